@@ -1,0 +1,36 @@
+// Time, behind one seam: the system's monotonic clock in a real job, a virtual one in a dry run.
+// No decision that ranks compare may depend on it.
+#pragma once
+
+#include <chrono>
+
+namespace lockstep {
+
+using Duration = std::chrono::nanoseconds;
+/// Monotonic time since an epoch of the clock's own; comparable between processes of one host for
+/// the system clock.
+using Instant = std::chrono::nanoseconds;
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  [[nodiscard]] virtual Instant now() const = 0;
+};
+
+/// CLOCK_MONOTONIC. Thread-safe.
+class SystemClock final : public Clock {
+ public:
+  [[nodiscard]] Instant now() const override;
+};
+
+/// Moves only when told. Not thread-safe.
+class ManualClock final : public Clock {
+ public:
+  [[nodiscard]] Instant now() const override { return now_; }
+  void advance(Duration by) { now_ += by; }
+
+ private:
+  Instant now_{0};
+};
+
+}  // namespace lockstep

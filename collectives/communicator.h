@@ -1,0 +1,73 @@
+// How ranks of one group talk: control rounds (bytes of the agreement) and data collectives
+// (tensors). One backend per .cpp: MPI, simulated, fake; each exports a factory only.
+#pragma once
+
+#include <lockstep/collectives/base/dtype.h>
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/collectives/round.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lockstep::collectives {
+
+enum class Reduce : std::uint8_t { Sum, Min, Max };
+
+/// One collective on tensors. Buffers are contiguous rows of `row_elements` elements; counts are
+/// rows, so a row datatype keeps 32-bit counts from overflowing. Buffers belong to the caller and
+/// stay valid until the operation is done; `send` and `receive` do not overlap.
+struct Collective {
+  enum class Kind : std::uint8_t {
+    AllToAll,       // send_rows[p] rows to peer p, receive_rows[p] from it, in rank order
+    AllReduce,      // rows in both buffers
+    AllGather,      // rows from each rank; size*rows received, in rank order
+    ReduceScatter,  // size*rows sent; rows received: this rank's share of the reduction
+    Broadcast,      // rows in `receive`, filled on the root beforehand; `send` unused
+  };
+  Kind kind = Kind::AllReduce;
+  DType dtype = DType::F32;
+  Reduce reduce = Reduce::Sum;
+  Rank root{};
+  const void* send = nullptr;
+  void* receive = nullptr;
+  std::int64_t row_elements = 1;
+  std::int64_t rows = 0;
+  std::span<const std::int64_t> send_rows, receive_rows;
+  /// What a report says that this rank was doing ("all_to_all_single moe.cpp:41").
+  std::string_view label;
+};
+
+/// "all_to_all_single", as users write it.
+[[nodiscard]] std::string_view collective_name(Collective::Kind kind);
+
+/// One group of ranks as seen from one of them. Not thread-safe: one thread per object. At most one
+/// round and one collective are under way at a time; every wait is watched by the backend.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  [[nodiscard]] virtual Rank rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+  /// "mpi", "simulated", "fake rank 3 of 8 (nothing is exchanged)"
+  [[nodiscard]] virtual std::string name() const = 0;
+
+  /// Starts a round; the round must outlive it. Moves as far as it can without waiting.
+  virtual void start(Round& round) = 0;
+  /// Starts a collective. Errors: BadInput where counts do not fit the group.
+  [[nodiscard]] virtual Result<void> start(const Collective& collective) = 0;
+  /// Moves what is under way; true when nothing is any more. Never blocks.
+  /// Errors: RankLost, Stuck, Internal (the transport failed).
+  [[nodiscard]] virtual Result<bool> poll() = 0;
+  /// Polls until nothing is under way. Spins first, then yields, then sleeps; watched.
+  [[nodiscard]] virtual Result<void> wait() = 0;
+
+  /// start and wait.
+  [[nodiscard]] Result<void> run(Round& round);
+  [[nodiscard]] Result<void> run(const Collective& collective);
+};
+
+}  // namespace lockstep::collectives

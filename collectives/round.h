@@ -1,0 +1,34 @@
+// A round: one collective exchange of control messages, as a pure state machine. It says whom to
+// send to and whom to hear from next; a Communicator (MPI, simulated, fake) moves the bytes. The
+// same object code runs in a real job and in a dry run.
+#pragma once
+
+#include <lockstep/collectives/base/rank.h>
+
+#include <cstddef>
+#include <span>
+
+namespace lockstep::collectives {
+
+class Round {
+ public:
+  enum class Need { Send, Receive, Swap, Done };  // Swap: send to and receive from the same peer
+  struct Want {
+    Need need = Need::Done;
+    Rank peer{};
+  };
+
+  virtual ~Round() = default;
+
+  /// What this rank does next. Pure.
+  [[nodiscard]] virtual Want want() const = 0;
+  /// The bytes for want().peer; valid until the next call of sent() or received().
+  /// Requires need Send or Swap.
+  [[nodiscard]] virtual std::span<const std::byte> outgoing() const = 0;
+  /// The message went out. Requires need Send.
+  virtual void sent() = 0;
+  /// The peer's message came in (and, for Swap, ours went out). Requires need Receive or Swap.
+  virtual void received(std::span<const std::byte> message) = 0;
+};
+
+}  // namespace lockstep::collectives

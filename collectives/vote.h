@@ -1,0 +1,73 @@
+// The vote: one AND over eight 64-bit words, by which all ranks learn at once whether they agree
+// (design section 3.2). Sans-I/O: recursive doubling, folded where the group is no power of two.
+#pragma once
+
+#include <lockstep/collectives/round.h>
+
+#include <array>
+#include <cstdint>
+
+namespace lockstep::collectives {
+
+/// Flags are stored inverted and one-hot: a cleared bit on any rank is cleared in the result.
+enum class VoteFlag : std::uint8_t { Error, Skip, Gone, Done, TraceFailed, GuardFailed, CompileFailed, RunFailed };
+
+/// What one rank votes. After a round every rank holds the AND over all ranks.
+struct Vote {
+  static constexpr std::uint64_t kOnes = ~std::uint64_t{0};
+
+  /// [0] entries that fit; [1],[2] round key and complement; [3],[4] digest of source list and
+  /// state and complement; [5],[6] digest of pending asserts and agreed values and complement;
+  /// [7] flags. All ones is the neutral element.
+  std::array<std::uint64_t, 8> words{kOnes, kOnes, kOnes, kOnes, kOnes, kOnes, kOnes, kOnes};
+
+  [[nodiscard]] static Vote of(std::uint64_t entries, std::uint64_t key, std::uint64_t state,
+                               std::uint64_t pending);
+  void raise(VoteFlag flag) { words[7] &= ~(std::uint64_t{1} << static_cast<unsigned>(flag)); }
+  [[nodiscard]] bool raised(VoteFlag flag) const {
+    return (words[7] >> static_cast<unsigned>(flag) & 1) == 0;
+  }
+  [[nodiscard]] std::uint64_t entries() const { return words[0]; }
+  [[nodiscard]] bool same_key() const { return (words[1] | words[2]) == kOnes; }
+  [[nodiscard]] bool same_state() const { return (words[3] | words[4]) == kOnes; }
+  [[nodiscard]] bool same_pending() const { return (words[5] | words[6]) == kOnes; }
+  [[nodiscard]] bool any_flag() const { return words[7] != kOnes; }
+
+  bool operator==(const Vote&) const = default;
+};
+static_assert(sizeof(Vote) == 64);
+
+/// How two votes are combined.
+enum class Combine : std::uint8_t {
+  And,  // agreement
+  Min,  // word by word unsigned minimum; elects the lowest rank that can give the hints
+};
+
+/// One vote among `size` ranks. A rank receives at most ceil(log2 size)+1 messages of 64 bytes.
+class VoteRound final : public Round {
+ public:
+  VoteRound(Rank self, int size, const Vote& mine, Combine combine = Combine::And);
+
+  [[nodiscard]] Want want() const override { return want_; }
+  [[nodiscard]] std::span<const std::byte> outgoing() const override;
+  void sent() override;
+  /// A message that is not 64 bytes counts as a vote that agrees with nothing.
+  void received(std::span<const std::byte> message) override;
+
+  /// The vote of all ranks. Requires want().need == Done.
+  [[nodiscard]] const Vote& result() const { return vote_; }
+
+ private:
+  enum class Stage : std::uint8_t { FoldIn, Double, FoldOut, Done };
+  void plan();
+  Vote vote_;
+  Want want_;
+  std::int32_t self_;
+  std::int32_t size_;
+  std::int32_t core_;  // largest power of two <= size
+  std::int32_t bit_ = 1;
+  Stage stage_ = Stage::FoldIn;
+  Combine combine_;
+};
+
+}  // namespace lockstep::collectives

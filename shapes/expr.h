@@ -1,0 +1,108 @@
+// Integer expressions over symbols, in polynomial normal form. A value of type Expr denotes a
+// function from symbol values to integers; two expressions with the same normal form are equal as
+// functions (the converse need not hold). Sizes, guards and asserts are made of these.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace lockstep::shapes {
+
+/// A named integer. Backed symbols (s0, s1, …) are bound by graph inputs, unbacked ones (u0, …) by
+/// nodes of the graph. Order, and so everything that ranks compare, is by (unbacked, serial): never
+/// by address, hash or hint.
+struct Symbol {
+  bool unbacked = false;
+  std::uint32_t serial = 0;
+  auto operator<=>(const Symbol&) const = default;
+  /// "s0" or "u0"
+  [[nodiscard]] std::string name() const;
+};
+
+/// An int64 result that does not fit. Caught at the trace boundary and turned into a Status there.
+class OverflowError : public std::overflow_error {
+  using std::overflow_error::overflow_error;
+};
+
+/// Gives a symbol's value; nullopt where it has none.
+using Valuation = std::function<std::optional<std::int64_t>(Symbol)>;
+/// Gives the text for a symbol ("s0", or a source name such as "tokens.size(0)").
+using Namer = std::function<std::string(Symbol)>;
+
+/// Immutable value, cheap to copy, safe to share between threads.
+class Expr {
+ public:
+  Expr() : Expr(0) {}
+  Expr(std::int64_t constant);  // NOLINT: a number is an expression
+  [[nodiscard]] static Expr symbol(Symbol symbol);
+
+  friend Expr operator+(const Expr& a, const Expr& b);
+  friend Expr operator-(const Expr& a, const Expr& b);
+  friend Expr operator*(const Expr& a, const Expr& b);
+  friend Expr operator-(const Expr& a) { return Expr(0) - a; }
+  /// Rounds towards minus infinity, as the index arithmetic of tensors needs.
+  friend Expr floor_div(const Expr& a, const Expr& b);
+  /// a - floor_div(a, b) * b
+  friend Expr mod(const Expr& a, const Expr& b);
+  friend Expr min(const Expr& a, const Expr& b);
+  friend Expr max(const Expr& a, const Expr& b);
+
+  /// The value where it does not depend on any symbol.
+  [[nodiscard]] std::optional<std::int64_t> constant() const;
+  /// The symbol where the expression is one.
+  [[nodiscard]] std::optional<Symbol> as_symbol() const;
+  /// Every symbol that occurs, in canonical order.
+  [[nodiscard]] std::vector<Symbol> symbols() const;
+  [[nodiscard]] bool has_unbacked() const;
+
+  /// The value; nullopt where a symbol has none, on division by zero and on overflow.
+  [[nodiscard]] std::optional<std::int64_t> evaluate(const Valuation& values) const;
+  /// The expression with `symbol` replaced everywhere.
+  [[nodiscard]] Expr substitute(Symbol symbol, const Expr& by) const;
+
+  /// Canonical text, a pure function of the normal form: "2*s0 + 1", "s0 // 4", "Max(s0, u1)".
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string text(const Namer& namer) const;
+
+  /// Structural: same normal form. The order is total and canonical.
+  friend bool operator==(const Expr& a, const Expr& b);
+  friend std::strong_ordering operator<=>(const Expr& a, const Expr& b);
+
+  /// The terms of the normal form, for code that walks expressions (codegen, guard programs).
+  /// An expression is the sum over terms of coefficient * product of factors.
+  enum class Op : std::uint8_t { Symbol, FloorDiv, Mod, Min, Max };
+  struct Atom;
+  struct Factor {
+    std::shared_ptr<const Atom> atom;
+    std::uint32_t power = 1;
+  };
+  struct Term {
+    std::int64_t coefficient = 0;
+    std::vector<Factor> factors;  // canonical order; empty for the constant term
+  };
+  [[nodiscard]] std::span<const Term> terms() const;
+
+ private:
+  struct Normal;
+  explicit Expr(std::shared_ptr<const Normal> normal) : normal_(std::move(normal)) {}
+  std::shared_ptr<const Normal> normal_;
+};
+
+struct Expr::Atom {
+  Op op = Op::Symbol;
+  lockstep::shapes::Symbol symbol;  // op Symbol
+  std::vector<Expr> operands;       // FloorDiv and Mod: two; Min and Max: two or more, sorted
+};
+
+/// The product of all; 1 for none.
+[[nodiscard]] Expr product(std::span<const Expr> factors);
+[[nodiscard]] Expr sum(std::span<const Expr> terms);
+
+}  // namespace lockstep::shapes

@@ -1,0 +1,93 @@
+// Predicates on integers, and the two things that are made of them: guards (checked before an entry
+// runs; false means "another entry") and deferred asserts (checked in the graph; false is an error).
+#pragma once
+
+#include <lockstep/shapes/expr.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::shapes {
+
+/// Where in the user's program something was asked: "train.cpp:41".
+struct Location {
+  std::string file;
+  std::uint32_t line = 0;
+  bool operator==(const Location&) const = default;
+  [[nodiscard]] std::string text() const;
+};
+
+/// expr == 0, expr != 0 or expr >= 0. The constructors below normalise: common factors of the
+/// coefficients are divided out (>= rounds the constant down), the leading coefficient of == and !=
+/// is positive. So predicates that differ only in how they were written are equal.
+struct Predicate {
+  enum class Relation : std::uint8_t { Equal, NotEqual, NonNegative };
+  Relation relation = Relation::Equal;
+  Expr expr;
+
+  /// The value where it does not depend on any symbol.
+  [[nodiscard]] std::optional<bool> constant() const;
+  /// nullopt where expr has no value.
+  [[nodiscard]] std::optional<bool> evaluate(const Valuation& values) const;
+  [[nodiscard]] Predicate negated() const;
+  [[nodiscard]] Predicate substitute(Symbol symbol, const Expr& by) const;
+  /// "2*s0 == s1", terms with positive coefficients on the left, others on the right.
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string text(const Namer& namer) const;
+
+  bool operator==(const Predicate&) const = default;
+};
+
+[[nodiscard]] Predicate equal(const Expr& a, const Expr& b);
+[[nodiscard]] Predicate not_equal(const Expr& a, const Expr& b);
+[[nodiscard]] Predicate less(const Expr& a, const Expr& b);
+[[nodiscard]] Predicate less_equal(const Expr& a, const Expr& b);
+[[nodiscard]] Predicate greater(const Expr& a, const Expr& b);
+[[nodiscard]] Predicate greater_equal(const Expr& a, const Expr& b);
+
+/// Checked on every call before an entry runs. Mentions backed symbols only.
+struct Guard {
+  Predicate predicate;
+  Location where;  // the user's line that asked
+};
+
+/// Must be true or the program is wrong.
+struct DeferredAssert {
+  Predicate predicate;
+  Location where;
+  std::string message;  // what the user said, may be empty
+};
+
+/// Guards of one entry as a flat postfix program over a vector of symbol values, for the look-up on
+/// every call. Overflow counts as a guard that fails. Immutable, thread-safe.
+class GuardProgram {
+ public:
+  /// `slots[i]` is the symbol whose value stands at index i of `holds`' argument.
+  /// Requires that every symbol of the guards has a slot.
+  static GuardProgram compile(const std::vector<Guard>& guards, const std::vector<Symbol>& slots);
+  /// Index of the first guard that fails, nullopt if all hold.
+  [[nodiscard]] std::optional<std::size_t> first_failure(std::span<const std::int64_t> values) const;
+  [[nodiscard]] bool holds(std::span<const std::int64_t> values) const {
+    return !first_failure(values);
+  }
+
+ private:
+  enum class Code : std::uint8_t { Push, Load, Add, Mul, FloorDiv, Mod, Min, Max, Test };
+  struct Instruction {
+    Code code;
+    Predicate::Relation relation;
+    std::int64_t operand;  // constant, slot, or number of the guard
+  };
+  std::vector<Instruction> program_;
+  std::size_t depth_ = 0;
+};
+
+/// Reads what Expr::text() and Predicate::text() print (symbol names only); nullopt if it is not
+/// such a text. For records and tests.
+[[nodiscard]] std::optional<Expr> parse_expr(std::string_view text);
+[[nodiscard]] std::optional<Predicate> parse_predicate(std::string_view text);
+
+}  // namespace lockstep::shapes

@@ -1,0 +1,125 @@
+// The graph: what a trace produces, what ranks compare, what is differentiated, interpreted and
+// compiled. A list of nodes in execution order; every value is a tensor with symbolic sizes.
+#pragma once
+
+#include <lockstep/collectives/base/dtype.h>
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/shapes/fingerprint.h>
+#include <lockstep/shapes/guard.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep::worker {
+
+/// Index of a node in its graph.
+using NodeId = std::uint32_t;
+
+/// One operation of the graph. The comment gives the operands and attributes (`exprs`, `ints`,
+/// `number`, `text`); the op table (op.h) gives name, class, shape rule, gradient and emission.
+/// Elementwise operands have equal sizes: broadcasting is explicit (Expand). Values are row-major.
+enum class Op : std::uint8_t {
+  // Where values come from.
+  Input,   // text: source ("batch.tokens"); a float or a rank fact is a 0-d tensor
+  Scalar,  // exprs[0] as a 0-d i64 tensor
+  Full,    // number everywhere; sizes from meta
+  Iota,    // i64, the index along dim ints[0]; sizes from meta
+  // Elementwise, one operand.
+  Neg, Abs, Exp, Log, Sqrt, Rsqrt, Tanh, Sigmoid, Relu, Not,
+  Cast,    // to meta.dtype
+  // Elementwise, two operands. Comparisons give bool; Div on ints is floor division, Mod follows it.
+  Add, Sub, Mul, Div, Mod, Maximum, Minimum,
+  Lt, Le, Gt, Ge, Eq, Ne, And, Or,
+  Where,   // (condition bool, a, b)
+  // Views and movement.
+  Reshape,  // sizes from meta; same number of elements
+  Permute,  // ints: the operand's dim that each result dim shows
+  Expand,   // sizes from meta; operand has as many dims, each equal or the constant 1
+  Slice,    // dim ints[0], from exprs[0], length meta.sizes[dim]
+  Pad,      // zeros: dim ints[0], exprs[0] before, exprs[1] after
+  Cat,      // along dim ints[0]
+  // Reductions over dims ints (ascending), which vanish. Nothing: Sum 0, Amax -inf, Amin +inf (ints:
+  // the type's lowest and highest value), Argmax 0.
+  Sum, Amax, Amin,
+  Argmax,  // i64; over dim ints[0]; the lowest index among equal values
+  // Products.
+  Matmul,         // [B.., M, K] x [B.., K, N], equal batch dims, 2-D or 3-D
+  SegmentMatmul,  // (x [N, K], w [E, K, M], counts i64[E]): rows of segment e times w[e] -> [N, M]
+  SegmentOuter,   // (x [N, K], y [N, M], counts i64[E]): x_e^T y_e -> [E, K, M]
+  // Indexing and order. Indices are i64 and must be in range.
+  IndexSelect,   // (x [R, ..], index [M]): rows of x -> [M, ..]
+  IndexAdd,      // (index [M], rows [M, ..]): zeros [exprs[0], ..] with rows added at index, in order
+  Argsort,       // (x [N]): stable, ascending -> i64[N]
+  Cumsum,        // (x [N]): inclusive
+  SegmentIds,    // (counts i64[K]): counts[k] times k -> i64[exprs[0]]; exprs[0] is their sum
+  // Collectives, in this order on every rank.
+  AllToAll,       // x [sum(in), ..]; exprs: in_0..in_{n-1}, out_0..out_{n-1} -> [sum(out), ..]
+  AllReduce,      // ints[0]: collectives::Reduce
+  AllGather,      // [R, ..] -> [n*R, ..]; ints[0]: n
+  ReduceScatter,  // [n*R, ..] -> [R, ..]; ints[0]: n; sum
+  Broadcast,      // ints[0]: root
+  // Host syncs: read values that only exist at run time.
+  ToList,  // (x i64[k], k constant): binds k unbacked symbols
+  Item,    // (x i64 0-d): binds one
+  // Fails the step, on all ranks jointly, unless predicate (asserts) holds.
+  Assert,  // no operands; asserts[0]
+};
+
+struct TensorMeta {
+  DType dtype = DType::F32;
+  std::vector<shapes::Expr> sizes;
+  bool operator==(const TensorMeta&) const = default;
+};
+
+/// One node. Immutable once its graph is finished.
+struct Node {
+  Op op = Op::Full;
+  std::vector<NodeId> inputs;
+  std::vector<shapes::Expr> exprs;
+  std::vector<std::int64_t> ints;
+  double number = 0;
+  std::string text;
+  std::vector<shapes::DeferredAssert> asserts;
+  TensorMeta meta;                     // of the result; i64 with no sizes for ToList, Item, Assert
+  std::vector<shapes::Symbol> binds;   // ToList and Item: the symbols that get their values here
+  shapes::Location where;              // the user's line
+};
+
+/// How a backed symbol gets its value from an input.
+struct SymbolBinding {
+  shapes::Symbol symbol;
+  std::string source;  // "batch.tokens.size(0)" or an int argument's name
+  std::int64_t hint = 0;
+};
+
+/// A finished graph. Value type.
+struct Graph {
+  std::string name;  // frame
+  std::vector<Node> nodes;
+  struct Output {
+    std::string name;
+    NodeId node = 0;
+    bool operator==(const Output&) const = default;
+  };
+  std::vector<Output> outputs;
+  std::vector<SymbolBinding> symbols;  // backed ones, by serial
+  std::vector<shapes::Guard> guards;
+
+  /// One line per node, in user terms:
+  /// "%7: f32[s0, 64] = add(%5, %6)   # train.cpp:41". Pure; equal graphs print equal text.
+  [[nodiscard]] std::string text() const;
+  /// The text of one node, without its location.
+  [[nodiscard]] std::string node_text(NodeId id) const;
+  /// Covers every node, attribute, constant, order, output, symbol, guard and assert; not hints and
+  /// not user lines (the same program in another checkout is the same program).
+  [[nodiscard]] shapes::Fingerprint fingerprint() const;
+  /// Prefix fingerprints: element i covers nodes 0..i. For finding the first difference.
+  [[nodiscard]] std::vector<shapes::Fingerprint> prefix_fingerprints() const;
+  /// Structural rules: operands come earlier and have the dtypes and sizes that the op asks for,
+  /// symbols are bound before use, guards mention backed symbols only. Errors: Internal, naming the
+  /// node.
+  [[nodiscard]] Result<void> verify() const;
+};
+
+}  // namespace lockstep::worker
