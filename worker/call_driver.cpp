@@ -47,23 +47,23 @@ CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation obse
   for (;;) {
     const Action& action = machine.next();
     if (log) log(action);
-    if (const auto* a = std::get_if<action::Vote>(&action)) {
-      const auto result = vote(a->mine, a->combine);
+    if (const auto* ballot = std::get_if<action::Vote>(&action)) {
+      const auto result = vote(ballot->mine, ballot->combine);
       result ? machine.voted(*result) : machine.failed(result.error());
-    } else if (const auto* a = std::get_if<action::Exchange>(&action)) {
-      const auto result = exchange(a->mine, a->join);
+    } else if (const auto* tree = std::get_if<action::Exchange>(&action)) {
+      const auto result = exchange(tree->mine, tree->join);
       result ? machine.joined(*result) : machine.failed(result.error());
-    } else if (const auto* a = std::get_if<action::Broadcast>(&action)) {
-      const auto result = broadcast(a->root, a->mine);
+    } else if (const auto* cast = std::get_if<action::Broadcast>(&action)) {
+      const auto result = broadcast(cast->root, cast->mine);
       result ? machine.joined(*result) : machine.failed(result.error());
-    } else if (const auto* a = std::get_if<action::Trace>(&action)) {
+    } else if (const auto* under = std::get_if<action::Trace>(&action)) {
       const Instant start = now();
-      auto report = steps.trace(*a->decision);
+      auto report = steps.trace(*under->decision);
       times_.trace += now() - start;
       ++times_.traces;
       report ? machine.traced(std::move(*report)) : machine.failed(report.error());
-    } else if (const auto* a = std::get_if<action::Explain>(&action)) {
-      machine.explained(steps.explain(a->node));
+    } else if (const auto* at = std::get_if<action::Explain>(&action)) {
+      machine.explained(steps.explain(at->node));
     } else if (std::holds_alternative<action::Compile>(action)) {
       const Instant start = now();
       auto failure = steps.compile();
