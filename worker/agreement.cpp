@@ -1,10 +1,36 @@
 #include <lockstep/worker/agreement.h>
 
 namespace lockstep::worker {
+namespace {
 
-Agreement::Agreement(collectives::Communicator& group, std::string name, DecisionConfig config,
-                     const Clock& clock)
-    : group_(group), name_(std::move(name)), config_(config), clock_(clock) {}
+/// The caller's build as the steps of a call: it traces and compiles in one.
+class BuildSteps final : public CallSteps {
+ public:
+  BuildSteps(const Agreement::Build& build, int entry) : build_(build), entry_(entry) {}
+
+  Result<TraceReport> trace(const Decision& decision) override {
+    TraceReport report;
+    Result<Built> built = build_(entry_, decision);
+    if (built) {
+      report.graph = report.collectives = built->program;
+      report.guards = std::move(built->guards);
+    } else {
+      report.failure = built.error();
+    }
+    return report;
+  }
+  std::string explain(std::size_t) override { return {}; }
+  std::optional<Status> compile() override { return std::nullopt; }
+
+ private:
+  const Agreement::Build& build_;
+  int entry_;
+};
+
+}  // namespace
+
+Agreement::Agreement(collectives::Communicator& group, std::string name, DecisionConfig config)
+    : driver_(group, config), name_(std::move(name)) {}
 
 Frame& Agreement::frame(std::string_view name) {
   const auto known = frames_.find(name);
@@ -19,25 +45,9 @@ Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observa
   key.group = name_;
   key.frame = frame_name;
   key.call = calls_++;
-  CallMachine machine(group_.rank(), group_.size(), config_, std::move(key), frame,
-                      std::move(observation), std::move(standing));
-  CallHost host;
-  host.trace = [&](const Decision& decision) {
-    TraceReport report;
-    Result<Built> built = build(static_cast<int>(frame.entries.size()), decision);
-    if (built) {
-      report.graph = report.collectives = built->program;
-      report.guards = std::move(built->guards);
-    } else {
-      report.failure = built.error();
-    }
-    return report;
-  };
-  host.compile = [] { return std::optional<Status>(); };
-  host.watch = watcher_;
-  CallDriver driver(group_, machine, host, clock_);
-  const CallOutcome& outcome = driver.run();
-  times_ += driver.times();
+  BuildSteps steps(build, static_cast<int>(frame.entries.size()));
+  const CallOutcome outcome =
+      driver_.call(key, frame, std::move(observation), std::move(standing), steps, watcher_);
   if (outcome.kind == CallOutcome::Kind::Error) return *outcome.error;
   if (outcome.kind == CallOutcome::Kind::Fallback)
     return Agreed{Agreed::Run::Fallback, -1, false, nullptr};

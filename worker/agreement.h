@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/call_driver.h>
 #include <lockstep/worker/code_cache.h>
@@ -35,7 +34,7 @@ struct Built {
   std::vector<shapes::Guard> guards;
 };
 
-/// One group of ranks. Not thread-safe. The communicator and the clock outlive it. Every rank makes
+/// One group of ranks. Not thread-safe. The communicator outlives it. Every rank makes
 /// the same calls in the same order; where one does not, all get FrameMismatch.
 class Agreement {
  public:
@@ -43,8 +42,7 @@ class Agreement {
   using Build = std::function<Result<Built>(int entry, const Decision& decision)>;
 
   /// `name` is the group's, the same on all its ranks.
-  Agreement(collectives::Communicator& group, std::string name, DecisionConfig config,
-            const Clock& clock);
+  Agreement(collectives::Communicator& group, std::string name, DecisionConfig config);
 
   /// Collective, before each call of `frame`. `build` runs where no entry fits on every rank; the
   /// entry exists only if it succeeded on all. Errors, the same on all ranks: those of the dry-run
@@ -56,18 +54,15 @@ class Agreement {
   /// The cache of a frame on this rank: entries, state to store, explanations of a miss.
   [[nodiscard]] Frame& frame(std::string_view name);
   /// Where the time of all calls went.
-  [[nodiscard]] const CallTimes& times() const { return times_; }
+  [[nodiscard]] const CallTimes& times() const { return driver_.times(); }
   /// Sees every action of every call, for a record; may be empty.
   void watch(std::function<void(const Action&)> watcher) { watcher_ = std::move(watcher); }
 
  private:
-  collectives::Communicator& group_;
+  CallDriver driver_;
   std::string name_;
-  DecisionConfig config_;
-  const Clock& clock_;
   std::uint64_t calls_ = 0;
   std::map<std::string, Frame, std::less<>> frames_;
-  CallTimes times_;
   std::function<void(const Action&)> watcher_;
 };
 

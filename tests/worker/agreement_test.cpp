@@ -1,4 +1,5 @@
-// The agreement over communicators: the driver on a simulated network, the library call on a fake.
+// The agreement with real rounds: call machines over a simulated network, the library call on a
+// fake communicator.
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
@@ -9,52 +10,62 @@
 namespace lockstep::worker {
 namespace {
 
+using collectives::BroadcastRound;
 using collectives::NetworkOptions;
+using collectives::Round;
+using collectives::TreeRound;
 using collectives::VirtualNetwork;
+using collectives::VoteRound;
 
-CallHost plain_host() {
-  CallHost host;
-  host.trace = [](const Decision& decision) {
-    TraceReport report;
-    report.graph = decision.digest();
-    return report;
-  };
-  host.compile = [] { return std::optional<Status>(); };
-  return host;
+/// The round that an action asks for; null where it asks for none.
+std::unique_ptr<Round> round_of(const Action& action, Rank self, int size) {
+  if (const auto* vote = std::get_if<action::Vote>(&action))
+    return std::make_unique<VoteRound>(self, size, vote->mine, vote->combine);
+  if (const auto* exchange = std::get_if<action::Exchange>(&action))
+    return std::make_unique<TreeRound>(self, size, exchange->mine, exchange->join);
+  if (const auto* broadcast = std::get_if<action::Broadcast>(&action))
+    return std::make_unique<BroadcastRound>(self, size, broadcast->root, broadcast->mine);
+  return nullptr;
 }
 
-/// Ranks that make calls over a simulated network.
+void report(CallMachine& machine, const Round& round) {
+  if (const auto* vote = dynamic_cast<const VoteRound*>(&round))
+    machine.voted(vote->result());
+  else if (const auto* tree = dynamic_cast<const TreeRound*>(&round))
+    machine.joined(tree->result());
+  else
+    machine.joined(dynamic_cast<const BroadcastRound&>(round).result());
+}
+
+/// Ranks that make calls over a simulated network, with the rounds of a real job.
 class Job {
  public:
   explicit Job(const NetworkOptions& options)
       : network(options), frames(static_cast<std::size_t>(options.size), Frame("f")) {}
 
+  /// The outcomes of the ranks that come to an end.
   std::vector<CallOutcome> call(const std::vector<Inputs>& inputs) {
-    std::vector<std::unique_ptr<CallMachine>> machines;
-    std::vector<std::unique_ptr<CallDriver>> drivers;
-    const CallHost host = plain_host();
+    machines_.clear();
+    rounds_.clear();
     for (std::size_t r = 0; r < frames.size(); ++r) {
-      const Rank rank{static_cast<std::int32_t>(r)};
       RoundKey key;
       key.frame = "f";
       key.call = calls;
-      machines.push_back(std::make_unique<CallMachine>(rank, network.size(), config, key, frames[r],
-                                                       inputs[r].build()));
-      drivers.push_back(std::make_unique<CallDriver>(network.communicator(rank), *machines[r], host,
-                                                     network.clock()));
+      machines_.push_back(std::make_unique<CallMachine>(Rank{static_cast<std::int32_t>(r)},
+                                                        network.size(), config, key, frames[r],
+                                                        inputs[r].build()));
+      rounds_.push_back(nullptr);
     }
     ++calls;
-    std::vector<bool> over(frames.size());
+    for (std::size_t r = 0; r < frames.size(); ++r) advance(r);
     do {
-      for (std::size_t r = 0; r < drivers.size(); ++r)
-        if (!over[r]) over[r] = drivers[r]->poll();
+      for (auto ended = network.take_ended(); !ended.empty(); ended = network.take_ended())
+        for (const Rank rank : ended) end_round(static_cast<std::size_t>(rank.value));
     } while (network.step());
     std::vector<CallOutcome> out;
-    for (std::size_t r = 0; r < drivers.size(); ++r) {
-      if (static_cast<int>(r) == crashed) continue;
-      EXPECT_TRUE(over[r]) << "rank " << r << " does not end";
-      if (over[r]) out.push_back(drivers[r]->outcome());
-    }
+    for (const auto& machine : machines_)
+      if (const auto* finish = std::get_if<action::Finish>(&machine->next()))
+        out.push_back(finish->outcome);
     return out;
   }
 
@@ -62,10 +73,38 @@ class Job {
   std::vector<Frame> frames;
   DecisionConfig config;
   std::uint64_t calls = 0;
-  int crashed = -1;
+
+ private:
+  void advance(std::size_t r) {
+    CallMachine& machine = *machines_[r];
+    while (!std::holds_alternative<action::Finish>(machine.next())) {
+      const Rank self{static_cast<std::int32_t>(r)};
+      rounds_[r] = round_of(machine.next(), self, network.size());
+      if (rounds_[r]) return network.communicator(self).start(*rounds_[r]);
+      if (const auto* trace = std::get_if<action::Trace>(&machine.next())) {
+        TraceReport traced;
+        traced.graph = trace->decision->digest();
+        machine.traced(std::move(traced));
+      } else {
+        machine.compiled(std::nullopt);
+      }
+    }
+  }
+  void end_round(std::size_t r) {
+    const auto done = network.communicator(Rank{static_cast<std::int32_t>(r)}).poll();
+    const std::unique_ptr<Round> round = std::move(rounds_[r]);
+    if (done)
+      report(*machines_[r], *round);
+    else
+      machines_[r]->failed(done.error());
+    advance(r);
+  }
+
+  std::vector<std::unique_ptr<CallMachine>> machines_;
+  std::vector<std::unique_ptr<Round>> rounds_;
 };
 
-TEST(CallDriver, OnASimulatedNetwork_EndsAsTheFoldDoes_ForOneToNineRanks) {
+TEST(CallMachine, OnASimulatedNetwork_EndsAsTheFoldDoes_ForOneToNineRanks) {
   for (int size = 1; size <= 9; ++size) {
     SCOPED_TRACE(size);
     Job job({.size = size, .seed = static_cast<std::uint64_t>(size)});
@@ -88,7 +127,7 @@ TEST(CallDriver, OnASimulatedNetwork_EndsAsTheFoldDoes_ForOneToNineRanks) {
   }
 }
 
-TEST(CallDriver, Payloads_AreAtMostFourPerExchange_AndOneVoteInTheSteadyState) {
+TEST(CallMachine, Payloads_AreAtMostFourPerExchange_AndOneVoteInTheSteadyState) {
   constexpr int kSize = 64;
   Job job({.size = kSize});
   const std::vector<Inputs> same(kSize, Inputs().tensor("x", {5, 3}));
@@ -110,12 +149,11 @@ TEST(CallDriver, Payloads_AreAtMostFourPerExchange_AndOneVoteInTheSteadyState) {
     EXPECT_LE(job.network.traffic({r}).messages - before[static_cast<std::size_t>(r)], 4U * 6 + 4);
 }
 
-TEST(CallDriver, ALostRank_IsAnErrorOnEveryOther_AndNothingIsCommitted) {
+TEST(CallMachine, ALostRank_IsAnErrorOnEveryOther_AndNothingIsCommitted) {
   Job job({.size = 4});
-  job.crashed = 2;
   job.network.crash({2}, Instant{0});
   const auto outcomes = job.call(std::vector<Inputs>(4, Inputs().tensor("x", {5})));
-  ASSERT_EQ(outcomes.size(), 3U);
+  ASSERT_GE(outcomes.size(), 3U);
   for (const CallOutcome& outcome : outcomes)
     EXPECT_EQ(outcome.kind, CallOutcome::Kind::Error) << outcome_text(outcome);
   for (const Frame& frame : job.frames) EXPECT_TRUE(frame.entries.empty());
@@ -124,8 +162,7 @@ TEST(CallDriver, ALostRank_IsAnErrorOnEveryOther_AndNothingIsCommitted) {
 TEST(Agreement, LibraryCall_BuildsOnAMissOnly_AndReturnsTheDecision) {
   const auto group = collectives::fake_communicator({0}, 4);
   ASSERT_TRUE(group);
-  const SystemClock clock;
-  Agreement agreement(**group, "world", {}, clock);
+  Agreement agreement(**group, "world", {});
   int built = 0;
   const Agreement::Build build = [&built](int entry, const Decision&) -> Result<Built> {
     EXPECT_EQ(entry, built++);
@@ -148,8 +185,7 @@ TEST(Agreement, LibraryCall_BuildsOnAMissOnly_AndReturnsTheDecision) {
 
 TEST(Agreement, LibraryCall_BuildFails_IsTheErrorAndTheNextCallWorks) {
   const auto group = collectives::fake_communicator({0}, 2);
-  const SystemClock clock;
-  Agreement agreement(**group, "world", {}, clock);
+  Agreement agreement(**group, "world", {});
   bool works = false;
   const Agreement::Build build = [&works](int, const Decision&) -> Result<Built> {
     if (!works) return Status{Code::CompileError, "no compiler", {}, {}};
