@@ -9,19 +9,6 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// A dry run traces nothing: the program that a decision leads to is the decision.
-class DecisionIsProgram final : public Local {
- public:
-  TraceReport trace(std::size_t, const Decision& decision) override {
-    TraceReport report;
-    report.graph = decision.digest();
-    return report;
-  }
-  std::string explain(std::size_t, std::size_t) override { return {}; }
-  std::optional<Status> compile(std::size_t) override { return std::nullopt; }
-  void asked(std::size_t, const Action&) override {}
-};
-
 /// Runs of ranks, ascending, with the class that each belongs to.
 struct Layout {
   std::vector<Unit> units;
@@ -78,7 +65,7 @@ class Job {
       result.outcome.error = absent;
       return result;
     }
-    group_->run(machines, local_, absent);
+    group_->run(machines, absent);
     result.outcome = std::get<action::Finish>(machines[*lowest]->next()).outcome;
     const int group = classes_[layout_.class_of[*lowest]].group[index];
     const std::string& frame = call.groups[static_cast<std::size_t>(group)].frame;
@@ -116,7 +103,6 @@ class Job {
   Layout layout_;
   std::vector<std::map<std::string, Frame>> frames_;  // per unit, by name
   std::unique_ptr<Group> group_;
-  DecisionIsProgram local_;
 };
 
 void add_value(const ScenarioValue& value, Observation& out) {

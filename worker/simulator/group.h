@@ -1,7 +1,6 @@
 // Who carries out what the call machines of a simulated group ask for. Two ways with equal results:
-// every rank a virtual rank that exchanges messages (virtual_group.h), or runs of equal ranks
-// folded into one machine each (folded_group.h), which is how a world of millions costs
-// milliseconds.
+// every rank a virtual rank that exchanges messages (virtual_group.cpp), or runs of equal ranks
+// folded into one machine each (folded_group.cpp), so that a world of millions costs milliseconds.
 #pragma once
 
 #include <memory>
@@ -9,24 +8,9 @@
 #include <vector>
 
 #include <lockstep/worker/call_machine.h>
+#include <lockstep/worker/simulator/folded_rounds.h>
 
 namespace lockstep::worker::simulator {
-
-/// Consecutive ranks that do the same in every call; one machine plays them, as their first rank.
-using Unit = RankSet::Run;
-
-/// What ranks do by themselves between rounds. A dry run makes it up, a replay reads it from the
-/// record.
-class Local {
- public:
-  virtual ~Local() = default;
-  virtual TraceReport trace(std::size_t unit, const Decision& decision) = 0;
-  /// The text of the unit's graph at a node.
-  virtual std::string explain(std::size_t unit, std::size_t node) = 0;
-  virtual std::optional<Status> compile(std::size_t unit) = 0;
-  /// Called for every action of every machine, Finish included.
-  virtual void asked(std::size_t unit, const Action& action) = 0;
-};
 
 /// The machine of each unit for one call; null where the unit does not make the call.
 using Machines = std::span<const std::unique_ptr<CallMachine>>;
@@ -37,7 +21,7 @@ class Group {
 
   /// Takes every machine to Finish. Where units are absent the others wait for them until the
   /// deadline passes and end with `absent`; otherwise `absent` is not looked at.
-  virtual void run(Machines machines, Local& local, const Status& absent) = 0;
+  virtual void run(Machines machines, const Status& absent) = 0;
 
   /// Payload received in rounds that ended, over all calls, by the rank with most.
   [[nodiscard]] virtual std::uint64_t bytes_per_rank_max() const = 0;
@@ -45,8 +29,14 @@ class Group {
   [[nodiscard]] virtual std::uint64_t rounds() const = 0;
 };
 
-/// Answers the machine's local actions until it asks for a round or is at its end. True: a round.
-bool answer_locally(CallMachine& machine, std::size_t unit, Local& local);
+/// Does what the machine asks of its own rank until it asks for a round or is at its end. True: a
+/// round. A dry run traces and compiles nothing: the program that a decision leads to is taken to
+/// be the decision.
+bool answer_locally(CallMachine& machine);
+
+/// Runs the round that all machines ask for; false where they ask for different kinds, or for none.
+/// Requires a machine per unit.
+[[nodiscard]] bool run_round(FoldedRounds& rounds, Machines machines);
 
 /// Every rank a virtual rank of a simulated network. Unit i must be rank i.
 [[nodiscard]] std::unique_ptr<Group> virtual_group(int size);

@@ -4,6 +4,7 @@
 #include <map>
 
 #include <lockstep/worker/simulator/dry_run.h>
+#include <lockstep/worker/simulator/group.h>
 #include <lockstep/worker/simulator/partition.h>
 
 namespace lockstep::worker::simulator {
@@ -12,6 +13,7 @@ namespace {
 /// Answers one machine of a group of one: what it votes is the vote, what it sends is the join.
 CallOutcome run_alone(CallMachine& machine) {
   for (;;) {
+    (void)answer_locally(machine);
     const Action action = machine.next();
     if (const auto* finish = std::get_if<action::Finish>(&action)) return finish->outcome;
     if (const auto* vote = std::get_if<action::Vote>(&action)) {
@@ -20,14 +22,6 @@ CallOutcome run_alone(CallMachine& machine) {
       machine.joined(exchange->mine);
     } else if (const auto* broadcast = std::get_if<action::Broadcast>(&action)) {
       machine.joined(broadcast->mine);
-    } else if (const auto* trace = std::get_if<action::Trace>(&action)) {
-      TraceReport report;
-      report.graph = trace->decision->digest();
-      machine.traced(std::move(report));
-    } else if (std::holds_alternative<action::Explain>(action)) {
-      machine.explained({});
-    } else {
-      machine.compiled(std::nullopt);
     }
   }
 }

@@ -30,9 +30,8 @@ void report(CallMachine& machine, const collectives::Round& round) {
 /// One call on a network of its own: messages of a call that broke off cannot reach the next one.
 class Call {
  public:
-  Call(Machines machines, Local& local, const Status& absent)
+  Call(Machines machines, const Status& absent)
       : machines_(machines),
-        local_(local),
         absent_(absent),
         network_({.size = static_cast<int>(machines.size())}),
         rounds_(machines.size()) {}
@@ -58,7 +57,7 @@ class Call {
   /// Moves rank i on to its next round, or to its end.
   void next(std::size_t i) {
     rounds_[i].reset();
-    if (!answer_locally(*machines_[i], i, local_)) return;
+    if (!answer_locally(*machines_[i])) return;
     const Rank self{static_cast<std::int32_t>(i)};
     rounds_[i] = round_of(machines_[i]->next(), self, static_cast<int>(machines_.size()));
     network_.communicator(self).start(*rounds_[i]);
@@ -75,11 +74,9 @@ class Call {
     broke_off_ = true;
     rounds_[i].reset();
     machines_[i]->failed(absent_);
-    local_.asked(i, machines_[i]->next());
   }
 
   Machines machines_;
-  Local& local_;
   const Status& absent_;
   VirtualNetwork network_;
   std::vector<std::unique_ptr<collectives::Round>> rounds_;
@@ -91,8 +88,8 @@ class VirtualGroup final : public Group {
  public:
   explicit VirtualGroup(int size) : bytes_(static_cast<std::size_t>(size), 0) {}
 
-  void run(Machines machines, Local& local, const Status& absent) override {
-    Call call(machines, local, absent);
+  void run(Machines machines, const Status& absent) override {
+    Call call(machines, absent);
     call.run();
     if (call.broke_off()) return;
     rounds_ += call.rounds();
@@ -109,21 +106,6 @@ class VirtualGroup final : public Group {
 };
 
 }  // namespace
-
-bool answer_locally(CallMachine& machine, std::size_t unit, Local& local) {
-  for (;;) {
-    const Action& action = machine.next();
-    local.asked(unit, action);
-    if (const auto* trace = std::get_if<action::Trace>(&action))
-      machine.traced(local.trace(unit, *trace->decision));
-    else if (const auto* explain = std::get_if<action::Explain>(&action))
-      machine.explained(local.explain(unit, explain->node));
-    else if (std::holds_alternative<action::Compile>(action))
-      machine.compiled(local.compile(unit));
-    else
-      return !std::holds_alternative<action::Finish>(action);
-  }
-}
 
 std::unique_ptr<Group> virtual_group(int size) { return std::make_unique<VirtualGroup>(size); }
 
