@@ -306,7 +306,9 @@ void CallMachine::elect(Stage stage, std::uint64_t mine) {
 
 void CallMachine::take_roll(const std::optional<std::string>& mine, Verdict verdict) {
   verdict_ = std::move(verdict);
-  ask(Stage::Roll, action::Exchange{roll_payload(self_, mine), join_rolls});
+  const RankSet& many = standing_.speaks_for;
+  ask(Stage::Roll,
+      action::Exchange{roll_payload(many.empty() ? RankSet::of(self_) : many, mine), join_rolls});
 }
 
 void CallMachine::finish(CallOutcome outcome) {
