@@ -71,6 +71,8 @@ Status stuck(const BoardSnapshot& board, Rank self, const RankSet& named, bool r
              Duration deadline) {
   const RankState& me = board.ranks[static_cast<std::size_t>(self.value)];
   const double seconds = std::chrono::duration<double>(deadline).count();
+  const RankState* first =
+      named.empty() ? nullptr : &board.ranks[static_cast<std::size_t>(named.lowest().value)];
   std::string message;
   if (ring)
     message = fmt::format(
@@ -84,7 +86,11 @@ Status stuck(const BoardSnapshot& board, Rank self, const RankSet& named, bool r
         "the "
         "network may have failed.",
         operation_text(me), seconds);
-  else if (board.ranks[static_cast<std::size_t>(named.lowest().value)].stopped)
+  else if (first->finished)
+    message = fmt::format("{} {} finished the job and will not come to {}, in which rank {} waits.",
+                          capital(ranks_text(named)), named.size() == 1 ? "has" : "have",
+                          operation_text(me), self.value);
+  else if (first->stopped)
     message = fmt::format(
         "{} {} suspended (SIGSTOP, a debugger, a frozen container) and held up {} for {:g} s while "
         "rank {} waited.",
@@ -115,7 +121,7 @@ std::optional<Status> judge(const BoardSnapshot& board, const Wait& wait, Instan
   for (const Rank rank : each_of(RankSet::all(static_cast<int>(board.ranks.size()))))
     if (state_of(rank).lost && !state_of(rank).finished) gone.insert(RankSet::of(rank));
   if (!gone.empty()) return lost(board, gone, now);
-  if (!wait.since || now - *wait.since <= deadline) return std::nullopt;
+  if (!wait.since) return std::nullopt;
 
   // Without anybody to wait for, all members are in this very operation: then they all matter.
   RankSet reached = awaited_through_others(board, wait.self);
@@ -123,7 +129,7 @@ std::optional<Status> judge(const BoardSnapshot& board, const Wait& wait, Instan
   if (const GroupState* group = board.group(state_of(wait.self).group);
       together && group != nullptr)
     reached.insert(group->members);
-  RankSet stale, suspended;
+  RankSet stale, suspended, finished;
   bool all_wait = true, all_stale = true;
   for (const Rank rank : each_of(reached)) {
     const RankState& state = state_of(rank);
@@ -131,11 +137,13 @@ std::optional<Status> judge(const BoardSnapshot& board, const Wait& wait, Instan
     // A rank that waits for nobody, yet has not come, is held up by something of its own.
     const bool waits =
         rank == wait.self || (state.waiting && (together || !awaited(board, rank).empty()));
+    if (state.finished && !together) finished.insert(RankSet::of(rank));
     if (still && state.stopped) suspended.insert(RankSet::of(rank));
     if (still && !waits) stale.insert(RankSet::of(rank));
     all_wait &= waits;
     all_stale &= still;
   }
+  if (!finished.empty()) return stuck(board, wait.self, finished, false, now, deadline);
   const RankSet& named = suspended.empty() ? stale : suspended;
   if (!named.empty()) return stuck(board, wait.self, named, false, now, deadline);
   if (!all_wait || !all_stale) return std::nullopt;

@@ -20,6 +20,7 @@ struct Wait {
 
 /// A rank that ended without saying goodbye is RankLost at once, waiting or not. Otherwise, for a
 /// waiting rank, the ranks it waits for, directly or through others that wait too:
+///  - one of them has finished the job: Stuck at once, for it will not come;
 ///  - one of them is not itself waiting and has neither made progress nor held a lease for
 ///  `deadline`
 ///    of this wait: Stuck, naming it;

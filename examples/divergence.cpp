@@ -1,35 +1,41 @@
-// What goes wrong when ranks compile different programs. Rank r's batch has 3 + r rows, and the step
-// takes one more collective where a batch has more than 4 rows.
+// What goes wrong when ranks compile different programs. Rank r's batch has 3 + r rows, and the
+// step takes one more collective where a batch has more than 4 rows.
 //
 //   mpirun -n 4 divergence                             ends at once: BRANCH_DIVERGENCE, exit code 3
 //   LOCKSTEP_COORDINATION=off mpirun -n 4 divergence   collectives pair with the wrong partner: a
 //                                                      wrong sum, then stuck; the watchdog ends it,
 //                                                      exit code 4
-//   mpirun -n 4 divergence --group-any                 the same branch, asked of the group: trains on
-#include <lockstep/worker/job.h>
-
+//   mpirun -n 4 divergence --group-any                 the same branch, asked of the group: trains
+//   on
 #include <cstdio>
 #include <cstring>
 #include <vector>
+
+#include <lockstep/worker/job.h>
 
 using namespace lockstep::worker;
 
 struct Input {
   Tensor x;  // [rows, 8]
   template <class V>
-  void fields(V& v) { v("x", x); }
+  void fields(V& v) {
+    v("x", x);
+  }
 };
 
 struct Output {
   Tensor total;
   template <class V>
-  void fields(V& v) { v("total", total); }
+  void fields(V& v) {
+    v("total", total);
+  }
 };
 
 int main(int argc, char** argv) {
   const bool ask_group = argc > 1 && std::strcmp(argv[1], "--group-any") == 0;
   if (argc > 1 && !ask_group) {
-    std::fprintf(stderr, "divergence: unknown argument %s; it takes --group-any or nothing.\n", argv[1]);
+    std::fprintf(stderr, "divergence: unknown argument %s; it takes --group-any or nothing.\n",
+                 argv[1]);
     return 2;
   }
   auto job = Job::init(&argc, &argv);

@@ -1,11 +1,11 @@
-// The model as a traced function: embedding, one causal attention block, top-1 routed experts spread
-// over the ranks, output head, cross-entropy, backward pass and Adam, all one graph.
+// The model as a traced function: embedding, one causal attention block, top-1 routed experts
+// spread over the ranks, output head, cross-entropy, backward pass and Adam, all one graph.
 #pragma once
-
-#include <lockstep/worker/job.h>
 
 #include <cmath>
 #include <vector>
+
+#include <lockstep/worker/job.h>
 
 namespace moe_text {
 
@@ -19,18 +19,21 @@ struct Shape {
 
 /// Shared parameters are equal on all ranks; of the experts a rank holds its own share.
 struct Parameters {
-  Tensor embed, position, norm_attention, query, key, value, out, norm_experts, router, norm_head, head;
+  Tensor embed, position, norm_attention, query, key, value, out, norm_experts, router, norm_head,
+      head;
   Tensor expert_in, expert_out;  // [experts/ranks, width, hidden], [experts/ranks, hidden, width]
 
   template <class V>
   void fields(V& v) {
     v("embed", embed), v("position", position), v("norm_attention", norm_attention);
     v("query", query), v("key", key), v("value", value), v("out", out);
-    v("norm_experts", norm_experts), v("router", router), v("norm_head", norm_head), v("head", head);
+    v("norm_experts", norm_experts), v("router", router), v("norm_head", norm_head),
+        v("head", head);
     v("expert_in", expert_in), v("expert_out", expert_out);
   }
   std::vector<Tensor*> shared() {
-    return {&embed, &position, &norm_attention, &query, &key, &value, &out, &norm_experts, &router, &norm_head, &head};
+    return {&embed, &position,     &norm_attention, &query,     &key, &value,
+            &out,   &norm_experts, &router,         &norm_head, &head};
   }
   std::vector<Tensor*> all() {
     auto list = shared();
@@ -42,7 +45,9 @@ struct Parameters {
 struct Batch {
   Tensor tokens, rows, targets;  // [lines, width], [predictions], [predictions]
   template <class V>
-  void fields(V& v) { v("tokens", tokens), v("rows", rows), v("targets", targets); }
+  void fields(V& v) {
+    v("tokens", tokens), v("rows", rows), v("targets", targets);
+  }
 };
 
 struct Measures {
@@ -50,7 +55,9 @@ struct Measures {
   Tensor margin;  // smallest distance between the two best experts of any row on any rank
   Tensor load;    // rows per expert over all ranks
   template <class V>
-  void fields(V& v) { v("loss", loss), v("margin", margin), v("load", load); }
+  void fields(V& v) {
+    v("loss", loss), v("margin", margin), v("load", load);
+  }
 };
 
 struct StepInput {
@@ -78,7 +85,9 @@ struct EvaluateInput {
   Parameters parameters;
   Batch batch;
   template <class V>
-  void fields(V& v) { v("parameters", parameters), v("batch", batch); }
+  void fields(V& v) {
+    v("parameters", parameters), v("batch", batch);
+  }
 };
 
 inline Tensor normalised(const Tensor& x, const Tensor& scale) {
@@ -91,7 +100,8 @@ inline Tensor attention(const Tensor& x, const Parameters& p) {
   const SymInt length = x.size(1);
   const Tensor y = normalised(x, p.norm_attention);
   const Tensor q = matmul(y, p.query), k = matmul(y, p.key), v = matmul(y, p.value);
-  const Tensor scores = matmul(q, transpose(k, 1, 2)) * (1.0 / std::sqrt(static_cast<double>(x.size(2).to_int())));
+  const Tensor scores =
+      matmul(q, transpose(k, 1, 2)) * (1.0 / std::sqrt(static_cast<double>(x.size(2).to_int())));
   const Tensor visible = iota({length, length}, 0) >= iota({length, length}, 1);
   return matmul(matmul(softmax(where(visible, scores, -1e30), 2), v), p.out);
 }
@@ -158,7 +168,8 @@ inline std::vector<Tensor> all_reduce_together(const std::vector<Tensor>& parts)
 
 /// Gradients of the global loss: shared parameters' are summed over the ranks, an expert's are
 /// complete on the rank that holds it.
-inline std::vector<Tensor> gradients(Parameters& p, const Batch& batch, int ranks, Measures& measures) {
+inline std::vector<Tensor> gradients(Parameters& p, const Batch& batch, int ranks,
+                                     Measures& measures) {
   const Tensor loss = local_loss(p, batch, ranks, measures);
   measures.loss = all_reduce(loss);
   std::vector<Tensor> wrt;

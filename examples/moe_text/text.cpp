@@ -97,10 +97,11 @@ bool read_text(const std::vector<std::string>& paths, Text& text, std::string& e
   return true;
 }
 
-LineBatch share_of_batch(const std::vector<std::string>& lines, std::size_t first, std::size_t count,
-                         int rank, int ranks) {
+LineBatch share_of_batch(const std::vector<std::string>& lines, std::size_t first,
+                         std::size_t count, int rank, int ranks) {
   const std::size_t from = count * static_cast<std::size_t>(rank) / static_cast<std::size_t>(ranks);
-  const std::size_t to = count * static_cast<std::size_t>(rank + 1) / static_cast<std::size_t>(ranks);
+  const std::size_t to =
+      count * static_cast<std::size_t>(rank + 1) / static_cast<std::size_t>(ranks);
   LineBatch batch;
   batch.lines = static_cast<std::int64_t>(to - from);
   for (std::size_t i = from; i < to; ++i) {

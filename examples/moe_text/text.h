@@ -2,8 +2,8 @@
 //
 // A line of n bytes is a sequence of n+1 predictions: from a start mark the first byte, from each
 // byte the next, from the last byte the line's end. So an empty line is an ordinary sequence of one
-// prediction (its end), and a one-byte line of two; none is dropped. Lines longer than kMaxBytes are
-// cut into pieces that each start anew.
+// prediction (its end), and a one-byte line of two; none is dropped. Lines longer than kMaxBytes
+// are cut into pieces that each start anew.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace moe_text {
 
-inline constexpr std::int64_t kStart = 256;     // the token that starts a line
+inline constexpr std::int64_t kStart = 256;  // the token that starts a line
 inline constexpr std::int64_t kVocabulary = 257;
 inline constexpr std::size_t kMaxBytes = 127;
 
@@ -40,7 +40,7 @@ struct LineBatch {
 
 /// Lines `first` to `first + count` (cyclically) of `lines`, of which rank r of n takes the r-th
 /// contiguous share.
-LineBatch share_of_batch(const std::vector<std::string>& lines, std::size_t first, std::size_t count,
-                         int rank, int ranks);
+LineBatch share_of_batch(const std::vector<std::string>& lines, std::size_t first,
+                         std::size_t count, int rank, int ranks);
 
 }  // namespace moe_text
