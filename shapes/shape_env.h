@@ -2,19 +2,13 @@
 // deferred asserts. Everything it decides is a pure function of the calls made on it, in order.
 #pragma once
 
-#include <lockstep/shapes/guard.h>
-
 #include <map>
 #include <stdexcept>
 
-namespace lockstep::shapes {
+#include <lockstep/shapes/guard.h>
+#include <lockstep/shapes/range.h>
 
-/// What is known of a symbol's values: lower <= v <= upper, conservative (never too small a set).
-struct Range {
-  static constexpr std::int64_t kMin = INT64_MIN, kMax = INT64_MAX;  // mean "no bound"
-  std::int64_t lower = kMin, upper = kMax;
-  bool operator==(const Range&) const = default;
-};
+namespace lockstep::shapes {
 
 /// Unwinds the user's traced function: a branch or an int was asked of a value that is known only
 /// when the graph runs. Caught at the trace boundary.
@@ -56,7 +50,8 @@ class ShapeEnv {
   [[nodiscard]] Expr simplify(const Expr& expr) const;
   [[nodiscard]] Range range(const Expr& expr) const;
 
-  /// After this a guard or assert that is not proven is a bug (the backward pass of a frozen graph).
+  /// After this a guard or assert that is not proven is a bug (the backward pass of a frozen
+  /// graph).
   void freeze() { frozen_ = true; }
 
   struct SymbolRecord {

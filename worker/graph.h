@@ -75,18 +75,21 @@ struct TensorMeta {
   bool operator==(const TensorMeta&) const = default;
 };
 
+/// "f32[s0, 64]"
+[[nodiscard]] std::string meta_text(const TensorMeta& meta);
+
 /// One node. Immutable once its graph is finished.
 struct Node {
   Op op = Op::Full;
-  std::vector<NodeId> inputs;
-  std::vector<shapes::Expr> exprs;
-  std::vector<std::int64_t> ints;
+  std::vector<NodeId> inputs{};
+  std::vector<shapes::Expr> exprs{};
+  std::vector<std::int64_t> ints{};
   double number = 0;
-  std::string text;
-  std::vector<shapes::DeferredAssert> asserts;
-  TensorMeta meta;                    // of the result; i64 with no sizes for ToList, Item, Assert
-  std::vector<shapes::Symbol> binds;  // ToList and Item: the symbols that get their values here
-  shapes::Location where;             // the user's line
+  std::string text{};
+  std::vector<shapes::DeferredAssert> asserts{};
+  TensorMeta meta{};                    // of the result; i64 with no sizes for ToList, Item, Assert
+  std::vector<shapes::Symbol> binds{};  // ToList and Item: the symbols that get their values here
+  shapes::Location where{};             // the user's line
 };
 
 /// How a symbol gets its value from an input: backed ones, and unbacked ones of dims that the user
@@ -125,8 +128,9 @@ struct Graph {
   [[nodiscard]] std::string text() const;
   /// The text of one node, without its location.
   [[nodiscard]] std::string node_text(NodeId id) const;
-  /// Covers every node, attribute, constant, order, output, symbol, guard and assert; not hints and
-  /// not user lines (the same program in another checkout is the same program).
+  /// Covers every node, attribute, constant, order, output, symbol, guard and assert, and what an
+  /// assert says; not hints and not user lines (the same program in another checkout is the same
+  /// program).
   [[nodiscard]] shapes::Fingerprint fingerprint() const;
   /// Prefix fingerprints: element i covers nodes 0..i. For finding the first difference.
   [[nodiscard]] std::vector<shapes::Fingerprint> prefix_fingerprints() const;

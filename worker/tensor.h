@@ -78,6 +78,13 @@ class SymFloat {
   Tensor tensor_;
 };
 
+/// Stay float inputs, so `lr * 0.5` still takes the dtype of what it meets.
+[[nodiscard]] SymFloat operator+(const SymFloat& a, const SymFloat& b);
+[[nodiscard]] SymFloat operator-(const SymFloat& a, const SymFloat& b);
+[[nodiscard]] SymFloat operator*(const SymFloat& a, const SymFloat& b);
+[[nodiscard]] SymFloat operator/(const SymFloat& a, const SymFloat& b);
+[[nodiscard]] SymFloat operator-(const SymFloat& x);
+
 /// Tells how this dim is to be treated in the next call: overrides what automatic dynamic would do.
 inline void mark_dynamic(Tensor& tensor, std::int64_t dim) { tensor.mark(dim, Mark::Dynamic); }
 inline void mark_maybe_dynamic(Tensor& tensor, std::int64_t dim) {
@@ -119,7 +126,7 @@ struct CountOperand {
 [[nodiscard]] Tensor operator*(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor operator/(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor operator%(const TensorOperand& a, const TensorOperand& b);
-[[nodiscard]] Tensor operator-(const Tensor& x);
+[[nodiscard]] Tensor operator-(const TensorOperand& x);
 [[nodiscard]] Tensor operator+(const Tensor& a, const CountOperand& b);
 [[nodiscard]] Tensor operator-(const Tensor& a, const CountOperand& b);
 [[nodiscard]] Tensor operator*(const Tensor& a, const CountOperand& b);
@@ -136,6 +143,5 @@ struct CountOperand {
 /// Bool tensors.
 [[nodiscard]] Tensor operator&(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor operator|(const TensorOperand& a, const TensorOperand& b);
-[[nodiscard]] Tensor operator!(const Tensor& x);
 
 }  // namespace lockstep::worker

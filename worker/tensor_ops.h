@@ -29,6 +29,7 @@ using Sizes = std::vector<SymInt>;
 [[nodiscard]] Tensor silu(const Tensor& x, Line where = Line::current());
 [[nodiscard]] Tensor maximum(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor minimum(const TensorOperand& a, const TensorOperand& b);
+[[nodiscard]] Tensor logical_not(const Tensor& x, Line where = Line::current());
 /// Where the condition (bool) is true a, else b. All three broadcast.
 [[nodiscard]] Tensor where(const Tensor& condition, const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor cast(const Tensor& x, DType dtype, Line where = Line::current());

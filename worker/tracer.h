@@ -62,9 +62,12 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void output(std::string name, const Tensor& value);
 
   // For the functions of the tensor language.
+  /// The user's line; the forward op's line while its gradient is recorded.
+  [[nodiscard]] shapes::Location here(const Line& where) const;
+  void stand_at(std::optional<shapes::Location> line) { standing_ = std::move(line); }
   /// Appends a node; the shape rule completes its meta. Throws TraceUsageError with the rule's
   /// words.
-  Tensor record(Node node);
+  Tensor record(Node node, const Line& where);
   /// The value that `tensor` stands for. Throws TraceUsageError if it is not of this trace.
   [[nodiscard]] NodeId operand(const Tensor& tensor, const Line& where) const;
   /// The node as recorded.
@@ -77,8 +80,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
     return {env_.simplify(expr), shared_from_this()};
   }
   /// The integers that `x` holds, bound by one ToList or Item node per tensor.
-  [[nodiscard]] std::vector<SymInt> read_back(Op op, const Tensor& x, std::size_t count,
-                                              const Line& where);
+  [[nodiscard]] std::vector<SymInt> read_back(Op op, const Tensor& x, const Line& where);
   [[nodiscard]] bool ask_group(const SymBool& condition, bool all, const Line& where);
   void stop_gradient(NodeId id) { stopped_.insert(id); }
   [[nodiscard]] bool gradient_stops(NodeId id) const { return stopped_.contains(id); }
@@ -90,6 +92,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   explicit Trace(const TraceSetup& setup) : setup_(setup) {}
   void add_symbols();
   void add_inputs();
+  [[nodiscard]] shapes::Expr dim(const DimDecision& decision) const;
+  [[nodiscard]] const SourceDecision& source_of(std::size_t source, Kind kind) const;
   [[nodiscard]] std::optional<std::int64_t> local_value(shapes::Symbol symbol) const;
 
   TraceSetup setup_;
@@ -102,6 +106,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<GroupGuard> group_guards_;
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
   std::set<NodeId> stopped_;
+  std::optional<shapes::Location> standing_;
   bool ended_ = false;
 };
 
