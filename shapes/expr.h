@@ -1,11 +1,14 @@
 // Integer expressions over symbols, in polynomial normal form. A value of type Expr denotes a
-// function from symbol values to integers; two expressions with the same normal form are equal as
-// functions (the converse need not hold). Sizes, guards and asserts are made of these.
+// partial function from symbol values to integers (a division by zero has no value); two
+// expressions with the same normal form are equal as functions (the converse need not hold). The
+// normal form has the written expression's value wherever that has one, and may have one where that
+// has none: s0*s1 // s0 is s1. Sizes, guards and asserts are made of these.
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,7 +29,8 @@ struct Symbol {
   [[nodiscard]] std::string name() const;
 };
 
-/// An int64 result that does not fit. Caught at the trace boundary and turned into a Status there.
+/// A coefficient that does not fit in int64, or an expression past the fixed size limits. Caught at
+/// the trace boundary and turned into a Status there. Thrown by the operators below only.
 class OverflowError : public std::overflow_error {
   using std::overflow_error::overflow_error;
 };
@@ -39,7 +43,8 @@ using Namer = std::function<std::string(Symbol)>;
 /// Immutable value, cheap to copy, safe to share between threads.
 class Expr {
  public:
-  Expr() : Expr(0) {}
+  /// Zero.
+  Expr() = default;
   Expr(std::int64_t constant);  // NOLINT: a number is an expression
   [[nodiscard]] static Expr symbol(Symbol symbol);
 
@@ -47,12 +52,6 @@ class Expr {
   friend Expr operator-(const Expr& a, const Expr& b);
   friend Expr operator*(const Expr& a, const Expr& b);
   friend Expr operator-(const Expr& a) { return Expr(0) - a; }
-  /// Rounds towards minus infinity, as the index arithmetic of tensors needs.
-  friend Expr floor_div(const Expr& a, const Expr& b);
-  /// a - floor_div(a, b) * b
-  friend Expr mod(const Expr& a, const Expr& b);
-  friend Expr min(const Expr& a, const Expr& b);
-  friend Expr max(const Expr& a, const Expr& b);
 
   /// The value where it does not depend on any symbol.
   [[nodiscard]] std::optional<std::int64_t> constant() const;
@@ -62,10 +61,13 @@ class Expr {
   [[nodiscard]] std::vector<Symbol> symbols() const;
   [[nodiscard]] bool has_unbacked() const;
 
-  /// The value; nullopt where a symbol has none, on division by zero and on overflow.
+  /// The value; nullopt where a symbol has none, on division by zero and where the value does not
+  /// fit (steps on the way may need up to 128 bits).
   [[nodiscard]] std::optional<std::int64_t> evaluate(const Valuation& values) const;
   /// The expression with `symbol` replaced everywhere.
   [[nodiscard]] Expr substitute(Symbol symbol, const Expr& by) const;
+  /// All at once: what a replacement holds is not replaced again.
+  [[nodiscard]] Expr substitute(const std::map<Symbol, Expr>& replacements) const;
 
   /// Canonical text, a pure function of the normal form: "2*s0 + 1", "s0 // 4", "Max(s0, u1)".
   [[nodiscard]] std::string text() const;
@@ -88,18 +90,29 @@ class Expr {
     std::vector<Factor> factors;  // canonical order; empty for the constant term
   };
   [[nodiscard]] std::span<const Term> terms() const;
+  /// The sum of the terms, in any order. Requires that the factors of each are in canonical order
+  /// and their atoms come from terms().
+  [[nodiscard]] static Expr of_terms(std::vector<Term> terms);
+  /// The value of the atom to the first power.
+  [[nodiscard]] static Expr of_atom(std::shared_ptr<const Atom> atom);
 
  private:
-  struct Normal;
-  explicit Expr(std::shared_ptr<const Normal> normal) : normal_(std::move(normal)) {}
-  std::shared_ptr<const Normal> normal_;
+  std::shared_ptr<const std::vector<Term>> terms_;  // null for zero
 };
 
 struct Expr::Atom {
   Op op = Op::Symbol;
   lockstep::shapes::Symbol symbol;  // op Symbol
   std::vector<Expr> operands;       // FloorDiv and Mod: two; Min and Max: two or more, sorted
+  std::uint32_t weight = 1;         // number of atoms within, itself included
 };
+
+/// Rounds towards minus infinity, as the index arithmetic of tensors needs.
+[[nodiscard]] Expr floor_div(const Expr& a, const Expr& b);
+/// a - floor_div(a, b) * b
+[[nodiscard]] Expr mod(const Expr& a, const Expr& b);
+[[nodiscard]] Expr min(const Expr& a, const Expr& b);
+[[nodiscard]] Expr max(const Expr& a, const Expr& b);
 
 /// The product of all; 1 for none.
 [[nodiscard]] Expr product(std::span<const Expr> factors);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@ struct Fingerprint {
   [[nodiscard]] std::string text() const;
 };
 
+/// XXH3 (128 bits, seed 0) of the bytes.
 [[nodiscard]] Fingerprint fingerprint(std::span<const std::byte> bytes);
 [[nodiscard]] Fingerprint fingerprint(std::string_view text);
 
@@ -25,6 +27,8 @@ struct Fingerprint {
 class FingerprintBuilder {
  public:
   FingerprintBuilder& add(std::string_view text);
+  /// A literal is text, not a truth value or a number.
+  FingerprintBuilder& add(const char* text) { return add(std::string_view(text)); }
   FingerprintBuilder& add(std::int64_t number);
   FingerprintBuilder& add(const Fingerprint& other);
   [[nodiscard]] Fingerprint finish() const;

@@ -1,14 +1,17 @@
 // Predicates on integers, and the two things that are made of them: guards (checked before an entry
-// runs; false means "another entry") and deferred asserts (checked in the graph; false is an error).
+// runs; false means "another entry") and deferred asserts (checked in the graph; false is an
+// error).
 #pragma once
 
-#include <lockstep/shapes/expr.h>
-
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <lockstep/shapes/expr.h>
 
 namespace lockstep::shapes {
 
@@ -22,7 +25,8 @@ struct Location {
 
 /// expr == 0, expr != 0 or expr >= 0. The constructors below normalise: common factors of the
 /// coefficients are divided out (>= rounds the constant down), the leading coefficient of == and !=
-/// is positive. So predicates that differ only in how they were written are equal.
+/// is positive, constants become 0, 1 or -1. So predicates that differ only in how they were
+/// written are equal. They throw OverflowError as the operators of Expr do.
 struct Predicate {
   enum class Relation : std::uint8_t { Equal, NotEqual, NonNegative };
   Relation relation = Relation::Equal;
@@ -34,7 +38,8 @@ struct Predicate {
   [[nodiscard]] std::optional<bool> evaluate(const Valuation& values) const;
   [[nodiscard]] Predicate negated() const;
   [[nodiscard]] Predicate substitute(Symbol symbol, const Expr& by) const;
-  /// "2*s0 == s1", terms with positive coefficients on the left, others on the right.
+  [[nodiscard]] Predicate substitute(const std::map<Symbol, Expr>& replacements) const;
+  /// "2*s0 == s1", "s0 < u0": no minus signs, the canonically first side on the left.
   [[nodiscard]] std::string text() const;
   [[nodiscard]] std::string text(const Namer& namer) const;
 
@@ -59,17 +64,22 @@ struct DeferredAssert {
   Predicate predicate;
   Location where;
   std::string message;  // what the user said, may be empty
+  /// The latest unbacked symbol that it mentions: it can be tested once that is bound. nullopt:
+  /// right after the inputs.
+  [[nodiscard]] std::optional<Symbol> due() const;
 };
 
 /// Guards of one entry as a flat postfix program over a vector of symbol values, for the look-up on
-/// every call. Overflow counts as a guard that fails. Immutable, thread-safe.
+/// every call. Agrees with Predicate::evaluate; a guard without a value (overflow, division by
+/// zero) fails. Does not allocate while the stack is small. Immutable, thread-safe.
 class GuardProgram {
  public:
   /// `slots[i]` is the symbol whose value stands at index i of `holds`' argument.
   /// Requires that every symbol of the guards has a slot.
   static GuardProgram compile(const std::vector<Guard>& guards, const std::vector<Symbol>& slots);
-  /// Index of the first guard that fails, nullopt if all hold.
-  [[nodiscard]] std::optional<std::size_t> first_failure(std::span<const std::int64_t> values) const;
+  /// Index of the first guard that fails, nullopt if all hold. Requires a value per slot.
+  [[nodiscard]] std::optional<std::size_t> first_failure(
+      std::span<const std::int64_t> values) const;
   [[nodiscard]] bool holds(std::span<const std::int64_t> values) const {
     return !first_failure(values);
   }
@@ -77,12 +87,13 @@ class GuardProgram {
  private:
   enum class Code : std::uint8_t { Push, Load, Add, Mul, FloorDiv, Mod, Min, Max, Test };
   struct Instruction {
-    Code code;
-    Predicate::Relation relation;
-    std::int64_t operand;  // constant, slot, or number of the guard
+    Code code = Code::Push;
+    Predicate::Relation relation = Predicate::Relation::Equal;  // Test only
+    std::int64_t operand = 0;                                   // Push: the number; Load: the slot
   };
+  class Compiler;
   std::vector<Instruction> program_;
-  std::size_t depth_ = 0;
+  std::size_t depth_ = 0;  // stack cells needed
 };
 
 /// Reads what Expr::text() and Predicate::text() print (symbol names only); nullopt if it is not

@@ -1,0 +1,174 @@
+// Reads expressions and predicates back: recursive descent over
+//   predicate: sum ("==" | "!=" | "<" | "<=" | ">" | ">=") sum
+//   sum:       term (("+" | "-") term)*
+//   term:      unary (("*" | "//") unary)*
+//   unary:     "-" unary | number | symbol | "(" sum ")" | ("Mod" | "Min" | "Max") "(" sum, ... ")"
+#include <charconv>
+
+#include <lockstep/shapes/guard.h>
+
+namespace lockstep::shapes {
+namespace {
+
+constexpr int kMaxDepth = 100;
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : rest_(text) {}
+
+  std::optional<Expr> whole_sum() {
+    const Expr out = sum_of();
+    return finished() ? std::optional(out) : std::nullopt;
+  }
+
+  std::optional<Predicate> whole_predicate() {
+    const Expr left = sum_of();
+    using Maker = Predicate (*)(const Expr&, const Expr&);
+    Maker make = nullptr;
+    if (take("==")) {
+      make = equal;
+    } else if (take("!=")) {
+      make = not_equal;
+    } else if (take("<=")) {
+      make = less_equal;
+    } else if (take(">=")) {
+      make = greater_equal;
+    } else if (take("<")) {
+      make = less;
+    } else if (take(">")) {
+      make = greater;
+    }
+    const Expr right = sum_of();
+    return make && finished() ? std::optional(make(left, right)) : std::nullopt;
+  }
+
+ private:
+  bool finished() {
+    skip_spaces();
+    return !failed_ && rest_.empty();
+  }
+
+  void skip_spaces() {
+    while (!rest_.empty() && rest_.front() == ' ') rest_.remove_prefix(1);
+  }
+
+  bool take(std::string_view token) {
+    skip_spaces();
+    if (!rest_.starts_with(token)) return false;
+    rest_.remove_prefix(token.size());
+    return true;
+  }
+
+  Expr fail() {
+    failed_ = true;
+    return 0;
+  }
+
+  Expr sum_of() {
+    Expr out = term();
+    while (!failed_) {
+      if (take("+")) {
+        out = out + term();
+      } else if (take("-")) {
+        out = out - term();
+      } else {
+        break;
+      }
+    }
+    return out;
+  }
+
+  Expr term() {
+    Expr out = unary();
+    while (!failed_) {
+      if (take("//")) {
+        out = floor_div(out, unary());
+      } else if (take("*")) {
+        out = out * unary();
+      } else {
+        break;
+      }
+    }
+    return out;
+  }
+
+  Expr unary() {
+    if (++depth_ > kMaxDepth) return fail();
+    const Expr out = unary_within();
+    --depth_;
+    return out;
+  }
+
+  Expr unary_within() {
+    if (take("-")) {
+      skip_spaces();
+      // The lowest int64 has no positive counterpart.
+      if (rest_.starts_with("9223372036854775808")) {
+        rest_.remove_prefix(19);
+        return INT64_MIN;
+      }
+      return -unary();
+    }
+    if (take("(")) {
+      const Expr out = sum_of();
+      return take(")") ? out : fail();
+    }
+    if (take("Mod(")) return call(mod, 2);
+    if (take("Min(")) return call(min, 0);
+    if (take("Max(")) return call(max, 0);
+    if (take("s")) return symbol(false);
+    if (take("u")) return symbol(true);
+    std::int64_t value = 0;
+    return number(value) ? Expr(value) : fail();
+  }
+
+  // Arguments up to the closing parenthesis; `count` zero means two or more.
+  Expr call(Expr (*op)(const Expr&, const Expr&), int count) {
+    Expr out = sum_of();
+    int seen = 1;
+    while (!failed_ && take(",")) {
+      out = op(out, sum_of());
+      ++seen;
+    }
+    const bool fits = count == 0 ? seen >= 2 : seen == count;
+    return take(")") && fits ? out : fail();
+  }
+
+  Expr symbol(bool unbacked) {
+    std::uint32_t serial = 0;
+    return number(serial) ? Expr::symbol({unbacked, serial}) : fail();
+  }
+
+  template <class T>
+  bool number(T& out) {
+    if (rest_.empty() || rest_.front() < '0' || rest_.front() > '9') return false;
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), out);
+    if (error != std::errc()) return false;
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    return true;
+  }
+
+  std::string_view rest_;
+  int depth_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+std::optional<Expr> parse_expr(std::string_view text) {
+  try {
+    return Parser(text).whole_sum();
+  } catch (const OverflowError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Predicate> parse_predicate(std::string_view text) {
+  try {
+    return Parser(text).whole_predicate();
+  } catch (const OverflowError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace lockstep::shapes

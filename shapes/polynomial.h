@@ -1,0 +1,52 @@
+// Polynomials over atoms: what an Expr is made of. Orders, contents, exact division and the bare
+// construction of opaque atoms, for the .cpp files that simplify. Internal to this folder.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <lockstep/shapes/expr.h>
+#include <lockstep/shapes/range.h>
+
+namespace lockstep::shapes {
+
+/// Canonical order of atoms: by op, then symbol or operands.
+[[nodiscard]] std::strong_ordering compare_atoms(const Expr::Atom& a, const Expr::Atom& b);
+/// Graded lexicographic, greatest first: a monomial order, so leading terms multiply.
+[[nodiscard]] std::strong_ordering compare_monomials(std::span<const Expr::Factor> a,
+                                                     std::span<const Expr::Factor> b);
+
+/// An opaque atom, as it stands: no simplification. Throws OverflowError where it nests too much.
+[[nodiscard]] Expr raw_atom(Expr::Op op, std::vector<Expr> operands);
+/// The atom where the expression is one of that op, else nullptr.
+[[nodiscard]] const Expr::Atom* as_atom(const Expr& e, Expr::Op op);
+
+/// The constant term.
+[[nodiscard]] std::int64_t constant_term(const Expr& e);
+/// Greatest common divisor of the coefficients, >= 0; without the constant term unless asked.
+[[nodiscard]] std::int64_t content(const Expr& e, bool with_constant);
+/// Every coefficient divided by d. Requires that d divides them all.
+[[nodiscard]] Expr divide_coefficients(const Expr& e, std::int64_t d);
+
+/// True only where e >= 0 whenever it has a value: by intervals, with up to `depth` Max and Min
+/// atoms replaced by one of their operands. Throws OverflowError.
+[[nodiscard]] bool never_negative(const Expr& e, const SymbolRanges& symbols, int depth);
+
+/// The factors that every term has, each with its lowest power.
+[[nodiscard]] std::vector<Expr::Factor> common_monomial(const Expr& e);
+[[nodiscard]] std::vector<Expr::Factor> common_monomial(const std::vector<Expr::Factor>& a,
+                                                        const std::vector<Expr::Factor>& b);
+/// Requires that the monomial divides every term.
+[[nodiscard]] Expr divide_monomial(const Expr& e, std::span<const Expr::Factor> monomial);
+[[nodiscard]] Expr monomial_expr(std::int64_t coefficient, std::vector<Expr::Factor> factors);
+
+/// a == quotient*b + remainder, where no term of the remainder is an integer multiple of b's
+/// leading term. Requires b != 0. nullopt past a fixed number of steps or on overflow.
+struct Division {
+  Expr quotient, remainder;
+};
+[[nodiscard]] std::optional<Division> divide(const Expr& a, const Expr& b);
+
+}  // namespace lockstep::shapes
