@@ -78,6 +78,8 @@ void CallMachine::voted(const Vote& result) {
   switch (stage_) {
     case Stage::Call:
       return called(result);
+    case Stage::Witness:
+      return witnessed(result);
     case Stage::Verify:
       return verified(result);
     case Stage::Commit:
@@ -92,8 +94,49 @@ void CallMachine::voted(const Vote& result) {
 void CallMachine::called(const Vote& result) {
   if (result.any_flag() || !result.same_pending())
     return take_roll(testimony(key_, standing_), [](auto roll) { return diagnose(roll); });
-  if (result.entries() != 0 && result.same_state())
-    return finish({CallOutcome::Kind::Reused, frame_.pick(result.entries()), std::nullopt});
+  candidates_ = result.same_state() ? result.entries() : 0;
+  ask_for_witnesses();
+}
+
+void CallMachine::ask_for_witnesses() {
+  // One bit per question of the candidates, in order; cleared by a rank that is a witness. Every
+  // rank holds the same entries, so all ask or none does.
+  std::uint64_t answers = Vote::kOnes;
+  std::size_t question = 0;
+  std::uint64_t rest = candidates_;
+  for (const Entry& entry : frame_.entries) {
+    if (rest == 0) break;
+    if (entry.superseded) continue;
+    const bool candidate = (rest & 1) != 0;
+    rest >>= 1;
+    if (!candidate) continue;
+    for (std::size_t i = 0; i < entry.group_program.questions(); ++i, ++question)
+      if (question < 64 && entry.group_program.witnesses(i, observation_.values))
+        answers &= ~(std::uint64_t{1} << question);
+  }
+  if (question > 0)
+    return vote(Stage::Witness, RoundKey::Kind::Witness, answers, 0, 0, std::nullopt);
+  if (candidates_ == 0) return gather();
+  finish({CallOutcome::Kind::Reused, frame_.pick(candidates_), std::nullopt});
+}
+
+void CallMachine::witnessed(const Vote& result) {
+  std::size_t question = 0;
+  std::uint64_t bit = 1;
+  for (const Entry& entry : frame_.entries) {
+    if (entry.superseded) continue;
+    if ((candidates_ & bit) != 0) {
+      // Questions past the 64th were not asked: such an entry is not used rather than guessed.
+      for (std::size_t i = 0; i < entry.group_program.questions(); ++i, ++question)
+        if (question >= 64 || (result.entries() >> question & 1) != 0) candidates_ &= ~bit;
+    }
+    bit <<= 1;
+  }
+  if (candidates_ == 0) return gather();
+  finish({CallOutcome::Kind::Reused, frame_.pick(candidates_), std::nullopt});
+}
+
+void CallMachine::gather() {
   ask(Stage::Gather,
       action::Exchange{encode(observe(self_, observation_, frame_.state, config_.automatic_dynamic,
                                       frame_.entries_digest())),
@@ -147,8 +190,9 @@ void CallMachine::gathered(const Bytes& payload) {
                      [conflict = *conflict, frame = frame_.name](auto roll) {
                        return conflict_status(conflict, frame, std::move(roll));
                      });
-  if (frame_.live() >= std::min(config_.recompile_limit, kMaxEntries))
-    return finish({CallOutcome::Kind::Fallback, -1, std::nullopt});
+  // Past the limit the ranks still trace and compare one graph, which is then interpreted: a
+  // fallback must not pair collectives wrongly either.
+  falls_back_ = frame_.live() >= std::min(config_.recompile_limit, kMaxEntries);
   reported_ = decide(joint_, config_);
   if (auto own = decide_for(observation_, joint_, config_))
     decision_ = std::move(*own);
@@ -179,7 +223,8 @@ void CallMachine::verify(TraceReport report) {
   if (failure_) {
     flag = VoteFlag::TraceFailed;
   } else {
-    entry_ = Entry::make(decision_, reported_, observation_.list, report_.guards, report_.graph);
+    entry_ = Entry::make(decision_, reported_, observation_.list, report_.guards, report_.graph,
+                         report_.group_guards);
     const auto failed = entry_->program.first_failure(observation_.values);
     if (failed) flag = VoteFlag::GuardFailed;
     failed_guard_ = failed.value_or(report_.guards.size());
@@ -197,6 +242,7 @@ void CallMachine::verified(const Vote& result) {
     });
   if (!result.same_state() || !result.same_pending()) return count_nodes();
   if (result.raised(VoteFlag::GuardFailed)) return elect_guard();
+  if (falls_back_) return finish({CallOutcome::Kind::Fallback, -1, std::nullopt});
   ask(Stage::Compile, action::Compile{});
 }
 

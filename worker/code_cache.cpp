@@ -34,7 +34,8 @@ std::string_view use_name(bool symbol, bool unbacked) {
 }  // namespace
 
 Entry Entry::make(Decision decision, Decision reported, std::shared_ptr<const SourceList> list,
-                  std::vector<shapes::Guard> guards, shapes::Fingerprint graph) {
+                  std::vector<shapes::Guard> guards, shapes::Fingerprint graph,
+                  std::vector<GroupGuard> group_guards) {
   Entry entry;
   const std::vector<shapes::Symbol> symbols = decision.trace_symbols();
   std::vector<shapes::Symbol> slots;
@@ -56,6 +57,8 @@ Entry Entry::make(Decision decision, Decision reported, std::shared_ptr<const So
     }
   }
   entry.program = shapes::GuardProgram::compile(guards, slots);
+  entry.group_program = GroupGuardProgram::compile(group_guards, slots);
+  entry.group_guards = std::move(group_guards);
   entry.decision = std::move(decision);
   entry.reported = std::move(reported);
   entry.guards = std::move(guards);
@@ -74,7 +77,7 @@ bool Entry::fits(const Observation& observation) const {
   for (std::size_t i = 0; i < count; ++i) inside &= lower[i] <= value[i] && value[i] <= upper[i];
   if (!inside) return false;
   if (!observation.marks.empty() && !honours(observation.marks)) return false;
-  return program.holds(observation.values);
+  return program.holds(observation.values) && group_program.admits(observation.values);
 }
 
 bool Entry::honours(const std::vector<Mark>& marks) const {
@@ -92,7 +95,12 @@ bool Entry::replaces(const Entry& older) const {
     return std::any_of(older.guards.begin(), older.guards.end(),
                        [&](const shapes::Guard& g) { return g.predicate == guard.predicate; });
   };
-  return supersedes(decision, older.decision) && std::all_of(guards.begin(), guards.end(), known);
+  const auto answered = [&](const GroupGuard& guard) {
+    return std::any_of(older.group_guards.begin(), older.group_guards.end(),
+                       [&](const GroupGuard& g) { return g.same(guard); });
+  };
+  return supersedes(decision, older.decision) && std::all_of(guards.begin(), guards.end(), known) &&
+         std::all_of(group_guards.begin(), group_guards.end(), answered);
 }
 
 std::uint64_t Frame::lookup(const Observation& observation) const {

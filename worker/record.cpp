@@ -178,6 +178,13 @@ void Recorder::traced(const TraceReport& report) {
     line.json["guards"].push_back({{"text", guard.predicate.text()},
                                    {"file", text_json(guard.where.file)},
                                    {"line", guard.where.line}});
+  for (const GroupGuard& guard : report.group_guards)
+    line.json["group_guards"].push_back(
+        {{"text", guard.predicate.text()},
+         {"over", guard.over == GroupGuard::Over::Any ? "any" : "all"},
+         {"value", guard.value},
+         {"file", text_json(guard.where.file)},
+         {"line", guard.where.line}});
   if (report.collectives != shapes::Fingerprint{})
     line.json["collectives"] = report.collectives.text();
   if (!report.prefixes.empty()) {
