@@ -2,16 +2,16 @@
 // (tensors). One backend per .cpp: MPI, simulated, fake; each exports a factory only.
 #pragma once
 
-#include <lockstep/collectives/base/dtype.h>
-#include <lockstep/collectives/base/status.h>
-#include <lockstep/collectives/round.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include <lockstep/collectives/base/dtype.h>
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/collectives/round.h>
 
 namespace lockstep::collectives {
 
@@ -36,13 +36,24 @@ struct Collective {
   void* receive = nullptr;
   std::int64_t row_elements = 1;
   std::int64_t rows = 0;
-  std::span<const std::int64_t> send_rows, receive_rows;
+  std::span<const std::int64_t> send_rows{}, receive_rows{};
   /// What a report says that this rank was doing ("all_to_all_single moe.cpp:41").
-  std::string_view label;
+  std::string_view label{};
 };
 
 /// "all_to_all_single", as users write it.
 [[nodiscard]] std::string_view collective_name(Collective::Kind kind);
+
+/// Whether `collective` makes sense for one rank of a group of `size`; the same on every backend.
+/// Errors: BadInput (counts missing, negative or too large, no buffer, no such root, a reduction
+/// that the dtype does not have: any on f16 and bf16, a sum of bool).
+[[nodiscard]] Result<void> check(const Collective& collective, int size);
+
+/// Elements that this rank sends and receives in all. Requires check() to have passed.
+struct CollectiveExtent {
+  std::int64_t send = 0, receive = 0;
+  [[nodiscard]] static CollectiveExtent of(const Collective& collective, int size);
+};
 
 /// One group of ranks as seen from one of them. Not thread-safe: one thread per object. At most one
 /// round and one collective are under way at a time; every wait is watched by the backend.

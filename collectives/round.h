@@ -3,10 +3,10 @@
 // same object code runs in a real job and in a dry run.
 #pragma once
 
-#include <lockstep/collectives/base/rank.h>
-
 #include <cstddef>
 #include <span>
+
+#include <lockstep/collectives/base/rank.h>
 
 namespace lockstep::collectives {
 
@@ -22,8 +22,11 @@ class Round {
 
   /// What this rank does next. Pure.
   [[nodiscard]] virtual Want want() const = 0;
-  /// The bytes for want().peer; valid until the next call of sent() or received().
-  /// Requires need Send or Swap.
+  /// The length of every message of this round, 0 where it varies. Messages of one known length
+  /// travel bare; others with a header in front. Pure.
+  [[nodiscard]] virtual std::size_t message_bytes() const { return 0; }
+  /// The bytes for want().peer; valid until the next call of sent() or received(). While need is
+  /// Receive: what this rank holds so far (the fake backend takes it for the peer's).
   [[nodiscard]] virtual std::span<const std::byte> outgoing() const = 0;
   /// The message went out. Requires need Send.
   virtual void sent() = 0;

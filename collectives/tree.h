@@ -3,11 +3,11 @@
 // receives at most two payloads on the way up and one on the way down, whatever the group's size.
 #pragma once
 
-#include <lockstep/collectives/base/bytes.h>
-#include <lockstep/collectives/round.h>
-
 #include <functional>
 #include <optional>
+
+#include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/round.h>
 
 namespace lockstep::collectives {
 
@@ -19,7 +19,8 @@ struct TreePlace {
 
 /// lower ⊔ higher, both payloads of contiguous rank ranges, lower's ranks below higher's. Must be
 /// associative and must not fail: what does not fit together is data in the result.
-using Join = std::function<Bytes(std::span<const std::byte> lower, std::span<const std::byte> higher)>;
+using Join =
+    std::function<Bytes(std::span<const std::byte> lower, std::span<const std::byte> higher)>;
 
 /// One join of all ranks' payloads.
 class TreeRound final : public Round {
@@ -58,7 +59,7 @@ class BroadcastRound final : public Round {
 
  private:
   void plan();
-  std::int32_t self_, size_, root_;
+  std::int32_t self_, size_;
   std::int32_t relative_;  // rank counted from the root
   std::int32_t mask_ = 1;
   bool have_ = false;

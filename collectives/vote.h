@@ -2,15 +2,24 @@
 // (design section 3.2). Sans-I/O: recursive doubling, folded where the group is no power of two.
 #pragma once
 
-#include <lockstep/collectives/round.h>
-
 #include <array>
 #include <cstdint>
+
+#include <lockstep/collectives/round.h>
 
 namespace lockstep::collectives {
 
 /// Flags are stored inverted and one-hot: a cleared bit on any rank is cleared in the result.
-enum class VoteFlag : std::uint8_t { Error, Skip, Gone, Done, TraceFailed, GuardFailed, CompileFailed, RunFailed };
+enum class VoteFlag : std::uint8_t {
+  Error,
+  Skip,
+  Gone,
+  Done,
+  TraceFailed,
+  GuardFailed,
+  CompileFailed,
+  RunFailed
+};
 
 /// What one rank votes. After a round every rank holds the AND over all ranks.
 struct Vote {
@@ -49,6 +58,7 @@ class VoteRound final : public Round {
   VoteRound(Rank self, int size, const Vote& mine, Combine combine = Combine::And);
 
   [[nodiscard]] Want want() const override { return want_; }
+  [[nodiscard]] std::size_t message_bytes() const override { return sizeof(Vote); }
   [[nodiscard]] std::span<const std::byte> outgoing() const override;
   void sent() override;
   /// A message that is not 64 bytes counts as a vote that agrees with nothing.

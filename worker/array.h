@@ -1,8 +1,6 @@
-// A concrete tensor on the host: dtype, sizes, contiguous row-major bytes. What programs pass in and
-// get back, and what kernels and the interpreter work on.
+// A concrete tensor on the host: dtype, sizes, contiguous row-major bytes. What programs pass in
+// and get back, and what kernels and the interpreter work on.
 #pragma once
-
-#include <lockstep/collectives/base/dtype.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -10,10 +8,13 @@
 #include <span>
 #include <vector>
 
+#include <lockstep/collectives/base/dtype.h>
+
 namespace lockstep::worker {
 
-/// Shared, 64-byte aligned storage: copying an Array shares it (as a tensor handle does everywhere);
-/// `clone` copies. The runtime never writes into an Array that was handed to it as an input.
+/// Shared, 64-byte aligned storage: copying an Array shares it (as a tensor handle does
+/// everywhere); `clone` copies. The runtime never writes into an Array that was handed to it as an
+/// input.
 class Array {
  public:
   Array() = default;
@@ -34,9 +35,13 @@ class Array {
   [[nodiscard]] void* data() { return storage_.get(); }
   [[nodiscard]] const void* data() const { return storage_.get(); }
   template <class T>
-  [[nodiscard]] T* data_as() { return static_cast<T*>(data()); }
+  [[nodiscard]] T* data_as() {
+    return static_cast<T*>(data());
+  }
   template <class T>
-  [[nodiscard]] const T* data_as() const { return static_cast<const T*>(data()); }
+  [[nodiscard]] const T* data_as() const {
+    return static_cast<const T*>(data());
+  }
   /// Element i, counted in row-major order, as a double (exact for ints below 2^53).
   [[nodiscard]] double at(std::int64_t i) const;
   void set(std::int64_t i, double value);

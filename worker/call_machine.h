@@ -8,82 +8,43 @@
 // Nothing here waits, reads a clock, or knows a transport.
 #pragma once
 
-#include <lockstep/collectives/base/bytes.h>
-#include <lockstep/collectives/base/status.h>
-#include <lockstep/collectives/tree.h>
-#include <lockstep/collectives/vote.h>
-#include <lockstep/shapes/guard.h>
-#include <lockstep/worker/code_cache.h>
-#include <lockstep/worker/decision.h>
-#include <lockstep/worker/observation.h>
-
+#include <functional>
 #include <optional>
 #include <string>
-#include <variant>
+#include <vector>
+
+#include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/shapes/guard.h>
+#include <lockstep/worker/action.h>
+#include <lockstep/worker/code_cache.h>
+#include <lockstep/worker/conflict.h>
+#include <lockstep/worker/decision.h>
+#include <lockstep/worker/diagnosis.h>
+#include <lockstep/worker/observation.h>
+#include <lockstep/worker/round_key.h>
 
 namespace lockstep::worker {
-
-/// Identifies a round: two ranks with different keys are not in the same round. Hashed into a vote.
-struct RoundKey {
-  std::uint64_t epoch = 0;
-  std::string group, frame;
-  std::uint64_t call = 0;     // counted per group
-  std::uint32_t attempt = 0;
-  enum class Kind : std::uint8_t { Call, Verify, Commit, Close, Settle, More, Finish, Start } kind = Kind::Call;
-  [[nodiscard]] std::uint64_t hash() const;
-  [[nodiscard]] std::string text() const;
-};
 
 /// What a rank's own trace under the decision came to.
 struct TraceReport {
   shapes::Fingerprint graph;
-  std::vector<shapes::Guard> guards;        // beyond what the decision itself says
-  std::optional<Status> failure;            // the user's function threw, or asked for unbacked data
+  std::vector<shapes::Guard>
+      guards;                     // beyond what the decision itself says; over its trace_symbols()
+  std::optional<Status> failure;  // the user's function threw, or asked for unbacked data
+  std::vector<GroupGuard> group_guards;
+  /// Covers the ordered list of collectives; what same_collectives compares.
+  shapes::Fingerprint collectives;
+  /// Graph::prefix_fingerprints(), for finding the first difference; may be empty.
+  std::vector<shapes::Fingerprint> prefixes;
 };
 
-/// What a call came to; equal on all ranks but for `message` details of the rank's own.
-struct CallOutcome {
-  enum class Kind : std::uint8_t { Reused, Compiled, Fallback, Error } kind = Kind::Error;
-  int entry = -1;                // Reused, Compiled
-  std::optional<Status> error;   // Error
-};
-
-namespace action {
-/// Vote `mine` over the group. Answer: voted(result).
-struct Vote {
-  collectives::Vote mine;
-  collectives::Combine combine = collectives::Combine::And;
-};
-/// Join payloads in rank order by the tree. Answer: joined(result).
-struct Exchange {
-  Bytes mine;
-  collectives::Join join;
-};
-/// One payload from `root` to all. Answer: joined(result).
-struct Broadcast {
-  Rank root;
-  Bytes mine;
-};
-/// Trace the frame under frame.pending decision. Answer: traced(report).
-struct Trace {
-  const Decision* decision = nullptr;
-};
-/// Build and load what the trace produced. Answer: compiled(failure).
-struct Compile {};
-/// The call is over.
-struct Finish {
-  CallOutcome outcome;
-};
-}  // namespace action
-
-using Action = std::variant<action::Vote, action::Exchange, action::Broadcast, action::Trace,
-                            action::Compile, action::Finish>;
-
-/// One call on one rank. Single-threaded. `frame` is this rank's cache of the frame and outlives it.
+/// One call on one rank. Single-threaded. `config` and `frame`, this rank's cache of the frame,
+/// outlive it; the frame changes at the moment of a successful commit and at no other.
 class CallMachine {
  public:
   CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key, Frame& frame,
-              Observation observation);
+              Observation observation, Standing standing = {});
 
   /// What to do now. Pure; stays the same until the matching report below is made.
   [[nodiscard]] const Action& next() const { return action_; }
@@ -91,15 +52,86 @@ class CallMachine {
   void voted(const collectives::Vote& result);
   void joined(const Bytes& result);
   void traced(TraceReport report);
+  void explained(std::string text);
   /// nullopt: built and loaded.
   void compiled(std::optional<Status> failure);
   /// The transport gave up (a rank is missing or lost): the call ends with that error and the frame
   /// is as before.
   void failed(Status status);
 
+  [[nodiscard]] const RoundKey& key() const { return key_; }
+  [[nodiscard]] const Observation& observation() const { return observation_; }
+
  private:
+  enum class Stage : std::uint8_t {
+    Call,
+    Witness,
+    Gather,
+    Elect,
+    Hints,
+    Trace,
+    Verify,
+    Compile,
+    Commit,  // the way to a new entry
+    GuardElect,
+    NodeCount,
+    NodeSearch,
+    Explain,  // in search of what differs
+    Roll,
+    Done,
+  };
+  using Verdict = std::function<Status(std::vector<RankValue>)>;
+
+  // The way to a new entry: call_machine.cpp.
+  void called(const collectives::Vote& result);
+  void ask_for_witnesses();
+  void witnessed(const collectives::Vote& result);
+  void gather();
+  void gathered(const Bytes& payload);
+  void hinted();
+  void verify(TraceReport report);
+  void verified(const collectives::Vote& result);
+  void committed(const collectives::Vote& result);
+  [[nodiscard]] FrameState next_state() const;
+
+  // In search of what differs: divergence.cpp.
+  void elect_guard();
+  void elected_guard(std::uint64_t guard);
+  void count_nodes();
+  void search_node();
+  void searched(bool equal);
+  void report_graphs();
+
+  void ask(Stage stage, Action action);
+  void vote(Stage stage, RoundKey::Kind kind, std::uint64_t entries, std::uint64_t state,
+            std::uint64_t pending, std::optional<collectives::VoteFlag> flag);
+  void elect(Stage stage, std::uint64_t mine);
+  void take_roll(const std::optional<std::string>& mine, Verdict verdict);
+  void take_stock();
+  void finish(CallOutcome outcome);
+  void expect(Stage stage, const char* report) const;
+  [[nodiscard]] bool compares_graphs() const;
+
+  Rank self_;
+  int size_;
+  const DecisionConfig& config_;
+  RoundKey key_;
+  Frame& frame_;
+  Observation observation_;
+  Standing standing_;
+  Stage stage_ = Stage::Call;
   Action action_;
-  // The implementation's own state; see call_machine.cpp.
+  Verdict verdict_;                // what the roll under way comes to
+  std::uint64_t candidates_ = 0;   // entries that fit on every rank, but for "some rank" guards
+  JointObservation joint_;         // from Gather on
+  Decision decision_, reported_;   // from Gather on
+  TraceReport report_;             // from Trace on
+  shapes::Fingerprint compared_;   // from Verify on: what must be equal on all ranks
+  std::optional<Entry> entry_;     // from Verify on
+  std::optional<Status> failure_;  // this rank's, at Trace or Compile
+  bool falls_back_ = false;        // past the recompile limit: traced and compared, not compiled
+  std::size_t failed_guard_ = 0;
+  std::size_t equal_nodes_ = 0, unequal_nodes_ = 0;  // the search: equal up to, unequal from
 };
 
 }  // namespace lockstep::worker

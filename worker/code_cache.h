@@ -1,47 +1,105 @@
 // The code cache of one frame on one rank: its entries and what has been seen of its sources. All
-// ranks hold the same entries under the same index.
+// ranks hold the same entries under the same index (under shared_sizes and same_collectives each
+// rank its own version of it).
 #pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include <lockstep/shapes/dynamism.h>
 #include <lockstep/shapes/guard.h>
 #include <lockstep/worker/decision.h>
-
-#include <map>
-#include <string>
-#include <vector>
+#include <lockstep/worker/exchange.h>
+#include <lockstep/worker/group_guard.h>
 
 namespace lockstep::worker {
 
-/// A frame has at most this many entries: a look-up answers with one bit each.
+/// A frame has at most this many entries that are not superseded: a look-up answers with one bit
+/// each.
 inline constexpr int kMaxEntries = 64;
 
 /// One compiled entry. Immutable but for `superseded`.
 struct Entry {
-  Decision decision;
-  std::vector<shapes::Guard> guards;   // of the trace, over the decision's symbols
-  shapes::GuardProgram program;
+  Decision decision;                  // what this rank compiled
+  Decision reported;                  // what the group reports; differs under shared_sizes only
+  std::vector<shapes::Guard> guards;  // of the trace, over decision.trace_symbols()
+  shapes::GuardProgram program;       // over Observation::values
+  std::vector<GroupGuard> group_guards;
+  GroupGuardProgram group_program;  // over Observation::values
   shapes::Fingerprint graph;
   bool superseded = false;
+
+  /// `list` is the source list that the decision was made for. Requires that the guards mention
+  /// backed symbols of the decision only.
+  [[nodiscard]] static Entry make(Decision decision, Decision reported,
+                                  std::shared_ptr<const SourceList> list,
+                                  std::vector<shapes::Guard> guards, shapes::Fingerprint graph,
+                                  std::vector<GroupGuard> group_guards = {});
+  /// The decision was made for the same sources.
+  [[nodiscard]] bool same_sources(const SourceList& list) const {
+    return &list == list_.get() || list.digest() == list_->digest();
+  }
+  /// Same sources, values within bounds, this call's marks honoured, guards true; what group
+  /// guards ask of every rank included.
+  [[nodiscard]] bool fits(const Observation& observation) const;
+  /// True if the entry serves all that `older` serves, so that `older` can go.
+  [[nodiscard]] bool replaces(const Entry& older) const;
+
+ private:
+  enum class Use : std::uint8_t { Static, Symbol, Unbacked };
+  [[nodiscard]] bool honours(const std::vector<Mark>& marks) const;
+  std::shared_ptr<const SourceList> list_;
+  std::vector<std::int64_t> lower_, upper_;  // parallel to values; equal where static
+  std::vector<Use> uses_;                    // parallel to values
 };
 
 /// Why an entry does not fit: what a miss explains to the user.
 struct Misfit {
   int entry = 0;
-  std::string reason;  // "tokens.size(0) is 7, entry has 5"; a guard's text with its line
+  std::string reason;  // "tokens.size(0) is 7, the entry has 5"; a guard's text with its line
 };
 
+/// One rank's cache of a frame. Entries, state and digests change in adopt() and commit() only.
 struct Frame {
   std::string name;
   std::vector<Entry> entries;
-  std::map<std::string, shapes::Dynamism> state;
+  FrameState state;
 
-  /// The bit mask of entries that fit this observation and are not superseded. The hot path of every
-  /// call: no allocation.
+  explicit Frame(std::string frame_name = {}) : name(std::move(frame_name)) { renew_digests(); }
+
+  /// The entries that fit this observation: bit i is the i-th entry that is not superseded. The hot
+  /// path of every call: no allocation.
   [[nodiscard]] std::uint64_t lookup(const Observation& observation) const;
+  /// One line per entry that is not superseded and does not fit.
   [[nodiscard]] std::vector<Misfit> explain(const Observation& observation) const;
   /// The entry to run among those that fit on every rank: fewest symbols, then lowest index.
-  /// Requires a non-empty mask.
+  /// Requires a mask that lookup() gave, not empty.
   [[nodiscard]] int pick(std::uint64_t mask) const;
+  /// Number of entries that are not superseded.
+  [[nodiscard]] int live() const;
+  /// A call that no entry fits falls back. Equal on all ranks.
+  [[nodiscard]] bool at_limit(const DecisionConfig& config) const;
+  /// Those that `entry` replaces, as a mask in the manner of lookup().
+  [[nodiscard]] std::uint64_t replaced_by(const Entry& entry) const;
+
+  /// Takes over a stored state (a profile).
+  void adopt(FrameState stored);
+  /// Adds an entry, marks those of `replaced` superseded and takes over the state. Returns the
+  /// index of the new entry.
+  int commit(Entry entry, FrameState joined, std::uint64_t replaced);
+
+  /// Covers entries and state; equal on ranks with the same past. Kept up to date by adopt() and
+  /// commit(), so that a vote costs no hashing.
+  [[nodiscard]] std::uint64_t digest() const { return digest_; }
+  /// Covers the reported decisions of the entries and which of them are superseded.
+  [[nodiscard]] const shapes::Fingerprint& entries_digest() const { return entries_digest_; }
+
+ private:
+  void renew_digests();
+  std::uint64_t digest_ = 0;
+  shapes::Fingerprint entries_digest_;
 };
 
 }  // namespace lockstep::worker

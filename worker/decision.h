@@ -1,13 +1,16 @@
-// What the group decided for one entry of a frame: static or symbolic per dim, bounds, hints. A pure
-// function of exchanged data; the same bytes on every rank.
+// What the group decided for one entry of a frame: static or symbolic per dim, bounds, hints. A
+// pure function of exchanged data; the same bytes on every rank.
 #pragma once
-
-#include <lockstep/worker/observation.h>
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/shapes/expr.h>
+#include <lockstep/worker/exchange.h>
+#include <lockstep/worker/observation.h>
 
 namespace lockstep::worker {
 
@@ -21,7 +24,8 @@ struct DimDecision {
 
 struct SourceDecision {
   SourceSpec spec;
-  std::vector<DimDecision> dims;  // tensor: per dim; int: one; bool: one, static 0 or 1; float: none
+  std::vector<DimDecision>
+      dims;  // tensor: per dim; int: one; bool: one, static 0 or 1; float: none
   bool operator==(const SourceDecision&) const = default;
 };
 
@@ -40,7 +44,16 @@ struct Decision {
   bool operator==(const Decision&) const = default;
   /// Covers everything but the hints.
   [[nodiscard]] shapes::Fingerprint digest() const;
+  /// The symbols as a ShapeEnv names them when they are made in this order: backed and unbacked
+  /// ones are counted apart. Guards of the trace are over these.
+  [[nodiscard]] std::vector<shapes::Symbol> trace_symbols() const;
+  /// Names those symbols by their source, for messages. Outlives the decision.
+  [[nodiscard]] shapes::Namer source_namer() const;
 };
+
+/// One line: "tokens: f32[s0, 10]; n: int 3; lr: float; training: bool true | s0 = tokens.size(0)
+/// min 2 hint 5". Equal decisions print equal text.
+[[nodiscard]] std::string decision_text(const Decision& decision);
 
 enum class Consistency : std::uint8_t { SameGraph, SameCollectives, SharedSizes };
 
@@ -49,8 +62,29 @@ struct DecisionConfig {
   Consistency consistency = Consistency::SameGraph;
   bool automatic_dynamic = true;
   bool assume_at_least_two = true;
-  int recompile_limit = 8;
+  int recompile_limit = 8;  // 1 to 64
   bool operator==(const DecisionConfig&) const = default;
 };
+
+/// What the group reports for the joint call (formats: "Per call" rule 4). Hints are those of the
+/// lowest rank that has each dim; apply_hints puts in the donor's. Requires that find_conflict has
+/// nothing to say.
+[[nodiscard]] Decision decide(const JointObservation& joint, const DecisionConfig& config);
+/// The same for the sources and bools of one rank: what that rank compiles. Differs from the
+/// reported decision under shared_sizes only. Errors: Internal where `joint` lacks one of them.
+[[nodiscard]] Result<Decision> decide_for(const Observation& own, const JointObservation& joint,
+                                          const DecisionConfig& config);
+
+/// True if `older` can go because `newer` serves all that it serves.
+[[nodiscard]] bool supersedes(const Decision& newer, const Decision& older);
+
+/// A size or int that is a symbol on some rank.
+struct JointSymbol {
+  std::size_t source = 0;          // index into JointObservation::sources
+  std::optional<std::size_t> dim;  // nullopt: an int
+  bool unbacked = false;
+};
+/// In the order of sources, the int before the dims.
+[[nodiscard]] std::vector<JointSymbol> joint_symbols(const JointObservation& joint);
 
 }  // namespace lockstep::worker

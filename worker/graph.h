@@ -2,14 +2,15 @@
 // compiled. A list of nodes in execution order; every value is a tensor with symbolic sizes.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include <lockstep/collectives/base/dtype.h>
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/shapes/fingerprint.h>
 #include <lockstep/shapes/guard.h>
-
-#include <cstdint>
-#include <string>
-#include <vector>
+#include <lockstep/worker/group_guard.h>
 
 namespace lockstep::worker {
 
@@ -19,6 +20,7 @@ using NodeId = std::uint32_t;
 /// One operation of the graph. The comment gives the operands and attributes (`exprs`, `ints`,
 /// `number`, `text`); the op table (op.h) gives name, class, shape rule, gradient and emission.
 /// Elementwise operands have equal sizes: broadcasting is explicit (Expand). Values are row-major.
+// clang-format off
 enum class Op : std::uint8_t {
   // Where values come from.
   Input,   // text: source ("batch.tokens"); a float or a rank fact is a 0-d tensor
@@ -28,7 +30,8 @@ enum class Op : std::uint8_t {
   // Elementwise, one operand.
   Neg, Abs, Exp, Log, Sqrt, Rsqrt, Tanh, Sigmoid, Relu, Not,
   Cast,    // to meta.dtype
-  // Elementwise, two operands. Comparisons give bool; Div on ints is floor division, Mod follows it.
+  // Elementwise, two operands. Comparisons give bool; Div on ints is floor division, Mod (ints
+  // only) follows it.
   Add, Sub, Mul, Div, Mod, Maximum, Minimum,
   Lt, Le, Gt, Ge, Eq, Ne, And, Or,
   Where,   // (condition bool, a, b)
@@ -65,6 +68,7 @@ enum class Op : std::uint8_t {
   // Fails the step, on all ranks jointly, unless predicate (asserts) holds.
   Assert,  // no operands; asserts[0]
 };
+// clang-format on
 
 struct TensorMeta {
   DType dtype = DType::F32;
@@ -72,21 +76,28 @@ struct TensorMeta {
   bool operator==(const TensorMeta&) const = default;
 };
 
+/// "f32[s0, 64]"
+[[nodiscard]] std::string meta_text(const TensorMeta& meta);
+
 /// One node. Immutable once its graph is finished.
 struct Node {
   Op op = Op::Full;
-  std::vector<NodeId> inputs;
-  std::vector<shapes::Expr> exprs;
-  std::vector<std::int64_t> ints;
+  std::vector<NodeId> inputs{};
+  std::vector<shapes::Expr> exprs{};
+  std::vector<std::int64_t> ints{};
   double number = 0;
-  std::string text;
-  std::vector<shapes::DeferredAssert> asserts;
-  TensorMeta meta;                     // of the result; i64 with no sizes for ToList, Item, Assert
-  std::vector<shapes::Symbol> binds;   // ToList and Item: the symbols that get their values here
-  shapes::Location where;              // the user's line
+  std::string text{};
+  std::vector<shapes::DeferredAssert> asserts{};
+  TensorMeta meta{};                    // of the result; i64 with no sizes for ToList, Item, Assert
+  std::vector<shapes::Symbol> binds{};  // ToList and Item: the symbols that get their values here
+  shapes::Location where{};             // the user's line
 };
 
-/// How a backed symbol gets its value from an input.
+/// Covers everything but the user's line.
+[[nodiscard]] shapes::Fingerprint node_fingerprint(const Node& node);
+
+/// How a symbol gets its value from an input: backed ones, and unbacked ones of dims that the user
+/// marked unbacked.
 struct SymbolBinding {
   shapes::Symbol symbol;
   std::string source;  // "batch.tokens.size(0)" or an int argument's name
@@ -103,16 +114,18 @@ struct Graph {
     bool operator==(const Output&) const = default;
   };
   std::vector<Output> outputs;
-  std::vector<SymbolBinding> symbols;  // backed ones, by serial
+  std::vector<SymbolBinding> symbols;  // in the order of the decision
   std::vector<shapes::Guard> guards;
+  std::vector<GroupGuard> group_guards;
 
   /// One line per node, in user terms:
   /// "%7: f32[s0, 64] = add(%5, %6)   # train.cpp:41". Pure; equal graphs print equal text.
   [[nodiscard]] std::string text() const;
   /// The text of one node, without its location.
   [[nodiscard]] std::string node_text(NodeId id) const;
-  /// Covers every node, attribute, constant, order, output, symbol, guard and assert; not hints and
-  /// not user lines (the same program in another checkout is the same program).
+  /// Covers every node, attribute, constant, order, output, symbol, guard and assert, and what an
+  /// assert says; not hints and not user lines (the same program in another checkout is the same
+  /// program).
   [[nodiscard]] shapes::Fingerprint fingerprint() const;
   /// Prefix fingerprints: element i covers nodes 0..i. For finding the first difference.
   [[nodiscard]] std::vector<shapes::Fingerprint> prefix_fingerprints() const;

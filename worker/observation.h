@@ -2,13 +2,16 @@
 // and scalars. Free of side effects; made on every call, so it is flat and its list is shared.
 #pragma once
 
-#include <lockstep/collectives/base/dtype.h>
-#include <lockstep/shapes/fingerprint.h>
-
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include <lockstep/collectives/base/dtype.h>
+#include <lockstep/shapes/fingerprint.h>
 
 namespace lockstep::worker {
 
@@ -25,13 +28,13 @@ enum class Mark : std::uint8_t { None, Dynamic, MaybeDynamic, Unbacked, Static }
 struct SourceSpec {
   std::string name;  // "batch.tokens"
   Kind kind = Kind::Tensor;
-  DType dtype = DType::F32;   // tensors only
-  std::uint32_t ndim = 0;     // tensors only
+  DType dtype = DType::F32;  // tensors only
+  std::uint32_t ndim = 0;    // tensors only
   bool operator==(const SourceSpec&) const = default;
 };
 
-/// The sources of a call, sorted by the bytes of their names, names unique. Immutable, shared by all
-/// calls that see the same.
+/// The sources of a call, sorted by the bytes of their names, names unique. Immutable, shared by
+/// all calls that see the same.
 class SourceList {
  public:
   explicit SourceList(std::vector<SourceSpec> sorted);
@@ -40,6 +43,8 @@ class SourceList {
   [[nodiscard]] const std::vector<std::uint32_t>& offsets() const { return offsets_; }
   /// Covers names, kinds, dtypes and ndims.
   [[nodiscard]] const shapes::Fingerprint& digest() const { return digest_; }
+  /// The index of the source with that name.
+  [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const;
 
  private:
   std::vector<SourceSpec> sources_;
@@ -47,13 +52,26 @@ class SourceList {
   shapes::Fingerprint digest_;
 };
 
-/// One call's inputs on one rank. A tensor contributes its sizes, an int its value, a bool 0 or 1, a
-/// float nothing: it is a runtime value.
+/// One call's inputs on one rank. A tensor contributes its sizes, an int its value, a bool 0 or 1,
+/// a float nothing: it is a runtime value.
 struct Observation {
   std::shared_ptr<const SourceList> list;
   std::vector<std::int64_t> values;
   std::vector<std::int64_t> strides;  // parallel to values, tensors' dims only; empty: contiguous
   std::vector<Mark> marks;            // parallel to values; empty: none
+
+  /// The values of source i: a tensor's sizes, an int, a bool, nothing.
+  [[nodiscard]] std::span<const std::int64_t> of(std::size_t i) const {
+    return std::span(values).subspan(list->offsets()[i],
+                                     list->offsets()[i + 1] - list->offsets()[i]);
+  }
+  /// The mark of dim `dim` of source i.
+  [[nodiscard]] Mark mark(std::size_t i, std::size_t dim) const {
+    return marks.empty() ? Mark::None : marks[list->offsets()[i] + dim];
+  }
 };
+
+/// "tokens.size(0)": what users write, and what messages name.
+[[nodiscard]] std::string size_text(std::string_view source, std::size_t dim);
 
 }  // namespace lockstep::worker

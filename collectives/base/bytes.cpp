@@ -1,7 +1,7 @@
-#include <lockstep/collectives/base/bytes.h>
-
 #include <bit>
 #include <cstring>
+
+#include <lockstep/collectives/base/bytes.h>
 
 namespace lockstep {
 

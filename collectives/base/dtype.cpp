@@ -1,6 +1,6 @@
-#include <lockstep/collectives/base/dtype.h>
-
 #include <array>
+
+#include <lockstep/collectives/base/dtype.h>
 
 namespace lockstep {
 namespace {

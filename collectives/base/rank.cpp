@@ -1,6 +1,6 @@
-#include <lockstep/collectives/base/rank.h>
-
 #include <algorithm>
+
+#include <lockstep/collectives/base/rank.h>
 
 namespace lockstep {
 

@@ -1,49 +1,77 @@
-#include <lockstep/collectives/base/status.h>
+#include <cstdio>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <cstdlib>
+#include <lockstep/collectives/base/status.h>
 
 namespace lockstep {
 
 std::string_view code_name(Code code) {
   switch (code) {
-    case Code::AbsentRanks: return "ABSENT_RANKS";
-    case Code::FrameMismatch: return "FRAME_MISMATCH";
-    case Code::SourceMismatch: return "SOURCE_MISMATCH";
-    case Code::KindMismatch: return "KIND_MISMATCH";
-    case Code::DtypeMismatch: return "DTYPE_MISMATCH";
-    case Code::NdimMismatch: return "NDIM_MISMATCH";
-    case Code::ConstantMismatch: return "CONSTANT_MISMATCH";
-    case Code::MarkConflict: return "MARK_CONFLICT";
-    case Code::ConstraintViolation: return "CONSTRAINT_VIOLATION";
-    case Code::BranchDivergence: return "BRANCH_DIVERGENCE";
-    case Code::GraphDivergence: return "GRAPH_DIVERGENCE";
-    case Code::ConfigMismatch: return "CONFIG_MISMATCH";
-    case Code::TraceError: return "TRACE_ERROR";
-    case Code::CompileError: return "COMPILE_ERROR";
-    case Code::RuntimeAssert: return "RUNTIME_ASSERT";
-    case Code::Gone: return "GONE";
-    case Code::Stuck: return "STUCK";
-    case Code::RankLost: return "RANK_LOST";
-    case Code::BadInput: return "BAD_INPUT";
-    case Code::Version: return "VERSION";
-    case Code::Environment: return "ENVIRONMENT";
-    case Code::Internal: return "INTERNAL";
+    case Code::AbsentRanks:
+      return "ABSENT_RANKS";
+    case Code::FrameMismatch:
+      return "FRAME_MISMATCH";
+    case Code::SourceMismatch:
+      return "SOURCE_MISMATCH";
+    case Code::KindMismatch:
+      return "KIND_MISMATCH";
+    case Code::DtypeMismatch:
+      return "DTYPE_MISMATCH";
+    case Code::NdimMismatch:
+      return "NDIM_MISMATCH";
+    case Code::ConstantMismatch:
+      return "CONSTANT_MISMATCH";
+    case Code::MarkConflict:
+      return "MARK_CONFLICT";
+    case Code::ConstraintViolation:
+      return "CONSTRAINT_VIOLATION";
+    case Code::BranchDivergence:
+      return "BRANCH_DIVERGENCE";
+    case Code::GraphDivergence:
+      return "GRAPH_DIVERGENCE";
+    case Code::ConfigMismatch:
+      return "CONFIG_MISMATCH";
+    case Code::TraceError:
+      return "TRACE_ERROR";
+    case Code::CompileError:
+      return "COMPILE_ERROR";
+    case Code::RuntimeAssert:
+      return "RUNTIME_ASSERT";
+    case Code::Gone:
+      return "GONE";
+    case Code::Stuck:
+      return "STUCK";
+    case Code::RankLost:
+      return "RANK_LOST";
+    case Code::BadInput:
+      return "BAD_INPUT";
+    case Code::Version:
+      return "VERSION";
+    case Code::Environment:
+      return "ENVIRONMENT";
+    case Code::Internal:
+      return "INTERNAL";
   }
   return "INTERNAL";
 }
 
 int exit_code(Code code) {
   switch (code) {
-    case Code::Stuck: return 4;
-    case Code::RankLost: return 5;
-    case Code::BadInput: return 2;
-    case Code::Version: return 6;
+    case Code::Stuck:
+      return 4;
+    case Code::RankLost:
+      return 5;
+    case Code::BadInput:
+      return 2;
+    case Code::Version:
+      return 6;
     case Code::Environment:
-    case Code::Internal: return 7;
-    default: return 3;
+    case Code::Internal:
+      return 7;
+    default:
+      return 3;
   }
 }
 

@@ -2,13 +2,14 @@
 // must receive, so failures are values and never exceptions; see style note in ARCHITECTURE.md.
 #pragma once
 
-#include <lockstep/collectives/base/rank.h>
-
-#include <boost/system/result.hpp>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <boost/system/result.hpp>
+
+#include <lockstep/collectives/base/rank.h>
 
 namespace lockstep {
 
@@ -58,11 +59,11 @@ struct RankValue {
 struct Status {
   Code code = Code::Internal;
   /// One sentence: what happened, to whom, what to do next.
-  std::string message;
+  std::string message{};
   /// The input it is about ("x", "x.size(0)"), empty where there is none.
-  std::string source;
+  std::string source{};
   /// One entry per distinct value, by lowest rank; empty where there is no table.
-  std::vector<RankValue> groups;
+  std::vector<RankValue> groups{};
 
   bool operator==(const Status&) const = default;
   /// "KIND_MISMATCH: … [ranks 0-2: int; rank 3: tensor]"

@@ -1,0 +1,298 @@
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <random>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <lockstep/collectives/base/board.h>
+
+namespace lockstep {
+namespace detail {
+
+using Word = std::atomic<std::uint64_t>;
+static_assert(Word::is_always_lock_free, "the board is shared between processes");
+
+/// One rank. Two lines that its main thread writes at every operation stand first.
+struct alignas(64) BoardSlot {
+  Word begun{0}, operation{0}, ordinal{0}, group_entry{0};
+  std::atomic<std::int64_t> progress{0};
+  std::atomic<std::uint32_t> waiting{0}, phase{0};
+  std::atomic<std::int64_t> lease{0};
+  alignas(64) std::atomic<std::int32_t> pid{0};
+  std::atomic<std::uint32_t> finished{0};
+  Word host{0};
+  Word version{0};  // of the event: odd while it is being written
+  std::array<Word, kEventBytes / 8> event{};
+};
+
+struct BoardGroup {
+  Word id{0};  // group + 1; 0 where the entry is free
+};
+
+/// Slots and, per group, one counter per rank follow in memory: 0 for no member, else 1 + begun.
+struct BoardMemory {
+  static constexpr std::uint64_t kMagic = 0x31'44524F'42534B4C;  // "LKSBOARD1"
+  std::uint64_t magic = kMagic;
+  std::uint64_t size = 0;
+  std::atomic<std::uint32_t> reporter{0};
+  std::array<BoardGroup, kBoardGroups> groups{};
+
+  [[nodiscard]] BoardSlot& slot(std::size_t rank) { return slots()[rank]; }
+  [[nodiscard]] Word& begun(std::size_t group, std::size_t rank) {
+    return reinterpret_cast<Word*>(slots() + size)[group * size + rank];
+  }
+  [[nodiscard]] static std::size_t bytes(std::size_t size) {
+    return slots_at() + size * sizeof(BoardSlot) + kBoardGroups * size * sizeof(Word);
+  }
+
+ private:
+  [[nodiscard]] static constexpr std::size_t slots_at() {
+    return (sizeof(BoardMemory) + 63) / 64 * 64;
+  }
+  [[nodiscard]] BoardSlot* slots() {
+    return reinterpret_cast<BoardSlot*>(reinterpret_cast<std::byte*>(this) + slots_at());
+  }
+};
+
+}  // namespace detail
+
+namespace {
+
+using detail::BoardMemory;
+using detail::BoardSlot;
+using detail::Word;
+
+/// Fresh pages are zero, and zero is the initial value of every slot and counter.
+BoardMemory* lay_out(void* pages, int size) {
+  auto* memory = new (pages) BoardMemory;
+  memory->size = static_cast<std::uint64_t>(size);
+  return memory;
+}
+
+Status no_memory(std::string_view what, const std::string& name) {
+  return Status{
+      Code::Environment,
+      fmt::format("Cannot {} the shared memory {} of the progress board: {}. Check the size "
+                  "and the permissions of /dev/shm.",
+                  what, name, std::strerror(errno))};
+}
+
+Result<void*> map(const std::string& name, int flags, std::size_t bytes) {
+  const int file = ::shm_open(name.c_str(), flags | O_RDWR | O_CLOEXEC, 0600);
+  if (file < 0) return no_memory("open", name);
+  struct stat found {};
+  // posix_fallocate: a full /dev/shm is an error here, not a bus error later.
+  const int failed = (flags & O_CREAT) != 0 ? ::posix_fallocate(file, 0, static_cast<off_t>(bytes))
+                                            : ::fstat(file, &found);
+  if (failed > 0) errno = failed;
+  const bool short_file = (flags & O_CREAT) == 0 && static_cast<std::size_t>(found.st_size) < bytes;
+  if (short_file) errno = EINVAL;
+  void* pages = failed || short_file
+                    ? MAP_FAILED
+                    : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  const int error = errno;
+  ::close(file);
+  errno = error;
+  if (pages == MAP_FAILED) return no_memory("map", name);
+  return pages;
+}
+
+std::string read_event(const BoardSlot& slot) {
+  std::array<std::uint64_t, kEventBytes / 8> words{};
+  for (int tries = 0; tries < 100; ++tries) {
+    const std::uint64_t before = slot.version.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < words.size(); ++i)
+      words[i] = slot.event[i].load(std::memory_order_acquire);
+    if (before % 2 == 0 && slot.version.load(std::memory_order_relaxed) == before) {
+      const auto* text = reinterpret_cast<const char*>(words.data());
+      return {text, ::strnlen(text, kEventBytes)};
+    }
+  }
+  return "(being written)";
+}
+
+RankState read_slot(const BoardMemory& board, std::size_t rank) {
+  auto& memory = const_cast<BoardMemory&>(board);
+  const BoardSlot& slot = memory.slot(rank);
+  RankState state;
+  state.pid = slot.pid.load(std::memory_order_acquire);
+  state.known = state.pid != 0;
+  state.finished = slot.finished.load(std::memory_order_acquire) != 0;
+  state.waiting = slot.waiting.load(std::memory_order_acquire) != 0;
+  state.host = slot.host.load(std::memory_order_relaxed);
+  state.begun = slot.begun.load(std::memory_order_acquire);
+  state.operation = static_cast<OperationKind>(slot.operation.load(std::memory_order_relaxed));
+  state.ordinal = slot.ordinal.load(std::memory_order_relaxed);
+  const std::uint64_t entry = slot.group_entry.load(std::memory_order_relaxed);
+  state.group = entry < kBoardGroups ? memory.groups[entry].id.load(std::memory_order_relaxed) - 1
+                                     : ~std::uint64_t{0};
+  state.phase = static_cast<Phase>(slot.phase.load(std::memory_order_relaxed));
+  state.event = read_event(slot);
+  state.progress = Instant(slot.progress.load(std::memory_order_relaxed));
+  state.lease = Instant(slot.lease.load(std::memory_order_relaxed));
+  return state;
+}
+
+}  // namespace
+
+void Seat::sit(std::int32_t pid, std::uint64_t host, Instant now) {
+  slot_->host.store(host, std::memory_order_relaxed);
+  slot_->progress.store(now.count(), std::memory_order_relaxed);
+  slot_->pid.store(pid, std::memory_order_release);
+}
+
+void Seat::begin(OperationKind kind, int group_entry, std::uint64_t ordinal, Instant now) {
+  const auto entry = static_cast<std::uint64_t>(group_entry);
+  slot_->operation.store(static_cast<std::uint64_t>(kind), std::memory_order_relaxed);
+  slot_->group_entry.store(entry, std::memory_order_relaxed);
+  slot_->ordinal.store(ordinal, std::memory_order_relaxed);
+  slot_->progress.store(now.count(), std::memory_order_relaxed);
+  slot_->begun.store(slot_->begun.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  if (entry < kBoardGroups)
+    memory_->begun(entry, static_cast<std::size_t>(rank_))
+        .store(ordinal + 1, std::memory_order_release);
+}
+
+// Release on every word: a reader that sees a new word also sees the odd version before it.
+void Seat::note(std::string_view event, Instant now) {
+  std::array<std::uint64_t, kEventBytes / 8> words{};
+  std::memcpy(words.data(), event.data(), std::min(event.size(), kEventBytes));
+  const std::uint64_t version = slot_->version.load(std::memory_order_relaxed);
+  slot_->version.store(version + 1, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < words.size(); ++i)
+    slot_->event[i].store(words[i], std::memory_order_release);
+  slot_->version.store(version + 2, std::memory_order_release);
+  slot_->progress.store(now.count(), std::memory_order_relaxed);
+}
+
+void Seat::phase(Phase phase) {
+  slot_->phase.store(static_cast<std::uint32_t>(phase), std::memory_order_relaxed);
+}
+void Seat::renew(Instant until) { slot_->lease.store(until.count(), std::memory_order_relaxed); }
+void Seat::wait(bool waiting) { slot_->waiting.store(waiting, std::memory_order_release); }
+void Seat::finish() { slot_->finished.store(1, std::memory_order_release); }
+
+std::unique_ptr<Board> Board::in_process(int size) {
+  const std::size_t bytes = BoardMemory::bytes(static_cast<std::size_t>(size));
+  void* pages = ::operator new (bytes, std::align_val_t{64});
+  std::memset(pages, 0, bytes);
+  return std::unique_ptr<Board>(new Board(lay_out(pages, size), bytes, false));
+}
+
+Result<std::unique_ptr<Board>> Board::create(int size, std::string& name) {
+  const std::size_t bytes = BoardMemory::bytes(static_cast<std::size_t>(size));
+  std::random_device random;
+  name = fmt::format("/lockstep-board-{}-{:08x}{:08x}", ::getpid(), random(), random());
+  auto pages = map(name, O_CREAT | O_EXCL, bytes);
+  if (pages) return std::unique_ptr<Board>(new Board(lay_out(*pages, size), bytes, true));
+  unlink(name);
+  return pages.error();
+}
+
+Result<std::unique_ptr<Board>> Board::open(const std::string& name, int size) {
+  const std::size_t bytes = BoardMemory::bytes(static_cast<std::size_t>(size));
+  auto pages = map(name, 0, bytes);
+  if (!pages) return pages.error();
+  auto* memory = static_cast<BoardMemory*>(*pages);
+  if (memory->magic == BoardMemory::kMagic && memory->size == static_cast<std::uint64_t>(size))
+    return std::unique_ptr<Board>(new Board(memory, bytes, true));
+  ::munmap(memory, bytes);
+  return Status{Code::Environment,
+                fmt::format("The shared memory {} is not the progress board of this job.", name)};
+}
+
+Board::~Board() {
+  if (shared_)
+    ::munmap(memory_, bytes_);
+  else
+    ::operator delete (memory_, std::align_val_t{64});
+}
+
+void Board::unlink(const std::string& name) { ::shm_unlink(name.c_str()); }
+
+int Board::size() const { return static_cast<int>(memory_->size); }
+
+Seat Board::seat(Rank rank) {
+  Seat seat(memory_, rank.value);
+  seat.slot_ = &memory_->slot(static_cast<std::size_t>(rank.value));
+  return seat;
+}
+
+int Board::entry(std::uint64_t group, const RankSet& members) {
+  for (std::size_t i = 0; i < kBoardGroups; ++i) {
+    std::uint64_t found = 0;
+    const bool mine = memory_->groups[i].id.compare_exchange_strong(found, group + 1);
+    if (!mine && found != group + 1) continue;
+    for (const RankSet::Run& run : members.runs())
+      for (std::int32_t r = run.first; r <= run.last; ++r) {
+        std::uint64_t absent = 0;
+        memory_->begun(i, static_cast<std::size_t>(r)).compare_exchange_strong(absent, 1);
+      }
+    return static_cast<int>(i);
+  }
+  return -1;
+}
+
+RankState Board::state(Rank rank) const {
+  return read_slot(*memory_, static_cast<std::size_t>(rank.value));
+}
+
+bool Board::finished(Rank rank) const {
+  return memory_->slot(static_cast<std::size_t>(rank.value)).finished.load() != 0;
+}
+
+Board::Process Board::process(Rank rank) const {
+  const BoardSlot& slot = memory_->slot(static_cast<std::size_t>(rank.value));
+  const std::int32_t pid = slot.pid.load(std::memory_order_acquire);
+  return {pid, slot.host.load(std::memory_order_relaxed)};
+}
+
+BoardSnapshot Board::snapshot() const {
+  BoardSnapshot out;
+  const auto size = static_cast<std::size_t>(memory_->size);
+  // Slots before counters: a rank shown as waiting for others has counted its own operation.
+  for (std::size_t r = 0; r < size; ++r) out.ranks.push_back(read_slot(*memory_, r));
+  for (std::size_t i = 0; i < kBoardGroups; ++i) {
+    const std::uint64_t id = memory_->groups[i].id.load(std::memory_order_acquire);
+    if (id == 0) break;
+    GroupState group;
+    group.id = id - 1;
+    group.begun.resize(size);
+    for (std::size_t r = 0; r < size; ++r) {
+      const std::uint64_t count = memory_->begun(i, r).load(std::memory_order_acquire);
+      if (count == 0) continue;
+      group.members.insert(RankSet::of(Rank{static_cast<std::int32_t>(r)}));
+      group.begun[r] = count - 1;
+    }
+    out.groups.push_back(std::move(group));
+  }
+  return out;
+}
+
+std::optional<int> Board::claim_report(int exit_code) {
+  std::uint32_t earlier = 0;
+  if (memory_->reporter.compare_exchange_strong(earlier, static_cast<std::uint32_t>(exit_code) + 1))
+    return std::nullopt;
+  return static_cast<int>(earlier) - 1;
+}
+
+std::uint64_t host_id() {
+  std::string text;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> text;
+  struct stat found {};
+  if (::stat("/dev/shm", &found) == 0) text += fmt::format(" shm {}", found.st_dev);
+  if (::stat("/proc/self/ns/pid", &found) == 0) text += fmt::format(" pid {}", found.st_ino);
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,106 @@
+// The progress board: one slot per rank of the job, in memory that all ranks of a host share, where
+// each says what it is doing. Read by watchdogs and reports; nothing that ranks compare depends on
+// it.
+//
+// Lock-free throughout. A process writes the slot of its own rank only; a reader may meet a writer
+// in the middle of an event and then reads the one before or "(being written)", never a mixture.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <lockstep/collectives/base/board_snapshot.h>
+#include <lockstep/collectives/base/status.h>
+
+namespace lockstep {
+
+namespace detail {
+struct BoardMemory;
+struct BoardSlot;
+}  // namespace detail
+
+/// Longest event text kept, in bytes; longer ones are cut.
+inline constexpr std::size_t kEventBytes = 96;
+/// Groups with a record of their own on the board; waits in further ones are judged by deadline
+/// only.
+inline constexpr std::size_t kBoardGroups = 64;
+
+/// The slot of one rank, as its owner writes it. Each method is a few stores. begin(), note() and
+/// phase() belong to one thread; renew() may be called from any.
+class Seat {
+ public:
+  Seat() = default;
+
+  /// The process of this rank sits down: its slot is shown as known from here on.
+  void sit(std::int32_t pid, std::uint64_t host, Instant now);
+  /// Begins operation `ordinal` (from 1) of the group that entry() gave.
+  void begin(OperationKind kind, int group_entry, std::uint64_t ordinal, Instant now);
+  /// "call 12 of train_step". Counts as progress.
+  void note(std::string_view event, Instant now);
+  void phase(Phase phase);
+  /// "Busy and alive until then": a compile that takes minutes renews it.
+  void renew(Instant until);
+  /// Enters (true) or leaves a watched wait.
+  void wait(bool waiting);
+  /// Said goodbye: the end of its process is no loss.
+  void finish();
+
+ private:
+  friend class Board;
+  Seat(detail::BoardMemory* memory, std::int32_t rank) : memory_(memory), rank_(rank) {}
+  detail::BoardMemory* memory_ = nullptr;
+  detail::BoardSlot* slot_ = nullptr;
+  std::int32_t rank_ = 0;
+};
+
+/// The board of a job as mapped by this process. Thread-safe. Its memory goes with it.
+class Board {
+ public:
+  /// Memory of this process only: tests, and jobs of one process.
+  [[nodiscard]] static std::unique_ptr<Board> in_process(int size);
+  /// New shared memory, and the name by which the other processes of this host open it.
+  /// Errors: Environment (no shared memory to be had).
+  [[nodiscard]] static Result<std::unique_ptr<Board>> create(int size, std::string& name);
+  /// Errors: Environment (no such memory, or of another size or version).
+  [[nodiscard]] static Result<std::unique_ptr<Board>> open(const std::string& name, int size);
+  ~Board();
+  Board(const Board&) = delete;
+  Board& operator=(const Board&) = delete;
+
+  /// Takes the name away; the memory lives on in those who have it. Idempotent.
+  static void unlink(const std::string& name);
+
+  [[nodiscard]] int size() const;
+  [[nodiscard]] Seat seat(Rank rank);
+  /// The entry of the group for Seat::begin, made at first use; -1 where the board is full.
+  /// Every member calls it before the group's first operation. Ranks are those of the job.
+  [[nodiscard]] int entry(std::uint64_t group, const RankSet& members);
+  /// One slot, as snapshot() shows it.
+  [[nodiscard]] RankState state(Rank rank) const;
+  [[nodiscard]] bool finished(Rank rank) const;
+  struct Process {
+    std::int32_t pid = 0;  // 0: nobody sits there yet
+    std::uint64_t host = 0;
+  };
+  [[nodiscard]] Process process(Rank rank) const;
+  /// Leaves `lost` and `stopped` false: a board cannot see processes.
+  [[nodiscard]] BoardSnapshot snapshot() const;
+  /// nullopt for the first caller of the whole host, who writes the report; the exit code that the
+  /// first caller gave for all later ones, who leave with it in silence.
+  [[nodiscard]] std::optional<int> claim_report(int exit_code);
+
+ private:
+  Board(detail::BoardMemory* memory, std::size_t bytes, bool shared)
+      : memory_(memory), bytes_(bytes), shared_(shared) {}
+  detail::BoardMemory* memory_;
+  std::size_t bytes_;
+  bool shared_;
+};
+
+/// Tells hosts apart: equal for processes that see each other's processes and shared memory.
+[[nodiscard]] std::uint64_t host_id();
+
+}  // namespace lockstep

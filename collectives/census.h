@@ -1,0 +1,55 @@
+// The census: which ranks hold which value, for the per-rank table of an error. Travels up the
+// ordered tree, so every rank ends with the same table.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/collectives/communicator.h>
+
+namespace lockstep::collectives {
+
+/// Distinct values and who holds them, ordered by lowest rank. Texts beyond kMaxText bytes are cut
+/// and end in the length and a digest of the whole, so different texts stay different. At most
+/// kMaxValues values are told apart; ranks with further ones share a last entry kOthers.
+class Census {
+ public:
+  static constexpr std::size_t kMaxText = 4096;
+  static constexpr std::size_t kMaxValues = 64;
+  static constexpr std::string_view kOthers = "(other values)";
+
+  Census() = default;
+  [[nodiscard]] static Census of(Rank rank, std::string_view value);
+  /// Adds the ranks of `higher`, which are all above this one's.
+  void join(const Census& higher);
+  /// Adds `ranks`, all above those already in, as holders of `value`.
+  void add(const RankSet& ranks, std::string_view value);
+
+  [[nodiscard]] const std::vector<RankValue>& values() const { return values_; }
+  [[nodiscard]] bool unanimous() const { return values_.size() <= 1; }
+
+  void encode(ByteWriter& out) const;
+  /// A census that does not decode is empty.
+  [[nodiscard]] static Census decode(ByteReader& in);
+
+  bool operator==(const Census&) const = default;
+
+ private:
+  std::vector<RankValue> values_;
+};
+
+/// One census as a payload, and their join, for a TreeRound. Bytes that do not decode count as an
+/// empty census.
+[[nodiscard]] Bytes census_payload(Rank self, std::string_view value);
+[[nodiscard]] Bytes join_census(std::span<const std::byte> lower,
+                                std::span<const std::byte> higher);
+[[nodiscard]] std::vector<RankValue> census_values(std::span<const std::byte> payload);
+
+/// Collective: every rank gives a text and gets the table of all.
+[[nodiscard]] Result<std::vector<RankValue>> take_census(Communicator& group,
+                                                         std::string_view value);
+
+}  // namespace lockstep::collectives

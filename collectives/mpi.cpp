@@ -1,0 +1,197 @@
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <sched.h>
+
+#include <lockstep/collectives/mpi.h>
+#include <lockstep/collectives/mpi_call.h>
+#include <lockstep/collectives/mpi_control.h>
+#include <lockstep/collectives/mpi_data.h>
+
+namespace lockstep::collectives {
+namespace {
+
+/// Both communicators are this object's own; `control` never sees data, so nothing can be mistaken.
+class Mpi final : public Communicator {
+ public:
+  Mpi(MPI_Comm control, MPI_Comm data, Rank rank, int size, const MpiOptions& options)
+      : comms_{control, data},
+        rank_(rank),
+        size_(size),
+        watch_(options.watch),
+        control_(control, rank, options.longest_payload),
+        data_(data, size) {}
+  ~Mpi() override;
+
+  void joins_board(std::uint64_t group, const RankSet& members) {
+    if (watch_ != nullptr) entry_ = watch_->board().entry(group, members);
+  }
+
+  [[nodiscard]] Rank rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  [[nodiscard]] std::string name() const override { return "mpi"; }
+  void start(Round& round) override;
+  [[nodiscard]] Result<void> start(const Collective& collective) override;
+  [[nodiscard]] Result<bool> poll() override;
+  [[nodiscard]] Result<void> wait() override;
+
+ private:
+  void begin(OperationKind kind);
+  [[nodiscard]] Result<bool> advance();
+  /// MPI gives no second chance: the job ends here. Returns only where a test stands in for the
+  /// end.
+  Status fail(Status status);
+
+  MPI_Comm comms_[2];
+  Rank rank_;
+  int size_;
+  Watch* watch_;
+  int entry_ = -1;
+  std::uint64_t begun_ = 0;
+  SystemClock clock_;
+  MpiControl control_;
+  MpiData data_;
+  std::optional<Status> failure_;
+};
+
+// Freeing a communicator is collective, so not after a failure or while unwinding.
+Mpi::~Mpi() {
+  int finalised = 0;
+  MPI_Finalized(&finalised);
+  if (finalised || failure_ || control_.under_way() || std::uncaught_exceptions() > 0) return;
+  data_.release();
+  for (MPI_Comm& comm : comms_) MPI_Comm_free(&comm);
+}
+
+void Mpi::begin(OperationKind kind) {
+  ++begun_;
+  if (watch_ != nullptr) watch_->seat().begin(kind, entry_, begun_, clock_.now());
+}
+
+Status Mpi::fail(Status status) {
+  failure_ = status;
+  if (watch_ != nullptr) {
+    watch_->end_job(status);
+  } else {
+    std::fprintf(stderr, "lockstep: rank %d: %s\n", rank_.value, status.text().c_str());
+    MPI_Abort(comms_[0], exit_code(status.code));
+  }
+  return status;
+}
+
+void Mpi::start(Round& round) {
+  if (failure_) return;
+  begin(round.message_bytes() != 0 ? OperationKind::Vote : OperationKind::Exchange);
+  control_.start(round);
+  if (auto moved = advance(); !moved) failure_ = moved.error();
+}
+
+// A data collective blocks inside MPI, where rounds do not move: a round under way goes first, on
+// every rank alike.
+Result<void> Mpi::start(const Collective& collective) {
+  if (failure_) return *failure_;
+  if (auto ok = check(collective, size_); !ok) return ok;
+  if (auto ok = data_.fits(collective); !ok) return ok;
+  if (control_.under_way())
+    if (auto ended = wait(); !ended) return ended;
+  if (watch_ != nullptr && !collective.label.empty())
+    watch_->seat().note(collective.label, clock_.now());
+  begin(static_cast<OperationKind>(static_cast<int>(OperationKind::AllToAll) +
+                                   static_cast<int>(collective.kind)));
+  const Watch::Armed armed(watch_);
+  if (const int rc = data_.run(collective); rc != MPI_SUCCESS)
+    return fail(Status{Code::Internal,
+                       mpi_failure(fmt::format("MPI, in {} {},", collective_name(collective.kind),
+                                               collective.label),
+                                   rc)});
+  return {};
+}
+
+Result<bool> Mpi::poll() {
+  if (failure_) return *failure_;
+  return advance();
+}
+
+// A peer in another round is this rank's error to report; a failed MPI is the end.
+Result<bool> Mpi::advance() {
+  auto moved = control_.advance();
+  if (moved) return moved;
+  if (control_.transport_failed()) return fail(moved.error());
+  failure_ = moved.error();
+  return moved;
+}
+
+// Spinning is what makes a vote fast; a partner that is not there within 50 us is likely to need
+// this very core.
+Result<void> Mpi::wait() {
+  using namespace std::chrono_literals;
+  if (auto done = poll(); !done || *done) return done ? Result<void>{} : Result<void>{done.error()};
+  const Watch::Armed armed(watch_);
+  const Instant begun = clock_.now();
+  Duration waited{0};
+  for (unsigned polls = 1;; ++polls) {
+    auto done = poll();
+    if (!done) return done.error();
+    if (*done) return {};
+    if (polls % 32 == 0 || waited > 50us) waited = clock_.now() - begun;
+    if (waited > 2ms)
+      std::this_thread::sleep_for(waited > 100ms ? 500us : 50us);
+    else if (waited > 50us)
+      ::sched_yield();
+  }
+}
+
+Result<std::unique_ptr<Communicator>> make(MPI_Comm control, const RankSet& members,
+                                           std::uint64_t group, const MpiOptions& options) {
+  MPI_Comm data = MPI_COMM_NULL;
+  if (const int rc = MPI_Comm_dup(control, &data); rc != MPI_SUCCESS)
+    return Status{Code::Environment, mpi_failure("MPI_Comm_dup", rc)};
+  MPI_Comm_set_errhandler(control, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(data, MPI_ERRORS_RETURN);
+  Rank rank;
+  int size = 0;
+  MPI_Comm_rank(control, &rank.value);
+  MPI_Comm_size(control, &size);
+  auto made = std::make_unique<Mpi>(control, data, rank, size, options);
+  made->joins_board(group, members);
+  return std::unique_ptr<Communicator>(std::move(made));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> mpi_communicator(const void* comm,
+                                                       const MpiOptions& options) {
+  MPI_Comm control = MPI_COMM_NULL;
+  if (const int rc = MPI_Comm_dup(comm_of(comm), &control); rc != MPI_SUCCESS)
+    return Status{Code::Environment, mpi_failure("MPI_Comm_dup", rc)};
+  int size = 0;
+  MPI_Comm_size(control, &size);
+  return make(control, RankSet::all(size), kWorldGroup, options);
+}
+
+Result<std::unique_ptr<Communicator>> mpi_group(const void* comm, const RankSet& members,
+                                                std::uint64_t group, const MpiOptions& options) {
+  Rank self;
+  MPI_Comm_rank(comm_of(comm), &self.value);
+  if (!members.contains(self))
+    return Status{Code::BadInput, fmt::format("Rank {} is not a member of the group of ranks {}.",
+                                              self.value, members.text())};
+  std::vector<int> ranks;
+  for (const RankSet::Run& run : members.runs())
+    for (std::int32_t r = run.first; r <= run.last; ++r) ranks.push_back(r);
+  MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+  MPI_Comm control = MPI_COMM_NULL;
+  MPI_Comm_group(comm_of(comm), &all);
+  MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
+  const int rc =
+      MPI_Comm_create_group(comm_of(comm), some, static_cast<int>(group % 32768), &control);
+  MPI_Group_free(&some);
+  MPI_Group_free(&all);
+  if (rc != MPI_SUCCESS) return Status{Code::Environment, mpi_failure("MPI_Comm_create_group", rc)};
+  return make(control, members, group, options);
+}
+
+}  // namespace lockstep::collectives

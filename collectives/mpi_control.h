@@ -1,0 +1,59 @@
+// The control plane of the MPI backend: moves one round's messages with nonblocking point-to-point
+// calls. Used by mpi.cpp only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/mpi_call.h>
+#include <lockstep/collectives/round.h>
+
+namespace lockstep::collectives {
+
+/// Drives one Round at a time. One thread.
+///
+/// On the wire, tag 1 carries messages of 64 bytes: a bare message of a round whose messages all
+/// have that length, or the header of a longer one {magic, mark, mark, version, length, 0, 0, 0};
+/// tag 2 carries the body that follows a header. So a rank in a vote and a rank in an exchange see
+/// at the first message that they are not in the same round.
+class MpiControl {
+ public:
+  MpiControl(MPI_Comm comm, Rank self, std::size_t longest)
+      : comm_(comm), self_(self), longest_(longest) {}
+  ~MpiControl();
+  MpiControl(const MpiControl&) = delete;
+  MpiControl& operator=(const MpiControl&) = delete;
+
+  /// Requires that none is under way.
+  void start(Round& round) { round_ = &round; }
+  [[nodiscard]] bool under_way() const { return round_ != nullptr; }
+  /// Moves as far as it can; true when the round has ended. Errors: Internal (MPI failed, or the
+  /// peer's message is not of this round); nothing can be trusted after that.
+  [[nodiscard]] Result<bool> advance();
+  /// The error of advance() was MPI's own.
+  [[nodiscard]] bool transport_failed() const { return transport_failed_; }
+
+ private:
+  using Words = std::array<std::uint64_t, 8>;
+  [[nodiscard]] bool bare() const { return round_->message_bytes() == sizeof(Words); }
+  [[nodiscard]] int post(const Round::Want& want);
+  [[nodiscard]] int post_send(Rank peer);
+  /// MPI's code; `done` says whether both directions have ended.
+  [[nodiscard]] int test(const Round::Want& want, bool& done);
+  [[nodiscard]] int on_first_message(const Round::Want& want, const MPI_Status& status);
+
+  MPI_Comm comm_;
+  Rank self_;
+  std::size_t longest_;
+  Round* round_ = nullptr;
+  bool posted_ = false, receiving_ = false, in_body_ = false, transport_failed_ = false;
+  Words first_{}, header_{};
+  Bytes body_;
+  std::array<MPI_Request, 2> sends_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  MPI_Request receive_ = MPI_REQUEST_NULL;
+  std::optional<Status> mismatch_;
+};
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include <lockstep/collectives/mpi_data.h>
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
+/// MPI_Allreduce takes 32-bit counts of elements; longer ones go in pieces of this many.
+constexpr std::int64_t kPiece = std::int64_t{1} << 30;
+
+MPI_Datatype element(DType dtype) {
+  switch (dtype) {
+    case DType::Bool:
+      return MPI_C_BOOL;
+    case DType::U8:
+      return MPI_UINT8_T;
+    case DType::I8:
+      return MPI_INT8_T;
+    case DType::I16:
+      return MPI_INT16_T;
+    case DType::I32:
+      return MPI_INT32_T;
+    case DType::I64:
+      return MPI_INT64_T;
+    case DType::F16:
+    case DType::BF16:
+      return MPI_UINT16_T;  // moved, never reduced: see check()
+    case DType::F32:
+      return MPI_FLOAT;
+    case DType::F64:
+      return MPI_DOUBLE;
+  }
+  return MPI_BYTE;
+}
+
+MPI_Op operation(const Collective& c) {
+  const bool logical = c.dtype == DType::Bool;
+  switch (c.reduce) {
+    case Reduce::Sum:
+      return MPI_SUM;
+    case Reduce::Min:
+      return logical ? MPI_LAND : MPI_MIN;
+    case Reduce::Max:
+      return logical ? MPI_LOR : MPI_MAX;
+  }
+  return MPI_SUM;
+}
+
+Status too_large(const Collective& c, std::string_view what) {
+  return Status{
+      Code::BadInput,
+      fmt::format("{} {}: {} exceed what one MPI call can move; make rows longer or split "
+                  "the tensor.",
+                  collective_name(c.kind), c.label, what)};
+}
+
+}  // namespace
+
+Result<void> MpiData::fits(const Collective& c) const {
+  const auto total = [](std::span<const std::int64_t> rows) {
+    return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+  };
+  if (c.row_elements > kMaxInt) return too_large(c, "elements of a row");
+  if (total(c.send_rows) > kMaxInt || total(c.receive_rows) > kMaxInt || c.rows > kMaxInt)
+    return too_large(c, "rows");
+  if (c.kind == Collective::Kind::ReduceScatter && c.rows * c.row_elements > kMaxInt)
+    return too_large(c, "elements per rank");
+  return {};
+}
+
+MPI_Datatype MpiData::row(const Collective& c) {
+  if (c.row_elements == 1) return element(c.dtype);
+  const auto [it, fresh] = rows_.try_emplace({c.dtype, c.row_elements}, MPI_DATATYPE_NULL);
+  if (fresh) {
+    MPI_Type_contiguous(static_cast<int>(c.row_elements), element(c.dtype), &it->second);
+    MPI_Type_commit(&it->second);
+  }
+  return it->second;
+}
+
+int MpiData::all_to_all(const Collective& c) {
+  const auto n = static_cast<std::size_t>(size_);
+  counts_.resize(4 * n);
+  const auto lay_out = [&](std::span<const std::int64_t> rows, std::size_t at) {
+    int place = 0;
+    for (std::size_t p = 0; p < n; ++p) {
+      counts_[at + p] = static_cast<int>(rows[p]);
+      counts_[at + n + p] = place;
+      place += counts_[at + p];
+    }
+  };
+  lay_out(c.send_rows, 0);
+  lay_out(c.receive_rows, 2 * n);
+  const int* counts = counts_.data();
+  const MPI_Datatype type = row(c);
+  return MPI_Alltoallv(c.send, counts, counts + n, type, c.receive, counts + 2 * n, counts + 3 * n,
+                       type, comm_);
+}
+
+int MpiData::all_reduce(const Collective& c) const {
+  const std::int64_t elements = c.rows * c.row_elements;
+  const auto bytes = static_cast<std::int64_t>(dtype_size(c.dtype));
+  for (std::int64_t done = 0; done < elements || done == 0; done += kPiece) {
+    const std::int64_t piece = std::min(kPiece, elements - done);
+    const int rc = MPI_Allreduce(static_cast<const std::byte*>(c.send) + done * bytes,
+                                 static_cast<std::byte*>(c.receive) + done * bytes,
+                                 static_cast<int>(piece), element(c.dtype), operation(c), comm_);
+    if (rc != MPI_SUCCESS || elements == 0) return rc;
+  }
+  return MPI_SUCCESS;
+}
+
+int MpiData::run(const Collective& c) {
+  const int rows = static_cast<int>(c.rows);
+  switch (c.kind) {
+    case Collective::Kind::AllToAll:
+      return all_to_all(c);
+    case Collective::Kind::AllReduce:
+      return all_reduce(c);
+    case Collective::Kind::AllGather:
+      return MPI_Allgather(c.send, rows, row(c), c.receive, rows, row(c), comm_);
+    case Collective::Kind::ReduceScatter:
+      return MPI_Reduce_scatter_block(c.send, c.receive, static_cast<int>(c.rows * c.row_elements),
+                                      element(c.dtype), operation(c), comm_);
+    case Collective::Kind::Broadcast:
+      return MPI_Bcast(c.receive, rows, row(c), c.root.value, comm_);
+  }
+  return MPI_ERR_OTHER;
+}
+
+void MpiData::release() {
+  for (auto& [key, type] : rows_) MPI_Type_free(&type);
+  rows_.clear();
+}
+
+}  // namespace lockstep::collectives

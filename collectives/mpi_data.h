@@ -1,0 +1,39 @@
+// The data plane of the MPI backend: one blocking MPI collective on a communicator of its own. Used
+// by mpi.cpp only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <lockstep/collectives/communicator.h>
+#include <lockstep/collectives/mpi_call.h>
+
+namespace lockstep::collectives {
+
+/// Row datatypes, made once per dtype and row length, so that counts are rows. One thread.
+class MpiData {
+ public:
+  MpiData(MPI_Comm comm, int size) : comm_(comm), size_(size) {}
+  MpiData(const MpiData&) = delete;
+  MpiData& operator=(const MpiData&) = delete;
+
+  /// Whether the counts fit MPI's 32-bit ones. Errors: BadInput. Requires check() to have passed.
+  [[nodiscard]] Result<void> fits(const Collective& collective) const;
+  /// Runs it to its end; blocks. Returns MPI's code. Requires fits().
+  [[nodiscard]] int run(const Collective& collective);
+  /// Frees the datatypes; before MPI ends.
+  void release();
+
+ private:
+  [[nodiscard]] MPI_Datatype row(const Collective& collective);
+  [[nodiscard]] int all_to_all(const Collective& collective);
+  [[nodiscard]] int all_reduce(const Collective& collective) const;
+  MPI_Comm comm_;
+  int size_;
+  std::map<std::pair<DType, std::int64_t>, MPI_Datatype> rows_;
+  std::vector<int> counts_;  // send counts, displacements, receive counts, displacements
+};
+
+}  // namespace lockstep::collectives

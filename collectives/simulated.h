@@ -1,0 +1,80 @@
+// The simulated backend: N virtual ranks in one thread, on a virtual clock, with seeded delays and
+// faults. The rounds and their callers are the very code of a real job. Used by dry runs and tests;
+// moves no bytes between processes, and its name says so.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <lockstep/collectives/base/clock.h>
+#include <lockstep/collectives/communicator.h>
+
+namespace lockstep::collectives {
+
+struct NetworkOptions {
+  int size = 1;
+  std::uint64_t seed = 0;
+  /// A message takes a time drawn evenly from [least_delay, most_delay]; two messages of one pair
+  /// of ranks never overtake each other, those of different pairs do.
+  Duration least_delay = std::chrono::microseconds(1);
+  Duration most_delay = std::chrono::microseconds(20);
+  /// A rank that waits longer than this fails with Stuck.
+  Duration deadline = std::chrono::seconds(60);
+  /// A rank that waits for a crashed one fails with RankLost after this.
+  Duration detection = std::chrono::milliseconds(100);
+  /// Keeps the event log; see VirtualNetwork::log().
+  bool record = false;
+};
+
+/// A network of virtual ranks. Single-threaded; outlives its communicators. Everything that happens
+/// is a function of the options and of the calls made, so the same run twice gives the same log.
+///
+/// A rank's operation is posted with start() and then moves by step(), never by itself. wait() on
+/// one rank steps the whole network, and fails with Stuck once nothing is left that could end it.
+class VirtualNetwork {
+ public:
+  explicit VirtualNetwork(const NetworkOptions& options);
+  ~VirtualNetwork();
+  VirtualNetwork(const VirtualNetwork&) = delete;
+  VirtualNetwork& operator=(const VirtualNetwork&) = delete;
+
+  [[nodiscard]] int size() const;
+  /// The one communicator of `rank` over all ranks; owned by the network.
+  [[nodiscard]] Communicator& communicator(Rank rank);
+  [[nodiscard]] const Clock& clock() const;
+
+  /// From `at` on, the rank neither sends nor receives (until `until`), as if by SIGSTOP.
+  void stop(Rank rank, Instant at, Instant until = Instant::max());
+  /// From `at` on, the rank is gone, as if by SIGKILL.
+  void crash(Rank rank, Instant at);
+  /// Messages from `rank` take `extra` longer from now on.
+  void slow(Rank rank, Duration extra);
+  /// Calls `then` at `at` of virtual time, as one event of its own.
+  void call_at(Instant at, std::function<void()> then);
+  /// What a report says that `rank` was last doing.
+  void note(Rank rank, std::string_view event);
+
+  /// Delivers the next event; false when nothing is left.
+  bool step();
+  /// Ranks whose operation has ended, well or not, since the last call; in the order of ending.
+  [[nodiscard]] std::vector<Rank> take_ended();
+
+  /// What was handed to `rank` so far.
+  struct Traffic {
+    std::uint64_t messages = 0, bytes = 0;  // of rounds
+    std::uint64_t data_bytes = 0;           // of collectives, from other ranks
+  };
+  [[nodiscard]] Traffic traffic(Rank rank) const;
+  /// One line per event, empty unless recording.
+  [[nodiscard]] const std::vector<std::string>& log() const;
+
+ private:
+  class State;
+  class Port;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,257 @@
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <lockstep/collectives/processes.h>
+#include <lockstep/collectives/verdict.h>
+#include <lockstep/collectives/watch.h>
+
+namespace lockstep::collectives {
+namespace {
+
+// What the signal handler reaches; a handler can be given nothing else. One watch at a time has it.
+std::atomic<int> signal_event{-1};
+std::atomic<int> signal_seen{0};
+
+extern "C" void lockstep_on_signal(int number) {
+  const int error = errno;
+  signal_seen.store(number);
+  const std::uint64_t one = 1;
+  if (::write(signal_event.load(), &one, sizeof one) < 0) signal_seen.store(number);
+  errno = error;
+}
+
+void write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(file, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+/// Beside its final name first, so that nobody ever reads half of it.
+void write_file(const std::string& name, std::string_view text) {
+  const std::string draft = fmt::format("{}.{}", name, ::getpid());
+  const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) {
+    write_all(2, fmt::format("lockstep: cannot write the report to {}: {}.\n", name,
+                             std::strerror(errno)));
+    return;
+  }
+  write_all(file, text);
+  const bool kept = ::fsync(file) == 0;
+  ::close(file);
+  if (!kept || ::rename(draft.c_str(), name.c_str()) != 0) ::unlink(draft.c_str());
+}
+
+std::string report_text(const Status& verdict, Rank self, int code) {
+  std::string out = fmt::format("lockstep: {}: {}\n", code_name(verdict.code), verdict.message);
+  for (const RankValue& group : verdict.groups)
+    out += fmt::format("lockstep:   {} {}: {}\n", group.ranks.size() == 1 ? "rank" : "ranks",
+                       group.ranks.text(), group.value);
+  out += fmt::format(
+      "lockstep: reported by rank {} (process {}); all ranks leave with exit code {}.\n",
+      self.value, ::getpid(), code);
+  return out;
+}
+
+}  // namespace
+
+/// Everything below runs on the watchdog's thread, but for start and stop and end().
+struct Watch::Thread {
+  Thread(Board& the_board, Rank rank, WatchOptions the_options)
+      : board(the_board),
+        self(rank),
+        options(std::move(the_options)),
+        processes(the_board.size()) {}
+  ~Thread() {
+    if (event >= 0) ::close(event);
+  }
+
+  void wake() const {
+    const std::uint64_t one = 1;
+    if (::write(event, &one, sizeof one) < 0) return;  // Full: it is awake already.
+  }
+  void take_signals();
+  void give_signals_back();
+  void run();
+  void watch_new_processes();
+  [[nodiscard]] BoardSnapshot look() const;
+  [[nodiscard]] Wait own_wait(const RankState& me, Instant now);
+  [[nodiscard]] bool anyone_lost() const;
+  void on_signal(int number, const BoardSnapshot& seen, Instant now);
+  void end(const Status& verdict, int code) const;
+
+  Board& board;
+  Rank self;
+  WatchOptions options;
+  SystemClock clock;
+  Processes processes;
+  const std::uint64_t host = host_id();
+  int event = -1;
+  std::atomic<bool> stopping{false};
+  bool ended = false;  // with on_verdict set, the process goes on
+  std::uint64_t seen_begun = 0;
+  std::optional<Instant> since;
+  bool has_term = false, has_int = false;
+  std::thread thread;
+};
+
+void Watch::Thread::take_signals() {
+  int nobody = -1;
+  if (!options.signals || !signal_event.compare_exchange_strong(nobody, event)) return;
+  const auto take = [](int number) {
+    struct sigaction old {};
+    if (::sigaction(number, nullptr, &old) != 0 || (old.sa_flags & SA_SIGINFO) != 0 ||
+        old.sa_handler != SIG_DFL)
+      return false;
+    struct sigaction ours {};
+    ours.sa_handler = lockstep_on_signal;
+    ours.sa_flags = SA_RESTART;
+    return ::sigaction(number, &ours, nullptr) == 0;
+  };
+  has_term = take(SIGTERM);
+  has_int = take(SIGINT);
+}
+
+void Watch::Thread::give_signals_back() {
+  if (signal_event.load() != event) return;
+  if (has_term) ::signal(SIGTERM, SIG_DFL);
+  if (has_int) ::signal(SIGINT, SIG_DFL);
+  signal_event.store(-1);
+}
+
+void Watch::Thread::watch_new_processes() {
+  for (int r = 0; r < board.size(); ++r) {
+    if (r == self.value || processes.watched(r)) continue;
+    const auto [pid, its_host] = board.process(Rank{r});
+    if (pid != 0 && its_host == host && pid != ::getpid()) processes.watch(r, pid);
+  }
+}
+
+BoardSnapshot Watch::Thread::look() const {
+  BoardSnapshot seen = board.snapshot();
+  for (int r = 0; r < board.size(); ++r) {
+    RankState& state = seen.ranks[static_cast<std::size_t>(r)];
+    state.lost = processes.ended(r) && !state.finished;
+    state.stopped = processes.stopped(r);
+  }
+  return seen;
+}
+
+/// The same wait as at the last look goes on; another one, or none, starts the time anew.
+Wait Watch::Thread::own_wait(const RankState& me, Instant now) {
+  if (!me.waiting)
+    since.reset();
+  else if (!since || me.begun != seen_begun)
+    since = now;
+  seen_begun = me.begun;
+  return {self, since};
+}
+
+bool Watch::Thread::anyone_lost() const {
+  for (int r = 0; r < board.size(); ++r)
+    if (processes.ended(r) && !board.finished(Rank{r})) return true;
+  return false;
+}
+
+void Watch::Thread::end(const Status& verdict, int code) const {
+  if (options.on_verdict) return options.on_verdict(verdict, code);
+  if (const auto earlier = board.claim_report(code)) ::_exit(*earlier);
+  const std::string text = report_text(verdict, self, code);
+  write_all(2, text);
+  if (!options.report_file.empty()) write_file(options.report_file, text);
+  ::_exit(code);
+}
+
+void Watch::Thread::on_signal(int number, const BoardSnapshot& seen, Instant now) {
+  // Without a deadline left, whoever is being waited for is named.
+  Status verdict{Code::Stuck, "", "", last_seen(seen, now)};
+  if (auto found = judge(seen, {self, since}, now, Duration(0))) verdict = std::move(*found);
+  if (verdict.code == Code::Stuck)
+    verdict.message = fmt::format("Rank {} was told to end ({}) while it {}.", self.value,
+                                  number == SIGINT ? "SIGINT" : "SIGTERM",
+                                  describe(seen.ranks[static_cast<std::size_t>(self.value)], now));
+  if (number == SIGINT) verdict.groups.clear();
+  ended = true;
+  end(verdict, number == SIGINT ? 130 : exit_code(verdict.code));
+}
+
+void Watch::Thread::run() {
+  using std::chrono::milliseconds;
+  const auto tick = std::clamp(std::chrono::duration_cast<milliseconds>(options.deadline / 20),
+                               milliseconds(2), milliseconds(50));
+  while (!stopping.load() && !ended) {
+    watch_new_processes();
+    processes.wait(event, static_cast<int>(tick.count()));
+    std::uint64_t count = 0;
+    if (::read(event, &count, sizeof count) > 0 && stopping.load()) return;
+    const Instant now = clock.now();
+    const int signal = has_term || has_int ? signal_seen.exchange(0) : 0;
+    const bool lost = anyone_lost();
+    const bool waited = since.has_value();
+    const Wait wait = own_wait(board.state(self), now);
+    if (signal != 0) {
+      on_signal(signal, look(), now);
+    } else if (lost || (waited && wait.since)) {
+      const auto verdict = judge(look(), wait, now, options.deadline);
+      if (!verdict) continue;
+      ended = true;
+      end(*verdict, exit_code(verdict->code));
+    }
+  }
+}
+
+Watch::Watch(Board& board, Rank self) : board_(board), self_(self), seat_(board.seat(self)) {}
+
+Result<std::unique_ptr<Watch>> Watch::start(Board& board, Rank self, WatchOptions options) {
+  std::unique_ptr<Watch> watch(new Watch(board, self));
+  watch->thread_ = std::make_unique<Thread>(board, self, std::move(options));
+  Thread& thread = *watch->thread_;
+  thread.event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (thread.event < 0)
+    return Status{
+        Code::Environment,
+        fmt::format("The watchdog cannot start: no event descriptor ({}). Raise the limit of "
+                    "open files (ulimit -n).",
+                    std::strerror(errno))};
+  watch->seat_.sit(::getpid(), host_id(), thread.clock.now());
+  thread.take_signals();
+  // Signals are for the program's own threads.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread.thread = std::thread([&thread] { thread.run(); });
+  } catch (const std::system_error& error) {
+    thread.give_signals_back();
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return Status{Code::Environment, fmt::format("The watchdog cannot start: {}.", error.what())};
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return watch;
+}
+
+Watch::~Watch() {
+  seat_.finish();
+  if (!thread_->thread.joinable()) return;
+  thread_->stopping.store(true);
+  thread_->wake();
+  thread_->thread.join();
+  thread_->give_signals_back();
+}
+
+void Watch::end_job(const Status& verdict) { thread_->end(verdict, exit_code(verdict.code)); }
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,74 @@
+// The watchdog: a thread that looks at the progress board while this process waits, tells a lost or
+// stuck rank from a slow one, writes the report and ends the process. It never calls MPI and shares
+// no lock with any other thread, so it cannot be held up by what it watches.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <lockstep/collectives/base/board.h>
+#include <lockstep/collectives/base/status.h>
+
+namespace lockstep::collectives {
+
+struct WatchOptions {
+  /// How long a rank that is waited for may show no progress and no lease.
+  Duration deadline = std::chrono::seconds(60);
+  /// The report goes to stderr and, where not empty, to this file, as a whole or not at all.
+  std::string report_file;
+  /// SIGTERM and SIGINT leave a report, unless the program handles them itself.
+  bool signals = true;
+  /// Called with the verdict instead of writing a report and leaving with _exit(exit code); for
+  /// tests. On the watchdog's thread.
+  std::function<void(const Status& verdict, int exit_code)> on_verdict;
+};
+
+/// The watchdog of one process of the job. Created once, by the thread that also destroys it; arms
+/// are made by one thread. Destruction says goodbye on the board: the end of this process after
+/// that is no loss to the others.
+class Watch {
+ public:
+  /// `board` outlives the watch. Takes the seat of `self`.
+  /// Errors: Environment (no thread, no event descriptor).
+  [[nodiscard]] static Result<std::unique_ptr<Watch>> start(Board& board, Rank self,
+                                                            WatchOptions options);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  /// This process's slot on the board, for notes, phases and leases.
+  [[nodiscard]] Seat& seat() { return seat_; }
+  [[nodiscard]] Board& board() { return board_; }
+  [[nodiscard]] Rank self() const { return self_; }
+
+  /// Around a blocking wait. Two stores.
+  class Armed {
+   public:
+    explicit Armed(Watch* watch) : watch_(watch) {
+      if (watch_ != nullptr) watch_->seat_.wait(true);
+    }
+    ~Armed() {
+      if (watch_ != nullptr) watch_->seat_.wait(false);
+    }
+    Armed(const Armed&) = delete;
+    Armed& operator=(const Armed&) = delete;
+
+   private:
+    Watch* watch_;
+  };
+
+  /// Ends the job with `verdict` as the watchdog would: report, then _exit. For failures after
+  /// which no other rank can be trusted to learn of it (the transport failed).
+  void end_job(const Status& verdict);
+
+ private:
+  struct Thread;
+  Watch(Board& board, Rank self);
+  Board& board_;
+  Rank self_;
+  Seat seat_;
+  std::unique_ptr<Thread> thread_;
+};
+
+}  // namespace lockstep::collectives

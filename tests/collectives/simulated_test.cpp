@@ -1,0 +1,202 @@
+#include <chrono>
+#include <string>
+
+#include "network.h"
+
+#include <lockstep/collectives/census.h>
+#include <lockstep/collectives/startup.h>
+#include <lockstep/collectives/tree.h>
+#include <lockstep/collectives/vote.h>
+
+namespace lockstep::collectives {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<VoteRound> votes(int n) {
+  std::vector<VoteRound> rounds;
+  for (int r = 0; r < n; ++r) rounds.emplace_back(Rank{r}, n, Vote::of(1, 2, 3, 4));
+  return rounds;
+}
+
+/// Starts votes on all ranks but those in `absent`, then steps to the end.
+void vote_without(VirtualNetwork& network, std::vector<VoteRound>& rounds, const RankSet& absent) {
+  for (int r = 0; r < network.size(); ++r)
+    if (!absent.contains(Rank{r}))
+      network.communicator(Rank{r}).start(rounds[static_cast<std::size_t>(r)]);
+  while (network.step()) {
+  }
+}
+
+std::vector<std::string> logged_run(std::uint64_t seed) {
+  VirtualNetwork network({.size = 13, .seed = seed, .record = true});
+  network.crash(Rank{5}, 60us);
+  for (int call = 0; call < 3; ++call) {
+    auto rounds = votes(13);
+    vote_without(network, rounds, {});
+  }
+  return network.log();
+}
+
+TEST(VirtualNetwork, SameSeed_SameLog) {
+  const auto log = logged_run(42);
+  EXPECT_GT(log.size(), 100u);
+  EXPECT_EQ(log, logged_run(42));
+  EXPECT_NE(log, logged_run(43));
+}
+
+TEST(VirtualNetwork, AbsentRank_WaitersFailWithStuckNamingIt) {
+  VirtualNetwork network({.size = 6, .deadline = 10s});
+  network.note(Rank{4}, "reads the next batch");
+  auto rounds = votes(6);
+  vote_without(network, rounds, RankSet::of(Rank{4}));
+  EXPECT_GT(network.clock().now(), 10s);
+  EXPECT_LT(network.clock().now(), 11s);
+  for (int r = 0; r < 6; ++r) {
+    if (r == 4) continue;
+    const auto done = network.communicator(Rank{r}).poll();
+    ASSERT_FALSE(done.has_value()) << "rank " << r;
+    EXPECT_EQ(done.error().code, Code::Stuck);
+    EXPECT_NE(done.error().message.find("Rank 4 did not come to operation 1 (vote)"),
+              std::string::npos)
+        << done.error().text();
+    EXPECT_NE(done.error().text().find(
+                  "rank 4: in no operation yet, starting, last event: reads the next batch"),
+              std::string::npos)
+        << done.error().text();
+  }
+}
+
+TEST(VirtualNetwork, CrashedRank_WaitersFailWithRankLost) {
+  VirtualNetwork network({.size = 5});
+  network.crash(Rank{2}, 0us);
+  while (network.step()) {
+  }
+  auto rounds = votes(5);
+  vote_without(network, rounds, {});
+  EXPECT_LE(network.clock().now(), 101ms);
+  const auto done = network.communicator(Rank{0}).poll();
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().code, Code::RankLost);
+  EXPECT_NE(done.error().message.find("Rank 2 ended"), std::string::npos) << done.error().text();
+}
+
+TEST(VirtualNetwork, StoppedRank_WaitersFailWithStuckSayingSuspended) {
+  VirtualNetwork network({.size = 4, .deadline = 2s});
+  network.stop(Rank{1}, 0us);
+  auto rounds = votes(4);
+  vote_without(network, rounds, {});
+  const auto done = network.communicator(Rank{3}).poll();
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().code, Code::Stuck);
+  EXPECT_NE(done.error().message.find("Rank 1 is suspended"), std::string::npos)
+      << done.error().text();
+}
+
+TEST(VirtualNetwork, RankStoppedForLessThanTheDeadline_NothingFails) {
+  VirtualNetwork network({.size = 4, .deadline = 2s});
+  network.stop(Rank{1}, 0us, 1900ms);
+  auto rounds = votes(4);
+  run_all(network, rounds);
+  EXPECT_GE(network.clock().now(), 1900ms);
+}
+
+TEST(VirtualNetwork, RankThatNotesProgress_KeepsTheOthersWaiting) {
+  VirtualNetwork network({.size = 3, .deadline = 10s});
+  auto rounds = votes(3);
+  for (int s = 8; s <= 80; s += 8)
+    network.call_at(std::chrono::seconds(s), [&] { network.note(Rank{1}, "compiles"); });
+  network.call_at(85s, [&] { network.communicator(Rank{1}).start(rounds[1]); });
+  vote_without(network, rounds, RankSet::of(Rank{1}));
+  for (int r = 0; r < 3; ++r) {
+    const auto done = network.communicator(Rank{r}).poll();
+    ASSERT_TRUE(done.has_value()) << done.error().text();
+    EXPECT_TRUE(*done);
+  }
+}
+
+TEST(VirtualNetwork, SlowRank_OnlyTakesLonger) {
+  VirtualNetwork network({.size = 8});
+  network.slow(Rank{7}, 5ms);
+  auto rounds = votes(8);
+  run_all(network, rounds);
+  EXPECT_GE(network.clock().now(), 5ms);
+}
+
+TEST(VirtualNetwork, VoteMeetsExchange_BothSidesLearnIt) {
+  VirtualNetwork network({.size = 2});
+  VoteRound vote(Rank{0}, 2, Vote{});
+  TreeRound tree(Rank{1}, 2, {}, join_census);
+  network.communicator(Rank{0}).start(vote);
+  network.communicator(Rank{1}).start(tree);
+  while (network.step()) {
+  }
+  const auto done = network.communicator(Rank{0}).poll();
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().code, Code::Internal);
+  EXPECT_NE(done.error().message.find("Rank 1 is in an exchange while rank 0 is in a vote"),
+            std::string::npos);
+}
+
+TEST(VirtualNetwork, DifferentCollectives_AllRanksGetTheTable) {
+  VirtualNetwork network({.size = 3});
+  float send[3] = {}, receive[3] = {};
+  for (int r = 0; r < 3; ++r) {
+    const auto kind = r == 1 ? Collective::Kind::AllGather : Collective::Kind::AllReduce;
+    ASSERT_TRUE(network.communicator(Rank{r}).start(
+        Collective{.kind = kind, .send = send, .receive = receive, .rows = 1}));
+  }
+  for (int r = 0; r < 3; ++r) {
+    const auto done = network.communicator(Rank{r}).poll();
+    ASSERT_FALSE(done.has_value());
+    EXPECT_EQ(
+        done.error().text(),
+        "INTERNAL: Ranks met in different collectives. [ranks 0,2: all_reduce sum of f32, 1 rows, "
+        "1 "
+        "elements per row; rank 1: all_gather_into_tensor of f32, 1 rows, 1 elements per row]");
+  }
+}
+
+TEST(VirtualNetwork, SplitListsThatDoNotFit_AllRanksLearnWhich) {
+  VirtualNetwork network({.size = 2});
+  float send[4] = {}, receive[4] = {};
+  const std::int64_t one[2] = {1, 1}, off[2] = {1, 2};
+  ASSERT_TRUE(network.communicator(Rank{0}).start(Collective{.kind = Collective::Kind::AllToAll,
+                                                             .send = send,
+                                                             .receive = receive,
+                                                             .send_rows = one,
+                                                             .receive_rows = one}));
+  ASSERT_TRUE(network.communicator(Rank{1}).start(Collective{.kind = Collective::Kind::AllToAll,
+                                                             .send = send,
+                                                             .receive = receive,
+                                                             .send_rows = off,
+                                                             .receive_rows = one}));
+  for (int r = 0; r < 2; ++r) {
+    const auto done = network.communicator(Rank{r}).poll();
+    ASSERT_FALSE(done.has_value());
+    EXPECT_NE(done.error().message.find("rank 1 sends 2 rows to rank 1, which expects 1"),
+              std::string::npos);
+  }
+}
+
+TEST(VirtualNetwork, WaitOfOneRankAlone_EndsInsteadOfHanging) {
+  VirtualNetwork network({.size = 2, .deadline = 5s});
+  VoteRound vote(Rank{0}, 2, Vote{});
+  const auto done = network.communicator(Rank{0}).run(vote);
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().code, Code::Stuck);
+}
+
+TEST(VirtualNetwork, ThousandRanks_VoteInMilliseconds) {
+  VirtualNetwork network({.size = 1024});
+  auto rounds = votes(1024);
+  const auto start = std::chrono::steady_clock::now();
+  run_all(network, rounds);
+  const auto took = std::chrono::steady_clock::now() - start;
+  RecordProperty("milliseconds",
+                 std::to_string(std::chrono::duration<double, std::milli>(took).count()));
+  EXPECT_LT(took, 500ms);  // About 10 ms; the bound only catches a change of order.
+}
+
+}  // namespace
+}  // namespace lockstep::collectives

@@ -1,0 +1,108 @@
+#include "virtual_ranks.h"
+#include <gtest/gtest.h>
+
+#include <lockstep/worker/code_cache.h>
+
+namespace lockstep::worker {
+namespace {
+
+Entry entry_for(const Inputs& inputs, std::vector<shapes::Guard> guards = {}) {
+  const Observation seen = inputs.build();
+  const Decision decision = decide(observe({0}, seen, {}, true, {}), {});
+  return Entry::make(decision, decision, seen.list, std::move(guards), {});
+}
+
+Inputs dynamic(std::int64_t size) {
+  return Inputs().integer("n", 3).tensor("x", {size, 10}).mark("x", 0, Mark::Dynamic);
+}
+
+TEST(CodeCache, Explain_NamesTheValueTheMarkOrTheGuardWithItsLine) {
+  Frame frame("f");
+  frame.commit(entry_for(Inputs().integer("n", 3).tensor("x", {5, 10})), {}, 0);
+  frame.commit(entry_for(dynamic(5)), {}, 0);
+  frame.commit(entry_for(dynamic(5),
+                         {{shapes::less(shapes::Expr::symbol({false, 0}), 8), {"train.cpp", 41}}}),
+               {}, 0);
+  frame.commit(entry_for(Inputs().boolean("b", true)), {}, 0);
+  const auto misfits = frame.explain(Inputs().integer("n", 3).tensor("x", {9, 10}).build());
+  ASSERT_EQ(misfits.size(), 3U);
+  EXPECT_EQ(misfits[0].entry, 0);
+  EXPECT_EQ(misfits[0].reason, "x.size(0) is 9, the entry has 5");
+  EXPECT_EQ(misfits[1].entry, 2);
+  EXPECT_NE(misfits[1].reason.find("x.size(0)"), std::string::npos) << misfits[1].reason;
+  EXPECT_NE(misfits[1].reason.find("train.cpp:41"), std::string::npos) << misfits[1].reason;
+  EXPECT_EQ(misfits[2].entry, 3);
+  const auto low = frame.explain(Inputs().integer("n", 3).tensor("x", {1, 10}).build());
+  EXPECT_EQ(low[1].reason, "x.size(0) is 1, the entry needs at least 2");
+  const auto marked = frame.explain(
+      Inputs().integer("n", 3).tensor("x", {5, 10}).mark("x", 1, Mark::Dynamic).build());
+  EXPECT_EQ(marked[0].reason, "x.size(1) is marked dynamic, in the entry it is static");
+  const auto boolean = frame.explain(Inputs().boolean("b", false).build());
+  EXPECT_EQ(boolean[3].reason, "b is false, the entry has true");
+}
+
+TEST(CodeCache, Explain_SpeaksOfExactlyTheEntriesThatLookupLeavesOut) {
+  Frame frame("f");
+  frame.commit(entry_for(Inputs().integer("n", 3).tensor("x", {5, 10})), {}, 0);
+  frame.commit(entry_for(dynamic(5)), {}, 0);
+  for (std::int64_t size : {0, 1, 2, 5, 9})
+    for (Mark mark :
+         {Mark::None, Mark::Dynamic, Mark::MaybeDynamic, Mark::Unbacked, Mark::Static}) {
+      const Observation seen =
+          Inputs().integer("n", 3).tensor("x", {size, 10}).mark("x", 0, mark).build();
+      std::uint64_t left_out = 0;
+      for (const Misfit& misfit : frame.explain(seen)) left_out |= std::uint64_t{1} << misfit.entry;
+      EXPECT_EQ(frame.lookup(seen), 3U & ~left_out);
+    }
+}
+
+TEST(CodeCache, Guards_AreOverTheBackedSymbolsOfTheDecision_UnbackedCountedApart) {
+  const Inputs inputs = Inputs()
+                            .tensor("a", {4, 5, 6})
+                            .mark("a", 0, Mark::Dynamic)
+                            .mark("a", 1, Mark::Unbacked)
+                            .mark("a", 2, Mark::Dynamic);
+  Frame frame("f");
+  frame.commit(
+      entry_for(inputs, {{shapes::equal(shapes::Expr::symbol({false, 1}), 6), {"train.cpp", 1}}}),
+      {}, 0);
+  EXPECT_EQ(frame.lookup(inputs.build()), 1U);
+  EXPECT_EQ(frame.lookup(Inputs().tensor("a", {4, 9, 6}).build()), 1U);
+  EXPECT_EQ(frame.lookup(Inputs().tensor("a", {4, 5, 7}).build()), 0U);
+}
+
+TEST(CodeCache, Superseded_IsNeverLookedUp_AndBitsCountTheOthers) {
+  Frame frame("f");
+  frame.commit(entry_for(Inputs().integer("n", 1)), {}, 0);
+  frame.commit(entry_for(Inputs().integer("n", 2)), {}, 0);
+  frame.commit(entry_for(Inputs().integer("n", 3)), {}, 0b01);
+  EXPECT_EQ(frame.live(), 2);
+  EXPECT_EQ(frame.lookup(Inputs().integer("n", 1).build()), 0U);
+  EXPECT_EQ(frame.lookup(Inputs().integer("n", 2).build()), 0b01U);
+  EXPECT_EQ(frame.pick(0b01), 1);
+  EXPECT_EQ(frame.lookup(Inputs().integer("n", 3).build()), 0b10U);
+  EXPECT_EQ(frame.pick(0b11), 1);
+}
+
+TEST(RoundKey, EveryField_ChangesTheHash) {
+  RoundKey key;
+  key.group = "world";
+  key.frame = "train_step";
+  const auto differs = [&key](auto change) {
+    RoundKey other = key;
+    change(other);
+    return other.hash() != key.hash();
+  };
+  EXPECT_TRUE(differs([](RoundKey& k) { k.epoch = 1; }));
+  EXPECT_TRUE(differs([](RoundKey& k) {
+    k.group = "worl";
+    k.frame = "dtrain_step";
+  }));
+  EXPECT_TRUE(differs([](RoundKey& k) { k.frame = "train_stepp"; }));
+  EXPECT_TRUE(differs([](RoundKey& k) { k.call = 1; }));
+  EXPECT_TRUE(differs([](RoundKey& k) { k.attempt = 1; }));
+  EXPECT_TRUE(differs([](RoundKey& k) { k.kind = RoundKey::Kind::Close; }));
+}
+
+}  // namespace
+}  // namespace lockstep::worker

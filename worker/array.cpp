@@ -1,0 +1,166 @@
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include <lockstep/worker/array.h>
+
+namespace lockstep::worker {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::shared_ptr<std::byte> allocate(std::size_t bytes) {
+  const std::size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;  // never 0
+  void* memory = std::aligned_alloc(kAlignment, rounded);
+  if (!memory) throw std::bad_alloc();
+  return {static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); }};
+}
+
+float float_of_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+
+/// IEEE 754 binary16, subnormals included.
+double half_to_double(std::uint16_t h) {
+  const int exponent = h >> 10 & 31;
+  const int fraction = h & 1023;
+  const double sign = h & 0x8000 ? -1.0 : 1.0;
+  if (exponent == 31) return fraction ? std::nan("") : sign * HUGE_VAL;
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  return sign * std::ldexp(1024 + fraction, exponent - 25);
+}
+
+/// Rounds to nearest, ties to even.
+std::uint16_t double_to_half(double value) {
+  const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  const double v = std::fabs(value);
+  if (std::isnan(value)) return sign | 0x7e00;
+  if (v >= 65520.0) return sign | 0x7c00;
+  int exponent = 0;
+  std::frexp(v, &exponent);
+  const int scale = v < 0x1p-14 ? 24 : 11 - exponent;  // units of the last place
+  const auto units = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(v, scale)));
+  if (scale == 24) return static_cast<std::uint16_t>(sign | units);  // a carry makes it normal
+  return static_cast<std::uint16_t>(sign | (((exponent + 14) << 10) + (units - 1024)));
+}
+
+std::uint16_t double_to_bfloat(double value) {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  if (std::isnan(value)) return static_cast<std::uint16_t>(bits >> 16 | 0x40);
+  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+template <class T>
+double read(const void* base, std::int64_t i) {
+  return static_cast<double>(static_cast<const T*>(base)[i]);
+}
+template <class T>
+void write(void* base, std::int64_t i, double value) {
+  static_cast<T*>(base)[i] = static_cast<T>(value);
+}
+
+}  // namespace
+
+Array::Array(DType dtype, std::vector<std::int64_t> sizes)
+    : dtype_(dtype), sizes_(std::move(sizes)) {
+  storage_ = allocate(bytes());
+}
+
+Array Array::zeros(DType dtype, std::vector<std::int64_t> sizes) {
+  Array array(dtype, std::move(sizes));
+  std::memset(array.data(), 0, array.bytes());
+  return array;
+}
+
+Array Array::of(DType dtype, std::vector<std::int64_t> sizes, std::span<const double> values) {
+  Array array(dtype, std::move(sizes));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    array.set(static_cast<std::int64_t>(i), values[i]);
+  return array;
+}
+
+Array Array::reshaped(std::vector<std::int64_t> sizes) const {
+  Array view = *this;
+  view.sizes_ = std::move(sizes);
+  return view;
+}
+
+Array Array::clone() const {
+  if (!storage_) return {};
+  Array copy(dtype_, sizes_);
+  std::memcpy(copy.data(), data(), bytes());
+  return copy;
+}
+
+std::int64_t Array::elements() const {
+  std::int64_t n = 1;
+  for (const std::int64_t size : sizes_) n *= size;
+  return n;
+}
+
+std::size_t Array::bytes() const {
+  return static_cast<std::size_t>(elements()) * dtype_size(dtype_);
+}
+
+double Array::at(std::int64_t i) const {
+  switch (dtype_) {
+    case DType::Bool:
+      return read<std::uint8_t>(data(), i) != 0 ? 1.0 : 0.0;
+    case DType::U8:
+      return read<std::uint8_t>(data(), i);
+    case DType::I8:
+      return read<std::int8_t>(data(), i);
+    case DType::I16:
+      return read<std::int16_t>(data(), i);
+    case DType::I32:
+      return read<std::int32_t>(data(), i);
+    case DType::I64:
+      return read<std::int64_t>(data(), i);
+    case DType::F16:
+      return half_to_double(data_as<std::uint16_t>()[i]);
+    case DType::BF16:
+      return float_of_bits(std::uint32_t{data_as<std::uint16_t>()[i]} << 16);
+    case DType::F32:
+      return read<float>(data(), i);
+    case DType::F64:
+      return read<double>(data(), i);
+  }
+  return 0;
+}
+
+void Array::set(std::int64_t i, double value) {
+  switch (dtype_) {
+    case DType::Bool:
+      write<std::uint8_t>(data(), i, value != 0 ? 1 : 0);
+      break;
+    case DType::U8:
+      write<std::uint8_t>(data(), i, value);
+      break;
+    case DType::I8:
+      write<std::int8_t>(data(), i, value);
+      break;
+    case DType::I16:
+      write<std::int16_t>(data(), i, value);
+      break;
+    case DType::I32:
+      write<std::int32_t>(data(), i, value);
+      break;
+    case DType::I64:
+      write<std::int64_t>(data(), i, value);
+      break;
+    case DType::F16:
+      data_as<std::uint16_t>()[i] = double_to_half(value);
+      break;
+    case DType::BF16:
+      data_as<std::uint16_t>()[i] = double_to_bfloat(value);
+      break;
+    case DType::F32:
+      write<float>(data(), i, value);
+      break;
+    case DType::F64:
+      write<double>(data(), i, value);
+      break;
+  }
+}
+
+}  // namespace lockstep::worker

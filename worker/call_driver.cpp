@@ -1,0 +1,103 @@
+#include <utility>
+
+#include <lockstep/worker/call_driver.h>
+#include <lockstep/worker/roll.h>
+#include <lockstep/worker/timed_vote.h>
+
+namespace lockstep::worker {
+
+using collectives::Vote;
+using collectives::VoteFlag;
+
+Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine) {
+  const Instant start = now();
+  TimedVote round({group_.rank(), group_.size(), mine, combine}, clock_);
+  const auto done = group_.run(round);
+  times_.vote += now() - start;
+  times_.vote_wait += round.wait();
+  ++times_.votes;
+  if (!done) return done.error();
+  return round.result();
+}
+
+Result<Bytes> CallDriver::exchange(Bytes mine, collectives::Join join) {
+  const Instant start = now();
+  collectives::TreeRound round(group_.rank(), group_.size(), std::move(mine), std::move(join));
+  const auto done = group_.run(round);
+  times_.exchange += now() - start;
+  ++times_.exchanges;
+  if (!done) return done.error();
+  return round.result();
+}
+
+Result<Bytes> CallDriver::broadcast(Rank root, Bytes mine) {
+  const Instant start = now();
+  collectives::BroadcastRound round(group_.rank(), group_.size(), root, std::move(mine));
+  const auto done = group_.run(round);
+  times_.exchange += now() - start;
+  ++times_.exchanges;
+  if (!done) return done.error();
+  return round.result();
+}
+
+CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation observation,
+                             Standing standing, CallSteps& steps,
+                             const std::function<void(const Action&)>& log) {
+  CallMachine machine(group_.rank(), group_.size(), config_, key, frame, std::move(observation),
+                      std::move(standing));
+  for (;;) {
+    const Action& action = machine.next();
+    if (log) log(action);
+    if (const auto* to_vote = std::get_if<action::Vote>(&action)) {
+      const auto result = vote(to_vote->mine, to_vote->combine);
+      result ? machine.voted(*result) : machine.failed(result.error());
+    } else if (const auto* to_exchange = std::get_if<action::Exchange>(&action)) {
+      const auto result = exchange(to_exchange->mine, to_exchange->join);
+      result ? machine.joined(*result) : machine.failed(result.error());
+    } else if (const auto* to_broadcast = std::get_if<action::Broadcast>(&action)) {
+      const auto result = broadcast(to_broadcast->root, to_broadcast->mine);
+      result ? machine.joined(*result) : machine.failed(result.error());
+    } else if (const auto* to_trace = std::get_if<action::Trace>(&action)) {
+      const Instant start = now();
+      auto report = steps.trace(*to_trace->decision);
+      times_.trace += now() - start;
+      ++times_.traces;
+      report ? machine.traced(std::move(*report)) : machine.failed(report.error());
+    } else if (const auto* to_explain = std::get_if<action::Explain>(&action)) {
+      machine.explained(steps.explain(to_explain->node));
+    } else if (std::holds_alternative<action::Compile>(action)) {
+      const Instant start = now();
+      auto failure = steps.compile();
+      times_.compile += now() - start;
+      ++times_.compiles;
+      machine.compiled(std::move(failure));
+    } else {
+      return std::get<action::Finish>(action).outcome;
+    }
+  }
+}
+
+Result<void> CallDriver::status_round(const RoundKey& key, const Standing& standing) {
+  Vote mine = Vote::of(0, key.hash(), 0, standing.pending);
+  if (standing.trouble) mine.raise(VoteFlag::Error);
+  const auto result = vote(mine, collectives::Combine::And);
+  if (!result) return result.error();
+  if (result->same_key() && result->same_pending() && !result->any_flag()) return {};
+  return roll(key, standing);
+}
+
+Result<bool> CallDriver::any(const RoundKey& key, bool mine) {
+  // The AND of "not mine" is all ones only if no rank has it.
+  const Vote vote_of_none = Vote::of(mine ? 0 : Vote::kOnes, key.hash(), 0, 0);
+  const auto result = vote(vote_of_none, collectives::Combine::And);
+  if (!result) return result.error();
+  if (!result->same_key() || result->any_flag()) return roll(key, {});
+  return result->entries() != Vote::kOnes;
+}
+
+Status CallDriver::roll(const RoundKey& key, const Standing& standing) {
+  const auto payload = exchange(roll_payload(group_.rank(), testimony(key, standing)), join_rolls);
+  return payload ? diagnose(roll_values(*payload)) : payload.error();
+}
+
+}  // namespace lockstep::worker

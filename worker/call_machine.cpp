@@ -1,0 +1,344 @@
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/call_machine.h>
+#include <lockstep/worker/hints.h>
+#include <lockstep/worker/roll.h>
+
+namespace lockstep::worker {
+namespace {
+
+using collectives::Combine;
+using collectives::Vote;
+using collectives::VoteFlag;
+
+/// By which flag the other ranks learn of a rank's trouble.
+std::optional<VoteFlag> flag_of(const std::optional<Status>& trouble) {
+  if (!trouble) return std::nullopt;
+  if (trouble->code == Code::Gone) return VoteFlag::Gone;
+  return trouble->code == Code::RuntimeAssert ? VoteFlag::RunFailed : VoteFlag::Error;
+}
+
+/// Guards must be about the decision's backed symbols; others could not be tested on a call.
+std::optional<Status> foreign_guard(const Decision& decision,
+                                    const std::vector<shapes::Guard>& guards) {
+  const std::vector<shapes::Symbol> known = decision.trace_symbols();
+  for (const shapes::Guard& guard : guards)
+    for (const shapes::Symbol symbol : guard.predicate.expr.symbols())
+      if (symbol.unbacked || std::find(known.begin(), known.end(), symbol) == known.end())
+        return Status{Code::Internal,
+                      fmt::format("the guard {} at {} mentions {}, which is no size of an input; "
+                                  "this is a bug of the tracer, please report it",
+                                  guard.predicate.text(), guard.where.text(), symbol.name()),
+                      {},
+                      {}};
+  return std::nullopt;
+}
+
+/// Where graphs may differ, what they ask of the group may not: a witness vote is for all or none.
+shapes::Fingerprint with_questions(const shapes::Fingerprint& compared,
+                                   const std::vector<GroupGuard>& questions) {
+  shapes::FingerprintBuilder builder;
+  builder.add(compared);
+  for (const GroupGuard& question : questions)
+    builder.add(question.predicate.text())
+        .add(static_cast<std::int64_t>(question.over))
+        .add(std::int64_t{question.value});
+  return builder.finish();
+}
+
+}  // namespace
+
+CallMachine::CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key,
+                         Frame& frame, Observation observation, Standing standing)
+    : self_(self),
+      size_(size),
+      config_(config),
+      key_(std::move(key)),
+      frame_(frame),
+      observation_(std::move(observation)),
+      standing_(std::move(standing)) {
+  // Under shared_sizes the ranks' lists may differ and each entry knows its own.
+  std::uint64_t state = frame_.digest();
+  if (config_.consistency != Consistency::SharedSizes) state ^= observation_.list->digest().low;
+  vote(Stage::Call, RoundKey::Kind::Call, frame_.lookup(observation_), state, standing_.pending,
+       flag_of(standing_.trouble));
+}
+
+void CallMachine::voted(const Vote& result) {
+  switch (stage_) {
+    case Stage::Elect: {
+      const Rank donor{result.words[0] == Vote::kOnes ? 0
+                                                      : static_cast<std::int32_t>(result.words[0])};
+      ask(Stage::Hints,
+          action::Broadcast{donor, donor == self_ ? encode_hints(joint_, observation_) : Bytes{}});
+      return;
+    }
+    case Stage::GuardElect:
+      return elected_guard(result.words[0]);
+    case Stage::NodeCount:
+      unequal_nodes_ = static_cast<std::size_t>(~result.words[0]);
+      return search_node();
+    default:
+      break;
+  }
+  if (!result.same_key()) return take_stock();
+  switch (stage_) {
+    case Stage::Call:
+      return called(result);
+    case Stage::Witness:
+      return witnessed(result);
+    case Stage::Verify:
+      return verified(result);
+    case Stage::Commit:
+      return committed(result);
+    case Stage::NodeSearch:
+      return searched(result.same_state() && result.same_pending());
+    default:
+      expect(Stage::Call, "voted");
+  }
+}
+
+void CallMachine::called(const Vote& result) {
+  if (result.any_flag() || !result.same_pending()) return take_stock();
+  candidates_ = result.same_state() ? result.entries() : 0;
+  ask_for_witnesses();
+}
+
+void CallMachine::ask_for_witnesses() {
+  // One bit per question of the candidates, in order; cleared by a rank that is a witness. Every
+  // rank holds the same entries, so all ask or none does.
+  std::uint64_t answers = Vote::kOnes;
+  std::size_t question = 0;
+  std::uint64_t rest = candidates_;
+  for (const Entry& entry : frame_.entries) {
+    if (rest == 0) break;
+    if (entry.superseded) continue;
+    const bool candidate = (rest & 1) != 0;
+    rest >>= 1;
+    if (!candidate) continue;
+    for (std::size_t i = 0; i < entry.group_program.questions(); ++i, ++question)
+      if (question < 64 && entry.group_program.witnesses(i, observation_.values))
+        answers &= ~(std::uint64_t{1} << question);
+  }
+  if (question > 0)
+    return vote(Stage::Witness, RoundKey::Kind::Witness, answers, 0, 0, std::nullopt);
+  if (candidates_ == 0) return gather();
+  finish({CallOutcome::Kind::Reused, frame_.pick(candidates_), std::nullopt});
+}
+
+void CallMachine::witnessed(const Vote& result) {
+  std::size_t question = 0;
+  std::uint64_t bit = 1;
+  for (const Entry& entry : frame_.entries) {
+    if (entry.superseded) continue;
+    if ((candidates_ & bit) != 0) {
+      // Questions past the 64th were not asked: such an entry is not used rather than guessed.
+      for (std::size_t i = 0; i < entry.group_program.questions(); ++i, ++question)
+        if (question >= 64 || (result.entries() >> question & 1) != 0) candidates_ &= ~bit;
+    }
+    bit <<= 1;
+  }
+  if (candidates_ == 0) return gather();
+  finish({CallOutcome::Kind::Reused, frame_.pick(candidates_), std::nullopt});
+}
+
+void CallMachine::gather() {
+  ask(Stage::Gather,
+      action::Exchange{encode(observe(self_, observation_, frame_.state, config_.automatic_dynamic,
+                                      frame_.entries_digest())),
+                       join_payloads});
+}
+
+void CallMachine::joined(const Bytes& result) {
+  switch (stage_) {
+    case Stage::Gather:
+      return gathered(result);
+    case Stage::Hints:
+      if (!apply_hints(decision_, joint_, result) || !apply_hints(reported_, joint_, result))
+        failure_ = Status{
+            Code::Internal,
+            "the hints that rank " + std::to_string(self_.value) + " received cannot be read",
+            {},
+            {}};
+      return hinted();
+    case Stage::Roll: {
+      Status error = verdict_(roll_values(result));
+      return finish({CallOutcome::Kind::Error, -1, std::move(error)});
+    }
+    default:
+      expect(Stage::Roll, "joined");
+  }
+}
+
+void CallMachine::gathered(const Bytes& payload) {
+  std::optional<JointObservation> joint = decode_joint(payload);
+  if (!joint)
+    return finish({CallOutcome::Kind::Error, -1,
+                   Status{Code::Internal,
+                          frame_.name + ": the joined observations cannot be read; check that all "
+                                        "ranks run the same build",
+                          {},
+                          {}}});
+  joint_ = std::move(*joint);
+  if (joint_.cache_differs)
+    return take_roll(fmt::format("{} entries, {}", frame_.entries.size(),
+                                 frame_.entries_digest().text().substr(0, 8)),
+                     [frame = frame_.name](auto roll) {
+                       return Status{Code::GraphDivergence,
+                                     frame +
+                                         ": the ranks hold different compiled entries; reset "
+                                         "the frame on every rank or on none",
+                                     {},
+                                     std::move(roll)};
+                     });
+  if (const auto conflict = find_conflict(joint_, config_))
+    return take_roll(conflict_value(*conflict, observation_),
+                     [conflict = *conflict, frame = frame_.name](auto roll) {
+                       return conflict_status(conflict, frame, std::move(roll));
+                     });
+  // Past the limit the ranks still trace and compare one graph, which is then interpreted: a
+  // fallback must not pair collectives wrongly either.
+  falls_back_ = frame_.at_limit(config_);
+  reported_ = decide(joint_, config_);
+  if (auto own = decide_for(observation_, joint_, config_))
+    decision_ = std::move(*own);
+  else
+    failure_ = own.error();
+  if (known_donor(joint_)) return hinted();
+  elect(Stage::Elect, qualifies_as_donor(joint_, observation_)
+                          ? static_cast<std::uint64_t>(self_.value)
+                          : Vote::kOnes);
+}
+
+void CallMachine::hinted() {
+  if (failure_) return verify({});
+  // Branches may differ between ranks here, so each rank traces what its own sizes lead to.
+  if (config_.consistency != Consistency::SameGraph) use_own_hints(decision_, observation_);
+  ask(Stage::Trace, action::Trace{&decision_});
+}
+
+void CallMachine::traced(TraceReport report) {
+  expect(Stage::Trace, "traced");
+  failure_ = report.failure ? report.failure : foreign_guard(decision_, report.guards);
+  verify(std::move(report));
+}
+
+void CallMachine::verify(TraceReport report) {
+  report_ = std::move(report);
+  std::optional<VoteFlag> flag;
+  if (failure_) {
+    flag = VoteFlag::TraceFailed;
+  } else {
+    entry_ = Entry::make(decision_, reported_, observation_.list, report_.guards, report_.graph,
+                         report_.group_guards);
+    const auto failed = entry_->program.first_failure(observation_.values);
+    if (failed) flag = VoteFlag::GuardFailed;
+    failed_guard_ = failed.value_or(report_.guards.size());
+  }
+  if (config_.consistency == Consistency::SameGraph) compared_ = report_.graph;
+  if (config_.consistency == Consistency::SameCollectives) compared_ = report_.collectives;
+  if (!report_.group_guards.empty()) compared_ = with_questions(compared_, report_.group_guards);
+  vote(Stage::Verify, RoundKey::Kind::Verify, Vote::kOnes, compared_.high, compared_.low, flag);
+}
+
+void CallMachine::verified(const Vote& result) {
+  if (result.raised(VoteFlag::TraceFailed))
+    return take_roll(report_line(failure_), [frame = frame_.name](auto roll) {
+      return joint_failure(roll, frame, "traced");
+    });
+  if (!result.same_state() || !result.same_pending()) return count_nodes();
+  if (result.raised(VoteFlag::GuardFailed)) return elect_guard();
+  if (falls_back_) return finish({CallOutcome::Kind::Fallback, -1, std::nullopt});
+  ask(Stage::Compile, action::Compile{});
+}
+
+void CallMachine::compiled(std::optional<Status> failure) {
+  expect(Stage::Compile, "compiled");
+  failure_ = std::move(failure);
+  const shapes::Fingerprint digest = reported_.digest();
+  vote(Stage::Commit, RoundKey::Kind::Commit, frame_.replaced_by(*entry_), digest.high, digest.low,
+       failure_ ? std::optional(VoteFlag::CompileFailed) : std::nullopt);
+}
+
+void CallMachine::committed(const Vote& result) {
+  if (result.raised(VoteFlag::CompileFailed))
+    return take_roll(report_line(failure_), [frame = frame_.name](auto roll) {
+      Status error = joint_failure(roll, frame, "compiled");
+      error.code = Code::CompileError;
+      return error;
+    });
+  if (!result.same_state() || !result.same_pending())
+    return take_roll(decision_text(reported_), [frame = frame_.name](auto roll) {
+      return Status{Code::Internal,
+                    frame +
+                        ": the ranks decided differently on the same observations; check that "
+                        "all ranks run the same build",
+                    {},
+                    std::move(roll)};
+    });
+  const int index = frame_.commit(std::move(*entry_), next_state(), result.entries());
+  finish({CallOutcome::Kind::Compiled, index, std::nullopt});
+}
+
+FrameState CallMachine::next_state() const {
+  FrameState state;
+  for (const SourceCell& cell : joint_.sources)
+    if (cell.state != shapes::Dynamism{}) state.emplace(cell.name, cell.state);
+  return state;
+}
+
+void CallMachine::failed(Status status) {
+  if (stage_ != Stage::Done) finish({CallOutcome::Kind::Error, -1, std::move(status)});
+}
+
+void CallMachine::ask(Stage stage, Action action) {
+  stage_ = stage;
+  action_ = std::move(action);
+}
+
+void CallMachine::vote(Stage stage, RoundKey::Kind kind, std::uint64_t entries, std::uint64_t state,
+                       std::uint64_t pending, std::optional<VoteFlag> flag) {
+  key_.kind = kind;
+  Vote mine = Vote::of(entries, key_.hash(), state, pending);
+  if (flag) mine.raise(*flag);
+  ask(stage, action::Vote{mine, Combine::And});
+}
+
+void CallMachine::elect(Stage stage, std::uint64_t mine) {
+  Vote vote;
+  vote.words[0] = mine;
+  ask(stage, action::Vote{vote, Combine::Min});
+}
+
+void CallMachine::take_roll(const std::optional<std::string>& mine, Verdict verdict) {
+  verdict_ = std::move(verdict);
+  const RankSet& many = standing_.speaks_for;
+  ask(Stage::Roll,
+      action::Exchange{roll_payload(many.empty() ? RankSet::of(self_) : many, mine), join_rolls});
+}
+
+void CallMachine::take_stock() {
+  // A rank whose trace failed may meet others that still ask questions of the group in theirs.
+  if (!standing_.trouble) standing_.trouble = failure_;
+  take_roll(testimony(key_, standing_), [](auto roll) { return diagnose(roll); });
+}
+
+void CallMachine::finish(CallOutcome outcome) {
+  entry_.reset();
+  ask(Stage::Done, action::Finish{std::move(outcome)});
+}
+
+bool CallMachine::compares_graphs() const { return config_.consistency == Consistency::SameGraph; }
+
+void CallMachine::expect(Stage stage, const char* report) const {
+  if (stage_ == stage) return;
+  std::fprintf(stderr, "lockstep: rank %d of %d, %s: report '%s' does not answer '%s'\n",
+               self_.value, size_, key_.text().c_str(), report, action_text(action_).c_str());
+  std::abort();
+}
+
+}  // namespace lockstep::worker

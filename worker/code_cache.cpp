@@ -1,0 +1,244 @@
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/code_cache.h>
+
+namespace lockstep::worker {
+namespace {
+
+constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
+
+void add(shapes::FingerprintBuilder& builder, const shapes::Seen& seen) {
+  builder.add(static_cast<std::int64_t>(seen.state)).add(seen.value);
+}
+
+void add(shapes::FingerprintBuilder& builder, const shapes::SeenDims& dims) {
+  builder.add(static_cast<std::int64_t>(dims.state));
+  builder.add(static_cast<std::int64_t>(dims.dims.size()));
+  for (const shapes::Seen& seen : dims.dims) add(builder, seen);
+}
+
+/// How users write the value at `at` of a source's values.
+std::string value_name(const SourceSpec& spec, std::size_t at) {
+  return spec.kind == Kind::Tensor ? size_text(spec.name, at) : spec.name;
+}
+
+std::string_view use_name(bool symbol, bool unbacked) {
+  return unbacked ? "unbacked" : symbol ? "dynamic" : "static";
+}
+
+}  // namespace
+
+Entry Entry::make(Decision decision, Decision reported, std::shared_ptr<const SourceList> list,
+                  std::vector<shapes::Guard> guards, shapes::Fingerprint graph,
+                  std::vector<GroupGuard> group_guards) {
+  Entry entry;
+  const std::vector<shapes::Symbol> symbols = decision.trace_symbols();
+  std::vector<shapes::Symbol> slots;
+  std::uint32_t unused = std::numeric_limits<std::uint32_t>::max();
+  for (const SourceDecision& source : decision.sources) {
+    for (const DimDecision& dim : source.dims) {
+      if (!dim.is_symbol) {
+        entry.lower_.push_back(dim.value);
+        entry.upper_.push_back(dim.value);
+        entry.uses_.push_back(Use::Static);
+        slots.push_back({true, unused--});  // a static value has no symbol of its own
+        continue;
+      }
+      const SymbolDecision& symbol = decision.symbols[dim.symbol];
+      entry.lower_.push_back(symbol.min.value_or(kLowest));
+      entry.upper_.push_back(kHighest);
+      entry.uses_.push_back(symbol.unbacked ? Use::Unbacked : Use::Symbol);
+      slots.push_back(symbols[dim.symbol]);
+    }
+  }
+  entry.program = shapes::GuardProgram::compile(guards, slots);
+  entry.group_program = GroupGuardProgram::compile(group_guards, slots);
+  entry.group_guards = std::move(group_guards);
+  entry.decision = std::move(decision);
+  entry.reported = std::move(reported);
+  entry.guards = std::move(guards);
+  entry.graph = graph;
+  entry.list_ = std::move(list);
+  return entry;
+}
+
+bool Entry::fits(const Observation& observation) const {
+  if (!same_sources(*observation.list)) return false;
+  const std::int64_t* value = observation.values.data();
+  const std::int64_t* lower = lower_.data();
+  const std::int64_t* upper = upper_.data();
+  const std::size_t count = lower_.size();
+  // In blocks: no branch per value, and an entry that does not fit is left early.
+  constexpr std::size_t kBlock = 16;
+  for (std::size_t block = 0; block < count; block += kBlock) {
+    const std::size_t end = std::min(count, block + kBlock);
+    bool inside = true;
+    for (std::size_t i = block; i < end; ++i)
+      inside &= lower[i] <= value[i] && value[i] <= upper[i];
+    if (!inside) return false;
+  }
+  if (!observation.marks.empty() && !honours(observation.marks)) return false;
+  return program.holds(observation.values) && group_program.admits(observation.values);
+}
+
+bool Entry::honours(const std::vector<Mark>& marks) const {
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    if (marks[i] == Mark::Dynamic && uses_[i] == Use::Static) return false;
+    if (marks[i] == Mark::Unbacked && uses_[i] != Use::Unbacked) return false;
+    if (marks[i] == Mark::Static && uses_[i] != Use::Static) return false;
+  }
+  return true;
+}
+
+bool Entry::replaces(const Entry& older) const {
+  // A guard of this trace that the older one did not have would leave inputs that only it serves.
+  const auto known = [&](const shapes::Guard& guard) {
+    return std::any_of(older.guards.begin(), older.guards.end(),
+                       [&](const shapes::Guard& g) { return g.predicate == guard.predicate; });
+  };
+  const auto answered = [&](const GroupGuard& guard) {
+    return std::any_of(older.group_guards.begin(), older.group_guards.end(),
+                       [&](const GroupGuard& g) { return g.same(guard); });
+  };
+  return supersedes(decision, older.decision) && std::all_of(guards.begin(), guards.end(), known) &&
+         std::all_of(group_guards.begin(), group_guards.end(), answered);
+}
+
+std::uint64_t Frame::lookup(const Observation& observation) const {
+  std::uint64_t mask = 0;
+  std::uint64_t bit = 1;
+  for (const Entry& entry : entries) {
+    if (entry.superseded) continue;
+    if (entry.fits(observation)) mask |= bit;
+    bit <<= 1;
+  }
+  return mask;
+}
+
+int Frame::pick(std::uint64_t mask) const {
+  int best = -1;
+  for (std::size_t i = 0; i < entries.size() && mask != 0; ++i) {
+    if (entries[i].superseded) continue;
+    const bool fits = (mask & 1) != 0;
+    mask >>= 1;
+    if (!fits) continue;
+    const auto symbols = entries[i].reported.symbols.size();
+    if (best < 0 || symbols < entries[static_cast<std::size_t>(best)].reported.symbols.size())
+      best = static_cast<int>(i);
+  }
+  return best;
+}
+
+int Frame::live() const {
+  return static_cast<int>(std::count_if(entries.begin(), entries.end(),
+                                        [](const Entry& entry) { return !entry.superseded; }));
+}
+
+bool Frame::at_limit(const DecisionConfig& config) const {
+  return live() >= std::min(config.recompile_limit, kMaxEntries);
+}
+
+std::uint64_t Frame::replaced_by(const Entry& entry) const {
+  std::uint64_t mask = 0;
+  std::uint64_t bit = 1;
+  for (const Entry& older : entries) {
+    if (older.superseded) continue;
+    if (entry.replaces(older)) mask |= bit;
+    bit <<= 1;
+  }
+  return mask;
+}
+
+void Frame::adopt(FrameState stored) {
+  state = std::move(stored);
+  renew_digests();
+}
+
+int Frame::commit(Entry entry, FrameState joined, std::uint64_t replaced) {
+  for (Entry& older : entries) {
+    if (older.superseded) continue;
+    older.superseded = (replaced & 1) != 0;
+    replaced >>= 1;
+  }
+  entries.push_back(std::move(entry));
+  adopt(std::move(joined));
+  return static_cast<int>(entries.size()) - 1;
+}
+
+void Frame::renew_digests() {
+  shapes::FingerprintBuilder of_entries;
+  for (const Entry& entry : entries)
+    of_entries.add(entry.reported.digest()).add(std::int64_t{entry.superseded});
+  entries_digest_ = of_entries.finish();
+  shapes::FingerprintBuilder builder;
+  builder.add(entries_digest_);
+  for (const auto& [source, seen] : state) {
+    builder.add(source);
+    add(builder, seen.scalar);
+    add(builder, seen.size);
+    add(builder, seen.stride);
+    builder.add(static_cast<std::int64_t>(seen.smallest.size()));
+    for (const std::int64_t v : seen.smallest) builder.add(v);
+  }
+  digest_ = builder.finish().low;
+}
+
+namespace {
+
+/// The first value out of an entry's bounds, or a mark that it does not honour.
+std::optional<std::string> value_misfit(const Decision& decision, const Observation& observation) {
+  for (std::size_t s = 0; s < decision.sources.size(); ++s) {
+    const SourceDecision& source = decision.sources[s];
+    for (std::size_t d = 0; d < source.dims.size(); ++d) {
+      const DimDecision& dim = source.dims[d];
+      const std::string name = value_name(source.spec, d);
+      const std::int64_t value = observation.of(s)[d];
+      if (!dim.is_symbol && value != dim.value)
+        return source.spec.kind == Kind::Bool
+                   ? fmt::format("{} is {}, the entry has {}", name, value != 0, dim.value != 0)
+                   : fmt::format("{} is {}, the entry has {}", name, value, dim.value);
+      const SymbolDecision* symbol = dim.is_symbol ? &decision.symbols[dim.symbol] : nullptr;
+      if (symbol != nullptr && symbol->min && value < *symbol->min)
+        return fmt::format("{} is {}, the entry needs at least {}", name, value, *symbol->min);
+      const Mark mark = observation.mark(s, d);
+      const bool unbacked = symbol != nullptr && symbol->unbacked;
+      if ((mark == Mark::Dynamic && symbol == nullptr) || (mark == Mark::Unbacked && !unbacked) ||
+          (mark == Mark::Static && symbol != nullptr))
+        return fmt::format("{} is marked {}, in the entry it is {}", name, mark_name(mark),
+                           use_name(symbol != nullptr, unbacked));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Misfit> Frame::explain(const Observation& observation) const {
+  std::vector<Misfit> out;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Entry& entry = entries[i];
+    if (entry.superseded) continue;
+    std::string reason;
+    if (!entry.same_sources(*observation.list)) {
+      reason = "the inputs have other names, kinds, element types or numbers of dims";
+    } else if (auto misfit = value_misfit(entry.decision, observation)) {
+      reason = std::move(*misfit);
+    } else if (const auto failed = entry.program.first_failure(observation.values)) {
+      const shapes::Guard& guard = entry.guards[*failed];
+      const auto namer = entry.decision.source_namer();
+      reason =
+          fmt::format("guard {} ({}) is false", guard.predicate.text(namer), guard.where.text());
+    } else {
+      continue;
+    }
+    out.push_back({static_cast<int>(i), std::move(reason)});
+  }
+  return out;
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,29 @@
+// Collectives of the tensor language, over the frame's group. All but all_to_all_single need sizes
+// that are constants: a size that is a symbol may differ between ranks.
+#pragma once
+
+#include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/tensor_ops.h>
+
+namespace lockstep::worker {
+
+/// Sends in_splits[p] rows of x to rank p, in order, and receives out_splits[p] from it; the result
+/// has sum(out_splits) rows, in rank order. Each split >= 0 and sum(in_splits) == rows of x are
+/// checked when the graph runs unless proven. That my in_splits[p] is rank p's out_splits[me] is
+/// the caller's to ensure: exchange the counts first.
+[[nodiscard]] Tensor all_to_all_single(const Tensor& x, const Sizes& out_splits,
+                                       const Sizes& in_splits, Line where = Line::current());
+/// The same number of rows to and from every rank: rows of x must be a constant multiple of the
+/// group's size. How counts are exchanged.
+[[nodiscard]] Tensor all_to_all_single(const Tensor& x, Line where = Line::current());
+[[nodiscard]] Tensor all_reduce(const Tensor& x,
+                                collectives::Reduce reduce = collectives::Reduce::Sum,
+                                Line where = Line::current());
+/// [R, ..] to [n*R, ..], in rank order.
+[[nodiscard]] Tensor all_gather(const Tensor& x, Line where = Line::current());
+/// [n*R, ..] to [R, ..]: this rank's share of the sum.
+[[nodiscard]] Tensor reduce_scatter(const Tensor& x, Line where = Line::current());
+/// `root`'s x on every rank.
+[[nodiscard]] Tensor broadcast(const Tensor& x, Rank root, Line where = Line::current());
+
+}  // namespace lockstep::worker

@@ -1,0 +1,157 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <lockstep/collectives/base/bytes.h>
+#include <lockstep/worker/diagnosis.h>
+
+namespace lockstep::worker {
+namespace {
+
+/// A line of the roll as text: bytes in a string.
+std::string sealed(ByteWriter out) {
+  const auto view = out.view();
+  return {reinterpret_cast<const char*>(view.data()), view.size()};
+}
+
+ByteReader opened(const std::string& line) {
+  return ByteReader(std::as_bytes(std::span(line.data(), line.size())));
+}
+
+void put(ByteWriter& out, const std::optional<Status>& failure) {
+  out.u8(failure ? 1 : 0);
+  if (!failure) return;
+  out.u8(static_cast<std::uint8_t>(failure->code));
+  out.text(failure->message);
+  out.text(failure->source);
+}
+
+std::optional<Status> take_failure(ByteReader& in) {
+  if (in.u8() == 0) return std::nullopt;
+  const std::uint8_t code = in.u8();
+  Status status;
+  if (code <= static_cast<std::uint8_t>(Code::Internal)) status.code = static_cast<Code>(code);
+  status.message = in.text();
+  status.source = in.text();
+  return status;
+}
+
+struct Line {
+  RankSet ranks;
+  std::string frame;
+  std::string key;
+  std::uint64_t pending = 0;
+  std::optional<Status> trouble;
+};
+
+Line read(const RankValue& value) {
+  ByteReader in = opened(value.value);
+  Line line;
+  line.ranks = value.ranks;
+  line.frame = in.text();
+  line.key = in.text();
+  line.pending = in.u64();
+  line.trouble = take_failure(in);
+  if (!in.ok())
+    line.trouble = Status{Code::Internal, "sent a testimony that cannot be read", {}, {}};
+  return line;
+}
+
+/// The roll by one aspect of its lines; lines that agree in it come together.
+template <class Aspect>
+std::vector<RankValue> table(const std::vector<Line>& lines, Aspect aspect) {
+  std::vector<RankValue> out;
+  for (const Line& line : lines) {
+    const std::string value = aspect(line);
+    const auto same =
+        std::find_if(out.begin(), out.end(), [&](const RankValue& v) { return v.value == value; });
+    if (same != out.end())
+      same->ranks.insert(line.ranks);
+    else
+      out.push_back({line.ranks, value});
+  }
+  return out;
+}
+
+std::string ranks_text(const RankSet& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", ranks.text());
+}
+
+}  // namespace
+
+std::string testimony(const RoundKey& key, const Standing& standing) {
+  ByteWriter out;
+  out.text(key.frame);
+  out.text(key.text());
+  out.u64(standing.pending);
+  put(out, standing.trouble);
+  return sealed(std::move(out));
+}
+
+Status diagnose(const std::vector<RankValue>& roll) {
+  std::vector<Line> lines;
+  for (const RankValue& value : roll) lines.push_back(read(value));
+  const auto troubled = [](const Line& line) { return line.trouble.has_value(); };
+  const auto first = std::find_if(lines.begin(), lines.end(), troubled);
+  if (first != lines.end()) {
+    const auto well = std::find_if_not(lines.begin(), lines.end(), troubled);
+    return {first->trouble->code,
+            fmt::format("{} failed before {}: {}", ranks_text(first->ranks),
+                        (well == lines.end() ? *first : *well).key, first->trouble->message),
+            first->trouble->source,
+            table(lines, [](const Line& l) { return l.trouble ? l.trouble->message : l.key; })};
+  }
+  auto frames = table(lines, [](const Line& l) { return l.frame; });
+  if (frames.size() > 1)
+    return {Code::FrameMismatch,
+            "the ranks entered different frames at the same call; make every rank call the same "
+            "frames in the same order",
+            {},
+            std::move(frames)};
+  auto keys = table(lines, [](const Line& l) { return l.key; });
+  if (keys.size() > 1)
+    return {Code::FrameMismatch,
+            "the ranks met in different rounds; make every rank make the same calls in the same "
+            "order",
+            {},
+            std::move(keys)};
+  auto pending = table(lines, [](const Line& l) { return fmt::format("{:016x}", l.pending); });
+  if (pending.size() > 1)
+    return {Code::GraphDivergence,
+            fmt::format("the ranks carry different pending asserts or agreed values into {}; agree "
+                        "on a value on every rank before a branch uses it",
+                        lines.front().key),
+            {},
+            std::move(pending)};
+  return {Code::Internal,
+          "a vote did not come out clean, but no rank knows why; this is a bug of lockstep, please "
+          "report it with the record",
+          {},
+          {}};
+}
+
+std::string report_line(const std::optional<Status>& failure) {
+  ByteWriter out;
+  put(out, failure);
+  return sealed(std::move(out));
+}
+
+Status joint_failure(const std::vector<RankValue>& roll, const std::string& frame,
+                     const std::string& well) {
+  Status joint{Code::Internal, frame + ": a step failed, but no rank says why", {}, {}};
+  bool found = false;
+  for (const RankValue& value : roll) {
+    ByteReader in = opened(value.value);
+    const std::optional<Status> failure = take_failure(in);
+    joint.groups.push_back({value.ranks, failure ? failure->message : well});
+    if (!failure || found) continue;
+    found = true;
+    joint.code = failure->code;
+    joint.source = failure->source;
+    joint.message =
+        fmt::format("{}: failed on {}: {}", frame, ranks_text(value.ranks), failure->message);
+  }
+  return joint;
+}
+
+}  // namespace lockstep::worker

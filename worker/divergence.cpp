@@ -1,0 +1,131 @@
+// The part of CallMachine that looks for what differs after a verification that failed: the guard
+// that does not hold on every rank, or the first node at which the graphs differ.
+#include <fmt/format.h>
+
+#include <lockstep/worker/call_machine.h>
+#include <lockstep/worker/hints.h>
+
+namespace lockstep::worker {
+namespace {
+
+/// "tokens.size(0) = 9: false", led by '0' or '1' for the verdict to sort by.
+std::string guard_line(const shapes::Guard& guard, const Decision& decision,
+                       const Observation& observation) {
+  const std::vector<std::int64_t> values = symbol_values(decision, observation);
+  const std::vector<shapes::Symbol> symbols = decision.trace_symbols();
+  const auto value_of = [&](shapes::Symbol symbol) -> std::optional<std::int64_t> {
+    for (std::size_t i = 0; i < symbols.size(); ++i)
+      if (symbols[i] == symbol) return values[i];
+    return std::nullopt;
+  };
+  const auto namer = decision.source_namer();
+  std::string text;
+  for (const shapes::Symbol symbol : guard.predicate.expr.symbols())
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", namer(symbol),
+                        value_of(symbol).value_or(0));
+  const bool holds = guard.predicate.evaluate(value_of).value_or(false);
+  return fmt::format("{}{}: {}", holds ? '1' : '0', text, holds);
+}
+
+Status branch_status(const std::string& frame, const std::string& where,
+                     const std::string& condition, std::vector<RankValue> roll) {
+  RankSet holds, fails;
+  for (RankValue& value : roll) {
+    (value.value.starts_with('1') ? holds : fails).insert(value.ranks);
+    value.value.erase(0, 1);
+  }
+  const std::string true_on =
+      holds.empty() ? "no rank"
+                    : fmt::format("rank{} {}", holds.size() == 1 ? "" : "s", holds.text());
+  return {Code::BranchDivergence,
+          fmt::format("{}: the branch at {} on {} goes one way for the agreed example sizes, but "
+                      "that holds on {} and not on rank{} {}; let the group decide with "
+                      "group_any(cond) or group_all(cond), compute both sides and select, or give "
+                      "the frame the mode same_collectives",
+                      frame, where, condition, true_on, fails.size() == 1 ? "" : "s", fails.text()),
+          {},
+          std::move(roll)};
+}
+
+}  // namespace
+
+void CallMachine::elect_guard() {
+  elect(Stage::GuardElect,
+        failed_guard_ < report_.guards.size() ? failed_guard_ : collectives::Vote::kOnes);
+}
+
+void CallMachine::elected_guard(std::uint64_t guard) {
+  // Equal graphs have equal guards; where graphs may differ a rank may lack this one.
+  std::optional<std::string> mine;
+  std::string where = "a line of another rank", condition = "a size";
+  if (guard < report_.guards.size()) {
+    const shapes::Guard& failed = report_.guards[guard];
+    where = failed.where.text();
+    condition = failed.predicate.text(decision_.source_namer());
+    mine = guard_line(failed, decision_, observation_);
+  }
+  take_roll(mine, [frame = frame_.name, where, condition](auto roll) {
+    return branch_status(frame, where, condition, std::move(roll));
+  });
+}
+
+void CallMachine::count_nodes() {
+  // The complement, so that the minimum over the ranks gives the largest number of nodes.
+  elect(Stage::NodeCount, ~std::uint64_t{compares_graphs() ? report_.prefixes.size() : 0});
+}
+
+void CallMachine::search_node() {
+  // The graphs are equal in the first equal_nodes_ nodes and unequal in the first unequal_nodes_
+  // (or in what prefixes do not cover: then the search ends behind the last node).
+  if (equal_nodes_ >= unequal_nodes_) {
+    if (unequal_nodes_ == 0) return report_graphs();
+    return ask(Stage::Explain, action::Explain{equal_nodes_});
+  }
+  const std::size_t node = equal_nodes_ + (unequal_nodes_ - equal_nodes_) / 2;
+  const bool mine = node < report_.prefixes.size();
+  const shapes::Fingerprint prefix = mine ? report_.prefixes[node] : shapes::Fingerprint{};
+  vote(Stage::NodeSearch, RoundKey::Kind::Verify, collectives::Vote::kOnes, prefix.high, prefix.low,
+       std::nullopt);
+}
+
+void CallMachine::searched(bool equal) {
+  const std::size_t node = equal_nodes_ + (unequal_nodes_ - equal_nodes_) / 2;
+  if (equal)
+    equal_nodes_ = node + 1;
+  else
+    unequal_nodes_ = node;
+  if (equal_nodes_ < unequal_nodes_) return search_node();
+  ask(Stage::Explain, action::Explain{equal_nodes_});
+}
+
+void CallMachine::explained(std::string text) {
+  expect(Stage::Explain, "explained");
+  if (text.empty()) text = "(the graph ends here)";
+  take_roll(std::move(text), [frame = frame_.name, node = equal_nodes_](auto roll) {
+    return Status{Code::GraphDivergence,
+                  fmt::format("{}: the ranks traced different programs, first at node %{}; remove "
+                              "what makes the traced function differ between ranks (rank numbers, "
+                              "random choices, state of its own)",
+                              frame, node),
+                  {},
+                  std::move(roll)};
+  });
+}
+
+void CallMachine::report_graphs() {
+  std::string_view what = "programs";
+  if (config_.consistency == Consistency::SameCollectives)
+    what = "lists of collectives or questions to the group";
+  if (config_.consistency == Consistency::SharedSizes) what = "questions to the group";
+  take_roll(compared_.text(), [frame = frame_.name, what](auto roll) {
+    return Status{Code::GraphDivergence,
+                  fmt::format("{}: the ranks traced different {}; remove what makes the traced "
+                              "function differ between ranks (rank numbers, random choices, state "
+                              "of its own)",
+                              frame, what),
+                  {},
+                  std::move(roll)};
+  });
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,54 @@
+// One frame of a job: every call goes through the agreement, then runs the entry that the group
+// chose. What CompiledFrame (job.h) stands on, without the types of inputs and outputs.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/call_driver.h>
+#include <lockstep/worker/inputs.h>
+#include <lockstep/worker/tracer.h>
+
+namespace lockstep::worker {
+
+struct JobContext;
+struct FrameCounts;
+
+/// One thread. Borrows the job's context.
+class FrameRunner {
+ public:
+  FrameRunner(JobContext& job, std::string name, int index);
+  ~FrameRunner();
+  FrameRunner(const FrameRunner&) = delete;
+  FrameRunner& operator=(const FrameRunner&) = delete;
+
+  /// An observation whose memory is reused from call to call.
+  [[nodiscard]] Observation take_observation();
+  /// One call: agree, compile where needed, run. `values` are the inputs by number of their source;
+  /// `body` records the frame into a trace. The outputs are in the order of the graph's.
+  /// Errors: joint, see Job.
+  [[nodiscard]] Result<std::vector<Array>> call(Observation observation,
+                                                std::span<const InputValue> values,
+                                                const std::function<void(Trace&)>& body);
+  /// A call that this rank cannot make: tells all ranks, and gives the joint error.
+  [[nodiscard]] Status refuse(const Status& status);
+
+  [[nodiscard]] const CallOutcome& last() const { return last_; }
+  [[nodiscard]] std::string last_text() const;
+  [[nodiscard]] const FrameCounts& counts() const;
+
+ private:
+  class Steps;
+  struct Compiled;
+  struct State;
+  [[nodiscard]] Result<std::vector<Array>> run(Compiled& entry, const Observation& seen,
+                                               std::span<const InputValue> values);
+  void say_compiled(const std::vector<Misfit>& misfits, const std::string& story);
+  std::unique_ptr<State> state_;
+  CallOutcome last_;
+};
+
+}  // namespace lockstep::worker

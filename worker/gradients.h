@@ -1,0 +1,27 @@
+// Gradients, op by op. For autodiff.cpp and its tests.
+#pragma once
+
+#include <vector>
+
+#include <lockstep/worker/recording.h>
+
+namespace lockstep::worker {
+
+/// One node on the way back.
+struct Backward {
+  Trace& trace;
+  const Node& node;
+  Tensor value;                // the node's
+  Tensor grad;                 // of the loss by `value`; same meta
+  std::vector<Tensor> inputs;  // the node's operands
+  std::vector<bool> wanted;    // per operand
+};
+
+/// Gradients by operand, each with its operand's meta; empty where not wanted or not defined
+/// (bools, indices). Records ops but no guards, asserts or symbols.
+using GradientRule = std::vector<Tensor> (*)(const Backward&);
+
+/// Null for ops that op_table() says are not differentiable.
+[[nodiscard]] GradientRule gradient_rule(Op op);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,201 @@
+#include <map>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/graph_collective.h>
+#include <lockstep/worker/interpret.h>
+#include <lockstep/worker/interpreter.h>
+#include <lockstep/worker/op.h>
+#include <lockstep/worker/run_failure.h>
+#include <lockstep/worker/settle_points.h>
+
+namespace lockstep::worker {
+namespace {
+
+/// One run of one graph.
+class Interpretation {
+ public:
+  Interpretation(const Graph& graph, const Inputs& inputs, collectives::Communicator& communicator,
+                 RunHost& host)
+      : graph_(graph),
+        inputs_(inputs),
+        communicator_(communicator),
+        host_(host),
+        values_(graph.nodes.size()) {}
+
+  Result<std::vector<Array>> run() {
+    if (auto bound = bind(); !bound) return bound.error();
+    const SettlePoints points = settle_points(graph_);
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      if (points.before[id])
+        if (auto settled = settle(); !settled) return settled.error();
+      if (failure_ && is_collective(graph_.nodes[id].op)) return *failure_;
+      // A splits check belongs before the round that stands before its collective.
+      if (!failure_)
+        if (auto done = step(id); !done) return done.error();
+      if (!failure_ && id + 1 < graph_.nodes.size() && points.before[id + 1]) check_splits(id + 1);
+    }
+    if (points.at_end)
+      if (auto settled = settle(); !settled) return settled.error();
+    if (failure_) return *failure_;
+    std::vector<Array> outputs;
+    for (const Graph::Output& output : graph_.outputs) outputs.push_back(values_[output.node]);
+    return outputs;
+  }
+
+ private:
+  Result<void> bind() {
+    for (const Node& node : graph_.nodes)
+      if (node.meta.dtype == DType::F16 || node.meta.dtype == DType::BF16)
+        return Status{
+            Code::BadInput,
+            fmt::format(
+                "{} at {} has dtype {}, which this build can store but not compute with; cast "
+                "to f32",
+                op_row(node.op).name, node.where.text(), dtype_name(node.meta.dtype)),
+            {},
+            {}};
+    for (const SymbolBinding& binding : graph_.symbols) {
+      const auto value = bound_value(binding, inputs_);
+      if (!value) return value.error();
+      symbols_[binding.symbol] = *value;
+    }
+    if (!graph_.nodes.empty() && settle_points(graph_).before[0]) check_splits(0);
+    return {};
+  }
+
+  [[nodiscard]] std::optional<std::int64_t> value_of(shapes::Symbol symbol) const {
+    const auto found = symbols_.find(symbol);
+    return found == symbols_.end() ? std::nullopt : std::optional(found->second);
+  }
+  [[nodiscard]] shapes::Valuation valuation() const {
+    return [this](shapes::Symbol symbol) { return value_of(symbol); };
+  }
+
+  Result<void> settle() {
+    auto settled = host_.settle(failure_);
+    if (settled && failure_) return *failure_;
+    return settled;
+  }
+
+  void check_splits(NodeId id) {
+    NodeCall call;
+    if (graph_.nodes[id].op != Op::AllToAll || !prepare(id, call)) return;
+    failure_ = splits_failure(graph_, id, call.exprs, call.operands[0]->sizes()[0], call.sizes[0],
+                              communicator_.size());
+  }
+
+  /// False, with failure_ set, where a size has no value.
+  bool prepare(NodeId id, NodeCall& call) {
+    const Node& node = graph_.nodes[id];
+    call.graph = &graph_;
+    call.id = id;
+    for (NodeId operand : node.inputs) call.operands.push_back(&values_[operand]);
+    for (const shapes::Expr& size : node.meta.sizes) {
+      const auto value = size.evaluate(valuation());
+      if (!value || *value < 0) {
+        failure_ = size_failure(graph_, size, value);
+        return false;
+      }
+      call.sizes.push_back(*value);
+    }
+    for (const shapes::Expr& expr : node.exprs) {
+      const auto value = expr.evaluate(valuation());
+      if (!value) {
+        failure_ = size_failure(graph_, expr, value);
+        return false;
+      }
+      call.exprs.push_back(*value);
+    }
+    return true;
+  }
+
+  /// Failures of the node itself go to failure_; an error here ends the run.
+  Result<void> step(NodeId id) {
+    NodeCall call;
+    const Node& node = graph_.nodes[id];
+    if (!prepare(id, call)) return {};
+    switch (op_row(node.op).kind) {
+      case OpClass::Source:
+        return source(call);
+      case OpClass::Elementwise:
+        values_[id] = interpret_elementwise(call);
+        return {};
+      case OpClass::View:
+        values_[id] = interpret_view(call);
+        return {};
+      case OpClass::Reduction:
+        values_[id] = interpret_reduction(call);
+        return {};
+      case OpClass::Product:
+        return keep(id, interpret_product(call));
+      case OpClass::Index:
+        return keep(id, interpret_index(call));
+      case OpClass::Collective:
+        return collective(call);
+      case OpClass::HostSync:
+        for (std::size_t k = 0; k < node.binds.size(); ++k)
+          symbols_[node.binds[k]] = call.operands[0]->data_as<std::int64_t>()[k];
+        return {};
+      case OpClass::Check:
+        if (node.asserts.at(0).predicate.evaluate(valuation()) != std::optional<bool>(true))
+          failure_ = assert_failure(graph_, node, valuation());
+        return {};
+    }
+    return {};
+  }
+
+  Result<void> source(const NodeCall& call) {
+    if (call.node().op != Op::Input) {
+      values_[call.id] = interpret_source(call);
+      return {};
+    }
+    auto array = bound_input(call.node(), inputs_);
+    if (!array) {
+      failure_ = array.error();
+      return {};
+    }
+    if (array->sizes() != call.sizes)
+      failure_ = input_size_failure(call.node(), array->sizes(), call.sizes);
+    values_[call.id] = *array;
+    return {};
+  }
+
+  Result<void> keep(NodeId id, Result<Array> result) {
+    if (result)
+      values_[id] = *std::move(result);
+    else
+      failure_ = result.error();
+    return {};
+  }
+
+  Result<void> collective(const NodeCall& call) {
+    Array result(call.dtype(), call.sizes);
+    const Array& operand = *call.operands[0];
+    const NodeBuffers buffers{operand.data(), result.data(), operand.sizes(), call.sizes,
+                              call.exprs};
+    const std::string label = collective_label(call.node());
+    if (auto started = communicator_.start(collective_of(call.node(), buffers, label)); !started)
+      return started.error();
+    if (auto done = communicator_.wait(); !done) return done.error();
+    values_[call.id] = std::move(result);
+    return {};
+  }
+
+  const Graph& graph_;
+  const Inputs& inputs_;
+  collectives::Communicator& communicator_;
+  RunHost& host_;
+  std::vector<Array> values_;
+  std::map<shapes::Symbol, std::int64_t> symbols_;
+  std::optional<Status> failure_;
+};
+
+}  // namespace
+
+Result<std::vector<Array>> interpret(const Graph& graph, const Inputs& inputs,
+                                     collectives::Communicator& communicator, RunHost& host) {
+  return Interpretation(graph, inputs, communicator, host).run();
+}
+
+}  // namespace lockstep::worker

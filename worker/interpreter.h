@@ -1,0 +1,24 @@
+// The reference: runs a graph node by node with plain loops. The oracle of every test of the
+// compiler, and what all ranks fall back to together. It knows no fusion and no BLAS.
+#pragma once
+
+#include <vector>
+
+#include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/graph.h>
+#include <lockstep/worker/run_host.h>
+
+namespace lockstep::worker {
+
+/// Arithmetic is in the type of the result: f64 in double, f32 in float (sums too, in row-major
+/// order), ints wrap; a division by integer zero is 0 and its remainder is the dividend. NaN goes
+/// through maximum, minimum, amax, amin and argmax.
+///
+/// Returns the outputs in order; one that is an input shares its storage. A rank on which something
+/// fails skips what follows up to the next settle point. Errors: the joint error of a settle round;
+/// BadInput, before anything ran, for missing inputs and for f16 and bf16; the communicator's.
+[[nodiscard]] Result<std::vector<Array>> interpret(const Graph& graph, const Inputs& inputs,
+                                                   collectives::Communicator& communicator,
+                                                   RunHost& host);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,135 @@
+// The job: what a training program talks to. Joins the process to its peers, compiles its frames so
+// that all ranks run the same program, and ends with one error for all where that is not possible.
+//
+//   auto job = Job::init(&argc, &argv);
+//   if (!job) return Job::report(job.error());
+//   auto step = (*job)->frame<Input, Output>("step", [](Input in) { return Output{...}; });
+//   return (*job)->run([&]() -> Result<void> {
+//     for (...) { auto out = step(input); if (!out) return out.error(); ... }
+//     return {};
+//   });
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/worker/autodiff.h>
+#include <lockstep/worker/collective_ops.h>
+#include <lockstep/worker/frame.h>
+#include <lockstep/worker/inputs.h>
+#include <lockstep/worker/settings.h>
+#include <lockstep/worker/tensor_ops.h>
+
+namespace lockstep::worker {
+
+struct JobOptions {
+  DecisionConfig decision;
+  /// What the LOCKSTEP_* environment says, unless given.
+  std::optional<Settings> settings;
+  /// The table at the end of the job, on rank 0.
+  bool summary = true;
+};
+
+template <class In, class Out>
+class CompiledFrame;
+
+/// One per process and job. One thread: the one that made it makes all calls.
+class Job {
+ public:
+  /// Joins the job that mpirun started (a process that nobody started so is a job of one rank).
+  /// Initialises MPI where nobody has. Collective.
+  /// Errors, joint but for the first: BadInput (a LOCKSTEP_* variable), ConfigMismatch (ranks with
+  /// other settings or another build), Environment.
+  [[nodiscard]] static Result<std::unique_ptr<Job>> init(int* argc, char*** argv,
+                                                         JobOptions options = {});
+  /// Joins a process that has called MPI_Init itself, at any thread level: attach(MPI_COMM_WORLD).
+  /// `comm` is an MPI_Comm, duplicated and otherwise left alone.
+  template <class MpiComm>
+  [[nodiscard]] static Result<std::unique_ptr<Job>> attach(MpiComm comm, JobOptions options = {}) {
+    return attach_to(&comm, std::move(options));
+  }
+  /// A job that was neither finished nor failed leaves: its peers hear of it at their next round.
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int size() const;
+
+  /// A frame: a function that is traced, agreed on and compiled as a whole. `body` takes the inputs
+  /// by value and returns the outputs; both are nested structs (inputs.h). The frame borrows the
+  /// job. All ranks make the same frames in the same order.
+  template <class In, class Out>
+  [[nodiscard]] CompiledFrame<In, Out> frame(std::string name, std::function<Out(In)> body) {
+    return CompiledFrame<In, Out>(add_frame(std::move(name)), std::move(body));
+  }
+
+  /// Whether all ranks are well, now: before a collective of the program's own, or a checkpoint.
+  [[nodiscard]] Result<void> settle();
+  /// The end of the job, on all ranks: they compare what they ran. Prints the summary.
+  [[nodiscard]] Result<void> finish();
+  /// Runs the program and ends the job: finish() where it succeeds. An error is printed, an
+  /// exception told to all ranks. Returns the exit code of the process.
+  [[nodiscard]] int run(const std::function<Result<void>()>& program);
+  /// Prints a joint error once for all ranks; returns the exit code of the process.
+  int fail(const Status& status);
+  /// The same where there is no job yet.
+  static int report(const Status& status);
+
+ private:
+  struct State;
+  explicit Job(std::unique_ptr<State> state);
+  [[nodiscard]] static Result<std::unique_ptr<Job>> attach_to(const void* comm, JobOptions options);
+  [[nodiscard]] FrameRunner& add_frame(std::string name);
+  void leave(const std::string& why);
+  std::unique_ptr<State> state_;
+};
+
+/// A frame of the job, with the types of its inputs and outputs. Called like the function it was
+/// made from.
+template <class In, class Out>
+class CompiledFrame {
+ public:
+  CompiledFrame(FrameRunner& runner, std::function<Out(In)> body)
+      : runner_(&runner), body_(std::move(body)) {}
+
+  /// Errors: BadInput (this rank's inputs cannot be read), or the joint error of the call; after a
+  /// joint error the next call goes on as if this one had not been made.
+  [[nodiscard]] Result<Out> operator()(In in) {
+    Observation observation = runner_->take_observation();
+    if (auto read = flatten(in, tree_, observation); !read) return runner_->refuse(read.error());
+    input_values(in, tree_, values_);
+    std::optional<Out> traced;
+    const auto outputs = runner_->call(std::move(observation), values_, [&](Trace& trace) {
+      traced = body_(traced_like(in, tree_, trace));
+      add_outputs(*traced, trace);
+    });
+    if (!outputs) return outputs.error();
+    const CallOutcome& outcome = runner_->last();
+    if (outcome.kind == CallOutcome::Kind::Fallback) return filled_like(*traced, *outputs);
+    if (outcome.kind == CallOutcome::Kind::Compiled)
+      results_.insert_or_assign(outcome.entry, std::move(*traced));
+    return filled_like(results_.at(outcome.entry), *outputs);
+  }
+
+  /// Whether the last call compiled a new entry.
+  [[nodiscard]] bool last_compiled() const {
+    return runner_->last().kind == CallOutcome::Kind::Compiled;
+  }
+  /// "[r0|0/1] reused"
+  [[nodiscard]] std::string last_call() const { return runner_->last_text(); }
+
+ private:
+  FrameRunner* runner_;
+  std::function<Out(In)> body_;
+  InputTree tree_;
+  std::vector<InputValue> values_;
+  std::map<int, Out> results_;  // per entry: the traced outputs, which later ones are shaped like
+};
+
+}  // namespace lockstep::worker

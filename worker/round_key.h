@@ -1,0 +1,34 @@
+// Names one round of votes: two ranks with different keys are not in the same round.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep::worker {
+
+/// Identifies a round. Hashed into every vote.
+struct RoundKey {
+  std::uint64_t epoch = 0;
+  std::string group, frame;
+  std::uint64_t call = 0;  // counted per group
+  std::uint32_t attempt = 0;
+  enum class Kind : std::uint8_t {
+    Call,
+    Verify,
+    Commit,
+    Close,
+    Settle,
+    More,
+    Finish,
+    Start,
+    Witness
+  };
+  Kind kind = Kind::Call;
+  /// Stable across ranks and builds; no allocation.
+  [[nodiscard]] std::uint64_t hash() const;
+  /// "call 7 of train_step", with epoch, group and attempt where they are not the first.
+  [[nodiscard]] std::string text() const;
+  bool operator==(const RoundKey&) const = default;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,86 @@
+#include <lockstep/worker/settings.h>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+namespace lockstep::worker {
+namespace {
+
+std::string variable(const char* name, std::string fallback = {}) {
+  const char* value = std::getenv(name);
+  return value && *value ? value : std::move(fallback);
+}
+
+Status bad(std::string_view name, std::string_view value, std::string_view wanted) {
+  return {.code = Code::BadInput,
+          .message = fmt::format("{}={} is not understood; it takes {}.", name, value, wanted),
+          .source = std::string(name),
+          .groups = {}};
+}
+
+std::string default_cache_dir() {
+  const std::string xdg = variable("XDG_CACHE_HOME");
+  if (!xdg.empty()) return xdg + "/lockstep";
+  const std::string home = variable("HOME");
+  if (!home.empty()) return home + "/.cache/lockstep";
+  return fmt::format("/tmp/lockstep-{}", getuid());
+}
+
+Result<std::set<std::string>> topics(std::string_view text) {
+  static const std::set<std::string, std::less<>> known = {"off", "info", "debug", "guards", "graph", "output_code"};
+  std::set<std::string> out;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    const std::string_view topic = text.substr(0, comma);
+    if (!known.contains(topic))
+      return bad("LOCKSTEP_LOG", topic, "a comma list of off, info, debug, guards, graph, output_code");
+    out.emplace(topic);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return out;
+}
+
+Result<std::chrono::milliseconds> seconds(std::string_view text) {
+  double value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc{} || end != text.data() + text.size() || !(value > 0) || value > 1e7)
+    return bad("LOCKSTEP_DEADLINE_SECONDS", text, "a number of seconds above 0");
+  return std::chrono::milliseconds(static_cast<std::int64_t>(value * 1000));
+}
+
+}  // namespace
+
+Result<Settings> Settings::from_environment() {
+  Settings settings;
+  if (const std::string text = variable("LOCKSTEP_LOG"); !text.empty()) {
+    auto parsed = topics(text);
+    if (!parsed) return parsed.error();
+    settings.log = *parsed;
+  }
+  if (const std::string text = variable("LOCKSTEP_DEADLINE_SECONDS"); !text.empty()) {
+    const auto parsed = seconds(text);
+    if (!parsed) return parsed.error();
+    settings.deadline = *parsed;
+  }
+  if (const std::string text = variable("LOCKSTEP_COORDINATION"); !text.empty()) {
+    if (text != "on" && text != "off") return bad("LOCKSTEP_COORDINATION", text, "on or off");
+    settings.coordination = text == "on";
+  }
+  settings.record_dir = variable("LOCKSTEP_RECORD");
+  settings.cache_dir = variable("LOCKSTEP_CACHE_DIR", default_cache_dir());
+  settings.job_id = variable("LOCKSTEP_JOB_ID");
+  settings.compiler = variable("LOCKSTEP_CXX", "c++");
+  return settings;
+}
+
+std::string Settings::agreed_text() const {
+  return fmt::format("LOCKSTEP_COORDINATION={}\nLOCKSTEP_DEADLINE_SECONDS={}\nLOCKSTEP_JOB_ID={}\n"
+                     "LOCKSTEP_RECORD={}\n",
+                     coordination ? "on" : "off", deadline.count() / 1000.0, job_id, record_dir);
+}
+
+}  // namespace lockstep::worker

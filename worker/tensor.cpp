@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <lockstep/worker/recording.h>
+#include <lockstep/worker/tensor.h>
+
+namespace lockstep::worker {
+namespace {
+
+Tensor binary(Op op, const TensorOperand& a, const TensorOperand& b) {
+  return emit(op, aligned(op_row(op).name, {a, b}, b.where), {}, b.where);
+}
+
+/// An integer as an operand beside `x`: a number where it is one.
+TensorOperand beside(const Tensor& x, const CountOperand& n) {
+  if (const auto number = n.value.expr().constant();
+      number && std::abs(*number) < (std::int64_t{1} << 53))
+    return {*number, n.where};
+  const std::shared_ptr<Trace> trace = trace_of("scalar", std::vector{x}, n.where);
+  return {cast(scalar(*trace, n.value, n.where), x.dtype(), n.where), n.where};
+}
+
+void need_value(const Tensor& tensor, std::string_view what) {
+  if (tensor.empty()) throw TraceUsageError(fmt::format("an empty tensor has no {}", what));
+}
+
+}  // namespace
+
+DType Tensor::dtype() const {
+  need_value(*this, "dtype");
+  return trace_ ? trace_->node(node_).meta.dtype : array_.dtype();
+}
+
+int Tensor::ndim() const {
+  need_value(*this, "dims");
+  return static_cast<int>(trace_ ? trace_->node(node_).meta.sizes.size() : array_.sizes().size());
+}
+
+SymInt Tensor::size(std::int64_t dim) const {
+  const std::int64_t n = ndim();
+  if (dim < -n || dim >= n)
+    throw TraceUsageError(fmt::format("a tensor with {} dims has no dim {}", n, dim));
+  const auto d = static_cast<std::size_t>(dim < 0 ? dim + n : dim);
+  if (trace_) return trace_->integer(trace_->node(node_).meta.sizes[d]);
+  return array_.sizes()[d];
+}
+
+std::vector<SymInt> Tensor::sizes() const {
+  std::vector<SymInt> all;
+  for (int d = 0; d < ndim(); ++d) all.push_back(size(d));
+  return all;
+}
+
+SymInt Tensor::numel() const {
+  if (!trace_) return array_.elements();
+  return trace_->integer(shapes::product(meta_of(*this).sizes));
+}
+
+Tensor::operator bool() const {
+  const std::string line = trace_ ? trace_->node(node_).where.text() + ": " : "";
+  throw shapes::DataDependentError(
+      line +
+      "a branch on the data of a tensor, which is known only when the graph runs; choose element "
+      "by "
+      "element with where(), or read one integer with item() and check() what must hold");
+}
+
+void Tensor::mark(std::int64_t dim, Mark mark) {
+  const auto n = static_cast<std::int64_t>(array_.sizes().size());
+  if (dim < -n || dim >= n)
+    throw TraceUsageError(fmt::format("a tensor with {} dims has no dim {} to mark", n, dim));
+  if (marks_.empty()) marks_.resize(static_cast<std::size_t>(n), Mark::None);
+  marks_[static_cast<std::size_t>(dim < 0 ? dim + n : dim)] = mark;
+}
+
+TensorOperand::TensorOperand(const SymFloat& f, Line line)
+    : tensor(f.traced() ? f.tensor() : Tensor()),
+      number(f.traced() ? 0 : f.value()),
+      fraction(true),
+      weak(f.traced()),
+      where(line) {}
+
+Tensor operator+(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Add, a, b); }
+Tensor operator-(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Sub, a, b); }
+Tensor operator*(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Mul, a, b); }
+Tensor operator/(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Div, a, b); }
+Tensor operator%(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Mod, a, b); }
+Tensor operator+(const Tensor& a, const CountOperand& b) {
+  return binary(Op::Add, {a, b.where}, beside(a, b));
+}
+Tensor operator-(const Tensor& a, const CountOperand& b) {
+  return binary(Op::Sub, {a, b.where}, beside(a, b));
+}
+Tensor operator*(const Tensor& a, const CountOperand& b) {
+  return binary(Op::Mul, {a, b.where}, beside(a, b));
+}
+Tensor operator/(const Tensor& a, const CountOperand& b) {
+  return binary(Op::Div, {a, b.where}, beside(a, b));
+}
+Tensor operator*(const CountOperand& a, const Tensor& b) {
+  return binary(Op::Mul, beside(b, a), {b, a.where});
+}
+
+Tensor operator<(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Lt, a, b); }
+Tensor operator<=(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Le, a, b); }
+Tensor operator>(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Gt, a, b); }
+Tensor operator>=(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Ge, a, b); }
+Tensor operator==(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Eq, a, b); }
+Tensor operator!=(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Ne, a, b); }
+Tensor operator&(const TensorOperand& a, const TensorOperand& b) { return binary(Op::And, a, b); }
+Tensor operator|(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Or, a, b); }
+
+Tensor maximum(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Maximum, a, b); }
+Tensor minimum(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Minimum, a, b); }
+
+}  // namespace lockstep::worker

@@ -1,0 +1,334 @@
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/shape_rules.h>
+#include <lockstep/worker/tracer.h>
+
+namespace lockstep::worker {
+namespace {
+
+using shapes::Expr;
+using shapes::Symbol;
+
+/// The group could not answer; the trace ends with that status as it is.
+struct GroupFailure {
+  Status status;
+};
+
+/// Puts asserts and inputs where they belong. Inputs come first, in the decision's order; an assert
+/// comes right after the node that binds the last symbol it mentions.
+class Layout {
+ public:
+  explicit Layout(std::vector<Node> nodes) : nodes_(std::move(nodes)), place_(nodes_.size()) {
+    for (NodeId id = 0; id < nodes_.size(); ++id)
+      for (const Symbol symbol : nodes_[id].binds) binder_[symbol] = id;
+  }
+
+  void add(const shapes::DeferredAssert& deferred) {
+    std::optional<NodeId> after;
+    for (const Symbol symbol : deferred.predicate.expr.symbols())
+      if (const auto found = binder_.find(symbol); found != binder_.end())
+        after = std::max(after.value_or(0), found->second);
+    std::vector<shapes::DeferredAssert>& here = after ? due_[*after] : after_inputs_;
+    const auto same = [&](const auto& other) {
+      return other.predicate == deferred.predicate && other.message == deferred.message;
+    };
+    if (std::none_of(here.begin(), here.end(), same)) here.push_back(deferred);
+  }
+
+  std::vector<Node> place() {
+    for (NodeId id = 0; id < nodes_.size(); ++id)
+      if (nodes_[id].op == Op::Input) put(id);
+    put(after_inputs_);
+    for (NodeId id = 0; id < nodes_.size(); ++id) {
+      if (nodes_[id].op == Op::Input) continue;
+      put(id);
+      if (const auto due = due_.find(id); due != due_.end()) put(due->second);
+    }
+    return std::move(placed_);
+  }
+  /// Where a node went.
+  [[nodiscard]] NodeId placed(NodeId id) const { return place_[id]; }
+
+ private:
+  void put(NodeId id) {
+    for (NodeId& input : nodes_[id].inputs) input = place_[input];
+    place_[id] = static_cast<NodeId>(placed_.size());
+    placed_.push_back(std::move(nodes_[id]));
+  }
+  void put(const std::vector<shapes::DeferredAssert>& asserts) {
+    for (const shapes::DeferredAssert& deferred : asserts) {
+      Node node;
+      node.op = Op::Assert;
+      node.asserts = {deferred};
+      node.meta = {DType::I64, {}};
+      node.where = deferred.where;
+      placed_.push_back(std::move(node));
+    }
+  }
+
+  std::vector<Node> nodes_, placed_;
+  std::vector<NodeId> place_;
+  std::map<Symbol, NodeId> binder_;
+  std::vector<shapes::DeferredAssert> after_inputs_;
+  std::map<NodeId, std::vector<shapes::DeferredAssert>> due_;
+};
+
+}  // namespace
+
+shapes::Location location(const Line& where) {
+  const char* slash = std::strrchr(where.file_name(), '/');
+  return {slash ? slash + 1 : where.file_name(), where.line()};
+}
+
+std::shared_ptr<Trace> Trace::start(const TraceSetup& setup) {
+  const std::shared_ptr<Trace> trace(new Trace(setup));
+  trace->add_symbols();
+  trace->add_inputs();
+  return trace;
+}
+
+void Trace::add_symbols() {
+  for (const SymbolDecision& symbol : setup_.decision.symbols) {
+    const shapes::Range range{symbol.min.value_or(shapes::Range::kMin), shapes::Range::kMax};
+    symbols_.push_back(
+        symbol.unbacked ? env_.unbacked(symbol.source, range, {})
+                        : env_.backed(symbol.source, symbol.hint, range, symbol.pinned_is_error));
+  }
+}
+
+Expr Trace::dim(const DimDecision& decision) const {
+  return decision.is_symbol ? symbols_.at(decision.symbol) : Expr(decision.value);
+}
+
+void Trace::add_inputs() {
+  for (const SourceDecision& source : setup_.decision.sources) {
+    inputs_.emplace_back();
+    if (source.spec.kind != Kind::Tensor && source.spec.kind != Kind::Float) continue;
+    Node node;
+    node.op = Op::Input;
+    node.text = source.spec.name;
+    node.meta.dtype = source.spec.kind == Kind::Float ? DType::F64 : source.spec.dtype;
+    for (const DimDecision& d : source.dims) node.meta.sizes.push_back(dim(d));
+    inputs_.back() = static_cast<NodeId>(nodes_.size());
+    nodes_.push_back(std::move(node));
+  }
+}
+
+const SourceDecision& Trace::source_of(std::size_t source, Kind kind) const {
+  const SourceDecision& decision = setup_.decision.sources.at(source);
+  if (decision.spec.kind != kind)
+    throw TraceUsageError(fmt::format("input {} is a {}, but was asked for as a {}",
+                                      decision.spec.name, kind_name(decision.spec.kind),
+                                      kind_name(kind)));
+  return decision;
+}
+
+Tensor Trace::tensor_input(std::size_t source) {
+  (void)source_of(source, Kind::Tensor);
+  return {shared_from_this(), *inputs_[source]};
+}
+SymInt Trace::int_input(std::size_t source) {
+  return integer(dim(source_of(source, Kind::Int).dims.at(0)));
+}
+SymFloat Trace::float_input(std::size_t source) {
+  (void)source_of(source, Kind::Float);
+  return SymFloat(Tensor(shared_from_this(), *inputs_[source]));
+}
+bool Trace::bool_input(std::size_t source) const {
+  return source_of(source, Kind::Bool).dims.at(0).value != 0;
+}
+
+std::size_t Trace::source(std::string_view name) const {
+  const auto& sources = setup_.decision.sources;
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    if (sources[i].spec.name == name) return i;
+  throw TraceUsageError(fmt::format("frame {} has no input {}", setup_.frame, name));
+}
+
+Tensor Trace::rank() {
+  if (!rank_) {
+    Node node;
+    node.op = Op::Input;
+    node.text = "job.rank";
+    node.meta = {DType::I64, {}};
+    rank_ = static_cast<NodeId>(nodes_.size());
+    nodes_.push_back(std::move(node));
+  }
+  return {shared_from_this(), *rank_};
+}
+
+void Trace::output(std::string name, const Tensor& value) {
+  for (const Graph::Output& other : outputs_)
+    if (other.name == name) throw TraceUsageError(fmt::format("two outputs are called {}", name));
+  outputs_.push_back({std::move(name), operand(value, Line::current())});
+}
+
+shapes::Location Trace::here(const Line& where) const {
+  return standing_ ? *standing_ : location(where);
+}
+
+TensorMeta Trace::meta(NodeId id) const {
+  TensorMeta meta = nodes_[id].meta;
+  for (Expr& size : meta.sizes) size = env_.simplify(size);
+  return meta;
+}
+
+NodeId Trace::operand(const Tensor& tensor, const Line& where) const {
+  if (tensor.trace().get() == this && !ended_) return tensor.node();
+  throw TraceUsageError(fmt::format(
+      "{}: {} is used in frame {}; {}", here(where).text(),
+      tensor.empty()    ? "an empty tensor"
+      : tensor.traced() ? "a tensor of another trace"
+                        : "a concrete tensor",
+      setup_.frame, tensor.empty() ? "give it a value first" : "pass it to the frame as an input"));
+}
+
+Tensor Trace::record(Node node, const Line& where) {
+  node.where = here(where);
+  if (ended_)
+    throw TraceUsageError(
+        fmt::format("{}: the trace of frame {} has ended", node.where.text(), setup_.frame));
+  std::vector<TensorMeta> operands;
+  for (const NodeId input : node.inputs) operands.push_back(meta(input));
+  for (Expr& expr : node.exprs) expr = env_.simplify(expr);
+  for (Expr& size : node.meta.sizes) size = env_.simplify(size);
+  Result<TensorMeta> result = result_meta(node, operands);
+  if (!result) throw TraceUsageError(node.where.text() + ": " + result.error().message);
+  node.meta = std::move(*result);
+  const auto next = static_cast<NodeId>(nodes_.size());
+  const OpClass kind = op_row(node.op).kind;
+  if (kind != OpClass::Collective && kind != OpClass::HostSync) {
+    const auto [same, fresh] = recorded_.emplace(node_fingerprint(node), next);
+    if (!fresh) return {shared_from_this(), same->second};
+  }
+  nodes_.push_back(std::move(node));
+  return {shared_from_this(), next};
+}
+
+std::vector<SymInt> Trace::read_back(Op op, const Tensor& x, const Line& where) {
+  const NodeId id = operand(x, where);
+  auto known = read_back_.find(id);
+  if (known == read_back_.end()) {
+    Node node;
+    node.op = op;
+    node.inputs = {id};
+    const TensorMeta from = meta(id);
+    const std::int64_t count = from.sizes.empty() ? 1 : from.sizes[0].constant().value_or(0);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::string element = op == Op::Item ? "" : fmt::format("[{}]", i);
+      const Expr symbol =
+          env_.unbacked(fmt::format("{}(){}", op_row(op).name, element), {}, here(where));
+      node.binds.push_back(*symbol.as_symbol());
+    }
+    (void)record(node, where);
+    known = read_back_.emplace(id, node.binds).first;
+  }
+  std::vector<SymInt> values;
+  for (const Symbol symbol : known->second) values.push_back(integer(Expr::symbol(symbol)));
+  return values;
+}
+
+std::optional<std::int64_t> Trace::local_value(Symbol symbol) const {
+  const Decision& decision = setup_.decision;
+  const auto number = std::find_if(symbols_.begin(), symbols_.end(),
+                                   [&](const Expr& e) { return e.as_symbol() == symbol; });
+  if (number == symbols_.end()) return std::nullopt;
+  const auto index = static_cast<std::size_t>(number - symbols_.begin());
+  if (!setup_.observation) return decision.symbols[index].hint;
+  const std::vector<std::uint32_t>& offsets = setup_.observation->list->offsets();
+  for (std::size_t s = 0; s < decision.sources.size(); ++s)
+    for (std::size_t d = 0; d < decision.sources[s].dims.size(); ++d)
+      if (const DimDecision& dim = decision.sources[s].dims[d];
+          dim.is_symbol && dim.symbol == index)
+        return setup_.observation->values.at(offsets[s] + d);
+  return std::nullopt;
+}
+
+bool Trace::ask_group(const SymBool& condition, bool all, const Line& where) {
+  const shapes::Predicate& predicate = condition.predicate();
+  if (const std::optional<bool> proven = env_.prove(predicate)) return *proven;
+  const std::string_view name = all ? "group_all" : "group_any";
+  if (predicate.expr.has_unbacked())
+    throw shapes::DataDependentError(fmt::format(
+        "{}: {}({}) asks for a value that exists only when the graph runs; use where(), or check() "
+        "what must hold",
+        here(where).text(), name, predicate.text(env_.source_namer())));
+  const auto mine = predicate.evaluate([this](Symbol s) { return local_value(s); });
+  if (!mine)
+    throw shapes::OverflowError(fmt::format("{}: {}({}) does not fit in 64 bits",
+                                            here(where).text(), name,
+                                            predicate.text(env_.source_namer())));
+  bool answer = *mine;
+  if (setup_.host) {
+    const Result<bool> any = setup_.host->group_any(all ? !*mine : *mine);
+    if (!any) throw GroupFailure{any.error()};
+    answer = all ? !*any : *any;
+  }
+  group_guards_.push_back(
+      {predicate, all ? GroupGuard::Over::All : GroupGuard::Over::Any, answer, here(where)});
+  // What holds on every rank holds here: worth knowing in the branch that asked.
+  if (all && answer) env_.check(predicate, here(where), "group_all");
+  if (!all && !answer) env_.check(predicate.negated(), here(where), "group_any");
+  return answer;
+}
+
+Graph Trace::finish() {
+  Graph graph;
+  graph.name = setup_.frame;
+  for (Node& node : nodes_) {
+    for (Expr& expr : node.exprs) expr = env_.simplify(expr);
+    for (Expr& size : node.meta.sizes) size = env_.simplify(size);
+  }
+  Layout layout(std::move(nodes_));
+  for (const shapes::DeferredAssert& deferred : env_.deferred_asserts()) layout.add(deferred);
+  graph.nodes = layout.place();
+  for (const Graph::Output& output : outputs_)
+    graph.outputs.push_back({output.name, layout.placed(output.node)});
+  for (std::size_t i = 0; i < symbols_.size(); ++i) {
+    const SymbolDecision& decided = setup_.decision.symbols[i];
+    graph.symbols.push_back({*symbols_[i].as_symbol(), decided.source, decided.hint});
+  }
+  graph.guards = env_.guards();
+  graph.group_guards = group_guards_;
+  ended_ = true;
+  return graph;
+}
+
+Result<Graph> trace(const TraceSetup& setup, const std::function<void(Trace&)>& body) {
+  const auto failed = [&](std::string_view what) {
+    return Status{Code::TraceError, fmt::format("frame {}: {}", setup.frame, what), {}, {}};
+  };
+  std::shared_ptr<Trace> trace;
+  const auto last_line = [&]() -> std::string {
+    if (!trace || trace->node_count() == 0) return "";
+    const shapes::Location& where = trace->node(static_cast<NodeId>(trace->node_count() - 1)).where;
+    return where.file.empty() ? "" : " (the last op before it: " + where.text() + ")";
+  };
+  try {
+    trace = Trace::start(setup);
+    body(*trace);
+    Graph graph = trace->finish();
+    if (const Result<void> sound = graph.verify(); !sound) return sound.error();
+    return graph;
+  } catch (const GroupFailure& failure) {
+    return failure.status;
+  } catch (const shapes::DataDependentError& error) {
+    return failed(error.what());
+  } catch (const shapes::ConstraintError& error) {
+    return failed(error.what());
+  } catch (const TraceUsageError& error) {
+    return failed(error.what());
+  } catch (const shapes::OverflowError& error) {
+    return failed(fmt::format("{}: sizes leave 64 bits{}", error.what(), last_line()));
+  } catch (const std::exception& error) {
+    return failed(fmt::format("the traced function threw: {}{}", error.what(), last_line()));
+  } catch (...) {
+    return failed(fmt::format("the traced function threw something that is not a std::exception{}",
+                              last_line()));
+  }
+}
+
+}  // namespace lockstep::worker

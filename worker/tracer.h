@@ -1,0 +1,121 @@
+// The tracer: runs the user's function once on symbolic inputs and records what it does as a graph.
+// Everything it decides is a pure function of the decision, the group's answers and the function.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/shapes/shape_env.h>
+#include <lockstep/worker/decision.h>
+#include <lockstep/worker/graph.h>
+#include <lockstep/worker/op.h>
+#include <lockstep/worker/tensor.h>
+
+namespace lockstep::worker {
+
+/// How a trace asks its group: the job over its communicator, tests with an answer of their own.
+class TraceHost {
+ public:
+  virtual ~TraceHost() = default;
+  /// True on every rank if `mine` is true on any. Collective. An error ends the trace with it.
+  [[nodiscard]] virtual Result<bool> group_any(bool mine) = 0;
+};
+
+/// What a trace is made of. References outlive the trace.
+struct TraceSetup {
+  std::string frame;
+  const Decision& decision;
+  /// This rank's real sizes, for group_any; read nowhere else. Null: the decision's hints.
+  const Observation* observation = nullptr;
+  /// Ranks of the frame's group: a constant of the graph.
+  int group_size = 1;
+  /// Null: group_any takes this rank's answer, as in a group of one.
+  TraceHost* host = nullptr;
+};
+
+/// The graph under construction; what functions of the tensor language record into. Held by shared
+/// pointer: a handle that outlives the trace finds it ended and is refused. One thread.
+class Trace : public std::enable_shared_from_this<Trace> {
+ public:
+  /// Creates the symbols and the input nodes.
+  [[nodiscard]] static std::shared_ptr<Trace> start(const TraceSetup& setup);
+
+  // Inputs by number of their source in the decision. Each requires the kind that its name tells.
+  [[nodiscard]] Tensor tensor_input(std::size_t source);
+  [[nodiscard]] SymInt int_input(std::size_t source);
+  [[nodiscard]] SymFloat float_input(std::size_t source);
+  [[nodiscard]] bool bool_input(std::size_t source) const;
+  /// The number of the source; throws TraceUsageError where the frame has no such input.
+  [[nodiscard]] std::size_t source(std::string_view name) const;
+  /// This rank's number in the frame's group: 0-d i64, a runtime value (source "job.rank").
+  [[nodiscard]] Tensor rank();
+  [[nodiscard]] int group_size() const { return setup_.group_size; }
+
+  /// Names must be unique.
+  void output(std::string name, const Tensor& value);
+
+  // For the functions of the tensor language.
+  /// The user's line; the forward op's line while its gradient is recorded.
+  [[nodiscard]] shapes::Location here(const Line& where) const;
+  void stand_at(std::optional<shapes::Location> line) { standing_ = std::move(line); }
+  /// Appends a node; the shape rule completes its meta. Throws TraceUsageError with the rule's
+  /// words.
+  Tensor record(Node node, const Line& where);
+  /// The value that `tensor` stands for. Throws TraceUsageError if it is not of this trace.
+  [[nodiscard]] NodeId operand(const Tensor& tensor, const Line& where) const;
+  /// The node as recorded.
+  [[nodiscard]] const Node& node(NodeId id) const { return nodes_[id]; }
+  [[nodiscard]] std::size_t node_count() const { return nodes_.size(); }
+  /// Dtype and sizes as known now.
+  [[nodiscard]] TensorMeta meta(NodeId id) const;
+  [[nodiscard]] shapes::ShapeEnv& env() { return env_; }
+  [[nodiscard]] SymInt integer(shapes::Expr expr) {
+    return {env_.simplify(expr), shared_from_this()};
+  }
+  /// The integers that `x` holds, bound by one ToList or Item node per tensor.
+  [[nodiscard]] std::vector<SymInt> read_back(Op op, const Tensor& x, const Line& where);
+  [[nodiscard]] bool ask_group(const SymBool& condition, bool all, const Line& where);
+  void stop_gradient(NodeId id) { stopped_.insert(id); }
+  [[nodiscard]] bool gradient_stops(NodeId id) const { return stopped_.contains(id); }
+
+  /// Ends the trace: places asserts and inputs, puts what was learnt about sizes into all nodes.
+  [[nodiscard]] Graph finish();
+
+ private:
+  explicit Trace(const TraceSetup& setup) : setup_(setup) {}
+  void add_symbols();
+  void add_inputs();
+  [[nodiscard]] shapes::Expr dim(const DimDecision& decision) const;
+  [[nodiscard]] const SourceDecision& source_of(std::size_t source, Kind kind) const;
+  [[nodiscard]] std::optional<std::int64_t> local_value(shapes::Symbol symbol) const;
+
+  TraceSetup setup_;
+  shapes::ShapeEnv env_;
+  std::vector<Node> nodes_;
+  std::vector<shapes::Expr> symbols_;          // of the decision, by number
+  std::vector<std::optional<NodeId>> inputs_;  // per source
+  std::optional<NodeId> rank_;
+  std::vector<Graph::Output> outputs_;
+  std::vector<GroupGuard> group_guards_;
+  std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
+  std::map<shapes::Fingerprint, NodeId> recorded_;
+  std::set<NodeId> stopped_;
+  std::optional<shapes::Location> standing_;
+  bool ended_ = false;
+};
+
+/// Runs `body` under a fresh trace and gives the finished graph. Whatever `body` throws becomes a
+/// Status with Code::TraceError: what happened, the user's line, what to do.
+[[nodiscard]] Result<Graph> trace(const TraceSetup& setup, const std::function<void(Trace&)>& body);
+
+/// The base name of the file and the line.
+[[nodiscard]] shapes::Location location(const Line& where);
+
+}  // namespace lockstep::worker
