@@ -1,8 +1,8 @@
-#include <lockstep/worker/arena.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+
+#include <lockstep/worker/arena.h>
 
 namespace lockstep::worker {
 namespace {
@@ -10,7 +10,8 @@ namespace {
 /// Rounded up to an eighth of the power of two below it, so that sizes that vary from call to call
 /// find the same block.
 std::size_t rounded(std::size_t bytes) {
-  const std::size_t step = std::max(Arena::kAlignment, std::bit_floor(std::max<std::size_t>(bytes, 1)) / 8);
+  const std::size_t step =
+      std::max(Arena::kAlignment, std::bit_floor(std::max<std::size_t>(bytes, 1)) / 8);
   return std::max((bytes + step - 1) / step * step, Arena::kAlignment);
 }
 
@@ -33,7 +34,8 @@ void* Arena::take(std::size_t bytes) {
 }
 
 void Arena::give_back(void* block) {
-  const auto found = std::ranges::find_if(blocks_, [&](const Block& b) { return b.memory.get() == block; });
+  const auto found =
+      std::ranges::find_if(blocks_, [&](const Block& b) { return b.memory.get() == block; });
   if (found != blocks_.end()) found->taken = false;
 }
 

@@ -13,8 +13,8 @@ class Arena {
  public:
   static constexpr std::size_t kAlignment = 64;
 
-  /// At least `bytes`, aligned, uninitialised; the smallest free block that is large enough. Null if
-  /// there is no memory.
+  /// At least `bytes`, aligned, uninitialised; the smallest free block that is large enough. Null
+  /// if there is no memory.
   [[nodiscard]] void* take(std::size_t bytes);
   void give_back(void* block);
   void give_back_all();

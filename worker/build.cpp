@@ -2,7 +2,8 @@
 
 namespace lockstep::worker {
 
-Result<BuiltUnit> build_unit(const Program& program, int unit, Toolchain& toolchain, coordinator::ArtifactStore* store) {
+Result<BuiltUnit> build_unit(const Program& program, int unit, Toolchain& toolchain,
+                             coordinator::ArtifactStore* store) {
   const shapes::Fingerprint key = program.unit_key(unit, toolchain);
   BuiltUnit built;
   if (store != nullptr) {

@@ -1,4 +1,5 @@
-#include <lockstep/worker/child_process.h>
+#include <cerrno>
+#include <cstring>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,8 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
+#include <lockstep/worker/child_process.h>
 
 namespace lockstep::worker {
 namespace {
@@ -36,7 +36,8 @@ class SpawnPlan {
     posix_spawnattr_setsigmask(&attributes_, &none);
     posix_spawnattr_setsigdefault(&attributes_, &all);
     posix_spawnattr_setpgroup(&attributes_, 0);
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(
+        &attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   }
   ~SpawnPlan() {
     posix_spawn_file_actions_destroy(&actions_);
@@ -68,7 +69,8 @@ bool ends_within(int pid_descriptor, std::chrono::milliseconds limit) {
   if (pid_descriptor < 0) return true;
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
     pollfd watched{pid_descriptor, POLLIN, 0};
     const int ready = ::poll(&watched, 1, left.count() > 0 ? static_cast<int>(left.count()) : 0);
     if (ready > 0) return true;
@@ -85,7 +87,10 @@ std::chrono::microseconds duration(const timeval& time) {
 Result<ChildEnd> run_child(const ChildRun& run) {
   pid_t pid = 0;
   if (const int error = SpawnPlan(run).spawn(pid, run.arguments); error != 0)
-    return Status{Code::Environment, fmt::format("cannot start {}: {}", run.arguments[0], std::strerror(error)), {}, {}};
+    return Status{Code::Environment,
+                  fmt::format("cannot start {}: {}", run.arguments[0], std::strerror(error)),
+                  {},
+                  {}};
   const int watched = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   ChildEnd end;
   if (!ends_within(watched, run.limit)) {
@@ -100,11 +105,13 @@ Result<ChildEnd> run_child(const ChildRun& run) {
   do waited = ::wait4(pid, &status, 0, &used);
   while (waited < 0 && errno == EINTR);
   if (waited != pid)
-    return Status{Code::Environment,
-                  fmt::format("cannot wait for {}: {}; does something else in this process reap its children?",
-                              run.arguments[0], std::strerror(errno)),
-                  {},
-                  {}};
+    return Status{
+        Code::Environment,
+        fmt::format(
+            "cannot wait for {}: {}; does something else in this process reap its children?",
+            run.arguments[0], std::strerror(errno)),
+        {},
+        {}};
   end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   end.status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   end.cpu = duration(used.ru_utime) + duration(used.ru_stime);

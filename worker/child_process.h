@@ -2,11 +2,11 @@
 // interrupt from the terminal reaches this process only and the child can clean up after itself.
 #pragma once
 
-#include <lockstep/collectives/base/status.h>
-
 #include <chrono>
 #include <string>
 #include <vector>
+
+#include <lockstep/collectives/base/status.h>
 
 namespace lockstep::worker {
 

@@ -1,13 +1,13 @@
-#include <lockstep/worker/codegen.h>
+#include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
+
+#include <lockstep/worker/codegen.h>
 #include <lockstep/worker/emit_cpp.h>
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/plan.h>
 #include <lockstep/worker/scalar_text.h>
-
-#include <algorithm>
-#include <map>
 
 namespace lockstep::worker {
 namespace {
@@ -21,7 +21,8 @@ constexpr std::size_t kMaxUnits = 8;
 Status unsupported(const Node& node, std::string_view what) {
   return Status{Code::BadInput,
                 fmt::format("{} at {} has dtype {}, {}; cast to f32 or f64", op_row(node.op).name,
-                            node.where.file.empty() ? "the graph" : node.where.text(), dtype_name(node.meta.dtype), what),
+                            node.where.file.empty() ? "the graph" : node.where.text(),
+                            dtype_name(node.meta.dtype), what),
                 {},
                 {}};
 }
@@ -40,8 +41,10 @@ class Generator {
   Result<Program> run() {
     const Graph& graph = program_.graph;
     for (const Node& node : graph.nodes) {
-      if (c_type(node.meta.dtype).empty()) return unsupported(node, "which this build can store but not compute with");
-      if (op_row(node.op).kind == OpClass::Product && node.meta.dtype != DType::F32 && node.meta.dtype != DType::F64)
+      if (c_type(node.meta.dtype).empty())
+        return unsupported(node, "which this build can store but not compute with");
+      if (op_row(node.op).kind == OpClass::Product && node.meta.dtype != DType::F32 &&
+          node.meta.dtype != DType::F64)
         return unsupported(node, "but products are of floats");
     }
     program_.exprs = ExprTable(all_symbols(graph));
@@ -54,7 +57,8 @@ class Generator {
     set_lifetimes();
     add_sizes();
     make_units();
-    for (NodeId id = 0; id < graph.nodes.size(); ++id) program_.nodes_compiled += plan_.live[id] ? 1 : 0;
+    for (NodeId id = 0; id < graph.nodes.size(); ++id)
+      program_.nodes_compiled += plan_.live[id] ? 1 : 0;
     return std::move(program_);
   }
 
@@ -92,15 +96,23 @@ class Generator {
     const Node& at = node(planned.node);
     const auto operand = [&](std::size_t k) -> const Node& { return node(at.inputs[k]); };
     switch (planned.kind) {
-      case Step::Kind::Kernel: add_kernel(planned, step); break;
-      case Step::Kind::Matmul: add_matmul(planned.node, step); break;
+      case Step::Kind::Kernel:
+        add_kernel(planned, step);
+        break;
+      case Step::Kind::Matmul:
+        add_matmul(planned.node, step);
+        break;
       case Step::Kind::SegmentMatmul:
-      case Step::Kind::SegmentOuter: add_segments(planned.node, step); break;
+      case Step::Kind::SegmentOuter:
+        add_segments(planned.node, step);
+        break;
       case Step::Kind::Collective:
         step.buffers = {buffer(at.inputs[0]), buffer(planned.node)};
         add_collective_args(planned.node, step);
         break;
-      case Step::Kind::HostSync: step.buffers = {buffer(at.inputs[0])}; break;
+      case Step::Kind::HostSync:
+        step.buffers = {buffer(at.inputs[0])};
+        break;
       case Step::Kind::IndexCheck: {
         const NodeId index = at.op == Op::IndexAdd ? at.inputs[0] : at.inputs[1];
         step.buffers = {buffer(index)};
@@ -120,27 +132,34 @@ class Generator {
         for (const Expr& expr : at.exprs) step.args.push_back(slot(expr));
         break;
       case Step::Kind::Assert:
-      case Step::Kind::Settle: break;
+      case Step::Kind::Settle:
+        break;
     }
     program_.steps.push_back(std::move(step));
   }
 
   void add_collective_args(NodeId id, Step& step) {
     step.args = slots(node(node(id).inputs[0]).meta.sizes);
-    for (std::span<const Expr> more : {std::span<const Expr>(node(id).meta.sizes), std::span<const Expr>(node(id).exprs)})
+    for (std::span<const Expr> more :
+         {std::span<const Expr>(node(id).meta.sizes), std::span<const Expr>(node(id).exprs)})
       for (const Expr& expr : more) step.args.push_back(slot(expr));
   }
 
   void add_kernel(const PlannedStep& planned, Step& step) {
     KernelText text = emit_kernel(program_.graph, plan_, planned);
     const std::string name = "k_" + shapes::fingerprint(text.body).text();
-    const auto [found, is_new] = kernels_.try_emplace(name, static_cast<std::uint32_t>(program_.kernels.size()));
+    const auto [found, is_new] =
+        kernels_.try_emplace(name, static_cast<std::uint32_t>(program_.kernels.size()));
     if (is_new)
       program_.kernels.push_back(
-          {name, fmt::format("extern \"C\" void {}(void* const* b, const long* n) {{\n{}}}\n", name, text.body), 0});
+          {name,
+           fmt::format("extern \"C\" void {}(void* const* b, const long* n) {{\n{}}}\n", name,
+                       text.body),
+           0});
     step.kernel = found->second;
     for (NodeId id : text.buffers) step.buffers.push_back(buffer(id));
-    if (text.scratch) step.buffers.push_back(add_buffer(planned.node, DType::I64, Buffer::Kind::Arena));
+    if (text.scratch)
+      step.buffers.push_back(add_buffer(planned.node, DType::I64, Buffer::Kind::Arena));
     step.args = slots(text.arguments);
   }
 
@@ -154,23 +173,26 @@ class Generator {
     const auto& a = node(node(id).inputs[0]).meta.sizes;
     const auto& b = node(node(id).inputs[1]).meta.sizes;
     const std::size_t last = a.size() - 1;
-    step.buffers = {product_operand(node(id).inputs[0], step.transpose_a), product_operand(node(id).inputs[1], step.transpose_b),
-                    buffer(id)};
-    step.args = {slot(shapes::product(std::span(a).first(last - 1))), slot(a[last - 1]), slot(a[last]), slot(b[last])};
+    step.buffers = {product_operand(node(id).inputs[0], step.transpose_a),
+                    product_operand(node(id).inputs[1], step.transpose_b), buffer(id)};
+    step.args = {slot(shapes::product(std::span(a).first(last - 1))), slot(a[last - 1]),
+                 slot(a[last]), slot(b[last])};
   }
 
   void add_segments(NodeId id, Step& step) {
     const auto& inputs = node(id).inputs;
     const auto& x = node(inputs[0]).meta.sizes;
     const auto& counts = node(inputs[2]).meta.sizes;
-    step.buffers = {buffer(inputs[0]), product_operand(inputs[1], step.transpose_b), buffer(inputs[2]), buffer(id)};
+    step.buffers = {buffer(inputs[0]), product_operand(inputs[1], step.transpose_b),
+                    buffer(inputs[2]), buffer(id)};
     step.args = {slot(x[0]), slot(x[1]), slot(node(inputs[1]).meta.sizes.back()), slot(counts[0])};
   }
 
   void add_outputs() {
     for (const Graph::Output& output : program_.graph.outputs) {
       const BufferId at = buffer(output.node);
-      if (program_.buffers[at].kind == Buffer::Kind::Arena) program_.buffers[at].kind = Buffer::Kind::Output;
+      if (program_.buffers[at].kind == Buffer::Kind::Arena)
+        program_.buffers[at].kind = Buffer::Kind::Output;
       program_.outputs.push_back({at, slots(node(output.node).meta.sizes)});
     }
   }
@@ -198,7 +220,8 @@ class Generator {
     std::size_t total = 0;
     for (const Kernel& kernel : program_.kernels) total += kernel.text.size();
     if (total == 0) return;
-    const std::size_t count = std::min({(total + kUnitBytes - 1) / kUnitBytes, kMaxUnits, program_.kernels.size()});
+    const std::size_t count =
+        std::min({(total + kUnitBytes - 1) / kUnitBytes, kMaxUnits, program_.kernels.size()});
     std::vector<std::uint32_t> order(program_.kernels.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
     std::ranges::sort(order, [&](std::uint32_t a, std::uint32_t b) {

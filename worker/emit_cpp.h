@@ -2,19 +2,19 @@
 // order in which a kernel uses them, so equal work in two places of a graph has equal text.
 #pragma once
 
-#include <lockstep/worker/plan.h>
-
 #include <string>
 #include <vector>
+
+#include <lockstep/worker/plan.h>
 
 namespace lockstep::worker {
 
 /// A kernel without its name.
 struct KernelText {
-  std::string body;                    // of a function (void* const* b, const long* n)
-  std::vector<NodeId> buffers;         // b[i]: memory of this value
-  bool scratch = false;                // one more buffer: i64, as many elements as the root
-  std::vector<shapes::Expr> arguments; // n[i]
+  std::string body;                     // of a function (void* const* b, const long* n)
+  std::vector<NodeId> buffers;          // b[i]: memory of this value
+  bool scratch = false;                 // one more buffer: i64, as many elements as the root
+  std::vector<shapes::Expr> arguments;  // n[i]
 };
 
 /// Requires a step of kind Kernel with at least one root.

@@ -1,14 +1,14 @@
-#include <lockstep/worker/executable.h>
+#include <new>
 
 #include <fmt/format.h>
+
 #include <lockstep/worker/arena.h>
+#include <lockstep/worker/executable.h>
 #include <lockstep/worker/graph_collective.h>
 #include <lockstep/worker/loaded_object.h>
 #include <lockstep/worker/products.h>
 #include <lockstep/worker/run_failure.h>
 #include <lockstep/worker/run_values.h>
-
-#include <new>
 
 namespace lockstep::worker {
 namespace {
@@ -17,7 +17,8 @@ using KernelFunction = void (*)(void* const*, const std::int64_t*);
 
 class LoadedProgram final : public Executable {
  public:
-  LoadedProgram(Program program, const Clock& clock) : program_(std::move(program)), clock_(clock), values_(program_) {
+  LoadedProgram(Program program, const Clock& clock)
+      : program_(std::move(program)), clock_(clock), values_(program_) {
     pointers_.resize(program_.buffers.size());
     outputs_.resize(program_.buffers.size());
     made_.resize(program_.steps.size());
@@ -29,7 +30,9 @@ class LoadedProgram final : public Executable {
       if (buffer.kind == Buffer::Kind::Arena) dead_[buffer.last].push_back(at);
     }
     for (const Step& step : program_.steps)
-      labels_.push_back(step.kind == Step::Kind::Collective ? collective_label(program_.graph.nodes[step.node]) : "");
+      labels_.push_back(step.kind == Step::Kind::Collective
+                            ? collective_label(program_.graph.nodes[step.node])
+                            : "");
   }
 
   Result<void> link(std::span<const Bytes> units) {
@@ -39,15 +42,20 @@ class LoadedProgram final : public Executable {
       objects_.push_back(*std::move(object));
     }
     for (const Kernel& kernel : program_.kernels) {
-      void* found = kernel.unit < objects_.size() ? objects_[kernel.unit]->symbol(kernel.name) : nullptr;
+      void* found =
+          kernel.unit < objects_.size() ? objects_[kernel.unit]->symbol(kernel.name) : nullptr;
       if (found == nullptr)
-        return Status{Code::Environment, fmt::format("compiled unit {} has no kernel {}", kernel.unit, kernel.name), {}, {}};
+        return Status{Code::Environment,
+                      fmt::format("compiled unit {} has no kernel {}", kernel.unit, kernel.name),
+                      {},
+                      {}};
       functions_.push_back(reinterpret_cast<KernelFunction>(found));
     }
     return {};
   }
 
-  Result<std::vector<Array>> run(const Inputs& inputs, collectives::Communicator& communicator, RunHost& host) override {
+  Result<std::vector<Array>> run(const Inputs& inputs, collectives::Communicator& communicator,
+                                 RunHost& host) override {
     const Instant start = clock_.now();
     auto result = [&]() -> Result<std::vector<Array>> {
       try {
@@ -67,13 +75,17 @@ class LoadedProgram final : public Executable {
   }
 
   [[nodiscard]] const Program& program() const override { return program_; }
-  [[nodiscard]] const RunTime& time() const override { return time_; }
+  [[nodiscard]] const RunTimes& time() const override { return time_; }
   [[nodiscard]] std::size_t arena_bytes() const override { return arena_.bytes(); }
 
  private:
   [[nodiscard]] const Node& node(const Step& step) const { return program_.graph.nodes[step.node]; }
   [[nodiscard]] Status no_memory() const {
-    return Status{Code::Environment, fmt::format("no memory for a run of frame {}; use smaller batches", program_.graph.name), {}, {}};
+    return Status{
+        Code::Environment,
+        fmt::format("no memory for a run of frame {}; use smaller batches", program_.graph.name),
+        {},
+        {}};
   }
 
   Result<void> bind(const Inputs& inputs) {
@@ -95,8 +107,10 @@ class LoadedProgram final : public Executable {
   Result<void> run_steps(collectives::Communicator& communicator, RunHost& host) {
     for (std::size_t i = 0; i < program_.steps.size(); ++i) {
       const Step& step = program_.steps[i];
-      // Asserts say what is wrong in the user's words, so they come before a size that makes no sense.
-      if (!failure_ && step.kind != Step::Kind::Assert && step.kind != Step::Kind::HostSync) failure_ = values_.flaw();
+      // Asserts say what is wrong in the user's words, so they come before a size that makes no
+      // sense.
+      if (!failure_ && step.kind != Step::Kind::Assert && step.kind != Step::Kind::HostSync)
+        failure_ = values_.flaw();
       if (step.kind == Step::Kind::Settle) {
         if (auto settled = settle(host); !settled) return settled;
         continue;
@@ -158,8 +172,12 @@ class LoadedProgram final : public Executable {
         time_.collectives += clock_.now() - start;
         return done;
       }
-      case Step::Kind::HostSync: values_.bind(step.node, static_cast<const std::int64_t*>(pointers_[step.buffers[0]])); return {};
-      default: check(step, communicator); return {};
+      case Step::Kind::HostSync:
+        values_.bind(step.node, static_cast<const std::int64_t*>(pointers_[step.buffers[0]]));
+        return {};
+      default:
+        check(step, communicator);
+        return {};
     }
   }
 
@@ -168,7 +186,8 @@ class LoadedProgram final : public Executable {
     const DType dtype = node(step).meta.dtype;
     const auto& n = numbers_;
     if (step.kind == Step::Kind::Matmul)
-      return multiply(dtype, {at(0), step.transpose_a}, {at(1), step.transpose_b}, at(2), n[0], n[1], n[2], n[3]);
+      return multiply(dtype, {at(0), step.transpose_a}, {at(1), step.transpose_b}, at(2), n[0],
+                      n[1], n[2], n[3]);
     const std::span counts(static_cast<const std::int64_t*>(at(2)), static_cast<std::size_t>(n[3]));
     if (step.kind == Step::Kind::SegmentMatmul)
       multiply_segments(dtype, at(0), {at(1), step.transpose_b}, counts, at(3), n[1], n[2]);
@@ -176,31 +195,37 @@ class LoadedProgram final : public Executable {
       multiply_segments_outer(dtype, at(0), at(1), counts, at(3), n[1], n[2]);
   }
 
-  Result<void> collective(const Step& step, std::string_view label, collectives::Communicator& communicator) {
+  Result<void> collective(const Step& step, std::string_view label,
+                          collectives::Communicator& communicator) {
     const Node& at = node(step);
     const std::size_t operand_dims = program_.graph.nodes[at.inputs[0]].meta.sizes.size();
     const std::span<const std::int64_t> numbers = numbers_;
-    const NodeBuffers buffers{pointers_[step.buffers[0]], pointers_[step.buffers[1]], numbers.first(operand_dims),
+    const NodeBuffers buffers{pointers_[step.buffers[0]], pointers_[step.buffers[1]],
+                              numbers.first(operand_dims),
                               numbers.subspan(operand_dims, at.meta.sizes.size()),
                               numbers.subspan(operand_dims + at.meta.sizes.size())};
-    if (auto started = communicator.start(collective_of(at, buffers, label)); !started) return started;
+    if (auto started = communicator.start(collective_of(at, buffers, label)); !started)
+      return started;
     return communicator.wait();
   }
 
   void check(const Step& step, const collectives::Communicator& communicator) {
     if (step.kind == Step::Kind::Assert) {
-      if (node(step).asserts.at(0).predicate.evaluate(values_.valuation()) != std::optional<bool>(true))
+      if (node(step).asserts.at(0).predicate.evaluate(values_.valuation()) !=
+          std::optional<bool>(true))
         failure_ = assert_failure(program_.graph, node(step), values_.valuation());
       return;
     }
     if (step.kind == Step::Kind::SplitsCheck) {
-      failure_ = splits_failure(program_.graph, step.node, std::span(numbers_).subspan(2), numbers_[0], numbers_[1], communicator.size());
+      failure_ = splits_failure(program_.graph, step.node, std::span(numbers_).subspan(2),
+                                numbers_[0], numbers_[1], communicator.size());
       return;
     }
     const auto* list = static_cast<const std::int64_t*>(pointers_[step.buffers[0]]);
     const std::span values(list, static_cast<std::size_t>(numbers_[0]));
     if (step.kind == Step::Kind::CountsCheck) {
-      if (!counts_add_up(values, numbers_[1])) failure_ = counts_failure(program_.graph, step.node, values, numbers_[1]);
+      if (!counts_add_up(values, numbers_[1]))
+        failure_ = counts_failure(program_.graph, step.node, values, numbers_[1]);
       return;
     }
     const auto limit = static_cast<std::uint64_t>(numbers_[1]);
@@ -208,7 +233,8 @@ class LoadedProgram final : public Executable {
     for (std::int64_t index : values) outside |= static_cast<std::uint64_t>(index) >= limit;
     for (std::size_t k = 0; outside && k < values.size(); ++k) {
       if (static_cast<std::uint64_t>(values[k]) < limit) continue;
-      failure_ = index_failure(program_.graph, step.node, static_cast<std::int64_t>(k), values[k], numbers_[1]);
+      failure_ = index_failure(program_.graph, step.node, static_cast<std::int64_t>(k), values[k],
+                               numbers_[1]);
       return;
     }
   }
@@ -236,7 +262,7 @@ class LoadedProgram final : public Executable {
   std::vector<std::vector<BufferId>> made_, dead_;  // per step
   std::vector<std::string> labels_;
   Arena arena_;
-  RunTime time_;
+  RunTimes time_;
   // Of the run under way.
   std::vector<void*> pointers_, addresses_;
   std::vector<Array> outputs_, bound_;
@@ -246,7 +272,8 @@ class LoadedProgram final : public Executable {
 
 }  // namespace
 
-Result<std::unique_ptr<Executable>> Executable::load(Program program, std::span<const Bytes> units, const Clock& clock) {
+Result<std::unique_ptr<Executable>> Executable::load(Program program, std::span<const Bytes> units,
+                                                     const Clock& clock) {
   auto loaded = std::make_unique<LoadedProgram>(std::move(program), clock);
   if (auto linked = loaded->link(units); !linked) return linked.error();
   return std::unique_ptr<Executable>(std::move(loaded));

@@ -1,7 +1,7 @@
-#include <lockstep/worker/expr_table.h>
-
 #include <algorithm>
 #include <limits>
+
+#include <lockstep/worker/expr_table.h>
 
 namespace lockstep::worker {
 
@@ -54,14 +54,16 @@ std::optional<std::int64_t> ExprTable::evaluate(ExprSlot slot, std::span<const s
   for (std::uint32_t at = entries_[slot].begin; at < entries_[slot].end; ++at) {
     const Instruction& step = program_[at];
     if (step.code == Code::Push || step.code == Code::Load) {
-      stack.push_back(step.code == Code::Push ? step.operand : values[static_cast<std::size_t>(step.operand)]);
+      stack.push_back(step.code == Code::Push ? step.operand
+                                              : values[static_cast<std::size_t>(step.operand)]);
       continue;
     }
     const std::int64_t b = stack.back();
     stack.pop_back();
     std::int64_t& a = stack.back();
     const bool divides = step.code == Code::FloorDiv || step.code == Code::Mod;
-    if (divides && (b == 0 || (b == -1 && a == std::numeric_limits<std::int64_t>::min()))) return std::nullopt;
+    if (divides && (b == 0 || (b == -1 && a == std::numeric_limits<std::int64_t>::min())))
+      return std::nullopt;
     switch (step.code) {
       case Code::Add:
         if (__builtin_add_overflow(a, b, &a)) return std::nullopt;
@@ -69,13 +71,19 @@ std::optional<std::int64_t> ExprTable::evaluate(ExprSlot slot, std::span<const s
       case Code::Mul:
         if (__builtin_mul_overflow(a, b, &a)) return std::nullopt;
         break;
-      case Code::FloorDiv: a = a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); break;
+      case Code::FloorDiv:
+        a = a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+        break;
       case Code::Mod:
         a %= b;
         if (a != 0 && (a < 0) != (b < 0)) a += b;
         break;
-      case Code::Min: a = std::min(a, b); break;
-      default: a = std::max(a, b); break;
+      case Code::Min:
+        a = std::min(a, b);
+        break;
+      default:
+        a = std::max(a, b);
+        break;
     }
   }
   return stack.back();

@@ -3,12 +3,12 @@
 // bound), so that a step only copies numbers.
 #pragma once
 
-#include <lockstep/shapes/expr.h>
-
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
+
+#include <lockstep/shapes/expr.h>
 
 namespace lockstep::worker {
 
@@ -29,7 +29,8 @@ class ExprTable {
 
   /// nullopt on division by zero and where an int64 overflows. `stack` is scratch, kept by the
   /// caller so that nothing is allocated.
-  [[nodiscard]] std::optional<std::int64_t> evaluate(ExprSlot slot, std::span<const std::int64_t> values,
+  [[nodiscard]] std::optional<std::int64_t> evaluate(ExprSlot slot,
+                                                     std::span<const std::int64_t> values,
                                                      std::vector<std::int64_t>& stack) const;
 
  private:

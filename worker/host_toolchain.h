@@ -2,10 +2,10 @@
 // in memory, so nothing is left on disk however the build ends.
 #pragma once
 
-#include <lockstep/worker/toolchain.h>
-
 #include <memory>
 #include <vector>
+
+#include <lockstep/worker/toolchain.h>
 
 namespace lockstep::worker {
 
@@ -15,8 +15,9 @@ class HostToolchain final : public Toolchain {
     std::string compiler = "c++";  // LOCKSTEP_CXX
     /// No -ffast-math: NaN, infinities and the order of sums keep their meaning (a reduction in an
     /// inner loop says itself that it may be reordered).
-    std::vector<std::string> flags{"-std=c++20",     "-O3",   "-march=native", "-fno-math-errno", "-fno-trapping-math",
-                                   "-fopenmp-simd", "-fwrapv", "-shared",       "-fPIC",           "-pipe"};
+    std::vector<std::string> flags{
+        "-std=c++20",    "-O3",     "-march=native", "-fno-math-errno", "-fno-trapping-math",
+        "-fopenmp-simd", "-fwrapv", "-shared",       "-fPIC",           "-pipe"};
     std::vector<std::string> libraries{"-lmvec", "-lm"};
     std::chrono::milliseconds limit{120000};
   };

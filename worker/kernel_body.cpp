@@ -1,10 +1,10 @@
-#include <lockstep/worker/kernel_body.h>
+#include <algorithm>
 
 #include <fmt/format.h>
+
+#include <lockstep/worker/kernel_body.h>
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/scalar_text.h>
-
-#include <algorithm>
 
 namespace lockstep::worker {
 
@@ -18,7 +18,9 @@ void KernelBody::start_nest() {
 Access KernelBody::open_loops(std::span<const Expr> sizes) {
   Access access{{sizes.begin(), sizes.end()}, {}};
   for (const Expr& size : sizes)
-    access.index.push_back(size.constant() == std::optional<std::int64_t>(1) ? index_constant(0) : nest_.open(number(size)));
+    access.index.push_back(size.constant() == std::optional<std::int64_t>(1)
+                               ? index_constant(0)
+                               : nest_.open(number(size)));
   return access;
 }
 
@@ -44,7 +46,8 @@ std::string KernelBody::buffer(NodeId id, bool written) {
 
 IndexText KernelBody::offset(const Access& access) {
   IndexText out;
-  for (std::size_t d = 0; d < access.index.size(); ++d) out = out * number(access.sizes[d]) + access.index[d];
+  for (std::size_t d = 0; d < access.index.size(); ++d)
+    out = out * number(access.sizes[d]) + access.index[d];
   return out;
 }
 
@@ -52,7 +55,9 @@ std::string KernelBody::element(NodeId id, const Access& access, bool written) {
   return fmt::format("{}[{}]", buffer(id, written), offset(access).text);
 }
 
-std::string KernelBody::value(NodeId id, const Access& access) { return compute(id, access, std::nullopt).name; }
+std::string KernelBody::value(NodeId id, const Access& access) {
+  return compute(id, access, std::nullopt).name;
+}
 
 std::string KernelBody::root_value(NodeId id, const Access& access) {
   const Access at = is_single(graph_.nodes[id]) ? single_access(id) : access;
@@ -95,16 +100,23 @@ KernelBody::Value KernelBody::compute_op(NodeId id, const Access& access, const 
   const Node& node = graph_.nodes[id];
   const std::string_view type = c_type(node.meta.dtype);
   switch (node.op) {
-    case Op::Scalar: return define(type, fmt::format("({}){}", type, number(node.exprs[0]).text), -1);
-    case Op::Full: return define(type, literal_text(node.meta.dtype, node.number), -1);
+    case Op::Scalar:
+      return define(type, fmt::format("({}){}", type, number(node.exprs[0]).text), -1);
+    case Op::Full:
+      return define(type, literal_text(node.meta.dtype, node.number), -1);
     case Op::Iota: {
       const IndexText index = own_access(id, access).index[static_cast<std::size_t>(node.ints[0])];
       return define(type, fmt::format("({}){}", type, index.text), index.level);
     }
-    case Op::Reshape: return compute(node.inputs[0], access, mask);
-    case Op::Pad: return padded(id, own_access(id, access), mask);
-    case Op::IndexSelect: return selected(id, own_access(id, access), mask);
-    default: return op_row(node.op).kind == OpClass::View ? moved(id, access, mask) : elementwise(id, access, mask);
+    case Op::Reshape:
+      return compute(node.inputs[0], access, mask);
+    case Op::Pad:
+      return padded(id, own_access(id, access), mask);
+    case Op::IndexSelect:
+      return selected(id, own_access(id, access), mask);
+    default:
+      return op_row(node.op).kind == OpClass::View ? moved(id, access, mask)
+                                                   : elementwise(id, access, mask);
   }
 }
 
@@ -113,7 +125,8 @@ KernelBody::Value KernelBody::load(NodeId id, const Access& access, const Mask& 
   const std::string_view type = c_type(graph_.nodes[id].meta.dtype);
   const std::string element = fmt::format("{}[{}]", buffer(id), at.text);
   if (!mask) return define(type, element, at.level);
-  return define(type, fmt::format("{} ? {} : ({})0", mask->name, element, type), std::max(at.level, mask->level));
+  return define(type, fmt::format("{} ? {} : ({})0", mask->name, element, type),
+                std::max(at.level, mask->level));
 }
 
 KernelBody::Value KernelBody::elementwise(NodeId id, const Access& access, const Mask& mask) {
@@ -125,18 +138,22 @@ KernelBody::Value KernelBody::elementwise(NodeId id, const Access& access, const
     operands.push_back(value.name);
     level = std::max(level, value.level);
   }
-  return define(c_type(node.meta.dtype), elementwise_text(node, graph_.nodes[node.inputs[0]].meta.dtype, operands), level);
+  return define(c_type(node.meta.dtype),
+                elementwise_text(node, graph_.nodes[node.inputs[0]].meta.dtype, operands), level);
 }
 
 KernelBody::Value KernelBody::moved(NodeId id, const Access& access, const Mask& mask) {
   const Node& node = graph_.nodes[id];
   const auto& sizes = graph_.nodes[node.inputs[0]].meta.sizes;
-  if (node.op == Op::Expand && sizes == node.meta.sizes) return compute(node.inputs[0], access, mask);
+  if (node.op == Op::Expand && sizes == node.meta.sizes)
+    return compute(node.inputs[0], access, mask);
   const Access own = own_access(id, access);
   Access operand{sizes, own.index};
   for (std::size_t d = 0; d < sizes.size(); ++d) {
-    if (node.op == Op::Permute) operand.index[static_cast<std::size_t>(node.ints[d])] = own.index[d];
-    if (node.op == Op::Expand && sizes[d].constant() == std::optional<std::int64_t>(1)) operand.index[d] = index_constant(0);
+    if (node.op == Op::Permute)
+      operand.index[static_cast<std::size_t>(node.ints[d])] = own.index[d];
+    if (node.op == Op::Expand && sizes[d].constant() == std::optional<std::int64_t>(1))
+      operand.index[d] = index_constant(0);
   }
   if (node.op == Op::Slice) {
     IndexText& index = operand.index[static_cast<std::size_t>(node.ints[0])];
@@ -153,17 +170,20 @@ KernelBody::Value KernelBody::padded(NodeId id, Access access, const Mask& mask)
   const IndexText index = access.index[dim] - number(node.exprs[0]);
   const IndexText size = number(sizes[dim]);
   const std::string outer = mask ? fmt::format("{} & ", mask->name) : std::string();
-  const Value inside = define("bool", fmt::format("{}({} >= 0) & ({} < {})", outer, index.text, index.text, size.text),
-                              std::max(index.level, mask ? mask->level : -1));
+  const Value inside = define(
+      "bool", fmt::format("{}({} >= 0) & ({} < {})", outer, index.text, index.text, size.text),
+      std::max(index.level, mask ? mask->level : -1));
   access.index[dim] = index;
   access.sizes = sizes;
   const Value value = compute(node.inputs[0], access, inside);
-  return define(type, fmt::format("{} ? {} : ({})0", inside.name, value.name, type), std::max(value.level, inside.level));
+  return define(type, fmt::format("{} ? {} : ({})0", inside.name, value.name, type),
+                std::max(value.level, inside.level));
 }
 
 KernelBody::Value KernelBody::selected(NodeId id, Access access, const Mask& mask) {
   const Node& node = graph_.nodes[id];
-  const Value row = compute(node.inputs[1], {graph_.nodes[node.inputs[1]].meta.sizes, {access.index[0]}}, mask);
+  const Value row =
+      compute(node.inputs[1], {graph_.nodes[node.inputs[1]].meta.sizes, {access.index[0]}}, mask);
   access.index[0] = index_name(row.name, row.level);
   access.sizes = graph_.nodes[node.inputs[0]].meta.sizes;
   return compute(node.inputs[0], access, mask);
@@ -193,11 +213,12 @@ Access KernelBody::own_access(NodeId id, const Access& access) {
 std::string KernelBody::text(const std::string& loops) const {
   std::string out;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    const std::string type =
-        fmt::format("{}{}", written_[i] ? "" : "const ", c_type(graph_.nodes[buffers_[i]].meta.dtype));
+    const std::string type = fmt::format("{}{}", written_[i] ? "" : "const ",
+                                         c_type(graph_.nodes[buffers_[i]].meta.dtype));
     out += fmt::format("  {0}* __restrict b{1} = ({0}*)b[{1}];\n", type, i);
   }
-  for (std::size_t i = 0; i < arguments_.size(); ++i) out += fmt::format("  const long n{0} = n[{0}];\n", i);
+  for (std::size_t i = 0; i < arguments_.size(); ++i)
+    out += fmt::format("  const long n{0} = n[{0}];\n", i);
   return out + loops;
 }
 

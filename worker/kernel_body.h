@@ -2,13 +2,13 @@
 // the loops; the buffers and the numbers that the kernel takes. Used by emit_cpp only.
 #pragma once
 
-#include <lockstep/worker/loop_nest.h>
-#include <lockstep/worker/plan.h>
-
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <lockstep/worker/loop_nest.h>
+#include <lockstep/worker/plan.h>
 
 namespace lockstep::worker {
 

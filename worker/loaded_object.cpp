@@ -1,7 +1,7 @@
-#include <lockstep/worker/loaded_object.h>
-
 #include <dlfcn.h>
 #include <fmt/format.h>
+
+#include <lockstep/worker/loaded_object.h>
 
 namespace lockstep::worker {
 
@@ -10,7 +10,8 @@ Result<std::unique_ptr<LoadedObject>> LoadedObject::load(std::span<const std::by
   if (!file) return file.error();
   void* handle = ::dlopen((*file)->path().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)
-    return Status{Code::Environment, fmt::format("cannot load compiled kernels: {}", ::dlerror()), {}, {}};
+    return Status{
+        Code::Environment, fmt::format("cannot load compiled kernels: {}", ::dlerror()), {}, {}};
   return std::unique_ptr<LoadedObject>(new LoadedObject(*std::move(file), handle));
 }
 

@@ -19,7 +19,8 @@ class LoadedObject {
   [[nodiscard]] void* symbol(const std::string& name) const;
 
  private:
-  LoadedObject(std::unique_ptr<MemoryFile> file, void* handle) : file_(std::move(file)), handle_(handle) {}
+  LoadedObject(std::unique_ptr<MemoryFile> file, void* handle)
+      : file_(std::move(file)), handle_(handle) {}
   // Kept open: the loader knows objects by path, so the descriptor's number must not be given to
   // another one.
   std::unique_ptr<MemoryFile> file_;

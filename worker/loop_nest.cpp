@@ -1,8 +1,8 @@
-#include <lockstep/worker/loop_nest.h>
+#include <algorithm>
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <lockstep/worker/loop_nest.h>
 
 namespace lockstep::worker {
 namespace {
@@ -86,7 +86,8 @@ std::string LoopNest::text() const {
     for (const std::string& statement : before_[level]) out += indented(statement, level + 1);
     if (level == loops_.size()) break;
     if (level + 1 == loops_.size() && !pragma_.empty()) out += pragma_ + "\n";
-    out += indented(fmt::format("for (long {0} = 0; {0} < {1}; ++{0}) {{", loops_[level].variable, loops_[level].size),
+    out += indented(fmt::format("for (long {0} = 0; {0} < {1}; ++{0}) {{", loops_[level].variable,
+                                loops_[level].size),
                     level + 1);
   }
   for (std::size_t level = loops_.size() + 1; level-- > 0;) {

@@ -1,19 +1,22 @@
-#include <lockstep/worker/memory_file.h>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <lockstep/worker/memory_file.h>
 
 namespace lockstep::worker {
 
 Result<std::unique_ptr<MemoryFile>> MemoryFile::create(std::span<const std::byte> content) {
   const auto failure = [](const char* what) {
-    return Status{Code::Environment, fmt::format("cannot {} a file in memory: {}", what, std::strerror(errno)), {}, {}};
+    return Status{Code::Environment,
+                  fmt::format("cannot {} a file in memory: {}", what, std::strerror(errno)),
+                  {},
+                  {}};
   };
   const int fd = ::memfd_create("lockstep", MFD_CLOEXEC);
   if (fd < 0) return failure("make");

@@ -2,18 +2,19 @@
 // an object is loaded, without a temporary file that an interrupt could leave behind.
 #pragma once
 
-#include <lockstep/collectives/base/bytes.h>
-#include <lockstep/collectives/base/status.h>
-
 #include <memory>
 #include <string>
+
+#include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/base/status.h>
 
 namespace lockstep::worker {
 
 class MemoryFile {
  public:
   /// Errors: Environment.
-  [[nodiscard]] static Result<std::unique_ptr<MemoryFile>> create(std::span<const std::byte> content = {});
+  [[nodiscard]] static Result<std::unique_ptr<MemoryFile>> create(
+      std::span<const std::byte> content = {});
   ~MemoryFile();
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;

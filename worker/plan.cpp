@@ -1,11 +1,10 @@
-#include <lockstep/worker/plan.h>
-
-#include <lockstep/worker/op.h>
-#include <lockstep/worker/settle_points.h>
-#include <lockstep/worker/storage.h>
-
 #include <algorithm>
 #include <map>
+
+#include <lockstep/worker/op.h>
+#include <lockstep/worker/plan.h>
+#include <lockstep/worker/settle_points.h>
+#include <lockstep/worker/storage.h>
 
 namespace lockstep::worker {
 namespace {
@@ -21,7 +20,8 @@ bool is_elementwise_root(const Node& node) {
 
 class Reader {
  public:
-  Reader(const Graph& graph, const Plan& plan, Reads& reads) : graph_(graph), plan_(plan), reads_(reads) {}
+  Reader(const Graph& graph, const Plan& plan, Reads& reads)
+      : graph_(graph), plan_(plan), reads_(reads) {}
 
   /// Everything that the op of `id` itself reads, its operands with it.
   void visit_op(NodeId id, bool pointwise) {
@@ -52,7 +52,8 @@ class Reader {
 /// Lays the steps out in node order, elementwise values into an earlier kernel where they fit.
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, Plan& plan) : graph_(graph), plan_(plan), points_(settle_points(graph)) {}
+  Scheduler(const Graph& graph, Plan& plan)
+      : graph_(graph), plan_(plan), points_(settle_points(graph)) {}
 
   void run() {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id)
@@ -84,24 +85,30 @@ class Scheduler {
         if (is_fallible(node)) add(Step::Kind::Assert, id);
         return;
       case OpClass::Product: {
-        if (node.op != Op::Matmul) add_check(Step::Kind::CountsCheck, id, node.inputs[2], graph_.nodes[node.inputs[0]].meta.sizes[0]);
+        if (node.op != Op::Matmul)
+          add_check(Step::Kind::CountsCheck, id, node.inputs[2],
+                    graph_.nodes[node.inputs[0]].meta.sizes[0]);
         const auto kind = node.op == Op::Matmul          ? Step::Kind::Matmul
                           : node.op == Op::SegmentMatmul ? Step::Kind::SegmentMatmul
                                                          : Step::Kind::SegmentOuter;
         made_[id] = add(kind, id);
         return;
       }
-      default: place_kernel(id);
+      default:
+        place_kernel(id);
     }
   }
 
   void place_kernel(NodeId id) {
     const Node& node = graph_.nodes[id];
     if (node.op == Op::IndexSelect) {
-      checked_[id] = add_check(Step::Kind::IndexCheck, id, node.inputs[1], graph_.nodes[node.inputs[0]].meta.sizes[0]);
+      checked_[id] = add_check(Step::Kind::IndexCheck, id, node.inputs[1],
+                               graph_.nodes[node.inputs[0]].meta.sizes[0]);
     }
-    if (node.op == Op::IndexAdd) add_check(Step::Kind::IndexCheck, id, node.inputs[0], node.exprs[0]);
-    if (node.op == Op::SegmentIds) add_check(Step::Kind::CountsCheck, id, node.inputs[0], node.meta.sizes[0]);
+    if (node.op == Op::IndexAdd)
+      add_check(Step::Kind::IndexCheck, id, node.inputs[0], node.exprs[0]);
+    if (node.op == Op::SegmentIds)
+      add_check(Step::Kind::CountsCheck, id, node.inputs[0], node.meta.sizes[0]);
     if (!plan_.stored[id] || node.op == Op::Input) return;
     const Reads reads = reads_of(graph_, plan_, id);
     std::size_t step = plan_.steps.size();
@@ -118,7 +125,8 @@ class Scheduler {
   /// The step that checks; the same list against the same limit is checked once.
   std::size_t add_check(Step::Kind kind, NodeId id, NodeId list, const shapes::Expr& limit) {
     for (const Check& check : checks_)
-      if (check.kind == kind && check.list == plan_.storage[list] && check.limit == limit) return check.step;
+      if (check.kind == kind && check.list == plan_.storage[list] && check.limit == limit)
+        return check.step;
     checks_.push_back({kind, plan_.storage[list], limit, add(kind, id)});
     return checks_.back().step;
   }
@@ -127,8 +135,10 @@ class Scheduler {
   std::optional<std::size_t> find_kernel(NodeId id, const Reads& reads) const {
     for (std::size_t step = plan_.steps.size(); step-- > 0;) {
       const PlannedStep& kernel = plan_.steps[step];
-      if (kernel.kind != Step::Kind::Kernel || !is_elementwise_root(graph_.nodes[kernel.node])) continue;
-      if (kernel.roots.size() < kMaxRoots && graph_.nodes[kernel.node].meta.sizes == graph_.nodes[id].meta.sizes &&
+      if (kernel.kind != Step::Kind::Kernel || !is_elementwise_root(graph_.nodes[kernel.node]))
+        continue;
+      if (kernel.roots.size() < kMaxRoots &&
+          graph_.nodes[kernel.node].meta.sizes == graph_.nodes[id].meta.sizes &&
           shares(step, reads) && ready(step, reads))
         return step;
     }
@@ -139,7 +149,8 @@ class Scheduler {
     return std::ranges::any_of(reads.loads, [&](const Reads::Load& load) {
       if (is_single(graph_.nodes[load.storage])) return false;
       const auto made = made_.find(load.storage);
-      return (made != made_.end() && made->second == step) || loads_[step].contains({load.storage, true}) ||
+      return (made != made_.end() && made->second == step) ||
+             loads_[step].contains({load.storage, true}) ||
              loads_[step].contains({load.storage, false});
     });
   }
@@ -153,8 +164,10 @@ class Scheduler {
       if (made->second == step && reads.loads.contains({load.storage, false})) return false;
     }
     for (shapes::Symbol symbol : reads.symbols)
-      if (const auto bound = bound_.find(symbol); bound != bound_.end() && bound->second > step) return false;
-    return std::ranges::all_of(reads.selects, [&](NodeId select) { return checked_.at(select) < step; });
+      if (const auto bound = bound_.find(symbol); bound != bound_.end() && bound->second > step)
+        return false;
+    return std::ranges::all_of(reads.selects,
+                               [&](NodeId select) { return checked_.at(select) < step; });
   }
 
   /// A value that only its own kernel reads needs no memory after all.

@@ -3,11 +3,11 @@
 // sizes.
 #pragma once
 
-#include <lockstep/worker/graph.h>
-#include <lockstep/worker/program.h>
-
 #include <set>
 #include <vector>
+
+#include <lockstep/worker/graph.h>
+#include <lockstep/worker/program.h>
 
 namespace lockstep::worker {
 

@@ -1,10 +1,10 @@
-#include <lockstep/worker/products.h>
-
-#include <cblas.h>
-
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+
+#include <cblas.h>
+
+#include <lockstep/worker/products.h>
 
 namespace lockstep::worker {
 namespace {
@@ -25,17 +25,18 @@ void gemm(Matrix<T> a, Matrix<T> b, T* out, std::int64_t m, std::int64_t k, std:
   }
   const auto ta = a.transposed ? CblasTrans : CblasNoTrans;
   const auto tb = b.transposed ? CblasTrans : CblasNoTrans;
-  const auto lda = static_cast<int>(a.transposed ? m : k), ldb = static_cast<int>(b.transposed ? k : n);
+  const auto lda = static_cast<int>(a.transposed ? m : k),
+             ldb = static_cast<int>(b.transposed ? k : n);
   constexpr std::int64_t kRows = std::int64_t{1} << 30;
   for (std::int64_t start = 0; start < m; start += kRows) {
     const auto rows = static_cast<int>(std::min(kRows, m - start));
     const T* from = a.data + (a.transposed ? start : start * k);
     if constexpr (std::is_same_v<T, float>)
-      cblas_sgemm(CblasRowMajor, ta, tb, rows, static_cast<int>(n), static_cast<int>(k), 1, from, lda, b.data, ldb, 0,
-                  out + start * n, static_cast<int>(n));
+      cblas_sgemm(CblasRowMajor, ta, tb, rows, static_cast<int>(n), static_cast<int>(k), 1, from,
+                  lda, b.data, ldb, 0, out + start * n, static_cast<int>(n));
     else
-      cblas_dgemm(CblasRowMajor, ta, tb, rows, static_cast<int>(n), static_cast<int>(k), 1, from, lda, b.data, ldb, 0,
-                  out + start * n, static_cast<int>(n));
+      cblas_dgemm(CblasRowMajor, ta, tb, rows, static_cast<int>(n), static_cast<int>(k), 1, from,
+                  lda, b.data, ldb, 0, out + start * n, static_cast<int>(n));
   }
 }
 
@@ -49,16 +50,18 @@ void with_float(DType dtype, F&& f) {
 
 }  // namespace
 
-void multiply(DType dtype, Operand a, Operand b, void* out, std::int64_t batch, std::int64_t m, std::int64_t k, std::int64_t n) {
+void multiply(DType dtype, Operand a, Operand b, void* out, std::int64_t batch, std::int64_t m,
+              std::int64_t k, std::int64_t n) {
   with_float(dtype, [&]<class T>(std::type_identity<T>) {
     for (std::int64_t i = 0; i < batch; ++i)
-      gemm<T>({static_cast<const T*>(a.data) + i * m * k, a.transposed}, {static_cast<const T*>(b.data) + i * k * n, b.transposed},
+      gemm<T>({static_cast<const T*>(a.data) + i * m * k, a.transposed},
+              {static_cast<const T*>(b.data) + i * k * n, b.transposed},
               static_cast<T*>(out) + i * m * n, m, k, n);
   });
 }
 
-void multiply_segments(DType dtype, const void* x, Operand w, std::span<const std::int64_t> counts, void* out,
-                       std::int64_t k, std::int64_t m) {
+void multiply_segments(DType dtype, const void* x, Operand w, std::span<const std::int64_t> counts,
+                       void* out, std::int64_t k, std::int64_t m) {
   with_float(dtype, [&]<class T>(std::type_identity<T>) {
     std::int64_t start = 0;
     for (std::size_t e = 0; e < counts.size(); ++e) {
@@ -70,12 +73,14 @@ void multiply_segments(DType dtype, const void* x, Operand w, std::span<const st
   });
 }
 
-void multiply_segments_outer(DType dtype, const void* x, const void* y, std::span<const std::int64_t> counts, void* out,
-                             std::int64_t k, std::int64_t m) {
+void multiply_segments_outer(DType dtype, const void* x, const void* y,
+                             std::span<const std::int64_t> counts, void* out, std::int64_t k,
+                             std::int64_t m) {
   with_float(dtype, [&]<class T>(std::type_identity<T>) {
     std::int64_t start = 0;
     for (std::size_t e = 0; e < counts.size(); ++e) {
-      gemm<T>({static_cast<const T*>(x) + start * k, true}, {static_cast<const T*>(y) + start * m, false},
+      gemm<T>({static_cast<const T*>(x) + start * k, true},
+              {static_cast<const T*>(y) + start * m, false},
               static_cast<T*>(out) + static_cast<std::int64_t>(e) * k * m, k, counts[e], m);
       start += counts[e];
     }

@@ -1,7 +1,7 @@
-#include <lockstep/worker/program.h>
-
 #include <fmt/format.h>
+
 #include <lockstep/worker/op.h>
+#include <lockstep/worker/program.h>
 
 namespace lockstep::worker {
 namespace {
@@ -10,17 +10,28 @@ constexpr std::string_view kArtifactFormat = "lockstep.artifact/1";
 
 std::string_view step_name(Step::Kind kind) {
   switch (kind) {
-    case Step::Kind::Kernel: return "kernel";
-    case Step::Kind::Matmul: return "matmul";
-    case Step::Kind::SegmentMatmul: return "segment_matmul";
-    case Step::Kind::SegmentOuter: return "segment_outer";
-    case Step::Kind::Collective: return "collective";
-    case Step::Kind::HostSync: return "host_sync";
-    case Step::Kind::Assert: return "assert";
-    case Step::Kind::IndexCheck: return "index_check";
-    case Step::Kind::CountsCheck: return "counts_check";
-    case Step::Kind::SplitsCheck: return "splits_check";
-    case Step::Kind::Settle: return "settle";
+    case Step::Kind::Kernel:
+      return "kernel";
+    case Step::Kind::Matmul:
+      return "matmul";
+    case Step::Kind::SegmentMatmul:
+      return "segment_matmul";
+    case Step::Kind::SegmentOuter:
+      return "segment_outer";
+    case Step::Kind::Collective:
+      return "collective";
+    case Step::Kind::HostSync:
+      return "host_sync";
+    case Step::Kind::Assert:
+      return "assert";
+    case Step::Kind::IndexCheck:
+      return "index_check";
+    case Step::Kind::CountsCheck:
+      return "counts_check";
+    case Step::Kind::SplitsCheck:
+      return "splits_check";
+    case Step::Kind::Settle:
+      return "settle";
   }
   return "?";
 }
@@ -40,19 +51,24 @@ shapes::Fingerprint Program::unit_key(int unit, const Toolchain& toolchain) cons
 }
 
 std::string Program::text() const {
-  std::string out = fmt::format("program {}: {} nodes compiled, {} interpreted, {} steps, {} kernels in {} units\n",
-                                graph.name, nodes_compiled, nodes_interpreted, steps.size(), kernels.size(), units.size());
+  std::string out = fmt::format(
+      "program {}: {} nodes compiled, {} interpreted, {} steps, {} kernels in {} units\n",
+      graph.name, nodes_compiled, nodes_interpreted, steps.size(), kernels.size(), units.size());
   for (std::size_t i = 0; i < buffers.size(); ++i)
-    out += fmt::format("  @{}: {} {} of {}, value of %{}, steps {}-{}\n", i, buffer_name(buffers[i].kind),
-                       dtype_name(buffers[i].dtype), exprs.expr(buffers[i].elements).text(), buffers[i].node,
-                       buffers[i].first, buffers[i].last);
+    out += fmt::format("  @{}: {} {} of {}, value of %{}, steps {}-{}\n", i,
+                       buffer_name(buffers[i].kind), dtype_name(buffers[i].dtype),
+                       exprs.expr(buffers[i].elements).text(), buffers[i].node, buffers[i].first,
+                       buffers[i].last);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
     out += fmt::format("  {}: {}", i, step_name(step.kind));
     if (step.kind == Step::Kind::Kernel) out += " " + kernels[step.kernel].name;
     for (BufferId at : step.buffers) out += fmt::format(" @{}", at);
     for (ExprSlot at : step.args) out += fmt::format(" ({})", exprs.expr(at).text());
-    out += step.transpose_a || step.transpose_b ? fmt::format(" transposed {}{}\n", step.transpose_a ? "a" : "", step.transpose_b ? "b" : "") : "\n";
+    out += step.transpose_a || step.transpose_b
+               ? fmt::format(" transposed {}{}\n", step.transpose_a ? "a" : "",
+                             step.transpose_b ? "b" : "")
+               : "\n";
   }
   for (std::size_t i = 0; i < units.size(); ++i) out += fmt::format("unit {}:\n{}", i, units[i]);
   return out;

@@ -3,13 +3,13 @@
 // address or path, so equal graphs make equal programs on every rank.
 #pragma once
 
-#include <lockstep/worker/expr_table.h>
-#include <lockstep/worker/graph.h>
-#include <lockstep/worker/toolchain.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include <lockstep/worker/expr_table.h>
+#include <lockstep/worker/graph.h>
+#include <lockstep/worker/toolchain.h>
 
 namespace lockstep::worker {
 
@@ -79,7 +79,7 @@ struct Program {
   std::vector<Output> outputs;
   /// Expressions that are sizes of values: a run on which one is negative fails.
   std::vector<ExprSlot> sizes;
-  std::uint32_t nodes_compiled = 0;     // nodes that do something: in a kernel or a step of their own
+  std::uint32_t nodes_compiled = 0;  // nodes that do something: in a kernel or a step of their own
   std::uint32_t nodes_interpreted = 0;  // always 0: every op of the table has an emission
 
   /// Compile units are what ranks share out among them: built each on its own, loaded together.

@@ -1,15 +1,15 @@
-#include <lockstep/worker/run_values.h>
+#include <algorithm>
 
 #include <lockstep/worker/run_failure.h>
-
-#include <algorithm>
+#include <lockstep/worker/run_values.h>
 
 namespace lockstep::worker {
 
 RunValues::RunValues(const Program& program) : program_(program) {
   const ExprTable& table = program.exprs;
   const auto index_of = [&](shapes::Symbol symbol) {
-    return static_cast<std::size_t>(std::ranges::find(table.symbols(), symbol) - table.symbols().begin());
+    return static_cast<std::size_t>(std::ranges::find(table.symbols(), symbol) -
+                                    table.symbols().begin());
   };
   symbols_.resize(table.symbols().size());
   bound_.resize(symbols_.size());
@@ -28,7 +28,8 @@ RunValues::RunValues(const Program& program) : program_(program) {
   }
   for (ExprSlot slot = 0; slot < table.size(); ++slot) {
     std::size_t latest = 0;
-    for (shapes::Symbol symbol : table.expr(slot).symbols()) latest = std::max(latest, when[index_of(symbol)]);
+    for (shapes::Symbol symbol : table.expr(slot).symbols())
+      latest = std::max(latest, when[index_of(symbol)]);
     (latest == 0 ? at_start_ : syncs_[latest - 1].slots).push_back(slot);
   }
 }

@@ -2,12 +2,12 @@
 // between runs so that nothing is allocated. Used by the executable only.
 #pragma once
 
-#include <lockstep/worker/program.h>
-#include <lockstep/worker/run_host.h>
-
 #include <optional>
 #include <span>
 #include <vector>
+
+#include <lockstep/worker/program.h>
+#include <lockstep/worker/run_host.h>
 
 namespace lockstep::worker {
 

@@ -1,9 +1,9 @@
-#include <lockstep/worker/scalar_text.h>
+#include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <limits>
+#include <lockstep/worker/scalar_text.h>
 
 namespace lockstep::worker {
 namespace {
@@ -82,15 +82,24 @@ std::string_view kernel_prelude() { return kPrelude; }
 
 std::string_view c_type(DType dtype) {
   switch (dtype) {
-    case DType::Bool: return "bool";
-    case DType::U8: return "unsigned char";
-    case DType::I8: return "signed char";
-    case DType::I16: return "short";
-    case DType::I32: return "int";
-    case DType::I64: return "long";
-    case DType::F32: return "float";
-    case DType::F64: return "double";
-    default: return "";
+    case DType::Bool:
+      return "bool";
+    case DType::U8:
+      return "unsigned char";
+    case DType::I8:
+      return "signed char";
+    case DType::I16:
+      return "short";
+    case DType::I32:
+      return "int";
+    case DType::I64:
+      return "long";
+    case DType::F32:
+      return "float";
+    case DType::F64:
+      return "double";
+    default:
+      return "";
   }
 }
 
@@ -100,15 +109,19 @@ std::string literal_text(DType dtype, double number) {
     if (std::isnan(number)) return wide ? "__builtin_nan(\"\")" : "__builtin_nanf(\"\")";
     const double value = wide ? number : static_cast<double>(static_cast<float>(number));
     if (std::isinf(value))
-      return fmt::format("{}{}", value < 0 ? "-" : "", wide ? "__builtin_inf()" : "__builtin_inff()");
+      return fmt::format("{}{}", value < 0 ? "-" : "",
+                         wide ? "__builtin_inf()" : "__builtin_inff()");
     // Hexadecimal: exact. Decimal where that is exact and readable.
-    if (std::abs(value) < 1e6 && value == std::trunc(value)) return fmt::format("{}{}", value, wide ? ".0" : ".0f");
+    if (std::abs(value) < 1e6 && value == std::trunc(value))
+      return fmt::format("{}{}", value, wide ? ".0" : ".0f");
     return fmt::format("{:a}{}", value, wide ? "" : "f");
   }
   if (dtype == DType::Bool) return number != 0 ? "true" : "false";
   const bool fits = number >= -9223372036854775808.0 && number < 9223372036854775808.0;
-  const std::int64_t value = fits ? static_cast<std::int64_t>(number) : std::numeric_limits<std::int64_t>::min();
-  if (value == std::numeric_limits<std::int64_t>::min()) return fmt::format("({})(-__LONG_MAX__ - 1)", c_type(dtype));
+  const std::int64_t value =
+      fits ? static_cast<std::int64_t>(number) : std::numeric_limits<std::int64_t>::min();
+  if (value == std::numeric_limits<std::int64_t>::min())
+    return fmt::format("({})(-__LONG_MAX__ - 1)", c_type(dtype));
   return fmt::format("({}){}L", c_type(dtype), value);
 }
 
@@ -117,7 +130,8 @@ std::string extreme_text(DType dtype, bool lowest) {
   if (dtype == DType::Bool) return lowest ? "false" : "true";
   if (dtype == DType::U8) return lowest ? "0" : "255";
   const std::size_t bits = 8 * dtype_size(dtype);
-  return fmt::format("({})({}((1UL << {}) - 1UL){})", c_type(dtype), lowest ? "-(long)" : "(long)", bits - 1, lowest ? " - 1" : "");
+  return fmt::format("({})({}((1UL << {}) - 1UL){})", c_type(dtype), lowest ? "-(long)" : "(long)",
+                     bits - 1, lowest ? " - 1" : "");
 }
 
 std::string elementwise_text(const Node& node, DType from, std::span<const std::string> operands) {
@@ -125,39 +139,67 @@ std::string elementwise_text(const Node& node, DType from, std::span<const std::
   const std::string& a = operands[0];
   const std::string b = operands.size() > 1 ? operands[1] : std::string();
   const auto cut = [&](const char* op) {
-    return is_float(from) ? fmt::format("{} {} {}", a, op, b) : fmt::format("({})({} {} {})", type, a, op, b);
+    return is_float(from) ? fmt::format("{} {} {}", a, op, b)
+                          : fmt::format("({})({} {} {})", type, a, op, b);
   };
   switch (node.op) {
-    case Op::Neg: return is_float(from) ? "-" + a : fmt::format("({})(-{})", type, a);
-    case Op::Abs: return fmt::format("abs_({})", a);
-    case Op::Exp: return fmt::format("exp_({})", a);
-    case Op::Log: return fmt::format("log_({})", a);
-    case Op::Sqrt: return fmt::format("sqrt_({})", a);
-    case Op::Rsqrt: return fmt::format("({})1 / sqrt_({})", type, a);
-    case Op::Tanh: return fmt::format("tanh_({})", a);
-    case Op::Sigmoid: return fmt::format("({0})1 / (({0})1 + exp_(-{1}))", type, a);
-    case Op::Relu: return fmt::format("{0} < ({1})0 ? ({1})0 : {0}", a, type);
-    case Op::Not: return fmt::format("({})(!{})", type, a);
+    case Op::Neg:
+      return is_float(from) ? "-" + a : fmt::format("({})(-{})", type, a);
+    case Op::Abs:
+      return fmt::format("abs_({})", a);
+    case Op::Exp:
+      return fmt::format("exp_({})", a);
+    case Op::Log:
+      return fmt::format("log_({})", a);
+    case Op::Sqrt:
+      return fmt::format("sqrt_({})", a);
+    case Op::Rsqrt:
+      return fmt::format("({})1 / sqrt_({})", type, a);
+    case Op::Tanh:
+      return fmt::format("tanh_({})", a);
+    case Op::Sigmoid:
+      return fmt::format("({0})1 / (({0})1 + exp_(-{1}))", type, a);
+    case Op::Relu:
+      return fmt::format("{0} < ({1})0 ? ({1})0 : {0}", a, type);
+    case Op::Not:
+      return fmt::format("({})(!{})", type, a);
     case Op::Cast:
       if (node.meta.dtype == DType::Bool) return fmt::format("{} != 0", a);
-      if (is_float(from) && !is_float(node.meta.dtype)) return fmt::format("({})to_long({})", type, a);
+      if (is_float(from) && !is_float(node.meta.dtype))
+        return fmt::format("({})to_long({})", type, a);
       return fmt::format("({}){}", type, a);
-    case Op::Add: return cut("+");
-    case Op::Sub: return cut("-");
-    case Op::Mul: return cut("*");
-    case Op::Div: return fmt::format("div_({}, {})", a, b);
-    case Op::Mod: return fmt::format("mod_({}, {})", a, b);
-    case Op::Maximum: return fmt::format("({0} > {1}) | ({0} != {0}) ? {0} : {1}", a, b);
-    case Op::Minimum: return fmt::format("({0} < {1}) | ({0} != {0}) ? {0} : {1}", a, b);
-    case Op::Lt: return fmt::format("{} < {}", a, b);
-    case Op::Le: return fmt::format("{} <= {}", a, b);
-    case Op::Gt: return fmt::format("{} > {}", a, b);
-    case Op::Ge: return fmt::format("{} >= {}", a, b);
-    case Op::Eq: return fmt::format("{} == {}", a, b);
-    case Op::Ne: return fmt::format("{} != {}", a, b);
-    case Op::And: return fmt::format("({} != 0) & ({} != 0)", a, b);
-    case Op::Or: return fmt::format("({} != 0) | ({} != 0)", a, b);
-    default: return fmt::format("{} ? {} : {}", a, b, operands[2]);  // Where
+    case Op::Add:
+      return cut("+");
+    case Op::Sub:
+      return cut("-");
+    case Op::Mul:
+      return cut("*");
+    case Op::Div:
+      return fmt::format("div_({}, {})", a, b);
+    case Op::Mod:
+      return fmt::format("mod_({}, {})", a, b);
+    case Op::Maximum:
+      return fmt::format("({0} > {1}) | ({0} != {0}) ? {0} : {1}", a, b);
+    case Op::Minimum:
+      return fmt::format("({0} < {1}) | ({0} != {0}) ? {0} : {1}", a, b);
+    case Op::Lt:
+      return fmt::format("{} < {}", a, b);
+    case Op::Le:
+      return fmt::format("{} <= {}", a, b);
+    case Op::Gt:
+      return fmt::format("{} > {}", a, b);
+    case Op::Ge:
+      return fmt::format("{} >= {}", a, b);
+    case Op::Eq:
+      return fmt::format("{} == {}", a, b);
+    case Op::Ne:
+      return fmt::format("{} != {}", a, b);
+    case Op::And:
+      return fmt::format("({} != 0) & ({} != 0)", a, b);
+    case Op::Or:
+      return fmt::format("({} != 0) | ({} != 0)", a, b);
+    default:
+      return fmt::format("{} ? {} : {}", a, b, operands[2]);  // Where
   }
 }
 

@@ -2,11 +2,11 @@
 // It says the same as the interpreter's loops.
 #pragma once
 
-#include <lockstep/worker/graph.h>
-
 #include <span>
 #include <string>
 #include <string_view>
+
+#include <lockstep/worker/graph.h>
 
 namespace lockstep::worker {
 
@@ -15,7 +15,8 @@ namespace lockstep::worker {
 
 /// The value of an elementwise node. `operands` are names of values of the operands' dtypes;
 /// `from` is the first operand's dtype.
-[[nodiscard]] std::string elementwise_text(const Node& node, DType from, std::span<const std::string> operands);
+[[nodiscard]] std::string elementwise_text(const Node& node, DType from,
+                                           std::span<const std::string> operands);
 /// `number` as `dtype`.
 [[nodiscard]] std::string literal_text(DType dtype, double number);
 /// What amax (lowest) or amin (highest) of nothing is.

@@ -1,10 +1,9 @@
-#include <lockstep/worker/storage.h>
+#include <algorithm>
+#include <utility>
 
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/settle_points.h>
-
-#include <algorithm>
-#include <utility>
+#include <lockstep/worker/storage.h>
 
 namespace lockstep::worker {
 namespace {
@@ -20,12 +19,15 @@ int own_cost(const Node& node) {
     case Op::Exp:
     case Op::Log:
     case Op::Tanh:
-    case Op::Sigmoid: return kTranscendental;
+    case Op::Sigmoid:
+      return kTranscendental;
     case Op::Sqrt:
     case Op::Rsqrt:
     case Op::Div:
-    case Op::Mod: return kDivision;
-    default: return 1;
+    case Op::Mod:
+      return kDivision;
+    default:
+      return 1;
   }
 }
 
@@ -34,9 +36,12 @@ bool always_stored(Op op) {
   switch (op_row(op).kind) {
     case OpClass::Reduction:
     case OpClass::Product:
-    case OpClass::Collective: return true;
-    case OpClass::Index: return op != Op::IndexSelect;
-    default: return op == Op::Input || op == Op::Cat;
+    case OpClass::Collective:
+      return true;
+    case OpClass::Index:
+      return op != Op::IndexSelect;
+    default:
+      return op == Op::Input || op == Op::Cat;
   }
 }
 
@@ -50,15 +55,19 @@ bool needs_memory(Op op, std::size_t k) {
   switch (op_row(op).kind) {
     case OpClass::Product:
     case OpClass::Collective:
-    case OpClass::HostSync: return true;
-    case OpClass::Index: return op == Op::IndexAdd ? k == 0 : op != Op::Cumsum;
-    default: return false;
+    case OpClass::HostSync:
+      return true;
+    case OpClass::Index:
+      return op == Op::IndexAdd ? k == 0 : op != Op::Cumsum;
+    default:
+      return false;
   }
 }
 
 bool has_effect(const Node& node) {
   const OpClass kind = op_row(node.op).kind;
-  return kind == OpClass::Collective || kind == OpClass::HostSync || kind == OpClass::Check || is_fallible(node);
+  return kind == OpClass::Collective || kind == OpClass::HostSync || kind == OpClass::Check ||
+         is_fallible(node);
 }
 
 void mark_live(const Graph& graph, Plan& plan) {
@@ -89,7 +98,8 @@ std::vector<bool> required(const Graph& graph, const std::vector<bool>& live) {
       if (!needs_memory(node.op, k)) continue;
       const Node& operand = graph.nodes[node.inputs[k]];
       // BLAS reads a transposed operand as it lies.
-      const bool transposed = (node.op == Op::Matmul || (node.op == Op::SegmentMatmul && k == 1)) && is_transposition(operand);
+      const bool transposed = (node.op == Op::Matmul || (node.op == Op::SegmentMatmul && k == 1)) &&
+                              is_transposition(operand);
       store(graph, stored, transposed ? operand.inputs[0] : node.inputs[k]);
     }
   }
@@ -109,7 +119,8 @@ std::vector<std::vector<Sink>> sinks_of(const Graph& graph, const Plan& plan) {
     sinks[id].erase(std::ranges::unique(sinks[id]).begin(), sinks[id].end());
     if (!plan.live[id] || !has_value(node.op)) continue;
     const OpClass kind = op_row(node.op).kind;
-    const bool moves = (kind == OpClass::View && node.op != Op::Reshape && node.op != Op::Cat) || node.op == Op::IndexSelect;
+    const bool moves = (kind == OpClass::View && node.op != Op::Reshape && node.op != Op::Cat) ||
+                       node.op == Op::IndexSelect;
     const std::vector<Sink> mine = plan.stored[id] ? std::vector<Sink>{{id, kNoView}} : sinks[id];
     for (NodeId operand : node.inputs)
       for (const Sink& sink : mine) sinks[operand].push_back(moves ? Sink{sink.first, id} : sink);
@@ -141,13 +152,17 @@ bool is_flat(const Graph& graph, const Plan& plan, const Node& node) {
   };
   switch (node.op) {
     case Op::Full:
-    case Op::Scalar: return true;
-    case Op::Iota: return long_sizes(node.meta.sizes).size() <= 1;
-    case Op::Reshape: return flat_operands();
+    case Op::Scalar:
+      return true;
+    case Op::Iota:
+      return long_sizes(node.meta.sizes).size() <= 1;
+    case Op::Reshape:
+      return flat_operands();
     case Op::Expand:
       return is_single(graph.nodes[node.inputs[0]]) ||
              (graph.nodes[node.inputs[0]].meta.sizes == node.meta.sizes && flat_operands());
-    default: return op_row(node.op).kind == OpClass::Elementwise && flat_operands();
+    default:
+      return op_row(node.op).kind == OpClass::Elementwise && flat_operands();
   }
 }
 
@@ -170,7 +185,9 @@ bool is_transposition(const Node& node) {
   return node.ints[static_cast<std::size_t>(last)] == last - 1;
 }
 
-std::vector<bool> required_in_memory(const Graph& graph, const Plan& plan) { return required(graph, plan.live); }
+std::vector<bool> required_in_memory(const Graph& graph, const Plan& plan) {
+  return required(graph, plan.live);
+}
 
 void choose_storage(const Graph& graph, Plan& plan) {
   const auto count = graph.nodes.size();
@@ -184,15 +201,19 @@ void choose_storage(const Graph& graph, Plan& plan) {
     const Node& node = graph.nodes[id];
     plan.storage[id] = node.op == Op::Reshape ? plan.storage[node.inputs[0]] : id;
     if (!plan.live[id]) continue;
-    if (node.op == Op::Reshape && !squeezes(graph, node) && !is_single(node) && !plan.in_memory(node.inputs[0]) &&
-        !plan.flat[node.inputs[0]])
+    if (node.op == Op::Reshape && !squeezes(graph, node) && !is_single(node) &&
+        !plan.in_memory(node.inputs[0]) && !plan.flat[node.inputs[0]])
       plan.stored[plan.storage[id]] = true;
-    if (repeats_outside(graph, node) && cost[node.inputs[0]] > kRecompute && !plan.in_memory(node.inputs[0]))
+    if (repeats_outside(graph, node) && cost[node.inputs[0]] > kRecompute &&
+        !plan.in_memory(node.inputs[0]))
       store(graph, plan.stored, node.inputs[0]);
     plan.flat[id] = is_flat(graph, plan, node);
     cost[id] = own_cost(node);
-    for (NodeId operand : node.inputs) cost[id] = std::min(cost[id] + (plan.in_memory(operand) ? 1 : cost[operand]), 1000);
-    if (cost[id] > kRecompute && sinks[id].size() > 1 && has_value(node.op) && node.op != Op::Reshape) plan.stored[id] = true;
+    for (NodeId operand : node.inputs)
+      cost[id] = std::min(cost[id] + (plan.in_memory(operand) ? 1 : cost[operand]), 1000);
+    if (cost[id] > kRecompute && sinks[id].size() > 1 && has_value(node.op) &&
+        node.op != Op::Reshape)
+      plan.stored[id] = true;
   }
 }
 

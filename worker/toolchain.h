@@ -2,12 +2,12 @@
 // cost model in its place, tests a compiler that fails.
 #pragma once
 
-#include <lockstep/collectives/base/bytes.h>
-#include <lockstep/collectives/base/status.h>
-
 #include <chrono>
 #include <string>
 #include <string_view>
+
+#include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/base/status.h>
 
 namespace lockstep::worker {
 
