@@ -8,6 +8,7 @@
 
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/simulator/dry_run.h>
+#include <lockstep/worker/simulator/replay.h>
 
 namespace lockstep::worker::cli {
 namespace {
@@ -25,11 +26,28 @@ int show(const simulator::DryRunResult& result, bool json) {
       json ? simulator::result_json(result) : simulator::result_summary(result, colourful()), kOk);
 }
 
+int replay(const Options& options) {
+  const auto record = simulator::read_record(options.input);
+  if (!record) return complain(record.error());
+  const auto replay = simulator::replay(*record);
+  if (!replay) return complain(replay.error());
+  for (const std::string& note : replay->notes) (void)complain(note, kOk);
+  if (replay->difference) return complain(replay->difference->text(), kDiverged);
+  return show(replay->result, options.json);
+}
+
 int run(const Options& options) {
   for (const auto& [name, value] : {std::pair{"--report", &options.report},
                                     {"--trace", &options.trace},
                                     {"--network", &options.network}})
     if (*value) return complain(std::string(name) + " is not available in this version.", kUsage);
+  if (options.ranks || options.seed)
+    return complain(
+        "--ranks and --seed need a scenario with a generator section, which this version does not "
+        "read.",
+        kUsage);
+  std::error_code error;
+  if (std::filesystem::is_directory(options.input, error)) return replay(options);
   const auto scenario = simulator::load_scenario(options.input);
   if (!scenario) return complain(scenario.error());
   return show(simulator::dry_run(*scenario), options.json);

@@ -115,7 +115,7 @@ class Reader {
       out = value;
       return true;
     }
-    return fail(path, fmt::format("{} is not one of {}", quoted(*text), fmt::join(names, ", ")));
+    return fail(path, fmt::format("{} is not one of {}", in_quotes(*text), fmt::join(names, ", ")));
   }
 
   bool read_scenario(const Json& json, Scenario& out);
@@ -143,7 +143,7 @@ bool Reader::read_scenario(const Json& json, Scenario& out) {
   if (*text != "lockstep.scenario/1")
     return fail(root.at("format"), fmt::format("{} is not a format this program reads, which is "
                                                "\"lockstep.scenario/1\"",
-                                               quoted(*text)));
+                                               in_quotes(*text)));
   if (!known_keys(json, root, {"format", "world_size", "config", "calls"})) return false;
   const Json* world = required(json, root, "world_size");
   std::int64_t size = 0;
@@ -306,7 +306,7 @@ bool Reader::read_tensor(const Json& json, const JsonPath& path, ScenarioValue& 
       return fail(path.at("dtype"),
                   fmt::format("{} is not one of bool, u8, i8, i16, i32, i64, f16, "
                               "bf16, f32, f64",
-                              quoted(*text)));
+                              in_quotes(*text)));
     out.dtype = *known;
   }
   if (const Json* strides = json.find("strides")) {
@@ -331,7 +331,7 @@ bool Reader::read_marks(const Json& json, const JsonPath& path, ScenarioValue& o
       return fail(at, out.sizes.empty()
                           ? std::string("a tensor of 0 dims has no dim to mark")
                           : fmt::format("{} is not a dim of this tensor, which are \"0\" to \"{}\"",
-                                        quoted(key), out.sizes.size() - 1));
+                                        in_quotes(key), out.sizes.size() - 1));
     out.marks.resize(out.sizes.size(), Mark::None);
     if (!choice(value, at, kMarks, out.marks[dim])) return false;
   }

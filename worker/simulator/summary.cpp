@@ -23,7 +23,7 @@ std::string_view colour_of(CallOutcome::Kind kind) {
 
 std::string frame_text(const CallResult& call) {
   if (!call.frame) return "-";
-  const std::string text = quoted(*call.frame);
+  const std::string text = in_quotes(*call.frame);
   return text.substr(1, text.size() - 2);
 }
 
@@ -34,7 +34,7 @@ std::string decision_line(const Decision& decision) {
     std::vector<std::string> dims;
     for (const DimDecision& dim : source.dims)
       dims.push_back(dim.is_symbol ? fmt::format("s{}", dim.symbol) : std::to_string(dim.value));
-    const std::string name = quoted(source.spec.name);
+    const std::string name = in_quotes(source.spec.name);
     std::string value = fmt::format("{}", fmt::join(dims, ", "));
     if (source.spec.kind == Kind::Float) value = "float";
     if (source.spec.kind == Kind::Tensor) value = "[" + value + "]";
