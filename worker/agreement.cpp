@@ -3,13 +3,18 @@
 namespace lockstep::worker {
 namespace {
 
-/// The caller's build as the steps of a call: it traces and compiles in one.
+/// The caller's build as the steps of a call: it traces and compiles in one. Nothing is built for a
+/// call past the recompile limit, which every rank knows alike.
 class BuildSteps final : public CallSteps {
  public:
-  BuildSteps(const Agreement::Build& build, int entry) : build_(build), entry_(entry) {}
+  BuildSteps(const Agreement::Build& build, const Frame& frame, const DecisionConfig& config)
+      : build_(build),
+        entry_(static_cast<int>(frame.entries.size())),
+        falls_back_(frame.at_limit(config)) {}
 
   Result<TraceReport> trace(const Decision& decision) override {
     TraceReport report;
+    if (falls_back_) return report;
     Result<Built> built = build_(entry_, decision);
     if (built) {
       report.graph = report.collectives = built->program;
@@ -25,6 +30,7 @@ class BuildSteps final : public CallSteps {
  private:
   const Agreement::Build& build_;
   int entry_;
+  bool falls_back_;
 };
 
 }  // namespace
@@ -45,7 +51,7 @@ Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observa
   key.group = name_;
   key.frame = frame_name;
   key.call = calls_++;
-  BuildSteps steps(build, static_cast<int>(frame.entries.size()));
+  BuildSteps steps(build, frame, driver_.config());
   const CallOutcome outcome =
       driver_.call(key, frame, std::move(observation), std::move(standing), steps, watcher_);
   if (outcome.kind == CallOutcome::Kind::Error) return *outcome.error;

@@ -38,6 +38,18 @@ std::optional<Status> foreign_guard(const Decision& decision,
   return std::nullopt;
 }
 
+/// Where graphs may differ, what they ask of the group may not: a witness vote is for all or none.
+shapes::Fingerprint with_questions(const shapes::Fingerprint& compared,
+                                   const std::vector<GroupGuard>& questions) {
+  shapes::FingerprintBuilder builder;
+  builder.add(compared);
+  for (const GroupGuard& question : questions)
+    builder.add(question.predicate.text())
+        .add(static_cast<std::int64_t>(question.over))
+        .add(std::int64_t{question.value});
+  return builder.finish();
+}
+
 }  // namespace
 
 CallMachine::CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key,
@@ -73,8 +85,7 @@ void CallMachine::voted(const Vote& result) {
     default:
       break;
   }
-  if (!result.same_key())
-    return take_roll(testimony(key_, standing_), [](auto roll) { return diagnose(roll); });
+  if (!result.same_key()) return take_stock();
   switch (stage_) {
     case Stage::Call:
       return called(result);
@@ -92,8 +103,7 @@ void CallMachine::voted(const Vote& result) {
 }
 
 void CallMachine::called(const Vote& result) {
-  if (result.any_flag() || !result.same_pending())
-    return take_roll(testimony(key_, standing_), [](auto roll) { return diagnose(roll); });
+  if (result.any_flag() || !result.same_pending()) return take_stock();
   candidates_ = result.same_state() ? result.entries() : 0;
   ask_for_witnesses();
 }
@@ -192,7 +202,7 @@ void CallMachine::gathered(const Bytes& payload) {
                      });
   // Past the limit the ranks still trace and compare one graph, which is then interpreted: a
   // fallback must not pair collectives wrongly either.
-  falls_back_ = frame_.live() >= std::min(config_.recompile_limit, kMaxEntries);
+  falls_back_ = frame_.at_limit(config_);
   reported_ = decide(joint_, config_);
   if (auto own = decide_for(observation_, joint_, config_))
     decision_ = std::move(*own);
@@ -229,10 +239,10 @@ void CallMachine::verify(TraceReport report) {
     if (failed) flag = VoteFlag::GuardFailed;
     failed_guard_ = failed.value_or(report_.guards.size());
   }
-  shapes::Fingerprint compared;
-  if (config_.consistency == Consistency::SameGraph) compared = report_.graph;
-  if (config_.consistency == Consistency::SameCollectives) compared = report_.collectives;
-  vote(Stage::Verify, RoundKey::Kind::Verify, Vote::kOnes, compared.high, compared.low, flag);
+  if (config_.consistency == Consistency::SameGraph) compared_ = report_.graph;
+  if (config_.consistency == Consistency::SameCollectives) compared_ = report_.collectives;
+  if (!report_.group_guards.empty()) compared_ = with_questions(compared_, report_.group_guards);
+  vote(Stage::Verify, RoundKey::Kind::Verify, Vote::kOnes, compared_.high, compared_.low, flag);
 }
 
 void CallMachine::verified(const Vote& result) {
@@ -309,6 +319,12 @@ void CallMachine::take_roll(const std::optional<std::string>& mine, Verdict verd
   const RankSet& many = standing_.speaks_for;
   ask(Stage::Roll,
       action::Exchange{roll_payload(many.empty() ? RankSet::of(self_) : many, mine), join_rolls});
+}
+
+void CallMachine::take_stock() {
+  // A rank whose trace failed may meet others that still ask questions of the group in theirs.
+  if (!standing_.trouble) standing_.trouble = failure_;
+  take_roll(testimony(key_, standing_), [](auto roll) { return diagnose(roll); });
 }
 
 void CallMachine::finish(CallOutcome outcome) {

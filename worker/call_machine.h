@@ -107,6 +107,7 @@ class CallMachine {
             std::uint64_t pending, std::optional<collectives::VoteFlag> flag);
   void elect(Stage stage, std::uint64_t mine);
   void take_roll(const std::optional<std::string>& mine, Verdict verdict);
+  void take_stock();
   void finish(CallOutcome outcome);
   void expect(Stage stage, const char* report) const;
   [[nodiscard]] bool compares_graphs() const;
@@ -125,6 +126,7 @@ class CallMachine {
   JointObservation joint_;         // from Gather on
   Decision decision_, reported_;   // from Gather on
   TraceReport report_;             // from Trace on
+  shapes::Fingerprint compared_;   // from Verify on: what must be equal on all ranks
   std::optional<Entry> entry_;     // from Verify on
   std::optional<Status> failure_;  // this rank's, at Trace or Compile
   bool falls_back_ = false;        // past the recompile limit: traced and compared, not compiled

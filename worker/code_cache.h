@@ -79,6 +79,8 @@ struct Frame {
   [[nodiscard]] int pick(std::uint64_t mask) const;
   /// Number of entries that are not superseded.
   [[nodiscard]] int live() const;
+  /// A call that no entry fits falls back. Equal on all ranks.
+  [[nodiscard]] bool at_limit(const DecisionConfig& config) const;
   /// Those that `entry` replaces, as a mask in the manner of lookup().
   [[nodiscard]] std::uint64_t replaced_by(const Entry& entry) const;
 

@@ -93,6 +93,9 @@ struct Node {
   shapes::Location where{};             // the user's line
 };
 
+/// Covers everything but the user's line.
+[[nodiscard]] shapes::Fingerprint node_fingerprint(const Node& node);
+
 /// How a symbol gets its value from an input: backed ones, and unbacked ones of dims that the user
 /// marked unbacked.
 struct SymbolBinding {

@@ -183,6 +183,21 @@ TEST(Agreement, LibraryCall_BuildsOnAMissOnly_AndReturnsTheDecision) {
   EXPECT_EQ(agreement.times().exchanges, 2);
 }
 
+TEST(Agreement, LibraryCall_PastTheLimit_FallsBackWithoutBuilding) {
+  const auto group = collectives::fake_communicator({0}, 2);
+  Agreement agreement(**group, "world", {.recompile_limit = 1});
+  int built = 0;
+  const Agreement::Build build = [&built](int, const Decision&) -> Result<Built> {
+    ++built;
+    return Built{};
+  };
+  (void)agreement.agree("step", Inputs().boolean("b", true).build(), build);
+  const auto agreed = agreement.agree("step", Inputs().boolean("b", false).build(), build);
+  ASSERT_TRUE(agreed);
+  EXPECT_EQ(agreed->run, Agreed::Run::Fallback);
+  EXPECT_EQ(built, 1);
+}
+
 TEST(Agreement, LibraryCall_BuildFails_IsTheErrorAndTheNextCallWorks) {
   const auto group = collectives::fake_communicator({0}, 2);
   Agreement agreement(**group, "world", {});
