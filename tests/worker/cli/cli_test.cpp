@@ -1,6 +1,4 @@
 // The binary from outside: exit codes, what goes to which stream, one document, one sentence.
-#include <sys/wait.h>
-
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -10,6 +8,7 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/wait.h>
 
 namespace lockstep::worker::cli {
 namespace {
@@ -30,8 +29,8 @@ Ran run(const std::string& arguments) {
   std::string name = testing::TempDir() + "lockstep-cli-XXXXXX";
   const std::filesystem::path scratch = mkdtemp(name.data());
   const std::string out = scratch / "out", err = scratch / "err";
-  const int status =
-      std::system((LOCKSTEP_BINARY " " + arguments + " >" + out + " 2>" + err + " </dev/null").c_str());
+  const int status = std::system(
+      (LOCKSTEP_BINARY " " + arguments + " >" + out + " 2>" + err + " </dev/null").c_str());
   Ran ran{WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(out), contents(err)};
   std::filesystem::remove_all(scratch);
   return ran;
@@ -60,7 +59,8 @@ TEST(Cli, Summary_HasNoColourInAPipe) {
 TEST(Cli, UsageErrors_AreOneSentenceAndCode2) {
   for (const char* arguments :
        {"", "nonsense", "--nonsense", "dryrun", "dryrun /no/such/file", "dryrun /", "doctor extra",
-        "dryrun x --nonsense", "coordinator --listen 127.0.0.1:0", "status", "explain", "explain /"}) {
+        "dryrun x --nonsense", "coordinator --listen 127.0.0.1:0", "status", "explain",
+        "explain /"}) {
     const Ran ran = run(arguments);
     EXPECT_EQ(ran.code, 2) << arguments;
     EXPECT_EQ(ran.out, "") << arguments;
@@ -78,7 +78,8 @@ TEST(Cli, OptionsThatAreNotThereYet_SaySo) {
 }
 
 TEST(Cli, HelpAndVersion_SucceedOnStdout) {
-  for (const char* arguments : {"--help", "dryrun --help", "doctor --help", "explain --help", "--version"}) {
+  for (const char* arguments :
+       {"--help", "dryrun --help", "doctor --help", "explain --help", "--version"}) {
     const Ran ran = run(arguments);
     EXPECT_EQ(ran.code, 0) << arguments;
     EXPECT_NE(ran.out, "") << arguments;
@@ -87,8 +88,8 @@ TEST(Cli, HelpAndVersion_SucceedOnStdout) {
 }
 
 TEST(Cli, FullDisk_IsSaid) {
-  const int status = std::system((LOCKSTEP_BINARY " dryrun " + scenario("marks") +
-                                  " --json >/dev/full 2>/dev/null").c_str());
+  const int status = std::system(
+      (LOCKSTEP_BINARY " dryrun " + scenario("marks") + " --json >/dev/full 2>/dev/null").c_str());
   EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
@@ -107,9 +108,10 @@ TEST(Cli, SixteenMillionRanks_TakeLessThanASecond) {
     std::ofstream file(path);
     file << R"({"format": "lockstep.scenario/1", "world_size": 16777216, "calls": [)";
     for (int i = 0; i < 100; ++i)
-      file << (i == 0 ? "" : ",") << R"({"frame": "f", "inputs": [{"ranks": "0-9999999", "values": {"x": {"tensor": [)"
-           << 5 + i % 7 << R"(]}}}, {"ranks": "10000000-16777215", "values": {"x": {"tensor": [)" << 6 + i % 5
-           << "]}}}]}";
+      file << (i == 0 ? "" : ",")
+           << R"({"frame": "f", "inputs": [{"ranks": "0-9999999", "values": {"x": {"tensor": [)"
+           << 5 + i % 7 << R"(]}}}, {"ranks": "10000000-16777215", "values": {"x": {"tensor": [)"
+           << 6 + i % 5 << "]}}}]}";
     file << "]}";
   }
   const auto start = std::chrono::steady_clock::now();

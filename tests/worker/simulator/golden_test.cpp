@@ -4,12 +4,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "oracle.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <lockstep/worker/simulator/dry_run.h>
-
-#include "oracle.h"
 
 namespace lockstep::worker::simulator {
 namespace {

@@ -10,6 +10,7 @@
 
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/replay.h>
+#include <lockstep/worker/simulator/verdict.h>
 
 namespace lockstep::worker::simulator {
 namespace {
@@ -211,6 +212,43 @@ TEST(Replay, MissingRankOrNoRecord_IsSaid) {
   const auto one = read_record(directory.path());
   ASSERT_FALSE(one.has_value());
   EXPECT_NE(one.error().message.find("record of rank 1 is missing"), std::string::npos);
+}
+
+std::string explanation(const Directory& directory) {
+  const auto ranks = read_record(directory.path());
+  EXPECT_TRUE(ranks.has_value());
+  return explain_record(*ranks);
+}
+
+TEST(Explain, Divergence_ComesFirstWithRanksAndValues) {
+  const Directory directory;
+  record_job(wobble(), directory.path());
+  const std::string text = explanation(directory);
+  EXPECT_TRUE(text.starts_with("verdict   BRANCH_DIVERGENCE in call 4 of f")) << text;
+  for (const char* part : {"step.cpp:41", "rank  0", "rank  1", "next step ", "byte for byte",
+                           "5 calls, 3 compiled, 1 reused, 0 fallbacks, 1 errors"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST(Explain, LostRank_SaysWhatEachRankDidLast) {
+  const Directory directory;
+  record_job(wobble(), directory.path(), {.lost_rank = 1, .lost_call = 2});
+  const std::string text = explanation(directory);
+  EXPECT_TRUE(text.starts_with("verdict   RANK_LOST in call 2 of f")) << text;
+  EXPECT_NE(text.find("rank  1            call 1 of f in group world: done"), std::string::npos) << text;
+}
+
+TEST(Explain, CutRecord_NamesTheRankAndWhereItStopped) {
+  const Directory directory;
+  record_job(wobble(), directory.path(), {.lost_rank = -1, .lost_call = 0});
+  for (const int rank : {0, 1}) {
+    const std::string whole = contents(directory.file(rank));
+    const std::size_t third = whole.find("\"event\":\"compile\"");
+    overwrite(directory.file(rank), whole.substr(0, third - 1));
+  }
+  const std::string text = explanation(directory);
+  EXPECT_TRUE(text.starts_with("verdict   the record of rank 0 ends within call 0 of f")) << text;
+  EXPECT_NE(text.find("in compile"), std::string::npos) << text;
 }
 
 TEST(Recorder, SecondRecordInADirectory_IsRefused) {
