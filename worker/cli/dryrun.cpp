@@ -41,14 +41,14 @@ int run(const Options& options) {
                                     {"--trace", &options.trace},
                                     {"--network", &options.network}})
     if (*value) return complain(std::string(name) + " is not available in this version.", kUsage);
-  if (options.ranks || options.seed)
-    return complain(
-        "--ranks and --seed need a scenario with a generator section, which this version does not "
-        "read.",
-        kUsage);
   std::error_code error;
-  if (std::filesystem::is_directory(options.input, error)) return replay(options);
-  const auto scenario = simulator::load_scenario(options.input);
+  if (std::filesystem::is_directory(options.input, error)) {
+    if (!options.ranks && !options.seed) return replay(options);
+    return complain("--ranks and --seed do not go with a record, which is replayed as it is.",
+                    kUsage);
+  }
+  const auto scenario =
+      simulator::load_scenario(options.input, {.world_size = options.ranks, .seed = options.seed});
   if (!scenario) return complain(scenario.error());
   return show(simulator::dry_run(*scenario), options.json);
 }
@@ -60,7 +60,8 @@ std::function<int()> declare_dryrun(CLI::App& app) {
   app.add_option("SCENARIO", options->input, "scenario file, or directory of a recorded job")
       ->required();
   app.add_flag("--json", options->json, "print one JSON document instead of a table");
-  app.add_option("--ranks", options->ranks, "world size, for a scenario with a generator");
+  app.add_option("--ranks", options->ranks, "world size, for a scenario with a generator")
+      ->check(CLI::Range(1, simulator::kMaxWorldSize));
   app.add_option("--seed", options->seed, "seed of the scenario's generator");
   app.add_option("--report", options->report, "write a report as HTML");
   app.add_option("--trace", options->trace, "write a timeline as JSON");

@@ -1,5 +1,9 @@
 // The dry run's table for people.
+#include <set>
+#include <span>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <lockstep/worker/simulator/json_document.h>
 #include <lockstep/worker/simulator/result.h>
@@ -57,10 +61,19 @@ std::string detail_of(const CallResult& call) {
   return {};
 }
 
+/// Calls that can share a line: reuses of one frame, of whatever entries, and equal outcomes.
 bool alike(const CallResult& a, const CallResult& b) {
-  return a.frame == b.frame && a.outcome.kind == b.outcome.kind &&
-         a.outcome.entry == b.outcome.entry && a.outcome.error == b.outcome.error && !a.reported &&
-         !b.reported;
+  if (a.frame != b.frame || a.outcome.kind != b.outcome.kind || a.reported || b.reported)
+    return false;
+  return a.outcome.kind == CallOutcome::Kind::Reused || a.outcome.error == b.outcome.error;
+}
+
+/// "0, 2": the entries that ran in these calls.
+std::string entries_text(std::span<const CallResult> calls) {
+  std::set<int> entries;
+  for (const CallResult& call : calls)
+    if (call.outcome.entry >= 0) entries.insert(call.outcome.entry);
+  return fmt::format("{}", fmt::join(entries, ", "));
 }
 
 }  // namespace
@@ -77,7 +90,7 @@ std::string result_summary(const DryRunResult& result, bool colour) {
     std::size_t last = i;
     while (last + 1 < result.calls.size() && alike(call, result.calls[last + 1])) ++last;
     const std::string numbers = last > i ? fmt::format("{}-{}", i, last) : std::to_string(i);
-    const std::string entry = call.outcome.entry >= 0 ? std::to_string(call.outcome.entry) : "";
+    const std::string entry = entries_text(std::span(result.calls).subspan(i, last - i + 1));
     out += fmt::format("{:<11} {:<{}} {}{:<9}{} {:<5} {}\n", numbers, frame_text(call), width,
                        colour ? colour_of(call.outcome.kind) : "", outcome_name(call.outcome.kind),
                        colour ? "\033[0m" : "", entry, detail_of(call));

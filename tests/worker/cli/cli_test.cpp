@@ -59,8 +59,8 @@ TEST(Cli, Summary_HasNoColourInAPipe) {
 TEST(Cli, UsageErrors_AreOneSentenceAndCode2) {
   for (const char* arguments :
        {"", "nonsense", "--nonsense", "dryrun", "dryrun /no/such/file", "dryrun /", "doctor extra",
-        "dryrun x --nonsense", "coordinator --listen 127.0.0.1:0", "status", "explain",
-        "explain /"}) {
+        "dryrun x --nonsense", "dryrun / --seed 3", "coordinator --listen 127.0.0.1:0", "status",
+        "explain", "explain /"}) {
     const Ran ran = run(arguments);
     EXPECT_EQ(ran.code, 2) << arguments;
     EXPECT_EQ(ran.out, "") << arguments;

@@ -235,7 +235,8 @@ TEST(Explain, LostRank_SaysWhatEachRankDidLast) {
   record_job(wobble(), directory.path(), {.lost_rank = 1, .lost_call = 2});
   const std::string text = explanation(directory);
   EXPECT_TRUE(text.starts_with("verdict   RANK_LOST in call 2 of f")) << text;
-  EXPECT_NE(text.find("rank  1            call 1 of f in group world: done"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank  1            call 1 of f in group world: done"), std::string::npos)
+      << text;
 }
 
 TEST(Explain, CutRecord_NamesTheRankAndWhereItStopped) {
