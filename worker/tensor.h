@@ -101,11 +101,15 @@ struct TensorOperand {
   template <class T>
   requires std::floating_point<T> || std::integral<T> TensorOperand(
       T n, Line line = Line::current())  // NOLINT: converts on purpose
-      : number(static_cast<double>(n)), fraction(std::floating_point<T>), where(line) {}
-  Tensor tensor;  // empty: a number
+      : number(static_cast<double>(n)),
+        plain(true),
+        fraction(std::floating_point<T>),
+        where(line) {}
+  Tensor tensor;
   double number = 0;
+  bool plain = false;     // a number, and no tensor
   bool fraction = false;  // the number was written as a floating-point one
-  bool weak = false;      // takes the other operand's dtype
+  bool weak = false;      // a float input: takes the other operand's dtype
   Line where;
 };
 
