@@ -1,9 +1,9 @@
+#include <algorithm>
+#include <utility>
+
 #include <lockstep/shapes/facts.h>
 #include <lockstep/shapes/polynomial.h>
 #include <lockstep/shapes/wide.h>
-
-#include <algorithm>
-#include <utility>
 
 namespace lockstep::shapes {
 namespace {
@@ -49,10 +49,9 @@ Expr term_without_mods(const Expr::Term& term) {
   Expr out = term.coefficient;
   for (const auto& factor : term.factors) {
     const auto& operands = factor.atom->operands;
-    const Expr value =
-        factor.atom->op == Expr::Op::Mod
-            ? operands[0] - operands[1] * floor_div(operands[0], operands[1])
-            : Expr::of_atom(factor.atom);
+    const Expr value = factor.atom->op == Expr::Op::Mod
+                           ? operands[0] - operands[1] * floor_div(operands[0], operands[1])
+                           : Expr::of_atom(factor.atom);
     for (std::uint32_t i = 0; i < factor.power; ++i) out = out * value;
   }
   return out;
@@ -68,11 +67,13 @@ std::vector<Predicate> as_predicates(const Expr& direction, const Facts::Known& 
   if (known.range.lower == known.range.upper) {
     out.push_back(equal(direction, known.range.lower));
   } else {
-    if (known.range.lower != Range::kMin) out.push_back(greater_equal(direction, known.range.lower));
+    if (known.range.lower != Range::kMin)
+      out.push_back(greater_equal(direction, known.range.lower));
     if (known.range.upper != Range::kMax) out.push_back(less_equal(direction, known.range.upper));
   }
   for (const std::int64_t value : known.excluded) out.push_back(not_equal(direction, value));
-  for (const auto& c : known.congruences) out.push_back(equal(mod(direction, c.modulus), c.residue));
+  for (const auto& c : known.congruences)
+    out.push_back(equal(mod(direction, c.modulus), c.residue));
   return out;
 }
 
@@ -139,8 +140,7 @@ void Facts::add_congruence(const Expr& direction, std::int64_t value) {
   const auto m = atom ? atom->operands[1].constant() : std::nullopt;
   if (!m || *m < 2 || !usable(*m)) return;
   const Direction x = direction_of(atom->operands[0]);
-  const std::int64_t residue =
-      solve_congruence(x.scale, floor_mod(Wide{value} - x.offset, *m), *m);
+  const std::int64_t residue = solve_congruence(x.scale, floor_mod(Wide{value} - x.offset, *m), *m);
   auto& all = by_direction_[x.direction].congruences;
   const auto same = [&](const Congruence& c) { return c.modulus == *m && c.residue == residue; };
   if (std::none_of(all.begin(), all.end(), same)) all.push_back({*m, residue});

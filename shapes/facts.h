@@ -1,15 +1,15 @@
-// What is known to hold in one trace, kept by direction: all relations between the same terms, whatever
-// their constant and sense, meet in one place. Used by ShapeEnv and its prover only.
+// What is known to hold in one trace, kept by direction: all relations between the same terms,
+// whatever their constant and sense, meet in one place. Used by ShapeEnv and its prover only.
 #pragma once
-
-#include <lockstep/shapes/guard.h>
-#include <lockstep/shapes/range.h>
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <vector>
+
+#include <lockstep/shapes/guard.h>
+#include <lockstep/shapes/range.h>
 
 namespace lockstep::shapes {
 
@@ -22,8 +22,8 @@ struct Direction {
 /// Requires that e is not constant. Throws OverflowError.
 [[nodiscard]] Direction direction_of(const Expr& e);
 
-/// e with each Mod(a, b) outside other atoms written as a - b*(a // b), the form in which remainders
-/// meet quotients. Throws OverflowError.
+/// e with each Mod(a, b) outside other atoms written as a - b*(a // b), the form in which
+/// remainders meet quotients. Throws OverflowError.
 [[nodiscard]] Expr without_mods(const Expr& e);
 
 /// Conservative: every answer is true of all values that satisfy what was added.

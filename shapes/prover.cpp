@@ -1,13 +1,14 @@
+#include <algorithm>
+
 #include <lockstep/shapes/polynomial.h>
 #include <lockstep/shapes/prover.h>
-
-#include <algorithm>
+#include <lockstep/shapes/sign.h>
 
 namespace lockstep::shapes {
 namespace {
 
-constexpr int kDepth = 3;          // of products within factors
-constexpr int kMinMaxDepth = 2;    // Min and Max atoms opened at once
+constexpr int kDepth = 3;        // of products within factors
+constexpr int kMinMaxDepth = 2;  // Min and Max atoms opened at once
 constexpr std::size_t kMaxFacts = 64;
 
 using Relation = Predicate::Relation;

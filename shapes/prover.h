@@ -1,16 +1,16 @@
 // Proves predicates from what is known in one trace. Internal to this folder.
 #pragma once
 
+#include <optional>
+
 #include <lockstep/shapes/facts.h>
 #include <lockstep/shapes/guard.h>
 #include <lockstep/shapes/range.h>
 
-#include <optional>
-
 namespace lockstep::shapes {
 
-/// One query over borrowed knowledge; make one per query. Sound, incomplete, deterministic: it stops
-/// after a fixed number of steps, never by time. One thread.
+/// One query over borrowed knowledge; make one per query. Sound, incomplete, deterministic: it
+/// stops after a fixed number of steps, never by time. One thread.
 class Prover {
  public:
   /// Fuel: about one step per term that is looked at.

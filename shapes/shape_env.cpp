@@ -1,13 +1,13 @@
-// What a trace asks: symbols, branches, checks, numbers. Learning stands in shape_env_learn.cpp, the
-// text of errors in shape_env_text.cpp.
+// What a trace asks: symbols, branches, checks, numbers. Learning stands in shape_env_learn.cpp,
+// the text of errors in shape_env_text.cpp.
+#include <algorithm>
+
+#include <fmt/format.h>
+
 #include <lockstep/shapes/polynomial.h>
 #include <lockstep/shapes/prover.h>
 #include <lockstep/shapes/shape_env.h>
 #include <lockstep/shapes/simplifier.h>
-
-#include <algorithm>
-
-#include <fmt/format.h>
 
 namespace lockstep::shapes {
 namespace {
@@ -16,9 +16,12 @@ using Relation = Predicate::Relation;
 
 Predicate with_relation(Relation relation, const Expr& e) {
   switch (relation) {
-    case Relation::Equal: return equal(e, 0);
-    case Relation::NotEqual: return not_equal(e, 0);
-    case Relation::NonNegative: break;
+    case Relation::Equal:
+      return equal(e, 0);
+    case Relation::NotEqual:
+      return not_equal(e, 0);
+    case Relation::NonNegative:
+      break;
   }
   return greater_equal(e, 0);
 }
@@ -32,6 +35,7 @@ Expr ShapeEnv::backed(std::string source, std::int64_t hint, Range range, bool p
   const Symbol symbol{false, backed_count_++};
   index_[symbol] = symbols_.size();
   symbols_.push_back({symbol, std::move(source), {}, hint, range, pinned_is_error});
+  if (range.lower == range.upper && !pinned_is_error) replacements_[symbol] = range.lower;
   return Expr::symbol(symbol);
 }
 
@@ -39,6 +43,7 @@ Expr ShapeEnv::unbacked(std::string source, Range range, Location where) {
   const Symbol symbol{true, unbacked_count_++};
   index_[symbol] = symbols_.size();
   symbols_.push_back({symbol, std::move(source), std::move(where), std::nullopt, range, false});
+  if (range.lower == range.upper) replacements_[symbol] = range.lower;
   return Expr::symbol(symbol);
 }
 
@@ -88,7 +93,9 @@ std::optional<bool> ShapeEnv::prove(const Predicate& predicate) const {
   }
 }
 
-bool ShapeEnv::statically_true(const Predicate& predicate) const { return prove(predicate) == true; }
+bool ShapeEnv::statically_true(const Predicate& predicate) const {
+  return prove(predicate) == true;
+}
 
 bool ShapeEnv::evaluate(const Predicate& predicate, const Location& where) {
   const auto answer = branch(predicate, where);
@@ -109,7 +116,7 @@ std::optional<bool> ShapeEnv::branch(const Predicate& asked, const Location& whe
   if (const auto known = p.constant()) return known;
   if (p.expr.has_unbacked()) return branch_on_coefficients(p, where);
   const auto value = p.evaluate(hints());
-  if (!value) throw_no_value(asked.text(source_namer()), p.expr, where);
+  if (!value) throw_no_value(text_of(asked), p.expr, where);
   add_guard(*value ? p : p.negated(), *value ? asked : asked.negated(), where);
   return value;
 }
@@ -141,8 +148,8 @@ std::optional<bool> ShapeEnv::branch_on_coefficients(const Predicate& p, const L
   return branch(with_relation(p.relation, rest), where);
 }
 
-// A polynomial in one symbol that is zero at the hint and, by the prover, nowhere else says that the
-// symbol is the hint.
+// A polynomial in one symbol that is zero at the hint and, by the prover, nowhere else says that
+// the symbol is the hint.
 Predicate ShapeEnv::sharpened(const Predicate& guard) const {
   const auto symbols = guard.expr.symbols();
   if (guard.relation != Relation::Equal || symbols.size() != 1) return guard;
@@ -151,14 +158,15 @@ Predicate ShapeEnv::sharpened(const Predicate& guard) const {
   const Expr root = Expr::symbol(symbols[0]) - *hint;
   if (guard.expr == root) return guard;
   const auto division = divide(guard.expr, root);
-  const bool only = division && division->remainder == 0 && prove(not_equal(division->quotient, 0)) == true;
+  const bool only =
+      division && division->remainder == 0 && prove(not_equal(division->quotient, 0)) == true;
   return only ? equal(root, 0) : guard;
 }
 
 void ShapeEnv::add_guard(const Predicate& guard, const Predicate& asked, const Location& where) {
   if (frozen_) {
-    throw std::logic_error(fmt::format("{}: `{}` would add a guard to a frozen graph", where.text(),
-                                       asked.text(source_namer())));
+    throw std::logic_error(
+        fmt::format("{}: `{}` would add a guard to a frozen graph", where.text(), text_of(asked)));
   }
   guards_.push_back({sharpened(guard), where});
   learn(guards_.back().predicate, asked, where);
@@ -171,14 +179,16 @@ void ShapeEnv::check(const Predicate& predicate, const Location& where, std::str
   const auto known = Prover(facts_, ranges).prove(p);
   if (known == true) return;
   const std::string said = message.empty() ? "" : " (" + message + ")";
-  const std::string text = predicate.text(source_namer());
+  const std::string text = text_of(predicate);
   if (known == false) {
-    throw ConstraintError(fmt::format("{}: check({}) can never hold{}{}; correct the sizes or the check",
-                                      where.text(), text, said, values_under_hints(predicate.expr)));
+    throw ConstraintError(
+        fmt::format("{}: check({}) can never hold{}{}; correct the sizes or the check",
+                    where.text(), text, said, values_under_hints(predicate.expr)));
   }
   if (p.evaluate(hints()) == false) {
-    throw ConstraintError(fmt::format("{}: check({}) does not hold{}{}; correct the sizes or the check",
-                                      where.text(), text, said, values_under_hints(predicate.expr)));
+    throw ConstraintError(
+        fmt::format("{}: check({}) does not hold{}{}; correct the sizes or the check", where.text(),
+                    text, said, values_under_hints(predicate.expr)));
   }
   if (frozen_) {
     throw std::logic_error(
@@ -196,7 +206,7 @@ std::int64_t ShapeEnv::to_int(const Expr& expr, const Location& where) {
   if (known.lower == known.upper) return known.lower;
   if (e.has_unbacked()) throw_data_dependent_int(e, expr, where);
   const auto value = e.evaluate(hints());
-  if (!value) throw_no_value(expr.text(source_namer()), e, where);
+  if (!value) throw_no_value(text_of(expr), e, where);
   add_guard(equal(e, *value), equal(expr, *value), where);
   return *value;
 }

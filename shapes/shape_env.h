@@ -19,8 +19,8 @@ namespace lockstep::shapes {
 class DataDependentError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-/// check() of something that does not hold, a marked dim that is pinned to one value, or an expression
-/// without a value at the agreed sizes. Caught at the trace boundary.
+/// check() of something that does not hold, a marked dim that is pinned to one value, or an
+/// expression without a value at the agreed sizes. Caught at the trace boundary.
 class ConstraintError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -55,8 +55,8 @@ class ShapeEnv {
   /// expression holds unbacked symbols.
   [[nodiscard]] std::int64_t peek(const Expr& expr, std::int64_t fallback) const;
 
-  /// An expression that is equal given all that is known: replacements applied, divisions, minima and
-  /// maxima resolved where ranges and facts decide them.
+  /// An expression that is equal given all that is known: replacements applied, divisions, minima
+  /// and maxima resolved where ranges and facts decide them.
   [[nodiscard]] Expr simplify(const Expr& expr) const;
   [[nodiscard]] Range range(const Expr& expr) const;
 
@@ -86,7 +86,8 @@ class ShapeEnv {
   [[nodiscard]] SymbolRanges symbol_ranges() const;
   [[nodiscard]] Predicate simplify(const Predicate& predicate) const;
   [[nodiscard]] std::optional<bool> branch(const Predicate& asked, const Location& where);
-  [[nodiscard]] std::optional<bool> branch_on_coefficients(const Predicate& p, const Location& where);
+  [[nodiscard]] std::optional<bool> branch_on_coefficients(const Predicate& p,
+                                                           const Location& where);
   [[nodiscard]] Predicate sharpened(const Predicate& guard) const;
   void add_guard(const Predicate& guard, const Predicate& asked, const Location& where);
   SymbolRecord& mutable_record(Symbol symbol);
@@ -101,6 +102,9 @@ class ShapeEnv {
 
   // shape_env_text.cpp
   [[nodiscard]] std::string describe(Symbol symbol) const;
+  [[nodiscard]] std::string describe_unbacked(const Expr& expr) const;
+  [[nodiscard]] std::string text_of(const Predicate& predicate) const;
+  [[nodiscard]] std::string text_of(const Expr& expr) const;
   [[nodiscard]] std::string values_under_hints(const Expr& expr) const;
   [[noreturn]] void throw_data_dependent(const Expr& open, const Predicate& asked,
                                          const Location& where) const;

@@ -1,12 +1,12 @@
 // What follows from an accepted guard or assert: facts, narrower ranges, replacements.
-#include <lockstep/shapes/prover.h>
-#include <lockstep/shapes/shape_env.h>
-#include <lockstep/shapes/wide.h>
-
 #include <algorithm>
 #include <deque>
 
 #include <fmt/format.h>
+
+#include <lockstep/shapes/prover.h>
+#include <lockstep/shapes/shape_env.h>
+#include <lockstep/shapes/wide.h>
 
 namespace lockstep::shapes {
 namespace {
@@ -15,7 +15,7 @@ using Relation = Predicate::Relation;
 
 // Counted limits: past them less is learnt, identically on every rank.
 constexpr int kMaxConsequences = 256;
-constexpr int kMaxEndSteps = 64;  // by which excluded values and remainders move a bound
+constexpr int kMaxEndSteps = 64;      // by which excluded values and remainders move a bound
 constexpr std::size_t kMaxTerms = 8;  // of a fact that narrows ranges or becomes a replacement
 
 // The coefficient of the symbol where it stands alone in one term and nowhere else; zero otherwise.
@@ -25,8 +25,8 @@ std::int64_t sole_coefficient(const Expr& e, Symbol symbol) {
     for (const auto& factor : term.factors) {
       const auto inside = Expr::of_atom(factor.atom).symbols();
       if (!std::binary_search(inside.begin(), inside.end(), symbol)) continue;
-      const bool alone = term.factors.size() == 1 && factor.power == 1 &&
-                         factor.atom->op == Expr::Op::Symbol;
+      const bool alone =
+          term.factors.size() == 1 && factor.power == 1 && factor.atom->op == Expr::Op::Symbol;
       if (!alone || out != 0) return 0;
       out = term.coefficient;
     }
@@ -77,9 +77,9 @@ void ShapeEnv::learn(const Predicate& fact, const Predicate& asked, const Locati
       continue;  // less is known, nothing is wrong
     }
     if (!consistent) {
-      throw ConstraintError(
-          fmt::format("{}: `{}` contradicts what earlier checks and branches say; correct one of them",
-                      where.text(), asked.text(source_namer())));
+      throw ConstraintError(fmt::format(
+          "{}: `{}` contradicts what earlier checks and branches say; correct one of them",
+          where.text(), text_of(asked)));
     }
     open.insert(open.end(), consequences.begin(), consequences.end());
   }

@@ -1,7 +1,7 @@
+#include <algorithm>
+
 #include <lockstep/shapes/prover.h>
 #include <lockstep/shapes/simplifier.h>
-
-#include <algorithm>
 
 namespace lockstep::shapes {
 namespace {

@@ -1,12 +1,11 @@
 // The prover against exhaustive search: what a shape environment proves or simplifies must hold at
 // every point that satisfies the ranges, the guards and the asserts.
-#include <lockstep/shapes/shape_env.h>
-
-#include <gtest/gtest.h>
-
 #include <algorithm>
 
 #include "random_expr.h"
+#include <gtest/gtest.h>
+
+#include <lockstep/shapes/shape_env.h>
 
 namespace lockstep::shapes {
 namespace {
@@ -19,8 +18,8 @@ using testing::Values;
 
 struct Trace {
   ShapeEnv env;
-  std::vector<Predicate> said;   // as asked, made true
-  std::vector<Values> points;    // of the ranges
+  std::vector<Predicate> said;  // as asked, made true
+  std::vector<Values> points;   // of the ranges
   Values truth{};
 
   [[nodiscard]] std::string text() const {
@@ -94,7 +93,8 @@ TEST(Prover, RandomFactsAndQueries_AreNeverWrong) {
       try {
         int kind = 0;
         const int depth = random() % 4 == 0 ? 2 : 1;
-        const Expr a = random_written(random, depth).expr(), b = random_written(random, depth).expr();
+        const Expr a = random_written(random, depth).expr(),
+                   b = random_written(random, depth).expr();
         return random_predicate(random, a, b, kind);
       } catch (const OverflowError&) {
       }
@@ -118,11 +118,14 @@ TEST(Prover, RandomFactsAndQueries_AreNeverWrong) {
         if (!value) continue;
         (*value ? seen_true : seen_false) = true;
         ASSERT_TRUE(!answer || *answer == *value)
-            << "seed " << seed << ", round " << round << ": " << query.text() << " proven " << *answer
-            << " at " << v[0] << " " << v[1] << " " << v[2] << " " << v[3] << " given " << trace.text();
+            << "seed " << seed << ", round " << round << ": " << query.text() << " proven "
+            << *answer << " at " << v[0] << " " << v[1] << " " << v[2] << " " << v[3] << " given "
+            << trace.text();
         ASSERT_EQ(simple.evaluate(valuation(v)), e.evaluate(valuation(v)))
-            << "seed " << seed << ", round " << round << ": " << e.text() << " became " << simple.text() << " given " << trace.text();
-        ASSERT_TRUE(range.contains(*e.evaluate(valuation(v)))) << "seed " << seed << ": " << e.text();
+            << "seed " << seed << ", round " << round << ": " << e.text() << " became "
+            << simple.text() << " given " << trace.text();
+        ASSERT_TRUE(range.contains(*e.evaluate(valuation(v))))
+            << "seed " << seed << ": " << e.text();
       }
       ++(answer ? proven : open);
       if (!answer && seen_true != seen_false) ++decidable;
@@ -138,8 +141,8 @@ TEST(Prover, RandomFactsAndQueries_AreNeverWrong) {
   EXPECT_GT(proven, 5000);
 }
 
-// Guards and asserts together say what was asked: at every point of the ranges where they hold, each
-// branch goes the way that it went in the trace.
+// Guards and asserts together say what was asked: at every point of the ranges where they hold,
+// each branch goes the way that it went in the trace.
 TEST(Prover, GuardsAndAsserts_ImplyEveryBranchTaken) {
   const std::uint64_t seed = 808;
   std::mt19937_64 random(seed);

@@ -1,9 +1,9 @@
-// Test vectors of the shape environment. "Vector_12" is number 12 of the project's table of symbolic
-// shape vectors: what PyTorch does, but for the rules that lockstep settles otherwise (0 and 1 are
-// sizes like others, dims never share a symbol by value, checks become deferred asserts).
-#include <lockstep/shapes/shape_env.h>
-
+// Test vectors of the shape environment. "Vector_12" is number 12 of the project's table of
+// symbolic shape vectors: what PyTorch does, but for the rules that lockstep settles otherwise (0
+// and 1 are sizes like others, dims never share a symbol by value, checks become deferred asserts).
 #include <gtest/gtest.h>
+
+#include <lockstep/shapes/shape_env.h>
 
 namespace lockstep::shapes {
 namespace {
@@ -76,10 +76,13 @@ TEST_F(ShapeEnvTest, Vector_10_EqualityBranch_SpecialisesOrErrsIfMarked) {
   EXPECT_EQ(env.simplify(s + 1), Expr(6));
 
   const Expr marked = size(5, kSize, true);
-  const auto text = message_of<ConstraintError>([&] { static_cast<void>(env.evaluate(equal(marked, 5), {"train.cpp", 41})); });
-  EXPECT_EQ(text,
-            "train.cpp:41: `x.size(1) == 5` fixes x.size(1) to 5, but that dim is marked dynamic; write "
-            "code that is right for every size, or mark it static or remove the mark");
+  const auto text = message_of<ConstraintError>([&] {
+    static_cast<void>(env.evaluate(equal(marked, 5), {"train.cpp", 41}));
+  });
+  EXPECT_EQ(
+      text,
+      "train.cpp:41: `x.size(1) == 5` fixes x.size(1) to 5, but that dim is marked dynamic; write "
+      "code that is right for every size, or mark it static or remove the mark");
 }
 
 TEST_F(ShapeEnvTest, Vector_11_FalseEquality_IsAGuardAndKnown) {
@@ -119,12 +122,14 @@ TEST_F(ShapeEnvTest, Vector_15_OneGuard_AnswersWhatFollows) {
 TEST_F(ShapeEnvTest, Vector_18_TwoBoundsThatPinAMarkedDim_NameBothLines) {
   const Expr s = size(5, kSize, true);
   EXPECT_FALSE(env.evaluate(greater(s, 5), {"a.cpp", 1}));
-  const auto text =
-      message_of<ConstraintError>([&] { static_cast<void>(env.evaluate(less(s, 5), {"a.cpp", 2})); });
-  EXPECT_EQ(text,
-            "a.cpp:2: `x.size(0) >= 5` together with `x.size(0) <= 5` at a.cpp:1 fixes x.size(0) to 5, "
-            "but that dim is marked dynamic; write code that is right for every size, or mark it static "
-            "or remove the mark");
+  const auto text = message_of<ConstraintError>([&] {
+    static_cast<void>(env.evaluate(less(s, 5), {"a.cpp", 2}));
+  });
+  EXPECT_EQ(
+      text,
+      "a.cpp:2: `x.size(0) >= 5` together with `x.size(0) <= 5` at a.cpp:1 fixes x.size(0) to 5, "
+      "but that dim is marked dynamic; write code that is right for every size, or mark it static "
+      "or remove the mark");
 }
 
 TEST_F(ShapeEnvTest, Vector_20_NestedMax_IsKnownEqual) {
@@ -134,12 +139,14 @@ TEST_F(ShapeEnvTest, Vector_20_NestedMax_IsKnownEqual) {
 
 TEST_F(ShapeEnvTest, Vector_21_BranchOnUnbacked_IsDataDependent) {
   const Expr u = item();
-  const auto text =
-      message_of<DataDependentError>([&] { static_cast<void>(env.evaluate(equal(u, 0), {"a.cpp", 9})); });
-  EXPECT_EQ(text,
-            "a.cpp:9: this branch on `n0.item() == 0` needs n0.item() (made at step.cpp:1, any integer), "
-            "known only when the graph runs; write the general path that is right either way, call "
-            "check(n0.item() == 0) or check(n0.item() != 0) before it if one of them always holds");
+  const auto text = message_of<DataDependentError>([&] {
+    static_cast<void>(env.evaluate(equal(u, 0), {"a.cpp", 9}));
+  });
+  EXPECT_EQ(
+      text,
+      "a.cpp:9: this branch on `n0.item() == 0` needs n0.item() (made at step.cpp:1, any integer), "
+      "known only when the graph runs; write the general path that is right either way, call "
+      "check(n0.item() == 0) or check(n0.item() != 0) before it if one of them always holds");
   EXPECT_EQ(guards(), Texts{});
 }
 
@@ -278,7 +285,9 @@ TEST_F(ShapeEnvTest, Vector_42_FlattenedSize_IsReplacedByTheProduct) {
   EXPECT_TRUE(ask(equal(a * b, c)));
   EXPECT_EQ(guards(), Texts{"s0*s1 == s2"});
   EXPECT_EQ(env.simplify(c), a * b);
-  EXPECT_EQ(env.guards()[0].predicate.evaluate([](Symbol s) { return s.serial == 2 ? 13 : 3 + s.serial; }), false);
+  EXPECT_EQ(env.guards()[0].predicate.evaluate(
+                [](Symbol s) { return s.serial == 2 ? 13 : 3 + s.serial; }),
+            false);
 }
 
 TEST_F(ShapeEnvTest, Vector_42_AsACheck_IsAnAssertAfterTheInputs) {
@@ -293,7 +302,9 @@ TEST_F(ShapeEnvTest, Vector_43_RemainderByALinearDivisor_IsReduced) {
   const Expr a = size(5), b = size(4);
   must(equal(mod(a * b, a - 1), 0));
   EXPECT_EQ(asserts(), Texts{"Mod(s1, s0 - 1) == 0"});
-  EXPECT_EQ(env.deferred_asserts()[0].predicate.evaluate([](Symbol s) { return s.serial == 0 ? 5 : 6; }), false);
+  EXPECT_EQ(
+      env.deferred_asserts()[0].predicate.evaluate([](Symbol s) { return s.serial == 0 ? 5 : 6; }),
+      false);
 }
 
 TEST_F(ShapeEnvTest, Vector_44_ThirdBranch_LeavesThreeGuards) {
@@ -370,20 +381,25 @@ TEST_F(ShapeEnvTest, Vector_58_FrozenEnvironment_RefusesNewGuardsAndAsserts) {
 
 TEST_F(ShapeEnvTest, IntOfUnbacked_IsDataDependent) {
   const Expr u = item(kCount);
-  const auto text =
-      message_of<DataDependentError>([&] { static_cast<void>(env.to_int(u + 1, {"a.cpp", 3})); });
-  EXPECT_EQ(text,
-            "a.cpp:3: a number is needed for `n0.item() + 1`, but n0.item() (made at step.cpp:1, at "
-            "least 0) is known only when the graph runs; keep the size symbolic, or call "
-            "check(n0.item() + 1 == N) before it if it always is N");
+  const auto text = message_of<DataDependentError>([&] {
+    static_cast<void>(env.to_int(u + 1, {"a.cpp", 3}));
+  });
+  EXPECT_EQ(
+      text,
+      "a.cpp:3: a number is needed for `n0.item() + 1`, but n0.item() (made at step.cpp:1, at "
+      "least 0) is known only when the graph runs; keep the size symbolic, or call "
+      "check(n0.item() + 1 == N) before it if it always is N");
 }
 
 TEST_F(ShapeEnvTest, CheckThatFailsUnderTheHints_NamesTheValues) {
   const Expr a = size(5), b = size(6);
-  const auto text = message_of<ConstraintError>([&] { env.check(equal(a, b), {"a.cpp", 3}, "rows"); });
-  EXPECT_EQ(text,
-            "a.cpp:3: check(x.size(0) == x.size(1)) does not hold (rows): x.size(0) is 5, x.size(1) is "
-            "6; correct the sizes or the check");
+  const auto text = message_of<ConstraintError>([&] {
+    env.check(equal(a, b), {"a.cpp", 3}, "rows");
+  });
+  EXPECT_EQ(
+      text,
+      "a.cpp:3: check(x.size(0) == x.size(1)) does not hold (rows): x.size(0) is 5, x.size(1) is "
+      "6; correct the sizes or the check");
 }
 
 TEST_F(ShapeEnvTest, CheckThatCannotHold_Throws) {
@@ -436,6 +452,34 @@ TEST_F(ShapeEnvTest, Simplify_ResolvesByRanges) {
   EXPECT_EQ(env.simplify(floor_div(a, b)), Expr(0));
   EXPECT_EQ(env.simplify(max(a, b)), b);
   EXPECT_EQ(env.simplify(min(b, 1)), Expr(1));
+}
+
+TEST_F(ShapeEnvTest, DivisionBounds_ProvePaddingAndChunks) {
+  const Expr a = size(30), b = size(4);
+  EXPECT_EQ(env.prove(greater_equal(4 * floor_div(a + 3, 4), a)), true);
+  EXPECT_EQ(env.prove(less_equal(4 * floor_div(a, 4), a)), true);
+  EXPECT_EQ(env.prove(less(4 * floor_div(a + 3, 4), a + 4)), true);
+  EXPECT_EQ(env.prove(less(4 * floor_div(a + 3, 4), a + 3)), std::nullopt);
+  EXPECT_EQ(env.prove(less(mod(a, b), b)), true);
+  EXPECT_EQ(env.prove(less_equal(mod(a, b), a)), true);
+  EXPECT_EQ(env.prove(less_equal(b * floor_div(a, b), a)), true);
+  EXPECT_EQ(env.prove(equal(b * floor_div(a, b) + mod(a, b), a)), true);
+}
+
+TEST_F(ShapeEnvTest, RangeOfOneValue_IsThatValue) {
+  const Expr a = size(7, {7, 7}), u = item({0, 0});
+  EXPECT_EQ(env.simplify(a + u), Expr(7));
+  EXPECT_EQ(env.to_int(a, here()), 7);
+  EXPECT_EQ(guards(), Texts{});
+}
+
+TEST_F(ShapeEnvTest, MessagesAboutManySymbols_StayShort) {
+  std::vector<Expr> all;
+  for (int i = 0; i < 500; ++i) all.push_back(item(kCount));
+  const auto text =
+      message_of<DataDependentError>([&] { static_cast<void>(ask(equal(sum(all), 3))); });
+  EXPECT_LT(text.size(), 1500u);
+  EXPECT_NE(text.find("and 497 more"), std::string::npos) << text;
 }
 
 TEST_F(ShapeEnvTest, DivisionByZeroAtTheHints_IsAnError) {

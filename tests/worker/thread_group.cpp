@@ -1,0 +1,135 @@
+#include "thread_group.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+namespace lockstep::worker {
+
+using collectives::Collective;
+
+class ThreadGroup::Member final : public collectives::Communicator, public RunHost {
+ public:
+  Member(ThreadGroup& group, int rank) : group_(group), rank_(rank) {}
+
+  [[nodiscard]] Rank rank() const override { return Rank{rank_}; }
+  [[nodiscard]] int size() const override { return group_.size_; }
+  [[nodiscard]] std::string name() const override { return "threads"; }
+  void start(collectives::Round&) override { std::abort(); }
+  [[nodiscard]] Result<void> start(const Collective& collective) override {
+    pending_ = collective;
+    return {};
+  }
+  [[nodiscard]] Result<bool> poll() override { return true; }
+
+  [[nodiscard]] Result<void> wait() override {
+    if (!pending_) return {};
+    group_.posted_[static_cast<std::size_t>(rank_)] = &*pending_;
+    group_.barrier_.arrive_and_wait();
+    if (rank_ == 0) ++group_.collectives_;
+    receive();
+    group_.barrier_.arrive_and_wait();
+    pending_.reset();
+    return {};
+  }
+
+  [[nodiscard]] Result<void> settle(const std::optional<Status>& mine) override {
+    group_.statuses_[static_cast<std::size_t>(rank_)] = mine;
+    group_.barrier_.arrive_and_wait();
+    if (rank_ == 0) ++group_.rounds_;
+    std::optional<Status> joint;
+    for (int r = 0; r < size() && !joint; ++r) {
+      joint = group_.statuses_[static_cast<std::size_t>(r)];
+      if (joint) joint->groups = {{RankSet::of(Rank{r}), "failed"}};
+    }
+    group_.barrier_.arrive_and_wait();
+    if (joint) return *joint;
+    return {};
+  }
+
+ private:
+  const Collective& of(int rank) const { return *group_.posted_[static_cast<std::size_t>(rank)]; }
+
+  void receive() {
+    const Collective& mine = *pending_;
+    const std::size_t row = static_cast<std::size_t>(mine.row_elements) * dtype_size(mine.dtype);
+    const auto rows = static_cast<std::size_t>(mine.rows);
+    auto* to = static_cast<std::byte*>(mine.receive);
+    switch (mine.kind) {
+      case Collective::Kind::AllToAll:
+        for (int r = 0; r < size(); ++r) {
+          std::int64_t before = 0;
+          for (int p = 0; p < rank_; ++p) before += of(r).send_rows[static_cast<std::size_t>(p)];
+          const std::int64_t count = of(r).send_rows[static_cast<std::size_t>(rank_)];
+          if (count != mine.receive_rows[static_cast<std::size_t>(r)]) std::abort();
+          copy(to, of(r).send, static_cast<std::size_t>(before) * row,
+               static_cast<std::size_t>(count) * row);
+          to += static_cast<std::size_t>(count) * row;
+        }
+        return;
+      case Collective::Kind::AllGather:
+        for (int r = 0; r < size(); ++r, to += rows * row) copy(to, of(r).send, 0, rows * row);
+        return;
+      case Collective::Kind::Broadcast:
+        if (mine.root.value != rank_) copy(to, of(mine.root.value).receive, 0, rows * row);
+        return;
+      case Collective::Kind::AllReduce:
+        return reduce(0);
+      case Collective::Kind::ReduceScatter:
+        return reduce(mine.rows * rank_);
+    }
+  }
+
+  static void copy(std::byte* to, const void* from, std::size_t start, std::size_t bytes) {
+    if (bytes > 0) std::memcpy(to, static_cast<const std::byte*>(from) + start, bytes);
+  }
+
+  void reduce(std::int64_t first_row) {
+    if (pending_->dtype == DType::F64) return reduce_as<double>(first_row);
+    if (pending_->dtype == DType::F32) return reduce_as<float>(first_row);
+    reduce_as<std::int64_t>(first_row);
+  }
+
+  template <class T>
+  void reduce_as(std::int64_t first_row) {
+    const Collective& mine = *pending_;
+    const std::int64_t n = mine.rows * mine.row_elements;
+    for (std::int64_t i = 0; i < n; ++i) {
+      T total{};
+      for (int r = 0; r < size(); ++r) {
+        const T x = static_cast<const T*>(of(r).send)[first_row * mine.row_elements + i];
+        total = r == 0                                    ? x
+                : mine.reduce == collectives::Reduce::Sum ? total + x
+                : mine.reduce == collectives::Reduce::Min ? std::min(total, x)
+                                                          : std::max(total, x);
+      }
+      static_cast<T*>(mine.receive)[i] = total;
+    }
+  }
+
+  ThreadGroup& group_;
+  int rank_;
+  std::optional<Collective> pending_;
+};
+
+ThreadGroup::ThreadGroup(int size)
+    : size_(size),
+      barrier_(size),
+      posted_(static_cast<std::size_t>(size)),
+      statuses_(static_cast<std::size_t>(size)) {}
+
+void ThreadGroup::run(const std::function<void(collectives::Communicator&, RunHost&)>& body) {
+  std::vector<std::thread> threads;
+  for (int r = 0; r < size_; ++r)
+    threads.emplace_back([&, r] {
+      Member member(*this, r);
+      body(member, member);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+void run_alone(const std::function<void(collectives::Communicator&, RunHost&)>& body) {
+  ThreadGroup(1).run(body);
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,36 @@
+// Memory of the values that live within a run only: blocks that are handed out, taken back and kept
+// for the next run, so that in the steady state nothing is allocated.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace lockstep::worker {
+
+/// One thread.
+class Arena {
+ public:
+  static constexpr std::size_t kAlignment = 64;
+
+  /// At least `bytes`, aligned, uninitialised; the smallest free block that is large enough. Null
+  /// if there is no memory.
+  [[nodiscard]] void* take(std::size_t bytes);
+  void give_back(void* block);
+  void give_back_all();
+  /// Of all blocks, free or not.
+  [[nodiscard]] std::size_t bytes() const;
+
+ private:
+  struct Free {
+    void operator()(void* block) const;
+  };
+  struct Block {
+    std::unique_ptr<void, Free> memory;
+    std::size_t bytes = 0;
+    bool taken = false;
+  };
+  std::vector<Block> blocks_;  // ascending by size
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,31 @@
+// One child process, run to its end or to a limit. No shell; its signals are its own, so an
+// interrupt from the terminal reaches this process only and the child can clean up after itself.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <lockstep/collectives/base/status.h>
+
+namespace lockstep::worker {
+
+struct ChildRun {
+  std::vector<std::string> arguments;  // the program first; looked up in PATH
+  int input = -1;                      // becomes descriptor 0; -1: /dev/null
+  int errors = -1;                     // becomes descriptors 1 and 2; -1: /dev/null
+  int output = -1;                     // becomes descriptor 3; -1: closed
+  std::chrono::milliseconds limit{60000};
+};
+
+struct ChildEnd {
+  bool timed_out = false;
+  int signal = 0;  // that ended it; 0: it exited
+  int status = 0;
+  std::chrono::microseconds cpu{0};  // its own and its children's
+};
+
+/// Waits for the end. Errors: Environment (it could not be started, or nobody can wait for it).
+[[nodiscard]] Result<ChildEnd> run_child(const ChildRun& run);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/codegen.h>
+#include <lockstep/worker/emit_cpp.h>
+#include <lockstep/worker/op.h>
+#include <lockstep/worker/plan.h>
+#include <lockstep/worker/scalar_text.h>
+
+namespace lockstep::worker {
+namespace {
+
+using shapes::Expr;
+
+// One unit costs a compiler start (about 40 ms); text beyond this is worth another rank's time.
+constexpr std::size_t kUnitBytes = 6 * 1024;
+constexpr std::size_t kMaxUnits = 8;
+
+Status unsupported(const Node& node, std::string_view what) {
+  return Status{Code::BadInput,
+                fmt::format("{} at {} has dtype {}, {}; cast to f32 or f64", op_row(node.op).name,
+                            node.where.file.empty() ? "the graph" : node.where.text(),
+                            dtype_name(node.meta.dtype), what),
+                {},
+                {}};
+}
+
+std::vector<shapes::Symbol> all_symbols(const Graph& graph) {
+  std::vector<shapes::Symbol> out;
+  for (const SymbolBinding& binding : graph.symbols) out.push_back(binding.symbol);
+  for (const Node& node : graph.nodes) out.insert(out.end(), node.binds.begin(), node.binds.end());
+  return out;
+}
+
+class Generator {
+ public:
+  explicit Generator(Graph graph) { program_.graph = std::move(graph); }
+
+  Result<Program> run() {
+    const Graph& graph = program_.graph;
+    for (const Node& node : graph.nodes) {
+      if (c_type(node.meta.dtype).empty())
+        return unsupported(node, "which this build can store but not compute with");
+      if (op_row(node.op).kind == OpClass::Product && node.meta.dtype != DType::F32 &&
+          node.meta.dtype != DType::F64)
+        return unsupported(node, "but products are of floats");
+    }
+    program_.exprs = ExprTable(all_symbols(graph));
+    plan_ = plan(graph);
+    for (NodeId id = 0; id < graph.nodes.size(); ++id)
+      if (plan_.live[id] && graph.nodes[id].op == Op::Input) add_input(id);
+    for (const PlannedStep& step : plan_.steps)
+      if (step.kind != Step::Kind::Kernel || !step.roots.empty()) add_step(step);
+    add_outputs();
+    set_lifetimes();
+    add_sizes();
+    make_units();
+    for (NodeId id = 0; id < graph.nodes.size(); ++id)
+      program_.nodes_compiled += plan_.live[id] ? 1 : 0;
+    return std::move(program_);
+  }
+
+ private:
+  [[nodiscard]] const Node& node(NodeId id) const { return program_.graph.nodes[id]; }
+
+  ExprSlot slot(const Expr& expr) { return program_.exprs.intern(expr); }
+  std::vector<ExprSlot> slots(std::span<const Expr> exprs) {
+    std::vector<ExprSlot> out;
+    for (const Expr& expr : exprs) out.push_back(slot(expr));
+    return out;
+  }
+
+  BufferId buffer(NodeId id) {
+    const NodeId storage = plan_.storage[id];
+    const auto found = buffers_.find(storage);
+    if (found != buffers_.end()) return found->second;
+    return buffers_[storage] = add_buffer(storage, node(storage).meta.dtype, Buffer::Kind::Arena);
+  }
+
+  BufferId add_buffer(NodeId id, DType dtype, Buffer::Kind kind) {
+    program_.buffers.push_back({kind, dtype, slot(shapes::product(node(id).meta.sizes)), id, 0, 0});
+    return static_cast<BufferId>(program_.buffers.size() - 1);
+  }
+
+  void add_input(NodeId id) {
+    const BufferId at = buffers_[id] = add_buffer(id, node(id).meta.dtype, Buffer::Kind::Input);
+    program_.inputs.push_back({at, id, slots(node(id).meta.sizes)});
+  }
+
+  void add_step(const PlannedStep& planned) {
+    Step step;
+    step.kind = planned.kind;
+    step.node = planned.node;
+    const Node& at = node(planned.node);
+    const auto operand = [&](std::size_t k) -> const Node& { return node(at.inputs[k]); };
+    switch (planned.kind) {
+      case Step::Kind::Kernel:
+        add_kernel(planned, step);
+        break;
+      case Step::Kind::Matmul:
+        add_matmul(planned.node, step);
+        break;
+      case Step::Kind::SegmentMatmul:
+      case Step::Kind::SegmentOuter:
+        add_segments(planned.node, step);
+        break;
+      case Step::Kind::Collective:
+        step.buffers = {buffer(at.inputs[0]), buffer(planned.node)};
+        add_collective_args(planned.node, step);
+        break;
+      case Step::Kind::HostSync:
+        step.buffers = {buffer(at.inputs[0])};
+        break;
+      case Step::Kind::IndexCheck: {
+        const NodeId index = at.op == Op::IndexAdd ? at.inputs[0] : at.inputs[1];
+        step.buffers = {buffer(index)};
+        step.args = {slot(shapes::product(node(index).meta.sizes)),
+                     slot(at.op == Op::IndexAdd ? at.exprs[0] : operand(0).meta.sizes[0])};
+        break;
+      }
+      case Step::Kind::CountsCheck: {
+        const NodeId counts = at.op == Op::SegmentIds ? at.inputs[0] : at.inputs[2];
+        step.buffers = {buffer(counts)};
+        step.args = {slot(node(counts).meta.sizes[0]),
+                     slot(at.op == Op::SegmentIds ? at.meta.sizes[0] : operand(0).meta.sizes[0])};
+        break;
+      }
+      case Step::Kind::SplitsCheck:
+        step.args = {slot(operand(0).meta.sizes[0]), slot(at.meta.sizes[0])};
+        for (const Expr& expr : at.exprs) step.args.push_back(slot(expr));
+        break;
+      case Step::Kind::Assert:
+      case Step::Kind::Settle:
+        break;
+    }
+    program_.steps.push_back(std::move(step));
+  }
+
+  void add_collective_args(NodeId id, Step& step) {
+    step.args = slots(node(node(id).inputs[0]).meta.sizes);
+    for (std::span<const Expr> more :
+         {std::span<const Expr>(node(id).meta.sizes), std::span<const Expr>(node(id).exprs)})
+      for (const Expr& expr : more) step.args.push_back(slot(expr));
+  }
+
+  void add_kernel(const PlannedStep& planned, Step& step) {
+    KernelText text = emit_kernel(program_.graph, plan_, planned);
+    const std::string name = "k_" + shapes::fingerprint(text.body).text();
+    const auto [found, is_new] =
+        kernels_.try_emplace(name, static_cast<std::uint32_t>(program_.kernels.size()));
+    if (is_new)
+      program_.kernels.push_back(
+          {name,
+           fmt::format("extern \"C\" void {}(void* const* b, const long* n) {{\n{}}}\n", name,
+                       text.body),
+           0});
+    step.kernel = found->second;
+    for (NodeId id : text.buffers) step.buffers.push_back(buffer(id));
+    if (text.scratch)
+      step.buffers.push_back(add_buffer(planned.node, DType::I64, Buffer::Kind::Arena));
+    step.args = slots(text.arguments);
+  }
+
+  /// The buffer of a product's operand, and whether it lies transposed there.
+  BufferId product_operand(NodeId id, bool& transposed) {
+    transposed = !plan_.in_memory(id);
+    return buffer(transposed ? node(id).inputs[0] : id);
+  }
+
+  void add_matmul(NodeId id, Step& step) {
+    const auto& a = node(node(id).inputs[0]).meta.sizes;
+    const auto& b = node(node(id).inputs[1]).meta.sizes;
+    const std::size_t last = a.size() - 1;
+    step.buffers = {product_operand(node(id).inputs[0], step.transpose_a),
+                    product_operand(node(id).inputs[1], step.transpose_b), buffer(id)};
+    step.args = {slot(shapes::product(std::span(a).first(last - 1))), slot(a[last - 1]),
+                 slot(a[last]), slot(b[last])};
+  }
+
+  void add_segments(NodeId id, Step& step) {
+    const auto& inputs = node(id).inputs;
+    const auto& x = node(inputs[0]).meta.sizes;
+    const auto& counts = node(inputs[2]).meta.sizes;
+    step.buffers = {buffer(inputs[0]), product_operand(inputs[1], step.transpose_b),
+                    buffer(inputs[2]), buffer(id)};
+    step.args = {slot(x[0]), slot(x[1]), slot(node(inputs[1]).meta.sizes.back()), slot(counts[0])};
+  }
+
+  void add_outputs() {
+    for (const Graph::Output& output : program_.graph.outputs) {
+      const BufferId at = buffer(output.node);
+      if (program_.buffers[at].kind == Buffer::Kind::Arena)
+        program_.buffers[at].kind = Buffer::Kind::Output;
+      program_.outputs.push_back({at, slots(node(output.node).meta.sizes)});
+    }
+  }
+
+  void add_sizes() {
+    for (NodeId id = 0; id < program_.graph.nodes.size(); ++id)
+      if (plan_.live[id])
+        for (ExprSlot at : slots(node(id).meta.sizes)) program_.sizes.push_back(at);
+    std::ranges::sort(program_.sizes);
+    program_.sizes.erase(std::ranges::unique(program_.sizes).begin(), program_.sizes.end());
+  }
+
+  void set_lifetimes() {
+    std::vector<bool> seen(program_.buffers.size(), false);
+    for (std::uint32_t i = 0; i < program_.steps.size(); ++i)
+      for (BufferId at : program_.steps[i].buffers) {
+        if (!seen[at]) program_.buffers[at].first = i;
+        seen[at] = true;
+        program_.buffers[at].last = i;
+      }
+  }
+
+  /// Largest kernel first, each to the unit with the least text: a pure function of the texts.
+  void make_units() {
+    std::size_t total = 0;
+    for (const Kernel& kernel : program_.kernels) total += kernel.text.size();
+    if (total == 0) return;
+    const std::size_t count =
+        std::min({(total + kUnitBytes - 1) / kUnitBytes, kMaxUnits, program_.kernels.size()});
+    std::vector<std::uint32_t> order(program_.kernels.size());
+    for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::ranges::sort(order, [&](std::uint32_t a, std::uint32_t b) {
+      const Kernel &x = program_.kernels[a], &y = program_.kernels[b];
+      return x.text.size() != y.text.size() ? x.text.size() > y.text.size() : x.name < y.name;
+    });
+    program_.units.assign(count, std::string(kernel_prelude()));
+    for (std::uint32_t i : order) {
+      const auto least = std::ranges::min_element(program_.units, {}, &std::string::size);
+      program_.kernels[i].unit = static_cast<std::uint32_t>(least - program_.units.begin());
+      *least += "\n" + program_.kernels[i].text;
+    }
+  }
+
+  Program program_;
+  Plan plan_;
+  std::map<NodeId, BufferId> buffers_;
+  std::map<std::string, std::uint32_t> kernels_;
+};
+
+}  // namespace
+
+Result<Program> generate(Graph graph) { return Generator(std::move(graph)).run(); }
+
+}  // namespace lockstep::worker

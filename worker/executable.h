@@ -1,0 +1,46 @@
+// A program that is built and loaded, and its runs: the code that a step of training spends its
+// time in. Called by the job for every call that finds an entry.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <lockstep/collectives/base/clock.h>
+#include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/program.h>
+#include <lockstep/worker/run_host.h>
+
+namespace lockstep::worker {
+
+/// Where the time of all runs so far went. What is left of `total` is binding, checks and settling.
+struct RunTimes {
+  std::uint64_t runs = 0;
+  Duration total{0}, kernels{0}, products{0}, collectives{0}, settling{0};
+};
+
+/// One thread. Keeps its memory between runs: in the steady state a run allocates its outputs only.
+class Executable {
+ public:
+  /// `units[i]` is the object of unit i: verified bytes from the artifact store, or fresh from a
+  /// toolchain. `clock` outlives it. Errors: Environment (an object cannot be loaded here).
+  [[nodiscard]] static Result<std::unique_ptr<Executable>> load(Program program,
+                                                                std::span<const Bytes> units,
+                                                                const Clock& clock);
+  virtual ~Executable() = default;
+
+  /// The outputs, in the order of the graph. One that is an input shares its storage. A rank on
+  /// which something fails does nothing more up to the next settle point; where none comes before
+  /// the next collective (a bug or no memory) the run ends at once. Errors: the joint error of a
+  /// settle round; BadInput for inputs that do not fit, before anything ran; Environment where
+  /// there is no memory; the communicator's.
+  [[nodiscard]] virtual Result<std::vector<Array>> run(const Inputs& inputs,
+                                                       collectives::Communicator& communicator,
+                                                       RunHost& host) = 0;
+  [[nodiscard]] virtual const Program& program() const = 0;
+  [[nodiscard]] virtual const RunTimes& time() const = 0;
+  /// Memory kept between runs.
+  [[nodiscard]] virtual std::size_t arena_bytes() const = 0;
+};
+
+}  // namespace lockstep::worker

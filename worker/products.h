@@ -1,0 +1,31 @@
+// Matrix products on values in memory, by the BLAS. All row-major; empty operands are fine.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <lockstep/collectives/base/dtype.h>
+
+namespace lockstep::worker {
+
+/// One operand as it lies in memory.
+struct Operand {
+  const void* data = nullptr;
+  bool transposed = false;  // each matrix lies with rows and columns swapped
+};
+
+/// out [batch, m, n] = a [batch, m, k] b [batch, k, n]. dtype is f32 or f64.
+void multiply(DType dtype, Operand a, Operand b, void* out, std::int64_t batch, std::int64_t m,
+              std::int64_t k, std::int64_t n);
+
+/// out [rows, m]: segment e of x [rows, k] times w[e] of w [E, k, m]. Requires counts that are >= 0
+/// and add up to rows.
+void multiply_segments(DType dtype, const void* x, Operand w, std::span<const std::int64_t> counts,
+                       void* out, std::int64_t k, std::int64_t m);
+
+/// out [E, k, m]: segment e of x [rows, k], transposed, times segment e of y [rows, m].
+void multiply_segments_outer(DType dtype, const void* x, const void* y,
+                             std::span<const std::int64_t> counts, void* out, std::int64_t k,
+                             std::int64_t m);
+
+}  // namespace lockstep::worker

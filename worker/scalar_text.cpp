@@ -1,0 +1,206 @@
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/scalar_text.h>
+
+namespace lockstep::worker {
+namespace {
+
+bool is_float(DType dtype) { return dtype == DType::F32 || dtype == DType::F64; }
+
+constexpr std::string_view kPrelude = R"(// lockstep kernels, format 1
+extern "C" {
+__attribute__((simd("notinbranch"))) float expf(float) noexcept;
+__attribute__((simd("notinbranch"))) double exp(double) noexcept;
+__attribute__((simd("notinbranch"))) float logf(float) noexcept;
+__attribute__((simd("notinbranch"))) double log(double) noexcept;
+__attribute__((simd("notinbranch"))) float tanhf(float) noexcept;
+__attribute__((simd("notinbranch"))) double tanh(double) noexcept;
+}
+namespace {
+inline float exp_(float x) { return expf(x); }
+inline double exp_(double x) { return exp(x); }
+inline float log_(float x) { return logf(x); }
+inline double log_(double x) { return log(x); }
+inline float tanh_(float x) { return tanhf(x); }
+inline double tanh_(double x) { return tanh(x); }
+inline float sqrt_(float x) { return __builtin_sqrtf(x); }
+inline double sqrt_(double x) { return __builtin_sqrt(x); }
+inline float abs_(float x) { return __builtin_fabsf(x); }
+inline double abs_(double x) { return __builtin_fabs(x); }
+template <class T> inline T abs_(T x) { return x < T(0) ? T(-x) : x; }
+inline float div_(float a, float b) { return a / b; }
+inline double div_(double a, double b) { return a / b; }
+template <class T> inline T div_(T a, T b) {
+  if (b == T(0)) return T(0);
+  if (T(-1) < T(0)) {
+    if (b == T(-1)) return T(-a);
+    return T(a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0));
+  }
+  return T(a / b);
+}
+template <class T> inline T mod_(T a, T b) { return T(a - div_(a, b) * b); }
+inline float mod_(float a, float b) {
+  const float r = __builtin_fmodf(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+inline double mod_(double a, double b) {
+  const double r = __builtin_fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+template <class T> inline long to_long(T x) {
+  return x >= T(-9223372036854775808.0) && x < T(9223372036854775808.0) ? long(x) : -__LONG_MAX__ - 1;
+}
+template <class T> inline bool sorts_before(T a, T b) { return a < b || (a == a && b != b); }
+template <class T> void argsort(const T* x, long* out, long* scratch, long n) {
+  long* from = out;
+  long* to = scratch;
+  for (long i = 0; i < n; ++i) from[i] = i;
+  for (long width = 1; width < n; width *= 2) {
+    for (long start = 0; start < n; start += 2 * width) {
+      const long middle = start + width < n ? start + width : n;
+      const long end = middle + width < n ? middle + width : n;
+      long a = start, b = middle;
+      for (long k = start; k < end; ++k)
+        to[k] = b < end && (a == middle || sorts_before(x[from[b]], x[from[a]])) ? from[b++] : from[a++];
+    }
+    long* swapped = from;
+    from = to;
+    to = swapped;
+  }
+  if (from != out)
+    for (long i = 0; i < n; ++i) out[i] = from[i];
+}
+}
+)";
+
+}  // namespace
+
+std::string_view kernel_prelude() { return kPrelude; }
+
+std::string_view c_type(DType dtype) {
+  switch (dtype) {
+    case DType::Bool:
+      return "bool";
+    case DType::U8:
+      return "unsigned char";
+    case DType::I8:
+      return "signed char";
+    case DType::I16:
+      return "short";
+    case DType::I32:
+      return "int";
+    case DType::I64:
+      return "long";
+    case DType::F32:
+      return "float";
+    case DType::F64:
+      return "double";
+    default:
+      return "";
+  }
+}
+
+std::string literal_text(DType dtype, double number) {
+  const bool wide = dtype == DType::F64;
+  if (is_float(dtype)) {
+    if (std::isnan(number)) return wide ? "__builtin_nan(\"\")" : "__builtin_nanf(\"\")";
+    const double value = wide ? number : static_cast<double>(static_cast<float>(number));
+    if (std::isinf(value))
+      return fmt::format("{}{}", value < 0 ? "-" : "",
+                         wide ? "__builtin_inf()" : "__builtin_inff()");
+    // Hexadecimal: exact. Decimal where that is exact and readable.
+    if (std::abs(value) < 1e6 && value == std::trunc(value))
+      return fmt::format("{}{}", value, wide ? ".0" : ".0f");
+    return fmt::format("{:a}{}", value, wide ? "" : "f");
+  }
+  if (dtype == DType::Bool) return number != 0 ? "true" : "false";
+  const bool fits = number >= -9223372036854775808.0 && number < 9223372036854775808.0;
+  const std::int64_t value =
+      fits ? static_cast<std::int64_t>(number) : std::numeric_limits<std::int64_t>::min();
+  if (value == std::numeric_limits<std::int64_t>::min())
+    return fmt::format("({})(-__LONG_MAX__ - 1)", c_type(dtype));
+  return fmt::format("({}){}L", c_type(dtype), value);
+}
+
+std::string extreme_text(DType dtype, bool lowest) {
+  if (is_float(dtype)) return literal_text(dtype, lowest ? -INFINITY : INFINITY);
+  if (dtype == DType::Bool) return lowest ? "false" : "true";
+  if (dtype == DType::U8) return lowest ? "0" : "255";
+  const std::size_t bits = 8 * dtype_size(dtype);
+  return fmt::format("({})({}((1UL << {}) - 1UL){})", c_type(dtype), lowest ? "-(long)" : "(long)",
+                     bits - 1, lowest ? " - 1" : "");
+}
+
+std::string elementwise_text(const Node& node, DType from, std::span<const std::string> operands) {
+  const std::string_view type = c_type(node.meta.dtype);
+  const std::string& a = operands[0];
+  const std::string b = operands.size() > 1 ? operands[1] : std::string();
+  const auto cut = [&](const char* op) {
+    return is_float(from) ? fmt::format("{} {} {}", a, op, b)
+                          : fmt::format("({})({} {} {})", type, a, op, b);
+  };
+  switch (node.op) {
+    case Op::Neg:
+      return is_float(from) ? "-" + a : fmt::format("({})(-{})", type, a);
+    case Op::Abs:
+      return fmt::format("abs_({})", a);
+    case Op::Exp:
+      return fmt::format("exp_({})", a);
+    case Op::Log:
+      return fmt::format("log_({})", a);
+    case Op::Sqrt:
+      return fmt::format("sqrt_({})", a);
+    case Op::Rsqrt:
+      return fmt::format("({})1 / sqrt_({})", type, a);
+    case Op::Tanh:
+      return fmt::format("tanh_({})", a);
+    case Op::Sigmoid:
+      return fmt::format("({0})1 / (({0})1 + exp_(-{1}))", type, a);
+    case Op::Relu:
+      return fmt::format("{0} < ({1})0 ? ({1})0 : {0}", a, type);
+    case Op::Not:
+      return fmt::format("({})(!{})", type, a);
+    case Op::Cast:
+      if (node.meta.dtype == DType::Bool) return fmt::format("{} != 0", a);
+      if (is_float(from) && !is_float(node.meta.dtype))
+        return fmt::format("({})to_long({})", type, a);
+      return fmt::format("({}){}", type, a);
+    case Op::Add:
+      return cut("+");
+    case Op::Sub:
+      return cut("-");
+    case Op::Mul:
+      return cut("*");
+    case Op::Div:
+      return fmt::format("div_({}, {})", a, b);
+    case Op::Mod:
+      return fmt::format("mod_({}, {})", a, b);
+    case Op::Maximum:
+      return fmt::format("({0} > {1}) | ({0} != {0}) ? {0} : {1}", a, b);
+    case Op::Minimum:
+      return fmt::format("({0} < {1}) | ({0} != {0}) ? {0} : {1}", a, b);
+    case Op::Lt:
+      return fmt::format("{} < {}", a, b);
+    case Op::Le:
+      return fmt::format("{} <= {}", a, b);
+    case Op::Gt:
+      return fmt::format("{} > {}", a, b);
+    case Op::Ge:
+      return fmt::format("{} >= {}", a, b);
+    case Op::Eq:
+      return fmt::format("{} == {}", a, b);
+    case Op::Ne:
+      return fmt::format("{} != {}", a, b);
+    case Op::And:
+      return fmt::format("({} != 0) & ({} != 0)", a, b);
+    case Op::Or:
+      return fmt::format("({} != 0) | ({} != 0)", a, b);
+    default:
+      return fmt::format("{} ? {} : {}", a, b, operands[2]);  // Where
+  }
+}
+
+}  // namespace lockstep::worker
