@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include <lockstep/worker/recording.h>
@@ -13,6 +15,8 @@ DType common_dtype(std::string_view what, const std::vector<TensorOperand>& oper
   std::optional<DType> dtype;
   bool fraction = false;
   for (const TensorOperand& operand : operands) {
+    if (operand.plain && !operand.fraction && std::abs(operand.number) >= 0x1p53)
+      refuse(where, what, "an integer this large is not exact here; write scalar()");
     if (operand.plain || operand.weak) {
       fraction = fraction || operand.weak || operand.fraction;
       continue;
