@@ -61,12 +61,6 @@ Status lost(const BoardSnapshot& board, const RankSet& ranks, Instant now) {
                 "", last_seen(board, now)};
 }
 
-std::string operation_text(const RankState& state) {
-  std::string out = fmt::format("{} {}", operation_name(state.operation), state.ordinal);
-  if (state.group != kWorldGroup) out += fmt::format(" of group {:x}", state.group);
-  return out;
-}
-
 Status stuck(const BoardSnapshot& board, Rank self, const RankSet& named, bool ring, Instant now,
              Duration deadline) {
   const RankState& me = board.ranks[static_cast<std::size_t>(self.value)];

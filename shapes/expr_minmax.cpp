@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include <lockstep/shapes/polynomial.h>
+#include <lockstep/shapes/sign.h>
 
 namespace lockstep::shapes {
 namespace {

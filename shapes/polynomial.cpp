@@ -94,23 +94,6 @@ Expr divide_coefficients(const Expr& e, std::int64_t d) {
   return Expr::of_terms(std::move(terms));
 }
 
-bool never_negative(const Expr& e, const SymbolRanges& symbols, int depth) {
-  if (range_of(e, symbols).lower >= 0) return true;
-  if (depth == 0) return false;
-  for (const auto& term : e.terms()) {
-    const bool single = term.factors.size() == 1 && term.factors[0].power == 1;
-    if (!single) continue;
-    // Any operand of Max is a lower bound of it, and of Min an upper one.
-    const Expr::Op op = term.factors[0].atom->op;
-    if (op != (term.coefficient > 0 ? Expr::Op::Max : Expr::Op::Min)) continue;
-    const Expr rest = e - Expr::of_terms({term});
-    for (const auto& operand : term.factors[0].atom->operands) {
-      if (never_negative(rest + term.coefficient * operand, symbols, depth - 1)) return true;
-    }
-  }
-  return false;
-}
-
 std::vector<Expr::Factor> common_monomial(const std::vector<Expr::Factor>& a,
                                           const std::vector<Expr::Factor>& b) {
   std::vector<Expr::Factor> out;

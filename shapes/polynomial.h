@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <lockstep/shapes/expr.h>
-#include <lockstep/shapes/range.h>
 
 namespace lockstep::shapes {
 
@@ -29,10 +28,6 @@ namespace lockstep::shapes {
 [[nodiscard]] std::int64_t content(const Expr& e, bool with_constant);
 /// Every coefficient divided by d. Requires that d divides them all.
 [[nodiscard]] Expr divide_coefficients(const Expr& e, std::int64_t d);
-
-/// True only where e >= 0 whenever it has a value: by intervals, with up to `depth` Max and Min
-/// atoms replaced by one of their operands. Throws OverflowError.
-[[nodiscard]] bool never_negative(const Expr& e, const SymbolRanges& symbols, int depth);
 
 /// The factors that every term has, each with its lowest power.
 [[nodiscard]] std::vector<Expr::Factor> common_monomial(const Expr& e);

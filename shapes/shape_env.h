@@ -3,8 +3,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
+#include <lockstep/shapes/facts.h>
 #include <lockstep/shapes/guard.h>
 #include <lockstep/shapes/range.h>
 
@@ -15,8 +19,8 @@ namespace lockstep::shapes {
 class DataDependentError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-/// check() of something that cannot be true, or a marked dim that a branch pins to one value.
-/// Caught at the trace boundary.
+/// check() of something that does not hold, a marked dim that is pinned to one value, or an
+/// expression without a value at the agreed sizes. Caught at the trace boundary.
 class ConstraintError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -26,27 +30,33 @@ class ShapeEnv {
  public:
   /// A backed symbol. `source` is how users write it ("tokens.size(0)"); `hint` the agreed example
   /// value. `pinned_is_error`: the user marked the dim dynamic, so specialising it is an error.
+  /// Requires that the range contains the hint.
   Expr backed(std::string source, std::int64_t hint, Range range, bool pinned_is_error = false);
   /// An unbacked symbol; `source` tells what made it ("counts.tolist()[0]"), `where` its line.
   Expr unbacked(std::string source, Range range, Location where);
 
   /// A branch on a size. Proven either way: no guard. Backed: the hint decides and a guard is
-  /// recorded. Throws DataDependentError where an unbacked symbol leaves it open.
+  /// recorded. Throws DataDependentError where an unbacked symbol leaves it open, ConstraintError
+  /// where it pins a marked dim.
   [[nodiscard]] bool evaluate(const Predicate& predicate, const Location& where);
+  /// As evaluate, but `fallback` where an unbacked symbol leaves it open: nothing is recorded then.
+  [[nodiscard]] bool evaluate_or(const Predicate& predicate, bool fallback, const Location& where);
   /// Something that must be true. Proven: nothing is recorded. Otherwise a deferred assert, and it
-  /// is known from here on. Throws ConstraintError if it is proven false.
+  /// is known from here on. Throws ConstraintError if it is proven false, false under the hints, or
+  /// pins a marked dim.
   void check(const Predicate& predicate, const Location& where, std::string message = {});
   /// Proven true without recording anything; false where open.
   [[nodiscard]] bool statically_true(const Predicate& predicate) const;
   /// The answer if it can be proven, else nullopt; records nothing.
   [[nodiscard]] std::optional<bool> prove(const Predicate& predicate) const;
-  /// A number where code needs one: specialises (guard expr == hint).
+  /// A number where code needs one: specialises (guard expr == hint). Throws as evaluate does.
   [[nodiscard]] std::int64_t to_int(const Expr& expr, const Location& where);
   /// The value under the hints, for choices that must not install a guard; `fallback` where the
   /// expression holds unbacked symbols.
   [[nodiscard]] std::int64_t peek(const Expr& expr, std::int64_t fallback) const;
 
-  /// The expression with all replacements applied.
+  /// An expression that is equal given all that is known: replacements applied, divisions, minima
+  /// and maxima resolved where ranges and facts decide them.
   [[nodiscard]] Expr simplify(const Expr& expr) const;
   [[nodiscard]] Range range(const Expr& expr) const;
 
@@ -72,13 +82,44 @@ class ShapeEnv {
   [[nodiscard]] Namer source_namer() const;
 
  private:
-  // The implementation's own: known facts by direction, see shape_env.cpp.
-  void learn(const Predicate& fact, const Location& where);
+  [[nodiscard]] Valuation hints() const;
+  [[nodiscard]] SymbolRanges symbol_ranges() const;
+  [[nodiscard]] Predicate simplify(const Predicate& predicate) const;
+  [[nodiscard]] std::optional<bool> branch(const Predicate& asked, const Location& where);
+  [[nodiscard]] std::optional<bool> branch_on_coefficients(const Predicate& p,
+                                                           const Location& where);
+  [[nodiscard]] Predicate sharpened(const Predicate& guard) const;
+  void add_guard(const Predicate& guard, const Predicate& asked, const Location& where);
+  SymbolRecord& mutable_record(Symbol symbol);
+
+  // shape_env_learn.cpp
+  void learn(const Predicate& fact, const Predicate& asked, const Location& where);
+  [[nodiscard]] bool absorb(const Predicate& fact, std::vector<Predicate>& consequences);
+  [[nodiscard]] bool narrow(Symbol symbol, std::vector<Predicate>& consequences);
+  void propagate(const Predicate& fact, std::vector<Predicate>& consequences) const;
+  void replace_by(const Expr& zero, std::vector<Predicate>& consequences);
+  [[nodiscard]] std::optional<Expr> target_for(Symbol symbol, const Expr& zero) const;
+
+  // shape_env_text.cpp
+  [[nodiscard]] std::string describe(Symbol symbol) const;
+  [[nodiscard]] std::string describe_unbacked(const Expr& expr) const;
+  [[nodiscard]] std::string text_of(const Predicate& predicate) const;
+  [[nodiscard]] std::string text_of(const Expr& expr) const;
+  [[nodiscard]] std::string values_under_hints(const Expr& expr) const;
+  [[noreturn]] void throw_data_dependent(const Expr& open, const Predicate& asked,
+                                         const Location& where) const;
+  [[noreturn]] void throw_data_dependent_int(const Expr& open, const Expr& asked,
+                                             const Location& where) const;
+  void throw_if_pinned(const Predicate& asked, const Location& where) const;
+  [[noreturn]] void throw_no_value(const std::string& asked, const Expr& expr,
+                                   const Location& where) const;
+
   std::vector<SymbolRecord> symbols_;
   std::vector<Guard> guards_;
   std::vector<DeferredAssert> asserts_;
-  std::vector<Predicate> facts_;
-  std::map<Symbol, Expr> replacements_;
+  Facts facts_;
+  std::map<Symbol, Expr> replacements_;  // solved form: no target holds a replaced symbol
+  std::map<Symbol, std::size_t> index_;  // into symbols_
   std::uint32_t backed_count_ = 0, unbacked_count_ = 0;
   bool frozen_ = false;
 };

@@ -1,8 +1,8 @@
-#include <lockstep/worker/call_driver.h>
-
 #include <utility>
 
+#include <lockstep/worker/call_driver.h>
 #include <lockstep/worker/roll.h>
+#include <lockstep/worker/timed_vote.h>
 
 namespace lockstep::worker {
 
@@ -11,9 +11,10 @@ using collectives::VoteFlag;
 
 Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine) {
   const Instant start = now();
-  collectives::VoteRound round(group_.rank(), group_.size(), mine, combine);
+  TimedVote round({group_.rank(), group_.size(), mine, combine}, clock_);
   const auto done = group_.run(round);
   times_.vote += now() - start;
+  times_.vote_wait += round.wait();
   ++times_.votes;
   if (!done) return done.error();
   return round.result();
@@ -47,23 +48,23 @@ CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation obse
   for (;;) {
     const Action& action = machine.next();
     if (log) log(action);
-    if (const auto* a = std::get_if<action::Vote>(&action)) {
-      const auto result = vote(a->mine, a->combine);
+    if (const auto* to_vote = std::get_if<action::Vote>(&action)) {
+      const auto result = vote(to_vote->mine, to_vote->combine);
       result ? machine.voted(*result) : machine.failed(result.error());
-    } else if (const auto* a = std::get_if<action::Exchange>(&action)) {
-      const auto result = exchange(a->mine, a->join);
+    } else if (const auto* to_exchange = std::get_if<action::Exchange>(&action)) {
+      const auto result = exchange(to_exchange->mine, to_exchange->join);
       result ? machine.joined(*result) : machine.failed(result.error());
-    } else if (const auto* a = std::get_if<action::Broadcast>(&action)) {
-      const auto result = broadcast(a->root, a->mine);
+    } else if (const auto* to_broadcast = std::get_if<action::Broadcast>(&action)) {
+      const auto result = broadcast(to_broadcast->root, to_broadcast->mine);
       result ? machine.joined(*result) : machine.failed(result.error());
-    } else if (const auto* a = std::get_if<action::Trace>(&action)) {
+    } else if (const auto* to_trace = std::get_if<action::Trace>(&action)) {
       const Instant start = now();
-      auto report = steps.trace(*a->decision);
+      auto report = steps.trace(*to_trace->decision);
       times_.trace += now() - start;
       ++times_.traces;
       report ? machine.traced(std::move(*report)) : machine.failed(report.error());
-    } else if (const auto* a = std::get_if<action::Explain>(&action)) {
-      machine.explained(steps.explain(a->node));
+    } else if (const auto* to_explain = std::get_if<action::Explain>(&action)) {
+      machine.explained(steps.explain(to_explain->node));
     } else if (std::holds_alternative<action::Compile>(action)) {
       const Instant start = now();
       auto failure = steps.compile();

@@ -1,5 +1,5 @@
-// Drives call machines and status rounds over a real communicator: does what the machine asks, tells
-// it what came of it, and keeps the time. The job facade and the library call stand on this.
+// Drives call machines and status rounds over a real communicator: does what the machine asks,
+// tells it what came of it, and keeps the time. The job facade and the library call stand on this.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ class CallSteps {
 /// Time and traffic of what a rank did, summed over calls.
 struct CallTimes {
   Duration vote{0}, exchange{0}, trace{0}, compile{0};
+  Duration vote_wait{0};  // the part of `vote` before the first peer's message was there
   std::uint64_t votes = 0, exchanges = 0;  // exchanges: every round with payloads
   std::uint64_t traces = 0, compiles = 0;
 };

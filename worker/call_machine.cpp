@@ -38,6 +38,18 @@ std::optional<Status> foreign_guard(const Decision& decision,
   return std::nullopt;
 }
 
+/// Where graphs may differ, what they ask of the group may not: a witness vote is for all or none.
+shapes::Fingerprint with_questions(const shapes::Fingerprint& compared,
+                                   const std::vector<GroupGuard>& questions) {
+  shapes::FingerprintBuilder builder;
+  builder.add(compared);
+  for (const GroupGuard& question : questions)
+    builder.add(question.predicate.text())
+        .add(static_cast<std::int64_t>(question.over))
+        .add(std::int64_t{question.value});
+  return builder.finish();
+}
+
 }  // namespace
 
 CallMachine::CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key,
@@ -73,11 +85,12 @@ void CallMachine::voted(const Vote& result) {
     default:
       break;
   }
-  if (!result.same_key())
-    return take_roll(testimony(key_, standing_), [](auto roll) { return diagnose(roll); });
+  if (!result.same_key()) return take_stock();
   switch (stage_) {
     case Stage::Call:
       return called(result);
+    case Stage::Witness:
+      return witnessed(result);
     case Stage::Verify:
       return verified(result);
     case Stage::Commit:
@@ -90,10 +103,50 @@ void CallMachine::voted(const Vote& result) {
 }
 
 void CallMachine::called(const Vote& result) {
-  if (result.any_flag() || !result.same_pending())
-    return take_roll(testimony(key_, standing_), [](auto roll) { return diagnose(roll); });
-  if (result.entries() != 0 && result.same_state())
-    return finish({CallOutcome::Kind::Reused, frame_.pick(result.entries()), std::nullopt});
+  if (result.any_flag() || !result.same_pending()) return take_stock();
+  candidates_ = result.same_state() ? result.entries() : 0;
+  ask_for_witnesses();
+}
+
+void CallMachine::ask_for_witnesses() {
+  // One bit per question of the candidates, in order; cleared by a rank that is a witness. Every
+  // rank holds the same entries, so all ask or none does.
+  std::uint64_t answers = Vote::kOnes;
+  std::size_t question = 0;
+  std::uint64_t rest = candidates_;
+  for (const Entry& entry : frame_.entries) {
+    if (rest == 0) break;
+    if (entry.superseded) continue;
+    const bool candidate = (rest & 1) != 0;
+    rest >>= 1;
+    if (!candidate) continue;
+    for (std::size_t i = 0; i < entry.group_program.questions(); ++i, ++question)
+      if (question < 64 && entry.group_program.witnesses(i, observation_.values))
+        answers &= ~(std::uint64_t{1} << question);
+  }
+  if (question > 0)
+    return vote(Stage::Witness, RoundKey::Kind::Witness, answers, 0, 0, std::nullopt);
+  if (candidates_ == 0) return gather();
+  finish({CallOutcome::Kind::Reused, frame_.pick(candidates_), std::nullopt});
+}
+
+void CallMachine::witnessed(const Vote& result) {
+  std::size_t question = 0;
+  std::uint64_t bit = 1;
+  for (const Entry& entry : frame_.entries) {
+    if (entry.superseded) continue;
+    if ((candidates_ & bit) != 0) {
+      // Questions past the 64th were not asked: such an entry is not used rather than guessed.
+      for (std::size_t i = 0; i < entry.group_program.questions(); ++i, ++question)
+        if (question >= 64 || (result.entries() >> question & 1) != 0) candidates_ &= ~bit;
+    }
+    bit <<= 1;
+  }
+  if (candidates_ == 0) return gather();
+  finish({CallOutcome::Kind::Reused, frame_.pick(candidates_), std::nullopt});
+}
+
+void CallMachine::gather() {
   ask(Stage::Gather,
       action::Exchange{encode(observe(self_, observation_, frame_.state, config_.automatic_dynamic,
                                       frame_.entries_digest())),
@@ -147,8 +200,9 @@ void CallMachine::gathered(const Bytes& payload) {
                      [conflict = *conflict, frame = frame_.name](auto roll) {
                        return conflict_status(conflict, frame, std::move(roll));
                      });
-  if (frame_.live() >= std::min(config_.recompile_limit, kMaxEntries))
-    return finish({CallOutcome::Kind::Fallback, -1, std::nullopt});
+  // Past the limit the ranks still trace and compare one graph, which is then interpreted: a
+  // fallback must not pair collectives wrongly either.
+  falls_back_ = frame_.at_limit(config_);
   reported_ = decide(joint_, config_);
   if (auto own = decide_for(observation_, joint_, config_))
     decision_ = std::move(*own);
@@ -179,15 +233,16 @@ void CallMachine::verify(TraceReport report) {
   if (failure_) {
     flag = VoteFlag::TraceFailed;
   } else {
-    entry_ = Entry::make(decision_, reported_, observation_.list, report_.guards, report_.graph);
+    entry_ = Entry::make(decision_, reported_, observation_.list, report_.guards, report_.graph,
+                         report_.group_guards);
     const auto failed = entry_->program.first_failure(observation_.values);
     if (failed) flag = VoteFlag::GuardFailed;
     failed_guard_ = failed.value_or(report_.guards.size());
   }
-  shapes::Fingerprint compared;
-  if (config_.consistency == Consistency::SameGraph) compared = report_.graph;
-  if (config_.consistency == Consistency::SameCollectives) compared = report_.collectives;
-  vote(Stage::Verify, RoundKey::Kind::Verify, Vote::kOnes, compared.high, compared.low, flag);
+  if (config_.consistency == Consistency::SameGraph) compared_ = report_.graph;
+  if (config_.consistency == Consistency::SameCollectives) compared_ = report_.collectives;
+  if (!report_.group_guards.empty()) compared_ = with_questions(compared_, report_.group_guards);
+  vote(Stage::Verify, RoundKey::Kind::Verify, Vote::kOnes, compared_.high, compared_.low, flag);
 }
 
 void CallMachine::verified(const Vote& result) {
@@ -197,6 +252,7 @@ void CallMachine::verified(const Vote& result) {
     });
   if (!result.same_state() || !result.same_pending()) return count_nodes();
   if (result.raised(VoteFlag::GuardFailed)) return elect_guard();
+  if (falls_back_) return finish({CallOutcome::Kind::Fallback, -1, std::nullopt});
   ask(Stage::Compile, action::Compile{});
 }
 
@@ -260,7 +316,15 @@ void CallMachine::elect(Stage stage, std::uint64_t mine) {
 
 void CallMachine::take_roll(const std::optional<std::string>& mine, Verdict verdict) {
   verdict_ = std::move(verdict);
-  ask(Stage::Roll, action::Exchange{roll_payload(self_, mine), join_rolls});
+  const RankSet& many = standing_.speaks_for;
+  ask(Stage::Roll,
+      action::Exchange{roll_payload(many.empty() ? RankSet::of(self_) : many, mine), join_rolls});
+}
+
+void CallMachine::take_stock() {
+  // A rank whose trace failed may meet others that still ask questions of the group in theirs.
+  if (!standing_.trouble) standing_.trouble = failure_;
+  take_roll(testimony(key_, standing_), [](auto roll) { return diagnose(roll); });
 }
 
 void CallMachine::finish(CallOutcome outcome) {

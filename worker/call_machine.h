@@ -32,6 +32,7 @@ struct TraceReport {
   std::vector<shapes::Guard>
       guards;                     // beyond what the decision itself says; over its trace_symbols()
   std::optional<Status> failure;  // the user's function threw, or asked for unbacked data
+  std::vector<GroupGuard> group_guards;
   /// Covers the ordered list of collectives; what same_collectives compares.
   shapes::Fingerprint collectives;
   /// Graph::prefix_fingerprints(), for finding the first difference; may be empty.
@@ -64,6 +65,7 @@ class CallMachine {
  private:
   enum class Stage : std::uint8_t {
     Call,
+    Witness,
     Gather,
     Elect,
     Hints,
@@ -82,6 +84,9 @@ class CallMachine {
 
   // The way to a new entry: call_machine.cpp.
   void called(const collectives::Vote& result);
+  void ask_for_witnesses();
+  void witnessed(const collectives::Vote& result);
+  void gather();
   void gathered(const Bytes& payload);
   void hinted();
   void verify(TraceReport report);
@@ -102,6 +107,7 @@ class CallMachine {
             std::uint64_t pending, std::optional<collectives::VoteFlag> flag);
   void elect(Stage stage, std::uint64_t mine);
   void take_roll(const std::optional<std::string>& mine, Verdict verdict);
+  void take_stock();
   void finish(CallOutcome outcome);
   void expect(Stage stage, const char* report) const;
   [[nodiscard]] bool compares_graphs() const;
@@ -116,11 +122,14 @@ class CallMachine {
   Stage stage_ = Stage::Call;
   Action action_;
   Verdict verdict_;                // what the roll under way comes to
+  std::uint64_t candidates_ = 0;   // entries that fit on every rank, but for "some rank" guards
   JointObservation joint_;         // from Gather on
   Decision decision_, reported_;   // from Gather on
   TraceReport report_;             // from Trace on
+  shapes::Fingerprint compared_;   // from Verify on: what must be equal on all ranks
   std::optional<Entry> entry_;     // from Verify on
   std::optional<Status> failure_;  // this rank's, at Trace or Compile
+  bool falls_back_ = false;        // past the recompile limit: traced and compared, not compiled
   std::size_t failed_guard_ = 0;
   std::size_t equal_nodes_ = 0, unequal_nodes_ = 0;  // the search: equal up to, unequal from
 };

@@ -34,7 +34,8 @@ std::string_view use_name(bool symbol, bool unbacked) {
 }  // namespace
 
 Entry Entry::make(Decision decision, Decision reported, std::shared_ptr<const SourceList> list,
-                  std::vector<shapes::Guard> guards, shapes::Fingerprint graph) {
+                  std::vector<shapes::Guard> guards, shapes::Fingerprint graph,
+                  std::vector<GroupGuard> group_guards) {
   Entry entry;
   const std::vector<shapes::Symbol> symbols = decision.trace_symbols();
   std::vector<shapes::Symbol> slots;
@@ -56,6 +57,8 @@ Entry Entry::make(Decision decision, Decision reported, std::shared_ptr<const So
     }
   }
   entry.program = shapes::GuardProgram::compile(guards, slots);
+  entry.group_program = GroupGuardProgram::compile(group_guards, slots);
+  entry.group_guards = std::move(group_guards);
   entry.decision = std::move(decision);
   entry.reported = std::move(reported);
   entry.guards = std::move(guards);
@@ -70,11 +73,17 @@ bool Entry::fits(const Observation& observation) const {
   const std::int64_t* lower = lower_.data();
   const std::int64_t* upper = upper_.data();
   const std::size_t count = lower_.size();
-  bool inside = true;
-  for (std::size_t i = 0; i < count; ++i) inside &= lower[i] <= value[i] && value[i] <= upper[i];
-  if (!inside) return false;
+  // In blocks: no branch per value, and an entry that does not fit is left early.
+  constexpr std::size_t kBlock = 16;
+  for (std::size_t block = 0; block < count; block += kBlock) {
+    const std::size_t end = std::min(count, block + kBlock);
+    bool inside = true;
+    for (std::size_t i = block; i < end; ++i)
+      inside &= lower[i] <= value[i] && value[i] <= upper[i];
+    if (!inside) return false;
+  }
   if (!observation.marks.empty() && !honours(observation.marks)) return false;
-  return program.holds(observation.values);
+  return program.holds(observation.values) && group_program.admits(observation.values);
 }
 
 bool Entry::honours(const std::vector<Mark>& marks) const {
@@ -92,7 +101,12 @@ bool Entry::replaces(const Entry& older) const {
     return std::any_of(older.guards.begin(), older.guards.end(),
                        [&](const shapes::Guard& g) { return g.predicate == guard.predicate; });
   };
-  return supersedes(decision, older.decision) && std::all_of(guards.begin(), guards.end(), known);
+  const auto answered = [&](const GroupGuard& guard) {
+    return std::any_of(older.group_guards.begin(), older.group_guards.end(),
+                       [&](const GroupGuard& g) { return g.same(guard); });
+  };
+  return supersedes(decision, older.decision) && std::all_of(guards.begin(), guards.end(), known) &&
+         std::all_of(group_guards.begin(), group_guards.end(), answered);
 }
 
 std::uint64_t Frame::lookup(const Observation& observation) const {
@@ -123,6 +137,10 @@ int Frame::pick(std::uint64_t mask) const {
 int Frame::live() const {
   return static_cast<int>(std::count_if(entries.begin(), entries.end(),
                                         [](const Entry& entry) { return !entry.superseded; }));
+}
+
+bool Frame::at_limit(const DecisionConfig& config) const {
+  return live() >= std::min(config.recompile_limit, kMaxEntries);
 }
 
 std::uint64_t Frame::replaced_by(const Entry& entry) const {

@@ -12,6 +12,7 @@
 #include <lockstep/shapes/guard.h>
 #include <lockstep/worker/decision.h>
 #include <lockstep/worker/exchange.h>
+#include <lockstep/worker/group_guard.h>
 
 namespace lockstep::worker {
 
@@ -25,6 +26,8 @@ struct Entry {
   Decision reported;                  // what the group reports; differs under shared_sizes only
   std::vector<shapes::Guard> guards;  // of the trace, over decision.trace_symbols()
   shapes::GuardProgram program;       // over Observation::values
+  std::vector<GroupGuard> group_guards;
+  GroupGuardProgram group_program;  // over Observation::values
   shapes::Fingerprint graph;
   bool superseded = false;
 
@@ -32,12 +35,14 @@ struct Entry {
   /// backed symbols of the decision only.
   [[nodiscard]] static Entry make(Decision decision, Decision reported,
                                   std::shared_ptr<const SourceList> list,
-                                  std::vector<shapes::Guard> guards, shapes::Fingerprint graph);
+                                  std::vector<shapes::Guard> guards, shapes::Fingerprint graph,
+                                  std::vector<GroupGuard> group_guards = {});
   /// The decision was made for the same sources.
   [[nodiscard]] bool same_sources(const SourceList& list) const {
     return &list == list_.get() || list.digest() == list_->digest();
   }
-  /// Same sources, values within bounds, this call's marks honoured, guards true.
+  /// Same sources, values within bounds, this call's marks honoured, guards true; what group
+  /// guards ask of every rank included.
   [[nodiscard]] bool fits(const Observation& observation) const;
   /// True if the entry serves all that `older` serves, so that `older` can go.
   [[nodiscard]] bool replaces(const Entry& older) const;
@@ -74,6 +79,8 @@ struct Frame {
   [[nodiscard]] int pick(std::uint64_t mask) const;
   /// Number of entries that are not superseded.
   [[nodiscard]] int live() const;
+  /// A call that no entry fits falls back. Equal on all ranks.
+  [[nodiscard]] bool at_limit(const DecisionConfig& config) const;
   /// Those that `entry` replaces, as a mask in the manner of lookup().
   [[nodiscard]] std::uint64_t replaced_by(const Entry& entry) const;
 

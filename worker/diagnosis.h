@@ -18,6 +18,9 @@ struct Standing {
   /// A failure of this rank since the last vote (an exception between calls, a failed assert, the
   /// end of the job); it becomes the call's error on every rank.
   std::optional<Status> trouble;
+  /// The ranks that this one speaks for in tables; empty: itself. A dry run folds ranks that do the
+  /// same into one machine.
+  RankSet speaks_for;
 };
 
 /// One rank's line for the roll that follows a vote with a flag, another key or another standing.

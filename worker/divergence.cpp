@@ -113,17 +113,19 @@ void CallMachine::explained(std::string text) {
 }
 
 void CallMachine::report_graphs() {
-  const bool graphs = compares_graphs();
-  take_roll((graphs ? report_.graph : report_.collectives).text(),
-            [frame = frame_.name, graphs](auto roll) {
-              return Status{Code::GraphDivergence,
-                            fmt::format("{}: the ranks traced different {}; remove what makes the "
-                                        "traced function differ between ranks (rank numbers, "
-                                        "random choices, state of its own)",
-                                        frame, graphs ? "programs" : "lists of collectives"),
-                            {},
-                            std::move(roll)};
-            });
+  std::string_view what = "programs";
+  if (config_.consistency == Consistency::SameCollectives)
+    what = "lists of collectives or questions to the group";
+  if (config_.consistency == Consistency::SharedSizes) what = "questions to the group";
+  take_roll(compared_.text(), [frame = frame_.name, what](auto roll) {
+    return Status{Code::GraphDivergence,
+                  fmt::format("{}: the ranks traced different {}; remove what makes the traced "
+                              "function differ between ranks (rank numbers, random choices, state "
+                              "of its own)",
+                              frame, what),
+                  {},
+                  std::move(roll)};
+  });
 }
 
 }  // namespace lockstep::worker

@@ -44,9 +44,9 @@ class FrameRunner {
   class Steps;
   struct Compiled;
   struct State;
-  [[nodiscard]] Result<std::vector<Array>> run(const Compiled& entry, const Observation& seen,
+  [[nodiscard]] Result<std::vector<Array>> run(Compiled& entry, const Observation& seen,
                                                std::span<const InputValue> values);
-  void say_what_happened(const Observation& seen, std::uint64_t fits);
+  void say_compiled(const std::vector<Misfit>& misfits, const std::string& story);
   std::unique_ptr<State> state_;
   CallOutcome last_;
 };

@@ -20,6 +20,8 @@ void add_exprs(FingerprintBuilder& out, const std::vector<shapes::Expr>& exprs) 
   for (const shapes::Expr& expr : exprs) out.add(expr.text());
 }
 
+}  // namespace
+
 Fingerprint node_fingerprint(const Node& node) {
   FingerprintBuilder out;
   out.add(static_cast<std::int64_t>(node.op));
@@ -37,8 +39,6 @@ Fingerprint node_fingerprint(const Node& node) {
   for (const shapes::Symbol symbol : node.binds) add_symbol(out, symbol);
   return out.finish();
 }
-
-}  // namespace
 
 std::vector<Fingerprint> Graph::prefix_fingerprints() const {
   std::vector<Fingerprint> prefixes;

@@ -10,6 +10,7 @@
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/shapes/fingerprint.h>
 #include <lockstep/shapes/guard.h>
+#include <lockstep/worker/group_guard.h>
 
 namespace lockstep::worker {
 
@@ -92,21 +93,15 @@ struct Node {
   shapes::Location where{};             // the user's line
 };
 
+/// Covers everything but the user's line.
+[[nodiscard]] shapes::Fingerprint node_fingerprint(const Node& node);
+
 /// How a symbol gets its value from an input: backed ones, and unbacked ones of dims that the user
 /// marked unbacked.
 struct SymbolBinding {
   shapes::Symbol symbol;
   std::string source;  // "batch.tokens.size(0)" or an int argument's name
   std::int64_t hint = 0;
-};
-
-/// A guard on a value of the whole group: `predicate` holds on any (on all) of its ranks, or not.
-struct GroupGuard {
-  enum class Over : std::uint8_t { Any, All };
-  shapes::Predicate predicate;  // backed symbols only
-  Over over = Over::Any;
-  bool value = false;  // the group's answer, which the traced branch took
-  shapes::Location where;
 };
 
 /// A finished graph. Value type.

@@ -11,20 +11,21 @@
 #include <lockstep/worker/call_driver.h>
 #include <lockstep/worker/executable.h>
 #include <lockstep/worker/log.h>
-#include <lockstep/worker/record.h>
 #include <lockstep/worker/settings.h>
 #include <lockstep/worker/toolchain.h>
 
 namespace lockstep::worker {
 
-/// Where the time of runs went, and what ran. Summed over calls.
+/// What one frame's calls came to.
 struct FrameCounts {
   std::string frame;
-  int index = 0;
   std::uint64_t calls = 0, reused = 0, compiled = 0, fallbacks = 0, errors = 0;
-  std::uint64_t nodes_compiled = 0, nodes_interpreted = 0;  // of the programs that ran, per entry
-  shapes::Fingerprint ran;  // covers the graphs that ran, in order of their first run
+  std::uint64_t nodes_compiled = 0, nodes_interpreted = 0;  // run, summed over calls
+  std::vector<shapes::Fingerprint> graphs;                  // that ran, in order of their first run
 };
+
+/// The longest that one compile unit may take; the toolchain ends the compiler then.
+inline constexpr std::chrono::minutes kBuildLimit{2};
 
 /// One thread. With coordination off, calls are agreed in a group of one, while data collectives
 /// still go to all ranks: what happens without lockstep.
@@ -37,14 +38,18 @@ struct JobContext {
   collectives::Watch* watch = nullptr;
   Toolchain* toolchain = nullptr;
   coordinator::ArtifactStore* artifacts = nullptr;
-  Recorder* recorder = nullptr;  // null: no record
   int host_rank = 0, host_size = 1;  // this rank among those of its host: who builds which unit
-  RoundKey key;                      // of the round under way
-  RunTimes run;
+  bool told_not_stored = false;
+  RoundKey key;  // of the round under way
+  RunTime run;   // of all frames
 
   SystemClock clock;
   void note(std::string_view event) {
     if (watch != nullptr) watch->seat().note(event, clock.now());
+  }
+  /// "Busy and alive": peers that wait for this rank give it that long from now.
+  void busy_for(Duration time) {
+    if (watch != nullptr) watch->seat().renew(clock.now() + time);
   }
   void phase(Phase phase) {
     if (watch != nullptr) watch->seat().phase(phase);

@@ -41,8 +41,12 @@ Roll decode(std::span<const std::byte> payload) {
 }  // namespace
 
 Bytes roll_payload(Rank self, const std::optional<std::string>& value) {
+  return roll_payload(RankSet::of(self), value);
+}
+
+Bytes roll_payload(const RankSet& ranks, const std::optional<std::string>& value) {
   Roll roll;
-  if (value) roll[*value].insert(RankSet::of(self));
+  if (value) roll[*value].insert(ranks);
   return encode(roll);
 }
 

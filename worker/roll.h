@@ -16,6 +16,8 @@ namespace lockstep::worker {
 
 /// One rank's part; nullopt: it has nothing to say and is not listed. Values may hold any bytes.
 [[nodiscard]] Bytes roll_payload(Rank self, const std::optional<std::string>& value);
+/// The part of several ranks that say the same.
+[[nodiscard]] Bytes roll_payload(const RankSet& ranks, const std::optional<std::string>& value);
 /// For the tree. What cannot be read counts as an empty roll.
 [[nodiscard]] Bytes join_rolls(std::span<const std::byte> lower, std::span<const std::byte> higher);
 /// One entry per distinct value, by lowest rank.

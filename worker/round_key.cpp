@@ -28,8 +28,8 @@ std::uint64_t mixed(std::uint64_t seed, std::string_view text) {
   return seed;
 }
 
-constexpr std::array<std::string_view, 8> kKindNames{"call",   "verification", "commit", "close",
-                                                     "settle", "more",         "finish", "start"};
+constexpr std::array<std::string_view, 9> kKindNames{
+    "call", "verification", "commit", "close", "settle", "more", "finish", "start", "witness"};
 
 }  // namespace
 
@@ -40,7 +40,7 @@ std::uint64_t RoundKey::hash() const {
 }
 
 std::string RoundKey::text() const {
-  std::string out = fmt::format("{} {}", kKindNames[static_cast<std::size_t>(kind) % 8], call);
+  std::string out = fmt::format("{} {}", kKindNames[static_cast<std::size_t>(kind) % 9], call);
   if (!frame.empty()) out += fmt::format(" of {}", frame);
   if (!group.empty()) out += fmt::format(" in group {}", group);
   if (attempt != 0) out += fmt::format(", attempt {}", attempt);

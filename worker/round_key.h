@@ -12,7 +12,17 @@ struct RoundKey {
   std::string group, frame;
   std::uint64_t call = 0;  // counted per group
   std::uint32_t attempt = 0;
-  enum class Kind : std::uint8_t { Call, Verify, Commit, Close, Settle, More, Finish, Start };
+  enum class Kind : std::uint8_t {
+    Call,
+    Verify,
+    Commit,
+    Close,
+    Settle,
+    More,
+    Finish,
+    Start,
+    Witness
+  };
   Kind kind = Kind::Call;
   /// Stable across ranks and builds; no allocation.
   [[nodiscard]] std::uint64_t hash() const;

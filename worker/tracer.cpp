@@ -198,8 +198,14 @@ Tensor Trace::record(Node node, const Line& where) {
   Result<TensorMeta> result = result_meta(node, operands);
   if (!result) throw TraceUsageError(node.where.text() + ": " + result.error().message);
   node.meta = std::move(*result);
+  const auto next = static_cast<NodeId>(nodes_.size());
+  const OpClass kind = op_row(node.op).kind;
+  if (kind != OpClass::Collective && kind != OpClass::HostSync) {
+    const auto [same, fresh] = recorded_.emplace(node_fingerprint(node), next);
+    if (!fresh) return {shared_from_this(), same->second};
+  }
   nodes_.push_back(std::move(node));
-  return {shared_from_this(), static_cast<NodeId>(nodes_.size() - 1)};
+  return {shared_from_this(), next};
 }
 
 std::vector<SymInt> Trace::read_back(Op op, const Tensor& x, const Line& where) {

@@ -105,6 +105,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<Graph::Output> outputs_;
   std::vector<GroupGuard> group_guards_;
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
+  std::map<shapes::Fingerprint, NodeId> recorded_;
   std::set<NodeId> stopped_;
   std::optional<shapes::Location> standing_;
   bool ended_ = false;

@@ -35,10 +35,24 @@ Expr expr_of(const Expr::Factor& factor) {
   return power;
 }
 
+/// Takes out of both lists what stands in both.
+void cancel(std::vector<Expr>& left, std::vector<Expr>& right) {
+  for (auto factor = right.begin(); factor != right.end();) {
+    const auto same = std::find(left.begin(), left.end(), *factor);
+    if (same == left.end()) {
+      ++factor;
+      continue;
+    }
+    left.erase(same);
+    factor = right.erase(factor);
+  }
+}
+
 /// What is left of the sizes `from` once those of `known` are taken out, as (total, known) without
 /// the factors that stand on both sides: so s0 * 64 over 64 is s0 whatever s0 is, 0 included.
 /// Sizes that are sums cancel as a whole.
-std::pair<Expr, Expr> cancelled(const std::vector<Expr>& from, const std::vector<Expr>& known) {
+std::pair<Expr, Expr> cancelled(std::vector<Expr> from, std::vector<Expr> known) {
+  cancel(from, known);
   std::vector<Expr> left, right;
   std::int64_t a = 1, b = 1;
   const auto split = [](const std::vector<Expr>& sizes, std::vector<Expr>& factors,
@@ -60,15 +74,7 @@ std::pair<Expr, Expr> cancelled(const std::vector<Expr>& from, const std::vector
   };
   split(from, left, a);
   split(known, right, b);
-  for (auto factor = right.begin(); factor != right.end();) {
-    const auto same = std::find(left.begin(), left.end(), *factor);
-    if (same == left.end()) {
-      ++factor;
-      continue;
-    }
-    left.erase(same);
-    factor = right.erase(factor);
-  }
+  cancel(left, right);
   const std::int64_t common = std::max<std::int64_t>(1, std::gcd(a, b));
   return {shapes::product(left) * (a / common), shapes::product(right) * (b / common)};
 }
@@ -76,10 +82,10 @@ std::pair<Expr, Expr> cancelled(const std::vector<Expr>& from, const std::vector
 /// The size that stands for -1.
 Expr left_over(Trace& trace, const std::vector<Expr>& from, const std::vector<Expr>& known,
                const Line& where) {
-  if (shapes::product(known) == Expr(0))
-    refuse(where, "reshape", "-1 beside a size of 0 could be anything; name the size");
   const auto [total, rest] = cancelled(from, known);
   if (rest == Expr(1)) return total;
+  if (rest == Expr(0))
+    refuse(where, "reshape", "-1 beside a size of 0 could be anything; name the size");
   trace.env().check(shapes::not_equal(rest, 0), trace.here(where),
                     "reshape: -1 beside a size of 0");
   return trace.env().simplify(floor_div(total, rest));

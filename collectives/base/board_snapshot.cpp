@@ -52,6 +52,12 @@ const GroupState* BoardSnapshot::group(std::uint64_t id) const {
   return it == groups.end() ? nullptr : &*it;
 }
 
+std::string operation_text(const RankState& rank) {
+  std::string out = fmt::format("operation {} ({}", rank.ordinal, operation_name(rank.operation));
+  if (rank.group != kWorldGroup) out += fmt::format(" of group {:x}", rank.group);
+  return out + ")";
+}
+
 std::string describe(const RankState& rank, Instant now) {
   if (!rank.known) return "not on this host's board";
   std::string out;
@@ -64,11 +70,12 @@ std::string describe(const RankState& rank, Instant now) {
   if (rank.operation == OperationKind::None) {
     out += "in no operation yet";
   } else {
-    out += fmt::format("{} {} {}", rank.waiting && !rank.lost ? "waits in" : "did",
-                       operation_name(rank.operation), rank.ordinal);
-    if (rank.group != kWorldGroup) out += fmt::format(" of group {:x}", rank.group);
+    out += rank.waiting && !rank.lost ? "waits in " : "did ";
+    out += operation_text(rank);
   }
-  if (!rank.waiting) out += fmt::format(", {}", phase_name(rank.phase));
+  // The first operation ends the start, whether or not the program says so.
+  const bool started = rank.phase == Phase::Starting && rank.operation != OperationKind::None;
+  if (!rank.waiting) out += fmt::format(", {}", phase_name(started ? Phase::Running : rank.phase));
   if (!rank.waiting && rank.lease > now) out += " (lease valid)";
   if (!rank.event.empty()) out += fmt::format(", last event: {}", rank.event);
   return out;

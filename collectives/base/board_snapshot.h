@@ -64,7 +64,9 @@ struct BoardSnapshot {
   [[nodiscard]] const GroupState* group(std::uint64_t id) const;
 };
 
-/// "waits in vote 12 of the world (rank running; last event: call 12 of train_step)"
+/// "operation 12 (vote)": the last one begun. Operations of a group are counted together.
+[[nodiscard]] std::string operation_text(const RankState& rank);
+/// "did operation 12 (vote), compiling (lease valid), last event: call 6 of train_step"
 [[nodiscard]] std::string describe(const RankState& rank, Instant now);
 
 }  // namespace lockstep

@@ -109,7 +109,8 @@ inline Tensor attention(const Tensor& x, const Parameters& p) {
 /// x: [rows, width]. Sends each row to the rank that holds its expert and gets it back: counts
 /// first, then the rows, whose number no rank knows before.
 inline Tensor experts(const Tensor& x, const Parameters& p, int ranks, Measures& measures) {
-  const SymInt all = p.router.size(1), here = p.expert_in.size(0);
+  const SymInt all = p.router.size(1);
+  const std::int64_t here = p.expert_in.size(0).to_int();  // a number: all ranks hold as many
   const Tensor logits = matmul(x, p.router);
   const Tensor choice = argmax(logits, 1);
   const Tensor chosen = one_hot(choice, all, x.dtype());

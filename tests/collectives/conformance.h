@@ -12,7 +12,6 @@
 
 #include <lockstep/collectives/census.h>
 #include <lockstep/collectives/communicator.h>
-#include <lockstep/collectives/startup.h>
 #include <lockstep/collectives/tree.h>
 #include <lockstep/collectives/vote.h>
 

@@ -57,7 +57,8 @@ TEST(VirtualNetwork, AbsentRank_WaitersFailWithStuckNamingIt) {
     const auto done = network.communicator(Rank{r}).poll();
     ASSERT_FALSE(done.has_value()) << "rank " << r;
     EXPECT_EQ(done.error().code, Code::Stuck);
-    EXPECT_NE(done.error().message.find("Rank 4 did not come to vote 1"), std::string::npos)
+    EXPECT_NE(done.error().message.find("Rank 4 did not come to operation 1 (vote)"),
+              std::string::npos)
         << done.error().text();
     EXPECT_NE(done.error().text().find(
                   "rank 4: in no operation yet, starting, last event: reads the next batch"),

@@ -3,6 +3,8 @@
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
+#include <lockstep/worker/roll.h>
+
 namespace lockstep::worker {
 namespace {
 
@@ -196,7 +198,9 @@ TEST_F(Failure, Trouble_BeforeTheCall_StopsItOnEveryRank_ThoughAllEntriesFit) {
 
 TEST_F(Failure, Pending_DiffersBetweenRanks_IsAnError) {
   ranks.standing = [](Rank rank) {
-    return Standing{.pending = rank.value == 2 ? 1U : 0U, .trouble = {}};
+    Standing standing;
+    standing.pending = rank.value == 2 ? 1U : 0U;
+    return standing;
   };
   EXPECT_EQ(error_of(std::vector<Inputs>(4, tokens(5))).code, Code::GraphDivergence);
   expect_as_before();
@@ -207,6 +211,33 @@ TEST_F(Failure, EntriesDiffer_IsAnErrorAndNotARun) {
   EXPECT_EQ(error_of(std::vector<Inputs>(4, tokens(5))).code, Code::GraphDivergence);
   for (int r = 0; r < 4; ++r) ranks.frame(r) = Frame("f");
   EXPECT_EQ(outcome_text(ranks.joint(std::vector<Inputs>(4, tokens(5)))), "compiled 0");
+}
+
+TEST(TraceFailure, ThatMeetsPeersInAnotherRound_IsTheErrorAndNotTheMeeting) {
+  Frame frame("f");
+  const DecisionConfig config;
+  RoundKey key;
+  key.frame = "f";
+  CallMachine machine(Rank{0}, 2, config, key, frame, tokens(5).build());
+  machine.voted(std::get<action::Vote>(machine.next()).mine);
+  machine.joined(std::get<action::Exchange>(machine.next()).mine);
+  TraceReport report;
+  report.failure = Status{Code::TraceError, "index out of range", "", {}};
+  machine.traced(std::move(report));
+  // The peer is still inside its trace, in a vote with a key of its own.
+  key.attempt = 1;
+  const auto mine = std::get<action::Vote>(machine.next()).mine;
+  auto both = collectives::Vote::of(0, key.hash(), 0, 0);
+  for (std::size_t i = 0; i < both.words.size(); ++i) both.words[i] &= mine.words[i];
+  machine.voted(both);
+  const auto& roll = std::get<action::Exchange>(machine.next());
+  const auto theirs = roll_payload(Rank{1}, testimony(key, {}));
+  machine.joined(roll.join(roll.mine, theirs));
+  const auto& outcome = std::get<action::Finish>(machine.next()).outcome;
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->code, Code::TraceError);
+  EXPECT_NE(outcome.error->message.find("rank 0 failed"), std::string::npos);
+  EXPECT_NE(outcome.error->message.find("index out of range"), std::string::npos);
 }
 
 TEST(Guards, SplitEntries_WithEqualDecisions_DoNotSupersedeEachOther) {

@@ -145,6 +145,20 @@ TEST(SameCollectives, GraphsDiffer_IsFine_ListsOfCollectivesMayNot) {
   EXPECT_EQ(ranks.joint({tensor({4}), integer(5)}).error->code, Code::KindMismatch);
 }
 
+TEST(SharedSizes, QuestionsToTheGroup_MayNotDiffer_ForAWitnessVoteIsForAll) {
+  VirtualRanks ranks(2, kShared);
+  ranks.tracer = [](Rank rank, const Decision&) {
+    TraceReport report;
+    const auto small = shapes::less(shapes::Expr::symbol({false, 0}), 100);
+    if (rank.value == 1) report.group_guards = {{small, GroupGuard::Over::Any, true, {}}};
+    return report;
+  };
+  const auto outcome = ranks.joint({tensor({4}), tensor({5})});
+  ASSERT_EQ(outcome.kind, CallOutcome::Kind::Error);
+  EXPECT_EQ(outcome.error->code, Code::GraphDivergence);
+  EXPECT_EQ(outcome.error->groups.size(), 2U);
+}
+
 TEST(SameCollectives, Hints_AreEachRanksOwn_SoThatBranchesHold) {
   VirtualRanks ranks(2, {.consistency = Consistency::SameCollectives});
   std::vector<std::int64_t> hints(2);

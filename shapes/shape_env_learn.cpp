@@ -1,0 +1,174 @@
+// What follows from an accepted guard or assert: facts, narrower ranges, replacements.
+#include <algorithm>
+#include <deque>
+
+#include <fmt/format.h>
+
+#include <lockstep/shapes/prover.h>
+#include <lockstep/shapes/shape_env.h>
+#include <lockstep/shapes/wide.h>
+
+namespace lockstep::shapes {
+namespace {
+
+using Relation = Predicate::Relation;
+
+// Counted limits: past them less is learnt, identically on every rank.
+constexpr int kMaxConsequences = 256;
+constexpr int kMaxEndSteps = 64;      // by which excluded values and remainders move a bound
+constexpr std::size_t kMaxTerms = 8;  // of a fact that narrows ranges or becomes a replacement
+
+// The coefficient of the symbol where it stands alone in one term and nowhere else; zero otherwise.
+std::int64_t sole_coefficient(const Expr& e, Symbol symbol) {
+  std::int64_t out = 0;
+  for (const auto& term : e.terms()) {
+    for (const auto& factor : term.factors) {
+      const auto inside = Expr::of_atom(factor.atom).symbols();
+      if (!std::binary_search(inside.begin(), inside.end(), symbol)) continue;
+      const bool alone =
+          term.factors.size() == 1 && factor.power == 1 && factor.atom->op == Expr::Op::Symbol;
+      if (!alone || out != 0) return 0;
+      out = term.coefficient;
+    }
+  }
+  return out;
+}
+
+// The x with c*x in r.
+Range divided(const Range& r, std::int64_t c) {
+  if (c < 0) return c == INT64_MIN ? Range{} : divided(-r, -c);
+  Range out;
+  Wide quotient = 0;
+  if (r.lower != Range::kMin && floor_divide_wide(Wide{r.lower} + c - 1, c, quotient)) {
+    out.lower = static_cast<std::int64_t>(quotient);
+  }
+  if (r.upper != Range::kMax && floor_divide_wide(r.upper, c, quotient)) {
+    out.upper = static_cast<std::int64_t>(quotient);
+  }
+  return out;
+}
+
+// True where an unbacked symbol may stand for the expression: backed terms and at most one other
+// unbacked symbol. Sums of several stay as the user wrote them.
+bool stands_for_little(const Expr& target) {
+  int unbacked = 0;
+  for (const auto& term : target.terms()) {
+    const Expr e = Expr::of_terms({term});
+    if (!e.has_unbacked()) continue;
+    if (++unbacked > 1 || !e.as_symbol()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// Takes consequences in the order in which they arise.
+void ShapeEnv::learn(const Predicate& fact, const Predicate& asked, const Location& where) {
+  std::deque<Predicate> open = {fact};
+  for (int taken = 0; !open.empty() && taken < kMaxConsequences; ++taken) {
+    const Predicate raw = open.front();
+    open.pop_front();
+    std::vector<Predicate> consequences;
+    bool consistent = true;
+    try {
+      const Predicate next = simplify(raw);
+      consistent = prove(next) != false && (next.constant() || absorb(next, consequences));
+    } catch (const OverflowError&) {
+      continue;  // less is known, nothing is wrong
+    }
+    if (!consistent) {
+      throw ConstraintError(fmt::format(
+          "{}: `{}` contradicts what earlier checks and branches say; correct one of them",
+          where.text(), text_of(asked)));
+    }
+    open.insert(open.end(), consequences.begin(), consequences.end());
+  }
+}
+
+// False where no value is left.
+bool ShapeEnv::absorb(const Predicate& fact, std::vector<Predicate>& consequences) {
+  if (const auto symbol = direction_of(fact.expr).direction.as_symbol()) {
+    facts_.add(fact);
+    return narrow(*symbol, consequences);
+  }
+  if (fact.relation != Relation::Equal && prove(fact) == true) return true;
+  facts_.add(fact);
+  propagate(fact, consequences);
+  const bool is_equal = facts_.range(fact.expr) == Range::of(0);
+  if (is_equal && consequences.empty()) {
+    replace_by(fact.expr, consequences);
+  } else if (is_equal) {
+    consequences.push_back({Relation::Equal, fact.expr});  // again once the ranges are narrower
+  }
+  return true;
+}
+
+// Takes over what the facts say of a symbol alone; one value left makes it that number.
+bool ShapeEnv::narrow(Symbol symbol, std::vector<Predicate>& consequences) {
+  const Expr e = Expr::symbol(symbol);
+  Range range = intersect(record(symbol).range, facts_.range(e));
+  const auto possible = [&](std::int64_t v) { return facts_.may_be_zero(e - v); };
+  for (int i = 0; i < kMaxEndSteps && !range.empty(); ++i) {
+    const bool low = range.lower == Range::kMin || possible(range.lower);
+    const bool high = range.upper == Range::kMax || possible(range.upper);
+    if (low && high) break;
+    if (!low) ++range.lower;
+    if (!high) --range.upper;
+  }
+  mutable_record(symbol).range = range;
+  if (range.lower == range.upper) replace_by(e - range.lower, consequences);
+  return !range.empty();
+}
+
+// Solves for each symbol that is linear: its range follows from those of the other terms.
+void ShapeEnv::propagate(const Predicate& fact, std::vector<Predicate>& consequences) const {
+  const Expr& e = fact.expr;
+  if (e.terms().size() > kMaxTerms || fact.relation == Relation::NotEqual) return;
+  const auto ranges = symbol_ranges();
+  const Range whole = facts_.range(e);
+  for (const Symbol symbol : e.symbols()) {
+    const std::int64_t c = sole_coefficient(e, symbol);
+    if (c == 0) continue;
+    const Expr rest = e - c * Expr::symbol(symbol);
+    const Range found = divided(whole + -Prover(facts_, ranges).bounds(rest), c);
+    const Range& known = record(symbol).range;
+    if (found.lower > known.lower) {
+      consequences.push_back(greater_equal(Expr::symbol(symbol), found.lower));
+    }
+    if (found.upper < known.upper) {
+      consequences.push_back(less_equal(Expr::symbol(symbol), found.upper));
+    }
+  }
+}
+
+// The expression that the symbol is, given zero == 0; nullopt where it may not be replaced.
+std::optional<Expr> ShapeEnv::target_for(Symbol symbol, const Expr& zero) const {
+  const std::int64_t c = sole_coefficient(zero, symbol);
+  if (c != 1 && c != -1) return std::nullopt;
+  const Expr rest = zero - c * Expr::symbol(symbol);
+  const Expr target = c == 1 ? -rest : rest;
+  const auto holds = target.symbols();
+  if (!symbol.unbacked && target.has_unbacked()) return std::nullopt;
+  const bool earlier = holds.empty() || holds.back() < symbol;
+  if (symbol.unbacked && (!earlier || !stands_for_little(target))) return std::nullopt;
+  const auto ranges = symbol_ranges();
+  if (!record(symbol).range.contains(Prover(facts_, ranges).bounds(target))) return std::nullopt;
+  return target;
+}
+
+// From zero == 0 eliminates the latest symbol that can be: unbacked before backed, then by serial.
+void ShapeEnv::replace_by(const Expr& zero, std::vector<Predicate>& consequences) {
+  if (zero.terms().size() > kMaxTerms) return;
+  const auto symbols = zero.symbols();
+  for (auto it = symbols.rbegin(); it != symbols.rend(); ++it) {
+    const auto target = target_for(*it, zero);
+    if (!target) continue;
+    for (auto& [symbol, expr] : replacements_) expr = expr.substitute(*it, *target);
+    replacements_[*it] = *target;
+    const auto moved = facts_.take(*it);
+    consequences.insert(consequences.end(), moved.begin(), moved.end());
+    return;
+  }
+}
+
+}  // namespace lockstep::shapes

@@ -1,0 +1,94 @@
+#include <algorithm>
+
+#include <lockstep/shapes/prover.h>
+#include <lockstep/shapes/simplifier.h>
+
+namespace lockstep::shapes {
+namespace {
+
+constexpr std::size_t kMaxCompared = 8;  // operands of Min or Max that are compared with each other
+
+bool is_polynomial(const Expr& e) {
+  for (const auto& term : e.terms()) {
+    for (const auto& factor : term.factors) {
+      if (factor.atom->op != Expr::Op::Symbol) return false;
+    }
+  }
+  return true;
+}
+
+class Simplifier {
+ public:
+  Simplifier(const Facts& facts, const SymbolRanges& symbols) : facts_(facts), symbols_(symbols) {}
+
+  Expr of(const Expr& e) const {
+    std::vector<Expr> summands;
+    for (const auto& term : e.terms()) {
+      Expr product = term.coefficient;
+      for (const auto& factor : term.factors) {
+        const Expr value = atom(factor.atom);
+        for (std::uint32_t i = 0; i < factor.power; ++i) product = product * value;
+      }
+      summands.push_back(product);
+    }
+    return sum(summands);
+  }
+
+ private:
+  Expr atom(const std::shared_ptr<const Expr::Atom>& atom) const {
+    if (atom->op == Expr::Op::Symbol) return Expr::of_atom(atom);
+    std::vector<Expr> operands;
+    for (const auto& operand : atom->operands) operands.push_back(of(operand));
+    const Expr out = combined(atom->op, std::move(operands));
+    const Range range = Prover(facts_, symbols_).bounds(out);
+    return range.lower == range.upper ? Expr(range.lower) : out;
+  }
+
+  Expr combined(Expr::Op op, std::vector<Expr> operands) const {
+    const bool division = op == Expr::Op::FloorDiv || op == Expr::Op::Mod;
+    if (!division) return extreme(op, std::move(operands));
+    const Expr &a = operands[0], &b = operands[1];
+    if (holds(greater_equal(a, 0)) && holds(less(a, b))) return op == Expr::Op::Mod ? a : 0;
+    const auto number = b.constant();
+    const auto residue = number ? facts_.residue(a, *number) : std::nullopt;
+    if (op == Expr::Op::Mod) return residue ? Expr(*residue) : mod(a, b);
+    return floor_div(a, b);
+  }
+
+  Expr extreme(Expr::Op op, std::vector<Expr> operands) const {
+    std::vector<Expr> kept;
+    for (const auto& operand : operands) {
+      const auto beaten_by = [&](const Expr& other) {
+        return holds(op == Expr::Op::Max ? less_equal(operand, other) : less_equal(other, operand));
+      };
+      const auto beats = [&](const Expr& other) {
+        return holds(op == Expr::Op::Max ? less_equal(other, operand) : less_equal(operand, other));
+      };
+      if (operands.size() <= kMaxCompared) {
+        if (std::any_of(kept.begin(), kept.end(), beaten_by)) continue;
+        std::erase_if(kept, beats);
+      }
+      kept.push_back(operand);
+    }
+    Expr out = kept[0];
+    for (const auto& operand : kept) {
+      out = op == Expr::Op::Max ? max(out, operand) : min(out, operand);
+    }
+    return out;
+  }
+
+  bool holds(const Predicate& predicate) const {
+    return Prover(facts_, symbols_).prove(predicate) == true;
+  }
+
+  const Facts& facts_;
+  const SymbolRanges& symbols_;
+};
+
+}  // namespace
+
+Expr simplify_under(const Expr& e, const Facts& facts, const SymbolRanges& symbols) {
+  return is_polynomial(e) ? e : Simplifier(facts, symbols).of(e);
+}
+
+}  // namespace lockstep::shapes

@@ -1,0 +1,187 @@
+// What lockstep adds to a job: a vote against the cheapest thing that could do its work (one
+// MPI_Allreduce of 64 bytes), and all_to_all_single with its exchange of counts against the same
+// two MPI calls written by hand. Both sides run in one process, in alternating batches, so that
+// whatever else the machine does hits both. Prints a table and writes Google-Benchmark JSON.
+//
+// usage: scripts/mpirun -n RANKS vote_bench [--batches N] [--calls N] [--out FILE]
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <mpi.h>
+#include <nlohmann/json.hpp>
+
+#include <lockstep/collectives/mpi.h>
+#include <lockstep/collectives/vote.h>
+
+namespace {
+
+using namespace lockstep;
+using namespace lockstep::collectives;
+
+struct Pair {
+  std::string name;
+  int calls;  // per batch
+  std::function<void()> floor, ours;
+};
+
+struct Figures {
+  double floor_us, ours_us, ratio, low, high;
+};
+
+/// Time per call of one batch, the slowest rank's.
+double batch_us(const std::function<void()>& call, int calls) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double begin = MPI_Wtime();
+  for (int i = 0; i < calls; ++i) call();
+  double mine = (MPI_Wtime() - begin) * 1e6 / calls, slowest = 0;
+  MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return slowest;
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+/// The median of the ratios of neighbouring batches; its 95 % interval from order statistics.
+Figures measure(const Pair& pair, int batches) {
+  batch_us(pair.floor, pair.calls);
+  batch_us(pair.ours, pair.calls);
+  std::vector<double> floors, ours, ratios;
+  for (int b = 0; b < batches; ++b) {
+    const bool floor_first = b % 2 == 0;
+    const double first = batch_us(floor_first ? pair.floor : pair.ours, pair.calls);
+    const double second = batch_us(floor_first ? pair.ours : pair.floor, pair.calls);
+    floors.push_back(floor_first ? first : second);
+    ours.push_back(floor_first ? second : first);
+    ratios.push_back(ours.back() / floors.back());
+  }
+  std::sort(ratios.begin(), ratios.end());
+  const double half = 0.98 * std::sqrt(static_cast<double>(batches));
+  const auto at = [&](double place) {
+    return ratios[static_cast<std::size_t>(
+        std::clamp(place, 0.0, static_cast<double>(batches - 1)))];
+  };
+  return {median(floors), median(ours), median(ratios), at(batches / 2.0 - half),
+          at(batches / 2.0 + half)};
+}
+
+Pair vote_pair(Communicator& group, int calls) {
+  return {"vote/allreduce_64B", calls,
+          [] {
+            std::uint64_t mine[8] = {1, 2, 3, 4, 5, 6, 7, 8}, all[8];
+            MPI_Allreduce(mine, all, 8, MPI_UINT64_T, MPI_BAND, MPI_COMM_WORLD);
+          },
+          [&group] {
+            VoteRound round(group.rank(), group.size(), Vote::of(1, 2, 3, 4));
+            if (!group.run(round) || !round.result().same_key()) std::abort();
+          }};
+}
+
+struct Exchange {
+  std::vector<float> send, receive;
+  std::vector<std::int64_t> send_rows, receive_rows;
+  std::vector<int> counts, places;
+};
+
+/// `bytes` per pair, rows of 64 floats, counts exchanged on both sides.
+Pair all_to_all_pair(Communicator& group, std::int64_t bytes, int calls) {
+  constexpr std::int64_t kWidth = 64;
+  const auto n = static_cast<std::size_t>(group.size());
+  const std::int64_t rows = bytes / 4 / kWidth;
+  auto x = std::make_shared<Exchange>();
+  x->send.assign(n * static_cast<std::size_t>(rows * kWidth), 1.0f);
+  x->receive = x->send;
+  x->send_rows.assign(n, rows);
+  x->receive_rows.assign(n, 0);
+  const auto floor = [x, n] {
+    std::vector<std::int64_t> incoming(n);
+    MPI_Alltoall(x->send_rows.data(), 1, MPI_INT64_T, incoming.data(), 1, MPI_INT64_T,
+                 MPI_COMM_WORLD);
+    x->counts.resize(2 * n);
+    x->places.resize(2 * n);
+    for (std::size_t p = 0, s = 0, r = 0; p < n; ++p) {
+      x->counts[p] = static_cast<int>(x->send_rows[p] * kWidth);
+      x->counts[n + p] = static_cast<int>(incoming[p] * kWidth);
+      x->places[p] = static_cast<int>(s);
+      x->places[n + p] = static_cast<int>(r);
+      s += static_cast<std::size_t>(x->counts[p]);
+      r += static_cast<std::size_t>(x->counts[n + p]);
+    }
+    MPI_Alltoallv(x->send.data(), x->counts.data(), x->places.data(), MPI_FLOAT, x->receive.data(),
+                  x->counts.data() + n, x->places.data() + n, MPI_FLOAT, MPI_COMM_WORLD);
+  };
+  const auto ours = [x, n, &group] {
+    const std::vector<std::int64_t> one(n, 1);
+    const auto counted = group.run(Collective{.kind = Collective::Kind::AllToAll,
+                                              .dtype = DType::I64,
+                                              .send = x->send_rows.data(),
+                                              .receive = x->receive_rows.data(),
+                                              .send_rows = one,
+                                              .receive_rows = one});
+    const auto moved = group.run(Collective{.kind = Collective::Kind::AllToAll,
+                                            .send = x->send.data(),
+                                            .receive = x->receive.data(),
+                                            .row_elements = kWidth,
+                                            .send_rows = x->send_rows,
+                                            .receive_rows = x->receive_rows});
+    if (!counted || !moved) std::abort();
+  };
+  return {fmt::format("all_to_all_single/{}KiB", bytes / 1024), calls, floor, ours};
+}
+
+nlohmann::json benchmark_entry(const std::string& name, double us, int batches) {
+  return {{"name", name},          {"run_type", "aggregate"}, {"aggregate_name", "median"},
+          {"iterations", batches}, {"real_time", us},         {"cpu_time", us},
+          {"time_unit", "us"}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int batches = 41, calls = 2000;
+  std::string out;
+  CLI::App app("Votes and all_to_all_single against bare MPI");
+  app.add_option("--batches", batches, "Pairs of batches")->check(CLI::Range(3, 10000));
+  app.add_option("--calls", calls, "Votes per batch")->check(CLI::Range(1, 10000000));
+  app.add_option("--out", out, "JSON file");
+  CLI11_PARSE(app, argc, argv);
+
+  MPI_Init(&argc, &argv);
+  int rank = 0, size = 0, failed = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  {
+    const auto board = mpi_board(nullptr).value();
+    const auto watch = Watch::start(*board, Rank{rank}, {}).value();
+    const auto group = mpi_communicator(nullptr, {.watch = watch.get()}).value();
+    const int slow = std::max(1, calls / (size > 2 ? 20 : 1));
+    const std::vector<Pair> pairs{vote_pair(*group, slow),
+                                  all_to_all_pair(*group, 64 << 10, std::max(1, slow / 20)),
+                                  all_to_all_pair(*group, 4 << 20, 4)};
+    nlohmann::json result{
+        {"context", {{"executable", "vote_bench"}, {"ranks", size}, {"library", group->name()}}}};
+    for (const Pair& pair : pairs) {
+      const Figures f = measure(pair, batches);
+      if (rank != 0) continue;
+      fmt::print("n={} {:28} floor {:10.3f} us  ours {:10.3f} us  ratio {:.3f} [{:.3f}, {:.3f}]\n",
+                 size, pair.name, f.floor_us, f.ours_us, f.ratio, f.low, f.high);
+      std::fflush(stdout);
+      result["benchmarks"].push_back(benchmark_entry(pair.name + "/floor", f.floor_us, batches));
+      auto ours = benchmark_entry(pair.name + "/ours", f.ours_us, batches);
+      ours.update({{"ratio", f.ratio}, {"ratio_low", f.low}, {"ratio_high", f.high}});
+      result["benchmarks"].push_back(ours);
+    }
+    if (rank == 0 && !out.empty()) failed = !(std::ofstream(out) << result.dump(2) << '\n').flush();
+  }
+  MPI_Finalize();
+  return failed;
+}

@@ -1,0 +1,221 @@
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include <lockstep/collectives/verdict.h>
+
+namespace lockstep::collectives {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kDeadline = 60s;
+
+/// A board of ranks that all belong to the world, written as a story.
+class Story {
+ public:
+  explicit Story(int size) : board_{std::vector<RankState>(static_cast<std::size_t>(size)), {}} {
+    for (RankState& rank : board_.ranks) rank.known = true;
+    add_group(kWorldGroup, RankSet::all(size));
+  }
+  void add_group(std::uint64_t id, const RankSet& members) {
+    board_.groups.push_back({id, members, std::vector<std::uint64_t>(board_.ranks.size())});
+  }
+  RankState& rank(int r) { return board_.ranks[static_cast<std::size_t>(r)]; }
+  /// Rank r begins operation `ordinal` of the group at `at` and waits in it.
+  void waits(int r, OperationKind kind, std::uint64_t ordinal, Instant at,
+             std::uint64_t group = kWorldGroup) {
+    RankState& state = rank(r);
+    state.waiting = true;
+    state.operation = kind;
+    state.group = group;
+    state.ordinal = ordinal;
+    state.progress = at;
+    for (GroupState& g : board_.groups)
+      if (g.id == group) g.begun[static_cast<std::size_t>(r)] = ordinal;
+  }
+  /// Rank r did that and went on with its own work at `at`.
+  void did(int r, OperationKind kind, std::uint64_t ordinal, Instant at,
+           std::uint64_t group = kWorldGroup) {
+    waits(r, kind, ordinal, at, group);
+    rank(r).waiting = false;
+  }
+  [[nodiscard]] std::optional<Status> verdict(int self, std::optional<Instant> since,
+                                              Instant now) const {
+    return judge(board_, {Rank{self}, since}, now, kDeadline);
+  }
+
+ private:
+  BoardSnapshot board_;
+};
+
+TEST(Judge, RankThatIsLate_IsStuckAfterTheDeadlineOnly) {
+  Story story(4);
+  for (const int r : {0, 1, 3}) story.waits(r, OperationKind::Vote, 12, 100s);
+  story.did(2, OperationKind::Vote, 11, 99s);
+  story.rank(2).event = "reads the next batch";
+  EXPECT_FALSE(story.verdict(0, 100s, 160s));
+  const auto verdict = story.verdict(0, 100s, 160s + 1ns);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->code, Code::Stuck);
+  EXPECT_EQ(verdict->message,
+            "Rank 2 did not come to operation 12 (vote) and made no progress for 60 s while rank 0 "
+            "waited.");
+  const std::vector<RankValue> expected{
+      {[] {
+         RankSet s = RankSet::range({0}, {1});
+         s.insert({3, 3});
+         return s;
+       }(),
+       "waits in operation 12 (vote)"},
+      {RankSet::of({2}), "did operation 11 (vote), running, last event: reads the next batch"}};
+  EXPECT_EQ(verdict->groups, expected);
+}
+
+TEST(Judge, RankThatWorkedLongBeforeTheWait_GetsTheWholeDeadline) {
+  Story story(2);
+  story.did(1, OperationKind::Vote, 1, 0s);
+  story.waits(0, OperationKind::Vote, 2, 1000s);
+  EXPECT_FALSE(story.verdict(0, 1000s, 1059s));
+  EXPECT_TRUE(story.verdict(0, 1000s, 1061s));
+}
+
+TEST(Judge, SlowCompileWithItsLeaseRenewed_IsNoAlarmForHalfAnHour) {
+  Story story(3);
+  for (const int r : {0, 2}) story.waits(r, OperationKind::Vote, 5, 0s);
+  story.did(1, OperationKind::Vote, 4, 0s);
+  story.rank(1).phase = Phase::Compiling;
+  for (Instant now = 1s; now <= 30min; now += 1s) {
+    if (now.count() % Instant(20s).count() == 0) story.rank(1).lease = now + 30s;
+    ASSERT_FALSE(story.verdict(0, 0s, now)) << now.count();
+  }
+  const Instant last = story.rank(1).lease;
+  EXPECT_FALSE(story.verdict(0, 0s, last + 60s));
+  EXPECT_TRUE(story.verdict(0, 0s, last + 61s));
+}
+
+TEST(Judge, ProgressOfTheLateRank_StartsTheDeadlineAnew) {
+  Story story(2);
+  story.waits(0, OperationKind::Vote, 9, 0s);
+  story.did(1, OperationKind::Vote, 8, 50s);
+  EXPECT_FALSE(story.verdict(0, 0s, 110s));
+  EXPECT_TRUE(story.verdict(0, 0s, 111s));
+}
+
+TEST(Judge, OneLateRankMovesAndOneDoesNot_TheStillOneIsNamed) {
+  Story story(3);
+  story.waits(0, OperationKind::Vote, 9, 0s);
+  story.did(1, OperationKind::Vote, 8, 99s);
+  story.did(2, OperationKind::Vote, 8, 0s);
+  const auto verdict = story.verdict(0, 0s, 100s);
+  ASSERT_TRUE(verdict);
+  EXPECT_NE(verdict->message.find("Rank 2 did not come"), std::string::npos) << verdict->message;
+}
+
+TEST(Judge, RanksInDifferentOperations_NamesBothSetsAndWhatEachDoes) {
+  Story story(4);
+  story.add_group(7, RankSet::all(4));
+  for (const int r : {0, 1}) story.waits(r, OperationKind::AllReduce, 3, 10s);
+  for (const int r : {2, 3}) story.waits(r, OperationKind::AllToAll, 1, 11s, 7);
+  EXPECT_FALSE(story.verdict(0, 10s, 71s));
+  const auto verdict = story.verdict(0, 10s, 72s);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->code, Code::Stuck);
+  EXPECT_NE(verdict->message.find("wait for each other"), std::string::npos) << verdict->message;
+  const std::vector<RankValue> expected{
+      {RankSet::range({0}, {1}), "waits in operation 3 (all_reduce)"},
+      {RankSet::range({2}, {3}), "waits in operation 1 (all_to_all_single of group 7)"}};
+  EXPECT_EQ(verdict->groups, expected);
+}
+
+// Stage 2 waits for stage 1, which waits for stage 0, which compiles: nobody is stuck.
+TEST(Judge, WaitThroughOthersForACompile_IsNoAlarm) {
+  Story story(3);
+  story.add_group(1, RankSet::range({0}, {1}));
+  story.add_group(2, RankSet::range({1}, {2}));
+  story.waits(2, OperationKind::Broadcast, 1, 0s, 2);
+  story.waits(1, OperationKind::Broadcast, 1, 0s, 1);
+  story.did(0, OperationKind::Vote, 1, 0s);
+  story.rank(0).lease = 1000s;
+  EXPECT_FALSE(story.verdict(2, 0s, 900s));
+  story.rank(0).lease = 0s;
+  const auto verdict = story.verdict(2, 0s, 900s);
+  ASSERT_TRUE(verdict);
+  EXPECT_NE(verdict->message.find("Rank 0 did not come"), std::string::npos) << verdict->message;
+}
+
+TEST(Judge, RingOverOverlappingGroups_IsNamed) {
+  Story story(3);
+  story.add_group(1, RankSet::range({0}, {1}));
+  story.add_group(2, RankSet::range({1}, {2}));
+  RankSet ends = RankSet::of({0});
+  ends.insert({2, 2});
+  story.add_group(3, ends);
+  story.waits(0, OperationKind::AllReduce, 1, 0s, 1);
+  story.waits(1, OperationKind::AllReduce, 1, 0s, 2);
+  story.waits(2, OperationKind::AllReduce, 1, 0s, 3);
+  const auto verdict = story.verdict(0, 0s, 61s);
+  ASSERT_TRUE(verdict);
+  EXPECT_NE(verdict->message.find("wait for each other"), std::string::npos) << verdict->message;
+  EXPECT_EQ(verdict->groups.size(), 3u);
+}
+
+TEST(Judge, LostRank_IsReportedAtOnceEvenByARankThatDoesNotWait) {
+  Story story(4);
+  story.did(1, OperationKind::Vote, 4, 7s);
+  story.rank(1).lost = true;
+  story.rank(1).pid = 4711;
+  story.rank(1).event = "call 4 of train_step";
+  const auto verdict = story.verdict(0, std::nullopt, 8s);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->code, Code::RankLost);
+  EXPECT_NE(verdict->message.find("Rank 1 ended without finishing the job"), std::string::npos);
+  EXPECT_NE(verdict->message.find("4711"), std::string::npos);
+  EXPECT_NE(verdict->message.find("call 4 of train_step"), std::string::npos) << verdict->message;
+}
+
+TEST(Judge, RankThatFinished_IsNoLoss) {
+  Story story(2);
+  story.rank(1).lost = story.rank(1).finished = true;
+  EXPECT_FALSE(story.verdict(0, std::nullopt, 8s));
+}
+
+TEST(Judge, RankThatFinishedButIsAwaited_IsReportedAtOnce) {
+  Story story(2);
+  story.rank(1).finished = true;
+  story.did(1, OperationKind::Vote, 3, 0s);
+  story.waits(0, OperationKind::Vote, 3, 1s);
+  EXPECT_FALSE(story.verdict(0, 1s, 2s)) << "it took part in vote 3 before it finished";
+  story.waits(0, OperationKind::Vote, 4, 1s);
+  const auto verdict = story.verdict(0, 1s, 2s);
+  ASSERT_TRUE(verdict);
+  EXPECT_NE(
+      verdict->message.find("Rank 1 has finished the job and will not come to operation 4 (vote)"),
+      std::string::npos)
+      << verdict->message;
+}
+
+TEST(Judge, AllInOneOperationAndOneSuspended_NamesIt) {
+  Story story(3);
+  for (int r = 0; r < 3; ++r) story.waits(r, OperationKind::AllReduce, 2, 5s);
+  story.rank(1).stopped = true;
+  EXPECT_FALSE(story.verdict(0, 5s, 65s));
+  const auto verdict = story.verdict(0, 5s, 66s);
+  ASSERT_TRUE(verdict);
+  EXPECT_NE(verdict->message.find("Rank 1 is suspended"), std::string::npos) << verdict->message;
+}
+
+TEST(Judge, LastRankArrivesJustBeforeTheDeadline_IsNoAlarm) {
+  Story story(2);
+  story.waits(0, OperationKind::AllReduce, 2, 0s);
+  story.waits(1, OperationKind::AllReduce, 2, 60s);
+  EXPECT_FALSE(story.verdict(0, 0s, 61s));
+}
+
+TEST(Judge, NobodyWaits_NothingIsWrong) {
+  Story story(2);
+  EXPECT_FALSE(story.verdict(0, std::nullopt, 100h));
+}
+
+}  // namespace
+}  // namespace lockstep::collectives

@@ -1,0 +1,218 @@
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <future>
+#include <optional>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <lockstep/collectives/watch.h>
+
+namespace lockstep::collectives {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Verdict {
+  Status status;
+  int exit_code = 0;
+};
+
+/// A watch whose verdict comes here instead of ending the process.
+class Watched {
+ public:
+  Watched(Board& board, Rank self, Duration deadline) {
+    WatchOptions options;
+    options.deadline = deadline;
+    options.signals = false;
+    options.on_verdict = [this](const Status& status, int code) {
+      verdict_.set_value({status, code});
+    };
+    watch = Watch::start(board, self, std::move(options)).value();
+  }
+  [[nodiscard]] std::optional<Verdict> within(Duration time) {
+    if (future_.wait_for(time) != std::future_status::ready) return std::nullopt;
+    return future_.get();
+  }
+
+ private:
+  std::promise<Verdict> verdict_;
+  std::future<Verdict> future_ = verdict_.get_future();
+
+ public:
+  std::unique_ptr<Watch> watch;  // last: its thread uses the promise
+};
+
+/// A process that sits on the board as `rank` and then does `then`.
+template <class Then>
+pid_t sit(Board& board, Rank rank, Then then) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  Seat seat = board.seat(rank);
+  seat.sit(::getpid(), host_id(), SystemClock().now());
+  seat.note("reads a file", SystemClock().now());
+  then(seat);
+  ::_exit(0);
+}
+
+/// A board that children share; its name is taken away at once.
+std::unique_ptr<Board> shared_board(int size) {
+  std::string name;
+  auto board = Board::create(size, name).value();
+  Board::unlink(name);
+  return board;
+}
+
+void wait_until_seated(const Board& board, Rank rank) {
+  while (board.process(rank).pid == 0) ::usleep(200);
+}
+
+TEST(Watch, ProcessThatIsKilled_IsNamedWithin100Milliseconds) {
+  const auto board = shared_board(2);
+  const pid_t child = sit(*board, Rank{1}, [](Seat&) { ::pause(); });
+  wait_until_seated(*board, Rank{1});
+  Watched watched(*board, Rank{0}, 60s);
+  ::usleep(20'000);
+  const auto begin = std::chrono::steady_clock::now();
+  ::kill(child, SIGKILL);
+  const auto verdict = watched.within(5s);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->status.code, Code::RankLost);
+  EXPECT_EQ(verdict->exit_code, 5);
+  EXPECT_NE(verdict->status.message.find("Rank 1 ended"), std::string::npos);
+  EXPECT_NE(verdict->status.message.find("reads a file"), std::string::npos);
+  EXPECT_LT(took, 100ms);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST(Watch, ProcessThatExitsWithoutGoodbye_IsLost) {
+  const auto board = shared_board(2);
+  const pid_t child = sit(*board, Rank{1}, [](Seat&) { ::_exit(0); });
+  Watched watched(*board, Rank{0}, 60s);
+  const auto verdict = watched.within(5s);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->status.code, Code::RankLost);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST(Watch, ProcessThatSaidGoodbye_IsNoLoss) {
+  const auto board = shared_board(2);
+  const pid_t child = sit(*board, Rank{1}, [](Seat& seat) { seat.finish(); });
+  Watched watched(*board, Rank{0}, 60s);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(watched.within(200ms));
+}
+
+TEST(Watch, RankThatDoesNotCome_IsStuckAfterTheDeadline) {
+  const auto board = Board::in_process(2);
+  board->seat(Rank{1}).sit(::getpid(), host_id(), SystemClock().now());
+  Watched watched(*board, Rank{0}, 200ms);
+  watched.watch->seat().begin(OperationKind::Vote, board->entry(kWorldGroup, RankSet::all(2)), 1,
+                              SystemClock().now());
+  const Watch::Armed armed(watched.watch.get());
+  EXPECT_FALSE(watched.within(150ms));
+  const auto verdict = watched.within(5s);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->status.code, Code::Stuck);
+  EXPECT_EQ(verdict->exit_code, 4);
+  EXPECT_NE(verdict->status.message.find("Rank 1 did not come to operation 1 (vote)"),
+            std::string::npos)
+      << verdict->status.message;
+}
+
+TEST(Watch, RankThatRenewsItsLease_IsWaitedFor) {
+  const auto board = Board::in_process(2);
+  Seat other = board->seat(Rank{1});
+  other.sit(::getpid(), host_id(), SystemClock().now());
+  Watched watched(*board, Rank{0}, 100ms);
+  watched.watch->seat().begin(OperationKind::Vote, board->entry(kWorldGroup, RankSet::all(2)), 1,
+                              SystemClock().now());
+  const Watch::Armed armed(watched.watch.get());
+  for (int i = 0; i < 20; ++i) {
+    other.renew(SystemClock().now() + 50ms);
+    ASSERT_FALSE(watched.within(25ms));
+  }
+  EXPECT_TRUE(watched.within(5s));
+}
+
+TEST(Watch, ManyShortWaits_AreNotOneLongOne) {
+  const auto board = Board::in_process(2);
+  board->seat(Rank{1}).sit(::getpid(), host_id(), SystemClock().now());
+  Watched watched(*board, Rank{0}, 60ms);
+  const int entry = board->entry(kWorldGroup, RankSet::all(2));
+  for (std::uint64_t i = 1; i <= 30; ++i) {
+    watched.watch->seat().begin(OperationKind::Vote, entry, i, SystemClock().now());
+    const Watch::Armed armed(watched.watch.get());
+    ASSERT_FALSE(watched.within(10ms));
+  }
+}
+
+TEST(Watch, SuspendedProcess_IsSaidToBe) {
+  const auto board = shared_board(2);
+  const pid_t child = sit(*board, Rank{1}, [](Seat&) { ::pause(); });
+  wait_until_seated(*board, Rank{1});
+  ::kill(child, SIGSTOP);
+  Watched watched(*board, Rank{0}, 200ms);
+  watched.watch->seat().begin(OperationKind::Vote, board->entry(kWorldGroup, RankSet::all(2)), 1,
+                              SystemClock().now());
+  const Watch::Armed armed(watched.watch.get());
+  const auto verdict = watched.within(5s);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ASSERT_TRUE(verdict);
+  EXPECT_NE(verdict->status.message.find("Rank 1 is suspended"), std::string::npos)
+      << verdict->status.message;
+}
+
+/// Runs a rank with a real watch in a child, lets it wait, sends `number`; its exit code.
+int exit_after_signal(int number, const std::string& report_file) {
+  const auto board = shared_board(2);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    WatchOptions options;
+    options.report_file = report_file;
+    const auto watch = Watch::start(*board, Rank{0}, std::move(options)).value();
+    watch->seat().note("call 3 of train_step", SystemClock().now());
+    watch->seat().begin(OperationKind::Vote, board->entry(kWorldGroup, RankSet::all(2)), 3,
+                        SystemClock().now());
+    const Watch::Armed armed(watch.get());
+    for (;;) ::pause();
+  }
+  while (!board->state(Rank{0}).waiting) ::usleep(200);
+  ::usleep(5'000);
+  ::kill(child, number);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Watch, Sigterm_LeavesAReportAndExitCode4) {
+  const std::string file = testing::TempDir() + "lockstep-report-" + std::to_string(::getpid());
+  EXPECT_EQ(exit_after_signal(SIGTERM, file), 4);
+  std::stringstream report;
+  report << std::ifstream(file).rdbuf();
+  std::remove(file.c_str());
+  EXPECT_NE(report.str().find("lockstep: STUCK: Rank 0 was told to end (SIGTERM) while it waits in "
+                              "operation 3 (vote), last "
+                              "event: call 3 of train_step"),
+            std::string::npos)
+      << report.str();
+  EXPECT_NE(report.str().find("rank 1: not on this host's board"), std::string::npos)
+      << report.str();
+}
+
+TEST(Watch, Sigint_LeavesWithExitCode130) { EXPECT_EQ(exit_after_signal(SIGINT, ""), 130); }
+
+TEST(Watch, HandlerOfTheProgram_IsLeftAlone) {
+  const auto before = std::signal(SIGTERM, SIG_IGN);
+  const auto board = Board::in_process(1);
+  { const auto watch = Watch::start(*board, Rank{0}, {}).value(); }
+  EXPECT_EQ(std::signal(SIGTERM, before), SIG_IGN);
+}
+
+}  // namespace
+}  // namespace lockstep::collectives

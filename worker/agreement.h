@@ -1,0 +1,69 @@
+// The agreement alone, for frameworks that bring their own compiler: before each call of a function
+// all ranks agree which compiled version runs, or on one decision from which every rank compiles
+// the next version, or on one error.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/call_driver.h>
+#include <lockstep/worker/code_cache.h>
+
+namespace lockstep::worker {
+
+/// What to run. Equal on all ranks.
+struct Agreed {
+  enum class Run : std::uint8_t {
+    Entry,     // version `entry` of the function
+    Fallback,  // the recompile limit is reached: run without a compiled version, this call only
+  };
+  Run run = Run::Entry;
+  int entry = -1;
+  bool is_new = false;                 // compiled in this call
+  const Decision* decision = nullptr;  // of the entry; valid until the next call of the frame
+};
+
+/// What the caller compiled.
+struct Built {
+  /// Of the program, so that ranks can be compared; leave it as it is to compare decisions only.
+  shapes::Fingerprint program;
+  /// Conditions on the decision's symbols that the program relies on.
+  std::vector<shapes::Guard> guards;
+};
+
+/// One group of ranks. Not thread-safe. The communicator outlives it. Every rank makes
+/// the same calls in the same order; where one does not, all get FrameMismatch.
+class Agreement {
+ public:
+  /// Compiles version `entry` for `decision`. An error becomes the joint error of the call.
+  using Build = std::function<Result<Built>(int entry, const Decision& decision)>;
+
+  /// `name` is the group's, the same on all its ranks.
+  Agreement(collectives::Communicator& group, std::string name, DecisionConfig config);
+
+  /// Collective, before each call of `frame`. `build` runs where no entry fits on every rank; the
+  /// entry exists only if it succeeded on all. Errors, the same on all ranks: those of the dry-run
+  /// result (formats), BranchDivergence, GraphDivergence, what `build` failed with, and those of
+  /// Communicator::poll. After any but the last the next call works.
+  [[nodiscard]] Result<Agreed> agree(std::string_view frame, Observation observation,
+                                     const Build& build, Standing standing = {});
+
+  /// The cache of a frame on this rank: entries, state to store, explanations of a miss.
+  [[nodiscard]] Frame& frame(std::string_view name);
+  /// Where the time of all calls went.
+  [[nodiscard]] const CallTimes& times() const { return driver_.times(); }
+  /// Sees every action of every call, for a record; may be empty.
+  void watch(std::function<void(const Action&)> watcher) { watcher_ = std::move(watcher); }
+
+ private:
+  CallDriver driver_;
+  std::string name_;
+  std::uint64_t calls_ = 0;
+  std::map<std::string, Frame, std::less<>> frames_;
+  std::function<void(const Action&)> watcher_;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,26 @@
+// What `lockstep doctor` looks at. Each check leaves the machine as it was.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep::worker::cli {
+
+struct Check {
+  enum class Grade { Ok, Warn, Fail };  // Fail: jobs cannot run here
+  std::string name;
+  Grade grade = Grade::Ok;
+  std::string detail;  // what was found; where something is wrong, what to do
+};
+
+/// All checks, in the order printed.
+[[nodiscard]] std::vector<Check> check_machine();
+
+/// A compiler that builds a shared object which this process can load and call.
+[[nodiscard]] Check check_compiler();
+/// Libraries that are used where present: loaded to ask their version, not initialised.
+[[nodiscard]] std::vector<Check> check_libraries();
+/// Cache directory, open files, shared memory.
+[[nodiscard]] std::vector<Check> check_limits();
+
+}  // namespace lockstep::worker::cli

@@ -1,0 +1,69 @@
+// The one `lockstep` binary: picks the subcommand and turns what it says into an exit code.
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <lockstep/worker/cli/subcommand.h>
+
+namespace lockstep::worker::cli {
+namespace {
+
+constexpr Subcommand kSubcommands[] = {
+    {"dryrun", "run a scenario, or replay a recorded job, without a cluster", declare_dryrun},
+    {"explain", "say what went wrong in a recorded job", declare_explain},
+    {"doctor", "check that this machine has what lockstep needs", declare_doctor},
+    {"coordinator", "run the coordinator on its own", declare_coordinator},
+    {"status", "look at a running job", declare_status},
+};
+
+/// CLI11's text as one sentence on one line.
+std::string sentence_of(const CLI::ParseError& error, const CLI::App& app) {
+  std::string text = error.what();
+  for (char& c : text)
+    if (c == '\n' || c == '\r') c = ' ';
+  while (!text.empty() && (text.back() == ' ' || text.back() == '.')) text.pop_back();
+  std::string of;
+  for (const CLI::App* sub : app.get_subcommands()) of = " " + sub->get_name();
+  return text + "; see lockstep" + of + " --help.";
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Every rank of a distributed job compiles the same program, or all fail together.",
+               "lockstep"};
+  app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
+  app.require_subcommand(1);
+  std::vector<std::pair<CLI::App*, std::function<int()>>> runs;
+  for (const Subcommand& subcommand : kSubcommands) {
+    CLI::App* sub =
+        app.add_subcommand(std::string(subcommand.name), std::string(subcommand.summary));
+    runs.emplace_back(sub, subcommand.declare(*sub));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = app.get_subcommands();
+    return print_result(chosen.empty() ? app.help() : chosen.front()->help("lockstep"), kOk);
+  } catch (const CLI::CallForVersion& version) {
+    return print_result(std::string(version.what()) + "\n", kOk);
+  } catch (const CLI::ParseError& error) {
+    return complain(sentence_of(error, app), kUsage);
+  }
+  for (const auto& [sub, subcommand] : runs)
+    if (sub->parsed()) return subcommand();
+  return kUsage;
+}
+
+}  // namespace
+}  // namespace lockstep::worker::cli
+
+int main(int argc, char** argv) {
+  try {
+    return lockstep::worker::cli::run(argc, argv);
+  } catch (const std::exception& error) {
+    return lockstep::worker::cli::complain(std::string("internal error: ") + error.what() + ".",
+                                           lockstep::worker::cli::kEnvironment);
+  }
+}

@@ -1,0 +1,367 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <lockstep/worker/build.h>
+#include <lockstep/worker/codegen.h>
+#include <lockstep/worker/frame.h>
+#include <lockstep/worker/interpreter.h>
+#include <lockstep/worker/job_context.h>
+
+namespace lockstep::worker {
+
+/// A graph that can be run: built, or by the interpreter.
+struct FrameRunner::Compiled {
+  Graph graph;  // where it is interpreted
+  shapes::Fingerprint fingerprint;
+  std::uint64_t nodes = 0;
+  std::unique_ptr<Executable> executable;  // null: interpreted
+  Inputs inputs;                           // of the last run; the map is kept
+};
+
+struct FrameRunner::State {
+  State(JobContext& context, std::string name, int number)
+      : job(context), cache(name), index(number) {
+    counts.frame = std::move(name);
+  }
+  JobContext& job;
+  Frame cache;
+  int index;
+  std::map<int, Compiled> entries;
+  Observation spare;
+  bool told_fallback = false;
+  FrameCounts counts;
+};
+
+namespace {
+
+double milliseconds(Duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+
+Array single(DType dtype, double value) { return Array::of(dtype, {}, std::span(&value, 1)); }
+
+/// "3 symbols: batch.tokens.size(0) (hint 16), …"
+std::string symbols_text(const Decision& decision) {
+  if (decision.symbols.empty()) return "all sizes static";
+  std::string out =
+      fmt::format("{} symbol{}:", decision.symbols.size(), decision.symbols.size() == 1 ? "" : "s");
+  for (std::size_t i = 0; i < decision.symbols.size(); ++i) {
+    const SymbolDecision& symbol = decision.symbols[i];
+    out += fmt::format("{} {} like {}", i == 0 ? "" : ",", symbol.source, symbol.hint);
+    if (symbol.min && *symbol.min > 0) out += fmt::format(" (at least {})", *symbol.min);
+  }
+  return out;
+}
+
+/// This rank is busy and alive, though it makes no progress that others see: a slow compile is not
+/// a dead rank. Renewed by the build of each unit.
+class Lease {
+ public:
+  explicit Lease(JobContext& job) : job_(job) {
+    job_.phase(Phase::Compiling);
+    job_.busy_for(job_.settings.deadline);
+  }
+  ~Lease() {
+    job_.busy_for(Duration{0});
+    job_.phase(Phase::Running);
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+ private:
+  JobContext& job_;
+};
+
+/// The settle rounds of one run: each has a key of its own.
+class SettleRounds final : public RunHost {
+ public:
+  explicit SettleRounds(JobContext& job) : job_(job) {}
+  Result<void> settle(const std::optional<Status>& mine) override {
+    RoundKey key = job_.key;
+    key.kind = RoundKey::Kind::Settle;
+    key.attempt = attempt_++;
+    return job_.driver->status_round(key, {.pending = 0, .trouble = mine});
+  }
+
+ private:
+  JobContext& job_;
+  std::uint32_t attempt_ = 0;
+};
+
+}  // namespace
+
+/// The tracing and compiling steps of one call.
+class FrameRunner::Steps final : public CallSteps, private TraceHost {
+ public:
+  Steps(State& frame, const Observation& seen, const std::function<void(Trace&)>& body)
+      : frame_(frame), seen_(seen), body_(body) {}
+
+  Result<TraceReport> trace(const Decision& decision) override;
+  std::string explain(std::size_t node) override;
+  std::optional<Status> compile() override;
+
+  [[nodiscard]] Compiled take() { return std::move(made_); }
+  [[nodiscard]] const std::string& story() const { return story_; }
+
+ private:
+  Result<bool> group_any(bool mine) override;
+  [[nodiscard]] std::optional<Status> build(const Program& program, int unit,
+                                            std::vector<Bytes>& objects);
+  State& frame_;
+  const Observation& seen_;
+  const std::function<void(Trace&)>& body_;
+  Compiled made_;
+  std::optional<Status> round_failed_;
+  std::uint32_t questions_ = 0;
+  int built_ = 0;
+  std::string story_;
+};
+
+Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
+  JobContext& job = frame_.job;
+  job.phase(Phase::Tracing);
+  const TraceSetup setup{.frame = frame_.cache.name,
+                         .decision = decision,
+                         .observation = &seen_,
+                         .group_size = job.driver->group().size(),
+                         .host = this};
+  Result<Graph> graph = worker::trace(setup, body_);
+  job.phase(Phase::Running);
+  if (round_failed_) return *round_failed_;
+  TraceReport report;
+  if (!graph) {
+    report.failure = graph.error();
+    return report;
+  }
+  made_.graph = std::move(*graph);
+  report.graph = made_.fingerprint = made_.graph.fingerprint();
+  made_.nodes = made_.graph.nodes.size();
+  report.group_guards = made_.graph.group_guards;
+  report.guards = made_.graph.guards;
+  report.prefixes = made_.graph.prefix_fingerprints();
+  return report;
+}
+
+Result<bool> FrameRunner::Steps::group_any(bool mine) {
+  RoundKey key = frame_.job.key;
+  key.kind = RoundKey::Kind::Verify;
+  key.attempt = ++questions_;
+  auto answer = frame_.job.driver->any(key, mine);
+  if (!answer) round_failed_ = answer.error();
+  return answer;
+}
+
+std::string FrameRunner::Steps::explain(std::size_t node) {
+  const Graph& graph = made_.graph;
+  if (node >= graph.nodes.size()) return {};
+  return fmt::format("{}   # {}", graph.node_text(static_cast<NodeId>(node)),
+                     graph.nodes[node].where.text());
+}
+
+/// The units are shared out among the ranks of this host: each builds its own. Once all have, every
+/// rank takes the others' from the store.
+std::optional<Status> FrameRunner::Steps::compile() {
+  JobContext& job = frame_.job;
+  const Instant start = job.clock.now();
+  const Lease lease(job);
+  Result<Program> program = generate(std::move(made_.graph));
+  std::vector<Bytes> objects;
+  std::optional<Status> failure;
+  if (program) {
+    objects.resize(program->units.size());
+    for (int u = job.host_rank; u < program->unit_count() && !failure; u += job.host_size)
+      failure = build(*program, u, objects);
+  } else {
+    failure = program.error();
+  }
+  RoundKey key = job.key;
+  key.kind = RoundKey::Kind::Commit;
+  key.attempt = 1;
+  if (auto all = job.driver->status_round(key, {.pending = 0, .trouble = failure}); !all)
+    return failure ? *failure : all.error();
+  for (int u = 0; u < program->unit_count() && !failure; ++u)
+    if (objects[static_cast<std::size_t>(u)].empty()) failure = build(*program, u, objects);
+  if (failure) return failure;
+  const std::size_t kernels = program->kernels.size();
+  auto loaded = Executable::load(std::move(*program), objects, job.clock);
+  if (!loaded) return loaded.error();
+  made_.executable = std::move(*loaded);
+  story_ = fmt::format("{} kernels in {} units, {} of them built here, {:.0f} ms", kernels,
+                       objects.size(), built_, milliseconds(job.clock.now() - start));
+  return std::nullopt;
+}
+
+std::optional<Status> FrameRunner::Steps::build(const Program& program, int unit,
+                                                std::vector<Bytes>& objects) {
+  JobContext& job = frame_.job;
+  job.note(fmt::format("builds unit {} of {}, {}", unit, program.unit_count(), frame_.cache.name));
+  job.busy_for(kBuildLimit);
+  Result<BuiltUnit> done = build_unit(program, unit, *job.toolchain, job.artifacts);
+  if (!done) return done.error();
+  if (done->not_stored && !job.told_not_stored) {
+    job.log.line("info", fmt::format("lockstep: rank {}: {}", job.data->rank().value,
+                                     done->not_stored->message));
+    job.told_not_stored = true;
+  }
+  built_ += !done->reused;
+  objects[static_cast<std::size_t>(unit)] = std::move(done->object);
+  return std::nullopt;
+}
+
+FrameRunner::FrameRunner(JobContext& job, std::string name, int index)
+    : state_(new State(job, std::move(name), index)) {}
+FrameRunner::~FrameRunner() = default;
+
+const FrameCounts& FrameRunner::counts() const { return state_->counts; }
+
+Observation FrameRunner::take_observation() { return std::exchange(state_->spare, {}); }
+
+std::string FrameRunner::last_text() const {
+  const int rank = state_->job.driver->group().rank().value;
+  switch (last_.kind) {
+    case CallOutcome::Kind::Reused:
+      return CompileMark{rank, state_->index, last_.entry, 0}.text() + " reused";
+    case CallOutcome::Kind::Compiled:
+      return CompileMark{rank, state_->index, last_.entry, 0}.text() + " compiled";
+    case CallOutcome::Kind::Fallback:
+      return fmt::format("[r{}|{}] interpreted", rank, state_->index);
+    case CallOutcome::Kind::Error:
+      break;
+  }
+  return fmt::format("[r{}|{}] error", rank, state_->index);
+}
+
+Status FrameRunner::refuse(const Status& status) {
+  JobContext& job = state_->job;
+  job.key.kind = RoundKey::Kind::Call;
+  job.key.frame = state_->cache.name;
+  ++job.key.call;
+  const auto joint = job.driver->status_round(job.key, {.pending = 0, .trouble = status});
+  last_ = {CallOutcome::Kind::Error, -1, joint ? status : joint.error()};
+  ++state_->counts.calls, ++state_->counts.errors;
+  return *last_.error;
+}
+
+Result<std::vector<Array>> FrameRunner::call(Observation observation,
+                                             std::span<const InputValue> values,
+                                             const std::function<void(Trace&)>& body) {
+  State& frame = *state_;
+  JobContext& job = frame.job;
+  job.key.kind = RoundKey::Kind::Call;
+  job.key.frame = frame.cache.name;
+  ++job.key.call;
+  job.note(job.key.text());
+  const std::uint64_t fits = frame.cache.lookup(observation);
+  const bool first = frame.cache.entries.empty();
+  std::vector<Misfit> misfits;
+  if (fits == 0 && !first && job.log.on("info")) misfits = frame.cache.explain(observation);
+
+  Steps steps(frame, observation, body);
+  last_ = job.driver->call(job.key, frame.cache, observation, {}, steps, {});
+  ++frame.counts.calls;
+  if (last_.kind == CallOutcome::Kind::Error) {
+    ++frame.counts.errors;
+    frame.spare = std::move(observation);
+    return *last_.error;
+  }
+  Result<std::vector<Array>> outputs = std::vector<Array>{};
+  if (last_.kind == CallOutcome::Kind::Fallback) {
+    ++frame.counts.fallbacks;
+    Compiled interpreted = steps.take();
+    if (!frame.told_fallback)
+      job.log.line("info",
+                   fmt::format("lockstep: {} has reached its recompile limit of {}; calls that fit "
+                               "no entry are interpreted from here on, on all ranks",
+                               frame.cache.name, job.decision.recompile_limit));
+    frame.told_fallback = true;
+    outputs = run(interpreted, observation, values);
+  } else {
+    if (last_.kind == CallOutcome::Kind::Compiled) {
+      ++frame.counts.compiled;
+      frame.entries.insert_or_assign(last_.entry, steps.take());
+      say_compiled(misfits, steps.story());
+    } else {
+      ++frame.counts.reused;
+    }
+    outputs = run(frame.entries.at(last_.entry), observation, values);
+  }
+  frame.spare = std::move(observation);
+  return outputs;
+}
+
+void FrameRunner::say_compiled(const std::vector<Misfit>& misfits, const std::string& story) {
+  State& frame = *state_;
+  const JobContext& job = frame.job;
+  const int rank = job.data->rank().value;
+  const CompileMark mark{rank, frame.index, last_.entry, 0};
+  const Entry& entry = frame.cache.entries[static_cast<std::size_t>(last_.entry)];
+  for (const Misfit& misfit : misfits)
+    job.log.line("info", mark,
+                 fmt::format("{}: entry {} does not fit here: {}", frame.cache.name, misfit.entry,
+                             misfit.reason));
+  if (rank == 0) {
+    job.log.line(
+        "info", mark,
+        fmt::format("{}: compiled: {}; {}", frame.cache.name, symbols_text(entry.decision), story));
+    job.log.line("debug", mark, decision_text(entry.decision));
+    const auto namer = entry.decision.source_namer();
+    for (const shapes::Guard& guard : entry.guards)
+      job.log.line("guards", mark,
+                   fmt::format("guard {}   # {}", guard.predicate.text(namer), guard.where.text()));
+    const Program& program = frame.entries.at(last_.entry).executable->program();
+    if (job.log.on("graph")) job.log.line("graph", mark, program.graph.text());
+    if (job.log.on("output_code")) job.log.line("output_code", mark, program.text());
+  }
+}
+
+Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& seen,
+                                            std::span<const InputValue> values) {
+  State& frame = *state_;
+  JobContext& job = frame.job;
+  job.note(job.key.text() + " runs");
+  const auto& sources = seen.list->sources();
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    Array& input = entry.inputs[sources[i].name];
+    switch (sources[i].kind) {
+      case Kind::Tensor:
+        input = values[i].array;
+        break;
+      case Kind::Float:
+        input = single(DType::F64, values[i].number);
+        break;
+      case Kind::Int: {
+        input = Array(DType::I64, {});
+        *input.data_as<std::int64_t>() = seen.of(i)[0];
+        break;
+      }
+      case Kind::Bool:
+        input = single(DType::Bool, static_cast<double>(seen.of(i)[0]));
+        break;
+    }
+  }
+  entry.inputs["job.rank"] = single(DType::I64, job.data->rank().value);
+  if (std::find(frame.counts.graphs.begin(), frame.counts.graphs.end(), entry.fingerprint) ==
+      frame.counts.graphs.end())
+    frame.counts.graphs.push_back(entry.fingerprint);
+  SettleRounds rounds(job);
+  if (!entry.executable) {
+    frame.counts.nodes_interpreted += entry.nodes;
+    return interpret(entry.graph, entry.inputs, *job.data, rounds);
+  }
+  frame.counts.nodes_compiled += entry.executable->program().nodes_compiled;
+  frame.counts.nodes_interpreted += entry.executable->program().nodes_interpreted;
+  const RunTime before = entry.executable->time();
+  auto outputs = entry.executable->run(entry.inputs, *job.data, rounds);
+  const RunTime& after = entry.executable->time();
+  job.run.runs += after.runs - before.runs;
+  job.run.total += after.total - before.total;
+  job.run.kernels += after.kernels - before.kernels;
+  job.run.products += after.products - before.products;
+  job.run.collectives += after.collectives - before.collectives;
+  job.run.settling += after.settling - before.settling;
+  return outputs;
+}
+
+}  // namespace lockstep::worker

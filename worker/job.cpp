@@ -1,0 +1,263 @@
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <lockstep/collectives/fake.h>
+#include <lockstep/collectives/startup.h>
+#include <lockstep/worker/host_toolchain.h>
+#include <lockstep/worker/job.h>
+#include <lockstep/worker/job_context.h>
+#include <lockstep/worker/job_summary.h>
+#include <lockstep/worker/world.h>
+
+namespace lockstep::worker {
+namespace {
+
+/// Tells builds apart: ranks must run the same program file.
+std::string build_id() {
+  std::ifstream self("/proc/self/exe", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(self), {}};
+  return shapes::fingerprint(bytes).text();
+}
+
+std::string configuration(const Settings& settings, const DecisionConfig& decision) {
+  return settings.agreed_text() +
+         fmt::format(
+             "assume_at_least_two={}\nautomatic_dynamic={}\nbuild={}\nconsistency={}\n"
+             "recompile_limit={}\n",
+             decision.assume_at_least_two, decision.automatic_dynamic, build_id(),
+             static_cast<int>(decision.consistency), decision.recompile_limit);
+}
+
+std::string what(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+}  // namespace
+
+struct Job::State {
+  World world;
+  std::unique_ptr<collectives::Communicator> alone;  // what agrees where coordination is off
+  std::unique_ptr<CallDriver> driver;
+  std::unique_ptr<HostToolchain> toolchain;
+  std::unique_ptr<coordinator::ArtifactStore> artifacts;
+  JobContext context;
+  std::deque<FrameRunner> frames;
+  Instant started{0};
+  bool summary = true;
+  bool over = false;  // finished, failed or left
+
+  [[nodiscard]] Result<void> compare_start();
+  [[nodiscard]] Result<void> open_tools();
+  void find_place_on_host();
+  [[nodiscard]] Result<void> status_round(RoundKey::Kind kind, const Standing& standing);
+  [[nodiscard]] std::vector<FrameCounts> counts() const;
+  [[nodiscard]] Result<void> print_summary();
+};
+
+/// This rank's place among those of its host, as the board shows it: who builds which unit.
+void Job::State::find_place_on_host() {
+  const Board& board = *world.board;
+  const int self = world.all->rank().value;
+  context.host_rank = 0, context.host_size = 0;
+  for (int r = 0; r < world.all->size(); ++r) {
+    if (board.process(Rank{r}).host != board.process(Rank{self}).host) continue;
+    context.host_rank += r < self;
+    ++context.host_size;
+  }
+}
+
+Result<void> Job::State::compare_start() {
+  return collectives::startup_round(*world.all, configuration(context.settings, context.decision));
+}
+
+Result<void> Job::State::open_tools() {
+  auto compiler =
+      HostToolchain::open({.compiler = context.settings.compiler, .limit = kBuildLimit});
+  if (!compiler) return compiler.error();
+  toolchain = std::move(*compiler);
+  const std::string& directory = context.settings.cache_dir;
+  std::error_code ignored;  // the store says what is wrong with the directory
+  std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), ignored);
+  auto store = coordinator::ArtifactStore::open(
+      {.directory = directory,
+       .report = [log = context.log, rank = world.all->rank().value](const Status& status) {
+         log.line("info", fmt::format("lockstep: rank {}: {}", rank, status.message));
+       }});
+  if (store) {
+    artifacts = std::move(*store);
+  } else {
+    // A rank without a cache builds what it needs; it is no reason to stop the job.
+    context.log.line("info", fmt::format("lockstep: rank {} goes on without an artifact cache: {}",
+                                         world.all->rank().value, store.error().message));
+  }
+  return {};
+}
+
+Result<void> Job::State::status_round(RoundKey::Kind kind, const Standing& standing) {
+  context.key.kind = kind;
+  context.key.frame.clear();
+  context.key.attempt = 0;
+  ++context.key.call;
+  context.note(context.key.text());
+  return driver->status_round(context.key, standing);
+}
+
+std::vector<FrameCounts> Job::State::counts() const {
+  std::vector<FrameCounts> all;
+  for (const FrameRunner& frame : frames) all.push_back(frame.counts());
+  return all;
+}
+
+Result<void> Job::State::print_summary() {
+  const JobTimes mine = JobTimes::of(context, driver->times(), context.clock.now() - started);
+  JobTimes least, most;
+  for (auto [reduce, into] :
+       {std::pair{collectives::Reduce::Min, &least}, {collectives::Reduce::Max, &most}}) {
+    const collectives::Collective over_ranks{.kind = collectives::Collective::Kind::AllReduce,
+                                             .dtype = DType::F64,
+                                             .reduce = reduce,
+                                             .send = mine.seconds,
+                                             .receive = into->seconds,
+                                             .rows = JobTimes::kCount,
+                                             .label = "summary"};
+    if (auto done = world.all->run(over_ranks); !done) return done;
+  }
+  if (world.all->rank().value == 0 && summary) {
+    const std::string text =
+        summary_text(world.all->size(), counts(), driver->times(), least, most, toolchain->cost());
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  }
+  return {};
+}
+
+Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Result<std::unique_ptr<Job>> Job::init(int*, char***, JobOptions options) {
+  return attach_to(nullptr, std::move(options));
+}
+
+Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options) {
+  Result<Settings> settings =
+      options.settings ? Result<Settings>(*options.settings) : Settings::from_environment();
+  if (!settings) return settings.error();
+  auto state = std::make_unique<State>();
+  JobContext& context = state->context;
+  context.settings = *settings;
+  context.decision = options.decision;
+  context.log = Log(settings->log);
+  state->summary = options.summary;
+  auto world = join_world(
+      comm, {.deadline = settings->deadline, .report_file = {}, .signals = true, .on_verdict = {}});
+  if (!world) return world.error();
+  state->world = std::move(*world);
+  context.data = state->world.all.get();
+  context.watch = state->world.watch.get();
+  state->started = context.clock.now();
+  auto job = std::unique_ptr<Job>(new Job(std::move(state)));
+  State& s = *job->state_;
+  s.over = true;  // until the ranks have agreed there is nothing to leave
+  if (auto same = s.compare_start(); !same) return same.error();
+  s.find_place_on_host();
+  if (!context.settings.coordination) {
+    auto alone = collectives::fake_communicator(Rank{0}, 1);
+    if (!alone) return alone.error();
+    s.alone = std::move(*alone);
+    if (job->rank() == 0)
+      context.log.line("info",
+                       "lockstep: LOCKSTEP_COORDINATION=off: every rank decides for itself; expect "
+                       "hangs and wrong numbers");
+  }
+  s.driver = std::make_unique<CallDriver>(s.alone ? *s.alone : *s.world.all, context.decision);
+  context.driver = s.driver.get();
+  s.over = false;
+  // A rank that lacks a compiler must not leave the others waiting.
+  const auto tools = s.open_tools();
+  Standing standing;
+  if (!tools) standing.trouble = tools.error();
+  if (auto ready = s.status_round(RoundKey::Kind::Start, standing); !ready) {
+    s.over = true;
+    return ready.error();
+  }
+  context.toolchain = s.toolchain.get();
+  context.artifacts = s.artifacts.get();
+  return job;
+}
+
+Job::~Job() {
+  if (!state_) return;
+  if (!state_->over)
+    leave(std::uncaught_exceptions() > 0 ? "an exception ended its program"
+                                         : "its program ended without finish()");
+}
+
+int Job::rank() const { return state_->world.all->rank().value; }
+int Job::size() const { return state_->world.all->size(); }
+
+FrameRunner& Job::add_frame(std::string name) {
+  const int index = static_cast<int>(state_->frames.size());
+  return state_->frames.emplace_back(state_->context, std::move(name), index);
+}
+
+Result<void> Job::settle() { return state_->status_round(RoundKey::Kind::Settle, {}); }
+
+Result<void> Job::finish() {
+  State& s = *state_;
+  Standing standing;
+  standing.pending = program_fingerprint(s.counts()).low;
+  s.over = true;
+  if (auto all = s.status_round(RoundKey::Kind::Finish, standing); !all) return all;
+  return s.print_summary();
+}
+
+void Job::leave(const std::string& why) {
+  state_->over = true;
+  Standing standing;
+  standing.trouble =
+      Status{Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}};
+  (void)state_->status_round(RoundKey::Kind::Close, standing);
+}
+
+int Job::run(const std::function<Result<void>()>& program) {
+  Result<void> outcome;
+  try {
+    outcome = program();
+  } catch (...) {
+    const std::string why = what(std::current_exception());
+    const Status gone{Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}};
+    leave(why);
+    return fail(gone);
+  }
+  if (outcome) outcome = finish();
+  return outcome ? 0 : fail(outcome.error());
+}
+
+int Job::fail(const Status& status) {
+  state_->over = true;
+  // The error is joint: one rank prints it for all. The first to claim the report is the one.
+  if (!state_->world.board->claim_report(exit_code(status.code))) report(status);
+  return exit_code(status.code);
+}
+
+int Job::report(const Status& status) {
+  const std::string text = "lockstep: " + status.text() + "\n";
+  std::fflush(stdout);
+  std::fputs(text.c_str(), stderr);
+  return exit_code(status.code);
+}
+
+}  // namespace lockstep::worker

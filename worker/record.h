@@ -1,0 +1,74 @@
+// The record of a job, one file of JSON lines per rank (README.md, "Records"): what each rank
+// observed, was told and decided, so that a dry run can do it again. Written as it happens; refuses
+// to overwrite another record, and never stops the job: where the disk gives out, the record ends.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <lockstep/collectives/base/clock.h>
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/worker/call_machine.h>
+
+namespace lockstep::worker {
+
+inline constexpr std::string_view kRecordFormat = "lockstep.record/1";
+
+/// The first line of a rank's file.
+struct RecordHeader {
+  int world_size = 1;
+  Rank rank{};
+  DecisionConfig config;
+  std::string build_id;
+  bool operator==(const RecordHeader&) const = default;
+};
+
+/// "rank-00003.jsonl"
+[[nodiscard]] std::string record_file_name(Rank rank);
+
+/// Writes one rank's file. Every line is one write(2) to a file opened for appending, so a crash
+/// can cut the last line at most. One thread.
+class Recorder {
+ public:
+  /// Makes the directory if need be and writes the header. Errors: Environment (cannot be written),
+  /// BadInput (it holds a record of this rank already).
+  [[nodiscard]] static Result<std::unique_ptr<Recorder>> open(const std::string& directory,
+                                                              const RecordHeader& header);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  /// The ranks of a group, as ranks of the job, before its first call; groups that are not declared
+  /// are all ranks.
+  void group(std::string_view name, const RankSet& members);
+  void call(const RoundKey& key, const Observation& observation, const Standing& standing);
+  void action(const Action& action);
+  void traced(const TraceReport& report);
+  void explained(std::string_view text);
+  void compiled(const std::optional<Status>& failure);
+  void ended(const CallOutcome& outcome);
+  /// A round outside of calls (settle, finish); for readers, not replayed.
+  void round(const RoundKey& key, const Result<void>& result);
+
+  /// Why recording stopped early; nullopt while it goes on.
+  [[nodiscard]] const std::optional<Status>& failure() const { return failure_; }
+
+ private:
+  class Line;
+  Recorder(int fd, std::string path);
+  void write(const Line& line);
+  [[nodiscard]] std::int64_t since_last();
+
+  int fd_;
+  std::string path_;
+  SystemClock clock_;
+  Instant last_;
+  std::set<shapes::Fingerprint> known_lists_;
+  std::optional<Status> failure_;
+};
+
+}  // namespace lockstep::worker

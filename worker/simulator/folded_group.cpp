@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include <lockstep/worker/simulator/folded_rounds.h>
+#include <lockstep/worker/simulator/group.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+class FoldedGroup final : public Group {
+ public:
+  FoldedGroup(std::vector<Unit> units, int size) : rounds_(std::move(units), size) {}
+
+  void run(Machines machines, const Status& absent) override {
+    if (std::any_of(machines.begin(), machines.end(), [](const auto& m) { return !m; }))
+      return wait_in_vain(machines, absent);
+    for (;;) {
+      std::size_t waiting = 0;
+      for (const auto& machine : machines) waiting += answer_locally(*machine) ? 1 : 0;
+      if (waiting == 0) return;
+      if (waiting < machines.size() || !run_round(rounds_, machines)) return break_off(machines);
+    }
+  }
+  [[nodiscard]] std::uint64_t bytes_per_rank_max() const override {
+    return rounds_.bytes_per_rank_max();
+  }
+  [[nodiscard]] std::uint64_t rounds() const override { return rounds_.rounds(); }
+
+ private:
+  static void wait_in_vain(Machines machines, const Status& absent) {
+    for (const auto& machine : machines)
+      if (machine) machine->failed(absent);
+  }
+
+  static void break_off(Machines machines) {
+    const Status bug{Code::Internal,
+                     "the simulated ranks asked for different rounds; this is a bug of lockstep, "
+                     "please report it with the scenario",
+                     {},
+                     {}};
+    for (const auto& machine : machines) machine->failed(bug);
+  }
+
+  FoldedRounds rounds_;
+};
+
+/// The payloads of an Exchange or a Broadcast.
+template <class T>
+std::vector<Bytes> payloads(Machines machines) {
+  std::vector<Bytes> out;
+  for (const auto& machine : machines) out.push_back(std::get<T>(machine->next()).mine);
+  return out;
+}
+
+}  // namespace
+
+bool run_round(FoldedRounds& rounds, Machines machines) {
+  const Action& first = machines[0]->next();
+  for (const auto& machine : machines)
+    if (machine->next().index() != first.index()) return false;
+  if (const auto* vote = std::get_if<action::Vote>(&first)) {
+    std::vector<collectives::Vote> mine;
+    for (const auto& machine : machines)
+      mine.push_back(std::get<action::Vote>(machine->next()).mine);
+    const collectives::Vote result = rounds.vote(mine, vote->combine);
+    for (const auto& machine : machines) machine->voted(result);
+    return true;
+  }
+  Bytes result;
+  if (const auto* exchange = std::get_if<action::Exchange>(&first))
+    result = rounds.exchange(payloads<action::Exchange>(machines), exchange->join);
+  else if (const auto* broadcast = std::get_if<action::Broadcast>(&first))
+    result = rounds.broadcast(broadcast->root, payloads<action::Broadcast>(machines));
+  else
+    return false;
+  for (const auto& machine : machines) machine->joined(result);
+  return true;
+}
+
+std::unique_ptr<Group> folded_group(std::vector<Unit> units, int size) {
+  return std::make_unique<FoldedGroup>(std::move(units), size);
+}
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,46 @@
+// Who carries out what the call machines of a simulated group ask for. Two ways with equal results:
+// every rank a virtual rank that exchanges messages (virtual_group.cpp), or runs of equal ranks
+// folded into one machine each (folded_group.cpp), so that a world of millions costs milliseconds.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <lockstep/worker/call_machine.h>
+#include <lockstep/worker/simulator/folded_rounds.h>
+
+namespace lockstep::worker::simulator {
+
+/// The machine of each unit for one call; null where the unit does not make the call.
+using Machines = std::span<const std::unique_ptr<CallMachine>>;
+
+class Group {
+ public:
+  virtual ~Group() = default;
+
+  /// Takes every machine to Finish. Where units are absent the others wait for them until the
+  /// deadline passes and end with `absent`; otherwise `absent` is not looked at.
+  virtual void run(Machines machines, const Status& absent) = 0;
+
+  /// Payload received in rounds that ended, over all calls, by the rank with most.
+  [[nodiscard]] virtual std::uint64_t bytes_per_rank_max() const = 0;
+  /// Rounds that ended.
+  [[nodiscard]] virtual std::uint64_t rounds() const = 0;
+};
+
+/// Does what the machine asks of its own rank until it asks for a round or is at its end. True: a
+/// round. A dry run traces and compiles nothing: the program that a decision leads to is taken to
+/// be the decision.
+bool answer_locally(CallMachine& machine);
+
+/// Runs the round that all machines ask for; false where they ask for different kinds, or for none.
+/// Requires a machine per unit.
+[[nodiscard]] bool run_round(FoldedRounds& rounds, Machines machines);
+
+/// Every rank a virtual rank of a simulated network. Unit i must be rank i.
+[[nodiscard]] std::unique_ptr<Group> virtual_group(int size);
+/// One machine per unit; the units, ascending, cover ranks 0 to size-1.
+[[nodiscard]] std::unique_ptr<Group> folded_group(std::vector<Unit> units, int size);
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,55 @@
+// What a dry run found, and its JSON (formats.md, "Dry-run result, version 1").
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/call_machine.h>
+#include <lockstep/worker/decision.h>
+
+namespace lockstep::worker::simulator {
+
+/// What one call came to on all ranks.
+struct CallResult {
+  std::optional<std::string> frame;
+  CallOutcome outcome;
+  std::optional<Decision> reported;  // Compiled
+};
+
+/// What would have happened without coordination: every rank alone, by the rules for a group of
+/// one.
+struct Uncoordinated {
+  int compiles_per_rank_max = 0;
+  std::optional<std::size_t> first_divergent_call;
+  int distinct_graphs_max = 0;
+  bool operator==(const Uncoordinated&) const = default;
+};
+
+struct DryRunResult {
+  int world_size = 1;
+  std::vector<CallResult> calls;
+  /// Payload handed to the transport for receiving, summed over the run, for the rank with most.
+  /// Rounds that never ended, because ranks were absent, count for nothing.
+  std::uint64_t bytes_per_rank_max = 0;
+  std::uint64_t rounds = 0;  // votes, exchanges, verifications, commits
+  Uncoordinated uncoordinated;
+};
+
+/// How often each outcome occurred.
+struct Totals {
+  std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;
+};
+[[nodiscard]] Totals totals(const DryRunResult& result);
+
+/// One document, a call per line, ending in a newline. Equal results give equal bytes.
+[[nodiscard]] std::string result_json(const DryRunResult& result);
+
+/// The table for people: outcomes (calls alike in a row as one line), decisions, errors, totals.
+[[nodiscard]] std::string result_summary(const DryRunResult& result, bool colour);
+
+/// "compiled", "reused", "fallback", "error"
+[[nodiscard]] std::string_view outcome_name(CallOutcome::Kind kind);
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,102 @@
+// The dry run's table for people.
+#include <fmt/format.h>
+
+#include <lockstep/worker/simulator/json_document.h>
+#include <lockstep/worker/simulator/result.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+std::string_view colour_of(CallOutcome::Kind kind) {
+  switch (kind) {
+    case CallOutcome::Kind::Reused:
+      return "\033[32m";
+    case CallOutcome::Kind::Compiled:
+      return "\033[36m";
+    case CallOutcome::Kind::Fallback:
+      return "\033[33m";
+    case CallOutcome::Kind::Error:
+      return "\033[31m";
+  }
+  return "";
+}
+
+std::string frame_text(const CallResult& call) {
+  if (!call.frame) return "-";
+  const std::string text = quoted(*call.frame);
+  return text.substr(1, text.size() - 2);
+}
+
+/// "tokens [s0, 10], n 3, training true", then the symbols.
+std::string decision_line(const Decision& decision) {
+  std::vector<std::string> parts;
+  for (const SourceDecision& source : decision.sources) {
+    std::vector<std::string> dims;
+    for (const DimDecision& dim : source.dims)
+      dims.push_back(dim.is_symbol ? fmt::format("s{}", dim.symbol) : std::to_string(dim.value));
+    const std::string name = quoted(source.spec.name);
+    std::string value = fmt::format("{}", fmt::join(dims, ", "));
+    if (source.spec.kind == Kind::Float) value = "float";
+    if (source.spec.kind == Kind::Tensor) value = "[" + value + "]";
+    if (source.spec.kind == Kind::Bool) value = source.dims[0].value != 0 ? "true" : "false";
+    parts.push_back(fmt::format("{} {}", name.substr(1, name.size() - 2), value));
+  }
+  for (std::size_t i = 0; i < decision.symbols.size(); ++i) {
+    const SymbolDecision& symbol = decision.symbols[i];
+    const std::string least = symbol.min ? fmt::format(" >= {}", *symbol.min) : std::string();
+    parts.push_back(fmt::format("s{}{} (hint {})", i, least, symbol.hint));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string detail_of(const CallResult& call) {
+  if (call.outcome.error) return call.outcome.error->text();
+  if (call.reported) return decision_line(*call.reported);
+  if (call.outcome.kind == CallOutcome::Kind::Fallback)
+    return "recompile limit reached on all ranks";
+  return {};
+}
+
+bool alike(const CallResult& a, const CallResult& b) {
+  return a.frame == b.frame && a.outcome.kind == b.outcome.kind &&
+         a.outcome.entry == b.outcome.entry && a.outcome.error == b.outcome.error && !a.reported &&
+         !b.reported;
+}
+
+}  // namespace
+
+std::string result_summary(const DryRunResult& result, bool colour) {
+  std::string out = fmt::format("{} ranks, {} calls\n\n", result.world_size, result.calls.size());
+  std::size_t width = 5;
+  for (const CallResult& call : result.calls) width = std::max(width, frame_text(call).size());
+  if (!result.calls.empty())
+    out += fmt::format("{:<11} {:<{}} {:<9} {:<5} {}\n", "call", "frame", width, "outcome", "entry",
+                       "detail");
+  for (std::size_t i = 0; i < result.calls.size();) {
+    const CallResult& call = result.calls[i];
+    std::size_t last = i;
+    while (last + 1 < result.calls.size() && alike(call, result.calls[last + 1])) ++last;
+    const std::string numbers = last > i ? fmt::format("{}-{}", i, last) : std::to_string(i);
+    const std::string entry = call.outcome.entry >= 0 ? std::to_string(call.outcome.entry) : "";
+    out += fmt::format("{:<11} {:<{}} {}{:<9}{} {:<5} {}\n", numbers, frame_text(call), width,
+                       colour ? colour_of(call.outcome.kind) : "", outcome_name(call.outcome.kind),
+                       colour ? "\033[0m" : "", entry, detail_of(call));
+    i = last + 1;
+  }
+  const Totals sum = totals(result);
+  out += fmt::format(
+      "\ntogether     {} compiles, {} reuses, {} fallbacks, {} errors; {} rounds, at most {} bytes "
+      "received by a rank\n",
+      sum.compiles, sum.reuses, sum.fallbacks, sum.errors, result.rounds,
+      result.bytes_per_rank_max);
+  const Uncoordinated& alone = result.uncoordinated;
+  out += fmt::format(
+      "uncoordinated  up to {} compiles on a rank, up to {} different graphs in one call",
+      alone.compiles_per_rank_max, alone.distinct_graphs_max);
+  out += alone.first_divergent_call
+             ? fmt::format("; ranks first part ways at call {}\n", *alone.first_divergent_call)
+             : std::string("; ranks never part ways\n");
+  return out;
+}
+
+}  // namespace lockstep::worker::simulator

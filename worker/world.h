@@ -1,0 +1,25 @@
+// How a process joins the others of its job: MPI where it is built in, else a world of one rank.
+// Two implementations, switched as whole files: world_mpi.cpp, world_single.cpp.
+#pragma once
+
+#include <memory>
+
+#include <lockstep/collectives/communicator.h>
+#include <lockstep/collectives/watch.h>
+
+namespace lockstep::worker {
+
+/// All ranks of the job as seen from this one. Members go in reverse order: the communicator before
+/// the watch, both before the board and MPI.
+struct World {
+  std::shared_ptr<void> session;
+  std::unique_ptr<Board> board;
+  std::unique_ptr<collectives::Watch> watch;
+  std::unique_ptr<collectives::Communicator> all;
+};
+
+/// Collective. `comm` points to an MPI_Comm; null: all processes that were started together.
+/// Errors: Environment.
+[[nodiscard]] Result<World> join_world(const void* comm, const collectives::WatchOptions& options);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,26 @@
+#include <lockstep/collectives/mpi.h>
+#include <lockstep/worker/world.h>
+
+namespace lockstep::worker {
+
+Result<World> join_world(const void* comm, const collectives::WatchOptions& options) {
+  auto session = collectives::MpiSession::open();
+  if (!session) return session.error();
+  World world;
+  world.session = std::make_shared<collectives::MpiSession>(std::move(*session));
+  auto board = collectives::mpi_board(comm);
+  if (!board) return board.error();
+  world.board = std::move(*board);
+  auto plain = collectives::mpi_communicator(comm, {});
+  if (!plain) return plain.error();
+  const Rank self = (*plain)->rank();
+  auto watch = collectives::Watch::start(*world.board, self, options);
+  if (!watch) return watch.error();
+  world.watch = std::move(*watch);
+  auto all = collectives::mpi_communicator(comm, {.watch = world.watch.get()});
+  if (!all) return all.error();
+  world.all = std::move(*all);
+  return world;
+}
+
+}  // namespace lockstep::worker
