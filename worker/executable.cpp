@@ -75,7 +75,7 @@ class LoadedProgram final : public Executable {
   }
 
   [[nodiscard]] const Program& program() const override { return program_; }
-  [[nodiscard]] const RunTimes& time() const override { return time_; }
+  [[nodiscard]] const RunTime& time() const override { return time_; }
   [[nodiscard]] std::size_t arena_bytes() const override { return arena_.bytes(); }
 
  private:
@@ -262,7 +262,7 @@ class LoadedProgram final : public Executable {
   std::vector<std::vector<BufferId>> made_, dead_;  // per step
   std::vector<std::string> labels_;
   Arena arena_;
-  RunTimes time_;
+  RunTime time_;
   // Of the run under way.
   std::vector<void*> pointers_, addresses_;
   std::vector<Array> outputs_, bound_;

@@ -14,7 +14,7 @@
 namespace lockstep::worker {
 
 /// Where the time of all runs so far went. What is left of `total` is binding, checks and settling.
-struct RunTimes {
+struct RunTime {
   std::uint64_t runs = 0;
   Duration total{0}, kernels{0}, products{0}, collectives{0}, settling{0};
 };
@@ -38,7 +38,7 @@ class Executable {
                                                        collectives::Communicator& communicator,
                                                        RunHost& host) = 0;
   [[nodiscard]] virtual const Program& program() const = 0;
-  [[nodiscard]] virtual const RunTimes& time() const = 0;
+  [[nodiscard]] virtual const RunTime& time() const = 0;
   /// Memory kept between runs.
   [[nodiscard]] virtual std::size_t arena_bytes() const = 0;
 };
