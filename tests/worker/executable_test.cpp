@@ -301,6 +301,46 @@ TEST_F(Checks, InputsThatDoNotFit_AreBadInputNamingThem) {
   }
 }
 
+TEST(Executable, InputOfOtherSizesOnOneRank_IsAJointFailureThatTheAssertExplains) {
+  for (const bool with_assert : {true, false}) {
+    GraphBuilder g("misfit");
+    const Expr n = g.symbol("x.size(0)"), m = g.symbol("y.size(0)");
+    const NodeId x = g.input("x", DType::F64, {n}), y = g.input("y", DType::F64, {n});
+    const NodeId rows = g.input("rows", DType::I64, {Expr(2)});
+    const NodeId both = g.op(Op::Add, {x, y});
+    g.line(23);
+    if (with_assert) g.check(shapes::equal(n, m));
+    const NodeId some = g.op(Op::IndexSelect, {both, rows});
+    g.output(g.collective(Op::AllReduce, some, 0));
+    OnRanks ranks(g.take(), 2);
+    const Inputs good{{"x", Array::zeros(DType::F64, {3})},
+                      {"y", Array::zeros(DType::F64, {3})},
+                      {"rows", integers({2}, {0, 2})}};
+    Inputs bad = good;
+    bad["y"] = Array::zeros(DType::F64, {2});
+    const auto run = ranks.both({good, bad});
+    EXPECT_EQ(run.collectives, 0);
+    for (const auto& rank : run.ranks) {
+      ASSERT_FALSE(rank->has_value());
+      EXPECT_EQ(rank->error().code, with_assert ? Code::RuntimeAssert : Code::BadInput)
+          << rank->error().text();
+    }
+  }
+}
+
+TEST(Executable, ViewThatAnAssertKeepsInBounds_IsNotReadBeforeTheAssert) {
+  GraphBuilder g("bounds");
+  const Expr n = g.symbol("x.size(0)"), start = g.symbol("start");
+  const NodeId x = g.input("x", DType::F64, {n, Expr(4)});
+  g.output(g.op(Op::Neg, {x}));  // a kernel over the sizes of the slice below, before the assert
+  g.check(shapes::equal(start, 0));
+  g.output(g.slice(x, 0, start, n));
+  const auto executable = compile(g.take());
+  const Inputs inputs{{"x", Array::zeros(DType::F64, {2, 4})},
+                      {"start", integers({}, {std::int64_t{1} << 40})}};
+  EXPECT_TRUE(agree(*executable, inputs, 0));
+}
+
 TEST(Executable, OutputThatIsAnInput_SharesItsStorageAndIsNeverWritten) {
   GraphBuilder g("alias");
   const NodeId x = g.input("x", DType::F64, {Expr(2), Expr(3)});
