@@ -85,7 +85,7 @@ class SymFloat {
 [[nodiscard]] SymFloat operator/(const SymFloat& a, const SymFloat& b);
 [[nodiscard]] SymFloat operator-(const SymFloat& x);
 
-/// Tells how this dim is to be treated in the next call: overrides what automatic dynamic would do.
+/// Tells how this dim is to be treated in calls that get this handle: overrides automatic dynamic.
 inline void mark_dynamic(Tensor& tensor, std::int64_t dim) { tensor.mark(dim, Mark::Dynamic); }
 inline void mark_maybe_dynamic(Tensor& tensor, std::int64_t dim) {
   tensor.mark(dim, Mark::MaybeDynamic);
