@@ -12,6 +12,8 @@ using Op = Expr::Op;
 
 constexpr std::size_t kMaxCompared = 64;  // operands; past it only equal ones are dropped
 constexpr int kMaxNested = 3;
+constexpr std::size_t kMaxPaired = 6;  // operands; past it pairs are not looked at
+constexpr int kMaxMerges = 8;
 
 // The single factor of that op in the sum, with the rest of the sum: e == rest + coefficient*atom.
 struct Inner {
@@ -79,12 +81,8 @@ Expr common_terms(const std::vector<Expr>& operands) {
   return Expr::of_terms(std::move(common));
 }
 
-Expr extreme(const Expr& a, const Expr& b, Op op) {
-  std::vector<Expr> operands;
-  flatten(a, op, operands);
-  flatten(b, op, operands);
-  operands = without_beaten(std::move(operands), op);
-  if (operands.size() == 1) return operands[0];
+// Requires two or more, none of which beats another.
+Expr joined(std::vector<Expr> operands, Op op) {
   const Expr common = common_terms(operands);
   std::int64_t g = 0;
   for (auto& operand : operands) {
@@ -94,6 +92,36 @@ Expr extreme(const Expr& a, const Expr& b, Op op) {
   for (auto& operand : operands) operand = divide_coefficients(operand, g);
   std::sort(operands.begin(), operands.end());
   return common + g * raw_atom(op, std::move(operands));
+}
+
+// Puts a pair that is something simpler in its place: a - Max(a, b) and b - Max(a, b) have the
+// maximum 0. True where there was one.
+bool merge_pair(std::vector<Expr>& operands, Op op) {
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    for (std::size_t j = i + 1; j < operands.size(); ++j) {
+      std::vector<Expr> pair;
+      flatten(joined({operands[i], operands[j]}, op), op, pair);
+      std::sort(pair.begin(), pair.end());
+      if (pair == std::vector<Expr>{operands[i], operands[j]}) continue;
+      operands.erase(operands.begin() + static_cast<std::ptrdiff_t>(j));
+      operands.erase(operands.begin() + static_cast<std::ptrdiff_t>(i));
+      operands.insert(operands.end(), pair.begin(), pair.end());
+      return true;
+    }
+  }
+  return false;
+}
+
+Expr extreme(const Expr& a, const Expr& b, Op op) {
+  std::vector<Expr> operands;
+  flatten(a, op, operands);
+  flatten(b, op, operands);
+  operands = without_beaten(std::move(operands), op);
+  for (int i = 0; i < kMaxMerges && operands.size() <= kMaxPaired; ++i) {
+    if (!merge_pair(operands, op)) break;
+    operands = without_beaten(std::move(operands), op);
+  }
+  return operands.size() == 1 ? operands[0] : joined(std::move(operands), op);
 }
 
 }  // namespace

@@ -267,9 +267,7 @@ void CallMachine::compiled(std::optional<Status> failure) {
 void CallMachine::committed(const Vote& result) {
   if (result.raised(VoteFlag::CompileFailed))
     return take_roll(report_line(failure_), [frame = frame_.name](auto roll) {
-      Status error = joint_failure(roll, frame, "compiled");
-      error.code = Code::CompileError;
-      return error;
+      return joint_failure(roll, frame, "compiled");
     });
   if (!result.same_state() || !result.same_pending())
     return take_roll(decision_text(reported_), [frame = frame_.name](auto roll) {

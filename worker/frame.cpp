@@ -107,6 +107,8 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
 
  private:
   Result<bool> group_any(bool mine) override;
+  [[nodiscard]] TraceReport report_of(Result<Graph> graph);
+  [[nodiscard]] std::optional<Status> make();
   [[nodiscard]] std::optional<Status> build(const Program& program, int unit,
                                             std::vector<Bytes>& objects);
   State& frame_;
@@ -130,6 +132,12 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   Result<Graph> graph = worker::trace(setup, body_);
   job.phase(Phase::Running);
   if (round_failed_) return *round_failed_;
+  TraceReport report = report_of(std::move(graph));
+  if (job.recorder != nullptr) job.recorder->traced(report);
+  return report;
+}
+
+TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
   TraceReport report;
   if (!graph) {
     report.failure = graph.error();
@@ -155,14 +163,23 @@ Result<bool> FrameRunner::Steps::group_any(bool mine) {
 
 std::string FrameRunner::Steps::explain(std::size_t node) {
   const Graph& graph = made_.graph;
-  if (node >= graph.nodes.size()) return {};
-  return fmt::format("{}   # {}", graph.node_text(static_cast<NodeId>(node)),
-                     graph.nodes[node].where.text());
+  std::string text;
+  if (node < graph.nodes.size())
+    text = fmt::format("{}   # {}", graph.node_text(static_cast<NodeId>(node)),
+                       graph.nodes[node].where.text());
+  if (frame_.job.recorder != nullptr) frame_.job.recorder->explained(text);
+  return text;
+}
+
+std::optional<Status> FrameRunner::Steps::compile() {
+  std::optional<Status> failure = make();
+  if (frame_.job.recorder != nullptr) frame_.job.recorder->compiled(failure);
+  return failure;
 }
 
 /// The units are shared out among the ranks of this host: each builds its own. Once all have, every
 /// rank takes the others' from the store.
-std::optional<Status> FrameRunner::Steps::compile() {
+std::optional<Status> FrameRunner::Steps::make() {
   JobContext& job = frame_.job;
   const Instant start = job.clock.now();
   const Lease lease(job);
@@ -259,7 +276,13 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   if (fits == 0 && !first && job.log.on("info")) misfits = frame.cache.explain(observation);
 
   Steps steps(frame, observation, body);
-  last_ = job.driver->call(job.key, frame.cache, observation, {}, steps, {});
+  std::function<void(const Action&)> log;
+  if (Recorder* recorder = job.recorder) {
+    recorder->call(job.key, observation, {});
+    log = [recorder](const Action& action) { recorder->action(action); };
+  }
+  last_ = job.driver->call(job.key, frame.cache, observation, {}, steps, log);
+  if (job.recorder != nullptr) job.recorder->ended(last_);
   ++frame.counts.calls;
   if (last_.kind == CallOutcome::Kind::Error) {
     ++frame.counts.errors;
@@ -352,9 +375,9 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
   }
   frame.counts.nodes_compiled += entry.executable->program().nodes_compiled;
   frame.counts.nodes_interpreted += entry.executable->program().nodes_interpreted;
-  const RunTime before = entry.executable->time();
+  const RunTimes before = entry.executable->time();
   auto outputs = entry.executable->run(entry.inputs, *job.data, rounds);
-  const RunTime& after = entry.executable->time();
+  const RunTimes& after = entry.executable->time();
   job.run.runs += after.runs - before.runs;
   job.run.total += after.total - before.total;
   job.run.kernels += after.kernels - before.kernels;

@@ -54,6 +54,7 @@ struct Job::State {
   std::unique_ptr<CallDriver> driver;
   std::unique_ptr<HostToolchain> toolchain;
   std::unique_ptr<coordinator::ArtifactStore> artifacts;
+  std::unique_ptr<Recorder> recorder;
   JobContext context;
   std::deque<FrameRunner> frames;
   Instant started{0};
@@ -89,6 +90,15 @@ Result<void> Job::State::open_tools() {
       HostToolchain::open({.compiler = context.settings.compiler, .limit = kBuildLimit});
   if (!compiler) return compiler.error();
   toolchain = std::move(*compiler);
+  if (!context.settings.record_dir.empty()) {
+    auto opened = Recorder::open(context.settings.record_dir, {.world_size = world.all->size(),
+                                                               .rank = world.all->rank(),
+                                                               .config = context.decision,
+                                                               .build_id = build_id()});
+    if (!opened) return opened.error();
+    recorder = std::move(*opened);
+    context.recorder = recorder.get();
+  }
   const std::string& directory = context.settings.cache_dir;
   std::error_code ignored;  // the store says what is wrong with the directory
   std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), ignored);
@@ -113,7 +123,9 @@ Result<void> Job::State::status_round(RoundKey::Kind kind, const Standing& stand
   context.key.attempt = 0;
   ++context.key.call;
   context.note(context.key.text());
-  return driver->status_round(context.key, standing);
+  auto result = driver->status_round(context.key, standing);
+  if (recorder) recorder->round(context.key, result);
+  return result;
 }
 
 std::vector<FrameCounts> Job::State::counts() const {

@@ -11,6 +11,7 @@
 #include <lockstep/worker/call_driver.h>
 #include <lockstep/worker/executable.h>
 #include <lockstep/worker/log.h>
+#include <lockstep/worker/record.h>
 #include <lockstep/worker/settings.h>
 #include <lockstep/worker/toolchain.h>
 
@@ -38,10 +39,11 @@ struct JobContext {
   collectives::Watch* watch = nullptr;
   Toolchain* toolchain = nullptr;
   coordinator::ArtifactStore* artifacts = nullptr;
+  Recorder* recorder = nullptr;  // null: no record
   int host_rank = 0, host_size = 1;  // this rank among those of its host: who builds which unit
   bool told_not_stored = false;
   RoundKey key;  // of the round under way
-  RunTime run;   // of all frames
+  RunTimes run;   // of all frames
 
   SystemClock clock;
   void note(std::string_view event) {

@@ -158,6 +158,8 @@ TEST(Expr, MinMax_FlattenSortAndDrop) {
   EXPECT_EQ(max(s0, min(s0, s1)), s0);
   EXPECT_EQ(max(s0 + u0, min(s0, s1) + u0), s0 + u0);
   EXPECT_EQ(max(mod(s0, 4), 7), Expr(7));
+  EXPECT_EQ(max(max(s0 - max(s0, s1), u0), s1 - max(s0, s1)), max(u0, 0));
+  EXPECT_EQ(max(s0, 4 * floor_div(s0, 4)), s0);
 }
 
 TEST(Expr, Overflow_Throws) {

@@ -100,7 +100,7 @@ TEST(Prover, RandomFactsAndQueries_AreNeverWrong) {
       }
     }
   };
-  for (int round = 0; round < 4000; ++round) {
+  for (int round = 0; round < 2500; ++round) {
     Trace trace(random);
     const int facts = static_cast<int>(random() % 4);
     for (int i = 0; i < facts; ++i) trace.say(predicate(), random() % 2 == 0);
