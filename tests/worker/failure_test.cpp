@@ -159,13 +159,29 @@ TEST_F(Failure, Graphs_Differ_TheFirstDifferingNodeIsFoundAndExplained) {
   expect_as_before();
 }
 
+TEST_F(Failure, Graphs_WithEqualNodesAndOtherGuards_ListsTheGuards) {
+  ranks.tracer = [](Rank rank, const Decision&) {
+    TraceReport report = lettered("abc");
+    if (rank.value == 2) {
+      report.graph = {1, 2};
+      report.guards = {Guard{shapes::less(Expr::symbol({false, 0}), 100), {"train.cpp", 9}}};
+    }
+    return report;
+  };
+  const Status error = error_of(jagged);
+  EXPECT_EQ(error.code, Code::GraphDivergence);
+  ASSERT_EQ(error.groups.size(), 2U);
+  EXPECT_NE(error.groups[1].value.find("train.cpp:9"), std::string::npos) << error.text();
+  expect_as_before();
+}
+
 TEST_F(Failure, Compile_OnOneRank_IsAJointCompileError) {
   ranks.compiler = [](Rank rank) {
     return rank.value == 1 ? std::optional(Status{Code::Environment, "disk full", "", {}})
                            : std::nullopt;
   };
   EXPECT_EQ(error_of(jagged).text(),
-            "COMPILE_ERROR: f: failed on rank 1: disk full [ranks 0,2-3: compiled; rank 1: disk "
+            "ENVIRONMENT: f: failed on rank 1: disk full [ranks 0,2-3: compiled; rank 1: disk "
             "full]");
   expect_as_before();
 }
