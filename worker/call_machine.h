@@ -100,6 +100,7 @@ class CallMachine {
   void count_nodes();
   void search_node();
   void searched(bool equal);
+  [[nodiscard]] std::size_t middle() const;
   void report_graphs();
 
   void ask(Stage stage, Action action);
@@ -131,6 +132,7 @@ class CallMachine {
   std::optional<Status> failure_;  // this rank's, at Trace or Compile
   bool falls_back_ = false;        // past the recompile limit: traced and compared, not compiled
   std::size_t failed_guard_ = 0;
+  std::size_t most_nodes_ = 0;                       // of any rank's graph
   std::size_t equal_nodes_ = 0, unequal_nodes_ = 0;  // the search: equal up to, unequal from
 };
 

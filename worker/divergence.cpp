@@ -74,14 +74,15 @@ void CallMachine::count_nodes() {
   elect(Stage::NodeCount, ~std::uint64_t{compares_graphs() ? report_.prefixes.size() : 0});
 }
 
+// The graphs are equal in their first equal_nodes_ nodes and differ within their first
+// unequal_nodes_ + 1, unless all nodes are equal.
 void CallMachine::search_node() {
-  // The graphs are equal in the first equal_nodes_ nodes and unequal in the first unequal_nodes_
-  // (or in what prefixes do not cover: then the search ends behind the last node).
   if (equal_nodes_ >= unequal_nodes_) {
-    if (unequal_nodes_ == 0) return report_graphs();
+    // Equal nodes in different graphs: the guards or the outputs differ.
+    if (equal_nodes_ == most_nodes_) return report_graphs();
     return ask(Stage::Explain, action::Explain{equal_nodes_});
   }
-  const std::size_t node = equal_nodes_ + (unequal_nodes_ - equal_nodes_) / 2;
+  const std::size_t node = middle();
   const bool mine = node < report_.prefixes.size();
   const shapes::Fingerprint prefix = mine ? report_.prefixes[node] : shapes::Fingerprint{};
   vote(Stage::NodeSearch, RoundKey::Kind::Verify, collectives::Vote::kOnes, prefix.high, prefix.low,
@@ -89,13 +90,15 @@ void CallMachine::search_node() {
 }
 
 void CallMachine::searched(bool equal) {
-  const std::size_t node = equal_nodes_ + (unequal_nodes_ - equal_nodes_) / 2;
   if (equal)
-    equal_nodes_ = node + 1;
+    equal_nodes_ = middle() + 1;
   else
-    unequal_nodes_ = node;
-  if (equal_nodes_ < unequal_nodes_) return search_node();
-  ask(Stage::Explain, action::Explain{equal_nodes_});
+    unequal_nodes_ = middle();
+  search_node();
+}
+
+std::size_t CallMachine::middle() const {
+  return equal_nodes_ + (unequal_nodes_ - equal_nodes_) / 2;
 }
 
 void CallMachine::explained(std::string text) {
@@ -117,7 +120,11 @@ void CallMachine::report_graphs() {
   if (config_.consistency == Consistency::SameCollectives)
     what = "lists of collectives or questions to the group";
   if (config_.consistency == Consistency::SharedSizes) what = "questions to the group";
-  take_roll(compared_.text(), [frame = frame_.name, what](auto roll) {
+  std::string mine = compared_.text();
+  const shapes::Namer namer = decision_.source_namer();
+  for (const shapes::Guard& guard : report_.guards)
+    mine += fmt::format(", guard {} at {}", guard.predicate.text(namer), guard.where.text());
+  take_roll(mine, [frame = frame_.name, what](auto roll) {
     return Status{Code::GraphDivergence,
                   fmt::format("{}: the ranks traced different {}; remove what makes the traced "
                               "function differ between ranks (rank numbers, random choices, state "

@@ -159,6 +159,22 @@ TEST_F(Failure, Graphs_Differ_TheFirstDifferingNodeIsFoundAndExplained) {
   expect_as_before();
 }
 
+TEST_F(Failure, Graphs_WithEqualNodesAndOtherGuards_ListsTheGuards) {
+  ranks.tracer = [](Rank rank, const Decision&) {
+    TraceReport report = lettered("abc");
+    if (rank.value == 2) {
+      report.graph = {1, 2};
+      report.guards = {Guard{shapes::less(Expr::symbol({false, 0}), 100), {"train.cpp", 9}}};
+    }
+    return report;
+  };
+  const Status error = error_of(jagged);
+  EXPECT_EQ(error.code, Code::GraphDivergence);
+  ASSERT_EQ(error.groups.size(), 2U);
+  EXPECT_NE(error.groups[1].value.find("train.cpp:9"), std::string::npos) << error.text();
+  expect_as_before();
+}
+
 TEST_F(Failure, Compile_OnOneRank_IsAJointCompileError) {
   ranks.compiler = [](Rank rank) {
     return rank.value == 1 ? std::optional(Status{Code::Environment, "disk full", "", {}})
@@ -211,6 +227,13 @@ TEST_F(Failure, EntriesDiffer_IsAnErrorAndNotARun) {
   EXPECT_EQ(error_of(std::vector<Inputs>(4, tokens(5))).code, Code::GraphDivergence);
   for (int r = 0; r < 4; ++r) ranks.frame(r) = Frame("f");
   EXPECT_EQ(outcome_text(ranks.joint(std::vector<Inputs>(4, tokens(5)))), "compiled 0");
+}
+
+TEST_F(Failure, EntriesDiffer_ThoughBothFit_IsAnErrorAndNotARun) {
+  VirtualRanks others(4);
+  others.joint(std::vector<Inputs>(4, tokens(5).mark("tokens", 0, Mark::Dynamic)));
+  ranks.frame(1) = others.frame(1);
+  EXPECT_EQ(error_of(std::vector<Inputs>(4, tokens(5))).code, Code::GraphDivergence);
 }
 
 TEST(TraceFailure, ThatMeetsPeersInAnotherRound_IsTheErrorAndNotTheMeeting) {
