@@ -138,6 +138,7 @@ class VirtualNetwork::State {
   std::vector<Rank> ended_;
   std::vector<std::string> log_;
   int in_collective_ = 0;
+  std::optional<Status> verdict_;  // that ended the job
   bool any_crash_ = false;
 };
 
@@ -169,6 +170,7 @@ void VirtualNetwork::Port::fail(Status status) {
 }
 
 void VirtualNetwork::Port::start(Round& round) {
+  if (!failure_) failure_ = network_.verdict_;
   if (failure_ || network_.crashed(*this)) return;
   begin(round.message_bytes() != 0 ? OperationKind::Vote : OperationKind::Exchange);
   round_ = &round;
@@ -177,6 +179,7 @@ void VirtualNetwork::Port::start(Round& round) {
 }
 
 Result<void> VirtualNetwork::Port::start(const Collective& collective) {
+  if (!failure_) failure_ = network_.verdict_;
   if (failure_) return *failure_;
   if (auto ok = check(collective, size()); !ok) return ok;
   if (network_.crashed(*this)) return {};
@@ -341,15 +344,20 @@ BoardSnapshot VirtualNetwork::State::board() const {
 void VirtualNetwork::State::look_at(Port& port) {
   port.timer_posted_ = false;
   if (!port.under_way() || frozen(port)) return;
-  if (auto verdict = judge(board(), {port.rank_, port.started_}, now(), options_.deadline))
-    return port.fail(std::move(*verdict));
-  // Somebody else moved: look again when they, or this rank's own wait, can have run out of time.
-  Instant moved = port.started_;
-  for (const auto& other : ports_)
-    if (other->shown_.begun < port.shown_.begun && !other->under_way())
-      moved = std::max(moved, other->shown_.progress);
+  if (auto verdict = judge(board(), {port.rank_, port.started_}, now(), options_.deadline)) {
+    // As in a real job, the first verdict ends it for everybody.
+    verdict_ = std::move(*verdict);
+    for (const auto& each : ports_)
+      if (each->under_way() && !crashed(*each)) each->fail(*verdict_);
+    return;
+  }
+  // Look again when the next rank will have shown no progress for the deadline.
+  Instant next = now() + options_.deadline;
+  for (const auto& each : ports_)
+    if (const Instant due = each->shown_.progress + options_.deadline; due > now())
+      next = std::min(next, due);
   Event event;
-  event.at = std::max(moved + options_.deadline, now()) + Duration(1000);
+  event.at = next + Duration(1);
   event.kind = Event::Kind::Timer;
   event.to = port.rank_.value;
   port.timer_posted_ = true;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/collectives/base/clock.h>
@@ -34,6 +35,8 @@ struct NetworkOptions {
 ///
 /// A rank's operation is posted with start() and then moves by step(), never by itself. wait() on
 /// one rank steps the whole network, and fails with Stuck once nothing is left that could end it.
+/// The first Stuck or RankLost of a rank ends the job for all: each gets that same Status, those
+/// that wait at once, the others at their next operation. A failed rank stays failed.
 class VirtualNetwork {
  public:
   explicit VirtualNetwork(const NetworkOptions& options);

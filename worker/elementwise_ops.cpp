@@ -59,7 +59,7 @@ Tensor silu(const Tensor& x, Line where) {
 }
 
 Tensor where(const Tensor& condition, const TensorOperand& a, const TensorOperand& b) {
-  if (a.tensor.empty() && b.tensor.empty())
+  if (a.plain && b.plain)
     refuse(b.where, "where", "give at least one of the two values as a tensor");
   if (condition.empty() || condition.dtype() != DType::Bool)
     refuse(b.where, "where", "the condition must be a bool tensor; compare first");

@@ -15,9 +15,11 @@ namespace {
 
 using KernelFunction = void (*)(void* const*, const std::int64_t*);
 
-class LoadedProgram final : public Executable {
+}  // namespace
+
+class Executable::Loaded {
  public:
-  LoadedProgram(Program program, const Clock& clock)
+  Loaded(Program program, const Clock& clock)
       : program_(std::move(program)), clock_(clock), values_(program_) {
     pointers_.resize(program_.buffers.size());
     outputs_.resize(program_.buffers.size());
@@ -55,7 +57,7 @@ class LoadedProgram final : public Executable {
   }
 
   Result<std::vector<Array>> run(const Inputs& inputs, collectives::Communicator& communicator,
-                                 RunHost& host) override {
+                                 RunHost& host) {
     const Instant start = clock_.now();
     auto result = [&]() -> Result<std::vector<Array>> {
       try {
@@ -74,9 +76,9 @@ class LoadedProgram final : public Executable {
     return result;
   }
 
-  [[nodiscard]] const Program& program() const override { return program_; }
-  [[nodiscard]] const RunTimes& time() const override { return time_; }
-  [[nodiscard]] std::size_t arena_bytes() const override { return arena_.bytes(); }
+  [[nodiscard]] const Program& program() const { return program_; }
+  [[nodiscard]] const RunTime& time() const { return time_; }
+  [[nodiscard]] std::size_t arena_bytes() const { return arena_.bytes(); }
 
  private:
   [[nodiscard]] const Node& node(const Step& step) const { return program_.graph.nodes[step.node]; }
@@ -90,14 +92,15 @@ class LoadedProgram final : public Executable {
 
   Result<void> bind(const Inputs& inputs) {
     failure_.reset();
+    misfit_.reset();
     if (auto bound = values_.bind(inputs); !bound) return bound.error();
-    failure_ = values_.flaw();
     for (const Program::Input& input : program_.inputs) {
       const Node& source = program_.graph.nodes[input.node];
       auto array = bound_input(source, inputs);
       if (!array) return array.error();
       values_.gather(input.sizes, numbers_);
-      if (array->sizes() != numbers_) return input_size_failure(source, array->sizes(), numbers_);
+      if (array->sizes() != numbers_ && !misfit_)
+        misfit_ = input_size_failure(source, array->sizes(), numbers_);
       pointers_[input.buffer] = array->data();
       bound_.push_back(*std::move(array));
     }
@@ -107,22 +110,25 @@ class LoadedProgram final : public Executable {
   Result<void> run_steps(collectives::Communicator& communicator, RunHost& host) {
     for (std::size_t i = 0; i < program_.steps.size(); ++i) {
       const Step& step = program_.steps[i];
-      // Asserts say what is wrong in the user's words, so they come before a size that makes no
+      // Asserts say what is wrong in the user's words, so they come before sizes that make no
       // sense.
+      const bool only_asserts = misfit_ && !failure_;
+      const bool sync = step.kind == Step::Kind::Settle || step.kind == Step::Kind::Collective ||
+                        step.kind == Step::Kind::HostSync || step.kind == Step::Kind::SplitsCheck;
+      if (only_asserts && sync) failure_ = misfit_;
       if (!failure_ && step.kind != Step::Kind::Assert && step.kind != Step::Kind::HostSync)
         failure_ = values_.flaw();
       if (step.kind == Step::Kind::Settle) {
         if (auto settled = settle(host); !settled) return settled;
         continue;
       }
-      if (failure_) {
-        if (step.kind == Step::Kind::Collective) return *failure_;
-        continue;
-      }
+      if (failure_ && step.kind == Step::Kind::Collective) return *failure_;
+      if (failure_ || (only_asserts && step.kind != Step::Kind::Assert)) continue;
       if (!allocate(i)) return no_memory();
       if (auto done = execute(i, communicator); !done) return done;
       for (BufferId at : dead_[i]) arena_.give_back(pointers_[at]);
     }
+    if (!failure_) failure_ = misfit_ ? misfit_ : values_.flaw();
     if (failure_) return *failure_;
     return {};
   }
@@ -262,21 +268,32 @@ class LoadedProgram final : public Executable {
   std::vector<std::vector<BufferId>> made_, dead_;  // per step
   std::vector<std::string> labels_;
   Arena arena_;
-  RunTimes time_;
+  RunTime time_;
   // Of the run under way.
   std::vector<void*> pointers_, addresses_;
   std::vector<Array> outputs_, bound_;
   std::vector<std::int64_t> numbers_;
   std::optional<Status> failure_;
+  std::optional<Status> misfit_;  // an input of other sizes than the entry's
 };
 
-}  // namespace
+Executable::Executable(std::unique_ptr<Loaded> loaded) : loaded_(std::move(loaded)) {}
+Executable::~Executable() = default;
 
 Result<std::unique_ptr<Executable>> Executable::load(Program program, std::span<const Bytes> units,
                                                      const Clock& clock) {
-  auto loaded = std::make_unique<LoadedProgram>(std::move(program), clock);
+  auto loaded = std::make_unique<Loaded>(std::move(program), clock);
   if (auto linked = loaded->link(units); !linked) return linked.error();
-  return std::unique_ptr<Executable>(std::move(loaded));
+  return std::unique_ptr<Executable>(new Executable(std::move(loaded)));
 }
+
+Result<std::vector<Array>> Executable::run(const Inputs& inputs,
+                                           collectives::Communicator& communicator, RunHost& host) {
+  return loaded_->run(inputs, communicator, host);
+}
+
+const Program& Executable::program() const { return loaded_->program(); }
+const RunTime& Executable::time() const { return loaded_->time(); }
+std::size_t Executable::arena_bytes() const { return loaded_->arena_bytes(); }
 
 }  // namespace lockstep::worker

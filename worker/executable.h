@@ -14,7 +14,7 @@
 namespace lockstep::worker {
 
 /// Where the time of all runs so far went. What is left of `total` is binding, checks and settling.
-struct RunTimes {
+struct RunTime {
   std::uint64_t runs = 0;
   Duration total{0}, kernels{0}, products{0}, collectives{0}, settling{0};
 };
@@ -27,20 +27,28 @@ class Executable {
   [[nodiscard]] static Result<std::unique_ptr<Executable>> load(Program program,
                                                                 std::span<const Bytes> units,
                                                                 const Clock& clock);
-  virtual ~Executable() = default;
+  ~Executable();
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
 
   /// The outputs, in the order of the graph. One that is an input shares its storage. A rank on
-  /// which something fails does nothing more up to the next settle point; where none comes before
-  /// the next collective (a bug or no memory) the run ends at once. Errors: the joint error of a
-  /// settle round; BadInput for inputs that do not fit, before anything ran; Environment where
-  /// there is no memory; the communicator's.
-  [[nodiscard]] virtual Result<std::vector<Array>> run(const Inputs& inputs,
-                                                       collectives::Communicator& communicator,
-                                                       RunHost& host) = 0;
-  [[nodiscard]] virtual const Program& program() const = 0;
-  [[nodiscard]] virtual const RunTimes& time() const = 0;
+  /// which something fails (an input of other sizes than the entry's included) does nothing more up
+  /// to the next settle point; where none comes before the next collective (a bug, or no memory)
+  /// the run ends at once. Errors: the joint error of a settle round; BadInput for inputs that are
+  /// missing or of another dtype, before anything ran; Environment where there is no memory; the
+  /// communicator's.
+  [[nodiscard]] Result<std::vector<Array>> run(const Inputs& inputs,
+                                               collectives::Communicator& communicator,
+                                               RunHost& host);
+  [[nodiscard]] const Program& program() const;
+  [[nodiscard]] const RunTime& time() const;
   /// Memory kept between runs.
-  [[nodiscard]] virtual std::size_t arena_bytes() const = 0;
+  [[nodiscard]] std::size_t arena_bytes() const;
+
+ private:
+  class Loaded;
+  explicit Executable(std::unique_ptr<Loaded> loaded);
+  std::unique_ptr<Loaded> loaded_;
 };
 
 }  // namespace lockstep::worker

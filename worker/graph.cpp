@@ -1,5 +1,7 @@
 // Fingerprints of graphs: canonical content only, field by field, each delimited.
 #include <bit>
+#include <cmath>
+#include <limits>
 
 #include <lockstep/worker/graph.h>
 
@@ -30,7 +32,10 @@ Fingerprint node_fingerprint(const Node& node) {
   add_exprs(out, node.exprs);
   add_count(out, node.ints.size());
   for (const std::int64_t i : node.ints) out.add(i);
-  out.add(std::bit_cast<std::int64_t>(node.number)).add(node.text);
+  // One kind of not-a-number: its sign and payload differ between machines.
+  const double number =
+      std::isnan(node.number) ? std::numeric_limits<double>::quiet_NaN() : node.number;
+  out.add(std::bit_cast<std::int64_t>(number)).add(node.text);
   add_count(out, node.asserts.size());
   for (const shapes::DeferredAssert& a : node.asserts) out.add(a.predicate.text()).add(a.message);
   out.add(static_cast<std::int64_t>(node.meta.dtype));

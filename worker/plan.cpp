@@ -135,6 +135,8 @@ class Scheduler {
   std::optional<std::size_t> find_kernel(NodeId id, const Reads& reads) const {
     for (std::size_t step = plan_.steps.size(); step-- > 0;) {
       const PlannedStep& kernel = plan_.steps[step];
+      // An assert may be what keeps a view of `id` within its operand.
+      if (kernel.kind == Step::Kind::Assert) return std::nullopt;
       if (kernel.kind != Step::Kind::Kernel || !is_elementwise_root(graph_.nodes[kernel.node]))
         continue;
       if (kernel.roots.size() < kMaxRoots &&

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include <lockstep/worker/recording.h>
@@ -13,7 +15,9 @@ DType common_dtype(std::string_view what, const std::vector<TensorOperand>& oper
   std::optional<DType> dtype;
   bool fraction = false;
   for (const TensorOperand& operand : operands) {
-    if (operand.tensor.empty() || operand.weak) {
+    if (operand.plain && !operand.fraction && std::abs(operand.number) >= 0x1p53)
+      refuse(where, what, "an integer this large is not exact here; write scalar()");
+    if (operand.plain || operand.weak) {
       fraction = fraction || operand.weak || operand.fraction;
       continue;
     }
@@ -147,7 +151,7 @@ std::vector<Tensor> aligned(std::string_view what, const std::vector<TensorOpera
                             const Line& where) {
   std::vector<Tensor> tensors;
   for (const TensorOperand& operand : operands)
-    if (!operand.tensor.empty()) tensors.push_back(operand.tensor);
+    if (!operand.plain) tensors.push_back(operand.tensor);
   const std::shared_ptr<Trace> trace = trace_of(what, tensors, where);
   const DType dtype = common_dtype(what, operands, where);
   tensors.clear();
@@ -155,8 +159,8 @@ std::vector<Tensor> aligned(std::string_view what, const std::vector<TensorOpera
     tensors.push_back(operand.weak ? cast(operand.tensor, dtype, where) : operand.tensor);
   const std::vector<Expr> sizes = broadcast_sizes(what, *trace, tensors, where);
   for (std::size_t i = 0; i < operands.size(); ++i)
-    tensors[i] = tensors[i].empty() ? filled(*trace, {dtype, sizes}, operands[i].number, where)
-                                    : expanded(tensors[i], sizes, where);
+    tensors[i] = operands[i].plain ? filled(*trace, {dtype, sizes}, operands[i].number, where)
+                                   : expanded(tensors[i], sizes, where);
   return tensors;
 }
 

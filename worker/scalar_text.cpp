@@ -10,6 +10,8 @@ namespace {
 
 bool is_float(DType dtype) { return dtype == DType::F32 || dtype == DType::F64; }
 
+// Below the smallest normal number exp is 0: the vector one falls back to a slow scalar one there,
+// and a masked softmax asks for nothing else.
 constexpr std::string_view kPrelude = R"(// lockstep kernels, format 1
 extern "C" {
 __attribute__((simd("notinbranch"))) float expf(float) noexcept;
@@ -20,8 +22,14 @@ __attribute__((simd("notinbranch"))) float tanhf(float) noexcept;
 __attribute__((simd("notinbranch"))) double tanh(double) noexcept;
 }
 namespace {
-inline float exp_(float x) { return expf(x); }
-inline double exp_(double x) { return exp(x); }
+inline float exp_(float x) {
+  const float y = expf(x < -87.0f ? -87.0f : x);
+  return x < -87.0f ? 0.0f : y;
+}
+inline double exp_(double x) {
+  const double y = exp(x < -708.0 ? -708.0 : x);
+  return x < -708.0 ? 0.0 : y;
+}
 inline float log_(float x) { return logf(x); }
 inline double log_(double x) { return log(x); }
 inline float tanh_(float x) { return tanhf(x); }

@@ -37,6 +37,16 @@ bool is_counts(const TensorMeta& meta) {
   return meta.dtype == DType::I64 && meta.sizes.size() == 1;
 }
 
+/// Whether `value` is a value of the dtype; floats take any.
+bool holds(DType dtype, double value) {
+  if (is_float(dtype)) return true;
+  const bool is_unsigned = dtype == DType::Bool || dtype == DType::U8;
+  const double bits = dtype == DType::Bool ? 1 : static_cast<double>(8 * dtype_size(dtype));
+  const double low = is_unsigned ? 0 : -std::exp2(bits - 1);
+  const double high = std::exp2(is_unsigned ? bits : bits - 1);  // the first value too large
+  return std::floor(value) == value && value >= low && value < high;
+}
+
 Outcome source_rule(const Node& node) {
   for (const Expr& size : node.meta.sizes)
     if (surely_negative(size)) return fault(node, "a size cannot be negative ({})", size.text());
@@ -51,7 +61,7 @@ Outcome source_rule(const Node& node) {
       if (!is_dim(node.ints[0], node.meta)) return fault(node, "there is no dim {}", node.ints[0]);
       return node.meta;
     default:
-      if (!is_float(node.meta.dtype) && std::floor(node.number) != node.number)
+      if (!holds(node.meta.dtype, node.number))
         return fault(node, "{} is not a value of {}", node.number, dtype_name(node.meta.dtype));
       return node.meta;
   }

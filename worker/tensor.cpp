@@ -75,6 +75,7 @@ void Tensor::mark(std::int64_t dim, Mark mark) {
 TensorOperand::TensorOperand(const SymFloat& f, Line line)
     : tensor(f.traced() ? f.tensor() : Tensor()),
       number(f.traced() ? 0 : f.value()),
+      plain(!f.traced()),
       fraction(true),
       weak(f.traced()),
       where(line) {}

@@ -85,7 +85,7 @@ class SymFloat {
 [[nodiscard]] SymFloat operator/(const SymFloat& a, const SymFloat& b);
 [[nodiscard]] SymFloat operator-(const SymFloat& x);
 
-/// Tells how this dim is to be treated in the next call: overrides what automatic dynamic would do.
+/// Tells how this dim is to be treated in calls that get this handle: overrides automatic dynamic.
 inline void mark_dynamic(Tensor& tensor, std::int64_t dim) { tensor.mark(dim, Mark::Dynamic); }
 inline void mark_maybe_dynamic(Tensor& tensor, std::int64_t dim) {
   tensor.mark(dim, Mark::MaybeDynamic);
@@ -101,11 +101,15 @@ struct TensorOperand {
   template <class T>
   requires std::floating_point<T> || std::integral<T> TensorOperand(
       T n, Line line = Line::current())  // NOLINT: converts on purpose
-      : number(static_cast<double>(n)), fraction(std::floating_point<T>), where(line) {}
-  Tensor tensor;  // empty: a number
+      : number(static_cast<double>(n)),
+        plain(true),
+        fraction(std::floating_point<T>),
+        where(line) {}
+  Tensor tensor;
   double number = 0;
+  bool plain = false;     // a number, and no tensor
   bool fraction = false;  // the number was written as a floating-point one
-  bool weak = false;      // takes the other operand's dtype
+  bool weak = false;      // a float input: takes the other operand's dtype
   Line where;
 };
 

@@ -18,10 +18,19 @@ struct GroupFailure {
 };
 
 /// Puts asserts and inputs where they belong. Inputs come first, in the decision's order; an assert
-/// comes right after the node that binds the last symbol it mentions.
+/// comes right after the node that binds the last symbol it mentions. What nothing needs is left
+/// out: kept are inputs, collectives, host syncs, outputs and what these are made of.
 class Layout {
  public:
-  explicit Layout(std::vector<Node> nodes) : nodes_(std::move(nodes)), place_(nodes_.size()) {
+  Layout(std::vector<Node> nodes, const std::vector<Graph::Output>& outputs)
+      : nodes_(std::move(nodes)), place_(nodes_.size()), needed_(nodes_.size(), false) {
+    for (const Graph::Output& output : outputs) needed_[output.node] = true;
+    for (auto id = static_cast<NodeId>(nodes_.size()); id-- > 0;) {
+      const OpClass kind = op_row(nodes_[id].op).kind;
+      if (kind == OpClass::Collective || kind == OpClass::HostSync) needed_[id] = true;
+      if (needed_[id])
+        for (const NodeId input : nodes_[id].inputs) needed_[input] = true;
+    }
     for (NodeId id = 0; id < nodes_.size(); ++id)
       for (const Symbol symbol : nodes_[id].binds) binder_[symbol] = id;
   }
@@ -43,7 +52,7 @@ class Layout {
       if (nodes_[id].op == Op::Input) put(id);
     put(after_inputs_);
     for (NodeId id = 0; id < nodes_.size(); ++id) {
-      if (nodes_[id].op == Op::Input) continue;
+      if (nodes_[id].op == Op::Input || !needed_[id]) continue;
       put(id);
       if (const auto due = due_.find(id); due != due_.end()) put(due->second);
     }
@@ -71,6 +80,7 @@ class Layout {
 
   std::vector<Node> nodes_, placed_;
   std::vector<NodeId> place_;
+  std::vector<bool> needed_;
   std::map<Symbol, NodeId> binder_;
   std::vector<shapes::DeferredAssert> after_inputs_;
   std::map<NodeId, std::vector<shapes::DeferredAssert>> due_;
@@ -163,7 +173,12 @@ Tensor Trace::rank() {
 void Trace::output(std::string name, const Tensor& value) {
   for (const Graph::Output& other : outputs_)
     if (other.name == name) throw TraceUsageError(fmt::format("two outputs are called {}", name));
-  outputs_.push_back({std::move(name), operand(value, Line::current())});
+  if (value.trace().get() != this)
+    throw TraceUsageError(
+        fmt::format("output {} was not computed in frame {}; return what the frame "
+                    "computes from its inputs",
+                    name, setup_.frame));
+  outputs_.push_back({std::move(name), value.node()});
 }
 
 shapes::Location Trace::here(const Line& where) const {
@@ -282,7 +297,7 @@ Graph Trace::finish() {
     for (Expr& expr : node.exprs) expr = env_.simplify(expr);
     for (Expr& size : node.meta.sizes) size = env_.simplify(size);
   }
-  Layout layout(std::move(nodes_));
+  Layout layout(std::move(nodes_), outputs_);
   for (const shapes::DeferredAssert& deferred : env_.deferred_asserts()) layout.add(deferred);
   graph.nodes = layout.place();
   for (const Graph::Output& output : outputs_)

@@ -70,7 +70,7 @@ std::string describe(const RankState& rank, Instant now) {
   if (rank.operation == OperationKind::None) {
     out += "in no operation yet";
   } else {
-    out += rank.waiting && !rank.lost ? "waits in " : "did ";
+    out += rank.waiting && !rank.lost ? "waits in " : "began ";
     out += operation_text(rank);
   }
   // The first operation ends the start, whether or not the program says so.

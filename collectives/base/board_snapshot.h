@@ -66,7 +66,7 @@ struct BoardSnapshot {
 
 /// "operation 12 (vote)": the last one begun. Operations of a group are counted together.
 [[nodiscard]] std::string operation_text(const RankState& rank);
-/// "did operation 12 (vote), compiling (lease valid), last event: call 6 of train_step"
+/// "began operation 12 (vote), compiling (lease valid), last event: call 6 of train_step"
 [[nodiscard]] std::string describe(const RankState& rank, Instant now);
 
 }  // namespace lockstep

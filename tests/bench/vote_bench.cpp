@@ -5,9 +5,11 @@
 //
 // usage: scripts/mpirun -n RANKS vote_bench [--batches N] [--calls N] [--out FILE]
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>

@@ -198,5 +198,36 @@ TEST(VirtualNetwork, ThousandRanks_VoteInMilliseconds) {
   EXPECT_LT(took, 500ms);  // About 10 ms; the bound only catches a change of order.
 }
 
+TEST(VirtualNetwork, ThousandRanksAndOneAbsent_AllFailAlikeAndSoon) {
+  VirtualNetwork network({.size = 1024});
+  auto rounds = votes(1024);
+  const auto start = std::chrono::steady_clock::now();
+  vote_without(network, rounds, RankSet::of(Rank{700}));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 2s);
+  const auto first = network.communicator(Rank{0}).poll();
+  ASSERT_FALSE(first.has_value());
+  EXPECT_NE(first.error().message.find("Rank 700 did not come"), std::string::npos)
+      << first.error().message;
+  for (int r = 1; r < 1024; ++r) {
+    if (r == 700) continue;
+    const auto other = network.communicator(Rank{r}).poll();
+    if (other.has_value()) continue;  // it had its part of the vote already
+    EXPECT_EQ(other.error(), first.error());
+  }
+  network.communicator(Rank{700}).start(rounds[700]);
+  EXPECT_EQ(network.communicator(Rank{700}).poll().error(), first.error());
+}
+
+TEST(VirtualNetwork, RanksThatWaitFromDifferentTimes_AreLookedAtSeldom) {
+  VirtualNetwork network({.size = 3, .deadline = 60s, .record = true});
+  auto rounds = votes(3);
+  network.communicator(Rank{0}).start(rounds[0]);
+  network.call_at(59s, [&] { network.communicator(Rank{1}).start(rounds[1]); });
+  while (network.step()) {
+  }
+  EXPECT_LT(network.log().size(), 20u);
+  EXPECT_FALSE(network.communicator(Rank{0}).poll().has_value());
+}
+
 }  // namespace
 }  // namespace lockstep::collectives

@@ -68,7 +68,7 @@ TEST(Judge, RankThatIsLate_IsStuckAfterTheDeadlineOnly) {
          return s;
        }(),
        "waits in operation 12 (vote)"},
-      {RankSet::of({2}), "did operation 11 (vote), running, last event: reads the next batch"}};
+      {RankSet::of({2}), "began operation 11 (vote), running, last event: reads the next batch"}};
   EXPECT_EQ(verdict->groups, expected);
 }
 

@@ -68,7 +68,7 @@ void add_faults(VirtualRanks& ranks, Random& random) {
   };
   ranks.compiler = [&random](Rank) {
     return rarely(random) && rarely(random)
-               ? std::optional(Status{Code::Environment, "disk full", "", {}})
+               ? std::optional(Status{Code::CompileError, "the compiler rejects it", "", {}})
                : std::nullopt;
   };
 }

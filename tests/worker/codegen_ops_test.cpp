@@ -1,5 +1,6 @@
 // Every op, compiled against interpreted, at sizes 0, 1, 2 and 5 of every dim: one graph with
 // symbolic sizes per dtype, compiled once, and the same graph with static sizes.
+#include <cmath>
 #include <set>
 
 #include "compiled_graph.h"
@@ -227,6 +228,24 @@ TEST(CodegenOpTable, EveryOp_IsInAGraphOfThisFile) {
         row.kind == OpClass::Check)
       continue;
     EXPECT_TRUE(seen.contains(row.op)) << row.name;
+  }
+}
+
+TEST(Codegen, ExpOfLargeNegativeNumbers_IsZeroAndOfNaNIsNaN) {
+  for (DType dtype : {DType::F32, DType::F64}) {
+    GraphBuilder g("exp");
+    const NodeId x = g.input("x", dtype, {Expr(20)});
+    g.output(g.op(Op::Exp, {x}));
+    const auto executable = compile(g.take());
+    std::vector<double> values(20, -1e30);
+    values[1] = -INFINITY, values[2] = NAN, values[3] = -86, values[4] = -700, values[5] = 1;
+    values[6] = -89, values[7] = -720, values[8] = INFINITY, values[9] = 88;
+    EXPECT_TRUE(agree(*executable, {{"x", Array::of(dtype, {20}, values)}},
+                      dtype == DType::F32 ? 4e-6 : 1e-12));
+    const auto out = run_compiled(*executable, {{"x", Array::of(dtype, {20}, values)}}).value();
+    EXPECT_EQ(out[0].at(0), 0);
+    EXPECT_EQ(out[0].at(1), 0);
+    EXPECT_TRUE(std::isnan(out[0].at(2)));
   }
 }
 

@@ -181,7 +181,7 @@ TEST_F(Failure, Compile_OnOneRank_IsAJointCompileError) {
                            : std::nullopt;
   };
   EXPECT_EQ(error_of(jagged).text(),
-            "COMPILE_ERROR: f: failed on rank 1: disk full [ranks 0,2-3: compiled; rank 1: disk "
+            "ENVIRONMENT: f: failed on rank 1: disk full [ranks 0,2-3: compiled; rank 1: disk "
             "full]");
   expect_as_before();
 }

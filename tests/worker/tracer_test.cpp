@@ -354,5 +354,22 @@ TEST(Tracer, FloatInput_TakesTheDtypeItMeets) {
   EXPECT_EQ(graph.nodes[graph.outputs[0].node].meta.dtype, DType::F32);
 }
 
+TEST(Tracer, WhatNothingNeeds_IsLeftOut_ButCollectivesStay) {
+  const Graph graph = must(trace_x({4, 4}, [](Trace& t, Tensor x) {
+    (void)softmax(x, 0);
+    (void)all_reduce(x * 3.0);
+    t.output("y", x + x);
+  }));
+  std::vector<Op> ops;
+  for (const Node& node : graph.nodes) ops.push_back(node.op);
+  EXPECT_EQ(ops, (std::vector<Op>{Op::Input, Op::Full, Op::Mul, Op::AllReduce, Op::Add}));
+}
+
+TEST(Tracer, OutputFromOutside_IsNamed) {
+  EXPECT_NE(error_of(trace_x({4}, [](Trace& t, Tensor) { t.output("loss", Tensor()); }))
+                .find("output loss"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep::worker

@@ -1,6 +1,8 @@
 // The one `lockstep` binary: picks the subcommand and turns what it says into an exit code.
+#include <algorithm>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,11 @@ int run(int argc, char** argv) {
         app.add_subcommand(std::string(subcommand.name), std::string(subcommand.summary));
     runs.emplace_back(sub, subcommand.declare(*sub));
   }
+  const auto called = [&](const Subcommand& known) { return known.name == argv[1]; };
+  if (argc > 1 && argv[1][0] != '-' &&
+      std::none_of(std::begin(kSubcommands), std::end(kSubcommands), called))
+    return complain("there is no subcommand " + std::string(argv[1]) + "; see lockstep --help.",
+                    kUsage);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

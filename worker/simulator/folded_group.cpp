@@ -17,7 +17,9 @@ class FoldedGroup final : public Group {
       std::size_t waiting = 0;
       for (const auto& machine : machines) waiting += answer_locally(*machine) ? 1 : 0;
       if (waiting == 0) return;
-      if (waiting < machines.size() || !run_round(rounds_, machines)) return break_off(machines);
+      const auto result = waiting < machines.size() ? std::nullopt : fold_round(rounds_, machines);
+      if (!result) return break_off(machines);
+      for (const auto& machine : machines) answer(*machine, *result);
     }
   }
   [[nodiscard]] std::uint64_t bytes_per_rank_max() const override {
@@ -53,27 +55,28 @@ std::vector<Bytes> payloads(Machines machines) {
 
 }  // namespace
 
-bool run_round(FoldedRounds& rounds, Machines machines) {
+std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines) {
   const Action& first = machines[0]->next();
   for (const auto& machine : machines)
-    if (machine->next().index() != first.index()) return false;
+    if (machine->next().index() != first.index()) return std::nullopt;
   if (const auto* vote = std::get_if<action::Vote>(&first)) {
     std::vector<collectives::Vote> mine;
     for (const auto& machine : machines)
       mine.push_back(std::get<action::Vote>(machine->next()).mine);
-    const collectives::Vote result = rounds.vote(mine, vote->combine);
-    for (const auto& machine : machines) machine->voted(result);
-    return true;
+    return rounds.vote(mine, vote->combine);
   }
-  Bytes result;
   if (const auto* exchange = std::get_if<action::Exchange>(&first))
-    result = rounds.exchange(payloads<action::Exchange>(machines), exchange->join);
-  else if (const auto* broadcast = std::get_if<action::Broadcast>(&first))
-    result = rounds.broadcast(broadcast->root, payloads<action::Broadcast>(machines));
+    return rounds.exchange(payloads<action::Exchange>(machines), exchange->join);
+  if (const auto* broadcast = std::get_if<action::Broadcast>(&first))
+    return rounds.broadcast(broadcast->root, payloads<action::Broadcast>(machines));
+  return std::nullopt;
+}
+
+void answer(CallMachine& machine, const RoundResult& result) {
+  if (const auto* vote = std::get_if<collectives::Vote>(&result))
+    machine.voted(*vote);
   else
-    return false;
-  for (const auto& machine : machines) machine->joined(result);
-  return true;
+    machine.joined(std::get<Bytes>(result));
 }
 
 std::unique_ptr<Group> folded_group(std::vector<Unit> units, int size) {

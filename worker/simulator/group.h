@@ -4,7 +4,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include <lockstep/worker/call_machine.h>
@@ -34,9 +36,12 @@ class Group {
 /// be the decision.
 bool answer_locally(CallMachine& machine);
 
-/// Runs the round that all machines ask for; false where they ask for different kinds, or for none.
-/// Requires a machine per unit.
-[[nodiscard]] bool run_round(FoldedRounds& rounds, Machines machines);
+/// What a round came to on every rank.
+using RoundResult = std::variant<collectives::Vote, Bytes>;
+/// Runs the round that all machines ask for, without telling them; nullopt where they ask for
+/// different kinds, or for none. Requires a machine per unit.
+[[nodiscard]] std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines);
+void answer(CallMachine& machine, const RoundResult& result);
 
 /// Every rank a virtual rank of a simulated network. Unit i must be rank i.
 [[nodiscard]] std::unique_ptr<Group> virtual_group(int size);

@@ -23,7 +23,7 @@ std::string path_step(std::string_view key, bool first) {
   bool plain = !key.empty();
   for (const char c : key)
     plain = plain && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_');
-  if (!plain) return '[' + quoted(key) + ']';
+  if (!plain) return '[' + in_quotes(key) + ']';
   return (first ? "" : ".") + std::string(key);
 }
 
@@ -205,7 +205,7 @@ Status json_error(std::string_view name, const JsonPath& path, std::string_view 
       Code::BadInput, fmt::format("{}: {}{}{}.", name, at, at.empty() ? "" : ": ", what), {}, {}};
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   std::size_t n = std::min(text.size(), kShownBytes);
   while (n < text.size() && n > 0 && (static_cast<unsigned char>(text[n]) & 0xC0) == 0x80) --n;

@@ -64,7 +64,7 @@ class JsonPath {
 [[nodiscard]] Status json_error(std::string_view name, const JsonPath& path, std::string_view what);
 
 /// `text` in quotes on one line, control characters escaped, cut where it is long.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string in_quotes(std::string_view text);
 
 /// A file's bytes. Errors: BadInput (missing, a directory, not readable, empty), in one sentence.
 [[nodiscard]] Result<std::string> read_file(const std::string& path);

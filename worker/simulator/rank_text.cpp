@@ -19,7 +19,8 @@ std::optional<std::int32_t> take_rank(std::string_view& rest, int world_size, st
     return std::nullopt;
   }
   if (number.size() > 1 && number[0] == '0') {
-    error = fmt::format("{} has a leading zero; ranks are written like \"0-3,7\"", quoted(number));
+    error =
+        fmt::format("{} has a leading zero; ranks are written like \"0-3,7\"", in_quotes(number));
     return std::nullopt;
   }
   std::int32_t value = 0;
@@ -58,7 +59,7 @@ std::optional<RankSet> parse_ranks(std::string_view text, int world_size, std::s
     if (rest.empty()) break;
     if (!rest.starts_with(',')) {
       error = fmt::format("{} is not understood after rank {}; ranks are written like \"0-3,7\"",
-                          quoted(rest.substr(0, 1)), run->last);
+                          in_quotes(rest.substr(0, 1)), run->last);
       return std::nullopt;
     }
     rest.remove_prefix(1);

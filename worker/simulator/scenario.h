@@ -50,10 +50,19 @@ struct Scenario {
   bool operator==(const Scenario&) const = default;
 };
 
-/// Reads scenario text; `name` stands in messages. Errors: BadInput, "NAME: PATH: what is wrong".
-[[nodiscard]] Result<Scenario> parse_scenario(std::string_view text, std::string_view name);
+/// What the command line says of a scenario with a generator section.
+struct ScenarioOptions {
+  std::optional<int> world_size;      // in place of the scenario's
+  std::optional<std::uint64_t> seed;  // in place of the generator's
+};
+
+/// Reads scenario text and runs its generator; `name` stands in messages. Errors: BadInput,
+/// "NAME: PATH: what is wrong".
+[[nodiscard]] Result<Scenario> parse_scenario(std::string_view text, std::string_view name,
+                                              const ScenarioOptions& options = {});
 /// Reads a scenario file. Errors: BadInput.
-[[nodiscard]] Result<Scenario> load_scenario(const std::string& path);
+[[nodiscard]] Result<Scenario> load_scenario(const std::string& path,
+                                             const ScenarioOptions& options = {});
 
 /// "0-3,7" as a set. Errors: the text of what is wrong with it, in `error`, and nullopt.
 [[nodiscard]] std::optional<RankSet> parse_ranks(std::string_view text, int world_size,

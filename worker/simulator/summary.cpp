@@ -1,5 +1,9 @@
 // The dry run's table for people.
+#include <set>
+#include <span>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <lockstep/worker/simulator/json_document.h>
 #include <lockstep/worker/simulator/result.h>
@@ -23,7 +27,7 @@ std::string_view colour_of(CallOutcome::Kind kind) {
 
 std::string frame_text(const CallResult& call) {
   if (!call.frame) return "-";
-  const std::string text = quoted(*call.frame);
+  const std::string text = in_quotes(*call.frame);
   return text.substr(1, text.size() - 2);
 }
 
@@ -34,7 +38,7 @@ std::string decision_line(const Decision& decision) {
     std::vector<std::string> dims;
     for (const DimDecision& dim : source.dims)
       dims.push_back(dim.is_symbol ? fmt::format("s{}", dim.symbol) : std::to_string(dim.value));
-    const std::string name = quoted(source.spec.name);
+    const std::string name = in_quotes(source.spec.name);
     std::string value = fmt::format("{}", fmt::join(dims, ", "));
     if (source.spec.kind == Kind::Float) value = "float";
     if (source.spec.kind == Kind::Tensor) value = "[" + value + "]";
@@ -57,10 +61,19 @@ std::string detail_of(const CallResult& call) {
   return {};
 }
 
+/// Calls that can share a line: reuses of one frame, of whatever entries, and equal outcomes.
 bool alike(const CallResult& a, const CallResult& b) {
-  return a.frame == b.frame && a.outcome.kind == b.outcome.kind &&
-         a.outcome.entry == b.outcome.entry && a.outcome.error == b.outcome.error && !a.reported &&
-         !b.reported;
+  if (a.frame != b.frame || a.outcome.kind != b.outcome.kind || a.reported || b.reported)
+    return false;
+  return a.outcome.kind == CallOutcome::Kind::Reused || a.outcome.error == b.outcome.error;
+}
+
+/// "0, 2": the entries that ran in these calls.
+std::string entries_text(std::span<const CallResult> calls) {
+  std::set<int> entries;
+  for (const CallResult& call : calls)
+    if (call.outcome.entry >= 0) entries.insert(call.outcome.entry);
+  return fmt::format("{}", fmt::join(entries, ", "));
 }
 
 }  // namespace
@@ -77,7 +90,7 @@ std::string result_summary(const DryRunResult& result, bool colour) {
     std::size_t last = i;
     while (last + 1 < result.calls.size() && alike(call, result.calls[last + 1])) ++last;
     const std::string numbers = last > i ? fmt::format("{}-{}", i, last) : std::to_string(i);
-    const std::string entry = call.outcome.entry >= 0 ? std::to_string(call.outcome.entry) : "";
+    const std::string entry = entries_text(std::span(result.calls).subspan(i, last - i + 1));
     out += fmt::format("{:<11} {:<{}} {}{:<9}{} {:<5} {}\n", numbers, frame_text(call), width,
                        colour ? colour_of(call.outcome.kind) : "", outcome_name(call.outcome.kind),
                        colour ? "\033[0m" : "", entry, detail_of(call));

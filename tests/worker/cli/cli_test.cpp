@@ -1,0 +1,126 @@
+// The binary from outside: exit codes, what goes to which stream, one document, one sentence.
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+
+namespace lockstep::worker::cli {
+namespace {
+
+struct Ran {
+  int code = -1;
+  std::string out, err;
+};
+
+std::string contents(const std::string& path) {
+  std::ostringstream out;
+  out << std::ifstream(path).rdbuf();
+  return out.str();
+}
+
+/// Runs `lockstep ARGUMENTS` by the shell, with both streams into files.
+Ran run(const std::string& arguments) {
+  std::string name = testing::TempDir() + "lockstep-cli-XXXXXX";
+  const std::filesystem::path scratch = mkdtemp(name.data());
+  const std::string out = scratch / "out", err = scratch / "err";
+  const int status = std::system(
+      (LOCKSTEP_BINARY " " + arguments + " >" + out + " 2>" + err + " </dev/null").c_str());
+  Ran ran{WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(out), contents(err)};
+  std::filesystem::remove_all(scratch);
+  return ran;
+}
+
+std::string scenario(const std::string& name) {
+  return std::string(LOCKSTEP_SCENARIOS) + "/" + name + ".json";
+}
+
+TEST(Cli, Json_IsOneDocumentAndNothingElse) {
+  const Ran ran = run("dryrun " + scenario("each_mismatch_in_order") + " --json");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.err, "");
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json["format"], "lockstep.dryrun/1");
+  EXPECT_EQ(json["totals"]["errors"], 5);
+}
+
+TEST(Cli, Summary_HasNoColourInAPipe) {
+  const Ran ran = run("dryrun " + scenario("wobbling_batch_compiles_once"));
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.out.find('\033'), std::string::npos);
+  EXPECT_NE(ran.out.find("1-2 "), std::string::npos) << ran.out;  // calls alike stand in one line
+}
+
+TEST(Cli, UsageErrors_AreOneSentenceAndCode2) {
+  for (const char* arguments :
+       {"", "nonsense", "--nonsense", "dryrun", "dryrun /no/such/file", "dryrun /", "doctor extra",
+        "dryrun x --nonsense", "dryrun / --seed 3", "coordinator --listen 127.0.0.1:0", "status",
+        "explain", "explain /"}) {
+    const Ran ran = run(arguments);
+    EXPECT_EQ(ran.code, 2) << arguments;
+    EXPECT_EQ(ran.out, "") << arguments;
+    EXPECT_TRUE(ran.err.starts_with("lockstep: ")) << arguments << ran.err;
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << arguments << ran.err;
+  }
+}
+
+TEST(Cli, OptionsThatAreNotThereYet_SaySo) {
+  for (const char* option : {"--report r.html", "--trace t.json", "--network fast"}) {
+    const Ran ran = run("dryrun " + scenario("marks") + " " + option);
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_NE(ran.err.find("not available in this version"), std::string::npos) << ran.err;
+  }
+}
+
+TEST(Cli, HelpAndVersion_SucceedOnStdout) {
+  for (const char* arguments :
+       {"--help", "dryrun --help", "doctor --help", "explain --help", "--version"}) {
+    const Ran ran = run(arguments);
+    EXPECT_EQ(ran.code, 0) << arguments;
+    EXPECT_NE(ran.out, "") << arguments;
+    EXPECT_EQ(ran.err, "") << arguments;
+  }
+}
+
+TEST(Cli, FullDisk_IsSaid) {
+  const int status = std::system(
+      (LOCKSTEP_BINARY " dryrun " + scenario("marks") + " --json >/dev/full 2>/dev/null").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+TEST(Cli, Doctor_ListsItsChecks) {
+  const Ran ran = run("doctor --json");
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json["format"], "lockstep.doctor/1");
+  EXPECT_EQ(ran.code, json["ok"].get<bool>() ? 0 : 7);
+  ASSERT_EQ(json["checks"].size(), 7U);
+  EXPECT_EQ(json["checks"][0]["name"], "compiler");
+}
+
+TEST(Cli, SixteenMillionRanks_TakeLessThanASecond) {
+  const std::string path = testing::TempDir() + "lockstep-sixteen-million.json";
+  {
+    std::ofstream file(path);
+    file << R"({"format": "lockstep.scenario/1", "world_size": 16777216, "calls": [)";
+    for (int i = 0; i < 100; ++i)
+      file << (i == 0 ? "" : ",")
+           << R"({"frame": "f", "inputs": [{"ranks": "0-9999999", "values": {"x": {"tensor": [)"
+           << 5 + i % 7 << R"(]}}}, {"ranks": "10000000-16777215", "values": {"x": {"tensor": [)"
+           << 6 + i % 5 << "]}}}]}";
+    file << "]}";
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const Ran ran = run("dryrun " + path + " --json");
+  const auto took = std::chrono::steady_clock::now() - start;
+  std::filesystem::remove(path);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_LT(took, std::chrono::seconds(1));
+}
+
+}  // namespace
+}  // namespace lockstep::worker::cli

@@ -1,0 +1,57 @@
+// The scenarios of tests/scenarios, each for one rule, against the result that stands beside it
+// (without message, bytes and rounds, which are free to change).
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "oracle.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <lockstep/worker/simulator/dry_run.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr int kOracleRanks = 12;
+
+std::vector<std::string> scenarios() {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(LOCKSTEP_SCENARIOS)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".json") && !name.ends_with(".result.json"))
+      out.push_back(name.substr(0, name.size() - 5));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+ordered_json expected(const std::string& name) {
+  std::ifstream file(fs::path(LOCKSTEP_SCENARIOS) / (name + ".result.json"));
+  return ordered_json::parse(file);
+}
+
+class Golden : public testing::TestWithParam<std::string> {};
+
+TEST_P(Golden, Scenario_GivesTheResultBesideIt) {
+  const auto scenario = load_scenario(fs::path(LOCKSTEP_SCENARIOS) / (GetParam() + ".json"));
+  ASSERT_TRUE(scenario.has_value()) << scenario.error().message;
+  ordered_json found = ordered_json::parse(result_json(dry_run(*scenario)));
+  found["totals"].erase("bytes_per_rank_max");
+  found["totals"].erase("rounds");
+  for (auto& call : found["calls"])
+    if (call.contains("error")) call["error"].erase("message");
+  EXPECT_EQ(found.dump(1), expected(GetParam()).dump(1));
+  if (scenario->world_size <= kOracleRanks) {
+    EXPECT_EQ(oracle_result(*scenario), expected(GetParam()).dump());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Golden, testing::ValuesIn(scenarios()),
+                         [](const auto& about) { return about.param; });
+
+}  // namespace
+}  // namespace lockstep::worker::simulator

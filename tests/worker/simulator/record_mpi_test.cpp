@@ -1,0 +1,103 @@
+// A job of real processes records itself, and the replay in one of them comes to the same.
+#include <filesystem>
+
+#include "random_scenario.h"
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <lockstep/collectives/mpi.h>
+#include <lockstep/worker/recorded_call.h>
+#include <lockstep/worker/simulator/dry_run.h>
+#include <lockstep/worker/simulator/replay.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A program that branches on the first size, and whose compile fails on one rank at some calls.
+class Steps final : public CallSteps {
+ public:
+  Steps(std::size_t call, bool fails) : call_(call), fails_(fails) {}
+  Result<TraceReport> trace(const Decision& decision) override {
+    TraceReport report;
+    const auto symbols = decision.trace_symbols();
+    shapes::FingerprintBuilder graph;
+    graph.add(decision.digest());
+    if (!symbols.empty() && !symbols[0].unbacked) {
+      const bool small = decision.symbols[0].hint < 4;
+      const shapes::Expr size = shapes::Expr::symbol(symbols[0]);
+      report.guards.push_back(
+          {small ? shapes::less(size, 4) : shapes::greater_equal(size, 4), {"step.cpp", 7}});
+      graph.add(std::int64_t{small});
+    }
+    report.graph = graph.finish();
+    return report;
+  }
+  std::string explain(std::size_t node) override { return "node " + std::to_string(node); }
+  std::optional<Status> compile() override {
+    if (!fails_ || call_ % 5 != 4) return std::nullopt;
+    return Status{Code::CompileError, "the compiler is tired", {}, {}};
+  }
+
+ private:
+  std::size_t call_;
+  bool fails_;
+};
+
+/// All ranks are children of one launcher, so they agree on the name.
+fs::path shared_directory(std::uint64_t seed) {
+  return fs::path(testing::TempDir()) /
+         ("lockstep-record-" + std::to_string(getppid()) + "-" + std::to_string(seed));
+}
+
+TEST(RecordMpi, RecordedJob_IsReplayedByteForByte) {
+  auto group = std::move(collectives::mpi_communicator(nullptr, {}).value());
+  const bool last = group->rank().value == group->size() - 1;
+  int jobs = 0;
+  for (std::uint64_t seed = 1; jobs < 12; ++seed) {
+    const Scenario scenario = random_scenario(seed);
+    if (scenario.world_size != group->size() || scenario.calls.size() < 4) continue;
+    ++jobs;
+    const fs::path directory = shared_directory(seed);
+    auto recorder =
+        Recorder::open(directory, {scenario.world_size, group->rank(), scenario.config, "test"});
+    ASSERT_TRUE(recorder.has_value()) << recorder.error().message;
+    CallDriver driver(*group, scenario.config);
+    std::map<std::string, Frame> frames;
+    std::vector<std::string> outcomes;
+    for (std::size_t c = 0; c < scenario.calls.size(); ++c) {
+      if (scenario.calls[c].present != RankSet::all(group->size())) continue;
+      for (const ScenarioGroup& inputs : scenario.calls[c].groups) {
+        if (!inputs.ranks.contains(group->rank())) continue;
+        RoundKey key;
+        key.group = "world";
+        key.frame = inputs.frame;
+        key.call = c;
+        Steps steps(c, last);
+        Frame& frame = frames[inputs.frame];
+        frame.name = inputs.frame;
+        outcomes.push_back(outcome_text(recorded_call(recorder->get(), driver, key, frame,
+                                                      observation_of(inputs.values), {}, steps)));
+      }
+    }
+    EXPECT_FALSE((*recorder)->failure().has_value());
+    RoundKey end;
+    end.call = scenario.calls.size();
+    ASSERT_TRUE(driver.any(end, false).has_value());
+    if (group->rank() == Rank{0}) {
+      const auto ranks = read_record(directory);
+      ASSERT_TRUE(ranks.has_value()) << ranks.error().message;
+      const auto again = replay(*ranks);
+      ASSERT_TRUE(again.has_value()) << again.error().message;
+      ASSERT_FALSE(again->difference.has_value()) << again->difference->text();
+      ASSERT_EQ(again->result.calls.size(), outcomes.size());
+      for (std::size_t i = 0; i < outcomes.size(); ++i)
+        EXPECT_EQ(outcome_text(again->result.calls[i].outcome), outcomes[i]) << "seed " << seed;
+      fs::remove_all(directory);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::worker::simulator

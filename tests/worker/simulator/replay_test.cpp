@@ -1,0 +1,268 @@
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "random_scenario.h"
+#include "recorded_job.h"
+#include <gtest/gtest.h>
+
+#include <lockstep/worker/simulator/dry_run.h>
+#include <lockstep/worker/simulator/replay.h>
+#include <lockstep/worker/simulator/verdict.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A directory that is empty at first and gone afterwards.
+class Directory {
+ public:
+  Directory() {
+    std::string name = testing::TempDir() + "lockstep-record-XXXXXX";
+    path_ = mkdtemp(name.data());
+  }
+  ~Directory() { fs::remove_all(path_); }
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+  [[nodiscard]] std::string path() const { return path_.string(); }
+  [[nodiscard]] std::string file(int rank) const {
+    return (path_ / record_file_name(Rank{rank})).string();
+  }
+
+ private:
+  fs::path path_;
+};
+
+std::string contents(const std::string& path) {
+  std::ostringstream out;
+  out << std::ifstream(path).rdbuf();
+  return out.str();
+}
+void overwrite(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+Result<Replay> replay_of(const Directory& directory) {
+  const auto ranks = read_record(directory.path());
+  if (!ranks) return ranks.error();
+  return replay(*ranks);
+}
+
+/// Two ranks whose batch wobbles: compiles, then reuses, then misses by the guard on parity.
+Scenario wobble() {
+  auto scenario = parse_scenario(R"({"format": "lockstep.scenario/1", "world_size": 2, "calls": [
+    {"frame": "f", "inputs": [{"ranks": "0-1", "values": {"x": {"tensor": [4, 8]}}}]},
+    {"frame": "f", "inputs": [{"ranks": "0", "values": {"x": {"tensor": [6, 8]}}},
+                              {"ranks": "1", "values": {"x": {"tensor": [8, 8]}}}]},
+    {"frame": "f", "inputs": [{"ranks": "0-1", "values": {"x": {"tensor": [10, 8]}}}]},
+    {"frame": "f", "inputs": [{"ranks": "0-1", "values": {"x": {"tensor": [11, 8]}}}]},
+    {"frame": "f", "inputs": [{"ranks": "0", "values": {"x": {"tensor": [5, 9]}}},
+                              {"ranks": "1", "values": {"x": {"tensor": [6, 9]}}}]}]})",
+                                 "wobble");
+  EXPECT_TRUE(scenario.has_value());
+  return *std::move(scenario);
+}
+
+TEST(Replay, JobWithGuards_GivesTheSameActionsAndOutcomes) {
+  const Directory directory;
+  const auto outcomes = record_job(wobble(), directory.path());
+  ASSERT_EQ(outcomes.size(), 5U);
+  EXPECT_EQ(outcomes[0], "compiled 0");
+  EXPECT_EQ(outcomes[1], "compiled 1");
+  EXPECT_EQ(outcomes[2], "reused 1");
+  EXPECT_EQ(outcomes[3], "compiled 2");
+  EXPECT_TRUE(outcomes[4].starts_with("error BRANCH_DIVERGENCE")) << outcomes[4];
+  const auto again = replay_of(directory);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  ASSERT_FALSE(again->difference.has_value()) << again->difference->text();
+  EXPECT_TRUE(again->notes.empty());
+  ASSERT_EQ(again->result.calls.size(), 5U);
+  for (std::size_t i = 0; i < 5; ++i)
+    EXPECT_EQ(outcome_text(again->result.calls[i].outcome), outcomes[i]);
+  EXPECT_EQ(again->result.uncoordinated, run_uncoordinated(wobble()));
+}
+
+TEST(Replay, RandomJobs_AreRegeneratedByteForByte) {
+  std::set<std::string> reached;
+  for (std::uint64_t seed = 1; seed <= 250; ++seed) {
+    const Directory directory;
+    const Scenario scenario = random_scenario(seed);
+    const auto outcomes = record_job(scenario, directory.path());
+    const auto again = replay_of(directory);
+    ASSERT_TRUE(again.has_value()) << "seed " << seed << ": " << again.error().message;
+    ASSERT_FALSE(again->difference.has_value())
+        << "seed " << seed << ": " << again->difference->text();
+    ASSERT_EQ(again->result.calls.size(), outcomes.size());
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      ASSERT_EQ(outcome_text(again->result.calls[i].outcome), outcomes[i]) << "seed " << seed;
+      reached.insert(outcomes[i].substr(0, outcomes[i].find_first_of(":0123456789")));
+    }
+  }
+  for (const char* needed : {"reused ", "compiled ", "fallback", "error BRANCH_DIVERGENCE",
+                             "error TRACE_ERROR", "error GRAPH_DIVERGENCE"})
+    EXPECT_EQ(reached.count(needed), 1U) << needed;
+}
+
+TEST(Replay, LostRank_EndsThePeersAsRecorded) {
+  const Directory directory;
+  record_job(wobble(), directory.path(), {.lost_rank = 1, .lost_call = 2});
+  const auto again = replay_of(directory);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  ASSERT_FALSE(again->difference.has_value()) << again->difference->text();
+  ASSERT_EQ(again->result.calls.size(), 3U);
+  EXPECT_EQ(again->result.calls[2].outcome.error->code, Code::RankLost);
+}
+
+TEST(Replay, RecordCutAnywhere_IsReplayedAsFarAsItGoes) {
+  const Directory directory;
+  record_job(wobble(), directory.path());
+  const std::string whole = contents(directory.file(1));
+  for (std::size_t end = whole.find('\n') + 1; end < whole.size(); end += 101) {
+    overwrite(directory.file(1), whole.substr(0, end));
+    const auto again = replay_of(directory);
+    // The peer went on, so cutting one rank short is a contradiction unless nothing was cut off.
+    if (!again) {
+      EXPECT_EQ(again.error().code, Code::BadInput);
+      EXPECT_NE(again.error().message.find("not all ranks"), std::string::npos)
+          << again.error().message;
+    }
+  }
+}
+
+TEST(Replay, BothRanksCutInTheLastCall_IsToleratedAndSaid) {
+  const Directory directory;
+  record_job(wobble(), directory.path());
+  for (const int rank : {0, 1}) {
+    const std::string whole = contents(directory.file(rank));
+    overwrite(directory.file(rank), whole.substr(0, whole.rfind("\"event\":\"end\"") + 4));
+  }
+  const auto again = replay_of(directory);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  ASSERT_FALSE(again->difference.has_value()) << again->difference->text();
+  ASSERT_EQ(again->notes.size(), 2U);
+  EXPECT_NE(again->notes[0].find("cut"), std::string::npos);
+}
+
+TEST(Replay, ChangedSize_IsADifferenceThatNamesRankCallAndBothActions) {
+  const Directory directory;
+  record_job(wobble(), directory.path());
+  overwrite(directory.file(1), replaced(contents(directory.file(1)), "[10,8]", "[12,9]"));
+  const auto again = replay_of(directory);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  ASSERT_TRUE(again->difference.has_value());
+  EXPECT_EQ(again->difference->rank, Rank{1});
+  EXPECT_EQ(again->difference->key.call, 2U);
+  EXPECT_NE(again->difference->text().find("rank 1, call 2 of f"), std::string::npos)
+      << again->difference->text();
+}
+
+TEST(Replay, ChangedGuard_IsADifference) {
+  const Directory directory;
+  record_job(wobble(), directory.path());
+  for (const int rank : {0, 1}) {
+    std::string text = contents(directory.file(rank));
+    const std::size_t at = text.find("\"guards\":[{\"text\":\"");
+    ASSERT_NE(at, std::string::npos);
+    const std::size_t begin = at + 19, end = text.find('"', begin);
+    overwrite(directory.file(rank), text.replace(begin, end - begin, "10 < s0"));
+  }
+  const auto again = replay_of(directory);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  EXPECT_TRUE(again->difference.has_value());
+}
+
+TEST(Replay, CorruptFiles_AreNamedWithLine) {
+  struct Damage {
+    const char *from, *to, *says;
+  };
+  for (const Damage& damage :
+       {Damage{"lockstep.record/1", "lockstep.record/9", ".jsonl:1: format"},
+        Damage{"\"event\":\"call\"", "\"event\":\"cull\"", ".jsonl:3: event"},
+        Damage{"\"values\":[4,8]", "\"values\":[4]", ".jsonl:3: values"},
+        Damage{"\"values\":[4,8]", "\"values\":[4,8", "not JSON"},
+        Damage{"\"ndim\":2", "\"ndim\":3", ".jsonl:2: digest"},
+        Damage{"\"world_size\":2", "\"world_size\":3", "not one job"},
+        Damage{"\"build\":\"test\"", "\"build\":\"other\"", "not one job"},
+        Damage{"Mod(", "Mud(", "no guard"},
+        Damage{"\"event\":\"trace\"", "\"event\":\"compile\"", "does not answer"}}) {
+    const Directory directory;
+    record_job(wobble(), directory.path());
+    overwrite(directory.file(0), replaced(contents(directory.file(0)), damage.from, damage.to));
+    const auto again = replay_of(directory);
+    ASSERT_FALSE(again.has_value()) << damage.to;
+    EXPECT_EQ(again.error().code, Code::BadInput);
+    EXPECT_NE(again.error().message.find(damage.says), std::string::npos) << again.error().message;
+  }
+}
+
+TEST(Replay, MissingRankOrNoRecord_IsSaid) {
+  const Directory directory;
+  const auto none = read_record(directory.path());
+  ASSERT_FALSE(none.has_value());
+  EXPECT_NE(none.error().message.find("holds no record"), std::string::npos);
+  record_job(wobble(), directory.path());
+  fs::remove(directory.file(1));
+  const auto one = read_record(directory.path());
+  ASSERT_FALSE(one.has_value());
+  EXPECT_NE(one.error().message.find("record of rank 1 is missing"), std::string::npos);
+}
+
+std::string explanation(const Directory& directory) {
+  const auto ranks = read_record(directory.path());
+  EXPECT_TRUE(ranks.has_value());
+  return explain_record(*ranks);
+}
+
+TEST(Explain, Divergence_ComesFirstWithRanksAndValues) {
+  const Directory directory;
+  record_job(wobble(), directory.path());
+  const std::string text = explanation(directory);
+  EXPECT_TRUE(text.starts_with("verdict   BRANCH_DIVERGENCE in call 4 of f")) << text;
+  for (const char* part : {"step.cpp:41", "rank  0", "rank  1", "next step ", "byte for byte",
+                           "5 calls, 3 compiled, 1 reused, 0 fallbacks, 1 errors"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST(Explain, LostRank_SaysWhatEachRankDidLast) {
+  const Directory directory;
+  record_job(wobble(), directory.path(), {.lost_rank = 1, .lost_call = 2});
+  const std::string text = explanation(directory);
+  EXPECT_TRUE(text.starts_with("verdict   RANK_LOST in call 2 of f")) << text;
+  EXPECT_NE(text.find("rank  1            call 1 of f in group world: done"), std::string::npos)
+      << text;
+}
+
+TEST(Explain, CutRecord_NamesTheRankAndWhereItStopped) {
+  const Directory directory;
+  record_job(wobble(), directory.path(), {.lost_rank = -1, .lost_call = 0});
+  for (const int rank : {0, 1}) {
+    const std::string whole = contents(directory.file(rank));
+    const std::size_t third = whole.find("\"event\":\"compile\"");
+    overwrite(directory.file(rank), whole.substr(0, third - 1));
+  }
+  const std::string text = explanation(directory);
+  EXPECT_TRUE(text.starts_with("verdict   the record of rank 0 ends within call 0 of f")) << text;
+  EXPECT_NE(text.find("in compile"), std::string::npos) << text;
+}
+
+TEST(Recorder, SecondRecordInADirectory_IsRefused) {
+  const Directory directory;
+  const RecordHeader header{.world_size = 1, .rank = Rank{0}, .config = {}, .build_id = "b"};
+  ASSERT_TRUE(Recorder::open(directory.path(), header).has_value());
+  const auto second = Recorder::open(directory.path(), header);
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code, Code::BadInput);
+  const auto nowhere = Recorder::open("/proc/nowhere", header);
+  ASSERT_FALSE(nowhere.has_value());
+  EXPECT_EQ(nowhere.error().code, Code::Environment);
+}
+
+}  // namespace
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,185 @@
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/simulator/call_replay.h>
+#include <lockstep/worker/simulator/dry_run.h>
+#include <lockstep/worker/simulator/json_document.h>
+#include <lockstep/worker/simulator/replay.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+/// The i-th call of a group, on the ranks that have one.
+struct JointCall {
+  std::string group;
+  std::vector<const RecordedCall*> of;  // by rank of the job; null where a rank has none
+};
+
+/// Calls in the order in which the lowest ranks made them.
+std::vector<JointCall> joint_calls(const std::vector<RankRecord>& ranks) {
+  std::vector<JointCall> out;
+  std::map<std::pair<std::string, std::size_t>, std::size_t> index;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    std::map<std::string, std::size_t> made;
+    for (const RecordedCall& call : ranks[r].calls) {
+      const auto [at, fresh] =
+          index.try_emplace({call.key.group, made[call.key.group]++}, out.size());
+      if (fresh) out.push_back({call.key.group, std::vector<const RecordedCall*>(ranks.size())});
+      out[at->second].of[r] = &call;
+    }
+  }
+  return out;
+}
+
+RankSet members_of(const std::string& group, const std::vector<RankRecord>& ranks) {
+  for (const RankRecord& rank : ranks)
+    if (const auto found = rank.groups.find(group); found != rank.groups.end())
+      return found->second;
+  return RankSet::all(static_cast<int>(ranks.size()));
+}
+
+std::vector<std::size_t> ranks_in(const RankSet& set) {
+  std::vector<std::size_t> out;
+  for (const RankSet::Run& run : set.runs())
+    for (std::int32_t r = run.first; r <= run.last; ++r) out.push_back(static_cast<std::size_t>(r));
+  return out;
+}
+
+FoldedRounds rounds_of(std::size_t size) {
+  std::vector<Unit> units;
+  for (std::int32_t r = 0; r < static_cast<std::int32_t>(size); ++r) units.push_back({r, r});
+  return {std::move(units), static_cast<int>(size)};
+}
+
+ScenarioValue value_of(const Observation& observation, std::size_t i) {
+  const SourceSpec& spec = observation.list->sources()[i];
+  const auto values = observation.of(i);
+  ScenarioValue out;
+  out.kind = spec.kind;
+  if (spec.kind == Kind::Tensor) {
+    out.dtype = spec.dtype;
+    out.sizes.assign(values.begin(), values.end());
+    for (std::size_t d = 0; d < values.size() && !observation.marks.empty(); ++d)
+      out.marks.push_back(observation.mark(i, d));
+  } else if (spec.kind != Kind::Float) {
+    out.number = values[0];
+  }
+  return out;
+}
+
+/// The job again, call by call.
+class JobReplay {
+ public:
+  explicit JobReplay(const std::vector<RankRecord>& ranks) : ranks_(ranks), frames_(ranks.size()) {}
+
+  Result<Replay> run() {
+    out_.result.world_size = ranks_.front().header.world_size;
+    for (const RankRecord& rank : ranks_)
+      if (rank.truncated)
+        out_.notes.push_back(rank.path + ": the last line was cut and is left out.");
+    for (const JointCall& call : joint_calls(ranks_)) {
+      auto difference = replay_call(call);
+      if (!difference) return difference.error();
+      if (*difference) {
+        out_.difference = **difference;
+        return std::move(out_);
+      }
+    }
+    for (const auto& [group, rounds] : rounds_) {
+      out_.result.rounds += rounds.rounds();
+      out_.result.bytes_per_rank_max =
+          std::max(out_.result.bytes_per_rank_max, rounds.bytes_per_rank_max());
+    }
+    out_.result.uncoordinated = run_uncoordinated(scenario_of(ranks_));
+    return std::move(out_);
+  }
+
+ private:
+  Result<std::optional<Difference>> replay_call(const JointCall& call) {
+    const std::vector<std::size_t> members = ranks_in(members_of(call.group, ranks_));
+    FoldedRounds& rounds = rounds_.try_emplace(call.group, rounds_of(members.size())).first->second;
+    std::vector<CallReplay::Member> seats;
+    for (const std::size_t r : members)
+      seats.push_back({Rank{static_cast<std::int32_t>(r)}, &ranks_[r], call.of[r], &frames_[r]});
+    CallReplay replay(seats, ranks_.front().header.config, rounds);
+    auto difference = replay.run();
+    if (difference && !*difference) add_result(replay, seats);
+    return difference;
+  }
+
+  /// What the lowest rank that came to the call's end says of it.
+  void add_result(const CallReplay& replay, const std::vector<CallReplay::Member>& seats) {
+    CallResult result;
+    for (std::size_t i = 0; i < seats.size(); ++i) {
+      if (seats[i].call == nullptr) continue;
+      const auto outcome = replay.outcome(i);
+      if (!outcome) {
+        out_.notes.push_back(fmt::format("{}:{}: the record ends within {}.", seats[i].record->path,
+                                         seats[i].call->line, seats[i].call->key.text()));
+        continue;
+      }
+      const std::string& frame = seats[i].call->key.frame;
+      result.outcome = *outcome;
+      if (!outcome->error || outcome->error->code != Code::FrameMismatch) result.frame = frame;
+      if (outcome->kind == CallOutcome::Kind::Compiled)
+        result.reported =
+            seats[i].frames->at(frame).entries[static_cast<std::size_t>(outcome->entry)].reported;
+      break;
+    }
+    if (result.outcome.kind == CallOutcome::Kind::Error && !result.outcome.error)
+      result.outcome.error = Status{
+          Code::RankLost, "the record ends within this call on every rank that made it", {}, {}};
+    out_.result.calls.push_back(std::move(result));
+  }
+
+  const std::vector<RankRecord>& ranks_;
+  std::vector<std::map<std::string, Frame>> frames_;  // per rank, by name
+  std::map<std::string, FoldedRounds> rounds_;        // per group
+  Replay out_;
+};
+
+}  // namespace
+
+std::string Difference::text() const {
+  return fmt::format(
+      "rank {}, {}: the record has {} and the replay {} ({}); the record was written "
+      "by another build, or a decision depended on more than what ranks exchange.",
+      rank.value, key.text(), in_quotes(recorded), in_quotes(replayed), where);
+}
+
+Result<Replay> replay(const std::vector<RankRecord>& ranks) { return JobReplay(ranks).run(); }
+
+Scenario scenario_of(const std::vector<RankRecord>& ranks) {
+  Scenario out;
+  out.world_size = ranks.front().header.world_size;
+  out.config = ranks.front().header.config;
+  for (const JointCall& joint : joint_calls(ranks)) {
+    ScenarioCall call;
+    using Alike =
+        std::tuple<std::string, shapes::Fingerprint, std::vector<std::int64_t>, std::vector<Mark>>;
+    std::map<Alike, std::size_t> alike;
+    for (std::size_t r = 0; r < joint.of.size(); ++r) {
+      if (joint.of[r] == nullptr) continue;
+      const Observation& seen = joint.of[r]->observation;
+      const std::string& frame = joint.of[r]->key.frame;
+      const auto [at, fresh] = alike.try_emplace(
+          {frame, seen.list->digest(), seen.values, seen.marks}, call.groups.size());
+      if (fresh) {
+        ScenarioGroup group{.ranks = {}, .frame = frame, .values = {}};
+        for (std::size_t i = 0; i < seen.list->sources().size(); ++i)
+          group.values[seen.list->sources()[i].name] = value_of(seen, i);
+        call.groups.push_back(std::move(group));
+      }
+      const RankSet rank = RankSet::of(Rank{static_cast<std::int32_t>(r)});
+      call.groups[at->second].ranks.insert(rank);
+      call.present.insert(rank);
+    }
+    out.calls.push_back(std::move(call));
+  }
+  return out;
+}
+
+}  // namespace lockstep::worker::simulator

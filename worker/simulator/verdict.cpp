@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/simulator/json_document.h>
+#include <lockstep/worker/simulator/replay.h>
+#include <lockstep/worker/simulator/verdict.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+/// A call or round of one rank that ended in an error.
+struct Trouble {
+  const RoundKey* key = nullptr;
+  const Status* error = nullptr;
+};
+
+/// The last error of a rank; its own call's, else that of a round outside of calls.
+Trouble last_trouble(const RankRecord& rank) {
+  if (rank.failed_round) return {&rank.failed_round->key, &rank.failed_round->error};
+  for (auto call = rank.calls.rbegin(); call != rank.calls.rend(); ++call)
+    if (call->outcome && call->outcome->error) return {&call->key, &*call->outcome->error};
+  return {};
+}
+
+bool ends_within_a_call(const RankRecord& rank) {
+  return !rank.calls.empty() && !rank.calls.back().outcome;
+}
+
+/// "call 7 of step: exchange", what the rank's last line says that it was at.
+std::string last_step(const RankRecord& rank) {
+  if (rank.calls.empty()) return "has made no call";
+  const RecordedCall& call = rank.calls.back();
+  if (call.outcome) return call.key.text() + ": done";
+  if (call.events.empty()) return call.key.text() + ": just entered";
+  const RecordedEvent& event = call.events.back();
+  switch (event.kind) {
+    case RecordedEvent::Kind::Trace:
+      return call.key.text() + ": traced";
+    case RecordedEvent::Kind::Compile:
+      return call.key.text() + ": compiled";
+    default:
+      return call.key.text() + ": in " + event.text.substr(0, event.text.find(' '));
+  }
+}
+
+/// Ranks that say the same, by lowest rank.
+std::vector<RankValue> table(const std::vector<RankRecord>& ranks,
+                             std::string (*line_of)(const RankRecord&)) {
+  std::vector<RankValue> out;
+  for (const RankRecord& rank : ranks) {
+    const std::string line = line_of(rank);
+    auto same = std::find_if(out.begin(), out.end(),
+                             [&](const RankValue& value) { return value.value == line; });
+    if (same == out.end()) same = out.insert(out.end(), {RankSet{}, line});
+    same->ranks.insert(RankSet::of(rank.header.rank));
+  }
+  return out;
+}
+
+std::string table_text(const std::vector<RankValue>& values) {
+  std::string out;
+  for (const RankValue& value : values)
+    out += fmt::format("  rank{} {:<12} {}\n", value.ranks.size() == 1 ? " " : "s",
+                       value.ranks.text(), value.value.empty() ? "(none)" : value.value);
+  return out;
+}
+
+std::string next_step(Code code) {
+  switch (code) {
+    case Code::AbsentRanks:
+    case Code::Stuck:
+    case Code::RankLost:
+      return "look at the ranks that stopped first, in their own logs around that call";
+    case Code::GraphDivergence:
+    case Code::BranchDivergence:
+      return "make the traced function the same on every rank at the line named above";
+    case Code::TraceError:
+    case Code::CompileError:
+    case Code::RuntimeAssert:
+      return "mend it on the rank named above; the others only heard of it";
+    case Code::ConfigMismatch:
+    case Code::Version:
+      return "start every rank with the same build and settings";
+    default:
+      return "mend the inputs of the ranks in the table, then run the recorded inputs again with "
+             "lockstep dryrun";
+  }
+}
+
+std::string history(const std::vector<RankRecord>& ranks) {
+  std::array<std::size_t, 4> count{};
+  std::size_t errors = 0;
+  std::string first;
+  for (const RecordedCall& call : ranks.front().calls) {
+    if (!call.outcome) continue;
+    ++count[static_cast<std::size_t>(call.outcome->kind)];
+    if (call.outcome->error && ++errors == 1)
+      first = fmt::format("; the first error was in {}", call.key.text());
+  }
+  return fmt::format(
+      "before    rank 0: {} calls, {} compiled, {} reused, {} fallbacks, {} errors{}\n",
+      ranks.front().calls.size(), count[1], count[0], count[2], count[3], first);
+}
+
+std::string replay_line(const std::vector<RankRecord>& ranks) {
+  const auto again = replay(ranks);
+  if (!again) return "replay    not possible: " + again.error().message + "\n";
+  if (again->difference) return "replay    " + again->difference->text() + "\n";
+  return "replay    every recorded action comes out again, byte for byte\n";
+}
+
+}  // namespace
+
+std::string explain_record(const std::vector<RankRecord>& ranks) {
+  const auto lost = std::find_if(ranks.begin(), ranks.end(), ends_within_a_call);
+  Trouble trouble;
+  for (const RankRecord& rank : ranks)
+    if (trouble.error == nullptr) trouble = last_trouble(rank);
+  std::string out;
+  if (trouble.error != nullptr) {
+    out += fmt::format("verdict   {} in {}\ncause     {}\n", code_name(trouble.error->code),
+                       trouble.key->text(), trouble.error->message);
+    if (!trouble.error->source.empty()) out += "input     " + trouble.error->source + "\n";
+    if (!trouble.error->groups.empty()) out += "values\n" + table_text(trouble.error->groups);
+  } else if (lost != ranks.end()) {
+    out += fmt::format(
+        "verdict   the record of rank {} ends within {}\ncause     the process ended "
+        "there, or still runs: killed, crashed, or stopped by the watchdog\n",
+        lost->header.rank.value, lost->calls.back().key.text());
+  } else {
+    out += "verdict   no failure: every recorded call came to its end on every rank\n";
+  }
+  if (lost != ranks.end() || (trouble.error != nullptr && (trouble.error->code == Code::Stuck ||
+                                                           trouble.error->code == Code::RankLost)))
+    out += "last steps\n" + table_text(table(ranks, last_step));
+  if (trouble.error != nullptr || lost != ranks.end())
+    out += fmt::format("next step {}\n",
+                       next_step(trouble.error != nullptr ? trouble.error->code : Code::RankLost));
+  return out + history(ranks) + replay_line(ranks);
+}
+
+}  // namespace lockstep::worker::simulator
