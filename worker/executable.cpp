@@ -77,7 +77,7 @@ class Executable::Loaded {
   }
 
   [[nodiscard]] const Program& program() const { return program_; }
-  [[nodiscard]] const RunTime& time() const { return time_; }
+  [[nodiscard]] const RunTimes& time() const { return time_; }
   [[nodiscard]] std::size_t arena_bytes() const { return arena_.bytes(); }
 
  private:
@@ -268,7 +268,7 @@ class Executable::Loaded {
   std::vector<std::vector<BufferId>> made_, dead_;  // per step
   std::vector<std::string> labels_;
   Arena arena_;
-  RunTime time_;
+  RunTimes time_;
   // Of the run under way.
   std::vector<void*> pointers_, addresses_;
   std::vector<Array> outputs_, bound_;
@@ -293,7 +293,7 @@ Result<std::vector<Array>> Executable::run(const Inputs& inputs,
 }
 
 const Program& Executable::program() const { return loaded_->program(); }
-const RunTime& Executable::time() const { return loaded_->time(); }
+const RunTimes& Executable::time() const { return loaded_->time(); }
 std::size_t Executable::arena_bytes() const { return loaded_->arena_bytes(); }
 
 }  // namespace lockstep::worker

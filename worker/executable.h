@@ -14,7 +14,7 @@
 namespace lockstep::worker {
 
 /// Where the time of all runs so far went. What is left of `total` is binding, checks and settling.
-struct RunTime {
+struct RunTimes {
   std::uint64_t runs = 0;
   Duration total{0}, kernels{0}, products{0}, collectives{0}, settling{0};
 };
@@ -41,7 +41,7 @@ class Executable {
                                                collectives::Communicator& communicator,
                                                RunHost& host);
   [[nodiscard]] const Program& program() const;
-  [[nodiscard]] const RunTime& time() const;
+  [[nodiscard]] const RunTimes& time() const;
   /// Memory kept between runs.
   [[nodiscard]] std::size_t arena_bytes() const;
 

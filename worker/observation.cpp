@@ -41,6 +41,49 @@ std::optional<std::size_t> SourceList::find(std::string_view name) const {
   return static_cast<std::size_t>(it - sources_.begin());
 }
 
+ObservationBuilder& ObservationBuilder::tensor(std::string name, std::vector<std::int64_t> sizes,
+                                               DType dtype) {
+  const auto ndim = static_cast<std::uint32_t>(sizes.size());
+  std::vector<Mark> marks(sizes.size(), Mark::None);
+  sources_[name] = {{name, Kind::Tensor, dtype, ndim}, std::move(sizes), std::move(marks)};
+  return *this;
+}
+
+ObservationBuilder& ObservationBuilder::integer(std::string name, std::int64_t value) {
+  sources_[name] = {{name, Kind::Int}, {value}, {Mark::None}};
+  return *this;
+}
+
+ObservationBuilder& ObservationBuilder::real(std::string name) {
+  sources_[name] = {{name, Kind::Float}, {}, {}};
+  return *this;
+}
+
+ObservationBuilder& ObservationBuilder::boolean(std::string name, bool value) {
+  sources_[name] = {{name, Kind::Bool}, {value ? 1 : 0}, {Mark::None}};
+  return *this;
+}
+
+ObservationBuilder& ObservationBuilder::mark(std::string_view name, std::size_t dim, Mark mark) {
+  sources_.find(name)->second.marks.at(dim) = mark;
+  return *this;
+}
+
+Observation ObservationBuilder::build() const {
+  std::vector<SourceSpec> specs;
+  Observation out;
+  bool marked = false;
+  for (const auto& [name, source] : sources_) {
+    specs.push_back(source.spec);
+    out.values.insert(out.values.end(), source.values.begin(), source.values.end());
+    out.marks.insert(out.marks.end(), source.marks.begin(), source.marks.end());
+    for (const Mark mark : source.marks) marked |= mark != Mark::None;
+  }
+  if (!marked) out.marks.clear();
+  out.list = std::make_shared<SourceList>(std::move(specs));
+  return out;
+}
+
 std::string size_text(std::string_view source, std::size_t dim) {
   return fmt::format("{}.size({})", source, dim);
 }

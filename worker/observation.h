@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -69,6 +71,30 @@ struct Observation {
   [[nodiscard]] Mark mark(std::size_t i, std::size_t dim) const {
     return marks.empty() ? Mark::None : marks[list->offsets()[i] + dim];
   }
+};
+
+/// Makes one rank's observation from sources named in any order; a name that comes again replaces
+/// the earlier one. Tensors are taken to be contiguous.
+///
+///   ObservationBuilder().tensor("tokens", {rows, 16}).boolean("train", true).build()
+class ObservationBuilder {
+ public:
+  ObservationBuilder& tensor(std::string name, std::vector<std::int64_t> sizes,
+                             DType dtype = DType::F32);
+  ObservationBuilder& integer(std::string name, std::int64_t value);
+  ObservationBuilder& real(std::string name);
+  ObservationBuilder& boolean(std::string name, bool value);
+  /// Marks a dim of a tensor. Requires that the tensor is there and has the dim.
+  ObservationBuilder& mark(std::string_view name, std::size_t dim, Mark mark);
+  [[nodiscard]] Observation build() const;
+
+ private:
+  struct Source {
+    SourceSpec spec;
+    std::vector<std::int64_t> values;
+    std::vector<Mark> marks;
+  };
+  std::map<std::string, Source, std::less<>> sources_;
 };
 
 /// "tokens.size(0)": what users write, and what messages name.

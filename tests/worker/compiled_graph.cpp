@@ -32,7 +32,15 @@ testing::AssertionResult same_array(const Array& got, const Array& expected, dou
 }  // namespace
 
 Toolchain& test_toolchain() {
-  static const auto toolchain = HostToolchain::open({}).value();
+  static const auto toolchain = [] {
+    HostToolchain::Options options;
+#ifdef __SANITIZE_ADDRESS__
+    // Kernels are checked as the rest is.
+    options.flags.insert(options.flags.end(),
+                         {"-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1"});
+#endif
+    return HostToolchain::open(options).value();
+  }();
   return *toolchain;
 }
 
@@ -111,8 +119,8 @@ Array random_array(std::mt19937_64& random, DType dtype, std::vector<std::int64_
 Array random_indices(std::mt19937_64& random, std::int64_t count, std::int64_t limit) {
   Array out(DType::I64, {count});
   for (std::int64_t i = 0; i < count; ++i)
-    out.data_as<std::int64_t>()[i] =
-        std::uniform_int_distribution<std::int64_t>(0, std::max<std::int64_t>(limit, 1) - 1)(random);
+    out.data_as<std::int64_t>()[i] = std::uniform_int_distribution<std::int64_t>(
+        0, std::max<std::int64_t>(limit, 1) - 1)(random);
   return out;
 }
 

@@ -229,6 +229,13 @@ TEST_F(Failure, EntriesDiffer_IsAnErrorAndNotARun) {
   EXPECT_EQ(outcome_text(ranks.joint(std::vector<Inputs>(4, tokens(5)))), "compiled 0");
 }
 
+TEST_F(Failure, EntriesDiffer_ThoughBothFit_IsAnErrorAndNotARun) {
+  VirtualRanks others(4);
+  others.joint(std::vector<Inputs>(4, tokens(5).mark("tokens", 0, Mark::Dynamic)));
+  ranks.frame(1) = others.frame(1);
+  EXPECT_EQ(error_of(std::vector<Inputs>(4, tokens(5))).code, Code::GraphDivergence);
+}
+
 TEST(TraceFailure, ThatMeetsPeersInAnotherRound_IsTheErrorAndNotTheMeeting) {
   Frame frame("f");
   const DecisionConfig config;

@@ -33,44 +33,6 @@ Bytes tree(const std::vector<std::unique_ptr<CallMachine>>& machines, std::size_
 
 }  // namespace
 
-Inputs& Inputs::tensor(std::string name, std::vector<std::int64_t> sizes, DType dtype) {
-  const auto ndim = static_cast<std::uint32_t>(sizes.size());
-  std::vector<Mark> marks(sizes.size(), Mark::None);
-  values_[name] = {{name, Kind::Tensor, dtype, ndim}, std::move(sizes), std::move(marks)};
-  return *this;
-}
-Inputs& Inputs::integer(std::string name, std::int64_t value) {
-  values_[name] = {{name, Kind::Int}, {value}, {Mark::None}};
-  return *this;
-}
-Inputs& Inputs::real(std::string name) {
-  values_[name] = {{name, Kind::Float}, {}, {}};
-  return *this;
-}
-Inputs& Inputs::boolean(std::string name, bool value) {
-  values_[name] = {{name, Kind::Bool}, {value ? 1 : 0}, {Mark::None}};
-  return *this;
-}
-Inputs& Inputs::mark(const std::string& name, std::size_t dim, Mark mark) {
-  values_.at(name).marks.at(dim) = mark;
-  return *this;
-}
-
-Observation Inputs::build() const {
-  std::vector<SourceSpec> specs;
-  Observation out;
-  bool marked = false;
-  for (const auto& [name, value] : values_) {
-    specs.push_back(value.spec);
-    out.values.insert(out.values.end(), value.values.begin(), value.values.end());
-    out.marks.insert(out.marks.end(), value.marks.begin(), value.marks.end());
-    for (const Mark mark : value.marks) marked |= mark != Mark::None;
-  }
-  if (!marked) out.marks.clear();
-  out.list = std::make_shared<SourceList>(std::move(specs));
-  return out;
-}
-
 VirtualRanks::VirtualRanks(int size, DecisionConfig config)
     : size_(size), config_(config), frames_(static_cast<std::size_t>(size)) {
   tracer = [](Rank, const Decision& decision) {

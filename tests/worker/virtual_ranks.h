@@ -12,25 +12,8 @@
 
 namespace lockstep::worker {
 
-/// Builds one rank's observation, sources in any order.
-class Inputs {
- public:
-  Inputs& tensor(std::string name, std::vector<std::int64_t> sizes, DType dtype = DType::F32);
-  Inputs& integer(std::string name, std::int64_t value);
-  Inputs& real(std::string name);
-  Inputs& boolean(std::string name, bool value);
-  /// Marks a dim of a tensor that is already there.
-  Inputs& mark(const std::string& name, std::size_t dim, Mark mark);
-  [[nodiscard]] Observation build() const;
-
- private:
-  struct Value {
-    SourceSpec spec;
-    std::vector<std::int64_t> values;
-    std::vector<Mark> marks;
-  };
-  std::map<std::string, Value> values_;
-};
+/// One rank's inputs.
+using Inputs = ObservationBuilder;
 
 class VirtualRanks {
  public:
