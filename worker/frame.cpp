@@ -375,9 +375,9 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
   }
   frame.counts.nodes_compiled += entry.executable->program().nodes_compiled;
   frame.counts.nodes_interpreted += entry.executable->program().nodes_interpreted;
-  const RunTime before = entry.executable->time();
+  const RunTimes before = entry.executable->time();
   auto outputs = entry.executable->run(entry.inputs, *job.data, rounds);
-  const RunTime& after = entry.executable->time();
+  const RunTimes& after = entry.executable->time();
   job.run.runs += after.runs - before.runs;
   job.run.total += after.total - before.total;
   job.run.kernels += after.kernels - before.kernels;

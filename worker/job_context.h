@@ -43,7 +43,7 @@ struct JobContext {
   int host_rank = 0, host_size = 1;  // this rank among those of its host: who builds which unit
   bool told_not_stored = false;
   RoundKey key;  // of the round under way
-  RunTime run;   // of all frames
+  RunTimes run;  // of all frames
 
   SystemClock clock;
   void note(std::string_view event) {
