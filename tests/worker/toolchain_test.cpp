@@ -91,13 +91,13 @@ TEST_F(ToolchainTest, DamagedArtifact_IsBuiltAgainOnce) {
 
 TEST_F(ToolchainTest, UnitKey_CoversTextFlagsAndCompiler) {
   const Program p = program();
+  const auto usual = HostToolchain::open({}).value();
   Program changed = p;
   changed.units[0] += "// more\n";
   auto other = HostToolchain::open({.flags = {"-std=c++20", "-O1", "-shared", "-fPIC"}}).value();
-  EXPECT_NE(p.unit_key(0, test_toolchain()), changed.unit_key(0, test_toolchain()));
-  EXPECT_NE(p.unit_key(0, test_toolchain()), p.unit_key(0, *other));
-  EXPECT_EQ(p.unit_key(0, test_toolchain()),
-            program().unit_key(0, *HostToolchain::open({}).value()));
+  EXPECT_NE(p.unit_key(0, *usual), changed.unit_key(0, *usual));
+  EXPECT_NE(p.unit_key(0, *usual), p.unit_key(0, *other));
+  EXPECT_EQ(p.unit_key(0, *usual), program().unit_key(0, *HostToolchain::open({}).value()));
 }
 
 TEST_F(ToolchainTest, BrokenText_IsACompileErrorThatQuotesTheCompiler) {

@@ -1,4 +1,5 @@
 // The dry run's table for people.
+#include <algorithm>
 #include <set>
 #include <span>
 
@@ -31,10 +32,23 @@ std::string frame_text(const CallResult& call) {
   return text.substr(1, text.size() - 2);
 }
 
-/// "tokens [s0, 10], n 3, training true", then the symbols.
+constexpr std::size_t kManySources = 8;
+
+bool has_symbol(const SourceDecision& source) {
+  return std::any_of(source.dims.begin(), source.dims.end(),
+                     [](const DimDecision& dim) { return dim.is_symbol; });
+}
+
+/// "tokens [s0, 10], n 3, training true", then the symbols; of many sources those with symbols
+/// only.
 std::string decision_line(const Decision& decision) {
   std::vector<std::string> parts;
+  std::size_t left_out = 0;
   for (const SourceDecision& source : decision.sources) {
+    if (decision.sources.size() > kManySources && !has_symbol(source)) {
+      ++left_out;
+      continue;
+    }
     std::vector<std::string> dims;
     for (const DimDecision& dim : source.dims)
       dims.push_back(dim.is_symbol ? fmt::format("s{}", dim.symbol) : std::to_string(dim.value));
@@ -45,6 +59,7 @@ std::string decision_line(const Decision& decision) {
     if (source.spec.kind == Kind::Bool) value = source.dims[0].value != 0 ? "true" : "false";
     parts.push_back(fmt::format("{} {}", name.substr(1, name.size() - 2), value));
   }
+  if (left_out > 0) parts.push_back(fmt::format("{} inputs without symbols", left_out));
   for (std::size_t i = 0; i < decision.symbols.size(); ++i) {
     const SymbolDecision& symbol = decision.symbols[i];
     const std::string least = symbol.min ? fmt::format(" >= {}", *symbol.min) : std::string();
