@@ -5,6 +5,7 @@ usage: bench_table.py DIRECTORY
 """
 import json
 import pathlib
+import statistics
 import sys
 
 LOOKUP_TARGET_NS = 300
@@ -49,15 +50,20 @@ def google(folder, name, target=None):
 
 def compile_cost(folder):
     for state in ("cold", "warm"):
-        one, four = (load(folder / f"compile_{state}_{n}.json") for n in (1, 4))
-        if not one or not four:
-            continue
-        cost = [r["compiler_cpu_s"] + r["tracing_cpu_s"] for r in (one, four)]
-        ratio = cost[1] / cost[0] if cost[0] else float("inf")
-        row(f"compile {state}, n=4 against n=1 (compiler {one['compiler_cpu_s']:.2f} and "
-            f"{four['compiler_cpu_s']:.2f} s, tracing {one['tracing_cpu_s']:.3f} and "
-            f"{four['tracing_cpu_s']:.3f} s)", f"{cost[0]:.3f} s", f"{cost[1]:.3f} s",
-            f"{ratio:.2f}", *verdict(ratio, COMPILE_TARGET if state == "cold" else None))
+        runs = {n: [json.loads(line) for line in
+                    (folder / f"compile_{state}_{n}.jsonl").read_text().splitlines()]
+                for n in (1, 4)}
+        median = {(n, key): statistics.median(run[f"{key}_cpu_s"] for run in runs[n])
+                  for n in runs for key in ("compiler", "tracing")}
+        one, four = (median[n, "compiler"] + median[n, "tracing"] for n in (1, 4))
+        ratios = sorted((b["compiler_cpu_s"] + b["tracing_cpu_s"]) /
+                        (a["compiler_cpu_s"] + a["tracing_cpu_s"] or float("nan"))
+                        for a, b in zip(runs[1], runs[4]))
+        ratio = statistics.median(ratios)
+        row(f"compile {state}, n=4 against n=1 (of it tracing {median[4, 'tracing']:.3f} and "
+            f"{median[1, 'tracing']:.3f} s)", f"{one:.3f} s", f"{four:.3f} s",
+            f"{ratio:.2f} (runs {ratios[0]:.2f} to {ratios[-1]:.2f})",
+            *verdict(ratio, COMPILE_TARGET if state == "cold" else None))
 
 
 def main():

@@ -19,7 +19,8 @@ struct Pair {
 
 /// Collective. Runs each pair's `batches` batches and prints a line per pair on rank 0; writes
 /// Google-Benchmark JSON with ratios, their 95 % intervals and the machine to `out` there, unless
-/// empty. A time is the slowest rank's; a ratio is the median over neighbouring batches.
+/// empty. A time is the slowest rank's; a ratio is the median over
+/// batches of both.
 /// Returns false where the file could not be written.
 [[nodiscard]] bool run_pairs(const std::string& program, const std::vector<Pair>& pairs,
                              int batches, const std::string& out);
