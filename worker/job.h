@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -109,11 +110,12 @@ class CompiledFrame {
       traced = body_(traced_like(in, tree_, trace));
       add_outputs(*traced, trace);
     });
-    if (!outputs) return outputs.error();
     const CallOutcome& outcome = runner_->last();
-    if (outcome.kind == CallOutcome::Kind::Fallback) return filled_like(*traced, *outputs);
+    // A new entry stays also where its first run failed, as on data that an assert refuses.
     if (outcome.kind == CallOutcome::Kind::Compiled)
-      results_.insert_or_assign(outcome.entry, std::move(*traced));
+      results_.insert_or_assign(outcome.entry, *traced);
+    if (!outputs) return outputs.error();
+    if (outcome.kind == CallOutcome::Kind::Fallback) return filled_like(*traced, *outputs);
     return filled_like(results_.at(outcome.entry), *outputs);
   }
 

@@ -39,11 +39,11 @@ struct JobContext {
   collectives::Watch* watch = nullptr;
   Toolchain* toolchain = nullptr;
   coordinator::ArtifactStore* artifacts = nullptr;
-  Recorder* recorder = nullptr;  // null: no record
+  Recorder* recorder = nullptr;      // null: no record
   int host_rank = 0, host_size = 1;  // this rank among those of its host: who builds which unit
   bool told_not_stored = false;
   RoundKey key;  // of the round under way
-  RunTimes run;   // of all frames
+  RunTimes run;  // of all frames
 
   SystemClock clock;
   void note(std::string_view event) {

@@ -1,8 +1,8 @@
-#include <lockstep/worker/log.h>
-
 #include <fmt/color.h>
 #include <fmt/format.h>
 #include <unistd.h>
+
+#include <lockstep/worker/log.h>
 
 namespace lockstep::worker {
 namespace {
@@ -35,9 +35,9 @@ void Log::line(std::string_view topic, std::string_view text) const {
 
 void Log::line(std::string_view topic, const CompileMark& mark, std::string_view text) const {
   if (!on(topic)) return;
-  const std::string prefix = ::isatty(STDERR_FILENO)
-                                 ? fmt::format(fmt::fg(fmt::terminal_color::cyan), "{}", mark.text())
-                                 : mark.text();
+  const std::string prefix =
+      ::isatty(STDERR_FILENO) ? fmt::format(fmt::fg(fmt::terminal_color::cyan), "{}", mark.text())
+                              : mark.text();
   write_whole(fmt::format("{} {}\n", prefix, text));
 }
 

@@ -1,11 +1,11 @@
-#include <lockstep/worker/settings.h>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <charconv>
-#include <cstdlib>
-#include <string_view>
+#include <lockstep/worker/settings.h>
 
 namespace lockstep::worker {
 namespace {
@@ -31,13 +31,15 @@ std::string default_cache_dir() {
 }
 
 Result<std::set<std::string>> topics(std::string_view text) {
-  static const std::set<std::string, std::less<>> known = {"off", "info", "debug", "guards", "graph", "output_code"};
+  static const std::set<std::string, std::less<>> known = {"off",    "info",  "debug",
+                                                           "guards", "graph", "output_code"};
   std::set<std::string> out;
   while (!text.empty()) {
     const std::size_t comma = std::min(text.find(','), text.size());
     const std::string_view topic = text.substr(0, comma);
     if (!known.contains(topic))
-      return bad("LOCKSTEP_LOG", topic, "a comma list of off, info, debug, guards, graph, output_code");
+      return bad("LOCKSTEP_LOG", topic,
+                 "a comma list of off, info, debug, guards, graph, output_code");
     out.emplace(topic);
     text.remove_prefix(std::min(comma + 1, text.size()));
   }
@@ -78,9 +80,10 @@ Result<Settings> Settings::from_environment() {
 }
 
 std::string Settings::agreed_text() const {
-  return fmt::format("LOCKSTEP_COORDINATION={}\nLOCKSTEP_DEADLINE_SECONDS={}\nLOCKSTEP_JOB_ID={}\n"
-                     "LOCKSTEP_RECORD={}\n",
-                     coordination ? "on" : "off", deadline.count() / 1000.0, job_id, record_dir);
+  return fmt::format(
+      "LOCKSTEP_COORDINATION={}\nLOCKSTEP_DEADLINE_SECONDS={}\nLOCKSTEP_JOB_ID={}\n"
+      "LOCKSTEP_RECORD={}\n",
+      coordination ? "on" : "off", deadline.count() / 1000.0, job_id, record_dir);
 }
 
 }  // namespace lockstep::worker

@@ -1,23 +1,23 @@
 // The LOCKSTEP_* environment, read in one place at the edge of a process and passed on as values.
 #pragma once
 
-#include <lockstep/collectives/base/status.h>
-
 #include <chrono>
 #include <set>
 #include <string>
+
+#include <lockstep/collectives/base/status.h>
 
 namespace lockstep::worker {
 
 struct Settings {
   /// Topics of LOCKSTEP_LOG: "info", "guards", "graph", "output_code", "off".
   std::set<std::string> log = {"info"};
-  std::string record_dir;                                   // LOCKSTEP_RECORD; empty: no record
-  std::string cache_dir;                                    // LOCKSTEP_CACHE_DIR
+  std::string record_dir;  // LOCKSTEP_RECORD; empty: no record
+  std::string cache_dir;   // LOCKSTEP_CACHE_DIR
   std::chrono::milliseconds deadline{std::chrono::seconds{60}};  // LOCKSTEP_DEADLINE_SECONDS
-  std::string job_id;                                       // LOCKSTEP_JOB_ID
-  bool coordination = true;                                 // LOCKSTEP_COORDINATION=off
-  std::string compiler = "c++";                             // LOCKSTEP_CXX
+  std::string job_id;                                            // LOCKSTEP_JOB_ID
+  bool coordination = true;                                      // LOCKSTEP_COORDINATION=off
+  std::string compiler = "c++";                                  // LOCKSTEP_CXX
 
   /// Errors: BadInput, naming the variable and what it takes.
   [[nodiscard]] static Result<Settings> from_environment();

@@ -1,0 +1,282 @@
+// What goes wrong on one rank, or between ranks, is one error on all of them, and the job goes on.
+#include <map>
+#include <stdexcept>
+
+#include "job_ranks.h"
+
+namespace lockstep::worker {
+namespace {
+
+class JobFailure : public JobRanks {
+ protected:
+  /// The frame's next call works on all ranks, and so does a frame that nobody has called yet.
+  template <class In>
+  void expect_goes_on(CompiledFrame<In, Y>& step, In in, double value) {
+    for (int call = 0; call < 2; ++call) {
+      const auto out = step(in);
+      ASSERT_TRUE(out) << out.error().text();
+      EXPECT_EQ(only(out->y), value);
+    }
+    expect_job_goes_on();
+  }
+  void expect_job_goes_on() {
+    auto next = job->frame<X, Y>("next", [](X in) { return Y{all_reduce(sum(in.x))}; });
+    const auto out = next({filled({3}, 1)});
+    ASSERT_TRUE(out) << out.error().text();
+    EXPECT_EQ(only(out->y), 3 * size);
+    EXPECT_TRUE(finish());
+  }
+  template <class Out>
+  Status refused(const Result<Out>& result, Code code) {
+    if (result) {
+      ADD_FAILURE() << "went well, wanted " << code_name(code);
+      return {};
+    }
+    EXPECT_EQ(code_name(result.error().code), code_name(code)) << result.error().text();
+    expect_joint(result.error());
+    return result.error();
+  }
+};
+
+TEST_F(JobFailure, BranchThatDiverges_NamesLineRanksAndFixes) {
+  if (size == 1) return;
+  int line = 0;
+  auto step = job->frame<X, Y>("step", [&line](X in) {
+    Tensor y = sum(in.x);
+    line = __LINE__ + 1;
+    if (in.x.size(0) > 4) y = y - all_reduce(y);
+    return Y{all_reduce(y)};
+  });
+  const Status error = refused(step({filled({last ? 6 : 3}, 1)}), Code::BranchDivergence);
+  const std::string others = size == 2 ? "rank 0" : "ranks 0-" + std::to_string(size - 2);
+  for (const std::string& part :
+       {"job_failure_test.cpp:" + std::to_string(line), "x.size(0)" + std::string(), last_text(),
+        others, std::string("group_any(cond)"), std::string("select")})
+    EXPECT_TRUE(contains(error.text(), part)) << part << " is not in " << error.text();
+  ASSERT_EQ(error.groups.size(), 2U);
+  EXPECT_EQ(error.groups[1].ranks, RankSet::of(Rank{size - 1}));
+  expect_goes_on(step, {filled({3}, 1)}, 3 * size);
+}
+
+TEST_F(JobFailure, ProgramsThatDiffer_NameTheFirstNode) {
+  if (size == 1) return;
+  bool differs = true;
+  auto step = job->frame<X, Y>("step", [&](X in) {
+    const Tensor y = in.x + 1.0;
+    return Y{all_reduce(sum(differs && last ? y * 3.0 : y * 2.0))};
+  });
+  const Status error = refused(step({filled({2}, 1)}), Code::GraphDivergence);
+  EXPECT_TRUE(contains(error.text(), "job_failure_test.cpp:")) << error.text();
+  EXPECT_EQ(error.groups.size(), 2U) << error.text();
+  differs = false;
+  expect_goes_on(step, {filled({2}, 1)}, 8 * size);
+}
+
+TEST_F(JobFailure, ExceptionInTheTraceOfOneRank_NamesTheRank) {
+  bool throws = true;
+  auto step = job->frame<X, Y>("step", [&](X in) {
+    if (throws && last) throw std::runtime_error("the tokenizer is missing");
+    return Y{all_reduce(sum(in.x))};
+  });
+  const Status error = refused(step({filled({2}, 1)}), Code::TraceError);
+  EXPECT_TRUE(contains(error.message, last_text())) << error.text();
+  EXPECT_TRUE(contains(error.message, "the tokenizer is missing")) << error.text();
+  throws = false;
+  expect_goes_on(step, {filled({2}, 1)}, 2 * size);
+}
+
+TEST_F(JobFailure, ExceptionWhereOthersAskTheGroup_NamesTheRank) {
+  bool throws = true;
+  auto step = job->frame<X, Y>("step", [&](X in) {
+    if (throws && last) throw std::runtime_error("no more data");
+    Tensor y = sum(in.x);
+    if (group_any(in.x.size(0) > 4)) y = y * 2.0;
+    return Y{all_reduce(y)};
+  });
+  X in{filled({6}, 1)};
+  in.x.mark(0, Mark::Dynamic);
+  const Status error = refused(step(in), Code::TraceError);
+  EXPECT_TRUE(contains(error.message, last_text())) << error.text();
+  EXPECT_TRUE(contains(error.message, "no more data")) << error.text();
+  throws = false;
+  expect_goes_on(step, in, 12 * size);
+}
+
+TEST_F(JobFailure, OneRankAsksTheGroupAQuestionMore_IsAnErrorAtOnce) {
+  if (size == 1) return;
+  bool asks = true;
+  auto step = job->frame<X, Y>("step", [&](X in) {
+    Tensor y = sum(in.x);
+    if (asks && last && group_any(in.x.size(0) > 4)) y = y * 2.0;
+    return Y{all_reduce(y)};
+  });
+  X in{filled({6}, 1)};
+  in.x.mark(0, Mark::Dynamic);
+  const auto out = step(in);
+  ASSERT_FALSE(out);
+  expect_joint(out.error());
+  asks = false;
+  expect_goes_on(step, in, 6 * size);
+}
+
+TEST_F(JobFailure, DtypeAndNumberOfDims_AreNamed) {
+  if (size == 1) return;
+  auto step = job->frame<X, Y>("step", [](X in) { return Y{all_reduce(sum(in.x))}; });
+  Status error = refused(step({last ? Tensor(Array::zeros(DType::F32, {2})) : filled({2}, 1)}),
+                         Code::DtypeMismatch);
+  EXPECT_EQ(error.source, "x");
+  error = refused(
+      step({filled(last ? std::vector<std::int64_t>{2, 1} : std::vector<std::int64_t>{2}, 1)}),
+      Code::NdimMismatch);
+  EXPECT_EQ(error.source, "x");
+  expect_goes_on(step, {filled({2}, 1)}, 2 * size);
+}
+
+struct Bag {
+  std::map<std::string, Tensor> tensors;
+  template <class V>
+  void fields(V& v) {
+    v("tensors", tensors);
+  }
+};
+
+TEST_F(JobFailure, SourceThatOneRankLacks_IsNamed) {
+  if (size == 1) return;
+  auto step =
+      job->frame<Bag, Y>("step", [](Bag in) { return Y{all_reduce(sum(in.tensors.at("a")))}; });
+  Bag in{{{"a", filled({2}, 1)}, {"b", filled({3}, 1)}}};
+  if (last) in.tensors.erase("b");
+  const Status error = refused(step(in), Code::SourceMismatch);
+  EXPECT_TRUE(contains(error.source, "b")) << error.text();
+  EXPECT_EQ(error.groups.size(), 2U);
+  in.tensors.erase("b");
+  expect_goes_on(step, in, 2 * size);
+}
+
+struct Number {
+  SymInt x;
+  template <class V>
+  void fields(V& v) {
+    v("x", x);
+  }
+};
+
+TEST_F(JobFailure, KindThatDiffers_IsNamed) {
+  if (size == 1) return;
+  // The ranks have different ideas of the input x of "step".
+  auto tensor = job->frame<X, Y>(last ? "other" : "step", [](X in) { return Y{in.x}; });
+  auto number = job->frame<Number, Y>(last ? "step" : "other", [](Number) { return Y{}; });
+  const auto error = last ? refused(number({4}), Code::KindMismatch)
+                          : refused(tensor({filled({2}, 1)}), Code::KindMismatch);
+  EXPECT_EQ(error.source, "x");
+  EXPECT_TRUE(job->settle());
+}
+
+TEST_F(JobFailure, DifferentFrames_AreAnErrorAtOnce) {
+  if (size == 1) return;
+  auto train = job->frame<X, Y>("train", [](X in) { return Y{all_reduce(sum(in.x))}; });
+  auto test = job->frame<X, Y>("test", [](X in) { return Y{all_reduce(sum(in.x))}; });
+  const X in{filled({2}, 1)};
+  const Status error = refused(last ? test(in) : train(in), Code::FrameMismatch);
+  EXPECT_TRUE(contains(error.text(), "train") && contains(error.text(), "test")) << error.text();
+  expect_goes_on(train, in, 2 * size);
+}
+
+TEST_F(JobFailure, SettleAgainstACall_IsAnErrorAtOnce) {
+  if (size == 1) return;
+  auto step = job->frame<X, Y>("step", [](X in) { return Y{all_reduce(sum(in.x))}; });
+  const X in{filled({2}, 1)};
+  if (last)
+    refused(job->settle(), Code::FrameMismatch);
+  else
+    refused(step(in), Code::FrameMismatch);
+  expect_goes_on(step, in, 2 * size);
+}
+
+TEST_F(JobFailure, InputWithoutAValueOnOneRank_IsAnErrorOnAll) {
+  auto step = job->frame<X, Y>("step", [](X in) { return Y{all_reduce(sum(in.x))}; });
+  const Status error = refused(last ? step({Tensor()}) : step({filled({2}, 1)}), Code::BadInput);
+  EXPECT_TRUE(contains(error.message, last_text())) << error.text();
+  expect_goes_on(step, {filled({2}, 1)}, 2 * size);
+}
+
+struct Counted {
+  Tensor x, counts;
+  template <class V>
+  void fields(V& v) {
+    v("x", x), v("counts", counts);
+  }
+};
+
+/// Sums the first counts[0] elements over all ranks, refusing counts that are too large.
+Y sum_counted(Counted in) {
+  const SymInt count = tolist(in.counts, Values::NonNegative)[0];
+  check(count <= in.x.size(0), "more elements were counted than there are");
+  return Y{all_reduce(sum(slice(in.x, 0, 0, count)))};
+}
+
+TEST_F(JobFailure, CheckThatFailsOnOneRank_IsKnownToAllBeforeTheNextCollective) {
+  auto step = job->frame<Counted, Y>("step", sum_counted);
+  const auto with_count = [](std::int64_t count) {
+    return Counted{filled({4}, 1), integers({count})};
+  };
+  // Both on the call that compiles, and on one that runs an entry that has served before.
+  for (int round = 0; round < 2; ++round) {
+    const Status error = refused(step(with_count(last ? 5 : 3)), Code::RuntimeAssert);
+    EXPECT_TRUE(contains(error.message, last_text())) << error.text();
+    EXPECT_TRUE(contains(error.message, "more elements were counted than there are"))
+        << error.text();
+    const auto out = step(with_count(3));
+    ASSERT_TRUE(out) << out.error().text();
+    EXPECT_FALSE(step.last_compiled());
+    EXPECT_EQ(only(out->y), 3 * size);
+  }
+  const Status error = refused(step(with_count(last ? -1 : 3)), Code::RuntimeAssert);
+  EXPECT_TRUE(contains(error.message, last_text())) << error.text();
+  expect_goes_on(step, with_count(2), 2 * size);
+}
+
+TEST_F(JobFailure, CheckThatFailsInAnInterpretedCall_IsKnownToAll) {
+  start({.automatic_dynamic = false, .recompile_limit = 1});
+  auto step = job->frame<Counted, Y>("step", sum_counted);
+  const auto with_count = [](std::int64_t rows, std::int64_t count) {
+    return Counted{filled({rows}, 1), integers({count})};
+  };
+  ASSERT_TRUE(step(with_count(4, 3)));
+  refused(step(with_count(5, last ? 6 : 3)), Code::RuntimeAssert);
+  EXPECT_TRUE(contains(step.last_call(), "interpreted")) << step.last_call();
+  expect_goes_on(step, with_count(5, 3), 3 * size);
+}
+
+TEST_F(JobFailure, IndexOutOfRangeOnOneRank_IsAnErrorOnAll) {
+  auto step = job->frame<Counted, Y>(
+      "step", [](Counted in) { return Y{all_reduce(sum(index_select(in.x, in.counts)))}; });
+  const Status error =
+      refused(step({filled({4}, 1), integers({0, last ? 4 : 3})}), Code::RuntimeAssert);
+  EXPECT_TRUE(contains(error.message, last_text())) << error.text();
+  expect_goes_on(step, {filled({4}, 1), integers({0, 3})}, 2 * size);
+}
+
+TEST_F(JobFailure, FailureAfterTheLastCollective_IsSettledAtTheEnd) {
+  auto step = job->frame<Counted, Y>("step", [](Counted in) {
+    const Tensor y = all_reduce(sum(in.x));
+    return Y{y + sum(index_select(in.x, in.counts))};
+  });
+  refused(step({filled({4}, 1), integers({last ? 9 : 0})}), Code::RuntimeAssert);
+  expect_goes_on(step, {filled({4}, 1), integers({0})}, 4 * size + 1);
+}
+
+TEST_F(JobFailure, BranchOnDataThatExistsOnlyAtRunTime_SaysWhatToDo) {
+  auto step = job->frame<Counted, Y>("step", [](Counted in) {
+    if (tolist(in.counts)[0] > 2) return Y{in.x * 2.0};
+    return Y{in.x};
+  });
+  const Status error = refused(step({filled({4}, 1), integers({3})}), Code::TraceError);
+  EXPECT_TRUE(contains(error.message, "job_failure_test.cpp:")) << error.text();
+  EXPECT_TRUE(contains(error.message, "where(") || contains(error.message, "check("))
+      << error.text();
+  expect_job_goes_on();
+}
+
+}  // namespace
+}  // namespace lockstep::worker
