@@ -75,6 +75,7 @@ def main():
     pairs(folder, "vote_*.json")
     pairs(folder, "traced_*.json")
     google(folder, "lookup", LOOKUP_TARGET_NS)
+    google(folder, "shapes")
     google(folder, "program")
     compile_cost(folder)
 

@@ -74,8 +74,11 @@ class Votes final : public RunHost {
 
 std::unique_ptr<Executable> compiled(int ranks, std::int64_t rows) {
   Decision decision;
-  SourceDecision counts{{"counts", Kind::Tensor, DType::I64, 1}, {{false, 0, ranks}}};
-  SourceDecision x{{"x", Kind::Tensor, DType::F32, 2}, {{true, 0, 0}, {false, 0, kWidth}}};
+  SourceDecision counts, x;
+  counts.spec = {"counts", Kind::Tensor, DType::I64, 1};
+  counts.dims = {{false, 0, ranks}};
+  x.spec = {"x", Kind::Tensor, DType::F32, 2};
+  x.dims = {{true, 0, 0}, {false, 0, kWidth}};
   decision.sources = {counts, x};
   decision.symbols = {{"x.size(0)", false, 0, rows, false}};
   const TraceSetup setup{.frame = "route", .decision = decision, .group_size = ranks};
