@@ -61,6 +61,19 @@ Status lost(const BoardSnapshot& board, const RankSet& ranks, Instant now) {
                 "", last_seen(board, now)};
 }
 
+/// Ranks whose operation of the same group and number is of another kind than self's.
+RankSet elsewhere_at_same_place(const BoardSnapshot& board, Rank self) {
+  const RankState& me = board.ranks[static_cast<std::size_t>(self.value)];
+  RankSet apart;
+  for (std::size_t r = 0; r < board.ranks.size(); ++r) {
+    const RankState& other = board.ranks[r];
+    if (other.known && other.waiting && other.group == me.group && other.ordinal == me.ordinal &&
+        other.operation != me.operation)
+      apart.insert(RankSet::of({static_cast<std::int32_t>(r)}));
+  }
+  return apart;
+}
+
 Status stuck(const BoardSnapshot& board, Rank self, const RankSet& named, bool ring, Instant now,
              Duration deadline) {
   const RankState& me = board.ranks[static_cast<std::size_t>(self.value)];
@@ -68,7 +81,15 @@ Status stuck(const BoardSnapshot& board, Rank self, const RankSet& named, bool r
   const RankState* first =
       named.empty() ? nullptr : &board.ranks[static_cast<std::size_t>(named.lowest().value)];
   std::string message;
-  if (ring)
+  const RankSet apart = elsewhere_at_same_place(board, self);
+  if (named.empty() && !apart.empty())
+    message = fmt::format(
+        "Ranks took different paths: rank {} is in {}, while {} {} in another operation at the "
+        "same "
+        "place, so neither can end; nothing has moved for {:g} s.",
+        self.value, operation_text(me), ranks_text(apart), apart.size() == 1 ? "is" : "are",
+        seconds);
+  else if (ring)
     message = fmt::format(
         "Ranks wait for each other and nothing has moved for {:g} s: rank {} is in {}, and {} "
         "{} elsewhere; the table shows which operation each is in.",

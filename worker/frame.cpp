@@ -127,7 +127,7 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   const TraceSetup setup{.frame = frame_.cache.name,
                          .decision = decision,
                          .observation = &seen_,
-                         .group_size = job.driver->group().size(),
+                         .group_size = job.data->size(),
                          .host = this};
   Result<Graph> graph = worker::trace(setup, body_);
   job.phase(Phase::Running);
@@ -237,7 +237,7 @@ const FrameCounts& FrameRunner::counts() const { return state_->counts; }
 Observation FrameRunner::take_observation() { return std::exchange(state_->spare, {}); }
 
 std::string FrameRunner::last_text() const {
-  const int rank = state_->job.driver->group().rank().value;
+  const int rank = state_->job.data->rank().value;
   switch (last_.kind) {
     case CallOutcome::Kind::Reused:
       return CompileMark{rank, state_->index, last_.entry, 0}.text() + " reused";

@@ -97,6 +97,10 @@ Result<void> Job::State::open_tools() {
                                                                .build_id = build_id()});
     if (!opened) return opened.error();
     recorder = std::move(*opened);
+    if (!context.settings.coordination) {
+      context.key.group = fmt::format("rank {} alone", world.all->rank().value);
+      recorder->group(context.key.group, RankSet::of(world.all->rank()));
+    }
     context.recorder = recorder.get();
   }
   const std::string& directory = context.settings.cache_dir;
@@ -173,8 +177,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   context.decision = options.decision;
   context.log = Log(settings->log);
   state->summary = options.summary;
-  auto world = join_world(
-      comm, {.deadline = settings->deadline, .report_file = {}, .signals = true, .on_verdict = {}});
+  auto world = join_world(comm, settings->deadline, settings->record_dir);
   if (!world) return world.error();
   state->world = std::move(*world);
   context.data = state->world.all.get();
@@ -234,7 +237,14 @@ Result<void> Job::finish() {
   if (s.context.decision.consistency == Consistency::SameGraph)
     standing.pending = program_fingerprint(s.counts()).low;
   s.over = true;
-  if (auto all = s.status_round(RoundKey::Kind::Finish, standing); !all) return all;
+  if (s.alone) {
+    // Ranks that decided for themselves still end together: whoever is stuck is found here.
+    s.context.note("finish");
+    CallDriver everyone(*s.world.all, s.context.decision);
+    if (auto all = everyone.status_round({.kind = RoundKey::Kind::Finish}, {}); !all) return all;
+  } else if (auto all = s.status_round(RoundKey::Kind::Finish, standing); !all) {
+    return all;
+  }
   return s.print_summary();
 }
 

@@ -12,7 +12,7 @@ const char* const JobTimes::kNames[kCount] = {"vote: waiting for peers",
                                               "run: kernels",
                                               "run: matrix products",
                                               "run: collectives",
-                                              "run: settling",
+                                              "(votes within runs)",
                                               "total"};
 
 JobTimes JobTimes::of(const JobContext& job, const CallTimes& calls, Duration total) {

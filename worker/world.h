@@ -18,8 +18,10 @@ struct World {
   std::unique_ptr<collectives::Communicator> all;
 };
 
-/// Collective. `comm` points to an MPI_Comm; null: all processes that were started together.
-/// Errors: Environment.
-[[nodiscard]] Result<World> join_world(const void* comm, const collectives::WatchOptions& options);
+/// Collective. `comm` points to an MPI_Comm; null: all processes that were started together. Waits
+/// are watched with `deadline`; a verdict is also written to `report_dir`/report-00003.txt by the
+/// rank that reports, unless `report_dir` is empty. Errors: Environment.
+[[nodiscard]] Result<World> join_world(const void* comm, Duration deadline,
+                                       const std::string& report_dir);
 
 }  // namespace lockstep::worker

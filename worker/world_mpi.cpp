@@ -1,9 +1,11 @@
+#include <fmt/format.h>
+
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/worker/world.h>
 
 namespace lockstep::worker {
 
-Result<World> join_world(const void* comm, const collectives::WatchOptions& options) {
+Result<World> join_world(const void* comm, Duration deadline, const std::string& report_dir) {
   auto session = collectives::MpiSession::open();
   if (!session) return session.error();
   World world;
@@ -14,7 +16,11 @@ Result<World> join_world(const void* comm, const collectives::WatchOptions& opti
   auto plain = collectives::mpi_communicator(comm, {});
   if (!plain) return plain.error();
   const Rank self = (*plain)->rank();
-  auto watch = collectives::Watch::start(*world.board, self, options);
+  collectives::WatchOptions options;
+  options.deadline = deadline;
+  if (!report_dir.empty())
+    options.report_file = fmt::format("{}/report-{:05}.txt", report_dir, self.value);
+  auto watch = collectives::Watch::start(*world.board, self, std::move(options));
   if (!watch) return watch.error();
   world.watch = std::move(*watch);
   auto all = collectives::mpi_communicator(comm, {.watch = world.watch.get()});

@@ -3,7 +3,7 @@
 
 namespace lockstep::worker {
 
-Result<World> join_world(const void* comm, const collectives::WatchOptions& options) {
+Result<World> join_world(const void* comm, Duration deadline, const std::string& report_dir) {
   if (comm != nullptr)
     return Status{Code::Environment,
                   "This build of lockstep has no MPI, so it cannot join a communicator; build it "
@@ -12,7 +12,10 @@ Result<World> join_world(const void* comm, const collectives::WatchOptions& opti
                   {}};
   World world;
   world.board = Board::in_process(1);
-  auto watch = collectives::Watch::start(*world.board, Rank{0}, options);
+  collectives::WatchOptions options;
+  options.deadline = deadline;
+  if (!report_dir.empty()) options.report_file = report_dir + "/report-00000.txt";
+  auto watch = collectives::Watch::start(*world.board, Rank{0}, std::move(options));
   if (!watch) return watch.error();
   world.watch = std::move(*watch);
   auto all = collectives::fake_communicator(Rank{0}, 1);

@@ -195,6 +195,20 @@ TEST(Judge, RankThatFinishedButIsAwaited_IsReportedAtOnce) {
       << verdict->message;
 }
 
+// As without coordination: some ranks take one more collective, the others are at the end already.
+TEST(Judge, OtherKindsOfOperationAtOnePlace_AreDifferentPaths) {
+  Story story(4);
+  for (const int r : {0, 1}) story.waits(r, OperationKind::Vote, 5, 10s);
+  for (const int r : {2, 3}) story.waits(r, OperationKind::AllReduce, 5, 11s);
+  EXPECT_FALSE(story.verdict(0, 10s, 71s));
+  const auto verdict = story.verdict(0, 10s, 72s);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->code, Code::Stuck);
+  EXPECT_NE(verdict->message.find("different paths"), std::string::npos) << verdict->message;
+  EXPECT_NE(verdict->message.find("ranks 2-3 are"), std::string::npos) << verdict->message;
+  EXPECT_EQ(verdict->groups.size(), 2U);
+}
+
 TEST(Judge, AllInOneOperationAndOneSuspended_NamesIt) {
   Story story(3);
   for (int r = 0; r < 3; ++r) story.waits(r, OperationKind::AllReduce, 2, 5s);
