@@ -331,6 +331,18 @@ TEST(PerCall, HintDonor_NobodyQualifies_RankZero) {
             "x: f32[s0]; y: f32[s1] | s0 = x.size(0) min 0 hint 1, s1 = y.size(0) min 0 hint 5");
 }
 
+TEST(PerCall, Hints_ThatATraceBranchesOn_AreTheDonorsOnEveryRank) {
+  VirtualRanks ranks(3);
+  std::vector<std::int64_t> hints(3);
+  ranks.tracer = [&hints](Rank rank, const Decision& decision) {
+    hints[static_cast<std::size_t>(rank.value)] = decision.symbols.at(0).hint;
+    return TraceReport{};
+  };
+  const auto in = [](std::int64_t n) { return Inputs().tensor("x", {n}); };
+  ranks.joint({in(1), in(6), in(8)});
+  EXPECT_EQ(hints, (std::vector<std::int64_t>{6, 6, 6}));
+}
+
 TEST(PerCall, NoInputs_CompilesAnEmptyDecisionOnce) {
   VirtualRanks ranks(3);
   EXPECT_EQ(outcome_text(ranks.joint(std::vector<Inputs>(3))), "compiled 0");

@@ -1,20 +1,13 @@
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <lockstep/worker/cli/checks.h>
-
-extern char** environ;
 
 namespace lockstep::worker::cli {
 namespace {
@@ -39,25 +32,6 @@ class Scratch {
  private:
   fs::path path_;
 };
-
-/// Runs a program found on PATH, its output thrown away. -1: it could not be started.
-int run(const std::vector<std::string>& words) {
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
-    posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_WRONLY, 0);
-  pid_t child = 0;
-  const int failed = posix_spawnp(&child, argv[0], &files, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  if (failed != 0) return -1;
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
 
 bool loads(const fs::path& object, std::string& why) {
   void* handle = dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -88,7 +62,8 @@ Check check_compiler() {
   if (const char* chosen = std::getenv("CXX"); chosen != nullptr && *chosen != 0)
     names.insert(names.begin(), chosen);
   for (const std::string& name : names) {
-    const int code = run({name, "-shared", "-fPIC", "-o", object.string(), source.string()});
+    const int code =
+        run_program({name, "-shared", "-fPIC", "-o", object.string(), source.string()});
     if (code < 0 || code == 127) continue;
     std::string why;
     if (code != 0)

@@ -84,6 +84,7 @@ std::vector<Check> check_limits() { return {check_cache(), check_files(), check_
 std::vector<Check> check_machine() {
   std::vector<Check> checks{check_compiler()};
   for (Check& check : check_libraries()) checks.push_back(std::move(check));
+  checks.push_back(check_mpi_order());
   for (Check& check : check_limits()) checks.push_back(std::move(check));
   return checks;
 }

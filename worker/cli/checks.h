@@ -20,7 +20,14 @@ struct Check {
 [[nodiscard]] Check check_compiler();
 /// Libraries that are used where present: loaded to ask their version, not initialised.
 [[nodiscard]] std::vector<Check> check_libraries();
+/// Real ranks under mpirun: the ordered tree, and MPI's own reductions with an operation that does
+/// not commute. Takes about a second.
+[[nodiscard]] Check check_mpi_order();
 /// Cache directory, open files, shared memory.
 [[nodiscard]] std::vector<Check> check_limits();
+
+/// Runs a program found on PATH, its output thrown away; its exit code, 128 where a signal ended
+/// it, -1 where it could not be started.
+[[nodiscard]] int run_program(const std::vector<std::string>& words);
 
 }  // namespace lockstep::worker::cli

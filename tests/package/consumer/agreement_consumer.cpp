@@ -12,12 +12,11 @@ int main() {
   Agreement agreement(*group, "world", {});
   int built = 0;
   for (const std::int64_t rows : {4, 5, 6}) {
-    const auto agreed =
-        agreement.agree("step", ObservationBuilder().tensor("x", {rows, 3}).build(),
-                        [&](int, const Decision& decision) -> Result<Built> {
-                          ++built;
-                          return Built{decision.digest(), {}};
-                        });
+    const auto agreed = agreement.agree("step", ObservationBuilder().tensor("x", {rows, 3}).build(),
+                                        [&](int, const Decision& decision) -> Result<Built> {
+                                          ++built;
+                                          return Built{decision.digest(), {}};
+                                        });
     if (!agreed) return std::printf("%s\n", agreed.error().text().c_str()), 1;
   }
   return built == 2 ? 0 : 1;

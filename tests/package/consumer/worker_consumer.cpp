@@ -14,9 +14,8 @@ struct Vector {
 int main(int argc, char** argv) {
   auto job = Job::init(&argc, &argv);
   if (!job) return Job::report(job.error());
-  auto square = (*job)->frame<Vector, Vector>("square", [](Vector in) {
-    return Vector{sum(in.x * in.x)};
-  });
+  auto square =
+      (*job)->frame<Vector, Vector>("square", [](Vector in) { return Vector{sum(in.x * in.x)}; });
   return (*job)->run([&]() -> lockstep::Result<void> {
     for (const std::int64_t n : {3, 5}) {
       const auto out = square({Array::of(lockstep::DType::F64, {n}, std::vector<double>(n, 2.0))});

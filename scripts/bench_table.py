@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Prints the table of scripts/bench from its folder of JSON files, as Markdown.
+
+usage: bench_table.py DIRECTORY
+"""
+import json
+import pathlib
+import statistics
+import sys
+
+LOOKUP_TARGET_NS = 300
+COMPILE_TARGET = 1.2
+
+
+def load(path):
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def verdict(value, target):
+    if not target:
+        return "", ""
+    return f"{target:g}", "met" if value <= target else "MISSED"
+
+
+def row(what, floor, ours, ratio, target, outcome):
+    print(f"| {what} | {floor} | {ours} | {ratio} | {target} | {outcome} |")
+
+
+def pairs(folder, pattern):
+    for path in sorted(folder.glob(pattern), key=lambda p: (len(p.name), p.name)):
+        result = load(path)
+        floors = {b["name"][:-6]: b for b in result["benchmarks"] if b["name"].endswith("/floor")}
+        for b in result["benchmarks"]:
+            if "ratio" not in b:
+                continue
+            name = b["name"][: -len("/ours")]
+            row(f"{name}, n={result['context']['ranks']}", f"{floors[name]['real_time']:.2f} us",
+                f"{b['real_time']:.2f} us",
+                f"{b['ratio']:.3f} [{b['ratio_low']:.3f}, {b['ratio_high']:.3f}]",
+                *verdict(b["ratio"], b.get("target")))
+
+
+def google(folder, name, target=None):
+    for b in (load(folder / f"{name}.json") or {"benchmarks": []})["benchmarks"]:
+        if b.get("aggregate_name") != "median":
+            continue
+        row(b["run_name"], "", f"{b['real_time']:.1f} {b['time_unit']}", "",
+            *verdict(b["real_time"], target if b["run_name"].endswith("/1") else None))
+
+
+def compile_cost(folder):
+    for state in ("cold", "warm"):
+        runs = {n: [json.loads(line) for line in
+                    (folder / f"compile_{state}_{n}.jsonl").read_text().splitlines()]
+                for n in (1, 4)}
+        median = {(n, key): statistics.median(run[f"{key}_cpu_s"] for run in runs[n])
+                  for n in runs for key in ("compiler", "tracing")}
+        one, four = (median[n, "compiler"] + median[n, "tracing"] for n in (1, 4))
+        ratios = sorted((b["compiler_cpu_s"] + b["tracing_cpu_s"]) /
+                        (a["compiler_cpu_s"] + a["tracing_cpu_s"] or float("nan"))
+                        for a, b in zip(runs[1], runs[4]))
+        ratio = statistics.median(ratios)
+        row(f"compile {state}, n=4 against n=1 (of it tracing {median[4, 'tracing']:.3f} and "
+            f"{median[1, 'tracing']:.3f} s)", f"{one:.3f} s", f"{four:.3f} s",
+            f"{ratio:.2f} (runs {ratios[0]:.2f} to {ratios[-1]:.2f})",
+            *verdict(ratio, COMPILE_TARGET if state == "cold" else None))
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    for path in sorted(folder.glob("vote_*.json"))[:1]:
+        context = load(path)["context"]
+        print(f"{context['cpu']}, {context['cores']} cores, load {context['load']:g} when it began\n")
+    print("| what | floor | lockstep | ratio [95 % interval] | target | |\n|---|---|---|---|---|---|")
+    pairs(folder, "vote_*.json")
+    pairs(folder, "traced_*.json")
+    google(folder, "lookup", LOOKUP_TARGET_NS)
+    google(folder, "shapes")
+    google(folder, "program")
+    compile_cost(folder)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: bench_table.py DIRECTORY")
+    main()

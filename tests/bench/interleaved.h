@@ -1,0 +1,31 @@
+// Two sides of a comparison, run in one process on all ranks in alternating batches, so that
+// whatever else the machine does hits both. Called by the MPI benchmarks after MPI_Init.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace lockstep::bench {
+
+struct Pair {
+  std::string name;
+  int calls = 1;  // per batch
+  std::function<void()> floor, ours;
+  double target = 0;  // the largest ratio that is good enough; 0: none is set
+};
+
+/// Collective. Runs each pair's `batches` batches and prints a line per pair on rank 0; writes
+/// Google-Benchmark JSON with ratios, their 95 % intervals and the machine to `out` there, unless
+/// empty. A time is the slowest rank's; a ratio is the median over
+/// batches of both.
+/// Returns false where the file could not be written.
+[[nodiscard]] bool run_pairs(const std::string& program, const std::vector<Pair>& pairs,
+                             int batches, const std::string& out);
+
+/// Model of the processor, cores and load of this machine, for a result's "context".
+[[nodiscard]] nlohmann::json machine();
+
+}  // namespace lockstep::bench

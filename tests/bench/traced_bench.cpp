@@ -1,0 +1,172 @@
+// What tracing and compiling a data-dependent exchange costs when it runs: counts first, then rows,
+// whose number no rank knows before. Floor: MPI_Alltoall of the counts and MPI_Alltoallv of the
+// rows by hand. Ours, three ways: the compiled program with its votes on asserts left out, the same
+// with them, and a whole call of a job's frame (look-up, vote, program, fresh output).
+//
+// usage: scripts/mpirun -n RANKS traced_bench [--batches N] [--out FILE]
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "interleaved.h"
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <lockstep/collectives/mpi.h>
+#include <lockstep/worker/build.h>
+#include <lockstep/worker/call_driver.h>
+#include <lockstep/worker/codegen.h>
+#include <lockstep/worker/executable.h>
+#include <lockstep/worker/host_toolchain.h>
+#include <lockstep/worker/job.h>
+#include <lockstep/worker/tracer.h>
+
+namespace {
+
+using namespace lockstep::worker;  // NOLINT: a bench reads like a user's program
+using lockstep::DType;
+using lockstep::Result;
+using lockstep::bench::Pair;
+using lockstep::collectives::Communicator;
+
+constexpr std::int64_t kWidth = 64;
+const lockstep::SystemClock kClock;
+
+struct Routed {
+  Tensor x, counts;  // [rows, 64], i64 [ranks]: rows for each rank
+  template <class V>
+  void fields(V& v) {
+    v("x", x), v("counts", counts);
+  }
+};
+
+struct Received {
+  Tensor y;
+  template <class V>
+  void fields(V& v) {
+    v("y", y);
+  }
+};
+
+Tensor route(const Tensor& x, const Tensor& counts) {
+  const Sizes to = tolist(counts, Values::NonNegative);
+  const Sizes from = tolist(all_to_all_single(counts), Values::NonNegative);
+  return all_to_all_single(x, from, to);
+}
+
+/// Status rounds over the group, or none: what the program costs without its votes.
+class Votes final : public RunHost {
+ public:
+  Votes(Communicator& group, bool cast) : driver_(group, {}), cast_(cast) {}
+  Result<void> settle(const std::optional<lockstep::Status>& mine) override {
+    if (!cast_) return {};
+    ++key_.call;
+    return driver_.status_round(key_, {.pending = 0, .trouble = mine});
+  }
+
+ private:
+  CallDriver driver_;
+  RoundKey key_;
+  bool cast_;
+};
+
+std::unique_ptr<Executable> compiled(int ranks, std::int64_t rows) {
+  Decision decision;
+  SourceDecision counts, x;
+  counts.spec = {"counts", Kind::Tensor, DType::I64, 1};
+  counts.dims = {{false, 0, ranks}};
+  x.spec = {"x", Kind::Tensor, DType::F32, 2};
+  x.dims = {{true, 0, 0}, {false, 0, kWidth}};
+  decision.sources = {counts, x};
+  decision.symbols = {{"x.size(0)", false, 0, rows, false}};
+  const TraceSetup setup{.frame = "route", .decision = decision, .group_size = ranks};
+  auto graph = trace(setup, [](Trace& trace) {
+    trace.output("y", route(trace.tensor_input(1), trace.tensor_input(0)));
+  });
+  auto program = generate(graph.value()).value();
+  auto toolchain = HostToolchain::open({}).value();
+  std::vector<lockstep::Bytes> units;
+  for (int i = 0; i < program.unit_count(); ++i)
+    units.push_back(build_unit(program, i, *toolchain, nullptr).value().object);
+  return Executable::load(std::move(program), units, kClock).value();
+}
+
+/// The same exchange by hand, buffers made once.
+struct ByHand {
+  explicit ByHand(int ranks, std::int64_t rows)
+      : n(static_cast<std::size_t>(ranks)),
+        counts(n, rows),
+        incoming(n),
+        send(n * static_cast<std::size_t>(rows * kWidth), 1.0F),
+        receive(send.size()) {}
+  void operator()() {
+    MPI_Alltoall(counts.data(), 1, MPI_INT64_T, incoming.data(), 1, MPI_INT64_T, MPI_COMM_WORLD);
+    std::vector<int> elements(2 * n), places(2 * n);
+    for (std::size_t p = 0; p < n; ++p) {
+      elements[p] = static_cast<int>(counts[p] * kWidth);
+      elements[n + p] = static_cast<int>(incoming[p] * kWidth);
+      if (p == 0) continue;
+      places[p] = places[p - 1] + elements[p - 1];
+      places[n + p] = places[n + p - 1] + elements[n + p - 1];
+    }
+    MPI_Alltoallv(send.data(), elements.data(), places.data(), MPI_FLOAT, receive.data(),
+                  elements.data() + n, places.data() + n, MPI_FLOAT, MPI_COMM_WORLD);
+  }
+  std::size_t n;
+  std::vector<std::int64_t> counts, incoming;
+  std::vector<float> send, receive;
+};
+
+void add_pairs(std::vector<Pair>& pairs, Communicator& group, CompiledFrame<Routed, Received> frame,
+               std::int64_t bytes, int calls) {
+  const int ranks = group.size();
+  const std::int64_t rows = bytes / 4 / kWidth;
+  const auto floor = [hand = std::make_shared<ByHand>(ranks, rows)] { (*hand)(); };
+  const std::vector<double> each(static_cast<std::size_t>(ranks), static_cast<double>(rows));
+  const Routed in{Array::zeros(DType::F32, {ranks * rows, kWidth}),
+                  Array::of(DType::I64, {ranks}, each)};
+  const auto program = [&](bool cast) {
+    return [executable = std::shared_ptr<Executable>(compiled(ranks, ranks * rows)), &group,
+            host = std::make_shared<Votes>(group, cast),
+            inputs = Inputs{{"x", in.x.array()}, {"counts", in.counts.array()}}] {
+      if (!executable->run(inputs, group, *host)) std::abort();
+    };
+  };
+  const auto call = [f = std::make_shared<CompiledFrame<Routed, Received>>(std::move(frame)), in] {
+    if (!(*f)(in)) std::abort();
+  };
+  const std::string name = fmt::format("traced_all_to_all/{}KiB", bytes / 1024);
+  const double target = bytes >= 4 << 20 ? 1.1 : 1.25;
+  pairs.push_back({name + "/program", calls, floor, program(false), target});
+  pairs.push_back({name + "/program+votes", calls, floor, program(true), 0});
+  pairs.push_back({name + "/frame_call", calls, floor, call, 0});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int batches = 21;
+  std::string out;
+  CLI::App app("A traced all_to_all_single with its counts against MPI by hand");
+  app.add_option("--batches", batches, "Pairs of batches")->check(CLI::Range(3, 10000));
+  app.add_option("--out", out, "JSON file");
+  CLI11_PARSE(app, argc, argv);
+
+  auto job = Job::init(&argc, &argv, {.decision = {}, .settings = {}, .summary = false});
+  if (!job) return Job::report(job.error());
+  return (*job)->run([&]() -> Result<void> {
+    const auto group = lockstep::collectives::mpi_communicator(nullptr, {}).value();
+    const auto frame = [&](const char* name) {
+      return (*job)->frame<Routed, Received>(
+          name, [](Routed in) { return Received{route(in.x, in.counts)}; });
+    };
+    std::vector<Pair> pairs;
+    add_pairs(pairs, *group, frame("small"), 64 << 10, group->size() > 2 ? 20 : 200);
+    add_pairs(pairs, *group, frame("large"), 4 << 20, 4);
+    if (!lockstep::bench::run_pairs("traced_bench", pairs, batches, out))
+      return lockstep::Status{lockstep::Code::Environment, "cannot write " + out, {}, {}};
+    return {};
+  });
+}
