@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -44,6 +45,20 @@ std::string what(const std::exception_ptr& exception) {
   } catch (...) {
     return "an exception that is no std::exception";
   }
+}
+
+/// The joint error of a start that failed. Kept by the process because report() has no job to ask.
+std::optional<Status>& told_at_start() {
+  static std::optional<Status> told;
+  return told;
+}
+
+/// Prints a joint error of the start, once for all ranks. It must happen while MPI is up: after
+/// that the first rank to exit has mpirun end the others, perhaps the one that was to speak.
+Status tell_at_start(Board& board, const Status& status) {
+  if (!board.claim_report(exit_code(status.code))) Job::report(status);
+  told_at_start() = status;
+  return status;
 }
 
 }  // namespace
@@ -186,7 +201,8 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   auto job = std::unique_ptr<Job>(new Job(std::move(state)));
   State& s = *job->state_;
   s.over = true;  // until the ranks have agreed there is nothing to leave
-  if (auto same = s.compare_start(); !same) return same.error();
+  Board& board = *s.world.board;
+  if (auto same = s.compare_start(); !same) return tell_at_start(board, same.error());
   s.find_place_on_host();
   if (!context.settings.coordination) {
     auto alone = collectives::fake_communicator(Rank{0}, 1);
@@ -206,7 +222,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   if (!tools) standing.trouble = tools.error();
   if (auto ready = s.status_round(RoundKey::Kind::Start, standing); !ready) {
     s.over = true;
-    return ready.error();
+    return tell_at_start(board, ready.error());
   }
   context.toolchain = s.toolchain.get();
   context.artifacts = s.artifacts.get();
@@ -278,6 +294,7 @@ int Job::fail(const Status& status) {
 }
 
 int Job::report(const Status& status) {
+  if (told_at_start() == status) return exit_code(status.code);
   const std::string text = "lockstep: " + status.text() + "\n";
   std::fflush(stdout);
   std::fputs(text.c_str(), stderr);

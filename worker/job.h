@@ -45,7 +45,8 @@ class Job {
   /// Joins the job that mpirun started (a process that nobody started so is a job of one rank).
   /// Initialises MPI where nobody has. Collective.
   /// Errors, joint but for the first: BadInput (a LOCKSTEP_* variable), ConfigMismatch (ranks with
-  /// other settings or another build), Environment.
+  /// other settings or another build), Environment. A joint one has been printed, once for all
+  /// ranks, when this returns; report() does not print it again.
   [[nodiscard]] static Result<std::unique_ptr<Job>> init(int* argc, char*** argv,
                                                          JobOptions options = {});
   /// Joins a process that has called MPI_Init itself, at any thread level: attach(MPI_COMM_WORLD).

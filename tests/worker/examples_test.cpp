@@ -1,0 +1,87 @@
+// The example programs as users start them.
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "launch.h"
+#include <gtest/gtest.h>
+
+namespace lockstep::worker {
+namespace {
+
+TEST(Examples, Divergence_EndsAtOnceOnAllRanks) {
+  const Launched job = launch_ranks(4, DIVERGENCE);
+  EXPECT_EQ(job.exit_code, 3) << job.output;
+  EXPECT_EQ(job.count("lockstep: BRANCH_DIVERGENCE: "), 1) << job.output;
+  for (const char* part : {"divergence.cpp:", "x.size(0)", "ranks 2-3", "ranks 0-1", "group_any"})
+    EXPECT_GE(job.count(part), 1) << part << "\n" << job.output;
+  EXPECT_EQ(job.count("call 0"), 0) << job.output;
+  EXPECT_LT(job.seconds, 10);
+}
+
+TEST(Examples, DivergenceWithoutCoordination_IsStuckAndSaysWhereEveryRankIs) {
+  const Launched job =
+      launch_ranks(4, DIVERGENCE, "LOCKSTEP_COORDINATION=off LOCKSTEP_DEADLINE_SECONDS=2");
+  EXPECT_EQ(job.exit_code, 4) << job.output;
+  EXPECT_EQ(job.count("lockstep: STUCK: "), 1) << job.output;
+  EXPECT_GE(job.count("divergence.cpp:"), 1) << job.output;
+  for (const char* part : {"ranks 0-1", "ranks 2-3"})
+    EXPECT_GE(job.count(part), 1) << part << "\n" << job.output;
+  EXPECT_LT(job.seconds, 25);
+}
+
+TEST(Examples, DivergenceThatAsksTheGroup_TrainsOn) {
+  const Launched job = launch_ranks(4, std::string(DIVERGENCE) + " --group-any");
+  EXPECT_EQ(job.exit_code, 0) << job.output;
+  EXPECT_EQ(job.count("call 2: total "), 1) << job.output;
+}
+
+std::vector<double> losses_of(const Folder& folder, const std::string& name, int ranks,
+                              const std::string& options) {
+  const std::string file = folder / name;
+  const Launched job =
+      launch_ranks(ranks, std::string(MOE_TEXT) + " --losses " + file + " " + options);
+  EXPECT_EQ(job.exit_code, 0) << job.output;
+  std::istringstream lines(contents(file));
+  std::vector<double> losses;
+  for (double loss = 0; lines >> loss;) losses.push_back(loss);
+  return losses;
+}
+
+TEST(Examples, MoeText_LosesTheSameOnEveryNumberOfRanks) {
+  const Folder folder;
+  const std::string options = "--dtype f64 --steps 20 --lines 24";
+  const std::vector<double> one = losses_of(folder, "one", 1, options);
+  ASSERT_EQ(one.size(), 20U);
+  EXPECT_LT(one.back(), one.front());
+  for (const int ranks : {2, 4}) {
+    const std::vector<double> many = losses_of(folder, std::to_string(ranks), ranks, options);
+    ASSERT_EQ(many.size(), one.size());
+    for (std::size_t s = 0; s < one.size(); ++s)
+      EXPECT_NEAR(many[s], one[s], 1e-9 * std::abs(one[s])) << "step " << s << ", " << ranks;
+  }
+}
+
+TEST(Examples, MoeText_LearnsMoreThanTheFrequenciesOfBytes) {
+  const Launched job = launch_ranks(2, std::string(MOE_TEXT) + " --steps 60");
+  EXPECT_EQ(job.exit_code, 0) << job.output;
+  double held_out = 0, unigram = 0;
+  const std::size_t at = job.output.find("held-out loss ");
+  ASSERT_NE(at, std::string::npos) << job.output;
+  ASSERT_EQ(
+      std::sscanf(job.output.c_str() + at, "held-out loss %lf nats per byte (unigram entropy %lf",
+                  &held_out, &unigram),
+      2);
+  EXPECT_LT(held_out, unigram) << job.output;
+  EXPECT_EQ(job.count("interpreted 0"), 1) << job.output;
+}
+
+TEST(Examples, MoeTextOnRanksThatCannotShareTheExperts_SaysSo) {
+  const Launched job = launch_ranks(3, std::string(MOE_TEXT) + " --steps 1");
+  EXPECT_EQ(job.exit_code, 2) << job.output;
+  EXPECT_EQ(job.count("lockstep: BAD_INPUT: "), 1) << job.output;
+}
+
+}  // namespace
+}  // namespace lockstep::worker

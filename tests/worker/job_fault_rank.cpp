@@ -1,0 +1,81 @@
+// A small training program of which rank 1 goes wrong on request: for job_fault_test.cpp.
+// usage: job_fault_rank FAULT [NAME=VALUE]   the variable is set on rank 1 only
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include <lockstep/worker/job.h>
+
+using namespace lockstep::worker;
+using lockstep::Result;
+
+namespace {
+
+struct Input {
+  Tensor x;
+  template <class V>
+  void fields(V& v) {
+    v("x", x);
+  }
+};
+
+struct Output {
+  Tensor total;
+  template <class V>
+  void fields(V& v) {
+    v("total", total);
+  }
+};
+
+void misbehave(const std::string& fault) {
+  if (fault == "throw") throw std::runtime_error("the data loader found no file");
+  if (fault == "exit") std::exit(0);
+  if (fault == "kill") std::raise(SIGKILL);
+}
+
+Result<void> train(Job& job, const std::string& fault) {
+  auto step = job.frame<Input, Output>(
+      "train_step", [](Input in) { return Output{all_reduce(sum(in.x * in.x))}; });
+  for (int call = 0; call < 8; ++call) {
+    if (call == 5 && job.rank() == 1) misbehave(fault);
+    if (call == 5 && job.rank() == 1 && fault == "return") return {};
+    lockstep::worker::Array x(lockstep::DType::F64, {3 + (job.rank() + call) % 3});
+    for (std::int64_t i = 0; i < x.elements(); ++i) x.set(i, 0.5 + call);
+    const auto out = step({Tensor(x)});
+    if (!out) return out.error();
+    if (job.rank() == 0) std::printf("total %.17g\n", out->total.array().at(0));
+  }
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2 || argc > 3) return 2;
+  const std::string fault = argv[1];
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (argc == 3 && rank != nullptr && std::strcmp(rank, "1") == 0) ::putenv(argv[2]);
+  auto job = Job::init(&argc, &argv);
+  if (!job) return Job::report(job.error());
+  if (fault == "none" || fault == "throw" || fault == "kill" || fault == "exit")
+    return (*job)->run([&] { return train(**job, fault); });
+  // Programs that do not use run().
+  if (fault == "caught") {
+    try {
+      const std::unique_ptr<Job> mine = std::move(*job);
+      if (const auto done = train(*mine, "throw"); !done) return mine->fail(done.error());
+      return mine->finish() ? 0 : 1;
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "caught: %s\n", error.what());
+      return 1;
+    }
+  }
+  const auto done = train(**job, fault == "uncaught" ? "throw" : fault);
+  if (!done) return (*job)->fail(done.error());
+  if (fault == "return" && (*job)->rank() == 1) return 0;
+  const auto ended = (*job)->finish();
+  return ended ? 0 : (*job)->fail(ended.error());
+}
