@@ -146,6 +146,7 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
   made_.graph = std::move(*graph);
   report.graph = made_.fingerprint = made_.graph.fingerprint();
   made_.nodes = made_.graph.nodes.size();
+  report.collectives = made_.graph.collectives_fingerprint();
   report.group_guards = made_.graph.group_guards;
   report.guards = made_.graph.guards;
   report.prefixes = made_.graph.prefix_fingerprints();

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include <lockstep/worker/graph.h>
+#include <lockstep/worker/op.h>
 
 namespace lockstep::worker {
 namespace {
@@ -76,6 +77,22 @@ Fingerprint Graph::fingerprint() const {
     out.add(guard.predicate.text())
         .add(static_cast<std::int64_t>(guard.over))
         .add(std::int64_t{guard.value});
+  return out.finish();
+}
+
+Fingerprint Graph::collectives_fingerprint() const {
+  FingerprintBuilder out;
+  out.add("lockstep.collectives/1");
+  for (const Node& node : nodes) {
+    const OpClass kind = op_row(node.op).kind;
+    if (kind != OpClass::Collective && kind != OpClass::HostSync) continue;
+    out.add(op_row(node.op).name).add(static_cast<std::int64_t>(node.meta.dtype));
+    add_count(out, node.ints.size());
+    for (const std::int64_t value : node.ints) out.add(value);
+    add_count(out, node.exprs.size());
+    // The number of rows may differ between ranks; what a row is may not.
+    for (std::size_t d = 1; d < node.meta.sizes.size(); ++d) out.add(node.meta.sizes[d].text());
+  }
   return out.finish();
 }
 

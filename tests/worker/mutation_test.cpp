@@ -263,5 +263,22 @@ TEST(Mutation, PrefixFingerprints_DifferFromTheFirstChangeOn) {
   }
 }
 
+TEST(Mutation, CollectivesFingerprint_CoversWhatRanksDoTogetherAndNothingElse) {
+  const Graph graph = sample_graphs().front();
+  int together = 0;
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    const OpClass kind = op_row(graph.nodes[id].op).kind;
+    const bool counts = kind == OpClass::Collective || kind == OpClass::HostSync;
+    together += counts;
+    Graph changed = graph;
+    changed.nodes[id].ints.push_back(1);
+    EXPECT_EQ(changed.collectives_fingerprint() != graph.collectives_fingerprint(), counts);
+    changed = graph;
+    changed.nodes.erase(changed.nodes.begin() + id);
+    EXPECT_EQ(changed.collectives_fingerprint() != graph.collectives_fingerprint(), counts);
+  }
+  EXPECT_GE(together, 5);
+}
+
 }  // namespace
 }  // namespace lockstep::worker
