@@ -197,8 +197,9 @@ std::optional<Status> FrameRunner::Steps::make() {
   RoundKey key = job.key;
   key.kind = RoundKey::Kind::Commit;
   key.attempt = 1;
-  if (auto all = job.driver->status_round(key, {.pending = 0, .trouble = failure}); !all)
-    return failure ? *failure : all.error();
+  const auto any_failed = job.driver->any(key, failure.has_value());
+  if (!any_failed) return any_failed.error();
+  if (*any_failed) return failure;  // the commit vote tells all ranks whose it was
   for (int u = 0; u < program->unit_count() && !failure; ++u)
     if (objects[static_cast<std::size_t>(u)].empty()) failure = build(*program, u, objects);
   if (failure) return failure;
@@ -311,6 +312,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     }
     outputs = run(frame.entries.at(last_.entry), observation, values);
   }
+  frame.counts.errors += outputs.has_error();
   frame.spare = std::move(observation);
   return outputs;
 }
