@@ -119,6 +119,23 @@ TEST(JobFault, NoCompilerOnOneRank_NamesTheRank) {
   EXPECT_GE(job.count("rank 1 failed"), 1) << job.output;
 }
 
+// The compiler answers at start and dies later, on one rank: as with a full disk or no memory.
+TEST(JobFault, CompilerThatDiesOnOneRank_IsThatRanksErrorOnAll) {
+  const Folder folder;
+  const std::string compiler = folder / "compiler";
+  std::ofstream(compiler) << "#!/bin/sh\n"
+                             "if [ \"$OMPI_COMM_WORLD_RANK\" = 0 ]; then\n"
+                             "  case \" $* \" in *\" -o \"*) kill -9 $$;; esac\n"
+                             "fi\n"
+                             "exec c++ \"$@\"\n";
+  std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+  const Launched job =
+      faulty("none", "LOCKSTEP_CXX=" + compiler + " LOCKSTEP_CACHE_DIR=" + folder / "cache");
+  expect_one(job, "ENVIRONMENT", 7);
+  EXPECT_EQ(job.count("failed on rank 0"), 1) << job.output;
+  EXPECT_EQ(job.count("ranks 1-2: compiled"), 1) << job.output;
+}
+
 TEST(JobFault, ArtifactsThatWereAltered_AreReportedOnceAndRebuilt) {
   const Folder folder;
   const std::string environment = "LOCKSTEP_CACHE_DIR=" + folder / "cache";
@@ -172,6 +189,14 @@ TEST(JobFault, Record_ReplaysAndAnAlteredOneDoesNot) {
                                             std::regex_constants::format_first_only);
   const Launched altered = dryrun(record);
   EXPECT_EQ(altered.exit_code, 3) << altered.output;
+
+  // One hint of one decision.
+  const std::regex hint(R"re(min 2 hint \d+)re");
+  ASSERT_TRUE(std::regex_search(lines, hint)) << lines.substr(0, 4000);
+  std::ofstream(file) << std::regex_replace(lines, hint, "min 2 hint 77",
+                                            std::regex_constants::format_first_only);
+  const Launched decided = dryrun(record);
+  EXPECT_EQ(decided.exit_code, 3) << decided.output;
 }
 
 TEST(JobFault, RecordThatIsThereAlready_IsRefusedOnAllRanks) {

@@ -63,9 +63,9 @@ std::function<int()> declare_dryrun(CLI::App& app) {
   app.add_option("--ranks", options->ranks, "world size, for a scenario with a generator")
       ->check(CLI::Range(1, simulator::kMaxWorldSize));
   app.add_option("--seed", options->seed, "seed of the scenario's generator");
-  app.add_option("--report", options->report, "write a report as HTML");
-  app.add_option("--trace", options->trace, "write a timeline as JSON");
-  app.add_option("--network", options->network, "cost model of the network");
+  app.add_option("--report", options->report, "write a report as HTML (not there yet)");
+  app.add_option("--trace", options->trace, "write a timeline as JSON (not there yet)");
+  app.add_option("--network", options->network, "cost model of the network (not there yet)");
   return [options] { return run(*options); };
 }
 
