@@ -1,9 +1,9 @@
 // The main of every MPI test program: MPI before GoogleTest, output of rank 0 and of failures only,
 // and one joint verdict, so that a failure on any rank fails the run on all.
+#include <cstdio>
+
 #include <gtest/gtest.h>
 #include <mpi.h>
-
-#include <cstdio>
 
 namespace {
 

@@ -1,5 +1,4 @@
 #include <lockstep/worker/sym_int.h>
-
 #include <lockstep/worker/tensor.h>
 #include <lockstep/worker/tracer.h>
 

@@ -155,11 +155,13 @@ Result<void> train(Job& job, const Options& options, const Text& text) {
                 sum / count, text.unigram, text.bigram);
     std::printf("smallest top-2 margin of the router %.3g\n", margin);
   }
-  // In f32 rounding alone moves losses between numbers of ranks; f64 is the mode to compare them in.
+  // In f32 rounding alone moves losses between numbers of ranks; f64 is the mode to compare them
+  // in.
   if (dtype == DType::F64 && margin < 1e-6)
     return Status{.code = lockstep::Code::RuntimeAssert,
-                  .message = "the router's two best experts came closer than 1e-6, so a run on another "
-                     "number of ranks may route a row otherwise; compare fewer steps with --steps",
+                  .message =
+                      "the router's two best experts came closer than 1e-6, so a run on another "
+                      "number of ranks may route a row otherwise; compare fewer steps with --steps",
                   .source = {},
                   .groups = {}};
   return {};
