@@ -141,6 +141,17 @@ void Recorder::group(std::string_view name, const RankSet& members) {
   write(line);
 }
 
+shapes::Fingerprint observation_digest(const Observation& observation) {
+  shapes::FingerprintBuilder out;
+  out.add(observation.list->digest());
+  for (const auto* numbers : {&observation.values, &observation.strides}) {
+    out.add(static_cast<std::int64_t>(numbers->size()));
+    for (const std::int64_t number : *numbers) out.add(number);
+  }
+  for (const Mark mark : observation.marks) out.add(static_cast<std::int64_t>(mark));
+  return out.finish();
+}
+
 void Recorder::call(const RoundKey& key, const Observation& observation, const Standing& standing) {
   if (known_lists_.insert(observation.list->digest()).second) {
     Line list("sources");
@@ -157,6 +168,7 @@ void Recorder::call(const RoundKey& key, const Observation& observation, const S
     line.json["marks"] = ordered_json::array();
     for (const Mark mark : observation.marks) line.json["marks"].push_back(mark_name(mark));
   }
+  line.json["seen"] = observation_digest(observation).text();
   if (standing.pending != 0) line.json["pending"] = fmt::format("{:016x}", standing.pending);
   if (standing.trouble) line.json["trouble"] = status_json(*standing.trouble);
   line.json["ns"] = since_last();

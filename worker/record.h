@@ -30,6 +30,10 @@ struct RecordHeader {
 /// "rank-00003.jsonl"
 [[nodiscard]] std::string record_file_name(Rank rank);
 
+/// Covers all that a rank observed of a call. Recorded beside it, so that an observation that was
+/// altered afterwards is found even where it would have changed no decision.
+[[nodiscard]] shapes::Fingerprint observation_digest(const Observation& observation);
+
 /// Writes one rank's file. Every line is one write(2) to a file opened for appending, so a crash
 /// can cut the last line at most. One thread.
 class Recorder {

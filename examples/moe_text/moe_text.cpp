@@ -3,6 +3,7 @@
 // keeps the compiled graphs the same.   mpirun -n 4 moe_text [--help]
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
@@ -192,15 +193,22 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--losses", options.losses,
                  "Write the loss of each step to this file, all digits");
+  // All ranks read the same options and files; one of them says what is wrong with these.
+  const char* number = std::getenv("OMPI_COMM_WORLD_RANK");
+  const bool first = number == nullptr || std::string(number) == "0";
   try {
     app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    if (first) std::fputs(app.help().c_str(), stdout);
+    return 0;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (first) std::fprintf(stderr, "moe_text: %s; see moe_text --help.\n", error.what());
+    return 2;
   }
   Text text;
   std::string error;
   if (!read_text(options.text, text, error)) {
-    std::fprintf(stderr, "moe_text: %s.\n", error.c_str());
+    if (first) std::fprintf(stderr, "moe_text: %s.\n", error.c_str());
     return 2;
   }
   auto job = Job::init(&argc, &argv);

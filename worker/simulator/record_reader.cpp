@@ -115,6 +115,7 @@ class RankReader {
               fmt::format("{} values for {} places", call.observation.values.size(), count));
     if (!call.observation.marks.empty() && call.observation.marks.size() != count)
       in.fail("marks", fmt::format("{} marks for {} places", call.observation.marks.size(), count));
+    if (in.has("seen")) call.seen = in.fingerprint("seen");
     if (in.has("pending")) call.standing.pending = in.hexadecimal("pending");
     if (in.has("trouble")) call.standing.trouble = in.status("trouble");
     out_.calls.push_back(std::move(call));

@@ -25,6 +25,7 @@ struct RecordedEvent {
 struct RecordedCall {
   RoundKey key;
   Observation observation;
+  std::optional<shapes::Fingerprint> seen;  // observation_digest() as the rank wrote it down
   Standing standing;
   std::vector<RecordedEvent> events;
   std::optional<CallOutcome> outcome;  // nullopt: the record ends within the call

@@ -104,10 +104,47 @@ class JobReplay {
     std::vector<CallReplay::Member> seats;
     for (const std::size_t r : members)
       seats.push_back({Rank{static_cast<std::int32_t>(r)}, &ranks_[r], call.of[r], &frames_[r]});
+    if (auto altered = altered_observation(seats)) return altered;
     CallReplay replay(seats, ranks_.front().header.config, rounds);
     auto difference = replay.run();
+    if (difference && !*difference) difference = other_outcome(replay, seats);
     if (difference && !*difference) add_result(replay, seats);
     return difference;
+  }
+
+  static Difference difference_at(const CallReplay::Member& seat, std::string recorded,
+                                  std::string replayed) {
+    return {.rank = seat.rank,
+            .key = seat.call->key,
+            .where = fmt::format("{}:{}", seat.record->path, seat.call->line),
+            .recorded = std::move(recorded),
+            .replayed = std::move(replayed)};
+  }
+
+  /// Sizes that are not those that the rank wrote down the digest of.
+  static std::optional<Difference> altered_observation(
+      const std::vector<CallReplay::Member>& seats) {
+    for (const CallReplay::Member& seat : seats) {
+      if (seat.call == nullptr || !seat.call->seen) continue;
+      const shapes::Fingerprint found = observation_digest(seat.call->observation);
+      if (found != *seat.call->seen)
+        return difference_at(seat, "observation " + seat.call->seen->text(),
+                             "observation " + found.text());
+    }
+    return std::nullopt;
+  }
+
+  static std::optional<Difference> other_outcome(const CallReplay& replay,
+                                                 const std::vector<CallReplay::Member>& seats) {
+    for (std::size_t i = 0; i < seats.size(); ++i) {
+      if (seats[i].call == nullptr || !seats[i].call->outcome) continue;
+      const auto outcome = replay.outcome(i);
+      if (!outcome) continue;
+      const std::string recorded = outcome_text(*seats[i].call->outcome);
+      const std::string replayed = outcome_text(*outcome);
+      if (recorded != replayed) return difference_at(seats[i], recorded, replayed);
+    }
+    return std::nullopt;
   }
 
   /// What the lowest rank that came to the call's end says of it.
@@ -146,7 +183,7 @@ class JobReplay {
 std::string Difference::text() const {
   return fmt::format(
       "rank {}, {}: the record has {} and the replay {} ({}); the record was written "
-      "by another build, or a decision depended on more than what ranks exchange.",
+      "by another build or altered since, or a decision depended on more than what ranks exchange.",
       rank.value, key.text(), in_quotes(recorded), in_quotes(replayed), where);
 }
 
