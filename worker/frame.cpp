@@ -10,6 +10,7 @@
 #include <lockstep/worker/frame.h>
 #include <lockstep/worker/interpreter.h>
 #include <lockstep/worker/job_context.h>
+#include <lockstep/worker/recorded_call.h>
 
 namespace lockstep::worker {
 
@@ -108,7 +109,6 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
  private:
   Result<bool> group_any(bool mine) override;
   [[nodiscard]] TraceReport report_of(Result<Graph> graph);
-  [[nodiscard]] std::optional<Status> make();
   [[nodiscard]] std::optional<Status> build(const Program& program, int unit,
                                             std::vector<Bytes>& objects);
   State& frame_;
@@ -132,9 +132,7 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   Result<Graph> graph = worker::trace(setup, body_);
   job.phase(Phase::Running);
   if (round_failed_) return *round_failed_;
-  TraceReport report = report_of(std::move(graph));
-  if (job.recorder != nullptr) job.recorder->traced(report);
-  return report;
+  return report_of(std::move(graph));
 }
 
 TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
@@ -168,19 +166,12 @@ std::string FrameRunner::Steps::explain(std::size_t node) {
   if (node < graph.nodes.size())
     text = fmt::format("{}   # {}", graph.node_text(static_cast<NodeId>(node)),
                        graph.nodes[node].where.text());
-  if (frame_.job.recorder != nullptr) frame_.job.recorder->explained(text);
   return text;
-}
-
-std::optional<Status> FrameRunner::Steps::compile() {
-  std::optional<Status> failure = make();
-  if (frame_.job.recorder != nullptr) frame_.job.recorder->compiled(failure);
-  return failure;
 }
 
 /// The units are shared out among the ranks of this host: each builds its own. Once all have, every
 /// rank takes the others' from the store.
-std::optional<Status> FrameRunner::Steps::make() {
+std::optional<Status> FrameRunner::Steps::compile() {
   JobContext& job = frame_.job;
   const Instant start = job.clock.now();
   const Lease lease(job);
@@ -278,13 +269,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   if (fits == 0 && !first && job.log.on("info")) misfits = frame.cache.explain(observation);
 
   Steps steps(frame, observation, body);
-  std::function<void(const Action&)> log;
-  if (Recorder* recorder = job.recorder) {
-    recorder->call(job.key, observation, {});
-    log = [recorder](const Action& action) { recorder->action(action); };
-  }
-  last_ = job.driver->call(job.key, frame.cache, observation, {}, steps, log);
-  if (job.recorder != nullptr) job.recorder->ended(last_);
+  last_ = recorded_call(job.recorder, *job.driver, job.key, frame.cache, observation, {}, steps);
   ++frame.counts.calls;
   if (last_.kind == CallOutcome::Kind::Error) {
     ++frame.counts.errors;
