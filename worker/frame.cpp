@@ -83,12 +83,17 @@ class SettleRounds final : public RunHost {
     RoundKey key = job_.key;
     key.kind = RoundKey::Kind::Settle;
     key.attempt = attempt_++;
-    return job_.driver->status_round(key, {.pending = 0, .trouble = mine});
+    auto all = job_.driver->status_round(key, {.pending = 0, .trouble = mine});
+    joint_error_ = joint_error_ || !all;
+    return all;
   }
+  /// A round failed, so all ranks have the error.
+  [[nodiscard]] bool joint_error() const { return joint_error_; }
 
  private:
   JobContext& job_;
   std::uint32_t attempt_ = 0;
+  bool joint_error_ = false;
 };
 
 }  // namespace
@@ -372,6 +377,11 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
   job.run.products += after.products - before.products;
   job.run.collectives += after.collectives - before.collectives;
   job.run.settling += after.settling - before.settling;
+  // Without memory a rank cannot take part in what is left of the graph: its peers wait in the next
+  // collective, so the watchdog ends the job with this rank's reason.
+  if (!outputs && outputs.error().code == Code::Environment && !rounds.joint_error() &&
+      job.watch != nullptr)
+    job.watch->end_job(outputs.error());
   return outputs;
 }
 
