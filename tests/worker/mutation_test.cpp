@@ -236,6 +236,29 @@ TEST(Mutation, ChangedSize_IsRejectedWhereARuleGivesIt) {
     }
 }
 
+TEST(Mutation, Constants_ChangeTheFingerprintButNotTheSkeleton) {
+  int constants = 0;
+  for (const Graph& graph : sample_graphs()) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+      Graph other = graph;
+      Node& node = other.nodes[i];
+      if (node.op == Op::Full) {
+        node.number += 1.5;
+      } else if (node.op == Op::Slice && node.exprs[0].constant()) {
+        node.exprs[0] = *node.exprs[0].constant() + 1;
+      } else {
+        node.text += "x";
+        EXPECT_NE(other.skeleton_fingerprint(), graph.skeleton_fingerprint());
+        continue;
+      }
+      ++constants;
+      EXPECT_NE(other.fingerprint(), graph.fingerprint());
+      EXPECT_EQ(other.skeleton_fingerprint(), graph.skeleton_fingerprint());
+    }
+  }
+  EXPECT_GT(constants, 3);
+}
+
 TEST(Mutation, UserLinesAndHints_DoNotCount) {
   for (const Graph& graph : sample_graphs()) {
     Graph moved = graph;
