@@ -1,5 +1,6 @@
 // Exhaustive mutation of graphs: whatever single field changes, the fingerprint changes; what
 // breaks the structure, the verifier finds.
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -243,7 +244,7 @@ TEST(Mutation, Constants_ChangeTheFingerprintButNotTheSkeleton) {
       Graph other = graph;
       Node& node = other.nodes[i];
       if (node.op == Op::Full) {
-        node.number += 1.5;
+        node.number = std::isfinite(node.number) ? node.number + 1.5 : 0;
       } else if (node.op == Op::Slice && node.exprs[0].constant()) {
         node.exprs[0] = *node.exprs[0].constant() + 1;
       } else {
