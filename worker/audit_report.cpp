@@ -139,16 +139,6 @@ std::string parting_text(const std::vector<Set>& sets) {
   return by_ranks(sets, [&](auto i) { return collectives_name(sets[i].line.collectives); });
 }
 
-std::string majority_text(const std::vector<Set>& sets) {
-  std::int64_t all = 0;
-  for (const Set& set : sets) all += set.ranks.size();
-  for (const Set& set : sets)
-    if (2 * set.ranks.size() > all)
-      return fmt::format("{} {} the majority", ranks_text(set.ranks),
-                         set.ranks.size() == 1 ? "is" : "are");
-  return "no majority";
-}
-
 std::string cause_text(const std::vector<Set>& sets, const std::optional<Cause>& cause) {
   if (!cause)
     return "their inputs are alike in this call, so they parted earlier or by something that is no "
@@ -222,9 +212,10 @@ AuditVerdict judge_collectives(const std::vector<Line>& lines,
   const auto cause = cause_between(sets);
   return {Status{Code::GraphDivergence,
                  fmt::format("{}: the programs of the ranks would issue different collectives, so "
-                             "all ranks stop before the first: {}; {}; {}; {}",
-                             lines.front().said.key, parting_text(sets), majority_text(sets),
-                             cause_text(sets, cause), guess_text(sets)),
+                             "all ranks stop before the first: {}; {}{}; {}",
+                             lines.front().said.key, parting_text(sets),
+                             majority_text(table(sets, cause)), cause_text(sets, cause),
+                             guess_text(sets)),
                  cause ? cause->name : "", table(sets, cause)},
           true,
           {}};
@@ -238,8 +229,8 @@ AuditVerdict judge_programs(const std::vector<Line>& lines, const std::vector<Ev
   const std::string source = cause ? cause->name : "";
   return {Status{Code::GraphDivergence,
                  fmt::format(
-                     "{}: the ranks run different programs; {}; {}; {}; {}", lines.front().said.key,
-                     majority_text(sets), cause_text(sets, cause), guess_text(sets),
+                     "{}: the ranks run different programs; {}{}; {}; {}", lines.front().said.key,
+                     majority_text(table(sets, cause)), cause_text(sets, cause), guess_text(sets),
                      unknown ? "whether their collectives match is not known on every rank, "
                                "so the call goes on and may hang"
                              : "their collectives are the same, so the call goes on"),

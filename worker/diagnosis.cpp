@@ -128,6 +128,16 @@ Status diagnose(const std::vector<RankValue>& roll) {
           {}};
 }
 
+std::string majority_text(const std::vector<RankValue>& roll) {
+  std::int64_t all = 0;
+  for (const RankValue& value : roll) all += value.ranks.size();
+  for (const RankValue& value : roll)
+    if (2 * value.ranks.size() > all)
+      return fmt::format("{} {} the majority; ", ranks_text(value.ranks),
+                         value.ranks.size() == 1 ? "is" : "are");
+  return "no majority; ";
+}
+
 std::string report_line(const std::optional<Status>& failure) {
   ByteWriter out;
   put(out, failure);

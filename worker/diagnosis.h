@@ -41,6 +41,9 @@ struct Testimony {
 /// different frames or rounds, else different standings.
 [[nodiscard]] Status diagnose(const std::vector<RankValue>& roll);
 
+/// "ranks 0-2 are the majority; " or "no majority; ", by the number of ranks in the table.
+[[nodiscard]] std::string majority_text(const std::vector<RankValue>& roll);
+
 /// One rank's line where a step can fail on a rank alone (trace, compile); nullopt: it went well.
 [[nodiscard]] std::string report_line(const std::optional<Status>& failure);
 /// The joint error of such a roll: that of the lowest rank that failed. `well` is what the table
