@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/collectives/base/bytes.h>
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/worker/round_key.h>
 
@@ -26,6 +27,15 @@ struct Standing {
 /// One rank's line for the roll that follows a vote with a flag, another key or another standing.
 /// Every round that can meet a call vote takes the same roll, whatever its kind.
 [[nodiscard]] std::string testimony(const RoundKey& key, const Standing& standing);
+
+/// A testimony as the others read it.
+struct Testimony {
+  std::string frame, key;  // key: RoundKey::text()
+  std::uint64_t pending = 0;
+  std::optional<Status> trouble;
+};
+/// Takes a testimony from the start of a line; what follows it is the round's own.
+[[nodiscard]] Testimony read_testimony(ByteReader& line);
 
 /// The error that a roll of testimonies comes to: the trouble of the lowest rank that has one, else
 /// different frames or rounds, else different standings.
