@@ -190,7 +190,7 @@ int exit_after_signal(int number, const std::string& report_file) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(Watch, Sigterm_LeavesAReportAndExitCode4) {
+TEST(Watch, Sigterm_LeavesAReportAndExitCode143) {
   const std::string file = testing::TempDir() + "lockstep-report-" + std::to_string(::getpid());
   EXPECT_EQ(exit_after_signal(SIGTERM, file), 143);
   std::stringstream report;
