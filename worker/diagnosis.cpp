@@ -39,6 +39,7 @@ std::optional<Status> take_failure(ByteReader& in) {
 struct Line {
   RankSet ranks;
   std::string frame;
+  std::string consistency;
   std::string key;
   std::uint64_t pending = 0;
   std::optional<Status> trouble;
@@ -49,6 +50,7 @@ Line read(const RankValue& value) {
   Line line;
   line.ranks = value.ranks;
   line.frame = in.text();
+  line.consistency = in.text();
   line.key = in.text();
   line.pending = in.u64();
   line.trouble = take_failure(in);
@@ -82,6 +84,7 @@ std::string ranks_text(const RankSet& ranks) {
 std::string testimony(const RoundKey& key, const Standing& standing) {
   ByteWriter out;
   out.text(key.frame);
+  out.text(key.consistency ? consistency_name(*key.consistency) : "as the job's");
   out.text(key.text());
   out.u64(standing.pending);
   put(out, standing.trouble);
@@ -108,6 +111,13 @@ Status diagnose(const std::vector<RankValue>& roll) {
             "frames in the same order",
             {},
             std::move(frames)};
+  auto modes = table(lines, [](const Line& l) { return l.consistency; });
+  if (modes.size() > 1)
+    return {Code::FrameMismatch,
+            fmt::format("the ranks made frame {} with different options; give it the same "
+                        "consistency on every rank",
+                        lines.front().frame),
+            "consistency", std::move(modes)};
   auto keys = table(lines, [](const Line& l) { return l.key; });
   if (keys.size() > 1)
     return {Code::FrameMismatch,
