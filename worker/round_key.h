@@ -25,6 +25,7 @@ struct RoundKey {
     Finish,
     Start,
     Witness,
+    Audit,
     Group
   };
   Kind kind = Kind::Call;

@@ -1,4 +1,6 @@
 // What ranks may declare as a group, and what fits together.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include <lockstep/worker/group_declaration.h>
@@ -44,8 +46,9 @@ TEST(GroupDeclared, SetsThatMakeNoSense_AreRefusedWithTheSet) {
   const auto refused = [](const std::string& name, const RankSet& members, int self) {
     const auto group = declared(name, members, Rank{self}, 4);
     EXPECT_FALSE(group);
-    if (!group) EXPECT_EQ(group.error().code, Code::BadInput);
-    return group ? "" : group.error().message;
+    if (group) return std::string();
+    EXPECT_EQ(group.error().code, Code::BadInput);
+    return group.error().message;
   };
   EXPECT_EQ(refused("", set({0}), 0), "group (no name): a group needs a name");
   EXPECT_EQ(refused("t", set({0, 4}), 0), "group t: ranks 0,4 given, but the job has ranks 0-3");
