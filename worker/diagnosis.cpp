@@ -102,7 +102,9 @@ Status diagnose(const std::vector<RankValue>& roll) {
             table(lines, [](const Line& l) { return l.trouble ? l.trouble->message : l.key; })};
   }
   auto frames = table(lines, [](const Line& l) { return l.frame; });
-  if (frames.size() > 1)
+  const bool calls =
+      std::all_of(lines.begin(), lines.end(), [](const Line& line) { return !line.frame.empty(); });
+  if (calls && frames.size() > 1)
     return {Code::FrameMismatch,
             "the ranks entered different frames at the same call; make every rank call the same "
             "frames in the same order",
