@@ -99,7 +99,7 @@ Status diagnose(const std::vector<RankValue>& roll) {
             first->trouble->source,
             table(lines, [](const Line& l) { return l.trouble ? l.trouble->message : l.key; })};
   }
-  auto frames = table(lines, [](const Line& l) { return l.frame; });
+  auto frames = table(lines, [](const Line& l) { return l.frame.empty() ? l.key : l.frame; });
   if (frames.size() > 1)
     return {Code::FrameMismatch,
             "the ranks entered different frames at the same call; make every rank call the same "
