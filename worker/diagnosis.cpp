@@ -99,8 +99,10 @@ Status diagnose(const std::vector<RankValue>& roll) {
             first->trouble->source,
             table(lines, [](const Line& l) { return l.trouble ? l.trouble->message : l.key; })};
   }
-  auto frames = table(lines, [](const Line& l) { return l.frame.empty() ? l.key : l.frame; });
-  if (frames.size() > 1)
+  auto frames = table(lines, [](const Line& l) { return l.frame; });
+  const bool calls =
+      std::all_of(lines.begin(), lines.end(), [](const Line& line) { return !line.frame.empty(); });
+  if (calls && frames.size() > 1)
     return {Code::FrameMismatch,
             "the ranks entered different frames at the same call; make every rank call the same "
             "frames in the same order",
