@@ -344,7 +344,7 @@ def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
         for i, item in enumerate(value):
             _walk(f"{name}[{i}]", item, sources, values, strides)
     else:
-        raise TypeError(f"{name} is a {type(value).__name__}, which lockstep cannot observe; pass "
+        raise TypeError(f"{name} is of type {type(value).__name__}, which lockstep cannot observe; pass "
                         "arrays, numbers, or lists, dicts and dataclasses of them, or leave it out")
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+import threading
 import unittest
 from typing import Any
 
@@ -69,7 +70,7 @@ class Observing(unittest.TestCase):
         self.assertIn("t: bf16[4, 6]", str(decision))
 
     def test_what_cannot_be_observed_is_said_with_its_name(self):
-        with self.assertRaisesRegex(TypeError, r"batch\[1\] is a set, which lockstep cannot observe"):
+        with self.assertRaisesRegex(TypeError, r"batch\[1\] is of type set, which lockstep cannot observe"):
             lockstep.Observation(batch=[1, {2}])
         with self.assertRaisesRegex(TypeError, "x has dtype complex128"):
             lockstep.Observation(x=numpy.zeros(3, complex))
@@ -185,6 +186,23 @@ class Voting(unittest.TestCase):
             GROUP.trouble("x", "STUCK")
 
 
+    def test_another_thread_is_refused_and_nobody_waits(self):
+        said = []
+
+        def elsewhere():
+            try:
+                GROUP.settle()
+            except lockstep.BadInput as error:
+                said.append(error.message)
+
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        self.assertEqual(len(said), 1)
+        self.assertIn("belongs to the thread that opened it", said[0])
+        GROUP.settle()
+
+
 class Wrapping(unittest.TestCase):
     def test_agreed_runs_the_function_and_its_ranks_agree(self):
         calls = []
@@ -243,7 +261,7 @@ class Wrapping(unittest.TestCase):
 
     def test_inputs_that_cannot_be_observed_on_one_rank_fail_on_all_in_that_call(self):
         wrapped = lockstep.agreed(lambda x: x, GROUP, name="odd")
-        with self.assertRaisesRegex(lockstep.BadInput, "x is a set"):
+        with self.assertRaisesRegex(lockstep.BadInput, "x is of type set"):
             wrapped({1} if LAST else 1)
         self.assertEqual(wrapped(1), 1)
 
