@@ -142,17 +142,21 @@ FrameState joined_state(const JointObservation& joint, const FrameState& own, bo
 Roster roster_of(const Observation& observation, const FrameState& state, bool history,
                  const Dictionary& dictionary) {
   KnownNames seen_here, stored;
+  NameWalk of_list(dictionary);
   for (const SourceSpec& spec : observation.list->sources())
-    seen_here.push_back({spec.name, spec.ndim});
-  for (const auto& [name, known] : state) {
+    if (of_list.lacks(spec.name, spec.ndim)) seen_here.push_back({spec.name, spec.ndim});
+  NameWalk of_state(dictionary);
+  for (auto known = state.begin(); history && known != state.end(); ++known) {
+    const shapes::Dynamism& seen = known->second;
     const std::size_t dims =
-        std::max({known.size.dims.size(), known.stride.dims.size(), known.smallest.size()});
-    if (history) stored.push_back({name, static_cast<std::uint32_t>(dims)});
+        std::max({seen.size.dims.size(), seen.stride.dims.size(), seen.smallest.size()});
+    if (of_state.lacks(known->first, dims))
+      stored.push_back({known->first, static_cast<std::uint32_t>(dims)});
   }
   Roster out;
   out.dictionary.digest = dictionary.digest();
   out.list.digest = observation.list->digest();
-  out.names = dictionary.missing(merge(seen_here, stored));
+  out.names = merge(seen_here, stored);
   return out;
 }
 

@@ -202,16 +202,18 @@ Bytes mixed_payload(const Observation& observation, const Dictionary& dictionary
   out.fill(Column::LeastDims, INT64_MAX);
   if (!strides.empty()) out.fill(Column::Strides, kNoStride);
   const std::vector<SourceSpec>& specs = observation.list->sources();
+  NameWalk of_list(dictionary);
   for (std::size_t i = 0; i < specs.size(); ++i)
-    if (const auto name = dictionary.find(specs[i].name))
+    if (const auto name = of_list.find(specs[i].name))
       put_source(out, observation, i, *name, dictionary.offsets()[*name], strides);
   if (state == nullptr) return std::move(out).take();
   out.fill(Column::StoredStrides, kNoStride);
   out.fill(Column::StoredSmallest, INT64_MAX);
   out.fill(Column::StoredSizeDims, -1);
   out.fill(Column::StoredStrideDims, -1);
+  NameWalk of_state(dictionary);
   for (const auto& [source, stored] : *state)
-    if (const auto name = dictionary.find(source))
+    if (const auto name = of_state.find(source))
       put_stored(out, stored, *name, dictionary.offsets()[*name]);
   return std::move(out).take();
 }
