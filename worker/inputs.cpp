@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -30,20 +29,6 @@ void Path::enter_key(std::string_view key) {
 void Path::leave() {
   text_.resize(lengths_.back());
   lengths_.pop_back();
-}
-
-void InputTree::take_up(std::size_t i) {
-  std::vector<InputTree> kept = std::exchange(earlier_, {});
-  std::swap(*this, kept[i]);
-  earlier_ = std::move(kept);
-}
-
-void InputTree::take_up(InputTree fresh) {
-  std::vector<InputTree> kept = std::exchange(earlier_, {});
-  if (list_) kept.insert(kept.begin(), std::move(*this));
-  if (kept.size() > kMostEarlier) kept.pop_back();
-  *this = std::move(fresh);
-  earlier_ = std::move(kept);
 }
 
 void InputReader::leaf(const Tensor& tensor) {

@@ -82,8 +82,7 @@ class Path {
 };
 
 /// What the last inputs of a frame looked like, and their source list: made once, reused as long as
-/// structure, kinds, dtypes and numbers of dims stay the same. A few earlier ones are kept, so that
-/// inputs that take turns are not named and hashed again. One thread.
+/// structure, kinds, dtypes and numbers of dims stay the same. One thread.
 class InputTree {
  public:
   /// A leaf, in order of the walk.
@@ -97,22 +96,13 @@ class InputTree {
   [[nodiscard]] const std::vector<Leaf>& leaves() const { return leaves_; }
   [[nodiscard]] const std::shared_ptr<const SourceList>& list() const { return list_; }
 
-  /// How many earlier ones are kept.
-  [[nodiscard]] std::size_t earlier() const { return earlier_.size(); }
-  /// Takes up earlier tree i; this one becomes earlier tree i.
-  void take_up(std::size_t i);
-  /// Takes up a new tree; this one, if any, becomes the first of the earlier ones.
-  void take_up(InputTree fresh);
-
  private:
   friend class InputReader;
   friend class InputScanner;
-  static constexpr std::size_t kMostEarlier = 7;
   std::vector<Leaf> leaves_;
   std::vector<std::size_t> lengths_;  // of vectors and maps, in order of the walk
   std::vector<std::string> keys_;     // of maps, in order of the walk
   std::shared_ptr<const SourceList> list_;
-  std::vector<InputTree> earlier_;
 };
 
 /// Reads values into an observation along a known tree; stops fitting at the first difference.

@@ -138,15 +138,11 @@ Result<void> flatten(T& inputs, InputTree& tree, Observation& out) {
     return reader.fits();
   };
   if (tree.list() && read()) return {};
-  for (std::size_t i = 0; i < tree.earlier(); ++i) {
-    tree.take_up(i);
-    if (read()) return {};
-  }
   InputScanner scanner;
   FieldWalk<InputScanner>(scanner).walk(inputs);
   Result<InputTree> fresh = scanner.take();
   if (!fresh) return fresh.error();
-  tree.take_up(std::move(*fresh));
+  tree = std::move(*fresh);
   if (read()) return {};
   return Status{Code::BadInput, "the inputs changed while they were read", {}, {}};
 }

@@ -85,27 +85,6 @@ TEST(Inputs, SameStructure_KeepsItsSourceList) {
   EXPECT_EQ(seen.values, (std::vector<std::int64_t>{8, 0, 4, 0, 9}));
 }
 
-TEST(Inputs, StructuresThatTakeTurns_KeepTheirLists_UntilThereAreTooMany) {
-  InputTree tree;
-  Observation seen;
-  std::vector<const SourceList*> lists;
-  for (int round = 0; round < 3; ++round)
-    for (std::size_t layers = 0; layers < 8; ++layers) {
-      Params p = params(layers);
-      ASSERT_TRUE(flatten(p, tree, seen).has_value());
-      EXPECT_EQ(seen.values.size(), seen.list->offsets().back());
-      if (round == 0)
-        lists.push_back(seen.list.get());
-      else
-        EXPECT_EQ(seen.list.get(), lists[layers]) << layers;
-    }
-  for (std::size_t layers = 8; layers < 40; ++layers) {
-    Params p = params(layers);
-    ASSERT_TRUE(flatten(p, tree, seen).has_value());
-  }
-  EXPECT_LT(tree.earlier(), 10U);
-}
-
 TEST(Inputs, OtherStructure_MakesAnotherList) {
   InputTree tree;
   Observation seen;
