@@ -58,6 +58,8 @@ class VirtualNetwork::Port final : public Communicator {
   [[nodiscard]] std::string name() const override { return "simulated"; }
   void start(Round& round) override;
   [[nodiscard]] Result<void> start(const Collective& collective) override;
+  using Communicator::run;
+  [[nodiscard]] Result<void> run(const Collective& collective) override;
   [[nodiscard]] Result<bool> poll() override;
   [[nodiscard]] Result<void> wait() override;
 
@@ -87,6 +89,7 @@ class VirtualNetwork::Port final : public Communicator {
  private:
   void begin(OperationKind kind);
   void end();
+  [[nodiscard]] Result<void> wait_until(const std::function<bool()>& over);
   [[nodiscard]] bool take_message(Rank from);
   void send(Rank to);
 };
@@ -152,11 +155,9 @@ void VirtualNetwork::Port::begin(OperationKind kind) {
   started_ = shown_.progress = network_.now();
 }
 
+// Of the round, or of the collective: the other may still be under way.
 void VirtualNetwork::Port::end() {
-  round_ = nullptr;
-  collective_.reset();
-  swap_sent_ = false;
-  shown_.waiting = false;
+  shown_.waiting = under_way();
   shown_.progress = network_.now();
   network_.ended_.push_back(rank_);
 }
@@ -166,6 +167,8 @@ void VirtualNetwork::Port::fail(Status status) {
                               code_name(status.code)));
   if (collective_) --network_.in_collective_;
   failure_ = std::move(status);
+  round_ = nullptr;
+  collective_.reset();
   end();
 }
 
@@ -198,11 +201,19 @@ Result<bool> VirtualNetwork::Port::poll() {
   return !under_way() && !network_.crashed(*this);
 }
 
+Result<void> VirtualNetwork::Port::run(const Collective& collective) {
+  if (auto started = start(collective); !started) return started;
+  return wait_until([this] { return !collective_; });
+}
+
 Result<void> VirtualNetwork::Port::wait() {
+  return wait_until([this] { return !under_way(); });
+}
+
+Result<void> VirtualNetwork::Port::wait_until(const std::function<bool()>& over) {
   for (;;) {
-    auto done = poll();
-    if (!done) return done.error();
-    if (*done) return {};
+    if (failure_) return *failure_;
+    if (over() && !network_.crashed(*this)) return {};
     if (network_.step()) continue;
     return Status{
         Code::Stuck,
@@ -251,6 +262,7 @@ void VirtualNetwork::Port::advance() {
     const Round::Want want = round_->want();
     switch (want.need) {
       case Round::Need::Done:
+        round_ = nullptr;
         return end();
       case Round::Need::Send:
         send(want.peer);
@@ -271,6 +283,7 @@ void VirtualNetwork::Port::data_done() {
   const CollectiveExtent extent = CollectiveExtent::of(*collective_, size());
   traffic_.data_bytes +=
       static_cast<std::uint64_t>(extent.receive) * dtype_size(collective_->dtype);
+  collective_.reset();
   end();
 }
 

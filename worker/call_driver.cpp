@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <lockstep/worker/call_driver.h>
@@ -9,7 +10,9 @@ namespace lockstep::worker {
 using collectives::Vote;
 using collectives::VoteFlag;
 
-Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine) {
+Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine,
+                              const Standing& standing) {
+  if (auto in = bring_in(standing); !in) return in.error();
   const Instant start = now();
   TimedVote round({group_.rank(), group_.size(), mine, combine}, clock_);
   const auto done = group_.run(round);
@@ -21,6 +24,7 @@ Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine) {
 }
 
 Result<Bytes> CallDriver::exchange(Bytes mine, collectives::Join join) {
+  if (auto in = bring_in({}); !in) return in.error();
   const Instant start = now();
   collectives::TreeRound round(group_.rank(), group_.size(), std::move(mine), std::move(join));
   const auto done = group_.run(round);
@@ -31,6 +35,7 @@ Result<Bytes> CallDriver::exchange(Bytes mine, collectives::Join join) {
 }
 
 Result<Bytes> CallDriver::broadcast(Rank root, Bytes mine) {
+  if (auto in = bring_in({}); !in) return in.error();
   const Instant start = now();
   collectives::BroadcastRound round(group_.rank(), group_.size(), root, std::move(mine));
   const auto done = group_.run(round);
@@ -43,60 +48,75 @@ Result<Bytes> CallDriver::broadcast(Rank root, Bytes mine) {
 CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation observation,
                              Standing standing, CallSteps& steps,
                              const std::function<void(const Action&)>& log) {
+  const auto kept = std::find_if(promises_.begin(), promises_.end(),
+                                 [&](const Promise& p) { return p.frame == &frame; });
+  if (kept != promises_.end()) promises_.erase(kept);
   CallMachine machine(group_.rank(), group_.size(), config_, key, frame, std::move(observation),
                       std::move(standing));
+  return drive(machine, steps, log);
+}
+
+CallOutcome CallDriver::drive(CallMachine& machine, CallSteps& steps,
+                              const std::function<void(const Action&)>& log) {
   for (;;) {
-    const Action& action = machine.next();
-    if (log) log(action);
-    if (const auto* to_vote = std::get_if<action::Vote>(&action)) {
-      const auto result = vote(to_vote->mine, to_vote->combine);
-      result ? machine.voted(*result) : machine.failed(result.error());
-    } else if (const auto* to_exchange = std::get_if<action::Exchange>(&action)) {
-      const auto result = exchange(to_exchange->mine, to_exchange->join);
-      result ? machine.joined(*result) : machine.failed(result.error());
-    } else if (const auto* to_broadcast = std::get_if<action::Broadcast>(&action)) {
-      const auto result = broadcast(to_broadcast->root, to_broadcast->mine);
-      result ? machine.joined(*result) : machine.failed(result.error());
-    } else if (const auto* to_trace = std::get_if<action::Trace>(&action)) {
-      const Instant start = now();
-      auto report = steps.trace(*to_trace->decision);
-      times_.trace += now() - start;
-      ++times_.traces;
-      report ? machine.traced(std::move(*report)) : machine.failed(report.error());
-    } else if (const auto* to_explain = std::get_if<action::Explain>(&action)) {
-      machine.explained(steps.explain(to_explain->node));
-    } else if (std::holds_alternative<action::Compile>(action)) {
-      const Instant start = now();
-      auto failure = steps.compile();
-      times_.compile += now() - start;
-      ++times_.compiles;
-      machine.compiled(std::move(failure));
-    } else {
-      return std::get<action::Finish>(action).outcome;
-    }
+    if (log) log(machine.next());
+    if (auto outcome = answer(machine, steps)) return *std::move(outcome);
   }
+}
+
+std::optional<CallOutcome> CallDriver::answer(CallMachine& machine, CallSteps& steps) {
+  const Action& action = machine.next();
+  if (const auto* to_vote = std::get_if<action::Vote>(&action)) {
+    const auto result = vote(to_vote->mine, to_vote->combine, machine.standing());
+    result ? machine.voted(*result) : machine.failed(result.error());
+  } else if (const auto* to_exchange = std::get_if<action::Exchange>(&action)) {
+    const auto result = exchange(to_exchange->mine, to_exchange->join);
+    result ? machine.joined(*result) : machine.failed(result.error());
+  } else if (const auto* to_broadcast = std::get_if<action::Broadcast>(&action)) {
+    const auto result = broadcast(to_broadcast->root, to_broadcast->mine);
+    result ? machine.joined(*result) : machine.failed(result.error());
+  } else if (const auto* to_trace = std::get_if<action::Trace>(&action)) {
+    const Instant start = now();
+    auto report = steps.trace(*to_trace->decision);
+    times_.trace += now() - start;
+    ++times_.traces;
+    report ? machine.traced(std::move(*report)) : machine.failed(report.error());
+  } else if (const auto* to_explain = std::get_if<action::Explain>(&action)) {
+    machine.explained(steps.explain(to_explain->node));
+  } else if (std::holds_alternative<action::Compile>(action)) {
+    const Instant start = now();
+    auto failure = steps.compile();
+    times_.compile += now() - start;
+    ++times_.compiles;
+    machine.compiled(std::move(failure));
+  } else {
+    return std::get<action::Finish>(action).outcome;
+  }
+  return std::nullopt;
 }
 
 Result<void> CallDriver::status_round(const RoundKey& key, const Standing& standing) {
   Vote mine = Vote::of(0, key.hash(), 0, standing.pending);
   if (standing.trouble) mine.raise(VoteFlag::Error);
-  const auto result = vote(mine, collectives::Combine::And);
+  const auto result = vote(mine, collectives::Combine::And, standing);
   if (!result) return result.error();
-  if (result->same_key() && result->same_pending() && !result->any_flag()) return {};
+  if (result->clean()) return {};
   return roll(key, standing);
 }
 
-Result<bool> CallDriver::any(const RoundKey& key, bool mine) {
+Result<bool> CallDriver::any(const RoundKey& key, bool mine, const Standing& standing) {
   // The AND of "not mine" is all ones only if no rank has it.
-  const Vote vote_of_none = Vote::of(mine ? 0 : Vote::kOnes, key.hash(), 0, 0);
-  const auto result = vote(vote_of_none, collectives::Combine::And);
+  Vote vote_of_none = Vote::of(mine ? 0 : Vote::kOnes, key.hash(), 0, standing.pending);
+  if (standing.trouble) vote_of_none.raise(VoteFlag::Error);
+  const auto result = vote(vote_of_none, collectives::Combine::And, standing);
   if (!result) return result.error();
-  if (!result->same_key() || result->any_flag()) return roll(key, {});
+  if (!result->clean()) return roll(key, standing);
   return result->entries() != Vote::kOnes;
 }
 
-Status CallDriver::roll(const RoundKey& key, const Standing& standing) {
-  const auto payload = exchange(roll_payload(group_.rank(), testimony(key, standing)), join_rolls);
+Status CallDriver::roll(const RoundKey& key, const Standing& standing, std::string_view remark) {
+  const auto payload =
+      exchange(roll_payload(group_.rank(), testimony(key, standing, remark)), join_rolls);
   return payload ? diagnose(roll_values(*payload)) : payload.error();
 }
 

@@ -79,10 +79,10 @@ std::string ranks_text(const RankSet& ranks) {
 
 }  // namespace
 
-std::string testimony(const RoundKey& key, const Standing& standing) {
+std::string testimony(const RoundKey& key, const Standing& standing, std::string_view remark) {
   ByteWriter out;
   out.text(key.frame);
-  out.text(key.text());
+  out.text(key.text() + std::string(remark));
   out.u64(standing.pending);
   put(out, standing.trouble);
   return sealed(std::move(out));
@@ -102,7 +102,9 @@ Status diagnose(const std::vector<RankValue>& roll) {
             table(lines, [](const Line& l) { return l.trouble ? l.trouble->message : l.key; })};
   }
   auto frames = table(lines, [](const Line& l) { return l.frame; });
-  if (frames.size() > 1)
+  const bool all_in_frames =
+      std::none_of(lines.begin(), lines.end(), [](const Line& l) { return l.frame.empty(); });
+  if (frames.size() > 1 && all_in_frames)
     return {Code::FrameMismatch,
             "the ranks entered different frames at the same call; make every rank call the same "
             "frames in the same order",

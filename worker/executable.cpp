@@ -210,9 +210,7 @@ class Executable::Loaded {
                               numbers.first(operand_dims),
                               numbers.subspan(operand_dims, at.meta.sizes.size()),
                               numbers.subspan(operand_dims + at.meta.sizes.size())};
-    if (auto started = communicator.start(collective_of(at, buffers, label)); !started)
-      return started;
-    return communicator.wait();
+    return communicator.run(collective_of(at, buffers, label));
   }
 
   void check(const Step& step, const collectives::Communicator& communicator) {

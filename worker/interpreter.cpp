@@ -183,9 +183,8 @@ class Interpretation {
     const NodeBuffers buffers{operand.data(), result.data(), operand.sizes(), call.sizes,
                               call.exprs};
     const std::string label = collective_label(call.node());
-    if (auto started = communicator_.start(collective_of(call.node(), buffers, label)); !started)
-      return started.error();
-    if (auto done = communicator_.wait(); !done) return done.error();
+    if (auto done = communicator_.run(collective_of(call.node(), buffers, label)); !done)
+      return done.error();
     values_[call.id] = std::move(result);
     return {};
   }
