@@ -135,4 +135,12 @@ Result<void> Agreement::resync() {
   return {};
 }
 
+Result<Audited> Agreement::audit(std::string_view frame, AuditedCall own) {
+  const RoundKey key = key_of(frame, RoundKey::Kind::Audit);
+  ++calls_;
+  AuditOutcome outcome = driver_.audit(key, ledger_, std::move(own));
+  if (outcome.error) return *outcome.error;
+  return Audited{outcome.times, std::move(outcome.finding)};
+}
+
 }  // namespace lockstep::worker

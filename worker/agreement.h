@@ -27,6 +27,12 @@ struct Agreed {
   const Decision* decision = nullptr;  // of the entry; valid until the next call of the frame
 };
 
+/// What an audited call came to. Equal on all ranks.
+struct Audited {
+  std::uint64_t times = 0;        // that this has been found by now; 1: to be reported in full
+  std::optional<Status> finding;  // the ranks do not run the same; nullopt: they do
+};
+
 /// What the caller compiled.
 struct Built {
   /// Of the program, so that ranks can be compared; leave it as it is to compare decisions only.
@@ -68,6 +74,15 @@ class Agreement {
   /// ranks that are elsewhere are in.
   [[nodiscard]] Result<void> resync();
 
+  /// Collective, before each call of `frame`, in place of agree(): every rank has decided for
+  /// itself, and the ranks compare what they are about to run. Changes no decision. A finding is
+  /// for the caller to report (in full if it is the first of its kind), and the call goes on.
+  /// Errors, the same on all ranks, before anything runs: GraphDivergence (collectives that would
+  /// not match), FrameMismatch, the trouble of a rank, and those of Communicator::poll.
+  [[nodiscard]] Result<Audited> audit(std::string_view frame, AuditedCall own);
+  /// What the audit has found so far, for a summary.
+  [[nodiscard]] const AuditLedger& findings() const { return ledger_; }
+
   /// The cache of a frame on this rank: entries, state to store, explanations of a miss.
   [[nodiscard]] Frame& frame(std::string_view name);
   /// Where the time of all calls went.
@@ -89,6 +104,7 @@ class Agreement {
   std::uint64_t epoch_ = 0, calls_ = 0;
   std::optional<Status> trouble_;  // of a promise broken here, until all ranks have heard
   std::map<std::string, Frame, std::less<>> frames_;
+  AuditLedger ledger_;
   std::function<void(const Action&)> watcher_;
 };
 

@@ -11,6 +11,7 @@
 
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/audit.h>
 #include <lockstep/worker/call_machine.h>
 #include <lockstep/worker/timed_vote.h>
 
@@ -89,6 +90,9 @@ class CallDriver {
   /// start again. Errors: FrameMismatch where a rank is in another round, with what each is in;
   /// resync() may be tried again after that.
   [[nodiscard]] Result<std::uint64_t> resync(const std::string& group, std::uint64_t epoch);
+
+  /// Compares what the ranks are about to run, each by its own decision (audit.h).
+  [[nodiscard]] AuditOutcome audit(const RoundKey& key, AuditLedger& ledger, AuditedCall own);
 
   /// One vote on how the ranks stand, outside of a call: settle, finish, a point inside a graph.
   /// The same error on every rank if one of them is in trouble or in another round.

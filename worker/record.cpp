@@ -199,6 +199,7 @@ void Recorder::traced(const TraceReport& report) {
          {"line", guard.where.line}});
   if (report.collectives != shapes::Fingerprint{})
     line.json["collectives"] = report.collectives.text();
+  if (report.skeleton != shapes::Fingerprint{}) line.json["skeleton"] = report.skeleton.text();
   if (!report.prefixes.empty()) {
     line.json["prefixes"] = ordered_json::array();
     for (const shapes::Fingerprint& prefix : report.prefixes)

@@ -28,9 +28,9 @@ std::uint64_t mixed(std::uint64_t seed, std::string_view text) {
   return seed;
 }
 
-constexpr std::array<std::string_view, 10> kKindNames{"call",    "verification", "commit", "close",
+constexpr std::array<std::string_view, 11> kKindNames{"call",    "verification", "commit", "close",
                                                       "settle",  "more",         "finish", "start",
-                                                      "witness", "resync"};
+                                                      "witness", "audited call", "resync"};
 
 }  // namespace
 

@@ -22,6 +22,7 @@ struct RoundKey {
     Finish,
     Start,
     Witness,
+    Audit,
     Resync
   };
   Kind kind = Kind::Call;
