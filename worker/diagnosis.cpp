@@ -66,10 +66,10 @@ std::string ranks_text(const RankSet& ranks) {
 
 }  // namespace
 
-std::string testimony(const RoundKey& key, const Standing& standing, std::string_view remark) {
+std::string testimony(const RoundKey& key, const Standing& standing) {
   ByteWriter out;
   out.text(key.frame);
-  out.text(key.text() + std::string(remark));
+  out.text(key.text());
   out.u64(standing.pending);
   put(out, standing.trouble);
   return sealed(std::move(out));
@@ -100,9 +100,9 @@ Status diagnose(const std::vector<RankValue>& roll) {
             table(lines, [](const Line& l) { return l.trouble ? l.trouble->message : l.key; })};
   }
   auto frames = table(lines, [](const Line& l) { return l.frame; });
-  const bool all_in_frames =
-      std::none_of(lines.begin(), lines.end(), [](const Line& l) { return l.frame.empty(); });
-  if (frames.size() > 1 && all_in_frames)
+  const bool calls =
+      std::all_of(lines.begin(), lines.end(), [](const Line& line) { return !line.frame.empty(); });
+  if (calls && frames.size() > 1)
     return {Code::FrameMismatch,
             "the ranks entered different frames at the same call; make every rank call the same "
             "frames in the same order",
