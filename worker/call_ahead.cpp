@@ -2,7 +2,6 @@
 #include <utility>
 
 #include <lockstep/worker/call_driver.h>
-#include <lockstep/worker/roll.h>
 
 namespace lockstep::worker {
 
@@ -44,6 +43,7 @@ void CallDriver::begin(std::uint64_t call_number) {
   Promise next = std::move(promises_.front());
   promises_.pop_front();
   next.key.call = call_number;
+  if (next.standing.speaks_for.empty()) next.standing.speaks_for = self_;
   CallMachine machine(group_.rank(), group_.size(), config_, std::move(next.key), *next.frame,
                       std::move(next.observation), std::move(next.standing));
   const auto& first = std::get<action::Vote>(machine.next());
@@ -141,11 +141,10 @@ Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t
 }
 
 Result<void> CallDriver::roll_of_resync(const RoundKey& key) {
-  const auto payload = exchange(roll_payload(group_.rank(), testimony(key, {})), join_rolls);
-  if (!payload) return payload.error();
-  const std::vector<RankValue> lines = roll_values(*payload);
-  if (lines.size() == 1) return {};
-  return diagnose(lines);
+  const auto lines = rolled(key, {});
+  if (!lines) return lines.error();
+  if (lines->size() == 1) return {};
+  return diagnose(*lines);
 }
 
 }  // namespace lockstep::worker

@@ -10,6 +10,13 @@ namespace lockstep::worker {
 using collectives::Vote;
 using collectives::VoteFlag;
 
+CallTimes& CallTimes::operator+=(const CallTimes& other) {
+  vote += other.vote, exchange += other.exchange, trace += other.trace, compile += other.compile;
+  vote_wait += other.vote_wait, votes += other.votes, exchanges += other.exchanges;
+  traces += other.traces, compiles += other.compiles;
+  return *this;
+}
+
 Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine,
                               const Standing& standing) {
   if (auto in = bring_in(standing); !in) return in.error();
@@ -51,6 +58,7 @@ CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation obse
   const auto kept = std::find_if(promises_.begin(), promises_.end(),
                                  [&](const Promise& p) { return p.frame == &frame; });
   if (kept != promises_.end()) promises_.erase(kept);
+  if (standing.speaks_for.empty()) standing.speaks_for = self_;
   CallMachine machine(group_.rank(), group_.size(), config_, key, frame, std::move(observation),
                       std::move(standing));
   return drive(machine, steps, log);
@@ -129,10 +137,18 @@ Result<bool> CallDriver::any(const RoundKey& key, bool mine, const Standing& sta
   return result->entries() != Vote::kOnes;
 }
 
+Result<std::vector<RankValue>> CallDriver::rolled(const RoundKey& key, const Standing& standing,
+                                                  std::string_view remark) {
+  RankSet ranks = standing.speaks_for.empty() ? self_ : standing.speaks_for;
+  if (ranks.empty()) ranks = RankSet::of(group_.rank());
+  const auto payload = exchange(roll_payload(ranks, testimony(key, standing, remark)), join_rolls);
+  if (!payload) return payload.error();
+  return roll_values(*payload);
+}
+
 Status CallDriver::roll(const RoundKey& key, const Standing& standing, std::string_view remark) {
-  const auto payload =
-      exchange(roll_payload(group_.rank(), testimony(key, standing, remark)), join_rolls);
-  return payload ? diagnose(roll_values(*payload)) : payload.error();
+  const auto lines = rolled(key, standing, remark);
+  return lines ? diagnose(*lines) : lines.error();
 }
 
 }  // namespace lockstep::worker

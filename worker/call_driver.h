@@ -7,6 +7,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <lockstep/collectives/base/clock.h>
@@ -35,6 +37,7 @@ struct CallTimes {
   Duration vote_wait{0};  // the part of `vote` before the first peer's message was there
   std::uint64_t votes = 0, exchanges = 0;  // exchanges: every round with payloads
   std::uint64_t traces = 0, compiles = 0;
+  CallTimes& operator+=(const CallTimes& other);
 };
 
 /// One group of ranks as seen from one of them. One thread. The group is not used again after a
@@ -48,8 +51,9 @@ struct CallTimes {
 /// promises, on all ranks.
 class CallDriver {
  public:
-  CallDriver(collectives::Communicator& group, DecisionConfig config)
-      : group_(group), config_(config) {}
+  /// `self`: this rank as errors number it, in a group that numbers its ranks by place.
+  CallDriver(collectives::Communicator& group, DecisionConfig config, RankSet self = {})
+      : group_(group), config_(config), self_(std::move(self)) {}
   CallDriver(const CallDriver&) = delete;
   CallDriver& operator=(const CallDriver&) = delete;
 
@@ -134,6 +138,9 @@ class CallDriver {
                                                const Standing& standing = {});
   [[nodiscard]] Result<Bytes> exchange(Bytes mine, collectives::Join join);
   [[nodiscard]] Result<Bytes> broadcast(Rank root, Bytes mine);
+  /// What every rank says it is in.
+  [[nodiscard]] Result<std::vector<RankValue>> rolled(const RoundKey& key, const Standing& standing,
+                                                      std::string_view remark = {});
   [[nodiscard]] Status roll(const RoundKey& key, const Standing& standing,
                             std::string_view remark = {});
   /// A roll in which every rank may say that it is in this resync: then there is nothing wrong.
@@ -142,6 +149,7 @@ class CallDriver {
 
   collectives::Communicator& group_;
   DecisionConfig config_;
+  RankSet self_;
   SystemClock clock_;
   CallTimes times_;
   std::deque<Promise> promises_;  // oldest first, without the one whose call is ahead

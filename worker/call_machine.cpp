@@ -61,6 +61,7 @@ CallMachine::CallMachine(Rank self, int size, const DecisionConfig& config, Roun
       frame_(frame),
       observation_(std::move(observation)),
       standing_(std::move(standing)) {
+  if (key_.consistency) config_.consistency = *key_.consistency;
   // Under shared_sizes the ranks' lists may differ and each entry knows its own.
   std::uint64_t state = frame_.digest();
   if (config_.consistency != Consistency::SharedSizes) state ^= observation_.list->digest().low;

@@ -41,8 +41,9 @@ struct TraceReport {
   shapes::Fingerprint skeleton;
 };
 
-/// One call on one rank. Single-threaded. `config` and `frame`, this rank's cache of the frame,
-/// outlive it; the frame changes at the moment of a successful commit and at no other.
+/// One call on one rank. Single-threaded. `frame`, this rank's cache of the frame, outlives it; it
+/// changes at the moment of a successful commit and at no other. The consistency is that of the
+/// key, where it has one, else that of `config`.
 class CallMachine {
  public:
   CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key, Frame& frame,
@@ -119,7 +120,7 @@ class CallMachine {
 
   Rank self_;
   int size_;
-  const DecisionConfig& config_;
+  DecisionConfig config_;
   RoundKey key_;
   Frame& frame_;
   Observation observation_;
