@@ -1,4 +1,5 @@
 // The part of the driver that casts votes ahead of their calls, and brings ranks back into step.
+#include <algorithm>
 #include <utility>
 
 #include <lockstep/worker/call_driver.h>
@@ -37,6 +38,12 @@ const Observation* CallDriver::promised(const Frame& frame) const {
   for (const Promise& promise : promises_)
     if (promise.frame == &frame) return &promise.observation;
   return nullptr;
+}
+
+void CallDriver::release(const Frame& frame) {
+  const auto kept = std::find_if(promises_.begin(), promises_.end(),
+                                 [&](const Promise& promise) { return promise.frame == &frame; });
+  if (kept != promises_.end()) promises_.erase(kept);
 }
 
 void CallDriver::begin(std::uint64_t call_number) {

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <utility>
 
 #include <lockstep/worker/call_driver.h>
@@ -55,9 +54,7 @@ Result<Bytes> CallDriver::broadcast(Rank root, Bytes mine) {
 CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation observation,
                              Standing standing, CallSteps& steps,
                              const std::function<void(const Action&)>& log) {
-  const auto kept = std::find_if(promises_.begin(), promises_.end(),
-                                 [&](const Promise& p) { return p.frame == &frame; });
-  if (kept != promises_.end()) promises_.erase(kept);
+  release(frame);
   if (standing.speaks_for.empty()) standing.speaks_for = self_;
   CallMachine machine(group_.rank(), group_.size(), config_, key, frame, std::move(observation),
                       std::move(standing));

@@ -76,6 +76,9 @@ class CallDriver {
   void poke() {
     if (out_) move_vote();
   }
+  /// The next call of `frame` is made in another way: it was promised, but its vote is not cast.
+  void release(const Frame& frame);
+  [[nodiscard]] bool has_ahead() const { return ahead_.has_value(); }
   /// The call of `frame` is ahead: take() makes it.
   [[nodiscard]] bool is_ahead(const Frame& frame) const {
     return ahead_ && &ahead_->frame == &frame;

@@ -28,6 +28,7 @@ class Interpretation {
     const SettlePoints points = settle_points(graph_);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const OpClass kind = op_row(graph_.nodes[id].op).kind;
+      host_.poke();
       if (kind == OpClass::Collective || kind == OpClass::HostSync) give_up_on_misfit();
       if (points.before[id]) {
         if (!failure_) check_splits(id);
