@@ -11,7 +11,7 @@ class JobGroupsTest : public JobRanks {
     JobRanks::SetUp();
     half_size = std::max(1, size / 2);
     const int first = rank / half_size * half_size;
-    if (first + half_size <= size) {
+    if (first < 2 * half_size) {
       mine = RankSet::range({first}, {first + half_size - 1});
       upper = first > 0;
     }
