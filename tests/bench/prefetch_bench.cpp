@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 
 struct Case {
   const char* name;
-  int kernels;  // of 2 ms together, with a poke after each
+  int kernels;  // of 2 ms together, with a poke between them
   bool asleep;  // the core is free meanwhile, as while an accelerator works
   bool prefetch;
 };
@@ -59,11 +59,11 @@ std::vector<double> agreements(Agreement& agreement, const Case& c, int steps) {
   for (int s = 0; s < steps; ++s) {
     if (c.prefetch) agreement.prefetch("step", seen);
     for (int k = 0; k < c.kernels; ++k) {
+      if (k > 0) agreement.poke();
       kernel(2ms / c.kernels, c.asleep);
-      // A step has its own collectives at its end, which is where ranks wait for each other.
-      if (k + 1 == c.kernels) MPI_Barrier(MPI_COMM_WORLD);
-      if (c.kernels > 1) agreement.poke();
     }
+    // A step has collectives of its own, which is where ranks wait for each other.
+    MPI_Barrier(MPI_COMM_WORLD);
     const Instant start = clock.now();
     if (!agreement.agree("step", seen, build)) std::abort();
     out.push_back(std::chrono::duration<double, std::micro>(clock.now() - start).count());
