@@ -327,7 +327,7 @@ void expect_losses_of_even_spread(Job& uneven, Job& even, int batches_of(int ran
 TEST_F(MoeTest, RanksWithDifferentNumbersOfBatches_TrainAsIfTheDataWereSpreadEvenly) {
   std::unique_ptr<Job> uneven = std::move(job);
   start({});
-  expect_losses_of_even_spread(*uneven, *job, [](int rank, int) { return 1 + 3 * rank; });
+  expect_losses_of_even_spread(*uneven, *job, [](int of, int) { return 1 + 3 * of; });
   EXPECT_TRUE(finish());
   EXPECT_TRUE(uneven->finish());
 }
@@ -336,7 +336,7 @@ TEST_F(MoeTest, RanksWithoutAnyBatch_TrainAsIfTheDataWereSpreadEvenly) {
   std::unique_ptr<Job> uneven = std::move(job);
   start({});
   expect_losses_of_even_spread(*uneven, *job,
-                               [](int rank, int ranks) { return rank == ranks - 1 ? 4 : 0; });
+                               [](int of, int ranks) { return of == ranks - 1 ? 4 : 0; });
   EXPECT_TRUE(finish());
   EXPECT_TRUE(uneven->finish());
 }
