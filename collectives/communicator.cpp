@@ -96,9 +96,4 @@ Result<void> Communicator::run(Round& round) {
   return wait();
 }
 
-Result<void> Communicator::run(const Collective& collective) {
-  if (auto started = start(collective); !started) return started;
-  return wait();
-}
-
 }  // namespace lockstep::collectives

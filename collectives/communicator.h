@@ -56,7 +56,9 @@ struct CollectiveExtent {
 };
 
 /// One group of ranks as seen from one of them. Not thread-safe: one thread per object. At most one
-/// round and one collective are under way at a time; every wait is watched by the backend.
+/// round and one collective are under way at a time, and neither holds up the other: a round that
+/// was started ahead of its use stays under way while collectives run. Every wait is watched by the
+/// backend.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -78,7 +80,8 @@ class Communicator {
 
   /// start and wait.
   [[nodiscard]] Result<void> run(Round& round);
-  [[nodiscard]] Result<void> run(const Collective& collective);
+  /// Starts a collective and waits for its end, not for that of a round under way.
+  [[nodiscard]] virtual Result<void> run(const Collective& collective) = 0;
 };
 
 }  // namespace lockstep::collectives

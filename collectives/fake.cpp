@@ -34,6 +34,10 @@ class Fake final : public Communicator {
   }
 
   [[nodiscard]] Result<void> start(const Collective& collective) override;
+  using Communicator::run;
+  [[nodiscard]] Result<void> run(const Collective& collective) override {
+    return start(collective);
+  }
   [[nodiscard]] Result<bool> poll() override { return true; }
   [[nodiscard]] Result<void> wait() override { return {}; }
 

@@ -46,6 +46,10 @@ class Mpi final : public Communicator {
   [[nodiscard]] std::string name() const override { return "mpi"; }
   void start(Round& round) override;
   [[nodiscard]] Result<void> start(const Collective& collective) override;
+  using Communicator::run;
+  [[nodiscard]] Result<void> run(const Collective& collective) override {
+    return start(collective);
+  }
   [[nodiscard]] Result<bool> poll() override;
   [[nodiscard]] Result<void> wait() override;
 
@@ -64,6 +68,7 @@ class Mpi final : public Communicator {
   Watch* watch_;
   int entry_ = -1;
   std::uint64_t begun_ = 0;
+  std::optional<OperationKind> unseen_;  // of a round that the board does not show yet
   SystemClock clock_;
   MpiControl control_;
   MpiData data_;
@@ -97,19 +102,17 @@ Status Mpi::fail(Status status) {
 
 void Mpi::start(Round& round) {
   if (failure_) return;
-  begin(round.message_bytes() != 0 ? OperationKind::Vote : OperationKind::Exchange);
+  unseen_ = round.message_bytes() != 0 ? OperationKind::Vote : OperationKind::Exchange;
   control_.start(round);
   if (auto moved = advance(); !moved) failure_ = moved.error();
 }
 
-// A data collective blocks inside MPI, where rounds do not move: a round under way goes first, on
-// every rank alike.
+// Blocks inside MPI, where a round under way does not move. It need not: no rank waits for that
+// round before this collective.
 Result<void> Mpi::start(const Collective& collective) {
   if (failure_) return *failure_;
   if (auto ok = check(collective, size_); !ok) return ok;
   if (auto ok = data_.fits(collective); !ok) return ok;
-  if (control_.under_way())
-    if (auto ended = wait(); !ended) return ended;
   if (watch_ != nullptr && !collective.label.empty())
     watch_->seat().note(collective.label, clock_.now());
   begin(static_cast<OperationKind>(static_cast<int>(OperationKind::AllToAll) +
@@ -137,10 +140,15 @@ Result<bool> Mpi::advance() {
   return moved;
 }
 
+// The board shows a round from when it is waited for, so that ranks which started it at different
+// places of the program still count the same operations.
+//
 // Spinning is what makes a vote fast; a partner that is not there within 50 us is likely to need
 // this very core.
 Result<void> Mpi::wait() {
   using namespace std::chrono_literals;
+  if (unseen_) begin(*unseen_);
+  unseen_.reset();
   if (auto done = poll(); !done || *done) return done ? Result<void>{} : Result<void>{done.error()};
   const Watch::Armed armed(watch_);
   const Instant begun = clock_.now();

@@ -24,10 +24,8 @@ void SimulatedPort::show() {
   shown.waiting = true;
 }
 
+// Of the round, or of the collective: the other may still be under way.
 void SimulatedPort::end() {
-  round_ = nullptr;
-  collective_.reset();
-  swap_sent_ = false;
   SimulatedRank& rank = network_.rank(of_job_);
   rank.shown.waiting = false;
   rank.shown.progress = network_.now();
@@ -41,6 +39,8 @@ void SimulatedPort::fail(Status status) {
                               code_name(status.code)));
   if (collective_ && group_.in_collective > 0) --group_.in_collective;
   failure_ = std::move(status);
+  round_ = nullptr;
+  collective_.reset();
   end();
 }
 
@@ -73,11 +73,19 @@ Result<bool> SimulatedPort::poll() {
   return !under_way() && !network_.crashed(of_job_);
 }
 
+Result<void> SimulatedPort::run(const Collective& collective) {
+  if (auto started = start(collective); !started) return started;
+  return wait_until([this] { return !collective_; });
+}
+
 Result<void> SimulatedPort::wait() {
+  return wait_until([this] { return !under_way(); });
+}
+
+Result<void> SimulatedPort::wait_until(const std::function<bool()>& over) {
   for (;;) {
-    auto done = poll();
-    if (!done) return done.error();
-    if (*done) return {};
+    if (failure_) return *failure_;
+    if (over() && !network_.crashed(of_job_)) return {};
     if (network_.step()) continue;
     const RankState& shown = network_.rank(of_job_).shown;
     return Status{
@@ -135,6 +143,7 @@ void SimulatedPort::advance() {
     const Round::Want want = round_->want();
     switch (want.need) {
       case Round::Need::Done:
+        round_ = nullptr;
         return end();
       case Round::Need::Send:
         send(want.peer);
@@ -155,6 +164,7 @@ void SimulatedPort::data_done() {
   const CollectiveExtent extent = CollectiveExtent::of(*collective_, size());
   network_.rank(of_job_).traffic.data_bytes +=
       static_cast<std::uint64_t>(extent.receive) * dtype_size(collective_->dtype);
+  collective_.reset();
   end();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,8 @@ class SimulatedPort final : public Communicator {
   [[nodiscard]] std::string name() const override { return "simulated"; }
   void start(Round& round) override;
   [[nodiscard]] Result<void> start(const Collective& collective) override;
+  using Communicator::run;
+  [[nodiscard]] Result<void> run(const Collective& collective) override;
   [[nodiscard]] Result<bool> poll() override;
   [[nodiscard]] Result<void> wait() override;
 
@@ -69,6 +72,7 @@ class SimulatedPort final : public Communicator {
  private:
   void begin(OperationKind kind);
   void end();
+  [[nodiscard]] Result<void> wait_until(const std::function<bool()>& over);
   [[nodiscard]] bool take_message(Rank from);
   void send(Rank to);
 

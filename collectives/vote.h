@@ -41,6 +41,8 @@ struct Vote {
   [[nodiscard]] bool same_state() const { return (words[3] | words[4]) == kOnes; }
   [[nodiscard]] bool same_pending() const { return (words[5] | words[6]) == kOnes; }
   [[nodiscard]] bool any_flag() const { return words[7] != kOnes; }
+  /// All ranks were in one round, in one standing, and none objected.
+  [[nodiscard]] bool clean() const { return same_key() && same_pending() && !any_flag(); }
 
   bool operator==(const Vote&) const = default;
 };

@@ -78,6 +78,12 @@ def main():
     pairs(folder, "vote_*.json")
     pairs(folder, "exchange_*.json")
     pairs(folder, "traced_*.json")
+    for path in sorted(folder.glob("prefetch_*.json")):
+        result = load(path)
+        for b in result["benchmarks"]:
+            row(f"{b['name']}, n={result['context']['ranks']}", "",
+                f"{b['real_time']:.2f} us (p90 {b['p90']:.2f})", "",
+                *verdict(b["real_time"], b["real_time"], b.get("target")))
     google(folder, "lookup", LOOKUP_TARGET_NS)
     google(folder, "shapes")
     google(folder, "program")

@@ -1,4 +1,7 @@
+#include <utility>
+
 #include <lockstep/worker/agreement.h>
+#include <lockstep/worker/promise.h>
 
 namespace lockstep::worker {
 namespace {
@@ -44,16 +47,62 @@ Frame& Agreement::frame(std::string_view name) {
   return frames_.emplace(name, Frame(std::string(name))).first->second;
 }
 
+RoundKey Agreement::key_of(std::string_view frame, RoundKey::Kind kind) const {
+  RoundKey key;
+  key.epoch = epoch_;
+  key.group = name_;
+  key.frame = frame;
+  key.call = calls_;
+  key.kind = kind;
+  return key;
+}
+
 Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,
                                 const Build& build, Standing standing) {
   Frame& frame = this->frame(frame_name);
-  RoundKey key;
-  key.group = name_;
-  key.frame = frame_name;
-  key.call = calls_++;
+  if (auto why = broken(frame, observation, standing)) {
+    if (driver_.is_ahead(frame)) return forsake(*why);
+    standing.trouble = std::move(why);
+  }
   BuildSteps steps(build, frame, driver_.config());
-  const CallOutcome outcome =
-      driver_.call(key, frame, std::move(observation), std::move(standing), steps, watcher_);
+  CallOutcome outcome;
+  if (driver_.is_ahead(frame)) {
+    outcome = driver_.take(steps, watcher_);
+  } else {
+    if (!standing.trouble) standing.trouble = std::exchange(trouble_, std::nullopt);
+    const RoundKey key = key_of(frame_name, RoundKey::Kind::Call);
+    ++calls_;
+    outcome =
+        driver_.call(key, frame, std::move(observation), std::move(standing), steps, watcher_);
+  }
+  begin_next();
+  return agreed(outcome, frame);
+}
+
+Status Agreement::forsake(const Status& why) {
+  const auto unheard = driver_.forsake(why);
+  if (!unheard) return unheard.error();
+  trouble_ = why;
+  return why;
+}
+
+std::optional<Status> Agreement::broken(const Frame& frame, const Observation& observation,
+                                        const Standing& standing) const {
+  const Observation* promised = driver_.promised(frame);
+  if (promised == nullptr) return std::nullopt;
+  if (auto differs = broken_promise(frame.name, *promised, observation)) return differs;
+  if (!driver_.is_ahead(frame)) return std::nullopt;
+  if (standing.trouble) return standing.trouble;
+  if (standing.pending == 0) return std::nullopt;
+  return Status{Code::BadInput,
+                frame.name +
+                    " was prefetched, but is called with asserts or agreed values pending; settle "
+                    "them before the prefetch",
+                {},
+                {}};
+}
+
+Result<Agreed> Agreement::agreed(const CallOutcome& outcome, Frame& frame) {
   if (outcome.kind == CallOutcome::Kind::Error) return *outcome.error;
   if (outcome.kind == CallOutcome::Kind::Fallback)
     return Agreed{Agreed::Run::Fallback, -1, false, nullptr};
@@ -61,11 +110,34 @@ Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observa
                 &frame.entries[static_cast<std::size_t>(outcome.entry)].decision};
 }
 
+void Agreement::prefetch(std::string_view frame_name, Observation observation) {
+  driver_.promise(key_of(frame_name, RoundKey::Kind::Call), frame(frame_name),
+                  std::move(observation), {.pending = 0, .trouble = trouble_});
+  begin_next();
+}
+
+void Agreement::begin_next() {
+  if (driver_.due()) driver_.begin(calls_++);
+}
+
+Result<bool> Agreement::more(bool have) {
+  const RoundKey key = key_of({}, RoundKey::Kind::More);
+  ++calls_;
+  return driver_.any(key, have, {.pending = 0, .trouble = std::exchange(trouble_, std::nullopt)});
+}
+
+Result<void> Agreement::resync() {
+  const auto epoch = driver_.resync(name_, epoch_);
+  if (!epoch) return epoch.error();
+  epoch_ = *epoch;
+  calls_ = 0;
+  trouble_.reset();
+  return {};
+}
+
 Result<Audited> Agreement::audit(std::string_view frame, AuditedCall own) {
-  RoundKey key;
-  key.group = name_;
-  key.frame = frame;
-  key.call = calls_++;
+  const RoundKey key = key_of(frame, RoundKey::Kind::Audit);
+  ++calls_;
   AuditOutcome outcome = driver_.audit(key, ledger_, std::move(own));
   if (outcome.error) return *outcome.error;
   return Audited{outcome.times, std::move(outcome.finding)};

@@ -58,6 +58,22 @@ class Agreement {
   [[nodiscard]] Result<Agreed> agree(std::string_view frame, Observation observation,
                                      const Build& build, Standing standing = {});
 
+  /// Commits to a call of `frame` with these inputs, after those already committed to, so that its
+  /// vote is under way while the program does something else. Every rank does so, or none. Does not
+  /// wait. A commitment that agree() then finds broken (other sizes, ints, bools or marks, or a
+  /// standing of its own) is BadInput: on all ranks, but where they run a version as promised, on
+  /// this one alone; its peers then hear of it at their next round, and the program should end.
+  void prefetch(std::string_view frame, Observation observation);
+  /// Moves a prefetched vote; to be called now and then while the program works. Never waits.
+  void poke() { driver_.poke(); }
+  /// Collective: true while any rank has data; false, on all ranks, when none has. Errors as
+  /// agree().
+  [[nodiscard]] Result<bool> more(bool have);
+  /// Collective, after an error that all ranks have: ranks that made different numbers of calls are
+  /// in step again. Entries stay, prefetches do not. Errors: FrameMismatch, which says what the
+  /// ranks that are elsewhere are in.
+  [[nodiscard]] Result<void> resync();
+
   /// Collective, before each call of `frame`, in place of agree(): every rank has decided for
   /// itself, and the ranks compare what they are about to run. Changes no decision. A finding is
   /// for the caller to report (in full if it is the first of its kind), and the call goes on.
@@ -75,9 +91,18 @@ class Agreement {
   void watch(std::function<void(const Action&)> watcher) { watcher_ = std::move(watcher); }
 
  private:
+  [[nodiscard]] RoundKey key_of(std::string_view frame, RoundKey::Kind kind) const;
+  /// What stands against making the promised call: nullopt where the promise is kept.
+  [[nodiscard]] std::optional<Status> broken(const Frame& frame, const Observation& observation,
+                                             const Standing& standing) const;
+  [[nodiscard]] Result<Agreed> agreed(const CallOutcome& outcome, Frame& frame);
+  [[nodiscard]] Status forsake(const Status& why);
+  void begin_next();
+
   CallDriver driver_;
   std::string name_;
-  std::uint64_t calls_ = 0;
+  std::uint64_t epoch_ = 0, calls_ = 0;
+  std::optional<Status> trouble_;  // of a promise broken here, until all ranks have heard
   std::map<std::string, Frame, std::less<>> frames_;
   AuditLedger ledger_;
   std::function<void(const Action&)> watcher_;

@@ -16,7 +16,9 @@ CallTimes& CallTimes::operator+=(const CallTimes& other) {
   return *this;
 }
 
-Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine) {
+Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine,
+                              const Standing& standing) {
+  if (auto in = bring_in(standing); !in) return in.error();
   const Instant start = now();
   TimedVote round({group_.rank(), group_.size(), mine, combine}, clock_);
   const auto done = group_.run(round);
@@ -28,6 +30,7 @@ Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine) {
 }
 
 Result<Bytes> CallDriver::exchange(Bytes mine, collectives::Join join) {
+  if (auto in = bring_in({}); !in) return in.error();
   const Instant start = now();
   collectives::TreeRound round(group_.rank(), group_.size(), std::move(mine), std::move(join));
   const auto done = group_.run(round);
@@ -38,6 +41,7 @@ Result<Bytes> CallDriver::exchange(Bytes mine, collectives::Join join) {
 }
 
 Result<Bytes> CallDriver::broadcast(Rank root, Bytes mine) {
+  if (auto in = bring_in({}); !in) return in.error();
   const Instant start = now();
   collectives::BroadcastRound round(group_.rank(), group_.size(), root, std::move(mine));
   const auto done = group_.run(round);
@@ -50,39 +54,50 @@ Result<Bytes> CallDriver::broadcast(Rank root, Bytes mine) {
 CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation observation,
                              Standing standing, CallSteps& steps,
                              const std::function<void(const Action&)>& log) {
+  release(frame);
   if (standing.speaks_for.empty()) standing.speaks_for = self_;
   CallMachine machine(group_.rank(), group_.size(), config_, key, frame, std::move(observation),
                       std::move(standing));
+  return drive(machine, steps, log);
+}
+
+CallOutcome CallDriver::drive(CallMachine& machine, CallSteps& steps,
+                              const std::function<void(const Action&)>& log) {
   for (;;) {
-    const Action& action = machine.next();
-    if (log) log(action);
-    if (const auto* to_vote = std::get_if<action::Vote>(&action)) {
-      const auto result = vote(to_vote->mine, to_vote->combine);
-      result ? machine.voted(*result) : machine.failed(result.error());
-    } else if (const auto* to_exchange = std::get_if<action::Exchange>(&action)) {
-      const auto result = exchange(to_exchange->mine, to_exchange->join);
-      result ? machine.joined(*result) : machine.failed(result.error());
-    } else if (const auto* to_broadcast = std::get_if<action::Broadcast>(&action)) {
-      const auto result = broadcast(to_broadcast->root, to_broadcast->mine);
-      result ? machine.joined(*result) : machine.failed(result.error());
-    } else if (const auto* to_trace = std::get_if<action::Trace>(&action)) {
-      const Instant start = now();
-      auto report = steps.trace(*to_trace->decision);
-      times_.trace += now() - start;
-      ++times_.traces;
-      report ? machine.traced(std::move(*report)) : machine.failed(report.error());
-    } else if (const auto* to_explain = std::get_if<action::Explain>(&action)) {
-      machine.explained(steps.explain(to_explain->node));
-    } else if (std::holds_alternative<action::Compile>(action)) {
-      const Instant start = now();
-      auto failure = steps.compile();
-      times_.compile += now() - start;
-      ++times_.compiles;
-      machine.compiled(std::move(failure));
-    } else {
-      return std::get<action::Finish>(action).outcome;
-    }
+    if (log) log(machine.next());
+    if (auto outcome = answer(machine, steps)) return *std::move(outcome);
   }
+}
+
+std::optional<CallOutcome> CallDriver::answer(CallMachine& machine, CallSteps& steps) {
+  const Action& action = machine.next();
+  if (const auto* to_vote = std::get_if<action::Vote>(&action)) {
+    const auto result = vote(to_vote->mine, to_vote->combine, machine.standing());
+    result ? machine.voted(*result) : machine.failed(result.error());
+  } else if (const auto* to_exchange = std::get_if<action::Exchange>(&action)) {
+    const auto result = exchange(to_exchange->mine, to_exchange->join);
+    result ? machine.joined(*result) : machine.failed(result.error());
+  } else if (const auto* to_broadcast = std::get_if<action::Broadcast>(&action)) {
+    const auto result = broadcast(to_broadcast->root, to_broadcast->mine);
+    result ? machine.joined(*result) : machine.failed(result.error());
+  } else if (const auto* to_trace = std::get_if<action::Trace>(&action)) {
+    const Instant start = now();
+    auto report = steps.trace(*to_trace->decision);
+    times_.trace += now() - start;
+    ++times_.traces;
+    report ? machine.traced(std::move(*report)) : machine.failed(report.error());
+  } else if (const auto* to_explain = std::get_if<action::Explain>(&action)) {
+    machine.explained(steps.explain(to_explain->node));
+  } else if (std::holds_alternative<action::Compile>(action)) {
+    const Instant start = now();
+    auto failure = steps.compile();
+    times_.compile += now() - start;
+    ++times_.compiles;
+    machine.compiled(std::move(failure));
+  } else {
+    return std::get<action::Finish>(action).outcome;
+  }
+  return std::nullopt;
 }
 
 AuditOutcome CallDriver::audit(const RoundKey& key, AuditLedger& ledger, AuditedCall own) {
@@ -103,27 +118,34 @@ AuditOutcome CallDriver::audit(const RoundKey& key, AuditLedger& ledger, Audited
 Result<void> CallDriver::status_round(const RoundKey& key, const Standing& standing) {
   Vote mine = Vote::of(0, key.hash(), 0, standing.pending);
   if (standing.trouble) mine.raise(VoteFlag::Error);
-  const auto result = vote(mine, collectives::Combine::And);
+  const auto result = vote(mine, collectives::Combine::And, standing);
   if (!result) return result.error();
-  if (result->same_key() && result->same_pending() && !result->any_flag()) return {};
+  if (result->clean()) return {};
   return roll(key, standing);
 }
 
-Result<bool> CallDriver::any(const RoundKey& key, bool mine) {
+Result<bool> CallDriver::any(const RoundKey& key, bool mine, const Standing& standing) {
   // The AND of "not mine" is all ones only if no rank has it.
-  const Vote vote_of_none = Vote::of(mine ? 0 : Vote::kOnes, key.hash(), 0, 0);
-  const auto result = vote(vote_of_none, collectives::Combine::And);
+  Vote vote_of_none = Vote::of(mine ? 0 : Vote::kOnes, key.hash(), 0, standing.pending);
+  if (standing.trouble) vote_of_none.raise(VoteFlag::Error);
+  const auto result = vote(vote_of_none, collectives::Combine::And, standing);
   if (!result) return result.error();
-  if (!result->same_key() || result->any_flag()) return roll(key, {});
+  if (!result->clean()) return roll(key, standing);
   return result->entries() != Vote::kOnes;
 }
 
-Status CallDriver::roll(const RoundKey& key, Standing standing) {
-  if (standing.speaks_for.empty())
-    standing.speaks_for = self_.empty() ? RankSet::of(group_.rank()) : self_;
-  const auto payload =
-      exchange(roll_payload(standing.speaks_for, testimony(key, standing)), join_rolls);
-  return payload ? diagnose(roll_values(*payload)) : payload.error();
+Result<std::vector<RankValue>> CallDriver::rolled(const RoundKey& key, const Standing& standing,
+                                                  std::string_view remark) {
+  RankSet ranks = standing.speaks_for.empty() ? self_ : standing.speaks_for;
+  if (ranks.empty()) ranks = RankSet::of(group_.rank());
+  const auto payload = exchange(roll_payload(ranks, testimony(key, standing, remark)), join_rolls);
+  if (!payload) return payload.error();
+  return roll_values(*payload);
+}
+
+Status CallDriver::roll(const RoundKey& key, const Standing& standing, std::string_view remark) {
+  const auto lines = rolled(key, standing, remark);
+  return lines ? diagnose(*lines) : lines.error();
 }
 
 }  // namespace lockstep::worker

@@ -3,15 +3,19 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/audit.h>
 #include <lockstep/worker/call_machine.h>
+#include <lockstep/worker/timed_vote.h>
 
 namespace lockstep::worker {
 
@@ -36,17 +40,63 @@ struct CallTimes {
   CallTimes& operator+=(const CallTimes& other);
 };
 
-/// One group of ranks as seen from one of them. One thread.
+/// One group of ranks as seen from one of them. One thread. The group is not used again after a
+/// driver that goes away with a call ahead.
+///
+/// Calls ahead: the calls of a frame are promised in the order in which they will be made. The vote
+/// of the oldest promise of all frames is cast by begin(), without waiting, and moves in poke(); at
+/// most one is out. Every other round first brings it in, on all ranks alike. A promise covers
+/// sizes, not what happens in between: a rank that goes another way after its vote came in is found
+/// by the next round that it does not come to. A vote on which the ranks are not at one drops all
+/// promises, on all ranks.
 class CallDriver {
  public:
   /// `self`: this rank as errors number it, in a group that numbers its ranks by place.
   CallDriver(collectives::Communicator& group, DecisionConfig config, RankSet self = {})
       : group_(group), config_(config), self_(std::move(self)) {}
+  CallDriver(const CallDriver&) = delete;
+  CallDriver& operator=(const CallDriver&) = delete;
 
   /// Takes the call to its end. `log` (may be empty) gets every action's canonical line.
   [[nodiscard]] CallOutcome call(const RoundKey& key, Frame& frame, Observation observation,
                                  Standing standing, CallSteps& steps,
                                  const std::function<void(const Action&)>& log = {});
+
+  /// Commits to a call of `frame`, after those already promised. The key's call number is given by
+  /// begin(). A trouble in `standing` becomes the error of that call on every rank.
+  void promise(RoundKey key, Frame& frame, Observation observation, Standing standing = {});
+  /// What the next call of `frame` is held to; null: nothing.
+  [[nodiscard]] const Observation* promised(const Frame& frame) const;
+  /// There is a promise and no call ahead: begin() is to be called, once the call under way, if
+  /// any, has been agreed on and committed.
+  [[nodiscard]] bool due() const { return !ahead_ && !promises_.empty(); }
+  /// Looks up the oldest promised call and casts its vote. Requires due().
+  void begin(std::uint64_t call_number);
+  /// Moves the vote that is out. Never waits; one comparison where none is.
+  void poke() {
+    if (out_) move_vote();
+  }
+  /// The next call of `frame` is made in another way: it was promised, but its vote is not cast.
+  void release(const Frame& frame);
+  [[nodiscard]] bool has_ahead() const { return ahead_.has_value(); }
+  /// The call of `frame` is ahead: take() makes it.
+  [[nodiscard]] bool is_ahead(const Frame& frame) const {
+    return ahead_ && &ahead_->frame == &frame;
+  }
+  [[nodiscard]] const RoundKey& ahead_key() const { return ahead_->machine.key(); }
+  /// Takes the call ahead to its end, as call() does. Requires that there is one.
+  [[nodiscard]] CallOutcome take(CallSteps& steps,
+                                 const std::function<void(const Action&)>& log = {});
+  /// Gives up all promises on this rank alone, which cannot keep one: `why`. Takes part in the call
+  /// ahead as far as its agreement goes. Errors: the joint error where all ranks hear of it by
+  /// that; else they run an entry as promised, and `why` is for the next round.
+  [[nodiscard]] Result<void> forsake(const Status& why);
+
+  /// Collective. Brings ranks that are out of step, after an error that all have, to a common
+  /// epoch, the number of which it returns; no rank has promises after it. The group's call numbers
+  /// start again. Errors: FrameMismatch where a rank is in another round, with what each is in;
+  /// resync() may be tried again after that.
+  [[nodiscard]] Result<std::uint64_t> resync(const std::string& group, std::uint64_t epoch);
 
   /// Compares what the ranks are about to run, each by its own decision (audit.h).
   [[nodiscard]] AuditOutcome audit(const RoundKey& key, AuditLedger& ledger, AuditedCall own);
@@ -55,19 +105,49 @@ class CallDriver {
   /// The same error on every rank if one of them is in trouble or in another round.
   [[nodiscard]] Result<void> status_round(const RoundKey& key, const Standing& standing);
 
-  /// True on every rank if `mine` is true on any; a round of its own.
-  [[nodiscard]] Result<bool> any(const RoundKey& key, bool mine);
+  /// True on every rank if `mine` is true on any; a round of its own. Errors: as status_round.
+  [[nodiscard]] Result<bool> any(const RoundKey& key, bool mine, const Standing& standing = {});
 
   [[nodiscard]] collectives::Communicator& group() { return group_; }
   [[nodiscard]] const DecisionConfig& config() const { return config_; }
   [[nodiscard]] const CallTimes& times() const { return times_; }
 
  private:
+  struct Promise {
+    RoundKey key;
+    Frame* frame;
+    Observation observation;
+    Standing standing;
+  };
+  /// The call whose vote was cast ahead of it. Stays in place: the group refers to its vote.
+  struct CallAhead {
+    CallMachine machine;
+    TimedVote vote;
+    Frame& frame;
+  };
+
+  [[nodiscard]] CallOutcome drive(CallMachine& machine, CallSteps& steps,
+                                  const std::function<void(const Action&)>& log);
+  /// Does the one thing that `machine` asks for; nullopt unless it was to finish.
+  [[nodiscard]] std::optional<CallOutcome> answer(CallMachine& machine, CallSteps& steps);
+  void move_vote();
+  [[nodiscard]] Result<void> await_vote();
+  /// Before any other round: the vote that is out comes to its end. Errors: where the ranks are not
+  /// at one on it, the joint error, in which `standing` takes part.
+  [[nodiscard]] Result<void> bring_in(const Standing& standing);
+  void drop_promises();
   [[nodiscard]] Result<collectives::Vote> vote(const collectives::Vote& mine,
-                                               collectives::Combine combine);
+                                               collectives::Combine combine,
+                                               const Standing& standing = {});
   [[nodiscard]] Result<Bytes> exchange(Bytes mine, collectives::Join join);
   [[nodiscard]] Result<Bytes> broadcast(Rank root, Bytes mine);
-  [[nodiscard]] Status roll(const RoundKey& key, Standing standing);
+  /// What every rank says it is in.
+  [[nodiscard]] Result<std::vector<RankValue>> rolled(const RoundKey& key, const Standing& standing,
+                                                      std::string_view remark = {});
+  [[nodiscard]] Status roll(const RoundKey& key, const Standing& standing,
+                            std::string_view remark = {});
+  /// A roll in which every rank may say that it is in this resync: then there is nothing wrong.
+  [[nodiscard]] Result<void> roll_of_resync(const RoundKey& key);
   [[nodiscard]] Instant now() const { return clock_.now(); }
 
   collectives::Communicator& group_;
@@ -75,6 +155,10 @@ class CallDriver {
   RankSet self_;
   SystemClock clock_;
   CallTimes times_;
+  std::deque<Promise> promises_;  // oldest first, without the one whose call is ahead
+  std::optional<CallAhead> ahead_;
+  bool out_ = false;     // the vote of `ahead_` may still be under way
+  bool settled_ = true;  // it was waited for, and all ranks were at one on it
 };
 
 }  // namespace lockstep::worker

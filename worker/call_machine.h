@@ -64,6 +64,7 @@ class CallMachine {
 
   [[nodiscard]] const RoundKey& key() const { return key_; }
   [[nodiscard]] const Observation& observation() const { return observation_; }
+  [[nodiscard]] const Standing& standing() const { return standing_; }
 
  private:
   enum class Stage : std::uint8_t {

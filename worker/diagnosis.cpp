@@ -66,11 +66,11 @@ std::string ranks_text(const RankSet& ranks) {
 
 }  // namespace
 
-std::string testimony(const RoundKey& key, const Standing& standing) {
+std::string testimony(const RoundKey& key, const Standing& standing, std::string_view remark) {
   ByteWriter out;
   out.text(key.frame);
   out.text(key.consistency ? consistency_name(*key.consistency) : "as the job's");
-  out.text(key.text());
+  out.text(key.text() + std::string(remark));
   out.u64(standing.pending);
   put(out, standing.trouble);
   return sealed(std::move(out));

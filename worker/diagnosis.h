@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/collectives/base/bytes.h>
@@ -26,7 +27,9 @@ struct Standing {
 
 /// One rank's line for the roll that follows a vote with a flag, another key or another standing.
 /// Every round that can meet a call vote takes the same roll, whatever its kind.
-[[nodiscard]] std::string testimony(const RoundKey& key, const Standing& standing);
+/// `remark` is added to the name of the round.
+[[nodiscard]] std::string testimony(const RoundKey& key, const Standing& standing,
+                                    std::string_view remark = {});
 
 /// A testimony as the others read it.
 struct Testimony {

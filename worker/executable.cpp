@@ -110,6 +110,7 @@ class Executable::Loaded {
   Result<void> run_steps(collectives::Communicator& communicator, RunHost& host) {
     for (std::size_t i = 0; i < program_.steps.size(); ++i) {
       const Step& step = program_.steps[i];
+      host.poke();
       // Asserts say what is wrong in the user's words, so they come before sizes that make no
       // sense.
       const bool only_asserts = misfit_ && !failure_;
@@ -210,9 +211,7 @@ class Executable::Loaded {
                               numbers.first(operand_dims),
                               numbers.subspan(operand_dims, at.meta.sizes.size()),
                               numbers.subspan(operand_dims + at.meta.sizes.size())};
-    if (auto started = communicator.start(collective_of(at, buffers, label)); !started)
-      return started;
-    return communicator.wait();
+    return communicator.run(collective_of(at, buffers, label));
   }
 
   void check(const Step& step, const collectives::Communicator& communicator) {

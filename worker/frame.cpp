@@ -10,6 +10,7 @@
 #include <lockstep/worker/frame.h>
 #include <lockstep/worker/interpreter.h>
 #include <lockstep/worker/job_context.h>
+#include <lockstep/worker/promise.h>
 #include <lockstep/worker/recorded_call.h>
 
 namespace lockstep::worker {
@@ -36,16 +37,19 @@ struct FrameRunner::State {
     counts.shared = &over == &job.everyone && consistency == Consistency::SameGraph;
     if (group == nullptr) unusable = not_of(options.group, name);
   }
-  /// The key of this frame's next call.
-  const RoundKey& next_call() {
-    RoundKey& key = agreed.key;
+  /// Of this frame's calls, but for the number.
+  void put_key(RoundKey& key) const {
     key.kind = RoundKey::Kind::Call;
     key.frame = cache.name;
     key.consistency.reset();
     if (consistency != job.decision.consistency) key.consistency = consistency;
     key.attempt = 0;
-    ++key.call;
-    return key;
+  }
+  /// The key of this frame's next call.
+  const RoundKey& next_call() {
+    put_key(agreed.key);
+    agreed.key.call = ++agreed.calls;
+    return agreed.key;
   }
   static Status not_of(const Group& group, const std::string& frame) {
     return {Code::BadInput,
@@ -110,7 +114,8 @@ class Lease {
 /// The settle rounds of one run: each has a key of its own.
 class SettleRounds final : public RunHost {
  public:
-  explicit SettleRounds(GroupContext& agreed) : agreed_(agreed) {}
+  SettleRounds(JobContext& job, GroupContext& agreed) : job_(job), agreed_(agreed) {}
+  void poke() override { job_.poke(); }
   Result<void> settle(const std::optional<Status>& mine) override {
     RoundKey key = agreed_.key;
     key.kind = RoundKey::Kind::Settle;
@@ -123,6 +128,7 @@ class SettleRounds final : public RunHost {
   [[nodiscard]] bool joint_error() const { return joint_error_; }
 
  private:
+  JobContext& job_;
   GroupContext& agreed_;
   std::uint32_t attempt_ = 0;
   bool joint_error_ = false;
@@ -291,11 +297,59 @@ const Status& FrameRunner::unusable() {
 
 Status FrameRunner::refuse(const Status& status) {
   if (state_->unusable) return unusable();
-  const RoundKey& key = state_->next_call();
-  const auto joint = state_->agreed.driver->status_round(key, {.pending = 0, .trouble = status});
-  last_ = {CallOutcome::Kind::Error, -1, joint ? status : joint.error()};
+  CallDriver& driver = *state_->agreed.driver;
+  if (driver.is_ahead(state_->cache)) {
+    last_ = {CallOutcome::Kind::Error, -1, refuse_promised(status)};
+  } else {
+    driver.release(state_->cache);
+    const RoundKey& key = state_->next_call();
+    const auto joint = driver.status_round(key, {.pending = 0, .trouble = status});
+    last_ = {CallOutcome::Kind::Error, -1, joint ? status : joint.error()};
+    state_->agreed.begin_next();
+  }
   ++state_->counts.calls, ++state_->counts.errors;
   return *last_.error;
+}
+
+Status FrameRunner::refuse_promised(const Status& status) {
+  JobContext& job = state_->job;
+  const auto unheard = state_->agreed.driver->forsake(status);
+  if (!unheard) return unheard.error();
+  if (job.watch != nullptr && state_->agreed.driver->group().size() > 1) job.watch->end_job(status);
+  return status;
+}
+
+void FrameRunner::prefetch(Observation observation, std::optional<Status> unreadable) {
+  State& frame = *state_;
+  if (frame.unusable) return;  // as every call says
+  RoundKey key = frame.agreed.key;
+  frame.put_key(key);
+  if (unreadable) observation = ObservationBuilder().build();
+  frame.agreed.driver->promise(std::move(key), frame.cache, std::move(observation),
+                               {.pending = 0, .trouble = std::move(unreadable)});
+  frame.agreed.begin_next();
+}
+
+/// The agreement of one call, and the vote of the next one that was prefetched.
+CallOutcome FrameRunner::agree(const Observation& observation, Steps& steps) {
+  State& frame = *state_;
+  JobContext& job = frame.job;
+  CallDriver& driver = *frame.agreed.driver;
+  const Duration before = driver.times().trace + driver.times().compile;
+  const Instant start = job.clock.now();
+  CallOutcome outcome;
+  if (driver.is_ahead(frame.cache)) {
+    frame.agreed.key = driver.ahead_key();
+    job.note(frame.agreed.key.text());
+    outcome = recorded_take(job.recorder, driver, observation, steps);
+  } else {
+    const RoundKey& key = frame.next_call();
+    job.note(key.text());
+    outcome = recorded_call(job.recorder, driver, key, frame.cache, observation, {}, steps);
+  }
+  agreement_ = job.clock.now() - start - (driver.times().trace + driver.times().compile - before);
+  frame.agreed.begin_next();
+  return outcome;
 }
 
 Result<std::vector<Array>> FrameRunner::call(Observation observation,
@@ -304,16 +358,16 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   State& frame = *state_;
   if (frame.unusable) return unusable();
   JobContext& job = frame.job;
-  const RoundKey& key = frame.next_call();
-  job.note(key.text());
+  if (const Observation* promised = frame.agreed.driver->promised(frame.cache))
+    if (const auto broken = broken_promise(frame.cache.name, *promised, observation))
+      return refuse(*broken);
   const std::uint64_t fits = frame.cache.lookup(observation);
   const bool first = frame.cache.entries.empty();
   std::vector<Misfit> misfits;
   if (fits == 0 && !first && job.log.on("info")) misfits = frame.cache.explain(observation);
 
   Steps steps(frame, observation, body);
-  last_ =
-      recorded_call(job.recorder, *frame.agreed.driver, key, frame.cache, observation, {}, steps);
+  last_ = agree(observation, steps);
   ++frame.counts.calls;
   if (last_.kind == CallOutcome::Kind::Error) {
     ++frame.counts.errors;
@@ -400,7 +454,7 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
   if (std::find(frame.counts.graphs.begin(), frame.counts.graphs.end(), entry.fingerprint) ==
       frame.counts.graphs.end())
     frame.counts.graphs.push_back(entry.fingerprint);
-  SettleRounds rounds(frame.agreed);
+  SettleRounds rounds(job, frame.agreed);
   if (!entry.executable) {
     frame.counts.nodes_interpreted += entry.nodes;
     return interpret(entry.graph, entry.inputs, *frame.over.data, rounds);

@@ -41,8 +41,15 @@ class FrameRunner {
   [[nodiscard]] Result<std::vector<Array>> call(Observation observation,
                                                 std::span<const InputValue> values,
                                                 const std::function<void(Trace&)>& body);
-  /// A call that this rank cannot make: tells all ranks, and gives the joint error.
+  /// A call that this rank cannot make: tells all ranks, and gives the joint error. Where the
+  /// others run a prefetched call meanwhile, the watchdog ends the job with `status`.
   [[nodiscard]] Status refuse(const Status& status);
+  /// Commits to a call with these inputs, after those already committed to; its vote is cast as
+  /// soon as the call before it has been agreed on. `unreadable`: the inputs cannot be read, which
+  /// becomes the error of that call on all ranks.
+  void prefetch(Observation observation, std::optional<Status> unreadable);
+  /// What the last call took to agree: look-up, votes and exchanges, without trace and compile.
+  [[nodiscard]] Duration last_agreement() const { return agreement_; }
 
   [[nodiscard]] const CallOutcome& last() const { return last_; }
   [[nodiscard]] std::string last_text() const;
@@ -53,11 +60,14 @@ class FrameRunner {
   struct Compiled;
   struct State;
   [[nodiscard]] const Status& unusable();
+  [[nodiscard]] Status refuse_promised(const Status& status);
+  [[nodiscard]] CallOutcome agree(const Observation& observation, Steps& steps);
   [[nodiscard]] Result<std::vector<Array>> run(Compiled& entry, const Observation& seen,
                                                std::span<const InputValue> values);
   void say_compiled(const std::vector<Misfit>& misfits, const std::string& story);
   std::unique_ptr<State> state_;
   CallOutcome last_;
+  Duration agreement_{0};
 };
 
 }  // namespace lockstep::worker

@@ -28,6 +28,7 @@ class Interpretation {
     const SettlePoints points = settle_points(graph_);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const OpClass kind = op_row(graph_.nodes[id].op).kind;
+      host_.poke();
       if (kind == OpClass::Collective || kind == OpClass::HostSync) give_up_on_misfit();
       if (points.before[id]) {
         if (!failure_) check_splits(id);
@@ -183,9 +184,8 @@ class Interpretation {
     const NodeBuffers buffers{operand.data(), result.data(), operand.sizes(), call.sizes,
                               call.exprs};
     const std::string label = collective_label(call.node());
-    if (auto started = communicator_.start(collective_of(call.node(), buffers, label)); !started)
-      return started.error();
-    if (auto done = communicator_.wait(); !done) return done.error();
+    if (auto done = communicator_.run(collective_of(call.node(), buffers, label)); !done)
+      return done.error();
     values_[call.id] = std::move(result);
     return {};
   }

@@ -81,7 +81,10 @@ struct Job::State {
   [[nodiscard]] GroupContext& agreeing() {
     return context.agreeing(context.everyone, Consistency::SameGraph);
   }
+  void next_round(GroupContext& all, RoundKey::Kind kind);
   [[nodiscard]] Result<void> status_round(RoundKey::Kind kind, const Standing& standing);
+  [[nodiscard]] Result<void> resync(GroupContext& group);
+  [[nodiscard]] Status tell_gone(Status gone);
   [[nodiscard]] std::vector<FrameCounts> counts() const;
   [[nodiscard]] Result<void> print_summary();
 };
@@ -126,14 +129,29 @@ Result<void> Job::State::open_tools() {
   return {};
 }
 
-Result<void> Job::State::status_round(RoundKey::Kind kind, const Standing& standing) {
-  GroupContext& all = agreeing();
+void Job::State::next_round(GroupContext& all, RoundKey::Kind kind) {
   all.key.kind = kind;
   all.key.frame.clear();
   all.key.consistency.reset();
   all.key.attempt = 0;
-  ++all.key.call;
+  all.key.call = ++all.calls;
   context.note(all.key.text());
+}
+
+Result<void> Job::State::resync(GroupContext& group) {
+  next_round(group, RoundKey::Kind::Resync);
+  const auto epoch = group.driver->resync(group.key.group, group.key.epoch);
+  const Result<void> result = epoch ? Result<void>{} : Result<void>{epoch.error()};
+  if (recorder) recorder->round(group.key, result);
+  if (!epoch) return result;
+  group.key.epoch = *epoch;
+  group.calls = 0;
+  return {};
+}
+
+Result<void> Job::State::status_round(RoundKey::Kind kind, const Standing& standing) {
+  GroupContext& all = agreeing();
+  next_round(all, kind);
   auto result = all.driver->status_round(all.key, standing);
   if (recorder) recorder->round(all.key, result);
   return result;
@@ -237,6 +255,26 @@ Result<Group> Job::group(std::string name, const RankSet& members) {
 
 Result<void> Job::settle() { return state_->status_round(RoundKey::Kind::Settle, {}); }
 
+Result<bool> Job::more(bool have) {
+  GroupContext& all = state_->agreeing();
+  state_->next_round(all, RoundKey::Kind::More);
+  auto any = all.driver->any(all.key, have);
+  if (Recorder* recorder = state_->recorder.get())
+    recorder->round(all.key, any ? Result<void>{} : Result<void>{any.error()});
+  return any;
+}
+
+Result<void> Job::resync() {
+  State& s = *state_;
+  if (auto all = s.resync(s.agreeing()); !all) return all;
+  // Groups of one name are disjoint and all ranks take the names in one order, so nobody waits in a
+  // ring.
+  if (s.context.settings.coordination)
+    for (auto& [name, group] : s.context.groups)
+      if (auto all = s.resync(group); !all) return all;
+  return {};
+}
+
 Result<void> Job::finish() {
   State& s = *state_;
   Standing standing;
@@ -255,9 +293,22 @@ Result<void> Job::finish() {
 
 Status Job::leave(const std::string& why) {
   state_->over = true;
-  Status gone{Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}};
-  const auto told = state_->status_round(RoundKey::Kind::Close, {.pending = 0, .trouble = gone});
-  return told ? gone : told.error();
+  return state_->tell_gone(
+      {Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}});
+}
+
+/// The last vote of this rank; what all ranks heard. Peers that run a prefetched call, or are in a
+/// round of another group, do not come to that vote: the watchdog ends the job for them.
+Status Job::State::tell_gone(Status gone) {
+  CallDriver& driver = *agreeing().driver;
+  if (driver.has_ahead()) {
+    if (auto unheard = driver.forsake(gone); !unheard) return unheard.error();
+  } else if (context.groups.empty()) {
+    const auto told = status_round(RoundKey::Kind::Close, {.pending = 0, .trouble = gone});
+    return told ? gone : told.error();
+  }
+  if (context.watch != nullptr && world.all->size() > 1) context.watch->end_job(gone);
+  return gone;
 }
 
 int Job::run(const std::function<Result<void>()>& program) {

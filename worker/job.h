@@ -90,6 +90,14 @@ class Job {
 
   /// Whether all ranks are well, now: before a collective of the program's own, or a checkpoint.
   [[nodiscard]] Result<void> settle();
+  /// Whether any rank still has data; for ranks with different numbers of batches:
+  ///   while (*job->more(have)) step(have ? batch : empty batch);
+  /// A rank that has none calls the frame with an empty batch (its first dim 0) until all are done.
+  [[nodiscard]] Result<bool> more(bool have);
+  /// After an error that all ranks have: brings ranks that made different calls into step again, in
+  /// all groups. Frames and what they compiled stay; prefetches are dropped. Errors: FrameMismatch,
+  /// saying where the ranks are that are in no resync.
+  [[nodiscard]] Result<void> resync();
   /// The end of the job, on all ranks: they compare what they ran. Prints the summary.
   [[nodiscard]] Result<void> finish();
   /// Runs the program and ends the job: finish() where it succeeds. An error is printed, an
@@ -137,6 +145,22 @@ class CompiledFrame {
     if (outcome.kind == CallOutcome::Kind::Fallback) return filled_like(*traced, *outputs);
     return filled_like(results_.at(outcome.entry), *outputs);
   }
+
+  /// Commits to a call with these inputs, after the calls already committed to: the frame's next
+  /// calls have them in this order. The vote of the first is under way from when the call before it
+  /// has been agreed on, while that one runs; then the call itself hardly waits. For every rank or
+  /// none. Sizes, ints, bools and marks must be the same at the call; elements and floats may
+  /// differ. A call that breaks a commitment is BadInput, of all ranks, and ends the job where the
+  /// others run meanwhile. Commitments that finish() comes before are dropped.
+  void prefetch(In next) {
+    Observation observation = runner_->take_observation();
+    const auto read = flatten(next, tree_, observation);
+    runner_->prefetch(std::move(observation),
+                      read ? std::nullopt : std::optional<Status>(read.error()));
+  }
+  /// What the last call took to agree, without trace and compile: where it was prefetched, the rest
+  /// of its vote.
+  [[nodiscard]] Duration last_agreement() const { return runner_->last_agreement(); }
 
   /// Whether the last call compiled a new entry.
   [[nodiscard]] bool last_compiled() const {

@@ -39,7 +39,13 @@ struct GroupContext {
   collectives::Communicator* data = nullptr;
   CallDriver* driver = nullptr;
   int host_rank = 0, host_size = 1;  // this rank among those of its host: who builds which unit
-  RoundKey key;                      // of the round under way; calls are counted per group
+  RoundKey key;                      // of the round under way
+  std::uint64_t calls = 0;           // numbers given to calls and rounds so far
+
+  /// A prefetched call whose turn has come: its vote goes out.
+  void begin_next() {
+    if (driver->due()) driver->begin(++calls);
+  }
 };
 
 /// One thread. With coordination off, calls are agreed in a group of one, while data collectives
@@ -69,6 +75,12 @@ struct JobContext {
   /// Who agrees on the calls of a frame of that group.
   [[nodiscard]] GroupContext& agreeing(GroupContext& over, Consistency consistency) {
     return !settings.coordination || consistency == Consistency::Local ? alone : over;
+  }
+
+  /// Moves the votes of prefetched calls.
+  void poke() {
+    everyone.driver->poke();
+    for (auto& [name, group] : groups) group.driver->poke();
   }
 
   SystemClock clock;

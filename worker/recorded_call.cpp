@@ -44,4 +44,15 @@ CallOutcome recorded_call(Recorder* recorder, CallDriver& driver, const RoundKey
   return outcome;
 }
 
+CallOutcome recorded_take(Recorder* recorder, CallDriver& driver, const Observation& observation,
+                          CallSteps& steps) {
+  if (recorder == nullptr) return driver.take(steps);
+  recorder->call(driver.ahead_key(), observation, {});
+  RecordedSteps recorded(*recorder, steps);
+  CallOutcome outcome =
+      driver.take(recorded, [&](const Action& action) { recorder->action(action); });
+  recorder->ended(outcome);
+  return outcome;
+}
+
 }  // namespace lockstep::worker

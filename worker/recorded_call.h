@@ -12,4 +12,9 @@ namespace lockstep::worker {
                                         Frame& frame, Observation observation, Standing standing,
                                         CallSteps& steps);
 
+/// The same for a call whose vote was cast ahead of it: CallDriver::take. It is written down as it
+/// is made, so a replay sees no difference. `observation` is the one that was promised.
+[[nodiscard]] CallOutcome recorded_take(Recorder* recorder, CallDriver& driver,
+                                        const Observation& observation, CallSteps& steps);
+
 }  // namespace lockstep::worker

@@ -28,9 +28,9 @@ std::uint64_t mixed(std::uint64_t seed, std::string_view text) {
   return seed;
 }
 
-constexpr std::array<std::string_view, 11> kKindNames{"call",    "verification", "commit", "close",
-                                                      "settle",  "more",         "finish", "start",
-                                                      "witness", "audited call", "group"};
+constexpr std::array<std::string_view, 12> kKindNames{
+    "call",   "verification", "commit",  "close",        "settle", "more",
+    "finish", "start",        "witness", "audited call", "group",  "resync"};
 
 }  // namespace
 
@@ -42,7 +42,8 @@ std::uint64_t RoundKey::hash() const {
 }
 
 std::string RoundKey::text() const {
-  std::string out = fmt::format("{} {}", kKindNames[static_cast<std::size_t>(kind)], call);
+  std::string out(kKindNames[static_cast<std::size_t>(kind) % kKindNames.size()]);
+  if (kind != Kind::Resync) out += fmt::format(" {}", call);
   if (!frame.empty()) out += fmt::format(" of {}", frame);
   if (!group.empty()) out += fmt::format(" in group {}", group);
   if (attempt != 0) out += fmt::format(", attempt {}", attempt);

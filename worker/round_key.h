@@ -26,7 +26,8 @@ struct RoundKey {
     Start,
     Witness,
     Audit,
-    Group
+    Group,
+    Resync
   };
   Kind kind = Kind::Call;
   /// Of the frame, where it is not that of the job.

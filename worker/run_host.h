@@ -25,6 +25,9 @@ class RunHost {
   /// `mine` is this rank's failure since the last round. Fails on all ranks with the same error if
   /// any rank brought one.
   [[nodiscard]] virtual Result<void> settle(const std::optional<Status>& mine) = 0;
+  /// Between two steps of the program: votes that are under way meanwhile may move. Never waits,
+  /// and cheap: it is called for every step.
+  virtual void poke() {}
 };
 
 }  // namespace lockstep::worker

@@ -26,6 +26,8 @@ class Alone final : public lockstep::collectives::Communicator, public RunHost {
   [[nodiscard]] std::string name() const override { return "alone"; }
   void start(lockstep::collectives::Round&) override {}
   [[nodiscard]] Result<void> start(const lockstep::collectives::Collective&) override { return {}; }
+  using Communicator::run;
+  [[nodiscard]] Result<void> run(const lockstep::collectives::Collective&) override { return {}; }
   [[nodiscard]] Result<bool> poll() override { return true; }
   [[nodiscard]] Result<void> wait() override { return {}; }
   [[nodiscard]] Result<void> settle(const std::optional<Status>&) override { return {}; }

@@ -34,6 +34,31 @@ TEST_P(Conformance, Vote_OneRankObjects_AllSeeIt) {
   }
 }
 
+TEST_P(Conformance, ACollective_DoesNotWaitForARoundUnderWay) {
+  std::vector<std::unique_ptr<VoteRound>> rounds;
+  const auto start = [&](Communicator& c) {
+    rounds.push_back(std::make_unique<VoteRound>(c.rank(), c.size(), Vote::of(1, 2, 3, 4)));
+    c.start(*rounds.back());
+  };
+  // The last rank comes to the vote after the collective, so nobody can end it before.
+  const auto late = [](const Communicator& c) { return c.rank().value == c.size() - 1; };
+  std::vector<double> totals(adapter_->ranks().size(), 0);
+  const double one = 1;
+  for (Communicator* c : adapter_->ranks())
+    if (!late(*c)) start(*c);
+  for (std::size_t i = 0; Communicator* c : adapter_->ranks())
+    ASSERT_TRUE(c->start(
+        {.dtype = DType::F64, .send = &one, .receive = &totals[i++], .rows = 1}));
+  for (Communicator* c : adapter_->ranks())
+    if (late(*c)) start(*c);
+  adapter_->finish();
+  for (std::size_t i = 0; Communicator* c : adapter_->ranks()) EXPECT_EQ(totals[i++], c->size());
+  for (const auto& round : rounds) {
+    EXPECT_EQ(round->want().need, Round::Need::Done);
+    EXPECT_EQ(round->result(), Vote::of(1, 2, 3, 4));
+  }
+}
+
 TEST_P(Conformance, Census_AllRanksGetTheSameTable) {
   const auto rounds = run_rounds<TreeRound>([&](const Communicator& c) {
     return TreeRound(c.rank(), c.size(),

@@ -1,11 +1,12 @@
 // A small training program of which rank 1 goes wrong on request: for job_fault_test.cpp.
-// usage: job_fault_rank FAULT [NAME=VALUE]   the variable is set on rank 1 only
+// usage: job_fault_rank FAULT[+prefetch] [NAME=VALUE]   the variable is set on rank 1 only
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include <lockstep/worker/job.h>
 
@@ -36,15 +37,26 @@ void misbehave(const std::string& fault) {
   if (fault == "kill") std::raise(SIGKILL);
 }
 
-Result<void> train(Job& job, const std::string& fault) {
+constexpr std::string_view kPrefetch = "+prefetch";
+
+Input batch(const Job& job, int call) {
+  lockstep::worker::Array x(lockstep::DType::F64, {3 + (job.rank() + call) % 3});
+  for (std::int64_t i = 0; i < x.elements(); ++i) x.set(i, 0.5 + call);
+  return {Tensor(x)};
+}
+
+Result<void> train(Job& job, std::string fault) {
+  const bool prefetches = fault.ends_with(kPrefetch);
+  if (prefetches) fault.resize(fault.size() - kPrefetch.size());
   auto step = job.frame<Input, Output>(
       "train_step", [](Input in) { return Output{all_reduce(sum(in.x * in.x))}; });
+  if (prefetches) step.prefetch(batch(job, 0));
   for (int call = 0; call < 8; ++call) {
     if (call == 5 && job.rank() == 1) misbehave(fault);
     if (call == 5 && job.rank() == 1 && fault == "return") return {};
-    lockstep::worker::Array x(lockstep::DType::F64, {3 + (job.rank() + call) % 3});
-    for (std::int64_t i = 0; i < x.elements(); ++i) x.set(i, 0.5 + call);
-    const auto out = step({Tensor(x)});
+    const bool breaks = call == 5 && job.rank() == 1 && fault == "broken";
+    if (prefetches && call < 7) step.prefetch(batch(job, call + 1));
+    const auto out = step(batch(job, breaks ? call + 1 : call));
     if (!out) return out.error();
     if (job.rank() == 0) std::printf("total %.17g\n", out->total.array().at(0));
   }
@@ -60,7 +72,8 @@ int main(int argc, char** argv) {
   if (argc == 3 && rank != nullptr && std::strcmp(rank, "1") == 0) ::putenv(argv[2]);
   auto job = Job::init(&argc, &argv);
   if (!job) return Job::report(job.error());
-  if (fault == "none" || fault == "throw" || fault == "kill" || fault == "exit")
+  if (fault == "none" || fault == "throw" || fault == "kill" || fault == "exit" ||
+      fault.ends_with(kPrefetch))
     return (*job)->run([&] { return train(**job, fault); });
   // Programs that do not use run().
   if (fault == "caught") {

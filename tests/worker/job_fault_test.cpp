@@ -206,5 +206,37 @@ TEST(JobFault, RecordThatIsThereAlready_IsRefusedOnAllRanks) {
   expect_one(faulty("none", environment), "BAD_INPUT", 2);
 }
 
+TEST(JobFault, Prefetch_ChangesNoResult_AndItsRecordReplays) {
+  const Folder folder;
+  const std::string record = folder / "record";
+  const Launched plain = faulty("none");
+  const Launched ahead = faulty("none+prefetch", "LOCKSTEP_RECORD=" + record);
+  ASSERT_EQ(ahead.exit_code, 0) << ahead.output;
+  EXPECT_EQ(totals(plain), totals(ahead));
+  const Launched replay = dryrun(record);
+  EXPECT_EQ(replay.exit_code, 0) << replay.output;
+}
+
+// The others take the vote that the rank cast before, and are in a data collective when it goes.
+TEST(JobFault, ExceptionAfterAPrefetch_EndsTheJobWithItsText) {
+  const Launched job = faulty("throw+prefetch");
+  expect_one(job, "GONE", 3);
+  EXPECT_GE(job.count("rank 1 left the job: the data loader found no file"), 1) << job.output;
+}
+
+TEST(JobFault, KillAfterAPrefetch_LosesTheRank) {
+  const Launched job = faulty("kill+prefetch");
+  EXPECT_EQ(job.count("lockstep: RANK_LOST: Rank 1 ended without finishing the job"), 1)
+      << job.output;
+  EXPECT_LT(job.seconds, 20);
+}
+
+TEST(JobFault, PrefetchThatIsNotKept_EndsTheJob_NamingSourceAndBothValues) {
+  const Launched job = faulty("broken+prefetch");
+  expect_one(job, "BAD_INPUT", 2);
+  EXPECT_EQ(job.count("train_step was prefetched with x.size(0): 3, but is called with 4"), 1)
+      << job.output;
+}
+
 }  // namespace
 }  // namespace lockstep::worker

@@ -1,6 +1,8 @@
 // The mixture-of-experts example's model on real ranks: against one rank, against finite
 // differences, and against the interpreter.
 #include <cmath>
+#include <functional>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -253,6 +255,90 @@ TEST_F(MoeTest, InterpretedCallsGiveTheNumbersOfCompiledOnes) {
   ASSERT_EQ(compiled.size(), interpreted.size());
   for (std::size_t i = 0; i < compiled.size(); ++i)
     ASSERT_NEAR(compiled[i], interpreted[i], 1e-9) << i;
+}
+
+struct Trained {
+  std::vector<double> losses;
+  std::string error;
+};
+
+/// Trains on `mine(step)`; an empty optional: this rank is out of data and takes part with an empty
+/// batch.
+Trained train(Job& job, int ranks, const std::function<std::optional<Batch>(int)>& mine) {
+  auto step = job.frame<moe_text::StepInput, moe_text::StepOutput>(
+      "train_step", [ranks](moe_text::StepInput in) { return moe_text::step(in, ranks); });
+  moe_text::StepInput in;
+  in.parameters = whole();
+  const std::int64_t here = kExperts / ranks;
+  in.parameters.expert_in = rows_of(in.parameters.expert_in, here * job.rank(), here);
+  in.parameters.expert_out = rows_of(in.parameters.expert_out, here * job.rank(), here);
+  const auto zeros = [](Parameters& like) {
+    Parameters out;
+    for (std::size_t i = 0; i < like.all().size(); ++i)
+      *out.all()[i] = Array::zeros(DType::F64, like.all()[i]->array().sizes());
+    return out;
+  };
+  in.first_moment = zeros(in.parameters), in.second_moment = zeros(in.parameters);
+  in.rate = 1e-2;
+  Trained out;
+  for (int s = 0;; ++s) {
+    std::optional<Batch> batch = mine(s);
+    const auto more = job.more(batch.has_value());
+    if (!more) return {out.losses, more.error().text()};
+    if (!*more) return out;
+    in.batch = batch ? *batch : share({}, 0, 1);
+    const auto done = step(in);
+    if (!done) return {out.losses, done.error().text()};
+    in.parameters = done->parameters, in.first_moment = done->first_moment,
+    in.second_moment = done->second_moment;
+    out.losses.push_back(only(done->measures.loss));
+  }
+}
+
+/// Losses of ranks with `batches(rank)` batches each are those of the same lines spread evenly.
+void expect_losses_of_even_spread(Job& uneven, Job& even, int batches_of(int rank, int ranks)) {
+  const int ranks = uneven.size();
+  const auto lines_of = [](int rank, int s) {
+    return random_lines(2 + static_cast<std::size_t>(rank + s) % 3,
+                        static_cast<std::uint64_t>(100 * rank + s));
+  };
+  const Trained ours = train(uneven, ranks, [&](int s) -> std::optional<Batch> {
+    if (s >= batches_of(uneven.rank(), ranks)) return std::nullopt;
+    return share(lines_of(uneven.rank(), s), 0, 1);
+  });
+  const Trained reference = train(even, ranks, [&](int s) -> std::optional<Batch> {
+    Lines all;
+    for (int r = 0; r < ranks; ++r)
+      if (s < batches_of(r, ranks))
+        for (auto& line : lines_of(r, s)) all.push_back(line);
+    if (all.empty()) return std::nullopt;
+    return share(all, even.rank(), ranks);
+  });
+  EXPECT_EQ(ours.error, "");
+  EXPECT_EQ(reference.error, "");
+  int most = 0;
+  for (int r = 0; r < ranks; ++r) most = std::max(most, batches_of(r, ranks));
+  ASSERT_EQ(ours.losses.size(), static_cast<std::size_t>(most));
+  ASSERT_EQ(reference.losses.size(), ours.losses.size());
+  for (std::size_t s = 0; s < ours.losses.size(); ++s)
+    EXPECT_NEAR(ours.losses[s], reference.losses[s], 1e-9 * reference.losses[s]) << "step " << s;
+}
+
+TEST_F(MoeTest, RanksWithDifferentNumbersOfBatches_TrainAsIfTheDataWereSpreadEvenly) {
+  std::unique_ptr<Job> uneven = std::move(job);
+  start({});
+  expect_losses_of_even_spread(*uneven, *job, [](int of, int) { return 1 + 3 * of; });
+  EXPECT_TRUE(finish());
+  EXPECT_TRUE(uneven->finish());
+}
+
+TEST_F(MoeTest, RanksWithoutAnyBatch_TrainAsIfTheDataWereSpreadEvenly) {
+  std::unique_ptr<Job> uneven = std::move(job);
+  start({});
+  expect_losses_of_even_spread(*uneven, *job,
+                               [](int of, int ranks) { return of == ranks - 1 ? 4 : 0; });
+  EXPECT_TRUE(finish());
+  EXPECT_TRUE(uneven->finish());
 }
 
 }  // namespace

@@ -20,6 +20,11 @@ class ThreadGroup::Member final : public collectives::Communicator, public RunHo
     pending_ = collective;
     return {};
   }
+  using Communicator::run;
+  [[nodiscard]] Result<void> run(const Collective& collective) override {
+    pending_ = collective;
+    return wait();
+  }
   [[nodiscard]] Result<bool> poll() override { return true; }
 
   [[nodiscard]] Result<void> wait() override {

@@ -1,0 +1,157 @@
+// The part of the driver that casts votes ahead of their calls, and brings ranks back into step.
+#include <algorithm>
+#include <utility>
+
+#include <lockstep/worker/call_driver.h>
+
+namespace lockstep::worker {
+
+using collectives::Combine;
+using collectives::Vote;
+
+namespace {
+
+/// Of a call that this rank cannot make any more: where the ranks have to trace, all hear of it.
+class FailedSteps final : public CallSteps {
+ public:
+  explicit FailedSteps(const Status& why) : why_(why) {}
+  Result<TraceReport> trace(const Decision&) override {
+    TraceReport report;
+    report.failure = why_;
+    return report;
+  }
+  std::string explain(std::size_t) override { return {}; }
+  std::optional<Status> compile() override { return why_; }
+
+ private:
+  const Status& why_;
+};
+
+}  // namespace
+
+void CallDriver::promise(RoundKey key, Frame& frame, Observation observation, Standing standing) {
+  promises_.push_back({std::move(key), &frame, std::move(observation), std::move(standing)});
+}
+
+const Observation* CallDriver::promised(const Frame& frame) const {
+  if (is_ahead(frame)) return &ahead_->machine.observation();
+  for (const Promise& promise : promises_)
+    if (promise.frame == &frame) return &promise.observation;
+  return nullptr;
+}
+
+void CallDriver::release(const Frame& frame) {
+  const auto kept = std::find_if(promises_.begin(), promises_.end(),
+                                 [&](const Promise& promise) { return promise.frame == &frame; });
+  if (kept != promises_.end()) promises_.erase(kept);
+}
+
+void CallDriver::begin(std::uint64_t call_number) {
+  Promise next = std::move(promises_.front());
+  promises_.pop_front();
+  next.key.call = call_number;
+  if (next.standing.speaks_for.empty()) next.standing.speaks_for = self_;
+  CallMachine machine(group_.rank(), group_.size(), config_, std::move(next.key), *next.frame,
+                      std::move(next.observation), std::move(next.standing));
+  const auto& first = std::get<action::Vote>(machine.next());
+  const collectives::VoteRound round(group_.rank(), group_.size(), first.mine, first.combine);
+  ahead_.emplace(std::move(machine), TimedVote(round, clock_), *next.frame);
+  out_ = true;
+  settled_ = false;
+  group_.start(ahead_->vote);
+}
+
+void CallDriver::move_vote() {
+  // An error of the transport comes again where the vote is waited for.
+  const auto ended = group_.poll();
+  out_ = ended && !*ended;
+}
+
+Result<void> CallDriver::await_vote() {
+  const Instant start = now();
+  auto ended = group_.wait();
+  times_.vote += now() - start;
+  ++times_.votes;
+  out_ = false;
+  return ended;
+}
+
+CallOutcome CallDriver::take(CallSteps& steps, const std::function<void(const Action&)>& log) {
+  CallMachine& machine = ahead_->machine;
+  if (log) log(machine.next());
+  const Result<void> in = settled_ ? Result<void>{} : await_vote();
+  settled_ = true;
+  if (in) {
+    const Vote& result = ahead_->vote.result();
+    if (!result.clean()) promises_.clear();
+    machine.voted(result);
+  } else {
+    machine.failed(in.error());
+  }
+  CallOutcome outcome = drive(machine, steps, log);
+  ahead_.reset();
+  return outcome;
+}
+
+Result<void> CallDriver::bring_in(const Standing& standing) {
+  if (settled_) return {};
+  if (auto in = await_vote(); !in) return in;
+  settled_ = true;
+  if (ahead_->vote.result().clean()) return {};
+  const RoundKey key = ahead_->machine.key();
+  drop_promises();
+  return roll(key, standing, ", prefetched");
+}
+
+void CallDriver::drop_promises() {
+  promises_.clear();
+  ahead_.reset();
+  settled_ = true;
+}
+
+Result<void> CallDriver::forsake(const Status& why) {
+  if (!ahead_) return {};
+  FailedSteps steps(why);
+  CallOutcome outcome = take(steps);
+  drop_promises();
+  if (outcome.kind == CallOutcome::Kind::Error) return *std::move(outcome.error);
+  return {};
+}
+
+Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t epoch) {
+  // Without epoch and number: those are what the ranks may differ in.
+  RoundKey key;
+  key.group = group;
+  key.kind = RoundKey::Kind::Resync;
+  bool at_one = true;
+  if (!settled_) {
+    if (auto in = await_vote(); !in) return in.error();
+    at_one = ahead_->vote.result().clean();
+  }
+  drop_promises();
+  if (!at_one)
+    if (auto all = roll_of_resync(key); !all) return all.error();
+  // A rank that brought in its vote just now came to the roll by that; then all start again, and
+  // nobody has a vote out any more.
+  for (bool last = false;; last = true) {
+    const auto met = vote(Vote::of(0, key.hash(), 0, 0), Combine::And);
+    if (!met) return met.error();
+    if (met->clean()) break;
+    if (last) return roll(key, {});
+    if (auto all = roll_of_resync(key); !all) return all.error();
+  }
+  Vote latest;
+  latest.words[0] = ~epoch;
+  const auto met = vote(latest, Combine::Min);
+  if (!met) return met.error();
+  return ~met->words[0] + 1;
+}
+
+Result<void> CallDriver::roll_of_resync(const RoundKey& key) {
+  const auto lines = rolled(key, {});
+  if (!lines) return lines.error();
+  if (lines->size() == 1) return {};
+  return diagnose(*lines);
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,20 @@
+// What a prefetch promises: that the next call of the frame will see inputs of these very sizes and
+// values. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/worker/observation.h>
+
+namespace lockstep::worker {
+
+/// The error of a call of `frame` that sees `given` where `promised` was prefetched; it names the
+/// first source that differs, with both values. nullopt: the promise is kept. Floats and the
+/// elements of tensors are runtime values and may be any.
+[[nodiscard]] std::optional<Status> broken_promise(const std::string& frame,
+                                                   const Observation& promised,
+                                                   const Observation& given);
+
+}  // namespace lockstep::worker
