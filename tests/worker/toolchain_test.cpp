@@ -124,6 +124,10 @@ TEST_F(ToolchainTest, KilledSlowOrSilentCompiler_IsEnvironment) {
               "echo 'cc1plus: fatal error: error writing: No space left on device' >&2; exit 1"))
           .code,
       Code::Environment);
+}
+
+using FailureMode28 = ToolchainTest;
+TEST_F(FailureMode28, CompilerThatHangs_IsEndedAtItsLimit) {
   auto slow = fake_compiler("sleep 60");
   slow.limit = std::chrono::milliseconds(300);
   const Status status = failure_of(slow);
