@@ -104,6 +104,7 @@ void CallMachine::voted(const Vote& result) {
 void CallMachine::called(const Vote& result) {
   if (result.any_flag() || !result.same_pending()) return take_stock();
   candidates_ = result.same_state() ? result.entries() : 0;
+  same_list_ = result.same_state() && config_.consistency != Consistency::SharedSizes;
   ask_for_witnesses();
 }
 
@@ -146,6 +147,8 @@ void CallMachine::witnessed(const Vote& result) {
 }
 
 void CallMachine::gather() {
+  if (same_list_)
+    return ask(Stage::Gather, action::Exchange{list_payload(observation_), join_columns});
   ask(Stage::Gather,
       action::Exchange{encode(observe(self_, observation_, frame_.state, config_.automatic_dynamic,
                                       frame_.entries_digest())),
@@ -174,7 +177,10 @@ void CallMachine::joined(const Bytes& result) {
 }
 
 void CallMachine::gathered(const Bytes& payload) {
-  std::optional<JointObservation> joint = decode_joint(payload);
+  std::optional<JointObservation> joint =
+      same_list_
+          ? read_list_payload(payload, *observation_.list, frame_.state, config_.automatic_dynamic)
+          : decode_joint(payload);
   if (!joint)
     return finish({CallOutcome::Kind::Error, -1,
                    Status{Code::Internal,

@@ -127,6 +127,7 @@ class CallMachine {
   Action action_;
   Verdict verdict_;                // what the roll under way comes to
   std::uint64_t candidates_ = 0;   // entries that fit on every rank, but for "some rank" guards
+  bool same_list_ = false;         // all ranks hold the same source list and stored state
   JointObservation joint_;         // from Gather on
   Decision decision_, reported_;   // from Gather on
   TraceReport report_;             // from Trace on
