@@ -70,11 +70,15 @@ TEST(FailureMode11, EqualCountsOfOtherContents_AreToldApart) {
     report.graph = report.prefixes.back();
     return report;
   };
+  graphs.explainer = [](Rank rank, std::size_t node) {
+    EXPECT_EQ(node, 4U);
+    return std::string(rank.value == 3 ? "mul" : "add");
+  };
   const auto divergence = graphs.joint({x(4), x(4), x(4), x(4)}).error.value_or(Status{});
   EXPECT_EQ(divergence.code, Code::GraphDivergence);
   ASSERT_EQ(divergence.groups.size(), 2U);
   EXPECT_EQ(divergence.groups[1].ranks, RankSet::of({3}));
-  EXPECT_EQ(divergence.groups[1].value, "node 4 of rank 3");
+  EXPECT_EQ(divergence.groups[1].value, "mul");
 }
 
 TEST(FailureMode12, AttemptIsInTheKey_AndARetryRepeatsNoRound) {
