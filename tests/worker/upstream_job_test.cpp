@@ -209,6 +209,26 @@ TEST_F(UpstreamMissing, DifferentNumbersOfCalls_AreAnErrorAtTheFirstThatLacksIts
   EXPECT_TRUE(finish());
 }
 
+// Of three ranks the last is in no pair: upstream's exchange over the world would wait for it.
+TEST_F(UpstreamMissing, SubGroup_CompilesForItselfWhileOthersDoNotCall) {
+  const bool member = rank < 2;
+  const auto pair = job->group("pair", member ? RankSet::range({0}, {1}) : RankSet{});
+  ASSERT_TRUE(pair) << pair.error().text();
+  auto part =
+      job->frame<X, Y>("part", {.group = *pair}, [](X in) { return Y{all_reduce(sum(in.x))}; });
+  auto whole = job->frame<X, Y>("whole", [](X in) { return Y{all_reduce(sum(in.x))}; });
+  for (int call = 0; member && call < 3; ++call) {
+    const auto out = part({filled({4 + rank + call}, 1)});
+    ASSERT_TRUE(out) << out.error().text();
+    EXPECT_EQ(only(out->y), 4 + 5 + 2 * call);
+    EXPECT_EQ(part.last_compiled(), call == 0);
+  }
+  const auto out = whole({filled({2}, 1)});
+  ASSERT_TRUE(out) << out.error().text();
+  EXPECT_EQ(only(out->y), 2 * size);
+  EXPECT_TRUE(finish());
+}
+
 TEST_F(UpstreamMissing, LimitOnOneRank_IsRefusedAtTheStart) {
   const DecisionConfig limited{.recompile_limit = last ? 3 : 8};
   const auto made = Job::attach(MPI_COMM_WORLD, {.decision = limited, .settings = quiet()});
