@@ -157,7 +157,7 @@ TEST(VirtualNetwork, DifferentCollectives_AllRanksGetTheTable) {
   }
 }
 
-TEST(VirtualNetwork, SplitListsThatDoNotFit_AllRanksLearnWhich) {
+TEST(FailureMode22, SplitListsThatDoNotFit_AllRanksLearnWhich) {
   VirtualNetwork network({.size = 2});
   float send[4] = {}, receive[4] = {};
   const std::int64_t one[2] = {1, 1}, off[2] = {1, 2};

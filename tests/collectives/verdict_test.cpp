@@ -144,7 +144,7 @@ TEST(Judge, WaitThroughOthersForACompile_IsNoAlarm) {
   EXPECT_NE(verdict->message.find("Rank 0 did not come"), std::string::npos) << verdict->message;
 }
 
-TEST(Judge, RingOverOverlappingGroups_IsNamed) {
+TEST(FailureMode09, RingOverOverlappingGroups_IsNamed) {
   Story story(3);
   story.add_group(1, RankSet::range({0}, {1}));
   story.add_group(2, RankSet::range({1}, {2}));

@@ -115,7 +115,8 @@ TEST_F(ArtifactStoreTest, Load_SymbolicLink_IsNotFollowed) {
   EXPECT_FALSE(store->load(key_).value().has_value());
 }
 
-TEST_F(ArtifactStoreTest, Store_ManyWritersAndReaders_NeverSeeHalfAnArtifact) {
+using FailureMode23 = ArtifactStoreTest;
+TEST_F(FailureMode23, Store_ManyWritersAndReaders_NeverSeeHalfAnArtifact) {
   open();
   std::vector<pid_t> children;
   for (int child = 0; child < 6; ++child) {

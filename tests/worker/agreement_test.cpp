@@ -149,7 +149,20 @@ TEST(CallMachine, Payloads_AreAtMostFourPerExchange_AndOneVoteInTheSteadyState) 
     EXPECT_LE(job.network.traffic({r}).messages - before[static_cast<std::size_t>(r)], 4U * 6 + 4);
 }
 
-TEST(CallMachine, ALostRank_IsAnErrorOnEveryOther_AndNothingIsCommitted) {
+TEST(UpstreamMissing, LateRank_OnlyTakesLonger) {
+  Job on_time({.size = 4}), late({.size = 4});
+  late.network.slow({2}, std::chrono::seconds(1));
+  const std::vector<Inputs> inputs(4, Inputs().tensor("x", {5}));
+  for (int call = 0; call < 3; ++call) {
+    const auto expected = on_time.call(inputs), outcomes = late.call(inputs);
+    ASSERT_EQ(outcomes.size(), 4U);
+    for (std::size_t r = 0; r < 4; ++r)
+      EXPECT_EQ(outcome_text(outcomes[r]), outcome_text(expected[r]));
+  }
+  EXPECT_GE(late.network.clock().now(), std::chrono::seconds(1));
+}
+
+TEST(UpstreamMissing, DeadRank_IsAnErrorOnEveryOther_AndNothingIsCommitted) {
   Job job({.size = 4});
   job.network.crash({2}, Instant{0});
   const auto outcomes = job.call(std::vector<Inputs>(4, Inputs().tensor("x", {5})));

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include <fcntl.h>
 #include <mpi.h>
@@ -54,6 +55,8 @@ void misbehave(const std::string& moment) {
   if (plan.fault == "stop") std::raise(SIGSTOP);
   if (plan.fault == "pause") stop(std::chrono::milliseconds(700));
   if (plan.fault == "exit") std::exit(0);
+  if (plan.fault == "late") std::this_thread::sleep_for(std::chrono::seconds(3));
+  while (plan.fault == "hang") ::pause();
   if (plan.fault == "term") std::raise(SIGTERM), ::pause();
   if (plan.fault == "throw") throw std::runtime_error("the file of batch 5 is gone");
   if (plan.fault == "full" || plan.fault == "read_only") disk_bad = true;
@@ -84,7 +87,9 @@ int MPI_Isend(const void* buffer, int count, MPI_Datatype type, int to, int tag,
 
 int MPI_Allreduce(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op operation,
                   MPI_Comm comm) {
+  const bool fails = armed == "collective" && plan.fault == "mpi_error";
   misbehave("collective");
+  if (fails) return MPI_ERR_OTHER;
   return PMPI_Allreduce(send, receive, count, type, operation, comm);
 }
 

@@ -50,11 +50,16 @@ class JobRanks : public testing::Test {
  protected:
   void SetUp() override { start({}); }
 
-  void start(DecisionConfig decision) {
-    job.reset();
+  /// Silent, with the artifact cache of the build tree.
+  static Settings quiet() {
     Settings settings;
     settings.log = {"off"};
     settings.cache_dir = TEST_CACHE;
+    return settings;
+  }
+
+  void start(DecisionConfig decision, const Settings& settings = quiet()) {
+    job.reset();
     auto made =
         Job::attach(MPI_COMM_WORLD, {.decision = decision, .settings = settings, .summary = false});
     ASSERT_TRUE(made) << made.error().text();

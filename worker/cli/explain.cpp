@@ -36,8 +36,9 @@ int run(const std::string& directory) {
   }
   const auto record = simulator::read_record(directory);
   if (!record && reports.empty()) return complain(record.error());
-  if (record) text += simulator::explain_record(*record);
-  return print_result(text, kOk);
+  if (!record) return print_result(text, kOk);
+  const simulator::Explanation explanation = simulator::explain_record(*record);
+  return print_result(text + explanation.text, explanation.replay_differs ? kDiverged : kOk);
 }
 
 }  // namespace

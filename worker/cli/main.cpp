@@ -32,6 +32,17 @@ std::string sentence_of(const CLI::ParseError& error, const CLI::App& app) {
   return text + "; see lockstep" + of + " --help.";
 }
 
+/// The first option on the command line that `app` does not have; empty if there is none. What is
+/// missing is complained about only where nothing is wrong with what is there.
+std::string unknown_option(const CLI::App& app, int argc, char** argv) {
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    const std::string_view word = argv[i];
+    const std::string name(word.substr(0, word.find('=')));
+    if (word.size() > 1 && word[0] == '-' && app.get_option_no_throw(name) == nullptr) return name;
+  }
+  return {};
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Every rank of a distributed job compiles the same program, or all fail together.",
                "lockstep"};
@@ -55,6 +66,13 @@ int run(int argc, char** argv) {
     return print_result(chosen.empty() ? app.help() : chosen.front()->help("lockstep"), kOk);
   } catch (const CLI::CallForVersion& version) {
     return print_result(std::string(version.what()) + "\n", kOk);
+  } catch (const CLI::RequiredError& error) {
+    const auto chosen = app.get_subcommands();
+    const std::string unknown = chosen.empty() ? "" : unknown_option(*chosen.front(), argc, argv);
+    if (unknown.empty()) return complain(sentence_of(error, app), kUsage);
+    return complain("there is no option " + unknown + "; see lockstep " +
+                        chosen.front()->get_name() + " --help.",
+                    kUsage);
   } catch (const CLI::ParseError& error) {
     return complain(sentence_of(error, app), kUsage);
   }

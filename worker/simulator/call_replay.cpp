@@ -142,8 +142,7 @@ Result<void> CallReplay::round() {
     else if (result)
       answer(*machines_[i], *result);
     else
-      contradict(seat, event == nullptr ? seat.member.call->line : event->line,
-                 "this rank comes out of a round that not all ranks of its group were in");
+      stand_alone(seat, event == nullptr ? seat.member.call->line : event->line);
   }
   return {};
 }
@@ -155,6 +154,26 @@ void CallReplay::differ(const Seat& seat, int line, std::string recorded, std::s
                            .where = fmt::format("{}:{}", seat.member.record->path, line),
                            .recorded = std::move(recorded),
                            .replayed = std::move(replayed)};
+}
+
+// A rank whose record ends is to blame, not the one that goes on.
+void CallReplay::stand_alone(const Seat& seat, int line) {
+  const auto cut = std::find_if(seats_.begin(), seats_.end(), [](const Seat& other) {
+    return other.member.call == nullptr || other.state == State::Lost;
+  });
+  if (cut == seats_.end())
+    return contradict(seat, line,
+                      "this rank comes out of a round that not all ranks of its group were in");
+  const RankRecord& record = *cut->member.record;
+  if (!error_)
+    error_ =
+        Status{Code::BadInput,
+               fmt::format("{}:{}: the record of rank {} is cut here, while rank {} goes on in "
+                           "{}; what is left of it cannot be replayed beyond that.",
+                           record.path, record.lines + record.truncated, cut->member.rank.value,
+                           seat.member.rank.value, seat.member.call->key.text()),
+               {},
+               {}};
 }
 
 void CallReplay::contradict(const Seat& seat, int line, std::string_view what) {

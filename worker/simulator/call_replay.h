@@ -42,6 +42,7 @@ class CallReplay {
   /// The transport gave up on this member in the round it is in.
   [[nodiscard]] bool gave_up(const Seat& seat, bool all_there) const;
   void differ(const Seat& seat, int line, std::string recorded, std::string replayed);
+  void stand_alone(const Seat& seat, int line);
   void contradict(const Seat& seat, int line, std::string_view what);
 
   std::vector<Seat> seats_;

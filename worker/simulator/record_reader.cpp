@@ -36,6 +36,7 @@ class RankReader {
       text.remove_prefix(end + 1);
     }
     if (line_ == 0) return refuse(out_.path, "the record has no whole line");
+    out_.lines = line_;
     return std::move(out_);
   }
 

@@ -45,6 +45,7 @@ struct RankRecord {
   std::vector<RecordedCall> calls;
   std::optional<RecordedFailure> failed_round;  // the last one
   bool truncated = false;                       // the last line was cut
+  int lines = 0;                                // whole ones
 };
 
 /// All ranks of a job, by rank. Errors: BadInput, with file and line.

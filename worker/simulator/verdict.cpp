@@ -104,8 +104,7 @@ std::string history(const std::vector<RankRecord>& ranks) {
       ranks.front().calls.size(), count[1], count[0], count[2], count[3], first);
 }
 
-std::string replay_line(const std::vector<RankRecord>& ranks) {
-  const auto again = replay(ranks);
+std::string replay_line(const Result<Replay>& again) {
   if (!again) return "replay    not possible: " + again.error().message + "\n";
   if (again->difference) return "replay    " + again->difference->text() + "\n";
   return "replay    every recorded action comes out again, byte for byte\n";
@@ -113,7 +112,7 @@ std::string replay_line(const std::vector<RankRecord>& ranks) {
 
 }  // namespace
 
-std::string explain_record(const std::vector<RankRecord>& ranks) {
+Explanation explain_record(const std::vector<RankRecord>& ranks) {
   const auto lost = std::find_if(ranks.begin(), ranks.end(), ends_within_a_call);
   Trouble trouble;
   for (const RankRecord& rank : ranks)
@@ -138,7 +137,8 @@ std::string explain_record(const std::vector<RankRecord>& ranks) {
   if (trouble.error != nullptr || lost != ranks.end())
     out += fmt::format("next step {}\n",
                        next_step(trouble.error != nullptr ? trouble.error->code : Code::RankLost));
-  return out + history(ranks) + replay_line(ranks);
+  const auto again = replay(ranks);
+  return {out + history(ranks) + replay_line(again), again && again->difference.has_value()};
 }
 
 }  // namespace lockstep::worker::simulator

@@ -8,8 +8,15 @@
 
 namespace lockstep::worker::simulator {
 
-/// The text of `lockstep explain`: the cause in one line, the ranks with their values, what each
-/// rank did last where some did not come through, the next step, and what the job did until then.
-[[nodiscard]] std::string explain_record(const std::vector<RankRecord>& ranks);
+struct Explanation {
+  std::string text;
+  /// The replay came to another action than the one recorded.
+  bool replay_differs = false;
+};
+
+/// What `lockstep explain` prints: the cause in one line, the ranks with their values, what each
+/// rank did last where some did not come through, the next step, what the job did until then, and
+/// whether a replay gives the same.
+[[nodiscard]] Explanation explain_record(const std::vector<RankRecord>& ranks);
 
 }  // namespace lockstep::worker::simulator

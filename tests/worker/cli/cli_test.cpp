@@ -71,6 +71,15 @@ TEST(Cli, UsageErrors_AreOneSentenceAndCode2) {
   }
 }
 
+TEST(Cli, OptionThatIsNotKnown_IsNamedRatherThanWhatIsMissing) {
+  for (const char* arguments : {"dryrun --bogus", "dryrun --json --bogus=3", "explain --bogus"}) {
+    const Ran ran = run(arguments);
+    EXPECT_EQ(ran.code, 2) << arguments;
+    EXPECT_NE(ran.err.find("--bogus"), std::string::npos) << ran.err;
+  }
+  EXPECT_NE(run("dryrun --json").err.find("SCENARIO"), std::string::npos);
+}
+
 TEST(Cli, OptionsThatAreNotThereYet_SaySo) {
   for (const char* option : {"--report r.html", "--trace t.json", "--network fast"}) {
     const Ran ran = run("dryrun " + scenario("marks") + " " + option);
@@ -107,7 +116,7 @@ TEST(Cli, Doctor_ListsItsChecks) {
   EXPECT_EQ(grades["mpi order"], "ok");
 }
 
-TEST(Cli, Doctor_MpiThatBreaksRankOrder_IsFound) {
+TEST(FailureMode29, Doctor_MpiThatBreaksRankOrder_IsFound) {
   const Ran ran =
       run("doctor --json",
           "OMPI_MCA_coll_tuned_use_dynamic_rules=1 OMPI_MCA_coll_tuned_allreduce_algorithm=4");

@@ -130,8 +130,12 @@ TEST(Replay, RecordCutAnywhere_IsReplayedAsFarAsItGoes) {
     // The peer went on, so cutting one rank short is a contradiction unless nothing was cut off.
     if (!again) {
       EXPECT_EQ(again.error().code, Code::BadInput);
-      EXPECT_NE(again.error().message.find("not all ranks"), std::string::npos)
-          << again.error().message;
+      const auto lines =
+          std::count(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(end), '\n') +
+          (whole[end - 1] != '\n');
+      const std::string where =
+          directory.file(1) + ":" + std::to_string(lines) + ": the record of rank 1 is cut here";
+      EXPECT_TRUE(again.error().message.starts_with(where)) << again.error().message;
     }
   }
 }
@@ -217,7 +221,7 @@ TEST(Replay, MissingRankOrNoRecord_IsSaid) {
 std::string explanation(const Directory& directory) {
   const auto ranks = read_record(directory.path());
   EXPECT_TRUE(ranks.has_value());
-  return explain_record(*ranks);
+  return explain_record(*ranks).text;
 }
 
 TEST(Explain, Divergence_ComesFirstWithRanksAndValues) {
@@ -228,6 +232,18 @@ TEST(Explain, Divergence_ComesFirstWithRanksAndValues) {
   for (const char* part : {"step.cpp:41", "rank  0", "rank  1", "next step ", "byte for byte",
                            "5 calls, 3 compiled, 1 reused, 0 fallbacks, 1 errors"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST(Explain, AlteredRecord_SaysThatTheReplayDiffers) {
+  const Directory directory;
+  record_job(wobble(), directory.path());
+  const auto whole = read_record(directory.path());
+  ASSERT_TRUE(whole.has_value());
+  EXPECT_FALSE(explain_record(*whole).replay_differs);
+  overwrite(directory.file(1), replaced(contents(directory.file(1)), "[10,8]", "[12,9]"));
+  const auto altered = read_record(directory.path());
+  ASSERT_TRUE(altered.has_value());
+  EXPECT_TRUE(explain_record(*altered).replay_differs);
 }
 
 TEST(Explain, LostRank_SaysWhatEachRankDidLast) {
