@@ -42,6 +42,7 @@ struct Line {
   std::string key;
   std::uint64_t pending = 0;
   std::optional<Status> trouble;
+  std::uint32_t trouble_at = 0;
 };
 
 Line read(const RankValue& value) {
@@ -52,6 +53,7 @@ Line read(const RankValue& value) {
   line.key = in.text();
   line.pending = in.u64();
   line.trouble = take_failure(in);
+  line.trouble_at = in.u32();
   if (!in.ok())
     line.trouble = Status{Code::Internal, "sent a testimony that cannot be read", {}, {}};
   return line;
@@ -85,6 +87,7 @@ std::string testimony(const RoundKey& key, const Standing& standing) {
   out.text(key.text());
   out.u64(standing.pending);
   put(out, standing.trouble);
+  out.u32(standing.trouble_at);
   return sealed(std::move(out));
 }
 
@@ -92,8 +95,11 @@ Status diagnose(const std::vector<RankValue>& roll) {
   std::vector<Line> lines;
   for (const RankValue& value : roll) lines.push_back(read(value));
   const auto troubled = [](const Line& line) { return line.trouble.has_value(); };
-  const auto first = std::find_if(lines.begin(), lines.end(), troubled);
-  if (first != lines.end()) {
+  const auto first =
+      std::min_element(lines.begin(), lines.end(), [&](const Line& a, const Line& b) {
+        return troubled(a) && (!troubled(b) || a.trouble_at < b.trouble_at);
+      });
+  if (first != lines.end() && troubled(*first)) {
     const auto well = std::find_if_not(lines.begin(), lines.end(), troubled);
     return {first->trouble->code,
             fmt::format("{} failed before {}: {}", ranks_text(first->ranks),

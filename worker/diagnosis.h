@@ -18,6 +18,9 @@ struct Standing {
   /// A failure of this rank since the last vote (an exception between calls, a failed assert, the
   /// end of the job); it becomes the call's error on every rank.
   std::optional<Status> trouble;
+  /// How early it came up (a node of a graph): the trouble of all ranks is the earliest one, as
+  /// later ones may follow from it.
+  std::uint32_t trouble_at = 0;
   /// The ranks that this one speaks for in tables; empty: itself. A dry run folds ranks that do the
   /// same into one machine.
   RankSet speaks_for;
@@ -27,8 +30,8 @@ struct Standing {
 /// Every round that can meet a call vote takes the same roll, whatever its kind.
 [[nodiscard]] std::string testimony(const RoundKey& key, const Standing& standing);
 
-/// The error that a roll of testimonies comes to: the trouble of the lowest rank that has one, else
-/// different frames or rounds, else different standings.
+/// The error that a roll of testimonies comes to: the earliest trouble, of the lowest rank that has
+/// it, else different frames or rounds, else different standings.
 [[nodiscard]] Status diagnose(const std::vector<RankValue>& roll);
 
 /// One rank's line where a step can fail on a rank alone (trace, compile); nullopt: it went well.

@@ -79,16 +79,30 @@ class Lease {
 class SettleRounds final : public RunHost {
  public:
   explicit SettleRounds(JobContext& job) : job_(job) {}
-  Result<void> settle(const std::optional<Status>& mine) override {
+  Result<void> settle(const std::optional<LocalFailure>& mine) override {
     RoundKey key = job_.key;
     key.kind = RoundKey::Kind::Settle;
     key.attempt = attempt_++;
-    auto all = job_.driver->status_round(key, {.pending = 0, .trouble = mine});
+    Standing standing;
+    if (mine) {
+      standing.trouble = mine->status;
+      standing.trouble_at = mine->node;
+    }
+    auto all = job_.driver->status_round(key, standing);
     joint_error_ = joint_error_ || !all;
     return all;
   }
-  /// A round failed, so all ranks have the error.
-  [[nodiscard]] bool joint_error() const { return joint_error_; }
+  /// Not where calls are agreed in a group of one.
+  [[nodiscard]] bool reaches_all() const override {
+    return job_.driver->group().size() == job_.data->size();
+  }
+  /// A rank that fails alone (no memory for its part in the rest of the graph) leaves its peers to
+  /// wait in the next collective, so the watchdog ends the job with this rank's reason.
+  void end_if_alone(const Result<std::vector<Array>>& outputs) const {
+    if (outputs || joint_error_ || job_.watch == nullptr) return;
+    if (outputs.error().code == Code::Environment || (job_.data->size() > 1 && reaches_all()))
+      job_.watch->end_job(outputs.error());
+  }
 
  private:
   JobContext& job_;
@@ -133,7 +147,8 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
                          .decision = decision,
                          .observation = &seen_,
                          .group_size = job.data->size(),
-                         .host = this};
+                         .host = this,
+                         .peers_may_differ = job.decision.consistency != Consistency::SameGraph};
   Result<Graph> graph = worker::trace(setup, body_);
   job.phase(Phase::Running);
   if (round_failed_) return *round_failed_;
@@ -364,7 +379,9 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
   SettleRounds rounds(job);
   if (!entry.executable) {
     frame.counts.nodes_interpreted += entry.nodes;
-    return interpret(entry.graph, entry.inputs, *job.data, rounds);
+    auto outputs = interpret(entry.graph, entry.inputs, *job.data, rounds);
+    rounds.end_if_alone(outputs);
+    return outputs;
   }
   frame.counts.nodes_compiled += entry.executable->program().nodes_compiled;
   frame.counts.nodes_interpreted += entry.executable->program().nodes_interpreted;
@@ -377,11 +394,7 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
   job.run.products += after.products - before.products;
   job.run.collectives += after.collectives - before.collectives;
   job.run.settling += after.settling - before.settling;
-  // Without memory a rank cannot take part in what is left of the graph: its peers wait in the next
-  // collective, so the watchdog ends the job with this rank's reason.
-  if (!outputs && outputs.error().code == Code::Environment && !rounds.joint_error() &&
-      job.watch != nullptr)
-    job.watch->end_job(outputs.error());
+  rounds.end_if_alone(outputs);
   return outputs;
 }
 
