@@ -80,8 +80,7 @@ void CallMachine::voted(const Vote& result) {
     case Stage::GuardElect:
       return elected_guard(result.words[0]);
     case Stage::NodeCount:
-      most_nodes_ = unequal_nodes_ = static_cast<std::size_t>(~result.words[0]);
-      return search_node();
+      return counted_nodes(result);
     default:
       break;
   }

@@ -105,11 +105,17 @@ Result<void> Job::State::open_tools() {
       HostToolchain::open({.compiler = context.settings.compiler, .limit = kBuildLimit});
   if (!compiler) return compiler.error();
   toolchain = std::move(*compiler);
+  // What one rank's disk does to it, and what the job can do without.
+  const auto tell = [log = context.log, rank = world.all->rank().value](const Status& status) {
+    log.line("info", fmt::format("lockstep: rank {}: {}", rank, status.message));
+  };
   if (!context.settings.record_dir.empty()) {
-    auto opened = Recorder::open(context.settings.record_dir, {.world_size = world.all->size(),
-                                                               .rank = world.all->rank(),
-                                                               .config = context.decision,
-                                                               .build_id = build_id()});
+    auto opened = Recorder::open(context.settings.record_dir,
+                                 {.world_size = world.all->size(),
+                                  .rank = world.all->rank(),
+                                  .config = context.decision,
+                                  .build_id = build_id()},
+                                 tell);
     if (!opened) return opened.error();
     recorder = std::move(*opened);
     if (!context.settings.coordination) {
@@ -121,11 +127,7 @@ Result<void> Job::State::open_tools() {
   const std::string& directory = context.settings.cache_dir;
   std::error_code ignored;  // the store says what is wrong with the directory
   std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), ignored);
-  auto store = coordinator::ArtifactStore::open(
-      {.directory = directory,
-       .report = [log = context.log, rank = world.all->rank().value](const Status& status) {
-         log.line("info", fmt::format("lockstep: rank {}: {}", rank, status.message));
-       }});
+  auto store = coordinator::ArtifactStore::open({.directory = directory, .report = tell});
   if (store) {
     artifacts = std::move(*store);
   } else {
@@ -264,12 +266,11 @@ Result<void> Job::finish() {
   return s.print_summary();
 }
 
-void Job::leave(const std::string& why) {
+Status Job::leave(const std::string& why) {
   state_->over = true;
-  Standing standing;
-  standing.trouble =
-      Status{Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}};
-  (void)state_->status_round(RoundKey::Kind::Close, standing);
+  Status gone{Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}};
+  const auto told = state_->status_round(RoundKey::Kind::Close, {.pending = 0, .trouble = gone});
+  return told ? gone : told.error();
 }
 
 int Job::run(const std::function<Result<void>()>& program) {
@@ -277,10 +278,7 @@ int Job::run(const std::function<Result<void>()>& program) {
   try {
     outcome = program();
   } catch (...) {
-    const std::string why = what(std::current_exception());
-    const Status gone{Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}};
-    leave(why);
-    return fail(gone);
+    return fail(leave(what(std::current_exception())));
   }
   if (outcome) outcome = finish();
   return outcome ? 0 : fail(outcome.error());
