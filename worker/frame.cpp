@@ -11,6 +11,7 @@
 #include <lockstep/worker/interpreter.h>
 #include <lockstep/worker/job_context.h>
 #include <lockstep/worker/recorded_call.h>
+#include <lockstep/worker/settle_rounds.h>
 
 namespace lockstep::worker {
 
@@ -24,11 +25,43 @@ struct FrameRunner::Compiled {
 };
 
 struct FrameRunner::State {
-  State(JobContext& context, std::string name, int number)
-      : job(context), cache(name), index(number) {
-    counts.frame = std::move(name);
+  State(JobContext& context, GroupContext* group, const std::string& name, int number,
+        const FrameOptions& options)
+      : job(context),
+        consistency(options.consistency.value_or(context.decision.consistency)),
+        over(group != nullptr ? *group : context.alone),
+        agreed(context.agreeing(over, consistency)),
+        cache(name),
+        index(number) {
+    counts.frame = name;
+    counts.shared = &over == &job.everyone && consistency == Consistency::SameGraph;
+    if (group == nullptr) unusable = not_of(options.group, name);
   }
+  /// The key of this frame's next call.
+  const RoundKey& next_call() {
+    RoundKey& key = agreed.key;
+    key.kind = RoundKey::Kind::Call;
+    key.frame = cache.name;
+    key.consistency.reset();
+    if (consistency != job.decision.consistency) key.consistency = consistency;
+    key.attempt = 0;
+    ++key.call;
+    return key;
+  }
+  static Status not_of(const Group& group, const std::string& frame) {
+    return {Code::BadInput,
+            fmt::format("frame {}: this rank is in no set of group {}; only its members make and "
+                        "call its frames",
+                        frame, group.name),
+            group.name,
+            {}};
+  }
+
   JobContext& job;
+  Consistency consistency;
+  GroupContext& over;              // whose collectives the frame has
+  GroupContext& agreed;            // who agrees on its calls
+  std::optional<Status> unusable;  // by this rank; nothing was agreed on
   Frame cache;
   int index;
   std::map<int, Compiled> entries;
@@ -75,41 +108,6 @@ class Lease {
   JobContext& job_;
 };
 
-/// The settle rounds of one run: each has a key of its own.
-class SettleRounds final : public RunHost {
- public:
-  explicit SettleRounds(JobContext& job) : job_(job) {}
-  Result<void> settle(const std::optional<LocalFailure>& mine) override {
-    RoundKey key = job_.key;
-    key.kind = RoundKey::Kind::Settle;
-    key.attempt = attempt_++;
-    Standing standing;
-    if (mine) {
-      standing.trouble = mine->status;
-      standing.trouble_at = mine->node;
-    }
-    auto all = job_.driver->status_round(key, standing);
-    joint_error_ = joint_error_ || !all;
-    return all;
-  }
-  /// Not where calls are agreed in a group of one.
-  [[nodiscard]] bool reaches_all() const override {
-    return job_.driver->group().size() == job_.data->size();
-  }
-  /// A rank that fails alone (no memory for its part in the rest of the graph) leaves its peers to
-  /// wait in the next collective, so the watchdog ends the job with this rank's reason.
-  void end_if_alone(const Result<std::vector<Array>>& outputs) const {
-    if (outputs || joint_error_ || job_.watch == nullptr) return;
-    if (outputs.error().code == Code::Environment || (job_.data->size() > 1 && reaches_all()))
-      job_.watch->end_job(outputs.error());
-  }
-
- private:
-  JobContext& job_;
-  std::uint32_t attempt_ = 0;
-  bool joint_error_ = false;
-};
-
 }  // namespace
 
 /// The tracing and compiling steps of one call.
@@ -146,9 +144,10 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   const TraceSetup setup{.frame = frame_.cache.name,
                          .decision = decision,
                          .observation = &seen_,
-                         .group_size = job.data->size(),
+                         .group_size = frame_.over.data->size(),
+                         .local = frame_.consistency == Consistency::Local,
                          .host = this,
-                         .peers_may_differ = job.decision.consistency != Consistency::SameGraph};
+                         .peers_may_differ = frame_.consistency != Consistency::SameGraph};
   Result<Graph> graph = worker::trace(setup, body_);
   job.phase(Phase::Running);
   if (round_failed_) return *round_failed_;
@@ -173,10 +172,10 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
 }
 
 Result<bool> FrameRunner::Steps::group_any(bool mine) {
-  RoundKey key = frame_.job.key;
+  RoundKey key = frame_.agreed.key;
   key.kind = RoundKey::Kind::Verify;
   key.attempt = ++questions_;
-  auto answer = frame_.job.driver->any(key, mine);
+  auto answer = frame_.agreed.driver->any(key, mine);
   if (!answer) round_failed_ = answer.error();
   return answer;
 }
@@ -194,6 +193,7 @@ std::string FrameRunner::Steps::explain(std::size_t node) {
 /// rank takes the others' from the store.
 std::optional<Status> FrameRunner::Steps::compile() {
   JobContext& job = frame_.job;
+  const GroupContext& agreed = frame_.agreed;
   const Instant start = job.clock.now();
   const Lease lease(job);
   Result<Program> program = generate(std::move(made_.graph));
@@ -201,15 +201,15 @@ std::optional<Status> FrameRunner::Steps::compile() {
   std::optional<Status> failure;
   if (program) {
     objects.resize(program->units.size());
-    for (int u = job.host_rank; u < program->unit_count() && !failure; u += job.host_size)
+    for (int u = agreed.host_rank; u < program->unit_count() && !failure; u += agreed.host_size)
       failure = build(*program, u, objects);
   } else {
     failure = program.error();
   }
-  RoundKey key = job.key;
+  RoundKey key = agreed.key;
   key.kind = RoundKey::Kind::Commit;
   key.attempt = 1;
-  const auto any_failed = job.driver->any(key, failure.has_value());
+  const auto any_failed = agreed.driver->any(key, failure.has_value());
   if (!any_failed) return any_failed.error();
   if (*any_failed) return failure;  // the commit vote tells all ranks whose it was
   for (int u = 0; u < program->unit_count() && !failure; ++u)
@@ -232,8 +232,8 @@ std::optional<Status> FrameRunner::Steps::build(const Program& program, int unit
   Result<BuiltUnit> done = build_unit(program, unit, *job.toolchain, job.artifacts);
   if (!done) return done.error();
   if (done->not_stored && !job.told_not_stored) {
-    job.log.line("info", fmt::format("lockstep: rank {}: {}", job.data->rank().value,
-                                     done->not_stored->message));
+    job.log.line("info",
+                 fmt::format("lockstep: rank {}: {}", job.rank(), done->not_stored->message));
     job.told_not_stored = true;
   }
   built_ += !done->reused;
@@ -241,8 +241,8 @@ std::optional<Status> FrameRunner::Steps::build(const Program& program, int unit
   return std::nullopt;
 }
 
-FrameRunner::FrameRunner(JobContext& job, std::string name, int index)
-    : state_(new State(job, std::move(name), index)) {}
+FrameRunner::FrameRunner(JobContext& job, std::string name, int index, const FrameOptions& options)
+    : state_(new State(job, job.group(options.group), name, index, options)) {}
 FrameRunner::~FrameRunner() = default;
 
 const FrameCounts& FrameRunner::counts() const { return state_->counts; }
@@ -250,7 +250,7 @@ const FrameCounts& FrameRunner::counts() const { return state_->counts; }
 Observation FrameRunner::take_observation() { return std::exchange(state_->spare, {}); }
 
 std::string FrameRunner::last_text() const {
-  const int rank = state_->job.data->rank().value;
+  const int rank = state_->job.rank();
   switch (last_.kind) {
     case CallOutcome::Kind::Reused:
       return CompileMark{rank, state_->index, last_.entry, 0}.text() + " reused";
@@ -264,12 +264,16 @@ std::string FrameRunner::last_text() const {
   return fmt::format("[r{}|{}] error", rank, state_->index);
 }
 
+const Status& FrameRunner::unusable() {
+  last_ = {CallOutcome::Kind::Error, -1, *state_->unusable};
+  ++state_->counts.calls, ++state_->counts.errors;
+  return *last_.error;
+}
+
 Status FrameRunner::refuse(const Status& status) {
-  JobContext& job = state_->job;
-  job.key.kind = RoundKey::Kind::Call;
-  job.key.frame = state_->cache.name;
-  ++job.key.call;
-  const auto joint = job.driver->status_round(job.key, {.pending = 0, .trouble = status});
+  if (state_->unusable) return unusable();
+  const RoundKey& key = state_->next_call();
+  const auto joint = state_->agreed.driver->status_round(key, {.pending = 0, .trouble = status});
   last_ = {CallOutcome::Kind::Error, -1, joint ? status : joint.error()};
   ++state_->counts.calls, ++state_->counts.errors;
   return *last_.error;
@@ -279,18 +283,18 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
                                              std::span<const InputValue> values,
                                              const std::function<void(Trace&)>& body) {
   State& frame = *state_;
+  if (frame.unusable) return unusable();
   JobContext& job = frame.job;
-  job.key.kind = RoundKey::Kind::Call;
-  job.key.frame = frame.cache.name;
-  ++job.key.call;
-  job.note(job.key.text());
+  const RoundKey& key = frame.next_call();
+  job.note(key.text());
   const std::uint64_t fits = frame.cache.lookup(observation);
   const bool first = frame.cache.entries.empty();
   std::vector<Misfit> misfits;
   if (fits == 0 && !first && job.log.on("info")) misfits = frame.cache.explain(observation);
 
   Steps steps(frame, observation, body);
-  last_ = recorded_call(job.recorder, *job.driver, job.key, frame.cache, observation, {}, steps);
+  last_ =
+      recorded_call(job.recorder, *frame.agreed.driver, key, frame.cache, observation, {}, steps);
   ++frame.counts.calls;
   if (last_.kind == CallOutcome::Kind::Error) {
     ++frame.counts.errors;
@@ -326,14 +330,14 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
 void FrameRunner::say_compiled(const std::vector<Misfit>& misfits, const std::string& story) {
   State& frame = *state_;
   const JobContext& job = frame.job;
-  const int rank = job.data->rank().value;
+  const int rank = job.rank();
   const CompileMark mark{rank, frame.index, last_.entry, 0};
   const Entry& entry = frame.cache.entries[static_cast<std::size_t>(last_.entry)];
   for (const Misfit& misfit : misfits)
     job.log.line("info", mark,
                  fmt::format("{}: entry {} does not fit here: {}", frame.cache.name, misfit.entry,
                              misfit.reason));
-  if (rank == 0) {
+  if (frame.over.data->rank().value == 0) {
     job.log.line(
         "info", mark,
         fmt::format("{}: compiled: {}; {}", frame.cache.name, symbols_text(entry.decision), story));
@@ -352,7 +356,7 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
                                             std::span<const InputValue> values) {
   State& frame = *state_;
   JobContext& job = frame.job;
-  job.note(job.key.text() + " runs");
+  job.note(frame.agreed.key.text() + " runs");
   const auto& sources = seen.list->sources();
   for (std::size_t i = 0; i < sources.size(); ++i) {
     Array& input = entry.inputs[sources[i].name];
@@ -373,21 +377,21 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
         break;
     }
   }
-  entry.inputs["job.rank"] = single(DType::I64, job.data->rank().value);
+  entry.inputs["job.rank"] = single(DType::I64, frame.over.data->rank().value);
   if (std::find(frame.counts.graphs.begin(), frame.counts.graphs.end(), entry.fingerprint) ==
       frame.counts.graphs.end())
     frame.counts.graphs.push_back(entry.fingerprint);
-  SettleRounds rounds(job);
+  SettleRounds rounds(frame.agreed, *frame.over.data, job.watch);
   if (!entry.executable) {
     frame.counts.nodes_interpreted += entry.nodes;
-    auto outputs = interpret(entry.graph, entry.inputs, *job.data, rounds);
+    auto outputs = interpret(entry.graph, entry.inputs, *frame.over.data, rounds);
     rounds.end_if_alone(outputs);
     return outputs;
   }
   frame.counts.nodes_compiled += entry.executable->program().nodes_compiled;
   frame.counts.nodes_interpreted += entry.executable->program().nodes_interpreted;
   const RunTimes before = entry.executable->time();
-  auto outputs = entry.executable->run(entry.inputs, *job.data, rounds);
+  auto outputs = entry.executable->run(entry.inputs, *frame.over.data, rounds);
   const RunTimes& after = entry.executable->time();
   job.run.runs += after.runs - before.runs;
   job.run.total += after.total - before.total;
