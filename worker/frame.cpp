@@ -147,7 +147,8 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
                          .group_size = frame_.over.data->size(),
                          .local = frame_.consistency == Consistency::Local,
                          .host = this,
-                         .peers_may_differ = frame_.consistency != Consistency::SameGraph};
+                         .peers_may_differ = frame_.consistency == Consistency::SameCollectives ||
+                                             frame_.consistency == Consistency::SharedSizes};
   Result<Graph> graph = worker::trace(setup, body_);
   job.phase(Phase::Running);
   if (round_failed_) return *round_failed_;

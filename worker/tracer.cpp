@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/layout.h>
+#include <lockstep/worker/node_order.h>
 #include <lockstep/worker/shape_rules.h>
 #include <lockstep/worker/tracer.h>
 
@@ -234,13 +234,13 @@ Graph Trace::finish() {
     for (Expr& expr : node.exprs) expr = env_.simplify(expr);
     for (Expr& size : node.meta.sizes) size = env_.simplify(size);
   }
-  Layout layout(std::move(nodes_), outputs_);
-  for (const shapes::DeferredAssert& deferred : env_.deferred_asserts()) layout.add(deferred);
-  graph.nodes = layout.place(setup_.peers_may_differ ? Layout::Checks::WhereTheyStand
-                                                     : Layout::Checks::BeforeCounts);
+  NodeOrder order(std::move(nodes_), outputs_);
+  for (const shapes::DeferredAssert& deferred : env_.deferred_asserts()) order.add(deferred);
+  graph.nodes = order.place(setup_.peers_may_differ ? NodeOrder::Checks::WhereTheyStand
+                                                    : NodeOrder::Checks::BeforeCounts);
   graph.peers_may_differ = setup_.peers_may_differ;
   for (const Graph::Output& output : outputs_)
-    graph.outputs.push_back({output.name, layout.placed(output.node)});
+    graph.outputs.push_back({output.name, order.placed(output.node)});
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
     const SymbolDecision& decided = setup_.decision.symbols[i];
     graph.symbols.push_back({*symbols_[i].as_symbol(), decided.source, decided.hint});

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <lockstep/worker/layout.h>
+#include <lockstep/worker/node_order.h>
 #include <lockstep/worker/op.h>
 
 namespace lockstep::worker {
@@ -16,7 +16,7 @@ bool exchanges_counts(const Node& node) {
 
 }  // namespace
 
-Layout::Layout(std::vector<Node> nodes, const std::vector<Graph::Output>& outputs)
+NodeOrder::NodeOrder(std::vector<Node> nodes, const std::vector<Graph::Output>& outputs)
     : nodes_(std::move(nodes)),
       place_(nodes_.size()),
       needed_(nodes_.size(), false),
@@ -32,7 +32,7 @@ Layout::Layout(std::vector<Node> nodes, const std::vector<Graph::Output>& output
     for (const shapes::Symbol symbol : nodes_[id].binds) binder_[symbol] = id;
 }
 
-void Layout::add(const shapes::DeferredAssert& deferred) {
+void NodeOrder::add(const shapes::DeferredAssert& deferred) {
   Due due{deferred, {}, 0};
   for (const shapes::Symbol symbol : deferred.predicate.expr.symbols())
     if (const auto found = binder_.find(symbol); found != binder_.end())
@@ -44,7 +44,7 @@ void Layout::add(const shapes::DeferredAssert& deferred) {
   if (std::ranges::none_of(due_, same)) due_.push_back(std::move(due));
 }
 
-std::vector<Node> Layout::place(Checks checks) {
+std::vector<Node> NodeOrder::place(Checks checks) {
   for (NodeId id = 0; id < nodes_.size(); ++id)
     if (nodes_[id].op == Op::Input) put(id);
   for (const Due& due : due_)
@@ -59,7 +59,7 @@ std::vector<Node> Layout::place(Checks checks) {
 }
 
 /// With the asserts that can be tested now.
-void Layout::put(NodeId id) {
+void NodeOrder::put(NodeId id) {
   for (NodeId& input : nodes_[id].inputs) input = place_[input];
   place_[id] = static_cast<NodeId>(placed_.size());
   done_[id] = true;
@@ -71,7 +71,7 @@ void Layout::put(NodeId id) {
   std::erase_if(due_, [](const Due& due) { return due.binders.empty(); });
 }
 
-void Layout::put(const shapes::DeferredAssert& deferred) {
+void NodeOrder::put(const shapes::DeferredAssert& deferred) {
   Node node;
   node.op = Op::Assert;
   node.asserts = {deferred};
@@ -80,7 +80,7 @@ void Layout::put(const shapes::DeferredAssert& deferred) {
   placed_.push_back(std::move(node));
 }
 
-void Layout::put_reads_before(NodeId exchange) {
+void NodeOrder::put_reads_before(NodeId exchange) {
   for (NodeId id = exchange + 1; id < nodes_.size(); ++id) {
     if (done_[id] || op_row(nodes_[id].op).kind != OpClass::HostSync) continue;
     std::set<NodeId> early;
@@ -90,7 +90,7 @@ void Layout::put_reads_before(NodeId exchange) {
 }
 
 /// `id` and what it is made of, as far as not placed; false where one of these has to wait.
-bool Layout::gather_early(NodeId id, std::set<NodeId>& found) const {
+bool NodeOrder::gather_early(NodeId id, std::set<NodeId>& found) const {
   if (done_[id] || found.contains(id)) return true;
   const Node& node = nodes_[id];
   if (op_row(node.op).kind == OpClass::Collective || !may_come_early(node, id)) return false;
@@ -106,7 +106,7 @@ bool Layout::gather_early(NodeId id, std::set<NodeId>& found) const {
 
 /// An assert that stands before a node may be what keeps it within its operand, so a node passes
 /// none; but where all sizes are numbers no assert speaks of them.
-bool Layout::may_come_early(const Node& node, NodeId id) const {
+bool NodeOrder::may_come_early(const Node& node, NodeId id) const {
   const auto operand_constant = [&](NodeId input) {
     return constant(done_[input] ? placed_[place_[input]].meta.sizes : nodes_[input].meta.sizes);
   };

@@ -12,9 +12,9 @@ namespace lockstep::worker {
 
 /// Otherwise nodes keep the order in which they were recorded. Kept are inputs, collectives, host
 /// syncs, outputs and what these are made of. One use.
-class Layout {
+class NodeOrder {
  public:
-  Layout(std::vector<Node> nodes, const std::vector<Graph::Output>& outputs);
+  NodeOrder(std::vector<Node> nodes, const std::vector<Graph::Output>& outputs);
 
   /// An assert comes right after the node that binds the last symbol it mentions, or after the
   /// inputs.
