@@ -108,6 +108,7 @@ class Generator {
         break;
       case Step::Kind::Collective:
         step.buffers = {buffer(at.inputs[0]), buffer(planned.node)};
+        step.carries_status = planned.carries_status;
         add_collective_args(planned.node, step);
         break;
       case Step::Kind::HostSync:

@@ -73,6 +73,7 @@ std::string testimony(const RoundKey& key, const Standing& standing, std::string
   out.text(key.text() + std::string(remark));
   out.u64(standing.pending);
   put(out, standing.trouble);
+  out.u32(standing.trouble_at);
   return sealed(std::move(out));
 }
 
@@ -83,6 +84,7 @@ Testimony read_testimony(ByteReader& line) {
   said.key = line.text();
   said.pending = line.u64();
   said.trouble = take_failure(line);
+  said.trouble_at = line.u32();
   if (!line.ok())
     said.trouble = Status{Code::Internal, "sent a testimony that cannot be read", {}, {}};
   return said;
@@ -92,8 +94,11 @@ Status diagnose(const std::vector<RankValue>& roll) {
   std::vector<Line> lines;
   for (const RankValue& value : roll) lines.push_back(read(value));
   const auto troubled = [](const Line& line) { return line.trouble.has_value(); };
-  const auto first = std::find_if(lines.begin(), lines.end(), troubled);
-  if (first != lines.end()) {
+  const auto first =
+      std::min_element(lines.begin(), lines.end(), [&](const Line& a, const Line& b) {
+        return troubled(a) && (!troubled(b) || a.trouble_at < b.trouble_at);
+      });
+  if (first != lines.end() && troubled(*first)) {
     const auto well = std::find_if_not(lines.begin(), lines.end(), troubled);
     return {first->trouble->code,
             fmt::format("{} failed before {}: {}", ranks_text(first->ranks),

@@ -20,6 +20,9 @@ struct Standing {
   /// A failure of this rank since the last vote (an exception between calls, a failed assert, the
   /// end of the job); it becomes the call's error on every rank.
   std::optional<Status> trouble;
+  /// How early it came up (a node of a graph): the trouble of all ranks is the earliest one, as
+  /// later ones may follow from it.
+  std::uint32_t trouble_at = 0;
   /// The ranks that this one speaks for in tables; empty: itself. A dry run folds ranks that do the
   /// same into one machine.
   RankSet speaks_for;
@@ -36,12 +39,13 @@ struct Testimony {
   std::string frame, consistency, key;  // key: RoundKey::text()
   std::uint64_t pending = 0;
   std::optional<Status> trouble;
+  std::uint32_t trouble_at = 0;
 };
 /// Takes a testimony from the start of a line; what follows it is the round's own.
 [[nodiscard]] Testimony read_testimony(ByteReader& line);
 
-/// The error that a roll of testimonies comes to: the trouble of the lowest rank that has one, else
-/// different frames or rounds, else different standings.
+/// The error that a roll of testimonies comes to: the earliest trouble, of the lowest rank that has
+/// it, else different frames or rounds, else different standings.
 [[nodiscard]] Status diagnose(const std::vector<RankValue>& roll);
 
 /// "ranks 0-2 are the majority; " or "no majority; ", by the number of ranks in the table.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/arena.h>
+#include <lockstep/worker/carried_status.h>
 #include <lockstep/worker/executable.h>
 #include <lockstep/worker/graph_collective.h>
 #include <lockstep/worker/loaded_object.h>
@@ -31,10 +32,13 @@ class Executable::Loaded {
       made_[buffer.first].push_back(at);
       if (buffer.kind == Buffer::Kind::Arena) dead_[buffer.last].push_back(at);
     }
-    for (const Step& step : program_.steps)
+    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
+      const Step& step = program_.steps[i];
       labels_.push_back(step.kind == Step::Kind::Collective
                             ? collective_label(program_.graph.nodes[step.node])
                             : "");
+      if (step.kind == Step::Kind::Settle || step.carries_status) untold_ = i + 1;
+    }
   }
 
   Result<void> link(std::span<const Bytes> units) {
@@ -116,30 +120,56 @@ class Executable::Loaded {
       const bool only_asserts = misfit_ && !failure_;
       const bool sync = step.kind == Step::Kind::Settle || step.kind == Step::Kind::Collective ||
                         step.kind == Step::Kind::HostSync || step.kind == Step::Kind::SplitsCheck;
-      if (only_asserts && sync) failure_ = misfit_;
+      if (only_asserts && sync) fail(step, *misfit_);
       if (!failure_ && step.kind != Step::Kind::Assert && step.kind != Step::Kind::HostSync)
-        failure_ = values_.flaw();
+        if (auto flaw = values_.flaw()) fail(step, *std::move(flaw));
       if (step.kind == Step::Kind::Settle) {
         if (auto settled = settle(host); !settled) return settled;
         continue;
       }
-      if (failure_ && step.kind == Step::Kind::Collective) return *failure_;
+      if (failure_ && step.kind == Step::Kind::Collective)
+        if (auto done = take_part(i, communicator, host); !done) return done;
       if (failure_ || (only_asserts && step.kind != Step::Kind::Assert)) continue;
       if (!allocate(i)) return no_memory();
-      if (auto done = execute(i, communicator); !done) return done;
+      if (auto done = execute(i, communicator, host); !done) return done;
       for (BufferId at : dead_[i]) arena_.give_back(pointers_[at]);
     }
-    if (!failure_) failure_ = misfit_ ? misfit_ : values_.flaw();
-    if (failure_) return *failure_;
+    if (failure_) return failure_->status;
+    if (misfit_) return *misfit_;
+    if (auto flaw = values_.flaw()) return *flaw;
     return {};
+  }
+
+  void fail(const Step& step, Status status) {
+    failure_ = LocalFailure{std::move(status), step.node};
   }
 
   Result<void> settle(RunHost& host) {
     const Instant start = clock_.now();
     auto settled = host.settle(failure_);
     time_.settling += clock_.now() - start;
-    if (settled && failure_) return *failure_;
+    if (settled && failure_) return failure_->status;
     return settled;
+  }
+
+  /// A peer, or this rank, has told by a counts exchange that it failed: who, and why.
+  Status told(RunHost& host) {
+    const auto settled = settle(host);
+    return settled ? told_but_not_found(program_.graph) : settled.error();
+  }
+
+  /// This rank's part in a collective after it has failed.
+  Result<void> take_part(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
+    const Step& step = program_.steps[i];
+    if (i >= untold_ || !host.reaches_all() || !values_.knows(step.args)) return failure_->status;
+    values_.gather(step.args, numbers_);
+    const Node& operand = program_.graph.nodes[node(step).inputs[0]];
+    if (!step.carries_status)
+      return take_part_with_zeros(communicator, node(step), collective_buffers(step),
+                                  operand.meta.dtype, labels_[i]);
+    auto any = carried_.exchange(
+        communicator, collective_of(node(step), collective_buffers(step), labels_[i]), true);
+    return any ? told(host) : any.error();
   }
 
   bool allocate(std::size_t step) {
@@ -157,7 +187,7 @@ class Executable::Loaded {
     return true;
   }
 
-  Result<void> execute(std::size_t i, collectives::Communicator& communicator) {
+  Result<void> execute(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
     const Step& step = program_.steps[i];
     values_.gather(step.args, numbers_);
     const Instant start = clock_.now();
@@ -175,7 +205,7 @@ class Executable::Loaded {
         time_.products += clock_.now() - start;
         return {};
       case Step::Kind::Collective: {
-        auto done = collective(step, labels_[i], communicator);
+        auto done = collective(i, communicator, host);
         time_.collectives += clock_.now() - start;
         return done;
       }
@@ -202,35 +232,44 @@ class Executable::Loaded {
       multiply_segments_outer(dtype, at(0), at(1), counts, at(3), n[1], n[2]);
   }
 
-  Result<void> collective(const Step& step, std::string_view label,
-                          collectives::Communicator& communicator) {
-    const Node& at = node(step);
-    const std::size_t operand_dims = program_.graph.nodes[at.inputs[0]].meta.sizes.size();
+  /// Where the values of a collective step are; its numbers are gathered.
+  NodeBuffers collective_buffers(const Step& step) const {
+    const std::size_t operand_dims = program_.graph.nodes[node(step).inputs[0]].meta.sizes.size();
+    const std::size_t result_dims = node(step).meta.sizes.size();
     const std::span<const std::int64_t> numbers = numbers_;
-    const NodeBuffers buffers{pointers_[step.buffers[0]], pointers_[step.buffers[1]],
-                              numbers.first(operand_dims),
-                              numbers.subspan(operand_dims, at.meta.sizes.size()),
-                              numbers.subspan(operand_dims + at.meta.sizes.size())};
-    return communicator.run(collective_of(at, buffers, label));
+    return {pointers_[step.buffers[0]], pointers_[step.buffers[1]], numbers.first(operand_dims),
+            numbers.subspan(operand_dims, result_dims),
+            numbers.subspan(operand_dims + result_dims)};
+  }
+
+  Result<void> collective(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
+    const Step& step = program_.steps[i];
+    const auto made = collective_of(node(step), collective_buffers(step), labels_[i]);
+    if (!step.carries_status) return communicator.run(made);
+    auto any = carried_.exchange(communicator, made, false);
+    if (!any) return any.error();
+    if (*any) return told(host);
+    return {};
   }
 
   void check(const Step& step, const collectives::Communicator& communicator) {
     if (step.kind == Step::Kind::Assert) {
       if (node(step).asserts.at(0).predicate.evaluate(values_.valuation()) !=
           std::optional<bool>(true))
-        failure_ = assert_failure(program_.graph, node(step), values_.valuation());
+        fail(step, assert_failure(program_.graph, node(step), values_.valuation()));
       return;
     }
     if (step.kind == Step::Kind::SplitsCheck) {
-      failure_ = splits_failure(program_.graph, step.node, std::span(numbers_).subspan(2),
-                                numbers_[0], numbers_[1], communicator.size());
+      if (auto failure = splits_failure(program_.graph, step.node, std::span(numbers_).subspan(2),
+                                        numbers_[0], numbers_[1], communicator.size()))
+        fail(step, *std::move(failure));
       return;
     }
     const auto* list = static_cast<const std::int64_t*>(pointers_[step.buffers[0]]);
     const std::span values(list, static_cast<std::size_t>(numbers_[0]));
     if (step.kind == Step::Kind::CountsCheck) {
       if (!counts_add_up(values, numbers_[1]))
-        failure_ = counts_failure(program_.graph, step.node, values, numbers_[1]);
+        fail(step, counts_failure(program_.graph, step.node, values, numbers_[1]));
       return;
     }
     const auto limit = static_cast<std::uint64_t>(numbers_[1]);
@@ -238,8 +277,8 @@ class Executable::Loaded {
     for (std::int64_t index : values) outside |= static_cast<std::uint64_t>(index) >= limit;
     for (std::size_t k = 0; outside && k < values.size(); ++k) {
       if (static_cast<std::uint64_t>(values[k]) < limit) continue;
-      failure_ = index_failure(program_.graph, step.node, static_cast<std::int64_t>(k), values[k],
-                               numbers_[1]);
+      fail(step, index_failure(program_.graph, step.node, static_cast<std::int64_t>(k), values[k],
+                               numbers_[1]));
       return;
     }
   }
@@ -266,13 +305,15 @@ class Executable::Loaded {
   std::vector<KernelFunction> functions_;
   std::vector<std::vector<BufferId>> made_, dead_;  // per step
   std::vector<std::string> labels_;
+  std::size_t untold_ = 0;  // from this step on no failure is told any more
+  CarriedStatus carried_;
   Arena arena_;
   RunTimes time_;
   // Of the run under way.
   std::vector<void*> pointers_, addresses_;
   std::vector<Array> outputs_, bound_;
   std::vector<std::int64_t> numbers_;
-  std::optional<Status> failure_;
+  std::optional<LocalFailure> failure_;
   std::optional<Status> misfit_;  // an input of other sizes than the entry's
 };
 

@@ -32,11 +32,11 @@ class Executable {
   Executable& operator=(const Executable&) = delete;
 
   /// The outputs, in the order of the graph. One that is an input shares its storage. A rank on
-  /// which something fails (an input of other sizes than the entry's included) does nothing more up
-  /// to the next settle point; where none comes before the next collective (a bug, or no memory)
-  /// the run ends at once. Errors: the joint error of a settle round; BadInput for inputs that are
-  /// missing or of another dtype, before anything ran; Environment where there is no memory; the
-  /// communicator's.
+  /// which something fails (an input of other sizes than the entry's included) computes nothing
+  /// more, and takes part in collectives with zeros until all ranks are told (settle_points.h);
+  /// where that is not possible (a bug, or no memory) the run ends at once, and the job with it.
+  /// Errors: the joint error of all ranks, or, before anything ran, BadInput for inputs that are
+  /// missing or of another dtype; Environment where there is no memory; the communicator's.
   [[nodiscard]] Result<std::vector<Array>> run(const Inputs& inputs,
                                                collectives::Communicator& communicator,
                                                RunHost& host);

@@ -12,6 +12,7 @@
 #include <lockstep/worker/job_context.h>
 #include <lockstep/worker/promise.h>
 #include <lockstep/worker/recorded_call.h>
+#include <lockstep/worker/settle_rounds.h>
 
 namespace lockstep::worker {
 
@@ -111,29 +112,6 @@ class Lease {
   JobContext& job_;
 };
 
-/// The settle rounds of one run: each has a key of its own.
-class SettleRounds final : public RunHost {
- public:
-  SettleRounds(JobContext& job, GroupContext& agreed) : job_(job), agreed_(agreed) {}
-  void poke() override { job_.poke(); }
-  Result<void> settle(const std::optional<Status>& mine) override {
-    RoundKey key = agreed_.key;
-    key.kind = RoundKey::Kind::Settle;
-    key.attempt = attempt_++;
-    auto all = agreed_.driver->status_round(key, {.pending = 0, .trouble = mine});
-    joint_error_ = joint_error_ || !all;
-    return all;
-  }
-  /// A round failed, so all ranks have the error.
-  [[nodiscard]] bool joint_error() const { return joint_error_; }
-
- private:
-  JobContext& job_;
-  GroupContext& agreed_;
-  std::uint32_t attempt_ = 0;
-  bool joint_error_ = false;
-};
-
 }  // namespace
 
 /// The tracing and compiling steps of one call.
@@ -172,7 +150,9 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
                          .observation = &seen_,
                          .group_size = frame_.over.data->size(),
                          .local = frame_.consistency == Consistency::Local,
-                         .host = this};
+                         .host = this,
+                         .peers_may_differ = frame_.consistency == Consistency::SameCollectives ||
+                                             frame_.consistency == Consistency::SharedSizes};
   Result<Graph> graph = worker::trace(setup, body_);
   job.phase(Phase::Running);
   if (round_failed_) return *round_failed_;
@@ -454,10 +434,12 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
   if (std::find(frame.counts.graphs.begin(), frame.counts.graphs.end(), entry.fingerprint) ==
       frame.counts.graphs.end())
     frame.counts.graphs.push_back(entry.fingerprint);
-  SettleRounds rounds(job, frame.agreed);
+  SettleRounds rounds(job, frame.agreed, *frame.over.data);
   if (!entry.executable) {
     frame.counts.nodes_interpreted += entry.nodes;
-    return interpret(entry.graph, entry.inputs, *frame.over.data, rounds);
+    auto outputs = interpret(entry.graph, entry.inputs, *frame.over.data, rounds);
+    rounds.end_if_alone(outputs);
+    return outputs;
   }
   frame.counts.nodes_compiled += entry.executable->program().nodes_compiled;
   frame.counts.nodes_interpreted += entry.executable->program().nodes_interpreted;
@@ -470,11 +452,7 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
   job.run.products += after.products - before.products;
   job.run.collectives += after.collectives - before.collectives;
   job.run.settling += after.settling - before.settling;
-  // Without memory a rank cannot take part in what is left of the graph: its peers wait in the next
-  // collective, so the watchdog ends the job with this rank's reason.
-  if (!outputs && outputs.error().code == Code::Environment && !rounds.joint_error() &&
-      job.watch != nullptr)
-    job.watch->end_job(outputs.error());
+  rounds.end_if_alone(outputs);
   return outputs;
 }
 

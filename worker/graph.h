@@ -117,6 +117,8 @@ struct Graph {
   std::vector<SymbolBinding> symbols;  // in the order of the decision
   std::vector<shapes::Guard> guards;
   std::vector<GroupGuard> group_guards;
+  /// Other ranks may run graphs that agree with this one in their collectives alone.
+  bool peers_may_differ = false;
 
   /// One line per node, in user terms:
   /// "%7: f32[s0, 64] = add(%5, %6)   # train.cpp:41". Pure; equal graphs print equal text.

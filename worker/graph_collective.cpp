@@ -1,4 +1,6 @@
+#include <cstddef>
 #include <cstring>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -57,6 +59,18 @@ collectives::Collective collective_of(const Node& node, const NodeBuffers& buffe
     }
   }
   return out;
+}
+
+Result<void> take_part_with_zeros(collectives::Communicator& communicator, const Node& node,
+                                  NodeBuffers buffers, DType operand, std::string_view label) {
+  const auto bytes = [](std::span<const std::int64_t> sizes, DType dtype) {
+    return static_cast<std::size_t>(elements(sizes)) * dtype_size(dtype);
+  };
+  const std::vector<std::byte> sent(bytes(buffers.operand_sizes, operand));
+  std::vector<std::byte> received(bytes(buffers.result_sizes, node.meta.dtype));
+  buffers.operand = sent.data();
+  buffers.result = received.data();
+  return communicator.run(collective_of(node, buffers, label));
 }
 
 std::string collective_label(const Node& node) {

@@ -24,6 +24,14 @@ struct NodeBuffers {
 [[nodiscard]] collectives::Collective collective_of(const Node& node, const NodeBuffers& buffers,
                                                     std::string_view label);
 
+/// The part of a rank that has failed: the collective with the sizes of `buffers`, whose pointers
+/// are not looked at, and zeros for all that it sends. What it receives is thrown away. The peers'
+/// results are worth nothing either (a minimum with zeros among them), which they learn later.
+/// Errors: the communicator's. Throws std::bad_alloc.
+[[nodiscard]] Result<void> take_part_with_zeros(collectives::Communicator& communicator,
+                                                const Node& node, NodeBuffers buffers,
+                                                DType operand, std::string_view label);
+
 /// "all_to_all at moe.cpp:41"
 [[nodiscard]] std::string collective_label(const Node& node);
 

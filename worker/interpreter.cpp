@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/carried_status.h>
 #include <lockstep/worker/graph_collective.h>
 #include <lockstep/worker/interpret.h>
 #include <lockstep/worker/interpreter.h>
@@ -21,27 +22,30 @@ class Interpretation {
         inputs_(inputs),
         communicator_(communicator),
         host_(host),
+        points_(settle_points(graph)),
         values_(graph.nodes.size()) {}
 
   Result<std::vector<Array>> run() {
     if (auto bound = bind(); !bound) return bound.error();
-    const SettlePoints points = settle_points(graph_);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const OpClass kind = op_row(graph_.nodes[id].op).kind;
       host_.poke();
-      if (kind == OpClass::Collective || kind == OpClass::HostSync) give_up_on_misfit();
-      if (points.before[id]) {
+      if (kind == OpClass::Collective || kind == OpClass::HostSync) give_up_on_misfit(id);
+      if (kind == OpClass::Collective) {
         if (!failure_) check_splits(id);
-        if (auto settled = settle(); !settled) return settled.error();
+        if (points_.before[id] == Telling::Word)
+          if (auto settled = settle(); !settled) return settled.error();
+        if (failure_) {
+          if (auto done = take_part(id); !done) return done.error();
+        }
       }
-      if (failure_ && kind == OpClass::Collective) return *failure_;
       if (failure_ || (misfit_ && kind != OpClass::Check && kind != OpClass::Source)) continue;
       if (auto done = step(id); !done) return done.error();
     }
-    give_up_on_misfit();
-    if (points.at_end)
+    give_up_on_misfit(0);
+    if (points_.at_end)
       if (auto settled = settle(); !settled) return settled.error();
-    if (failure_) return *failure_;
+    if (failure_) return failure_->status;
     std::vector<Array> outputs;
     for (const Graph::Output& output : graph_.outputs) outputs.push_back(values_[output.node]);
     return outputs;
@@ -64,13 +68,21 @@ class Interpretation {
       if (!value) return value.error();
       symbols_[binding.symbol] = *value;
     }
+    for (const Node& node : graph_.nodes)
+      if (node.op == Op::Input)
+        if (auto array = bound_input(node, inputs_); !array) return array.error();
     return {};
   }
 
   /// An input of other sizes breaks what the asserts ask, and they say so in the user's words; it
   /// is the failure where none of them did.
-  void give_up_on_misfit() {
-    if (!failure_) failure_ = misfit_;
+  void give_up_on_misfit(NodeId id) {
+    if (misfit_) fail(id, *misfit_);
+  }
+
+  /// Of several failures the first counts.
+  void fail(NodeId id, Status status) {
+    if (!failure_) failure_ = LocalFailure{std::move(status), id};
   }
 
   [[nodiscard]] std::optional<std::int64_t> value_of(shapes::Symbol symbol) const {
@@ -83,15 +95,43 @@ class Interpretation {
 
   Result<void> settle() {
     auto settled = host_.settle(failure_);
-    if (settled && failure_) return *failure_;
+    if (settled && failure_) return failure_->status;
     return settled;
+  }
+
+  /// A peer, or this rank, has told by a counts exchange that it failed: who, and why.
+  Status told() {
+    const auto settled = settle();
+    return settled ? told_but_not_found(graph_) : settled.error();
+  }
+
+  /// This rank's part in a collective after it has failed.
+  Result<void> take_part(NodeId id) {
+    const Node& node = graph_.nodes[id];
+    const LocalFailure cause = *failure_;
+    NodeCall call;
+    if (!points_.told_from(id) || !host_.reaches_all() || !prepare(id, call)) return cause.status;
+    const std::string label = collective_label(node);
+    const TensorMeta& operand = graph_.nodes[node.inputs[0]].meta;
+    std::vector<std::int64_t> operand_sizes;
+    for (const shapes::Expr& size : operand.sizes) {
+      const auto value = size.evaluate(valuation());
+      if (!value || *value < 0) return cause.status;
+      operand_sizes.push_back(*value);
+    }
+    const NodeBuffers buffers{nullptr, nullptr, operand_sizes, call.sizes, call.exprs};
+    if (points_.before[id] != Telling::Carried)
+      return take_part_with_zeros(communicator_, node, buffers, operand.dtype, label);
+    auto any = carried_.exchange(communicator_, collective_of(node, buffers, label), true);
+    return any ? told() : any.error();
   }
 
   void check_splits(NodeId id) {
     NodeCall call;
     if (graph_.nodes[id].op != Op::AllToAll || !prepare(id, call)) return;
-    failure_ = splits_failure(graph_, id, call.exprs, call.operands[0]->sizes()[0], call.sizes[0],
-                              communicator_.size());
+    if (auto failure = splits_failure(graph_, id, call.exprs, call.operands[0]->sizes()[0],
+                                      call.sizes[0], communicator_.size()))
+      fail(id, *std::move(failure));
   }
 
   /// False, with failure_ set, where a size has no value.
@@ -103,7 +143,7 @@ class Interpretation {
     for (const shapes::Expr& size : node.meta.sizes) {
       const auto value = size.evaluate(valuation());
       if (!value || *value < 0) {
-        failure_ = size_failure(graph_, size, value);
+        fail(id, size_failure(graph_, size, value));
         return false;
       }
       call.sizes.push_back(*value);
@@ -111,7 +151,7 @@ class Interpretation {
     for (const shapes::Expr& expr : node.exprs) {
       const auto value = expr.evaluate(valuation());
       if (!value) {
-        failure_ = size_failure(graph_, expr, value);
+        fail(id, size_failure(graph_, expr, value));
         return false;
       }
       call.exprs.push_back(*value);
@@ -148,7 +188,7 @@ class Interpretation {
         return {};
       case OpClass::Check:
         if (node.asserts.at(0).predicate.evaluate(valuation()) != std::optional<bool>(true))
-          failure_ = assert_failure(graph_, node, valuation());
+          fail(id, assert_failure(graph_, node, valuation()));
         return {};
     }
     return {};
@@ -160,10 +200,7 @@ class Interpretation {
       return {};
     }
     auto array = bound_input(call.node(), inputs_);
-    if (!array) {
-      failure_ = array.error();
-      return {};
-    }
+    if (!array) return array.error();
     if (array->sizes() != call.sizes && !misfit_)
       misfit_ = input_size_failure(call.node(), array->sizes(), call.sizes);
     values_[call.id] = *array;
@@ -174,7 +211,7 @@ class Interpretation {
     if (result)
       values_[id] = *std::move(result);
     else
-      failure_ = result.error();
+      fail(id, result.error());
     return {};
   }
 
@@ -184,8 +221,14 @@ class Interpretation {
     const NodeBuffers buffers{operand.data(), result.data(), operand.sizes(), call.sizes,
                               call.exprs};
     const std::string label = collective_label(call.node());
-    if (auto done = communicator_.run(collective_of(call.node(), buffers, label)); !done)
-      return done.error();
+    const collectives::Collective collective = collective_of(call.node(), buffers, label);
+    if (points_.before[call.id] == Telling::Carried) {
+      auto any = carried_.exchange(communicator_, collective, false);
+      if (!any) return any.error();
+      if (*any) return told();
+    } else if (auto done = communicator_.run(collective); !done) {
+      return done;
+    }
     values_[call.id] = std::move(result);
     return {};
   }
@@ -194,9 +237,11 @@ class Interpretation {
   const Inputs& inputs_;
   collectives::Communicator& communicator_;
   RunHost& host_;
+  SettlePoints points_;
+  CarriedStatus carried_;
   std::vector<Array> values_;
   std::map<shapes::Symbol, std::int64_t> symbols_;
-  std::optional<Status> failure_;
+  std::optional<LocalFailure> failure_;
   std::optional<Status> misfit_;
 };
 

@@ -15,8 +15,9 @@ namespace lockstep::worker {
 /// through maximum, minimum, amax, amin and argmax.
 ///
 /// Returns the outputs in order; one that is an input shares its storage. A rank on which something
-/// fails skips what follows up to the next settle point. Errors: the joint error of a settle round;
-/// BadInput, before anything ran, for missing inputs and for f16 and bf16; the communicator's.
+/// fails computes nothing more, and takes part in collectives with zeros until all ranks are told
+/// (settle_points.h). Errors: the joint error of all ranks; BadInput, before anything ran, for
+/// missing inputs and for f16 and bf16; the communicator's.
 [[nodiscard]] Result<std::vector<Array>> interpret(const Graph& graph, const Inputs& inputs,
                                                    collectives::Communicator& communicator,
                                                    RunHost& host);

@@ -64,7 +64,7 @@ class Scheduler {
 
  private:
   std::size_t add(Step::Kind kind, NodeId id, std::vector<NodeId> roots = {}) {
-    plan_.steps.push_back({kind, id, std::move(roots), false});
+    plan_.steps.push_back({kind, id, std::move(roots), false, false});
     loads_.emplace_back();
     return plan_.steps.size() - 1;
   }
@@ -73,16 +73,18 @@ class Scheduler {
     const Node& node = graph_.nodes[id];
     switch (op_row(node.op).kind) {
       case OpClass::Collective:
-        if (node.op == Op::AllToAll && is_fallible(node)) add(Step::Kind::SplitsCheck, id);
-        if (points_.before[id]) add(Step::Kind::Settle, id);
+        if (node.op == Op::AllToAll) add(Step::Kind::SplitsCheck, id);
+        if (points_.before[id] == Telling::Word) add(Step::Kind::Settle, id);
         made_[id] = add(Step::Kind::Collective, id);
+        plan_.steps.back().carries_status = points_.before[id] == Telling::Carried;
         return;
       case OpClass::HostSync:
         for (shapes::Symbol symbol : node.binds) bound_[symbol] = plan_.steps.size();
         add(Step::Kind::HostSync, id);
         return;
       case OpClass::Check:
-        if (is_fallible(node)) add(Step::Kind::Assert, id);
+        if (node.asserts.at(0).predicate.constant() != std::optional<bool>(true))
+          add(Step::Kind::Assert, id);
         return;
       case OpClass::Product: {
         if (node.op != Op::Matmul)

@@ -17,6 +17,7 @@ struct PlannedStep {
   /// Kernel: the values it stores, in node order; several for elementwise values over the same
   /// sizes, else one.
   std::vector<NodeId> roots;
+  bool carries_status = false;  // Collective: Telling::Carried
   /// Kernel of elementwise values: one flat loop will do.
   bool flat = false;
 };

@@ -127,6 +127,15 @@ Status input_size_failure(const Node& node, std::span<const std::int64_t> sizes,
                 {}};
 }
 
+Status told_but_not_found(const Graph& graph) {
+  return Status{Code::Internal,
+                fmt::format("a rank of frame {} told of a failure with its counts, but none has "
+                            "one; this is a bug of lockstep",
+                            graph.name),
+                {},
+                {}};
+}
+
 bool counts_add_up(std::span<const std::int64_t> counts, std::int64_t rows) {
   for (std::int64_t count : counts) {
     if (count < 0 || count > rows) return false;

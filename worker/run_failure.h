@@ -30,6 +30,9 @@ namespace lockstep::worker {
 [[nodiscard]] Status input_size_failure(const Node& node, std::span<const std::int64_t> sizes,
                                         std::span<const std::int64_t> expected);
 
+/// Internal: a counts exchange told of a failure that no rank owns up to.
+[[nodiscard]] Status told_but_not_found(const Graph& graph);
+
 /// All counts are at least 0 and their sum is `rows`.
 [[nodiscard]] bool counts_add_up(std::span<const std::int64_t> counts, std::int64_t rows);
 

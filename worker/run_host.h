@@ -3,6 +3,7 @@
 // interpreter and the executable call it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -17,6 +18,14 @@ namespace lockstep::worker {
 /// bool, i64) under their own names.
 using Inputs = std::map<std::string, Array, std::less<>>;
 
+/// What went wrong on this rank in a run.
+struct LocalFailure {
+  Status status;
+  /// The node at which it did. Of several ranks' failures the one at the earliest node is the
+  /// cause: what comes after it may follow from the zeros that a rank sends once it has failed.
+  std::uint32_t node = 0;
+};
+
 /// One thread.
 class RunHost {
  public:
@@ -24,7 +33,10 @@ class RunHost {
   /// A status round over the group: every rank calls it at the same places of the same program.
   /// `mine` is this rank's failure since the last round. Fails on all ranks with the same error if
   /// any rank brought one.
-  [[nodiscard]] virtual Result<void> settle(const std::optional<Status>& mine) = 0;
+  [[nodiscard]] virtual Result<void> settle(const std::optional<LocalFailure>& mine) = 0;
+  /// settle() reaches all ranks of the run's collectives. If not, a rank that fails takes part in
+  /// no further collective: nobody would learn that its part is worth nothing.
+  [[nodiscard]] virtual bool reaches_all() const { return true; }
   /// Between two steps of the program: votes that are under way meanwhile may move. Never waits,
   /// and cheap: it is called for every step.
   virtual void poke() {}

@@ -69,6 +69,13 @@ void RunValues::gather(std::span<const ExprSlot> slots, std::vector<std::int64_t
   for (ExprSlot slot : slots) out.push_back(values_[slot]);
 }
 
+bool RunValues::knows(std::span<const ExprSlot> slots) const {
+  return std::ranges::all_of(slots, [&](ExprSlot slot) {
+    const auto value = program_.exprs.expr(slot).evaluate(valuation());
+    return value && (!is_size_[slot] || *value >= 0);
+  });
+}
+
 std::optional<Status> RunValues::flaw() const {
   if (!flawed_) return std::nullopt;
   const shapes::Expr& expr = program_.exprs.expr(*flawed_);

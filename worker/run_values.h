@@ -23,6 +23,8 @@ class RunValues {
 
   [[nodiscard]] std::int64_t operator[](ExprSlot slot) const { return values_[slot]; }
   void gather(std::span<const ExprSlot> slots, std::vector<std::int64_t>& out) const;
+  /// In this run, all symbols that these depend on have a value, and no value is wanting.
+  [[nodiscard]] bool knows(std::span<const ExprSlot> slots) const;
   /// The first expression that turned out to have no value, or to be a negative size.
   [[nodiscard]] std::optional<Status> flaw() const;
   [[nodiscard]] shapes::Valuation valuation() const;

@@ -1,52 +1,127 @@
 #include <algorithm>
+#include <set>
+#include <string>
 
+#include <lockstep/worker/op.h>
 #include <lockstep/worker/settle_points.h>
+#include <lockstep/worker/settled_facts.h>
 
 namespace lockstep::worker {
+namespace {
 
-bool is_collective(Op op) {
-  switch (op) {
-    case Op::AllToAll:
-    case Op::AllReduce:
-    case Op::AllGather:
-    case Op::ReduceScatter:
-    case Op::Broadcast:
-      return true;
-    default:
-      return false;
-  }
+using shapes::Expr;
+using shapes::Symbol;
+
+bool constant(std::span<const Expr> exprs) {
+  return std::ranges::all_of(exprs, [](const Expr& e) { return e.constant().has_value(); });
 }
 
-bool is_fallible(const Node& node) {
-  switch (node.op) {
-    case Op::Assert:
-      return node.asserts.at(0).predicate.constant() != std::optional<bool>(true);
+class Walk {
+ public:
+  explicit Walk(const Graph& graph) : graph_(graph), facts_(graph), open_(graph.peers_may_differ) {
+    for (const SymbolBinding& binding : graph.symbols) bound_.insert(binding.symbol);
+    known_ = bound_;
+    points_.before.resize(graph.nodes.size(), Telling::Nothing);
+  }
+
+  SettlePoints run() {
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      const Node& node = graph_.nodes[id];
+      if (op_row(node.op).kind == OpClass::Collective) {
+        points_.before[id] = telling(node);
+        if (points_.before[id] != Telling::Nothing) settle();
+      }
+      open_ = open_ || may_fail(node);
+      facts_.pass(id);
+      bound_.insert(node.binds.begin(), node.binds.end());
+      if (!open_) known_ = bound_;
+    }
+    points_.at_end = open_;
+    return std::move(points_);
+  }
+
+ private:
+  /// The node may fail on one rank alone. Collectives are looked at by telling().
+  [[nodiscard]] bool may_fail(const Node& node) const {
+    if (node.op == Op::Assert) return !facts_.holds(node.asserts.at(0).predicate);
+    for (std::size_t dim = 0; node.op == Op::Input && dim < node.meta.sizes.size(); ++dim)
+      if (!is_its_own(node, dim)) return true;
+    return refuses_values(node.op);
+  }
+
+  /// The size is a number, which every entry is looked up by, or a symbol that is read off this
+  /// very dim: no input of another size can come with it.
+  [[nodiscard]] bool is_its_own(const Node& input, std::size_t dim) const {
+    const Expr& size = input.meta.sizes[dim];
+    const std::string source = input.text + ".size(" + std::to_string(dim) + ")";
+    return size.constant() ||
+           std::ranges::any_of(graph_.symbols, [&](const SymbolBinding& binding) {
+             return size.as_symbol() == binding.symbol && binding.source == source;
+           });
+  }
+
+  [[nodiscard]] Telling telling(const Node& node) const {
+    if (graph_.peers_may_differ) return Telling::Word;
+    const Node& operand = graph_.nodes[node.inputs[0]];
+    const bool splits_fit = node.op != Op::AllToAll || this->splits_fit(node, operand);
+    if (!open_ && splits_fit) return Telling::Nothing;
+    if (!splits_fit || !sizes_known(node, operand)) return Telling::Word;
+    const bool counts = node.op == Op::AllToAll && node.meta.dtype == DType::I64 &&
+                        constant(node.exprs) && constant(node.meta.sizes) &&
+                        *shapes::product(node.meta.sizes).constant() > 0;
+    return counts ? Telling::Carried : Telling::Nothing;
+  }
+
+  [[nodiscard]] bool splits_fit(const Node& node, const Node& operand) const {
+    const std::span exprs(node.exprs);
+    const std::size_t ranks = exprs.size() / 2;
+    return facts_.add_up(exprs.first(ranks), operand.meta.sizes[0]) &&
+           facts_.add_up(exprs.subspan(ranks), node.meta.sizes[0]);
+  }
+
+  /// A rank that has failed since the ranks last told each other still knows all sizes of the
+  /// collective, and no assert that may be what failed speaks of them.
+  [[nodiscard]] bool sizes_known(const Node& node, const Node& operand) const {
+    for (const auto* exprs : {&node.exprs, &node.meta.sizes, &operand.meta.sizes})
+      for (const Expr& expr : *exprs)
+        for (const Symbol symbol : expr.symbols())
+          if (!known_.contains(symbol) || facts_.in_doubt(symbol)) return false;
+    return true;
+  }
+
+  void settle() {
+    facts_.settle();
+    known_ = bound_;
+    open_ = graph_.peers_may_differ;
+  }
+
+  const Graph& graph_;
+  SettledFacts facts_;
+  SettlePoints points_;
+  std::set<Symbol> bound_, known_;  // known: bound before anything that open_ speaks of
+  bool open_;                       // a rank may have failed since the last point
+};
+
+}  // namespace
+
+bool refuses_values(Op op) {
+  switch (op) {
     case Op::IndexSelect:
     case Op::IndexAdd:
     case Op::SegmentIds:
     case Op::SegmentMatmul:
     case Op::SegmentOuter:
       return true;
-    case Op::AllToAll:
-      return !std::ranges::all_of(node.exprs,
-                                  [](const shapes::Expr& e) { return e.constant().has_value(); });
     default:
       return false;
   }
 }
 
-SettlePoints settle_points(const Graph& graph) {
-  SettlePoints points;
-  points.before.resize(graph.nodes.size(), false);
-  bool open = false;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    open = open || is_fallible(graph.nodes[i]);
-    if (!is_collective(graph.nodes[i].op)) continue;
-    points.before[i] = open;
-    open = false;
-  }
-  points.at_end = open;
-  return points;
+bool SettlePoints::told_from(NodeId id) const {
+  return at_end || std::any_of(before.begin() + id, before.end(),
+                               [](Telling t) { return t != Telling::Nothing; });
 }
+
+SettlePoints settle_points(const Graph& graph) { return Walk(graph).run(); }
 
 }  // namespace lockstep::worker

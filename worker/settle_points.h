@@ -1,6 +1,7 @@
-// Where a graph needs a status round, so that a failure on one rank is known to all before the next
-// collective. Static: a pure function of the graph, so every rank has the same rounds. The
-// interpreter and the compiled program use the same points.
+// Where the ranks that run a graph learn of each other's failures, so that all return the same
+// error and no collective meets a rank that cannot take part in it. Static: a pure function of the
+// graph, so every rank has the same points. The interpreter and the compiled program use the same
+// ones. The argument why they suffice is in the folder's README.
 #pragma once
 
 #include <vector>
@@ -9,18 +10,27 @@
 
 namespace lockstep::worker {
 
-/// The node may fail on one rank alone: an assert that is not constant, an index that may be out of
-/// range, counts that may not add up.
-[[nodiscard]] bool is_fallible(const Node& node);
-[[nodiscard]] bool is_collective(Op op);
+/// The op refuses values that it is given: an index out of range, counts that do not add up.
+[[nodiscard]] bool refuses_values(Op op);
 
-struct SettlePoints {
-  std::vector<bool> before;  // per node; true only for collectives
-  bool at_end = false;
+/// What tells the ranks of each other's failures right before a collective, or with it.
+enum class Telling : std::uint8_t {
+  Nothing,  // nobody can have failed, or a rank that has takes part with zeros
+  Word,     // a status round before it
+  Carried,  // it is an exchange of counts, whose messages carry a status word each
 };
 
-/// A round stands before each collective, and at the end of the graph, where something fallible
-/// comes after the round before it.
+struct SettlePoints {
+  std::vector<Telling> before;  // per node; Nothing for all but collectives
+  bool at_end = false;          // a status round after the last node
+
+  /// A failure before the collective `id` is told to all ranks there or later.
+  [[nodiscard]] bool told_from(NodeId id) const;
+};
+
+/// A word stands before a collective whose sizes a rank that failed may not know, or that an assert
+/// not yet told of protects; whatever else may have failed is told by the next counts exchange, or
+/// at the end.
 [[nodiscard]] SettlePoints settle_points(const Graph& graph);
 
 }  // namespace lockstep::worker

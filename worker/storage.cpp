@@ -67,7 +67,7 @@ bool needs_memory(Op op, std::size_t k) {
 bool has_effect(const Node& node) {
   const OpClass kind = op_row(node.op).kind;
   return kind == OpClass::Collective || kind == OpClass::HostSync || kind == OpClass::Check ||
-         is_fallible(node);
+         refuses_values(node.op);
 }
 
 void mark_live(const Graph& graph, Plan& plan) {

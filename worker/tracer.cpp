@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/node_order.h>
 #include <lockstep/worker/shape_rules.h>
 #include <lockstep/worker/tracer.h>
 
@@ -15,75 +16,6 @@ using shapes::Symbol;
 /// The group could not answer; the trace ends with that status as it is.
 struct GroupFailure {
   Status status;
-};
-
-/// Puts asserts and inputs where they belong. Inputs come first, in the decision's order; an assert
-/// comes right after the node that binds the last symbol it mentions. What nothing needs is left
-/// out: kept are inputs, collectives, host syncs, outputs and what these are made of.
-class NodeOrder {
- public:
-  NodeOrder(std::vector<Node> nodes, const std::vector<Graph::Output>& outputs)
-      : nodes_(std::move(nodes)), place_(nodes_.size()), needed_(nodes_.size(), false) {
-    for (const Graph::Output& output : outputs) needed_[output.node] = true;
-    for (auto id = static_cast<NodeId>(nodes_.size()); id-- > 0;) {
-      const OpClass kind = op_row(nodes_[id].op).kind;
-      if (kind == OpClass::Collective || kind == OpClass::HostSync) needed_[id] = true;
-      if (needed_[id])
-        for (const NodeId input : nodes_[id].inputs) needed_[input] = true;
-    }
-    for (NodeId id = 0; id < nodes_.size(); ++id)
-      for (const Symbol symbol : nodes_[id].binds) binder_[symbol] = id;
-  }
-
-  void add(const shapes::DeferredAssert& deferred) {
-    std::optional<NodeId> after;
-    for (const Symbol symbol : deferred.predicate.expr.symbols())
-      if (const auto found = binder_.find(symbol); found != binder_.end())
-        after = std::max(after.value_or(0), found->second);
-    std::vector<shapes::DeferredAssert>& here = after ? due_[*after] : after_inputs_;
-    const auto same = [&](const auto& other) {
-      return other.predicate == deferred.predicate && other.message == deferred.message;
-    };
-    if (std::none_of(here.begin(), here.end(), same)) here.push_back(deferred);
-  }
-
-  std::vector<Node> place() {
-    for (NodeId id = 0; id < nodes_.size(); ++id)
-      if (nodes_[id].op == Op::Input) put(id);
-    put(after_inputs_);
-    for (NodeId id = 0; id < nodes_.size(); ++id) {
-      if (nodes_[id].op == Op::Input || !needed_[id]) continue;
-      put(id);
-      if (const auto due = due_.find(id); due != due_.end()) put(due->second);
-    }
-    return std::move(placed_);
-  }
-  /// Where a node went.
-  [[nodiscard]] NodeId placed(NodeId id) const { return place_[id]; }
-
- private:
-  void put(NodeId id) {
-    for (NodeId& input : nodes_[id].inputs) input = place_[input];
-    place_[id] = static_cast<NodeId>(placed_.size());
-    placed_.push_back(std::move(nodes_[id]));
-  }
-  void put(const std::vector<shapes::DeferredAssert>& asserts) {
-    for (const shapes::DeferredAssert& deferred : asserts) {
-      Node node;
-      node.op = Op::Assert;
-      node.asserts = {deferred};
-      node.meta = {DType::I64, {}};
-      node.where = deferred.where;
-      placed_.push_back(std::move(node));
-    }
-  }
-
-  std::vector<Node> nodes_, placed_;
-  std::vector<NodeId> place_;
-  std::vector<bool> needed_;
-  std::map<Symbol, NodeId> binder_;
-  std::vector<shapes::DeferredAssert> after_inputs_;
-  std::map<NodeId, std::vector<shapes::DeferredAssert>> due_;
 };
 
 }  // namespace
@@ -304,7 +236,9 @@ Graph Trace::finish() {
   }
   NodeOrder order(std::move(nodes_), outputs_);
   for (const shapes::DeferredAssert& deferred : env_.deferred_asserts()) order.add(deferred);
-  graph.nodes = order.place();
+  graph.nodes = order.place(setup_.peers_may_differ ? NodeOrder::Checks::WhereTheyStand
+                                                    : NodeOrder::Checks::BeforeCounts);
+  graph.peers_may_differ = setup_.peers_may_differ;
   for (const Graph::Output& output : outputs_)
     graph.outputs.push_back({output.name, order.placed(output.node)});
   for (std::size_t i = 0; i < symbols_.size(); ++i) {

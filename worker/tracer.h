@@ -40,6 +40,8 @@ struct TraceSetup {
   bool local = false;
   /// Null: group_any takes this rank's answer, as in a group of one.
   TraceHost* host = nullptr;
+  /// Other ranks may trace other graphs with the same collectives (same_collectives).
+  bool peers_may_differ = false;
 };
 
 /// The graph under construction; what functions of the tensor language record into. Held by shared

@@ -30,7 +30,7 @@ class Alone final : public lockstep::collectives::Communicator, public RunHost {
   [[nodiscard]] Result<void> run(const lockstep::collectives::Collective&) override { return {}; }
   [[nodiscard]] Result<bool> poll() override { return true; }
   [[nodiscard]] Result<void> wait() override { return {}; }
-  [[nodiscard]] Result<void> settle(const std::optional<Status>&) override { return {}; }
+  [[nodiscard]] Result<void> settle(const std::optional<LocalFailure>&) override { return {}; }
 };
 
 const lockstep::SystemClock kClock;

@@ -60,10 +60,12 @@ Tensor route(const Tensor& x, const Tensor& counts) {
 class Votes final : public RunHost {
  public:
   Votes(Communicator& group, bool cast) : driver_(group, {}), cast_(cast) {}
-  Result<void> settle(const std::optional<lockstep::Status>& mine) override {
+  Result<void> settle(const std::optional<LocalFailure>& mine) override {
     if (!cast_) return {};
     ++key_.call;
-    return driver_.status_round(key_, {.pending = 0, .trouble = mine});
+    Standing standing;
+    if (mine) standing.trouble = mine->status;
+    return driver_.status_round(key_, standing);
   }
 
  private:

@@ -104,7 +104,7 @@ TEST(CodegenPlan, TransposedOperands_AreReadByTheProductAsTheyLie) {
   EXPECT_TRUE(step.transpose_a && step.transpose_b);
 }
 
-TEST(CodegenPlan, SettleSteps_OnlyAfterWhatMayFail) {
+TEST(CodegenPlan, FixedSizes_AreSettledOnceAtTheEnd) {
   GraphBuilder g("settle");
   const NodeId x = g.input("x", DType::F32, {Expr(4)}),
                rows = g.input("rows", DType::I64, {Expr(4)});
@@ -113,7 +113,7 @@ TEST(CodegenPlan, SettleSteps_OnlyAfterWhatMayFail) {
   y = g.collective(Op::AllReduce, y, 0);
   g.output(g.op(Op::IndexSelect, {y, rows}));  // and at the end
   const Program program = program_of(g);
-  EXPECT_EQ(count(program, Step::Kind::Settle), 2);
+  EXPECT_EQ(count(program, Step::Kind::Settle), 1);
   EXPECT_EQ(program.steps.back().kind, Step::Kind::Settle);
   // The same indices against the same limit are checked once.
   EXPECT_EQ(count(program, Step::Kind::IndexCheck), 1);

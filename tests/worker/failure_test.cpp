@@ -268,6 +268,22 @@ TEST_F(Failure, Trouble_BeforeTheCall_StopsItOnEveryRank_ThoughAllEntriesFit) {
   expect_as_before();
 }
 
+TEST_F(Failure, Trouble_AtAnEarlierNodeOfAHigherRank_IsTheCause) {
+  ranks.standing = [](Rank rank) {
+    Standing standing;
+    if (rank.value == 0) standing.trouble = Status{Code::RuntimeAssert, "zeros came", "", {}};
+    if (rank.value == 0) standing.trouble_at = 9;
+    if (rank.value >= 2) standing.trouble = Status{Code::RuntimeAssert, "index 7", "", {}};
+    if (rank.value >= 2) standing.trouble_at = 4;
+    return standing;
+  };
+  const Status error = error_of(std::vector<Inputs>(4, tokens(5)));
+  EXPECT_NE(error.message.find("ranks 2-3 failed"), std::string::npos) << error.text();
+  EXPECT_NE(error.message.find("index 7"), std::string::npos) << error.text();
+  EXPECT_EQ(error.groups.size(), 3U);
+  expect_as_before();
+}
+
 TEST_F(Failure, Pending_DiffersBetweenRanks_IsAnError) {
   ranks.standing = [](Rank rank) {
     Standing standing;

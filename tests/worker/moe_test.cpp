@@ -341,5 +341,52 @@ TEST_F(MoeTest, RanksWithoutAnyBatch_TrainAsIfTheDataWereSpreadEvenly) {
   EXPECT_TRUE(uneven->finish());
 }
 
+TEST_F(MoeTest, StepThatFailsOnOneRank_LeavesTheJobAsIfItHadNotBeenTaken) {
+  using moe_text::StepInput;
+  using moe_text::StepOutput;
+  const auto losses = [&](bool with_failure) {
+    auto step = job->frame<StepInput, StepOutput>(
+        "step", [n = size](StepInput in) { return moe_text::step(in, n); });
+    StepInput in;
+    in.parameters = Model(*job).input(whole(), {}).parameters;
+    for (Parameters* moment : {&in.first_moment, &in.second_moment})
+      for (std::size_t t = 0; t < in.parameters.all().size(); ++t)
+        *moment->all()[t] = Array::zeros(DType::F64, in.parameters.all()[t]->array().sizes());
+    in.rate = 1e-2;
+    std::vector<double> out;
+    for (std::uint64_t k = 0; k < 4; ++k) {
+      in.batch = share(random_lines(9 + k, k + 1), rank, size);
+      if (with_failure && k == 2) {
+        StepInput bad = in;
+        if (last) {
+          Array rows = bad.batch.rows.array().clone();
+          rows.set(0, 1e6);
+          bad.batch.rows = rows;
+        }
+        const auto failed = step(bad);
+        EXPECT_FALSE(failed);
+        if (failed) return out;
+        EXPECT_EQ(failed.error().code, Code::RuntimeAssert);
+        EXPECT_TRUE(contains(failed.error().message, last_text())) << failed.error().text();
+        EXPECT_TRUE(contains(failed.error().message, "1000000")) << failed.error().text();
+        expect_joint(failed.error());
+      }
+      const auto done = step(in);
+      EXPECT_TRUE(done) << done.error().text();
+      if (!done) return out;
+      out.push_back(only(done->measures.loss));
+      in.parameters = done->parameters;
+      in.first_moment = done->first_moment, in.second_moment = done->second_moment;
+    }
+    EXPECT_TRUE(finish());
+    return out;
+  };
+  const std::vector<double> with = losses(true);
+  start({});
+  const std::vector<double> without = losses(false);
+  EXPECT_EQ(with.size(), 4U);
+  EXPECT_EQ(with, without);
+}
+
 }  // namespace
 }  // namespace lockstep::worker

@@ -29,8 +29,7 @@ class ThreadGroup::Member final : public collectives::Communicator, public RunHo
 
   [[nodiscard]] Result<void> wait() override {
     if (!pending_) return {};
-    group_.posted_[static_cast<std::size_t>(rank_)] = &*pending_;
-    group_.barrier_.arrive_and_wait();
+    if (auto met = meet({&*pending_, std::nullopt}); !met) return met;
     if (rank_ == 0) ++group_.collectives_;
     receive();
     group_.barrier_.arrive_and_wait();
@@ -38,22 +37,63 @@ class ThreadGroup::Member final : public collectives::Communicator, public RunHo
     return {};
   }
 
-  [[nodiscard]] Result<void> settle(const std::optional<Status>& mine) override {
-    group_.statuses_[static_cast<std::size_t>(rank_)] = mine;
-    group_.barrier_.arrive_and_wait();
+  [[nodiscard]] Result<void> settle(const std::optional<LocalFailure>& mine) override {
+    if (auto met = meet({nullptr, mine}); !met) return met;
     if (rank_ == 0) ++group_.rounds_;
-    std::optional<Status> joint;
-    for (int r = 0; r < size() && !joint; ++r) {
-      joint = group_.statuses_[static_cast<std::size_t>(r)];
-      if (joint) joint->groups = {{RankSet::of(Rank{r}), "failed"}};
+    std::optional<LocalFailure> joint;
+    for (int r = 0; r < size(); ++r) {
+      const auto& failure = post(r)->failure;
+      if (!failure || (joint && joint->node <= failure->node)) continue;
+      joint = failure;
+      joint->status.groups = {{RankSet::of(Rank{r}), "failed"}};
     }
     group_.barrier_.arrive_and_wait();
-    if (joint) return *joint;
+    if (joint) return joint->status;
     return {};
   }
 
+  void leave() {
+    post(rank_).reset();
+    group_.barrier_.arrive_and_drop();
+  }
+
  private:
-  const Collective& of(int rank) const { return *group_.posted_[static_cast<std::size_t>(rank)]; }
+  std::optional<Post>& post(int rank) { return group_.posts_[static_cast<std::size_t>(rank)]; }
+  const Collective& of(int rank) { return *post(rank)->collective; }
+
+  /// Waits for all ranks; an error on all of them where they meet in different things.
+  Result<void> meet(Post mine) {
+    post(rank_) = std::move(mine);
+    group_.barrier_.arrive_and_wait();
+    std::string what;
+    bool all = true;
+    for (int r = 0; r < size(); ++r) {
+      what += text(r) + "; ";
+      for (int other = 0; other < size(); ++other) all = all && fits(r, other);
+    }
+    if (all) return {};
+    group_.barrier_.arrive_and_wait();
+    return Status{Code::Stuck, "the ranks met in different things: " + what, {}, {}};
+  }
+
+  std::string text(int rank) {
+    if (!post(rank)) return "gone";
+    if (post(rank)->collective == nullptr) return "settles";
+    return std::string(of(rank).label);
+  }
+
+  /// What `rank` does fits what `other` does.
+  bool fits(int rank, int other) {
+    if (!post(rank) || !post(other)) return false;
+    if ((post(rank)->collective == nullptr) != (post(other)->collective == nullptr)) return false;
+    if (post(rank)->collective == nullptr) return true;
+    const Collective &a = of(rank), &b = of(other);
+    if (a.kind != b.kind || a.dtype != b.dtype || a.row_elements != b.row_elements) return false;
+    if (a.kind == Collective::Kind::AllToAll)
+      return a.send_rows[static_cast<std::size_t>(other)] ==
+             b.receive_rows[static_cast<std::size_t>(rank)];
+    return a.rows == b.rows && a.reduce == b.reduce && a.root.value == b.root.value;
+  }
 
   void receive() {
     const Collective& mine = *pending_;
@@ -66,7 +106,6 @@ class ThreadGroup::Member final : public collectives::Communicator, public RunHo
           std::int64_t before = 0;
           for (int p = 0; p < rank_; ++p) before += of(r).send_rows[static_cast<std::size_t>(p)];
           const std::int64_t count = of(r).send_rows[static_cast<std::size_t>(rank_)];
-          if (count != mine.receive_rows[static_cast<std::size_t>(r)]) std::abort();
           copy(to, of(r).send, static_cast<std::size_t>(before) * row,
                static_cast<std::size_t>(count) * row);
           to += static_cast<std::size_t>(count) * row;
@@ -118,10 +157,7 @@ class ThreadGroup::Member final : public collectives::Communicator, public RunHo
 };
 
 ThreadGroup::ThreadGroup(int size)
-    : size_(size),
-      barrier_(size),
-      posted_(static_cast<std::size_t>(size)),
-      statuses_(static_cast<std::size_t>(size)) {}
+    : size_(size), barrier_(size), posts_(static_cast<std::size_t>(size)) {}
 
 void ThreadGroup::run(const std::function<void(collectives::Communicator&, RunHost&)>& body) {
   std::vector<std::thread> threads;
@@ -129,6 +165,7 @@ void ThreadGroup::run(const std::function<void(collectives::Communicator&, RunHo
     threads.emplace_back([&, r] {
       Member member(*this, r);
       body(member, member);
+      member.leave();
     });
   for (std::thread& thread : threads) thread.join();
 }

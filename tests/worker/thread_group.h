@@ -1,10 +1,13 @@
 // Ranks as threads of one process, for tests that run a graph on several ranks: collectives by
-// copying between the ranks' buffers, and the status round that a job provides.
+// copying between the ranks' buffers, and the status round that a job provides. Ranks that meet in
+// different things, or in sizes that do not fit, and a rank that never comes, are an error on all
+// that wait (Stuck), never a hang.
 #pragma once
 
 #include <barrier>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <lockstep/collectives/communicator.h>
@@ -26,8 +29,12 @@ class ThreadGroup {
   class Member;
   int size_;
   std::barrier<> barrier_;
-  std::vector<const collectives::Collective*> posted_;
-  std::vector<std::optional<Status>> statuses_;
+  /// What a rank is in: a collective, or (null) a status round.
+  struct Post {
+    const collectives::Collective* collective = nullptr;
+    std::optional<LocalFailure> failure;
+  };
+  std::vector<std::optional<Post>> posts_;
   int rounds_ = 0, collectives_ = 0;
 };
 

@@ -1,0 +1,26 @@
+// The exchange of counts that also carries whether a rank has failed: every message of this
+// all_to_all has one more row, whose first number is 1 where the sender failed. So all ranks learn
+// of all failures in a message that they exchange anyway. Shared by the interpreter and the
+// compiled program.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <lockstep/collectives/communicator.h>
+
+namespace lockstep::worker {
+
+/// Keeps its memory between exchanges. One thread.
+class CarriedStatus {
+ public:
+  /// Runs `counts`, an all_to_all of i64 with equal splits. A rank that failed sends zeros, and its
+  /// buffers may be missing. True on all ranks if any of them failed. Errors: the communicator's.
+  [[nodiscard]] Result<bool> exchange(collectives::Communicator& communicator,
+                                      collectives::Collective counts, bool failed);
+
+ private:
+  std::vector<std::int64_t> send_, receive_, rows_;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,27 @@
+#include <lockstep/worker/settle_rounds.h>
+
+namespace lockstep::worker {
+
+Result<void> SettleRounds::settle(const std::optional<LocalFailure>& mine) {
+  RoundKey key = agreed_.key;
+  key.kind = RoundKey::Kind::Settle;
+  key.attempt = attempt_++;
+  Standing standing;
+  if (mine) {
+    standing.trouble = mine->status;
+    standing.trouble_at = mine->node;
+  }
+  auto all = agreed_.driver->status_round(key, standing);
+  joint_error_ = joint_error_ || !all;
+  return all;
+}
+
+bool SettleRounds::reaches_all() const { return agreed_.driver->group().size() == data_.size(); }
+
+void SettleRounds::end_if_alone(const Result<std::vector<Array>>& outputs) const {
+  if (outputs || joint_error_ || job_.watch == nullptr) return;
+  if (outputs.error().code == Code::Environment || (data_.size() > 1 && reaches_all()))
+    job_.watch->end_job(outputs.error());
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,36 @@
+// The status rounds of one run of a frame, over the group that agrees on its calls. Made by the
+// frame for each run; the program that runs calls it.
+#pragma once
+
+#include <vector>
+
+#include <lockstep/worker/job_context.h>
+#include <lockstep/worker/run_host.h>
+
+namespace lockstep::worker {
+
+/// Each round has a key of its own. One thread.
+class SettleRounds final : public RunHost {
+ public:
+  /// `data` carries the run's collectives.
+  SettleRounds(JobContext& job, GroupContext& agreed, const collectives::Communicator& data)
+      : job_(job), agreed_(agreed), data_(data) {}
+
+  Result<void> settle(const std::optional<LocalFailure>& mine) override;
+  void poke() override { job_.poke(); }
+  /// Not where calls are agreed in a group of one.
+  [[nodiscard]] bool reaches_all() const override;
+
+  /// A rank that fails alone (no memory for its part in the rest of the graph) leaves its peers to
+  /// wait in the next collective, so the watchdog ends the job with this rank's reason.
+  void end_if_alone(const Result<std::vector<Array>>& outputs) const;
+
+ private:
+  JobContext& job_;
+  GroupContext& agreed_;
+  const collectives::Communicator& data_;
+  std::uint32_t attempt_ = 0;
+  bool joint_error_ = false;
+};
+
+}  // namespace lockstep::worker
