@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <lockstep/worker/build.h>
 #include <lockstep/worker/codegen.h>
 #include <lockstep/worker/frame.h>
 #include <lockstep/worker/interpreter.h>
 #include <lockstep/worker/job_context.h>
 #include <lockstep/worker/recorded_call.h>
+#include <lockstep/worker/shared_build.h>
 
 namespace lockstep::worker {
 
@@ -114,15 +114,12 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
  private:
   Result<bool> group_any(bool mine) override;
   [[nodiscard]] TraceReport report_of(Result<Graph> graph);
-  [[nodiscard]] std::optional<Status> build(const Program& program, int unit,
-                                            std::vector<Bytes>& objects);
   State& frame_;
   const Observation& seen_;
   const std::function<void(Trace&)>& body_;
   Compiled made_;
   std::optional<Status> round_failed_;
   std::uint32_t questions_ = 0;
-  int built_ = 0;
   std::string story_;
 };
 
@@ -174,54 +171,26 @@ std::string FrameRunner::Steps::explain(std::size_t node) {
   return text;
 }
 
-/// The units are shared out among the ranks of this host: each builds its own. Once all have, every
-/// rank takes the others' from the store.
 std::optional<Status> FrameRunner::Steps::compile() {
   JobContext& job = frame_.job;
   const Instant start = job.clock.now();
   const Lease lease(job);
   Result<Program> program = generate(std::move(made_.graph));
-  std::vector<Bytes> objects;
-  std::optional<Status> failure;
-  if (program) {
-    objects.resize(program->units.size());
-    for (int u = job.host_rank; u < program->unit_count() && !failure; u += job.host_size)
-      failure = build(*program, u, objects);
-  } else {
-    failure = program.error();
-  }
-  RoundKey key = job.key;
-  key.kind = RoundKey::Kind::Commit;
-  key.attempt = 1;
-  const auto any_failed = job.driver->any(key, failure.has_value());
-  if (!any_failed) return any_failed.error();
-  if (*any_failed) return failure;  // the commit vote tells all ranks whose it was
-  for (int u = 0; u < program->unit_count() && !failure; ++u)
-    if (objects[static_cast<std::size_t>(u)].empty()) failure = build(*program, u, objects);
-  if (failure) return failure;
+  BuildTools tools = job.tools;
+  tools.building = [&](const std::string& unit) {
+    job.note(fmt::format("builds {}, {}", unit, frame_.cache.name));
+    job.busy_for(kBuildLimit);
+  };
+  const SharedUnits made = build_together(*job.driver, job.key, program, tools);
+  // Where a peer failed there is nothing to load: the commit vote tells all ranks whose it was.
+  if (!made.objects) return made.failure;
   const std::size_t kernels = program->kernels.size();
-  auto loaded = Executable::load(std::move(*program), objects, job.clock);
+  auto loaded = Executable::load(std::move(*program), *made.objects, job.clock);
   if (!loaded) return loaded.error();
   made_.executable = std::move(*loaded);
-  story_ = fmt::format("{} kernels in {} units, {} of them built here, {:.0f} ms", kernels,
-                       objects.size(), built_, milliseconds(job.clock.now() - start));
-  return std::nullopt;
-}
-
-std::optional<Status> FrameRunner::Steps::build(const Program& program, int unit,
-                                                std::vector<Bytes>& objects) {
-  JobContext& job = frame_.job;
-  job.note(fmt::format("builds unit {} of {}, {}", unit, program.unit_count(), frame_.cache.name));
-  job.busy_for(kBuildLimit);
-  Result<BuiltUnit> done = build_unit(program, unit, *job.toolchain, job.artifacts);
-  if (!done) return done.error();
-  if (done->not_stored && !job.told_not_stored) {
-    job.log.line("info", fmt::format("lockstep: rank {}: {}", job.data->rank().value,
-                                     done->not_stored->message));
-    job.told_not_stored = true;
-  }
-  built_ += !done->reused;
-  objects[static_cast<std::size_t>(unit)] = std::move(done->object);
+  story_ = fmt::format("{} kernels in {} units, {} of them built here, {} received, {:.0f} ms",
+                       kernels, made.objects->size(), made.built, made.received,
+                       milliseconds(job.clock.now() - start));
   return std::nullopt;
 }
 

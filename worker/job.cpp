@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <lockstep/worker/job.h>
 #include <lockstep/worker/job_context.h>
 #include <lockstep/worker/job_summary.h>
+#include <lockstep/worker/toolchain_class.h>
 #include <lockstep/worker/world.h>
 
 namespace lockstep::worker {
@@ -72,67 +74,79 @@ struct Job::State {
   std::unique_ptr<Recorder> recorder;
   JobContext context;
   std::deque<FrameRunner> frames;
+  std::set<std::string> told;  // what was said already
   Instant started{0};
   bool summary = true;
   bool over = false;  // finished, failed or left
 
   [[nodiscard]] Result<void> compare_start();
-  [[nodiscard]] Result<void> open_tools();
-  void find_place_on_host();
+  [[nodiscard]] Result<void> open_record();
+  void tell(const std::string& text);
+  void open_artifacts();
+  [[nodiscard]] Result<void> open_toolchain();
   [[nodiscard]] Result<void> status_round(RoundKey::Kind kind, const Standing& standing);
   [[nodiscard]] std::vector<FrameCounts> counts() const;
   [[nodiscard]] Result<void> print_summary();
 };
 
-/// This rank's place among those of its host, as the board shows it: who builds which unit.
-void Job::State::find_place_on_host() {
-  const Board& board = *world.board;
-  const int self = world.all->rank().value;
-  context.host_rank = 0, context.host_size = 0;
-  for (int r = 0; r < world.all->size(); ++r) {
-    if (board.process(Rank{r}).host != board.process(Rank{self}).host) continue;
-    context.host_rank += r < self;
-    ++context.host_size;
-  }
-}
-
 Result<void> Job::State::compare_start() {
   return collectives::startup_round(*world.all, configuration(context.settings, context.decision));
 }
 
-Result<void> Job::State::open_tools() {
-  auto compiler =
-      HostToolchain::open({.compiler = context.settings.compiler, .limit = kBuildLimit});
-  if (!compiler) return compiler.error();
-  toolchain = std::move(*compiler);
-  if (!context.settings.record_dir.empty()) {
-    auto opened = Recorder::open(context.settings.record_dir, {.world_size = world.all->size(),
-                                                               .rank = world.all->rank(),
-                                                               .config = context.decision,
-                                                               .build_id = build_id()});
-    if (!opened) return opened.error();
-    recorder = std::move(*opened);
-    if (!context.settings.coordination) {
-      context.key.group = fmt::format("rank {} alone", world.all->rank().value);
-      recorder->group(context.key.group, RankSet::of(world.all->rank()));
-    }
-    context.recorder = recorder.get();
+Result<void> Job::State::open_record() {
+  if (context.settings.record_dir.empty()) return {};
+  auto opened = Recorder::open(context.settings.record_dir, {.world_size = world.all->size(),
+                                                             .rank = world.all->rank(),
+                                                             .config = context.decision,
+                                                             .build_id = build_id()});
+  if (!opened) return opened.error();
+  recorder = std::move(*opened);
+  if (!context.settings.coordination) {
+    context.key.group = fmt::format("rank {} alone", world.all->rank().value);
+    recorder->group(context.key.group, RankSet::of(world.all->rank()));
   }
+  context.recorder = recorder.get();
+  return {};
+}
+
+/// Says each sentence once, however often it happens.
+void Job::State::tell(const std::string& text) {
+  if (told.insert(text).second)
+    context.log.line("info", fmt::format("lockstep: rank {}: {}", world.all->rank().value, text));
+}
+
+/// A rank without a cache gets what it needs from others; it is no reason to stop the job.
+void Job::State::open_artifacts() {
   const std::string& directory = context.settings.cache_dir;
   std::error_code ignored;  // the store says what is wrong with the directory
   std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), ignored);
-  auto store = coordinator::ArtifactStore::open(
-      {.directory = directory,
-       .report = [log = context.log, rank = world.all->rank().value](const Status& status) {
-         log.line("info", fmt::format("lockstep: rank {}: {}", rank, status.message));
-       }});
-  if (store) {
-    artifacts = std::move(*store);
+  context.tools.report = [this](const Status& status) { tell(status.message); };
+  auto store =
+      coordinator::ArtifactStore::open({.directory = directory, .report = context.tools.report});
+  if (!store) return tell("goes on without an artifact cache: " + store.error().message);
+  artifacts = std::move(*store);
+  context.tools.store = artifacts.get();
+}
+
+/// A rank without a compiler takes what others build.
+Result<void> Job::State::open_toolchain() {
+  auto compiler =
+      HostToolchain::open({.compiler = context.settings.compiler, .limit = kBuildLimit});
+  if (compiler) {
+    toolchain = std::move(*compiler);
+    context.tools.toolchain = toolchain.get();
   } else {
-    // A rank without a cache builds what it needs; it is no reason to stop the job.
-    context.log.line("info", fmt::format("lockstep: rank {} goes on without an artifact cache: {}",
-                                         world.all->rank().value, store.error().message));
+    context.tools.no_toolchain = compiler.error();
   }
+  RoundKey key = context.key;
+  key.attempt = 1;
+  const auto made_for = agree_toolchain(
+      *driver, key,
+      toolchain ? Result<shapes::Fingerprint>(toolchain->fingerprint()) : compiler.error(),
+      processor_kind());
+  if (!made_for) return made_for.error();
+  context.tools.made_for = *made_for;
+  if (!toolchain) tell("takes the kernels that other ranks build: " + compiler.error().message);
   return {};
 }
 
@@ -168,8 +182,8 @@ Result<void> Job::State::print_summary() {
     if (auto done = world.all->run(over_ranks); !done) return done;
   }
   if (world.all->rank().value == 0 && summary) {
-    const std::string text =
-        summary_text(world.all->size(), counts(), driver->times(), least, most, toolchain->cost());
+    const std::string text = summary_text(world.all->size(), counts(), driver->times(), least, most,
+                                          toolchain ? toolchain->cost() : BuildCost{});
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   }
@@ -203,7 +217,6 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   s.over = true;  // until the ranks have agreed there is nothing to leave
   Board& board = *s.world.board;
   if (auto same = s.compare_start(); !same) return tell_at_start(board, same.error());
-  s.find_place_on_host();
   if (!context.settings.coordination) {
     auto alone = collectives::fake_communicator(Rank{0}, 1);
     if (!alone) return alone.error();
@@ -216,16 +229,17 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   s.driver = std::make_unique<CallDriver>(s.alone ? *s.alone : *s.world.all, context.decision);
   context.driver = s.driver.get();
   s.over = false;
-  // A rank that lacks a compiler must not leave the others waiting.
-  const auto tools = s.open_tools();
+  // A rank that cannot start must not leave the others waiting.
+  const auto record = s.open_record();
   Standing standing;
-  if (!tools) standing.trouble = tools.error();
-  if (auto ready = s.status_round(RoundKey::Kind::Start, standing); !ready) {
+  if (!record) standing.trouble = record.error();
+  s.open_artifacts();
+  auto ready = s.status_round(RoundKey::Kind::Start, standing);
+  if (ready) ready = s.open_toolchain();
+  if (!ready) {
     s.over = true;
     return tell_at_start(board, ready.error());
   }
-  context.toolchain = s.toolchain.get();
-  context.artifacts = s.artifacts.get();
   return job;
 }
 

@@ -7,13 +7,12 @@
 #include <vector>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/coordinator/artifact_store.h>
 #include <lockstep/worker/call_driver.h>
 #include <lockstep/worker/executable.h>
 #include <lockstep/worker/log.h>
 #include <lockstep/worker/record.h>
 #include <lockstep/worker/settings.h>
-#include <lockstep/worker/toolchain.h>
+#include <lockstep/worker/shared_build.h>
 
 namespace lockstep::worker {
 
@@ -37,13 +36,10 @@ struct JobContext {
   collectives::Communicator* data = nullptr;  // all ranks
   CallDriver* driver = nullptr;               // the group that agrees
   collectives::Watch* watch = nullptr;
-  Toolchain* toolchain = nullptr;
-  coordinator::ArtifactStore* artifacts = nullptr;
-  Recorder* recorder = nullptr;      // null: no record
-  int host_rank = 0, host_size = 1;  // this rank among those of its host: who builds which unit
-  bool told_not_stored = false;
-  RoundKey key;  // of the round under way
-  RunTimes run;  // of all frames
+  BuildTools tools;              // what units are built with
+  Recorder* recorder = nullptr;  // null: no record
+  RoundKey key;                  // of the round under way
+  RunTimes run;                  // of all frames
 
   SystemClock clock;
   void note(std::string_view event) {
