@@ -19,7 +19,7 @@ struct NetworkOptions {
   int size = 1;
   std::uint64_t seed = 0;
   /// A message takes a time drawn evenly from [least_delay, most_delay]; two messages of one pair
-  /// of ranks never overtake each other, those of different pairs do.
+  /// of ranks in one group never overtake each other, those of different pairs or groups do.
   Duration least_delay = std::chrono::microseconds(1);
   Duration most_delay = std::chrono::microseconds(20);
   /// A rank that waits longer than this fails with Stuck.
@@ -33,10 +33,11 @@ struct NetworkOptions {
 /// A network of virtual ranks. Single-threaded; outlives its communicators. Everything that happens
 /// is a function of the options and of the calls made, so the same run twice gives the same log.
 ///
-/// A rank's operation is posted with start() and then moves by step(), never by itself. wait() on
-/// one rank steps the whole network, and fails with Stuck once nothing is left that could end it.
-/// The first Stuck or RankLost of a rank ends the job for all: each gets that same Status, those
-/// that wait at once, the others at their next operation. A failed rank stays failed.
+/// A rank's operation is posted with start() and then moves by step(), never by itself; a rank may
+/// have one under way in each of its groups. wait() on one rank steps the whole network, and fails
+/// with Stuck once nothing is left that could end it. The first Stuck or RankLost of a rank ends
+/// the job for all: each gets that same Status, those that wait at once, the others at their next
+/// operation. A failed communicator stays failed.
 class VirtualNetwork {
  public:
   explicit VirtualNetwork(const NetworkOptions& options);
@@ -47,12 +48,17 @@ class VirtualNetwork {
   [[nodiscard]] int size() const;
   /// The one communicator of `rank` over all ranks; owned by the network.
   [[nodiscard]] Communicator& communicator(Rank rank);
+  /// Its communicator in the group of `members`, in which ranks are counted from the lowest.
+  /// Requires that it is one of them.
+  [[nodiscard]] Communicator& communicator(Rank rank, const RankSet& members);
   [[nodiscard]] const Clock& clock() const;
 
   /// From `at` on, the rank neither sends nor receives (until `until`), as if by SIGSTOP.
   void stop(Rank rank, Instant at, Instant until = Instant::max());
   /// From `at` on, the rank is gone, as if by SIGKILL.
   void crash(Rank rank, Instant at);
+  /// The rank says goodbye: whoever waits for it is told at once that it will not come.
+  void finish(Rank rank);
   /// Messages from `rank` take `extra` longer from now on.
   void slow(Rank rank, Duration extra);
   /// Calls `then` at `at` of virtual time, as one event of its own.
@@ -62,7 +68,8 @@ class VirtualNetwork {
 
   /// Delivers the next event; false when nothing is left.
   bool step();
-  /// Ranks whose operation has ended, well or not, since the last call; in the order of ending.
+  /// Ranks of which an operation has ended, well or not, since the last call; in the order of
+  /// ending.
   [[nodiscard]] std::vector<Rank> take_ended();
 
   /// What was handed to `rank` so far.
@@ -74,9 +81,9 @@ class VirtualNetwork {
   /// One line per event, empty unless recording.
   [[nodiscard]] const std::vector<std::string>& log() const;
 
- private:
   class State;
-  class Port;
+
+ private:
   std::unique_ptr<State> state_;
 };
 

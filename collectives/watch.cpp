@@ -179,17 +179,22 @@ void Watch::Thread::end(const Status& verdict, int code) const {
   ::_exit(code);
 }
 
+/// mpirun ends the ranks that are left once one is lost: then that one is the reason. Otherwise
+/// somebody else told the job to end, and nothing is wrong with any rank.
 void Watch::Thread::on_signal(int number, const BoardSnapshot& seen, Instant now) {
-  // Without a deadline left, whoever is being waited for is named.
-  Status verdict{Code::Stuck, "", "", last_seen(seen, now)};
-  if (auto found = judge(seen, {self, since}, now, Duration(0))) verdict = std::move(*found);
-  if (verdict.code == Code::Stuck)
-    verdict.message = fmt::format("Rank {} was told to end ({}) while it {}.", self.value,
-                                  number == SIGINT ? "SIGINT" : "SIGTERM",
-                                  describe(seen.ranks[static_cast<std::size_t>(self.value)], now));
-  if (number == SIGINT) verdict.groups.clear();
   ended = true;
-  end(verdict, number == SIGINT ? 130 : exit_code(verdict.code));
+  const auto verdict = judge(seen, {self, std::nullopt}, now, options.deadline);
+  if (verdict && number == SIGTERM) return end(*verdict, exit_code(verdict->code));
+  Status told{Code::Gone, "", "", {}};
+  told.message = fmt::format("Rank {} was told to end ({}) while it {}.", self.value,
+                             number == SIGINT ? "SIGINT" : "SIGTERM",
+                             describe(seen.ranks[static_cast<std::size_t>(self.value)], now));
+  if (number == SIGTERM) {
+    told.message +=
+        " Whoever sent the signal (mpirun, the scheduler at its time limit, a user) knows why.";
+    told.groups = last_seen(seen, now);
+  }
+  end(told, 128 + number);
 }
 
 void Watch::Thread::run() {

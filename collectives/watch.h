@@ -17,7 +17,8 @@ struct WatchOptions {
   Duration deadline = std::chrono::seconds(60);
   /// The report goes to stderr and, where not empty, to this file, as a whole or not at all.
   std::string report_file;
-  /// SIGTERM and SIGINT leave a report, unless the program handles them itself.
+  /// SIGTERM and SIGINT leave a report and 128 plus their number (RankLost and its code where that
+  /// is why), unless the program handles them itself.
   bool signals = true;
   /// Called with the verdict instead of writing a report and leaving with _exit(exit code); for
   /// tests. On the watchdog's thread.

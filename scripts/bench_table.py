@@ -10,6 +10,7 @@ import sys
 
 LOOKUP_TARGET_NS = 300
 COMPILE_TARGET = 1.2
+DIVERGENCE_TARGET_MS = 1000
 
 
 def load(path):
@@ -79,6 +80,12 @@ def main():
     google(folder, "lookup", LOOKUP_TARGET_NS)
     google(folder, "shapes")
     google(folder, "program")
+    for path in sorted(folder.glob("divergence_*.json")):
+        for b in load(path)["benchmarks"]:
+            if b.get("aggregate_name") == "median":
+                row(f"divergence named, {b['nodes']:.0f} nodes, n={b['ranks']:.0f}", "",
+                    f"{b['real_time']:.0f} ms", "",
+                    *verdict(b["real_time"], b["real_time"], DIVERGENCE_TARGET_MS))
     compile_cost(folder)
 
 

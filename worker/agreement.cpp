@@ -61,4 +61,14 @@ Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observa
                 &frame.entries[static_cast<std::size_t>(outcome.entry)].decision};
 }
 
+Result<Audited> Agreement::audit(std::string_view frame, AuditedCall own) {
+  RoundKey key;
+  key.group = name_;
+  key.frame = frame;
+  key.call = calls_++;
+  AuditOutcome outcome = driver_.audit(key, ledger_, std::move(own));
+  if (outcome.error) return *outcome.error;
+  return Audited{outcome.times, std::move(outcome.finding)};
+}
+
 }  // namespace lockstep::worker

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,12 @@ struct Agreed {
   int entry = -1;
   bool is_new = false;                 // compiled in this call
   const Decision* decision = nullptr;  // of the entry; valid until the next call of the frame
+};
+
+/// What an audited call came to. Equal on all ranks.
+struct Audited {
+  std::uint64_t times = 0;        // that this has been found by now; 1: to be reported in full
+  std::optional<Status> finding;  // the ranks do not run the same; nullopt: they do
 };
 
 /// What the caller compiled.
@@ -51,6 +58,15 @@ class Agreement {
   [[nodiscard]] Result<Agreed> agree(std::string_view frame, Observation observation,
                                      const Build& build, Standing standing = {});
 
+  /// Collective, before each call of `frame`, in place of agree(): every rank has decided for
+  /// itself, and the ranks compare what they are about to run. Changes no decision. A finding is
+  /// for the caller to report (in full if it is the first of its kind), and the call goes on.
+  /// Errors, the same on all ranks, before anything runs: GraphDivergence (collectives that would
+  /// not match), FrameMismatch, the trouble of a rank, and those of Communicator::poll.
+  [[nodiscard]] Result<Audited> audit(std::string_view frame, AuditedCall own);
+  /// What the audit has found so far, for a summary.
+  [[nodiscard]] const AuditLedger& findings() const { return ledger_; }
+
   /// The cache of a frame on this rank: entries, state to store, explanations of a miss.
   [[nodiscard]] Frame& frame(std::string_view name);
   /// Where the time of all calls went.
@@ -63,6 +79,7 @@ class Agreement {
   std::string name_;
   std::uint64_t calls_ = 0;
   std::map<std::string, Frame, std::less<>> frames_;
+  AuditLedger ledger_;
   std::function<void(const Action&)> watcher_;
 };
 

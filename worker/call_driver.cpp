@@ -78,6 +78,21 @@ CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation obse
   }
 }
 
+AuditOutcome CallDriver::audit(const RoundKey& key, AuditLedger& ledger, AuditedCall own) {
+  AuditMachine machine(group_.rank(), key, ledger, std::move(own));
+  while (machine.outcome() == nullptr) {
+    if (const auto* to_vote = std::get_if<action::Vote>(&machine.next())) {
+      const auto result = vote(to_vote->mine, to_vote->combine);
+      result ? machine.voted(*result) : machine.failed(result.error());
+    } else {
+      const auto& to_exchange = std::get<action::Exchange>(machine.next());
+      const auto result = exchange(to_exchange.mine, to_exchange.join);
+      result ? machine.joined(*result) : machine.failed(result.error());
+    }
+  }
+  return *machine.outcome();
+}
+
 Result<void> CallDriver::status_round(const RoundKey& key, const Standing& standing) {
   Vote mine = Vote::of(0, key.hash(), 0, standing.pending);
   if (standing.trouble) mine.raise(VoteFlag::Error);

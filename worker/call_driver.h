@@ -9,6 +9,7 @@
 
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/audit.h>
 #include <lockstep/worker/call_machine.h>
 
 namespace lockstep::worker {
@@ -44,6 +45,9 @@ class CallDriver {
   [[nodiscard]] CallOutcome call(const RoundKey& key, Frame& frame, Observation observation,
                                  Standing standing, CallSteps& steps,
                                  const std::function<void(const Action&)>& log = {});
+
+  /// Compares what the ranks are about to run, each by its own decision (audit.h).
+  [[nodiscard]] AuditOutcome audit(const RoundKey& key, AuditLedger& ledger, AuditedCall own);
 
   /// One vote on how the ranks stand, outside of a call: settle, finish, a point inside a graph.
   /// The same error on every rank if one of them is in trouble or in another round.

@@ -80,8 +80,7 @@ void CallMachine::voted(const Vote& result) {
     case Stage::GuardElect:
       return elected_guard(result.words[0]);
     case Stage::NodeCount:
-      most_nodes_ = unequal_nodes_ = static_cast<std::size_t>(~result.words[0]);
-      return search_node();
+      return counted_nodes(result);
     default:
       break;
   }
@@ -105,6 +104,7 @@ void CallMachine::voted(const Vote& result) {
 void CallMachine::called(const Vote& result) {
   if (result.any_flag() || !result.same_pending()) return take_stock();
   candidates_ = result.same_state() ? result.entries() : 0;
+  same_list_ = result.same_state() && config_.consistency != Consistency::SharedSizes;
   ask_for_witnesses();
 }
 
@@ -147,6 +147,8 @@ void CallMachine::witnessed(const Vote& result) {
 }
 
 void CallMachine::gather() {
+  if (same_list_)
+    return ask(Stage::Gather, action::Exchange{list_payload(observation_), join_columns});
   ask(Stage::Gather,
       action::Exchange{encode(observe(self_, observation_, frame_.state, config_.automatic_dynamic,
                                       frame_.entries_digest())),
@@ -175,7 +177,10 @@ void CallMachine::joined(const Bytes& result) {
 }
 
 void CallMachine::gathered(const Bytes& payload) {
-  std::optional<JointObservation> joint = decode_joint(payload);
+  std::optional<JointObservation> joint =
+      same_list_
+          ? read_list_payload(payload, *observation_.list, frame_.state, config_.automatic_dynamic)
+          : decode_joint(payload);
   if (!joint)
     return finish({CallOutcome::Kind::Error, -1,
                    Status{Code::Internal,

@@ -37,6 +37,8 @@ struct TraceReport {
   shapes::Fingerprint collectives;
   /// Graph::prefix_fingerprints(), for finding the first difference; may be empty.
   std::vector<shapes::Fingerprint> prefixes;
+  /// Graph::skeleton_fingerprint(), by which programs that differ in a number only are told.
+  shapes::Fingerprint skeleton;
 };
 
 /// One call on one rank. Single-threaded. `config` and `frame`, this rank's cache of the frame,
@@ -98,6 +100,7 @@ class CallMachine {
   void elect_guard();
   void elected_guard(std::uint64_t guard);
   void count_nodes();
+  void counted_nodes(const collectives::Vote& result);
   void search_node();
   void searched(bool equal);
   [[nodiscard]] std::size_t middle() const;
@@ -124,6 +127,7 @@ class CallMachine {
   Action action_;
   Verdict verdict_;                // what the roll under way comes to
   std::uint64_t candidates_ = 0;   // entries that fit on every rank, but for "some rank" guards
+  bool same_list_ = false;         // all ranks hold the same source list and stored state
   JointObservation joint_;         // from Gather on
   Decision decision_, reported_;   // from Gather on
   TraceReport report_;             // from Trace on
@@ -133,6 +137,7 @@ class CallMachine {
   bool falls_back_ = false;        // past the recompile limit: traced and compared, not compiled
   std::size_t failed_guard_ = 0;
   std::size_t most_nodes_ = 0;                       // of any rank's graph
+  bool only_constants_ = false;                      // equal skeletons on all ranks
   std::size_t equal_nodes_ = 0, unequal_nodes_ = 0;  // the search: equal up to, unequal from
 };
 

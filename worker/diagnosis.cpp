@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/collectives/base/bytes.h>
 #include <lockstep/worker/diagnosis.h>
 
 namespace lockstep::worker {
@@ -36,25 +35,13 @@ std::optional<Status> take_failure(ByteReader& in) {
   return status;
 }
 
-struct Line {
+struct Line : Testimony {
   RankSet ranks;
-  std::string frame;
-  std::string key;
-  std::uint64_t pending = 0;
-  std::optional<Status> trouble;
 };
 
 Line read(const RankValue& value) {
   ByteReader in = opened(value.value);
-  Line line;
-  line.ranks = value.ranks;
-  line.frame = in.text();
-  line.key = in.text();
-  line.pending = in.u64();
-  line.trouble = take_failure(in);
-  if (!in.ok())
-    line.trouble = Status{Code::Internal, "sent a testimony that cannot be read", {}, {}};
-  return line;
+  return {read_testimony(in), value.ranks};
 }
 
 /// The roll by one aspect of its lines; lines that agree in it come together.
@@ -88,6 +75,17 @@ std::string testimony(const RoundKey& key, const Standing& standing) {
   return sealed(std::move(out));
 }
 
+Testimony read_testimony(ByteReader& line) {
+  Testimony said;
+  said.frame = line.text();
+  said.key = line.text();
+  said.pending = line.u64();
+  said.trouble = take_failure(line);
+  if (!line.ok())
+    said.trouble = Status{Code::Internal, "sent a testimony that cannot be read", {}, {}};
+  return said;
+}
+
 Status diagnose(const std::vector<RankValue>& roll) {
   std::vector<Line> lines;
   for (const RankValue& value : roll) lines.push_back(read(value));
@@ -102,7 +100,9 @@ Status diagnose(const std::vector<RankValue>& roll) {
             table(lines, [](const Line& l) { return l.trouble ? l.trouble->message : l.key; })};
   }
   auto frames = table(lines, [](const Line& l) { return l.frame; });
-  if (frames.size() > 1)
+  const bool calls =
+      std::all_of(lines.begin(), lines.end(), [](const Line& line) { return !line.frame.empty(); });
+  if (calls && frames.size() > 1)
     return {Code::FrameMismatch,
             "the ranks entered different frames at the same call; make every rank call the same "
             "frames in the same order",
@@ -128,6 +128,16 @@ Status diagnose(const std::vector<RankValue>& roll) {
           "report it with the record",
           {},
           {}};
+}
+
+std::string majority_text(const std::vector<RankValue>& roll) {
+  std::int64_t all = 0;
+  for (const RankValue& value : roll) all += value.ranks.size();
+  for (const RankValue& value : roll)
+    if (2 * value.ranks.size() > all)
+      return fmt::format("{} {} the majority; ", ranks_text(value.ranks),
+                         value.ranks.size() == 1 ? "is" : "are");
+  return "no majority; ";
 }
 
 std::string report_line(const std::optional<Status>& failure) {

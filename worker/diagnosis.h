@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/collectives/base/bytes.h>
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/worker/round_key.h>
 
@@ -27,9 +28,21 @@ struct Standing {
 /// Every round that can meet a call vote takes the same roll, whatever its kind.
 [[nodiscard]] std::string testimony(const RoundKey& key, const Standing& standing);
 
+/// A testimony as the others read it.
+struct Testimony {
+  std::string frame, key;  // key: RoundKey::text()
+  std::uint64_t pending = 0;
+  std::optional<Status> trouble;
+};
+/// Takes a testimony from the start of a line; what follows it is the round's own.
+[[nodiscard]] Testimony read_testimony(ByteReader& line);
+
 /// The error that a roll of testimonies comes to: the trouble of the lowest rank that has one, else
 /// different frames or rounds, else different standings.
 [[nodiscard]] Status diagnose(const std::vector<RankValue>& roll);
+
+/// "ranks 0-2 are the majority; " or "no majority; ", by the number of ranks in the table.
+[[nodiscard]] std::string majority_text(const std::vector<RankValue>& roll);
 
 /// One rank's line where a step can fail on a rank alone (trace, compile); nullopt: it went well.
 [[nodiscard]] std::string report_line(const std::optional<Status>& failure);

@@ -4,6 +4,7 @@
 
 #include <lockstep/worker/call_machine.h>
 #include <lockstep/worker/hints.h>
+#include <lockstep/worker/rank_constant.h>
 
 namespace lockstep::worker {
 namespace {
@@ -47,6 +48,27 @@ Status branch_status(const std::string& frame, const std::string& where,
           std::move(roll)};
 }
 
+constexpr const char* kRemedy =
+    "remove what makes the traced function differ between ranks (rank numbers, random choices, "
+    "state of its own)";
+
+/// What to do about a node that differs; `only`: the programs differ in constants and nothing else.
+std::string constant_text(const std::vector<RankValue>& roll, bool only) {
+  const auto constant = rank_constant(roll);
+  if (!constant) return kRemedy;
+  std::string values;
+  for (const RankValue& value : constant->values)
+    values += fmt::format("{}{} on rank{} {}", values.empty() ? "" : ", ", value.value,
+                          value.ranks.size() == 1 ? "" : "s", value.ranks.text());
+  std::string out =
+      fmt::format("{} a constant: {}", only ? "the only difference is" : "it differs in", values);
+  if (constant->law.empty()) return fmt::format("{}; {}", out, kRemedy);
+  return fmt::format(
+      "{}, which is {}; a rank's own number must be a value of the run and no "
+      "constant of the program: pass it to the frame as a 0-d tensor",
+      out, constant->law);
+}
+
 }  // namespace
 
 void CallMachine::elect_guard() {
@@ -70,8 +92,21 @@ void CallMachine::elected_guard(std::uint64_t guard) {
 }
 
 void CallMachine::count_nodes() {
-  // The complement, so that the minimum over the ranks gives the largest number of nodes.
-  elect(Stage::NodeCount, ~std::uint64_t{compares_graphs() ? report_.prefixes.size() : 0});
+  // The complement, so that the minimum over the ranks gives the largest number of nodes; of the
+  // skeletons least and greatest.
+  collectives::Vote mine;
+  mine.words[0] = ~std::uint64_t{compares_graphs() ? report_.prefixes.size() : 0};
+  const shapes::Fingerprint& skeleton = report_.skeleton;
+  mine.words[1] = skeleton.high, mine.words[2] = ~skeleton.high;
+  mine.words[3] = skeleton.low, mine.words[4] = ~skeleton.low;
+  ask(Stage::NodeCount, action::Vote{mine, collectives::Combine::Min});
+}
+
+void CallMachine::counted_nodes(const collectives::Vote& result) {
+  most_nodes_ = unequal_nodes_ = static_cast<std::size_t>(~result.words[0]);
+  only_constants_ = report_.skeleton != shapes::Fingerprint{} &&
+                    result.words[1] == ~result.words[2] && result.words[3] == ~result.words[4];
+  search_node();
 }
 
 // The graphs are equal in their first equal_nodes_ nodes and differ within their first
@@ -104,12 +139,11 @@ std::size_t CallMachine::middle() const {
 void CallMachine::explained(std::string text) {
   expect(Stage::Explain, "explained");
   if (text.empty()) text = "(the graph ends here)";
-  take_roll(std::move(text), [frame = frame_.name, node = equal_nodes_](auto roll) {
+  take_roll(std::move(text), [frame = frame_.name, node = equal_nodes_,
+                              only = only_constants_](auto roll) {
     return Status{Code::GraphDivergence,
-                  fmt::format("{}: the ranks traced different programs, first at node %{}; remove "
-                              "what makes the traced function differ between ranks (rank numbers, "
-                              "random choices, state of its own)",
-                              frame, node),
+                  fmt::format("{}: the ranks traced different programs, first at node %{}; {}{}",
+                              frame, node, majority_text(roll), constant_text(roll, only)),
                   {},
                   std::move(roll)};
   });
@@ -126,10 +160,8 @@ void CallMachine::report_graphs() {
     mine += fmt::format(", guard {} at {}", guard.predicate.text(namer), guard.where.text());
   take_roll(mine, [frame = frame_.name, what](auto roll) {
     return Status{Code::GraphDivergence,
-                  fmt::format("{}: the ranks traced different {}; remove what makes the traced "
-                              "function differ between ranks (rank numbers, random choices, state "
-                              "of its own)",
-                              frame, what),
+                  fmt::format("{}: the ranks traced different {}; {}{}", frame, what,
+                              majority_text(roll), kRemedy),
                   {},
                   std::move(roll)};
   });

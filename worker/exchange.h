@@ -12,6 +12,7 @@
 #include <lockstep/collectives/base/bytes.h>
 #include <lockstep/collectives/base/rank.h>
 #include <lockstep/shapes/dynamism.h>
+#include <lockstep/worker/columns.h>
 #include <lockstep/worker/observation.h>
 
 namespace lockstep::worker {
@@ -72,6 +73,16 @@ using FrameState = std::map<std::string, shapes::Dynamism>;
 [[nodiscard]] JointObservation observe(Rank self, const Observation& observation,
                                        const FrameState& state, bool history,
                                        const shapes::Fingerprint& cache);
+
+/// One rank's part where all ranks hold the same source list and the same stored state, as the vote
+/// told: no names, no state; columns over the values of the list (columns.h).
+[[nodiscard]] Bytes list_payload(const Observation& observation);
+/// What the group sees, from the joined columns of such payloads and this rank's own list and
+/// stored state. nullopt: not such a payload, or one over another list.
+[[nodiscard]] std::optional<JointObservation> read_list_payload(std::span<const std::byte> joined,
+                                                                const SourceList& list,
+                                                                const FrameState& state,
+                                                                bool history);
 
 /// lower's ranks are below higher's. Associative.
 [[nodiscard]] JointObservation join(const JointObservation& lower, const JointObservation& higher);

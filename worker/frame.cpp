@@ -150,6 +150,7 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
   report.group_guards = made_.graph.group_guards;
   report.guards = made_.graph.guards;
   report.prefixes = made_.graph.prefix_fingerprints();
+  report.skeleton = made_.graph.skeleton_fingerprint();
   return report;
 }
 

@@ -5,6 +5,7 @@
 
 #include <lockstep/worker/graph.h>
 #include <lockstep/worker/op.h>
+#include <lockstep/worker/rank_constant.h>
 
 namespace lockstep::worker {
 namespace {
@@ -18,67 +19,87 @@ void add_symbol(FingerprintBuilder& out, shapes::Symbol symbol) {
   out.add(std::int64_t{symbol.unbacked}).add(std::int64_t{symbol.serial});
 }
 
-void add_exprs(FingerprintBuilder& out, const std::vector<shapes::Expr>& exprs) {
-  add_count(out, exprs.size());
-  for (const shapes::Expr& expr : exprs) out.add(expr.text());
+/// What stands for the constants of a graph in its fingerprint.
+enum class Constants : std::uint8_t { Exact, Masked };
+
+std::string text_of(std::string text, Constants constants) {
+  return constants == Constants::Exact ? text : without_numbers(text);
 }
 
-}  // namespace
+void add_exprs(FingerprintBuilder& out, const std::vector<shapes::Expr>& exprs, Constants as) {
+  add_count(out, exprs.size());
+  for (const shapes::Expr& expr : exprs) out.add(text_of(expr.text(), as));
+}
 
-Fingerprint node_fingerprint(const Node& node) {
+Fingerprint fingerprint_of(const Node& node, Constants as) {
   FingerprintBuilder out;
   out.add(static_cast<std::int64_t>(node.op));
   add_count(out, node.inputs.size());
   for (const NodeId id : node.inputs) out.add(std::int64_t{id});
-  add_exprs(out, node.exprs);
+  add_exprs(out, node.exprs, as);
   add_count(out, node.ints.size());
-  for (const std::int64_t i : node.ints) out.add(i);
+  const bool masks_ints = as == Constants::Masked && node.op == Op::Broadcast;
+  for (const std::int64_t i : node.ints) out.add(masks_ints ? 0 : i);
   // One kind of not-a-number: its sign and payload differ between machines.
   const double number =
       std::isnan(node.number) ? std::numeric_limits<double>::quiet_NaN() : node.number;
-  out.add(std::bit_cast<std::int64_t>(number)).add(node.text);
+  out.add(as == Constants::Masked ? 0 : std::bit_cast<std::int64_t>(number)).add(node.text);
   add_count(out, node.asserts.size());
-  for (const shapes::DeferredAssert& a : node.asserts) out.add(a.predicate.text()).add(a.message);
+  for (const shapes::DeferredAssert& a : node.asserts)
+    out.add(text_of(a.predicate.text(), as)).add(a.message);
   out.add(static_cast<std::int64_t>(node.meta.dtype));
-  add_exprs(out, node.meta.sizes);
+  add_exprs(out, node.meta.sizes, as);
   add_count(out, node.binds.size());
   for (const shapes::Symbol symbol : node.binds) add_symbol(out, symbol);
   return out.finish();
 }
 
-std::vector<Fingerprint> Graph::prefix_fingerprints() const {
+std::vector<Fingerprint> prefixes_of(const Graph& graph, Constants as) {
   std::vector<Fingerprint> prefixes;
-  prefixes.reserve(nodes.size());
-  Fingerprint last = shapes::fingerprint(name);
-  for (const Node& node : nodes) {
-    last = FingerprintBuilder().add(last).add(node_fingerprint(node)).finish();
+  prefixes.reserve(graph.nodes.size());
+  Fingerprint last = shapes::fingerprint(graph.name);
+  for (const Node& node : graph.nodes) {
+    last = FingerprintBuilder().add(last).add(fingerprint_of(node, as)).finish();
     prefixes.push_back(last);
   }
   return prefixes;
 }
 
-Fingerprint Graph::fingerprint() const {
+Fingerprint fingerprint_of(const Graph& graph, Constants as) {
   FingerprintBuilder out;
-  out.add("lockstep.graph/1").add(name);
-  add_count(out, nodes.size());
-  const std::vector<Fingerprint> prefixes = prefix_fingerprints();
+  out.add("lockstep.graph/1").add(graph.name);
+  add_count(out, graph.nodes.size());
+  const std::vector<Fingerprint> prefixes = prefixes_of(graph, as);
   if (!prefixes.empty()) out.add(prefixes.back());
-  add_count(out, outputs.size());
-  for (const Output& output : outputs) out.add(output.name).add(std::int64_t{output.node});
-  add_count(out, symbols.size());
-  for (const SymbolBinding& binding : symbols) {
+  add_count(out, graph.outputs.size());
+  for (const Graph::Output& output : graph.outputs)
+    out.add(output.name).add(std::int64_t{output.node});
+  add_count(out, graph.symbols.size());
+  for (const SymbolBinding& binding : graph.symbols) {
     add_symbol(out, binding.symbol);
     out.add(binding.source);
   }
-  add_count(out, guards.size());
-  for (const shapes::Guard& guard : guards) out.add(guard.predicate.text());
-  add_count(out, group_guards.size());
-  for (const GroupGuard& guard : group_guards)
-    out.add(guard.predicate.text())
+  add_count(out, graph.guards.size());
+  for (const shapes::Guard& guard : graph.guards) out.add(text_of(guard.predicate.text(), as));
+  add_count(out, graph.group_guards.size());
+  for (const GroupGuard& guard : graph.group_guards)
+    out.add(text_of(guard.predicate.text(), as))
         .add(static_cast<std::int64_t>(guard.over))
         .add(std::int64_t{guard.value});
   return out.finish();
 }
+
+}  // namespace
+
+Fingerprint node_fingerprint(const Node& node) { return fingerprint_of(node, Constants::Exact); }
+
+std::vector<Fingerprint> Graph::prefix_fingerprints() const {
+  return prefixes_of(*this, Constants::Exact);
+}
+
+Fingerprint Graph::fingerprint() const { return fingerprint_of(*this, Constants::Exact); }
+
+Fingerprint Graph::skeleton_fingerprint() const { return fingerprint_of(*this, Constants::Masked); }
 
 Fingerprint Graph::collectives_fingerprint() const {
   FingerprintBuilder out;

@@ -129,6 +129,9 @@ struct Graph {
   [[nodiscard]] shapes::Fingerprint fingerprint() const;
   /// Prefix fingerprints: element i covers nodes 0..i. For finding the first difference.
   [[nodiscard]] std::vector<shapes::Fingerprint> prefix_fingerprints() const;
+  /// Covers what fingerprint() covers, but for the values of constants: equal for graphs whose only
+  /// difference is a number.
+  [[nodiscard]] shapes::Fingerprint skeleton_fingerprint() const;
   /// Covers the ordered list of what ranks do together or wait for: collectives (kind, dtype, row
   /// sizes, attributes) and host syncs. Graphs that differ elsewhere have equal ones.
   [[nodiscard]] shapes::Fingerprint collectives_fingerprint() const;

@@ -95,10 +95,12 @@ Result<void> Job::State::compare_start() {
 
 Result<void> Job::State::open_record() {
   if (context.settings.record_dir.empty()) return {};
-  auto opened = Recorder::open(context.settings.record_dir, {.world_size = world.all->size(),
-                                                             .rank = world.all->rank(),
-                                                             .config = context.decision,
-                                                             .build_id = build_id()});
+  auto opened = Recorder::open(context.settings.record_dir,
+                               {.world_size = world.all->size(),
+                                .rank = world.all->rank(),
+                                .config = context.decision,
+                                .build_id = build_id()},
+                               [this](const Status& status) { tell(status.message); });
   if (!opened) return opened.error();
   recorder = std::move(*opened);
   if (!context.settings.coordination) {
@@ -278,12 +280,11 @@ Result<void> Job::finish() {
   return s.print_summary();
 }
 
-void Job::leave(const std::string& why) {
+Status Job::leave(const std::string& why) {
   state_->over = true;
-  Standing standing;
-  standing.trouble =
-      Status{Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}};
-  (void)state_->status_round(RoundKey::Kind::Close, standing);
+  Status gone{Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}};
+  const auto told = state_->status_round(RoundKey::Kind::Close, {.pending = 0, .trouble = gone});
+  return told ? gone : told.error();
 }
 
 int Job::run(const std::function<Result<void>()>& program) {
@@ -291,10 +292,7 @@ int Job::run(const std::function<Result<void>()>& program) {
   try {
     outcome = program();
   } catch (...) {
-    const std::string why = what(std::current_exception());
-    const Status gone{Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}};
-    leave(why);
-    return fail(gone);
+    return fail(leave(what(std::current_exception())));
   }
   if (outcome) outcome = finish();
   return outcome ? 0 : fail(outcome.error());

@@ -88,7 +88,8 @@ class Job {
   explicit Job(std::unique_ptr<State> state);
   [[nodiscard]] static Result<std::unique_ptr<Job>> attach_to(const void* comm, JobOptions options);
   [[nodiscard]] FrameRunner& add_frame(std::string name);
-  void leave(const std::string& why);
+  /// Tells the peers; returns the error as they see it.
+  Status leave(const std::string& why);
   std::unique_ptr<State> state_;
 };
 

@@ -91,17 +91,17 @@ Recorder::Recorder(int fd, std::string path)
 Recorder::~Recorder() { ::close(fd_); }
 
 Result<std::unique_ptr<Recorder>> Recorder::open(const std::string& directory,
-                                                 const RecordHeader& header) {
+                                                 const RecordHeader& header, Report report) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   const std::string path =
       (std::filesystem::path(directory) / record_file_name(header.rank)).string();
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0 && errno == EEXIST)
-    return refuse(Code::BadInput, path,
+    return refuse(Code::BadInput, directory,
                   "there is a record here already; remove it or choose another directory");
   if (fd < 0)
-    return refuse(Code::Environment, path,
+    return refuse(Code::Environment, directory,
                   fmt::format("cannot be written ({}); choose another directory for the record",
                               std::strerror(errno)));
   std::unique_ptr<Recorder> out(new Recorder(fd, path));
@@ -112,21 +112,28 @@ Result<std::unique_ptr<Recorder>> Recorder::open(const std::string& directory,
                {"config", config_json(header.config)},
                {"build", text_json(header.build_id)}};
   out->write(line);
-  if (out->failure_) return *out->failure_;
+  if (out->cut_) {
+    ::unlink(path.c_str());
+    return refuse(Code::Environment, directory,
+                  "the disk takes no record; free some space or choose another directory");
+  }
+  out->report_ = std::move(report);
   return out;
 }
 
 void Recorder::write(const Line& line) {
-  if (failure_) return;
+  if (cut_) return;
   const std::string text = line.json.dump() + "\n";
   ssize_t n = 0;
   do {
     n = ::write(fd_, text.data(), text.size());
   } while (n < 0 && errno == EINTR);
   if (n == static_cast<ssize_t>(text.size())) return;
-  failure_ = refuse(Code::Environment, path_,
-                    fmt::format("the record ends here, the disk takes no more ({})",
-                                n < 0 ? std::strerror(errno) : "no space left"));
+  cut_ = true;
+  if (report_)
+    report_(refuse(Code::Environment, path_,
+                   fmt::format("the record ends here, the disk takes no more ({})",
+                               n < 0 ? std::strerror(errno) : "no space left")));
 }
 
 std::int64_t Recorder::since_last() {
@@ -199,6 +206,7 @@ void Recorder::traced(const TraceReport& report) {
          {"line", guard.where.line}});
   if (report.collectives != shapes::Fingerprint{})
     line.json["collectives"] = report.collectives.text();
+  if (report.skeleton != shapes::Fingerprint{}) line.json["skeleton"] = report.skeleton.text();
   if (!report.prefixes.empty()) {
     line.json["prefixes"] = ordered_json::array();
     for (const shapes::Fingerprint& prefix : report.prefixes)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -38,10 +39,14 @@ struct RecordHeader {
 /// can cut the last line at most. One thread.
 class Recorder {
  public:
-  /// Makes the directory if need be and writes the header. Errors: Environment (cannot be written),
-  /// BadInput (it holds a record of this rank already).
+  /// Told once where the disk takes no more; the job goes on without the rest of its record.
+  using Report = std::function<void(const Status&)>;
+  /// Makes the directory if need be and writes the header. Errors, which name the directory and not
+  /// this rank's file, so that ranks with the same trouble say the same: Environment (cannot be
+  /// written), BadInput (it holds a record already).
   [[nodiscard]] static Result<std::unique_ptr<Recorder>> open(const std::string& directory,
-                                                              const RecordHeader& header);
+                                                              const RecordHeader& header,
+                                                              Report report = {});
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -58,9 +63,6 @@ class Recorder {
   /// A round outside of calls (settle, finish); for readers, not replayed.
   void round(const RoundKey& key, const Result<void>& result);
 
-  /// Why recording stopped early; nullopt while it goes on.
-  [[nodiscard]] const std::optional<Status>& failure() const { return failure_; }
-
  private:
   class Line;
   Recorder(int fd, std::string path);
@@ -69,10 +71,11 @@ class Recorder {
 
   int fd_;
   std::string path_;
+  Report report_;
   SystemClock clock_;
   Instant last_;
   std::set<shapes::Fingerprint> known_lists_;
-  std::optional<Status> failure_;
+  bool cut_ = false;  // the disk took no more; nothing is written after that
 };
 
 }  // namespace lockstep::worker

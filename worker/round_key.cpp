@@ -28,8 +28,9 @@ std::uint64_t mixed(std::uint64_t seed, std::string_view text) {
   return seed;
 }
 
-constexpr std::array<std::string_view, 9> kKindNames{
-    "call", "verification", "commit", "close", "settle", "more", "finish", "start", "witness"};
+constexpr std::array<std::string_view, 10> kKindNames{"call",    "verification", "commit", "close",
+                                                      "settle",  "more",         "finish", "start",
+                                                      "witness", "audited call"};
 
 }  // namespace
 
@@ -40,7 +41,7 @@ std::uint64_t RoundKey::hash() const {
 }
 
 std::string RoundKey::text() const {
-  std::string out = fmt::format("{} {}", kKindNames[static_cast<std::size_t>(kind) % 9], call);
+  std::string out = fmt::format("{} {}", kKindNames[static_cast<std::size_t>(kind)], call);
   if (!frame.empty()) out += fmt::format(" of {}", frame);
   if (!group.empty()) out += fmt::format(" in group {}", group);
   if (attempt != 0) out += fmt::format(", attempt {}", attempt);

@@ -21,7 +21,8 @@ struct RoundKey {
     More,
     Finish,
     Start,
-    Witness
+    Witness,
+    Audit
   };
   Kind kind = Kind::Call;
   /// Stable across ranks and builds; no allocation.

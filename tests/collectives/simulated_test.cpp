@@ -187,6 +187,80 @@ TEST(VirtualNetwork, WaitOfOneRankAlone_EndsInsteadOfHanging) {
   EXPECT_EQ(done.error().code, Code::Stuck);
 }
 
+/// A vote of each member of `members`, started on the ranks that are not in `absent`.
+std::vector<VoteRound> group_votes(VirtualNetwork& network, const RankSet& members,
+                                   const RankSet& absent = {}) {
+  std::vector<VoteRound> rounds;
+  rounds.reserve(static_cast<std::size_t>(members.size()));
+  for (int r = 0; r < network.size(); ++r) {
+    if (!members.contains(Rank{r})) continue;
+    Communicator& group = network.communicator(Rank{r}, members);
+    rounds.emplace_back(group.rank(), group.size(), Vote::of(1u << r, 2, 3, 4), Combine::Min);
+    if (!absent.contains(Rank{r})) group.start(rounds.back());
+  }
+  return rounds;
+}
+
+TEST(VirtualNetwork, OverlappingGroups_VoteAtTheSameTimeEachForItself) {
+  VirtualNetwork network({.size = 5});
+  auto low = group_votes(network, RankSet::range(Rank{0}, Rank{2}));
+  auto high = group_votes(network, RankSet::range(Rank{2}, Rank{4}));
+  auto all = group_votes(network, RankSet::all(5));
+  while (network.step()) {
+  }
+  for (const auto& round : low) EXPECT_EQ(round.result().entries(), 1u);
+  for (const auto& round : high) EXPECT_EQ(round.result().entries(), 4u);
+  for (const auto& round : all) EXPECT_EQ(round.result().entries(), 1u);
+  EXPECT_EQ(network.communicator(Rank{4}, RankSet::range(Rank{2}, Rank{4})).rank(), Rank{2});
+}
+
+TEST(VirtualNetwork, MessagesOfTwoGroups_OvertakeEachOther) {
+  // Rank 0 votes with rank 1 in one group, then in another: the second may end first.
+  int overtaken = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    VirtualNetwork network({.size = 3, .seed = seed, .record = true});
+    auto first = group_votes(network, RankSet::range(Rank{0}, Rank{1}));
+    auto second = group_votes(network, RankSet::all(3));
+    while (network.take_ended().empty()) ASSERT_TRUE(network.step());
+    if (first[0].want().need != Round::Need::Done && first[1].want().need != Round::Need::Done)
+      ++overtaken;
+    while (network.step()) {
+    }
+  }
+  EXPECT_GT(overtaken, 0);
+}
+
+TEST(VirtualNetwork, RingOverGroups_IsNamedWithEveryOperation) {
+  VirtualNetwork network({.size = 3, .deadline = 5s});
+  const RankSet low = RankSet::range(Rank{0}, Rank{1}), high = RankSet::range(Rank{1}, Rank{2});
+  RankSet outer = RankSet::of(Rank{0});
+  outer.insert(RankSet::of(Rank{2}));
+  auto a = group_votes(network, low, RankSet::of(Rank{1}));
+  auto b = group_votes(network, high, RankSet::of(Rank{2}));
+  auto c = group_votes(network, outer, RankSet::of(Rank{0}));
+  while (network.step()) {
+  }
+  const auto done = network.communicator(Rank{0}, low).poll();
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().code, Code::Stuck);
+  EXPECT_NE(done.error().message.find("Ranks wait for each other"), std::string::npos)
+      << done.error().text();
+}
+
+TEST(VirtualNetwork, FinishedRank_WaitersLearnAtOnceThatItWillNotCome) {
+  VirtualNetwork network({.size = 3, .deadline = 60s});
+  network.finish(Rank{2});
+  auto rounds = votes(3);
+  vote_without(network, rounds, RankSet::of(Rank{2}));
+  EXPECT_LT(network.clock().now(), 1s);
+  const auto done = network.communicator(Rank{0}).poll();
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().code, Code::Stuck);
+  EXPECT_NE(done.error().message.find("Rank 2 has finished the job and will not come"),
+            std::string::npos)
+      << done.error().text();
+}
+
 TEST(VirtualNetwork, ThousandRanks_VoteInMilliseconds) {
   VirtualNetwork network({.size = 1024});
   auto rounds = votes(1024);

@@ -190,13 +190,13 @@ int exit_after_signal(int number, const std::string& report_file) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(Watch, Sigterm_LeavesAReportAndExitCode4) {
+TEST(Watch, Sigterm_LeavesAReportAndExitCode143) {
   const std::string file = testing::TempDir() + "lockstep-report-" + std::to_string(::getpid());
-  EXPECT_EQ(exit_after_signal(SIGTERM, file), 4);
+  EXPECT_EQ(exit_after_signal(SIGTERM, file), 143);
   std::stringstream report;
   report << std::ifstream(file).rdbuf();
   std::remove(file.c_str());
-  EXPECT_NE(report.str().find("lockstep: STUCK: Rank 0 was told to end (SIGTERM) while it waits in "
+  EXPECT_NE(report.str().find("lockstep: GONE: Rank 0 was told to end (SIGTERM) while it waits in "
                               "operation 3 (vote), last "
                               "event: call 3 of train_step"),
             std::string::npos)

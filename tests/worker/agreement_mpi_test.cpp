@@ -68,5 +68,49 @@ TEST_F(AgreementMpi, BuildFailsOnOneRank_FailsOnAll) {
   EXPECT_NE(agreed.error().message.find("no space left"), std::string::npos);
 }
 
+TEST_F(AgreementMpi, Audit_FindsAnotherProgram_StopsBeforeOtherCollectives_AndGoesOn) {
+  Agreement agreement(*group, "world", {});
+  const auto call = [&](const char* program, const char* collectives) {
+    AuditedCall own;
+    own.observation = Inputs().tensor("x", {last() ? 9 : 8}).build();
+    own.program = shapes::fingerprint(program);
+    own.collectives = shapes::fingerprint(collectives);
+    return agreement.audit("step", std::move(own));
+  };
+  const bool alone = group->size() == 1;
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    const auto same = call("p", "a");
+    ASSERT_TRUE(same) << same.error().text();
+    EXPECT_FALSE(same->finding);
+    const auto found = call(last() ? "q" : "p", "a");
+    ASSERT_TRUE(found) << found.error().text();
+    EXPECT_EQ(found->finding.has_value(), !alone);
+    EXPECT_EQ(found->times, alone ? 0 : i);
+    if (found->finding) {
+      EXPECT_EQ(found->finding->source, "x.size(0)");
+    }
+    const auto stopped = call(last() ? "q" : "p", last() ? "b" : "a");
+    EXPECT_EQ(stopped.has_error(), !alone);
+    if (stopped.has_error()) {
+      EXPECT_EQ(stopped.error().code, Code::GraphDivergence);
+    }
+  }
+  EXPECT_EQ(agreement.findings().calls(), 9U);
+  EXPECT_TRUE(agreement.frame("step").entries.empty()) << "an audit leaves no trace";
+}
+
+TEST_F(AgreementMpi, Audit_MeetsAnAgreedCall_IsTheSameErrorOnBothSides) {
+  if (group->size() == 1) return;
+  Agreement agreement(*group, "world", {});
+  AuditedCall own;
+  own.observation = Inputs().build();
+  const Status error = last() ? agreement.agree("step", Inputs().build(), kBuild).error()
+                              : agreement.audit("step", std::move(own)).error();
+  EXPECT_EQ(error.code, Code::FrameMismatch);
+  ASSERT_EQ(error.groups.size(), 2U);
+  EXPECT_EQ(error.groups[0].value, "audited call 0 of step in group world");
+  EXPECT_TRUE(agreement.agree("step", Inputs().build(), kBuild));
+}
+
 }  // namespace
 }  // namespace lockstep::worker

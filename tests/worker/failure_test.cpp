@@ -1,8 +1,10 @@
 // Whatever fails on one rank reaches all ranks as the same error, leaves the frame as it was, and
 // the next call works.
 #include "virtual_ranks.h"
-#include <gtest/gtest.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 
+#include <lockstep/worker/rank_constant.h>
 #include <lockstep/worker/roll.h>
 
 namespace lockstep::worker {
@@ -157,6 +159,60 @@ TEST_F(Failure, Graphs_Differ_TheFirstDifferingNodeIsFoundAndExplained) {
     EXPECT_EQ(error.groups[1].value, node < other.size() ? "X" : "(the graph ends here)");
   }
   expect_as_before();
+}
+
+/// A graph of ten nodes, the fourth with a constant.
+TraceReport with_constant(int constant, const shapes::Fingerprint& skeleton) {
+  TraceReport report;
+  for (int node = 0; node < 10; ++node)
+    report.prefixes.push_back(
+        shapes::fingerprint(fmt::format("{} {}", node, node < 3 ? 0 : constant)));
+  report.graph = report.prefixes.back();
+  report.skeleton = skeleton;
+  return report;
+}
+
+TEST_F(Failure, Graphs_DifferInARanksOwnNumber_SaysSoAndNamesIt) {
+  const auto error_for = [&](auto constant, bool elsewhere) {
+    ranks.tracer = [=](Rank rank, const Decision&) {
+      return with_constant(constant(rank.value), {1, elsewhere && rank.value == 2 ? 3U : 2U});
+    };
+    ranks.explainer = [=](Rank rank, std::size_t node) {
+      return fmt::format("%{}: f32[s0] = full({})   # train.cpp:41", node, constant(rank.value));
+    };
+    return error_of(jagged).message;
+  };
+  using testing::HasSubstr;
+  const std::string own = error_for([](int rank) { return rank; }, false);
+  EXPECT_THAT(own, HasSubstr("first at node %3"));
+  EXPECT_THAT(own, HasSubstr("no majority"));
+  EXPECT_THAT(own, HasSubstr("the only difference is a constant: 0 on rank 0, 1 on rank 1"));
+  EXPECT_THAT(own, HasSubstr("which is the rank's number"));
+  EXPECT_THAT(error_for([](int rank) { return 8 * rank - 2; }, false),
+              HasSubstr("which is 8 * the rank's number - 2;"));
+  EXPECT_THAT(error_for([](int rank) { return rank; }, true),
+              HasSubstr("it differs in a constant: 0 on rank 0"));
+  const std::string one = error_for([](int rank) { return rank == 1 ? 7 : 5; }, false);
+  EXPECT_THAT(one, HasSubstr("ranks 0,2-3 are the majority"));
+  EXPECT_THAT(one, HasSubstr("the only difference is a constant: 5 on ranks 0,2-3, 7 on rank 1;"));
+  expect_as_before();
+}
+
+TEST(RankConstant, Texts_DifferInOneNumberOnly_AreTold) {
+  const auto of = [](const std::vector<std::string>& texts) {
+    std::vector<RankValue> roll;
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      roll.push_back({RankSet::of(Rank{static_cast<std::int32_t>(i)}), texts[i]});
+    return rank_constant(roll);
+  };
+  EXPECT_EQ(of({"slice(%1, [0])", "slice(%1, [4])"})->law, "4 * the rank's number");
+  EXPECT_EQ(of({"full(3)", "full(5)"})->law, "") << "two ranks bear out no line";
+  EXPECT_EQ(of({"full(-1.5)", "full(-1)", "full(-0.5)"})->law, "0.5 * the rank's number - 1.5");
+  EXPECT_FALSE(of({"%1 = add(s0)", "%1 = add(s1)"})) << "a name is no number";
+  EXPECT_FALSE(of({"full(1, 2)", "full(2, 3)"}));
+  EXPECT_FALSE(of({"full(1)", "iota(1)"}));
+  EXPECT_FALSE(of({"full(1)", "full(1), 2"}));
+  EXPECT_EQ(without_numbers("%3: f32[2*s0 + 1] = full(-0.5)"), "%3: f32[#*s0 + #] = full(#)");
 }
 
 TEST_F(Failure, Graphs_WithEqualNodesAndOtherGuards_ListsTheGuards) {

@@ -72,6 +72,22 @@ TEST_F(JobFailure, ProgramsThatDiffer_NameTheFirstNode) {
   expect_goes_on(step, {filled({2}, 1)}, 8 * size);
 }
 
+TEST_F(JobFailure, RankNumberAsAConstant_IsNamed) {
+  if (size == 1) return;
+  bool baked = true;
+  auto step = job->frame<X, Y>("step", [&](X in) {
+    const Tensor y = exp(in.x) + (baked ? 10.0 + job->rank() : 1.0);
+    return Y{all_reduce(sum(y))};
+  });
+  const Status error = refused(step({filled({2}, 0)}), Code::GraphDivergence);
+  EXPECT_TRUE(
+      contains(error.message, "the only difference is a constant: 10 on rank 0, 11 on rank 1"))
+      << error.text();
+  EXPECT_EQ(contains(error.message, "which is the rank's number + 10"), size > 2) << error.text();
+  baked = false;
+  expect_goes_on(step, {filled({2}, 0)}, 4 * size);
+}
+
 TEST_F(JobFailure, ExceptionInTheTraceOfOneRank_NamesTheRank) {
   bool throws = true;
   auto step = job->frame<X, Y>("step", [&](X in) {

@@ -1,5 +1,6 @@
 // Exhaustive mutation of graphs: whatever single field changes, the fingerprint changes; what
 // breaks the structure, the verifier finds.
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -234,6 +235,29 @@ TEST(Mutation, ChangedSize_IsRejectedWhereARuleGivesIt) {
         EXPECT_FALSE(changed.verify().has_value()) << graph.node_text(id) << " dim " << d;
       }
     }
+}
+
+TEST(Mutation, Constants_ChangeTheFingerprintButNotTheSkeleton) {
+  int constants = 0;
+  for (const Graph& graph : sample_graphs()) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+      Graph other = graph;
+      Node& node = other.nodes[i];
+      if (node.op == Op::Full) {
+        node.number = std::isfinite(node.number) ? node.number + 1.5 : 0;
+      } else if (node.op == Op::Slice && node.exprs[0].constant()) {
+        node.exprs[0] = *node.exprs[0].constant() + 1;
+      } else {
+        node.text += "x";
+        EXPECT_NE(other.skeleton_fingerprint(), graph.skeleton_fingerprint());
+        continue;
+      }
+      ++constants;
+      EXPECT_NE(other.fingerprint(), graph.fingerprint());
+      EXPECT_EQ(other.skeleton_fingerprint(), graph.skeleton_fingerprint());
+    }
+  }
+  EXPECT_GT(constants, 3);
 }
 
 TEST(Mutation, UserLinesAndHints_DoNotCount) {

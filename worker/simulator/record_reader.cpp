@@ -127,6 +127,7 @@ class RankReader {
     out.guards = in.guards("guards");
     if (in.has("group_guards")) out.group_guards = in.group_guards("group_guards");
     if (in.has("collectives")) out.collectives = in.fingerprint("collectives");
+    if (in.has("skeleton")) out.skeleton = in.fingerprint("skeleton");
     if (in.has("prefixes")) out.prefixes = in.fingerprints("prefixes");
     if (in.has("failure")) out.failure = in.status("failure");
     return out;

@@ -1,0 +1,73 @@
+// The inside of the simulated network: ranks, groups, virtual time, what is to happen next. Used by
+// the simulated backend only.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <lockstep/collectives/simulated.h>
+#include <lockstep/collectives/simulated_port.h>
+
+namespace lockstep::collectives {
+
+class VirtualNetwork::State {
+ public:
+  explicit State(const NetworkOptions& options);
+
+  [[nodiscard]] SimulatedGroup& group(const RankSet& members);
+  [[nodiscard]] SimulatedRank& rank(Rank rank) {
+    return ranks_[static_cast<std::size_t>(rank.value)];
+  }
+  [[nodiscard]] Instant now() const { return clock_.now(); }
+  [[nodiscard]] const Clock& clock() const { return clock_; }
+  [[nodiscard]] const NetworkOptions& options() const { return options_; }
+  [[nodiscard]] Duration delay();
+  [[nodiscard]] bool crashed(Rank rank) const;
+  [[nodiscard]] bool frozen(Rank rank) const;
+
+  void post(SimulatedEvent event) { events_.post(std::move(event)); }
+  void post_message(SimulatedPort& from, Rank to, SimulatedMessage message);
+  /// Posts when to look at a waiting port again.
+  void post_timer(SimulatedPort& port);
+  /// A rank is gone, by a crash or by its own will: whoever waits is looked at soon.
+  void gone();
+  /// The last rank to come carries a collective out for all.
+  void contribute(SimulatedGroup& group);
+  bool step();
+  [[nodiscard]] BoardSnapshot board() const;
+  void record(std::string line) {
+    if (options_.record) log_.push_back(std::move(line));
+  }
+  [[nodiscard]] bool recording() const { return options_.record; }
+  void ended(Rank rank) { ended_.push_back(rank); }
+  /// What ended the job.
+  [[nodiscard]] const std::optional<Status>& verdict() const { return verdict_; }
+
+  [[nodiscard]] std::vector<Rank> take_ended() { return std::exchange(ended_, {}); }
+  [[nodiscard]] const std::vector<std::string>& log() const { return log_; }
+
+ private:
+  void dispatch(SimulatedEvent& event);
+  void look_at(SimulatedPort& port);
+  void resume(Rank rank);
+  template <class Visit>
+  void each_under_way(Visit visit);
+
+  NetworkOptions options_;
+  std::uint64_t random_;
+  ManualClock clock_;
+  SimulatedEvents events_;
+  std::vector<SimulatedRank> ranks_;
+  std::map<std::vector<RankSet::Run>, std::unique_ptr<SimulatedGroup>> group_of_;
+  std::vector<SimulatedGroup*> groups_;  // in the order of their making
+  std::vector<Rank> ended_;
+  std::vector<std::string> log_;
+  std::optional<Status> verdict_;
+  bool any_gone_ = false;
+};
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,161 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <lockstep/collectives/simulated_network.h>
+#include <lockstep/collectives/verdict.h>
+
+namespace lockstep::collectives {
+
+void SimulatedPort::begin(OperationKind kind) {
+  operation_ = kind;
+  ++group_.state.begun[static_cast<std::size_t>(of_job_.value)];
+  ++network_.rank(of_job_).shown.begun;
+  started_ = network_.now();
+  show();
+  network_.rank(of_job_).shown.progress = started_;
+}
+
+void SimulatedPort::show() {
+  RankState& shown = network_.rank(of_job_).shown;
+  shown.group = group_.state.id;
+  shown.ordinal = group_.state.begun[static_cast<std::size_t>(of_job_.value)];
+  shown.operation = operation_;
+  shown.waiting = true;
+}
+
+void SimulatedPort::end() {
+  round_ = nullptr;
+  collective_.reset();
+  swap_sent_ = false;
+  SimulatedRank& rank = network_.rank(of_job_);
+  rank.shown.waiting = false;
+  rank.shown.progress = network_.now();
+  for (SimulatedPort* port : rank.ports)
+    if (port->under_way()) port->show();
+  network_.ended(of_job_);
+}
+
+void SimulatedPort::fail(Status status) {
+  network_.record(fmt::format("{} rank {} fails: {}", network_.now().count(), of_job_.value,
+                              code_name(status.code)));
+  if (collective_ && group_.in_collective > 0) --group_.in_collective;
+  failure_ = std::move(status);
+  end();
+}
+
+void SimulatedPort::start(Round& round) {
+  if (!failure_) failure_ = network_.verdict();
+  if (failure_ || network_.crashed(of_job_)) return;
+  begin(round.message_bytes() != 0 ? OperationKind::Vote : OperationKind::Exchange);
+  round_ = &round;
+  advance();
+  if (under_way()) network_.post_timer(*this);
+}
+
+Result<void> SimulatedPort::start(const Collective& collective) {
+  if (!failure_) failure_ = network_.verdict();
+  if (failure_) return *failure_;
+  if (auto ok = check(collective, size()); !ok) return ok;
+  if (network_.crashed(of_job_)) return {};
+  begin(static_cast<OperationKind>(static_cast<int>(OperationKind::AllToAll) +
+                                   static_cast<int>(collective.kind)));
+  network_.rank(of_job_).shown.event = collective.label;
+  collective_ = collective;
+  ++group_.in_collective;
+  network_.contribute(group_);
+  if (under_way()) network_.post_timer(*this);
+  return {};
+}
+
+Result<bool> SimulatedPort::poll() {
+  if (failure_) return *failure_;
+  return !under_way() && !network_.crashed(of_job_);
+}
+
+Result<void> SimulatedPort::wait() {
+  for (;;) {
+    auto done = poll();
+    if (!done) return done.error();
+    if (*done) return {};
+    if (network_.step()) continue;
+    const RankState& shown = network_.rank(of_job_).shown;
+    return Status{
+        Code::Stuck,
+        fmt::format("Rank {} waits in {} {} and nothing in the simulated network can end it.",
+                    of_job_.value, operation_name(shown.operation), shown.ordinal),
+        "", last_seen(network_.board(), network_.now())};
+  }
+}
+
+void SimulatedPort::deliver(SimulatedMessage message) {
+  VirtualNetwork::Traffic& traffic = network_.rank(of_job_).traffic;
+  ++traffic.messages;
+  traffic.bytes += message.body.size();
+  inbox_.push_back(std::move(message));
+  advance();
+}
+
+bool SimulatedPort::take_message(Rank from) {
+  const auto it = std::find_if(inbox_.begin(), inbox_.end(),
+                               [&](const SimulatedMessage& m) { return m.from == from.value; });
+  if (it == inbox_.end()) return false;
+  const SimulatedMessage message = std::move(*it);
+  inbox_.erase(it);
+  if (message.bare != (round_->message_bytes() != 0)) {
+    fail(Status{
+        Code::Internal,
+        fmt::format("Rank {} is in {} while rank {} is in {}: they are not at the same point "
+                    "of the program.",
+                    from.value, message.bare ? "a vote" : "an exchange", rank_.value,
+                    message.bare ? "an exchange" : "a vote")});
+    return false;
+  }
+  swap_sent_ = false;
+  round_->received(message.body);
+  return true;
+}
+
+void SimulatedPort::send(Rank to) {
+  const std::span<const std::byte> body = round_->outgoing();
+  network_.post_message(*this, to,
+                        {rank_.value, round_->message_bytes() != 0, {body.begin(), body.end()}});
+}
+
+Instant SimulatedPort::arrival(Rank peer, Instant at) {
+  for (auto& [known, last] : last_arrival_)
+    if (known == peer) return last = std::max(last, at);
+  last_arrival_.emplace_back(peer, at);
+  return at;
+}
+
+void SimulatedPort::advance() {
+  if (network_.frozen(of_job_)) return;
+  while (round_ != nullptr) {
+    const Round::Want want = round_->want();
+    switch (want.need) {
+      case Round::Need::Done:
+        return end();
+      case Round::Need::Send:
+        send(want.peer);
+        round_->sent();
+        break;
+      case Round::Need::Swap:
+        if (!swap_sent_) send(want.peer);
+        swap_sent_ = true;
+        [[fallthrough]];
+      case Round::Need::Receive:
+        if (!take_message(want.peer)) return;
+    }
+  }
+}
+
+void SimulatedPort::data_done() {
+  if (!collective_) return;
+  const CollectiveExtent extent = CollectiveExtent::of(*collective_, size());
+  network_.rank(of_job_).traffic.data_bytes +=
+      static_cast<std::uint64_t>(extent.receive) * dtype_size(collective_->dtype);
+  end();
+}
+
+}  // namespace lockstep::collectives
