@@ -43,8 +43,8 @@ std::string on_rank_0(const std::string& command) {
 }
 
 const std::vector<Cell> kCells{
-    {"KilledBetweenCalls", "kill", "call", {kLost, "operation 22 (vote)"}, kKilled},
-    {"KilledInAVote", "kill", "vote", {kLost, "last began operation 22 (vote)"}, kKilled},
+    {"KilledBetweenCalls", "kill", "call", {kLost, "(vote)"}, kKilled},
+    {"KilledInAVote", "kill", "vote", {kLost, "(vote), running, last event: call 7"}, kKilled},
     {"KilledInTheTrace", "kill", "trace", {kLost, "tracing, last event: call"}, kKilled},
     {"KilledInACompile",
      "none",
