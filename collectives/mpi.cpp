@@ -14,21 +14,32 @@
 namespace lockstep::collectives {
 namespace {
 
+Rank rank_in(MPI_Comm comm) {
+  Rank rank;
+  MPI_Comm_rank(comm, &rank.value);
+  return rank;
+}
+
 /// Both communicators are this object's own; `control` never sees data, so nothing can be mistaken.
 class Mpi final : public Communicator {
  public:
-  Mpi(MPI_Comm control, MPI_Comm data, Rank rank, int size, const MpiOptions& options)
+  /// `members`: the ranks of both communicators, as errors number them.
+  Mpi(MPI_Comm control, MPI_Comm data, const RankSet& members, const MpiOptions& options)
       : comms_{control, data},
-        rank_(rank),
-        size_(size),
+        members_(members),
+        rank_(rank_in(control)),
+        size_(static_cast<int>(members.size())),
+        options_(options),
         watch_(options.watch),
-        control_(control, rank, options.longest_payload),
-        data_(data, size) {}
+        control_(control, members, options.longest_payload),
+        data_(data, size_) {}
   ~Mpi() override;
 
-  void joins_board(std::uint64_t group, const RankSet& members) {
-    if (watch_ != nullptr) entry_ = watch_->board().entry(group, members);
+  void joins_board(std::uint64_t group, std::string_view name) {
+    if (watch_ != nullptr) entry_ = watch_->board().entry(group, members_, name);
   }
+  [[nodiscard]] MPI_Comm data_comm() const { return comms_[1]; }
+  [[nodiscard]] const MpiOptions& options() const { return options_; }
 
   [[nodiscard]] Rank rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
@@ -46,8 +57,10 @@ class Mpi final : public Communicator {
   Status fail(Status status);
 
   MPI_Comm comms_[2];
+  RankSet members_;
   Rank rank_;
   int size_;
+  MpiOptions options_;
   Watch* watch_;
   int entry_ = -1;
   std::uint64_t begun_ = 0;
@@ -145,19 +158,23 @@ Result<void> Mpi::wait() {
 }
 
 Result<std::unique_ptr<Communicator>> make(MPI_Comm control, const RankSet& members,
-                                           std::uint64_t group, const MpiOptions& options) {
+                                           std::uint64_t group, std::string_view name,
+                                           const MpiOptions& options) {
   MPI_Comm data = MPI_COMM_NULL;
   if (const int rc = MPI_Comm_dup(control, &data); rc != MPI_SUCCESS)
     return Status{Code::Environment, mpi_failure("MPI_Comm_dup", rc)};
   MPI_Comm_set_errhandler(control, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(data, MPI_ERRORS_RETURN);
-  Rank rank;
-  int size = 0;
-  MPI_Comm_rank(control, &rank.value);
-  MPI_Comm_size(control, &size);
-  auto made = std::make_unique<Mpi>(control, data, rank, size, options);
-  made->joins_board(group, members);
+  auto made = std::make_unique<Mpi>(control, data, members, options);
+  made->joins_board(group, name);
   return std::unique_ptr<Communicator>(std::move(made));
+}
+
+std::vector<int> each_of(const RankSet& members) {
+  std::vector<int> ranks;
+  for (const RankSet::Run& run : members.runs())
+    for (std::int32_t r = run.first; r <= run.last; ++r) ranks.push_back(r);
+  return ranks;
 }
 
 }  // namespace
@@ -169,29 +186,28 @@ Result<std::unique_ptr<Communicator>> mpi_communicator(const void* comm,
     return Status{Code::Environment, mpi_failure("MPI_Comm_dup", rc)};
   int size = 0;
   MPI_Comm_size(control, &size);
-  return make(control, RankSet::all(size), kWorldGroup, options);
+  return make(control, RankSet::all(size), kWorldGroup, "", options);
 }
 
-Result<std::unique_ptr<Communicator>> mpi_group(const void* comm, const RankSet& members,
-                                                std::uint64_t group, const MpiOptions& options) {
-  Rank self;
-  MPI_Comm_rank(comm_of(comm), &self.value);
-  if (!members.contains(self))
+Result<std::unique_ptr<Communicator>> mpi_group(const Communicator& all, const RankSet& members,
+                                                std::uint64_t group, std::string_view name) {
+  const auto* parent = dynamic_cast<const Mpi*>(&all);
+  if (parent == nullptr)
+    return Status{Code::BadInput, "A group is made of ranks that talk through MPI; these do not."};
+  if (!members.contains(all.rank()))
     return Status{Code::BadInput, fmt::format("Rank {} is not a member of the group of ranks {}.",
-                                              self.value, members.text())};
-  std::vector<int> ranks;
-  for (const RankSet::Run& run : members.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) ranks.push_back(r);
-  MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+                                              all.rank().value, members.text())};
+  const std::vector<int> ranks = each_of(members);
+  MPI_Group every = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
   MPI_Comm control = MPI_COMM_NULL;
-  MPI_Comm_group(comm_of(comm), &all);
-  MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
+  MPI_Comm_group(parent->data_comm(), &every);
+  MPI_Group_incl(every, static_cast<int>(ranks.size()), ranks.data(), &some);
   const int rc =
-      MPI_Comm_create_group(comm_of(comm), some, static_cast<int>(group % 32768), &control);
+      MPI_Comm_create_group(parent->data_comm(), some, static_cast<int>(group % 32768), &control);
   MPI_Group_free(&some);
-  MPI_Group_free(&all);
+  MPI_Group_free(&every);
   if (rc != MPI_SUCCESS) return Status{Code::Environment, mpi_failure("MPI_Comm_create_group", rc)};
-  return make(control, members, group, options);
+  return make(control, members, group, name, parent->options());
 }
 
 }  // namespace lockstep::collectives

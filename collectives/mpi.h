@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include <lockstep/collectives/communicator.h>
@@ -45,12 +46,13 @@ struct MpiOptions {
 [[nodiscard]] Result<std::unique_ptr<Communicator>> mpi_communicator(const void* comm,
                                                                      const MpiOptions& options);
 
-/// Collective over `members` of `comm` only; each rank in it numbered by its place among them.
-/// `group` tells groups of the job apart on the board and in reports; not kWorldGroup.
+/// Collective over `members` of `all` only; each rank in it numbered by its place among them, in
+/// errors by its number in `all`. Watched as `all` is. Requires that mpi_communicator made `all`.
+/// `group` tells groups of the job apart on the board, `name` in reports; not kWorldGroup.
 /// Errors: BadInput (this rank is no member), Environment.
-[[nodiscard]] Result<std::unique_ptr<Communicator>> mpi_group(const void* comm,
+[[nodiscard]] Result<std::unique_ptr<Communicator>> mpi_group(const Communicator& all,
                                                               const RankSet& members,
                                                               std::uint64_t group,
-                                                              const MpiOptions& options);
+                                                              std::string_view name);
 
 }  // namespace lockstep::collectives

@@ -14,6 +14,15 @@ constexpr std::uint64_t kVersion = 1;
 
 }  // namespace
 
+MpiControl::MpiControl(MPI_Comm comm, const RankSet& members, std::size_t longest)
+    : comm_(comm), longest_(longest) {
+  for (const RankSet::Run& run : members.runs())
+    for (std::int32_t r = run.first; r <= run.last; ++r) names_.push_back(r);
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  self_ = names_.at(static_cast<std::size_t>(rank));
+}
+
 MpiControl::~MpiControl() {
   int finalised = 0;
   MPI_Finalized(&finalised);
@@ -54,6 +63,7 @@ int MpiControl::post(const Round::Want& want) {
 }
 
 int MpiControl::on_first_message(const Round::Want& want, const MPI_Status& status) {
+  const int peer = names_.at(static_cast<std::size_t>(want.peer.value));
   int bytes = 0;
   MPI_Get_count(&status, MPI_BYTE, &bytes);
   const bool header = first_[0] == kMagic && first_[1] == kMark && first_[2] == kMark;
@@ -61,25 +71,25 @@ int MpiControl::on_first_message(const Round::Want& want, const MPI_Status& stat
   const auto longest = std::min<std::uint64_t>(longest_, std::numeric_limits<int>::max());
   if (bytes != sizeof first_) {
     mismatch_ = Status{Code::Internal, fmt::format("Rank {} sent {} bytes where a message has {}.",
-                                                   want.peer.value, bytes, sizeof first_)};
+                                                   peer, bytes, sizeof first_)};
   } else if (header == bare()) {
     mismatch_ =
         Status{Code::Internal,
                fmt::format("Rank {} is in {} while rank {} is in {}: they are not at the same "
                            "point of the program.",
-                           want.peer.value, header ? "an exchange" : "a vote", self_.value,
+                           peer, header ? "an exchange" : "a vote", self_,
                            header ? "a vote" : "an exchange")};
   } else if (header && first_[3] != kVersion) {
     mismatch_ =
         Status{Code::Version,
                fmt::format("Rank {} speaks version {} of the control messages, rank {} version "
                            "{}; start all ranks with one build.",
-                           want.peer.value, first_[3], self_.value, kVersion)};
+                           peer, first_[3], self_, kVersion)};
   } else if (length > longest) {
     mismatch_ =
         Status{Code::Internal,
                fmt::format("Rank {} announces a payload of {} bytes; at most {} are believed.",
-                           want.peer.value, length, longest)};
+                           peer, length, longest)};
   } else if (length > 0) {
     body_.resize(length);
     in_body_ = true;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include <lockstep/collectives/base/bytes.h>
 #include <lockstep/collectives/mpi_call.h>
@@ -20,8 +21,8 @@ namespace lockstep::collectives {
 /// at the first message that they are not in the same round.
 class MpiControl {
  public:
-  MpiControl(MPI_Comm comm, Rank self, std::size_t longest)
-      : comm_(comm), self_(self), longest_(longest) {}
+  /// `members`: the ranks of `comm`, in order, as errors number them.
+  MpiControl(MPI_Comm comm, const RankSet& members, std::size_t longest);
   ~MpiControl();
   MpiControl(const MpiControl&) = delete;
   MpiControl& operator=(const MpiControl&) = delete;
@@ -45,7 +46,8 @@ class MpiControl {
   [[nodiscard]] int on_first_message(const Round::Want& want, const MPI_Status& status);
 
   MPI_Comm comm_;
-  Rank self_;
+  std::vector<int> names_;  // by rank
+  int self_ = 0;            // as errors name it
   std::size_t longest_;
   Round* round_ = nullptr;
   bool posted_ = false, receiving_ = false, in_body_ = false, transport_failed_ = false;

@@ -9,6 +9,13 @@ namespace lockstep::worker {
 using collectives::Vote;
 using collectives::VoteFlag;
 
+CallTimes& CallTimes::operator+=(const CallTimes& other) {
+  vote += other.vote, exchange += other.exchange, trace += other.trace, compile += other.compile;
+  vote_wait += other.vote_wait, votes += other.votes, exchanges += other.exchanges;
+  traces += other.traces, compiles += other.compiles;
+  return *this;
+}
+
 Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine) {
   const Instant start = now();
   TimedVote round({group_.rank(), group_.size(), mine, combine}, clock_);
@@ -43,6 +50,7 @@ Result<Bytes> CallDriver::broadcast(Rank root, Bytes mine) {
 CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation observation,
                              Standing standing, CallSteps& steps,
                              const std::function<void(const Action&)>& log) {
+  if (standing.speaks_for.empty()) standing.speaks_for = self_;
   CallMachine machine(group_.rank(), group_.size(), config_, key, frame, std::move(observation),
                       std::move(standing));
   for (;;) {
@@ -115,8 +123,11 @@ Result<Vote> CallDriver::ballot(const RoundKey& key, const Vote& mine) {
   return result;
 }
 
-Status CallDriver::roll(const RoundKey& key, const Standing& standing) {
-  const auto payload = exchange(roll_payload(group_.rank(), testimony(key, standing)), join_rolls);
+Status CallDriver::roll(const RoundKey& key, Standing standing) {
+  if (standing.speaks_for.empty())
+    standing.speaks_for = self_.empty() ? RankSet::of(group_.rank()) : self_;
+  const auto payload =
+      exchange(roll_payload(standing.speaks_for, testimony(key, standing)), join_rolls);
   return payload ? diagnose(roll_values(*payload)) : payload.error();
 }
 

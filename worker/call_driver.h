@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/communicator.h>
@@ -33,13 +34,15 @@ struct CallTimes {
   Duration vote_wait{0};  // the part of `vote` before the first peer's message was there
   std::uint64_t votes = 0, exchanges = 0;  // exchanges: every round with payloads
   std::uint64_t traces = 0, compiles = 0;
+  CallTimes& operator+=(const CallTimes& other);
 };
 
 /// One group of ranks as seen from one of them. One thread.
 class CallDriver {
  public:
-  CallDriver(collectives::Communicator& group, DecisionConfig config)
-      : group_(group), config_(config) {}
+  /// `self`: this rank as errors number it, in a group that numbers its ranks by place.
+  CallDriver(collectives::Communicator& group, DecisionConfig config, RankSet self = {})
+      : group_(group), config_(config), self_(std::move(self)) {}
 
   /// Takes the call to its end. `log` (may be empty) gets every action's canonical line.
   [[nodiscard]] CallOutcome call(const RoundKey& key, Frame& frame, Observation observation,
@@ -70,11 +73,12 @@ class CallDriver {
  private:
   [[nodiscard]] Result<collectives::Vote> vote(const collectives::Vote& mine,
                                                collectives::Combine combine);
-  [[nodiscard]] Status roll(const RoundKey& key, const Standing& standing);
+  [[nodiscard]] Status roll(const RoundKey& key, Standing standing);
   [[nodiscard]] Instant now() const { return clock_.now(); }
 
   collectives::Communicator& group_;
   DecisionConfig config_;
+  RankSet self_;
   SystemClock clock_;
   CallTimes times_;
 };

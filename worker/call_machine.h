@@ -41,8 +41,9 @@ struct TraceReport {
   shapes::Fingerprint skeleton;
 };
 
-/// One call on one rank. Single-threaded. `config` and `frame`, this rank's cache of the frame,
-/// outlive it; the frame changes at the moment of a successful commit and at no other.
+/// One call on one rank. Single-threaded. `frame`, this rank's cache of the frame, outlives it; it
+/// changes at the moment of a successful commit and at no other. The consistency is that of the
+/// key, where it has one, else that of `config`.
 class CallMachine {
  public:
   CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key, Frame& frame,
@@ -68,6 +69,7 @@ class CallMachine {
   enum class Stage : std::uint8_t {
     Call,
     Witness,
+    Roster,
     Gather,
     Elect,
     Hints,
@@ -88,13 +90,16 @@ class CallMachine {
   void called(const collectives::Vote& result);
   void ask_for_witnesses();
   void witnessed(const collectives::Vote& result);
-  void gather();
-  void gathered(const Bytes& payload);
   void hinted();
   void verify(TraceReport report);
   void verified(const collectives::Vote& result);
   void committed(const collectives::Vote& result);
-  [[nodiscard]] FrameState next_state() const;
+
+  // What the group sees: gather.cpp.
+  void gather();
+  void rostered(const Bytes& payload);
+  void gathered(const Bytes& payload);
+  void unreadable();
 
   // In search of what differs: divergence.cpp.
   void elect_guard();
@@ -118,7 +123,7 @@ class CallMachine {
 
   Rank self_;
   int size_;
-  const DecisionConfig& config_;
+  DecisionConfig config_;
   RoundKey key_;
   Frame& frame_;
   Observation observation_;

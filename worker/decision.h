@@ -9,6 +9,7 @@
 
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/shapes/expr.h>
+#include <lockstep/worker/consistency.h>
 #include <lockstep/worker/exchange.h>
 #include <lockstep/worker/observation.h>
 
@@ -54,8 +55,6 @@ struct Decision {
 /// One line: "tokens: f32[s0, 10]; n: int 3; lr: float; training: bool true | s0 = tokens.size(0)
 /// min 2 hint 5". Equal decisions print equal text.
 [[nodiscard]] std::string decision_text(const Decision& decision);
-
-enum class Consistency : std::uint8_t { SameGraph, SameCollectives, SharedSizes };
 
 /// The part of a job's configuration that decisions depend on; compared at start-up.
 struct DecisionConfig {

@@ -69,6 +69,7 @@ std::string ranks_text(const RankSet& ranks) {
 std::string testimony(const RoundKey& key, const Standing& standing) {
   ByteWriter out;
   out.text(key.frame);
+  out.text(key.consistency ? consistency_name(*key.consistency) : "as the job's");
   out.text(key.text());
   out.u64(standing.pending);
   put(out, standing.trouble);
@@ -78,6 +79,7 @@ std::string testimony(const RoundKey& key, const Standing& standing) {
 Testimony read_testimony(ByteReader& line) {
   Testimony said;
   said.frame = line.text();
+  said.consistency = line.text();
   said.key = line.text();
   said.pending = line.u64();
   said.trouble = take_failure(line);
@@ -108,6 +110,13 @@ Status diagnose(const std::vector<RankValue>& roll) {
             "frames in the same order",
             {},
             std::move(frames)};
+  auto modes = table(lines, [](const Line& l) { return l.consistency; });
+  if (modes.size() > 1)
+    return {Code::FrameMismatch,
+            fmt::format("the ranks made frame {} with different options; give it the same "
+                        "consistency on every rank",
+                        lines.front().frame),
+            "consistency", std::move(modes)};
   auto keys = table(lines, [](const Line& l) { return l.key; });
   if (keys.size() > 1)
     return {Code::FrameMismatch,

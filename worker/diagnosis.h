@@ -30,7 +30,7 @@ struct Standing {
 
 /// A testimony as the others read it.
 struct Testimony {
-  std::string frame, key;  // key: RoundKey::text()
+  std::string frame, consistency, key;  // key: RoundKey::text()
   std::uint64_t pending = 0;
   std::optional<Status> trouble;
 };

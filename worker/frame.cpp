@@ -24,11 +24,43 @@ struct FrameRunner::Compiled {
 };
 
 struct FrameRunner::State {
-  State(JobContext& context, std::string name, int number)
-      : job(context), cache(name), index(number) {
-    counts.frame = std::move(name);
+  State(JobContext& context, GroupContext* group, const std::string& name, int number,
+        const FrameOptions& options)
+      : job(context),
+        consistency(options.consistency.value_or(context.decision.consistency)),
+        over(group != nullptr ? *group : context.alone),
+        agreed(context.agreeing(over, consistency)),
+        cache(name),
+        index(number) {
+    counts.frame = name;
+    counts.shared = &over == &job.everyone && consistency == Consistency::SameGraph;
+    if (group == nullptr) unusable = not_of(options.group, name);
   }
+  /// The key of this frame's next call.
+  const RoundKey& next_call() {
+    RoundKey& key = agreed.key;
+    key.kind = RoundKey::Kind::Call;
+    key.frame = cache.name;
+    key.consistency.reset();
+    if (consistency != job.decision.consistency) key.consistency = consistency;
+    key.attempt = 0;
+    ++key.call;
+    return key;
+  }
+  static Status not_of(const Group& group, const std::string& frame) {
+    return {Code::BadInput,
+            fmt::format("frame {}: this rank is in no set of group {}; only its members make and "
+                        "call its frames",
+                        frame, group.name),
+            group.name,
+            {}};
+  }
+
   JobContext& job;
+  Consistency consistency;
+  GroupContext& over;              // whose collectives the frame has
+  GroupContext& agreed;            // who agrees on its calls
+  std::optional<Status> unusable;  // by this rank; nothing was agreed on
   Frame cache;
   int index;
   std::map<int, Compiled> entries;
@@ -78,12 +110,12 @@ class Lease {
 /// The settle rounds of one run: each has a key of its own.
 class SettleRounds final : public RunHost {
  public:
-  explicit SettleRounds(JobContext& job) : job_(job) {}
+  explicit SettleRounds(GroupContext& agreed) : agreed_(agreed) {}
   Result<void> settle(const std::optional<Status>& mine) override {
-    RoundKey key = job_.key;
+    RoundKey key = agreed_.key;
     key.kind = RoundKey::Kind::Settle;
     key.attempt = attempt_++;
-    auto all = job_.driver->status_round(key, {.pending = 0, .trouble = mine});
+    auto all = agreed_.driver->status_round(key, {.pending = 0, .trouble = mine});
     joint_error_ = joint_error_ || !all;
     return all;
   }
@@ -91,7 +123,7 @@ class SettleRounds final : public RunHost {
   [[nodiscard]] bool joint_error() const { return joint_error_; }
 
  private:
-  JobContext& job_;
+  GroupContext& agreed_;
   std::uint32_t attempt_ = 0;
   bool joint_error_ = false;
 };
@@ -129,7 +161,8 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   const TraceSetup setup{.frame = frame_.cache.name,
                          .decision = decision,
                          .observation = &seen_,
-                         .group_size = job.data->size(),
+                         .group_size = frame_.over.data->size(),
+                         .local = frame_.consistency == Consistency::Local,
                          .host = this};
   Result<Graph> graph = worker::trace(setup, body_);
   job.phase(Phase::Running);
@@ -155,10 +188,10 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
 }
 
 Result<bool> FrameRunner::Steps::group_any(bool mine) {
-  RoundKey key = frame_.job.key;
+  RoundKey key = frame_.agreed.key;
   key.kind = RoundKey::Kind::Verify;
   key.attempt = ++questions_;
-  auto answer = frame_.job.driver->any(key, mine);
+  auto answer = frame_.agreed.driver->any(key, mine);
   if (!answer) round_failed_ = answer.error();
   return answer;
 }
@@ -174,15 +207,17 @@ std::string FrameRunner::Steps::explain(std::size_t node) {
 
 std::optional<Status> FrameRunner::Steps::compile() {
   JobContext& job = frame_.job;
+  const GroupContext& agreed = frame_.agreed;
   const Instant start = job.clock.now();
   const Lease lease(job);
   Result<Program> program = generate(std::move(made_.graph));
   BuildTools tools = job.tools;
+  tools.members = agreed.group.members;
   tools.building = [&](const std::string& unit) {
     job.note(fmt::format("builds {}, {}", unit, frame_.cache.name));
     job.busy_for(kBuildLimit);
   };
-  const SharedUnits made = build_together(*job.driver, job.key, program, tools);
+  const SharedUnits made = build_together(*agreed.driver, agreed.key, program, tools);
   // Where a peer failed there is nothing to load: the commit vote tells all ranks whose it was.
   if (!made.objects) return made.failure;
   const std::size_t kernels = program->kernels.size();
@@ -195,8 +230,8 @@ std::optional<Status> FrameRunner::Steps::compile() {
   return std::nullopt;
 }
 
-FrameRunner::FrameRunner(JobContext& job, std::string name, int index)
-    : state_(new State(job, std::move(name), index)) {}
+FrameRunner::FrameRunner(JobContext& job, std::string name, int index, const FrameOptions& options)
+    : state_(new State(job, job.group(options.group), name, index, options)) {}
 FrameRunner::~FrameRunner() = default;
 
 const FrameCounts& FrameRunner::counts() const { return state_->counts; }
@@ -204,7 +239,7 @@ const FrameCounts& FrameRunner::counts() const { return state_->counts; }
 Observation FrameRunner::take_observation() { return std::exchange(state_->spare, {}); }
 
 std::string FrameRunner::last_text() const {
-  const int rank = state_->job.data->rank().value;
+  const int rank = state_->job.rank();
   switch (last_.kind) {
     case CallOutcome::Kind::Reused:
       return CompileMark{rank, state_->index, last_.entry, 0}.text() + " reused";
@@ -218,12 +253,16 @@ std::string FrameRunner::last_text() const {
   return fmt::format("[r{}|{}] error", rank, state_->index);
 }
 
+const Status& FrameRunner::unusable() {
+  last_ = {CallOutcome::Kind::Error, -1, *state_->unusable};
+  ++state_->counts.calls, ++state_->counts.errors;
+  return *last_.error;
+}
+
 Status FrameRunner::refuse(const Status& status) {
-  JobContext& job = state_->job;
-  job.key.kind = RoundKey::Kind::Call;
-  job.key.frame = state_->cache.name;
-  ++job.key.call;
-  const auto joint = job.driver->status_round(job.key, {.pending = 0, .trouble = status});
+  if (state_->unusable) return unusable();
+  const RoundKey& key = state_->next_call();
+  const auto joint = state_->agreed.driver->status_round(key, {.pending = 0, .trouble = status});
   last_ = {CallOutcome::Kind::Error, -1, joint ? status : joint.error()};
   ++state_->counts.calls, ++state_->counts.errors;
   return *last_.error;
@@ -233,18 +272,18 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
                                              std::span<const InputValue> values,
                                              const std::function<void(Trace&)>& body) {
   State& frame = *state_;
+  if (frame.unusable) return unusable();
   JobContext& job = frame.job;
-  job.key.kind = RoundKey::Kind::Call;
-  job.key.frame = frame.cache.name;
-  ++job.key.call;
-  job.note(job.key.text());
+  const RoundKey& key = frame.next_call();
+  job.note(key.text());
   const std::uint64_t fits = frame.cache.lookup(observation);
   const bool first = frame.cache.entries.empty();
   std::vector<Misfit> misfits;
   if (fits == 0 && !first && job.log.on("info")) misfits = frame.cache.explain(observation);
 
   Steps steps(frame, observation, body);
-  last_ = recorded_call(job.recorder, *job.driver, job.key, frame.cache, observation, {}, steps);
+  last_ =
+      recorded_call(job.recorder, *frame.agreed.driver, key, frame.cache, observation, {}, steps);
   ++frame.counts.calls;
   if (last_.kind == CallOutcome::Kind::Error) {
     ++frame.counts.errors;
@@ -280,14 +319,14 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
 void FrameRunner::say_compiled(const std::vector<Misfit>& misfits, const std::string& story) {
   State& frame = *state_;
   const JobContext& job = frame.job;
-  const int rank = job.data->rank().value;
+  const int rank = job.rank();
   const CompileMark mark{rank, frame.index, last_.entry, 0};
   const Entry& entry = frame.cache.entries[static_cast<std::size_t>(last_.entry)];
   for (const Misfit& misfit : misfits)
     job.log.line("info", mark,
                  fmt::format("{}: entry {} does not fit here: {}", frame.cache.name, misfit.entry,
                              misfit.reason));
-  if (rank == 0) {
+  if (frame.over.data->rank().value == 0) {
     job.log.line(
         "info", mark,
         fmt::format("{}: compiled: {}; {}", frame.cache.name, symbols_text(entry.decision), story));
@@ -306,7 +345,7 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
                                             std::span<const InputValue> values) {
   State& frame = *state_;
   JobContext& job = frame.job;
-  job.note(job.key.text() + " runs");
+  job.note(frame.agreed.key.text() + " runs");
   const auto& sources = seen.list->sources();
   for (std::size_t i = 0; i < sources.size(); ++i) {
     Array& input = entry.inputs[sources[i].name];
@@ -327,19 +366,19 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
         break;
     }
   }
-  entry.inputs["job.rank"] = single(DType::I64, job.data->rank().value);
+  entry.inputs["job.rank"] = single(DType::I64, frame.over.data->rank().value);
   if (std::find(frame.counts.graphs.begin(), frame.counts.graphs.end(), entry.fingerprint) ==
       frame.counts.graphs.end())
     frame.counts.graphs.push_back(entry.fingerprint);
-  SettleRounds rounds(job);
+  SettleRounds rounds(frame.agreed);
   if (!entry.executable) {
     frame.counts.nodes_interpreted += entry.nodes;
-    return interpret(entry.graph, entry.inputs, *job.data, rounds);
+    return interpret(entry.graph, entry.inputs, *frame.over.data, rounds);
   }
   frame.counts.nodes_compiled += entry.executable->program().nodes_compiled;
   frame.counts.nodes_interpreted += entry.executable->program().nodes_interpreted;
   const RunTimes before = entry.executable->time();
-  auto outputs = entry.executable->run(entry.inputs, *job.data, rounds);
+  auto outputs = entry.executable->run(entry.inputs, *frame.over.data, rounds);
   const RunTimes& after = entry.executable->time();
   job.run.runs += after.runs - before.runs;
   job.run.total += after.total - before.total;

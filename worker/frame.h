@@ -4,11 +4,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <lockstep/worker/call_driver.h>
+#include <lockstep/worker/group.h>
 #include <lockstep/worker/inputs.h>
 #include <lockstep/worker/tracer.h>
 
@@ -17,10 +19,16 @@ namespace lockstep::worker {
 struct JobContext;
 struct FrameCounts;
 
+/// Who runs a frame, and what they agree on. The same on all ranks of the group.
+struct FrameOptions {
+  Group group{};                             // all ranks of the job, unless given
+  std::optional<Consistency> consistency{};  // the job's, unless given
+};
+
 /// One thread. Borrows the job's context.
 class FrameRunner {
  public:
-  FrameRunner(JobContext& job, std::string name, int index);
+  FrameRunner(JobContext& job, std::string name, int index, const FrameOptions& options);
   ~FrameRunner();
   FrameRunner(const FrameRunner&) = delete;
   FrameRunner& operator=(const FrameRunner&) = delete;
@@ -44,6 +52,7 @@ class FrameRunner {
   class Steps;
   struct Compiled;
   struct State;
+  [[nodiscard]] const Status& unusable();
   [[nodiscard]] Result<std::vector<Array>> run(Compiled& entry, const Observation& seen,
                                                std::span<const InputValue> values);
   void say_compiled(const std::vector<Misfit>& misfits, const std::string& story);

@@ -11,11 +11,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <lockstep/collectives/fake.h>
 #include <lockstep/collectives/startup.h>
 #include <lockstep/worker/host_toolchain.h>
 #include <lockstep/worker/job.h>
 #include <lockstep/worker/job_context.h>
+#include <lockstep/worker/job_groups.h>
 #include <lockstep/worker/job_summary.h>
 #include <lockstep/worker/toolchain_class.h>
 #include <lockstep/worker/world.h>
@@ -67,8 +67,7 @@ Status tell_at_start(Board& board, const Status& status) {
 
 struct Job::State {
   World world;
-  std::unique_ptr<collectives::Communicator> alone;  // what agrees where coordination is off
-  std::unique_ptr<CallDriver> driver;
+  std::unique_ptr<JobGroups> groups;
   std::unique_ptr<HostToolchain> toolchain;
   std::unique_ptr<coordinator::ArtifactStore> artifacts;
   std::unique_ptr<Recorder> recorder;
@@ -84,6 +83,10 @@ struct Job::State {
   void tell(const std::string& text);
   void open_artifacts();
   [[nodiscard]] Result<void> open_toolchain();
+  /// All ranks, or this one alone where coordination is off.
+  [[nodiscard]] GroupContext& agreeing() {
+    return context.agreeing(context.everyone, Consistency::SameGraph);
+  }
   [[nodiscard]] Result<void> status_round(RoundKey::Kind kind, const Standing& standing);
   [[nodiscard]] std::vector<FrameCounts> counts() const;
   [[nodiscard]] Result<void> print_summary();
@@ -103,11 +106,8 @@ Result<void> Job::State::open_record() {
                                [this](const Status& status) { tell(status.message); });
   if (!opened) return opened.error();
   recorder = std::move(*opened);
-  if (!context.settings.coordination) {
-    context.key.group = fmt::format("rank {} alone", world.all->rank().value);
-    recorder->group(context.key.group, RankSet::of(world.all->rank()));
-  }
   context.recorder = recorder.get();
+  if (!context.settings.coordination) groups->record_alone();
   return {};
 }
 
@@ -140,10 +140,10 @@ Result<void> Job::State::open_toolchain() {
   } else {
     context.tools.no_toolchain = compiler.error();
   }
-  RoundKey key = context.key;
+  RoundKey key = agreeing().key;
   key.attempt = 1;
   const auto made_for = agree_toolchain(
-      *driver, key,
+      *agreeing().driver, key,
       toolchain ? Result<shapes::Fingerprint>(toolchain->fingerprint()) : compiler.error(),
       processor_kind());
   if (!made_for) return made_for.error();
@@ -153,13 +153,15 @@ Result<void> Job::State::open_toolchain() {
 }
 
 Result<void> Job::State::status_round(RoundKey::Kind kind, const Standing& standing) {
-  context.key.kind = kind;
-  context.key.frame.clear();
-  context.key.attempt = 0;
-  ++context.key.call;
-  context.note(context.key.text());
-  auto result = driver->status_round(context.key, standing);
-  if (recorder) recorder->round(context.key, result);
+  GroupContext& all = agreeing();
+  all.key.kind = kind;
+  all.key.frame.clear();
+  all.key.consistency.reset();
+  all.key.attempt = 0;
+  ++all.key.call;
+  context.note(all.key.text());
+  auto result = all.driver->status_round(all.key, standing);
+  if (recorder) recorder->round(all.key, result);
   return result;
 }
 
@@ -170,7 +172,7 @@ std::vector<FrameCounts> Job::State::counts() const {
 }
 
 Result<void> Job::State::print_summary() {
-  const JobTimes mine = JobTimes::of(context, driver->times(), context.clock.now() - started);
+  const JobTimes mine = JobTimes::of(context, groups->times(), context.clock.now() - started);
   JobTimes least, most;
   for (auto [reduce, into] :
        {std::pair{collectives::Reduce::Min, &least}, {collectives::Reduce::Max, &most}}) {
@@ -184,7 +186,7 @@ Result<void> Job::State::print_summary() {
     if (auto done = world.all->run(over_ranks); !done) return done;
   }
   if (world.all->rank().value == 0 && summary) {
-    const std::string text = summary_text(world.all->size(), counts(), driver->times(), least, most,
+    const std::string text = summary_text(world.all->size(), counts(), groups->times(), least, most,
                                           toolchain ? toolchain->cost() : BuildCost{});
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
@@ -211,7 +213,8 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   auto world = join_world(comm, settings->deadline, settings->record_dir);
   if (!world) return world.error();
   state->world = std::move(*world);
-  context.data = state->world.all.get();
+  state->groups = std::make_unique<JobGroups>(state->world, context);
+  if (auto open = state->groups->open(); !open) return open.error();
   context.watch = state->world.watch.get();
   state->started = context.clock.now();
   auto job = std::unique_ptr<Job>(new Job(std::move(state)));
@@ -219,17 +222,10 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   s.over = true;  // until the ranks have agreed there is nothing to leave
   Board& board = *s.world.board;
   if (auto same = s.compare_start(); !same) return tell_at_start(board, same.error());
-  if (!context.settings.coordination) {
-    auto alone = collectives::fake_communicator(Rank{0}, 1);
-    if (!alone) return alone.error();
-    s.alone = std::move(*alone);
-    if (job->rank() == 0)
-      context.log.line("info",
-                       "lockstep: LOCKSTEP_COORDINATION=off: every rank decides for itself; expect "
-                       "hangs and wrong numbers");
-  }
-  s.driver = std::make_unique<CallDriver>(s.alone ? *s.alone : *s.world.all, context.decision);
-  context.driver = s.driver.get();
+  if (!context.settings.coordination && job->rank() == 0)
+    context.log.line("info",
+                     "lockstep: LOCKSTEP_COORDINATION=off: every rank decides for itself; expect "
+                     "hangs and wrong numbers");
   s.over = false;
   // A rank that cannot start must not leave the others waiting.
   const auto record = s.open_record();
@@ -255,9 +251,14 @@ Job::~Job() {
 int Job::rank() const { return state_->world.all->rank().value; }
 int Job::size() const { return state_->world.all->size(); }
 
-FrameRunner& Job::add_frame(std::string name) {
+FrameRunner& Job::add_frame(std::string name, const FrameOptions& options) {
   const int index = static_cast<int>(state_->frames.size());
-  return state_->frames.emplace_back(state_->context, std::move(name), index);
+  if (options.consistency == Consistency::Local) state_->groups->record_alone();
+  return state_->frames.emplace_back(state_->context, std::move(name), index, options);
+}
+
+Result<Group> Job::group(std::string name, const RankSet& members) {
+  return state_->groups->declare(std::move(name), members);
 }
 
 Result<void> Job::settle() { return state_->status_round(RoundKey::Kind::Settle, {}); }
@@ -265,15 +266,13 @@ Result<void> Job::settle() { return state_->status_round(RoundKey::Kind::Settle,
 Result<void> Job::finish() {
   State& s = *state_;
   Standing standing;
-  // Where graphs may differ between ranks there is nothing to compare.
-  if (s.context.decision.consistency == Consistency::SameGraph)
-    standing.pending = program_fingerprint(s.counts()).low;
+  standing.pending = program_fingerprint(s.counts()).low;
   s.over = true;
-  if (s.alone) {
+  if (!s.context.settings.coordination) {
     // Ranks that decided for themselves still end together: whoever is stuck is found here.
     s.context.note("finish");
-    CallDriver everyone(*s.world.all, s.context.decision);
-    if (auto all = everyone.status_round({.kind = RoundKey::Kind::Finish}, {}); !all) return all;
+    if (auto all = s.groups->everyone().status_round({.kind = RoundKey::Kind::Finish}, {}); !all)
+      return all;
   } else if (auto all = s.status_round(RoundKey::Kind::Finish, standing); !all) {
     return all;
   }

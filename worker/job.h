@@ -68,8 +68,25 @@ class Job {
   /// job. All ranks make the same frames in the same order.
   template <class In, class Out>
   [[nodiscard]] CompiledFrame<In, Out> frame(std::string name, std::function<Out(In)> body) {
-    return CompiledFrame<In, Out>(add_frame(std::move(name)), std::move(body));
+    return frame<In, Out>(std::move(name), {}, std::move(body));
   }
+  /// The same for some of the ranks, or with a consistency of its own: its calls are agreed in the
+  /// group alone, and counted there; start and end stay with all ranks. Ranks that make it with
+  /// another consistency get FrameMismatch at its first call; a rank that is no member of the group
+  /// gets BadInput at every call, and nobody waits for it.
+  template <class In, class Out>
+  [[nodiscard]] CompiledFrame<In, Out> frame(std::string name, const FrameOptions& options,
+                                             std::function<Out(In)> body) {
+    return CompiledFrame<In, Out>(add_frame(std::move(name), options), std::move(body));
+  }
+
+  /// Declares a group. Collective over all ranks of the job, which declare the same groups in the
+  /// same order. Each rank gives the set that it belongs to, as ranks of the job (all ranks of
+  /// one tensor-parallel group give {0,1}, those of another {2,3}), or an empty one. All sets of a
+  /// name have one size. Sets of different names may overlap.
+  /// Errors, joint: BadInput (no name, one that is taken, ranks that the job does not have, a set
+  /// without this rank), ConfigMismatch with the table of who gave what, Environment.
+  [[nodiscard]] Result<Group> group(std::string name, const RankSet& members);
 
   /// Whether all ranks are well, now: before a collective of the program's own, or a checkpoint.
   [[nodiscard]] Result<void> settle();
@@ -87,7 +104,7 @@ class Job {
   struct State;
   explicit Job(std::unique_ptr<State> state);
   [[nodiscard]] static Result<std::unique_ptr<Job>> attach_to(const void* comm, JobOptions options);
-  [[nodiscard]] FrameRunner& add_frame(std::string name);
+  [[nodiscard]] FrameRunner& add_frame(std::string name, const FrameOptions& options);
   /// Tells the peers; returns the error as they see it.
   Status leave(const std::string& why);
   std::unique_ptr<State> state_;

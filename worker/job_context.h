@@ -1,6 +1,8 @@
 // What the frames of one job share. Owned by the job; internal to job.cpp and frame.cpp.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +11,7 @@
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/worker/call_driver.h>
 #include <lockstep/worker/executable.h>
+#include <lockstep/worker/group.h>
 #include <lockstep/worker/log.h>
 #include <lockstep/worker/record.h>
 #include <lockstep/worker/settings.h>
@@ -19,6 +22,7 @@ namespace lockstep::worker {
 /// What one frame's calls came to.
 struct FrameCounts {
   std::string frame;
+  bool shared = true;  // by all ranks of the job, and they run the same graphs of it
   std::uint64_t calls = 0, reused = 0, compiled = 0, fallbacks = 0, errors = 0;
   std::uint64_t nodes_compiled = 0, nodes_interpreted = 0;  // run, summed over calls
   std::vector<shapes::Fingerprint> graphs;                  // that ran, in order of their first run
@@ -27,19 +31,41 @@ struct FrameCounts {
 /// The longest that one compile unit may take; the toolchain ends the compiler then.
 inline constexpr std::chrono::minutes kBuildLimit{2};
 
+/// Some ranks of the job, as this rank takes part: its frames' calls are agreed here, or carry
+/// their collectives here. One thread.
+struct GroupContext {
+  Group group;
+  collectives::Communicator* data = nullptr;
+  CallDriver* driver = nullptr;
+  RoundKey key;  // of the round under way; calls are counted per group
+};
+
 /// One thread. With coordination off, calls are agreed in a group of one, while data collectives
 /// still go to all ranks: what happens without lockstep.
 struct JobContext {
   Settings settings;
   DecisionConfig decision;
   Log log;
-  collectives::Communicator* data = nullptr;  // all ranks
-  CallDriver* driver = nullptr;               // the group that agrees
+  GroupContext everyone;                                    // all ranks
+  GroupContext alone;                                       // this one
+  std::map<std::string, GroupContext, std::less<>> groups;  // declared, by name
   collectives::Watch* watch = nullptr;
   BuildTools tools;              // what units are built with
   Recorder* recorder = nullptr;  // null: no record
-  RoundKey key;                  // of the round under way
   RunTimes run;                  // of all frames
+
+  [[nodiscard]] int rank() const { return everyone.data->rank().value; }
+  /// Where a program's group takes part; null where it has not been declared or this rank is none
+  /// of its members.
+  [[nodiscard]] GroupContext* group(const Group& named) {
+    if (named.name.empty()) return &everyone;
+    const auto found = groups.find(named.name);
+    return found == groups.end() ? nullptr : &found->second;
+  }
+  /// Who agrees on the calls of a frame of that group.
+  [[nodiscard]] GroupContext& agreeing(GroupContext& over, Consistency consistency) {
+    return !settings.coordination || consistency == Consistency::Local ? alone : over;
+  }
 
   SystemClock clock;
   void note(std::string_view event) {

@@ -29,6 +29,7 @@ JobTimes JobTimes::of(const JobContext& job, const CallTimes& calls, Duration to
 shapes::Fingerprint program_fingerprint(const std::vector<FrameCounts>& frames) {
   shapes::FingerprintBuilder builder;
   for (const FrameCounts& frame : frames) {
+    if (!frame.shared || frame.graphs.empty()) continue;
     builder.add(frame.frame);
     builder.add(static_cast<std::int64_t>(frame.graphs.size()));
     for (const shapes::Fingerprint& graph : frame.graphs) builder.add(graph);

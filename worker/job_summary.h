@@ -17,7 +17,8 @@ struct JobTimes {
   [[nodiscard]] static JobTimes of(const JobContext& job, const CallTimes& calls, Duration total);
 };
 
-/// Covers the graphs that ran on this rank, per frame in order; equal on ranks that ran the same.
+/// Covers the graphs that ran on this rank of the frames that all ranks share, per frame in order;
+/// equal on ranks that ran the same.
 [[nodiscard]] shapes::Fingerprint program_fingerprint(const std::vector<FrameCounts>& frames);
 
 /// The table, for people. `least` and `most` are over the ranks.

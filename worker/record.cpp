@@ -43,11 +43,13 @@ ordered_json status_json(const Status& status) {
 }
 
 ordered_json key_json(const RoundKey& key) {
-  return {{"epoch", key.epoch},
-          {"group", text_json(key.group)},
-          {"frame", text_json(key.frame)},
-          {"call", key.call},
-          {"attempt", key.attempt}};
+  ordered_json out{{"epoch", key.epoch},
+                   {"group", text_json(key.group)},
+                   {"frame", text_json(key.frame)},
+                   {"call", key.call},
+                   {"attempt", key.attempt}};
+  if (key.consistency) out["consistency"] = consistency_name(*key.consistency);
+  return out;
 }
 
 ordered_json sources_json(const SourceList& list) {
@@ -64,8 +66,7 @@ ordered_json sources_json(const SourceList& list) {
 }
 
 ordered_json config_json(const DecisionConfig& config) {
-  constexpr const char* kNames[] = {"same_graph", "same_collectives", "shared_sizes"};
-  return {{"consistency", kNames[static_cast<std::size_t>(config.consistency)]},
+  return {{"consistency", consistency_name(config.consistency)},
           {"automatic_dynamic", config.automatic_dynamic},
           {"assume_at_least_two", config.assume_at_least_two},
           {"recompile_limit", config.recompile_limit}};

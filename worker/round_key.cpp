@@ -28,16 +28,17 @@ std::uint64_t mixed(std::uint64_t seed, std::string_view text) {
   return seed;
 }
 
-constexpr std::array<std::string_view, 10> kKindNames{"call",    "verification", "commit", "close",
+constexpr std::array<std::string_view, 11> kKindNames{"call",    "verification", "commit", "close",
                                                       "settle",  "more",         "finish", "start",
-                                                      "witness", "audited call"};
+                                                      "witness", "audited call", "group"};
 
 }  // namespace
 
 std::uint64_t RoundKey::hash() const {
   std::uint64_t h = mixed(mixed(mixed(epoch), group), frame);
   h = mixed(h ^ call);
-  return mixed(h ^ (std::uint64_t{attempt} << 8) ^ static_cast<std::uint64_t>(kind));
+  const std::uint64_t mode = consistency ? static_cast<std::uint64_t>(*consistency) + 1 : 0;
+  return mixed(h ^ (mode << 48) ^ (std::uint64_t{attempt} << 8) ^ static_cast<std::uint64_t>(kind));
 }
 
 std::string RoundKey::text() const {
@@ -45,6 +46,7 @@ std::string RoundKey::text() const {
   if (!frame.empty()) out += fmt::format(" of {}", frame);
   if (!group.empty()) out += fmt::format(" in group {}", group);
   if (attempt != 0) out += fmt::format(", attempt {}", attempt);
+  if (consistency) out += fmt::format(", {}", consistency_name(*consistency));
   if (epoch != 0) out += fmt::format(", epoch {}", epoch);
   return out;
 }

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include <lockstep/worker/consistency.h>
 
 namespace lockstep::worker {
 
@@ -22,9 +25,12 @@ struct RoundKey {
     Finish,
     Start,
     Witness,
-    Audit
+    Audit,
+    Group
   };
   Kind kind = Kind::Call;
+  /// Of the frame, where it is not that of the job.
+  std::optional<Consistency> consistency{};
   /// Stable across ranks and builds; no allocation.
   [[nodiscard]] std::uint64_t hash() const;
   /// "call 7 of train_step", with epoch, group and attempt where they are not the first.

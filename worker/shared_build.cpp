@@ -56,6 +56,10 @@ class SharedBuild {
     ++key_.attempt;
     return key_;
   }
+  /// As messages number it.
+  [[nodiscard]] std::int32_t named(Rank rank) const {
+    return tools_.members.size() > rank.value ? nth(tools_.members, rank.value).value : rank.value;
+  }
   [[nodiscard]] Rank self() const { return driver_.group().rank(); }
 
   CallDriver& driver_;
@@ -189,7 +193,7 @@ SharedBuild::Next SharedBuild::send_around() {
                    fmt::format("the object of a compile unit on rank {} has {} bytes, at most {} "
                                "are sent to ranks that lack it; give all ranks one "
                                "LOCKSTEP_CACHE_DIR on a shared file system",
-                               artifact.holder.value, artifact.bytes, tools_.largest),
+                               named(artifact.holder), artifact.bytes, tools_.largest),
                    {},
                    {}});
     if (auto passed = pass_on(key, artifact); !passed) return stop(passed.error());
@@ -236,7 +240,7 @@ void SharedBuild::receive(Unit& unit, const UnitArtifact& artifact, const Bytes&
         fmt::format("the object that came from rank {} is not the one that the ranks "
                     "agreed on (SHA-256 {}…, agreed {}…), so nothing of it was "
                     "loaded; check that host's memory and network",
-                    artifact.holder.value, digest.substr(0, 16), artifact.digest.substr(0, 16)),
+                    named(artifact.holder), digest.substr(0, 16), artifact.digest.substr(0, 16)),
         {},
         {}};
     return;

@@ -30,6 +30,7 @@ struct BuildTools {
   /// could not be kept.
   std::function<void(const Status&)> report = [](const Status&) {};
   std::size_t largest = kLargestArtifact;
+  RankSet members{};  // of the group, as ranks of the job, for messages; empty: all of them
 };
 
 /// What the build came to on this rank.

@@ -203,6 +203,11 @@ NodeId Trace::operand(const Tensor& tensor, const Line& where) const {
 
 Tensor Trace::record(Node node, const Line& where) {
   node.where = here(where);
+  if (setup_.local && op_row(node.op).kind == OpClass::Collective)
+    throw TraceUsageError(fmt::format(
+        "{}: {} in frame {}, which is local: its ranks do not agree on its calls, so they cannot "
+        "meet in a collective; give the frame another consistency",
+        node.where.text(), op_row(node.op).name, setup_.frame));
   if (ended_)
     throw TraceUsageError(
         fmt::format("{}: the trace of frame {} has ended", node.where.text(), setup_.frame));

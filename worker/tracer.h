@@ -36,6 +36,8 @@ struct TraceSetup {
   const Observation* observation = nullptr;
   /// Ranks of the frame's group: a constant of the graph.
   int group_size = 1;
+  /// No rank may wait for another: collectives are refused.
+  bool local = false;
   /// Null: group_any takes this rank's answer, as in a group of one.
   TraceHost* host = nullptr;
 };

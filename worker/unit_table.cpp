@@ -43,15 +43,6 @@ bool take(ByteReader& in, UnitRow& row) {
   return true;
 }
 
-Rank nth(const RankSet& ranks, std::size_t n) {
-  for (const RankSet::Run& run : ranks.runs()) {
-    const auto length = static_cast<std::size_t>(run.last - run.first) + 1;
-    if (n < length) return Rank{run.first + static_cast<std::int32_t>(n)};
-    n -= length;
-  }
-  return ranks.lowest();
-}
-
 }  // namespace
 
 Bytes encode(const UnitTable& table) {
@@ -101,11 +92,20 @@ Bytes join_units(std::span<const std::byte> lower, std::span<const std::byte> hi
   return encode(*table);
 }
 
+Rank nth(const RankSet& ranks, std::int64_t n) {
+  for (const RankSet::Run& run : ranks.runs()) {
+    const std::int64_t length = std::int64_t{run.last} - run.first + 1;
+    if (n < length) return Rank{run.first + static_cast<std::int32_t>(n)};
+    n -= length;
+  }
+  return ranks.lowest();
+}
+
 std::map<shapes::Fingerprint, std::optional<Rank>> deal_units(const UnitTable& table) {
   RankSet unlucky;
   for (const auto& [key, row] : table) unlucky.insert(row.failed);
   std::map<shapes::Fingerprint, std::optional<Rank>> deal;
-  std::map<std::vector<RankSet::Run>, std::size_t> next;  // per set of candidates
+  std::map<std::vector<RankSet::Run>, std::int64_t> next;  // per set of candidates
   for (const auto& [key, row] : table) {
     if (row.artifact) continue;
     const RankSet left = row.able.minus(row.failed);
@@ -113,8 +113,7 @@ std::map<shapes::Fingerprint, std::optional<Rank>> deal_units(const UnitTable& t
     const RankSet& candidates = fresh.empty() ? left : fresh;
     std::optional<Rank>& builder = deal[key];
     if (candidates.empty()) continue;
-    builder =
-        nth(candidates, next[candidates.runs()]++ % static_cast<std::size_t>(candidates.size()));
+    builder = nth(candidates, next[candidates.runs()]++ % candidates.size());
   }
   return deal;
 }

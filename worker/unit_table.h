@@ -41,6 +41,9 @@ using UnitTable = std::map<shapes::Fingerprint, UnitRow>;
 /// For the tree. A table that cannot be read makes the result empty, which cannot be read either.
 [[nodiscard]] Bytes join_units(std::span<const std::byte> lower, std::span<const std::byte> higher);
 
+/// The n-th of the ranks, from 0. Requires that there are more than n.
+[[nodiscard]] Rank nth(const RankSet& ranks, std::int64_t n);
+
 /// Who builds each unit that nobody has: dealt out evenly, and to ranks that have not failed yet
 /// before others. nullopt: all that could have failed. Equal tables deal equally.
 [[nodiscard]] std::map<shapes::Fingerprint, std::optional<Rank>> deal_units(const UnitTable& table);

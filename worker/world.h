@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/collectives/watch.h>
@@ -23,5 +25,12 @@ struct World {
 /// rank that reports, unless `report_dir` is empty. Errors: Environment.
 [[nodiscard]] Result<World> join_world(const void* comm, Duration deadline,
                                        const std::string& report_dir);
+
+/// Collective over `members`, of which this rank is one: their own communicator, watched like
+/// world.all. `id` and `name` are the group's on the board. Errors: Environment.
+[[nodiscard]] Result<std::unique_ptr<collectives::Communicator>> join_group(const World& world,
+                                                                            const RankSet& members,
+                                                                            std::uint64_t id,
+                                                                            std::string_view name);
 
 }  // namespace lockstep::worker

@@ -29,4 +29,11 @@ Result<World> join_world(const void* comm, Duration deadline, const std::string&
   return world;
 }
 
+Result<std::unique_ptr<collectives::Communicator>> join_group(const World& world,
+                                                              const RankSet& members,
+                                                              std::uint64_t id,
+                                                              std::string_view name) {
+  return collectives::mpi_group(*world.all, members, id, name);
+}
+
 }  // namespace lockstep::worker

@@ -34,12 +34,13 @@ struct alignas(64) BoardSlot {
 };
 
 struct BoardGroup {
-  Word id{0};  // group + 1; 0 where the entry is free
+  Word id{0};                                    // group + 1; 0 where the entry is free
+  std::array<Word, kGroupNameBytes / 8> name{};  // written by every member, all alike
 };
 
 /// Slots and, per group, one counter per rank follow in memory: 0 for no member, else 1 + begun.
 struct BoardMemory {
-  static constexpr std::uint64_t kMagic = 0x31'44524F'42534B4C;  // "LKSBOARD1"
+  static constexpr std::uint64_t kMagic = 0x32'44524F'42534B4C;  // "LKSBORD2"
   std::uint64_t magic = kMagic;
   std::uint64_t size = 0;
   std::atomic<std::uint32_t> reporter{0};
@@ -119,6 +120,14 @@ std::string read_event(const BoardSlot& slot) {
   return "(being written)";
 }
 
+std::string read_name(const detail::BoardGroup& group) {
+  std::array<std::uint64_t, kGroupNameBytes / 8> words{};
+  for (std::size_t i = 0; i < words.size(); ++i)
+    words[i] = group.name[i].load(std::memory_order_relaxed);
+  const auto* text = reinterpret_cast<const char*>(words.data());
+  return {text, ::strnlen(text, kGroupNameBytes)};
+}
+
 RankState read_slot(const BoardMemory& board, std::size_t rank) {
   auto& memory = const_cast<BoardMemory&>(board);
   const BoardSlot& slot = memory.slot(rank);
@@ -134,6 +143,7 @@ RankState read_slot(const BoardMemory& board, std::size_t rank) {
   const std::uint64_t entry = slot.group_entry.load(std::memory_order_relaxed);
   state.group = entry < kBoardGroups ? memory.groups[entry].id.load(std::memory_order_relaxed) - 1
                                      : ~std::uint64_t{0};
+  if (entry < kBoardGroups) state.group_name = read_name(memory.groups[entry]);
   state.phase = static_cast<Phase>(slot.phase.load(std::memory_order_relaxed));
   state.event = read_event(slot);
   state.progress = Instant(slot.progress.load(std::memory_order_relaxed));
@@ -226,11 +236,15 @@ Seat Board::seat(Rank rank) {
   return seat;
 }
 
-int Board::entry(std::uint64_t group, const RankSet& members) {
+int Board::entry(std::uint64_t group, const RankSet& members, std::string_view name) {
+  std::array<std::uint64_t, kGroupNameBytes / 8> words{};
+  std::memcpy(words.data(), name.data(), std::min(name.size(), kGroupNameBytes));
   for (std::size_t i = 0; i < kBoardGroups; ++i) {
     std::uint64_t found = 0;
     const bool mine = memory_->groups[i].id.compare_exchange_strong(found, group + 1);
     if (!mine && found != group + 1) continue;
+    for (std::size_t w = 0; w < words.size(); ++w)
+      memory_->groups[i].name[w].store(words[w], std::memory_order_relaxed);
     for (const RankSet::Run& run : members.runs())
       for (std::int32_t r = run.first; r <= run.last; ++r) {
         std::uint64_t absent = 0;

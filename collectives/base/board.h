@@ -24,6 +24,8 @@ struct BoardSlot;
 
 /// Longest event text kept, in bytes; longer ones are cut.
 inline constexpr std::size_t kEventBytes = 96;
+/// Longest name of a group kept, in bytes; longer ones are cut.
+inline constexpr std::size_t kGroupNameBytes = 48;
 /// Groups with a record of their own on the board; waits in further ones are judged by deadline
 /// only.
 inline constexpr std::size_t kBoardGroups = 64;
@@ -77,7 +79,8 @@ class Board {
   [[nodiscard]] Seat seat(Rank rank);
   /// The entry of the group for Seat::begin, made at first use; -1 where the board is full.
   /// Every member calls it before the group's first operation. Ranks are those of the job.
-  [[nodiscard]] int entry(std::uint64_t group, const RankSet& members);
+  /// `name`, cut at kGroupNameBytes, is what reports call it; the same on all members.
+  [[nodiscard]] int entry(std::uint64_t group, const RankSet& members, std::string_view name = {});
   /// One slot, as snapshot() shows it.
   [[nodiscard]] RankState state(Rank rank) const;
   [[nodiscard]] bool finished(Rank rank) const;

@@ -54,7 +54,9 @@ const GroupState* BoardSnapshot::group(std::uint64_t id) const {
 
 std::string operation_text(const RankState& rank) {
   std::string out = fmt::format("operation {} ({}", rank.ordinal, operation_name(rank.operation));
-  if (rank.group != kWorldGroup) out += fmt::format(" of group {:x}", rank.group);
+  if (rank.group != kWorldGroup)
+    out += rank.group_name.empty() ? fmt::format(" of group {:x}", rank.group)
+                                   : fmt::format(" of group {}", rank.group_name);
   return out + ")";
 }
 

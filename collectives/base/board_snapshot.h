@@ -43,6 +43,7 @@ struct RankState {
   std::uint64_t begun = 0;                        // operations begun, of all groups
   OperationKind operation = OperationKind::None;  // the last one begun
   std::uint64_t group = kWorldGroup;              // of that operation
+  std::string group_name;                         // as reports call it; may be empty
   std::uint64_t ordinal = 0;                      // of that operation in its group, from 1
   Phase phase = Phase::Starting;
   std::string event;    // last thing it noted

@@ -84,7 +84,7 @@ TEST(MpiGroup, OfSomeRanks_NumbersThemByPlace) {
   const Rank self = job.all->rank();
   if (size >= 2) {
     const RankSet members = RankSet::range({1}, {size - 1});
-    const auto group = mpi_group(nullptr, members, 17, {.watch = job.watch.get()});
+    const auto group = mpi_group(*job.all, members, 17, "tail");
     if (self.value == 0) {
       ASSERT_FALSE(group);
       EXPECT_EQ(group.error().code, Code::BadInput);
@@ -107,7 +107,7 @@ TEST(MpiRound, VoteMeetsExchange_EveryoneInvolvedLearnsIt) {
   const auto group = mpi_communicator(nullptr, {}).value();
   if (group->rank().value > 1) return;
   // Ranks 0 and 1 exchange directly in both rounds, whatever the size of the group.
-  const auto pair = mpi_group(nullptr, RankSet::range({0}, {1}), 5, {}).value();
+  const auto pair = mpi_group(*group, RankSet::range({0}, {1}), 5, "pair").value();
   const Bytes payload(100);
   VoteRound vote(pair->rank(), 2, Vote::of(1, 2, 3, 4));
   TreeRound tree(pair->rank(), 2, payload,

@@ -29,10 +29,12 @@ CallReplay::CallReplay(std::vector<Member> members, const DecisionConfig& config
     Seat seat{.member = member};
     if (member.call != nullptr) {
       const RecordedCall& call = *member.call;
-      Frame& frame = (*member.frames)[call.key.frame];
+      Frame& frame = (*member.frames)[{call.key.group, call.key.frame}];
       frame.name = call.key.frame;
+      Standing standing = call.standing;
+      standing.speaks_for = RankSet::of(member.rank);  // tables are in ranks of the job
       machine = std::make_unique<CallMachine>(self, size, config, call.key, frame, call.observation,
-                                              call.standing);
+                                              std::move(standing));
       seat.state = State::Running;
     }
     machines_.push_back(std::move(machine));

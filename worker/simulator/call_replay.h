@@ -6,6 +6,9 @@
 
 namespace lockstep::worker::simulator {
 
+/// What a rank's frames hold, by group and name.
+using FramesOfRank = std::map<std::pair<std::string, std::string>, Frame>;
+
 class CallReplay {
  public:
   /// A rank of the group; `call` is null where its record has no such call.
@@ -13,7 +16,7 @@ class CallReplay {
     Rank rank;
     const RankRecord* record = nullptr;
     const RecordedCall* call = nullptr;
-    std::map<std::string, Frame>* frames = nullptr;
+    FramesOfRank* frames = nullptr;
   };
 
   /// `rounds` has one unit per member. All arguments outlive the replay.

@@ -156,6 +156,7 @@ RoundKey RecordFields::round_key(std::string_view key) {
     out.frame = in.text("frame");
     out.call = static_cast<std::uint64_t>(in.integer("call", 0, INT64_MAX));
     out.attempt = static_cast<std::uint32_t>(in.integer("attempt", 0, UINT32_MAX));
+    if (in.has("consistency")) out.consistency = in.consistency("consistency");
     return out;
   });
 }
@@ -239,18 +240,18 @@ Status RecordFields::status(std::string_view key) {
   });
 }
 
+Consistency RecordFields::consistency(std::string_view key) {
+  const auto found = consistency_of(text(key));
+  if (!found) fail(key, "this is no consistency");
+  return found.value_or(Consistency::SameGraph);
+}
+
 DecisionConfig RecordFields::config(std::string_view key) {
   const Json* json = get(key);
   if (json == nullptr) return {};
   return within(*json, key, [](RecordFields& in) {
     DecisionConfig out;
-    const std::string consistency = in.text("consistency");
-    if (consistency == "same_collectives")
-      out.consistency = Consistency::SameCollectives;
-    else if (consistency == "shared_sizes")
-      out.consistency = Consistency::SharedSizes;
-    else if (consistency != "same_graph")
-      in.fail("consistency", "this is no consistency");
+    out.consistency = in.consistency("consistency");
     out.automatic_dynamic = in.flag("automatic_dynamic");
     out.assume_at_least_two = in.flag("assume_at_least_two");
     out.recompile_limit = static_cast<int>(in.integer("recompile_limit", 1, 64));

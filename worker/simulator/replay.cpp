@@ -159,11 +159,12 @@ class JobReplay {
         continue;
       }
       const std::string& frame = seats[i].call->key.frame;
+      const std::pair at{seats[i].call->key.group, frame};
       result.outcome = *outcome;
       if (!outcome->error || outcome->error->code != Code::FrameMismatch) result.frame = frame;
       if (outcome->kind == CallOutcome::Kind::Compiled)
         result.reported =
-            seats[i].frames->at(frame).entries[static_cast<std::size_t>(outcome->entry)].reported;
+            seats[i].frames->at(at).entries[static_cast<std::size_t>(outcome->entry)].reported;
       break;
     }
     if (result.outcome.kind == CallOutcome::Kind::Error && !result.outcome.error)
@@ -173,8 +174,8 @@ class JobReplay {
   }
 
   const std::vector<RankRecord>& ranks_;
-  std::vector<std::map<std::string, Frame>> frames_;  // per rank, by name
-  std::map<std::string, FoldedRounds> rounds_;        // per group
+  std::vector<FramesOfRank> frames_;            // per rank
+  std::map<std::string, FoldedRounds> rounds_;  // per group
   Replay out_;
 };
 

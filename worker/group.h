@@ -1,0 +1,27 @@
+// A group of ranks as a program names it: in the options of a frame, and in collectives. Made by
+// Job::group.
+#pragma once
+
+#include <string>
+
+#include <lockstep/collectives/base/rank.h>
+
+namespace lockstep::worker {
+
+/// Some ranks of a job, under a name that says what they share ("tensor", "expert"). Ranks of other
+/// sets under the same name have a group of their own. Value type.
+struct Group {
+  /// Empty: no group in particular. For a frame that is all ranks of the job, for a collective the
+  /// group of its frame.
+  std::string name;
+  RankSet members;  // ranks of the job; empty: this rank is in none of the sets
+  Rank rank{};      // this rank's place among the members
+
+  [[nodiscard]] int size() const { return static_cast<int>(members.size()); }
+  [[nodiscard]] bool empty() const { return members.empty(); }
+  /// "tensor [0-1]": tells the sets of one name apart.
+  [[nodiscard]] std::string label() const;
+  bool operator==(const Group&) const = default;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,26 @@
+// The declaration of a group: what one rank may say, and whether what all ranks say fits together.
+// Pure; the job facade moves the declarations between the ranks.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/worker/group.h>
+
+namespace lockstep::worker {
+
+/// The group as rank `self` of a job of `size` sees it. An empty set: it takes no part.
+/// Errors: BadInput (no name, ranks outside the job, a set without this rank).
+[[nodiscard]] Result<Group> declared(std::string name, const RankSet& members, Rank self, int size);
+
+/// One rank's line for the roll.
+[[nodiscard]] std::string declaration(const Group& group);
+
+/// Whether the lines of all ranks make a group: one name, every rank of a set gives that very set,
+/// all sets of one size. Errors: ConfigMismatch with the table of who gave what; Internal (a line
+/// cannot be read).
+[[nodiscard]] Result<void> compare_declarations(const std::vector<RankValue>& roll);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,93 @@
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <lockstep/collectives/fake.h>
+#include <lockstep/collectives/tree.h>
+#include <lockstep/worker/group_declaration.h>
+#include <lockstep/worker/job_groups.h>
+#include <lockstep/worker/roll.h>
+
+namespace lockstep::worker {
+
+Result<void> JobGroups::open() {
+  const Rank self = world_.all->rank();
+  auto own = collectives::fake_communicator(Rank{0}, 1);
+  if (!own) return own.error();
+  alone_.own = std::move(*own);
+  alone_.driver = std::make_unique<CallDriver>(*alone_.own, context_.decision, RankSet::of(self));
+  everyone_.driver = std::make_unique<CallDriver>(*world_.all, context_.decision);
+  context_.everyone = {.group = {"", RankSet::all(world_.all->size()), self},
+                       .data = world_.all.get(),
+                       .driver = everyone_.driver.get(),
+                       .key = {}};
+  context_.alone = {.group = {"", RankSet::of(self), Rank{0}},
+                    .data = alone_.own.get(),
+                    .driver = alone_.driver.get(),
+                    .key = {}};
+  context_.alone.key.group = fmt::format("rank {} alone", self.value);
+  return {};
+}
+
+Result<Group> JobGroups::declare(std::string name, const RankSet& members) {
+  Result<Group> mine = declared(name, members, world_.all->rank(), world_.all->size());
+  if (mine && !names_.insert(name).second)
+    mine = Status{Code::BadInput, fmt::format("group {} has been declared before", name), name, {}};
+  key_.kind = RoundKey::Kind::Group;
+  ++key_.call;
+  if (auto same = compare(mine); !same) return same.error();
+  if (auto joined = join(*mine); !joined) return joined.error();
+  return mine;
+}
+
+/// Every rank hears what all ranks declare.
+Result<void> JobGroups::compare(const Result<Group>& mine) {
+  collectives::Communicator& all = *world_.all;
+  key_.attempt = 0;
+  context_.note(key_.text());
+  Standing standing;
+  if (!mine) standing.trouble = mine.error();
+  if (auto well = everyone().status_round(key_, standing); !well) return well;
+  collectives::TreeRound round(all.rank(), all.size(), roll_payload(all.rank(), declaration(*mine)),
+                               join_rolls);
+  if (auto joined = all.run(round); !joined) return joined;
+  return compare_declarations(roll_values(round.result()));
+}
+
+/// Opens the group's own line. All ranks of the job hear whether that went well.
+Result<void> JobGroups::join(const Group& group) {
+  Standing standing;
+  if (!group.empty()) {
+    // Not that of all ranks, and with room for the board's "+ 1".
+    const std::uint64_t id = shapes::fingerprint(group.label()).low >> 1 | 1;
+    auto own = join_group(world_, group.members, id, group.label());
+    if (own) {
+      Line& line = lines_.emplace_back();
+      line.own = std::move(*own);
+      line.driver = std::make_unique<CallDriver>(*line.own, context_.decision,
+                                                 RankSet::of(world_.all->rank()));
+      GroupContext& at = context_.groups[group.name];
+      at = {.group = group, .data = line.own.get(), .driver = line.driver.get(), .key = {}};
+      at.key.group = group.label();
+      if (context_.recorder != nullptr) context_.recorder->group(at.key.group, group.members);
+    } else {
+      standing.trouble = own.error();
+    }
+  }
+  key_.attempt = 1;
+  return everyone().status_round(key_, standing);
+}
+
+void JobGroups::record_alone() {
+  if (context_.recorder != nullptr && !std::exchange(alone_is_recorded_, true))
+    context_.recorder->group(context_.alone.key.group, context_.alone.group.members);
+}
+
+CallTimes JobGroups::times() const {
+  CallTimes all = everyone_.driver->times();
+  all += alone_.driver->times();
+  for (const Line& line : lines_) all += line.driver->times();
+  return all;
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,49 @@
+// The groups of one job as one rank has them: all ranks, this one alone, and those that the program
+// declares. Used by job.cpp.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <set>
+#include <string>
+
+#include <lockstep/worker/job_context.h>
+#include <lockstep/worker/world.h>
+
+namespace lockstep::worker {
+
+/// Owns what the job context's groups talk through. One thread; goes before the world.
+class JobGroups {
+ public:
+  /// Both outlive it.
+  JobGroups(const World& world, JobContext& context) : world_(world), context_(context) {}
+
+  /// Fills in context.everyone and context.alone.
+  [[nodiscard]] Result<void> open();
+  /// Job::group.
+  [[nodiscard]] Result<Group> declare(std::string name, const RankSet& members);
+  /// Before the first call that this rank decides alone.
+  void record_alone();
+  /// All ranks, whatever the mode.
+  [[nodiscard]] CallDriver& everyone() { return *everyone_.driver; }
+  /// Over all groups.
+  [[nodiscard]] CallTimes times() const;
+
+ private:
+  struct Line {
+    std::unique_ptr<collectives::Communicator> own;  // null: the world's
+    std::unique_ptr<CallDriver> driver;
+  };
+  [[nodiscard]] Result<void> compare(const Result<Group>& mine);
+  [[nodiscard]] Result<void> join(const Group& group);
+
+  const World& world_;
+  JobContext& context_;
+  Line everyone_, alone_;
+  std::deque<Line> lines_;  // of declared groups
+  std::set<std::string> names_;
+  RoundKey key_;  // of the last declaration; counted apart from calls
+  bool alone_is_recorded_ = false;
+};
+
+}  // namespace lockstep::worker
