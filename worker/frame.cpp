@@ -31,6 +31,8 @@ struct FrameRunner::State {
         over(group != nullptr ? *group : context.alone),
         agreed(context.agreeing(over, consistency)),
         cache(name),
+        profile(profiles_of(job, agreed), {named_in(agreed.group, name), {}}, keeps(job, agreed),
+                [&context](const Status& status) { context.tell(status.message); }),
         index(number) {
     counts.frame = name;
     counts.shared = &over == &job.everyone && consistency == Consistency::SameGraph;
@@ -47,6 +49,20 @@ struct FrameRunner::State {
     ++key.call;
     return key;
   }
+  /// Ranks that decide for themselves keep nothing.
+  static coordinator::ProfileStore* profiles_of(const JobContext& job, const GroupContext& agreed) {
+    return &agreed == &job.alone ? nullptr : job.profiles;
+  }
+  /// Of the members that see one directory the lowest keeps profiles there.
+  static bool keeps(const JobContext& job, const GroupContext& agreed) {
+    const RankSet& members = agreed.group.members;
+    const RankSet sharers = members.minus(members.minus(job.profile_sharers));
+    return !sharers.empty() && sharers.lowest().value == job.rank();
+  }
+  /// The sets of a group share a profile, as do worlds of any size.
+  static std::string named_in(const Group& group, const std::string& frame) {
+    return group.name.empty() ? frame : group.name + "/" + frame;
+  }
   static Status not_of(const Group& group, const std::string& frame) {
     return {Code::BadInput,
             fmt::format("frame {}: this rank is in no set of group {}; only its members make and "
@@ -62,6 +78,7 @@ struct FrameRunner::State {
   GroupContext& agreed;            // who agrees on its calls
   std::optional<Status> unusable;  // by this rank; nothing was agreed on
   Frame cache;
+  FrameProfile profile;
   int index;
   std::map<int, Compiled> entries;
   Observation spare;
@@ -274,6 +291,9 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   State& frame = *state_;
   if (frame.unusable) return unusable();
   JobContext& job = frame.job;
+  if (const auto given = frame.profile.restore(frame.cache, observation);
+      given && job.recorder != nullptr)
+    job.recorder->restored(frame.cache.name, *given);
   const RoundKey& key = frame.next_call();
   job.note(key.text());
   const std::uint64_t fits = frame.cache.lookup(observation);
@@ -304,6 +324,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   } else {
     if (last_.kind == CallOutcome::Kind::Compiled) {
       ++frame.counts.compiled;
+      frame.profile.keep(frame.cache);
       frame.entries.insert_or_assign(last_.entry, steps.take());
       say_compiled(misfits, steps.story());
     } else {

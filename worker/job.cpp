@@ -6,18 +6,16 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <set>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <lockstep/collectives/startup.h>
-#include <lockstep/worker/host_toolchain.h>
 #include <lockstep/worker/job.h>
 #include <lockstep/worker/job_context.h>
 #include <lockstep/worker/job_groups.h>
 #include <lockstep/worker/job_summary.h>
-#include <lockstep/worker/toolchain_class.h>
+#include <lockstep/worker/job_tools.h>
 #include <lockstep/worker/world.h>
 
 namespace lockstep::worker {
@@ -68,21 +66,16 @@ Status tell_at_start(Board& board, const Status& status) {
 struct Job::State {
   World world;
   std::unique_ptr<JobGroups> groups;
-  std::unique_ptr<HostToolchain> toolchain;
-  std::unique_ptr<coordinator::ArtifactStore> artifacts;
   std::unique_ptr<Recorder> recorder;
   JobContext context;
+  JobTools tools{context};
   std::deque<FrameRunner> frames;
-  std::set<std::string> told;  // what was said already
   Instant started{0};
   bool summary = true;
   bool over = false;  // finished, failed or left
 
   [[nodiscard]] Result<void> compare_start();
   [[nodiscard]] Result<void> open_record();
-  void tell(const std::string& text);
-  void open_artifacts();
-  [[nodiscard]] Result<void> open_toolchain();
   /// All ranks, or this one alone where coordination is off.
   [[nodiscard]] GroupContext& agreeing() {
     return context.agreeing(context.everyone, Consistency::SameGraph);
@@ -103,52 +96,11 @@ Result<void> Job::State::open_record() {
                                 .rank = world.all->rank(),
                                 .config = context.decision,
                                 .build_id = build_id()},
-                               [this](const Status& status) { tell(status.message); });
+                               [this](const Status& status) { context.tell(status.message); });
   if (!opened) return opened.error();
   recorder = std::move(*opened);
   context.recorder = recorder.get();
   if (!context.settings.coordination) groups->record_alone();
-  return {};
-}
-
-/// Says each sentence once, however often it happens.
-void Job::State::tell(const std::string& text) {
-  if (told.insert(text).second)
-    context.log.line("info", fmt::format("lockstep: rank {}: {}", world.all->rank().value, text));
-}
-
-/// A rank without a cache gets what it needs from others; it is no reason to stop the job.
-void Job::State::open_artifacts() {
-  const std::string& directory = context.settings.cache_dir;
-  std::error_code ignored;  // the store says what is wrong with the directory
-  std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), ignored);
-  context.tools.report = [this](const Status& status) { tell(status.message); };
-  auto store =
-      coordinator::ArtifactStore::open({.directory = directory, .report = context.tools.report});
-  if (!store) return tell("goes on without an artifact cache: " + store.error().message);
-  artifacts = std::move(*store);
-  context.tools.store = artifacts.get();
-}
-
-/// A rank without a compiler takes what others build.
-Result<void> Job::State::open_toolchain() {
-  auto compiler =
-      HostToolchain::open({.compiler = context.settings.compiler, .limit = kBuildLimit});
-  if (compiler) {
-    toolchain = std::move(*compiler);
-    context.tools.toolchain = toolchain.get();
-  } else {
-    context.tools.no_toolchain = compiler.error();
-  }
-  RoundKey key = agreeing().key;
-  key.attempt = 1;
-  const auto made_for = agree_toolchain(
-      *agreeing().driver, key,
-      toolchain ? Result<shapes::Fingerprint>(toolchain->fingerprint()) : compiler.error(),
-      processor_kind());
-  if (!made_for) return made_for.error();
-  context.tools.made_for = *made_for;
-  if (!toolchain) tell("takes the kernels that other ranks build: " + compiler.error().message);
   return {};
 }
 
@@ -186,8 +138,8 @@ Result<void> Job::State::print_summary() {
     if (auto done = world.all->run(over_ranks); !done) return done;
   }
   if (world.all->rank().value == 0 && summary) {
-    const std::string text = summary_text(world.all->size(), counts(), groups->times(), least, most,
-                                          toolchain ? toolchain->cost() : BuildCost{});
+    const std::string text =
+        summary_text(world.all->size(), counts(), groups->times(), least, most, tools.cost());
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   }
@@ -231,9 +183,9 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   const auto record = s.open_record();
   Standing standing;
   if (!record) standing.trouble = record.error();
-  s.open_artifacts();
+  s.tools.open_directories();
   auto ready = s.status_round(RoundKey::Kind::Start, standing);
-  if (ready) ready = s.open_toolchain();
+  if (ready) ready = s.tools.agree(*s.agreeing().driver, s.agreeing().key);
   if (!ready) {
     s.over = true;
     return tell_at_start(board, ready.error());

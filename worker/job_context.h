@@ -5,12 +5,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/worker/call_driver.h>
 #include <lockstep/worker/executable.h>
+#include <lockstep/worker/frame_profile.h>
 #include <lockstep/worker/group.h>
 #include <lockstep/worker/log.h>
 #include <lockstep/worker/record.h>
@@ -50,7 +52,10 @@ struct JobContext {
   GroupContext alone;                                       // this one
   std::map<std::string, GroupContext, std::less<>> groups;  // declared, by name
   collectives::Watch* watch = nullptr;
-  BuildTools tools;              // what units are built with
+  BuildTools tools;                               // what units are built with
+  coordinator::ProfileStore* profiles = nullptr;  // null: this job has none, or this rank
+  RankSet profile_sharers;                        // ranks that see the same profiles as this one
+  std::set<std::string> told;
   Recorder* recorder = nullptr;  // null: no record
   RunTimes run;                  // of all frames
 
@@ -65,6 +70,12 @@ struct JobContext {
   /// Who agrees on the calls of a frame of that group.
   [[nodiscard]] GroupContext& agreeing(GroupContext& over, Consistency consistency) {
     return !settings.coordination || consistency == Consistency::Local ? alone : over;
+  }
+
+  /// A line of this rank, said once however often it happens.
+  void tell(const std::string& text) {
+    if (told.insert(text).second)
+      log.line("info", "lockstep: rank " + std::to_string(rank()) + ": " + text);
   }
 
   SystemClock clock;

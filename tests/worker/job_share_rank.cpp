@@ -1,5 +1,6 @@
 // A small training program with kernels for several compile units and jagged inputs: for
-// job_share_test.cpp. usage: job_share_rank CALLS
+// job_share_test.cpp. usage: job_share_rank CALLS   rank 0 kills itself before call $KILL_AT_CALL
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -48,6 +49,9 @@ Result<void> train(Job& job, int calls) {
   int compiled[2] = {0, 0};
   // Sizes begin to differ one after another, so a job that knows nothing compiles several times.
   for (int call = 0; call < calls; ++call) {
+    if (const char* last = std::getenv("KILL_AT_CALL");
+        last != nullptr && call == std::atoi(last) && job.rank() == 0)
+      std::raise(SIGKILL);
     const std::int64_t rows = call < 1 ? 4 : 4 + (job.rank() + call) % 3;
     const std::int64_t width = call < 2 ? 6 : 6 + call % 2;
     const Input in{filled({rows, 8}, 0.5), filled({width}, 0.125)};

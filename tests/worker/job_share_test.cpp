@@ -4,6 +4,7 @@
 #include <fstream>
 #include <regex>
 #include <string>
+#include <vector>
 
 #include "launch.h"
 #include <gtest/gtest.h>
@@ -128,6 +129,94 @@ TEST_F(JobShare, CoordinationOff_EveryRankBuildsForItself) {
   EXPECT_EQ(alone.exit_code, 0) << alone.output;
   EXPECT_GE(builds(), 4);
   EXPECT_EQ(builds() % 2, 0);
+}
+
+/// Restarted jobs: the same id, other numbers of ranks.
+class JobRestart : public JobShare {
+ protected:
+  [[nodiscard]] Launched restarted(int ranks, const std::string& job_id,
+                                   const std::string& prelude = {}, int calls = 6) const {
+    const std::string id = job_id.empty() ? "" : "export LOCKSTEP_JOB_ID=" + job_id + "\n";
+    return job(ranks, "export LOCKSTEP_CACHE_DIR=" + folder_ / "cache\n" + id + prelude, calls);
+  }
+  /// Every rank compiled each frame that often.
+  static void expect_compiles(const Launched& job, int ranks, const std::string& times) {
+    ASSERT_EQ(job.exit_code, 0) << job.output;
+    EXPECT_EQ(job.count("compiled train_step " + times + " evaluate " + times + "\n"), ranks)
+        << job.output;
+  }
+  [[nodiscard]] std::vector<fs::path> profiles(const std::string& cache) const {
+    std::vector<fs::path> files;
+    for (const auto& file : fs::directory_iterator(folder_ / (cache + "/profiles")))
+      files.push_back(file.path());
+    return files;
+  }
+};
+
+TEST_F(JobRestart, SameJobId_CompilesOncePerFrame_AtAnyNumberOfRanks) {
+  expect_compiles(restarted(4, "a"), 4, "3");
+  EXPECT_EQ(profiles("cache").size(), 2U) << "one per frame";
+  for (const int ranks : {4, 2, 3, 1}) expect_compiles(restarted(ranks, "a"), ranks, "1");
+  expect_compiles(restarted(2, "b"), 2, "3");
+}
+
+TEST_F(JobRestart, WithoutAJobId_KeepsAndUsesNothing) {
+  expect_compiles(restarted(2, ""), 2, "3");
+  EXPECT_FALSE(fs::exists(folder_ / "cache/profiles"));
+  expect_compiles(restarted(2, "a"), 2, "3");
+  expect_compiles(restarted(2, ""), 2, "3");
+}
+
+// Hosts that share no directory: what one rank has lost or cannot read the others bring.
+TEST_F(JobRestart, ProfilesThatDifferBetweenRanks_AreJoined) {
+  expect_compiles(restarted(3, "a", own_caches()), 3, "3");
+  for (int r = 0; r < 3; ++r)
+    EXPECT_EQ(profiles("cache." + std::to_string(r)).size(), 2U) << "rank " << r;
+  fs::remove_all(folder_ / "cache.1/profiles");
+  expect_compiles(restarted(3, "a", own_caches()), 3, "1");
+
+  for (const fs::path& file : profiles("cache.0")) fs::resize_file(file, 40);
+  const Launched corrupted = restarted(3, "a", own_caches());
+  expect_compiles(corrupted, 3, "1");
+  EXPECT_EQ(corrupted.count("the profile "), 2) << "said once per file\n" << corrupted.output;
+  EXPECT_EQ(corrupted.count("the job learns it again"), 2);
+
+  // Rank 0 alone knows less, the others nothing: sizes of x were seen to differ, those of bias not.
+  for (const std::string cache : {"cache.0", "cache.1", "cache.2"})
+    fs::remove_all(folder_ / (cache + "/profiles"));
+  expect_compiles(restarted(1, "a", own_caches(), 2), 1, "2");
+  expect_compiles(restarted(3, "a", own_caches()), 3, "2");
+}
+
+TEST_F(JobRestart, ProfileDirectoryThatCannotBeUsed_IsToldAndTheJobGoesOn) {
+  fs::create_directory(folder_ / "cache");
+  fs::permissions(folder_ / "cache", fs::perms::owner_all);
+  std::ofstream(folder_ / "cache/profiles") << "in the way";
+  const Launched without = restarted(2, "a");
+  expect_compiles(without, 2, "3");
+  EXPECT_EQ(without.count("goes on without profiles"), 2) << without.output;
+}
+
+TEST_F(JobRestart, KilledJob_LeavesWhatWasCommitted) {
+  EXPECT_NE(restarted(2, "a", "export KILL_AT_CALL=4").exit_code, 0);
+  expect_compiles(restarted(3, "a"), 3, "1");
+}
+
+TEST_F(JobRestart, RecordOfAJobThatStartedFromAProfile_Replays) {
+  expect_compiles(restarted(3, "a"), 3, "3");
+  expect_compiles(restarted(2, "a", "export LOCKSTEP_RECORD=" + folder_ / "record"), 2, "1");
+  const Launched replay = launch(LOCKSTEP " dryrun " + folder_ / "record");
+  EXPECT_EQ(replay.exit_code, 0) << replay.output;
+
+  // Without what the ranks started from, the decisions are others.
+  for (const std::string file : {"record/rank-00000.jsonl", "record/rank-00001.jsonl"}) {
+    const std::string lines = contents(folder_ / file);
+    const std::regex stored(R"re(\{"event":"state"[^\n]*\n)re");
+    ASSERT_TRUE(std::regex_search(lines, stored)) << lines.substr(0, 2000);
+    std::ofstream(folder_ / file) << std::regex_replace(lines, stored, "");
+  }
+  const Launched altered = launch(LOCKSTEP " dryrun " + folder_ / "record");
+  EXPECT_EQ(altered.exit_code, 3) << altered.output;
 }
 
 }  // namespace
