@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/coordinator/profile.h>
 #include <lockstep/worker/simulator/record_fields.h>
 #include <lockstep/worker/simulator/record_reader.h>
 #include <lockstep/worker/simulator/scenario.h>
@@ -131,7 +132,8 @@ class RankReader {
     if (in.has("seen")) call.seen = in.fingerprint("seen");
     if (in.has("pending")) call.standing.pending = in.hexadecimal("pending");
     if (in.has("trouble")) call.standing.trouble = in.status("trouble");
-    if (auto state = stored_.extract(call.key.frame)) call.stored = std::move(state.mapped());
+    if (auto state = stored_.extract(call.key.frame); !state.empty())
+      call.stored = std::move(state.mapped());
     out_.calls.push_back(std::move(call));
   }
 
@@ -157,6 +159,7 @@ class RankReader {
 
   RankRecord out_;
   std::map<shapes::Fingerprint, std::shared_ptr<const SourceList>> lists_;
+  std::map<std::string, FrameState> stored_;  // of frames that have not been called
   int line_ = 0;
 };
 
