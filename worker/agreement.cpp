@@ -57,9 +57,30 @@ RoundKey Agreement::key_of(std::string_view frame, RoundKey::Kind kind) const {
   return key;
 }
 
+void Agreement::use_profiles(coordinator::ProfileStore& store, bool keeps,
+                             FrameProfile::Report report) {
+  store_ = &store;
+  keeps_ = keeps;
+  report_ = report ? std::move(report) : [](const Status&) {};
+}
+
+void Agreement::identify(std::string_view frame, const shapes::Fingerprint& content) {
+  contents_.insert_or_assign(std::string(frame), content);
+}
+
+FrameProfile& Agreement::profile(std::string_view frame) {
+  const auto known = profiles_.find(frame);
+  if (known != profiles_.end()) return known->second;
+  const auto content = contents_.find(frame);
+  const coordinator::FrameKey key{
+      std::string(frame), content == contents_.end() ? shapes::Fingerprint{} : content->second};
+  return profiles_.emplace(frame, FrameProfile(store_, key, keeps_, report_)).first->second;
+}
+
 Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,
                                 const Build& build, Standing standing) {
   Frame& frame = this->frame(frame_name);
+  if (store_ != nullptr) profile(frame_name).restore(frame, observation);
   if (auto why = broken(frame, observation, standing)) {
     if (driver_.is_ahead(frame)) return forsake(*why);
     standing.trouble = std::move(why);
@@ -104,6 +125,8 @@ std::optional<Status> Agreement::broken(const Frame& frame, const Observation& o
 
 Result<Agreed> Agreement::agreed(const CallOutcome& outcome, Frame& frame) {
   if (outcome.kind == CallOutcome::Kind::Error) return *outcome.error;
+  if (outcome.kind == CallOutcome::Kind::Compiled && store_ != nullptr)
+    profile(frame.name).keep(frame);
   if (outcome.kind == CallOutcome::Kind::Fallback)
     return Agreed{Agreed::Run::Fallback, -1, false, nullptr};
   return Agreed{Agreed::Run::Entry, outcome.entry, outcome.kind == CallOutcome::Kind::Compiled,
@@ -111,6 +134,7 @@ Result<Agreed> Agreement::agreed(const CallOutcome& outcome, Frame& frame) {
 }
 
 void Agreement::prefetch(std::string_view frame_name, Observation observation) {
+  if (store_ != nullptr) profile(frame_name).restore(frame(frame_name), observation);
   driver_.promise(key_of(frame_name, RoundKey::Kind::Call), frame(frame_name),
                   std::move(observation), {.pending = 0, .trouble = trouble_});
   begin_next();

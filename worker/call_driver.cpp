@@ -90,8 +90,9 @@ std::optional<CallOutcome> CallDriver::answer(CallMachine& machine, CallSteps& s
     machine.explained(steps.explain(to_explain->node));
   } else if (std::holds_alternative<action::Compile>(action)) {
     const Instant start = now();
+    const Duration rounds = times_.vote + times_.exchange;
     auto failure = steps.compile();
-    times_.compile += now() - start;
+    times_.compile += now() - start - (times_.vote + times_.exchange - rounds);
     ++times_.compiles;
     machine.compiled(std::move(failure));
   } else {
@@ -132,6 +133,12 @@ Result<bool> CallDriver::any(const RoundKey& key, bool mine, const Standing& sta
   if (!result) return result.error();
   if (!result->clean()) return roll(key, standing);
   return result->entries() != Vote::kOnes;
+}
+
+Result<Vote> CallDriver::ballot(const RoundKey& key, const Vote& mine) {
+  auto result = vote(mine, collectives::Combine::And);
+  if (result && !result->same_key()) return roll(key, {});
+  return result;
 }
 
 Result<std::vector<RankValue>> CallDriver::rolled(const RoundKey& key, const Standing& standing,

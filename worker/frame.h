@@ -61,6 +61,7 @@ class FrameRunner {
   struct State;
   [[nodiscard]] const Status& unusable();
   [[nodiscard]] Status refuse_promised(const Status& status);
+  void restore_profile(const Observation& observation);
   [[nodiscard]] CallOutcome agree(const Observation& observation, Steps& steps);
   [[nodiscard]] Result<std::vector<Array>> run(Compiled& entry, const Observation& seen,
                                                std::span<const InputValue> values);

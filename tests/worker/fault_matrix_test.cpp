@@ -43,8 +43,8 @@ std::string on_rank_0(const std::string& command) {
 }
 
 const std::vector<Cell> kCells{
-    {"KilledBetweenCalls", "kill", "call", {kLost, "operation 22 (vote)"}, kKilled},
-    {"KilledInAVote", "kill", "vote", {kLost, "last began operation 22 (vote)"}, kKilled},
+    {"KilledBetweenCalls", "kill", "call", {kLost, "(vote)"}, kKilled},
+    {"KilledInAVote", "kill", "vote", {kLost, "(vote), running, last event: call 7"}, kKilled},
     {"KilledInTheTrace", "kill", "trace", {kLost, "tracing, last event: call"}, kKilled},
     {"KilledInACompile",
      "none",
@@ -130,8 +130,8 @@ const std::vector<Cell> kCells{
     {"FailureMode13_CompilerDiskIsFull",
      "none",
      "none",
-     {"lockstep: ENVIRONMENT: ", "failed on rank 0"},
-     {7},
+     {"lockstep: rank 0: leaves unit 0 of 1 to the other ranks"},
+     {0},
      15,
      on_rank_0("ulimit -f 0")},
     {"FailureMode14_CompilerDies",
@@ -160,8 +160,8 @@ const std::vector<Cell> kCells{
     {"CompilerIsMissing",
      "no_compiler",
      "none",
-     {"lockstep: ENVIRONMENT: rank {} failed before start", "/nonexistent/c++"},
-     {7}},
+     {"lockstep: rank {}: takes the kernels that other ranks build", "/nonexistent/c++"},
+     {0}},
     {"CoordinationIsOff",
      "uncoordinated",
      "none",
