@@ -16,13 +16,13 @@ using test::dynamic;
 /// The training step of the mixture-of-experts example, small: graph and inputs of every rank.
 class MoeStep {
  public:
-  explicit MoeStep(int ranks) : ranks_(ranks) {}
+  explicit MoeStep(int ranks) : ranks_(ranks), shapes_(shapes(kExperts / ranks)) {}
 
   [[nodiscard]] Graph graph() const {
     DecisionBuilder decision;
-    for (std::size_t i = 0; i < shapes().size(); ++i) {
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
       std::vector<test::Dim> dims;
-      for (const std::int64_t size : shapes()[i]) dims.emplace_back(size);
+      for (const std::int64_t size : shapes_[i]) dims.emplace_back(size);
       decision.tensor(numbered(i, "p"), DType::F64, dims);
     }
     decision.tensor("rows", DType::I64, {dynamic(5, 0)})
@@ -30,7 +30,7 @@ class MoeStep {
         .tensor("tokens", DType::I64, {dynamic(2, 0), dynamic(3, 0)});
     auto made = trace(test::setup(decision.get(), ranks_), [&](Trace& t) {
       moe_text::Parameters p;
-      for (std::size_t i = 0; i < shapes().size(); ++i)
+      for (std::size_t i = 0; i < shapes_.size(); ++i)
         *p.all()[i] = t.tensor_input(t.source(numbered(i, "p")));
       const moe_text::Batch batch{t.tensor_input(t.source("tokens")),
                                   t.tensor_input(t.source("rows")),
@@ -49,8 +49,8 @@ class MoeStep {
     for (int r = 0; r < ranks_; ++r) {
       std::mt19937_64 random(static_cast<std::uint64_t>(r) + 1), shared(9);
       Inputs in;
-      for (std::size_t i = 0; i < shapes().size(); ++i)
-        in[numbered(i, "p")] = random_array(i < 11 ? shared : random, DType::F64, shapes()[i]);
+      for (std::size_t i = 0; i < shapes_.size(); ++i)
+        in[numbered(i, "p")] = random_array(i < 11 ? shared : random, DType::F64, shapes_[i]);
       const std::int64_t lines = r, width = 2 + r, cells = lines * width;
       in["tokens"] = random_indices(random, cells, kTokens).reshaped({lines, width});
       in["rows"] = random_indices(random, cells > 0 ? 5 : 0, cells);
@@ -63,8 +63,7 @@ class MoeStep {
 
  private:
   static constexpr std::int64_t kTokens = 7, kWidth = 4, kHidden = 3, kExperts = 4, kPositions = 6;
-  [[nodiscard]] std::vector<std::vector<std::int64_t>> shapes() const {
-    const std::int64_t here = kExperts / ranks_;
+  static std::vector<std::vector<std::int64_t>> shapes(std::int64_t here) {
     return {{kTokens, kWidth},
             {kPositions, kWidth},
             {kWidth},
@@ -80,6 +79,7 @@ class MoeStep {
             {here, kHidden, kWidth}};
   }
   int ranks_;
+  std::vector<std::vector<std::int64_t>> shapes_;  // of the parameters
 };
 
 /// The graph with one more assert before node `at`, which fails on a rank whose input "trip" is 1.
