@@ -71,7 +71,7 @@ class DecisionBuilder {
 };
 
 inline TraceSetup setup(const Decision& decision, int group_size = 1, TraceHost* host = nullptr) {
-  return {"step", decision, nullptr, group_size, host};
+  return {.frame = "step", .decision = decision, .group_size = group_size, .host = host};
 }
 
 }  // namespace lockstep::worker::test
