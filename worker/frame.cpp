@@ -110,7 +110,7 @@ class Lease {
 /// The settle rounds of one run: each has a key of its own.
 class SettleRounds final : public RunHost {
  public:
-  explicit SettleRounds(GroupContext& agreed) : agreed_(agreed) {}
+  SettleRounds(JobContext& job, GroupContext& agreed) : job_(job), agreed_(agreed) {}
   Result<void> settle(const std::optional<Status>& mine) override {
     RoundKey key = agreed_.key;
     key.kind = RoundKey::Kind::Settle;
@@ -119,10 +119,15 @@ class SettleRounds final : public RunHost {
     joint_error_ = joint_error_ || !all;
     return all;
   }
+  collectives::Communicator* group(std::string_view name) override {
+    const auto found = job_.groups.find(name);
+    return found == job_.groups.end() ? nullptr : found->second.data;
+  }
   /// A round failed, so all ranks have the error.
   [[nodiscard]] bool joint_error() const { return joint_error_; }
 
  private:
+  JobContext& job_;
   GroupContext& agreed_;
   std::uint32_t attempt_ = 0;
   bool joint_error_ = false;
@@ -165,6 +170,7 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
                          .decision = decision,
                          .observation = &seen_,
                          .group_size = frame_.over.data->size(),
+                         .group = frame_.over.group,
                          .local = frame_.consistency == Consistency::Local,
                          .host = this};
   Result<Graph> graph = worker::trace(setup, body_);
@@ -179,13 +185,27 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
     report.failure = graph.error();
     return report;
   }
+  for (const Node& node : graph->nodes)
+    if (op_row(node.op).kind == OpClass::Collective && !node.text.empty() &&
+        frame_.job.groups.find(node.text) == frame_.job.groups.end()) {
+      report.failure =
+          Status{Code::TraceError,
+                 fmt::format("frame {}: {}: group {} has not been declared in this job",
+                             frame_.cache.name, node.where.text(), node.text),
+                 {},
+                 {}};
+      return report;
+    }
   made_.graph = std::move(*graph);
   report.graph = made_.fingerprint = made_.graph.fingerprint();
   made_.nodes = made_.graph.nodes.size();
   report.collectives = made_.graph.collectives_fingerprint();
   report.group_guards = made_.graph.group_guards;
   report.guards = made_.graph.guards;
-  report.prefixes = made_.graph.prefix_fingerprints();
+  // What may differ need not be searched for what does.
+  report.prefixes = frame_.consistency == Consistency::SameCollectives
+                        ? made_.graph.joint_prefixes()
+                        : made_.graph.prefix_fingerprints();
   report.skeleton = made_.graph.skeleton_fingerprint();
   return report;
 }
@@ -201,6 +221,11 @@ Result<bool> FrameRunner::Steps::group_any(bool mine) {
 
 std::string FrameRunner::Steps::explain(std::size_t node) {
   const Graph& graph = made_.graph;
+  if (frame_.consistency == Consistency::SameCollectives) {
+    const std::vector<NodeId> joint = graph.joint_nodes();
+    if (node >= joint.size()) return "";
+    node = joint[node];
+  }
   std::string text;
   if (node < graph.nodes.size())
     text = fmt::format("{}   # {}", graph.node_text(static_cast<NodeId>(node)),
@@ -396,11 +421,15 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
         break;
     }
   }
-  entry.inputs["job.rank"] = single(DType::I64, frame.over.data->rank().value);
+  if (entry.inputs.find("job.rank") == entry.inputs.end()) {
+    entry.inputs["job.rank"] = single(DType::I64, frame.over.data->rank().value);
+    for (const auto& [name, group] : job.groups)
+      entry.inputs[rank_source(name)] = single(DType::I64, group.group.rank.value);
+  }
   if (std::find(frame.counts.graphs.begin(), frame.counts.graphs.end(), entry.fingerprint) ==
       frame.counts.graphs.end())
     frame.counts.graphs.push_back(entry.fingerprint);
-  SettleRounds rounds(frame.agreed);
+  SettleRounds rounds(job, frame.agreed);
   if (!entry.executable) {
     frame.counts.nodes_interpreted += entry.nodes;
     return interpret(entry.graph, entry.inputs, *frame.over.data, rounds);
