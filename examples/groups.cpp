@@ -3,7 +3,7 @@
 // collectives of both. Every rank's batch has other sizes at every call.
 //
 //   mpirun -n 4 groups      prints the loss of each step, and that of the same network trained
-//                           in plain loops; exit code 1 if they differ
+//                           in plain loops; exit code 7 if they differ
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -138,7 +138,8 @@ Result<void> run(Job& job) {
     const double loss = out->loss.array().at(0), expected = plain.step(number);
     same = same && std::abs(loss - expected) < 1e-12;
     if (rank == 0)
-      std::printf("step %ld: loss %.12f, in plain loops %.12f\n", long(number), loss, expected);
+      std::printf("step %ld: loss %.12f, in plain loops %.12f\n", static_cast<long>(number), loss,
+                  expected);
   }
   if (same) return {};
   return lockstep::Status{lockstep::Code::Internal, "the losses differ", {}, {}};

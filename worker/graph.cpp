@@ -121,8 +121,9 @@ std::vector<Fingerprint> Graph::joint_prefixes() const {
     add_count(out, node.ints.size());
     for (const std::int64_t value : node.ints) out.add(value);
     add_count(out, node.exprs.size());
-    // The number of rows may differ between ranks; what a row is may not.
-    for (std::size_t d = 1; d < node.meta.sizes.size(); ++d) out.add(node.meta.sizes[d].text());
+    // The number of rows that all_to_all gives may differ between ranks; all other sizes may not.
+    for (std::size_t d = node.op == Op::AllToAll ? 1 : 0; d < node.meta.sizes.size(); ++d)
+      out.add(node.meta.sizes[d].text());
     prefixes.push_back(last = out.finish());
   }
   return prefixes;
