@@ -48,7 +48,7 @@ def google(folder, name, target=None):
             continue
         row(b["run_name"], "", f"{b['real_time']:.1f} {b['time_unit']}", "",
             *verdict(b["real_time"], b["real_time"],
-                     target if b["run_name"].endswith("/1") else None))
+                     target if b["run_name"].endswith("/1/32") else None))
 
 
 def compile_cost(folder):
@@ -76,6 +76,7 @@ def main():
         print(f"{context['cpu']}, {context['cores']} cores, load {context['load']:g} when it began\n")
     print("| what | floor | lockstep | ratio [95 % interval] | target | |\n|---|---|---|---|---|---|")
     pairs(folder, "vote_*.json")
+    pairs(folder, "exchange_*.json")
     pairs(folder, "traced_*.json")
     google(folder, "lookup", LOOKUP_TARGET_NS)
     google(folder, "shapes")

@@ -147,17 +147,10 @@ void CallMachine::witnessed(const Vote& result) {
   finish({CallOutcome::Kind::Reused, frame_.pick(candidates_), std::nullopt});
 }
 
-void CallMachine::gather() {
-  if (same_list_)
-    return ask(Stage::Gather, action::Exchange{list_payload(observation_), join_columns});
-  ask(Stage::Gather,
-      action::Exchange{encode(observe(self_, observation_, frame_.state, config_.automatic_dynamic,
-                                      frame_.entries_digest())),
-                       join_payloads});
-}
-
 void CallMachine::joined(const Bytes& result) {
   switch (stage_) {
+    case Stage::Roster:
+      return rostered(result);
     case Stage::Gather:
       return gathered(result);
     case Stage::Hints:
@@ -175,49 +168,6 @@ void CallMachine::joined(const Bytes& result) {
     default:
       expect(Stage::Roll, "joined");
   }
-}
-
-void CallMachine::gathered(const Bytes& payload) {
-  std::optional<JointObservation> joint =
-      same_list_
-          ? read_list_payload(payload, *observation_.list, frame_.state, config_.automatic_dynamic)
-          : decode_joint(payload);
-  if (!joint)
-    return finish({CallOutcome::Kind::Error, -1,
-                   Status{Code::Internal,
-                          frame_.name + ": the joined observations cannot be read; check that all "
-                                        "ranks run the same build",
-                          {},
-                          {}}});
-  joint_ = std::move(*joint);
-  if (joint_.cache_differs)
-    return take_roll(fmt::format("{} entries, {}", frame_.entries.size(),
-                                 frame_.entries_digest().text().substr(0, 8)),
-                     [frame = frame_.name](auto roll) {
-                       return Status{Code::GraphDivergence,
-                                     frame +
-                                         ": the ranks hold different compiled entries; reset "
-                                         "the frame on every rank or on none",
-                                     {},
-                                     std::move(roll)};
-                     });
-  if (const auto conflict = find_conflict(joint_, config_))
-    return take_roll(conflict_value(*conflict, observation_),
-                     [conflict = *conflict, frame = frame_.name](auto roll) {
-                       return conflict_status(conflict, frame, std::move(roll));
-                     });
-  // Past the limit the ranks still trace and compare one graph, which is then interpreted: a
-  // fallback must not pair collectives wrongly either.
-  falls_back_ = frame_.at_limit(config_);
-  reported_ = decide(joint_, config_);
-  if (auto own = decide_for(observation_, joint_, config_))
-    decision_ = std::move(*own);
-  else
-    failure_ = own.error();
-  if (known_donor(joint_)) return hinted();
-  elect(Stage::Elect, qualifies_as_donor(joint_, observation_)
-                          ? static_cast<std::uint64_t>(self_.value)
-                          : Vote::kOnes);
 }
 
 void CallMachine::hinted() {
@@ -284,15 +234,10 @@ void CallMachine::committed(const Vote& result) {
                     {},
                     std::move(roll)};
     });
-  const int index = frame_.commit(std::move(*entry_), next_state(), result.entries());
+  const int index = frame_.commit(std::move(*entry_),
+                                  joined_state(joint_, frame_.state, config_.automatic_dynamic),
+                                  result.entries());
   finish({CallOutcome::Kind::Compiled, index, std::nullopt});
-}
-
-FrameState CallMachine::next_state() const {
-  FrameState state;
-  for (const SourceCell& cell : joint_.sources)
-    if (cell.state != shapes::Dynamism{}) state.emplace(cell.name, cell.state);
-  return state;
 }
 
 void CallMachine::failed(Status status) {

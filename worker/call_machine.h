@@ -69,6 +69,7 @@ class CallMachine {
   enum class Stage : std::uint8_t {
     Call,
     Witness,
+    Roster,
     Gather,
     Elect,
     Hints,
@@ -89,13 +90,16 @@ class CallMachine {
   void called(const collectives::Vote& result);
   void ask_for_witnesses();
   void witnessed(const collectives::Vote& result);
-  void gather();
-  void gathered(const Bytes& payload);
   void hinted();
   void verify(TraceReport report);
   void verified(const collectives::Vote& result);
   void committed(const collectives::Vote& result);
-  [[nodiscard]] FrameState next_state() const;
+
+  // What the group sees: gather.cpp.
+  void gather();
+  void rostered(const Bytes& payload);
+  void gathered(const Bytes& payload);
+  void unreadable();
 
   // In search of what differs: divergence.cpp.
   void elect_guard();

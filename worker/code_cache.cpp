@@ -12,14 +12,39 @@ namespace {
 constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
 
-void add(shapes::FingerprintBuilder& builder, const shapes::Seen& seen) {
+void put(shapes::FingerprintBuilder& builder, const shapes::Seen& seen) {
   builder.add(static_cast<std::int64_t>(seen.state)).add(seen.value);
 }
 
-void add(shapes::FingerprintBuilder& builder, const shapes::SeenDims& dims) {
+void put(shapes::FingerprintBuilder& builder, const shapes::SeenDims& dims) {
   builder.add(static_cast<std::int64_t>(dims.state));
   builder.add(static_cast<std::int64_t>(dims.dims.size()));
-  for (const shapes::Seen& seen : dims.dims) add(builder, seen);
+  for (const shapes::Seen& seen : dims.dims) put(builder, seen);
+}
+
+shapes::Fingerprint digest_of(const FrameState::value_type& source) {
+  shapes::FingerprintBuilder builder;
+  builder.add(source.first);
+  put(builder, source.second.scalar);
+  put(builder, source.second.size);
+  put(builder, source.second.stride);
+  for (const std::int64_t v : source.second.smallest) builder.add(v);
+  return builder.finish();
+}
+
+shapes::Fingerprint digest_of(const Entry& entry, std::size_t index) {
+  shapes::FingerprintBuilder builder;
+  builder.add(static_cast<std::int64_t>(index)).add(entry.reported_digest);
+  return builder.add(std::int64_t{entry.superseded}).finish();
+}
+
+void add(shapes::Fingerprint& sum, const shapes::Fingerprint& part) {
+  sum.low += part.low;
+  sum.high += part.high + (sum.low < part.low ? 1 : 0);
+}
+void subtract(shapes::Fingerprint& sum, const shapes::Fingerprint& part) {
+  sum.high -= part.high + (sum.low < part.low ? 1 : 0);
+  sum.low -= part.low;
 }
 
 /// How users write the value at `at` of a source's values.
@@ -60,6 +85,7 @@ Entry Entry::make(Decision decision, Decision reported, std::shared_ptr<const So
   entry.group_program = GroupGuardProgram::compile(group_guards, slots);
   entry.group_guards = std::move(group_guards);
   entry.decision = std::move(decision);
+  entry.reported_digest = reported.digest();
   entry.reported = std::move(reported);
   entry.guards = std::move(guards);
   entry.graph = graph;
@@ -154,38 +180,57 @@ std::uint64_t Frame::replaced_by(const Entry& entry) const {
   return mask;
 }
 
+Frame::Frame(std::string frame_name) : name(std::move(frame_name)) {
+  forget_names();
+  renew_digest();
+}
+
+void Frame::learn_names(const KnownNames& names) {
+  if (!names.empty())
+    dictionary_ = std::make_shared<const Dictionary>(merge(dictionary_->names(), names));
+}
+
+void Frame::forget_names() { dictionary_ = std::make_shared<const Dictionary>(); }
+
 void Frame::adopt(FrameState stored) {
+  // Both in order of names: what is equal on both sides keeps its place in the sum.
+  auto before = state.begin();
+  auto after = stored.begin();
+  while (before != state.end() || after != stored.end()) {
+    const bool both = before != state.end() && after != stored.end();
+    const int order = both ? before->first.compare(after->first) : after == stored.end() ? -1 : 1;
+    if (order == 0 && before->second == after->second) {
+      ++before;
+      ++after;
+      continue;
+    }
+    if (order <= 0) subtract(state_, digest_of(*before++));
+    if (order >= 0) add(state_, digest_of(*after++));
+  }
   state = std::move(stored);
-  renew_digests();
+  renew_digest();
 }
 
 int Frame::commit(Entry entry, FrameState joined, std::uint64_t replaced) {
-  for (Entry& older : entries) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    Entry& older = entries[i];
     if (older.superseded) continue;
-    older.superseded = (replaced & 1) != 0;
+    if ((replaced & 1) != 0) {
+      subtract(entries_, digest_of(older, i));
+      older.superseded = true;
+      add(entries_, digest_of(older, i));
+    }
     replaced >>= 1;
   }
   entries.push_back(std::move(entry));
+  add(entries_, digest_of(entries.back(), entries.size() - 1));
   adopt(std::move(joined));
   return static_cast<int>(entries.size()) - 1;
 }
 
-void Frame::renew_digests() {
-  shapes::FingerprintBuilder of_entries;
-  for (const Entry& entry : entries)
-    of_entries.add(entry.reported.digest()).add(std::int64_t{entry.superseded});
-  entries_digest_ = of_entries.finish();
+void Frame::renew_digest() {
   shapes::FingerprintBuilder builder;
-  builder.add(entries_digest_);
-  for (const auto& [source, seen] : state) {
-    builder.add(source);
-    add(builder, seen.scalar);
-    add(builder, seen.size);
-    add(builder, seen.stride);
-    builder.add(static_cast<std::int64_t>(seen.smallest.size()));
-    for (const std::int64_t v : seen.smallest) builder.add(v);
-  }
-  digest_ = builder.finish().low;
+  digest_ = builder.add(entries_).add(state_).finish().low;
 }
 
 namespace {

@@ -29,6 +29,7 @@ struct Entry {
   std::vector<GroupGuard> group_guards;
   GroupGuardProgram group_program;  // over Observation::values
   shapes::Fingerprint graph;
+  shapes::Fingerprint reported_digest;
   bool superseded = false;
 
   /// `list` is the source list that the decision was made for. Requires that the guards mention
@@ -61,13 +62,14 @@ struct Misfit {
   std::string reason;  // "tokens.size(0) is 7, the entry has 5"; a guard's text with its line
 };
 
-/// One rank's cache of a frame. Entries, state and digests change in adopt() and commit() only.
+/// One rank's cache of a frame. Entries, state and digests change in adopt() and commit() only;
+/// what names all ranks know is no part of them.
 struct Frame {
   std::string name;
   std::vector<Entry> entries;
   FrameState state;
 
-  explicit Frame(std::string frame_name = {}) : name(std::move(frame_name)) { renew_digests(); }
+  explicit Frame(std::string frame_name = {});
 
   /// The entries that fit this observation: bit i is the i-th entry that is not superseded. The hot
   /// path of every call: no allocation.
@@ -94,12 +96,22 @@ struct Frame {
   /// commit(), so that a vote costs no hashing.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
   /// Covers the reported decisions of the entries and which of them are superseded.
-  [[nodiscard]] const shapes::Fingerprint& entries_digest() const { return entries_digest_; }
+  [[nodiscard]] const shapes::Fingerprint& entries_digest() const { return entries_; }
+  /// Covers the state.
+  [[nodiscard]] const shapes::Fingerprint& state_digest() const { return state_; }
+
+  /// Names that all ranks know alike: what an exchange of different source lists goes by.
+  [[nodiscard]] const std::shared_ptr<const Dictionary>& dictionary() const { return dictionary_; }
+  /// Called on every rank with the same names.
+  void learn_names(const KnownNames& names);
+  void forget_names();
 
  private:
-  void renew_digests();
+  void renew_digest();
   std::uint64_t digest_ = 0;
-  shapes::Fingerprint entries_digest_;
+  // Sums over entries and sources, so that a commit hashes only what it changes.
+  shapes::Fingerprint entries_, state_;
+  std::shared_ptr<const Dictionary> dictionary_;
 };
 
 }  // namespace lockstep::worker

@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
 
+#include <lockstep/shapes/dynamism.h>
 #include <lockstep/worker/columns.h>
+#include <lockstep/worker/stride_code.h>
 
 namespace lockstep::worker {
 namespace {
@@ -11,173 +12,206 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "columns travel as they lie in memory");
 
 constexpr std::uint32_t kVersion = 2;
-constexpr std::uint32_t kAllSections = 15;
+constexpr std::uint32_t kAllSections = 63;
 constexpr std::size_t kWord = 8;
-constexpr std::size_t kHeader = 4 * sizeof(std::uint32_t) + 2 * kWord;
-
-/// Strides of ranks that do not agree.
-constexpr std::int64_t kDynamicStride = std::numeric_limits<std::int64_t>::min();
 
 struct Header {
   std::uint32_t version = kVersion, sections = 0, slots = 0, sources = 0;
-  shapes::Fingerprint layout;
+  shapes::Fingerprint digest;
 };
-static_assert(sizeof(Header) == kHeader);
+constexpr std::size_t kHeader = sizeof(Header);
+static_assert(kHeader == 32);
 
-// Received bytes may lie at any address.
-std::int64_t load(const std::byte* column, std::size_t i) {
-  std::int64_t value = 0;
-  std::memcpy(&value, column + i * kWord, kWord);
-  return value;
+/// A column's section (0: always there) and whether it has a word per source.
+struct Spec {
+  std::uint32_t section = 0;
+  bool per_source = false;
+};
+constexpr std::array<Spec, kColumns> kSpecs{{{0, false},
+                                             {kMarks, false},
+                                             {kStrides, false},
+                                             {kMixed, true},
+                                             {kMixed, true},
+                                             {kMixed, true},
+                                             {kStored, false},
+                                             {kStored, false},
+                                             {kStored, false},
+                                             {kStored, false},
+                                             {kStored, true},
+                                             {kStored, true},
+                                             {kStored, true},
+                                             {kGreatest, false},
+                                             {kFirst, false}}};
+
+constexpr std::size_t index(Column column) { return static_cast<std::size_t>(column); }
+
+std::size_t words_of(Column column, const Layout& layout) {
+  return kSpecs[index(column)].per_source ? layout.sources : layout.slots;
 }
+
 void store(std::byte* column, std::size_t i, std::int64_t value) {
   std::memcpy(column + i * kWord, &value, kWord);
 }
 
-std::size_t column_bytes(std::size_t slots) { return slots * kWord; }
-std::size_t marks_bytes(std::size_t slots) { return (slots + kWord - 1) / kWord * kWord; }
-
-/// Where each section starts.
-struct Places {
-  std::size_t least = 0, marks = 0, strides = 0, greatest = 0, first = 0, end = 0;
-};
-Places places_of(std::uint32_t sections, std::size_t slots) {
-  Places out;
+/// Where each column starts, 0 where it is absent; the length of the vector.
+std::size_t place(const Layout& layout, std::uint32_t sections,
+                  std::array<std::size_t, kColumns>& start) {
   std::size_t at = kHeader;
-  const auto take = [&](bool there, std::size_t bytes) {
-    const std::size_t start = at;
-    if (there) at += bytes;
-    return start;
-  };
-  out.least = take(true, column_bytes(slots));
-  out.marks = take((sections & Columns::Marks) != 0, marks_bytes(slots));
-  out.strides = take((sections & Columns::Strides) != 0, column_bytes(slots));
-  out.greatest = take((sections & Columns::Greatest) != 0, column_bytes(slots));
-  out.first = take((sections & Columns::First) != 0, column_bytes(slots));
-  out.end = at;
-  return out;
-}
-
-Bytes with_header(std::uint32_t sections, std::uint32_t slots, const shapes::Fingerprint& layout) {
-  Bytes out(places_of(sections, slots).end);
-  const Header header{.sections = sections, .slots = slots, .layout = layout};
-  std::memcpy(out.data(), &header, kHeader);
-  return out;
-}
-
-/// A column that says the same as `least` need not travel. `greatest` stays where `first` does.
-void drop_repetition(Bytes& bytes, const Places& at, std::size_t slots) {
-  Header header;
-  std::memcpy(&header, bytes.data(), kHeader);
-  const std::byte* least = bytes.data() + at.least;
-  const auto repeats = [&](std::size_t column) {
-    return std::memcmp(bytes.data() + column, least, column_bytes(slots)) == 0;
-  };
-  if (repeats(at.first)) {
-    const bool alone = repeats(at.greatest);
-    header.sections &=
-        alone ? ~(Columns::First | Columns::Greatest) : ~std::uint32_t{Columns::First};
-    bytes.resize(alone ? at.greatest : at.first);
-    std::memcpy(bytes.data(), &header, kHeader);
+  for (std::size_t c = 0; c < kColumns; ++c) {
+    const bool there = kSpecs[c].section == 0 || (sections & kSpecs[c].section) != 0;
+    start[c] = there ? at : 0;
+    if (there) at += kWord * words_of(static_cast<Column>(c), layout);
   }
+  return at;
 }
 
-std::int64_t joined_stride(std::int64_t a, std::int64_t b) { return a == b ? a : kDynamicStride; }
+/// join(a, b) for every word of `column`.
+template <class Join>
+void combine(std::byte* out, const Columns& a, const Columns& b, Column column, std::size_t count,
+             Join join) {
+  const Words x = a.words(column);
+  const Words y = b.words(column);
+  if (x.absent() || y.absent()) {
+    for (std::size_t i = 0; i < count; ++i)
+      store(out, i, join(a.word(column, i), b.word(column, i)));
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) store(out, i, join(x[i], y[i]));
+}
+
+// Types of their own, so that each column has a loop of its own.
+struct Least {
+  std::int64_t operator()(std::int64_t a, std::int64_t b) const { return std::min(a, b); }
+};
+struct Greatest {
+  std::int64_t operator()(std::int64_t a, std::int64_t b) const { return std::max(a, b); }
+};
+struct Either {
+  std::int64_t operator()(std::int64_t a, std::int64_t b) const { return a | b; }
+};
+struct Lower {
+  std::int64_t operator()(std::int64_t a, std::int64_t b) const { return a != 0 ? a : b; }
+};
+
+/// -1 is unset, INT64_MAX dynamic: tuples of different lengths say not even the number of dims.
+std::int64_t join_dims(std::int64_t a, std::int64_t b) {
+  if (a == b || b < 0) return a;
+  return a < 0 ? b : INT64_MAX;
+}
+
+shapes::Seen stored(const Columns& columns, std::size_t i) {
+  return {static_cast<shapes::Seen::State>(columns.word(Column::StoredStates, i) & 3),
+          columns.word(Column::StoredValues, i)};
+}
 
 }  // namespace
 
 std::optional<Columns> Columns::of(std::span<const std::byte> bytes) {
-  if (bytes.size() < kHeader) return std::nullopt;
   Header header;
+  if (bytes.size() < kHeader) return std::nullopt;
   std::memcpy(&header, bytes.data(), kHeader);
-  if (header.version != kVersion || header.sections > kAllSections || header.sources != 0)
-    return std::nullopt;
-  const Places at = places_of(header.sections, header.slots);
-  if (at.end != bytes.size()) return std::nullopt;
+  if (header.version != kVersion || header.sections > kAllSections) return std::nullopt;
   Columns out;
+  out.layout_ = {header.digest, header.slots, header.sources};
   out.sections_ = header.sections;
-  out.slots_ = header.slots;
-  out.layout_ = header.layout;
-  const auto column = [&](Section section, std::size_t place, const std::byte* absent) {
-    return out.has(section) ? bytes.data() + place : absent;
+  std::array<std::size_t, kColumns> start{};
+  if (place(out.layout_, header.sections, start) != bytes.size()) return std::nullopt;
+  for (std::size_t c = 0; c < kColumns; ++c)
+    if (start[c] != 0) out.words_[c] = Words(bytes.data() + start[c]);
+  for (const Column column : {Column::Greatest, Column::First})
+    if (out.words(column).absent()) out.words_[index(column)] = out.words_[0];
+  return out;
+}
+
+std::int64_t Columns::word(Column column, std::size_t i) const {
+  if (!words(column).absent()) return words(column)[i];
+  const bool there = word(Column::Least, i) <= word(Column::Greatest, i);
+  if (column == Column::Strides) return there ? 0 : kNoStride;
+  return there ? 1 : 0;  // the bit of Mark::None
+}
+
+ColumnWriter::ColumnWriter(const Layout& layout, std::uint32_t sections)
+    : layout_(layout), sections_(sections) {
+  bytes_.resize(place(layout_, sections_, start_));
+}
+
+void ColumnWriter::set(Column column, std::size_t i, std::int64_t word) {
+  store(bytes_.data() + start_[index(column)], i, word);
+}
+
+void ColumnWriter::set(Column column, std::span<const std::int64_t> words) {
+  if (!words.empty())
+    std::memcpy(bytes_.data() + start_[index(column)], words.data(), words.size_bytes());
+}
+
+void ColumnWriter::fill(Column column, std::int64_t word) {
+  const std::size_t count = words_of(column, layout_);
+  for (std::size_t i = 0; i < count; ++i) set(column, i, word);
+}
+
+Bytes ColumnWriter::take() && {
+  // Both columns stand at the end, so that leaving them out is a matter of length. The first one
+  // stays where the last one does.
+  const std::byte* base = bytes_.data() + start_[0];
+  const std::size_t length = kWord * layout_.slots;
+  for (const auto& [column, section] :
+       {std::pair(Column::First, kFirst), std::pair(Column::Greatest, kGreatest)}) {
+    if ((sections_ & section) == 0) continue;
+    if (std::memcmp(bytes_.data() + start_[index(column)], base, length) != 0) break;
+    bytes_.resize(start_[index(column)]);
+    sections_ &= ~std::uint32_t{section};
+  }
+  const Header header{kVersion, sections_, layout_.slots, layout_.sources, layout_.digest};
+  std::memcpy(bytes_.data(), &header, kHeader);
+  return std::move(bytes_);
+}
+
+void ColumnWriter::join(const Columns& a, const Columns& b) {
+  const auto each = [&](Column column, auto op) {
+    if (start_[index(column)] != 0)
+      combine(bytes_.data() + start_[index(column)], a, b, column, words_of(column, layout_), op);
   };
-  out.least_ = bytes.data() + at.least;
-  out.marks_ = column(Marks, at.marks, nullptr);
-  out.strides_ = column(Strides, at.strides, nullptr);
-  out.greatest_ = column(Greatest, at.greatest, out.least_);
-  out.first_ = column(First, at.first, out.least_);
-  return out;
-}
-
-std::int64_t Columns::word(const std::byte* column, std::size_t slot) { return load(column, slot); }
-
-std::uint8_t Columns::marks(std::size_t slot) const {
-  return marks_ != nullptr ? static_cast<std::uint8_t>(marks_[slot]) : std::uint8_t{1};
-}
-
-std::int64_t Columns::stride(std::size_t slot) const {
-  return strides_ != nullptr ? load(strides_, slot) : 0;
-}
-
-Bytes columns_of(const shapes::Fingerprint& layout, std::span<const std::int64_t> values,
-                 std::span<const std::uint8_t> marks, std::span<const std::int64_t> strides) {
-  const std::uint32_t sections =
-      (marks.empty() ? 0U : Columns::Marks) | (strides.empty() ? 0U : Columns::Strides);
-  Bytes out = with_header(sections, static_cast<std::uint32_t>(values.size()), layout);
-  const Places at = places_of(sections, values.size());
-  std::memcpy(out.data() + at.least, values.data(), values.size_bytes());
-  if (!marks.empty()) std::memcpy(out.data() + at.marks, marks.data(), marks.size_bytes());
-  if (!strides.empty()) std::memcpy(out.data() + at.strides, strides.data(), strides.size_bytes());
-  return out;
+  each(Column::Least, Least{});
+  each(Column::Marks, Either{});
+  each(Column::Strides, join_strides);
+  each(Column::Kinds, Either{});
+  each(Column::FirstSpec, Lower{});
+  each(Column::LeastDims, Least{});
+  each(Column::StoredStrides, join_strides);
+  each(Column::StoredSmallest, Least{});
+  each(Column::StoredSizeDims, join_dims);
+  each(Column::StoredStrideDims, join_dims);
+  each(Column::StoredSmallestDims, Greatest{});
+  each(Column::Greatest, Greatest{});
+  std::byte* first = bytes_.data() + start_[index(Column::First)];
+  const Words mine = a.words(Column::First);
+  if ((sections_ & kMixed) == 0) {  // every rank has every slot
+    std::copy_n(mine.data(), kWord * layout_.slots, first);
+  } else {
+    const Words theirs = b.words(Column::First);
+    const Words least = a.words(Column::Least);
+    const Words greatest = a.words(Column::Greatest);
+    for (std::size_t i = 0; i < layout_.slots; ++i)
+      store(first, i, least[i] <= greatest[i] ? mine[i] : theirs[i]);
+  }
+  if ((sections_ & kStored) == 0) return;
+  for (std::size_t i = 0; i < layout_.slots; ++i) {
+    const shapes::Seen cell = shapes::join(stored(a, i), stored(b, i));
+    set(Column::StoredStates, i, static_cast<std::int64_t>(cell.state));
+    set(Column::StoredValues, i, cell.value);
+  }
 }
 
 Bytes join_columns(std::span<const std::byte> lower, std::span<const std::byte> higher) {
   const auto a = Columns::of(lower);
   const auto b = Columns::of(higher);
-  if (!a || !b || a->slots_ != b->slots_ || a->layout_ != b->layout_) return {};
-  const std::uint32_t sections = a->sections_ | b->sections_ | Columns::Greatest | Columns::First;
-  const std::size_t slots = a->slots_;
-  Bytes out = with_header(sections, a->slots_, a->layout_);
-  const Places at = places_of(sections, slots);
-  std::byte* least = out.data() + at.least;
-  std::byte* greatest = out.data() + at.greatest;
-  for (std::size_t i = 0; i < slots; ++i)
-    store(least, i, std::min(load(a->least_, i), load(b->least_, i)));
-  for (std::size_t i = 0; i < slots; ++i)
-    store(greatest, i, std::max(load(a->greatest_, i), load(b->greatest_, i)));
-  std::memcpy(out.data() + at.first, a->first_, column_bytes(slots));
-  if ((sections & Columns::Marks) != 0)
-    for (std::size_t i = 0; i < slots; ++i)
-      out[at.marks + i] = static_cast<std::byte>(a->marks(i) | b->marks(i));
-  if ((sections & Columns::Strides) != 0)
-    for (std::size_t i = 0; i < slots; ++i)
-      store(out.data() + at.strides, i, joined_stride(a->stride(i), b->stride(i)));
-  drop_repetition(out, at, slots);
-  return out;
-}
-
-std::int64_t stride_code(const shapes::Seen& stride, std::size_t dim, std::size_t ndim) {
-  using State = shapes::Seen::State;
-  const bool last = dim + 1 == ndim;
-  if (stride == (last ? shapes::Seen::constant(1)
-                      : shapes::Seen::inferred(static_cast<std::int64_t>(dim) + 1)))
-    return 0;
-  if (stride.state == State::Inferred) return -1 - stride.value;
-  // No memory is so large that such a stride is one.
-  if (stride.state != State::Static || stride.value < 0 ||
-      stride.value == std::numeric_limits<std::int64_t>::max())
-    return kDynamicStride;
-  return stride.value + 1;
-}
-
-std::optional<shapes::Seen> stride_of(std::int64_t code, std::size_t dim, std::size_t ndim) {
-  if (code == kDynamicStride) return shapes::Seen::dynamic();
-  if (code > 0) return shapes::Seen::constant(code - 1);
-  if (code == 0)
-    return dim + 1 == ndim ? shapes::Seen::constant(1)
-                           : shapes::Seen::inferred(static_cast<std::int64_t>(dim) + 1);
-  if (-1 - code >= static_cast<std::int64_t>(ndim)) return std::nullopt;
-  return shapes::Seen::inferred(-1 - code);
+  // The sections that depend on one rank's values may differ; the others say what it is all about.
+  if (!a || !b || a->layout() != b->layout() ||
+      ((a->sections() ^ b->sections()) & (kMixed | kStored)) != 0)
+    return {};
+  ColumnWriter out(a->layout(), a->sections() | b->sections() | kGreatest | kFirst);
+  out.join(*a, *b);
+  return std::move(out).take();
 }
 
 }  // namespace lockstep::worker

@@ -8,7 +8,6 @@ namespace lockstep::worker {
 namespace {
 
 bool differs(const SourceCell& cell, Code code) {
-  if (!cell.first) return false;
   switch (code) {
     case Code::SourceMismatch:
       return cell.missing;
@@ -83,12 +82,12 @@ std::optional<Conflict> find_conflict(const JointObservation& joint, const Decis
     for (const Code code : {Code::SourceMismatch, Code::KindMismatch, Code::DtypeMismatch,
                             Code::NdimMismatch, Code::ConstantMismatch})
       for (const SourceCell& cell : joint.sources)
-        if (differs(cell, code)) return Conflict{code, cell.name, std::nullopt};
+        if (differs(cell, code)) return Conflict{code, std::string(cell.name), std::nullopt};
   }
   for (const Code code : {Code::MarkConflict, Code::ConstraintViolation})
     for (const SourceCell& cell : joint.sources)
       for (std::size_t d = 0; d < cell.dims.size(); ++d)
-        if (differs(cell.dims[d], code)) return Conflict{code, cell.name, d};
+        if (differs(cell.dims[d], code)) return Conflict{code, std::string(cell.name), d};
   return std::nullopt;
 }
 

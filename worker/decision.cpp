@@ -11,12 +11,10 @@ bool symbolic_dim(const SourceCell& cell, std::size_t dim) {
   const DimCell& seen = cell.dims[dim];
   if (seen.marked(Mark::Dynamic) || seen.marked(Mark::Unbacked)) return true;
   if (seen.marked(Mark::Static)) return false;
-  return seen.marked(Mark::MaybeDynamic) || cell.state.size.dynamic(dim);
+  return seen.marked(Mark::MaybeDynamic) || cell.size_dynamic(dim);
 }
 
-bool symbolic_int(const SourceCell& cell) {
-  return cell.state.scalar.state == shapes::Seen::State::Dynamic;
-}
+bool symbolic_int(const SourceCell& cell) { return cell.scalar_dynamic(); }
 
 /// The lower bound of every backed tensor symbol of the entry: one bound for all, so that a frame
 /// that meets an empty batch settles with one more compile.
@@ -24,8 +22,7 @@ std::int64_t lower_bound(const JointObservation& joint, const DecisionConfig& co
   if (!config.assume_at_least_two) return 0;
   for (const JointSymbol& symbol : joint_symbols(joint)) {
     if (!symbol.dim || symbol.unbacked) continue;
-    const std::vector<std::int64_t>& smallest = joint.sources[symbol.source].state.smallest;
-    if (*symbol.dim >= smallest.size() || smallest[*symbol.dim] < 2) return 0;
+    if (joint.sources[symbol.source].smallest(*symbol.dim) < 2) return 0;
   }
   return 2;
 }
@@ -52,10 +49,10 @@ class Decider {
         source.dims.push_back({.value = subject.truth ? 1 : 0});
         break;
       case Kind::Int:
-        source.dims.push_back(
-            symbolic_int(cell)
-                ? symbol({.source = cell.name, .min = std::nullopt, .hint = cell.number->first})
-                : DimDecision{.value = cell.number->first});
+        source.dims.push_back(symbolic_int(cell) ? symbol({.source = std::string(cell.name),
+                                                           .min = std::nullopt,
+                                                           .hint = cell.number->first})
+                                                 : DimDecision{.value = cell.number->first});
         break;
       case Kind::Tensor:
         for (std::size_t d = 0; d < subject.spec.ndim; ++d) source.dims.push_back(dim(cell, d));
@@ -114,7 +111,7 @@ std::vector<JointSymbol> joint_symbols(const JointObservation& joint) {
   std::vector<JointSymbol> out;
   for (std::size_t s = 0; s < joint.sources.size(); ++s) {
     const SourceCell& cell = joint.sources[s];
-    if (cell.number && symbolic_int(cell)) out.push_back({s, std::nullopt, false});
+    if (cell.number != nullptr && symbolic_int(cell)) out.push_back({s, std::nullopt, false});
     for (std::size_t d = 0; d < cell.dims.size(); ++d)
       if (symbolic_dim(cell, d)) out.push_back({s, d, cell.dims[d].marked(Mark::Unbacked)});
   }
@@ -124,9 +121,9 @@ std::vector<JointSymbol> joint_symbols(const JointObservation& joint) {
 Decision decide(const JointObservation& joint, const DecisionConfig& config) {
   Decider decider(lower_bound(joint, config));
   for (const SourceCell& cell : joint.sources) {
-    if (!cell.first) continue;
-    const SourceCell::First& first = *cell.first;
-    decider.add({{cell.name, first.kind, first.dtype, first.ndim}, first.truth, &cell});
+    const SourceCell::First& first = cell.first;
+    decider.add(
+        {{std::string(cell.name), first.kind, first.dtype, first.ndim}, first.truth, &cell});
   }
   return std::move(decider).take();
 }

@@ -1,39 +1,42 @@
 // What the group sees of one call: every rank's observation and stored state, joined in rank order
-// by the tree. The joined payload is as long for a million ranks as for two.
+// by the tree. The vector is as long for a million ranks as for two, and names are not in it: it
+// goes by the source list that all ranks share, else by their dictionary.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/collectives/base/bytes.h>
-#include <lockstep/collectives/base/rank.h>
 #include <lockstep/shapes/dynamism.h>
 #include <lockstep/worker/columns.h>
+#include <lockstep/worker/dictionary.h>
 #include <lockstep/worker/observation.h>
+#include <lockstep/worker/roster.h>
 
 namespace lockstep::worker {
 
 /// One dim of a tensor, or one int, over the ranks that have it in this call.
 struct DimCell {
-  Rank first_rank;         // the lowest rank that has it
-  std::int64_t first = 0;  // its value there
+  std::int64_t first = 0;  // on the lowest rank that has it
   std::int64_t least = 0, greatest = 0;
   std::uint8_t marks = 0;  // one bit per Mark; that of Mark::None: some rank left it unmarked
+  shapes::Seen stride;     // tensors only
   [[nodiscard]] bool marked(Mark mark) const {
     return (marks >> static_cast<unsigned>(mark) & 1) != 0;
   }
   bool operator==(const DimCell&) const = default;
 };
 
-/// One source: this call's view of it, and its stored state joined with this call.
+/// One source that some rank has in this call.
 struct SourceCell {
   /// What the lowest rank that has the source sees; under shared_sizes this is what is reported.
   struct First {
-    Rank rank;
     Kind kind = Kind::Tensor;
     DType dtype = DType::F32;
     std::uint32_t ndim = 0;
@@ -41,57 +44,72 @@ struct SourceCell {
     bool operator==(const First&) const = default;
   };
 
-  std::string name;
-  bool missing = false;                             // some rank does not have it in this call
-  std::optional<First> first;                       // nullopt: known from stored state only
+  std::string_view name;  // lives as long as the joint observation
+  bool missing = false;   // some rank does not have it
+  First first;
   std::uint8_t kinds = 0;                           // one bit per Kind that some rank has
   std::uint16_t dtypes = 0;                         // one bit per DType that some rank has
   std::uint32_t least_ndim = 0, greatest_ndim = 0;  // over the ranks that have a tensor
   std::uint8_t truths = 0;                          // bit 0: some rank has false; bit 1: true
-  std::optional<DimCell> number;                    // over the ranks that have an int
-  std::vector<DimCell> dims;  // by dim index, over the ranks that have that dim
-  shapes::Dynamism state;
+  const DimCell* number = nullptr;                  // over the ranks that have an int, if any
+  std::span<const DimCell> dims;             // by dim index, over the ranks that have that dim
+  const shapes::Dynamism* stored = nullptr;  // what was known before; nullptr: nothing
 
   [[nodiscard]] bool has(Kind kind) const {
     return (kinds >> static_cast<unsigned>(kind) & 1) != 0;
   }
-  bool operator==(const SourceCell&) const = default;
-};
-
-/// The joined payload.
-struct JointObservation {
-  std::vector<SourceCell> sources;  // by the bytes of their names
-  shapes::Fingerprint cache;        // the entries of the lowest rank's cache
-  bool cache_differs = false;       // some rank has other entries
-  bool operator==(const JointObservation&) const = default;
+  /// What was known joined with this call, field by field, without making it.
+  [[nodiscard]] bool scalar_dynamic() const;
+  [[nodiscard]] bool size_dynamic(std::size_t dim) const;
+  /// The smallest size seen of a dim of `dims`.
+  [[nodiscard]] std::int64_t smallest(std::size_t dim) const;
+  /// All of it.
+  [[nodiscard]] shapes::Dynamism state() const;
 };
 
 using FrameState = std::map<std::string, shapes::Dynamism>;
 
-/// One rank's part. With `history` every stored source travels, so that ranks with different
-/// profiles come to the same state; without it the call stands alone.
-[[nodiscard]] JointObservation observe(Rank self, const Observation& observation,
-                                       const FrameState& state, bool history,
-                                       const shapes::Fingerprint& cache);
+/// The joined exchange. Its cells refer to each other: it moves, but is not copied.
+struct JointObservation {
+  std::vector<SourceCell> sources;      // by the bytes of their names
+  bool same_list = false;               // on all ranks
+  std::optional<FrameState> travelled;  // the states of ranks that hold different ones, joined
 
-/// One rank's part where all ranks hold the same source list and the same stored state, as the vote
-/// told: no names, no state; columns over the values of the list (columns.h).
+  std::vector<DimCell> cells;         // what `number` and `dims` of the sources refer to
+  std::shared_ptr<const void> names;  // what the names of the sources refer to
+
+  /// Tells the sources what was stored of them; `state` outlives this.
+  void know(const FrameState& state);
+
+  JointObservation() = default;
+  JointObservation(JointObservation&&) = default;
+  JointObservation& operator=(JointObservation&&) = default;
+};
+
+/// The state after this call: with `history` this rank's own (or what travelled) joined with it.
+[[nodiscard]] FrameState joined_state(const JointObservation& joint, const FrameState& own,
+                                      bool history);
+
+/// One rank's line in the roster. With `history` its stored names are to be known too.
+[[nodiscard]] Roster roster_of(const Observation& observation, const FrameState& state,
+                               bool history, const Dictionary& dictionary);
+
+/// One rank's vector where all ranks hold one source list and one stored state: columns over the
+/// values of the list. join_columns joins them, as those below.
 [[nodiscard]] Bytes list_payload(const Observation& observation);
-/// What the group sees, from the joined columns of such payloads and this rank's own list and
-/// stored state. nullopt: not such a payload, or one over another list.
-[[nodiscard]] std::optional<JointObservation> read_list_payload(std::span<const std::byte> joined,
-                                                                const SourceList& list,
-                                                                const FrameState& state,
-                                                                bool history);
+/// What the group sees. `state` is what all ranks stored, outlives the result; nullptr: history
+/// does not count. nullopt: not such a payload, or one over another list.
+[[nodiscard]] std::optional<JointObservation> read_list_payload(
+    std::span<const std::byte> joined, const std::shared_ptr<const SourceList>& list,
+    const FrameState* state);
 
-/// lower's ranks are below higher's. Associative.
-[[nodiscard]] JointObservation join(const JointObservation& lower, const JointObservation& higher);
-
-[[nodiscard]] Bytes encode(const JointObservation& joint);
-/// nullopt: not such a payload.
-[[nodiscard]] std::optional<JointObservation> decode_joint(std::span<const std::byte> bytes);
-/// For the tree. A payload that cannot be read makes the result empty, which cannot be read either.
-[[nodiscard]] Bytes join_payloads(std::span<const std::byte> lower,
-                                  std::span<const std::byte> higher);
+/// One rank's vector where ranks see different sources: columns over a dictionary, which knows all
+/// names of all ranks. `state`: this rank's, where ranks hold different ones; else nullptr.
+[[nodiscard]] Bytes mixed_payload(const Observation& observation, const Dictionary& dictionary,
+                                  const FrameState* state);
+/// As read_list_payload; `state` counts where none travelled.
+[[nodiscard]] std::optional<JointObservation> read_mixed_payload(
+    std::span<const std::byte> joined, const std::shared_ptr<const Dictionary>& dictionary,
+    const FrameState* state);
 
 }  // namespace lockstep::worker

@@ -30,12 +30,13 @@ std::vector<std::pair<std::size_t, std::size_t>> places(const Decision& decision
 }  // namespace
 
 std::optional<Rank> known_donor(const JointObservation& joint) {
-  bool first_qualifies = true;
+  // Where lists differ, rank 0 may lack what others have: the ranks elect.
+  bool first_qualifies = joint.same_list;
   for (const JointSymbol& symbol : joint_symbols(joint)) {
     if (!symbol.dim) continue;
     const DimCell& cell = joint.sources[symbol.source].dims[*symbol.dim];
     if (cell.greatest < 2) return Rank{0};
-    if (cell.first_rank != Rank{0} || cell.first < 2) first_qualifies = false;
+    if (cell.first < 2) first_qualifies = false;
   }
   return first_qualifies ? std::optional(Rank{0}) : std::nullopt;
 }
@@ -60,7 +61,7 @@ Bytes encode_hints(const JointObservation& joint, const Observation& own) {
 bool apply_hints(Decision& decision, const JointObservation& joint,
                  std::span<const std::byte> hints) {
   ByteReader in(hints);
-  std::map<std::pair<std::string, std::optional<std::size_t>>, std::int64_t> donated;
+  std::map<std::pair<std::string_view, std::optional<std::size_t>>, std::int64_t> donated;
   for (const JointSymbol& symbol : joint_symbols(joint)) {
     const bool has = in.u8() != 0;
     const std::int64_t value = in.i64();

@@ -45,22 +45,28 @@ ObservationBuilder& ObservationBuilder::tensor(std::string name, std::vector<std
                                                DType dtype) {
   const auto ndim = static_cast<std::uint32_t>(sizes.size());
   std::vector<Mark> marks(sizes.size(), Mark::None);
-  sources_[name] = {{name, Kind::Tensor, dtype, ndim}, std::move(sizes), std::move(marks)};
+  sources_[name] = {{name, Kind::Tensor, dtype, ndim}, std::move(sizes), std::move(marks), {}};
   return *this;
 }
 
 ObservationBuilder& ObservationBuilder::integer(std::string name, std::int64_t value) {
-  sources_[name] = {{name, Kind::Int}, {value}, {Mark::None}};
+  sources_[name] = {{name, Kind::Int}, {value}, {Mark::None}, {}};
   return *this;
 }
 
 ObservationBuilder& ObservationBuilder::real(std::string name) {
-  sources_[name] = {{name, Kind::Float}, {}, {}};
+  sources_[name] = {{name, Kind::Float}, {}, {}, {}};
   return *this;
 }
 
 ObservationBuilder& ObservationBuilder::boolean(std::string name, bool value) {
-  sources_[name] = {{name, Kind::Bool}, {value ? 1 : 0}, {Mark::None}};
+  sources_[name] = {{name, Kind::Bool}, {value ? 1 : 0}, {Mark::None}, {}};
+  return *this;
+}
+
+ObservationBuilder& ObservationBuilder::strides(std::string_view name,
+                                                std::vector<std::int64_t> strides) {
+  sources_.find(name)->second.strides = std::move(strides);
   return *this;
 }
 
@@ -73,13 +79,18 @@ Observation ObservationBuilder::build() const {
   std::vector<SourceSpec> specs;
   Observation out;
   bool marked = false;
+  bool strided = false;
   for (const auto& [name, source] : sources_) {
     specs.push_back(source.spec);
     out.values.insert(out.values.end(), source.values.begin(), source.values.end());
     out.marks.insert(out.marks.end(), source.marks.begin(), source.marks.end());
     for (const Mark mark : source.marks) marked |= mark != Mark::None;
+    strided |= !source.strides.empty();
+    out.strides.insert(out.strides.end(), source.strides.begin(), source.strides.end());
+    out.strides.resize(out.values.size(), kContiguous);
   }
   if (!marked) out.marks.clear();
+  if (!strided) out.strides.clear();
   out.list = std::make_shared<SourceList>(std::move(specs));
   return out;
 }

@@ -54,13 +54,17 @@ class SourceList {
   shapes::Fingerprint digest_;
 };
 
+inline constexpr std::int64_t kContiguous = INT64_MIN;
+
 /// One call's inputs on one rank. A tensor contributes its sizes, an int its value, a bool 0 or 1,
 /// a float nothing: it is a runtime value.
 struct Observation {
   std::shared_ptr<const SourceList> list;
   std::vector<std::int64_t> values;
-  std::vector<std::int64_t> strides;  // parallel to values, tensors' dims only; empty: contiguous
-  std::vector<Mark> marks;            // parallel to values; empty: none
+  /// Parallel to values, tensors' dims only; kContiguous in all dims of a tensor: contiguous;
+  /// empty: all are.
+  std::vector<std::int64_t> strides;
+  std::vector<Mark> marks;  // parallel to values; empty: none
 
   /// The values of source i: a tensor's sizes, an int, a bool, nothing.
   [[nodiscard]] std::span<const std::int64_t> of(std::size_t i) const {
@@ -74,7 +78,7 @@ struct Observation {
 };
 
 /// Makes one rank's observation from sources named in any order; a name that comes again replaces
-/// the earlier one. Tensors are taken to be contiguous.
+/// the earlier one.
 ///
 ///   ObservationBuilder().tensor("tokens", {rows, 16}).boolean("train", true).build()
 class ObservationBuilder {
@@ -84,6 +88,8 @@ class ObservationBuilder {
   ObservationBuilder& integer(std::string name, std::int64_t value);
   ObservationBuilder& real(std::string name);
   ObservationBuilder& boolean(std::string name, bool value);
+  /// Requires that the tensor is there and has as many dims. Default: contiguous.
+  ObservationBuilder& strides(std::string_view name, std::vector<std::int64_t> strides);
   /// Marks a dim of a tensor. Requires that the tensor is there and has the dim.
   ObservationBuilder& mark(std::string_view name, std::size_t dim, Mark mark);
   [[nodiscard]] Observation build() const;
@@ -93,6 +99,7 @@ class ObservationBuilder {
     SourceSpec spec;
     std::vector<std::int64_t> values;
     std::vector<Mark> marks;
+    std::vector<std::int64_t> strides;  // empty: contiguous
   };
   std::map<std::string, Source, std::less<>> sources_;
 };

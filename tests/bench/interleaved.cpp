@@ -15,6 +15,7 @@ namespace {
 
 struct Figures {
   double floor_us, ours_us, ratio, low, high;
+  std::vector<double> ours_batches_us;
 };
 
 /// Time per call of one batch, the slowest rank's.
@@ -46,14 +47,15 @@ Figures measure(const Pair& pair, int batches) {
     ours.push_back(mine);
     ratios.push_back(mine / floors.back());
   }
+  const std::vector<double> batches_us = ours;
   std::sort(ratios.begin(), ratios.end());
   const double half = 0.98 * std::sqrt(static_cast<double>(batches));
   const auto at = [&](double place) {
     return ratios[static_cast<std::size_t>(
         std::clamp(place, 0.0, static_cast<double>(batches - 1)))];
   };
-  return {median(floors), median(ours), median(ratios), at(batches / 2.0 - half),
-          at(batches / 2.0 + half)};
+  return {median(floors),           median(ours), median(ratios), at(batches / 2.0 - half),
+          at(batches / 2.0 + half), batches_us};
 }
 
 nlohmann::json benchmark_entry(const std::string& name, double us, int batches) {
@@ -93,6 +95,7 @@ bool run_pairs(const std::string& program, const std::vector<Pair>& pairs, int b
     result["benchmarks"].push_back(benchmark_entry(pair.name + "/floor", f.floor_us, batches));
     auto ours = benchmark_entry(pair.name + "/ours", f.ours_us, batches);
     ours.update({{"ratio", f.ratio}, {"ratio_low", f.low}, {"ratio_high", f.high}});
+    ours["batches_us"] = f.ours_batches_us;
     if (pair.target > 0) ours["target"] = pair.target;
     result["benchmarks"].push_back(ours);
   }

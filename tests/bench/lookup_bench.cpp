@@ -1,5 +1,6 @@
 // What a call costs this rank: before its vote goes out the look-up of every entry that is not
-// superseded and the making of the vote, for 32 tensor inputs of 4 dims; on a miss the joins.
+// superseded and the making of the vote, for 32 or 1,000 tensor inputs of 4 dims; on a miss the
+// steps of the exchange, and of the state that a commit leaves behind.
 #include <benchmark/benchmark.h>
 
 #include <lockstep/worker/call_machine.h>
@@ -8,42 +9,43 @@
 namespace lockstep::worker {
 namespace {
 
-constexpr int kTensors = 32;
-
-Observation batch(std::int64_t rows, std::int64_t columns) {
+Observation batch(std::int64_t rows, std::int64_t columns, std::int64_t tensors) {
   std::vector<SourceSpec> specs;
   Observation out;
-  for (int i = 0; i < kTensors; ++i) {
-    specs.push_back({"batch.x" + std::to_string(10 + i), Kind::Tensor, DType::F32, 4});
+  for (std::int64_t i = 0; i < tensors; ++i) {
+    specs.push_back({"batch.x" + std::to_string(10000 + i), Kind::Tensor, DType::F32, 4});
     out.values.insert(out.values.end(), {rows, 16, columns, 64});
   }
   out.list = std::make_shared<SourceList>(std::move(specs));
   return out;
 }
 
+JointObservation joined(const Observation& a, const Observation& b) {
+  return *read_list_payload(join_columns(list_payload(a), list_payload(b)), a.list, nullptr);
+}
+
 /// A frame with `entries` entries, the last of which is dynamic in two dims and has two guards.
-Frame frame_with(int entries) {
+Frame frame_with(std::int64_t entries, std::int64_t tensors) {
   Frame frame("train_step");
   const auto add = [&frame](const Observation& a, const Observation& b,
                             std::vector<shapes::Guard> guards) {
-    const JointObservation joint =
-        join(observe({0}, a, {}, true, {}), observe({1}, b, {}, true, {}));
-    const Decision decision = decide(joint, {});
+    const Decision decision = decide(joined(a, b), {});
     frame.commit(Entry::make(decision, decision, a.list, std::move(guards), {}), {}, 0);
   };
-  for (int i = 1; i < entries; ++i) add(batch(4, 1000 + i), batch(4, 1000 + i), {});
+  for (std::int64_t i = 1; i < entries; ++i)
+    add(batch(4, 1000 + i, tensors), batch(4, 1000 + i, tensors), {});
   const auto symbol = [](std::uint32_t serial) {
     return shapes::Expr::symbol(shapes::Symbol{false, serial});
   };
-  add(batch(4, 100), batch(5, 101),
+  add(batch(4, 100, tensors), batch(5, 101, tensors),
       {{shapes::equal(symbol(0), symbol(2)), {"train.cpp", 1}},
        {shapes::less(symbol(1), 4096), {"train.cpp", 2}}});
   return frame;
 }
 
 void LookupAndVote(benchmark::State& state) {
-  const Frame frame = frame_with(static_cast<int>(state.range(0)));
-  const Observation seen = batch(7, 300);
+  const Frame frame = frame_with(state.range(0), state.range(1));
+  const Observation seen = batch(7, 300, state.range(1));
   RoundKey key;
   key.group = "world";
   key.frame = "train_step";
@@ -56,24 +58,61 @@ void LookupAndVote(benchmark::State& state) {
   }
   if (frame.lookup(seen) == 0) state.SkipWithError("the dynamic entry does not fit");
 }
-BENCHMARK(LookupAndVote)->Arg(1)->Arg(8);
+BENCHMARK(LookupAndVote)->Args({1, 32})->Args({8, 32})->Args({1, 1000});
 
-/// One join of the tree on a miss: two payloads of `range` tensors of 4 dims each.
-void JoinPayloads(benchmark::State& state) {
-  std::vector<SourceSpec> specs;
-  Observation seen;
-  for (std::int64_t i = 0; i < state.range(0); ++i) {
-    specs.push_back(
-        {"model.layers.batch.x" + std::to_string(10000 + i), Kind::Tensor, DType::F32, 4});
-    seen.values.insert(seen.values.end(), {7, 16, 300, 64});
+/// The part of that which does not look at values: the digests are kept, nothing is hashed but the
+/// round key, so it takes as long for 1,000 tensors as for 32.
+void VoteHeader(benchmark::State& state) {
+  const Frame frame = frame_with(1, state.range(0));
+  const Observation seen = batch(7, 300, state.range(0));
+  RoundKey key;
+  key.group = "world";
+  key.frame = "train_step";
+  for (auto _ : state) {
+    ++key.call;
+    benchmark::DoNotOptimize(
+        collectives::Vote::of(1, key.hash(), frame.digest() ^ seen.list->digest().low, 0));
   }
-  seen.list = std::make_shared<SourceList>(std::move(specs));
-  const Bytes lower = encode(observe({0}, seen, {}, true, {}));
-  const Bytes higher = encode(observe({1}, seen, {}, true, {}));
-  for (auto _ : state) benchmark::DoNotOptimize(join_payloads(lower, higher));
+}
+BENCHMARK(VoteHeader)->Arg(32)->Arg(1000);
+
+/// One join of the tree on a miss: two vectors of `range` tensors of 4 dims each.
+void JoinPayloads(benchmark::State& state) {
+  const Bytes lower = list_payload(batch(7, 300, state.range(0)));
+  const Bytes higher = list_payload(batch(8, 301, state.range(0)));
+  for (auto _ : state) benchmark::DoNotOptimize(join_columns(lower, higher));
   state.counters["payload_bytes"] = static_cast<double>(lower.size());
 }
 BENCHMARK(JoinPayloads)->Arg(32)->Arg(1000);
+
+/// A rank's own part: its vector, and what it reads from the joined one.
+void ReadJoined(benchmark::State& state) {
+  const Observation a = batch(7, 300, state.range(0));
+  const Bytes all = join_columns(list_payload(a), list_payload(batch(8, 301, state.range(0))));
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(list_payload(a));
+    benchmark::DoNotOptimize(read_list_payload(all, a.list, nullptr));
+  }
+}
+BENCHMARK(ReadJoined)->Arg(32)->Arg(1000);
+
+/// The state after a commit, with its digest: `range` sources are stored, one has changed.
+void CommitState(benchmark::State& state) {
+  const Observation a = batch(7, 300, state.range(0));
+  Observation b = a;
+  b.values[0] = 8;
+  Frame frame("train_step");
+  frame.adopt(joined_state(joined(a, a), {}, true));
+  const JointObservation one = joined(a, b);
+  const FrameState before = frame.state;
+  for (auto _ : state) {
+    frame.adopt(joined_state(one, frame.state, true));
+    state.PauseTiming();
+    frame.adopt(before);
+    state.ResumeTiming();
+  }
+}
+BENCHMARK(CommitState)->Arg(32)->Arg(1000);
 
 }  // namespace
 }  // namespace lockstep::worker

@@ -2,6 +2,7 @@
 // end each call alike, hold the same past, and a call comes to its end.
 #include <random>
 
+#include "naive_exchange.h"
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
@@ -166,11 +167,9 @@ TEST(Agreement, UnderSameGraph_AFitOnAllRanks_MeansThatThereIsNoConflict) {
       for (int r = 0; r < ranks.size(); ++r) inputs.push_back(random_inputs(random, theme));
       if (ranks.joint(inputs).kind != CallOutcome::Kind::Reused) continue;
       ++fits;
-      JointObservation joint = observe({0}, inputs[0].build(), {}, true, {});
-      for (int r = 1; r < ranks.size(); ++r)
-        joint =
-            join(joint, observe({r}, inputs[static_cast<std::size_t>(r)].build(), {}, true, {}));
-      ASSERT_FALSE(find_conflict(joint, config)) << "seed " << seed;
+      std::vector<Observation> seen;
+      for (const Inputs& in : inputs) seen.push_back(in.build());
+      ASSERT_FALSE(find_conflict(joint_of(seen), config)) << "seed " << seed;
     }
   }
   EXPECT_GT(fits, 500);

@@ -1,3 +1,4 @@
+#include "naive_exchange.h"
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
@@ -8,7 +9,7 @@ namespace {
 
 Entry entry_for(const Inputs& inputs, std::vector<shapes::Guard> guards = {}) {
   const Observation seen = inputs.build();
-  const Decision decision = decide(observe({0}, seen, {}, true, {}), {});
+  const Decision decision = decide(joint_of({seen}), {});
   return Entry::make(decision, decision, seen.list, std::move(guards), {});
 }
 
@@ -102,6 +103,42 @@ TEST(RoundKey, EveryField_ChangesTheHash) {
   EXPECT_TRUE(differs([](RoundKey& k) { k.call = 1; }));
   EXPECT_TRUE(differs([](RoundKey& k) { k.attempt = 1; }));
   EXPECT_TRUE(differs([](RoundKey& k) { k.kind = RoundKey::Kind::Close; }));
+}
+
+TEST(CodeCache, DigestsKeptByEachCommit_AreThoseOfAFrameMadeAtOnce) {
+  const auto state_of = [](int seed) {
+    FrameState state;
+    for (int s = 0; s < 6; ++s)
+      if ((seed >> s & 1) != 0)
+        state["x" + std::to_string(s)] = shapes::Dynamism::of_int(seed % 5 + (s == 3 ? seed : 0));
+    return state;
+  };
+  Frame kept("f");
+  std::map<std::uint64_t, FrameState> seen;
+  for (int step = 0; step < 200; ++step) {
+    const FrameState state = state_of(step * 37 % 64);
+    kept.adopt(state);
+    Frame fresh("f");
+    fresh.adopt(state);
+    ASSERT_EQ(kept.digest(), fresh.digest()) << step;
+    ASSERT_EQ(kept.state_digest(), fresh.state_digest()) << step;
+    ASSERT_EQ(seen.try_emplace(kept.digest(), state).first->second, state) << step;
+  }
+}
+
+TEST(CodeCache, TheEntriesDigest_TellsEntriesTheirOrderAndWhatIsSuperseded) {
+  const auto digest = [](std::vector<std::int64_t> sizes, std::uint64_t replaced) {
+    Frame frame("f");
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      frame.commit(entry_for(Inputs().tensor("x", {sizes[i]})), {},
+                   i + 1 == sizes.size() ? replaced : 0);
+    return frame.entries_digest();
+  };
+  EXPECT_EQ(digest({2, 3}, 0), digest({2, 3}, 0));
+  EXPECT_NE(digest({2, 3}, 0), digest({3, 2}, 0));
+  EXPECT_NE(digest({2, 3}, 0), digest({2, 3}, 1));
+  EXPECT_NE(digest({2, 3}, 0), digest({2}, 0));
+  EXPECT_NE(digest({2, 2}, 0), digest({3, 3}, 0));
 }
 
 }  // namespace

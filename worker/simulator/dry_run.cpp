@@ -111,6 +111,10 @@ void add_value(const ScenarioValue& value, Observation& out) {
     out.values.insert(out.values.end(), value.sizes.begin(), value.sizes.end());
   else if (value.kind != Kind::Float)
     out.values.push_back(value.number);
+  if (!value.strides.empty()) {
+    out.strides.resize(before, kContiguous);
+    out.strides.insert(out.strides.end(), value.strides.begin(), value.strides.end());
+  }
   if (value.marks.empty()) return;
   out.marks.resize(before, Mark::None);
   out.marks.insert(out.marks.end(), value.marks.begin(), value.marks.end());
@@ -131,6 +135,7 @@ Observation observation_of(const std::map<std::string, ScenarioValue>& values) {
     add_value(value, out);
   }
   if (!out.marks.empty()) out.marks.resize(out.values.size(), Mark::None);
+  if (!out.strides.empty()) out.strides.resize(out.values.size(), kContiguous);
   out.list = std::make_shared<const SourceList>(std::move(specs));
   return out;
 }

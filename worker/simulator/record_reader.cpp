@@ -113,6 +113,9 @@ class RankReader {
     if (call.observation.values.size() != count)
       in.fail("values",
               fmt::format("{} values for {} places", call.observation.values.size(), count));
+    if (!call.observation.strides.empty() && call.observation.strides.size() != count)
+      in.fail("strides",
+              fmt::format("{} strides for {} places", call.observation.strides.size(), count));
     if (!call.observation.marks.empty() && call.observation.marks.size() != count)
       in.fail("marks", fmt::format("{} marks for {} places", call.observation.marks.size(), count));
     if (in.has("seen")) call.seen = in.fingerprint("seen");

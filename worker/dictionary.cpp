@@ -1,0 +1,55 @@
+#include <algorithm>
+
+#include <lockstep/worker/dictionary.h>
+
+namespace lockstep::worker {
+
+KnownNames merge(const KnownNames& a, const KnownNames& b) {
+  KnownNames out;
+  out.reserve(a.size() + b.size());
+  auto i = a.begin();
+  auto j = b.begin();
+  while (i != a.end() && j != b.end()) {
+    const int order = i->name.compare(j->name);
+    if (order == 0) {
+      out.push_back({i->name, std::max(i->dims, j->dims)});
+      ++i;
+      ++j;
+    } else {
+      out.push_back(order < 0 ? *i++ : *j++);
+    }
+  }
+  out.insert(out.end(), i, a.end());
+  out.insert(out.end(), j, b.end());
+  return out;
+}
+
+Dictionary::Dictionary(KnownNames names) : names_(std::move(names)) {
+  shapes::FingerprintBuilder builder;
+  offsets_.reserve(names_.size() + 1);
+  offsets_.push_back(0);
+  for (const KnownName& known : names_) {
+    offsets_.push_back(offsets_.back() + 1 + known.dims);
+    builder.add(known.name).add(std::int64_t{known.dims});
+  }
+  digest_ = builder.finish();
+}
+
+std::optional<std::size_t> Dictionary::find(std::string_view name) const {
+  const auto it =
+      std::lower_bound(names_.begin(), names_.end(), name,
+                       [](const KnownName& k, std::string_view n) { return k.name < n; });
+  if (it == names_.end() || it->name != name) return std::nullopt;
+  return static_cast<std::size_t>(it - names_.begin());
+}
+
+KnownNames Dictionary::missing(const KnownNames& wanted) const {
+  KnownNames out;
+  for (const KnownName& name : wanted) {
+    const auto i = find(name.name);
+    if (!i || names_[*i].dims < name.dims) out.push_back(name);
+  }
+  return out;
+}
+
+}  // namespace lockstep::worker
