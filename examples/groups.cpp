@@ -12,6 +12,7 @@
 #include <lockstep/worker/job.h>
 
 using namespace lockstep::worker;
+using lockstep::DType;
 using lockstep::RankSet;
 using lockstep::Result;
 using lockstep::collectives::Reduce;
@@ -98,7 +99,7 @@ class Plain {
 };
 
 Tensor tensor_of(std::vector<std::int64_t> sizes, const std::vector<double>& values) {
-  return Array::of(lockstep::DType::F64, std::move(sizes), values);
+  return Array::of(DType::F64, std::move(sizes), values);
 }
 
 /// This rank's columns of the first layer, or rows of the second.

@@ -256,6 +256,11 @@ Result<void> Job::finish() {
 Status Job::leave(const std::string& why) {
   state_->over = true;
   Status gone{Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}};
+  // Peers may wait in any of the groups, where no round of all ranks reaches them.
+  if (!state_->context.groups.empty() && state_->context.watch != nullptr) {
+    std::fflush(nullptr);
+    state_->context.watch->end_job(gone);
+  }
   const auto told = state_->status_round(RoundKey::Kind::Close, {.pending = 0, .trouble = gone});
   return told ? gone : told.error();
 }

@@ -20,9 +20,9 @@ struct GroupFailure {
 /// Puts asserts and inputs where they belong. Inputs come first, in the decision's order; an assert
 /// comes right after the node that binds the last symbol it mentions. What nothing needs is left
 /// out: kept are inputs, collectives, host syncs, outputs and what these are made of.
-class Layout {
+class Placement {
  public:
-  Layout(std::vector<Node> nodes, const std::vector<Graph::Output>& outputs)
+  Placement(std::vector<Node> nodes, const std::vector<Graph::Output>& outputs)
       : nodes_(std::move(nodes)), place_(nodes_.size()), needed_(nodes_.size(), false) {
     for (const Graph::Output& output : outputs) needed_[output.node] = true;
     for (auto id = static_cast<NodeId>(nodes_.size()); id-- > 0;) {
@@ -306,7 +306,7 @@ Graph Trace::finish() {
     for (Expr& expr : node.exprs) expr = env_.simplify(expr);
     for (Expr& size : node.meta.sizes) size = env_.simplify(size);
   }
-  Layout layout(std::move(nodes_), outputs_);
+  Placement layout(std::move(nodes_), outputs_);
   for (const shapes::DeferredAssert& deferred : env_.deferred_asserts()) layout.add(deferred);
   graph.nodes = layout.place();
   for (const Graph::Output& output : outputs_)

@@ -260,9 +260,9 @@ TEST_F(JobGroupsTest, RandomOverlappingGroups_GiveWhatPlainLoopsGive) {
       EXPECT_EQ(groups[name], program.group_of(name, rank));
     }
     auto step = job->frame<X, Y>("step", [&](X in) { return Y{program.traced(in.x, groups)}; });
-    const std::vector<double> mine = program.input(rank);
+    const std::vector<double> own = program.input(rank);
     for (int call = 0; call < 2; ++call) {
-      const auto out = step({Tensor(Array::of(DType::F64, {program.width()}, mine))});
+      const auto out = step({Tensor(Array::of(DType::F64, {program.width()}, own))});
       ASSERT_TRUE(out) << out.error().text();
       std::vector<double> got;
       for (std::int64_t i = 0; i < program.width(); ++i) got.push_back(out->y.array().at(i));

@@ -1,6 +1,8 @@
 // Three ranks, and a group for every two of them. After one call in each group, in one order, every
-// rank enters another group than the one that waits for it: for ring_test.cpp.
+// rank enters another group than the one that waits for it: for ring_test.cpp. With an argument
+// rank 1 leaves instead.
 #include <cstdio>
+#include <stdexcept>
 #include <vector>
 
 #include <lockstep/worker/job.h>
@@ -26,7 +28,7 @@ Batch batch() {
   return {Array::of(lockstep::DType::F64, {4}, ones)};
 }
 
-Result<void> run(Job& job) {
+Result<void> run(Job& job, bool leaves) {
   const int rank = job.rank();
   std::vector<Group> groups;
   std::vector<Step> steps;
@@ -47,6 +49,7 @@ Result<void> run(Job& job) {
   if (auto settled = job.settle(); !settled) return settled;
   std::printf("enters\n");
   std::fflush(stdout);
+  if (leaves && rank == 1) throw std::runtime_error("the data loader found no file");
   const auto out = steps[static_cast<std::size_t>(rank)](batch());
   return out ? Result<void>{} : Result<void>{out.error()};
 }
@@ -56,5 +59,5 @@ Result<void> run(Job& job) {
 int main(int argc, char** argv) {
   auto job = Job::init(&argc, &argv);
   if (!job) return Job::report(job.error());
-  return (*job)->run([&] { return run(**job); });
+  return (*job)->run([&] { return run(**job, argc > 1); });
 }
