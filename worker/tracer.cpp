@@ -20,9 +20,9 @@ struct GroupFailure {
 /// Puts asserts and inputs where they belong. Inputs come first, in the decision's order; an assert
 /// comes right after the node that binds the last symbol it mentions. What nothing needs is left
 /// out: kept are inputs, collectives, host syncs, outputs and what these are made of.
-class Placement {
+class NodeOrder {
  public:
-  Placement(std::vector<Node> nodes, const std::vector<Graph::Output>& outputs)
+  NodeOrder(std::vector<Node> nodes, const std::vector<Graph::Output>& outputs)
       : nodes_(std::move(nodes)), place_(nodes_.size()), needed_(nodes_.size(), false) {
     for (const Graph::Output& output : outputs) needed_[output.node] = true;
     for (auto id = static_cast<NodeId>(nodes_.size()); id-- > 0;) {
@@ -306,11 +306,11 @@ Graph Trace::finish() {
     for (Expr& expr : node.exprs) expr = env_.simplify(expr);
     for (Expr& size : node.meta.sizes) size = env_.simplify(size);
   }
-  Placement layout(std::move(nodes_), outputs_);
-  for (const shapes::DeferredAssert& deferred : env_.deferred_asserts()) layout.add(deferred);
-  graph.nodes = layout.place();
+  NodeOrder order(std::move(nodes_), outputs_);
+  for (const shapes::DeferredAssert& deferred : env_.deferred_asserts()) order.add(deferred);
+  graph.nodes = order.place();
   for (const Graph::Output& output : outputs_)
-    graph.outputs.push_back({output.name, layout.placed(output.node)});
+    graph.outputs.push_back({output.name, order.placed(output.node)});
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
     const SymbolDecision& decided = setup_.decision.symbols[i];
     graph.symbols.push_back({*symbols_[i].as_symbol(), decided.source, decided.hint});

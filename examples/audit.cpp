@@ -1,0 +1,82 @@
+// Audit of a job that has a compiler of its own, in which every rank decides for itself: before
+// each call the ranks compare what they are about to run. Nothing is changed. Programs that differ
+// are reported once; the job is stopped, on all ranks, only before collectives that would not
+// match.
+//
+//   mpirun -n 4 audit            ends with code 0 if the audit saw what there was to see
+#include <cstdio>
+#include <string>
+
+#include <mpi.h>
+
+#include <lockstep/collectives/mpi.h>
+#include <lockstep/worker/agreement.h>
+
+using namespace lockstep;
+using namespace lockstep::worker;
+
+/// A compiler as many frameworks have it: static sizes at first, dynamic from the second size on.
+/// Long batches take a path with one more collective: a branch on a local size.
+class OwnCompiler {
+ public:
+  AuditedCall compile(std::int64_t rows) {
+    const bool first = seen_ == 0;
+    if (first) seen_ = rows;
+    const bool recompiles = rows != seen_ && !dynamic_;
+    dynamic_ = dynamic_ || recompiles;
+    AuditedCall own;
+    own.observation = ObservationBuilder().tensor("tokens", {rows, 16}).build();
+    own.program_text = dynamic_ ? "rows: any" : "rows: " + std::to_string(seen_);
+    own.collectives_text = rows > 100 ? "all_reduce loss\nall_gather rows" : "all_reduce loss";
+    own.program = shapes::fingerprint(own.program_text + own.collectives_text);
+    own.collectives = shapes::fingerprint(own.collectives_text);
+    own.is_new = first || recompiles;
+    return own;
+  }
+
+ private:
+  std::int64_t seen_ = 0;
+  bool dynamic_ = false;
+};
+
+/// Calls of a step; on the last rank the second batch is longer, and the fifth much longer. Returns
+/// whether the audit said what there was to say.
+bool train(collectives::Communicator& group) {
+  Agreement agreement(group, "world", {});
+  OwnCompiler compiler;
+  const bool alone = group.size() == 1;
+  const bool last = !alone && group.rank().value == group.size() - 1;
+  bool good = true;
+  for (int call = 0; call < 5; ++call) {
+    const std::int64_t rows = last && call > 0 ? (call == 4 ? 120 : 8 + call) : 8;
+    const auto audit = agreement.audit("step", compiler.compile(rows));
+    const bool stops = !alone && call == 4;
+    good = good && audit.has_value() == !stops;
+    if (!audit) {  // the job ends here, before it could hang
+      if (group.rank().value == 0) std::printf("stopped: %s\n", audit.error().text().c_str());
+      good = good && audit.error().code == Code::GraphDivergence;
+      continue;
+    }
+    good = good && audit->finding.has_value() == (!alone && call > 0);
+    if (audit->finding && audit->times == 1 && group.rank().value == 0)
+      std::printf("found: %s\n", audit->finding->text().c_str());
+    // … here the job runs what its compiler made, as it would without an audit …
+  }
+  if (group.rank().value == 0) std::printf("%s", agreement.findings().summary().c_str());
+  return good;
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  bool good = false;
+  {
+    const auto board = collectives::mpi_board(nullptr).value();
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    const auto watch = collectives::Watch::start(*board, Rank{rank}, {}).value();
+    const auto group = collectives::mpi_communicator(nullptr, {.watch = watch.get()}).value();
+    good = train(*group);
+  }
+  MPI_Finalize();
+  return good ? 0 : 1;
+}

@@ -1,0 +1,453 @@
+/* The C interface from a C program, under mpirun with any number of ranks. */
+#include <limits.h>
+
+#ifdef HAVE_MPI
+#include <mpi.h>
+#endif
+
+#include "check.h"
+
+static int rank, size;
+static lockstep_group* group;
+
+static int last(void) { return rank == size - 1; }
+
+/* What builds have been asked for, and how the last rank is to fail. */
+struct builds {
+  int count;
+  int last_entry;
+  int fail_code; /* of the build on the last rank; 0: none fails */
+  char text[200];
+  char json[300];
+};
+
+static int build(void* context, int entry, const lockstep_decision* decision,
+                 lockstep_fingerprint* program, lockstep_failure* why) {
+  struct builds* builds = context;
+  const char* text = lockstep_decision_text(decision);
+  ++builds->count;
+  builds->last_entry = entry;
+  snprintf(builds->text, sizeof builds->text, "%s", text);
+  snprintf(builds->json, sizeof builds->json, "%s", lockstep_decision_json(decision));
+  if (builds->fail_code != 0 && last()) {
+    if (builds->fail_code > 0) lockstep_build_failed(why, builds->fail_code, "out of registers");
+    return 7;
+  }
+  *program = lockstep_fingerprint_of(
+      text, strstr(text, "hint") ? (size_t)(strstr(text, "hint") - text) : strlen(text));
+  return 0;
+}
+
+/* tokens: i64[rows, 16], training, lr, n */
+static lockstep_observation* make_observation(void) {
+  lockstep_observation* seen = NULL;
+  size_t source = 99;
+  CHECK(lockstep_observation_create(&seen) == LOCKSTEP_OK);
+  CHECK(lockstep_observe_tensor(seen, "tokens", LOCKSTEP_I64, 2, &source) == LOCKSTEP_OK);
+  CHECK(source == 0);
+  CHECK(lockstep_observe_bool(seen, "training", &source) == LOCKSTEP_OK);
+  CHECK(lockstep_observe_float(seen, "lr", &source) == LOCKSTEP_OK);
+  CHECK(lockstep_observe_int(seen, "n", &source) == LOCKSTEP_OK);
+  CHECK(source == 3);
+  return seen;
+}
+
+static void set(lockstep_observation* seen, int64_t rows, int training, int64_t n) {
+  int64_t sizes[2];
+  sizes[0] = rows;
+  sizes[1] = 16;
+  CHECK(lockstep_set_sizes(seen, 0, sizes, NULL) == LOCKSTEP_OK);
+  CHECK(lockstep_set_bool(seen, 1, training) == LOCKSTEP_OK);
+  CHECK(lockstep_set_int(seen, 3, n) == LOCKSTEP_OK);
+}
+
+static void check_decision(const lockstep_decision* decision) {
+  int is_symbol = -1, unbacked = -1;
+  int64_t value = -1, min = -1, hint = -1;
+  CHECK(lockstep_decision_sources(decision) == 4);
+  CHECK(strcmp(lockstep_decision_name(decision, 0), "lr") == 0);
+  CHECK(strcmp(lockstep_decision_name(decision, 2), "tokens") == 0);
+  CHECK(lockstep_decision_name(decision, 4) == NULL);
+  CHECK(lockstep_decision_kind(decision, 0) == LOCKSTEP_FLOAT);
+  CHECK(lockstep_decision_kind(decision, 2) == LOCKSTEP_TENSOR);
+  CHECK(lockstep_decision_kind(decision, 3) == LOCKSTEP_BOOLEAN);
+  CHECK(lockstep_decision_dtype(decision, 2) == LOCKSTEP_I64);
+  CHECK(lockstep_decision_dtype(decision, 3) == -1);
+  CHECK(lockstep_decision_dims(decision, 2) == 2);
+  CHECK(lockstep_decision_dims(decision, 0) == 0);
+  CHECK(lockstep_decision_dim(decision, 2, 0, &is_symbol, &value) == LOCKSTEP_OK);
+  CHECK(is_symbol == 1 && value == 0);
+  CHECK(lockstep_decision_dim(decision, 2, 1, &is_symbol, &value) == LOCKSTEP_OK);
+  CHECK(is_symbol == 0 && value == 16);
+  CHECK_FAILS(lockstep_decision_dim(decision, 2, 2, &is_symbol, &value), LOCKSTEP_BAD_INPUT,
+              "no dim 2");
+  CHECK(lockstep_decision_symbols(decision) == 1);
+  CHECK(strcmp(lockstep_decision_symbol_source(decision, 0), "tokens.size(0)") == 0);
+  CHECK(lockstep_decision_symbol(decision, 0, &min, &hint, &unbacked) == LOCKSTEP_OK);
+  CHECK(min == 2 && hint >= 2 && unbacked == 0);
+  CHECK_FAILS(lockstep_decision_symbol(decision, 1, &min, NULL, NULL), LOCKSTEP_BAD_INPUT,
+              "no symbol 1");
+}
+
+static void agreement_settles_on_one_dynamic_version(void) {
+  lockstep_agreement* agreement = NULL;
+  lockstep_observation* seen = make_observation();
+  const lockstep_decision *decision = NULL, *first = NULL;
+  struct builds builds = {0, -1, 0, "", ""};
+  int call, entry = -1, is_new = -1;
+  CHECK(lockstep_agreement_create(group, "world", NULL, &agreement) == LOCKSTEP_OK);
+  for (call = 0; call < 6; ++call) {
+    set(seen, call < 2 ? 12 : 4 + (3 * rank + 5 * call) % 7, 1, 3);
+    CHECK(lockstep_agree(agreement, "step", seen, build, &builds, &entry, &is_new, &decision) ==
+          LOCKSTEP_OK);
+    CHECK(entry == (call < 2 ? 0 : 1));
+    CHECK(is_new == (call == 0 || call == 2));
+    if (call == 0) first = decision;
+    CHECK((decision == first) == (call < 2));
+  }
+  CHECK(builds.count == 2 && builds.last_entry == 1);
+  CHECK(strcmp(lockstep_decision_text(first),
+               "lr: float; n: int 3; tokens: i64[12, 16]; training: bool true") == 0);
+  CHECK(strcmp(lockstep_decision_json(first),
+               "{\"decisions\":{\"n\":3,\"tokens\":[12,16],\"training\":true},\"symbols\":{}}") ==
+        0);
+  check_decision(decision);
+  CHECK(strstr(builds.json, "\"s0\":{\"source\":\"tokens.size(0)\",\"min\":2,") != NULL);
+  {
+    /* All values at once say the same as one by one; a mark makes another version. */
+    const int64_t all[4] = {5, 16, 1, 3};
+    CHECK(lockstep_set_all(seen, all, 4) == LOCKSTEP_OK);
+    CHECK(lockstep_agree(agreement, "step", seen, build, &builds, &entry, &is_new, NULL) ==
+          LOCKSTEP_OK);
+    CHECK(entry == 1 && is_new == 0);
+    CHECK(lockstep_set_mark(seen, 0, 1, LOCKSTEP_MARK_DYNAMIC) == LOCKSTEP_OK);
+    CHECK(lockstep_agree(agreement, "step", seen, build, &builds, &entry, &is_new, NULL) ==
+          LOCKSTEP_OK);
+    CHECK(entry == 2 && is_new == 1);
+  }
+  lockstep_observation_free(seen);
+  lockstep_agreement_free(agreement);
+}
+
+static void past_the_limit_calls_fall_back(void) {
+  lockstep_config config = LOCKSTEP_CONFIG_INIT;
+  lockstep_agreement* agreement = NULL;
+  lockstep_observation* seen = make_observation();
+  const lockstep_decision* decision = NULL;
+  struct builds builds = {0, -1, 0, "", ""};
+  int entry = 0;
+  config.recompile_limit = 1;
+  CHECK(lockstep_agreement_create(group, "limited", &config, &agreement) == LOCKSTEP_OK);
+  set(seen, 8, 1, 3);
+  CHECK(!lockstep_agree(agreement, "step", seen, build, &builds, &entry, NULL, &decision));
+  CHECK(decision != NULL);
+  set(seen, 8, 0, 3);
+  CHECK(!lockstep_agree(agreement, "step", seen, build, &builds, &entry, NULL, &decision));
+  CHECK(entry == -1 && decision == NULL && builds.count == 1);
+  lockstep_observation_free(seen);
+  lockstep_agreement_free(agreement);
+}
+
+static void an_error_of_one_rank_is_every_ranks(void) {
+  lockstep_agreement *agreement = NULL, *elsewhere = NULL;
+  lockstep_observation* seen = make_observation();
+  struct builds builds = {0, -1, 0, "", ""};
+  const lockstep_report* error;
+  int entry = 0;
+  char own[32];
+  CHECK(!lockstep_agreement_create(group, "errors", NULL, &agreement));
+  set(seen, 8, 1, 3);
+
+  builds.fail_code = LOCKSTEP_TRACE_ERROR;
+  CHECK_FAILS(lockstep_agree(agreement, "step", seen, build, &builds, &entry, NULL, NULL),
+              LOCKSTEP_TRACE_ERROR, "out of registers");
+  snprintf(own, sizeof own, "rank %d", size - 1);
+  error = lockstep_last_error();
+  CHECK(strstr(lockstep_report_message(error), own) != NULL);
+  CHECK(lockstep_report_rows(error) == (size == 1 ? 1U : 2U));
+  CHECK(strcmp(lockstep_report_value(error, lockstep_report_rows(error) - 1), "out of registers") ==
+        0);
+  CHECK(strcmp(lockstep_report_ranks(error, 9), "") == 0);
+  CHECK(lockstep_exit_code(lockstep_report_code(error)) == 3);
+  builds.fail_code = -1; /* fails and says nothing */
+  CHECK_FAILS(lockstep_agree(agreement, "step", seen, build, &builds, &entry, NULL, NULL),
+              LOCKSTEP_COMPILE_ERROR, "the build callback returned 7 and no reason");
+
+  /* A wrong argument on one rank. */
+  CHECK_FAILS(
+      lockstep_agree(agreement, "step", last() ? NULL : seen, build, &builds, &entry, NULL, NULL),
+      LOCKSTEP_BAD_INPUT, "observation is NULL");
+  CHECK_FAILS(
+      lockstep_agree(agreement, last() ? "" : "step", seen, build, &builds, &entry, NULL, NULL),
+      LOCKSTEP_BAD_INPUT, "frame is NULL or empty");
+  CHECK_FAILS(
+      lockstep_agree(agreement, "step", seen, build, &builds, last() ? NULL : &entry, NULL, NULL),
+      LOCKSTEP_BAD_INPUT, "entry is NULL");
+  /* Trouble between calls. */
+  if (last()) CHECK(!lockstep_trouble(group, LOCKSTEP_RUNTIME_ASSERT, "the loss is not a number"));
+  CHECK_FAILS(lockstep_agree(agreement, "step", seen, build, &builds, &entry, NULL, NULL),
+              LOCKSTEP_RUNTIME_ASSERT, "the loss is not a number");
+
+  if (size > 1) {
+    int64_t sizes[2] = {8, 16};
+    sizes[1] += last();
+    CHECK(!lockstep_set_mark(seen, 0, 1, LOCKSTEP_MARK_STATIC));
+    CHECK(!lockstep_set_sizes(seen, 0, sizes, NULL));
+    CHECK_FAILS(lockstep_agree(agreement, "step", seen, build, &builds, &entry, NULL, NULL),
+                LOCKSTEP_CONSTRAINT_VIOLATION, "tokens.size(1)");
+    CHECK(strcmp(lockstep_report_source(lockstep_last_error()), "tokens.size(1)") == 0);
+    CHECK(strcmp(lockstep_report_value(lockstep_last_error(), 1), "17") == 0);
+    CHECK_FAILS(lockstep_agree(agreement, last() ? "evaluate" : "step", seen, build, &builds,
+                               &entry, NULL, NULL),
+                LOCKSTEP_FRAME_MISMATCH, "evaluate");
+    CHECK(!lockstep_set_mark(seen, 0, 1, LOCKSTEP_MARK_NONE));
+  }
+  CHECK(!lockstep_agreement_create(group, "elsewhere", NULL, &elsewhere));
+  if (size > 1)
+    CHECK_FAILS(last()
+                    ? lockstep_settle(group)
+                    : lockstep_agree(elsewhere, "step", seen, build, &builds, &entry, NULL, NULL),
+                LOCKSTEP_FRAME_MISMATCH, "settle");
+  CHECK(!lockstep_settle(group));
+  lockstep_agreement_free(elsewhere);
+  /* After all that the next call works. */
+  builds.fail_code = 0;
+  set(seen, 8, 1, 3);
+  CHECK(!lockstep_agree(agreement, "step", seen, build, &builds, &entry, NULL, NULL));
+  CHECK(entry == 0);
+  lockstep_observation_free(seen);
+  lockstep_agreement_free(agreement);
+}
+
+static void votes_are_joint(void) {
+  int result = -1, rounds = 0, have = 1;
+  CHECK(!lockstep_vote_any(group, last(), &result) && result == 1);
+  CHECK(!lockstep_vote_any(group, 0, &result) && result == 0);
+  CHECK(!lockstep_vote_all(group, last(), &result) && result == (size == 1));
+  CHECK(!lockstep_vote_all(group, 5, &result) && result == 1);
+  /* Rank r has r + 1 batches; all go round as often as the one with most. */
+  while (have) {
+    CHECK(!lockstep_more(group, rounds < rank + 1, &have));
+    rounds += have;
+  }
+  CHECK(rounds == size);
+  CHECK(!lockstep_settle(group));
+  if (last()) CHECK(!lockstep_trouble(group, LOCKSTEP_ENVIRONMENT, "the disk is full"));
+  CHECK_FAILS(lockstep_vote_any(group, 1, &result), LOCKSTEP_ENVIRONMENT, "the disk is full");
+  CHECK(lockstep_exit_code(LOCKSTEP_ENVIRONMENT) == 7);
+  CHECK_FAILS(lockstep_vote_all(group, 1, last() ? NULL : &result), LOCKSTEP_BAD_INPUT,
+              "result is NULL");
+  if (size > 1)
+    CHECK_FAILS(
+        last() ? lockstep_vote_any(group, 1, &result) : lockstep_vote_all(group, 1, &result),
+        LOCKSTEP_FRAME_MISMATCH, "vote_any");
+  CHECK(!lockstep_settle(group));
+}
+
+static lockstep_run runs(const char* program, const char* collectives) {
+  lockstep_run run;
+  memset(&run, 0, sizeof run);
+  run.struct_size = sizeof run;
+  run.program = lockstep_fingerprint_of(program, strlen(program));
+  run.program_text = program;
+  run.collectives_text = collectives;
+  if (collectives != NULL) {
+    run.collectives_known = *collectives ? LOCKSTEP_COLLECTIVES_LISTED : LOCKSTEP_COLLECTIVES_NONE;
+    run.collectives = lockstep_fingerprint_of(collectives, strlen(collectives));
+  }
+  return run;
+}
+
+static void audit_finds_and_stops(void) {
+  lockstep_agreement* agreement = NULL;
+  lockstep_observation* seen = make_observation();
+  lockstep_run run;
+  uint64_t times = 99, i;
+  CHECK(!lockstep_agreement_create(group, "audit", NULL, &agreement));
+  set(seen, last() ? 9 : 8, 1, 3);
+  run = runs("p", "all_reduce");
+  CHECK(!lockstep_audit(agreement, "step", seen, &run, &times) && times == 0);
+  CHECK(lockstep_finding(agreement) == NULL);
+  for (i = 1; size > 1 && i < 4; ++i) {
+    run = runs(last() ? "q" : "p", "all_reduce");
+    run.is_new = last();
+    CHECK(!lockstep_audit(agreement, "step", seen, &run, &times) && times == i);
+    CHECK(lockstep_report_code(lockstep_finding(agreement)) == LOCKSTEP_GRAPH_DIVERGENCE);
+    CHECK(strcmp(lockstep_report_source(lockstep_finding(agreement)), "tokens.size(0)") == 0);
+    CHECK(strstr(lockstep_report_message(lockstep_finding(agreement)), "the call goes on") != NULL);
+    run = runs(last() ? "q" : "p", last() ? "all_reduce\nall_gather" : "all_reduce");
+    CHECK_FAILS(lockstep_audit(agreement, "step", seen, &run, &times), LOCKSTEP_GRAPH_DIVERGENCE,
+                "collective 2 is not the same");
+    CHECK(lockstep_finding(agreement) == NULL);
+    run = runs("p", "all_reduce");
+    if (last()) run.trouble = "cannot compile this";
+    CHECK_FAILS(lockstep_audit(agreement, "step", NULL, &run, &times), LOCKSTEP_COMPILE_ERROR,
+                "cannot compile this");
+    if (last()) run.struct_size = 3;
+    run.trouble = NULL;
+    CHECK_FAILS(lockstep_audit(agreement, "step", seen, &run, &times), LOCKSTEP_BAD_INPUT,
+                "run.struct_size");
+    run = runs(last() ? "q" : "p", NULL);
+    CHECK(!lockstep_audit(agreement, "unknown", seen, &run, &times) && times == i);
+    CHECK(strstr(lockstep_report_message(lockstep_finding(agreement)), "not known") != NULL);
+  }
+  if (size > 1)
+    CHECK(strstr(lockstep_audit_summary(agreement),
+                 "16 calls, 6 with a finding (2 different), 9 stopped") != NULL);
+  lockstep_observation_free(seen);
+  lockstep_agreement_free(agreement);
+}
+
+static void other_configurations_are_refused_on_all(void) {
+  lockstep_config config = LOCKSTEP_CONFIG_INIT;
+  lockstep_agreement* agreement = NULL;
+  int result = 0;
+  if (size > 1) {
+    config.recompile_limit = last() ? 4 : 8;
+    CHECK_FAILS(lockstep_agreement_create(group, "world", &config, &agreement),
+                LOCKSTEP_CONFIG_MISMATCH, "recompile_limit");
+    CHECK(agreement == NULL);
+  }
+  config.recompile_limit = last() ? 65 : 8;
+  CHECK_FAILS(lockstep_agreement_create(group, "world", &config, &agreement),
+              size > 1 ? LOCKSTEP_CONFIG_MISMATCH : LOCKSTEP_BAD_INPUT,
+              "config.recompile_limit is 65; give a number from 1 to 64");
+  CHECK(!lockstep_vote_all(group, 1, &result) && result == 1);
+}
+
+static void wrong_arguments_are_one_clear_sentence(void) {
+  lockstep_observation* seen = make_observation();
+  int64_t sizes[2] = {4, -1};
+  int64_t all[4] = {8, 16, 2, 3};
+  size_t source = 0;
+  CHECK_FAILS(lockstep_observe_tensor(seen, "x", 10, 1, NULL), LOCKSTEP_BAD_INPUT,
+              "10 is no dtype");
+  CHECK_FAILS(lockstep_observe_tensor(seen, "x", -1, 1, NULL), LOCKSTEP_BAD_INPUT,
+              "-1 is no dtype");
+  CHECK_FAILS(lockstep_observe_tensor(seen, "x", LOCKSTEP_F32, 17, NULL), LOCKSTEP_BAD_INPUT,
+              "17 dims are too many");
+  CHECK_FAILS(lockstep_observe_tensor(NULL, "x", LOCKSTEP_F32, 1, NULL), LOCKSTEP_BAD_INPUT,
+              "observation is NULL");
+  CHECK_FAILS(lockstep_observe_int(seen, "", &source), LOCKSTEP_BAD_INPUT, "name is NULL or empty");
+  CHECK_FAILS(lockstep_observe_int(seen, "tokens", &source), LOCKSTEP_BAD_INPUT,
+              "tokens has been declared already");
+  CHECK_FAILS(lockstep_set_sizes(seen, 0, sizes, NULL), LOCKSTEP_BAD_INPUT,
+              "size 1 of tokens is -1; it cannot be negative");
+  sizes[1] = 1;
+  all[0] = -2;
+  CHECK_FAILS(lockstep_set_sizes(seen, 0, sizes, all), LOCKSTEP_BAD_INPUT,
+              "stride 0 of tokens is -2");
+  CHECK_FAILS(lockstep_set_sizes(seen, 0, NULL, NULL), LOCKSTEP_BAD_INPUT, "sizes is NULL");
+  CHECK_FAILS(lockstep_set_sizes(seen, 4, sizes, NULL), LOCKSTEP_BAD_INPUT, "there is no source 4");
+  CHECK_FAILS(lockstep_set_int(seen, 0, 1), LOCKSTEP_BAD_INPUT,
+              "was declared as tensor, not as int");
+  CHECK_FAILS(lockstep_set_bool(seen, 1, 2), LOCKSTEP_BAD_INPUT,
+              "training is a bool and cannot be 2");
+  CHECK_FAILS(lockstep_set_all(seen, all, 3), LOCKSTEP_BAD_INPUT,
+              "3 values were given; the declared sources have 4");
+  CHECK_FAILS(lockstep_set_all(seen, all, 4), LOCKSTEP_BAD_INPUT, "size 0 of tokens is -2");
+  CHECK_FAILS(lockstep_set_mark(seen, 0, 2, LOCKSTEP_MARK_STATIC), LOCKSTEP_BAD_INPUT, "no dim 2");
+  CHECK_FAILS(lockstep_set_mark(seen, 0, 1, 5), LOCKSTEP_BAD_INPUT, "5 is no mark");
+  CHECK_FAILS(lockstep_settle(NULL), LOCKSTEP_BAD_INPUT, "group is NULL");
+  CHECK_FAILS(lockstep_trouble(group, LOCKSTEP_STUCK, "x"), LOCKSTEP_BAD_INPUT, "(STUCK)");
+  CHECK_FAILS(lockstep_trouble(group, LOCKSTEP_BAD_INPUT, NULL), LOCKSTEP_BAD_INPUT,
+              "text is NULL");
+  CHECK_FAILS(lockstep_busy(group, -1), LOCKSTEP_BAD_INPUT, "seconds is -1");
+  CHECK_FAILS(lockstep_group_alone(NULL), LOCKSTEP_BAD_INPUT, "group is NULL");
+  CHECK_FAILS(lockstep_agree(NULL, "f", seen, build, NULL, NULL, NULL, NULL), LOCKSTEP_BAD_INPUT,
+              "agreement is NULL");
+  CHECK(lockstep_group_rank(NULL) == -1 && lockstep_group_size(NULL) == -1);
+  CHECK(lockstep_dtype_from_name("bf16") == LOCKSTEP_BF16 && lockstep_dtype_from_name("f8") == -1 &&
+        lockstep_dtype_from_name(NULL) == -1);
+  CHECK(strcmp(lockstep_code_name(LOCKSTEP_KIND_MISMATCH), "KIND_MISMATCH") == 0);
+  CHECK(strcmp(lockstep_code_name(-5), "(no such code)") == 0);
+  CHECK(lockstep_exit_code(LOCKSTEP_OK) == 0 && lockstep_exit_code(LOCKSTEP_RANK_LOST) == 5);
+  CHECK(lockstep_abi() == LOCKSTEP_ABI);
+  CHECK(!lockstep_busy(group, 1));
+  lockstep_observation_free(seen);
+  lockstep_observation_free(NULL);
+  lockstep_agreement_free(NULL);
+  lockstep_group_close(NULL);
+}
+
+struct nested {
+  lockstep_agreement* agreement;
+  int code;
+};
+
+static int nested_build(void* context, int entry, const lockstep_decision* decision,
+                        lockstep_fingerprint* program, lockstep_failure* why) {
+  struct nested* nested = context;
+  (void)entry, (void)decision, (void)program, (void)why;
+  nested->code = lockstep_settle(group);
+  return 0;
+}
+
+static void a_build_that_calls_a_collective_function_is_refused(void) {
+  struct nested nested = {NULL, 0};
+  lockstep_observation* seen = make_observation();
+  int entry = -2;
+  CHECK(!lockstep_agreement_create(group, "nested", NULL, &nested.agreement));
+  CHECK(!lockstep_agree(nested.agreement, "f", seen, nested_build, &nested, &entry, NULL, NULL));
+  CHECK(entry == 0 && nested.code == LOCKSTEP_BAD_INPUT);
+  CHECK(strstr(lockstep_report_text(lockstep_last_error()), "must not call another one") != NULL);
+  lockstep_agreement_free(nested.agreement);
+  lockstep_observation_free(seen);
+}
+
+static void a_group_that_is_over_says_so(lockstep_agreement* agreement) {
+  lockstep_observation* seen = make_observation();
+  int entry = 0;
+  CHECK_FAILS(lockstep_settle(group), LOCKSTEP_BAD_INPUT, "the group is over");
+  lockstep_group_close(group);
+  CHECK_FAILS(lockstep_agree(agreement, "f", seen, build, NULL, &entry, NULL, NULL),
+              LOCKSTEP_BAD_INPUT, "the group is over");
+  lockstep_observation_free(seen);
+  lockstep_agreement_free(agreement);
+}
+
+static void a_group_alone_needs_nobody(void) {
+  lockstep_group* world = group;
+  const int world_rank = rank, world_size = size;
+  CHECK(!lockstep_group_alone(&group));
+  rank = lockstep_group_rank(group), size = lockstep_group_size(group);
+  CHECK(rank == 0 && size == 1);
+  agreement_settles_on_one_dynamic_version();
+  CHECK(!lockstep_finish(group));
+  lockstep_group_close(group);
+  group = world, rank = world_rank, size = world_size;
+}
+
+int main(int argc, char** argv) {
+  lockstep_agreement* agreement = NULL;
+#ifdef HAVE_MPI
+  MPI_Comm comm = MPI_COMM_WORLD;
+  MPI_Init(&argc, &argv);
+  CHECK_FAILS(lockstep_group_open(&comm, -1, NULL, &group), LOCKSTEP_BAD_INPUT,
+              "deadline_seconds is -1");
+  CHECK(!lockstep_group_open(&comm, 30, NULL, &group));
+#else
+  (void)argc, (void)argv;
+  CHECK_FAILS(lockstep_group_open(&group, 30, NULL, &group), LOCKSTEP_ENVIRONMENT, "no MPI");
+  CHECK(!lockstep_group_open(NULL, 30, NULL, &group));
+#endif
+  rank = lockstep_group_rank(group);
+  size = lockstep_group_size(group);
+  agreement_settles_on_one_dynamic_version();
+  past_the_limit_calls_fall_back();
+  an_error_of_one_rank_is_every_ranks();
+  votes_are_joint();
+  audit_finds_and_stops();
+  other_configurations_are_refused_on_all();
+  wrong_arguments_are_one_clear_sentence();
+  a_build_that_calls_a_collective_function_is_refused();
+  a_group_alone_needs_nobody();
+  CHECK(!lockstep_agreement_create(group, "left over", NULL, &agreement));
+  CHECK(!lockstep_finish(group));
+  a_group_that_is_over_says_so(agreement);
+  if (rank == 0) printf("capi_test: all well on %d ranks\n", size);
+#ifdef HAVE_MPI
+  MPI_Finalize();
+#endif
+  return 0;
+}

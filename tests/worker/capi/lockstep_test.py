@@ -1,0 +1,325 @@
+"""The Python module under mpirun, with any number of ranks. usage: lockstep_test.py FOLDER_OF_MODULE"""
+
+import dataclasses
+import sys
+import threading
+import unittest
+from typing import Any
+
+sys.path.insert(0, sys.argv.pop(1))
+import lockstep  # noqa: E402
+
+try:
+    from mpi4py import MPI
+except ImportError:
+    sys.exit("lockstep_test.py: FAILED: mpi4py is missing; run scripts/setup (python3-mpi4py).")
+import numpy  # noqa: E402
+
+GROUP = lockstep.Group(MPI.COMM_WORLD, deadline=30)
+RANK, SIZE = GROUP.rank, GROUP.size
+LAST = RANK == SIZE - 1
+
+
+@dataclasses.dataclass
+class Batch:
+    tokens: Any
+    weights: Any = None
+
+
+class FakeTorch:
+    """As lockstep sees a torch tensor."""
+
+    def __init__(self, *shape: int, transposed: bool = False) -> None:
+        self.shape = shape
+        self.dtype = _TorchDtype()
+        self._stride = (1, shape[0]) if transposed else (shape[1], 1)
+        self.device = "cpu"
+
+    def stride(self):
+        return self._stride
+
+
+class _TorchDtype:
+    def __str__(self) -> str:
+        return "torch.bfloat16"
+
+
+class Observing(unittest.TestCase):
+    def test_nested_values_become_named_sources(self):
+        seen = lockstep.Observation(
+            batch={"tokens": [numpy.zeros((3, 4), "int64"), numpy.ones(2, "float16")],
+                   "more": Batch(numpy.zeros((0, 5)), (True, 7))},
+            lr=0.1, step=numpy.int64(9), flag=numpy.bool_(False), t=FakeTorch(2, 6), nothing=None,
+            how="fast")
+        self.assertEqual(seen.names(), [
+            "batch.tokens[0]", "batch.tokens[1]", "batch.more.tokens", "batch.more.weights[0]",
+            "batch.more.weights[1]", "lr", "step", "flag", "t", "nothing=None", "how='fast'"])
+        self.assertEqual(seen.values, [3, 4, 2, 0, 5, 1, 7, 9, 0, 2, 6])
+
+    def test_a_decision_reads_back_as_values_and_symbols(self):
+        agreement = lockstep.Agreement(GROUP, "reading")
+        inputs = {"lr": 0.1, "n": 3, "train": True, "t": FakeTorch(4, 6)}
+        for rows in (12, 5 + RANK):
+            last = agreement.agree("f", lockstep.Observation(x=numpy.zeros((rows, 2)), **inputs))
+        decision = last.decision
+        self.assertEqual(decision.inputs, {"n": 3, "t": [4, 6], "train": True, "x": ["s0", 2]})
+        symbol = decision.size("x", 0)
+        self.assertEqual((symbol.name, symbol.source, symbol.min), ("s0", "x.size(0)", 2))
+        self.assertEqual(decision.size("x", 1), 2)
+        self.assertIn("x: f64[s0, 2]", str(decision))
+        self.assertIn("t: bf16[4, 6]", str(decision))
+
+    def test_what_cannot_be_observed_is_said_with_its_name(self):
+        with self.assertRaisesRegex(TypeError, r"batch\[1\] is of type set, which lockstep cannot observe"):
+            lockstep.Observation(batch=[1, {2}])
+        with self.assertRaisesRegex(TypeError, "x has dtype complex128"):
+            lockstep.Observation(x=numpy.zeros(3, complex))
+        with self.assertRaisesRegex(TypeError, "does not fit into 64 bits"):
+            lockstep.Observation(x=2**63)
+        with self.assertRaisesRegex(ValueError, "there is no input y to mark; there are x"):
+            lockstep.Observation({"y": {0: "dynamic"}}, x=numpy.zeros(3))
+        with self.assertRaisesRegex(ValueError, "'wobbly' is no mark"):
+            lockstep.Observation({"x": {0: "wobbly"}}, x=numpy.zeros(3))
+
+
+class Agreeing(unittest.TestCase):
+    def test_sizes_settle_on_one_dynamic_version(self):
+        agreement = lockstep.Agreement(GROUP, "sizes")
+        built = []
+
+        def build(entry, decision):
+            built.append(entry)
+            return decision.text.split(" hint")[0]
+
+        entries = []
+        for call in range(6):
+            rows = 12 if call < 2 else 2 + (3 * RANK + 5 * call) % 7
+            x = numpy.zeros((rows, 4)).T.copy().T if call == 3 else numpy.zeros((rows, 4))
+            entries.append(agreement.agree("step", lockstep.Observation(x=x), build).entry)
+        self.assertEqual(entries, [0, 0, 1, 1, 1, 1])
+        self.assertEqual(built, [0, 1])
+
+    def test_marks_of_one_call_do_not_stay(self):
+        agreement = lockstep.Agreement(GROUP, "marks")
+        x = numpy.zeros((4, 4))
+        marked = lockstep.Observation({"x": {0: "dynamic"}}, x=x)
+        self.assertEqual(agreement.agree("f", marked).decision.inputs["x"], ["s0", 4])
+        plain = agreement.agree("f", lockstep.Observation(x=x))
+        self.assertEqual((plain.entry, plain.is_new), (0, False))
+        static = lockstep.Observation({"x": {0: "static"}}, x=x)
+        self.assertEqual(agreement.agree("f", static).decision.inputs["x"], [4, 4])
+
+    def test_a_build_that_raises_on_one_rank_is_every_ranks_error(self):
+        agreement = lockstep.Agreement(GROUP, "build")
+
+        def build(entry, decision):
+            if LAST:
+                raise RuntimeError("out of registers")
+
+        with self.assertRaises(lockstep.CompileError) as caught:
+            agreement.agree("f", lockstep.Observation(n=1), build)
+        self.assertIn("RuntimeError: out of registers", caught.exception.message)
+        self.assertEqual(caught.exception.ranks[-1],
+                         (str(SIZE - 1), "RuntimeError: out of registers"))
+        self.assertEqual(caught.exception.exit_code, 3)
+        self.assertEqual(isinstance(caught.exception.__cause__, RuntimeError), LAST)
+        self.assertEqual(agreement.agree("f", lockstep.Observation(n=1)).entry, 0)
+
+    def test_past_the_limit_there_is_no_version(self):
+        agreement = lockstep.Agreement(GROUP, "limit", recompile_limit=1)
+        agreement.agree("f", lockstep.Observation(b=True))
+        self.assertEqual(agreement.agree("f", lockstep.Observation(b=False)), (None, False, None))
+
+    def test_programs_that_differ_are_an_error_on_all_ranks(self):
+        if SIZE == 1:
+            return
+        agreement = lockstep.Agreement(GROUP, "programs")
+        with self.assertRaises(lockstep.GraphDivergence):
+            agreement.agree("f", lockstep.Observation(n=1), lambda entry, decision: "q" if LAST else "p")
+
+    def test_inputs_that_differ_carry_the_table(self):
+        if SIZE == 1:
+            return
+        agreement = lockstep.Agreement(GROUP, "inputs")
+        with self.assertRaises(lockstep.DtypeMismatch) as caught:
+            agreement.agree("f", lockstep.Observation(x=numpy.zeros(3, "f4" if LAST else "f8")))
+        ranks = "0" if SIZE == 2 else f"0-{SIZE - 2}"
+        self.assertEqual(caught.exception.ranks, ((ranks, "f64"), (str(SIZE - 1), "f32")))
+        self.assertEqual(caught.exception.source, "x")
+        self.assertEqual(caught.exception.code, "DTYPE_MISMATCH")
+
+    def test_a_wrong_configuration_is_said(self):
+        with self.assertRaisesRegex(lockstep.BadInput, "consistency is -1"):
+            lockstep.Agreement(GROUP, "c", consistency="none")
+        if SIZE > 1:
+            with self.assertRaisesRegex(lockstep.ConfigMismatch, "recompile_limit"):
+                lockstep.Agreement(GROUP, "c", recompile_limit=2 if LAST else 3)
+
+    def test_twice_the_same_name_on_one_rank_is_every_ranks_error(self):
+        agreement = lockstep.Agreement(GROUP, "names")
+        inputs = {1: 5, "1": 6} if LAST else {1: 5}
+        with self.assertRaisesRegex(lockstep.BadInput, "d.1 has been declared already"):
+            agreement.agree("f", lockstep.Observation(d=inputs))
+        self.assertEqual(agreement.agree("f", lockstep.Observation(d={1: 5})).entry, 0)
+
+
+class Voting(unittest.TestCase):
+    def test_votes_are_joint(self):
+        self.assertTrue(GROUP.any(LAST))
+        self.assertFalse(GROUP.any([]))
+        self.assertEqual(GROUP.all(LAST), SIZE == 1)
+        self.assertTrue(GROUP.all("yes"))
+        rounds = 0
+        while GROUP.more(rounds < RANK + 1):
+            rounds += 1
+        self.assertEqual(rounds, SIZE)
+        GROUP.settle()
+        GROUP.busy(1)
+
+    def test_trouble_reaches_all_ranks_once(self):
+        if LAST:
+            GROUP.trouble("the disk is full", "ENVIRONMENT")
+        with self.assertRaisesRegex(lockstep.Environment, "the disk is full"):
+            GROUP.settle()
+        GROUP.settle()
+        with self.assertRaisesRegex(lockstep.BadInput, "none that a rank can bring"):
+            GROUP.trouble("x", "STUCK")
+
+
+    def test_another_thread_is_refused_and_nobody_waits(self):
+        said = []
+
+        def elsewhere():
+            try:
+                GROUP.settle()
+            except lockstep.BadInput as error:
+                said.append(error.message)
+
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        self.assertEqual(len(said), 1)
+        self.assertIn("belongs to the thread that opened it", said[0])
+        GROUP.settle()
+
+
+class Wrapping(unittest.TestCase):
+    def test_agreed_runs_the_function_and_its_ranks_agree(self):
+        calls = []
+
+        def step(x, scale=1.0, *, train):
+            calls.append(len(x))
+            return float(x.sum()) * scale
+
+        wrapped = lockstep.agreed(step, GROUP)
+        self.assertEqual(wrapped.__name__, "step")
+        for call in range(3):
+            rows = 2 + RANK + call
+            self.assertEqual(wrapped(numpy.ones(rows), 2.0, train=True), 2.0 * rows)
+        self.assertEqual(len(calls), 3)
+        self.assertEqual(wrapped.last.decision.inputs, {"train": True, "x": ["s0"]})
+        self.assertFalse(wrapped.last.is_new)
+
+    def test_agreed_runs_the_version_that_was_built(self):
+        def build(entry, decision):
+            def version(x):
+                return entry, len(x)
+            version.program_text = str(decision.inputs)
+            return version
+
+        wrapped = lockstep.agreed(lambda x: None, GROUP, name="v", build=build)
+        self.assertEqual(wrapped(numpy.zeros(12)), (0, 12))
+        self.assertEqual(wrapped(numpy.zeros(5 + RANK)), (1, 5 + RANK))
+        self.assertEqual(wrapped(numpy.zeros(6 + RANK)), (1, 6 + RANK))
+
+    def test_another_function_on_one_rank_is_a_frame_mismatch(self):
+        if SIZE == 1:
+            return
+        agreement = lockstep.Agreement(GROUP, "frames")
+        train = lockstep.agreed(lambda x: x, GROUP, name="train", agreement=agreement)
+        evaluate = lockstep.agreed(lambda x: x, GROUP, name="evaluate", agreement=agreement)
+        with self.assertRaises(lockstep.FrameMismatch) as caught:
+            (evaluate if LAST else train)(1)
+        self.assertEqual(caught.exception.ranks[-1], (str(SIZE - 1), "evaluate"))
+        self.assertEqual(train(1), 1)
+
+    def test_an_exception_of_the_function_is_told_at_the_next_call(self):
+        def step(x):
+            if LAST and x == 1:
+                raise ZeroDivisionError("no rows")
+            return x
+
+        wrapped = lockstep.agreed(step, GROUP)
+        if LAST:
+            with self.assertRaises(ZeroDivisionError):
+                wrapped(1)
+        else:
+            self.assertEqual(wrapped(1), 1)
+        with self.assertRaisesRegex(lockstep.RuntimeAssert, "ZeroDivisionError: no rows"):
+            wrapped(2)
+        self.assertEqual(wrapped(2), 2)
+
+    def test_inputs_that_cannot_be_observed_on_one_rank_fail_on_all_in_that_call(self):
+        wrapped = lockstep.agreed(lambda x: x, GROUP, name="odd")
+        with self.assertRaisesRegex(lockstep.BadInput, "x is of type set"):
+            wrapped({1} if LAST else 1)
+        self.assertEqual(wrapped(1), 1)
+
+    def test_audited_finds_counts_and_stops(self):
+        if SIZE == 1:
+            return
+        found = []
+        wrapped = lockstep.audited(
+            lambda x, program, calls: x.shape[0], GROUP, lambda x, program, calls: program,
+            name="audit", collectives=lambda x, program, calls: calls,
+            observe=lambda x, program, calls: {"x": x}, report=found.append)
+        x = numpy.zeros((9 if LAST else 8, 2))
+        self.assertEqual(wrapped(x, "p", ["all_reduce"]), x.shape[0])
+        self.assertEqual(found, [])
+        for _ in range(3):
+            wrapped(x, "q" if LAST else "p", ["all_reduce"])
+        # Once with rank LAST compiling, then from its cache.
+        self.assertEqual([finding.code for finding in found], ["GRAPH_DIVERGENCE"] * 2)
+        self.assertEqual(found[0].source, "x.size(0)")
+        with self.assertRaisesRegex(lockstep.GraphDivergence, "would issue different collectives"):
+            wrapped(x, "p", ["all_gather" if LAST else "all_reduce"])
+        self.assertIn("5 calls, 3 with a finding (2 different), 1 stopped",
+                      wrapped.agreement.summary())
+
+
+class Ending(unittest.TestCase):
+    def test_an_exception_that_leaves_the_block_is_told(self):
+        if SIZE == 1:
+            return
+        try:
+            with lockstep.Group(MPI.COMM_WORLD, deadline=30) as group:
+                if LAST:
+                    raise KeyError("batch")
+                group.settle()
+            self.fail("no error")
+        except KeyError:
+            self.assertTrue(LAST)
+        except lockstep.Gone as error:
+            self.assertIn(f"rank {SIZE - 1} left: KeyError: 'batch'", error.message)
+
+    def test_a_group_of_this_process_alone(self):
+        with lockstep.Group() as group:
+            self.assertEqual((group.rank, group.size), (0, 1))
+            double = lockstep.agreed(lambda x: 2 * x, group, name="double")
+            self.assertEqual(double(4), 8)
+        with self.assertRaises(lockstep.Error):
+            group.settle()
+
+    def test_codes_and_their_classes(self):
+        self.assertEqual(lockstep.CODES[0], "OK")
+        self.assertEqual(lockstep.CODES[-1], "INTERNAL")
+        self.assertTrue(issubclass(lockstep.BranchDivergence, lockstep.Error))
+
+
+if __name__ == "__main__":
+    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
+    outcome = unittest.TextTestRunner(verbosity=2 if RANK == 0 else 0).run(suite)
+    good = GROUP.all(outcome.wasSuccessful() and outcome.testsRun > 0 and not outcome.skipped)
+    GROUP.finish()
+    GROUP.close()
+    sys.exit(0 if good else 1)

@@ -1,0 +1,259 @@
+#include <utility>
+
+#include "handle.h"
+#include <fmt/format.h>
+
+#include <lockstep/collectives/startup.h>
+
+using namespace lockstep;
+using namespace lockstep::capi;
+using worker::Built;
+using worker::Consistency;
+using worker::Decision;
+using worker::DecisionConfig;
+
+static_assert(LOCKSTEP_SHARED_SIZES == static_cast<int>(Consistency::SharedSizes));
+
+namespace {
+
+shapes::Fingerprint own(const lockstep_fingerprint& fingerprint) {
+  return {fingerprint.high, fingerprint.low};
+}
+
+Result<DecisionConfig> config_of(const lockstep_config* config) {
+  DecisionConfig out;
+  if (config == nullptr) return out;
+  if (config->struct_size != sizeof(lockstep_config))
+    return bad_input(
+        "config.struct_size is not sizeof(lockstep_config); start from "
+        "LOCKSTEP_CONFIG_INIT");
+  if (config->consistency < LOCKSTEP_SAME_GRAPH || config->consistency > LOCKSTEP_SHARED_SIZES)
+    return bad_input(
+        fmt::format("config.consistency is {}; use LOCKSTEP_SAME_GRAPH, "
+                    "LOCKSTEP_SAME_COLLECTIVES or LOCKSTEP_SHARED_SIZES",
+                    config->consistency));
+  if (config->recompile_limit < 1 || config->recompile_limit > worker::kMaxEntries)
+    return bad_input(fmt::format("config.recompile_limit is {}; give a number from 1 to {}",
+                                 config->recompile_limit, worker::kMaxEntries));
+  out.consistency = static_cast<Consistency>(config->consistency);
+  out.automatic_dynamic = config->automatic_dynamic != 0;
+  out.assume_at_least_two = config->assume_at_least_two != 0;
+  out.recompile_limit = config->recompile_limit;
+  return out;
+}
+
+std::string text_of(const std::string& name, const Result<DecisionConfig>& config) {
+  if (!config) return fmt::format("agreement={}\narguments={}\n", name, config.error().message);
+  return fmt::format(
+      "agreement={}\narguments=well\nassume_at_least_two={}\nautomatic_dynamic={}\nconsistency={}\n"
+      "recompile_limit={}\n",
+      name, config->assume_at_least_two, config->automatic_dynamic,
+      static_cast<int>(config->consistency), config->recompile_limit);
+}
+
+std::string plain(const char* text) { return text == nullptr ? "" : text; }
+
+/// What is wrong with the arguments of a call; the rank brings it to the round.
+std::optional<Status> wrong_call(const char* frame) {
+  if (frame == nullptr || *frame == 0)
+    return bad_input("frame is NULL or empty; give the name of the function that is called");
+  return std::nullopt;
+}
+
+const worker::Observation& observed(const lockstep_observation* observation) {
+  static const worker::Observation kNothing = worker::ObservationBuilder().build();
+  return observation == nullptr ? kNothing : observation->current();
+}
+
+/// One build by the caller's callback.
+class Builder {
+ public:
+  Builder(lockstep_build build, void* context) : build_(build), context_(context) {}
+
+  Result<Built> operator()(int entry, const Decision& decision) {
+    made_ = std::make_unique<lockstep_decision>(decision);
+    lockstep_fingerprint program{0, 0};
+    lockstep_failure why;
+    const int code = call(entry, program, why);
+    if (why.status) return *why.status;
+    if (code != 0)
+      return Status{Code::CompileError,
+                    fmt::format("the build callback returned {} and no reason; give one with "
+                                "lockstep_build_failed()",
+                                code),
+                    {},
+                    {}};
+    return Built{own(program), {}};
+  }
+  [[nodiscard]] std::unique_ptr<lockstep_decision> take() { return std::move(made_); }
+
+ private:
+  /// An exception of a callback in C++ is a failed build, not a hole in the round.
+  int call(int entry, lockstep_fingerprint& program, lockstep_failure& why) {
+    try {
+      return build_(context_, entry, made_.get(), &program, &why);
+    } catch (const std::exception& error) {
+      why.status = Status{Code::CompileError, error.what(), {}, {}};
+    } catch (...) {
+      why.status = Status{Code::CompileError, "the build callback threw an exception", {}, {}};
+    }
+    return 1;
+  }
+
+  lockstep_build build_;
+  void* context_;
+  std::unique_ptr<lockstep_decision> made_;
+};
+
+std::optional<shapes::Fingerprint> collectives_of(const lockstep_run& run) {
+  switch (run.collectives_known) {
+    case LOCKSTEP_COLLECTIVES_NONE:
+      return shapes::Fingerprint{};
+    case LOCKSTEP_COLLECTIVES_LISTED:
+      return own(run.collectives);
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<Status> wrong_run(const lockstep_run* run) {
+  if (run == nullptr) return bad_input("run is NULL; say what this rank is about to run");
+  if (run->struct_size != sizeof(lockstep_run))
+    return bad_input("run.struct_size is not sizeof(lockstep_run)");
+  if (run->collectives_known < LOCKSTEP_COLLECTIVES_UNKNOWN ||
+      run->collectives_known > LOCKSTEP_COLLECTIVES_LISTED)
+    return bad_input(fmt::format("run.collectives_known is {}; use one of LOCKSTEP_COLLECTIVES_…",
+                                 run->collectives_known));
+  if (run->collectives_known == LOCKSTEP_COLLECTIVES_LISTED &&
+      own(run->collectives) == shapes::Fingerprint{})
+    return bad_input(
+        "run.collectives is all zero; use LOCKSTEP_COLLECTIVES_NONE, or "
+        "lockstep_fingerprint_of() the list");
+  return std::nullopt;
+}
+
+worker::AuditedCall audited(const lockstep_observation* observation, const lockstep_run* run,
+                            std::optional<Status> trouble) {
+  worker::AuditedCall call;
+  call.observation = observed(observation);
+  call.trouble = std::move(trouble);
+  if (call.trouble) return call;
+  call.program = own(run->program);
+  call.collectives = collectives_of(*run);
+  call.is_new = run->is_new != 0;
+  call.program_text = plain(run->program_text);
+  call.collectives_text = plain(run->collectives_text);
+  if (run->trouble != nullptr) call.trouble = Status{Code::CompileError, run->trouble, {}, {}};
+  return call;
+}
+
+}  // namespace
+
+extern "C" {
+
+int lockstep_agreement_create(lockstep_group* group, const char* name,
+                              const lockstep_config* config, lockstep_agreement** agreement) {
+  return guarded([&]() -> Result<void> {
+    if (agreement != nullptr) *agreement = nullptr;
+    if (group == nullptr) return bad_input("group is NULL");
+    Group& state = *group->state;
+    if (auto can = state.usable(); !can) return can;
+    auto checked = config_of(config);
+    if (checked && name == nullptr) checked = bad_input("name is NULL; name the agreement");
+    if (checked && agreement == nullptr)
+      checked = bad_input("agreement is NULL; give the address of a handle");
+    {
+      const Group::Inside under_way(state);
+      auto same = collectives::startup_round(*state.world.all, text_of(plain(name), checked));
+      if (!state.seen(same)) return same;
+    }
+    if (!checked) return checked.error();  // the same on all ranks
+    auto made = std::make_unique<lockstep_agreement>();
+    made->group = group->state;
+    made->core = std::make_unique<worker::Agreement>(*state.world.all, name, *checked);
+    *agreement = made.release();
+    return {};
+  });
+}
+
+void lockstep_agreement_free(lockstep_agreement* agreement) { delete agreement; }
+
+lockstep_fingerprint lockstep_fingerprint_of(const void* bytes, size_t length) {
+  const auto made = shapes::fingerprint(
+      std::span(static_cast<const std::byte*>(bytes), bytes == nullptr ? 0 : length));
+  return {made.high, made.low};
+}
+
+void lockstep_build_failed(lockstep_failure* why, int code, const char* text) {
+  if (why == nullptr) return;
+  const bool known = code == LOCKSTEP_TRACE_ERROR || code == LOCKSTEP_ENVIRONMENT;
+  why->status = Status{known ? *code_of(code) : Code::CompileError, plain(text), {}, {}};
+}
+
+int lockstep_agree(lockstep_agreement* agreement, const char* frame,
+                   const lockstep_observation* observation, lockstep_build build, void* context,
+                   int* entry, int* is_new, const lockstep_decision** decision) {
+  return guarded([&]() -> Result<void> {
+    if (agreement == nullptr) return bad_input("agreement is NULL");
+    Group& group = *agreement->group;
+    if (auto can = group.usable(); !can) return can;
+    worker::Standing standing = group.take_standing();
+    if (!standing.trouble) standing.trouble = wrong_call(frame);
+    if (!standing.trouble && observation == nullptr)
+      standing.trouble =
+          bad_input("observation is NULL; an empty one will do where there is no input");
+    if (!standing.trouble && build == nullptr) standing.trouble = bad_input("build is NULL");
+    if (!standing.trouble && entry == nullptr)
+      standing.trouble = bad_input("entry is NULL; give the address of an int");
+    group.note(fmt::format("agreeing on {}", plain(frame)));
+    const Group::Inside under_way(group);
+    Builder builder(build, context);
+    const auto agreed = agreement->core->agree(plain(frame), observed(observation),
+                                               std::ref(builder), std::move(standing));
+    if (!group.seen(agreed)) return agreed.error();
+    auto& made = agreement->decisions[frame];
+    if (agreed->is_new) made[agreed->entry] = builder.take();
+    *entry = agreed->entry;
+    if (is_new != nullptr) *is_new = agreed->is_new ? 1 : 0;
+    if (decision != nullptr) *decision = agreed->entry < 0 ? nullptr : made.at(agreed->entry).get();
+    return {};
+  });
+}
+
+int lockstep_audit(lockstep_agreement* agreement, const char* frame,
+                   const lockstep_observation* observation, const lockstep_run* run,
+                   uint64_t* times) {
+  return guarded([&]() -> Result<void> {
+    if (agreement == nullptr) return bad_input("agreement is NULL");
+    Group& group = *agreement->group;
+    if (auto can = group.usable(); !can) return can;
+    agreement->finding.reset();
+    std::optional<Status> trouble = group.take_standing().trouble;
+    if (!trouble) trouble = wrong_call(frame);
+    if (!trouble) trouble = wrong_run(run);
+    if (!trouble && times == nullptr)
+      trouble = bad_input("times is NULL; give the address of a uint64_t");
+    group.note(fmt::format("auditing {}", plain(frame)));
+    const Group::Inside under_way(group);
+    auto done = agreement->core->audit(plain(frame), audited(observation, run, std::move(trouble)));
+    if (!group.seen(done)) return done.error();
+    if (times != nullptr) *times = done->times;
+    if (done->finding) agreement->finding.emplace(std::move(*done->finding));
+    return {};
+  });
+}
+
+const lockstep_report* lockstep_finding(const lockstep_agreement* agreement) {
+  return agreement == nullptr || !agreement->finding ? nullptr : &*agreement->finding;
+}
+
+const char* lockstep_audit_summary(lockstep_agreement* agreement) {
+  if (agreement == nullptr) return "";
+  const int made = guarded([&]() -> Result<void> {
+    agreement->summary = agreement->core->findings().summary();
+    return {};
+  });
+  return made == LOCKSTEP_OK ? agreement->summary.c_str() : "";
+}
+
+}  // extern "C"

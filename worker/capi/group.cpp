@@ -1,0 +1,255 @@
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
+#include "handle.h"
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <lockstep/collectives/fake.h>
+#include <lockstep/collectives/startup.h>
+#include <lockstep/shapes/fingerprint.h>
+
+namespace lockstep::capi {
+namespace {
+
+using worker::RoundKey;
+
+/// Tells builds of this library apart.
+std::string build_id() {
+  Dl_info where{};
+  if (dladdr(reinterpret_cast<const void*>(&lockstep_abi), &where) == 0) return "not known";
+  std::ifstream self(where.dli_fname, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(self), {}};
+  return shapes::fingerprint(bytes).text();
+}
+
+Result<Duration> deadline_of(double seconds) {
+  constexpr double kLongest = 1e6;
+  if (!(seconds >= 0) || seconds > kLongest)
+    return bad_input(fmt::format("deadline_seconds is {}; give a number from 0 (for 60) to {}",
+                                 seconds, kLongest));
+  if (seconds == 0) return std::chrono::seconds(60);
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+Result<void> Group::start(const std::string& configuration) {
+  if (auto same = collectives::startup_round(*world.all, configuration); !same) return same;
+  rounds = std::make_unique<worker::CallDriver>(*world.all, worker::DecisionConfig{});
+  return {};
+}
+
+Result<void> Group::usable() const {
+  if (owner != std::this_thread::get_id())
+    return bad_input("a group belongs to the thread that opened it; call it from there");
+  if (inside)
+    return bad_input(
+        "a collective function is under way; a build callback must not call another one");
+  if (over) return bad_input("the group is over: it was finished, left or closed, or lost a rank");
+  return {};
+}
+
+worker::Standing Group::take_standing() {
+  worker::Standing standing;
+  standing.trouble = std::exchange(trouble, std::nullopt);
+  return standing;
+}
+
+void Group::note(std::string_view event) {
+  if (world.watch) world.watch->seat().note(event, SystemClock().now());
+}
+
+void Group::next_round(RoundKey::Kind kind, const char* name) {
+  key.kind = kind;
+  key.frame = name;
+  note(key.text());
+}
+
+Result<void> Group::status_round(RoundKey::Kind kind, const char* name) {
+  const Inside under_way(*this);
+  next_round(kind, name);
+  return seen(rounds->status_round(key, take_standing()));
+}
+
+Result<bool> Group::any(RoundKey::Kind kind, const char* name, bool mine) {
+  if (trouble) return status_round(kind, name).error();
+  const Inside under_way(*this);
+  next_round(kind, name);
+  return seen(rounds->any(key, mine));
+}
+
+void Group::leave(const std::string& why) {
+  trouble =
+      Status{Code::Gone, fmt::format("rank {} left: {}", world.all->rank().value, why), {}, {}};
+  (void)status_round(RoundKey::Kind::Close, "");
+  over = true;
+}
+
+namespace {
+
+/// The body of a collective function of a group that gives a joint truth value.
+int joint(lockstep_group* group, RoundKey::Kind kind, const char* name, bool mine, bool inverted,
+          int* result) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input("group is NULL");
+    if (auto can = group->state->usable(); !can) return can;
+    if (result == nullptr && !group->state->trouble)
+      group->state->trouble = bad_input("result is NULL; give the address of an int");
+    const auto any = group->state->any(kind, name, mine != inverted);
+    if (!any) return any.error();
+    *result = *any != inverted ? 1 : 0;
+    return {};
+  });
+}
+
+int joint_status(lockstep_group* group, RoundKey::Kind kind, const char* name) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input("group is NULL");
+    if (auto can = group->state->usable(); !can) return can;
+    auto done = group->state->status_round(kind, name);
+    if (done && kind == RoundKey::Kind::Finish) group->state->over = true;
+    return done;
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::capi
+
+using namespace lockstep;
+using namespace lockstep::capi;
+using worker::RoundKey;
+
+extern "C" {
+
+int lockstep_group_open(const void* comm, double deadline_seconds, const char* report_folder,
+                        lockstep_group** group) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input("group is NULL; give the address of a handle");
+    *group = nullptr;
+    const auto deadline = deadline_of(deadline_seconds);
+    // A rank with a wrong deadline still joins: the others wait for it.
+    auto world = worker::join_world(comm, deadline ? *deadline : std::chrono::seconds(60),
+                                    report_folder == nullptr ? "" : report_folder);
+    if (!world) return world.error();
+    auto made = std::make_unique<lockstep_group>();
+    made->state = std::make_shared<Group>();
+    made->state->world = std::move(*world);
+    const std::string said =
+        deadline ? fmt::format("{} ns", deadline->count()) : deadline.error().message;
+    if (auto same =
+            made->state->start(fmt::format("abi={}\nbuild={}\ndeadline={}\nversion={}\n",
+                                           LOCKSTEP_ABI, build_id(), said, lockstep_version()));
+        !same)
+      return same;
+    if (!deadline) return deadline.error();  // the same on all ranks
+    *group = made.release();
+    return {};
+  });
+}
+
+int lockstep_group_alone(lockstep_group** group) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input("group is NULL; give the address of a handle");
+    *group = nullptr;
+    auto all = collectives::fake_communicator(Rank{0}, 1);
+    if (!all) return all.error();
+    auto made = std::make_unique<lockstep_group>();
+    made->state = std::make_shared<Group>();
+    made->state->world.all = std::move(*all);
+    if (auto started = made->state->start("alone=1\n"); !started) return started;
+    *group = made.release();
+    return {};
+  });
+}
+
+int lockstep_group_rank(const lockstep_group* group) {
+  return group == nullptr ? -1 : group->state->world.all->rank().value;
+}
+
+int lockstep_group_size(const lockstep_group* group) {
+  return group == nullptr ? -1 : group->state->world.all->size();
+}
+
+int lockstep_busy(lockstep_group* group, double seconds) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input("group is NULL");
+    const auto time = deadline_of(seconds);
+    if (!time) return bad_input(fmt::format("seconds is {}; give a number from 0 to 1e6", seconds));
+    if (group->state->world.watch)
+      group->state->world.watch->seat().renew(SystemClock().now() + *time);
+    return {};
+  });
+}
+
+int lockstep_trouble(lockstep_group* group, int code, const char* text) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input("group is NULL");
+    if (auto can = group->state->usable(); !can) return can;
+    if (text == nullptr) return bad_input("text is NULL; say what went wrong");
+    switch (code) {
+      case LOCKSTEP_TRACE_ERROR:
+      case LOCKSTEP_COMPILE_ERROR:
+      case LOCKSTEP_RUNTIME_ASSERT:
+      case LOCKSTEP_BAD_INPUT:
+      case LOCKSTEP_ENVIRONMENT:
+        break;
+      default:
+        return bad_input(fmt::format(
+            "code {} ({}) is none that a rank can bring; use TRACE_ERROR, COMPILE_ERROR, "
+            "RUNTIME_ASSERT, BAD_INPUT or ENVIRONMENT",
+            code, lockstep_code_name(code)));
+    }
+    group->state->trouble = Status{*code_of(code), text, {}, {}};
+    return {};
+  });
+}
+
+int lockstep_settle(lockstep_group* group) {
+  return joint_status(group, RoundKey::Kind::Settle, "");
+}
+
+int lockstep_finish(lockstep_group* group) {
+  return joint_status(group, RoundKey::Kind::Finish, "");
+}
+
+int lockstep_vote_any(lockstep_group* group, int mine, int* result) {
+  return joint(group, RoundKey::Kind::Settle, "vote_any", mine != 0, false, result);
+}
+
+int lockstep_vote_all(lockstep_group* group, int mine, int* result) {
+  return joint(group, RoundKey::Kind::Settle, "vote_all", mine != 0, true, result);
+}
+
+int lockstep_more(lockstep_group* group, int have, int* result) {
+  return joint(group, RoundKey::Kind::More, "", have != 0, false, result);
+}
+
+int lockstep_leave(lockstep_group* group, const char* text) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input("group is NULL");
+    if (auto can = group->state->usable(); !can) return can;
+    group->state->leave(text == nullptr ? "no reason was given" : text);
+    return {};
+  });
+}
+
+void lockstep_group_close(lockstep_group* group) {
+  if (group == nullptr) return;
+  (void)guarded([&]() -> Result<void> {
+    Group& state = *group->state;
+    if (auto can = state.usable(); can) state.leave("its program ended without lockstep_finish()");
+    state.over = true;
+    return {};
+  });
+  (void)guarded([&]() -> Result<void> {
+    group->state->rounds.reset();
+    // Members of a world go in reverse order, which an assignment would not keep.
+    const worker::World gone = std::move(group->state->world);
+    return {};
+  });
+  delete group;
+}
+
+}  // extern "C"

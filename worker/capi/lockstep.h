@@ -1,0 +1,298 @@
+/* lockstep for C and every language that can call C: before each call of a function all ranks of a
+ * job agree which compiled version runs, on one decision for the next version, or on one error.
+ * Also an audit that compares and changes nothing. No tracer and no compiler: those are yours.
+ *
+ * Results. Functions that can fail return LOCKSTEP_OK or a code; lockstep_last_error() then has the
+ * report. Collective functions (marked so) are called by every rank of the group in the same order,
+ * and fail alike on all ranks: a rank that cannot do its part (a wrong argument, a build that
+ * fails) still takes part, and its error becomes every rank's. After such an error the next call
+ * works. Where a rank does not come at all, the watchdog ends the process after the group's
+ * deadline, with the names of the missing ranks on stderr and exit code 4 or 5: no wait is silent.
+ *
+ * Threads. A group, and all that is made from it, belongs to the thread that opened it; calls from
+ * others are refused. lockstep_busy() is the exception. Observations may be made by any one thread.
+ *
+ * Text is UTF-8 and ends in a zero byte. Strings and handles that are given out belong to the
+ * handle that they came from. Handles are freed by their own function; NULL is freed in silence. */
+#ifndef LOCKSTEP_H
+#define LOCKSTEP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The binary interface that this header describes; lockstep_abi() tells that of the library. It
+ * changes only where a program built against an older header would break. */
+#define LOCKSTEP_ABI 1
+int lockstep_abi(void);
+/* "0.1.0" */
+const char* lockstep_version(void);
+
+typedef enum lockstep_code {
+  LOCKSTEP_OK = 0,
+  /* Ranks disagree. */
+  LOCKSTEP_ABSENT_RANKS,
+  LOCKSTEP_FRAME_MISMATCH,
+  LOCKSTEP_SOURCE_MISMATCH,
+  LOCKSTEP_KIND_MISMATCH,
+  LOCKSTEP_DTYPE_MISMATCH,
+  LOCKSTEP_NDIM_MISMATCH,
+  LOCKSTEP_CONSTANT_MISMATCH,
+  LOCKSTEP_MARK_CONFLICT,
+  LOCKSTEP_CONSTRAINT_VIOLATION,
+  LOCKSTEP_BRANCH_DIVERGENCE,
+  LOCKSTEP_GRAPH_DIVERGENCE,
+  LOCKSTEP_CONFIG_MISMATCH,
+  /* One rank failed, and all hear of it. */
+  LOCKSTEP_TRACE_ERROR,
+  LOCKSTEP_COMPILE_ERROR,
+  LOCKSTEP_RUNTIME_ASSERT,
+  LOCKSTEP_GONE,
+  /* Waiting came to an end; the group cannot be used any more. */
+  LOCKSTEP_STUCK,
+  LOCKSTEP_RANK_LOST,
+  /* Of this rank alone, unless the function is collective. */
+  LOCKSTEP_BAD_INPUT,
+  LOCKSTEP_VERSION,
+  LOCKSTEP_ENVIRONMENT,
+  LOCKSTEP_INTERNAL /* a bug of lockstep */
+} lockstep_code;
+
+/* "FRAME_MISMATCH"; "OK" */
+const char* lockstep_code_name(int code);
+/* What a process should exit with: 0, 2 bad input, 3 ranks disagree or one failed, 4 stuck, 5 rank
+ * lost, 6 version, 7 environment. */
+int lockstep_exit_code(int code);
+
+/* ---- Reports: an error, or what an audit found ------------------------------------------------
+ */
+
+typedef struct lockstep_report lockstep_report;
+/* Of the last function that failed on this thread; NULL: none has. Valid until the next fails. */
+const lockstep_report* lockstep_last_error(void);
+int lockstep_report_code(const lockstep_report* report);
+/* One sentence: what happened, to whom, what to do. */
+const char* lockstep_report_message(const lockstep_report* report);
+/* Code, message and table in one line. */
+const char* lockstep_report_text(const lockstep_report* report);
+/* The input it is about ("tokens.size(0)"); empty: none. */
+const char* lockstep_report_source(const lockstep_report* report);
+/* The table by ranks: one row per distinct value, by lowest rank. */
+size_t lockstep_report_rows(const lockstep_report* report);
+/* "0-2,7"; empty past the end. */
+const char* lockstep_report_ranks(const lockstep_report* report, size_t row);
+const char* lockstep_report_value(const lockstep_report* report, size_t row);
+
+/* ---- Groups: the ranks that agree -------------------------------------------------------------
+ */
+
+typedef struct lockstep_group lockstep_group;
+/* Collective. `comm` points to an MPI_Comm, which is duplicated and otherwise left alone; NULL: all
+ * processes that mpirun started, with MPI initialised here where nobody has. MPI may have been
+ * initialised by anybody, at any thread level; it must not be finalised before the group is closed.
+ * `deadline_seconds`: how long a rank that is waited for may show no progress, 0: 60.
+ * `report_folder` also gets the watchdog's report; NULL: none. The deadline is compared between the
+ * ranks, and so is the library. Errors: ENVIRONMENT (no MPI), CONFIG_MISMATCH. */
+int lockstep_group_open(const void* comm, double deadline_seconds, const char* report_folder,
+                        lockstep_group** group);
+/* A group of this process only, without MPI. */
+int lockstep_group_alone(lockstep_group** group);
+/* -1 where `group` is NULL. */
+int lockstep_group_rank(const lockstep_group* group);
+int lockstep_group_size(const lockstep_group* group);
+/* "This process compiles: give it this long from now before it counts as stuck." Any thread. */
+int lockstep_busy(lockstep_group* group, double seconds);
+/* This rank has failed with `code` (TRACE_ERROR, COMPILE_ERROR, RUNTIME_ASSERT, BAD_INPUT,
+ * ENVIRONMENT) and `text`. Not collective: the next collective function fails so on all ranks. */
+int lockstep_trouble(lockstep_group* group, int code, const char* text);
+/* Collective: whether all ranks are well, now; before a checkpoint or a collective of your own. */
+int lockstep_settle(lockstep_group* group);
+/* Collective: `result` is 1 on all ranks if `mine` is not 0 on any (on all) of them, else 0. */
+int lockstep_vote_any(lockstep_group* group, int mine, int* result);
+int lockstep_vote_all(lockstep_group* group, int mine, int* result);
+/* Collective, at the head of a loop over uneven data: `result` is 0 once no rank has any left. */
+int lockstep_more(lockstep_group* group, int have, int* result);
+/* Collective: the end of the job on all ranks. A rank that finishes while others go on is an error
+ * on all. */
+int lockstep_finish(lockstep_group* group);
+/* This rank ends without the others, for the reason in `text`: their next call fails with GONE. */
+int lockstep_leave(lockstep_group* group, const char* text);
+/* Frees the group. One that was neither finished nor left leaves. */
+void lockstep_group_close(lockstep_group* group);
+
+/* ---- Observations: what a rank sees of the inputs of a call -----------------------------------
+ */
+
+typedef enum lockstep_dtype {
+  LOCKSTEP_BOOL,
+  LOCKSTEP_U8,
+  LOCKSTEP_I8,
+  LOCKSTEP_I16,
+  LOCKSTEP_I32,
+  LOCKSTEP_I64,
+  LOCKSTEP_F16,
+  LOCKSTEP_BF16,
+  LOCKSTEP_F32,
+  LOCKSTEP_F64
+} lockstep_dtype;
+/* "f32" and so on; -1: no such dtype. */
+int lockstep_dtype_from_name(const char* name);
+
+typedef enum lockstep_kind {
+  LOCKSTEP_TENSOR,
+  LOCKSTEP_INT,
+  LOCKSTEP_FLOAT,
+  LOCKSTEP_BOOLEAN
+} lockstep_kind;
+
+/* What you say of a size, this call. */
+typedef enum lockstep_mark {
+  LOCKSTEP_MARK_NONE,
+  LOCKSTEP_MARK_DYNAMIC,
+  LOCKSTEP_MARK_MAYBE_DYNAMIC,
+  LOCKSTEP_MARK_UNBACKED,
+  LOCKSTEP_MARK_STATIC
+} lockstep_mark;
+
+typedef struct lockstep_observation lockstep_observation;
+int lockstep_observation_create(lockstep_observation** observation);
+void lockstep_observation_free(lockstep_observation* observation);
+/* Declares a source, once; its number, counted from 0, goes to `source` (which may be NULL). Sizes
+ * and values start as 0. Names are not empty and unique; at most 16 dims. */
+int lockstep_observe_tensor(lockstep_observation* observation, const char* name, int dtype,
+                            size_t ndim, size_t* source);
+int lockstep_observe_int(lockstep_observation* observation, const char* name, size_t* source);
+int lockstep_observe_float(lockstep_observation* observation, const char* name, size_t* source);
+int lockstep_observe_bool(lockstep_observation* observation, const char* name, size_t* source);
+/* Before each call: `ndim` sizes, and as many strides in elements (NULL: contiguous). */
+int lockstep_set_sizes(lockstep_observation* observation, size_t source, const int64_t* sizes,
+                       const int64_t* strides);
+int lockstep_set_int(lockstep_observation* observation, size_t source, int64_t value);
+int lockstep_set_bool(lockstep_observation* observation, size_t source, int value);
+/* All of them at once, in the order of declaration: the sizes of a tensor, one value of an int or a
+ * bool, none of a float. `count` must be their number. Tensors become contiguous. */
+int lockstep_set_all(lockstep_observation* observation, const int64_t* values, size_t count);
+/* Stays until it is set again. */
+int lockstep_set_mark(lockstep_observation* observation, size_t source, size_t dim, int mark);
+
+/* ---- Decisions: what the next version is compiled for -----------------------------------------
+ */
+
+typedef struct lockstep_decision lockstep_decision;
+/* Sources are in the order of the bytes of their names, whatever the order of declaration. */
+size_t lockstep_decision_sources(const lockstep_decision* decision);
+/* NULL, or -1, past the end. */
+const char* lockstep_decision_name(const lockstep_decision* decision, size_t source);
+int lockstep_decision_kind(const lockstep_decision* decision, size_t source);
+int lockstep_decision_dtype(const lockstep_decision* decision, size_t source);
+/* Sizes of a tensor, 1 for an int or a bool, 0 for a float. */
+size_t lockstep_decision_dims(const lockstep_decision* decision, size_t source);
+/* A size, or the value of an int or bool: if `is_symbol` becomes 1, `value` is the number of a
+ * symbol, else the static value. */
+int lockstep_decision_dim(const lockstep_decision* decision, size_t source, size_t dim,
+                          int* is_symbol, int64_t* value);
+size_t lockstep_decision_symbols(const lockstep_decision* decision);
+/* "tokens.size(0)", or the name of an int; NULL past the end. */
+const char* lockstep_decision_symbol_source(const lockstep_decision* decision, size_t symbol);
+/* `min`: INT64_MIN where there is no bound. `hint`: an example, the same on all ranks. `unbacked`:
+ * 1 if the hint must not be relied on. Any of the three may be NULL. */
+int lockstep_decision_symbol(const lockstep_decision* decision, size_t symbol, int64_t* min,
+                             int64_t* hint, int* unbacked);
+/* One line: "tokens: f32[s0, 16] | s0 = tokens.size(0) min 2 hint 5" */
+const char* lockstep_decision_text(const lockstep_decision* decision);
+/* {"decisions": {"tokens": ["s0", 16]}, "symbols": {"s0": {"source": …, "min": 2, "hint": 5}}} */
+const char* lockstep_decision_json(const lockstep_decision* decision);
+
+/* ---- Agreement --------------------------------------------------------------------------------
+ */
+
+typedef enum lockstep_consistency {
+  LOCKSTEP_SAME_GRAPH,       /* all ranks run the same program */
+  LOCKSTEP_SAME_COLLECTIVES, /* what your build returns stands for its list of collectives */
+  LOCKSTEP_SHARED_SIZES      /* ranks share what is dynamic; programs may differ */
+} lockstep_consistency;
+
+typedef struct lockstep_config {
+  uint32_t struct_size; /* sizeof(lockstep_config) */
+  int32_t consistency;
+  int32_t automatic_dynamic;   /* sizes that differ become symbols */
+  int32_t assume_at_least_two; /* until a rank sees less */
+  int32_t recompile_limit;     /* 1 to 64 versions of a function, then calls fall back */
+} lockstep_config;
+#define LOCKSTEP_CONFIG_INIT \
+  { sizeof(lockstep_config), LOCKSTEP_SAME_GRAPH, 1, 1, 8 }
+
+typedef struct lockstep_agreement lockstep_agreement;
+/* Collective. `name` tells agreements of one group apart in reports. `config` may be NULL. What the
+ * agreement has given out is valid until it is freed. Free it before you close the group.
+ * Errors: BAD_INPUT, CONFIG_MISMATCH. */
+int lockstep_agreement_create(lockstep_group* group, const char* name,
+                              const lockstep_config* config, lockstep_agreement** agreement);
+void lockstep_agreement_free(lockstep_agreement* agreement);
+
+typedef struct lockstep_fingerprint {
+  uint64_t high, low;
+} lockstep_fingerprint;
+/* Of any bytes (XXH3, 128 bits): a program's text, a list of collectives. */
+lockstep_fingerprint lockstep_fingerprint_of(const void* bytes, size_t length);
+
+typedef struct lockstep_failure lockstep_failure;
+/* Builds version `entry` of the function for `decision`. Returns 0 with the program's fingerprint
+ * in `program` (left as it is: only decisions are compared), or anything else; `why` then takes the
+ * reason by lockstep_build_failed(). Must not call collective functions. `decision` is valid as
+ * long as the agreement if the version comes into being, else during this call only. */
+typedef int (*lockstep_build)(void* context, int entry, const lockstep_decision* decision,
+                              lockstep_fingerprint* program, lockstep_failure* why);
+/* `code`: TRACE_ERROR, COMPILE_ERROR (the default) or ENVIRONMENT. */
+void lockstep_build_failed(lockstep_failure* why, int code, const char* text);
+
+/* Collective, before each call of `frame`. `build` runs where no version fits on every rank; the
+ * version comes into being only if it succeeded on all. `entry`: the version to run now, -1: the
+ * limit is reached, run without a compiled version this time. `is_new`: it was built in this call.
+ * `decision`: that of the version, NULL for -1. The last three may be NULL. `observation` stays
+ * yours. Errors: all of the first two kinds of codes. */
+int lockstep_agree(lockstep_agreement* agreement, const char* frame,
+                   const lockstep_observation* observation, lockstep_build build, void* context,
+                   int* entry, int* is_new, const lockstep_decision** decision);
+
+/* ---- Audit ------------------------------------------------------------------------------------
+ */
+
+typedef enum lockstep_collectives {
+  LOCKSTEP_COLLECTIVES_UNKNOWN,
+  LOCKSTEP_COLLECTIVES_NONE,
+  LOCKSTEP_COLLECTIVES_LISTED
+} lockstep_collectives;
+
+/* What this rank has decided to run, by itself. */
+typedef struct lockstep_run {
+  uint32_t struct_size; /* sizeof(lockstep_run) */
+  int32_t is_new;       /* compiled for this call, not taken from a cache */
+  lockstep_fingerprint program;
+  int32_t collectives_known;        /* a lockstep_collectives */
+  lockstep_fingerprint collectives; /* LISTED: of the ordered list */
+  const char* program_text;         /* for reports, may be NULL */
+  const char* collectives_text;     /* the same, one collective per line */
+  const char* trouble;              /* not NULL: nothing can be run, for this reason */
+} lockstep_run;
+
+/* Collective, in place of lockstep_agree(): compares what the ranks are about to run and changes
+ * nothing. `times`: 0 if all do the same; else how often this has been found by now, and
+ * lockstep_finding() has the report, to be shown if it is the first time. `observation` may be
+ * NULL. Errors, before anything ran: GRAPH_DIVERGENCE (the collectives would not match),
+ * FRAME_MISMATCH, COMPILE_ERROR (the trouble of a rank). */
+int lockstep_audit(lockstep_agreement* agreement, const char* frame,
+                   const lockstep_observation* observation, const lockstep_run* run,
+                   uint64_t* times);
+/* Of the last audited call; NULL: nothing. Valid until the next. */
+const lockstep_report* lockstep_finding(const lockstep_agreement* agreement);
+/* A few lines for the end of the job; valid until the next audited call. Empty for NULL. */
+const char* lockstep_audit_summary(lockstep_agreement* agreement);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

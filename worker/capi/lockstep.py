@@ -1,0 +1,700 @@
+"""lockstep for Python: all ranks of a job agree before each call of a function, or fail together.
+
+    from mpi4py import MPI
+    import lockstep
+
+    with lockstep.Group(MPI.COMM_WORLD, deadline=60) as group:
+        step = lockstep.agreed(train_step, group)        # wraps any callable
+        while group.more(have_batch):
+            step(batch)                                  # the ranks agree, then train_step(batch) runs
+
+One file without dependencies: it calls the C library liblockstep (lockstep.h has the contract), which
+it looks for in $LOCKSTEP_LIBRARY, beside itself, one folder up, and where the system keeps libraries.
+mpi4py is needed for groups of several processes only; numpy arrays and torch tensors are known by
+their `shape` and `dtype`.
+
+Functions marked collective are called by every rank in the same order and raise alike on all of
+them; after such an error the next call works, unless it is Gone. A group belongs to the thread that
+opened it. A rank that does not come is named by the watchdog, which ends the process after the
+group's deadline with exit code 4 or 5.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import ctypes.util
+import dataclasses
+import functools
+import json
+import numbers
+import os
+import pathlib
+import sys
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, TypeVar
+
+__all__ = [
+    "Agreed", "Agreement", "Decision", "Error", "Finding", "Group", "Observation", "Symbol",
+    "agreed", "audited", "CODES",
+]
+
+ABI = 1
+Result = TypeVar("Result")
+
+
+# ---- The library -----------------------------------------------------------------------------------
+
+_BUILD = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p,
+                          ctypes.c_void_p, ctypes.c_void_p)
+
+
+class _Fingerprint(ctypes.Structure):
+    _fields_ = [("high", ctypes.c_uint64), ("low", ctypes.c_uint64)]
+
+
+class _Config(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("consistency", ctypes.c_int32),
+                ("automatic_dynamic", ctypes.c_int32), ("assume_at_least_two", ctypes.c_int32),
+                ("recompile_limit", ctypes.c_int32)]
+
+
+class _Run(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("is_new", ctypes.c_int32),
+                ("program", _Fingerprint), ("collectives_known", ctypes.c_int32),
+                ("collectives", _Fingerprint), ("program_text", ctypes.c_char_p),
+                ("collectives_text", ctypes.c_char_p), ("trouble", ctypes.c_char_p)]
+
+
+def _candidates() -> Iterator[str]:
+    given = os.environ.get("LOCKSTEP_LIBRARY")
+    if given:
+        yield given
+        return
+    here = pathlib.Path(__file__).resolve().parent
+    for folder in (here, here.parent):
+        for name in ("liblockstep.so.1", "liblockstep.so"):
+            if (folder / name).exists():
+                yield str(folder / name)
+    found = ctypes.util.find_library("lockstep")
+    if found:
+        yield found
+
+
+# Per function: what it returns and takes. c_int results of collective functions are codes.
+_P, _S, _I, _N, _T = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t,
+                      ctypes.POINTER(ctypes.c_int64))
+_SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
+    "abi": (_I, ()), "version": (_S, ()), "code_name": (_S, (_I,)), "exit_code": (_I, (_I,)),
+    "last_error": (_P, ()), "report_code": (_I, (_P,)), "report_message": (_S, (_P,)),
+    "report_text": (_S, (_P,)), "report_source": (_S, (_P,)), "report_rows": (_N, (_P,)),
+    "report_ranks": (_S, (_P, _N)), "report_value": (_S, (_P, _N)),
+    "group_open": (_I, (_P, ctypes.c_double, _S, _P)), "group_alone": (_I, (_P,)),
+    "group_rank": (_I, (_P,)), "group_size": (_I, (_P,)), "busy": (_I, (_P, ctypes.c_double)),
+    "trouble": (_I, (_P, _I, _S)), "settle": (_I, (_P,)), "vote_any": (_I, (_P, _I, _P)),
+    "vote_all": (_I, (_P, _I, _P)), "more": (_I, (_P, _I, _P)), "finish": (_I, (_P,)),
+    "leave": (_I, (_P, _S)), "group_close": (None, (_P,)),
+    "dtype_from_name": (_I, (_S,)), "observation_create": (_I, (_P,)),
+    "observation_free": (None, (_P,)), "observe_tensor": (_I, (_P, _S, _I, _N, _P)),
+    "observe_int": (_I, (_P, _S, _P)), "observe_float": (_I, (_P, _S, _P)),
+    "observe_bool": (_I, (_P, _S, _P)), "set_sizes": (_I, (_P, _N, _T, _T)),
+    "set_all": (_I, (_P, _T, _N)), "set_mark": (_I, (_P, _N, _N, _I)),
+    "decision_text": (_S, (_P,)), "decision_json": (_S, (_P,)),
+    "agreement_create": (_I, (_P, _S, _P, _P)), "agreement_free": (None, (_P,)),
+    "fingerprint_of": (_Fingerprint, (_S, _N)), "build_failed": (None, (_P, _I, _S)),
+    "agree": (_I, (_P, _S, _P, _BUILD, _P, _P, _P, _P)), "audit": (_I, (_P, _S, _P, _P, _P)),
+    "finding": (_P, (_P,)), "audit_summary": (_S, (_P,)),
+}
+
+
+class _Library:
+    """The functions of liblockstep, without their prefix."""
+
+    def __init__(self) -> None:
+        tried: List[str] = []
+        loaded = None
+        for path in _candidates():
+            try:
+                # Global, so that the plug-ins of an MPI library that comes with it find its symbols.
+                loaded = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+                break
+            except OSError as error:
+                tried.append(f"{path} ({error})")
+        if loaded is None:
+            raise ImportError("liblockstep was not found; set LOCKSTEP_LIBRARY to its path"
+                              + (" [tried: " + "; ".join(tried) + "]" if tried else ""))
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(loaded, "lockstep_" + name)
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+        if self.abi() != ABI:
+            raise ImportError(f"lockstep.py is for interface {ABI}, the library {loaded._name} has "
+                              f"{self.abi()}; use the two of one version")
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        raise AttributeError(name)
+
+
+_lib = _Library()
+#: Names of all codes, by number; 0 is "OK".
+CODES: Tuple[str, ...] = tuple(_lib.code_name(i).decode() for i in range(23))
+_NUMBERS = {name: number for number, name in enumerate(CODES)}
+
+
+# ---- Errors ----------------------------------------------------------------------------------------
+
+class Finding(NamedTuple):
+    """What an audit found, or what an error says."""
+
+    code: str
+    message: str
+    source: str
+    #: One row per distinct value: ranks as ranges ("0-2,7") and the value.
+    ranks: Tuple[Tuple[str, str], ...]
+    #: All of it in one line.
+    text: str
+
+
+def _finding(report: Optional[int]) -> Finding:
+    rows = tuple((_lib.report_ranks(report, i).decode(errors="replace"),
+                  _lib.report_value(report, i).decode(errors="replace"))
+                 for i in range(_lib.report_rows(report)))
+    return Finding(CODES[_lib.report_code(report)],
+                   _lib.report_message(report).decode(errors="replace"),
+                   _lib.report_source(report).decode(errors="replace"), rows,
+                   _lib.report_text(report).decode(errors="replace"))
+
+
+class Error(Exception):
+    """A call that failed; on all ranks alike if it was collective. There is a subclass for every
+    code: FRAME_MISMATCH is lockstep.FrameMismatch, and so on."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.text)
+        self.code = finding.code
+        self.message = finding.message
+        #: The input it is about ("tokens.size(0)"), or "".
+        self.source = finding.source
+        #: The table by ranks: (("0-2", "8"), ("3", "9")).
+        self.ranks = finding.ranks
+        #: What the process should exit with.
+        self.exit_code: int = _lib.exit_code(_NUMBERS[finding.code])
+
+
+#: Code name to exception class.
+ERRORS: Dict[str, type] = {}
+for _name in CODES[1:]:
+    _class = type("".join(part.capitalize() for part in _name.split("_")), (Error,),
+                  {"__doc__": f"The error {_name}.", "__module__": __name__})
+    ERRORS[_name] = globals()[_class.__name__] = _class
+    __all__.append(_class.__name__)
+
+
+def _check(code: int) -> None:
+    if code != 0:
+        finding = _finding(_lib.last_error())
+        raise ERRORS[finding.code](finding)
+
+
+# ---- Groups ----------------------------------------------------------------------------------------
+
+class Group:
+    """The ranks that agree. `comm` is an mpi4py communicator, duplicated and otherwise left alone;
+    None: this process alone. Collective. As a context manager it finishes at the end, collectively;
+    an exception that leaves the block is told to the other ranks, whose next call raises Gone."""
+
+    def __init__(self, comm: Any = None, deadline: float = 60.0,
+                 report_folder: Optional[str] = None) -> None:
+        self._handle = ctypes.c_void_p()
+        self._process = os.getpid()
+        self._agreements: List[Agreement] = []
+        if comm is None:
+            _check(_lib.group_alone(ctypes.byref(self._handle)))
+        else:
+            from mpi4py import MPI
+            folder = None if report_folder is None else os.fsencode(report_folder)
+            _check(_lib.group_open(MPI._addressof(comm), deadline, folder,
+                                   ctypes.byref(self._handle)))
+        self.rank: int = _lib.group_rank(self._handle)
+        self.size: int = _lib.group_size(self._handle)
+        # Before mpi4py finalises MPI. A copy of this process after a fork has nothing to say.
+        atexit.register(self._at_exit)
+
+    def any(self, mine: object) -> bool:
+        """Collective: whether `mine` is true on any rank."""
+        return self._vote(_lib.vote_any, mine)
+
+    def all(self, mine: object) -> bool:
+        """Collective: whether `mine` is true on all ranks."""
+        return self._vote(_lib.vote_all, mine)
+
+    def more(self, have: object) -> bool:
+        """Collective, at the head of a loop over uneven data: False once no rank has any left."""
+        return self._vote(_lib.more, have)
+
+    def settle(self) -> None:
+        """Collective: raises on all ranks if one is in trouble; before a checkpoint."""
+        _check(_lib.settle(self._handle))
+
+    def trouble(self, text: str, code: str = "RUNTIME_ASSERT") -> None:
+        """This rank has failed; the next collective call raises `code` on all ranks."""
+        _check(_lib.trouble(self._handle, _NUMBERS.get(code, 0), text.encode()))
+
+    def busy(self, seconds: float) -> None:
+        """This process compiles: it does not count as stuck for that long from now."""
+        _check(_lib.busy(self._handle, seconds))
+
+    def finish(self) -> None:
+        """Collective: the end of the job on all ranks."""
+        _check(_lib.finish(self._handle))
+
+    def leave(self, why: str) -> None:
+        """This rank ends without the others, whose next call raises Gone."""
+        _check(_lib.leave(self._handle, why.encode()))
+
+    def close(self) -> None:
+        """Frees the group; one that is neither finished nor left leaves."""
+        if self._handle and self._process == os.getpid():
+            for agreement in self._agreements:
+                agreement._free()
+            _lib.group_close(self._handle)
+        self._handle = ctypes.c_void_p()
+        atexit.unregister(self._at_exit)
+
+    def __enter__(self) -> "Group":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            if error is None:
+                self.finish()
+            elif not isinstance(error, Error):
+                self.leave(f"{kind.__name__}: {error}")
+        finally:
+            self.close()
+
+    def _vote(self, function: Callable[..., int], mine: object) -> bool:
+        result = ctypes.c_int()
+        _check(function(self._handle, 1 if mine else 0, ctypes.byref(result)))
+        return bool(result.value)
+
+    def _at_exit(self) -> None:
+        error = getattr(sys, "last_value", None)
+        if self._handle and self._process == os.getpid() and error is not None:
+            _lib.leave(self._handle, f"{type(error).__name__}: {error}".encode())
+        self.close()
+
+
+# ---- Observations ----------------------------------------------------------------------------------
+
+_DTYPES = {"bool": "bool", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32",
+           "int64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
+_MARKS = {"dynamic": 1, "maybe_dynamic": 2, "unbacked": 3, "static": 4}
+_TENSOR, _INT, _FLOAT, _BOOL = range(4)
+
+#: name, kind, number of the dtype, number of dims: what a version of a function depends on.
+_Source = Tuple[str, int, int, int]
+
+
+def _dtype_number(name: str, dtype: Any) -> int:
+    word = str(getattr(dtype, "name", dtype)).replace("torch.", "")
+    number = _lib.dtype_from_name(_DTYPES.get(word, word).encode())
+    if number < 0:
+        raise TypeError(f"{name} has dtype {dtype}, which lockstep does not know; leave the input out "
+                        "or convert it")
+    return number
+
+
+def _is_scalar(value: Any) -> bool:
+    # numpy's numbers are Numbers, its truth value is none.
+    return isinstance(value, (int, float, numbers.Real)) or type(value).__name__ == "bool_"
+
+
+def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
+          strides: Dict[int, List[int]]) -> None:
+    if isinstance(value, str) or value is None:
+        # Not a size; that it is there, and what it is, is part of the name.
+        sources.append((f"{name}={value!r}"[:200], _FLOAT, 0, 0))
+    elif _is_scalar(value):
+        plain = value.item() if hasattr(value, "item") else value
+        kind = _BOOL if isinstance(plain, bool) else _INT if isinstance(plain, int) else _FLOAT
+        if kind == _INT and not -2**63 <= plain < 2**63:
+            raise TypeError(f"{name} is {plain}, which does not fit into 64 bits")
+        sources.append((name, kind, 0, 0))
+        if kind != _FLOAT:
+            values.append(int(plain))
+    elif hasattr(value, "shape") and hasattr(value, "dtype"):
+        sizes = [int(size) for size in value.shape]
+        number = _dtype_number(name, value.dtype)
+        own = _strides(value)
+        if own is not None and own != _contiguous(sizes):
+            strides[len(sources)] = own
+        sources.append((name, _TENSOR, number, len(sizes)))
+        values.extend(sizes)
+    elif isinstance(value, Mapping):
+        for key in value:
+            _walk(f"{name}.{key}" if name else str(key), value[key], sources, values, strides)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            _walk(f"{name}.{field.name}" if name else field.name, getattr(value, field.name),
+                  sources, values, strides)
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        for field in value._fields:
+            _walk(f"{name}.{field}", getattr(value, field), sources, values, strides)
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            _walk(f"{name}[{i}]", item, sources, values, strides)
+    else:
+        raise TypeError(f"{name} is of type {type(value).__name__}, which lockstep cannot observe; pass "
+                        "arrays, numbers, or lists, dicts and dataclasses of them, or leave it out")
+
+
+def _strides(value: Any) -> Optional[List[int]]:
+    """In elements; numpy gives bytes in an attribute, torch elements by a method."""
+    found = getattr(value, "strides", None)
+    if found is not None and not callable(found):
+        return [int(s) // max(int(value.itemsize), 1) for s in found]
+    method = getattr(value, "stride", None)
+    return [int(s) for s in method()] if callable(method) else None
+
+
+def _contiguous(sizes: List[int]) -> List[int]:
+    out: List[int] = []
+    step = 1
+    for size in reversed(sizes):
+        out.append(step)
+        step *= max(size, 1)
+    return out[::-1]
+
+
+#: An agreement's declared observations, so that a call only sets values.
+_Declared = Dict[Tuple[_Source, ...], ctypes.c_void_p]
+_MOST_DECLARED = 256
+
+
+def _free_declared(declared: _Declared) -> None:
+    for handle in declared.values():
+        _lib.observation_free(handle)
+    declared.clear()
+
+
+class Observation:
+    """What this rank sees of the inputs of one call: `Observation(batch=batch, lr=0.1)`. Nested
+    values become sources with names like `batch.tokens[0]`: arrays with their sizes, ints and bools
+    with their values, floats without. None and strings count as part of the name. `marks` maps a
+    name to {dim: "dynamic" | "maybe_dynamic" | "unbacked" | "static"}."""
+
+    def __init__(self, marks: Optional[Mapping[str, Mapping[int, str]]] = None,
+                 **inputs: Any) -> None:
+        sources: List[_Source] = []
+        self.values: List[int] = []
+        self._strides: Dict[int, List[int]] = {}
+        for name in inputs:
+            _walk(name, inputs[name], sources, self.values, self._strides)
+        self.sources = tuple(sources)
+        self._marks = self._numbered(marks or {})
+
+    def names(self) -> List[str]:
+        """Of the sources, in the order in which they were given."""
+        return [source[0] for source in self.sources]
+
+    def _numbered(self, marks: Mapping[str, Mapping[int, str]]) -> List[Tuple[int, int, int]]:
+        numbers = {name: i for i, name in enumerate(self.names())}
+        out = []
+        for name, dims in marks.items():
+            for dim, mark in dims.items():
+                if name not in numbers:
+                    raise ValueError(f"there is no input {name} to mark; there are "
+                                     + ", ".join(numbers))
+                if mark not in _MARKS:
+                    raise ValueError(f"{mark!r} is no mark; use one of " + ", ".join(_MARKS))
+                out.append((numbers[name], int(dim), _MARKS[mark]))
+        return out
+
+    def _handle(self, declared: _Declared) -> ctypes.c_void_p:
+        """The library's observation with these values; until the next one of the same sources."""
+        handle = declared.get(self.sources)
+        if handle is None:
+            if len(declared) >= _MOST_DECLARED:
+                _free_declared(declared)
+            handle = declared[self.sources] = self._declare()
+        count = len(self.values)
+        _check(_lib.set_all(handle, (ctypes.c_int64 * count)(*self.values), count))
+        at = 0
+        for i, (_, kind, _, ndim) in enumerate(self.sources):
+            if i in self._strides:
+                sizes = (ctypes.c_int64 * ndim)(*self.values[at:at + ndim])
+                _check(_lib.set_sizes(handle, i, sizes, (ctypes.c_int64 * ndim)(*self._strides[i])))
+            at += ndim if kind == _TENSOR else kind != _FLOAT
+        for source, dim, mark in self._marks:
+            _check(_lib.set_mark(handle, source, dim, mark))
+        return handle
+
+    def _unmark(self, handle: ctypes.c_void_p) -> None:
+        for source, dim, _ in self._marks:
+            _check(_lib.set_mark(handle, source, dim, 0))
+
+    def _declare(self) -> ctypes.c_void_p:
+        handle = ctypes.c_void_p()
+        _check(_lib.observation_create(ctypes.byref(handle)))
+        try:
+            for name, kind, dtype, ndim in self.sources:
+                text = name.encode()
+                if kind == _TENSOR:
+                    _check(_lib.observe_tensor(handle, text, dtype, ndim, None))
+                else:
+                    declare = (None, _lib.observe_int, _lib.observe_float, _lib.observe_bool)[kind]
+                    _check(declare(handle, text, None))
+        except Error:
+            _lib.observation_free(handle)
+            raise
+        return handle
+
+
+# ---- Agreement -------------------------------------------------------------------------------------
+
+class Symbol(NamedTuple):
+    """A size or int that differs between calls or ranks."""
+
+    name: str    # "s0"
+    source: str  # "batch.tokens.size(0)"
+    min: Optional[int]
+    hint: int    # an example, the same on all ranks
+
+
+class Decision:
+    """What a version of a function is made for; the same on all ranks."""
+
+    def __init__(self, handle: int) -> None:
+        self.text: str = _lib.decision_text(handle).decode(errors="replace")
+        whole = json.loads(_lib.decision_json(handle))
+        #: Per source: a list of sizes, an int or a bool; a symbol is its name.
+        self.inputs: Dict[str, Any] = whole["decisions"]
+        self.symbols: Dict[str, Symbol] = {
+            name: Symbol(name, s["source"], s["min"], s["hint"])
+            for name, s in whole["symbols"].items()}
+
+    def size(self, source: str, dim: int) -> Any:
+        """A number, or the Symbol."""
+        found = self.inputs[source][dim]
+        return self.symbols[found] if isinstance(found, str) else found
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Agreed(NamedTuple):
+    """What to run now."""
+
+    entry: Optional[int]          # the version; None: without one, the limit is reached
+    is_new: bool                  # built in this call
+    decision: Optional[Decision]  # of the version
+
+
+_CONSISTENCY = {"same_graph": 0, "same_collectives": 1, "shared_sizes": 2}
+#: Builds version `entry` for a decision; returns what stands for the program (text, bytes or None: only
+#: decisions are compared). What it raises becomes the error of all ranks.
+Build = Callable[[int, Decision], Any]
+
+
+def _program_bytes(program: Any) -> bytes:
+    return program if isinstance(program, bytes) else str(program).encode()
+
+
+class Agreement:
+    """Versions of functions on which the ranks of a group agree. Collective. `consistency` is
+    "same_graph", "same_collectives" or "shared_sizes"; `recompile_limit` is 1 to 64."""
+
+    def __init__(self, group: Group, name: str = "world", consistency: str = "same_graph",
+                 automatic_dynamic: bool = True, assume_at_least_two: bool = True,
+                 recompile_limit: int = 8) -> None:
+        self.group = group
+        self._handle = ctypes.c_void_p()
+        self._decisions: Dict[Tuple[str, int], Decision] = {}
+        self._declared: _Declared = {}
+        config = _Config(ctypes.sizeof(_Config), _CONSISTENCY.get(consistency, -1),
+                         automatic_dynamic, assume_at_least_two, recompile_limit)
+        _check(_lib.agreement_create(group._handle, name.encode(), ctypes.byref(config),
+                                     ctypes.byref(self._handle)))
+        group._agreements.append(self)
+
+    def agree(self, frame: str, observation: Observation, build: Optional[Build] = None) -> Agreed:
+        """Collective, before each call of `frame`: which version runs. `build` makes the next one."""
+        raised: List[BaseException] = []
+
+        def build_c(_context: Any, entry: int, decision: int, program: int, why: int) -> int:
+            try:
+                made = None if build is None else build(entry, Decision(decision))
+                if made is not None:
+                    text = _program_bytes(made)
+                    mark = _lib.fingerprint_of(text, len(text))
+                    ctypes.cast(program, ctypes.POINTER(_Fingerprint))[0] = mark
+                return 0
+            except BaseException as error:  # noqa: B902 - every rank has to hear of it
+                raised.append(error)
+                text = f"{type(error).__name__}: {error}".encode()
+                _lib.build_failed(why, _NUMBERS["COMPILE_ERROR"], text)
+                return 1
+
+        entry, is_new, decision = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
+        handle = self._observed(observation, raised)
+        try:
+            _check(_lib.agree(self._handle, frame.encode(), handle, _BUILD(build_c), None,
+                              ctypes.byref(entry), ctypes.byref(is_new), ctypes.byref(decision)))
+        except Error as error:
+            raise error from (raised[0] if raised else None)
+        finally:
+            if handle is not None:
+                observation._unmark(handle)
+        if entry.value < 0:
+            return Agreed(None, False, None)
+        known = self._decisions.get((frame, entry.value))
+        if known is None:
+            known = self._decisions[frame, entry.value] = Decision(decision.value)
+        return Agreed(entry.value, bool(is_new.value), known)
+
+    def audit(self, frame: str, observation: Optional[Observation], program: Any,
+              collectives: Optional[List[str]] = None, is_new: bool = False, program_text: str = "",
+              trouble: Optional[str] = None) -> Tuple[int, Optional[Finding]]:
+        """Collective, before each call of `frame`, in place of agree(): compares what the ranks are
+        about to run and changes nothing. `program`: text or bytes that stand for it. `collectives`:
+        their list in order, [] for none, None for not known. Returns how often the finding has been
+        made by now (1: show it; 0: there is none) and the finding. Raises, on all ranks and before
+        anything runs, where collectives would not match."""
+        text, calls = _program_bytes(program), "\n".join(collectives or []).encode()
+        run = _Run(ctypes.sizeof(_Run), is_new, _lib.fingerprint_of(text, len(text)),
+                   0 if collectives is None else 2 if collectives else 1,
+                   _lib.fingerprint_of(calls, len(calls)), program_text.encode(), calls,
+                   None if trouble is None else trouble.encode())
+        times = ctypes.c_uint64()
+        handle = None if observation is None else self._observed(observation, [])
+        _check(_lib.audit(self._handle, frame.encode(), handle, ctypes.byref(run),
+                          ctypes.byref(times)))
+        report = _lib.finding(self._handle)
+        return times.value, _finding(report) if report else None
+
+    def summary(self) -> str:
+        """Of the audit, for the end of the job."""
+        return _lib.audit_summary(self._handle).decode(errors="replace")
+
+    def _observed(self, observation: Observation,
+                  raised: List[BaseException]) -> Optional[ctypes.c_void_p]:
+        """A rank whose inputs cannot be declared still takes part, and brings that."""
+        try:
+            return observation._handle(self._declared)
+        except Error as error:
+            raised.append(error)
+            self.group.trouble(error.message, "BAD_INPUT")
+            return None
+
+    def _free(self) -> None:
+        _free_declared(self._declared)
+        _lib.agreement_free(self._handle)
+        self._handle = ctypes.c_void_p()
+
+
+# ---- Wrappers for the functions of a training loop -------------------------------------------------
+
+def _inputs_of(function: Callable[..., Any], args: Tuple[Any, ...], kwargs: Mapping[str, Any],
+               observe: Optional[Callable[..., Mapping[str, Any]]]) -> Mapping[str, Any]:
+    if observe is not None:
+        return observe(*args, **kwargs)
+    code = getattr(function, "__code__", None)
+    names = list(code.co_varnames[:code.co_argcount]) if code is not None else []
+    if getattr(function, "__self__", None) is not None:
+        names = names[1:]
+    named = {names[i] if i < len(names) else f"args[{i}]": value for i, value in enumerate(args)}
+    return {**named, **kwargs}
+
+
+def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str] = None,
+           build: Optional[Build] = None, agreement: Optional[Agreement] = None,
+           observe: Optional[Callable[..., Mapping[str, Any]]] = None,
+           marks: Optional[Mapping[str, Mapping[int, str]]] = None) -> Callable[..., Result]:
+    """Wraps any callable of a training loop, so that all ranks agree before each call: on its name,
+    on what its inputs are, and on the version of it that runs. Making the wrapper is collective.
+
+    `observe` maps the arguments to the inputs that count (default: all, by their names). `build`
+    makes version `entry` for a decision and returns the callable that runs in place of `function`;
+    it may carry `program_text`, which is compared between ranks. Without it `function` itself runs.
+    `wrapper.last` is the last Agreed. An exception of the function is told to the other ranks at
+    their next call."""
+    frame = name or getattr(function, "__qualname__", type(function).__name__)
+    versions: Dict[int, Callable[..., Result]] = {}
+    own = agreement or Agreement(group, f"agreed {frame}")
+
+    def make(entry: int, decision: Decision) -> Any:
+        if build is None:
+            return None
+        versions[entry] = build(entry, decision)
+        return getattr(versions[entry], "program_text", None)
+
+    @functools.wraps(function, updated=())
+    def wrapper(*args: Any, **kwargs: Any) -> Result:
+        try:
+            observation = Observation(marks, **_inputs_of(function, args, kwargs, observe))
+        except Exception as error:
+            # The other ranks are on their way into the call: this one takes part, with its trouble.
+            group.trouble(f"{type(error).__name__}: {error}", "BAD_INPUT")
+            own.agree(frame, Observation(), make)
+            raise
+        wrapper.last = own.agree(frame, observation, make)  # type: ignore[attr-defined]
+        entry = wrapper.last.entry  # type: ignore[attr-defined]
+        run = versions.get(entry, function) if entry is not None else function
+        with _told(group, "RUNTIME_ASSERT"):
+            return run(*args, **kwargs)
+
+    wrapper.last = None  # type: ignore[attr-defined]
+    wrapper.agreement = own  # type: ignore[attr-defined]
+    return wrapper
+
+
+def audited(function: Callable[..., Result], group: Group, program: Callable[..., Any], *,
+            name: Optional[str] = None, agreement: Optional[Agreement] = None,
+            collectives: Optional[Callable[..., Optional[List[str]]]] = None,
+            observe: Optional[Callable[..., Mapping[str, Any]]] = None,
+            report: Optional[Callable[[Finding], None]] = None) -> Callable[..., Result]:
+    """Wraps a callable that has a compiler of its own: before each call the ranks compare what they
+    are about to run and change nothing. `program(*args)` gives what stands for this rank's program
+    (text or bytes), `collectives(*args)` the list of its collectives (default: not known). Each new
+    finding goes to `report` (default: one line on stderr, from rank 0). Raises on all ranks before
+    collectives that would not match."""
+    frame = name or getattr(function, "__qualname__", type(function).__name__)
+    own = agreement or Agreement(group, f"audited {frame}")
+    seen: set = set()
+
+    def to_stderr(finding: Finding) -> None:
+        if group.rank == 0:
+            print("lockstep audit:", finding.text, file=sys.stderr)
+
+    @functools.wraps(function, updated=())
+    def wrapper(*args: Any, **kwargs: Any) -> Result:
+        try:
+            observation = Observation(None, **_inputs_of(function, args, kwargs, observe))
+            mine = _program_bytes(program(*args, **kwargs))
+            calls = None if collectives is None else collectives(*args, **kwargs)
+        except Exception as error:
+            own.audit(frame, None, "", trouble=f"{type(error).__name__}: {error}")
+            raise
+        times, finding = own.audit(frame, observation, mine, calls, is_new=mine not in seen)
+        seen.add(mine)
+        if finding is not None and times == 1:
+            (report or to_stderr)(finding)
+        with _told(group, "RUNTIME_ASSERT"):
+            return function(*args, **kwargs)
+
+    wrapper.agreement = own  # type: ignore[attr-defined]
+    return wrapper
+
+
+class _told:
+    """An exception that leaves the block is brought to the other ranks at the next call."""
+
+    def __init__(self, group: Group, code: str) -> None:
+        self.group, self.code = group, code
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is not None and not isinstance(error, Error):
+            self.group.trouble(f"{kind.__name__}: {error}", self.code)
