@@ -164,11 +164,13 @@ class Executable::Loaded {
     if (i >= untold_ || !host.reaches_all() || !values_.knows(step.args)) return failure_->status;
     values_.gather(step.args, numbers_);
     const Node& operand = program_.graph.nodes[node(step).inputs[0]];
+    const auto ranks = ranks_of(node(step), communicator, host);
+    if (!ranks) return ranks.error();
     if (!step.carries_status)
-      return take_part_with_zeros(communicator, node(step), collective_buffers(step),
+      return take_part_with_zeros(**ranks, node(step), collective_buffers(step),
                                   operand.meta.dtype, labels_[i]);
     auto any = carried_.exchange(
-        communicator, collective_of(node(step), collective_buffers(step), labels_[i]), true);
+        **ranks, collective_of(node(step), collective_buffers(step), labels_[i]), true);
     return any ? told(host) : any.error();
   }
 
@@ -213,7 +215,7 @@ class Executable::Loaded {
         values_.bind(step.node, static_cast<const std::int64_t*>(pointers_[step.buffers[0]]));
         return {};
       default:
-        check(step, communicator);
+        check(step, communicator, host);
         return {};
     }
   }
@@ -245,14 +247,16 @@ class Executable::Loaded {
   Result<void> collective(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
     const Step& step = program_.steps[i];
     const auto made = collective_of(node(step), collective_buffers(step), labels_[i]);
-    if (!step.carries_status) return communicator.run(made);
-    auto any = carried_.exchange(communicator, made, false);
+    const auto ranks = ranks_of(node(step), communicator, host);
+    if (!ranks) return ranks.error();
+    if (!step.carries_status) return (*ranks)->run(made);
+    auto any = carried_.exchange(**ranks, made, false);
     if (!any) return any.error();
     if (*any) return told(host);
     return {};
   }
 
-  void check(const Step& step, const collectives::Communicator& communicator) {
+  void check(const Step& step, collectives::Communicator& communicator, RunHost& host) {
     if (step.kind == Step::Kind::Assert) {
       if (node(step).asserts.at(0).predicate.evaluate(values_.valuation()) !=
           std::optional<bool>(true))
@@ -260,8 +264,10 @@ class Executable::Loaded {
       return;
     }
     if (step.kind == Step::Kind::SplitsCheck) {
+      const auto ranks = ranks_of(node(step), communicator, host);
+      if (!ranks) return fail(step, ranks.error());
       if (auto failure = splits_failure(program_.graph, step.node, std::span(numbers_).subspan(2),
-                                        numbers_[0], numbers_[1], communicator.size()))
+                                        numbers_[0], numbers_[1], (*ranks)->size()))
         fail(step, *std::move(failure));
       return;
     }

@@ -120,17 +120,21 @@ class Interpretation {
       operand_sizes.push_back(*value);
     }
     const NodeBuffers buffers{nullptr, nullptr, operand_sizes, call.sizes, call.exprs};
+    const auto ranks = ranks_of(node, communicator_, host_);
+    if (!ranks) return ranks.error();
     if (points_.before[id] != Telling::Carried)
-      return take_part_with_zeros(communicator_, node, buffers, operand.dtype, label);
-    auto any = carried_.exchange(communicator_, collective_of(node, buffers, label), true);
+      return take_part_with_zeros(**ranks, node, buffers, operand.dtype, label);
+    auto any = carried_.exchange(**ranks, collective_of(node, buffers, label), true);
     return any ? told() : any.error();
   }
 
   void check_splits(NodeId id) {
     NodeCall call;
     if (graph_.nodes[id].op != Op::AllToAll || !prepare(id, call)) return;
+    const auto ranks = ranks_of(graph_.nodes[id], communicator_, host_);
+    if (!ranks) return fail(id, ranks.error());
     if (auto failure = splits_failure(graph_, id, call.exprs, call.operands[0]->sizes()[0],
-                                      call.sizes[0], communicator_.size()))
+                                      call.sizes[0], (*ranks)->size()))
       fail(id, *std::move(failure));
   }
 
@@ -222,11 +226,13 @@ class Interpretation {
                               call.exprs};
     const std::string label = collective_label(call.node());
     const collectives::Collective collective = collective_of(call.node(), buffers, label);
+    const auto ranks = ranks_of(call.node(), communicator_, host_);
+    if (!ranks) return ranks.error();
     if (points_.before[call.id] == Telling::Carried) {
-      auto any = carried_.exchange(communicator_, collective, false);
+      auto any = carried_.exchange(**ranks, collective, false);
       if (!any) return any.error();
       if (*any) return told();
-    } else if (auto done = communicator_.run(collective); !done) {
+    } else if (auto done = (*ranks)->run(collective); !done) {
       return done;
     }
     values_[call.id] = std::move(result);

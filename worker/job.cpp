@@ -223,7 +223,7 @@ int Job::size() const { return state_->world.all->size(); }
 
 FrameRunner& Job::add_frame(std::string name, const FrameOptions& options) {
   const int index = static_cast<int>(state_->frames.size());
-  if (options.consistency == Consistency::Local) state_->groups->record_alone();
+  if (options.audit || options.consistency == Consistency::Local) state_->groups->record_alone();
   return state_->frames.emplace_back(state_->context, std::move(name), index, options);
 }
 

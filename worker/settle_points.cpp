@@ -66,7 +66,8 @@ class Walk {
     const bool splits_fit = node.op != Op::AllToAll || this->splits_fit(node, operand);
     if (!open_ && splits_fit) return Telling::Nothing;
     if (!splits_fit || !sizes_known(node, operand)) return Telling::Word;
-    const bool counts = node.op == Op::AllToAll && node.meta.dtype == DType::I64 &&
+    // A group of its own would tell its members only.
+    const bool counts = node.op == Op::AllToAll && node.text.empty() && node.meta.dtype == DType::I64 &&
                         constant(node.exprs) && constant(node.meta.sizes) &&
                         *shapes::product(node.meta.sizes).constant() > 0;
     return counts ? Telling::Carried : Telling::Nothing;

@@ -16,6 +16,11 @@ Result<void> SettleRounds::settle(const std::optional<LocalFailure>& mine) {
   return all;
 }
 
+collectives::Communicator* SettleRounds::group(std::string_view name) {
+  const auto found = job_.groups.find(name);
+  return found == job_.groups.end() ? nullptr : found->second.data;
+}
+
 bool SettleRounds::reaches_all() const { return agreed_.driver->group().size() == data_.size(); }
 
 void SettleRounds::end_if_alone(const Result<std::vector<Array>>& outputs) const {

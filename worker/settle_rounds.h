@@ -18,6 +18,7 @@ class SettleRounds final : public RunHost {
 
   Result<void> settle(const std::optional<LocalFailure>& mine) override;
   void poke() override { job_.poke(); }
+  collectives::Communicator* group(std::string_view name) override;
   /// Not where calls are agreed in a group of one.
   [[nodiscard]] bool reaches_all() const override;
 
