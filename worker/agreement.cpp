@@ -44,9 +44,30 @@ Frame& Agreement::frame(std::string_view name) {
   return frames_.emplace(name, Frame(std::string(name))).first->second;
 }
 
+void Agreement::use_profiles(coordinator::ProfileStore& store, bool keeps,
+                             FrameProfile::Report report) {
+  store_ = &store;
+  keeps_ = keeps;
+  report_ = report ? std::move(report) : [](const Status&) {};
+}
+
+void Agreement::identify(std::string_view frame, const shapes::Fingerprint& content) {
+  contents_.insert_or_assign(std::string(frame), content);
+}
+
+FrameProfile& Agreement::profile(std::string_view frame) {
+  const auto known = profiles_.find(frame);
+  if (known != profiles_.end()) return known->second;
+  const auto content = contents_.find(frame);
+  const coordinator::FrameKey key{
+      std::string(frame), content == contents_.end() ? shapes::Fingerprint{} : content->second};
+  return profiles_.emplace(frame, FrameProfile(store_, key, keeps_, report_)).first->second;
+}
+
 Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,
                                 const Build& build, Standing standing) {
   Frame& frame = this->frame(frame_name);
+  if (store_ != nullptr) profile(frame_name).restore(frame, observation);
   RoundKey key;
   key.group = name_;
   key.frame = frame_name;
@@ -55,6 +76,8 @@ Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observa
   const CallOutcome outcome =
       driver_.call(key, frame, std::move(observation), std::move(standing), steps, watcher_);
   if (outcome.kind == CallOutcome::Kind::Error) return *outcome.error;
+  if (outcome.kind == CallOutcome::Kind::Compiled && store_ != nullptr)
+    profile(frame_name).keep(frame);
   if (outcome.kind == CallOutcome::Kind::Fallback)
     return Agreed{Agreed::Run::Fallback, -1, false, nullptr};
   return Agreed{Agreed::Run::Entry, outcome.entry, outcome.kind == CallOutcome::Kind::Compiled,

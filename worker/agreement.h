@@ -12,6 +12,7 @@
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/call_driver.h>
 #include <lockstep/worker/code_cache.h>
+#include <lockstep/worker/frame_profile.h>
 
 namespace lockstep::worker {
 
@@ -67,6 +68,15 @@ class Agreement {
   /// What the audit has found so far, for a summary.
   [[nodiscard]] const AuditLedger& findings() const { return ledger_; }
 
+  /// From here on frames start, at their first call, from what `store` has of them, and what their
+  /// commits add is kept there where `keeps` is true: on one rank of those that see the same
+  /// directory. Ranks may have different stores, or none. `report` (may be empty) hears of a disk
+  /// that does not do its part. The store outlives this.
+  void use_profiles(coordinator::ProfileStore& store, bool keeps, FrameProfile::Report report);
+  /// What the function behind a frame is (a hash of its text), before the frame's first call: what
+  /// was kept of another function under the same name is not used.
+  void identify(std::string_view frame, const shapes::Fingerprint& content);
+
   /// The cache of a frame on this rank: entries, state to store, explanations of a miss.
   [[nodiscard]] Frame& frame(std::string_view name);
   /// Where the time of all calls went.
@@ -78,7 +88,13 @@ class Agreement {
   CallDriver driver_;
   std::string name_;
   std::uint64_t calls_ = 0;
+  [[nodiscard]] FrameProfile& profile(std::string_view frame);
   std::map<std::string, Frame, std::less<>> frames_;
+  coordinator::ProfileStore* store_ = nullptr;
+  bool keeps_ = false;
+  FrameProfile::Report report_;
+  std::map<std::string, shapes::Fingerprint, std::less<>> contents_;
+  std::map<std::string, FrameProfile, std::less<>> profiles_;
   AuditLedger ledger_;
   std::function<void(const Action&)> watcher_;
 };

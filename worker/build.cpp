@@ -4,7 +4,7 @@ namespace lockstep::worker {
 
 Result<BuiltUnit> build_unit(const Program& program, int unit, Toolchain& toolchain,
                              coordinator::ArtifactStore* store) {
-  const shapes::Fingerprint key = program.unit_key(unit, toolchain);
+  const shapes::Fingerprint key = program.unit_key(unit, toolchain.fingerprint());
   BuiltUnit built;
   if (store != nullptr) {
     auto kept = store->load(key);

@@ -75,8 +75,9 @@ CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation obse
       machine.explained(steps.explain(to_explain->node));
     } else if (std::holds_alternative<action::Compile>(action)) {
       const Instant start = now();
+      const Duration rounds = times_.vote + times_.exchange;
       auto failure = steps.compile();
-      times_.compile += now() - start;
+      times_.compile += now() - start - (times_.vote + times_.exchange - rounds);
       ++times_.compiles;
       machine.compiled(std::move(failure));
     } else {
@@ -111,11 +112,15 @@ Result<void> CallDriver::status_round(const RoundKey& key, const Standing& stand
 
 Result<bool> CallDriver::any(const RoundKey& key, bool mine) {
   // The AND of "not mine" is all ones only if no rank has it.
-  const Vote vote_of_none = Vote::of(mine ? 0 : Vote::kOnes, key.hash(), 0, 0);
-  const auto result = vote(vote_of_none, collectives::Combine::And);
+  const auto result = ballot(key, Vote::of(mine ? 0 : Vote::kOnes, key.hash(), 0, 0));
   if (!result) return result.error();
-  if (!result->same_key() || result->any_flag()) return roll(key, {});
   return result->entries() != Vote::kOnes;
+}
+
+Result<Vote> CallDriver::ballot(const RoundKey& key, const Vote& mine) {
+  auto result = vote(mine, collectives::Combine::And);
+  if (result && !result->same_key()) return roll(key, {});
+  return result;
 }
 
 Status CallDriver::roll(const RoundKey& key, Standing standing) {

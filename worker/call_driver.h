@@ -29,6 +29,7 @@ class CallSteps {
 
 /// Time and traffic of what a rank did, summed over calls.
 struct CallTimes {
+  /// `compile` is without the rounds that ranks take while they build.
   Duration vote{0}, exchange{0}, trace{0}, compile{0};
   Duration vote_wait{0};  // the part of `vote` before the first peer's message was there
   std::uint64_t votes = 0, exchanges = 0;  // exchanges: every round with payloads
@@ -58,6 +59,13 @@ class CallDriver {
   /// True on every rank if `mine` is true on any; a round of its own.
   [[nodiscard]] Result<bool> any(const RoundKey& key, bool mine);
 
+  /// Rounds of a step that the ranks take together (building, at start). A vote with words of the
+  /// step's own: the AND of all; a rank in another round is the joint error, as in status_round.
+  [[nodiscard]] Result<collectives::Vote> ballot(const RoundKey& key,
+                                                 const collectives::Vote& mine);
+  [[nodiscard]] Result<Bytes> exchange(Bytes mine, collectives::Join join);
+  [[nodiscard]] Result<Bytes> broadcast(Rank root, Bytes mine);
+
   [[nodiscard]] collectives::Communicator& group() { return group_; }
   [[nodiscard]] const DecisionConfig& config() const { return config_; }
   [[nodiscard]] const CallTimes& times() const { return times_; }
@@ -65,8 +73,6 @@ class CallDriver {
  private:
   [[nodiscard]] Result<collectives::Vote> vote(const collectives::Vote& mine,
                                                collectives::Combine combine);
-  [[nodiscard]] Result<Bytes> exchange(Bytes mine, collectives::Join join);
-  [[nodiscard]] Result<Bytes> broadcast(Rank root, Bytes mine);
   [[nodiscard]] Status roll(const RoundKey& key, Standing standing);
   [[nodiscard]] Instant now() const { return clock_.now(); }
 

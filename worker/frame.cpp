@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <lockstep/worker/build.h>
 #include <lockstep/worker/codegen.h>
 #include <lockstep/worker/frame.h>
 #include <lockstep/worker/interpreter.h>
 #include <lockstep/worker/job_context.h>
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/recorded_call.h>
+#include <lockstep/worker/shared_build.h>
 
 namespace lockstep::worker {
 
@@ -35,6 +35,8 @@ struct FrameRunner::State {
         over(group != nullptr ? *group : context.alone),
         agreed(context.agreeing(over, consistency)),
         cache(name),
+        profile(profiles_of(job, agreed), {named_in(agreed.group, name), {}}, keeps(job, agreed),
+                [&context](const Status& status) { context.tell(status.message); }),
         index(number) {
     counts.frame = name;
     counts.shared = &over == &job.everyone && consistency == Consistency::SameGraph;
@@ -50,6 +52,20 @@ struct FrameRunner::State {
     key.attempt = 0;
     ++key.call;
     return key;
+  }
+  /// Ranks that decide for themselves keep nothing.
+  static coordinator::ProfileStore* profiles_of(const JobContext& job, const GroupContext& agreed) {
+    return &agreed == &job.alone ? nullptr : job.profiles;
+  }
+  /// Of the members that see one directory the lowest keeps profiles there.
+  static bool keeps(const JobContext& job, const GroupContext& agreed) {
+    const RankSet& members = agreed.group.members;
+    const RankSet sharers = members.minus(members.minus(job.profile_sharers));
+    return !sharers.empty() && sharers.lowest().value == job.rank();
+  }
+  /// The sets of a group share a profile, as do worlds of any size.
+  static std::string named_in(const Group& group, const std::string& frame) {
+    return group.name.empty() ? frame : group.name + "/" + frame;
   }
   static Status not_of(const Group& group, const std::string& frame) {
     return {Code::BadInput,
@@ -68,6 +84,7 @@ struct FrameRunner::State {
   GroupContext& agreed;            // who agrees on its calls
   std::optional<Status> unusable;  // by this rank; nothing was agreed on
   Frame cache;
+  FrameProfile profile;
   int index;
   std::map<int, Compiled> entries;
   Observation spare;
@@ -173,15 +190,12 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
  private:
   Result<bool> group_any(bool mine) override;
   [[nodiscard]] TraceReport report_of(Result<Graph> graph);
-  [[nodiscard]] std::optional<Status> build(const Program& program, int unit,
-                                            std::vector<Bytes>& objects);
   State& frame_;
   const Observation& seen_;
   const std::function<void(Trace&)>& body_;
   Compiled made_;
   std::optional<Status> round_failed_;
   std::uint32_t questions_ = 0;
-  int built_ = 0;
   std::string story_;
 };
 
@@ -256,55 +270,28 @@ std::string FrameRunner::Steps::explain(std::size_t node) {
   return text;
 }
 
-/// The units are shared out among the ranks of this host: each builds its own. Once all have, every
-/// rank takes the others' from the store.
 std::optional<Status> FrameRunner::Steps::compile() {
   JobContext& job = frame_.job;
   const GroupContext& agreed = frame_.agreed;
   const Instant start = job.clock.now();
   const Lease lease(job);
   Result<Program> program = generate(std::move(made_.graph));
-  std::vector<Bytes> objects;
-  std::optional<Status> failure;
-  if (program) {
-    objects.resize(program->units.size());
-    for (int u = agreed.host_rank; u < program->unit_count() && !failure; u += agreed.host_size)
-      failure = build(*program, u, objects);
-  } else {
-    failure = program.error();
-  }
-  RoundKey key = agreed.key;
-  key.kind = RoundKey::Kind::Commit;
-  key.attempt = 1;
-  const auto any_failed = agreed.driver->any(key, failure.has_value());
-  if (!any_failed) return any_failed.error();
-  if (*any_failed) return failure;  // the commit vote tells all ranks whose it was
-  for (int u = 0; u < program->unit_count() && !failure; ++u)
-    if (objects[static_cast<std::size_t>(u)].empty()) failure = build(*program, u, objects);
-  if (failure) return failure;
+  BuildTools tools = job.tools;
+  tools.members = agreed.group.members;
+  tools.building = [&](const std::string& unit) {
+    job.note(fmt::format("builds {}, {}", unit, frame_.cache.name));
+    job.busy_for(kBuildLimit);
+  };
+  const SharedUnits made = build_together(*agreed.driver, agreed.key, program, tools);
+  // Where a peer failed there is nothing to load: the commit vote tells all ranks whose it was.
+  if (!made.objects) return made.failure;
   const std::size_t kernels = program->kernels.size();
-  auto loaded = Executable::load(std::move(*program), objects, job.clock);
+  auto loaded = Executable::load(std::move(*program), *made.objects, job.clock);
   if (!loaded) return loaded.error();
   made_.executable = std::move(*loaded);
-  story_ = fmt::format("{} kernels in {} units, {} of them built here, {:.0f} ms", kernels,
-                       objects.size(), built_, milliseconds(job.clock.now() - start));
-  return std::nullopt;
-}
-
-std::optional<Status> FrameRunner::Steps::build(const Program& program, int unit,
-                                                std::vector<Bytes>& objects) {
-  JobContext& job = frame_.job;
-  job.note(fmt::format("builds unit {} of {}, {}", unit, program.unit_count(), frame_.cache.name));
-  job.busy_for(kBuildLimit);
-  Result<BuiltUnit> done = build_unit(program, unit, *job.toolchain, job.artifacts);
-  if (!done) return done.error();
-  if (done->not_stored && !job.told_not_stored) {
-    job.log.line("info",
-                 fmt::format("lockstep: rank {}: {}", job.rank(), done->not_stored->message));
-    job.told_not_stored = true;
-  }
-  built_ += !done->reused;
-  objects[static_cast<std::size_t>(unit)] = std::move(done->object);
+  story_ = fmt::format("{} kernels in {} units, {} of them built here, {} received, {:.0f} ms",
+                       kernels, made.objects->size(), made.built, made.received,
+                       milliseconds(job.clock.now() - start));
   return std::nullopt;
 }
 
@@ -360,6 +347,9 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   State& frame = *state_;
   if (frame.unusable) return unusable();
   JobContext& job = frame.job;
+  if (const auto given = frame.profile.restore(frame.cache, observation);
+      given && job.recorder != nullptr)
+    job.recorder->restored(frame.cache.name, *given);
   const RoundKey& key = frame.next_call();
   job.note(key.text());
   const std::uint64_t fits = frame.cache.lookup(observation);
@@ -392,6 +382,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   } else {
     if (last_.kind == CallOutcome::Kind::Compiled) {
       ++frame.counts.compiled;
+      frame.profile.keep(frame.cache);
       frame.entries.insert_or_assign(last_.entry, steps.take());
       say_compiled(misfits, steps.story());
     } else {

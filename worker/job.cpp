@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/startup.h>
-#include <lockstep/worker/host_toolchain.h>
 #include <lockstep/worker/job.h>
 #include <lockstep/worker/job_context.h>
 #include <lockstep/worker/job_groups.h>
 #include <lockstep/worker/job_summary.h>
+#include <lockstep/worker/job_tools.h>
 #include <lockstep/worker/world.h>
 
 namespace lockstep::worker {
@@ -66,17 +66,16 @@ Status tell_at_start(Board& board, const Status& status) {
 struct Job::State {
   World world;
   std::unique_ptr<JobGroups> groups;
-  std::unique_ptr<HostToolchain> toolchain;
-  std::unique_ptr<coordinator::ArtifactStore> artifacts;
   std::unique_ptr<Recorder> recorder;
   JobContext context;
+  JobTools tools{context};
   std::deque<FrameRunner> frames;
   Instant started{0};
   bool summary = true;
   bool over = false;  // finished, failed or left
 
   [[nodiscard]] Result<void> compare_start();
-  [[nodiscard]] Result<void> open_tools();
+  [[nodiscard]] Result<void> open_record();
   /// All ranks, or this one alone where coordination is off.
   [[nodiscard]] GroupContext& agreeing() {
     return context.agreeing(context.everyone, Consistency::SameGraph);
@@ -86,43 +85,22 @@ struct Job::State {
   [[nodiscard]] Result<void> print_summary();
 };
 
-/// This rank's place among those of its host, as the board shows it: who builds which unit.
 Result<void> Job::State::compare_start() {
   return collectives::startup_round(*world.all, configuration(context.settings, context.decision));
 }
 
-Result<void> Job::State::open_tools() {
-  auto compiler =
-      HostToolchain::open({.compiler = context.settings.compiler, .limit = kBuildLimit});
-  if (!compiler) return compiler.error();
-  toolchain = std::move(*compiler);
-  // What one rank's disk does to it, and what the job can do without.
-  const auto tell = [log = context.log, rank = world.all->rank().value](const Status& status) {
-    log.line("info", fmt::format("lockstep: rank {}: {}", rank, status.message));
-  };
-  if (!context.settings.record_dir.empty()) {
-    auto opened = Recorder::open(context.settings.record_dir,
-                                 {.world_size = world.all->size(),
-                                  .rank = world.all->rank(),
-                                  .config = context.decision,
-                                  .build_id = build_id()},
-                                 tell);
-    if (!opened) return opened.error();
-    recorder = std::move(*opened);
-    context.recorder = recorder.get();
-    if (!context.settings.coordination) groups->record_alone();
-  }
-  const std::string& directory = context.settings.cache_dir;
-  std::error_code ignored;  // the store says what is wrong with the directory
-  std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), ignored);
-  auto store = coordinator::ArtifactStore::open({.directory = directory, .report = tell});
-  if (store) {
-    artifacts = std::move(*store);
-  } else {
-    // A rank without a cache builds what it needs; it is no reason to stop the job.
-    context.log.line("info", fmt::format("lockstep: rank {} goes on without an artifact cache: {}",
-                                         world.all->rank().value, store.error().message));
-  }
+Result<void> Job::State::open_record() {
+  if (context.settings.record_dir.empty()) return {};
+  auto opened = Recorder::open(context.settings.record_dir,
+                               {.world_size = world.all->size(),
+                                .rank = world.all->rank(),
+                                .config = context.decision,
+                                .build_id = build_id()},
+                               [this](const Status& status) { context.tell(status.message); });
+  if (!opened) return opened.error();
+  recorder = std::move(*opened);
+  context.recorder = recorder.get();
+  if (!context.settings.coordination) groups->record_alone();
   return {};
 }
 
@@ -161,7 +139,7 @@ Result<void> Job::State::print_summary() {
   }
   if (world.all->rank().value == 0 && summary) {
     const std::string text =
-        summary_text(world.all->size(), counts(), groups->times(), least, most, toolchain->cost());
+        summary_text(world.all->size(), counts(), groups->times(), least, most, tools.cost());
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   }
@@ -196,22 +174,22 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   s.over = true;  // until the ranks have agreed there is nothing to leave
   Board& board = *s.world.board;
   if (auto same = s.compare_start(); !same) return tell_at_start(board, same.error());
-  s.groups->find_places();
   if (!context.settings.coordination && job->rank() == 0)
     context.log.line("info",
                      "lockstep: LOCKSTEP_COORDINATION=off: every rank decides for itself; expect "
                      "hangs and wrong numbers");
   s.over = false;
-  // A rank that lacks a compiler must not leave the others waiting.
-  const auto tools = s.open_tools();
+  // A rank that cannot start must not leave the others waiting.
+  const auto record = s.open_record();
   Standing standing;
-  if (!tools) standing.trouble = tools.error();
-  if (auto ready = s.status_round(RoundKey::Kind::Start, standing); !ready) {
+  if (!record) standing.trouble = record.error();
+  s.tools.open_directories();
+  auto ready = s.status_round(RoundKey::Kind::Start, standing);
+  if (ready) ready = s.tools.agree(*s.agreeing().driver, s.agreeing().key);
+  if (!ready) {
     s.over = true;
     return tell_at_start(board, ready.error());
   }
-  context.toolchain = s.toolchain.get();
-  context.artifacts = s.artifacts.get();
   return job;
 }
 

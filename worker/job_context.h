@@ -5,18 +5,19 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/coordinator/artifact_store.h>
 #include <lockstep/worker/call_driver.h>
 #include <lockstep/worker/executable.h>
+#include <lockstep/worker/frame_profile.h>
 #include <lockstep/worker/group.h>
 #include <lockstep/worker/log.h>
 #include <lockstep/worker/record.h>
 #include <lockstep/worker/settings.h>
-#include <lockstep/worker/toolchain.h>
+#include <lockstep/worker/shared_build.h>
 
 namespace lockstep::worker {
 
@@ -38,8 +39,7 @@ struct GroupContext {
   Group group;
   collectives::Communicator* data = nullptr;
   CallDriver* driver = nullptr;
-  int host_rank = 0, host_size = 1;  // this rank among those of its host: who builds which unit
-  RoundKey key;                      // of the round under way; calls are counted per group
+  RoundKey key;  // of the round under way; calls are counted per group
 };
 
 /// One thread. With coordination off, calls are agreed in a group of one, while data collectives
@@ -52,11 +52,12 @@ struct JobContext {
   GroupContext alone;                                       // this one
   std::map<std::string, GroupContext, std::less<>> groups;  // declared, by name
   collectives::Watch* watch = nullptr;
-  Toolchain* toolchain = nullptr;
-  coordinator::ArtifactStore* artifacts = nullptr;
+  BuildTools tools;                               // what units are built with
+  coordinator::ProfileStore* profiles = nullptr;  // null: this job has none, or this rank
+  RankSet profile_sharers;                        // ranks that see the same profiles as this one
+  std::set<std::string> told;
   Recorder* recorder = nullptr;  // null: no record
-  bool told_not_stored = false;
-  RunTimes run;  // of all frames
+  RunTimes run;                  // of all frames
 
   [[nodiscard]] int rank() const { return everyone.data->rank().value; }
   /// Where a program's group takes part; null where it has not been declared or this rank is none
@@ -69,6 +70,12 @@ struct JobContext {
   /// Who agrees on the calls of a frame of that group.
   [[nodiscard]] GroupContext& agreeing(GroupContext& over, Consistency consistency) {
     return !settings.coordination || consistency == Consistency::Local ? alone : over;
+  }
+
+  /// A line of this rank, said once however often it happens.
+  void tell(const std::string& text) {
+    if (told.insert(text).second)
+      log.line("info", "lockstep: rank " + std::to_string(rank()) + ": " + text);
   }
 
   SystemClock clock;

@@ -29,19 +29,6 @@ Result<void> JobGroups::open() {
   return {};
 }
 
-/// This rank's place among the group's ranks on its host, as the board shows it.
-void JobGroups::find_place_on_host(GroupContext& group) const {
-  const Board& board = *world_.board;
-  const int self = world_.all->rank().value;
-  group.host_rank = 0, group.host_size = 0;
-  for (const RankSet::Run& run : group.group.members.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) {
-      if (board.process(Rank{r}).host != board.process(Rank{self}).host) continue;
-      group.host_rank += r < self;
-      ++group.host_size;
-    }
-}
-
 Result<Group> JobGroups::declare(std::string name, const RankSet& members) {
   Result<Group> mine = declared(name, members, world_.all->rank(), world_.all->size());
   if (mine && !names_.insert(name).second)
@@ -82,7 +69,6 @@ Result<void> JobGroups::join(const Group& group) {
       GroupContext& at = context_.groups[group.name];
       at = {.group = group, .data = line.own.get(), .driver = line.driver.get(), .key = {}};
       at.key.group = group.label();
-      find_place_on_host(at);
       if (context_.recorder != nullptr) context_.recorder->group(at.key.group, group.members);
     } else {
       standing.trouble = own.error();

@@ -20,8 +20,6 @@ class JobGroups {
 
   /// Fills in context.everyone and context.alone.
   [[nodiscard]] Result<void> open();
-  /// After the start-up round, when all ranks sit at the board.
-  void find_places() { find_place_on_host(context_.everyone); }
   /// Job::group.
   [[nodiscard]] Result<Group> declare(std::string name, const RankSet& members);
   /// Before the first call that this rank decides alone.
@@ -38,7 +36,6 @@ class JobGroups {
   };
   [[nodiscard]] Result<void> compare(const Result<Group>& mine);
   [[nodiscard]] Result<void> join(const Group& group);
-  void find_place_on_host(GroupContext& group) const;
 
   const World& world_;
   JobContext& context_;

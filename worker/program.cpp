@@ -6,7 +6,7 @@
 namespace lockstep::worker {
 namespace {
 
-constexpr std::string_view kArtifactFormat = "lockstep.artifact/1";
+constexpr std::string_view kArtifactFormat = "lockstep.artifact/2";
 
 std::string_view step_name(Step::Kind kind) {
   switch (kind) {
@@ -42,11 +42,11 @@ std::string_view buffer_name(Buffer::Kind kind) {
 
 }  // namespace
 
-shapes::Fingerprint Program::unit_key(int unit, const Toolchain& toolchain) const {
+shapes::Fingerprint Program::unit_key(int unit, const shapes::Fingerprint& toolchain) const {
   return shapes::FingerprintBuilder()
       .add(kArtifactFormat)
       .add(units[static_cast<std::size_t>(unit)])
-      .add(toolchain.identity())
+      .add(toolchain)
       .finish();
 }
 

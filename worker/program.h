@@ -84,8 +84,9 @@ struct Program {
 
   /// Compile units are what ranks share out among them: built each on its own, loaded together.
   [[nodiscard]] int unit_count() const { return static_cast<int>(units.size()); }
-  /// Covers the unit's text, the compiler, its flags and the format of artifacts.
-  [[nodiscard]] shapes::Fingerprint unit_key(int unit, const Toolchain& toolchain) const;
+  /// Covers the unit's text, the compiler, its flags and target, and the format of artifacts.
+  /// `toolchain` is Toolchain::fingerprint(): a rank that has no compiler takes another rank's.
+  [[nodiscard]] shapes::Fingerprint unit_key(int unit, const shapes::Fingerprint& toolchain) const;
   /// Everything a reader wants to see (LOCKSTEP_LOG=output_code): steps, buffers, kernels. Pure.
   [[nodiscard]] std::string text() const;
 };

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include <lockstep/coordinator/profile.h>
 #include <lockstep/worker/record.h>
 
 namespace lockstep::worker {
@@ -158,6 +159,16 @@ shapes::Fingerprint observation_digest(const Observation& observation) {
   }
   for (const Mark mark : observation.marks) out.add(static_cast<std::int64_t>(mark));
   return out.finish();
+}
+
+void Recorder::restored(std::string_view frame, const FrameState& state) {
+  coordinator::Profile profile;
+  for (const auto& [name, seen] : state) profile[name].seen = seen;
+  const Bytes bytes = coordinator::encode(profile);
+  Line line("state");
+  line.json["frame"] = text_json(frame);
+  line.json["stored"] = text_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  write(line);
 }
 
 void Recorder::call(const RoundKey& key, const Observation& observation, const Standing& standing) {

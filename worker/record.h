@@ -54,6 +54,8 @@ class Recorder {
   /// The ranks of a group, as ranks of the job, before its first call; groups that are not declared
   /// are all ranks.
   void group(std::string_view name, const RankSet& members);
+  /// Before the first call of a frame that starts from a stored state (a profile).
+  void restored(std::string_view frame, const FrameState& state);
   void call(const RoundKey& key, const Observation& observation, const Standing& standing);
   void action(const Action& action);
   void traced(const TraceReport& report);

@@ -8,6 +8,7 @@
 
 #include <lockstep/collectives/base/bytes.h>
 #include <lockstep/collectives/base/status.h>
+#include <lockstep/shapes/fingerprint.h>
 
 namespace lockstep::worker {
 
@@ -23,6 +24,8 @@ class Toolchain {
   virtual ~Toolchain() = default;
   /// Everything that its output depends on besides the text: compiler, version, target, flags.
   [[nodiscard]] virtual const std::string& identity() const = 0;
+  /// Of the identity: ranks with equal ones may use each other's objects.
+  [[nodiscard]] shapes::Fingerprint fingerprint() const { return shapes::fingerprint(identity()); }
   /// The object's bytes. Errors: CompileError (the text is wrong: it fails on every rank),
   /// Environment (this rank cannot build: no compiler, killed, no space, time limit; another may).
   [[nodiscard]] virtual Result<Bytes> build(std::string_view text) = 0;

@@ -144,14 +144,21 @@ class Check {
     expect(first.outcome.error.has_value(), "I6",
            [&] { return fmt::format("rank {} failed, ", struck[0]->rank) + seen(operation); });
     if (!first.outcome.error) return;
-    const bool known = std::any_of(struck.begin(), struck.end(), [&](const Ended* one) {
-      return *one->struck == first.outcome.error->code;
-    });
+    const bool known =
+        untold(operation) || std::any_of(struck.begin(), struck.end(), [&](const Ended* one) {
+          return *one->struck == first.outcome.error->code;
+        });
     expect(known, "I6", [&] { return "an error of another kind, " + seen(operation); });
     for (const Ended* one : struck)
       expect(in_table(*first.outcome.error, *one), "I6", [&] {
         return fmt::format("rank {} is not in the table, ", one->rank) + seen(operation);
       });
+  }
+
+  /// A fault may have struck a rank that did not live to tell.
+  [[nodiscard]] bool untold(const Operation& operation) const {
+    const auto members = program_.groups[operation[0]->group].members.size();
+    return program_.ends_early() && static_cast<std::int64_t>(operation.size()) < members;
   }
 
   [[nodiscard]] static bool in_table(const Status& error, const Ended& one) {
@@ -167,11 +174,8 @@ class Check {
     const GroupPlan& group = program_.groups[first.group];
     const Code code = first.outcome.error->code;
     const bool of_inputs = code >= Code::SourceMismatch && code <= Code::ConstraintViolation;
-    // The fault may have struck a rank that did not live to tell.
-    const bool untold =
-        program_.ends_early() && static_cast<std::int64_t>(operation.size()) < group.members.size();
-    expect(of_inputs || untold || (code == Code::BranchDivergence && group.branches), "I6",
-           [&] { return "an error without a cause, " + seen(operation); });
+    expect(of_inputs || untold(operation) || (code == Code::BranchDivergence && group.branches),
+           "I6", [&] { return "an error without a cause, " + seen(operation); });
   }
 
   void entries(const Operation& operation) {

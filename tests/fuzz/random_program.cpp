@@ -145,7 +145,7 @@ class Writer {
     fault.step = static_cast<std::size_t>(random_.below(static_cast<int>(program_.steps.size())));
     switch (fault.kind) {
       case K::Pause:
-        fault.amount = static_cast<std::uint64_t>(random_.between(1, 20'000));
+        fault.amount = static_cast<std::uint64_t>(random_.between(1, 15'000));
         break;
       case K::Slow:  // A round is a dozen hops at most: all of them within the deadline.
         fault.amount = static_cast<std::uint64_t>(random_.between(1, 1'000));

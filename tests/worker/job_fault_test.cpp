@@ -113,29 +113,6 @@ TEST(JobFault, NoCompilerAnywhere_IsTheEnvironment) {
   EXPECT_GE(job.count("/nonexistent/c++"), 1) << job.output;
 }
 
-TEST(JobFault, NoCompilerOnOneRank_NamesTheRank) {
-  const Launched job = faulty("none LOCKSTEP_CXX=/nonexistent/c++");
-  expect_one(job, "ENVIRONMENT", 7);
-  EXPECT_GE(job.count("rank 1 failed"), 1) << job.output;
-}
-
-// The compiler answers at start and dies later, on one rank: as with a full disk or no memory.
-TEST(JobFault, CompilerThatDiesOnOneRank_IsThatRanksErrorOnAll) {
-  const Folder folder;
-  const std::string compiler = folder / "compiler";
-  std::ofstream(compiler) << "#!/bin/sh\n"
-                             "if [ \"$OMPI_COMM_WORLD_RANK\" = 0 ]; then\n"
-                             "  case \" $* \" in *\" -o \"*) kill -9 $$;; esac\n"
-                             "fi\n"
-                             "exec c++ \"$@\"\n";
-  std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
-  const Launched job =
-      faulty("none", "LOCKSTEP_CXX=" + compiler + " LOCKSTEP_CACHE_DIR=" + folder / "cache");
-  expect_one(job, "ENVIRONMENT", 7);
-  EXPECT_EQ(job.count("failed on rank 0"), 1) << job.output;
-  EXPECT_EQ(job.count("ranks 1-2: compiled"), 1) << job.output;
-}
-
 TEST(JobFault, ArtifactsThatWereAltered_AreReportedOnceAndRebuilt) {
   const Folder folder;
   const std::string environment = "LOCKSTEP_CACHE_DIR=" + folder / "cache";

@@ -82,7 +82,7 @@ TEST_F(ToolchainTest, DamagedArtifact_IsBuiltAgainOnce) {
   auto toolchain = HostToolchain::open({}).value();
   const Program p = program();
   ASSERT_TRUE(build_unit(p, 0, *toolchain, store().get()).has_value());
-  fs::resize_file(root_ / "artifacts" / p.unit_key(0, *toolchain).text(), 1000);
+  fs::resize_file(root_ / "artifacts" / p.unit_key(0, toolchain->fingerprint()).text(), 1000);
   EXPECT_FALSE(build_unit(p, 0, *toolchain, store().get()).value().reused);
   EXPECT_TRUE(build_unit(p, 0, *toolchain, store().get()).value().reused);
   EXPECT_EQ(toolchain->cost().compiles, 2);
@@ -95,9 +95,10 @@ TEST_F(ToolchainTest, UnitKey_CoversTextFlagsAndCompiler) {
   Program changed = p;
   changed.units[0] += "// more\n";
   auto other = HostToolchain::open({.flags = {"-std=c++20", "-O1", "-shared", "-fPIC"}}).value();
-  EXPECT_NE(p.unit_key(0, *usual), changed.unit_key(0, *usual));
-  EXPECT_NE(p.unit_key(0, *usual), p.unit_key(0, *other));
-  EXPECT_EQ(p.unit_key(0, *usual), program().unit_key(0, *HostToolchain::open({}).value()));
+  const auto key = p.unit_key(0, usual->fingerprint());
+  EXPECT_NE(key, changed.unit_key(0, usual->fingerprint()));
+  EXPECT_NE(key, p.unit_key(0, other->fingerprint()));
+  EXPECT_EQ(key, program().unit_key(0, HostToolchain::open({}).value()->fingerprint()));
 }
 
 TEST_F(ToolchainTest, BrokenText_IsACompileErrorThatQuotesTheCompiler) {

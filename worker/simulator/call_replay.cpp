@@ -31,6 +31,7 @@ CallReplay::CallReplay(std::vector<Member> members, const DecisionConfig& config
       const RecordedCall& call = *member.call;
       Frame& frame = (*member.frames)[{call.key.group, call.key.frame}];
       frame.name = call.key.frame;
+      if (call.stored) frame.adopt(*call.stored);
       Standing standing = call.standing;
       standing.speaks_for = RankSet::of(member.rank);  // tables are in ranks of the job
       machine = std::make_unique<CallMachine>(self, size, config, call.key, frame, call.observation,

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/coordinator/profile.h>
 #include <lockstep/worker/simulator/record_fields.h>
 #include <lockstep/worker/simulator/record_reader.h>
 #include <lockstep/worker/simulator/scenario.h>
@@ -48,6 +49,7 @@ class RankReader {
       out_.groups[in.text("name")] = in.ranks("ranks");
       return;
     }
+    if (event == "state") return take_state(in);
     if (event == "call") return take_call(in);
     if (event == "round") {
       if (in.has("error")) out_.failed_round = {in.round_key("key"), in.status("error")};
@@ -96,6 +98,15 @@ class RankReader {
     lists_[digest] = std::move(list);
   }
 
+  void take_state(RecordFields& in) {
+    const std::string frame = in.text("frame");
+    const std::string bytes = in.text("stored");
+    const auto profile = coordinator::decode_profile(std::as_bytes(std::span(bytes)));
+    if (!profile) return in.fail("stored", "this is no state that a frame can start from");
+    FrameState& state = stored_[frame];
+    for (const auto& [name, source] : *profile) state[name] = source.seen;
+  }
+
   void take_call(RecordFields& in) {
     if (!out_.calls.empty() && !out_.calls.back().outcome)
       return in.fail("event", "a call starts before the one before it has ended");
@@ -121,6 +132,8 @@ class RankReader {
     if (in.has("seen")) call.seen = in.fingerprint("seen");
     if (in.has("pending")) call.standing.pending = in.hexadecimal("pending");
     if (in.has("trouble")) call.standing.trouble = in.status("trouble");
+    if (auto state = stored_.extract(call.key.frame); !state.empty())
+      call.stored = std::move(state.mapped());
     out_.calls.push_back(std::move(call));
   }
 
@@ -146,6 +159,7 @@ class RankReader {
 
   RankRecord out_;
   std::map<shapes::Fingerprint, std::shared_ptr<const SourceList>> lists_;
+  std::map<std::string, FrameState> stored_;  // of frames that have not been called
   int line_ = 0;
 };
 

@@ -27,6 +27,7 @@ struct RecordedCall {
   Observation observation;
   std::optional<shapes::Fingerprint> seen;  // observation_digest() as the rank wrote it down
   Standing standing;
+  std::optional<FrameState> stored;  // what the frame started from, on its first call
   std::vector<RecordedEvent> events;
   std::optional<CallOutcome> outcome;  // nullopt: the record ends within the call
   int line = 0;

@@ -1,0 +1,79 @@
+#include <filesystem>
+#include <utility>
+
+#include <lockstep/worker/job_tools.h>
+#include <lockstep/worker/roll.h>
+#include <lockstep/worker/toolchain_class.h>
+
+namespace lockstep::worker {
+
+void JobTools::open_directories() {
+  const std::filesystem::path directory = context_.settings.cache_dir;
+  std::error_code ignored;  // the stores say what is wrong with the directory
+  std::filesystem::create_directories(directory.parent_path(), ignored);
+  const auto report = [this](const Status& status) { context_.tell(status.message); };
+  context_.tools.report = report;
+  auto artifacts =
+      coordinator::ArtifactStore::open({.directory = directory.string(), .report = report});
+  if (artifacts) {
+    artifacts_ = std::move(*artifacts);
+    context_.tools.store = artifacts_.get();
+  } else {
+    context_.tell("goes on without an artifact cache: " + artifacts.error().message);
+  }
+  if (!has_profiles()) return;
+  auto profiles = coordinator::ProfileStore::open({.directory = (directory / "profiles").string(),
+                                                   .job_id = context_.settings.job_id,
+                                                   .report = report});
+  if (!profiles) return context_.tell("goes on without profiles: " + profiles.error().message);
+  profiles_ = std::move(*profiles);
+  context_.profiles = profiles_.get();
+}
+
+/// Equal on all ranks: all of it is compared at start. Ranks that decide for themselves, or forget
+/// what they saw, have nothing to keep.
+bool JobTools::has_profiles() const {
+  return !context_.settings.job_id.empty() && context_.settings.coordination &&
+         context_.decision.automatic_dynamic;
+}
+
+Result<void> JobTools::agree(CallDriver& driver, RoundKey key) {
+  key.attempt = 1;
+  if (auto agreed = agree_compiler(driver, key); !agreed) return agreed;
+  return has_profiles() ? find_sharers(driver) : Result<void>{};
+}
+
+/// A rank without a compiler takes what others build.
+Result<void> JobTools::agree_compiler(CallDriver& driver, const RoundKey& key) {
+  auto compiler =
+      HostToolchain::open({.compiler = context_.settings.compiler, .limit = kBuildLimit});
+  if (compiler) {
+    toolchain_ = std::move(*compiler);
+    context_.tools.toolchain = toolchain_.get();
+  } else {
+    context_.tools.no_toolchain = compiler.error();
+  }
+  const auto made_for = agree_toolchain(
+      driver, key,
+      toolchain_ ? Result<shapes::Fingerprint>(toolchain_->fingerprint()) : compiler.error(),
+      processor_kind());
+  if (!made_for) return made_for.error();
+  context_.tools.made_for = *made_for;
+  if (!toolchain_)
+    context_.tell("takes the kernels that other ranks build: " + compiler.error().message);
+  return {};
+}
+
+/// One rank of those that see a directory keeps profiles in it.
+Result<void> JobTools::find_sharers(CallDriver& driver) {
+  const Rank self = driver.group().rank();
+  const auto roll = driver.exchange(
+      roll_payload(self, profiles_ ? std::optional(profiles_->identity()) : std::nullopt),
+      join_rolls);
+  if (!roll) return roll.error();
+  for (const RankValue& value : roll_values(*roll))
+    if (value.ranks.contains(self)) context_.profile_sharers = value.ranks;
+  return {};
+}
+
+}  // namespace lockstep::worker
