@@ -47,8 +47,7 @@ Result<void> run(Job& job, bool leaves) {
     if (auto out = steps[i](batch()); !out) return out.error();
   }
   if (auto settled = job.settle(); !settled) return settled;
-  std::printf("enters\n");
-  std::fflush(stdout);
+  std::fprintf(stderr, "enters\n");  // on the stream of the report, so that their order is kept
   if (leaves && rank == 1) throw std::runtime_error("the data loader found no file");
   const auto out = steps[static_cast<std::size_t>(rank)](batch());
   return out ? Result<void>{} : Result<void>{out.error()};
