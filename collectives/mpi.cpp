@@ -69,6 +69,7 @@ class Mpi final : public Communicator {
   int entry_ = -1;
   std::uint64_t begun_ = 0;
   std::optional<OperationKind> unseen_;  // of a round that the board does not show yet
+  OperationKind last_ = OperationKind::None;
   SystemClock clock_;
   MpiControl control_;
   MpiData data_;
@@ -86,6 +87,7 @@ Mpi::~Mpi() {
 
 void Mpi::begin(OperationKind kind) {
   ++begun_;
+  last_ = kind;
   if (watch_ != nullptr) watch_->seat().begin(kind, entry_, begun_, clock_.now());
 }
 
@@ -150,6 +152,8 @@ Result<void> Mpi::wait() {
   if (unseen_) begin(*unseen_);
   unseen_.reset();
   if (auto done = poll(); !done || *done) return done ? Result<void>{} : Result<void>{done.error()};
+  // Another group's operation may have begun since this one did.
+  if (watch_ != nullptr) watch_->seat().resume(last_, entry_, begun_);
   const Watch::Armed armed(watch_);
   const Instant begun = clock_.now();
   Duration waited{0};

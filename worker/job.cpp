@@ -245,7 +245,7 @@ int Job::size() const { return state_->world.all->size(); }
 
 FrameRunner& Job::add_frame(std::string name, const FrameOptions& options) {
   const int index = static_cast<int>(state_->frames.size());
-  if (options.consistency == Consistency::Local) state_->groups->record_alone();
+  if (options.audit || options.consistency == Consistency::Local) state_->groups->record_alone();
   return state_->frames.emplace_back(state_->context, std::move(name), index, options);
 }
 
@@ -307,7 +307,10 @@ Status Job::State::tell_gone(Status gone) {
     const auto told = status_round(RoundKey::Kind::Close, {.pending = 0, .trouble = gone});
     return told ? gone : told.error();
   }
-  if (context.watch != nullptr && world.all->size() > 1) context.watch->end_job(gone);
+  if (context.watch != nullptr && world.all->size() > 1) {
+    std::fflush(nullptr);
+    context.watch->end_job(gone);
+  }
   return gone;
 }
 

@@ -7,8 +7,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <lockstep/collectives/base/status.h>
+#include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/array.h>
 
 namespace lockstep::worker {
@@ -28,6 +30,12 @@ class RunHost {
   /// Between two steps of the program: votes that are under way meanwhile may move. Never waits,
   /// and cheap: it is called for every step.
   virtual void poke() {}
+  /// Who carries out the collectives of a group that the graph names. Null: this rank is in none of
+  /// that name; no graph with one comes here.
+  [[nodiscard]] virtual collectives::Communicator* group(std::string_view name) {
+    (void)name;
+    return nullptr;
+  }
 };
 
 }  // namespace lockstep::worker
