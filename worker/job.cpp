@@ -285,7 +285,10 @@ Status Job::State::tell_gone(Status gone) {
     const auto told = status_round(RoundKey::Kind::Close, {.pending = 0, .trouble = gone});
     return told ? gone : told.error();
   }
-  if (context.watch != nullptr && world.all->size() > 1) context.watch->end_job(gone);
+  if (context.watch != nullptr && world.all->size() > 1) {
+    std::fflush(nullptr);
+    context.watch->end_job(gone);
+  }
   return gone;
 }
 
