@@ -27,6 +27,22 @@ RankSet awaited(const BoardSnapshot& board, Rank rank) {
   return out;
 }
 
+/// Whom `rank` waits for: those whose part is still to come or, where all have come, those who are
+/// still in the operation with it, for one of them may hold it up.
+RankSet held_by(const BoardSnapshot& board, Rank rank) {
+  RankSet out = awaited(board, rank);
+  const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
+  const GroupState* group = board.group(state.group);
+  if (!out.empty() || !state.waiting || group == nullptr) return out;
+  for (const Rank member : each_of(group->members)) {
+    const RankState& other = board.ranks[static_cast<std::size_t>(member.value)];
+    if (member != rank && other.waiting && other.group == state.group &&
+        other.ordinal == state.ordinal)
+      out.insert(RankSet::of(member));
+  }
+  return out;
+}
+
 /// Everyone that `self` waits for, directly or through ranks that wait themselves.
 RankSet awaited_through_others(const BoardSnapshot& board, Rank self) {
   RankSet reached = RankSet::of(self);
@@ -34,7 +50,7 @@ RankSet awaited_through_others(const BoardSnapshot& board, Rank self) {
   while (!frontier.empty()) {
     const Rank rank = frontier.back();
     frontier.pop_back();
-    const RankSet next = awaited(board, rank).minus(reached);
+    const RankSet next = held_by(board, rank).minus(reached);
     for (const Rank waited : each_of(next)) frontier.push_back(waited);
     reached.insert(next);
   }
@@ -140,7 +156,7 @@ std::optional<Status> judge(const BoardSnapshot& board, const Wait& wait, Instan
 
   // Without anybody to wait for, all members are in this very operation: then they all matter.
   RankSet reached = awaited_through_others(board, wait.self);
-  const bool together = reached.size() == 1;
+  const bool together = awaited(board, wait.self).empty();
   if (const GroupState* group = board.group(state_of(wait.self).group);
       together && group != nullptr)
     reached.insert(group->members);
@@ -151,7 +167,7 @@ std::optional<Status> judge(const BoardSnapshot& board, const Wait& wait, Instan
     const bool still = now - std::max({*wait.since, state.progress, state.lease}) > deadline;
     // A rank that waits for nobody, yet has not come, is held up by something of its own.
     const bool waits =
-        rank == wait.self || (state.waiting && (together || !awaited(board, rank).empty()));
+        rank == wait.self || (state.waiting && (together || !held_by(board, rank).empty()));
     if (state.finished && !together) finished.insert(RankSet::of(rank));
     if (still && state.stopped) suspended.insert(RankSet::of(rank));
     if (still && !waits) stale.insert(RankSet::of(rank));

@@ -45,7 +45,7 @@ constexpr std::array<Spec, kColumns> kSpecs{{{0, false},
 
 constexpr std::size_t index(Column column) { return static_cast<std::size_t>(column); }
 
-std::size_t words_of(Column column, const Layout& layout) {
+std::size_t words_of(Column column, const ColumnLayout& layout) {
   return kSpecs[index(column)].per_source ? layout.sources : layout.slots;
 }
 
@@ -54,7 +54,7 @@ void store(std::byte* column, std::size_t i, std::int64_t value) {
 }
 
 /// Where each column starts, 0 where it is absent; the length of the vector.
-std::size_t place(const Layout& layout, std::uint32_t sections,
+std::size_t place(const ColumnLayout& layout, std::uint32_t sections,
                   std::array<std::size_t, kColumns>& start) {
   std::size_t at = kHeader;
   for (std::size_t c = 0; c < kColumns; ++c) {
@@ -130,7 +130,7 @@ std::int64_t Columns::word(Column column, std::size_t i) const {
   return there ? 1 : 0;  // the bit of Mark::None
 }
 
-ColumnWriter::ColumnWriter(const Layout& layout, std::uint32_t sections)
+ColumnWriter::ColumnWriter(const ColumnLayout& layout, std::uint32_t sections)
     : layout_(layout), sections_(sections) {
   bytes_.resize(place(layout_, sections_, start_));
 }

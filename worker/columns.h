@@ -49,10 +49,10 @@ enum Section : std::uint32_t {
 };
 
 /// What all ranks must hold alike for their vectors to be joined.
-struct Layout {
+struct ColumnLayout {
   shapes::Fingerprint digest;
   std::uint32_t slots = 0, sources = 0;
-  bool operator==(const Layout&) const = default;
+  bool operator==(const ColumnLayout&) const = default;
 };
 
 /// The words of one column, at any address.
@@ -78,7 +78,7 @@ class Columns {
   /// nullopt: not such a vector.
   [[nodiscard]] static std::optional<Columns> of(std::span<const std::byte> bytes);
 
-  [[nodiscard]] const Layout& layout() const { return layout_; }
+  [[nodiscard]] const ColumnLayout& layout() const { return layout_; }
   [[nodiscard]] std::uint32_t sections() const { return sections_; }
   [[nodiscard]] Words words(Column column) const {
     return words_[static_cast<std::size_t>(column)];
@@ -87,7 +87,7 @@ class Columns {
   [[nodiscard]] std::int64_t word(Column column, std::size_t i) const;
 
  private:
-  Layout layout_;
+  ColumnLayout layout_;
   std::uint32_t sections_ = 0;
   std::array<Words, kColumns> words_;
 };
@@ -95,7 +95,7 @@ class Columns {
 /// Writes one rank's vector: zeros at first.
 class ColumnWriter {
  public:
-  ColumnWriter(const Layout& layout, std::uint32_t sections);
+  ColumnWriter(const ColumnLayout& layout, std::uint32_t sections);
   void set(Column column, std::size_t i, std::int64_t word);
   /// Requires as many words as the column has.
   void set(Column column, std::span<const std::int64_t> words);
@@ -107,7 +107,7 @@ class ColumnWriter {
   [[nodiscard]] Bytes take() &&;
 
  private:
-  Layout layout_;
+  ColumnLayout layout_;
   std::uint32_t sections_;
   std::array<std::size_t, kColumns> start_{};
   Bytes bytes_;

@@ -35,21 +35,15 @@ Dictionary::Dictionary(KnownNames names) : names_(std::move(names)) {
   digest_ = builder.finish();
 }
 
-std::optional<std::size_t> Dictionary::find(std::string_view name) const {
-  const auto it =
-      std::lower_bound(names_.begin(), names_.end(), name,
-                       [](const KnownName& k, std::string_view n) { return k.name < n; });
-  if (it == names_.end() || it->name != name) return std::nullopt;
-  return static_cast<std::size_t>(it - names_.begin());
+std::optional<std::size_t> NameWalk::find(std::string_view name) {
+  int order = -1;
+  while (at_ < names_.size() && (order = names_[at_].name.compare(name)) < 0) ++at_;
+  return order == 0 ? std::optional(at_) : std::nullopt;
 }
 
-KnownNames Dictionary::missing(const KnownNames& wanted) const {
-  KnownNames out;
-  for (const KnownName& name : wanted) {
-    const auto i = find(name.name);
-    if (!i || names_[*i].dims < name.dims) out.push_back(name);
-  }
-  return out;
+bool NameWalk::lacks(std::string_view name, std::size_t dims) {
+  const auto i = find(name);
+  return !i || names_[*i].dims < dims;
 }
 
 }  // namespace lockstep::worker

@@ -34,14 +34,25 @@ class Dictionary {
   /// The slot of the int of name i, before those of its dims; one more at the end.
   [[nodiscard]] const std::vector<std::uint32_t>& offsets() const { return offsets_; }
   [[nodiscard]] const shapes::Fingerprint& digest() const { return digest_; }
-  [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const;
-  /// The names of `wanted` that are not here, or with fewer dims.
-  [[nodiscard]] KnownNames missing(const KnownNames& wanted) const;
 
  private:
   KnownNames names_;
   std::vector<std::uint32_t> offsets_;
   shapes::Fingerprint digest_;
+};
+
+/// Finds names that are asked for in ascending order, in one pass. The dictionary outlives it.
+class NameWalk {
+ public:
+  explicit NameWalk(const Dictionary& dictionary) : names_(dictionary.names()) {}
+  /// The index of that name.
+  [[nodiscard]] std::optional<std::size_t> find(std::string_view name);
+  /// The dictionary lacks the name, or has it with fewer dims.
+  [[nodiscard]] bool lacks(std::string_view name, std::size_t dims);
+
+ private:
+  const KnownNames& names_;
+  std::size_t at_ = 0;
 };
 
 }  // namespace lockstep::worker

@@ -18,86 +18,86 @@ Seen seen(const DimCell& cell) {
   return cell.least == cell.greatest ? Seen::constant(cell.least) : Seen::dynamic();
 }
 
-/// The field `size` or `stride` of what this call alone says of a source.
-SeenDims seen_dims(const SourceCell& cell, Seen (*of)(const DimCell&)) {
-  SeenDims out;
-  if (cell.has(Kind::Int) || (cell.has(Kind::Tensor) && cell.least_ndim != cell.greatest_ndim)) {
-    out.state = SeenDims::State::Dynamic;
-  } else if (cell.has(Kind::Tensor)) {
-    out.state = SeenDims::State::Tuple;
-    out.dims.reserve(cell.dims.size());
-    for (const DimCell& dim : cell.dims) out.dims.push_back(of(dim));
-  }
-  return out;
-}
-
 /// What this call alone says of a source (format: bools and floats nothing).
 Dynamism learn(const SourceCell& cell) {
   Dynamism out;
+  const std::size_t ndim = cell.dims.size();
   if (cell.number != nullptr) out.scalar = seen(*cell.number);
   if (cell.has(Kind::Tensor)) out.scalar = Seen::dynamic();
-  out.size = seen_dims(cell, seen);
-  out.stride = seen_dims(cell, [](const DimCell& dim) { return dim.stride; });
-  out.smallest.reserve(cell.dims.size());
+  if (cell.has(Kind::Int) || cell.least_ndim != cell.greatest_ndim) {
+    out.size.state = out.stride.state = SeenDims::State::Dynamic;
+  } else if (cell.has(Kind::Tensor)) {
+    out.size.state = out.stride.state = SeenDims::State::Tuple;
+    out.size.dims.reserve(ndim);
+    out.stride.dims.reserve(ndim);
+    for (std::size_t d = 0; d < ndim; ++d) {
+      out.size.dims.push_back(seen(cell.dims[d]));
+      out.stride.dims.push_back(cell.strides == nullptr ? contiguous_stride(d, ndim)
+                                                        : cell.strides[d]);
+    }
+  }
+  out.smallest.reserve(ndim);
   for (const DimCell& dim : cell.dims) out.smallest.push_back(dim.least);
   return out;
 }
 
-/// Fills in the cells of a source of a list, whose values start at `slot`. False: no rank can have
-/// sent that.
-bool read_cells(const Columns& columns, std::size_t slot, std::size_t count,
-                std::vector<DimCell>& cells) {
+/// Reads the cells of all values of a list. False: no rank can have sent that.
+bool read_cells(const Columns& columns, std::vector<DimCell>& cells) {
   const Words first = columns.words(Column::First);
   const Words least = columns.words(Column::Least);
   const Words greatest = columns.words(Column::Greatest);
-  const bool plain = (columns.sections() & (kMarks | kStrides)) == 0;
+  const Words marks = columns.words(Column::Marks);
+  const std::size_t count = columns.layout().slots;
+  cells.reserve(count);
   bool sound = true;
-  for (std::size_t d = 0; d < count; ++d) {
-    const std::size_t at = slot + d;
-    DimCell& cell = cells.emplace_back();
-    cell.first = first[at];
-    cell.least = least[at];
-    cell.greatest = greatest[at];
-    sound &= cell.least <= cell.first && cell.first <= cell.greatest;
-    if (plain) {
-      cell.marks = bit(Mark::None);
-      cell.stride = contiguous_stride(d, count);
-      continue;
-    }
-    const std::int64_t marks = columns.word(Column::Marks, at);
-    const auto stride = stride_of(columns.word(Column::Strides, at), d, count);
-    cell.marks = static_cast<std::uint8_t>(marks);
-    cell.stride = stride.value_or(Seen::unset());
-    sound &= marks > 0 && marks < 1 << 5 && stride.has_value();
+  for (std::size_t i = 0; i < count; ++i) {
+    cells.push_back({first[i], least[i], greatest[i], bit(Mark::None)});
+    sound &= least[i] <= first[i] && first[i] <= greatest[i];
+  }
+  for (std::size_t i = 0; !marks.absent() && i < cells.size(); ++i) {
+    cells[i].marks = static_cast<std::uint8_t>(marks[i]);
+    sound &= marks[i] > 0 && marks[i] < 1 << 5;
   }
   return sound;
 }
 
-bool read_source(const SourceSpec& spec, const Columns& columns, std::size_t slot,
-                 std::vector<DimCell>& cells, SourceCell& out) {
-  const std::size_t start = cells.size();
-  const std::size_t count = spec.kind == Kind::Tensor ? spec.ndim : spec.kind != Kind::Float;
-  if (!read_cells(columns, slot, count, cells)) return false;
-  out.name = spec.name;
-  out.kinds = bit(spec.kind);
-  out.first.kind = spec.kind;
-  if (spec.kind == Kind::Int) out.number = &cells[start];
-  if (spec.kind == Kind::Bool) {
-    const DimCell& cell = cells[start];
-    if (cell.least < 0 || cell.greatest > 1) return false;
-    out.first.truth = cell.first == 1;
-    out.truths =
-        static_cast<std::uint8_t>((cell.least == 0 ? 1 : 0) | (cell.greatest == 1 ? 2 : 0));
+/// The same for the strides of one source.
+bool read_strides(const Columns& columns, std::size_t slot, std::size_t ndim,
+                  std::vector<Seen>& strides) {
+  for (std::size_t d = 0; d < ndim; ++d) {
+    const auto stride = stride_of(columns.word(Column::Strides, slot + d), d, ndim);
+    if (!stride) return false;
+    strides[slot + d] = *stride;
   }
-  if (spec.kind != Kind::Tensor) return true;
-  out.first.dtype = spec.dtype;
-  out.first.ndim = out.least_ndim = out.greatest_ndim = spec.ndim;
-  out.dtypes = static_cast<std::uint16_t>(1U << static_cast<unsigned>(spec.dtype));
-  out.dims = std::span(cells).subspan(start);
   return true;
 }
 
-Layout layout_of(const SourceList& list) { return {list.digest(), list.offsets().back(), 0}; }
+/// Fills in a source of a list, whose cells are `cells`.
+bool read_source(const SourceSpec& spec, const DimCell* cells, SourceCell& out) {
+  out.name = spec.name;
+  out.kinds = bit(spec.kind);
+  out.first.kind = spec.kind;
+  switch (spec.kind) {
+    case Kind::Float:
+      return true;
+    case Kind::Int:
+      out.number = cells;
+      return true;
+    case Kind::Bool:
+      out.first.truth = cells->first == 1;
+      out.truths =
+          static_cast<std::uint8_t>((cells->least == 0 ? 1 : 0) | (cells->greatest == 1 ? 2 : 0));
+      return cells->least >= 0 && cells->greatest <= 1;
+    case Kind::Tensor:
+      out.first.dtype = spec.dtype;
+      out.first.ndim = out.least_ndim = out.greatest_ndim = spec.ndim;
+      out.dtypes = static_cast<std::uint16_t>(1U << static_cast<unsigned>(spec.dtype));
+      out.dims = {cells, spec.ndim};
+  }
+  return true;
+}
+
+ColumnLayout layout_of(const SourceList& list) { return {list.digest(), list.offsets().back(), 0}; }
 
 }  // namespace
 
@@ -108,7 +108,7 @@ bool SourceCell::scalar_dynamic() const {
          Seen::State::Dynamic;
 }
 
-bool SourceCell::size_dynamic(std::size_t dim) const {
+bool SourceCell::dynamic_by_history(std::size_t dim) const {
   using State = SeenDims::State;
   const State before = stored != nullptr ? stored->size.state : State::Unset;
   if (before == State::Dynamic || has(Kind::Int) || least_ndim != greatest_ndim) return true;
@@ -142,17 +142,21 @@ FrameState joined_state(const JointObservation& joint, const FrameState& own, bo
 Roster roster_of(const Observation& observation, const FrameState& state, bool history,
                  const Dictionary& dictionary) {
   KnownNames seen_here, stored;
+  NameWalk of_list(dictionary);
   for (const SourceSpec& spec : observation.list->sources())
-    seen_here.push_back({spec.name, spec.ndim});
-  for (const auto& [name, known] : state) {
+    if (of_list.lacks(spec.name, spec.ndim)) seen_here.push_back({spec.name, spec.ndim});
+  NameWalk of_state(dictionary);
+  for (auto known = state.begin(); history && known != state.end(); ++known) {
+    const shapes::Dynamism& seen = known->second;
     const std::size_t dims =
-        std::max({known.size.dims.size(), known.stride.dims.size(), known.smallest.size()});
-    if (history) stored.push_back({name, static_cast<std::uint32_t>(dims)});
+        std::max({seen.size.dims.size(), seen.stride.dims.size(), seen.smallest.size()});
+    if (of_state.lacks(known->first, dims))
+      stored.push_back({known->first, static_cast<std::uint32_t>(dims)});
   }
   Roster out;
   out.dictionary.digest = dictionary.digest();
   out.list.digest = observation.list->digest();
-  out.names = dictionary.missing(merge(seen_here, stored));
+  out.names = merge(seen_here, stored);
   return out;
 }
 
@@ -177,11 +181,19 @@ std::optional<JointObservation> read_list_payload(std::span<const std::byte> joi
   JointObservation out;
   out.same_list = true;
   out.names = list;
-  out.cells.reserve(list->offsets().back());  // `dims` refer to them
-  out.sources.resize(list->sources().size());
-  for (std::size_t i = 0; i < out.sources.size(); ++i)
-    if (!read_source(list->sources()[i], *columns, list->offsets()[i], out.cells, out.sources[i]))
+  if (!read_cells(*columns, out.cells)) return std::nullopt;
+  const bool strided = (columns->sections() & kStrides) != 0;
+  if (strided) out.strides.resize(out.cells.size());
+  out.sources.reserve(list->sources().size());
+  for (std::size_t i = 0; i < list->sources().size(); ++i) {
+    const SourceSpec& spec = list->sources()[i];
+    const std::size_t slot = list->offsets()[i];
+    if (!read_source(spec, out.cells.data() + slot, out.sources.emplace_back()))
       return std::nullopt;
+    if (!strided || spec.kind != Kind::Tensor) continue;
+    if (!read_strides(*columns, slot, spec.ndim, out.strides)) return std::nullopt;
+    out.sources[i].strides = out.strides.data() + slot;
+  }
   if (state != nullptr) out.know(*state);
   return out;
 }

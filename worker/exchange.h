@@ -26,7 +26,6 @@ struct DimCell {
   std::int64_t first = 0;  // on the lowest rank that has it
   std::int64_t least = 0, greatest = 0;
   std::uint8_t marks = 0;  // one bit per Mark; that of Mark::None: some rank left it unmarked
-  shapes::Seen stride;     // tensors only
   [[nodiscard]] bool marked(Mark mark) const {
     return (marks >> static_cast<unsigned>(mark) & 1) != 0;
   }
@@ -53,6 +52,7 @@ struct SourceCell {
   std::uint8_t truths = 0;                          // bit 0: some rank has false; bit 1: true
   const DimCell* number = nullptr;                  // over the ranks that have an int, if any
   std::span<const DimCell> dims;             // by dim index, over the ranks that have that dim
+  const shapes::Seen* strides = nullptr;     // parallel to `dims`; nullptr: contiguous
   const shapes::Dynamism* stored = nullptr;  // what was known before; nullptr: nothing
 
   [[nodiscard]] bool has(Kind kind) const {
@@ -60,11 +60,18 @@ struct SourceCell {
   }
   /// What was known joined with this call, field by field, without making it.
   [[nodiscard]] bool scalar_dynamic() const;
-  [[nodiscard]] bool size_dynamic(std::size_t dim) const;
+  [[nodiscard]] bool size_dynamic(std::size_t dim) const {
+    if (dim < dims.size() && dims[dim].least != dims[dim].greatest) return true;
+    const bool plain = stored == nullptr && number == nullptr && least_ndim == greatest_ndim;
+    return !plain && dynamic_by_history(dim);
+  }
   /// The smallest size seen of a dim of `dims`.
   [[nodiscard]] std::int64_t smallest(std::size_t dim) const;
   /// All of it.
   [[nodiscard]] shapes::Dynamism state() const;
+
+ private:
+  [[nodiscard]] bool dynamic_by_history(std::size_t dim) const;
 };
 
 using FrameState = std::map<std::string, shapes::Dynamism>;
@@ -76,6 +83,7 @@ struct JointObservation {
   std::optional<FrameState> travelled;  // the states of ranks that hold different ones, joined
 
   std::vector<DimCell> cells;         // what `number` and `dims` of the sources refer to
+  std::vector<shapes::Seen> strides;  // parallel to `cells`; empty: every tensor is contiguous
   std::shared_ptr<const void> names;  // what the names of the sources refer to
 
   /// Tells the sources what was stored of them; `state` outlives this.

@@ -18,7 +18,7 @@ constexpr std::int64_t kMissing = 1 << 16;
 constexpr std::int64_t kAllBits = (1 << 17) - 1;
 constexpr std::uint32_t kDTypes = 10;
 
-Layout layout_of(const Dictionary& dictionary) {
+ColumnLayout layout_of(const Dictionary& dictionary) {
   // No source list has as many sources as a dictionary has names and the same digest.
   return {dictionary.digest(), dictionary.offsets().back(),
           static_cast<std::uint32_t>(dictionary.names().size())};
@@ -80,13 +80,17 @@ void put_stored(ColumnWriter& out, const Dynamism& stored, std::size_t name, std
 /// Reads what the functions above wrote; `sound` turns false at the first word that no rank writes.
 class Reader {
  public:
-  Reader(const Columns& columns, const Dictionary& dictionary)
-      : columns_(columns), dictionary_(dictionary) {}
+  /// Cells, and strides where they travelled, stand at their slots in `joint`.
+  Reader(const Columns& columns, const Dictionary& dictionary, JointObservation& joint)
+      : columns_(columns), dictionary_(dictionary), joint_(joint) {
+    joint_.cells.resize(columns.layout().slots);
+    if ((columns.sections() & kStrides) != 0) joint_.strides.resize(columns.layout().slots);
+  }
 
   bool sound = true;
 
-  /// The cell of name i, whose dims go to `cells`; nullopt where no rank has it in this call.
-  std::optional<SourceCell> source(std::size_t i, std::vector<DimCell>& cells) {
+  /// The cell of name i; nullopt where no rank has it in this call.
+  std::optional<SourceCell> source(std::size_t i) {
     const std::int64_t bits = columns_.word(Column::Kinds, i);
     const std::int64_t first = columns_.word(Column::FirstSpec, i);
     const std::size_t slot = dictionary_.offsets()[i];
@@ -103,8 +107,8 @@ class Reader {
     require((first & 1) == 1 && first >> 8 <= dictionary_.names()[i].dims &&
             static_cast<std::uint32_t>(out.first.dtype) < kDTypes && out.has(out.first.kind));
     require(out.has(Kind::Int) == there(slot));
-    if (out.has(Kind::Int)) out.number = &cells.emplace_back(cell(slot, 0, 1));
-    if (out.has(Kind::Tensor)) dims(out, i, slot + 1, cells);
+    if (out.has(Kind::Int)) out.number = cell(slot);
+    if (out.has(Kind::Tensor)) dims(out, i, slot + 1);
     require(out.first.ndim <= out.greatest_ndim);
     return out;
   }
@@ -144,25 +148,28 @@ class Reader {
     require(out.has_value());
     return out.value_or(Seen::unset());
   }
-  DimCell cell(std::size_t slot, std::size_t dim, std::size_t ndim) {
+  const DimCell* cell(std::size_t slot) {
     const std::int64_t marks = columns_.word(Column::Marks, slot);
-    DimCell out{columns_.word(Column::First, slot), columns_.word(Column::Least, slot),
-                columns_.word(Column::Greatest, slot), static_cast<std::uint8_t>(marks),
-                stride(columns_.word(Column::Strides, slot), dim, ndim)};
+    DimCell& out = joint_.cells[slot];
+    out = {columns_.word(Column::First, slot), columns_.word(Column::Least, slot),
+           columns_.word(Column::Greatest, slot), static_cast<std::uint8_t>(marks)};
     require(out.least <= out.first && out.first <= out.greatest && marks > 0 && marks < 1 << 5);
-    return out;
+    return &out;
   }
-  void dims(SourceCell& out, std::size_t i, std::size_t slot, std::vector<DimCell>& cells) {
+  void dims(SourceCell& out, std::size_t i, std::size_t slot) {
     const std::uint32_t known = dictionary_.names()[i].dims;
     const std::int64_t least = columns_.word(Column::LeastDims, i);
-    while (out.greatest_ndim < known && there(slot + out.greatest_ndim)) ++out.greatest_ndim;
-    require(least >= 0 && least <= out.greatest_ndim);
-    const std::size_t start = cells.size();
-    for (std::size_t d = 0; sound && d < out.greatest_ndim; ++d)
-      cells.push_back(cell(slot + d, d, out.greatest_ndim));
+    std::uint32_t ndim = 0;
+    for (; ndim < known && there(slot + ndim); ++ndim) (void)cell(slot + ndim);
+    require(least >= 0 && least <= ndim);
     if (!sound) return;
     out.least_ndim = static_cast<std::uint32_t>(least);
-    out.dims = std::span(cells).subspan(start);
+    out.greatest_ndim = ndim;
+    out.dims = std::span(joint_.cells).subspan(slot, ndim);
+    if (joint_.strides.empty()) return;
+    out.strides = joint_.strides.data() + slot;
+    for (std::size_t d = 0; d < ndim; ++d)
+      joint_.strides[slot + d] = stride(columns_.word(Column::Strides, slot + d), d, ndim);
   }
   Seen stored_cell(std::size_t slot) {
     const std::int64_t state = columns_.word(Column::StoredStates, slot);
@@ -177,6 +184,7 @@ class Reader {
 
   const Columns& columns_;
   const Dictionary& dictionary_;
+  JointObservation& joint_;
 };
 
 }  // namespace
@@ -194,16 +202,18 @@ Bytes mixed_payload(const Observation& observation, const Dictionary& dictionary
   out.fill(Column::LeastDims, INT64_MAX);
   if (!strides.empty()) out.fill(Column::Strides, kNoStride);
   const std::vector<SourceSpec>& specs = observation.list->sources();
+  NameWalk of_list(dictionary);
   for (std::size_t i = 0; i < specs.size(); ++i)
-    if (const auto name = dictionary.find(specs[i].name))
+    if (const auto name = of_list.find(specs[i].name))
       put_source(out, observation, i, *name, dictionary.offsets()[*name], strides);
   if (state == nullptr) return std::move(out).take();
   out.fill(Column::StoredStrides, kNoStride);
   out.fill(Column::StoredSmallest, INT64_MAX);
   out.fill(Column::StoredSizeDims, -1);
   out.fill(Column::StoredStrideDims, -1);
+  NameWalk of_state(dictionary);
   for (const auto& [source, stored] : *state)
-    if (const auto name = dictionary.find(source))
+    if (const auto name = of_state.find(source))
       put_stored(out, stored, *name, dictionary.offsets()[*name]);
   return std::move(out).take();
 }
@@ -215,16 +225,15 @@ std::optional<JointObservation> read_mixed_payload(
   if (!columns || columns->layout() != layout_of(*dictionary) ||
       (columns->sections() & kMixed) == 0)
     return std::nullopt;
-  Reader reader(*columns, *dictionary);
   JointObservation out;
   out.names = dictionary;
-  out.cells.reserve(dictionary->offsets().back());  // `dims` refer to them
+  Reader reader(*columns, *dictionary, out);
   if ((columns->sections() & kStored) != 0) {
     out.travelled.emplace();
     state = &*out.travelled;
   }
   for (std::size_t i = 0; i < dictionary->names().size(); ++i) {
-    if (auto cell = reader.source(i, out.cells)) out.sources.push_back(*cell);
+    if (auto cell = reader.source(i)) out.sources.push_back(*cell);
     if (out.travelled) {
       Dynamism stored = reader.stored(i);
       if (stored != Dynamism{})

@@ -219,6 +219,21 @@ TEST(Judge, AllInOneOperationAndOneSuspended_NamesIt) {
   EXPECT_NE(verdict->message.find("Rank 1 is suspended"), std::string::npos) << verdict->message;
 }
 
+TEST(Judge, RanksHeldUpInAnotherGroupByASuspendedOne_AreNotNamedForIt) {
+  // Found by simulation: rank 3 waits for ranks 0 and 1, which are held up in another group by rank
+  // 2; rank 2 was seen to move a little later than they were, and they were blamed in its place.
+  Story story(4);
+  story.add_group(1, RankSet::range({0}, {2}));
+  for (int r = 0; r < 2; ++r) story.waits(r, OperationKind::Exchange, 3, 5s, 1);
+  story.waits(2, OperationKind::Exchange, 3, 6s, 1);
+  story.rank(2).stopped = true;
+  story.waits(3, OperationKind::Vote, 1, 0s);
+  EXPECT_FALSE(story.verdict(3, 0s, 65s + 1ns));
+  const auto verdict = story.verdict(3, 0s, 66s + 1ns);
+  ASSERT_TRUE(verdict);
+  EXPECT_NE(verdict->message.find("Rank 2 is suspended"), std::string::npos) << verdict->message;
+}
+
 TEST(Judge, LastRankArrivesJustBeforeTheDeadline_IsNoAlarm) {
   Story story(2);
   story.waits(0, OperationKind::AllReduce, 2, 0s);

@@ -29,7 +29,7 @@ cmake_path(GET module PARENT_PATH folder)
 if(NOT SANITIZE)
   step("running the installed Python module" ${CMAKE_COMMAND} -E env --unset=LOCKSTEP_LIBRARY
        PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=${folder} /usr/bin/python3 -c
-       "import lockstep; print(lockstep.agreed(lambda n: n + 1, lockstep.Group(), name='f')(41))")
+       "import lockstep\nprint(lockstep.agreed(lambda n: n + 1, lockstep.Group(), name='f')(41))")
   if(NOT output MATCHES "42")
     message(FATAL_ERROR "the installed Python module said: ${output}")
   endif()

@@ -239,11 +239,11 @@ typedef struct lockstep_fingerprint {
 /* Of any bytes (XXH3, 128 bits): a program's text, a list of collectives. */
 lockstep_fingerprint lockstep_fingerprint_of(const void* bytes, size_t length);
 
+typedef struct lockstep_failure lockstep_failure;
 /* Builds version `entry` of the function for `decision`. Returns 0 with the program's fingerprint
  * in `program` (left as it is: only decisions are compared), or anything else; `why` then takes the
  * reason by lockstep_build_failed(). Must not call collective functions. `decision` is valid as
  * long as the agreement if the version comes into being, else during this call only. */
-typedef struct lockstep_failure lockstep_failure;
 typedef int (*lockstep_build)(void* context, int entry, const lockstep_decision* decision,
                               lockstep_fingerprint* program, lockstep_failure* why);
 /* `code`: TRACE_ERROR, COMPILE_ERROR (the default) or ENVIRONMENT. */
