@@ -64,6 +64,7 @@ class Mpi final : public Communicator {
   Watch* watch_;
   int entry_ = -1;
   std::uint64_t begun_ = 0;
+  OperationKind last_ = OperationKind::None;
   SystemClock clock_;
   MpiControl control_;
   MpiData data_;
@@ -81,6 +82,7 @@ Mpi::~Mpi() {
 
 void Mpi::begin(OperationKind kind) {
   ++begun_;
+  last_ = kind;
   if (watch_ != nullptr) watch_->seat().begin(kind, entry_, begun_, clock_.now());
 }
 
@@ -142,6 +144,8 @@ Result<bool> Mpi::advance() {
 Result<void> Mpi::wait() {
   using namespace std::chrono_literals;
   if (auto done = poll(); !done || *done) return done ? Result<void>{} : Result<void>{done.error()};
+  // Another group's operation may have begun since this one did.
+  if (watch_ != nullptr) watch_->seat().resume(last_, entry_, begun_);
   const Watch::Armed armed(watch_);
   const Instant begun = clock_.now();
   Duration waited{0};

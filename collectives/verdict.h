@@ -25,7 +25,8 @@ struct Wait {
 ///  `deadline`
 ///    of this wait: Stuck, naming it;
 ///  - all of them wait, in a ring or in the same operation, and nothing has moved for `deadline`:
-///    Stuck, naming every operation and who is in it.
+///    Stuck, naming every operation and who is in it. (A ring that is proven need not wait for the
+///    deadline: ring.h.)
 /// nullopt: nothing is wrong yet. Status::groups lists what each rank was last doing.
 [[nodiscard]] std::optional<Status> judge(const BoardSnapshot& board, const Wait& wait, Instant now,
                                           Duration deadline);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/processes.h>
+#include <lockstep/collectives/ring.h>
 #include <lockstep/collectives/verdict.h>
 #include <lockstep/collectives/watch.h>
 
@@ -30,6 +31,9 @@ extern "C" void lockstep_on_signal(int number) {
   if (::write(signal_event.load(), &one, sizeof one) < 0) signal_seen.store(number);
   errno = error;
 }
+
+/// How long a ring is looked at before it is reported.
+constexpr std::chrono::milliseconds kRingAge{300};
 
 void write_all(int file, std::string_view text) {
   while (!text.empty()) {
@@ -89,6 +93,7 @@ struct Watch::Thread {
   void watch_new_processes();
   [[nodiscard]] BoardSnapshot look() const;
   [[nodiscard]] Wait own_wait(const RankState& me, Instant now);
+  [[nodiscard]] std::optional<Status> ring_that_stays(const BoardSnapshot& seen, Instant now);
   [[nodiscard]] bool anyone_lost() const;
   void on_signal(int number, const BoardSnapshot& seen, Instant now);
   void end(const Status& verdict, int code) const;
@@ -104,6 +109,8 @@ struct Watch::Thread {
   bool ended = false;  // with on_verdict set, the process goes on
   std::uint64_t seen_begun = 0;
   std::optional<Instant> since;
+  std::optional<Ring> ring;  // as last seen, and since when
+  Instant ring_since{0};
   bool has_term = false, has_int = false;
   std::thread thread;
 };
@@ -160,6 +167,19 @@ Wait Watch::Thread::own_wait(const RankState& me, Instant now) {
   return {self, since};
 }
 
+/// Two snapshots with one ring are proof. They are taken apart, so that a report does not fall into
+/// the very moment in which another error ends the job.
+std::optional<Status> Watch::Thread::ring_that_stays(const BoardSnapshot& seen, Instant now) {
+  auto found = find_ring(seen);
+  if (found != ring) {
+    ring = std::move(found);
+    ring_since = now;
+    return std::nullopt;
+  }
+  if (!ring || now - ring_since < kRingAge) return std::nullopt;
+  return ring_verdict(seen, *ring, now);
+}
+
 bool Watch::Thread::anyone_lost() const {
   for (int r = 0; r < board.size(); ++r)
     if (processes.ended(r) && !board.finished(Rank{r})) return true;
@@ -214,7 +234,9 @@ void Watch::Thread::run() {
     if (signal != 0) {
       on_signal(signal, look(), now);
     } else if (lost || (waited && wait.since)) {
-      const auto verdict = judge(look(), wait, now, options.deadline);
+      const BoardSnapshot seen = look();
+      auto verdict = judge(seen, wait, now, options.deadline);
+      if (!verdict && wait.since) verdict = ring_that_stays(seen, now);
       if (!verdict) continue;
       ended = true;
       end(*verdict, exit_code(verdict->code));

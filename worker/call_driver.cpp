@@ -86,7 +86,7 @@ CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation obse
 }
 
 AuditOutcome CallDriver::audit(const RoundKey& key, AuditLedger& ledger, AuditedCall own) {
-  AuditMachine machine(group_.rank(), key, ledger, std::move(own));
+  AuditMachine machine(self_.empty() ? group_.rank() : self_.lowest(), key, ledger, std::move(own));
   while (machine.outcome() == nullptr) {
     if (const auto* to_vote = std::get_if<action::Vote>(&machine.next())) {
       const auto result = vote(to_vote->mine, to_vote->combine);

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <fmt/format.h>
 
 #include <lockstep/worker/collective_ops.h>
@@ -8,13 +10,34 @@ namespace {
 
 using shapes::Expr;
 
-std::int64_t group_of(std::string_view what, const Tensor& x, const Line& where) {
-  return trace_of(what, std::vector{x}, where)->group_size();
+/// The ranks of a collective: their name in the graph, empty for the frame's group, and how many.
+struct Over {
+  std::string name;
+  std::int64_t size = 1;
+};
+
+Over over(std::string_view what, const Tensor& x, const Group& group, const Line& where) {
+  const std::shared_ptr<Trace> trace = trace_of(what, std::vector{x}, where);
+  const Group& frames = trace->group();
+  if (group.name.empty() || group.name == frames.name) return {{}, trace->group_size()};
+  if (group.empty())
+    refuse(where, what,
+           fmt::format("this rank is in no set of group {}; make the frame one of that group",
+                       group.name));
+  if (const RankSet others = group.members.minus(frames.members);
+      !frames.empty() && !others.empty())
+    refuse(
+        where, what,
+        fmt::format("group {} has ranks {}, which are not of group {}, whose ranks agree on this "
+                    "frame; make the frame one of a group that holds both",
+                    group.label(), others.text(), frames.label()));
+  return {group.name, group.size()};
 }
 
-Tensor collective(Op op, const Tensor& x, std::int64_t attribute, const Line& where) {
+Tensor collective(Op op, const Tensor& x, std::int64_t attribute, Over ranks, const Line& where) {
   Node node;
   node.ints = {attribute};
+  node.text = std::move(ranks.name);
   return emit(op, {x}, std::move(node), where);
 }
 
@@ -35,9 +58,10 @@ void need_matching_constants(const Sizes& out_splits, const Sizes& in_splits, co
 }  // namespace
 
 Tensor all_to_all_single(const Tensor& x, const Sizes& out_splits, const Sizes& in_splits,
-                         Line where) {
+                         const Group& group, Line where) {
   const std::shared_ptr<Trace> trace = trace_of("all_to_all_single", std::vector{x}, where);
-  const auto n = static_cast<std::size_t>(trace->group_size());
+  Over ranks = over("all_to_all_single", x, group, where);
+  const auto n = static_cast<std::size_t>(ranks.size);
   if (out_splits.size() != n || in_splits.size() != n)
     refuse(where, "all_to_all_single",
            fmt::format("{} out_splits and {} in_splits for a group of {}", out_splits.size(),
@@ -47,6 +71,7 @@ Tensor all_to_all_single(const Tensor& x, const Sizes& out_splits, const Sizes& 
   const shapes::Location here = trace->here(where);
   shapes::ShapeEnv& env = trace->env();
   Node node;
+  node.text = std::move(ranks.name);
   for (const Sizes* splits : {&in_splits, &out_splits})
     for (const SymInt& split : *splits) {
       env.check(shapes::greater_equal(split.expr(), 0), here,
@@ -58,8 +83,8 @@ Tensor all_to_all_single(const Tensor& x, const Sizes& out_splits, const Sizes& 
   return emit(Op::AllToAll, {x}, std::move(node), where);
 }
 
-Tensor all_to_all_single(const Tensor& x, Line where) {
-  const std::int64_t n = group_of("all_to_all_single", x, where);
+Tensor all_to_all_single(const Tensor& x, const Group& group, Line where) {
+  const std::int64_t n = over("all_to_all_single", x, group, where).size;
   const auto rows = x.ndim() == 0 ? std::nullopt : meta_of(x).sizes[0].constant();
   if (!rows || *rows % n != 0)
     refuse(where, "all_to_all_single",
@@ -67,22 +92,32 @@ Tensor all_to_all_single(const Tensor& x, Line where) {
                        "pass the splits",
                        meta_text(meta_of(x)), n));
   const Sizes splits(static_cast<std::size_t>(n), SymInt(*rows / n));
-  return all_to_all_single(x, splits, splits, where);
+  return all_to_all_single(x, splits, splits, group, where);
 }
 
-Tensor all_reduce(const Tensor& x, collectives::Reduce reduce, Line where) {
-  return collective(Op::AllReduce, x, static_cast<std::int64_t>(reduce), where);
+Tensor all_reduce(const Tensor& x, collectives::Reduce reduce, const Group& group, Line where) {
+  return collective(Op::AllReduce, x, static_cast<std::int64_t>(reduce),
+                    over("all_reduce", x, group, where), where);
 }
-Tensor all_gather(const Tensor& x, Line where) {
-  return collective(Op::AllGather, x, group_of("all_gather", x, where), where);
+Tensor all_gather(const Tensor& x, const Group& group, Line where) {
+  const Over ranks = over("all_gather", x, group, where);
+  return collective(Op::AllGather, x, ranks.size, ranks, where);
 }
-Tensor reduce_scatter(const Tensor& x, Line where) {
-  return collective(Op::ReduceScatter, x, group_of("reduce_scatter", x, where), where);
+Tensor reduce_scatter(const Tensor& x, const Group& group, Line where) {
+  const Over ranks = over("reduce_scatter", x, group, where);
+  return collective(Op::ReduceScatter, x, ranks.size, ranks, where);
 }
-Tensor broadcast(const Tensor& x, Rank root, Line where) {
-  if (const std::int64_t n = group_of("broadcast", x, where); root.value < 0 || root.value >= n)
-    refuse(where, "broadcast", fmt::format("there is no rank {} in a group of {}", root.value, n));
-  return collective(Op::Broadcast, x, root.value, where);
+Tensor broadcast(const Tensor& x, Rank root, const Group& group, Line where) {
+  const Over ranks = over("broadcast", x, group, where);
+  if (root.value < 0 || root.value >= ranks.size)
+    refuse(where, "broadcast",
+           fmt::format("there is no rank {} in a group of {}", root.value, ranks.size));
+  return collective(Op::Broadcast, x, root.value, ranks, where);
+}
+
+Tensor group_rank(const Tensor& like, const Group& group, Line where) {
+  const Over ranks = over("group_rank", like, group, where);
+  return trace_of("group_rank", std::vector{like}, where)->rank(ranks.name);
 }
 
 }  // namespace lockstep::worker

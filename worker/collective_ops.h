@@ -1,8 +1,11 @@
-// Collectives of the tensor language, over the frame's group. All but all_to_all_single need sizes
-// that are constants: a size that is a symbol may differ between ranks.
+// Collectives of the tensor language, over a group: the frame's, unless another is given. All ranks
+// of a given group must be ranks of the frame's: what they do together is what they agree on. All
+// but all_to_all_single need sizes that are constants: a size that is a symbol may differ between
+// ranks.
 #pragma once
 
 #include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/group.h>
 #include <lockstep/worker/tensor_ops.h>
 
 namespace lockstep::worker {
@@ -12,18 +15,27 @@ namespace lockstep::worker {
 /// checked when the graph runs unless proven. That my in_splits[p] is rank p's out_splits[me] is
 /// the caller's to ensure: exchange the counts first.
 [[nodiscard]] Tensor all_to_all_single(const Tensor& x, const Sizes& out_splits,
-                                       const Sizes& in_splits, Line where = Line::current());
+                                       const Sizes& in_splits, const Group& group = {},
+                                       Line where = Line::current());
 /// The same number of rows to and from every rank: rows of x must be a constant multiple of the
 /// group's size. How counts are exchanged.
-[[nodiscard]] Tensor all_to_all_single(const Tensor& x, Line where = Line::current());
+[[nodiscard]] Tensor all_to_all_single(const Tensor& x, const Group& group = {},
+                                       Line where = Line::current());
 [[nodiscard]] Tensor all_reduce(const Tensor& x,
                                 collectives::Reduce reduce = collectives::Reduce::Sum,
-                                Line where = Line::current());
+                                const Group& group = {}, Line where = Line::current());
 /// [R, ..] to [n*R, ..], in rank order.
-[[nodiscard]] Tensor all_gather(const Tensor& x, Line where = Line::current());
+[[nodiscard]] Tensor all_gather(const Tensor& x, const Group& group = {},
+                                Line where = Line::current());
 /// [n*R, ..] to [R, ..]: this rank's share of the sum.
-[[nodiscard]] Tensor reduce_scatter(const Tensor& x, Line where = Line::current());
-/// `root`'s x on every rank.
-[[nodiscard]] Tensor broadcast(const Tensor& x, Rank root, Line where = Line::current());
+[[nodiscard]] Tensor reduce_scatter(const Tensor& x, const Group& group = {},
+                                    Line where = Line::current());
+/// `root`'s x on every rank; root is a place in the group.
+[[nodiscard]] Tensor broadcast(const Tensor& x, Rank root, const Group& group = {},
+                               Line where = Line::current());
+/// This rank's place in the group: 0-d i64, a runtime value and never a constant of the program.
+/// `like` is any tensor of the frame.
+[[nodiscard]] Tensor group_rank(const Tensor& like, const Group& group = {},
+                                Line where = Line::current());
 
 }  // namespace lockstep::worker

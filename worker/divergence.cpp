@@ -95,7 +95,8 @@ void CallMachine::count_nodes() {
   // The complement, so that the minimum over the ranks gives the largest number of nodes; of the
   // skeletons least and greatest.
   collectives::Vote mine;
-  mine.words[0] = ~std::uint64_t{compares_graphs() ? report_.prefixes.size() : 0};
+  const bool searched = config_.consistency != Consistency::SharedSizes;
+  mine.words[0] = ~std::uint64_t{searched ? report_.prefixes.size() : 0};
   const shapes::Fingerprint& skeleton = report_.skeleton;
   mine.words[1] = skeleton.high, mine.words[2] = ~skeleton.high;
   mine.words[3] = skeleton.low, mine.words[4] = ~skeleton.low;
@@ -139,6 +140,15 @@ std::size_t CallMachine::middle() const {
 void CallMachine::explained(std::string text) {
   expect(Stage::Explain, "explained");
   if (text.empty()) text = "(the graph ends here)";
+  if (!compares_graphs())
+    return take_roll(std::move(text), [frame = frame_.name, at = equal_nodes_](auto roll) {
+      return Status{Code::GraphDivergence,
+                    fmt::format("{}: the ranks traced different collectives, first at number {} of "
+                                "their list; {}{}",
+                                frame, at, majority_text(roll), kRemedy),
+                    {},
+                    std::move(roll)};
+    });
   take_roll(std::move(text), [frame = frame_.name, node = equal_nodes_,
                               only = only_constants_](auto roll) {
     return Status{Code::GraphDivergence,

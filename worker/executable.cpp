@@ -125,7 +125,7 @@ class Executable::Loaded {
       if (failure_ && step.kind == Step::Kind::Collective) return *failure_;
       if (failure_ || (only_asserts && step.kind != Step::Kind::Assert)) continue;
       if (!allocate(i)) return no_memory();
-      if (auto done = execute(i, communicator); !done) return done;
+      if (auto done = execute(i, communicator, host); !done) return done;
       for (BufferId at : dead_[i]) arena_.give_back(pointers_[at]);
     }
     if (!failure_) failure_ = misfit_ ? misfit_ : values_.flaw();
@@ -156,7 +156,7 @@ class Executable::Loaded {
     return true;
   }
 
-  Result<void> execute(std::size_t i, collectives::Communicator& communicator) {
+  Result<void> execute(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
     const Step& step = program_.steps[i];
     values_.gather(step.args, numbers_);
     const Instant start = clock_.now();
@@ -174,7 +174,7 @@ class Executable::Loaded {
         time_.products += clock_.now() - start;
         return {};
       case Step::Kind::Collective: {
-        auto done = collective(step, labels_[i], communicator);
+        auto done = collective(step, labels_[i], communicator, host);
         time_.collectives += clock_.now() - start;
         return done;
       }
@@ -182,7 +182,7 @@ class Executable::Loaded {
         values_.bind(step.node, static_cast<const std::int64_t*>(pointers_[step.buffers[0]]));
         return {};
       default:
-        check(step, communicator);
+        check(step, communicator, host);
         return {};
     }
   }
@@ -202,7 +202,7 @@ class Executable::Loaded {
   }
 
   Result<void> collective(const Step& step, std::string_view label,
-                          collectives::Communicator& communicator) {
+                          collectives::Communicator& communicator, RunHost& host) {
     const Node& at = node(step);
     const std::size_t operand_dims = program_.graph.nodes[at.inputs[0]].meta.sizes.size();
     const std::span<const std::int64_t> numbers = numbers_;
@@ -210,12 +210,12 @@ class Executable::Loaded {
                               numbers.first(operand_dims),
                               numbers.subspan(operand_dims, at.meta.sizes.size()),
                               numbers.subspan(operand_dims + at.meta.sizes.size())};
-    if (auto started = communicator.start(collective_of(at, buffers, label)); !started)
-      return started;
-    return communicator.wait();
+    const auto ranks = ranks_of(at, communicator, host);
+    if (!ranks) return ranks.error();
+    return (*ranks)->run(collective_of(at, buffers, label));
   }
 
-  void check(const Step& step, const collectives::Communicator& communicator) {
+  void check(const Step& step, collectives::Communicator& communicator, RunHost& host) {
     if (step.kind == Step::Kind::Assert) {
       if (node(step).asserts.at(0).predicate.evaluate(values_.valuation()) !=
           std::optional<bool>(true))
@@ -223,8 +223,10 @@ class Executable::Loaded {
       return;
     }
     if (step.kind == Step::Kind::SplitsCheck) {
-      failure_ = splits_failure(program_.graph, step.node, std::span(numbers_).subspan(2),
-                                numbers_[0], numbers_[1], communicator.size());
+      const auto ranks = ranks_of(node(step), communicator, host);
+      failure_ = ranks ? splits_failure(program_.graph, step.node, std::span(numbers_).subspan(2),
+                                        numbers_[0], numbers_[1], (*ranks)->size())
+                       : ranks.error();
       return;
     }
     const auto* list = static_cast<const std::int64_t*>(pointers_[step.buffers[0]]);

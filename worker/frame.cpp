@@ -10,6 +10,7 @@
 #include <lockstep/worker/frame.h>
 #include <lockstep/worker/interpreter.h>
 #include <lockstep/worker/job_context.h>
+#include <lockstep/worker/op.h>
 #include <lockstep/worker/recorded_call.h>
 
 namespace lockstep::worker {
@@ -19,6 +20,7 @@ struct FrameRunner::Compiled {
   Graph graph;  // where it is interpreted
   shapes::Fingerprint fingerprint;
   std::uint64_t nodes = 0;
+  std::string collectives;                 // one per line; what an audit compares
   std::unique_ptr<Executable> executable;  // null: interpreted
   Inputs inputs;                           // of the last run; the map is kept
 };
@@ -27,7 +29,9 @@ struct FrameRunner::State {
   State(JobContext& context, GroupContext* group, const std::string& name, int number,
         const FrameOptions& options)
       : job(context),
-        consistency(options.consistency.value_or(context.decision.consistency)),
+        audited(options.audit),
+        consistency(audited ? Consistency::Local
+                            : options.consistency.value_or(context.decision.consistency)),
         over(group != nullptr ? *group : context.alone),
         agreed(context.agreeing(over, consistency)),
         cache(name),
@@ -57,6 +61,8 @@ struct FrameRunner::State {
   }
 
   JobContext& job;
+  bool audited;
+  AuditLedger findings;
   Consistency consistency;
   GroupContext& over;              // whose collectives the frame has
   GroupContext& agreed;            // who agrees on its calls
@@ -88,6 +94,22 @@ std::string symbols_text(const Decision& decision) {
   return out;
 }
 
+/// What other ranks would have to do as well: kind, group, attributes and sizes, without the number
+/// of rows where ranks may differ in it.
+std::string collectives_text(const Graph& graph) {
+  std::string out;
+  for (const Node& node : graph.nodes) {
+    if (op_row(node.op).kind != OpClass::Collective) continue;
+    out += fmt::format("{} of {}", op_row(node.op).name, dtype_name(node.meta.dtype));
+    for (std::size_t d = node.op == Op::AllToAll ? 1 : 0; d < node.meta.sizes.size(); ++d)
+      out += " x " + node.meta.sizes[d].text();
+    if (!node.ints.empty()) out += fmt::format(", {{{}}}", fmt::join(node.ints, ", "));
+    if (!node.text.empty()) out += ", group " + node.text;
+    out += "\n";
+  }
+  return out;
+}
+
 /// This rank is busy and alive, though it makes no progress that others see: a slow compile is not
 /// a dead rank. Renewed by the build of each unit.
 class Lease {
@@ -110,7 +132,7 @@ class Lease {
 /// The settle rounds of one run: each has a key of its own.
 class SettleRounds final : public RunHost {
  public:
-  explicit SettleRounds(GroupContext& agreed) : agreed_(agreed) {}
+  SettleRounds(JobContext& job, GroupContext& agreed) : job_(job), agreed_(agreed) {}
   Result<void> settle(const std::optional<Status>& mine) override {
     RoundKey key = agreed_.key;
     key.kind = RoundKey::Kind::Settle;
@@ -119,10 +141,15 @@ class SettleRounds final : public RunHost {
     joint_error_ = joint_error_ || !all;
     return all;
   }
+  collectives::Communicator* group(std::string_view name) override {
+    const auto found = job_.groups.find(name);
+    return found == job_.groups.end() ? nullptr : found->second.data;
+  }
   /// A round failed, so all ranks have the error.
   [[nodiscard]] bool joint_error() const { return joint_error_; }
 
  private:
+  JobContext& job_;
   GroupContext& agreed_;
   std::uint32_t attempt_ = 0;
   bool joint_error_ = false;
@@ -165,7 +192,8 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
                          .decision = decision,
                          .observation = &seen_,
                          .group_size = frame_.over.data->size(),
-                         .local = frame_.consistency == Consistency::Local,
+                         .group = frame_.over.group,
+                         .local = frame_.consistency == Consistency::Local && !frame_.audited,
                          .host = this};
   Result<Graph> graph = worker::trace(setup, body_);
   job.phase(Phase::Running);
@@ -179,13 +207,28 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
     report.failure = graph.error();
     return report;
   }
+  for (const Node& node : graph->nodes)
+    if (op_row(node.op).kind == OpClass::Collective && !node.text.empty() &&
+        frame_.job.groups.find(node.text) == frame_.job.groups.end()) {
+      report.failure =
+          Status{Code::TraceError,
+                 fmt::format("frame {}: {}: group {} has not been declared in this job",
+                             frame_.cache.name, node.where.text(), node.text),
+                 {},
+                 {}};
+      return report;
+    }
   made_.graph = std::move(*graph);
   report.graph = made_.fingerprint = made_.graph.fingerprint();
   made_.nodes = made_.graph.nodes.size();
+  if (frame_.audited) made_.collectives = collectives_text(made_.graph);
   report.collectives = made_.graph.collectives_fingerprint();
   report.group_guards = made_.graph.group_guards;
   report.guards = made_.graph.guards;
-  report.prefixes = made_.graph.prefix_fingerprints();
+  // What may differ need not be searched for what does.
+  report.prefixes = frame_.consistency == Consistency::SameCollectives
+                        ? made_.graph.joint_prefixes()
+                        : made_.graph.prefix_fingerprints();
   report.skeleton = made_.graph.skeleton_fingerprint();
   return report;
 }
@@ -201,6 +244,11 @@ Result<bool> FrameRunner::Steps::group_any(bool mine) {
 
 std::string FrameRunner::Steps::explain(std::size_t node) {
   const Graph& graph = made_.graph;
+  if (frame_.consistency == Consistency::SameCollectives) {
+    const std::vector<NodeId> joint = graph.joint_nodes();
+    if (node >= joint.size()) return "";
+    node = joint[node];
+  }
   std::string text;
   if (node < graph.nodes.size())
     text = fmt::format("{}   # {}", graph.node_text(static_cast<NodeId>(node)),
@@ -291,6 +339,14 @@ const Status& FrameRunner::unusable() {
 
 Status FrameRunner::refuse(const Status& status) {
   if (state_->unusable) return unusable();
+  if (state_->audited) {
+    Observation nothing;
+    nothing.list = std::make_shared<const SourceList>(std::vector<SourceSpec>{});
+    last_ = {CallOutcome::Kind::Error, -1, status};
+    ++state_->counts.calls, ++state_->counts.errors;
+    if (auto joint = audit(nullptr, nothing)) last_.error = std::move(joint);
+    return *last_.error;
+  }
   const RoundKey& key = state_->next_call();
   const auto joint = state_->agreed.driver->status_round(key, {.pending = 0, .trouble = status});
   last_ = {CallOutcome::Kind::Error, -1, joint ? status : joint.error()};
@@ -317,20 +373,22 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   ++frame.counts.calls;
   if (last_.kind == CallOutcome::Kind::Error) {
     ++frame.counts.errors;
+    if (frame.audited)
+      if (auto joint = audit(nullptr, observation)) last_.error = std::move(joint);
     frame.spare = std::move(observation);
     return *last_.error;
   }
-  Result<std::vector<Array>> outputs = std::vector<Array>{};
+  Compiled interpreted;
+  Compiled* chosen = &interpreted;
   if (last_.kind == CallOutcome::Kind::Fallback) {
     ++frame.counts.fallbacks;
-    Compiled interpreted = steps.take();
+    interpreted = steps.take();
     if (!frame.told_fallback)
       job.log.line("info",
                    fmt::format("lockstep: {} has reached its recompile limit of {}; calls that fit "
                                "no entry are interpreted from here on, on all ranks",
                                frame.cache.name, job.decision.recompile_limit));
     frame.told_fallback = true;
-    outputs = run(interpreted, observation, values);
   } else {
     if (last_.kind == CallOutcome::Kind::Compiled) {
       ++frame.counts.compiled;
@@ -339,11 +397,52 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     } else {
       ++frame.counts.reused;
     }
-    outputs = run(frame.entries.at(last_.entry), observation, values);
+    chosen = &frame.entries.at(last_.entry);
   }
+  std::optional<Status> stopped;
+  if (frame.audited) stopped = audit(chosen, observation);
+  Result<std::vector<Array>> outputs = std::vector<Array>{};
+  if (stopped)
+    outputs = *std::move(stopped);
+  else
+    outputs = run(*chosen, observation, values);
   frame.counts.errors += outputs.has_error();
   frame.spare = std::move(observation);
   return outputs;
+}
+
+/// Compares what this rank is about to run, or that it has nothing to run, with the group. The
+/// error is joint; what is found and may go on is logged.
+std::optional<Status> FrameRunner::audit(const Compiled* about_to_run, const Observation& seen) {
+  State& frame = *state_;
+  JobContext& job = frame.job;
+  AuditedCall own{.observation = seen};
+  if (about_to_run != nullptr) {
+    own.program = about_to_run->fingerprint;
+    own.collectives = about_to_run->collectives.empty()
+                          ? shapes::Fingerprint{}
+                          : shapes::fingerprint(about_to_run->collectives);
+    own.collectives_text = about_to_run->collectives;
+    own.is_new = last_.kind == CallOutcome::Kind::Compiled;
+    if (last_.entry >= 0)
+      own.program_text =
+          decision_text(frame.cache.entries[static_cast<std::size_t>(last_.entry)].decision);
+  } else {
+    own.trouble = last_.error;
+  }
+  RoundKey& key = frame.over.key;
+  key.kind = RoundKey::Kind::Audit;
+  key.frame = frame.cache.name;
+  key.consistency.reset();
+  key.attempt = 0;
+  ++key.call;
+  job.note(key.text());
+  AuditOutcome outcome = frame.over.driver->audit(key, frame.findings, std::move(own));
+  const Result<void> well = outcome.error ? Result<void>(*outcome.error) : Result<void>();
+  if (job.recorder != nullptr) job.recorder->round(key, well);
+  if (outcome.finding && outcome.times == 1 && frame.over.data->rank().value == 0)
+    job.log.line("info", "lockstep: audit: " + outcome.finding->text());
+  return std::move(outcome.error);
 }
 
 void FrameRunner::say_compiled(const std::vector<Misfit>& misfits, const std::string& story) {
@@ -396,11 +495,15 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
         break;
     }
   }
-  entry.inputs["job.rank"] = single(DType::I64, frame.over.data->rank().value);
+  if (entry.inputs.find("job.rank") == entry.inputs.end()) {
+    entry.inputs["job.rank"] = single(DType::I64, frame.over.data->rank().value);
+    for (const auto& [name, group] : job.groups)
+      entry.inputs[rank_source(name)] = single(DType::I64, group.group.rank.value);
+  }
   if (std::find(frame.counts.graphs.begin(), frame.counts.graphs.end(), entry.fingerprint) ==
       frame.counts.graphs.end())
     frame.counts.graphs.push_back(entry.fingerprint);
-  SettleRounds rounds(frame.agreed);
+  SettleRounds rounds(job, frame.agreed);
   if (!entry.executable) {
     frame.counts.nodes_interpreted += entry.nodes;
     return interpret(entry.graph, entry.inputs, *frame.over.data, rounds);

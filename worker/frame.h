@@ -23,6 +23,11 @@ struct FrameCounts;
 struct FrameOptions {
   Group group{};                             // all ranks of the job, unless given
   std::optional<Consistency> consistency{};  // the job's, unless given
+  /// Each rank decides as under local, but the frame may have collectives: before a program runs
+  /// the ranks compare what each is about to run (audit.h). Programs that differ are logged, once,
+  /// and run; collectives that would not match are an error on all ranks. Then `consistency` is
+  /// not looked at.
+  bool audit = false;
 };
 
 /// One thread. Borrows the job's context.
@@ -53,6 +58,7 @@ class FrameRunner {
   struct Compiled;
   struct State;
   [[nodiscard]] const Status& unusable();
+  [[nodiscard]] std::optional<Status> audit(const Compiled* about_to_run, const Observation& seen);
   [[nodiscard]] Result<std::vector<Array>> run(Compiled& entry, const Observation& seen,
                                                std::span<const InputValue> values);
   void say_compiled(const std::vector<Misfit>& misfits, const std::string& story);

@@ -197,7 +197,7 @@ Gradients index_add_rule(const Backward& b) {
 /// The same exchange the other way round, with the forward's own counts.
 Gradients all_to_all_rule(const Backward& b) {
   const auto middle = b.node.exprs.begin() + static_cast<std::ptrdiff_t>(b.node.exprs.size() / 2);
-  Node node;
+  Node node{.text = b.node.text};
   node.exprs.assign(middle, b.node.exprs.end());
   node.exprs.insert(node.exprs.end(), b.node.exprs.begin(), middle);
   return {resized(emit(Op::AllToAll, {b.grad}, std::move(node), Line::current()), b.inputs[0])};
@@ -207,13 +207,16 @@ Gradients all_reduce_rule(const Backward& b) {
     throw TraceUsageError(
         b.node.where.text() +
         ": all_reduce of a minimum or maximum has no gradient; detach() it, or reduce a sum");
-  return {emit(Op::AllReduce, {b.grad}, Node{.ints = b.node.ints}, Line::current())};
+  return {emit(Op::AllReduce, {b.grad}, Node{.ints = b.node.ints, .text = b.node.text},
+               Line::current())};
 }
 Gradients all_gather_rule(const Backward& b) {
-  return {emit(Op::ReduceScatter, {b.grad}, Node{.ints = b.node.ints}, Line::current())};
+  return {emit(Op::ReduceScatter, {b.grad}, Node{.ints = b.node.ints, .text = b.node.text},
+               Line::current())};
 }
 Gradients reduce_scatter_rule(const Backward& b) {
-  return {emit(Op::AllGather, {b.grad}, Node{.ints = b.node.ints}, Line::current())};
+  return {emit(Op::AllGather, {b.grad}, Node{.ints = b.node.ints, .text = b.node.text},
+               Line::current())};
 }
 
 }  // namespace

@@ -101,20 +101,37 @@ Fingerprint Graph::fingerprint() const { return fingerprint_of(*this, Constants:
 
 Fingerprint Graph::skeleton_fingerprint() const { return fingerprint_of(*this, Constants::Masked); }
 
-Fingerprint Graph::collectives_fingerprint() const {
-  FingerprintBuilder out;
-  out.add("lockstep.collectives/1");
-  for (const Node& node : nodes) {
-    const OpClass kind = op_row(node.op).kind;
-    if (kind != OpClass::Collective && kind != OpClass::HostSync) continue;
-    out.add(op_row(node.op).name).add(static_cast<std::int64_t>(node.meta.dtype));
+std::vector<NodeId> Graph::joint_nodes() const {
+  std::vector<NodeId> joint;
+  for (NodeId id = 0; id < nodes.size(); ++id) {
+    const OpClass kind = op_row(nodes[id].op).kind;
+    if (kind == OpClass::Collective || kind == OpClass::HostSync) joint.push_back(id);
+  }
+  return joint;
+}
+
+std::vector<Fingerprint> Graph::joint_prefixes() const {
+  std::vector<Fingerprint> prefixes;
+  Fingerprint last = shapes::fingerprint("lockstep.collectives/1");
+  for (const NodeId id : joint_nodes()) {
+    const Node& node = nodes[id];
+    FingerprintBuilder out;
+    out.add(last).add(op_row(node.op).name).add(static_cast<std::int64_t>(node.meta.dtype));
+    out.add(node.text);
     add_count(out, node.ints.size());
     for (const std::int64_t value : node.ints) out.add(value);
     add_count(out, node.exprs.size());
-    // The number of rows may differ between ranks; what a row is may not.
-    for (std::size_t d = 1; d < node.meta.sizes.size(); ++d) out.add(node.meta.sizes[d].text());
+    // The number of rows that all_to_all gives may differ between ranks; all other sizes may not.
+    for (std::size_t d = node.op == Op::AllToAll ? 1 : 0; d < node.meta.sizes.size(); ++d)
+      out.add(node.meta.sizes[d].text());
+    prefixes.push_back(last = out.finish());
   }
-  return out.finish();
+  return prefixes;
+}
+
+Fingerprint Graph::collectives_fingerprint() const {
+  const std::vector<Fingerprint> prefixes = joint_prefixes();
+  return prefixes.empty() ? shapes::fingerprint("lockstep.collectives/1") : prefixes.back();
 }
 
 }  // namespace lockstep::worker

@@ -56,7 +56,8 @@ enum class Op : std::uint8_t {
   Argsort,       // (x [N]): stable, ascending -> i64[N]
   Cumsum,        // (x [N]): inclusive
   SegmentIds,    // (counts i64[K]): counts[k] times k -> i64[exprs[0]]; exprs[0] is their sum
-  // Collectives, in this order on every rank.
+  // Collectives, in this order on every rank. text: the name of their group; empty: the frame's.
+  // Never its ranks, which differ between ranks; n is the size of the group.
   AllToAll,       // x [sum(in), ..]; exprs: in_0..in_{n-1}, out_0..out_{n-1} -> [sum(out), ..]
   AllReduce,      // ints[0]: collectives::Reduce
   AllGather,      // [R, ..] -> [n*R, ..]; ints[0]: n
@@ -135,6 +136,9 @@ struct Graph {
   /// Covers the ordered list of what ranks do together or wait for: collectives (kind, dtype, row
   /// sizes, attributes) and host syncs. Graphs that differ elsewhere have equal ones.
   [[nodiscard]] shapes::Fingerprint collectives_fingerprint() const;
+  /// What it covers, in order, and prefix fingerprints of that list.
+  [[nodiscard]] std::vector<NodeId> joint_nodes() const;
+  [[nodiscard]] std::vector<shapes::Fingerprint> joint_prefixes() const;
   /// Structural rules: operands come earlier and have the dtypes and sizes that the op asks for,
   /// symbols are bound before use, guards mention backed symbols only. Errors: Internal, naming the
   /// node.

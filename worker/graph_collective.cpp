@@ -59,8 +59,19 @@ collectives::Collective collective_of(const Node& node, const NodeBuffers& buffe
   return out;
 }
 
+Result<collectives::Communicator*> ranks_of(const Node& node, collectives::Communicator& frames,
+                                            RunHost& host) {
+  collectives::Communicator* ranks = node.text.empty() ? &frames : host.group(node.text);
+  if (ranks != nullptr) return ranks;
+  return Status{Code::Internal,
+                fmt::format("{}: this rank is in no such group", collective_label(node)),
+                {},
+                {}};
+}
+
 std::string collective_label(const Node& node) {
-  const std::string name(op_row(node.op).name);
+  std::string name(op_row(node.op).name);
+  if (!node.text.empty()) name += " of group " + node.text;
   return node.where.file.empty() ? name : fmt::format("{} at {}", name, node.where.text());
 }
 

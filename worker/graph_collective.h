@@ -8,6 +8,7 @@
 
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/graph.h>
+#include <lockstep/worker/run_host.h>
 
 namespace lockstep::worker {
 
@@ -24,7 +25,13 @@ struct NodeBuffers {
 [[nodiscard]] collectives::Collective collective_of(const Node& node, const NodeBuffers& buffers,
                                                     std::string_view label);
 
-/// "all_to_all at moe.cpp:41"
+/// Who carries it out: the ranks of the named group, else `frames`. Errors: Internal (this rank is
+/// in no such group; a frame's trace has been refused before).
+[[nodiscard]] Result<collectives::Communicator*> ranks_of(const Node& node,
+                                                          collectives::Communicator& frames,
+                                                          RunHost& host);
+
+/// "all_to_all at moe.cpp:41", "all_reduce of group tensor at moe.cpp:43"
 [[nodiscard]] std::string collective_label(const Node& node);
 
 /// What is wrong with the split lists of an AllToAll: counts for another number of ranks, negative

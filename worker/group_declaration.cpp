@@ -58,8 +58,6 @@ Status mismatch(const std::vector<Declaration>& all, std::string message) {
 
 }  // namespace
 
-std::string Group::label() const { return fmt::format("{} [{}]", name, members.text()); }
-
 Result<Group> declared(std::string name, const RankSet& members, Rank self, int size) {
   if (name.empty()) return refuse("(no name)", "a group needs a name");
   if (!members.empty() && (members.lowest().value < 0 || members.runs().back().last >= size))

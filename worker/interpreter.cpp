@@ -89,8 +89,10 @@ class Interpretation {
   void check_splits(NodeId id) {
     NodeCall call;
     if (graph_.nodes[id].op != Op::AllToAll || !prepare(id, call)) return;
-    failure_ = splits_failure(graph_, id, call.exprs, call.operands[0]->sizes()[0], call.sizes[0],
-                              communicator_.size());
+    const auto ranks = ranks_of(graph_.nodes[id], communicator_, host_);
+    failure_ = ranks ? splits_failure(graph_, id, call.exprs, call.operands[0]->sizes()[0],
+                                      call.sizes[0], (*ranks)->size())
+                     : ranks.error();
   }
 
   /// False, with failure_ set, where a size has no value.
@@ -183,9 +185,10 @@ class Interpretation {
     const NodeBuffers buffers{operand.data(), result.data(), operand.sizes(), call.sizes,
                               call.exprs};
     const std::string label = collective_label(call.node());
-    if (auto started = communicator_.start(collective_of(call.node(), buffers, label)); !started)
-      return started.error();
-    if (auto done = communicator_.wait(); !done) return done.error();
+    const auto ranks = ranks_of(call.node(), communicator_, host_);
+    if (!ranks) return ranks.error();
+    if (auto done = (*ranks)->run(collective_of(call.node(), buffers, label)); !done)
+      return done.error();
     values_[call.id] = std::move(result);
     return {};
   }

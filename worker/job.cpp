@@ -227,7 +227,7 @@ int Job::size() const { return state_->world.all->size(); }
 
 FrameRunner& Job::add_frame(std::string name, const FrameOptions& options) {
   const int index = static_cast<int>(state_->frames.size());
-  if (options.consistency == Consistency::Local) state_->groups->record_alone();
+  if (options.audit || options.consistency == Consistency::Local) state_->groups->record_alone();
   return state_->frames.emplace_back(state_->context, std::move(name), index, options);
 }
 
@@ -256,6 +256,11 @@ Result<void> Job::finish() {
 Status Job::leave(const std::string& why) {
   state_->over = true;
   Status gone{Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}};
+  // Peers may wait in any of the groups, where no round of all ranks reaches them.
+  if (!state_->context.groups.empty() && state_->context.watch != nullptr) {
+    std::fflush(nullptr);
+    state_->context.watch->end_job(gone);
+  }
   const auto told = state_->status_round(RoundKey::Kind::Close, {.pending = 0, .trouble = gone});
   return told ? gone : told.error();
 }

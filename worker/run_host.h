@@ -7,8 +7,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <lockstep/collectives/base/status.h>
+#include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/array.h>
 
 namespace lockstep::worker {
@@ -25,6 +27,12 @@ class RunHost {
   /// `mine` is this rank's failure since the last round. Fails on all ranks with the same error if
   /// any rank brought one.
   [[nodiscard]] virtual Result<void> settle(const std::optional<Status>& mine) = 0;
+  /// Who carries out the collectives of a group that the graph names. Null: this rank is in none of
+  /// that name; no graph with one comes here.
+  [[nodiscard]] virtual collectives::Communicator* group(std::string_view name) {
+    (void)name;
+    return nullptr;
+  }
 };
 
 }  // namespace lockstep::worker

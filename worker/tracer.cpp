@@ -158,16 +158,20 @@ std::size_t Trace::source(std::string_view name) const {
   throw TraceUsageError(fmt::format("frame {} has no input {}", setup_.frame, name));
 }
 
-Tensor Trace::rank() {
-  if (!rank_) {
+std::string rank_source(std::string_view group) {
+  return group.empty() ? "job.rank" : fmt::format("job.rank({})", group);
+}
+
+Tensor Trace::rank(const std::string& group) {
+  const auto [at, fresh] = ranks_.emplace(group, static_cast<NodeId>(nodes_.size()));
+  if (fresh) {
     Node node;
     node.op = Op::Input;
-    node.text = "job.rank";
+    node.text = rank_source(group);
     node.meta = {DType::I64, {}};
-    rank_ = static_cast<NodeId>(nodes_.size());
     nodes_.push_back(std::move(node));
   }
-  return {shared_from_this(), *rank_};
+  return {shared_from_this(), at->second};
 }
 
 void Trace::output(std::string name, const Tensor& value) {

@@ -15,6 +15,7 @@
 #include <lockstep/shapes/shape_env.h>
 #include <lockstep/worker/decision.h>
 #include <lockstep/worker/graph.h>
+#include <lockstep/worker/group.h>
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/tensor.h>
 
@@ -36,6 +37,8 @@ struct TraceSetup {
   const Observation* observation = nullptr;
   /// Ranks of the frame's group: a constant of the graph.
   int group_size = 1;
+  /// Who they are, so that collectives stay among them; without members: not known.
+  Group group{};
   /// No rank may wait for another: collectives are refused.
   bool local = false;
   /// Null: group_any takes this rank's answer, as in a group of one.
@@ -56,9 +59,11 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] bool bool_input(std::size_t source) const;
   /// The number of the source; throws TraceUsageError where the frame has no such input.
   [[nodiscard]] std::size_t source(std::string_view name) const;
-  /// This rank's number in the frame's group: 0-d i64, a runtime value (source "job.rank").
-  [[nodiscard]] Tensor rank();
+  /// This rank's number in a group, the frame's unless named: 0-d i64, a runtime value (source
+  /// rank_source()).
+  [[nodiscard]] Tensor rank(const std::string& group = {});
   [[nodiscard]] int group_size() const { return setup_.group_size; }
+  [[nodiscard]] const Group& group() const { return setup_.group; }
 
   /// Names must be unique.
   void output(std::string name, const Tensor& value);
@@ -103,7 +108,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<Node> nodes_;
   std::vector<shapes::Expr> symbols_;          // of the decision, by number
   std::vector<std::optional<NodeId>> inputs_;  // per source
-  std::optional<NodeId> rank_;
+  std::map<std::string, NodeId> ranks_;        // by group
   std::vector<Graph::Output> outputs_;
   std::vector<GroupGuard> group_guards_;
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
@@ -116,6 +121,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
 /// Runs `body` under a fresh trace and gives the finished graph. Whatever `body` throws becomes a
 /// Status with Code::TraceError: what happened, the user's line, what to do.
 [[nodiscard]] Result<Graph> trace(const TraceSetup& setup, const std::function<void(Trace&)>& body);
+
+/// The input that holds this rank's number in a group: "job.rank", or "job.rank(tensor)".
+[[nodiscard]] std::string rank_source(std::string_view group);
 
 /// The base name of the file and the line.
 [[nodiscard]] shapes::Location location(const Line& where);

@@ -159,11 +159,15 @@ void Seat::sit(std::int32_t pid, std::uint64_t host, Instant now) {
   slot_->pid.store(pid, std::memory_order_release);
 }
 
+void Seat::resume(OperationKind kind, int group_entry, std::uint64_t ordinal) {
+  slot_->operation.store(static_cast<std::uint64_t>(kind), std::memory_order_relaxed);
+  slot_->group_entry.store(static_cast<std::uint64_t>(group_entry), std::memory_order_relaxed);
+  slot_->ordinal.store(ordinal, std::memory_order_relaxed);
+}
+
 void Seat::begin(OperationKind kind, int group_entry, std::uint64_t ordinal, Instant now) {
   const auto entry = static_cast<std::uint64_t>(group_entry);
-  slot_->operation.store(static_cast<std::uint64_t>(kind), std::memory_order_relaxed);
-  slot_->group_entry.store(entry, std::memory_order_relaxed);
-  slot_->ordinal.store(ordinal, std::memory_order_relaxed);
+  resume(kind, group_entry, ordinal);
   slot_->progress.store(now.count(), std::memory_order_relaxed);
   slot_->begun.store(slot_->begun.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   if (entry < kBoardGroups)

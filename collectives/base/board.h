@@ -40,6 +40,8 @@ class Seat {
   void sit(std::int32_t pid, std::uint64_t host, Instant now);
   /// Begins operation `ordinal` (from 1) of the group that entry() gave.
   void begin(OperationKind kind, int group_entry, std::uint64_t ordinal, Instant now);
+  /// The operation that is waited for now, begun before others: what reports are about.
+  void resume(OperationKind kind, int group_entry, std::uint64_t ordinal);
   /// "call 12 of train_step". Counts as progress.
   void note(std::string_view event, Instant now);
   void phase(Phase phase);

@@ -1,4 +1,5 @@
 // Groups of a job on real ranks: what is agreed on in a group alone, and how their errors read.
+#include "group_program.h"
 #include "job_ranks.h"
 
 namespace lockstep::worker {
@@ -212,6 +213,124 @@ TEST_F(JobGroupsTest, SharedSizesOfOneFrame_RanksMayRunDifferentPrograms) {
     EXPECT_EQ(out.error().code, Code::GraphDivergence);
     expect_joint(out.error());
   }
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(JobGroupsTest, SameCollectivesOfOneFrame_GraphsMayDiffer) {
+  auto step = job->frame<X, Y>("step", {.consistency = Consistency::SameCollectives}, [this](X in) {
+    const Tensor part = last ? sum(in.x) * 2.0 : sum(in.x + 1.0);
+    return Y{all_reduce(part)};
+  });
+  const auto out = step(rows(3));
+  ASSERT_TRUE(out) << out.error().text();
+  EXPECT_EQ(only(out->y), 6.0 * size);
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(JobGroupsTest, SameCollectivesThatDiffer_AreAnErrorThatNamesTheFirst) {
+  if (size < 2) return;
+  auto step = job->frame<X, Y>("step", {.consistency = Consistency::SameCollectives}, [this](X in) {
+    const Tensor one = all_reduce(sum(in.x));
+    const Tensor two = last ? all_reduce(one, collectives::Reduce::Max) : all_reduce(one);
+    return Y{all_reduce(two)};
+  });
+  const auto out = step(rows(3));
+  ASSERT_FALSE(out);
+  EXPECT_EQ(out.error().code, Code::GraphDivergence);
+  EXPECT_TRUE(contains(out.error().message,
+                       "traced different collectives, first at number 1 of their list"))
+      << out.error().message;
+  ASSERT_EQ(out.error().groups.size(), 2U);
+  for (const RankValue& group : out.error().groups) {
+    EXPECT_TRUE(contains(group.value, "all_reduce")) << group.value;
+    EXPECT_TRUE(contains(group.value, "job_groups_test.cpp:")) << group.value;
+  }
+  expect_joint(out.error());
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(JobGroupsTest, RandomOverlappingGroups_GiveWhatPlainLoopsGive) {
+  for (const unsigned seed : {1U, 2U, 3U}) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    start({});
+    const GroupProgram program(size, seed);
+    std::map<std::string, Group> groups;
+    for (const auto& [name, layout] : program.layouts()) {
+      groups[name] = job->group(name, program.set_of(name, rank)).value();
+      EXPECT_EQ(groups[name], program.group_of(name, rank));
+    }
+    auto step = job->frame<X, Y>("step", [&](X in) { return Y{program.traced(in.x, groups)}; });
+    const std::vector<double> own = program.input(rank);
+    for (int call = 0; call < 2; ++call) {
+      const auto out = step({Tensor(Array::of(DType::F64, {program.width()}, own))});
+      ASSERT_TRUE(out) << out.error().text();
+      std::vector<double> got;
+      for (std::int64_t i = 0; i < program.width(); ++i) got.push_back(out->y.array().at(i));
+      EXPECT_EQ(got, program.expected()[static_cast<std::size_t>(rank)]);
+    }
+    EXPECT_TRUE(finish());
+  }
+}
+
+TEST_F(JobGroupsTest, GroupThatWasNeverDeclared_IsATraceErrorOnAllRanks) {
+  const Group invented{"invented", RankSet::all(size), Rank{rank}};
+  auto step = job->frame<X, Y>(
+      "step", [&](X in) { return Y{all_reduce(sum(in.x), collectives::Reduce::Sum, invented)}; });
+  const auto out = step(rows(3));
+  ASSERT_FALSE(out);
+  EXPECT_EQ(out.error().code, Code::TraceError);
+  EXPECT_TRUE(contains(out.error().message, "group invented has not been declared"));
+  expect_joint(out.error());
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(JobGroupsTest, AuditedFrame_ProgramsThatDifferRunOn) {
+  auto step = job->frame<X, Y>("step", {.audit = true}, [this](X in) {
+    return Y{all_reduce(last ? sum(in.x) * 2.0 : sum(in.x + 1.0))};
+  });
+  for (std::int64_t call = 0; call < 3; ++call) {
+    const auto out = step(rows(3 + call * rank));  // each rank decides what is dynamic
+    ASSERT_TRUE(out) << out.error().text();
+    double expected = 0;
+    for (int r = 0; r < size; ++r) expected += 2.0 * static_cast<double>(3 + call * r);
+    EXPECT_EQ(only(out->y), expected);
+  }
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(JobGroupsTest, AuditedFrame_CollectivesThatWouldNotMatchAreStoppedOnAllRanks) {
+  if (size < 2) return;
+  bool odd = false;
+  auto step = job->frame<X, Y>("step", {.audit = true}, [&](X in) {
+    Tensor y = sum(in.x);
+    if (in.x.size(0) > 6) y = all_reduce(y, collectives::Reduce::Max);  // one more on the last rank
+    return Y{all_reduce(y)};
+  });
+  for (const bool apart : {false, true, false}) {
+    odd = apart && last;
+    const auto out = step(rows(odd ? 9 : 4));
+    EXPECT_EQ(static_cast<bool>(out), !apart) << (out ? "" : out.error().text());
+    if (out) {
+      EXPECT_EQ(only(out->y), 4.0 * size);
+      continue;
+    }
+    EXPECT_EQ(out.error().code, Code::GraphDivergence) << out.error().text();
+    expect_joint(out.error());
+  }
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(JobGroupsTest, AuditedFrame_FailureOfOneRankReachesAll) {
+  if (size < 2) return;
+  auto step = job->frame<X, Y>("step", {.audit = true}, [this](X in) {
+    if (last) throw std::runtime_error("no such token");
+    return total(in);
+  });
+  const auto out = step(rows(4));
+  ASSERT_FALSE(out);
+  EXPECT_EQ(out.error().code, Code::TraceError);
+  EXPECT_TRUE(contains(out.error().message, "no such token"));
+  expect_joint(out.error());
   EXPECT_TRUE(finish());
 }
 

@@ -119,7 +119,8 @@ void mutate_node(NodeId id, const Node& node, std::vector<Mutant>& out) {
       "number", [](Node& n) { n.number = n.number == 0 ? 0.5 : 0; }, node.op != Op::Full);
   if (node.number == 0) add("negative zero", [](Node& n) { n.number = -0.0; });
   add(
-      "text", [](Node& n) { n.text += "'"; }, node.op != Op::Input);
+      "text", [](Node& n) { n.text += "'"; },
+      node.op != Op::Input && op_row(node.op).kind != OpClass::Collective);
   add(
       "dtype", [](Node& n) { n.meta.dtype = n.meta.dtype == DType::F32 ? DType::F64 : DType::F32; },
       node.op != Op::Input && node.op != Op::Full && node.op != Op::Cast);

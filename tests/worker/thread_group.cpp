@@ -1,7 +1,9 @@
 #include "thread_group.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <thread>
 
 namespace lockstep::worker {
@@ -10,7 +12,14 @@ using collectives::Collective;
 
 class ThreadGroup::Member final : public collectives::Communicator, public RunHost {
  public:
-  Member(ThreadGroup& group, int rank) : group_(group), rank_(rank) {}
+  Member(ThreadGroup& group, int rank) : group_(group), rank_(rank) {
+    for (const Set& set : group.sets_) {
+      const auto place = std::find(set.members.begin(), set.members.end(), rank);
+      if (place != set.members.end())
+        groups_[set.name] =
+            std::make_unique<Member>(*set.group, static_cast<int>(place - set.members.begin()));
+    }
+  }
 
   [[nodiscard]] Rank rank() const override { return Rank{rank_}; }
   [[nodiscard]] int size() const override { return group_.size_; }
@@ -31,6 +40,11 @@ class ThreadGroup::Member final : public collectives::Communicator, public RunHo
     group_.barrier_.arrive_and_wait();
     pending_.reset();
     return {};
+  }
+
+  [[nodiscard]] Communicator* group(std::string_view name) override {
+    const auto found = groups_.find(name);
+    return found == groups_.end() ? nullptr : found->second.get();
   }
 
   [[nodiscard]] Result<void> settle(const std::optional<Status>& mine) override {
@@ -109,6 +123,7 @@ class ThreadGroup::Member final : public collectives::Communicator, public RunHo
 
   ThreadGroup& group_;
   int rank_;
+  std::map<std::string, std::unique_ptr<Member>, std::less<>> groups_;
   std::optional<Collective> pending_;
 };
 
@@ -117,6 +132,12 @@ ThreadGroup::ThreadGroup(int size)
       barrier_(size),
       posted_(static_cast<std::size_t>(size)),
       statuses_(static_cast<std::size_t>(size)) {}
+
+ThreadGroup::~ThreadGroup() = default;
+
+void ThreadGroup::declare(const std::string& name, const std::vector<int>& members) {
+  sets_.push_back({name, members, std::make_unique<ThreadGroup>(static_cast<int>(members.size()))});
+}
 
 void ThreadGroup::run(const std::function<void(collectives::Communicator&, RunHost&)>& body) {
   std::vector<std::thread> threads;

@@ -4,7 +4,9 @@
 
 #include <barrier>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <lockstep/collectives/communicator.h>
@@ -15,6 +17,9 @@ namespace lockstep::worker {
 class ThreadGroup {
  public:
   explicit ThreadGroup(int size);
+  ~ThreadGroup();
+  /// Before run(): a named group of ranks for collectives; one set of it per call.
+  void declare(const std::string& name, const std::vector<int>& members);
 
   /// Runs `body` on every rank and waits for all.
   void run(const std::function<void(collectives::Communicator&, RunHost&)>& body);
@@ -24,7 +29,13 @@ class ThreadGroup {
 
  private:
   class Member;
+  struct Set {
+    std::string name;
+    std::vector<int> members;
+    std::unique_ptr<ThreadGroup> group;
+  };
   int size_;
+  std::vector<Set> sets_;
   std::barrier<> barrier_;
   std::vector<const collectives::Collective*> posted_;
   std::vector<std::optional<Status>> statuses_;
