@@ -67,8 +67,9 @@ class Walk {
     if (!open_ && splits_fit) return Telling::Nothing;
     if (!splits_fit || !sizes_known(node, operand)) return Telling::Word;
     // A group of its own would tell its members only.
-    const bool counts = node.op == Op::AllToAll && node.text.empty() && node.meta.dtype == DType::I64 &&
-                        constant(node.exprs) && constant(node.meta.sizes) &&
+    const bool counts = node.op == Op::AllToAll && node.text.empty() &&
+                        node.meta.dtype == DType::I64 && constant(node.exprs) &&
+                        constant(node.meta.sizes) &&
                         *shapes::product(node.meta.sizes).constant() > 0;
     return counts ? Telling::Carried : Telling::Nothing;
   }
