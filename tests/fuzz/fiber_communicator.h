@@ -33,6 +33,11 @@ class FiberCommunicator final : public collectives::Communicator {
   }
   [[nodiscard]] Result<bool> poll() override { return network_.poll(); }
   [[nodiscard]] Result<void> wait() override;
+  using Communicator::run;
+  [[nodiscard]] Result<void> run(const collectives::Collective& collective) override {
+    if (auto started = start(collective); !started) return started;
+    return wait();
+  }
 
   /// The next payload of this rank's own that goes up a tree is garbled in the manner of `how`.
   void garble(std::optional<std::uint64_t> how) { garble_ = how; }

@@ -50,6 +50,10 @@ class LyingCommunicator final : public collectives::Communicator {
   Result<void> start(const collectives::Collective& collective) override {
     return honest_.start(collective);
   }
+  using Communicator::run;
+  Result<void> run(const collectives::Collective& collective) override {
+    return honest_.run(collective);
+  }
   Result<bool> poll() override { return honest_.poll(); }
   Result<void> wait() override { return honest_.wait(); }
 
