@@ -66,7 +66,7 @@ TEST(MpiBoard, LateRankWithALease_IsWaitedForBeyondTheDeadline) {
   job.vote();
 }
 
-TEST(MpiBoard, RoundUnderWay_EndsBeforeADataCollective) {
+TEST(MpiBoard, RoundUnderWay_LivesThroughADataCollective) {
   Parts job(60s);
   VoteRound round(job.all->rank(), job.all->size(), Vote::of(1, 2, 3, 4));
   job.all->start(round);
@@ -75,7 +75,9 @@ TEST(MpiBoard, RoundUnderWay_EndsBeforeADataCollective) {
   ASSERT_TRUE(job.all->run(
       Collective{.send = &one, .receive = &sum, .rows = 1, .label = "all_reduce loss"}));
   EXPECT_EQ(sum, static_cast<float>(job.all->size()));
+  ASSERT_TRUE(job.all->wait());
   EXPECT_EQ(round.want().need, Round::Need::Done);
+  EXPECT_EQ(round.result(), Vote::of(1, 2, 3, 4));
 }
 
 TEST(MpiGroup, OfSomeRanks_NumbersThemByPlace) {
