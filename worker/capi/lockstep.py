@@ -8,7 +8,8 @@
         while group.more(have_batch):
             step(batch)                                  # the ranks agree, then train_step(batch) runs
 
-One file without dependencies: it calls the C library liblockstep (lockstep.h has the contract), which
+One file without dependencies, so that it can be copied beside a program. It calls the C library
+liblockstep (lockstep.h has the contract), which
 it looks for in $LOCKSTEP_LIBRARY, beside itself, one folder up, and where the system keeps libraries.
 mpi4py is needed for groups of several processes only; numpy arrays and torch tensors are known by
 their `shape` and `dtype`.
