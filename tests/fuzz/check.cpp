@@ -115,7 +115,7 @@ class Check {
     RankSet guilty = run_.taken_out;
     guilty.insert(left_);
     // A rank that is suspended for a while when the verdict falls may be named beside one that is
-    // so for good, or (1 of 900,000 seeds) instead of it; the table shows both.
+    // so for good, or (1 of 1,000,000 seeds) instead of it; the table shows both.
     for (const Fault& fault : program_.faults)
       if (fault.kind == Fault::Kind::Stop) guilty.insert(RankSet::of(Rank{fault.rank}));
     expect(ranks && ranks->minus(guilty).empty(), "I3",
