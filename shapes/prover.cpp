@@ -80,7 +80,8 @@ Prover::Signs Prover::signs(const Expr& e, int depth) {
 
 Prover::Signs Prover::signs_as_written(const Expr& e, int depth) {
   const Range range = bounds(e);
-  Signs out{range.lower < 0, range.contains(0) && facts_.may_be_zero(e), range.upper > 0};
+  const bool may_be_zero = range.contains(0) && facts_.may_be_zero(e) && residues(e).contains(0);
+  Signs out{range.lower < 0, may_be_zero, range.upper > 0};
   if (out.settled() || !spend(e)) return out;
   if (out.negative && never_negative_here(e)) out.negative = false;
   if (out.positive && never_negative_here(-e)) out.positive = false;
@@ -183,6 +184,11 @@ Range Prover::bounds(const Expr& e) {
   return e.terms().empty() ? out : intersect(out, facts_.range(e));
 }
 
+ModularSet Prover::residues(const Expr& e) {
+  if (!spend(e)) return {};
+  return modular_set_of(e, [this](const Expr& part) { return facts_.residues(part); });
+}
+
 bool Prover::never_negative_here(const Expr& e) {
   if (!spend(e)) return false;
   return bounds(e).lower >= 0 || never_negative(e, symbols_, kMinMaxDepth) ||
@@ -217,13 +223,13 @@ bool Prover::nonnegative_after_shift(const Expr& e, bool prefer_lower) {
 
 // e >= 0 follows from f >= 0 and e - k*f >= 0, k >= 0, for a known f.
 bool Prover::never_negative_given_fact(const Expr& e) {
-  std::size_t tried = 0;
-  for (const auto& [direction, known] : facts_.by_direction()) {
+  for (const Expr& direction : facts_.sharing_terms(e, kMaxFacts)) {
+    const Facts::Known& known = *facts_.of(direction);
     const std::int64_t k = matching_multiple(e, direction);
     if (k == 0 || k == INT64_MIN) continue;
     const std::int64_t bound = k > 0 ? known.range.lower : known.range.upper;
     if (bound == (k > 0 ? Range::kMin : Range::kMax)) continue;
-    if (++tried > kMaxFacts || !spend(e)) return false;
+    if (!spend(e)) return false;
     const Expr rest = e - k * (direction - bound);
     if (bounds(rest).lower >= 0 || nonnegative_after_shift(rest, true)) return true;
   }

@@ -49,10 +49,11 @@ class Simplifier {
     if (!division) return extreme(op, std::move(operands));
     const Expr &a = operands[0], &b = operands[1];
     if (holds(greater_equal(a, 0)) && holds(less(a, b))) return op == Expr::Op::Mod ? a : 0;
-    const auto number = b.constant();
-    const auto residue = number ? facts_.residue(a, *number) : std::nullopt;
-    if (op == Expr::Op::Mod) return residue ? Expr(*residue) : mod(a, b);
-    return floor_div(a, b);
+    if (op == Expr::Op::FloorDiv) return floor_div(a, b);
+    const auto n = b.constant();
+    const auto remainder = n && *n >= 1 ? Prover(facts_, symbols_).residues(a).remainder(*n)
+                                        : std::optional<std::int64_t>();
+    return remainder ? Expr(*remainder) : mod(a, b);
   }
 
   Expr extreme(Expr::Op op, std::vector<Expr> operands) const {
