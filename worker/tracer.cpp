@@ -35,9 +35,11 @@ std::shared_ptr<Trace> Trace::start(const TraceSetup& setup) {
 void Trace::add_symbols() {
   for (const SymbolDecision& symbol : setup_.decision.symbols) {
     const shapes::Range range{symbol.min.value_or(shapes::Range::kMin), shapes::Range::kMax};
-    symbols_.push_back(
-        symbol.unbacked ? env_.unbacked(symbol.source, range, {})
-                        : env_.backed(symbol.source, symbol.hint, range, symbol.pinned_is_error));
+    const auto constraint =
+        symbol.pinned_is_error ? shapes::Constraint::Varies : shapes::Constraint::None;
+    symbols_.push_back(symbol.unbacked
+                           ? env_.unbacked(symbol.source, range, {})
+                           : env_.backed(symbol.source, symbol.hint, range, constraint));
   }
 }
 
@@ -249,7 +251,9 @@ Graph Trace::finish() {
     const SymbolDecision& decided = setup_.decision.symbols[i];
     graph.symbols.push_back({*symbols_[i].as_symbol(), decided.source, decided.hint});
   }
-  graph.guards = env_.guards();
+  shapes::GuardSet guards{{}, env_.guards()};
+  for (const auto& record : env_.symbols()) guards.ranges[record.symbol] = record.declared;
+  graph.guards = shapes::minimal_guards(guards);
   graph.group_guards = group_guards_;
   ended_ = true;
   return graph;
