@@ -89,16 +89,6 @@ void collect_symbols(const Expr& e, std::vector<Symbol>& into) {
   }
 }
 
-// As many times as the power says, by squaring.
-Expr power(Expr base, std::uint32_t exponent) {
-  Expr out = 1;
-  for (; exponent > 0; exponent >>= 1) {
-    if (exponent & 1) out = out * base;
-    if (exponent > 1) base = base * base;
-  }
-  return out;
-}
-
 Expr replace_in_atom(const std::shared_ptr<const Expr::Atom>& atom,
                      const std::map<Symbol, Expr>& replacements) {
   if (atom->op == Expr::Op::Symbol) {
@@ -242,6 +232,17 @@ std::strong_ordering operator<=>(const Expr& a, const Expr& b) {
         const auto order = compare_monomials(x.factors, y.factors);
         return order != 0 ? order : x.coefficient <=> y.coefficient;
       });
+}
+
+Expr ceil_div(const Expr& a, const Expr& b) { return -floor_div(-a, b); }
+
+Expr power(const Expr& base, std::uint32_t exponent) {
+  Expr out = 1, square = base;
+  for (; exponent > 0; exponent >>= 1) {
+    if (exponent & 1) out = out * square;
+    if (exponent > 1) square = square * square;
+  }
+  return out;
 }
 
 Expr product(std::span<const Expr> factors) {

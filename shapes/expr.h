@@ -119,11 +119,15 @@ struct Expr::Atom {
 
 /// Rounds towards minus infinity, as the index arithmetic of tensors needs.
 [[nodiscard]] Expr floor_div(const Expr& a, const Expr& b);
+/// Rounds towards plus infinity: -floor_div(-a, b).
+[[nodiscard]] Expr ceil_div(const Expr& a, const Expr& b);
 /// a - floor_div(a, b) * b
 [[nodiscard]] Expr mod(const Expr& a, const Expr& b);
 [[nodiscard]] Expr min(const Expr& a, const Expr& b);
 [[nodiscard]] Expr max(const Expr& a, const Expr& b);
 
+/// base to the exponent; 1 for exponent 0.
+[[nodiscard]] Expr power(const Expr& base, std::uint32_t exponent);
 /// The product of all; 1 for none.
 [[nodiscard]] Expr product(std::span<const Expr> factors);
 [[nodiscard]] Expr sum(std::span<const Expr> terms);

@@ -144,6 +144,7 @@ void Facts::add_residue(const Expr& direction, std::int64_t value) {
   if (!m || *m < 2 || !usable(*m)) return;
   const Direction x = direction_of(atom->operands[0]);
   const std::int64_t residue = solve_congruence(x.scale, floor_mod(Wide{value} - x.offset, *m), *m);
+  has_residues_ = true;
   Known& known = at(x.direction);
   const auto both = intersect(known.residues, ModularSet::of(residue, *m));
   if (both) {

@@ -36,6 +36,7 @@ class Facts {
   [[nodiscard]] Range range(const Expr& e) const;
   /// False only where e is known never to be zero.
   [[nodiscard]] bool may_be_zero(const Expr& e) const;
+  [[nodiscard]] bool has_residues() const { return has_residues_; }
   /// The remainders of the expression by its direction alone.
   [[nodiscard]] ModularSet residues(const Expr& e) const;
   /// Removes all that mentions the symbol and gives it as predicates, in canonical order.
@@ -59,7 +60,8 @@ class Facts {
   void forget(const Expr& direction);
   std::map<Expr, Known> by_direction_;
   std::map<Expr, std::set<Expr>> by_monomial_;   // its directions
-  std::map<Symbol, std::set<Expr>> by_symbol_;  // its directions
+  std::map<Symbol, std::set<Expr>> by_symbol_;   // its directions
+  bool has_residues_ = false;
 };
 
 }  // namespace lockstep::shapes

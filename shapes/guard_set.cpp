@@ -39,6 +39,19 @@ bool implied(const Guard& guard, const Knowledge& known) {
   return known.prove(guard.predicate) == true && always_has_value(guard.predicate.expr, known);
 }
 
+// False: it contradicts what is known.
+bool learn_unless_implied(const Guard& guard, Knowledge& known, bool& is_implied) {
+  try {
+    const Predicate p = known.simplify(guard.predicate);
+    const auto proven = known.prove_simplified(p);
+    is_implied = proven == true && always_has_value(guard.predicate.expr, known);
+    return proven != false && (proven || known.learn_open(p));
+  } catch (const OverflowError&) {
+    is_implied = false;
+    return true;
+  }
+}
+
 // Of all guards x >= c the one with the greatest c, of all x <= c that with the least: by direction
 // and sense the place of the tightest.
 std::vector<Guard> tightest_bounds(const std::vector<Guard>& guards) {
@@ -72,9 +85,9 @@ std::vector<Guard> minimal_guards(const GuardSet& set) {
   Knowledge known = knowledge_of(set.ranges);
   std::vector<Guard> out;
   for (Guard& guard : tightest_bounds(set.guards)) {
-    if (implied(guard, known)) continue;
-    if (!known.learn(guard.predicate)) return set.guards;  // admits nothing; as it was said
-    out.push_back(std::move(guard));
+    bool is_implied = false;
+    if (!learn_unless_implied(guard, known, is_implied)) return set.guards;  // admits nothing
+    if (!is_implied) out.push_back(std::move(guard));
   }
   return out;
 }

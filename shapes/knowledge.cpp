@@ -59,6 +59,10 @@ bool stands_for_little(const Expr& target) {
   return true;
 }
 
+bool is_bound_of_a_symbol(const Predicate& p) {
+  return !p.constant() && direction_of(p.expr).direction.as_symbol();
+}
+
 // A number, or a multiple of one symbol plus a number.
 bool is_linear_in_one(const Expr& e) {
   if (e.constant()) return true;
@@ -113,19 +117,34 @@ std::optional<std::int64_t> Knowledge::number(Symbol symbol) const {
   return found == replacements_.end() ? std::nullopt : found->second.constant();
 }
 
+bool Knowledge::learn(const Predicate& fact) { return learn_all({fact}, 0); }
+
+bool Knowledge::learn_open(const Predicate& fact) {
+  std::vector<Predicate> consequences;
+  try {
+    if (!absorb(fact, consequences)) return false;
+  } catch (const OverflowError&) {
+    return true;  // less is known, nothing is wrong
+  }
+  return learn_all({consequences.begin(), consequences.end()}, 1);
+}
+
 // Takes consequences in the order in which they arise.
-bool Knowledge::learn(const Predicate& fact) {
-  std::deque<Predicate> open = {fact};
-  for (int taken = 0; !open.empty() && taken < kMaxConsequences; ++taken) {
+bool Knowledge::learn_all(std::deque<Predicate> open, int taken) {
+  for (; !open.empty() && taken < kMaxConsequences; ++taken) {
     const Predicate raw = open.front();
     open.pop_front();
     std::vector<Predicate> consequences;
     try {
       const Predicate next = simplify(raw);
-      if (prove_simplified(next) == false) return false;
-      if (!next.constant() && !absorb(next, consequences)) return false;
+      const auto known = prove_simplified(next);
+      if (known == false) return false;
+      // An equality may still replace a symbol, a bound narrow its range.
+      const bool says_more =
+          !known || next.relation == Relation::Equal || is_bound_of_a_symbol(next);
+      if (!next.constant() && says_more && !absorb(next, consequences)) return false;
     } catch (const OverflowError&) {
-      continue;  // less is known, nothing is wrong
+      continue;
     }
     open.insert(open.end(), consequences.begin(), consequences.end());
   }
@@ -138,7 +157,6 @@ bool Knowledge::absorb(const Predicate& fact, std::vector<Predicate>& consequenc
     facts_.add(fact);
     return narrow(*symbol, consequences);
   }
-  if (fact.relation != Relation::Equal && prove_simplified(fact) == true) return true;
   facts_.add(fact);
   propagate(fact, consequences);
   const bool is_equal = facts_.range(fact.expr) == Range::of(0);

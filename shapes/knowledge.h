@@ -3,6 +3,7 @@
 // to this folder.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -30,6 +31,8 @@ class Knowledge {
   /// The predicate holds from here on, and with it all that follows: facts, narrower ranges,
   /// replacements. False: it contradicts what is known (some of it may have been learnt).
   [[nodiscard]] bool learn(const Predicate& fact);
+  /// As learn, of what simplify gave and neither way could be proven.
+  [[nodiscard]] bool learn_open(const Predicate& fact);
 
   /// An expression that is equal given all that is known: replacements applied, divisions, minima
   /// and maxima resolved where ranges and facts decide them. Throws OverflowError.
@@ -56,6 +59,7 @@ class Knowledge {
   }
 
  private:
+  [[nodiscard]] bool learn_all(std::deque<Predicate> open, int taken);
   [[nodiscard]] bool absorb(const Predicate& fact, std::vector<Predicate>& consequences);
   [[nodiscard]] bool narrow(Symbol symbol, std::vector<Predicate>& consequences);
   void propagate(const Predicate& fact, std::vector<Predicate>& consequences) const;

@@ -34,6 +34,14 @@ bool inside_atom(const Expr& e, Symbol symbol) {
   return false;
 }
 
+// True where the form alone says something of the remainders: 4*s0 + 1, or a Mod.
+bool has_remainder(const Expr& e) {
+  const auto is_mod = [](const Expr::Factor& f) { return f.atom->op == Expr::Op::Mod; };
+  return std::any_of(e.terms().begin(), e.terms().end(), [&](const Expr::Term& term) {
+    return std::any_of(term.factors.begin(), term.factors.end(), is_mod);
+  });
+}
+
 // The factor by which a multiple of d takes the first of d's terms that e has out of e; zero where
 // there is none.
 std::int64_t matching_multiple(const Expr& e, const Expr& d) {
@@ -161,6 +169,8 @@ Predicate Prover::reduced(const Predicate& predicate) {
 }
 
 Range Prover::atom_range(const Expr::Factor& factor) {
+  // The range of a symbol holds what the facts say of it alone.
+  if (factor.atom->op == Expr::Op::Symbol) return symbols_(factor.atom->symbol);
   return intersect(range_of(*factor.atom, symbols_), facts_.range(Expr::of_atom(factor.atom)));
 }
 
@@ -185,6 +195,7 @@ Range Prover::bounds(const Expr& e) {
 }
 
 ModularSet Prover::residues(const Expr& e) {
+  if (!facts_.has_residues() && !has_remainder(e)) return {};
   if (!spend(e)) return {};
   return modular_set_of(e, [this](const Expr& part) { return facts_.residues(part); });
 }

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include <lockstep/shapes/polynomial.h>
 #include <lockstep/shapes/shape_env.h>
+#include <lockstep/shapes/wide.h>
 
 namespace lockstep::shapes {
 namespace {
@@ -67,7 +69,8 @@ void ShapeEnv::declare(const Predicate& predicate, const Location& where) {
                                       values_under_hints(predicate.expr)));
   }
   declared_.push_back({predicate, where, "declared"});
-  learn(predicate, predicate, where);
+  const Predicate p = known_.simplify(predicate);
+  if (known_.prove_simplified(p) != true) learn(p, predicate, where);
 }
 
 const ShapeEnv::SymbolRecord& ShapeEnv::record(Symbol symbol) const {
@@ -199,7 +202,7 @@ void ShapeEnv::add_assert(const Predicate& assert, const Predicate& asked, const
 
 // Takes over what follows, and tells a broken constraint.
 void ShapeEnv::learn(const Predicate& fact, const Predicate& asked, const Location& where) {
-  if (!known_.learn(fact)) {
+  if (!known_.learn_open(fact)) {
     throw ConstraintError(fmt::format(
         "{}: `{}` contradicts what earlier checks and branches say{}; correct one of them",
         where.text(), text_of(asked), because(fact.negated(), nullptr, ": ")));
@@ -239,6 +242,27 @@ std::int64_t ShapeEnv::number(const Expr& expr, const Location& where) {
   if (!value) throw_no_value(text_of(expr), e, where);
   add_guard(equal(e, *value), equal(expr, *value), where);
   return *value;
+}
+
+std::int64_t ShapeEnv::isqrt(const Expr& expr, const Location& where) {
+  const Expr e = simplify(expr);
+  const Range known = range(e);
+  const auto value = known.lower == known.upper ? std::optional(known.lower) : e.evaluate(hints());
+  if (e.has_unbacked() && known.lower != known.upper) throw_data_dependent_int(e, expr, where);
+  if (!value) throw_no_value(text_of(expr), e, where);
+  if (*value < 0) {
+    throw ConstraintError(fmt::format("{}: the square root of `{}`, which is {}; check it before",
+                                      where.text(), text_of(expr), *value));
+  }
+  auto root = static_cast<std::int64_t>(std::sqrt(static_cast<double>(*value)));
+  while (Wide{root} * root > *value) --root;
+  while (Wide{root + 1} * (root + 1) <= *value) ++root;
+  const Wide above = Wide{root + 1} * (root + 1);
+  static_cast<void>(evaluate(greater_equal(expr, root * root), where));
+  if (fits_int64(above)) {
+    static_cast<void>(evaluate(less(expr, static_cast<std::int64_t>(above)), where));
+  }
+  return root;
 }
 
 std::int64_t ShapeEnv::peek(const Expr& expr, std::int64_t fallback) const {

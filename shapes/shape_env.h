@@ -76,6 +76,9 @@ class ShapeEnv {
   [[nodiscard]] std::optional<bool> prove(const Predicate& predicate) const;
   /// A number where code needs one: specialises (guard expr == hint). Throws as evaluate does.
   [[nodiscard]] std::int64_t to_int(const Expr& expr, const Location& where);
+  /// The integer part of the square root as a number: guards its two bounds, r*r <= expr and
+  /// expr < (r+1)*(r+1). Throws as evaluate does, ConstraintError also for negative values.
+  [[nodiscard]] std::int64_t isqrt(const Expr& expr, const Location& where);
   /// The value under the hints, for choices that must not install a guard; `fallback` where the
   /// expression holds unbacked symbols.
   [[nodiscard]] std::int64_t peek(const Expr& expr, std::int64_t fallback) const;

@@ -3,6 +3,7 @@
 // and 1 are sizes like others, dims never share a symbol by value, checks become deferred asserts).
 #include <gtest/gtest.h>
 
+#include <lockstep/shapes/guard_set.h>
 #include <lockstep/shapes/validation.h>
 
 namespace lockstep::shapes {
@@ -14,10 +15,17 @@ struct ShapeEnvTest : ::testing::Test {
   ShapeEnv env;
   std::uint32_t line = 0;
 
-  // Whatever a vector says: what was emitted implies what was answered.
+  // Whatever a vector says: what was emitted implies what was answered, and so does what an entry
+  // keeps of it.
   void TearDown() override {
-    for (const auto& finding : validate(transcript_of(env)).findings) {
-      EXPECT_NE(finding.kind, Finding::Kind::Unsound) << finding.text;
+    Transcript emitted = transcript_of(env), kept = emitted;
+    GuardSet all{{}, env.guards()};
+    for (const auto& record : env.symbols()) all.ranges[record.symbol] = record.declared;
+    kept.guards = minimal_guards(all);
+    for (const Transcript& transcript : {emitted, kept}) {
+      for (const auto& finding : validate(transcript).findings) {
+        EXPECT_NE(finding.kind, Finding::Kind::Unsound) << finding.text;
+      }
     }
   }
   Location here() { return {"step.cpp", ++line}; }
@@ -112,9 +120,28 @@ TEST_F(ShapeEnvTest, Vector_12_IntOfBackedSize_SpecialisesWithGuard) {
 
 TEST_F(ShapeEnvTest, Vector_13_IntegerRoot_IsTwoInequalities) {
   const Expr s = size(5);
-  EXPECT_TRUE(ask(greater_equal(s, 4)) && ask(less(s, 9)));
+  EXPECT_EQ(env.isqrt(s, here()), 2);
   EXPECT_EQ(guards(), (Texts{"s0 >= 4", "s0 <= 8"}));
   EXPECT_EQ(env.range(s), (Range{4, 8}));
+  EXPECT_EQ(env.isqrt(s, here()), 2);
+  EXPECT_EQ(guards().size(), 2u);
+}
+
+TEST_F(ShapeEnvTest, IntegerRoots_AreExactAtTheirEdges) {
+  for (const std::int64_t root : {0ll, 1ll, 2ll, 1000ll, 2147483647ll, 3037000498ll}) {
+    for (const std::int64_t off : {-1, 0, 1}) {
+      const std::int64_t n = root * root + off;
+      if (n < 0) continue;
+      ShapeEnv one;
+      const Expr s = one.backed("n", n, kCount);
+      const std::int64_t r = one.isqrt(s, here());
+      EXPECT_LE(r * r, n);
+      EXPECT_GT((r + 1) * (r + 1), n);
+    }
+  }
+  EXPECT_EQ(env.isqrt(env.backed("m", INT64_MAX, kCount), here()), 3037000499);
+  EXPECT_THROW(static_cast<void>(env.isqrt(env.backed("k", -1, kAny), here())), ConstraintError);
+  EXPECT_THROW(static_cast<void>(env.isqrt(item(), here())), DataDependentError);
 }
 
 TEST_F(ShapeEnvTest, Vector_15_OneGuard_AnswersWhatFollows) {
