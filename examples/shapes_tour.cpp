@@ -11,7 +11,9 @@ namespace {
 
 constexpr Range kSize{2, Range::kMax}, kCount{0, Range::kMax};
 
-void say(const char* what, const std::string& text) { std::printf("%-34s %s\n", what, text.c_str()); }
+void say(const char* what, const std::string& text) {
+  std::printf("%-34s %s\n", what, text.c_str());
+}
 
 // What the traced function of a small model asks: rows of tokens, padded to a multiple of 8, sent
 // to two experts with counts that are known only when the graph runs.

@@ -31,10 +31,8 @@ std::int64_t floor_mod(Wide a, std::int64_t b) {
 void tighten(Facts::Known& known) {
   Range& range = known.range;
   const std::int64_t n = std::max<std::int64_t>(known.residues.modulus, 1);
-  if (usable(range.lower))
-    range.lower += floor_mod(Wide{known.residues.residue} - range.lower, n);
-  if (usable(range.upper))
-    range.upper -= floor_mod(Wide{range.upper} - known.residues.residue, n);
+  if (usable(range.lower)) range.lower += floor_mod(Wide{known.residues.residue} - range.lower, n);
+  if (usable(range.upper)) range.upper -= floor_mod(Wide{range.upper} - known.residues.residue, n);
   while (!range.empty() && known.excluded.contains(range.lower)) range.lower += n;
   while (!range.empty() && known.excluded.contains(range.upper)) range.upper -= n;
 }
@@ -170,8 +168,7 @@ bool Facts::may_be_zero(const Expr& e) const {
   const std::int64_t at = -d.offset / d.scale;
   const Known* known = of(d.direction);
   if (!known) return true;
-  return known->range.contains(at) && !known->excluded.contains(at) &&
-         known->residues.contains(at);
+  return known->range.contains(at) && !known->excluded.contains(at) && known->residues.contains(at);
 }
 
 ModularSet Facts::residues(const Expr& e) const {

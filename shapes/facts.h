@@ -59,8 +59,8 @@ class Facts {
   Known& at(const Expr& direction);
   void forget(const Expr& direction);
   std::map<Expr, Known> by_direction_;
-  std::map<Expr, std::set<Expr>> by_monomial_;   // its directions
-  std::map<Symbol, std::set<Expr>> by_symbol_;   // its directions
+  std::map<Expr, std::set<Expr>> by_monomial_;  // its directions
+  std::map<Symbol, std::set<Expr>> by_symbol_;  // its directions
   bool has_residues_ = false;
 };
 

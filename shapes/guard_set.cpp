@@ -1,9 +1,8 @@
-#include <lockstep/shapes/guard_set.h>
-
 #include <algorithm>
 #include <set>
 
 #include <lockstep/shapes/facts.h>
+#include <lockstep/shapes/guard_set.h>
 #include <lockstep/shapes/knowledge.h>
 
 namespace lockstep::shapes {

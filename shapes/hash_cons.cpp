@@ -1,10 +1,10 @@
-#include <lockstep/shapes/hash_cons.h>
-
 #include <array>
 #include <cstdint>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+
+#include <lockstep/shapes/hash_cons.h>
 
 namespace lockstep::shapes {
 namespace {
@@ -66,8 +66,7 @@ class Table {
       if (auto held = at->second.held.lock()) return held;
     }
     auto* node = new Node(std::move(made));
-    std::shared_ptr<const Node> out(
-        node, [this, hash](const Node* gone) { remove(hash, gone); });
+    std::shared_ptr<const Node> out(node, [this, hash](const Node* gone) { remove(hash, gone); });
     shard.nodes.emplace(hash, Slot{node, out});
     return out;
   }

@@ -1,8 +1,7 @@
-#include <lockstep/shapes/knowledge.h>
-
 #include <algorithm>
 #include <deque>
 
+#include <lockstep/shapes/knowledge.h>
 #include <lockstep/shapes/prover.h>
 #include <lockstep/shapes/simplifier.h>
 #include <lockstep/shapes/wide.h>

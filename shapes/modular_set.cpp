@@ -1,8 +1,7 @@
-#include <lockstep/shapes/modular_set.h>
-
 #include <numeric>
 #include <utility>
 
+#include <lockstep/shapes/modular_set.h>
 #include <lockstep/shapes/polynomial.h>
 #include <lockstep/shapes/wide.h>
 

@@ -89,7 +89,7 @@ Prover::Signs Prover::signs(const Expr& e, int depth) {
 Prover::Signs Prover::signs_as_written(const Expr& e, int depth) {
   const Range range = bounds(e);
   const bool may_be_zero = range.contains(0) && facts_.may_be_zero(e) && residues(e).contains(0);
-  Signs out{range.lower < 0, may_be_zero, range.upper > 0};
+  Signs out{range.lower<0, may_be_zero, range.upper> 0};
   if (out.settled() || !spend(e)) return out;
   if (out.negative && never_negative_here(e)) out.negative = false;
   if (out.positive && never_negative_here(-e)) out.positive = false;

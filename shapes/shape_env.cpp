@@ -57,16 +57,15 @@ Expr ShapeEnv::backed(std::string source, std::int64_t hint, Range range, Constr
 
 Expr ShapeEnv::unbacked(std::string source, Range range, Location where) {
   const Symbol symbol{true, unbacked_count_++};
-  add_symbol({symbol, std::move(source), std::move(where), std::nullopt, range, Constraint::None,
-              range});
+  add_symbol(
+      {symbol, std::move(source), std::move(where), std::nullopt, range, Constraint::None, range});
   return Expr::symbol(symbol);
 }
 
 void ShapeEnv::declare(const Predicate& predicate, const Location& where) {
   if (predicate.evaluate(hints()) == false) {
-    throw ConstraintError(fmt::format("{}: `{}` was declared, but it does not hold{}",
-                                      where.text(), text_of(predicate),
-                                      values_under_hints(predicate.expr)));
+    throw ConstraintError(fmt::format("{}: `{}` was declared, but it does not hold{}", where.text(),
+                                      text_of(predicate), values_under_hints(predicate.expr)));
   }
   declared_.push_back({predicate, where, "declared"});
   const Predicate p = known_.simplify(predicate);
@@ -192,9 +191,8 @@ void ShapeEnv::add_guard(const Predicate& guard, const Predicate& asked, const L
 void ShapeEnv::add_assert(const Predicate& assert, const Predicate& asked, const Location& where,
                           std::string message) {
   if (frozen_) {
-    throw std::logic_error(
-        fmt::format("{}: check({}) would add an assert to a frozen graph", where.text(),
-                    text_of(asked)));
+    throw std::logic_error(fmt::format("{}: check({}) would add an assert to a frozen graph",
+                                       where.text(), text_of(asked)));
   }
   asserts_.push_back({assert, where, std::move(message)});
   learn(assert, asked, where);
@@ -217,10 +215,10 @@ void ShapeEnv::check(const Predicate& predicate, const Location& where, std::str
   const auto known = known_.prove_simplified(p);
   const std::string said = message.empty() ? "" : " (" + message + ")";
   if (known == false || p.evaluate(hints()) == false) {
-    throw ConstraintError(fmt::format(
-        "{}: check({}) {}{}{}; correct the sizes or the check", where.text(), text_of(predicate),
-        known == false ? "can never hold" : "does not hold", said,
-        values_under_hints(predicate.expr)));
+    throw ConstraintError(fmt::format("{}: check({}) {}{}{}; correct the sizes or the check",
+                                      where.text(), text_of(predicate),
+                                      known == false ? "can never hold" : "does not hold", said,
+                                      values_under_hints(predicate.expr)));
   }
   if (known != true) add_assert(p, predicate, where, std::move(message));
   asked_.push_back({predicate, true, where});

@@ -108,9 +108,7 @@ class ShapeEnv {
   /// In the order made; the one at index i is due once every symbol it mentions is bound.
   [[nodiscard]] const std::vector<DeferredAssert>& deferred_asserts() const { return asserts_; }
   [[nodiscard]] const std::vector<Guard>& declared() const { return declared_; }
-  [[nodiscard]] const std::map<Symbol, Expr>& replacements() const {
-    return known_.replacements();
-  }
+  [[nodiscard]] const std::map<Symbol, Expr>& replacements() const { return known_.replacements(); }
   /// A branch as it was taken, a number that was given, a check that was accepted.
   struct Asked {
     Predicate predicate;  // as asked, not simplified

@@ -34,8 +34,7 @@ std::vector<ShapeEnv::Asked> ShapeEnv::reasons(const Predicate& conclusion,
   std::vector<Asked> all;
   for (const Guard& guard : declared_) all.push_back({guard.predicate, true, guard.where});
   for (const Asked& asked : asked_)
-    all.push_back(
-        {asked.answer ? asked.predicate : asked.predicate.negated(), true, asked.where});
+    all.push_back({asked.answer ? asked.predicate : asked.predicate.negated(), true, asked.where});
 
   std::set<Symbol> linked;
   const auto link = [&](const Expr& e) {
@@ -126,12 +125,13 @@ void ShapeEnv::throw_if_tied(const Predicate& guard, const Predicate& asked,
   if (alone && direction_of(guard.expr).direction.as_symbol() &&
       guard.relation != Predicate::Relation::NotEqual)
     return;
-  throw ConstraintError(fmt::format(
-      "{}: this branch on `{}` was traced for sizes with `{}` only, but {} was declared to be {}{}; "
-      "write code that is right either way, or declare `{}`",
-      where.text(), text_of(asked), text_of(guard), promised[0]->source,
-      range_text(promised[0]->declared), alone ? "" : ", whatever the other sizes are",
-      text_of(guard)));
+  throw ConstraintError(
+      fmt::format("{}: this branch on `{}` was traced for sizes with `{}` only, but {} was "
+                  "declared to be {}{}; "
+                  "write code that is right either way, or declare `{}`",
+                  where.text(), text_of(asked), text_of(guard), promised[0]->source,
+                  range_text(promised[0]->declared), alone ? "" : ", whatever the other sizes are",
+                  text_of(guard)));
 }
 
 }  // namespace lockstep::shapes

@@ -74,8 +74,8 @@ std::string ShapeEnv::both_answers(const Predicate& open) const {
     bool possible = true;
     for (const Symbol symbol : free) {
       const Range range = record(symbol).range;
-      at[symbol] = (range.lower == Range::kMin ? 0 : range.lower) +
-                   static_cast<std::int64_t>(rest % width);
+      at[symbol] =
+          (range.lower == Range::kMin ? 0 : range.lower) + static_cast<std::int64_t>(rest % width);
       possible = possible && range.contains(at[symbol]);
       rest /= width;
     }
@@ -103,8 +103,9 @@ void ShapeEnv::throw_data_dependent(const Predicate& open, const Predicate& aske
       "path that is right either way, call check({}) or check({}) before it if one of them always "
       "holds{}",
       where.text(), text, describe_unbacked(open.expr),
-      left == text || left == text_of(asked.negated()) ? ""
-                                                       : fmt::format(", and comes down to `{}`", left),
+      left == text || left == text_of(asked.negated())
+          ? ""
+          : fmt::format(", and comes down to `{}`", left),
       both_answers(open), text, text_of(asked.negated()),
       marked ? ", or do not mark the dim unbacked" : ""));
 }

@@ -63,7 +63,8 @@ struct ValidationLimits {
 ///   replacement, narrowed range and rewritten expression;
 /// - all answers imply every guard and assert, so nothing is turned away without need;
 /// - guards mention no unbacked symbols.
-/// Declared ranges and relations hold on both sides. A guard or assert without a value does not hold.
+/// Declared ranges and relations hold on both sides. A guard or assert without a value does not
+/// hold.
 [[nodiscard]] Validation validate(const Transcript& transcript,
                                   const ValidationLimits& limits = {});
 

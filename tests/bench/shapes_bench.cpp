@@ -53,7 +53,8 @@ void RecordGuards(benchmark::State& state) {
     std::vector<Expr> s;
     std::vector<Symbol> slots;
     for (std::int64_t i = 0; i < symbols; ++i) {
-      s.push_back(env.backed("x" + std::to_string(i) + ".size(0)", 16 * (i % 50 + 2), {2, Range::kMax}));
+      s.push_back(
+          env.backed("x" + std::to_string(i) + ".size(0)", 16 * (i % 50 + 2), {2, Range::kMax}));
       slots.push_back(*s.back().as_symbol());
     }
     for (std::int64_t g = 0; g < guards; ++g) {
@@ -76,8 +77,8 @@ void RecordGuards(benchmark::State& state) {
   }
   state.counters["kept"] = static_cast<double>(kept);
   state.counters["per_guard_us"] = benchmark::Counter(
-      static_cast<double>(guards) / 1e6, benchmark::Counter::kIsIterationInvariantRate |
-                                             benchmark::Counter::kInvert);
+      static_cast<double>(guards) / 1e6,
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(RecordGuards)->Arg(500)->Arg(1000)->Arg(2000)->Arg(5000)->Unit(benchmark::kMillisecond);
 

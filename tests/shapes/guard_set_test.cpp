@@ -26,12 +26,14 @@ std::vector<std::string> texts(const std::vector<Guard>& guards) {
 }
 
 using Texts = std::vector<std::string>;
-const std::map<Symbol, Range> kSizes = {{{false, 0}, {2, Range::kMax}}, {{false, 1}, {2, Range::kMax}}};
+const std::map<Symbol, Range> kSizes = {{{false, 0}, {2, Range::kMax}},
+                                        {{false, 1}, {2, Range::kMax}}};
 
 TEST(GuardSet, LooserBounds_AreDropped) {
-  const GuardSet set{kSizes,
-                     {guard(greater(s0, 4)), guard(less(s0, 100)), guard(greater(s0, 9)),
-                      guard(less(s0, 200)), guard(greater(s0 + s1, 5)), guard(greater(s0 + s1, 3))}};
+  const GuardSet set{
+      kSizes,
+      {guard(greater(s0, 4)), guard(less(s0, 100)), guard(greater(s0, 9)), guard(less(s0, 200)),
+       guard(greater(s0 + s1, 5)), guard(greater(s0 + s1, 3))}};
   EXPECT_EQ(texts(minimal_guards(set)), (Texts{"s0 <= 99", "s0 >= 10"}));
 }
 
@@ -85,9 +87,8 @@ TEST(GuardSet, RandomSets_AgreeWithEveryPoint) {
     std::size_t i = 0;
     for (const auto& [symbol, range] : some.ranges)
       if (!range.contains(v[i++])) return false;
-    return std::all_of(some.guards.begin(), some.guards.end(), [&](const Guard& g) {
-      return g.predicate.evaluate(valuation(v)) == true;
-    });
+    return std::all_of(some.guards.begin(), some.guards.end(),
+                       [&](const Guard& g) { return g.predicate.evaluate(valuation(v)) == true; });
   };
   std::size_t dropped = 0, covered = 0;
   for (int round = 0; round < 1500; ++round) {

@@ -29,7 +29,8 @@ TEST(ModularSet, Arithmetic_HoldsEveryResult) {
       const bool in_both = a.contains(x) && b.contains(x);
       ASSERT_EQ(both && both->contains(x), in_both) << "seed 77, round " << round << " at " << x;
       if (!a.contains(x)) continue;
-      for (std::int64_t y = -kWindow; y <= kWindow; y += 1 + static_cast<std::int64_t>(random() % 3)) {
+      for (std::int64_t y = -kWindow; y <= kWindow;
+           y += 1 + static_cast<std::int64_t>(random() % 3)) {
         if (!b.contains(y)) continue;
         ASSERT_TRUE(plus.contains(x + y)) << "seed 77, round " << round;
         ASSERT_TRUE(times.contains(x * y)) << "seed 77, round " << round;

@@ -29,8 +29,7 @@ struct ShapeEnvTest : ::testing::Test {
     }
   }
   Location here() { return {"step.cpp", ++line}; }
-  Expr size(std::int64_t hint, Range range = kSize,
-            Constraint constraint = Constraint::None) {
+  Expr size(std::int64_t hint, Range range = kSize, Constraint constraint = Constraint::None) {
     const auto n = std::to_string(env.symbols().size());
     return env.backed("x.size(" + n + ")", hint, range, constraint);
   }
@@ -163,7 +162,8 @@ TEST_F(ShapeEnvTest, Vector_18_TwoBoundsThatPinAMarkedDim_NameBothLines) {
   EXPECT_EQ(
       text,
       "a.cpp:2: `x.size(0) >= 5` together with `x.size(0) <= 5` at a.cpp:1 fixes x.size(0) to 5, "
-      "but that dim is marked dynamic; write code that is right for every size, or, if it always is "
+      "but that dim is marked dynamic; write code that is right for every size, or, if it always "
+      "is "
       "5, call mark_static(x, 0) or remove the mark");
 }
 
@@ -181,7 +181,8 @@ TEST_F(ShapeEnvTest, Vector_21_BranchOnUnbacked_IsDataDependent) {
       text,
       "a.cpp:9: this branch on `n0.item() == 0` needs n0.item() (made at step.cpp:1, any integer), "
       "known only when the graph runs (true for n0.item() = 0; false for n0.item() = 1); write the "
-      "general path that is right either way, call check(n0.item() == 0) or check(n0.item() != 0) before it if one of them always holds");
+      "general path that is right either way, call check(n0.item() == 0) or check(n0.item() != 0) "
+      "before it if one of them always holds");
   EXPECT_EQ(guards(), Texts{});
 }
 
@@ -568,7 +569,9 @@ TEST_F(DeferredModeTest, Vector_43_RemainderByASize_IsAnAssert) {
   EXPECT_TRUE(ask(equal(mod(a * b, a - 1), 0)));
   EXPECT_EQ(guards(), Texts{});
   EXPECT_EQ(asserts(), Texts{"Mod(s1, s0 - 1) == 0"});
-  const auto five_by_six = [](Symbol s) { return std::optional<std::int64_t>(s.serial == 0 ? 5 : 6); };
+  const auto five_by_six = [](Symbol s) {
+    return std::optional<std::int64_t>(s.serial == 0 ? 5 : 6);
+  };
   EXPECT_EQ(env.deferred_asserts()[0].predicate.evaluate(five_by_six), false);
 }
 
@@ -627,10 +630,11 @@ TEST_F(ShapeEnvTest, PromisedRange_IsNotNarrowed) {
   const auto text = message_of<ConstraintError>([&] {
     static_cast<void>(env.evaluate(less_equal(a, 32), {"m.cpp", 5}));
   });
-  EXPECT_EQ(text,
-            "m.cpp:5: `x.size(0) <= 32` leaves x.size(0) only between 2 and 32, but it was declared "
-            "to be between 2 and 64; write code that is right for all of it, or declare `x.size(0) "
-            "<= 32`");
+  EXPECT_EQ(
+      text,
+      "m.cpp:5: `x.size(0) <= 32` leaves x.size(0) only between 2 and 32, but it was declared "
+      "to be between 2 and 64; write code that is right for all of it, or declare `x.size(0) "
+      "<= 32`");
 }
 
 TEST_F(ShapeEnvTest, PromisedRange_IsNotTiedToRemaindersOrOtherSizes) {
