@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/shapes/guard_set.h>
 #include <lockstep/worker/node_order.h>
 #include <lockstep/worker/shape_rules.h>
 #include <lockstep/worker/tracer.h>
