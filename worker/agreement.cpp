@@ -150,10 +150,9 @@ std::optional<Status> Agreement::broken(const Frame& frame, const Observation& o
                                         const Standing& standing) const {
   const Observation* promised = driver().promised(frame);
   if (promised == nullptr) return std::nullopt;
-  if (auto differs = broken_promise(frame.name, *promised, observation)) return differs;
-  if (!driver().is_ahead(frame)) return std::nullopt;
   if (standing.trouble) return standing.trouble;
-  if (standing.pending == 0) return std::nullopt;
+  if (auto differs = broken_promise(frame.name, *promised, observation)) return differs;
+  if (!driver().is_ahead(frame) || standing.pending == 0) return std::nullopt;
   return Status{Code::BadInput,
                 frame.name +
                     " was prefetched, but is called with asserts or agreed values pending; settle "

@@ -217,8 +217,7 @@ void lockstep_build_failed(lockstep_built* built, int code, const char* text) {
 int lockstep_build_guard(lockstep_built* built, const char* condition, const char* where) {
   return guarded([&]() -> Result<void> {
     if (built == nullptr)
-      return bad_input(
-          "built is NULL; guards are given in the build callback, with its last argument");
+      return bad_input("built is NULL; guards are given in the build callback, while it runs");
     auto guard = condition == nullptr
                      ? bad_input("condition is NULL; write it like \"x.size(0) % 8 == 0\"")
                      : worker::read_guard(condition, location_of(plain(where)), built->decision);
@@ -257,7 +256,8 @@ int lockstep_agree(lockstep_agreement* agreement, const char* frame,
     if (auto can = group.usable(); !can) return can;
     // Trouble has to wait where the vote of this call is cast: the others may be running it.
     worker::Standing standing;
-    if (!agreement->core->is_ahead(plain(frame))) standing = group.take_standing();
+    if (observation == nullptr || !agreement->core->is_ahead(plain(frame)))
+      standing = group.take_standing();
     if (!standing.trouble) standing.trouble = wrong_call(frame);
     if (!standing.trouble && observation == nullptr) standing.trouble = bad_input(kNoObservation);
     if (!standing.trouble && build == nullptr) standing.trouble = bad_input("build is NULL");
