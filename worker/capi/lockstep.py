@@ -565,9 +565,12 @@ class Agreement:
         raised: List[BaseException] = []
 
         def build_c(_context: Any, entry: int, handle: int, program: int, built: int) -> int:
-            decision = Decision(handle, built)
             try:
-                made = None if build is None else build(entry, decision)
+                decision = Decision(handle, built)
+                try:
+                    made = None if build is None else build(entry, decision)
+                finally:
+                    decision._built = None
                 if made is not None:
                     text = _program_bytes(made)
                     mark = _lib.fingerprint_of(text, len(text))
@@ -577,8 +580,6 @@ class Agreement:
                 raised.append(error)
                 _lib.build_failed(built, _NUMBERS["COMPILE_ERROR"], _said(error).encode())
                 return 1
-            finally:
-                decision._built = None
 
         entry, is_new, decision = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
         handle = None if observation is None else self._observed(observation, raised)
