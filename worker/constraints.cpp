@@ -1,11 +1,10 @@
-#include <lockstep/worker/constraints.h>
-
 #include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include <lockstep/shapes/facts.h>
+#include <lockstep/worker/constraints.h>
 #include <lockstep/worker/source_guard.h>
 
 namespace lockstep::worker {
@@ -60,8 +59,8 @@ Constraints::Reading Constraints::read(std::string_view frame,
   for (const std::string& text : texts_) {
     auto guard = read_guard(text, {kWhere, 0}, symbols);
     if (!guard) {
-      out.unreadable = Status{Code::BadInput,
-                              fmt::format("frame {}: {}", frame, guard.error().message), {}, {}};
+      out.unreadable =
+          Status{Code::BadInput, fmt::format("frame {}: {}", frame, guard.error().message), {}, {}};
       return out;
     }
     if (*guard) out.guards.push_back(**std::move(guard));

@@ -98,6 +98,7 @@ void FrameRunner::prefetch(Observation observation, std::optional<Status> unread
   if (frame.unusable) return;  // as every call says
   RoundKey key = frame.agreed.key;
   frame.put_key(key);
+  if (!unreadable) unreadable = frame.constraints.apply(frame.cache.name, observation);
   if (!unreadable) restore_profile(observation);
   if (unreadable) observation = ObservationBuilder().build();
   frame.agreed.driver->promise(std::move(key), frame.cache, std::move(observation),
@@ -133,6 +134,8 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   State& frame = *state_;
   if (frame.unusable) return unusable();
   JobContext& job = frame.job;
+  if (const auto broken = frame.constraints.apply(frame.cache.name, observation))
+    return refuse(*broken);
   restore_profile(observation);
   if (const Observation* promised = frame.agreed.driver->promised(frame.cache))
     if (const auto broken = broken_promise(frame.cache.name, *promised, observation))

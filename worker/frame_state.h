@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/constraints.h>
 #include <lockstep/worker/frame.h>
 #include <lockstep/worker/job_context.h>
 
@@ -35,6 +36,8 @@ struct FrameRunner::State {
         cache(name),
         profile(profiles_of(job, agreed), {named_in(agreed.group, name), {}}, keeps(job, agreed),
                 [&context](const Status& status) { context.tell(status.message); }),
+        constraints(options.constraints),
+        complex_branches(options.complex_branches),
         index(number) {
     counts.frame = name;
     counts.shared = &over == &job.everyone && consistency == Consistency::SameGraph;
@@ -86,6 +89,8 @@ struct FrameRunner::State {
   std::optional<Status> unusable;  // by this rank; nothing was agreed on
   Frame cache;
   FrameProfile profile;
+  Constraints constraints;
+  shapes::ShapeOptions::Complex complex_branches;
   int index;
   std::map<int, Compiled> entries;
   Observation spare;

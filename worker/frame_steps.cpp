@@ -64,7 +64,9 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
                          .host = this,
                          .peers_may_differ = frame_.audited ||
                                              frame_.consistency == Consistency::SameCollectives ||
-                                             frame_.consistency == Consistency::SharedSizes};
+                                             frame_.consistency == Consistency::SharedSizes,
+                         .constraints = frame_.constraints.texts(),
+                         .shapes = {.complex = frame_.complex_branches}};
   Result<Graph> graph = worker::trace(setup, body_);
   job.phase(Phase::Running);
   if (round_failed_) return *round_failed_;
