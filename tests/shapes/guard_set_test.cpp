@@ -51,6 +51,14 @@ TEST(GuardSet, DivisionByAPossibleZero_Stays) {
   EXPECT_EQ(minimal_guards({kSizes, {divides}}).size(), 0u);
 }
 
+// Equal sizes share no symbol, so the entry of (5, 4) serves (4, 4), and that of (4, 4) serves
+// (5, 4): neither has a guard that ties its sizes.
+TEST(GuardSet, Vector_04_SizesThatHappenToBeEqual_AreNotTied) {
+  const GuardSet of_two{kSizes, {}}, tied{kSizes, {guard(equal(s0, s1))}};
+  EXPECT_TRUE(covers(of_two, tied));
+  EXPECT_FALSE(covers(tied, of_two));
+}
+
 TEST(GuardSet, WiderEntry_CoversANarrowerOne) {
   const GuardSet five{kSizes, {guard(equal(s0, 5))}};
   const GuardSet many{kSizes, {guard(greater(s0, 3))}};

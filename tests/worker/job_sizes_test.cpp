@@ -140,5 +140,73 @@ TEST_F(JobSizes, ComplexBranchAsAssert_OneEntryServesAllThatSatisfyIt) {
   EXPECT_TRUE(finish());
 }
 
+/// Rows sent to the ranks as `counts` says.
+struct Routed {
+  Tensor rows, counts;
+  template <class V>
+  void fields(V& v) {
+    v("rows", rows), v("counts", counts);
+  }
+};
+
+/// What arrives, without a reduction over ranks.
+Y received(const Routed& in) {
+  const Sizes to = tolist(in.counts, Values::NonNegative);
+  const Sizes from = tolist(all_to_all_single(in.counts), Values::NonNegative);
+  return Y{sum(all_to_all_single(in.rows, from, to))};
+}
+
+class VectorOfSizes : public JobRanks {
+ protected:
+  /// Rows that hold this rank's number plus one, as many as the counts say, `more` on top.
+  [[nodiscard]] Routed routed(const std::vector<std::int64_t>& counts,
+                              std::int64_t more = 0) const {
+    std::int64_t all = more;
+    for (const std::int64_t count : counts) all += count;
+    return {filled({all, 2}, 1.0 + rank), integers(counts)};
+  }
+};
+
+TEST_F(VectorOfSizes, Vector_54_SplitsOfEveryPair_ArriveWhereTheyAreMeant) {
+  auto step = job->frame<Routed, Y>("route", received);
+  std::vector<std::int64_t> counts;
+  double expected = 0;
+  for (int p = 0; p < size; ++p) {
+    counts.push_back(static_cast<std::int64_t>(p + 1) * (rank + 1));
+    expected += 2.0 * (1.0 + p) * (p + 1) * (rank + 1);
+  }
+  const auto out = step(routed(counts));
+  ASSERT_TRUE(out) << out.error().text();
+  EXPECT_EQ(only(out->y), expected);
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(VectorOfSizes, Vector_55_RankThatReceivesNothing_SumsToZero) {
+  auto step = job->frame<Routed, Y>("route", received);
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(size), 3);
+  counts.back() = 0;
+  for (int call = 0; call < 2; ++call) {
+    const auto out = step(routed(counts));
+    ASSERT_TRUE(out) << out.error().text();
+    EXPECT_EQ(only(out->y), last ? 0.0 : 6.0 * size * (size + 1) / 2);
+  }
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(VectorOfSizes, Vector_56_CountsThatDoNotAddUpOnOneRank_AreTheErrorOfAll) {
+  auto step = job->frame<Routed, Y>("route", received);
+  const std::vector<std::int64_t> counts(static_cast<std::size_t>(size), 2);
+  ASSERT_TRUE(step(routed(counts)));
+  const auto out = step(routed(counts, last ? 1 : 0));
+  ASSERT_FALSE(out);
+  expect_joint(out.error());
+  EXPECT_EQ(out.error().code, Code::RuntimeAssert) << out.error().text();
+  EXPECT_TRUE(contains(out.error().text(), last_text())) << out.error().text();
+  const auto after = step(routed(counts));
+  ASSERT_TRUE(after) << after.error().text();
+  EXPECT_EQ(only(after->y), 4.0 * size * (size + 1) / 2);
+  EXPECT_TRUE(finish());
+}
+
 }  // namespace
 }  // namespace lockstep::worker
