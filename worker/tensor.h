@@ -22,6 +22,8 @@ class TraceUsageError : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
+struct TensorOperand;
+
 /// A handle, cheap to copy. Either concrete (holds an Array, no trace), or traced (a node of a
 /// trace, which the handle keeps alive), or empty. One thread.
 class Tensor {
@@ -44,6 +46,9 @@ class Tensor {
   [[nodiscard]] SymInt size(std::int64_t dim) const;
   [[nodiscard]] std::vector<SymInt> sizes() const;
   [[nodiscard]] SymInt numel() const;
+
+  /// The rows where a bool tensor, over the leading dims, is true: [u, ..] (see masked_select).
+  [[nodiscard]] Tensor operator[](const TensorOperand& mask) const;
 
   /// A tensor's data is not known while tracing: throws DataDependentError that says what to do.
   explicit operator bool() const;
