@@ -1,8 +1,7 @@
-// Ops whose result has as many elements as the data says. Each counts first and reads the count
-// back (a host sync that binds an unbacked symbol), then makes a result of that size.
 #include <fmt/format.h>
 
 #include <lockstep/worker/recording.h>
+#include <lockstep/worker/selection_ops.h>
 
 namespace lockstep::worker {
 namespace {

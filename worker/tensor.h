@@ -1,6 +1,6 @@
 // The tensor: what users hold, pass in and get back. Outside a trace it is a concrete array, inside
 // one it is a value of the graph under construction. What is done with it: tensor_ops.h,
-// collective_ops.h, autodiff.h.
+// selection_ops.h, collective_ops.h, autodiff.h.
 #pragma once
 
 #include <concepts>
@@ -47,7 +47,7 @@ class Tensor {
   [[nodiscard]] std::vector<SymInt> sizes() const;
   [[nodiscard]] SymInt numel() const;
 
-  /// The rows where a bool tensor, over the leading dims, is true: [u, ..] (see masked_select).
+  /// The rows where a bool tensor, over the leading dims, is true: [u, ..] (selection_ops.h).
   [[nodiscard]] Tensor operator[](const TensorOperand& mask) const;
 
   /// A tensor's data is not known while tracing: throws DataDependentError that says what to do.

@@ -132,39 +132,9 @@ enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or st
 /// counts[k] times k, for counts i64 [K] whose sum is `total`.
 [[nodiscard]] Tensor segment_ids(const Tensor& counts, const SymInt& total,
                                  Line where = Line::current());
-/// Element i of `dim`, repeats[i] times in a row. A tensor of repeats (i64, one per element, or one
-/// for all) gives a size that is known only when the graph runs; a negative repeat is an error
-/// then.
-[[nodiscard]] Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::int64_t dim,
-                                       Line where = Line::current());
-[[nodiscard]] Tensor repeat_interleave(const Tensor& x, const Sizes& repeats, std::int64_t dim,
-                                       Line where = Line::current());
-/// Each element of `dim` `repeats` times in a row.
-[[nodiscard]] Tensor repeat_interleave(const Tensor& x, const SymInt& repeats, std::int64_t dim,
-                                       Line where = Line::current());
 /// [..] of i64 to [.., classes]: 1 where the index is the class, else 0.
 [[nodiscard]] Tensor one_hot(const Tensor& index, const SymInt& classes, DType dtype,
                              Line where = Line::current());
-
-// Selection: how much there is is known only when the graph runs. The count is read back as a size
-// from 0 to the number of elements; asked of the same mask again, it is the same one. Gradients go
-// through to what was selected.
-//
-//   const Tensor kept = x[score > 0.5];                // [u0, D] of x [s0, D]
-//   const Tensor mean = sum(kept, {0}) / maximum(...)  // u0 may be 0: no branch on it
-/// Indices of the elements that are not zero (not false), in row-major order: i64 [u, ndim].
-[[nodiscard]] Tensor nonzero(const Tensor& x, Line where = Line::current());
-/// The elements of x where `mask` is true: [u]. x and mask (bool) broadcast. For rows of x where a
-/// mask of fewer dims is true, write x[mask].
-[[nodiscard]] Tensor masked_select(const Tensor& x, const Tensor& mask,
-                                   Line where = Line::current());
-/// The different elements of `values`, ascending; not-a-numbers are all different and come last.
-/// `values` [u]: each one once, the first of equal ones. `inverse`: for each element of x, in its
-/// sizes, its place in `values`. `counts` [u]: how often each occurs.
-struct Unique {
-  Tensor values, inverse, counts;
-};
-[[nodiscard]] Unique unique(const Tensor& x, Line where = Line::current());
 
 // Values that only exist when the graph runs, read back to the host. Each costs a wait there.
 enum class Values : std::uint8_t { Any, NonNegative };  // NonNegative: checked and known
@@ -175,8 +145,7 @@ enum class Values : std::uint8_t { Any, NonNegative };  // NonNegative: checked 
 /// The element of a 0-d i64 or bool tensor; a bool is 0 or 1.
 [[nodiscard]] SymInt item(const Tensor& x, Values values = Values::Any,
                           Line where = Line::current());
-/// The element of a 0-d bool tensor, to check(); a branch on it is refused, as on any value that
-/// exists only when the graph runs. check(item_bool(any(mask))): some element is true.
+/// The element of a 0-d bool tensor, to check(); a branch on it is refused, as on any value read.
 [[nodiscard]] SymBool item_bool(const Tensor& x, Line where = Line::current());
 
 }  // namespace lockstep::worker

@@ -7,6 +7,7 @@
 
 #include <lockstep/worker/collective_ops.h>
 #include <lockstep/worker/recording.h>
+#include <lockstep/worker/selection_ops.h>
 
 namespace lockstep::worker::test {
 namespace {

@@ -3,7 +3,7 @@
 #include "job_ranks.h"
 
 #include <lockstep/worker/collective_ops.h>
-#include <lockstep/worker/tensor_ops.h>
+#include <lockstep/worker/selection_ops.h>
 
 namespace lockstep::worker {
 namespace {
