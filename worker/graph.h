@@ -65,10 +65,9 @@ enum class Op : std::uint8_t {
   AllGather,      // [R, ..] -> [n*R, ..]; ints[0]: n
   ReduceScatter,  // [n*R, ..] -> [R, ..]; ints[0]: n; sum
   Broadcast,      // ints[0]: root
-  // Host syncs: read values that only exist at run time. text: what they are to the user
-  // ("nonzero().size(0)"), where that is not the op.
+  // Host syncs: read values that only exist at run time.
   ToList,  // (x i64[k], k constant): binds k unbacked symbols
-  Item,    // (x i64 0-d): binds one
+  Item,    // (x i64 0-d): binds one; text: what it is to the user ("nonzero().size(0)"), if not that
   // Fails the step, on all ranks jointly, unless predicate (asserts) holds.
   Assert,  // no operands; asserts[0]
 };
