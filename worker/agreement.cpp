@@ -6,6 +6,15 @@
 namespace lockstep::worker {
 namespace {
 
+/// What ranks that compile the same have in common; where they have no guards, the program alone.
+shapes::Fingerprint with_guards(const Built& built) {
+  if (built.guards.empty()) return built.program;
+  shapes::FingerprintBuilder builder;
+  builder.add(built.program);
+  for (const shapes::Guard& guard : built.guards) builder.add(guard.predicate.text());
+  return builder.finish();
+}
+
 /// The caller's build as the steps of a call: it traces and compiles in one. Nothing is built for a
 /// call past the recompile limit, which every rank knows alike.
 class BuildSteps final : public CallSteps {
@@ -20,7 +29,9 @@ class BuildSteps final : public CallSteps {
     if (falls_back_) return report;
     Result<Built> built = build_(entry_, decision);
     if (built) {
-      report.graph = report.collectives = built->program;
+      report.graph = with_guards(*built);
+      report.collectives = built->program;
+      report.caller_built = true;
       report.guards = std::move(built->guards);
     } else {
       report.failure = built.error();
@@ -38,21 +49,49 @@ class BuildSteps final : public CallSteps {
 
 }  // namespace
 
+Result<void> Rounds::resync(const std::string& group, Standing standing) {
+  const auto met = driver.resync(group, epoch, std::move(standing));
+  if (!met) return met.error();
+  epoch = *met;
+  calls = 0;
+  return {};
+}
+
 Agreement::Agreement(collectives::Communicator& group, std::string name, DecisionConfig config)
-    : driver_(group, config), name_(std::move(name)) {}
+    : own_rounds_(std::make_unique<Rounds>(group)),
+      rounds_(*own_rounds_),
+      name_(std::move(name)),
+      config_(config) {}
+
+Agreement::Agreement(Rounds& rounds, std::string name, DecisionConfig config)
+    : rounds_(rounds), name_(std::move(name)), config_(config) {}
 
 Frame& Agreement::frame(std::string_view name) {
   const auto known = frames_.find(name);
   if (known != frames_.end()) return known->second;
-  return frames_.emplace(name, Frame(std::string(name))).first->second;
+  Frame& made = frames_.emplace(name, Frame(std::string(name))).first->second;
+  made.own_config = config_;
+  return made;
+}
+
+bool Agreement::is_ahead(std::string_view frame) const {
+  const auto known = frames_.find(frame);
+  return known != frames_.end() && driver().is_ahead(known->second);
+}
+
+bool Agreement::abandon() {
+  bool out = false;
+  for (const auto& [name, frame] : frames_) out |= driver().abandon(frame);
+  begin_next();
+  return out;
 }
 
 RoundKey Agreement::key_of(std::string_view frame, RoundKey::Kind kind) const {
   RoundKey key;
-  key.epoch = epoch_;
+  key.epoch = rounds_.epoch;
   key.group = name_;
   key.frame = frame;
-  key.call = calls_;
+  key.call = rounds_.calls;
   key.kind = kind;
   return key;
 }
@@ -82,26 +121,26 @@ Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observa
   Frame& frame = this->frame(frame_name);
   if (store_ != nullptr) profile(frame_name).restore(frame, observation);
   if (auto why = broken(frame, observation, standing)) {
-    if (driver_.is_ahead(frame)) return forsake(*why);
+    if (driver().is_ahead(frame)) return forsake(*why);
     standing.trouble = std::move(why);
   }
-  BuildSteps steps(build, frame, driver_.config());
+  BuildSteps steps(build, frame, config_);
   CallOutcome outcome;
-  if (driver_.is_ahead(frame)) {
-    outcome = driver_.take(steps, watcher_);
+  if (driver().is_ahead(frame)) {
+    outcome = driver().take(steps, watcher_);
   } else {
     if (!standing.trouble) standing.trouble = std::exchange(trouble_, std::nullopt);
     const RoundKey key = key_of(frame_name, RoundKey::Kind::Call);
-    ++calls_;
+    ++rounds_.calls;
     outcome =
-        driver_.call(key, frame, std::move(observation), std::move(standing), steps, watcher_);
+        driver().call(key, frame, std::move(observation), std::move(standing), steps, watcher_);
   }
   begin_next();
   return agreed(outcome, frame);
 }
 
 Status Agreement::forsake(const Status& why) {
-  const auto unheard = driver_.forsake(why);
+  const auto unheard = driver().forsake(why);
   if (!unheard) return unheard.error();
   trouble_ = why;
   return why;
@@ -109,12 +148,11 @@ Status Agreement::forsake(const Status& why) {
 
 std::optional<Status> Agreement::broken(const Frame& frame, const Observation& observation,
                                         const Standing& standing) const {
-  const Observation* promised = driver_.promised(frame);
+  const Observation* promised = driver().promised(frame);
   if (promised == nullptr) return std::nullopt;
-  if (auto differs = broken_promise(frame.name, *promised, observation)) return differs;
-  if (!driver_.is_ahead(frame)) return std::nullopt;
   if (standing.trouble) return standing.trouble;
-  if (standing.pending == 0) return std::nullopt;
+  if (auto differs = broken_promise(frame.name, *promised, observation)) return differs;
+  if (!driver().is_ahead(frame) || standing.pending == 0) return std::nullopt;
   return Status{Code::BadInput,
                 frame.name +
                     " was prefetched, but is called with asserts or agreed values pending; settle "
@@ -133,36 +171,34 @@ Result<Agreed> Agreement::agreed(const CallOutcome& outcome, Frame& frame) {
                 &frame.entries[static_cast<std::size_t>(outcome.entry)].decision};
 }
 
-void Agreement::prefetch(std::string_view frame_name, Observation observation) {
+void Agreement::prefetch(std::string_view frame_name, Observation observation, Standing standing) {
   if (store_ != nullptr) profile(frame_name).restore(frame(frame_name), observation);
-  driver_.promise(key_of(frame_name, RoundKey::Kind::Call), frame(frame_name),
-                  std::move(observation), {.pending = 0, .trouble = trouble_});
+  if (!standing.trouble) standing.trouble = trouble_;
+  driver().promise(key_of(frame_name, RoundKey::Kind::Call), frame(frame_name),
+                   std::move(observation), std::move(standing));
   begin_next();
 }
 
 void Agreement::begin_next() {
-  if (driver_.due()) driver_.begin(calls_++);
+  if (driver().due()) driver().begin(rounds_.calls++);
 }
 
 Result<bool> Agreement::more(bool have) {
   const RoundKey key = key_of({}, RoundKey::Kind::More);
-  ++calls_;
-  return driver_.any(key, have, {.pending = 0, .trouble = std::exchange(trouble_, std::nullopt)});
+  ++rounds_.calls;
+  return driver().any(key, have, {.pending = 0, .trouble = std::exchange(trouble_, std::nullopt)});
 }
 
 Result<void> Agreement::resync() {
-  const auto epoch = driver_.resync(name_, epoch_);
-  if (!epoch) return epoch.error();
-  epoch_ = *epoch;
-  calls_ = 0;
-  trouble_.reset();
-  return {};
+  auto met = rounds_.resync(name_);
+  if (met) trouble_.reset();
+  return met;
 }
 
 Result<Audited> Agreement::audit(std::string_view frame, AuditedCall own) {
   const RoundKey key = key_of(frame, RoundKey::Kind::Audit);
-  ++calls_;
-  AuditOutcome outcome = driver_.audit(key, ledger_, std::move(own));
+  ++rounds_.calls;
+  AuditOutcome outcome = driver().audit(key, ledger_, std::move(own));
   if (outcome.error) return *outcome.error;
   return Audited{outcome.times, std::move(outcome.finding)};
 }

@@ -89,7 +89,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
     return {env_.simplify(expr), shared_from_this()};
   }
   /// The integers that `x` holds, bound by one ToList or Item node per tensor: asked again, the
-  /// same ones. `name`: what they are to the user, where that is not the op. Their range is what
+  /// same ones. `name`: what an Item is to the user, where that is not the op. Their range is what
   /// the ops that made `x` say (count_limit.h), and at least `least`, which the caller knows for
   /// certain.
   [[nodiscard]] std::vector<SymInt> read_back(Op op, const Tensor& x, const Line& where,
