@@ -105,6 +105,10 @@ void check(const SymBool& condition, std::string message = {}, Line where = Line
 /// The value under the agreed hints, for choices that may not depend on it but run better knowing
 /// it: no guard. `fallback` for values that exist only when the graph runs.
 [[nodiscard]] std::int64_t peek(const SymInt& value, std::int64_t fallback);
+/// A branch that takes false (true) where a value that exists only when the graph runs leaves it
+/// open: nothing is recorded then, and both ways must be right. Otherwise as `if`.
+[[nodiscard]] bool guard_or_false(const SymBool& condition);
+[[nodiscard]] bool guard_or_true(const SymBool& condition);
 /// True if `condition` holds for the sizes of any (of every) rank of the group. The same answer on
 /// every rank, so all take the same branch; recorded as a guard on the group's value. Collective:
 /// every rank asks the same questions in the same order. Throws DataDependentError for values that
