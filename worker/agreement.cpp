@@ -38,8 +38,9 @@ class BuildSteps final : public CallSteps {
 
 }  // namespace
 
-Agreement::Agreement(collectives::Communicator& group, std::string name, DecisionConfig config)
-    : driver_(group, config), name_(std::move(name)) {}
+Agreement::Agreement(collectives::Communicator& group, std::string name, DecisionConfig config,
+                     RankSet self)
+    : driver_(group, config, std::move(self)), name_(std::move(name)) {}
 
 Frame& Agreement::frame(std::string_view name) {
   const auto known = frames_.find(name);
@@ -55,6 +56,12 @@ RoundKey Agreement::key_of(std::string_view frame, RoundKey::Kind kind) const {
   key.call = calls_;
   key.kind = kind;
   return key;
+}
+
+const RoundKey& Agreement::next_round(std::string_view frame, RoundKey::Kind kind) {
+  key_ = key_of(frame, kind);
+  ++calls_;
+  return key_;
 }
 
 void Agreement::use_profiles(coordinator::ProfileStore& store, bool keeps,
@@ -79,22 +86,29 @@ FrameProfile& Agreement::profile(std::string_view frame) {
 
 Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,
                                 const Build& build, Standing standing) {
+  BuildSteps steps(build, this->frame(frame_name), driver_.config());
+  return agree(frame_name, std::move(observation), steps, std::move(standing));
+}
+
+Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,
+                                CallSteps& steps, Standing standing) {
   Frame& frame = this->frame(frame_name);
   if (store_ != nullptr) profile(frame_name).restore(frame, observation);
   if (auto why = broken(frame, observation, standing)) {
-    if (driver_.is_ahead(frame)) return forsake(*why);
+    if (driver_.is_ahead(frame)) {
+      key_ = driver_.ahead_key();
+      return forsake(*why);
+    }
     standing.trouble = std::move(why);
   }
-  BuildSteps steps(build, frame, driver_.config());
   CallOutcome outcome;
   if (driver_.is_ahead(frame)) {
+    key_ = driver_.ahead_key();
     outcome = driver_.take(steps, watcher_);
   } else {
     if (!standing.trouble) standing.trouble = std::exchange(trouble_, std::nullopt);
-    const RoundKey key = key_of(frame_name, RoundKey::Kind::Call);
-    ++calls_;
-    outcome =
-        driver_.call(key, frame, std::move(observation), std::move(standing), steps, watcher_);
+    outcome = driver_.call(next_round(frame_name, RoundKey::Kind::Call), frame,
+                           std::move(observation), std::move(standing), steps, watcher_);
   }
   begin_next();
   return agreed(outcome, frame);
@@ -145,12 +159,17 @@ void Agreement::begin_next() {
 }
 
 Result<bool> Agreement::more(bool have) {
-  const RoundKey key = key_of({}, RoundKey::Kind::More);
-  ++calls_;
-  return driver_.any(key, have, {.pending = 0, .trouble = std::exchange(trouble_, std::nullopt)});
+  return driver_.any(next_round({}, RoundKey::Kind::More), have,
+                     {.pending = 0, .trouble = std::exchange(trouble_, std::nullopt)});
+}
+
+Result<void> Agreement::settle(Standing standing, RoundKey::Kind kind) {
+  if (!standing.trouble) standing.trouble = std::exchange(trouble_, std::nullopt);
+  return driver_.status_round(next_round({}, kind), standing);
 }
 
 Result<void> Agreement::resync() {
+  key_ = key_of({}, RoundKey::Kind::Resync);
   const auto epoch = driver_.resync(name_, epoch_);
   if (!epoch) return epoch.error();
   epoch_ = *epoch;
@@ -160,9 +179,8 @@ Result<void> Agreement::resync() {
 }
 
 Result<Audited> Agreement::audit(std::string_view frame, AuditedCall own) {
-  const RoundKey key = key_of(frame, RoundKey::Kind::Audit);
-  ++calls_;
-  AuditOutcome outcome = driver_.audit(key, ledger_, std::move(own));
+  AuditOutcome outcome =
+      driver_.audit(next_round(frame, RoundKey::Kind::Audit), ledger_, std::move(own));
   if (outcome.error) return *outcome.error;
   return Audited{outcome.times, std::move(outcome.finding)};
 }

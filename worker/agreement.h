@@ -49,8 +49,10 @@ class Agreement {
   /// Compiles version `entry` for `decision`. An error becomes the joint error of the call.
   using Build = std::function<Result<Built>(int entry, const Decision& decision)>;
 
-  /// `name` is the group's, the same on all its ranks.
-  Agreement(collectives::Communicator& group, std::string name, DecisionConfig config);
+  /// `name` is the group's, the same on all its ranks. `self`: this rank as errors number it, in a
+  /// group that numbers its ranks by place.
+  Agreement(collectives::Communicator& group, std::string name, DecisionConfig config,
+            RankSet self = {});
 
   /// Collective, before each call of `frame`. `build` runs where no entry fits on every rank; the
   /// entry exists only if it succeeded on all. Errors, the same on all ranks: those of the dry-run
@@ -58,6 +60,14 @@ class Agreement {
   /// Communicator::poll. After any but the last the next call works.
   [[nodiscard]] Result<Agreed> agree(std::string_view frame, Observation observation,
                                      const Build& build, Standing standing = {});
+  /// The same for a compiler whose steps take part in rounds of their own, over driver() and with
+  /// keys made of key().
+  [[nodiscard]] Result<Agreed> agree(std::string_view frame, Observation observation,
+                                     CallSteps& steps, Standing standing = {});
+  /// Collective, outside of a call: every rank hears of the trouble of any. `kind` tells the rounds
+  /// of a program apart: Settle, or Finish where nothing comes after it. Errors as agree().
+  [[nodiscard]] Result<void> settle(Standing standing = {},
+                                    RoundKey::Kind kind = RoundKey::Kind::Settle);
 
   /// Commits to a call of `frame` with these inputs, after those already committed to, so that its
   /// vote is under way while the program does something else. Every rank does so, or none. Does not
@@ -93,6 +103,9 @@ class Agreement {
   /// was kept of another function under the same name is not used.
   void identify(std::string_view frame, const shapes::Fingerprint& content);
 
+  [[nodiscard]] CallDriver& driver() { return driver_; }
+  /// Of the round under way, or the last one.
+  [[nodiscard]] const RoundKey& key() const { return key_; }
   /// The cache of a frame on this rank: entries, state to store, explanations of a miss.
   [[nodiscard]] Frame& frame(std::string_view name);
   /// Where the time of all calls went.
@@ -102,6 +115,7 @@ class Agreement {
 
  private:
   [[nodiscard]] RoundKey key_of(std::string_view frame, RoundKey::Kind kind) const;
+  const RoundKey& next_round(std::string_view frame, RoundKey::Kind kind);
   /// What stands against making the promised call: nullopt where the promise is kept.
   [[nodiscard]] std::optional<Status> broken(const Frame& frame, const Observation& observation,
                                              const Standing& standing) const;
@@ -113,6 +127,7 @@ class Agreement {
   std::string name_;
   [[nodiscard]] FrameProfile& profile(std::string_view frame);
   std::uint64_t epoch_ = 0, calls_ = 0;
+  RoundKey key_;
   std::optional<Status> trouble_;  // of a promise broken here, until all ranks have heard
   std::map<std::string, Frame, std::less<>> frames_;
   coordinator::ProfileStore* store_ = nullptr;

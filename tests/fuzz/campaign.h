@@ -16,6 +16,8 @@ struct Tally {
                 oracle = 0;
   std::map<std::string, std::uint64_t> outcomes;  // of calls, as rank saw them: by code or kind
   std::map<std::string, std::uint64_t> faults;    // planned, by kind
+  std::map<std::string, std::uint64_t> steps;     // planned, by kind
+  std::uint64_t prefetched = 0;                   // calls, as ranks made them
   std::vector<std::uint64_t> failures;            // seeds
 
   void add(const Program& program, const Verdict& verdict);

@@ -43,13 +43,15 @@ std::optional<RankSet> blamed(const Status& status, int world) {
 
 class Check {
  public:
-  Check(const Program& program, const Run& run) : program_(program), run_(run) {
+  Check(const Program& program, const Run& run)
+      : program_(program), run_(run), strays_(program.strays()) {
     for (const Ended& one : run.ended) {
       if (one.transport)
         given_up_.push_back(&one);
-      else
+      else if (!strays_)
         operations_[{one.group, one.ordinal}].push_back(&one);
       ++ends_[one.rank];
+      last_[one.rank] = &one;
       if (one.outcome.error && one.outcome.error->code == Code::Gone)
         left_.insert(RankSet::of(Rank{one.rank}));
     }
@@ -58,6 +60,7 @@ class Check {
   std::optional<Violation> violation() {
     cost();
     waits();
+    if (strays_) strayed();
     for (const auto& [key, operation] : operations_) {
       alike(operation);
       errors(operation);
@@ -90,15 +93,77 @@ class Check {
       expect(early, "I3", [&] { return "without a cause, " + seen(*one); });
       blame(*one);
     }
-    if (early) return;
+    if (!early) program_ended();
+  }
+
+  /// Nothing takes a rank out of the job: all come to its end.
+  void program_ended() {
     std::map<int, std::uint64_t> due;
     for (int r = 0; r < program_.ranks; ++r) due[r] = 1;
     for (const Step& step : program_.steps)
       for (auto& [rank, count] : due)
-        if (program_.groups[step.group].members.contains(Rank{rank})) ++count;
-    for (const auto& [rank, count] : due)
-      expect(ends_[rank] == count, "I3", [&, rank = rank, count = count] {
-        return fmt::format("rank {} ended {} of {} operations", rank, ends_[rank], count);
+        if (program_.groups[step.group].members.contains(Rank{rank})) count += operations_of(step);
+    for (const auto& [rank, count] : due) {
+      const auto ended = last_.find(rank);
+      expect(ended != last_.end() && ended->second->step == program_.steps.size(), "I3",
+             [&, rank = rank] { return fmt::format("rank {} does not come to the end", rank); });
+      if (!program_.recovers)
+        expect(ends_[rank] == count, "I3", [&, rank = rank, count = count] {
+          return fmt::format("rank {} ended {} of {} operations", rank, ends_[rank], count);
+        });
+      else if (ended != last_.end())
+        expect(!ended->second->outcome.error ||
+                   ended->second->outcome.error->code != Code::FrameMismatch,
+               "I3", [&, one = ended->second] { return "out of step for good, " + seen(*one); });
+    }
+  }
+
+  static std::uint64_t operations_of(const Step& step) {
+    if (step.kind != Step::Kind::More) return 1;
+    return 1 + 2 * static_cast<std::uint64_t>(most_batches(step));
+  }
+  static int most_batches(const Step& step) {
+    return *std::max_element(step.batches.begin(), step.batches.end());
+  }
+
+  /// Ranks went different ways after a vote that was cast ahead. What still ran was the same, and
+  /// where a promise was broken all hear of it.
+  void strayed() {
+    std::map<std::tuple<std::size_t, std::uint64_t, std::string>, Operation> ran;
+    std::map<std::pair<int, std::size_t>, std::vector<const Ended*>> of_rank;  // rank and group
+    for (const Ended& one : run_.ended) {
+      of_rank[{one.rank, one.group}].push_back(&one);
+      if (one.kind == Ended::Kind::Call && !one.outcome.error)
+        ran[{one.group, one.number, one.frame}].push_back(&one);
+    }
+    for (const auto& [key, operation] : ran) {
+      alike(operation);
+      for (const Ended* one : operation)
+        expect(one->fits, "I1", [&] { return "an entry that does not fit: " + seen(*one); });
+    }
+    // A rank that goes another way itself hears of it at another place.
+    if (program_.faults.size() != 1) return;
+    for (const Ended& one : run_.ended)
+      if (one.broke_promise && !one.transport)
+        for (const auto& [key, records] : of_rank)
+          if (key.second == one.group && key.first != one.rank) hears_of(one, records);
+  }
+
+  /// Of a broken promise: by the error of that call, or of the round after it.
+  void hears_of(const Ended& broken, const std::vector<const Ended*>& records) {
+    expect(broken.outcome.error.has_value(), "I6",
+           [&] { return "a call that was not as promised, " + seen(broken); });
+    const auto same = std::find_if(records.begin(), records.end(), [&](const Ended* one) {
+      return one->kind == Ended::Kind::Call && one->number == broken.number &&
+             one->frame == broken.frame;
+    });
+    if (same == records.end() || (*same)->outcome.error || same + 1 == records.end()) return;
+    const Ended& next = **(same + 1);
+    expect(next.outcome.error.has_value() || next.kind == Ended::Kind::Resync, "I6",
+           [&] { return "nobody heard that " + seen(broken) + "\n  " + seen(next); });
+    if (next.outcome.error && !next.transport)
+      expect(in_table(*next.outcome.error, broken), "I6", [&] {
+        return fmt::format("rank {} is not in the table, ", broken.rank) + seen(next);
       });
   }
 
@@ -106,11 +171,16 @@ class Check {
   void blame(const Ended& one) {
     if (!one.outcome.error) return;
     const Status& error = *one.outcome.error;
+    // A vote met an exchange: only those who saw it say so.
+    if (strays_ && error.code == Code::Internal &&
+        error.message.find("not at the same point") != std::string::npos)
+      return;
     expect(error.code == Code::Stuck || error.code == Code::RankLost, "I3",
            [&] { return "no verdict of the watch: " + seen(one); });
-    expect(error == *given_up_[0]->outcome.error, "I3",
-           [&] { return "another verdict than the first: " + seen(one); });
-    if (program_.strikes(Fault::Kind::Skip)) return;  // Then anybody may wait for anybody.
+    if (!verdict_) verdict_ = error;
+    expect(error == verdict_, "I3", [&] { return "another verdict than the first: " + seen(one); });
+    // Then anybody may wait for anybody.
+    if (strays_ || program_.strikes(Fault::Kind::Skip)) return;
     const auto ranks = blamed(error, program_.ranks);
     RankSet guilty = run_.taken_out;
     guilty.insert(left_);
@@ -142,8 +212,10 @@ class Check {
       if (one->struck) struck.push_back(one);
     for (const Fault& fault : program_.faults)
       told &= fault.kind != Fault::Kind::Garbled && fault.kind != Fault::Kind::LostCache &&
-              fault.kind != Fault::Kind::Skip && fault.kind != Fault::Kind::IgnoresCommit;
+              fault.kind != Fault::Kind::IgnoresCommit;
+    if (told && out_of_step(operation)) return missed(operation);
     if (!told) return;
+    more(operation);
     if (struck.empty()) return expect_no_error(operation);
     expect(first.outcome.error.has_value(), "I6",
            [&] { return fmt::format("rank {} failed, ", struck[0]->rank) + seen(operation); });
@@ -157,6 +229,34 @@ class Check {
       expect(in_table(*first.outcome.error, *one), "I6", [&] {
         return fmt::format("rank {} is not in the table, ", one->rank) + seen(operation);
       });
+  }
+
+  static bool out_of_step(const Operation& operation) {
+    return std::any_of(operation.begin(), operation.end(), [&](const Ended* one) {
+      return one->step != operation[0]->step || one->turn != operation[0]->turn ||
+             one->kind != operation[0]->kind;
+    });
+  }
+
+  /// Ranks that met out of step and noticed it: every one is named.
+  void missed(const Operation& operation) {
+    const Ended& first = *operation[0];
+    if (!first.outcome.error || first.outcome.error->code != Code::FrameMismatch) return;
+    for (const Ended* one : operation)
+      expect(in_table(*first.outcome.error, *one), "I6", [&] {
+        return fmt::format("rank {} is not in the table, ", one->rank) + seen(operation);
+      });
+  }
+
+  /// All ranks go on while one has data, and leave together.
+  void more(const Operation& operation) {
+    const Ended& first = *operation[0];
+    if (first.kind != Ended::Kind::More || first.step >= program_.steps.size() ||
+        program_.steps[first.step].kind != Step::Kind::More || first.outcome.error)
+      return;
+    const int most = most_batches(program_.steps[first.step]);
+    expect(first.outcome.entry == (first.turn < most ? 1 : 0), "I1",
+           [&] { return fmt::format("{} turns, not {}, ", first.turn, most) + seen(operation); });
   }
 
   /// A fault may have struck a rank that did not live to tell.
@@ -200,7 +300,10 @@ class Check {
   const Program& program_;
   const Run& run_;
   Operations operations_;
+  bool strays_;
   std::vector<const Ended*> given_up_;
+  std::optional<Status> verdict_;      // the first one
+  std::map<int, const Ended*> last_;   // per rank
   std::map<int, std::uint64_t> ends_;  // per rank
   RankSet left_;                       // ranks that left because another one did
   std::optional<Violation> violation_;

@@ -5,9 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "fiber_communicator.h"
 #include "program.h"
 
-#include <lockstep/worker/call_driver.h>
+#include <lockstep/worker/agreement.h>
 
 namespace lockstep::fuzz {
 
@@ -16,16 +17,12 @@ class Environment final : public worker::CallSteps {
  public:
   struct Struck {
     std::optional<std::uint64_t> trace, graph, compile;  // amounts of the faults
+    FiberCommunicator* ignores_commit = nullptr;
   };
 
-  Environment(const GroupPlan& group, worker::CallDriver& driver, worker::RoundKey key,
-              const worker::Observation& seen, int rank, Struck struck)
-      : group_(group),
-        driver_(driver),
-        key_(std::move(key)),
-        seen_(seen),
-        rank_(rank),
-        struck_(struck) {}
+  Environment(const GroupPlan& group, worker::Agreement& agreement, const worker::Observation& seen,
+              int rank, Struck struck)
+      : group_(group), agreement_(agreement), seen_(seen), rank_(rank), struck_(struck) {}
 
   [[nodiscard]] Result<worker::TraceReport> trace(const worker::Decision& decision) override;
   [[nodiscard]] std::string explain(std::size_t node) override;
@@ -40,8 +37,7 @@ class Environment final : public worker::CallSteps {
   [[nodiscard]] Result<void> ask(const worker::Decision& decision, worker::TraceReport& report);
 
   const GroupPlan& group_;
-  worker::CallDriver& driver_;
-  worker::RoundKey key_;
+  worker::Agreement& agreement_;
   const worker::Observation& seen_;
   int rank_;
   Struck struck_;

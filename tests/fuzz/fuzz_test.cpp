@@ -68,17 +68,20 @@ Program enlarged(Program program) {
     std::vector<Values> inputs;
     for (const Values& values : step.inputs) inputs.insert(inputs.end(), kFold, values);
     step.inputs = std::move(inputs);
+    std::vector<int> batches;
+    for (const int mine : step.batches) batches.insert(batches.end(), kFold, mine);
+    step.batches = std::move(batches);
   }
   return program;
 }
 
 TEST(Fuzz, EveryRankEightTimes_SameEndsAndNoLongerMessages) {
-  // How each call that ended well did so, and its longest payload, by step.
+  // How each call that ended well did so, and its longest payload, by step and turn.
   const auto ends = [](const Program& program) {
-    std::map<std::size_t, std::pair<std::string, std::uint64_t>> out;
+    std::map<std::pair<std::size_t, int>, std::pair<std::string, std::uint64_t>> out;
     for (const Ended& one : run(program, {}).ended) {
-      if (one.step >= program.steps.size() || one.outcome.error) continue;
-      auto& [end, longest] = out[one.step];
+      if (one.kind != Ended::Kind::Call || one.outcome.error) continue;
+      auto& [end, longest] = out[{one.step, one.turn}];
       end = outcome_text(one.outcome);
       longest = std::max(longest, one.longest);
     }
@@ -110,10 +113,17 @@ TEST(Fuzz, ThousandsOfSeeds_MeetEveryFaultAndEveryEnd) {
     const std::string name(fault_name(static_cast<Fault::Kind>(k)));
     EXPECT_GT(tally.faults.count(name), 0U) << name;
   }
+  for (std::size_t k = 0; k < kStepKinds; ++k) {
+    const std::string name(step_name(static_cast<Step::Kind>(k)));
+    EXPECT_GT(tally.steps.count(name), 0U) << name;
+  }
+  EXPECT_GT(tally.prefetched, 1000U);
   for (const char* end : {"reused",
                           "compiled",
                           "fallback",
                           "round",
+                          "more",
+                          "resync",
                           "FRAME_MISMATCH",
                           "SOURCE_MISMATCH",
                           "KIND_MISMATCH",

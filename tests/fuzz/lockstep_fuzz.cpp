@@ -32,6 +32,8 @@ std::string report(const Tally& tally, double seconds, int jobs) {
       {"exchanges", tally.exchanges},
       {"events", tally.events},
       {"held_against_oracle", tally.oracle},
+      {"steps", tally.steps},
+      {"prefetched", tally.prefetched},
       {"faults", tally.faults},
       {"outcomes", tally.outcomes},
       {"failures", tally.failures}};

@@ -26,6 +26,8 @@ class Writer {
     wobble_ = random_.pick({5, 10, 30, 70});
     marks_ = random_.pick({0, 0, 10, 30});
     smallest_ = random_.chance(50) ? 2 : 0;
+    prefetches_ = random_.pick({0, 0, 0, 60});
+    program_.recovers = random_.chance(30);
     add_group(RankSet::all(program_.ranks));
     for (int extra = large ? 0 : random_.pick({0, 0, 1, 2}); extra > 0; --extra)
       if (const RankSet members = subset(); !members.empty() && !known(members)) add_group(members);
@@ -71,15 +73,23 @@ class Writer {
   void add_step() {
     Step step;
     step.group = static_cast<std::size_t>(random_.below(static_cast<int>(program_.groups.size())));
-    const int kind = random_.below(20);
-    if (kind < 17) {
+    const int kind = random_.below(60);
+    step.kind = kind < 48   ? Step::Kind::Call
+                : kind < 51 ? Step::Kind::Settle
+                : kind < 55 ? Step::Kind::Any
+                : kind < 58 ? Step::Kind::More
+                            : Step::Kind::Resync;
+    if (step.kind == Step::Kind::Any) step.yes = random_.chance(40) ? 0 : random_.next();
+    if (step.kind == Step::Kind::Call || step.kind == Step::Kind::More) {
       const int frame = random_.pick({0, 0, 0, 1});
       step.frame = std::string(1, frame == 0 ? 'f' : 'g');
       add_inputs(step, habits_[step.group][static_cast<std::size_t>(frame)]);
-    } else {
-      step.kind = kind == 17 ? Step::Kind::Settle : Step::Kind::Any;
-      step.yes = random_.chance(40) ? 0 : random_.next();
     }
+    if (step.kind == Step::Kind::Call && random_.chance(prefetches_))
+      step.ahead = static_cast<std::size_t>(random_.between(1, 3));
+    if (step.kind == Step::Kind::More)
+      for (std::size_t i = 0; i < step.inputs.size(); ++i)
+        step.batches.push_back(random_.pick({0, 1, 1, 2, 3}));
     program_.steps.push_back(std::move(step));
   }
 
@@ -164,7 +174,7 @@ class Writer {
   Random random_;
   Program program_;
   bool calm_ = false;
-  int wild_ = 0, wobble_ = 0, marks_ = 0, smallest_ = 0;
+  int wild_ = 0, wobble_ = 0, marks_ = 0, smallest_ = 0, prefetches_ = 0;
   std::vector<std::array<Values, 2>> habits_;  // by group and frame
 };
 

@@ -16,6 +16,7 @@ class Cluster {
  public:
   Cluster(const Program& program, const RunOptions& options)
       : program_(program),
+        promises_(program.promises()),
         network_({.size = program.ranks,
                   .seed = options.network_seed,
                   .most_delay = std::chrono::microseconds(options.network_seed % 3 == 0 ? 2 : 500),
@@ -24,7 +25,8 @@ class Cluster {
 
   Run run() {
     for (int r = 0; r < program_.ranks; ++r)
-      processes_.push_back(std::make_unique<SimulatedProcess>(program_, network_, r, run_));
+      processes_.push_back(
+          std::make_unique<SimulatedProcess>(program_, promises_, network_, r, run_));
     for (auto& process : processes_) process->resume();
     while (run_.events < kMostEvents) {
       move_on();
@@ -80,6 +82,7 @@ class Cluster {
   }
 
   const Program& program_;
+  std::vector<std::vector<std::size_t>> promises_;
   Run run_;
   collectives::VirtualNetwork network_;
   std::vector<std::unique_ptr<SimulatedProcess>> processes_;

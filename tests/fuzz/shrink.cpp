@@ -42,6 +42,7 @@ Program without_rank(Program program, int rank) {
     if (members.contains(Rank{rank}) && !step.inputs.empty()) {
       const RankSet below = members.minus(RankSet::range(Rank{rank}, Rank{program.ranks}));
       step.inputs.erase(step.inputs.begin() + below.size());
+      if (!step.batches.empty()) step.batches.erase(step.batches.begin() + below.size());
     }
     const std::uint64_t low = (std::uint64_t{1} << rank) - 1;
     step.yes = (step.yes & low) | (step.yes >> 1 & ~low);
@@ -53,6 +54,13 @@ Program without_rank(Program program, int rank) {
   --program.ranks;
   for (std::size_t g = program.groups.size(); g-- > 1;)
     if (program.groups[g].members.empty()) program = without_group(std::move(program), g);
+  return program;
+}
+
+/// Without prefetch, and with at most one batch on each rank.
+Program plain_step(Program program, std::size_t step) {
+  program.steps[step].ahead = 0;
+  for (int& batches : program.steps[step].batches) batches = std::min(batches, 1);
   return program;
 }
 
@@ -84,6 +92,10 @@ class Shrinker {
       inputs();
     } while (progress_);
     for (std::size_t g = program_.groups.size(); g-- > 0;) attempt(plain_group(program_, g));
+    for (std::size_t s = 0; s < program_.steps.size(); ++s) attempt(plain_step(program_, s));
+    Program stays_lost = program_;
+    stays_lost.recovers = false;
+    attempt(std::move(stays_lost));
     return std::move(program_);
   }
 
