@@ -90,48 +90,98 @@ RankSet elsewhere_at_same_place(const BoardSnapshot& board, Rank self) {
   return apart;
 }
 
-Status stuck(const BoardSnapshot& board, Rank self, const RankSet& named, bool ring, Instant now,
-             Duration deadline) {
+/// "Ranks 1-2 held up operation 5 (vote) for 60 s while rank 0 waited: rank 1 is suspended, ..."
+std::string hold_up_text(const RankState& me, Rank self, const RankSet& suspended,
+                         const RankSet& silent, double seconds) {
+  constexpr const char* kHow = "suspended (SIGSTOP, a debugger, a frozen container)";
+  const char* are = suspended.size() == 1 ? "is" : "are";
+  if (silent.empty())
+    return fmt::format("{} {} {} and held up {} for {:g} s while rank {} waited.",
+                       capital(ranks_text(suspended)), are, kHow, operation_text(me), seconds,
+                       self.value);
+  if (suspended.empty())
+    return fmt::format(
+        "{} did not come to {} and made no progress for {:g} s while rank {} waited.",
+        capital(ranks_text(silent)), operation_text(me), seconds, self.value);
+  RankSet both = suspended;
+  both.insert(silent);
+  return fmt::format(
+      "{} held up {} for {:g} s while rank {} waited: {} {} {}, {} did not come and made no "
+      "progress.",
+      capital(ranks_text(both)), operation_text(me), seconds, self.value, ranks_text(suspended),
+      are, kHow, ranks_text(silent));
+}
+
+/// Nobody that is waited for is to be blamed: all of `others`, or all ranks of the operation where
+/// there are none, wait themselves.
+std::string deadlock_text(const BoardSnapshot& board, Rank self, const RankSet& others,
+                          double seconds) {
   const RankState& me = board.ranks[static_cast<std::size_t>(self.value)];
-  const double seconds = std::chrono::duration<double>(deadline).count();
-  const RankState* first =
-      named.empty() ? nullptr : &board.ranks[static_cast<std::size_t>(named.lowest().value)];
-  std::string message;
+  if (!others.empty())
+    return fmt::format(
+        "Ranks wait for each other and nothing has moved for {:g} s: rank {} is in {}, and {} {} "
+        "elsewhere; the table shows which operation each is in.",
+        seconds, self.value, operation_text(me), ranks_text(others),
+        others.size() == 1 ? "is" : "are");
   const RankSet apart = elsewhere_at_same_place(board, self);
-  if (named.empty() && !apart.empty())
-    message = fmt::format(
+  if (!apart.empty())
+    return fmt::format(
         "Ranks took different paths: rank {} is in {}, while {} {} in another operation at the "
-        "same "
-        "place, so neither can end; nothing has moved for {:g} s.",
+        "same place, so neither can end; nothing has moved for {:g} s.",
         self.value, operation_text(me), ranks_text(apart), apart.size() == 1 ? "is" : "are",
         seconds);
-  else if (ring)
-    message = fmt::format(
-        "Ranks wait for each other and nothing has moved for {:g} s: rank {} is in {}, and {} "
-        "{} elsewhere; the table shows which operation each is in.",
-        seconds, self.value, operation_text(me), ranks_text(named),
-        named.size() == 1 ? "is" : "are");
-  else if (named.empty())
-    message = fmt::format(
-        "All its ranks are in {} and it has not ended for {:g} s; a process may be suspended or "
-        "the "
-        "network may have failed.",
-        operation_text(me), seconds);
-  else if (first->finished)
-    message = fmt::format("{} {} finished the job and will not come to {}, in which rank {} waits.",
-                          capital(ranks_text(named)), named.size() == 1 ? "has" : "have",
-                          operation_text(me), self.value);
-  else if (first->stopped)
-    message = fmt::format(
-        "{} {} suspended (SIGSTOP, a debugger, a frozen container) and held up {} for {:g} s while "
-        "rank {} waited.",
-        capital(ranks_text(named)), named.size() == 1 ? "is" : "are", operation_text(me), seconds,
-        self.value);
-  else
-    message =
-        fmt::format("{} did not come to {} and made no progress for {:g} s while rank {} waited.",
-                    capital(ranks_text(named)), operation_text(me), seconds, self.value);
-  return Status{Code::Stuck, std::move(message), "", last_seen(board, now)};
+  return fmt::format(
+      "All its ranks are in {} and it has not ended for {:g} s; a process may be suspended or the "
+      "network may have failed.",
+      operation_text(me), seconds);
+}
+
+/// One look at the board for one wait.
+struct Look {
+  const BoardSnapshot& board;
+  Rank self;
+  Instant since;
+  Instant now;
+  Duration deadline;
+
+  [[nodiscard]] const RankState& state(Rank rank) const {
+    return board.ranks[static_cast<std::size_t>(rank.value)];
+  }
+  /// Neither progress nor a lease for the deadline of this wait.
+  [[nodiscard]] bool still(Rank rank) const {
+    return now - std::max({since, state(rank).progress, state(rank).lease}) > deadline;
+  }
+  /// So are all that are in one operation with `rank`: nothing has moved since the last one came.
+  [[nodiscard]] bool operation_still(Rank rank) const {
+    const std::vector<Rank> with = each_of(held_by(board, rank));
+    return still(rank) && std::all_of(with.begin(), with.end(), [&](Rank r) { return still(r); });
+  }
+};
+
+/// What is to be said against the ranks that a wait depends on.
+struct Findings {
+  RankSet finished, suspended, silent;
+  bool all_wait = true, all_still = true;
+};
+
+/// `together`: all that `reached` holds have come to the operation of the rank that looks.
+Findings findings(const Look& look, const RankSet& reached, bool together) {
+  Findings found;
+  for (const Rank rank : each_of(reached)) {
+    const RankState& state = look.state(rank);
+    // A rank that waits for nobody, yet has not come, is held up by something of its own.
+    const bool waits =
+        rank == look.self || (state.waiting && (together || !held_by(look.board, rank).empty()));
+    if (state.finished && !together) found.finished.insert(RankSet::of(rank));
+    if (!waits && look.still(rank))
+      (state.stopped ? found.suspended : found.silent).insert(RankSet::of(rank));
+    // A suspended one for whose operation all have come may hold up those who are in it.
+    if (waits && state.stopped && awaited(look.board, rank).empty() && look.operation_still(rank))
+      found.suspended.insert(RankSet::of(rank));
+    found.all_wait &= waits;
+    found.all_still &= look.still(rank);
+  }
+  return found;
 }
 
 }  // namespace
@@ -145,41 +195,37 @@ std::vector<RankValue> last_seen(const BoardSnapshot& board, Instant now) {
 
 std::optional<Status> judge(const BoardSnapshot& board, const Wait& wait, Instant now,
                             Duration deadline) {
-  const auto state_of = [&](Rank rank) -> const RankState& {
-    return board.ranks[static_cast<std::size_t>(rank.value)];
-  };
   RankSet gone;
-  for (const Rank rank : each_of(RankSet::all(static_cast<int>(board.ranks.size()))))
-    if (state_of(rank).lost && !state_of(rank).finished) gone.insert(RankSet::of(rank));
+  for (const Rank rank : each_of(RankSet::all(static_cast<int>(board.ranks.size())))) {
+    const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
+    if (state.lost && !state.finished) gone.insert(RankSet::of(rank));
+  }
   if (!gone.empty()) return lost(board, gone, now);
   if (!wait.since) return std::nullopt;
 
+  const Look look{board, wait.self, *wait.since, now, deadline};
   // Without anybody to wait for, all members are in this very operation: then they all matter.
   RankSet reached = awaited_through_others(board, wait.self);
   const bool together = awaited(board, wait.self).empty();
-  if (const GroupState* group = board.group(state_of(wait.self).group);
+  if (const GroupState* group = board.group(look.state(wait.self).group);
       together && group != nullptr)
     reached.insert(group->members);
-  RankSet stale, suspended, finished;
-  bool all_wait = true, all_stale = true;
-  for (const Rank rank : each_of(reached)) {
-    const RankState& state = state_of(rank);
-    const bool still = now - std::max({*wait.since, state.progress, state.lease}) > deadline;
-    // A rank that waits for nobody, yet has not come, is held up by something of its own.
-    const bool waits =
-        rank == wait.self || (state.waiting && (together || !held_by(board, rank).empty()));
-    if (state.finished && !together) finished.insert(RankSet::of(rank));
-    if (still && state.stopped) suspended.insert(RankSet::of(rank));
-    if (still && !waits) stale.insert(RankSet::of(rank));
-    all_wait &= waits;
-    all_stale &= still;
-  }
-  if (!finished.empty()) return stuck(board, wait.self, finished, false, now, deadline);
-  const RankSet& named = suspended.empty() ? stale : suspended;
-  if (!named.empty()) return stuck(board, wait.self, named, false, now, deadline);
-  if (!all_wait || !all_stale) return std::nullopt;
+  const Findings found = findings(look, reached, together);
+  const double seconds = std::chrono::duration<double>(deadline).count();
+  const RankState& me = look.state(wait.self);
+  const auto stuck = [&](std::string message) {
+    return Status{Code::Stuck, std::move(message), "", last_seen(board, now)};
+  };
+  if (!found.finished.empty())
+    return stuck(fmt::format(
+        "{} {} finished the job and will not come to {}, in which rank {} waits.",
+        capital(ranks_text(found.finished)), found.finished.size() == 1 ? "has" : "have",
+        operation_text(me), wait.self.value));
+  if (!found.suspended.empty() || !found.silent.empty())
+    return stuck(hold_up_text(me, wait.self, found.suspended, found.silent, seconds));
+  if (!found.all_wait || !found.all_still) return std::nullopt;
   const RankSet others = together ? RankSet{} : reached.minus(RankSet::of(wait.self));
-  return stuck(board, wait.self, others, !together, now, deadline);
+  return stuck(deadlock_text(board, wait.self, others, seconds));
 }
 
 }  // namespace lockstep::collectives

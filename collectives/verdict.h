@@ -21,9 +21,9 @@ struct Wait {
 /// A rank that ended without saying goodbye is RankLost at once, waiting or not. Otherwise, for a
 /// waiting rank, the ranks it waits for, directly or through others that wait too:
 ///  - one of them has finished the job: Stuck at once, for it will not come;
-///  - one of them is not itself waiting and has neither made progress nor held a lease for
-///  `deadline`
-///    of this wait: Stuck, naming it;
+///  - some of them do not wait themselves and have neither made progress nor held a lease for
+///    `deadline` of this wait, or are suspended in an operation to which all its ranks have come
+///    and in which nothing has moved for so long: Stuck, naming all of these, as a set;
 ///  - all of them wait, in a ring or in the same operation, and nothing has moved for `deadline`:
 ///    Stuck, naming every operation and who is in it. (A ring that is proven need not wait for the
 ///    deadline: ring.h.)

@@ -34,7 +34,7 @@ Expr ShapeEnv::backed(std::string source, std::int64_t hint, Range range, bool p
   }
   const Symbol symbol{false, backed_count_++};
   index_[symbol] = symbols_.size();
-  symbols_.push_back({symbol, std::move(source), {}, hint, range, pinned_is_error});
+  symbols_.push_back({symbol, std::move(source), {}, hint, range, pinned_is_error, range});
   if (range.lower == range.upper && !pinned_is_error) replacements_[symbol] = range.lower;
   return Expr::symbol(symbol);
 }
@@ -42,7 +42,8 @@ Expr ShapeEnv::backed(std::string source, std::int64_t hint, Range range, bool p
 Expr ShapeEnv::unbacked(std::string source, Range range, Location where) {
   const Symbol symbol{true, unbacked_count_++};
   index_[symbol] = symbols_.size();
-  symbols_.push_back({symbol, std::move(source), std::move(where), std::nullopt, range, false});
+  symbols_.push_back(
+      {symbol, std::move(source), std::move(where), std::nullopt, range, false, range});
   if (range.lower == range.upper) replacements_[symbol] = range.lower;
   return Expr::symbol(symbol);
 }
@@ -100,11 +101,14 @@ bool ShapeEnv::statically_true(const Predicate& predicate) const {
 bool ShapeEnv::evaluate(const Predicate& predicate, const Location& where) {
   const auto answer = branch(predicate, where);
   if (!answer) throw_data_dependent(simplify(predicate.expr), predicate, where);
+  asked_.push_back({predicate, *answer, where});
   return *answer;
 }
 
 bool ShapeEnv::evaluate_or(const Predicate& predicate, bool fallback, const Location& where) {
-  return branch(predicate, where).value_or(fallback);
+  const auto answer = branch(predicate, where);
+  if (answer) asked_.push_back({predicate, *answer, where});
+  return answer.value_or(fallback);
 }
 
 // nullopt: an unbacked symbol leaves it open.
@@ -177,7 +181,10 @@ void ShapeEnv::check(const Predicate& predicate, const Location& where, std::str
   const Predicate p = simplify(predicate);
   const auto ranges = symbol_ranges();
   const auto known = Prover(facts_, ranges).prove(p);
-  if (known == true) return;
+  if (known == true) {
+    asked_.push_back({predicate, true, where});
+    return;
+  }
   const std::string said = message.empty() ? "" : " (" + message + ")";
   const std::string text = text_of(predicate);
   if (known == false) {
@@ -197,9 +204,16 @@ void ShapeEnv::check(const Predicate& predicate, const Location& where, std::str
   asserts_.push_back({p, where, std::move(message)});
   learn(p, predicate, where);
   throw_if_pinned(predicate, where);
+  asked_.push_back({predicate, true, where});
 }
 
 std::int64_t ShapeEnv::to_int(const Expr& expr, const Location& where) {
+  const std::int64_t value = number(expr, where);
+  asked_.push_back({equal(expr, value), true, where});
+  return value;
+}
+
+std::int64_t ShapeEnv::number(const Expr& expr, const Location& where) {
   const Expr e = simplify(expr);
   if (const auto value = e.constant()) return *value;
   const Range known = range(e);

@@ -71,6 +71,7 @@ class ShapeEnv {
     std::optional<std::int64_t> hint;  // backed only
     Range range;
     bool pinned_is_error = false;
+    Range declared;  // as made; `range` is what is known of it by now
   };
   [[nodiscard]] const std::vector<SymbolRecord>& symbols() const { return symbols_; }
   [[nodiscard]] const SymbolRecord& record(Symbol symbol) const;
@@ -78,6 +79,15 @@ class ShapeEnv {
   /// In the order made; the one at index i is due once every symbol it mentions is bound.
   [[nodiscard]] const std::vector<DeferredAssert>& deferred_asserts() const { return asserts_; }
   [[nodiscard]] const std::map<Symbol, Expr>& replacements() const { return replacements_; }
+  /// A branch as it was taken, a number that was given, a check that was accepted.
+  struct Asked {
+    Predicate predicate;  // as asked, not simplified
+    bool answer = true;
+    Location where;
+  };
+  /// All that the program relies on, in the order asked; the measure that validation.h puts to what
+  /// is emitted. Questions that threw, were open or answered by a fallback are not in it.
+  [[nodiscard]] const std::vector<Asked>& asked() const { return asked_; }
   /// Names symbols by their source, for messages.
   [[nodiscard]] Namer source_namer() const;
 
@@ -88,6 +98,7 @@ class ShapeEnv {
   [[nodiscard]] std::optional<bool> branch(const Predicate& asked, const Location& where);
   [[nodiscard]] std::optional<bool> branch_on_coefficients(const Predicate& p,
                                                            const Location& where);
+  [[nodiscard]] std::int64_t number(const Expr& expr, const Location& where);
   [[nodiscard]] Predicate sharpened(const Predicate& guard) const;
   void add_guard(const Predicate& guard, const Predicate& asked, const Location& where);
   SymbolRecord& mutable_record(Symbol symbol);
@@ -117,6 +128,7 @@ class ShapeEnv {
   std::vector<SymbolRecord> symbols_;
   std::vector<Guard> guards_;
   std::vector<DeferredAssert> asserts_;
+  std::vector<Asked> asked_;
   Facts facts_;
   std::map<Symbol, Expr> replacements_;  // solved form: no target holds a replaced symbol
   std::map<Symbol, std::size_t> index_;  // into symbols_

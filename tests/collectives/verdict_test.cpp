@@ -195,6 +195,66 @@ TEST(Judge, RanksHeldUpInAnotherGroupByASuspendedOne_AreNotNamedForIt) {
   EXPECT_NE(verdict->message.find("Rank 2 is suspended"), std::string::npos) << verdict->message;
 }
 
+// Found by simulation: two ranks are suspended in one operation, one of them only for a while.
+// Which one it is no board tells, and the one that began the operation a little earlier was named
+// alone.
+TEST(Judge, TwoSuspendedInOneOperation_AreNamedAsASetOnceTheLastOfThemIsStill) {
+  Story story(4);
+  for (const int r : {0, 1}) story.waits(r, OperationKind::Exchange, 2, 5s);
+  story.waits(2, OperationKind::Exchange, 2, 6s);
+  story.waits(3, OperationKind::Exchange, 2, 5s);
+  for (const int r : {2, 3}) story.rank(r).stopped = true;
+  EXPECT_FALSE(story.verdict(0, 5s, 65s + 1ns));
+  const auto verdict = story.verdict(0, 5s, 66s + 1ns);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->message,
+            "Ranks 2-3 are suspended (SIGSTOP, a debugger, a frozen container) and held up "
+            "operation 2 (exchange) for 60 s while rank 0 waited.");
+  const std::vector<RankValue> expected{
+      {RankSet::range({0}, {1}), "waits in operation 2 (exchange)"},
+      {RankSet::range({2}, {3}), "its process is stopped; last waits in operation 2 (exchange)"}};
+  EXPECT_EQ(verdict->groups, expected);
+}
+
+TEST(Judge, OneLateRankIsSuspendedAndOneSilent_BothAreNamed) {
+  Story story(5);
+  for (const int r : {0, 1, 4}) story.waits(r, OperationKind::Vote, 9, 5s);
+  for (const int r : {2, 3}) story.did(r, OperationKind::Vote, 8, 4s);
+  story.rank(3).stopped = true;
+  const auto verdict = story.verdict(0, 5s, 66s);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->message,
+            "Ranks 2-3 held up operation 9 (vote) for 60 s while rank 0 waited: rank 3 is "
+            "suspended (SIGSTOP, a debugger, a frozen container), rank 2 did not come and made no "
+            "progress.");
+}
+
+// The suspended one has come and waits for the late one as all others do.
+TEST(Judge, ASuspendedRankThatHasComeToWaitForASilentOne_IsNotNamedForIt) {
+  Story story(3);
+  for (const int r : {0, 1}) story.waits(r, OperationKind::Vote, 9, 5s);
+  story.rank(1).stopped = true;
+  story.did(2, OperationKind::Vote, 8, 7s);
+  EXPECT_FALSE(story.verdict(0, 5s, 67s));
+  const auto verdict = story.verdict(0, 5s, 67s + 1ns);
+  ASSERT_TRUE(verdict);
+  EXPECT_NE(verdict->message.find("Rank 2 did not come"), std::string::npos) << verdict->message;
+  EXPECT_NE(verdict->groups[1].value.find("stopped"), std::string::npos);
+}
+
+TEST(Judge, ASuspendedRankThatWaitedLongForTheLastToCome_GetsTheWholeDeadlineFromThen) {
+  Story story(3);
+  for (const int r : {0, 1}) story.waits(r, OperationKind::Vote, 9, 0s);
+  story.rank(1).stopped = true;
+  story.did(2, OperationKind::Vote, 8, 0s);
+  story.rank(2).lease = 500s;
+  EXPECT_FALSE(story.verdict(0, 0s, 500s));
+  story.waits(2, OperationKind::Vote, 9, 500s);
+  story.rank(2).lease = 0s;
+  EXPECT_FALSE(story.verdict(0, 0s, 560s));
+  EXPECT_TRUE(story.verdict(0, 0s, 561s));
+}
+
 TEST(Judge, LastRankArrivesJustBeforeTheDeadline_IsNoAlarm) {
   Story story(2);
   story.waits(0, OperationKind::AllReduce, 2, 0s);

@@ -41,6 +41,14 @@ std::optional<RankSet> blamed(const Status& status, int world) {
       status.message.substr(from, status.message.find(' ', from) - from), world, error);
 }
 
+/// The ranks that the table of a verdict shows as suspended.
+RankSet suspended(const Status& status) {
+  RankSet out;
+  for (const RankValue& group : status.groups)
+    if (group.value.starts_with("its process is stopped")) out.insert(group.ranks);
+  return out;
+}
+
 class Check {
  public:
   Check(const Program& program, const Run& run)
@@ -184,11 +192,11 @@ class Check {
     const auto ranks = blamed(error, program_.ranks);
     RankSet guilty = run_.taken_out;
     guilty.insert(left_);
-    // A rank that is suspended for a while when the verdict falls may be named beside one that is
-    // so for good, or (1 of 1,000,000 seeds) instead of it; the table shows both.
-    for (const Fault& fault : program_.faults)
-      if (fault.kind == Fault::Kind::Stop) guilty.insert(RankSet::of(Rank{fault.rank}));
-    expect(ranks && ranks->minus(guilty).empty(), "I3",
+    // Which of several ranks that are suspended when the verdict falls would have gone on, no board
+    // tells: they are named together.
+    expect(ranks && !guilty.empty() && ranks->minus(guilty).minus(suspended(error)).empty() &&
+               ranks->minus(guilty) != *ranks,
+           "I3",
            [&] { return fmt::format("blames others than {}: {}", guilty.text(), seen(one)); });
   }
 

@@ -3,7 +3,7 @@
 // and 1 are sizes like others, dims never share a symbol by value, checks become deferred asserts).
 #include <gtest/gtest.h>
 
-#include <lockstep/shapes/shape_env.h>
+#include <lockstep/shapes/validation.h>
 
 namespace lockstep::shapes {
 namespace {
@@ -14,6 +14,12 @@ struct ShapeEnvTest : ::testing::Test {
   ShapeEnv env;
   std::uint32_t line = 0;
 
+  // Whatever a vector says: what was emitted implies what was answered.
+  void TearDown() override {
+    for (const auto& finding : validate(transcript_of(env)).findings) {
+      EXPECT_NE(finding.kind, Finding::Kind::Unsound) << finding.text;
+    }
+  }
   Location here() { return {"step.cpp", ++line}; }
   Expr size(std::int64_t hint, Range range = kSize, bool marked = false) {
     const auto n = std::to_string(env.symbols().size());
