@@ -68,6 +68,11 @@ class Check {
   std::optional<Violation> violation() {
     cost();
     waits();
+    builds();
+    expect(!run_.audit_changes, "audit", [] { return std::string("an audit changed a frame"); });
+    expect(run_.not_local == 0, "local", [&] {
+      return fmt::format("{} calls made alone went wrong, or had traffic", run_.not_local);
+    });
     if (strays_) strayed();
     for (const auto& [key, operation] : operations_) {
       alike(operation);
@@ -104,10 +109,21 @@ class Check {
     if (!early) program_ended();
   }
 
+  /// Every unit is built once for a call, and nothing else is loaded.
+  void builds() {
+    expect(run_.wrong_objects == 0, "I7",
+           [&] { return fmt::format("{} objects that no compiler made", run_.wrong_objects); });
+    for (const auto& [call, objects] : run_.built)
+      for (const auto& [object, times] : objects)
+        expect(times == 1, "once", [&, &what = object, &n = times] {
+          return fmt::format("built {} times: {}", n, what);
+        });
+  }
+
   /// Nothing takes a rank out of the job: all come to its end.
   void program_ended() {
     std::map<int, std::uint64_t> due;
-    for (int r = 0; r < program_.ranks; ++r) due[r] = 1;
+    for (int r = 0; r < program_.ranks; ++r) due[r] = program_.hosts.empty() ? 1 : 2;
     for (const Step& step : program_.steps)
       for (auto& [rank, count] : due)
         if (program_.groups[step.group].members.contains(Rank{rank})) count += operations_of(step);
@@ -127,6 +143,7 @@ class Check {
   }
 
   static std::uint64_t operations_of(const Step& step) {
+    if (step.kind == Step::Kind::Local) return 0;
     if (step.kind != Step::Kind::More) return 1;
     return 1 + 2 * static_cast<std::uint64_t>(most_batches(step));
   }
@@ -205,11 +222,34 @@ class Check {
     const GroupPlan& group = program_.groups[first.group];
     for (const Ended* one : operation) {
       expect(one->outcome.kind == first.outcome.kind && one->outcome.entry == first.outcome.entry &&
-                 one->outcome.error == first.outcome.error,
+                 one->outcome.error == first.outcome.error && one->finding == first.finding,
              "I1", [&] { return seen(operation); });
+      if (one->kind == Ended::Kind::Audit) continue;
       if (first.outcome.error || group.config.consistency != Consistency::SameGraph) continue;
       expect(one->graph == first.graph, "I1", [&] { return seen(operation); });
+      if (!program_.hosts.empty() && host(*one).compiler == host(first).compiler)
+        expect(one->objects == first.objects, "I1",
+               [&] { return "different objects, " + seen(operation); });
     }
+  }
+
+  [[nodiscard]] const Host& host(const Ended& one) const {
+    return program_.hosts[static_cast<std::size_t>(one.rank)];
+  }
+
+  /// Stops before collectives that would not match, reports programs that differ, and else nothing.
+  void audited(const Operation& operation) {
+    const Ended& first = *operation[0];
+    if (first.kind != Ended::Kind::Audit || untold(operation)) return;
+    bool same_program = true, same_collectives = true;
+    for (const Ended* one : operation) {
+      same_program &= one->graph == first.graph;
+      same_collectives &= one->objects == first.objects;
+    }
+    const bool stopped = first.outcome.error && first.outcome.error->code == Code::GraphDivergence;
+    expect(stopped == !same_collectives, "audit", [&] { return seen(operation); });
+    expect(stopped || first.finding.has_value() == !same_program, "audit",
+           [&] { return seen(operation); });
   }
 
   void errors(const Operation& operation) {
@@ -224,6 +264,7 @@ class Check {
     if (told && out_of_step(operation)) return missed(operation);
     if (!told) return;
     more(operation);
+    if (struck.empty() && first.kind == Ended::Kind::Audit) return audited(operation);
     if (struck.empty()) return expect_no_error(operation);
     expect(first.outcome.error.has_value(), "I6",
            [&] { return fmt::format("rank {} failed, ", struck[0]->rank) + seen(operation); });
@@ -292,6 +333,7 @@ class Check {
 
   void entries(const Operation& operation) {
     const Ended& first = *operation[0];
+    if (first.kind == Ended::Kind::Audit) return;
     const GroupPlan& group = program_.groups[first.group];
     if (program_.strikes(Fault::Kind::Garbled) || program_.strikes(Fault::Kind::LostCache)) return;
     for (const Ended* one : operation) {
@@ -300,6 +342,7 @@ class Check {
              [&] { return fmt::format("{} entries, ", one->live) + seen(*one); });
       expect(first.outcome.error || one->past == first.past, "I1",
              [&] { return "different pasts, " + seen(operation); });
+      if (group.builds) continue;  // What is built is sent as well.
       expect(one->outcome.error || one->payloads <= kMostPayloads, "I5",
              [&] { return fmt::format("{} payloads in one call, ", one->payloads) + seen(*one); });
     }
@@ -318,8 +361,9 @@ class Check {
 };
 
 std::string told(const Ended& one) {
-  return fmt::format("{} graph {} past {:x}", outcome_text(one.outcome), one.graph.text(),
-                     one.past);
+  return fmt::format("{} graph {} objects {} past {:x}", outcome_text(one.outcome),
+                     one.graph.text(), one.objects.text(), one.past) +
+         (one.finding ? one.finding->text() : "");
 }
 
 }  // namespace
@@ -357,7 +401,8 @@ Verdict examine(const Program& program, std::uint64_t seed) {
   const Run other = run(program, {.network_seed = ~seed});
   verdict.violation = check(program, other);
   if (!verdict.violation) verdict.violation = check_same(verdict.run, other);
-  const bool plain = program.faults.empty() &&
+  if (!verdict.violation) verdict.violation = check_restart(program, verdict.run);
+  const bool plain = program.faults.empty() && program.starts.empty() &&
                      std::none_of(program.groups.begin(), program.groups.end(),
                                   [](const GroupPlan& g) { return g.branches || g.asks; });
   if (!plain || verdict.violation) return verdict;

@@ -116,7 +116,8 @@ std::optional<Violation> check_oracle(const Program& program, const Run& run) {
     }
   }
   for (const Ended& one : run.ended) {
-    if (one.step >= program.steps.size() || program.steps[one.step].kind != Step::Kind::Any)
+    if (one.turn < 0 || one.step >= program.steps.size() ||
+        program.steps[one.step].kind != Step::Kind::Any)
       continue;
     std::uint64_t yes = 0;
     for (int r = 0; r < program.ranks; ++r)

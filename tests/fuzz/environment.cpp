@@ -87,11 +87,22 @@ std::optional<Status> Environment::compile() {
   }
   worker::RoundKey key = agreement_.key();
   key.kind = worker::RoundKey::Kind::Commit;
-  if (struck_.ignores_commit != nullptr) struck_.ignores_commit->ignore(key.hash());
+  if (struck_.ignores_commit) communicator_.ignore(key.hash());
+  if (group_.builds && workshop_ != nullptr) return build(failure);
   key.attempt = 1;
   const auto any = agreement_.driver().any(key, failure.has_value());
   if (!any) return any.error();
   return failure;
+}
+
+std::optional<Status> Environment::build(const std::optional<Status>& rejected) {
+  communicator_.corrupt(struck_.corrupt);
+  Workpiece piece =
+      workshop_->build(group_, struck_.step, agreement_, agreement_.key().frame, graph_, rejected);
+  communicator_.corrupt(false);
+  if (!happened_) happened_ = piece.happened;
+  objects_ = piece.objects;
+  return std::move(piece.failure);
 }
 
 }  // namespace lockstep::fuzz

@@ -58,6 +58,8 @@ constexpr int kFold = 8;
 /// The program with every rank eight times.
 Program enlarged(Program program) {
   program.ranks *= kFold;
+  program.hosts.clear();
+  program.starts.clear();
   for (GroupPlan& group : program.groups) {
     RankSet many;
     for (const RankSet::Run& run : group.members.runs())
@@ -91,6 +93,8 @@ TEST(Fuzz, EveryRankEightTimes_SameEndsAndNoLongerMessages) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     Program program = random_program(seed);
     program.faults.clear();
+    program.hosts.clear();
+    program.starts.clear();
     // One rank alone receives nothing.
     if (program.ranks > 8 || program.groups.size() > 1 || program.ranks == 1) continue;
     for (Step& step : program.steps) step.yes = step.yes != 0 ? ~std::uint64_t{0} : 0;
@@ -118,12 +122,17 @@ TEST(Fuzz, ThousandsOfSeeds_MeetEveryFaultAndEveryEnd) {
     EXPECT_GT(tally.steps.count(name), 0U) << name;
   }
   EXPECT_GT(tally.prefetched, 1000U);
+  EXPECT_GT(tally.received, 1000U);
+  EXPECT_GT(tally.restarts, 100U);
+  EXPECT_GT(tally.local, 1000U);
+  EXPECT_GT(tally.findings, 100U);
   for (const char* end : {"reused",
                           "compiled",
                           "fallback",
                           "round",
                           "more",
                           "resync",
+                          "audited",
                           "FRAME_MISMATCH",
                           "SOURCE_MISMATCH",
                           "KIND_MISMATCH",

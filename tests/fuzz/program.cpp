@@ -40,12 +40,12 @@ std::string values_text(const Values& values) {
 
 std::string group_text(const GroupPlan& group) {
   constexpr std::array kConsistency{"same_graph", "same_collectives", "shared_sizes"};
-  return fmt::format("ranks {}, {}{}{}, limit {}{}{}", group.members.text(),
+  return fmt::format("ranks {}, {}{}{}, limit {}{}{}{}", group.members.text(),
                      kConsistency[static_cast<std::size_t>(group.config.consistency)],
                      group.config.automatic_dynamic ? "" : ", no automatic dynamic",
                      group.config.assume_at_least_two ? "" : ", sizes from 0",
                      group.config.recompile_limit, group.branches ? ", branches" : "",
-                     group.asks ? ", asks the group" : "");
+                     group.asks ? ", asks the group" : "", group.builds ? ", builds" : "");
 }
 
 std::string step_text(const Step& step, const GroupPlan& group) {
@@ -83,6 +83,10 @@ std::string_view fault_name(Fault::Kind kind) {
                                                              "compile fails",
                                                              "wrong frame",
                                                              "other pending",
+                                                             "builder dies",
+                                                             "rejects text",
+                                                             "corrupt unit",
+                                                             "other object",
                                                              "lost cache",
                                                              "garbled payload",
                                                              "pause",
@@ -106,8 +110,8 @@ bool at_step(Fault::Kind kind) {
 }
 
 std::string_view step_name(Step::Kind kind) {
-  constexpr std::array<std::string_view, kStepKinds> kNames{"call", "settle", "any", "more",
-                                                            "resync"};
+  constexpr std::array<std::string_view, kStepKinds> kNames{"call",   "settle", "any",  "more",
+                                                            "resync", "audit",  "local"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -120,6 +124,12 @@ Values batch_of(const Values& inputs, int batches, int turn) {
 
 bool Program::strikes(Fault::Kind kind) const {
   return std::any_of(faults.begin(), faults.end(), [&](const Fault& f) { return f.kind == kind; });
+}
+
+bool Program::strikes(Fault::Kind kind, Rank rank, std::size_t step) const {
+  return std::any_of(faults.begin(), faults.end(), [&](const Fault& f) {
+    return f.kind == kind && f.rank == rank.value && f.step == step;
+  });
 }
 
 bool Program::strays() const {
@@ -172,6 +182,15 @@ std::vector<std::vector<std::size_t>> Program::promises() const {
 std::string program_text(const Program& program) {
   std::string text =
       fmt::format("{} ranks{}\n", program.ranks, program.recovers ? ", recover" : "");
+  for (std::size_t r = 0; r < program.hosts.size(); ++r)
+    text +=
+        fmt::format("rank {}: processor {}, compiler {}{}\n", r, program.hosts[r].processor,
+                    program.hosts[r].compiler, program.hosts[r].store ? ", keeps artifacts" : "");
+  constexpr std::array kStarts{"nothing", "the same program", "another program",
+                               "the same program, damaged"};
+  for (std::size_t r = 0; r < program.starts.size(); ++r)
+    text += fmt::format("rank {}: starts from the profile of {}\n", r,
+                        kStarts[static_cast<std::size_t>(program.starts[r])]);
   for (std::size_t g = 0; g < program.groups.size(); ++g)
     text += fmt::format("group {}: {}\n", g, group_text(program.groups[g]));
   for (std::size_t s = 0; s < program.steps.size(); ++s)

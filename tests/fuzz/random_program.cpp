@@ -31,6 +31,10 @@ class Writer {
     add_group(RankSet::all(program_.ranks));
     for (int extra = large ? 0 : random_.pick({0, 0, 1, 2}); extra > 0; --extra)
       if (const RankSet members = subset(); !members.empty() && !known(members)) add_group(members);
+    if (!large && random_.chance(15)) add_hosts();
+    if (!large && random_.chance(4))
+      for (int r = 0; r < program_.ranks; ++r)
+        program_.starts.push_back(static_cast<Start>(random_.pick({0, 1, 1, 2, 3})));
     const int steps = large ? random_.between(1, 3) : random_.between(1, 7);
     for (int s = 0; s < steps; ++s) add_step();
     if (!calm_)
@@ -46,6 +50,17 @@ class Writer {
     for (int r = 0; r < program_.ranks; ++r)
       if (random_.chance(50)) members.insert(RankSet::of(Rank{r}));
     return members;
+  }
+
+  /// Hosts with compilers, few without; half of the groups build together.
+  void add_hosts() {
+    const bool alike = random_.chance(60), stores = random_.chance(20);
+    for (int r = 0; r < program_.ranks; ++r)
+      program_.hosts.push_back(
+          {.processor = alike ? 0 : random_.below(2),
+           .compiler = alike ? random_.pick({1, 1, 1, 0}) : random_.pick({0, 1, 1, 2}),
+           .store = stores && random_.chance(70)});
+    for (GroupPlan& group : program_.groups) group.builds = random_.chance(70);
   }
 
   /// The simulated network knows groups by their members.
@@ -73,14 +88,17 @@ class Writer {
   void add_step() {
     Step step;
     step.group = static_cast<std::size_t>(random_.below(static_cast<int>(program_.groups.size())));
-    const int kind = random_.below(60);
+    const int kind = random_.below(64);
     step.kind = kind < 48   ? Step::Kind::Call
+                : kind > 61 ? Step::Kind::Local
+                : kind > 59 ? Step::Kind::Audit
                 : kind < 51 ? Step::Kind::Settle
                 : kind < 55 ? Step::Kind::Any
                 : kind < 58 ? Step::Kind::More
                             : Step::Kind::Resync;
     if (step.kind == Step::Kind::Any) step.yes = random_.chance(40) ? 0 : random_.next();
-    if (step.kind == Step::Kind::Call || step.kind == Step::Kind::More) {
+    if (step.kind != Step::Kind::Any && step.kind != Step::Kind::Settle &&
+        step.kind != Step::Kind::Resync) {
       const int frame = random_.pick({0, 0, 0, 1});
       step.frame = std::string(1, frame == 0 ? 'f' : 'g');
       add_inputs(step, habits_[step.group][static_cast<std::size_t>(frame)]);
@@ -149,8 +167,10 @@ class Writer {
     Fault fault;
     // Half of the faults are such that the job goes on and every call can be told beforehand.
     const int last =
-        random_.chance(50) ? static_cast<int>(K::Pending) : static_cast<int>(K::Freeze);
+        random_.chance(50) ? static_cast<int>(K::OtherObject) : static_cast<int>(K::Freeze);
     fault.kind = static_cast<K>(random_.between(0, last));
+    while (program_.hosts.empty() && fault.kind >= K::BuilderDies && fault.kind <= K::OtherObject)
+      fault.kind = static_cast<K>(random_.between(0, last));
     fault.rank = random_.below(program_.ranks);
     fault.step = static_cast<std::size_t>(random_.below(static_cast<int>(program_.steps.size())));
     switch (fault.kind) {

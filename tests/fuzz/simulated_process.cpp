@@ -47,21 +47,11 @@ Values other_than(Values inputs, std::uint64_t how) {
 
 SimulatedProcess::SimulatedProcess(const Program& program,
                                    const std::vector<std::vector<std::size_t>>& promises,
-                                   collectives::VirtualNetwork& network, int rank, Run& run)
+                                   collectives::VirtualNetwork& network, int rank, Scratch& scratch,
+                                   ProfileDisk* profiles, Run& run)
     : program_(program), promises_(promises), network_(network), rank_{rank}, run_(run) {
-  for (std::size_t g = 0; g < program.groups.size(); ++g) {
-    groups_.emplace_back();
-    const GroupPlan& plan = program.groups[g];
-    if (!plan.members.contains(rank_)) continue;
-    auto group = std::make_unique<Group>();
-    group->index = g;
-    group->place = place_in(plan.members, rank_);
-    group->communicator = std::make_unique<FiberCommunicator>(
-        network.communicator(rank_, plan.members), fiber_, abandoned_, run);
-    group->agreement = std::make_unique<worker::Agreement>(
-        *group->communicator, fmt::format("{}", g), plan.config, RankSet::of(rank_));
-    groups_.back() = std::move(group);
-  }
+  for (std::size_t g = 0; g < program.groups.size(); ++g) make_group(g, profiles);
+  if (!program.hosts.empty()) workshop_ = std::make_unique<Workshop>(program, rank_, scratch, run);
   fiber_ = std::make_unique<Fiber>([this] {
     try {
       live();
@@ -70,14 +60,50 @@ SimulatedProcess::SimulatedProcess(const Program& program,
   });
 }
 
+void SimulatedProcess::make_group(std::size_t index, ProfileDisk* profiles) {
+  groups_.emplace_back();
+  const GroupPlan& plan = program_.groups[index];
+  if (!plan.members.contains(rank_)) return;
+  auto group = std::make_unique<Group>();
+  group->index = index;
+  group->place = place_in(plan.members, rank_);
+  group->communicator = std::make_unique<FiberCommunicator>(
+      network_.communicator(rank_, plan.members), fiber_, abandoned_, run_);
+  group->agreement = std::make_unique<worker::Agreement>(
+      *group->communicator, fmt::format("{}", index), plan.config, RankSet::of(rank_));
+  if (profiles != nullptr && profiles->store(index) != nullptr)
+    group->agreement->use_profiles(*profiles->store(index), true, [](const Status&) {});
+  groups_.back() = std::move(group);
+}
+
+std::map<std::string, coordinator::Profile> SimulatedProcess::profiles(std::size_t group) {
+  std::map<std::string, coordinator::Profile> out;
+  for (const Step& step : program_.steps)
+    if (step.group == group && !step.frame.empty())
+      out[step.frame] = worker::profile_of(groups_[group]->agreement->frame(step.frame));
+  return out;
+}
+
 void SimulatedProcess::live() {
   if (const Fault* slow = fault(K::Slow))
     network_.slow(rank_, std::chrono::milliseconds(slow->amount));
-  Next next = Next::GoOn;
+  Next next = workshop_ ? agree_tools() : Next::GoOn;
   for (std::size_t s = 0; s < program_.steps.size() && next != Next::End; ++s)
     if (groups_[program_.steps[s].group]) next = step(s);
   if (next != Next::End) finish();
   leave();
+}
+
+/// Where some rank cannot build and nobody can for it, the job goes on without building.
+SimulatedProcess::Next SimulatedProcess::agree_tools() {
+  Group& all = *groups_[0];
+  Ended ended = begin(all, 0);
+  ended.turn = -1;
+  if (workshop_->left_alone()) ended.struck = Code::Environment;
+  const auto agreed = workshop_->agree(*all.agreement);
+  if (!agreed) ended.outcome = {CallOutcome::Kind::Error, -1, agreed.error()};
+  if (!agreed) workshop_.reset();
+  return record(all, std::move(ended));
 }
 
 /// The last round of all ranks; those that are out of step come into step for it.
@@ -139,6 +165,11 @@ SimulatedProcess::Next SimulatedProcess::step(std::size_t index) {
       return vote(group, begin(group, index), (step.yes >> rank_.value & 1) != 0);
     case Step::Kind::Resync:
       return resync(group, index);
+    case Step::Kind::Audit:
+      return audit(group, index);
+    case Step::Kind::Local:
+      call_alone(index, step.inputs[group.place]);
+      return Next::GoOn;
     case Step::Kind::Settle:
       break;
   }
@@ -256,12 +287,14 @@ SimulatedProcess::Next SimulatedProcess::call(Group& group, std::size_t index, c
     frame = worker::Frame(ended.frame);
   group.communicator->garble(amount(K::Garbled, index));
   const worker::Observation seen = worker::simulator::observation_of(inputs);
-  Environment environment(
-      plan, agreement, seen, rank_.value,
-      {.trace = amount(K::TraceFails, index),
-       .graph = amount(K::GraphDiffers, index),
-       .compile = amount(K::CompileFails, index),
-       .ignores_commit = fault(K::IgnoresCommit) != nullptr ? group.communicator.get() : nullptr});
+  Environment environment(plan, agreement, *group.communicator, seen, rank_.value,
+                          {.trace = amount(K::TraceFails, index),
+                           .graph = amount(K::GraphDiffers, index),
+                           .compile = amount(K::CompileFails, index),
+                           .ignores_commit = fault(K::IgnoresCommit) != nullptr,
+                           .step = index,
+                           .corrupt = fault(K::CorruptUnit, index) != nullptr},
+                          workshop_.get());
   ended.outcome = outcome_of(agreement.agree(ended.frame, seen, environment, std::move(standing)));
   group.communicator->garble(std::nullopt);
 
@@ -270,6 +303,7 @@ SimulatedProcess::Next SimulatedProcess::call(Group& group, std::size_t index, c
   ended.past = frame.digest();
   ended.live = frame.live();
   ended.graph = environment.graph();
+  ended.objects = environment.objects();
   if (ended.outcome.entry >= 0) {
     const worker::Entry& entry = frame.entries[static_cast<std::size_t>(ended.outcome.entry)];
     ended.graph = entry.graph;
@@ -278,6 +312,63 @@ SimulatedProcess::Next SimulatedProcess::call(Group& group, std::size_t index, c
   const Next next = record(group, std::move(ended));
   if (next == Next::GoOn) compute();
   return next;
+}
+
+/// As a rank that decides for itself would: its program follows from its own sizes, its collectives
+/// from its sources.
+SimulatedProcess::Next SimulatedProcess::audit(Group& group, std::size_t index) {
+  const Step& step = program_.steps[index];
+  worker::Agreement& agreement = *group.agreement;
+  Ended ended = begin(group, index);
+  ended.kind = Ended::Kind::Audit;
+  worker::AuditedCall own{.observation =
+                              worker::simulator::observation_of(step.inputs[group.place])};
+  shapes::FingerprintBuilder program;
+  program.add(own.observation.list->digest());
+  for (const std::int64_t value : own.observation.values) program.add(value);
+  own.program = program.finish();
+  own.collectives = own.observation.list->digest();
+  if (const auto differs = amount(K::GraphDiffers, index))
+    (*differs % 2 == 0 ? own.program : *own.collectives).low ^=
+        static_cast<std::uint64_t>(1000 + rank_.value);
+  const bool alone = program_.groups[group.index].members.size() == 1;
+  own.trouble = standing_of(index, alone, ended).trouble;
+  if (ended.struck == Code::GraphDivergence) ended.struck.reset();  // it carries no asserts
+  ended.graph = own.program;
+  ended.objects = *own.collectives;
+  const std::uint64_t before = agreement.frame(step.frame).digest();
+  const auto audited = agreement.audit(step.frame, std::move(own));
+  run_.audit_changes |= before != agreement.frame(step.frame).digest();
+  if (audited)
+    ended.finding = audited->finding;
+  else
+    ended.outcome = {CallOutcome::Kind::Error, -1, audited.error()};
+  return record(group, std::move(ended));
+}
+
+/// By the rules for a group of one: nobody hears of it, nobody is waited for.
+void SimulatedProcess::call_alone(std::size_t index, const Values& inputs) {
+  const Step& step = program_.steps[index];
+  GroupPlan plan = program_.groups[step.group];
+  plan.members = RankSet::of(rank_);
+  if (!local_) {
+    alone_ = std::make_unique<FiberCommunicator>(network_.communicator(rank_, plan.members), fiber_,
+                                                 abandoned_, run_);
+    local_ = std::make_unique<worker::Agreement>(*alone_, "alone", worker::DecisionConfig{},
+                                                 RankSet::of(rank_));
+  }
+  const Instant start = network_.clock().now();
+  const std::uint64_t messages = network_.traffic(rank_).messages;
+  const worker::Observation seen = worker::simulator::observation_of(inputs);
+  Environment environment(plan, *local_, *alone_, seen, rank_.value, {}, nullptr);
+  const auto agreed = local_->agree(step.frame, seen, environment);
+  ++run_.local;
+  const bool fits =
+      agreed &&
+      (agreed->entry < 0 ||
+       local_->frame(step.frame).entries[static_cast<std::size_t>(agreed->entry)].fits(seen));
+  if (!fits || network_.clock().now() != start || network_.traffic(rank_).messages != messages)
+    ++run_.not_local;
 }
 
 SimulatedProcess::Next SimulatedProcess::more(Group& group, std::size_t index) {

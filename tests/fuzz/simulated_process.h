@@ -2,6 +2,7 @@
 // would, on a fiber of its own.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -13,7 +14,9 @@
 #include "fiber.h"
 #include "fiber_communicator.h"
 #include "program.h"
+#include "restart.h"
 #include "run.h"
+#include "workshop.h"
 
 #include <lockstep/collectives/simulated.h>
 #include <lockstep/worker/agreement.h>
@@ -24,13 +27,16 @@ class SimulatedProcess {
  public:
   /// All outlive it. `promises` are those of the program.
   SimulatedProcess(const Program& program, const std::vector<std::vector<std::size_t>>& promises,
-                   collectives::VirtualNetwork& network, int rank, Run& run);
+                   collectives::VirtualNetwork& network, int rank, Scratch& scratch,
+                   ProfileDisk* profiles, Run& run);
 
   /// Goes on until the rank waits or is over.
   void resume() { fiber_->resume(); }
   [[nodiscard]] bool over() const { return fiber_->ended(); }
   /// The rank is out of the job: takes its fiber to its end.
   void abandon();
+  /// What is worth keeping of the frames of a group.
+  [[nodiscard]] std::map<std::string, coordinator::Profile> profiles(std::size_t group);
   /// A pause has ended.
   [[nodiscard]] bool take_woken() { return std::exchange(woken_, false); }
 
@@ -52,6 +58,10 @@ class SimulatedProcess {
   };
 
   void live();
+  void make_group(std::size_t index, ProfileDisk* profiles);
+  [[nodiscard]] Next agree_tools();
+  [[nodiscard]] Next audit(Group& group, std::size_t index);
+  void call_alone(std::size_t index, const Values& inputs);
   void finish();
   [[nodiscard]] Next step(std::size_t index);
   /// Faults that strike before a step; false: it leaves the step out.
@@ -85,6 +95,9 @@ class SimulatedProcess {
   Run& run_;
   bool abandoned_ = false, woken_ = false;
   std::vector<std::unique_ptr<Group>> groups_;  // null where it is no member
+  std::unique_ptr<Workshop> workshop_;          // null: nothing is built
+  std::unique_ptr<FiberCommunicator> alone_;
+  std::unique_ptr<worker::Agreement> local_;  // over itself alone
   std::unique_ptr<Fiber> fiber_;
 };
 
