@@ -362,6 +362,7 @@ void SimulatedProcess::call_alone(std::size_t index, const Values& inputs) {
   const worker::Observation seen = worker::simulator::observation_of(inputs);
   Environment environment(plan, *local_, *alone_, seen, rank_.value, {}, nullptr);
   const auto agreed = local_->agree(step.frame, seen, environment);
+  if (alone_->take_failed()) return;  // the job is over for all
   ++run_.local;
   const bool fits =
       agreed &&
