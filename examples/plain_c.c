@@ -16,11 +16,11 @@ struct compiler {
 
 /* Stands for a compiler: keeps the text of the decision as its program. */
 static int compile(void* context, int entry, const lockstep_decision* decision,
-                   lockstep_fingerprint* program, lockstep_failure* why) {
+                   lockstep_fingerprint* program, lockstep_built* built) {
   struct compiler* compiler = context;
   const char* text = lockstep_decision_text(decision);
   if (entry >= MOST_VERSIONS) {
-    lockstep_build_failed(why, LOCKSTEP_ENVIRONMENT, "there is no room for another version");
+    lockstep_build_failed(built, LOCKSTEP_ENVIRONMENT, "there is no room for another version");
     return 1;
   }
   snprintf(compiler->versions[entry], sizeof compiler->versions[entry], "%s", text);

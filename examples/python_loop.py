@@ -3,8 +3,8 @@ batches of other sizes on every rank. lockstep.agreed() wraps the step; nothing 
 
     PYTHONPATH=build/release/lib mpirun -n 4 /usr/bin/python3 examples/python_loop.py
 
-Ends with code 0 if the model was learnt, if all ranks compiled the same versions, and if a rank that
-goes another way is an error on all ranks instead of a hang.
+Ends with code 0 if the model was learnt, if all ranks compiled the same versions, if a rank that goes
+another way is an error on all ranks instead of a hang, and if all go on after one has failed.
 """
 
 import sys
@@ -73,16 +73,33 @@ def goes_another_way(group):
     return None
 
 
+def goes_on_after_an_error(group):
+    """One rank cannot read its batch: the others hear why in the call that they are in, and all go on."""
+    step = lockstep.agreed(lambda rows: rows, group, name="after an error")
+    said = None
+    try:
+        if group.rank == group.size - 1:
+            raise OSError("no such shard")
+        step(1)
+    except (OSError, lockstep.RuntimeAssert) as error:
+        said = str(error)
+        group.resync(error)
+    return said, step(2)
+
+
 def main():
     comm = MPI.COMM_WORLD
     with lockstep.Group(comm, deadline=30) as group:
         weights, steps, compiled, loss = train(group, comm)
         mismatch = goes_another_way(group)
+        told, rows = goes_on_after_an_error(group)
         if group.rank == 0:
             print(f"{steps} steps, {compiled} versions compiled, loss of the last step {loss:.1e}")
             print("a rank that goes another way:", mismatch)
+            print("a rank that fails alone:", told)
         good = (numpy.allclose(weights, TRUTH, atol=1e-3) and steps == 60 + 3 * (group.size - 1)
-                and compiled <= 3 and (mismatch is not None) == (group.size > 1))
+                and compiled <= 3 and (mismatch is not None) == (group.size > 1)
+                and "no such shard" in told and rows == 2)
         return 0 if group.all(good) else 1
 
 

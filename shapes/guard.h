@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -15,7 +16,7 @@
 
 namespace lockstep::shapes {
 
-/// Where in the user's program something was asked: "train.cpp:41".
+/// Where in the user's program something was asked: "train.cpp:41"; line 0: not known.
 struct Location {
   std::string file;
   std::uint32_t line = 0;
@@ -100,5 +101,13 @@ class GuardProgram {
 /// such a text. For records and tests.
 [[nodiscard]] std::optional<Expr> parse_expr(std::string_view text);
 [[nodiscard]] std::optional<Predicate> parse_predicate(std::string_view text);
+
+/// Takes a name off the start of `rest` and gives what it stands for; nullopt: there is none.
+using NameReader = std::function<std::optional<Expr>(std::string_view& rest)>;
+/// Reads a condition as users write it, with names of their own in place of symbols:
+/// "x.size(0) % 8 == 0". nullopt if it is none; `unread` is then what could not be read.
+[[nodiscard]] std::optional<Predicate> parse_condition(std::string_view text,
+                                                       const NameReader& names,
+                                                       std::string_view& unread);
 
 }  // namespace lockstep::shapes

@@ -1,8 +1,8 @@
 // Reads expressions and predicates back: recursive descent over
 //   predicate: sum ("==" | "!=" | "<" | "<=" | ">" | ">=") sum
 //   sum:       term (("+" | "-") term)*
-//   term:      unary (("*" | "//") unary)*
-//   unary:     "-" unary | number | symbol | "(" sum ")" | ("Mod" | "Min" | "Max") "(" sum, ... ")"
+//   term:      unary (("*" | "//" | "%") unary)*
+//   unary:     "-" unary | number | name | "(" sum ")" | ("Mod" | "Min" | "Max") "(" sum, ... ")"
 #include <charconv>
 
 #include <lockstep/shapes/guard.h>
@@ -12,9 +12,28 @@ namespace {
 
 constexpr int kMaxDepth = 100;
 
+template <class T>
+bool take_number(std::string_view& rest, T& out) {
+  if (rest.empty() || rest.front() < '0' || rest.front() > '9') return false;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), out);
+  if (error != std::errc()) return false;
+  rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+  return true;
+}
+
+/// "s0", "u3"
+std::optional<Expr> take_symbol(std::string_view& rest) {
+  if (!rest.starts_with('s') && !rest.starts_with('u')) return std::nullopt;
+  const bool unbacked = rest.front() == 'u';
+  rest.remove_prefix(1);
+  std::uint32_t serial = 0;
+  if (!take_number(rest, serial)) return std::nullopt;
+  return Expr::symbol({unbacked, serial});
+}
+
 class Parser {
  public:
-  explicit Parser(std::string_view text) : rest_(text) {}
+  Parser(std::string_view text, const NameReader& names) : rest_(text), names_(names) {}
 
   std::optional<Expr> whole_sum() {
     const Expr out = sum_of();
@@ -42,6 +61,9 @@ class Parser {
     return make && finished() ? std::optional(make(left, right)) : std::nullopt;
   }
 
+  /// What has not been read.
+  [[nodiscard]] std::string_view rest() const { return rest_; }
+
  private:
   bool finished() {
     skip_spaces();
@@ -54,7 +76,7 @@ class Parser {
 
   bool take(std::string_view token) {
     skip_spaces();
-    if (!rest_.starts_with(token)) return false;
+    if (failed_ || !rest_.starts_with(token)) return false;
     rest_.remove_prefix(token.size());
     return true;
   }
@@ -85,6 +107,8 @@ class Parser {
         out = floor_div(out, unary());
       } else if (take("*")) {
         out = out * unary();
+      } else if (take("%")) {
+        out = mod(out, unary());
       } else {
         break;
       }
@@ -93,7 +117,7 @@ class Parser {
   }
 
   Expr unary() {
-    if (++depth_ > kMaxDepth) return fail();
+    if (failed_ || ++depth_ > kMaxDepth) return fail();
     const Expr out = unary_within();
     --depth_;
     return out;
@@ -116,10 +140,11 @@ class Parser {
     if (take("Mod(")) return call(mod, 2);
     if (take("Min(")) return call(min, 0);
     if (take("Max(")) return call(max, 0);
-    if (take("s")) return symbol(false);
-    if (take("u")) return symbol(true);
+    skip_spaces();
     std::int64_t value = 0;
-    return number(value) ? Expr(value) : fail();
+    if (take_number(rest_, value)) return value;
+    const auto named = names_(rest_);
+    return named ? *named : fail();
   }
 
   // Arguments up to the closing parenthesis; `count` zero means two or more.
@@ -134,21 +159,8 @@ class Parser {
     return take(")") && fits ? out : fail();
   }
 
-  Expr symbol(bool unbacked) {
-    std::uint32_t serial = 0;
-    return number(serial) ? Expr::symbol({unbacked, serial}) : fail();
-  }
-
-  template <class T>
-  bool number(T& out) {
-    if (rest_.empty() || rest_.front() < '0' || rest_.front() > '9') return false;
-    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), out);
-    if (error != std::errc()) return false;
-    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
-    return true;
-  }
-
   std::string_view rest_;
+  const NameReader& names_;
   int depth_ = 0;
   bool failed_ = false;
 };
@@ -157,16 +169,26 @@ class Parser {
 
 std::optional<Expr> parse_expr(std::string_view text) {
   try {
-    return Parser(text).whole_sum();
+    return Parser(text, take_symbol).whole_sum();
   } catch (const OverflowError&) {
     return std::nullopt;
   }
 }
 
 std::optional<Predicate> parse_predicate(std::string_view text) {
+  std::string_view unread;
+  return parse_condition(text, take_symbol, unread);
+}
+
+std::optional<Predicate> parse_condition(std::string_view text, const NameReader& names,
+                                         std::string_view& unread) {
+  Parser parser(text, names);
   try {
-    return Parser(text).whole_predicate();
+    auto read = parser.whole_predicate();
+    unread = parser.rest();
+    return read;
   } catch (const OverflowError&) {
+    unread = parser.rest();
     return std::nullopt;
   }
 }

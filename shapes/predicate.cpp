@@ -51,7 +51,7 @@ const char* sign_text(Relation relation, bool strict, bool turned) {
 
 }  // namespace
 
-std::string Location::text() const { return file + ":" + std::to_string(line); }
+std::string Location::text() const { return line == 0 ? file : file + ":" + std::to_string(line); }
 
 std::optional<Symbol> DeferredAssert::due() const {
   const auto symbols = predicate.expr.symbols();

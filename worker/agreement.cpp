@@ -6,6 +6,15 @@
 namespace lockstep::worker {
 namespace {
 
+/// What ranks that compile the same have in common; where they have no guards, the program alone.
+shapes::Fingerprint with_guards(const Built& built) {
+  if (built.guards.empty()) return built.program;
+  shapes::FingerprintBuilder builder;
+  builder.add(built.program);
+  for (const shapes::Guard& guard : built.guards) builder.add(guard.predicate.text());
+  return builder.finish();
+}
+
 /// The caller's build as the steps of a call: it traces and compiles in one. Nothing is built for a
 /// call past the recompile limit, which every rank knows alike.
 class BuildSteps final : public CallSteps {
@@ -20,7 +29,9 @@ class BuildSteps final : public CallSteps {
     if (falls_back_) return report;
     Result<Built> built = build_(entry_, decision);
     if (built) {
-      report.graph = report.collectives = built->program;
+      report.graph = with_guards(*built);
+      report.collectives = built->program;
+      report.caller_built = true;
       report.guards = std::move(built->guards);
     } else {
       report.failure = built.error();
@@ -38,29 +49,56 @@ class BuildSteps final : public CallSteps {
 
 }  // namespace
 
-Agreement::Agreement(collectives::Communicator& group, std::string name, DecisionConfig config,
-                     RankSet self)
-    : driver_(group, config, std::move(self)), name_(std::move(name)) {}
+Result<void> Rounds::resync(const std::string& group, Standing standing) {
+  const auto met = driver.resync(group, epoch, std::move(standing));
+  if (!met) return met.error();
+  epoch = *met;
+  calls = 0;
+  return {};
+}
+
+Agreement::Agreement(collectives::Communicator& group, std::string name, DecisionConfig config)
+    : own_rounds_(std::make_unique<Rounds>(group)),
+      rounds_(*own_rounds_),
+      name_(std::move(name)),
+      config_(config) {}
+
+Agreement::Agreement(Rounds& rounds, std::string name, DecisionConfig config)
+    : rounds_(rounds), name_(std::move(name)), config_(config) {}
 
 Frame& Agreement::frame(std::string_view name) {
   const auto known = frames_.find(name);
   if (known != frames_.end()) return known->second;
-  return frames_.emplace(name, Frame(std::string(name))).first->second;
+  Frame& made = frames_.emplace(name, Frame(std::string(name))).first->second;
+  made.own_config = config_;
+  return made;
+}
+
+bool Agreement::is_ahead(std::string_view frame) const {
+  const auto known = frames_.find(frame);
+  return known != frames_.end() && driver().is_ahead(known->second);
+}
+
+bool Agreement::abandon() {
+  bool out = false;
+  for (const auto& [name, frame] : frames_) out |= driver().abandon(frame);
+  begin_next();
+  return out;
 }
 
 RoundKey Agreement::key_of(std::string_view frame, RoundKey::Kind kind) const {
   RoundKey key;
-  key.epoch = epoch_;
+  key.epoch = rounds_.epoch;
   key.group = name_;
   key.frame = frame;
-  key.call = calls_;
+  key.call = rounds_.calls;
   key.kind = kind;
   return key;
 }
 
 const RoundKey& Agreement::next_round(std::string_view frame, RoundKey::Kind kind) {
   key_ = key_of(frame, kind);
-  ++calls_;
+  ++rounds_.calls;
   return key_;
 }
 
@@ -86,7 +124,7 @@ FrameProfile& Agreement::profile(std::string_view frame) {
 
 Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,
                                 const Build& build, Standing standing) {
-  BuildSteps steps(build, this->frame(frame_name), driver_.config());
+  BuildSteps steps(build, this->frame(frame_name), config_);
   return agree(frame_name, std::move(observation), steps, std::move(standing));
 }
 
@@ -94,28 +132,26 @@ Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observa
                                 CallSteps& steps, Standing standing) {
   Frame& frame = this->frame(frame_name);
   if (store_ != nullptr) profile(frame_name).restore(frame, observation);
+  const bool ahead = driver().is_ahead(frame);
+  if (ahead) key_ = driver().ahead_key();
   if (auto why = broken(frame, observation, standing)) {
-    if (driver_.is_ahead(frame)) {
-      key_ = driver_.ahead_key();
-      return forsake(*why);
-    }
+    if (ahead) return forsake(*why);
     standing.trouble = std::move(why);
   }
   CallOutcome outcome;
-  if (driver_.is_ahead(frame)) {
-    key_ = driver_.ahead_key();
-    outcome = driver_.take(steps, watcher_);
+  if (ahead) {
+    outcome = driver().take(steps, watcher_);
   } else {
     if (!standing.trouble) standing.trouble = std::exchange(trouble_, std::nullopt);
-    outcome = driver_.call(next_round(frame_name, RoundKey::Kind::Call), frame,
-                           std::move(observation), std::move(standing), steps, watcher_);
+    outcome = driver().call(next_round(frame_name, RoundKey::Kind::Call), frame,
+                            std::move(observation), std::move(standing), steps, watcher_);
   }
   begin_next();
   return agreed(outcome, frame);
 }
 
 Status Agreement::forsake(const Status& why) {
-  const auto unheard = driver_.forsake(why);
+  const auto unheard = driver().forsake(why);
   if (!unheard) return unheard.error();
   trouble_ = why;
   return why;
@@ -123,12 +159,11 @@ Status Agreement::forsake(const Status& why) {
 
 std::optional<Status> Agreement::broken(const Frame& frame, const Observation& observation,
                                         const Standing& standing) const {
-  const Observation* promised = driver_.promised(frame);
+  const Observation* promised = driver().promised(frame);
   if (promised == nullptr) return std::nullopt;
-  if (auto differs = broken_promise(frame.name, *promised, observation)) return differs;
-  if (!driver_.is_ahead(frame)) return std::nullopt;
   if (standing.trouble) return standing.trouble;
-  if (standing.pending == 0) return std::nullopt;
+  if (auto differs = broken_promise(frame.name, *promised, observation)) return differs;
+  if (!driver().is_ahead(frame) || standing.pending == 0) return std::nullopt;
   return Status{Code::BadInput,
                 frame.name +
                     " was prefetched, but is called with asserts or agreed values pending; settle "
@@ -147,40 +182,38 @@ Result<Agreed> Agreement::agreed(const CallOutcome& outcome, Frame& frame) {
                 &frame.entries[static_cast<std::size_t>(outcome.entry)].decision};
 }
 
-void Agreement::prefetch(std::string_view frame_name, Observation observation) {
+void Agreement::prefetch(std::string_view frame_name, Observation observation, Standing standing) {
   if (store_ != nullptr) profile(frame_name).restore(frame(frame_name), observation);
-  driver_.promise(key_of(frame_name, RoundKey::Kind::Call), frame(frame_name),
-                  std::move(observation), {.pending = 0, .trouble = trouble_});
+  if (!standing.trouble) standing.trouble = trouble_;
+  driver().promise(key_of(frame_name, RoundKey::Kind::Call), frame(frame_name),
+                   std::move(observation), std::move(standing));
   begin_next();
 }
 
 void Agreement::begin_next() {
-  if (driver_.due()) driver_.begin(calls_++);
+  if (driver().due()) driver().begin(rounds_.calls++);
 }
 
 Result<bool> Agreement::more(bool have) {
-  return driver_.any(next_round({}, RoundKey::Kind::More), have,
-                     {.pending = 0, .trouble = std::exchange(trouble_, std::nullopt)});
+  return driver().any(next_round({}, RoundKey::Kind::More), have,
+                      {.pending = 0, .trouble = std::exchange(trouble_, std::nullopt)});
 }
 
 Result<void> Agreement::settle(Standing standing, RoundKey::Kind kind) {
   if (!standing.trouble) standing.trouble = std::exchange(trouble_, std::nullopt);
-  return driver_.status_round(next_round({}, kind), standing);
+  return driver().status_round(next_round({}, kind), standing);
 }
 
 Result<void> Agreement::resync() {
   key_ = key_of({}, RoundKey::Kind::Resync);
-  const auto epoch = driver_.resync(name_, epoch_);
-  if (!epoch) return epoch.error();
-  epoch_ = *epoch;
-  calls_ = 0;
-  trouble_.reset();
-  return {};
+  auto met = rounds_.resync(name_);
+  if (met) trouble_.reset();
+  return met;
 }
 
 Result<Audited> Agreement::audit(std::string_view frame, AuditedCall own) {
   AuditOutcome outcome =
-      driver_.audit(next_round(frame, RoundKey::Kind::Audit), ledger_, std::move(own));
+      driver().audit(next_round(frame, RoundKey::Kind::Audit), ledger_, std::move(own));
   if (outcome.error) return *outcome.error;
   return Audited{outcome.times, std::move(outcome.finding)};
 }

@@ -5,9 +5,11 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/call_driver.h>
@@ -38,8 +40,24 @@ struct Audited {
 struct Built {
   /// Of the program, so that ranks can be compared; leave it as it is to compare decisions only.
   shapes::Fingerprint program;
-  /// Conditions on the decision's symbols that the program relies on.
+  /// Conditions on the decision's symbols that the program relies on; read_guard() makes them of
+  /// text. They are tested on every rank's sizes before the entry comes into being
+  /// (BranchDivergence where one is false), and an entry fits only inputs for which all are true.
+  /// Under same_graph all ranks give the same.
   std::vector<shapes::Guard> guards;
+};
+
+/// The rounds of one communicator, for all agreements over it: at most one vote is out, and rounds
+/// and epochs are counted once.
+struct Rounds {
+  /// `self`: as CallDriver's.
+  explicit Rounds(collectives::Communicator& group, RankSet self = {})
+      : driver(group, DecisionConfig{}, std::move(self)) {}
+  /// As Agreement::resync, for all agreements. A trouble in `standing`: as CallDriver::resync.
+  [[nodiscard]] Result<void> resync(const std::string& group, Standing standing = {});
+
+  CallDriver driver;
+  std::uint64_t epoch = 0, calls = 0;
 };
 
 /// One group of ranks. Not thread-safe. The communicator outlives it. Every rank makes
@@ -49,10 +67,10 @@ class Agreement {
   /// Compiles version `entry` for `decision`. An error becomes the joint error of the call.
   using Build = std::function<Result<Built>(int entry, const Decision& decision)>;
 
-  /// `name` is the group's, the same on all its ranks. `self`: this rank as errors number it, in a
-  /// group that numbers its ranks by place.
-  Agreement(collectives::Communicator& group, std::string name, DecisionConfig config,
-            RankSet self = {});
+  /// `name` is the group's, the same on all its ranks.
+  Agreement(collectives::Communicator& group, std::string name, DecisionConfig config);
+  /// One of several over a communicator; `rounds` outlives it, as do its frames a vote that is out.
+  Agreement(Rounds& rounds, std::string name, DecisionConfig config);
 
   /// Collective, before each call of `frame`. `build` runs where no entry fits on every rank; the
   /// entry exists only if it succeeded on all. Errors, the same on all ranks: those of the dry-run
@@ -74,9 +92,20 @@ class Agreement {
   /// wait. A commitment that agree() then finds broken (other sizes, ints, bools or marks, or a
   /// standing of its own) is BadInput: on all ranks, but where they run a version as promised, on
   /// this one alone; its peers then hear of it at their next round, and the program should end.
-  void prefetch(std::string_view frame, Observation observation);
+  /// A trouble in `standing` is the error of that call on all ranks.
+  void prefetch(std::string_view frame, Observation observation, Standing standing = {});
+  /// The error of a call that this rank alone has, and that its peers have yet to hear of; taken
+  /// here, for a caller that tells them otherwise.
+  [[nodiscard]] std::optional<Status> take_unheard() {
+    return std::exchange(trouble_, std::nullopt);
+  }
+  /// The vote of the next call of `frame` has been cast.
+  [[nodiscard]] bool is_ahead(std::string_view frame) const;
+  /// No call is made any more, on all ranks alike: prefetches are dropped. True: a vote may be out,
+  /// so this stays in place until the driver has no call ahead.
+  [[nodiscard]] bool abandon();
   /// Moves a prefetched vote; to be called now and then while the program works. Never waits.
-  void poke() { driver_.poke(); }
+  void poke() { rounds_.driver.poke(); }
   /// Collective: true while any rank has data; false, on all ranks, when none has. Errors as
   /// agree().
   [[nodiscard]] Result<bool> more(bool have);
@@ -103,13 +132,13 @@ class Agreement {
   /// was kept of another function under the same name is not used.
   void identify(std::string_view frame, const shapes::Fingerprint& content);
 
-  [[nodiscard]] CallDriver& driver() { return driver_; }
+  [[nodiscard]] CallDriver& driver() const { return rounds_.driver; }
   /// Of the round under way, or the last one.
   [[nodiscard]] const RoundKey& key() const { return key_; }
   /// The cache of a frame on this rank: entries, state to store, explanations of a miss.
   [[nodiscard]] Frame& frame(std::string_view name);
   /// Where the time of all calls went.
-  [[nodiscard]] const CallTimes& times() const { return driver_.times(); }
+  [[nodiscard]] const CallTimes& times() const { return rounds_.driver.times(); }
   /// Sees every action of every call, for a record; may be empty.
   void watch(std::function<void(const Action&)> watcher) { watcher_ = std::move(watcher); }
 
@@ -123,10 +152,12 @@ class Agreement {
   [[nodiscard]] Status forsake(const Status& why);
   void begin_next();
 
-  CallDriver driver_;
-  std::string name_;
   [[nodiscard]] FrameProfile& profile(std::string_view frame);
-  std::uint64_t epoch_ = 0, calls_ = 0;
+
+  std::unique_ptr<Rounds> own_rounds_;  // null: they are shared
+  Rounds& rounds_;
+  std::string name_;
+  DecisionConfig config_;
   RoundKey key_;
   std::optional<Status> trouble_;  // of a promise broken here, until all ranks have heard
   std::map<std::string, Frame, std::less<>> frames_;

@@ -1,5 +1,6 @@
 // The part of the driver that casts votes ahead of their calls, and brings ranks back into step.
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include <lockstep/worker/call_driver.h>
@@ -51,8 +52,9 @@ void CallDriver::begin(std::uint64_t call_number) {
   promises_.pop_front();
   next.key.call = call_number;
   if (next.standing.speaks_for.empty()) next.standing.speaks_for = self_;
-  CallMachine machine(group_.rank(), group_.size(), config_, std::move(next.key), *next.frame,
-                      std::move(next.observation), std::move(next.standing));
+  CallMachine machine(group_.rank(), group_.size(), next.frame->own_config.value_or(config_),
+                      std::move(next.key), *next.frame, std::move(next.observation),
+                      std::move(next.standing));
   const auto& first = std::get<action::Vote>(machine.next());
   const collectives::VoteRound round(group_.rank(), group_.size(), first.mine, first.combine);
   ahead_.emplace(std::move(machine), TimedVote(round, clock_), *next.frame);
@@ -97,16 +99,35 @@ Result<void> CallDriver::bring_in(const Standing& standing) {
   if (settled_) return {};
   if (auto in = await_vote(); !in) return in;
   settled_ = true;
-  if (ahead_->vote.result().clean()) return {};
+  if (ahead_->vote.result().clean()) {
+    if (abandoned_) drop_ahead();
+    return {};
+  }
   const RoundKey key = ahead_->machine.key();
+  // What was promised with a trouble is not called any more: it is told here.
+  const Standing mine = standing.trouble ? standing : ahead_->machine.standing();
   drop_promises();
-  return roll(key, standing, ", prefetched");
+  return roll(key, mine, ", prefetched");
+}
+
+void CallDriver::drop_ahead() {
+  ahead_.reset();
+  settled_ = true;
+  abandoned_ = false;
 }
 
 void CallDriver::drop_promises() {
   promises_.clear();
-  ahead_.reset();
-  settled_ = true;
+  drop_ahead();
+}
+
+bool CallDriver::abandon(const Frame& frame) {
+  promises_.erase(std::remove_if(promises_.begin(), promises_.end(),
+                                 [&](const Promise& promise) { return promise.frame == &frame; }),
+                  promises_.end());
+  abandoned_ |= is_ahead(frame);
+  if (abandoned_ && settled_) drop_ahead();
+  return is_ahead(frame);
 }
 
 Result<void> CallDriver::forsake(const Status& why) {
@@ -118,40 +139,53 @@ Result<void> CallDriver::forsake(const Status& why) {
   return {};
 }
 
-Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t epoch) {
+Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t epoch,
+                                         Standing standing) {
   // Without epoch and number: those are what the ranks may differ in.
   RoundKey key;
   key.group = group;
   key.kind = RoundKey::Kind::Resync;
-  bool at_one = true;
+  bool met = true;
   if (!settled_) {
     if (auto in = await_vote(); !in) return in.error();
-    at_one = ahead_->vote.result().clean();
+    met = ahead_->vote.result().clean();
   }
   drop_promises();
-  if (!at_one)
-    if (auto all = roll_of_resync(key); !all) return all.error();
   // A rank that brought in its vote just now came to the roll by that; then all start again, and
   // nobody has a vote out any more.
-  for (bool last = false;; last = true) {
-    const auto met = vote(Vote::of(0, key.hash(), 0, 0), Combine::And);
-    if (!met) return met.error();
-    if (met->clean()) break;
-    if (last) return roll(key, {});
-    if (auto all = roll_of_resync(key); !all) return all.error();
+  for (bool all_here = false;; met = true) {
+    if (met) {
+      const auto result = vote(Vote::of(0, key.hash(), 0, 0), Combine::And);
+      if (!result) return result.error();
+      if (result->clean()) break;
+      if (all_here) return roll(key, standing);
+    }
+    const auto here = roll_of_resync(key, standing);
+    if (!here) return here.error();
+    all_here = *here;
   }
   Vote latest;
   latest.words[0] = ~epoch;
-  const auto met = vote(latest, Combine::Min);
-  if (!met) return met.error();
-  return ~met->words[0] + 1;
+  const auto newest = vote(latest, Combine::Min);
+  if (!newest) return newest.error();
+  return ~newest->words[0] + 1;
 }
 
-Result<void> CallDriver::roll_of_resync(const RoundKey& key) {
-  const auto lines = rolled(key, {});
+Result<bool> CallDriver::roll_of_resync(const RoundKey& key, Standing& standing) {
+  const auto lines = rolled(key, std::exchange(standing, {}));
   if (!lines) return lines.error();
-  if (lines->size() == 1) return {};
-  return diagnose(*lines);
+  bool here = true, trouble = false;
+  for (const RankValue& line : *lines) {
+    ByteReader in(std::as_bytes(std::span(line.value)));
+    const Testimony said = read_testimony(in);
+    here &= said.key == key.text();
+    trouble |= said.trouble.has_value();
+  }
+  if (here) return true;
+  Status joint = diagnose(*lines);
+  // Ranks that are elsewhere have that error now, and are to come here.
+  if (trouble && joint.code != Code::Gone) return false;
+  return joint;
 }
 
 }  // namespace lockstep::worker

@@ -56,8 +56,8 @@ CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation obse
                              const std::function<void(const Action&)>& log) {
   release(frame);
   if (standing.speaks_for.empty()) standing.speaks_for = self_;
-  CallMachine machine(group_.rank(), group_.size(), config_, key, frame, std::move(observation),
-                      std::move(standing));
+  CallMachine machine(group_.rank(), group_.size(), frame.own_config.value_or(config_), key, frame,
+                      std::move(observation), std::move(standing));
   return drive(machine, steps, log);
 }
 

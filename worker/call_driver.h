@@ -79,6 +79,9 @@ class CallDriver {
   }
   /// The next call of `frame` is made in another way: it was promised, but its vote is not cast.
   void release(const Frame& frame);
+  /// `frame` is not called any more, on all ranks alike. True: its vote may be out, so it stays in
+  /// place until has_ahead() is false.
+  [[nodiscard]] bool abandon(const Frame& frame);
   [[nodiscard]] bool has_ahead() const { return ahead_.has_value(); }
   /// The call of `frame` is ahead: take() makes it.
   [[nodiscard]] bool is_ahead(const Frame& frame) const {
@@ -95,9 +98,11 @@ class CallDriver {
 
   /// Collective. Brings ranks that are out of step, after an error that all have, to a common
   /// epoch, the number of which it returns; no rank has promises after it. The group's call numbers
-  /// start again. Errors: FrameMismatch where a rank is in another round, with what each is in;
-  /// resync() may be tried again after that.
-  [[nodiscard]] Result<std::uint64_t> resync(const std::string& group, std::uint64_t epoch);
+  /// start again. A trouble in `standing` becomes the error of ranks that are in another round, for
+  /// which this one then waits here. Errors: FrameMismatch where a rank is in another round and
+  /// none is in trouble, with what each is in (resync() may be tried again after that); Gone.
+  [[nodiscard]] Result<std::uint64_t> resync(const std::string& group, std::uint64_t epoch,
+                                             Standing standing = {});
 
   /// Compares what the ranks are about to run, each by its own decision (audit.h).
   [[nodiscard]] AuditOutcome audit(const RoundKey& key, AuditLedger& ledger, AuditedCall own);
@@ -144,6 +149,7 @@ class CallDriver {
   /// at one on it, the joint error, in which `standing` takes part.
   [[nodiscard]] Result<void> bring_in(const Standing& standing);
   void drop_promises();
+  void drop_ahead();
   [[nodiscard]] Result<collectives::Vote> vote(const collectives::Vote& mine,
                                                collectives::Combine combine,
                                                const Standing& standing = {});
@@ -152,8 +158,9 @@ class CallDriver {
                                                       std::string_view remark = {});
   [[nodiscard]] Status roll(const RoundKey& key, const Standing& standing,
                             std::string_view remark = {});
-  /// A roll in which every rank may say that it is in this resync: then there is nothing wrong.
-  [[nodiscard]] Result<void> roll_of_resync(const RoundKey& key);
+  /// A roll in which every rank may say that it is in this resync: true. false: others are
+  /// elsewhere and heard of a trouble; `standing` has been told.
+  [[nodiscard]] Result<bool> roll_of_resync(const RoundKey& key, Standing& standing);
   [[nodiscard]] Instant now() const { return clock_.now(); }
 
   collectives::Communicator& group_;
@@ -163,8 +170,9 @@ class CallDriver {
   CallTimes times_;
   std::deque<Promise> promises_;  // oldest first, without the one whose call is ahead
   std::optional<CallAhead> ahead_;
-  bool out_ = false;     // the vote of `ahead_` may still be under way
-  bool settled_ = true;  // it was waited for, and all ranks were at one on it
+  bool out_ = false;        // the vote of `ahead_` may still be under way
+  bool settled_ = true;     // it was waited for, and all ranks were at one on it
+  bool abandoned_ = false;  // its call is not made any more
 };
 
 }  // namespace lockstep::worker

@@ -39,6 +39,7 @@ struct TraceReport {
   std::vector<shapes::Fingerprint> prefixes;
   /// Graph::skeleton_fingerprint(), by which programs that differ in a number only are told.
   shapes::Fingerprint skeleton;
+  bool caller_built = false;  // by a compiler of the caller's, whose guards these are
 };
 
 /// One call on one rank. Single-threaded. `frame`, this rank's cache of the frame, outlives it; it

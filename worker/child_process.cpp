@@ -50,10 +50,21 @@ class SpawnPlan {
     std::vector<char*> pointers;
     for (std::string& argument : arguments) pointers.push_back(argument.data());
     pointers.push_back(nullptr);
-    return posix_spawnp(&pid, pointers[0], &actions_, &attributes_, pointers.data(), environ);
+    std::vector<char*> environment = english();
+    return posix_spawnp(&pid, pointers[0], &actions_, &attributes_, pointers.data(),
+                        environment.data());
   }
 
  private:
+  /// This process's environment, in the language in which messages are read.
+  std::vector<char*> english() {
+    std::vector<char*> out;
+    for (char** entry = environ; *entry != nullptr; ++entry)
+      if (std::strncmp(*entry, "LC_ALL=", 7) != 0) out.push_back(*entry);
+    out.push_back(language_);
+    out.push_back(nullptr);
+    return out;
+  }
   void connect(int from, int to, int mode) {
     if (from >= 0)
       posix_spawn_file_actions_adddup2(&actions_, from, to);
@@ -62,6 +73,7 @@ class SpawnPlan {
   }
   posix_spawn_file_actions_t actions_;
   posix_spawnattr_t attributes_;
+  char language_[9] = "LC_ALL=C";
 };
 
 /// True once the process has ended (or cannot be watched, so that waiting for it is all there is).

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,7 @@ struct Misfit {
 /// what names all ranks know is no part of them.
 struct Frame {
   std::string name;
+  std::optional<DecisionConfig> own_config;  // where it is not that of the driver
   std::vector<Entry> entries;
   FrameState state;
 

@@ -28,8 +28,13 @@ std::string guard_line(const shapes::Guard& guard, const Decision& decision,
   return fmt::format("{}{}: {}", holds ? '1' : '0', text, holds);
 }
 
-Status branch_status(const std::string& frame, const std::string& where,
-                     const std::string& condition, std::vector<RankValue> roll) {
+struct Branch {
+  std::string frame;
+  std::string where = "a line of another rank", condition = "a size";
+  bool caller_built = false;
+};
+
+Status branch_status(const Branch& branch, std::vector<RankValue> roll) {
   RankSet holds, fails;
   for (RankValue& value : roll) {
     (value.value.starts_with('1') ? holds : fails).insert(value.ranks);
@@ -38,14 +43,21 @@ Status branch_status(const std::string& frame, const std::string& where,
   const std::string true_on =
       holds.empty() ? "no rank"
                     : fmt::format("rank{} {}", holds.size() == 1 ? "" : "s", holds.text());
-  return {Code::BranchDivergence,
-          fmt::format("{}: the branch at {} on {} goes one way for the agreed example sizes, but "
-                      "that holds on {} and not on rank{} {}; let the group decide with "
-                      "group_any(cond) or group_all(cond), compute both sides and select, or give "
-                      "the frame the mode same_collectives",
-                      frame, where, condition, true_on, fails.size() == 1 ? "" : "s", fails.text()),
-          {},
-          std::move(roll)};
+  const std::string not_on = fmt::format("rank{} {}", fails.size() == 1 ? "" : "s", fails.text());
+  const std::string text =
+      branch.caller_built
+          ? fmt::format(
+                "{}: the version that was built relies on {} ({}), which holds on {} and "
+                "not on {}; build without that condition where the sizes of some rank may "
+                "break it, or pad the inputs",
+                branch.frame, branch.condition, branch.where, true_on, not_on)
+          : fmt::format(
+                "{}: the branch at {} on {} goes one way for the agreed example sizes, but that "
+                "holds on {} and not on {}; let the group decide with group_any(cond) or "
+                "group_all(cond), compute both sides and select, or give the frame the mode "
+                "same_collectives",
+                branch.frame, branch.where, branch.condition, true_on, not_on);
+  return {Code::BranchDivergence, text, {}, std::move(roll)};
 }
 
 constexpr const char* kRemedy =
@@ -79,15 +91,15 @@ void CallMachine::elect_guard() {
 void CallMachine::elected_guard(std::uint64_t guard) {
   // Equal graphs have equal guards; where graphs may differ a rank may lack this one.
   std::optional<std::string> mine;
-  std::string where = "a line of another rank", condition = "a size";
+  Branch branch{.frame = frame_.name, .caller_built = report_.caller_built};
   if (guard < report_.guards.size()) {
     const shapes::Guard& failed = report_.guards[guard];
-    where = failed.where.text();
-    condition = failed.predicate.text(decision_.source_namer());
+    branch.where = failed.where.text();
+    branch.condition = failed.predicate.text(decision_.source_namer());
     mine = guard_line(failed, decision_, observation_);
   }
-  take_roll(mine, [frame = frame_.name, where, condition](auto roll) {
-    return branch_status(frame, where, condition, std::move(roll));
+  take_roll(mine, [branch = std::move(branch)](auto roll) {
+    return branch_status(branch, std::move(roll));
   });
 }
 

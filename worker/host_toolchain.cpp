@@ -17,10 +17,12 @@ std::string text_of(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// The first line that says what is wrong, else the first line.
+/// The first line that says what is wrong, else the first line. That the linker failed is no news:
+/// the linker says why above.
 std::string gist(const std::string& messages) {
   const auto error = messages.find("error:");
-  const auto from = error == std::string::npos ? 0 : messages.rfind('\n', error) + 1;
+  auto from = error == std::string::npos ? 0 : messages.rfind('\n', error) + 1;
+  if (messages.compare(from, 9, "collect2:") == 0) from = 0;
   return messages.substr(from, messages.find('\n', from) - from);
 }
 
@@ -41,6 +43,9 @@ Status failure(const std::string& compiler, const ChildEnd& end, const std::stri
                   {}};
   if (end.status == 127 && messages.empty())
     return environment(fmt::format("there is no compiler {}", compiler));
+  if (messages.empty())
+    return environment(
+        fmt::format("{} failed with status {} and said nothing", compiler, end.status));
   return environment(
       fmt::format("{} failed with status {}: {}", compiler, end.status, gist(messages)));
 }

@@ -1,13 +1,37 @@
+#include <cstdlib>
+
+#include <fmt/format.h>
+
 #include <lockstep/collectives/fake.h>
 #include <lockstep/worker/world.h>
 
 namespace lockstep::worker {
+namespace {
+
+/// How many processes were started together, where the launcher says so. The environment is read
+/// here, as MPI reads it itself.
+int started_together() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const char* value = std::getenv(name); value != nullptr && std::atoi(value) > 1)
+      return std::atoi(value);
+  return 1;
+}
+
+}  // namespace
 
 Result<World> join_world(const void* comm, Duration deadline, const std::string& report_dir) {
   if (comm != nullptr)
     return Status{Code::Environment,
                   "This build of lockstep has no MPI, so it cannot join a communicator; build it "
                   "with LOCKSTEP_WITH_MPI=ON.",
+                  {},
+                  {}};
+  if (const int ranks = started_together(); ranks > 1)
+    return Status{Code::Environment,
+                  fmt::format("This build of lockstep has no MPI, and {} processes were started "
+                              "together: each would be a job of its own. Build it with "
+                              "LOCKSTEP_WITH_MPI=ON, or start one process.",
+                              ranks),
                   {},
                   {}};
   World world;

@@ -32,6 +32,13 @@ Status gone_of(Rank rank) {
   return {Code::Gone, fmt::format("rank {} leaves", rank.value), "", {}};
 }
 
+/// Its entries and its past, as by a rank that has been restarted.
+void forget(worker::Frame& frame) {
+  worker::Frame fresh(frame.name);
+  fresh.own_config = frame.own_config;
+  frame = std::move(fresh);
+}
+
 /// What a rank promises that will come with something else.
 Values other_than(Values inputs, std::uint64_t how) {
   for (auto& [name, value] : inputs) {
@@ -69,8 +76,9 @@ void SimulatedProcess::make_group(std::size_t index, ProfileDisk* profiles) {
   group->place = place_in(plan.members, rank_);
   group->communicator = std::make_unique<FiberCommunicator>(
       network_.communicator(rank_, plan.members), fiber_, abandoned_, run_);
-  group->agreement = std::make_unique<worker::Agreement>(
-      *group->communicator, fmt::format("{}", index), plan.config, RankSet::of(rank_));
+  group->rounds = std::make_unique<worker::Rounds>(*group->communicator, RankSet::of(rank_));
+  group->agreement =
+      std::make_unique<worker::Agreement>(*group->rounds, fmt::format("{}", index), plan.config);
   if (profiles != nullptr && profiles->store(index) != nullptr)
     group->agreement->use_profiles(*profiles->store(index), true, [](const Status&) {});
   groups_.back() = std::move(group);
@@ -199,7 +207,7 @@ void SimulatedProcess::prefetch(Group& group, std::size_t index) {
   if (fault(K::NoPromise, index) != nullptr) return;
   // Entries cannot be forgotten while a vote on them is out.
   if (fault(K::LostCache, index) != nullptr && !agreement.driver().has_ahead())
-    agreement.frame(step.frame) = worker::Frame(step.frame);
+    forget(agreement.frame(step.frame));
   Values inputs = step.inputs[group.place];
   if (const auto how = amount(K::OtherPromise, index)) inputs = other_than(inputs, *how);
   agreement.prefetch(step.frame, worker::simulator::observation_of(inputs));
@@ -284,7 +292,7 @@ SimulatedProcess::Next SimulatedProcess::call(Group& group, std::size_t index, c
   if (ended.broke_promise) take_out();
   group.prefetched.erase(index);
   if (fault(K::LostCache, index) != nullptr && !agreement.driver().has_ahead())
-    frame = worker::Frame(ended.frame);
+    forget(frame);
   group.communicator->garble(amount(K::Garbled, index));
   const worker::Observation seen = worker::simulator::observation_of(inputs);
   Environment environment(plan, agreement, *group.communicator, seen, rank_.value,
@@ -354,8 +362,7 @@ void SimulatedProcess::call_alone(std::size_t index, const Values& inputs) {
   if (!local_) {
     alone_ = std::make_unique<FiberCommunicator>(network_.communicator(rank_, plan.members), fiber_,
                                                  abandoned_, run_);
-    local_ = std::make_unique<worker::Agreement>(*alone_, "alone", worker::DecisionConfig{},
-                                                 RankSet::of(rank_));
+    local_ = std::make_unique<worker::Agreement>(*alone_, "alone", worker::DecisionConfig{});
   }
   const Instant start = network_.clock().now();
   const std::uint64_t messages = network_.traffic(rank_).messages;

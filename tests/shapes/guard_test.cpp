@@ -86,6 +86,21 @@ TEST(Parse, OtherTexts_AreRefused) {
   }
   EXPECT_EQ(parse_expr(" -9223372036854775808 "), Expr(INT64_MIN));
   EXPECT_EQ(parse_predicate("s0<=5"), less_equal(s0, 5));
+  EXPECT_EQ(parse_predicate("7 * s0 % 4 // 2 == 1"), equal(floor_div(mod(7 * s0, 4), 2), 1));
+}
+
+TEST(Parse, Condition_TakesNamesOfTheCaller_AndSaysWhatItCouldNotRead) {
+  const NameReader rows = [](std::string_view& rest) -> std::optional<Expr> {
+    if (!rest.starts_with("rows")) return std::nullopt;
+    rest.remove_prefix(4);
+    return s0;
+  };
+  std::string_view unread;
+  EXPECT_EQ(parse_condition("2*rows % 8 == rows-1", rows, unread), equal(mod(2 * s0, 8), s0 - 1));
+  EXPECT_EQ(parse_condition("rows == s1 + 1", rows, unread), std::nullopt);
+  EXPECT_EQ(unread, "s1 + 1");
+  EXPECT_EQ(parse_condition("s1 == 1 == rows", rows, unread), std::nullopt);
+  EXPECT_EQ(unread, "s1 == 1 == rows");
 }
 
 // The program against direct evaluation, over values that also overflow.

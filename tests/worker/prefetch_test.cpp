@@ -1,6 +1,7 @@
 // Calls ahead on ranks that run in an order which a seed decides: a prefetch changes no outcome,
 // and ranks that do not prefetch alike get one error or none, never a hang.
 #include <array>
+#include <deque>
 #include <random>
 
 #include "seeded_ranks.h"
@@ -62,14 +63,19 @@ std::vector<Operation> random_program(std::mt19937_64& random, int size) {
 
 constexpr std::array<const char*, 2> kFrames{"train", "evaluate"};
 
-/// Makes the calls of a program on one rank, and says what they came to.
+/// Makes the calls of a program on one rank, and says what they came to. Each frame has an
+/// agreement of its own, with other settings; they share the group's rounds.
 class Player {
  public:
   Player(Communicator& group, const std::vector<Operation>& program)
       : group_(group),
         program_(program),
         rank_(static_cast<std::size_t>(group.rank().value)),
-        agreement_(group, "world", {.recompile_limit = 3}) {}
+        rounds_(group) {
+    agreements_.emplace_back(rounds_, "world", DecisionConfig{.recompile_limit = 3});
+    agreements_.emplace_back(rounds_, "world",
+                             DecisionConfig{.assume_at_least_two = false, .recompile_limit = 2});
+  }
 
   /// Promises the first call of `frame` at or after operation `from` that is not promised yet.
   void prefetch(int frame, std::size_t from) {
@@ -78,13 +84,13 @@ class Player {
            (program_[at].kind != Operation::Kind::Call || program_[at].frame != frame))
       ++at;
     if (at == program_.size()) return;
-    agreement_.prefetch(kFrames[static_cast<std::size_t>(frame)], program_[at].inputs[rank_]);
+    of(frame).prefetch(kFrames[static_cast<std::size_t>(frame)], program_[at].inputs[rank_]);
     promised_[static_cast<std::size_t>(frame)] = at + 1;
   }
 
   std::string play(const Operation& op) {
     if (op.kind == Operation::Kind::More) {
-      const auto more = agreement_.more(op.have[rank_]);
+      const auto more = of(0).more(op.have[rank_]);
       return !more ? more.error().text() : *more ? "more" : "all done";
     }
     if (op.kind == Operation::Kind::Data) {
@@ -92,17 +98,21 @@ class Player {
       return done ? "data" : done.error().text();
     }
     return text_of(
-        agreement_.agree(kFrames[static_cast<std::size_t>(op.frame)], op.inputs[rank_], kBuild));
+        of(op.frame).agree(kFrames[static_cast<std::size_t>(op.frame)], op.inputs[rank_], kBuild));
   }
 
-  Agreement& agreement() { return agreement_; }
+  void poke() { rounds_.driver.poke(); }
+  Result<void> resync() { return rounds_.resync("world"); }
   void forget_promises(std::size_t from) { promised_ = {from, from}; }
 
  private:
+  Agreement& of(int frame) { return agreements_[static_cast<std::size_t>(frame)]; }
+
   Communicator& group_;
   const std::vector<Operation>& program_;
   std::size_t rank_;
-  Agreement agreement_;
+  Rounds rounds_;
+  std::deque<Agreement> agreements_;
   std::array<std::size_t, 2> promised_{};
 };
 
@@ -126,7 +136,7 @@ TEST(Prefetch, ChangesNoOutcome_WhateverTheProgramAndTheTiming) {
       for (std::size_t at = 0; at < program.size(); ++at) {
         for (int frame = 0; frame < 2; ++frame)
           if (alike() % 2 == 0) player.prefetch(frame, at);
-        for (auto pokes = own() % 12; pokes > 0; --pokes) player.agreement().poke();
+        for (auto pokes = own() % 12; pokes > 0; --pokes) player.poke();
         ahead[static_cast<std::size_t>(group.rank().value)].push_back(player.play(program[at]));
       }
     });
@@ -150,10 +160,10 @@ TEST(Prefetch, OnSomeRanksOnly_IsHarmlessOrOneErrorOnAll_AndResyncMends) {
       for (std::size_t at = 0; at < program.size(); ++at) {
         for (int frame = 0; frame < 2; ++frame)
           if (own() % 6 == 0) player.prefetch(frame, at);
-        for (auto pokes = own() % 12; pokes > 0; --pokes) player.agreement().poke();
+        for (auto pokes = own() % 12; pokes > 0; --pokes) player.poke();
         mine.push_back(player.play(program[at]));
         if (mine.back().find("FRAME_MISMATCH") == std::string::npos) continue;
-        const auto resync = player.agreement().resync();
+        const auto resync = player.resync();
         mine.push_back(resync ? "in step" : resync.error().text());
         player.forget_promises(at + 1);
       }
@@ -286,6 +296,84 @@ TEST(Resync, WhileAnotherRankIsInACall_BothHearWhereTheOtherIs) {
                            "world"),
               std::string::npos)
         << outcome;
+  }
+}
+
+TEST(Prefetch, InTrouble_ThatAnotherRoundComesBefore_IsTheErrorOfThatRound) {
+  const auto outcomes = on_ranks<std::string>(3, [](Communicator& group, Agreement& agreement) {
+    Standing standing;
+    if (group.rank().value == 1)
+      standing.trouble = Status{Code::BadInput, "x is no tensor", {}, {}};
+    agreement.prefetch("step", rows(5), standing);
+    const auto more = agreement.more(true);
+    EXPECT_TRUE(agreement.resync());
+    EXPECT_TRUE(agreement.agree("step", rows(5), kBuild));
+    return more ? "more" : more.error().text();
+  });
+  for (const std::string& outcome : outcomes)
+    EXPECT_NE(outcome.find(
+                  "BAD_INPUT: rank 1 failed before call 0 of step in group world, prefetched: x is "
+                  "no tensor"),
+              std::string::npos)
+        << outcome;
+}
+
+TEST(Prefetch, OfAnAgreementThatIsNoLongerUsed_IsDropped_AndTheNextOneGoesOut) {
+  SeededRanks(4, 11).run([&](Communicator& group) {
+    Rounds rounds(group);
+    auto first = std::make_unique<Agreement>(rounds, "first", DecisionConfig{});
+    Agreement second(rounds, "second", {});
+    first->prefetch("step", rows(5));
+    second.prefetch("step", rows(6));
+    EXPECT_TRUE(first->is_ahead("step"));
+    EXPECT_TRUE(first->abandon());
+    EXPECT_TRUE(second.more(true));  // brings the vote in
+    EXPECT_FALSE(rounds.driver.has_ahead());
+    first.reset();
+    second.prefetch("other", rows(7));
+    EXPECT_TRUE(second.is_ahead("step"));
+    EXPECT_FALSE(second.is_ahead("other"));
+    EXPECT_EQ(text_of(second.agree("step", rows(6), kBuild)), "compiled 0 x: f32[6, 3]");
+    EXPECT_TRUE(second.abandon());
+    EXPECT_TRUE(second.resync());
+    EXPECT_FALSE(second.abandon());
+    EXPECT_EQ(text_of(second.agree("step", rows(6), kBuild)), "reused 0 x: f32[6, 3]");
+  });
+}
+
+TEST(Resync, OfARankThatAloneHasFailed_TellsTheOthersWhereverTheyAre) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::vector<std::string> outcomes(5);
+    SeededRanks(5, seed).run([&](Communicator& group) {
+      const int rank = group.rank().value;
+      Rounds rounds(group);
+      Agreement agreement(rounds, "world", {});
+      EXPECT_TRUE(agreement.agree("step", rows(4), kBuild));
+      if (seed % 2 == 0) agreement.prefetch("step", rows(4));
+      std::string& out = outcomes[static_cast<std::size_t>(rank)];
+      // Two have failed and one has nothing to say; the others go on.
+      if (rank == 4) {
+        out = "waited";
+      } else if (rank % 2 == 1) {
+        out = "told";
+      } else {
+        out = text_of(agreement.agree("step", rows(4), kBuild));
+        if (out.find("reused") == 0) out = text_of(agreement.agree("step", rows(4), kBuild));
+      }
+      Standing standing;
+      if (out == "told")
+        standing.trouble = Status{Code::RuntimeAssert, "no " + std::to_string(rank), {}, {}};
+      const auto resync = rounds.resync("world", std::move(standing));
+      EXPECT_TRUE(resync) << resync.error().text();
+      EXPECT_EQ(text_of(agreement.agree("step", rows(4), kBuild)), "reused 0 x: f32[4, 3]");
+    });
+    EXPECT_EQ(outcomes[1] + outcomes[3] + outcomes[4], "toldtoldwaited");
+    for (const int rank : {0, 2})
+      EXPECT_EQ(
+          outcomes[static_cast<std::size_t>(rank)].find("RUNTIME_ASSERT: rank 1 failed before "),
+          0U)
+          << outcomes[static_cast<std::size_t>(rank)];
   }
 }
 

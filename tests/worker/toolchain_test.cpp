@@ -141,6 +141,29 @@ TEST_F(ToolchainTest, CompilerThatComplainsAboutTheText_IsACompileError) {
             Code::CompileError);
 }
 
+// Regression: under another locale a text that no compiler takes was an environment failure.
+TEST_F(ToolchainTest, CompilerThatKnowsOtherLanguages_IsAskedInEnglish) {
+  EXPECT_EQ(failure_of(fake_compiler("case \"$LC_ALL\" in C) word=error;; *) word=Fehler;; esac\n"
+                                     "echo \"<stdin>:3:1: $word: no\" >&2; exit 1"))
+                .code,
+            Code::CompileError);
+}
+
+// Regression: the message was that of the driver, "ld returned 1 exit status".
+TEST_F(ToolchainTest, LinkerThatFails_IsQuotedWithItsReason) {
+  const Status status = failure_of(
+      fake_compiler("echo '/usr/bin/ld: final link failed: No space left on device' >&2\n"
+                    "echo 'collect2: error: ld returned 1 exit status' >&2; exit 1"));
+  EXPECT_EQ(status.code, Code::Environment);
+  EXPECT_TRUE(status.message.ends_with("final link failed: No space left on device"))
+      << status.message;
+}
+
+TEST_F(ToolchainTest, CompilerThatFailsInSilence_IsToldSo) {
+  EXPECT_TRUE(failure_of(fake_compiler("exit 3"))
+                  .message.ends_with("fake-c++ failed with status 3 and said nothing"));
+}
+
 TEST_F(ToolchainTest, FullStore_StillGivesTheObject) {
   auto toolchain = HostToolchain::open({}).value();
   auto kept = store();

@@ -1,9 +1,11 @@
+#include <charconv>
 #include <utility>
 
 #include "handle.h"
 #include <fmt/format.h>
 
 #include <lockstep/collectives/startup.h>
+#include <lockstep/worker/source_guard.h>
 
 using namespace lockstep;
 using namespace lockstep::capi;
@@ -53,6 +55,21 @@ std::string text_of(const std::string& name, const Result<DecisionConfig>& confi
 
 std::string plain(const char* text) { return text == nullptr ? "" : text; }
 
+constexpr const char* kNoObservation =
+    "observation is NULL; an empty one will do where there is no input";
+
+/// Of "train.cpp:41", or of text without a number.
+shapes::Location location_of(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  std::uint32_t line = 0;
+  const char* end = text.data() + text.size();
+  if (colon != std::string::npos) {
+    const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, line);
+    if (error == std::errc() && stop == end) return {text.substr(0, colon), line};
+  }
+  return {text, 0};
+}
+
 /// What is wrong with the arguments of a call; the rank brings it to the round.
 std::optional<Status> wrong_call(const char* frame) {
   if (frame == nullptr || *frame == 0)
@@ -73,9 +90,9 @@ class Builder {
   Result<Built> operator()(int entry, const Decision& decision) {
     made_ = std::make_unique<lockstep_decision>(decision);
     lockstep_fingerprint program{0, 0};
-    lockstep_failure why;
-    const int code = call(entry, program, why);
-    if (why.status) return *why.status;
+    lockstep_built built{made_->decision, {}, {}};
+    const int code = call(entry, program, built);
+    if (built.failure) return *built.failure;
     if (code != 0)
       return Status{Code::CompileError,
                     fmt::format("the build callback returned {} and no reason; give one with "
@@ -83,19 +100,19 @@ class Builder {
                                 code),
                     {},
                     {}};
-    return Built{own(program), {}};
+    return Built{own(program), std::move(built.guards)};
   }
   [[nodiscard]] std::unique_ptr<lockstep_decision> take() { return std::move(made_); }
 
  private:
   /// An exception of a callback in C++ is a failed build, not a hole in the round.
-  int call(int entry, lockstep_fingerprint& program, lockstep_failure& why) {
+  int call(int entry, lockstep_fingerprint& program, lockstep_built& built) {
     try {
-      return build_(context_, entry, made_.get(), &program, &why);
+      return build_(context_, entry, made_.get(), &program, &built);
     } catch (const std::exception& error) {
-      why.status = Status{Code::CompileError, error.what(), {}, {}};
+      built.failure = Status{Code::CompileError, error.what(), {}, {}};
     } catch (...) {
-      why.status = Status{Code::CompileError, "the build callback threw an exception", {}, {}};
+      built.failure = Status{Code::CompileError, "the build callback threw an exception", {}, {}};
     }
     return 1;
   }
@@ -149,19 +166,26 @@ worker::AuditedCall audited(const lockstep_observation* observation, const locks
 
 }  // namespace
 
+lockstep_agreement::~lockstep_agreement() {
+  if (!group->rounds) return;  // the group is closed
+  if (core->abandon()) group->parted.push_back(std::move(core));
+}
+
 extern "C" {
 
 int lockstep_agreement_create(lockstep_group* group, const char* name,
                               const lockstep_config* config, lockstep_agreement** agreement) {
   return guarded([&]() -> Result<void> {
     if (agreement != nullptr) *agreement = nullptr;
-    if (group == nullptr) return bad_input("group is NULL");
+    if (group == nullptr) return bad_input(kNoGroup);
     Group& state = *group->state;
     if (auto can = state.usable(); !can) return can;
     auto checked = config_of(config);
     if (checked && name == nullptr) checked = bad_input("name is NULL; name the agreement");
     if (checked && agreement == nullptr)
       checked = bad_input("agreement is NULL; give the address of a handle");
+    // Brings in what this rank has to tell, and a vote that is out.
+    if (auto all = state.status_round(Group::Kind::Start, "an agreement"); !all) return all;
     {
       const Group::Inside under_way(state);
       auto same = collectives::startup_round(*state.world.all, text_of(plain(name), checked));
@@ -170,7 +194,7 @@ int lockstep_agreement_create(lockstep_group* group, const char* name,
     if (!checked) return checked.error();  // the same on all ranks
     auto made = std::make_unique<lockstep_agreement>();
     made->group = group->state;
-    made->core = std::make_unique<worker::Agreement>(*state.world.all, name, *checked);
+    made->core = std::make_unique<worker::Agreement>(*state.rounds, name, *checked);
     *agreement = made.release();
     return {};
   });
@@ -184,24 +208,58 @@ lockstep_fingerprint lockstep_fingerprint_of(const void* bytes, size_t length) {
   return {made.high, made.low};
 }
 
-void lockstep_build_failed(lockstep_failure* why, int code, const char* text) {
-  if (why == nullptr) return;
+void lockstep_build_failed(lockstep_built* built, int code, const char* text) {
+  if (built == nullptr || built->failure) return;
   const bool known = code == LOCKSTEP_TRACE_ERROR || code == LOCKSTEP_ENVIRONMENT;
-  why->status = Status{known ? *code_of(code) : Code::CompileError, plain(text), {}, {}};
+  built->failure = Status{known ? *code_of(code) : Code::CompileError, plain(text), {}, {}};
+}
+
+int lockstep_build_guard(lockstep_built* built, const char* condition, const char* where) {
+  return guarded([&]() -> Result<void> {
+    if (built == nullptr)
+      return bad_input("built is NULL; guards are given in the build callback, while it runs");
+    auto guard = condition == nullptr
+                     ? bad_input("condition is NULL; write it like \"x.size(0) % 8 == 0\"")
+                     : worker::read_guard(condition, location_of(plain(where)), built->decision);
+    // A version without a condition that it relies on must not come into being.
+    if (!guard && !built->failure) built->failure = guard.error();
+    if (!guard) return guard.error();
+    if (*guard) built->guards.push_back(**std::move(guard));
+    return {};
+  });
+}
+
+int lockstep_prefetch(lockstep_agreement* agreement, const char* frame,
+                      const lockstep_observation* observation) {
+  return guarded([&]() -> Result<void> {
+    if (agreement == nullptr) return bad_input(kNoAgreement);
+    Group& group = *agreement->group;
+    if (auto can = group.usable(); !can) return can;
+    std::optional<Status> wrong = wrong_call(frame);
+    if (!wrong && observation == nullptr) wrong = bad_input(kNoObservation);
+    if (wrong) {
+      // The others hear of it where they make that call, or before.
+      if (!group.trouble) group.trouble = wrong;
+      return *wrong;
+    }
+    agreement->core->prefetch(frame, observation->current(), group.take_standing());
+    return {};
+  });
 }
 
 int lockstep_agree(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, lockstep_build build, void* context,
                    int* entry, int* is_new, const lockstep_decision** decision) {
   return guarded([&]() -> Result<void> {
-    if (agreement == nullptr) return bad_input("agreement is NULL");
+    if (agreement == nullptr) return bad_input(kNoAgreement);
     Group& group = *agreement->group;
     if (auto can = group.usable(); !can) return can;
-    worker::Standing standing = group.take_standing();
+    // Trouble has to wait where the vote of this call is cast: the others may be running it.
+    worker::Standing standing;
+    if (observation == nullptr || !agreement->core->is_ahead(plain(frame)))
+      standing = group.take_standing();
     if (!standing.trouble) standing.trouble = wrong_call(frame);
-    if (!standing.trouble && observation == nullptr)
-      standing.trouble =
-          bad_input("observation is NULL; an empty one will do where there is no input");
+    if (!standing.trouble && observation == nullptr) standing.trouble = bad_input(kNoObservation);
     if (!standing.trouble && build == nullptr) standing.trouble = bad_input("build is NULL");
     if (!standing.trouble && entry == nullptr)
       standing.trouble = bad_input("entry is NULL; give the address of an int");
@@ -210,6 +268,7 @@ int lockstep_agree(lockstep_agreement* agreement, const char* frame,
     Builder builder(build, context);
     const auto agreed = agreement->core->agree(plain(frame), observed(observation),
                                                std::ref(builder), std::move(standing));
+    if (const auto unheard = agreement->core->take_unheard()) group.end(*unheard);
     if (!group.seen(agreed)) return agreed.error();
     auto& made = agreement->decisions[frame];
     if (agreed->is_new) made[agreed->entry] = builder.take();
@@ -224,7 +283,7 @@ int lockstep_audit(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, const lockstep_run* run,
                    uint64_t* times) {
   return guarded([&]() -> Result<void> {
-    if (agreement == nullptr) return bad_input("agreement is NULL");
+    if (agreement == nullptr) return bad_input(kNoAgreement);
     Group& group = *agreement->group;
     if (auto can = group.usable(); !can) return can;
     agreement->finding.reset();

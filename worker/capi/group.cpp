@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 
@@ -12,8 +13,6 @@
 
 namespace lockstep::capi {
 namespace {
-
-using worker::RoundKey;
 
 /// Tells builds of this library apart.
 std::string build_id() {
@@ -37,17 +36,22 @@ Result<Duration> deadline_of(double seconds) {
 
 Result<void> Group::start(const std::string& configuration) {
   if (auto same = collectives::startup_round(*world.all, configuration); !same) return same;
-  rounds = std::make_unique<worker::CallDriver>(*world.all, worker::DecisionConfig{});
+  rounds = std::make_unique<worker::Rounds>(*world.all);
+  return {};
+}
+
+Result<void> Group::alive() const {
+  if (owner != std::this_thread::get_id())
+    return bad_input("a group belongs to the thread that opened it; call it from there");
+  if (over) return bad_input("the group is over: it was finished, left or closed, or lost a rank");
   return {};
 }
 
 Result<void> Group::usable() const {
-  if (owner != std::this_thread::get_id())
-    return bad_input("a group belongs to the thread that opened it; call it from there");
+  if (auto can = alive(); !can) return can;
   if (inside)
     return bad_input(
         "a collective function is under way; a build callback must not call another one");
-  if (over) return bad_input("the group is over: it was finished, left or closed, or lost a rank");
   return {};
 }
 
@@ -61,39 +65,63 @@ void Group::note(std::string_view event) {
   if (world.watch) world.watch->seat().note(event, SystemClock().now());
 }
 
-void Group::next_round(RoundKey::Kind kind, const char* name) {
+worker::RoundKey Group::next_round(Kind kind, const char* name) {
+  worker::RoundKey key;
+  key.epoch = rounds->epoch;
   key.kind = kind;
   key.frame = name;
+  key.call = rounds->calls++;
   note(key.text());
+  return key;
 }
 
-Result<void> Group::status_round(RoundKey::Kind kind, const char* name) {
+Result<void> Group::status_round(Kind kind, const char* name) {
   const Inside under_way(*this);
-  next_round(kind, name);
-  return seen(rounds->status_round(key, take_standing()));
+  const worker::RoundKey key = next_round(kind, name);
+  return seen(rounds->driver.status_round(key, take_standing()));
 }
 
-Result<bool> Group::any(RoundKey::Kind kind, const char* name, bool mine) {
-  if (trouble) return status_round(kind, name).error();
+Result<bool> Group::any(Kind kind, const char* name, bool mine) {
   const Inside under_way(*this);
-  next_round(kind, name);
-  return seen(rounds->any(key, mine));
+  const worker::RoundKey key = next_round(kind, name);
+  return seen(rounds->driver.any(key, mine, take_standing()));
+}
+
+Result<void> Group::resync() {
+  const Inside under_way(*this);
+  note("resync");
+  return seen(rounds->resync("", take_standing()));
 }
 
 void Group::leave(const std::string& why) {
-  trouble =
-      Status{Code::Gone, fmt::format("rank {} left: {}", world.all->rank().value, why), {}, {}};
-  (void)status_round(RoundKey::Kind::Close, "");
+  const Status gone{
+      Code::Gone, fmt::format("rank {} left: {}", world.all->rank().value, why), {}, {}};
+  // Peers that run a call as it was prefetched do not come to a round now, and perhaps never.
+  if (rounds->driver.has_ahead() && !all_know) {
+    over = true;
+    if (rounds->driver.forsake(gone)) end(gone);
+    return;
+  }
+  trouble = gone;
+  (void)status_round(Kind::Close, "");
   over = true;
+}
+
+void Group::end(const Status& why) {
+  if (!world.watch || world.all->size() == 1) return;
+  std::fflush(nullptr);
+  world.watch->end_job(why);
 }
 
 namespace {
 
+using Kind = Group::Kind;
+
 /// The body of a collective function of a group that gives a joint truth value.
-int joint(lockstep_group* group, RoundKey::Kind kind, const char* name, bool mine, bool inverted,
+int joint(lockstep_group* group, Kind kind, const char* name, bool mine, bool inverted,
           int* result) {
   return guarded([&]() -> Result<void> {
-    if (group == nullptr) return bad_input("group is NULL");
+    if (group == nullptr) return bad_input(kNoGroup);
     if (auto can = group->state->usable(); !can) return can;
     if (result == nullptr && !group->state->trouble)
       group->state->trouble = bad_input("result is NULL; give the address of an int");
@@ -104,12 +132,12 @@ int joint(lockstep_group* group, RoundKey::Kind kind, const char* name, bool min
   });
 }
 
-int joint_status(lockstep_group* group, RoundKey::Kind kind, const char* name) {
+int joint_status(lockstep_group* group, Kind kind, const char* name) {
   return guarded([&]() -> Result<void> {
-    if (group == nullptr) return bad_input("group is NULL");
+    if (group == nullptr) return bad_input(kNoGroup);
     if (auto can = group->state->usable(); !can) return can;
     auto done = group->state->status_round(kind, name);
-    if (done && kind == RoundKey::Kind::Finish) group->state->over = true;
+    if (done && kind == Kind::Finish) group->state->over = true;
     return done;
   });
 }
@@ -119,7 +147,7 @@ int joint_status(lockstep_group* group, RoundKey::Kind kind, const char* name) {
 
 using namespace lockstep;
 using namespace lockstep::capi;
-using worker::RoundKey;
+using Kind = Group::Kind;
 
 extern "C" {
 
@@ -174,7 +202,7 @@ int lockstep_group_size(const lockstep_group* group) {
 
 int lockstep_busy(lockstep_group* group, double seconds) {
   return guarded([&]() -> Result<void> {
-    if (group == nullptr) return bad_input("group is NULL");
+    if (group == nullptr) return bad_input(kNoGroup);
     const auto time = deadline_of(seconds);
     if (!time) return bad_input(fmt::format("seconds is {}; give a number from 0 to 1e6", seconds));
     if (group->state->world.watch)
@@ -185,7 +213,7 @@ int lockstep_busy(lockstep_group* group, double seconds) {
 
 int lockstep_trouble(lockstep_group* group, int code, const char* text) {
   return guarded([&]() -> Result<void> {
-    if (group == nullptr) return bad_input("group is NULL");
+    if (group == nullptr) return bad_input(kNoGroup);
     if (auto can = group->state->usable(); !can) return can;
     if (text == nullptr) return bad_input("text is NULL; say what went wrong");
     switch (code) {
@@ -206,29 +234,42 @@ int lockstep_trouble(lockstep_group* group, int code, const char* text) {
   });
 }
 
-int lockstep_settle(lockstep_group* group) {
-  return joint_status(group, RoundKey::Kind::Settle, "");
-}
+int lockstep_settle(lockstep_group* group) { return joint_status(group, Kind::Settle, ""); }
 
-int lockstep_finish(lockstep_group* group) {
-  return joint_status(group, RoundKey::Kind::Finish, "");
-}
+int lockstep_finish(lockstep_group* group) { return joint_status(group, Kind::Finish, ""); }
 
 int lockstep_vote_any(lockstep_group* group, int mine, int* result) {
-  return joint(group, RoundKey::Kind::Settle, "vote_any", mine != 0, false, result);
+  return joint(group, Kind::Settle, "vote_any", mine != 0, false, result);
 }
 
 int lockstep_vote_all(lockstep_group* group, int mine, int* result) {
-  return joint(group, RoundKey::Kind::Settle, "vote_all", mine != 0, true, result);
+  return joint(group, Kind::Settle, "vote_all", mine != 0, true, result);
 }
 
 int lockstep_more(lockstep_group* group, int have, int* result) {
-  return joint(group, RoundKey::Kind::More, "", have != 0, false, result);
+  return joint(group, Kind::More, "", have != 0, false, result);
+}
+
+int lockstep_resync(lockstep_group* group) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input(kNoGroup);
+    if (auto can = group->state->usable(); !can) return can;
+    return group->state->resync();
+  });
+}
+
+int lockstep_poke(lockstep_group* group) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input(kNoGroup);
+    if (auto can = group->state->alive(); !can) return can;
+    group->state->rounds->driver.poke();
+    return {};
+  });
 }
 
 int lockstep_leave(lockstep_group* group, const char* text) {
   return guarded([&]() -> Result<void> {
-    if (group == nullptr) return bad_input("group is NULL");
+    if (group == nullptr) return bad_input(kNoGroup);
     if (auto can = group->state->usable(); !can) return can;
     group->state->leave(text == nullptr ? "no reason was given" : text);
     return {};
@@ -245,6 +286,7 @@ void lockstep_group_close(lockstep_group* group) {
   });
   (void)guarded([&]() -> Result<void> {
     group->state->rounds.reset();
+    group->state->parted.clear();
     // Members of a world go in reverse order, which an assignment would not keep.
     const worker::World gone = std::move(group->state->world);
     return {};

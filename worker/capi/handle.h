@@ -29,8 +29,10 @@ struct lockstep_decision {
   std::string text, json;
 };
 
-struct lockstep_failure {
-  std::optional<lockstep::Status> status;
+struct lockstep_built {
+  const lockstep::worker::Decision& decision;
+  std::vector<lockstep::shapes::Guard> guards;
+  std::optional<lockstep::Status> failure;  // the first
 };
 
 struct lockstep_observation {
@@ -61,6 +63,11 @@ namespace lockstep::capi {
 /// nullopt: no code of an error.
 [[nodiscard]] std::optional<Code> code_of(int number);
 [[nodiscard]] Status bad_input(std::string message);
+inline constexpr const char* kNoGroup =
+    "group is NULL; open one with lockstep_group_open(), and do not use it once it is closed";
+inline constexpr const char* kNoAgreement =
+    "agreement is NULL; make one with lockstep_agreement_create(), and do not use it once it is "
+    "freed";
 
 /// Keeps the error for lockstep_last_error() of this thread; returns its number.
 int fail(Status status) noexcept;
@@ -82,30 +89,39 @@ int guarded(const Body& body) noexcept {
 
 /// A group as its handle and its agreements share it.
 struct Group {
+  using Kind = worker::RoundKey::Kind;
+
   worker::World world;
-  std::unique_ptr<worker::CallDriver> rounds;
-  worker::RoundKey key;           // of the last round; its number counts all collective functions
+  std::unique_ptr<worker::Rounds> rounds;
+  /// Freed while a vote of theirs was out, which refers to them.
+  std::vector<std::unique_ptr<worker::Agreement>> parted;
   std::optional<Status> trouble;  // what this rank brings to the next round
   std::thread::id owner = std::this_thread::get_id();
-  bool over = false;    // finished or left, or a rank is gone
-  bool inside = false;  // a collective function is under way
+  bool over = false;      // finished or left, or a rank is gone
+  bool inside = false;    // a collective function is under way
+  bool all_know = false;  // the last collective function failed, on all ranks alike
 
   /// Collective: the ranks compare what they are.
   [[nodiscard]] Result<void> start(const std::string& configuration);
-  /// Errors: BadInput where a collective function cannot be called now.
+  /// Errors: BadInput on another thread, and where the group is over.
+  [[nodiscard]] Result<void> alive() const;
+  /// The same, and where a collective function is under way.
   [[nodiscard]] Result<void> usable() const;
   /// The trouble goes with it.
   [[nodiscard]] worker::Standing take_standing();
   /// `name` tells functions of one kind apart: ranks in different ones are not in the same round.
-  [[nodiscard]] Result<void> status_round(worker::RoundKey::Kind kind, const char* name);
+  [[nodiscard]] Result<void> status_round(Kind kind, const char* name);
   /// Whether any rank says yes. A rank in trouble brings that.
-  [[nodiscard]] Result<bool> any(worker::RoundKey::Kind kind, const char* name, bool mine);
-  void next_round(worker::RoundKey::Kind kind, const char* name);
+  [[nodiscard]] Result<bool> any(Kind kind, const char* name, bool mine);
+  [[nodiscard]] Result<void> resync();
   void leave(const std::string& why);
+  /// This rank cannot go on as the others do, and there is no round in which they would hear of it.
+  void end(const Status& why);
   void note(std::string_view event);
   /// Where a rank is gone nobody waits for the others any more.
   template <class T>
   [[nodiscard]] const Result<T>& seen(const Result<T>& result) {
+    all_know = result.has_error();
     if (result) return result;
     const Code code = result.error().code;
     over |= code == Code::Gone || code == Code::Stuck || code == Code::RankLost;
@@ -115,11 +131,7 @@ struct Group {
   /// Marks a collective function as under way.
   class Inside {
    public:
-    explicit Inside(Group& group) : group_(group) {
-      group_.inside = true;
-      // Ranks in different functions count alike, so that after that error they are in step.
-      ++group_.key.call;
-    }
+    explicit Inside(Group& group) : group_(group) { group_.inside = true; }
     ~Inside() { group_.inside = false; }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
@@ -127,6 +139,9 @@ struct Group {
    private:
     Group& group_;
   };
+
+ private:
+  [[nodiscard]] worker::RoundKey next_round(Kind kind, const char* name);
 };
 
 }  // namespace lockstep::capi
@@ -136,6 +151,7 @@ struct lockstep_group {
 };
 
 struct lockstep_agreement {
+  ~lockstep_agreement();
   std::shared_ptr<lockstep::capi::Group> group;
   std::unique_ptr<lockstep::worker::Agreement> core;
   /// Per frame and version; never taken away, so that what was given out stays valid.

@@ -106,7 +106,8 @@ int lockstep_group_size(const lockstep_group* group);
 /* "This process compiles: give it this long from now before it counts as stuck." Any thread. */
 int lockstep_busy(lockstep_group* group, double seconds);
 /* This rank has failed with `code` (TRACE_ERROR, COMPILE_ERROR, RUNTIME_ASSERT, BAD_INPUT,
- * ENVIRONMENT) and `text`. Not collective: the next collective function fails so on all ranks. */
+ * ENVIRONMENT) and `text`. Not collective: the next collective function fails so on all ranks; a
+ * call whose prefetched vote is out already is made first. */
 int lockstep_trouble(lockstep_group* group, int code, const char* text);
 /* Collective: whether all ranks are well, now; before a checkpoint or a collective of your own. */
 int lockstep_settle(lockstep_group* group);
@@ -115,10 +116,21 @@ int lockstep_vote_any(lockstep_group* group, int mine, int* result);
 int lockstep_vote_all(lockstep_group* group, int mine, int* result);
 /* Collective, at the head of a loop over uneven data: `result` is 0 once no rank has any left. */
 int lockstep_more(lockstep_group* group, int have, int* result);
-/* Collective: the end of the job on all ranks. A rank that finishes while others go on is an error
- * on all. */
+/* Collective, after an error that all ranks have: ranks that made different calls are in step
+ * again, in all agreements of the group. Versions stay, prefetches are dropped. A rank that alone
+ * has failed brings that (lockstep_trouble()): the others get it in whatever they are in, and this
+ * rank waits for them to come here. Errors: FRAME_MISMATCH where a rank is elsewhere and none is in
+ * trouble, which says who is where (this may be called again then); GONE. */
+int lockstep_resync(lockstep_group* group);
+/* Moves the vote of a prefetched call; to be called now and then while the program works. Never
+ * waits; costs next to nothing where no vote is out. Also in a build callback. */
+int lockstep_poke(lockstep_group* group);
+/* Collective: the end of the job on all ranks. Prefetched calls that were not made are dropped. A
+ * rank that finishes while others go on is an error on all. */
 int lockstep_finish(lockstep_group* group);
-/* This rank ends without the others, for the reason in `text`: their next call fails with GONE. */
+/* This rank ends without the others, for the reason in `text`: their next call fails with GONE.
+ * Where they may be running a prefetched call the watchdog ends the job at once, with that reason
+ * and exit code 3. */
 int lockstep_leave(lockstep_group* group, const char* text);
 /* Frees the group. One that was neither finished nor left leaves. */
 void lockstep_group_close(lockstep_group* group);
@@ -239,15 +251,26 @@ typedef struct lockstep_fingerprint {
 /* Of any bytes (XXH3, 128 bits): a program's text, a list of collectives. */
 lockstep_fingerprint lockstep_fingerprint_of(const void* bytes, size_t length);
 
-typedef struct lockstep_failure lockstep_failure;
+typedef struct lockstep_built lockstep_built;
 /* Builds version `entry` of the function for `decision`. Returns 0 with the program's fingerprint
- * in `program` (left as it is: only decisions are compared), or anything else; `why` then takes the
- * reason by lockstep_build_failed(). Must not call collective functions. `decision` is valid as
- * long as the agreement if the version comes into being, else during this call only. */
+ * in `program` (left as it is: only decisions are compared), or anything else. What else there is
+ * to say, guards or the reason of a failure, goes to `built`, which is valid during this call. Must
+ * not call collective functions. `decision` is valid as long as the agreement if the version comes
+ * into being, else during this call only. */
 typedef int (*lockstep_build)(void* context, int entry, const lockstep_decision* decision,
-                              lockstep_fingerprint* program, lockstep_failure* why);
-/* `code`: TRACE_ERROR, COMPILE_ERROR (the default) or ENVIRONMENT. */
-void lockstep_build_failed(lockstep_failure* why, int code, const char* text);
+                              lockstep_fingerprint* program, lockstep_built* built);
+/* `code`: TRACE_ERROR, COMPILE_ERROR (the default) or ENVIRONMENT. The first reason counts. */
+void lockstep_build_failed(lockstep_built* built, int code, const char* text);
+/* A condition on sizes and ints that the program relies on, in names of the inputs:
+ *   "tokens.size(0) % 8 == 0"    "x.size(0) * 2 <= Max(y.size(1), n)"
+ * + - * // % Mod Min Max of sizes, ints and whole numbers (a quotient is rounded down), and one of
+ * == != < <= > >=. `where`: "kernel.c:41" for reports, may be NULL. It is tested on every rank's
+ * own inputs before the version comes into being: false on one is BRANCH_DIVERGENCE on all. From
+ * then on the version fits only inputs for which it is true. All ranks give the same guards, but
+ * under other consistencies than LOCKSTEP_SAME_GRAPH. Errors, which fail the build whatever it
+ * returns: BAD_INPUT (a text that cannot be read, a size that is marked unbacked),
+ * BRANCH_DIVERGENCE (the decision's static sizes make it false). */
+int lockstep_build_guard(lockstep_built* built, const char* condition, const char* where);
 
 /* Collective, before each call of `frame`. `build` runs where no version fits on every rank; the
  * version comes into being only if it succeeded on all. `entry`: the version to run now, -1: the
@@ -257,6 +280,16 @@ void lockstep_build_failed(lockstep_failure* why, int code, const char* text);
 int lockstep_agree(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, lockstep_build build, void* context,
                    int* entry, int* is_new, const lockstep_decision** decision);
+
+/* Commits to a call of `frame` with these inputs, after those of the group already committed to, so
+ * that its vote is under way while the program works (lockstep_poke()). On every rank or on none.
+ * Does not wait; `observation` stays yours. The call is made by lockstep_agree(), with the same
+ * sizes, ints, bools and marks. One that is not is BAD_INPUT with both values: an error of all
+ * ranks where a version has to be built, else, as the others run theirs meanwhile, the watchdog
+ * ends the job with it and exit code 2. A wrong argument is an error here and of the next
+ * collective function on all ranks. */
+int lockstep_prefetch(lockstep_agreement* agreement, const char* frame,
+                      const lockstep_observation* observation);
 
 /* ---- Audit ------------------------------------------------------------------------------------
  */

@@ -9,20 +9,20 @@
             step(batch)                                  # the ranks agree, then train_step(batch) runs
 
 One file without dependencies, so that it can be copied beside a program. It calls the C library
-liblockstep (lockstep.h has the contract), which
-it looks for in $LOCKSTEP_LIBRARY, beside itself, one folder up, and where the system keeps libraries.
-mpi4py is needed for groups of several processes only; numpy arrays and torch tensors are known by
-their `shape` and `dtype`.
+liblockstep (lockstep.h has the contract), which it looks for in $LOCKSTEP_LIBRARY, beside itself, one
+folder up, and where the system keeps libraries. mpi4py is needed for groups of several processes only;
+numpy arrays and torch tensors are known by their `shape` and `dtype`.
 
 Functions marked collective are called by every rank in the same order and raise alike on all of
-them; after such an error the next call works, unless it is Gone. A group belongs to the thread that
-opened it. A rank that does not come is named by the watchdog, which ends the process after the
-group's deadline with exit code 4 or 5.
+them; after such an error the next call works, unless it is Gone; Group.resync() helps ranks that have
+made different calls. A group belongs to the thread that opened it. A rank that does not come is named
+by the watchdog, which ends the process after the group's deadline with exit code 4 or 5.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import ctypes.util
 import dataclasses
@@ -32,6 +32,8 @@ import numbers
 import os
 import pathlib
 import sys
+import traceback
+import types
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, TypeVar
 
 __all__ = [
@@ -93,7 +95,7 @@ _SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "group_rank": (_I, (_P,)), "group_size": (_I, (_P,)), "busy": (_I, (_P, ctypes.c_double)),
     "trouble": (_I, (_P, _I, _S)), "settle": (_I, (_P,)), "vote_any": (_I, (_P, _I, _P)),
     "vote_all": (_I, (_P, _I, _P)), "more": (_I, (_P, _I, _P)), "finish": (_I, (_P,)),
-    "leave": (_I, (_P, _S)), "group_close": (None, (_P,)),
+    "leave": (_I, (_P, _S)), "resync": (_I, (_P,)), "poke": (_I, (_P,)), "group_close": (None, (_P,)),
     "dtype_from_name": (_I, (_S,)), "observation_create": (_I, (_P,)),
     "observation_free": (None, (_P,)), "observe_tensor": (_I, (_P, _S, _I, _N, _P)),
     "observe_int": (_I, (_P, _S, _P)), "observe_float": (_I, (_P, _S, _P)),
@@ -102,40 +104,37 @@ _SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "decision_text": (_S, (_P,)), "decision_json": (_S, (_P,)),
     "agreement_create": (_I, (_P, _S, _P, _P)), "agreement_free": (None, (_P,)),
     "fingerprint_of": (_Fingerprint, (_S, _N)), "build_failed": (None, (_P, _I, _S)),
+    "build_guard": (_I, (_P, _S, _S)), "prefetch": (_I, (_P, _S, _P)),
     "agree": (_I, (_P, _S, _P, _BUILD, _P, _P, _P, _P)), "audit": (_I, (_P, _S, _P, _P, _P)),
     "finding": (_P, (_P,)), "audit_summary": (_S, (_P,)),
 }
 
 
-class _Library:
+def _load() -> Any:
     """The functions of liblockstep, without their prefix."""
-
-    def __init__(self) -> None:
-        tried: List[str] = []
-        loaded = None
-        for path in _candidates():
-            try:
-                # Global, so that the plug-ins of an MPI library that comes with it find its symbols.
-                loaded = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
-                break
-            except OSError as error:
-                tried.append(f"{path} ({error})")
-        if loaded is None:
-            raise ImportError("liblockstep was not found; set LOCKSTEP_LIBRARY to its path"
-                              + (" [tried: " + "; ".join(tried) + "]" if tried else ""))
-        for name, (result, arguments) in _SIGNATURES.items():
-            function = getattr(loaded, "lockstep_" + name)
-            function.restype, function.argtypes = result, arguments
-            setattr(self, name, function)
-        if self.abi() != ABI:
-            raise ImportError(f"lockstep.py is for interface {ABI}, the library {loaded._name} has "
-                              f"{self.abi()}; use the two of one version")
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        raise AttributeError(name)
+    tried: List[str] = []
+    for path in _candidates():
+        try:
+            # Global, so that the plug-ins of an MPI library that comes with it find its symbols.
+            loaded = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+            break
+        except OSError as error:
+            tried.append(f"{path} ({error})")
+    else:
+        raise ImportError("liblockstep was not found; set LOCKSTEP_LIBRARY to its path"
+                          + (" [tried: " + "; ".join(tried) + "]" if tried else ""))
+    functions = types.SimpleNamespace()
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(loaded, "lockstep_" + name)
+        function.restype, function.argtypes = result, arguments
+        setattr(functions, name, function)
+    if functions.abi() != ABI:
+        raise ImportError(f"lockstep.py is for interface {ABI}, the library {path} has "
+                          f"{functions.abi()}; use the two of one version")
+    return functions
 
 
-_lib = _Library()
+_lib = _load()
 #: Names of all codes, by number; 0 is "OK".
 CODES: Tuple[str, ...] = tuple(_lib.code_name(i).decode() for i in range(23))
 _NUMBERS = {name: number for number, name in enumerate(CODES)}
@@ -196,6 +195,10 @@ def _check(code: int) -> None:
         raise ERRORS[finding.code](finding)
 
 
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
 # ---- Groups ----------------------------------------------------------------------------------------
 
 class Group:
@@ -208,6 +211,7 @@ class Group:
         self._handle = ctypes.c_void_p()
         self._process = os.getpid()
         self._agreements: List[Agreement] = []
+        self._promised = False  # something has been prefetched
         if comm is None:
             _check(_lib.group_alone(ctypes.byref(self._handle)))
         else:
@@ -237,19 +241,35 @@ class Group:
         _check(_lib.settle(self._handle))
 
     def trouble(self, text: str, code: str = "RUNTIME_ASSERT") -> None:
-        """This rank has failed; the next collective call raises `code` on all ranks."""
+        """This rank has failed; the next collective call raises `code` on all ranks, but for one whose
+        prefetched vote is out already."""
         _check(_lib.trouble(self._handle, _NUMBERS.get(code, 0), text.encode()))
 
     def busy(self, seconds: float) -> None:
         """This process compiles: it does not count as stuck for that long from now."""
         _check(_lib.busy(self._handle, seconds))
 
+    def resync(self, error: Optional[BaseException] = None) -> None:
+        """Collective, after an error that all ranks have: ranks that made different calls are in step
+        again. Versions stay, prefetches are dropped. `error`: what this rank alone has failed with;
+        the others get it in whatever call they are in, and this rank waits for them to come here.
+        Raises FrameMismatch where ranks are elsewhere and none has failed; it may be tried again."""
+        if error is not None and not isinstance(error, Error):
+            self.trouble(_said(error))
+        _check(_lib.resync(self._handle))
+
+    def poke(self) -> None:
+        """Moves the vote of a prefetched call; for now and then while the program works. Never waits."""
+        _check(_lib.poke(self._handle))
+
     def finish(self) -> None:
         """Collective: the end of the job on all ranks."""
         _check(_lib.finish(self._handle))
 
     def leave(self, why: str) -> None:
-        """This rank ends without the others, whose next call raises Gone."""
+        """This rank ends without the others, whose next call raises Gone. Where they may be running a
+        prefetched call the watchdog ends the job at once, with this reason and exit code 3."""
+        sys.stdout.flush()
         _check(_lib.leave(self._handle, why.encode()))
 
     def close(self) -> None:
@@ -269,7 +289,9 @@ class Group:
             if error is None:
                 self.finish()
             elif not isinstance(error, Error):
-                self.leave(f"{kind.__name__}: {error}")
+                if self._promised:  # leaving may end the process
+                    traceback.print_exception(kind, error, trace)
+                self.leave(_said(error))
         finally:
             self.close()
 
@@ -281,7 +303,7 @@ class Group:
     def _at_exit(self) -> None:
         error = getattr(sys, "last_value", None)
         if self._handle and self._process == os.getpid() and error is not None:
-            _lib.leave(self._handle, f"{type(error).__name__}: {error}".encode())
+            _lib.leave(self._handle, _said(error).encode())
         self.close()
 
 
@@ -310,8 +332,26 @@ def _is_scalar(value: Any) -> bool:
     return isinstance(value, (int, float, numbers.Real)) or type(value).__name__ == "bool_"
 
 
+def _members(value: Any) -> Optional[Iterator[Tuple[str, Any]]]:
+    """What a nested value holds, each with the end of its name; None: it is not nested."""
+    if isinstance(value, Mapping):
+        return ((f".{key}", value[key]) for key in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return ((f".{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return ((f".{field}", getattr(value, field)) for field in value._fields)
+    if isinstance(value, (list, tuple)):
+        return ((f"[{i}]", item) for i, item in enumerate(value))
+    return None
+
+
 def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
           strides: Dict[int, List[int]]) -> None:
+    members = _members(value)
+    if members is not None:
+        for end, member in members:
+            _walk(name + end if name else end.lstrip("."), member, sources, values, strides)
+        return
     if isinstance(value, str) or value is None:
         # Not a size; that it is there, and what it is, is part of the name.
         sources.append((f"{name}={value!r}"[:200], _FLOAT, 0, 0))
@@ -331,19 +371,6 @@ def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
             strides[len(sources)] = own
         sources.append((name, _TENSOR, number, len(sizes)))
         values.extend(sizes)
-    elif isinstance(value, Mapping):
-        for key in value:
-            _walk(f"{name}.{key}" if name else str(key), value[key], sources, values, strides)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            _walk(f"{name}.{field.name}" if name else field.name, getattr(value, field.name),
-                  sources, values, strides)
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        for field in value._fields:
-            _walk(f"{name}.{field}", getattr(value, field), sources, values, strides)
-    elif isinstance(value, (list, tuple)):
-        for i, item in enumerate(value):
-            _walk(f"{name}[{i}]", item, sources, values, strides)
     else:
         raise TypeError(f"{name} is of type {type(value).__name__}, which lockstep cannot observe; pass "
                         "arrays, numbers, or lists, dicts and dataclasses of them, or leave it out")
@@ -465,7 +492,8 @@ class Symbol(NamedTuple):
 class Decision:
     """What a version of a function is made for; the same on all ranks."""
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: int, built: Optional[int] = None) -> None:
+        self._built = built  # while the version is built
         self.text: str = _lib.decision_text(handle).decode(errors="replace")
         whole = json.loads(_lib.decision_json(handle))
         #: Per source: a list of sizes, an int or a bool; a symbol is its name.
@@ -478,6 +506,17 @@ class Decision:
         """A number, or the Symbol."""
         found = self.inputs[source][dim]
         return self.symbols[found] if isinstance(found, str) else found
+
+    def guard(self, condition: str, where: Optional[str] = None) -> None:
+        """While the version is built: it relies on this, such as "x.size(0) % 8 == 0" or
+        "x.size(0) * 2 <= Max(y.size(1), n)" (+ - * // % Mod Min Max; one of == != < <= > >=). False on
+        some rank is BranchDivergence on all; from then on the version fits only inputs for which it is
+        true. All ranks give the same ones. `where`: "kernel.py:41" (default: the caller's line).
+        Raises BadInput for a text that cannot be read; the build has then failed in any case."""
+        if where is None:
+            caller = sys._getframe(1)
+            where = f"{os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno}"
+        _check(_lib.build_guard(self._built, condition.encode(), where.encode()))
 
     def __str__(self) -> str:
         return self.text
@@ -493,7 +532,8 @@ class Agreed(NamedTuple):
 
 _CONSISTENCY = {"same_graph": 0, "same_collectives": 1, "shared_sizes": 2}
 #: Builds version `entry` for a decision; returns what stands for the program (text, bytes or None: only
-#: decisions are compared). What it raises becomes the error of all ranks.
+#: decisions are compared). What it relies on beyond the decision goes to decision.guard(). What it
+#: raises becomes the error of all ranks.
 Build = Callable[[int, Decision], Any]
 
 
@@ -518,13 +558,19 @@ class Agreement:
                                      ctypes.byref(self._handle)))
         group._agreements.append(self)
 
-    def agree(self, frame: str, observation: Observation, build: Optional[Build] = None) -> Agreed:
-        """Collective, before each call of `frame`: which version runs. `build` makes the next one."""
+    def agree(self, frame: str, observation: Optional[Observation],
+              build: Optional[Build] = None) -> Agreed:
+        """Collective, before each call of `frame`: which version runs. `build` makes the next one.
+        `observation` is None on a rank that cannot make the call, and brings that to all."""
         raised: List[BaseException] = []
 
-        def build_c(_context: Any, entry: int, decision: int, program: int, why: int) -> int:
+        def build_c(_context: Any, entry: int, handle: int, program: int, built: int) -> int:
             try:
-                made = None if build is None else build(entry, Decision(decision))
+                decision = Decision(handle, built)
+                try:
+                    made = None if build is None else build(entry, decision)
+                finally:
+                    decision._built = None
                 if made is not None:
                     text = _program_bytes(made)
                     mark = _lib.fingerprint_of(text, len(text))
@@ -532,19 +578,18 @@ class Agreement:
                 return 0
             except BaseException as error:  # noqa: B902 - every rank has to hear of it
                 raised.append(error)
-                text = f"{type(error).__name__}: {error}".encode()
-                _lib.build_failed(why, _NUMBERS["COMPILE_ERROR"], text)
+                _lib.build_failed(built, _NUMBERS["COMPILE_ERROR"], _said(error).encode())
                 return 1
 
         entry, is_new, decision = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
-        handle = self._observed(observation, raised)
+        handle = None if observation is None else self._observed(observation, raised)
         try:
             _check(_lib.agree(self._handle, frame.encode(), handle, _BUILD(build_c), None,
                               ctypes.byref(entry), ctypes.byref(is_new), ctypes.byref(decision)))
         except Error as error:
             raise error from (raised[0] if raised else None)
         finally:
-            if handle is not None:
+            if observation is not None and handle is not None:
                 observation._unmark(handle)
         if entry.value < 0:
             return Agreed(None, False, None)
@@ -552,6 +597,21 @@ class Agreement:
         if known is None:
             known = self._decisions[frame, entry.value] = Decision(decision.value)
         return Agreed(entry.value, bool(is_new.value), known)
+
+    def prefetch(self, frame: str, observation: Observation) -> None:
+        """Commits to a call of `frame` with these inputs, after those already committed to, so that its
+        vote is under way while the program works (Group.poke). On every rank or on none. Does not wait.
+        The call must have the same sizes, ints, bools and marks: else BadInput with both values, on all
+        ranks where a version has to be built; where the others run theirs meanwhile, the watchdog ends
+        the job with it and exit code 2."""
+        self.group._promised = True
+        handle = self._observed(observation, [])
+        if handle is None:
+            return  # the call says so, on all ranks
+        try:
+            _check(_lib.prefetch(self._handle, frame.encode(), handle))
+        finally:
+            observation._unmark(handle)
 
     def audit(self, frame: str, observation: Optional[Observation], program: Any,
               collectives: Optional[List[str]] = None, is_new: bool = False, program_text: str = "",
@@ -617,8 +677,8 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
     `observe` maps the arguments to the inputs that count (default: all, by their names). `build`
     makes version `entry` for a decision and returns the callable that runs in place of `function`;
     it may carry `program_text`, which is compared between ranks. Without it `function` itself runs.
-    `wrapper.last` is the last Agreed. An exception of the function is told to the other ranks at
-    their next call."""
+    `wrapper.last` is the last Agreed; `wrapper.prefetch(*args)` commits to a call with these arguments
+    (Agreement.prefetch). An exception of the function is told to the other ranks at their next call."""
     frame = name or getattr(function, "__qualname__", type(function).__name__)
     versions: Dict[int, Callable[..., Result]] = {}
     own = agreement or Agreement(group, f"agreed {frame}")
@@ -629,14 +689,24 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
         versions[entry] = build(entry, decision)
         return getattr(versions[entry], "program_text", None)
 
+    def observed(*args: Any, **kwargs: Any) -> Observation:
+        with _told(group, "BAD_INPUT"):
+            return Observation(marks, **_inputs_of(function, args, kwargs, observe))
+
+    def prefetch(*args: Any, **kwargs: Any) -> None:
+        try:
+            observation = observed(*args, **kwargs)
+        except Exception:
+            return  # the call says so, on all ranks
+        own.prefetch(frame, observation)
+
     @functools.wraps(function, updated=())
     def wrapper(*args: Any, **kwargs: Any) -> Result:
         try:
-            observation = Observation(marks, **_inputs_of(function, args, kwargs, observe))
-        except Exception as error:
+            observation = observed(*args, **kwargs)
+        except Exception:
             # The other ranks are on their way into the call: this one takes part, with its trouble.
-            group.trouble(f"{type(error).__name__}: {error}", "BAD_INPUT")
-            own.agree(frame, Observation(), make)
+            own.agree(frame, None, make)
             raise
         wrapper.last = own.agree(frame, observation, make)  # type: ignore[attr-defined]
         entry = wrapper.last.entry  # type: ignore[attr-defined]
@@ -645,6 +715,7 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
             return run(*args, **kwargs)
 
     wrapper.last = None  # type: ignore[attr-defined]
+    wrapper.prefetch = prefetch  # type: ignore[attr-defined]
     wrapper.agreement = own  # type: ignore[attr-defined]
     return wrapper
 
@@ -674,7 +745,7 @@ def audited(function: Callable[..., Result], group: Group, program: Callable[...
             mine = _program_bytes(program(*args, **kwargs))
             calls = None if collectives is None else collectives(*args, **kwargs)
         except Exception as error:
-            own.audit(frame, None, "", trouble=f"{type(error).__name__}: {error}")
+            own.audit(frame, None, "", trouble=_said(error))
             raise
         times, finding = own.audit(frame, observation, mine, calls, is_new=mine not in seen)
         seen.add(mine)
@@ -687,15 +758,12 @@ def audited(function: Callable[..., Result], group: Group, program: Callable[...
     return wrapper
 
 
-class _told:
+@contextlib.contextmanager
+def _told(group: Group, code: str) -> Iterator[None]:
     """An exception that leaves the block is brought to the other ranks at the next call."""
-
-    def __init__(self, group: Group, code: str) -> None:
-        self.group, self.code = group, code
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if error is not None and not isinstance(error, Error):
-            self.group.trouble(f"{kind.__name__}: {error}", self.code)
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Error):
+            group.trouble(_said(error), code)
+        raise

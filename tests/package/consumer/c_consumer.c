@@ -4,9 +4,9 @@
 #include <string.h>
 
 static int build(void* context, int entry, const lockstep_decision* decision,
-                 lockstep_fingerprint* program, lockstep_failure* why) {
+                 lockstep_fingerprint* program, lockstep_built* built) {
   const char* text = lockstep_decision_text(decision);
-  (void)entry, (void)why;
+  (void)entry, (void)built;
   ++*(int*)context;
   *program = lockstep_fingerprint_of(text, strlen(text));
   return 0;

@@ -1,12 +1,44 @@
-/* How a group ends that does not end well. usage: capi_end leave|quiet|absent|killed
+/* How a group ends that does not end well. usage: capi_end HOW
  *   leave    the last rank leaves and says why
  *   quiet    the last rank closes the group without a word
  *   absent   the last rank does not come to a call
- *   killed   the last rank is killed */
+ *   killed   the last rank is killed
+ *   broken   the last rank breaks its prefetch while the others run the call as promised
+ *   away     the last rank leaves instead of making the call that all have prefetched */
 #include "check.h"
 #include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
+
+static int build(void* context, int entry, const lockstep_decision* decision,
+                 lockstep_fingerprint* program, lockstep_built* built) {
+  (void)context, (void)entry, (void)decision, (void)program, (void)built;
+  return 0;
+}
+
+/* The others do not come back: they are in a collective of their own with the last rank. */
+static void prefetch(lockstep_group* group, const char* how, int last) {
+  lockstep_agreement* agreement = NULL;
+  lockstep_observation* seen = NULL;
+  const int64_t rows = 3, others = 4;
+  int entry = -1, promised = 0, code;
+  CHECK(!lockstep_agreement_create(group, "world", NULL, &agreement));
+  CHECK(!lockstep_observation_create(&seen));
+  CHECK(!lockstep_observe_tensor(seen, "x", LOCKSTEP_F32, 1, NULL));
+  CHECK(!lockstep_set_all(seen, &rows, 1));
+  CHECK(!lockstep_agree(agreement, "step", seen, build, NULL, &entry, NULL, NULL));
+  CHECK(!lockstep_prefetch(agreement, "step", seen));
+  while (promised < 1000) promised += !lockstep_poke(group);
+  if (last && strcmp(how, "away") == 0) CHECK(!lockstep_leave(group, "no more batches"));
+  if (last) CHECK(!lockstep_set_all(seen, &others, 1));
+  code = lockstep_agree(agreement, "step", seen, build, NULL, &entry, NULL, NULL);
+  if (code) {
+    fprintf(stderr, "%s\n", lockstep_report_text(lockstep_last_error()));
+    lockstep_group_close(group);
+    exit(lockstep_exit_code(code));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
 
 int main(int argc, char** argv) {
   lockstep_group* group = NULL;
@@ -17,6 +49,7 @@ int main(int argc, char** argv) {
   CHECK(!lockstep_group_open(&comm, 2, NULL, &group));
   last = lockstep_group_rank(group) == lockstep_group_size(group) - 1;
   CHECK(!lockstep_settle(group));
+  if (strcmp(how, "broken") == 0 || strcmp(how, "away") == 0) prefetch(group, how, last);
   if (last && strcmp(how, "leave") == 0) CHECK(!lockstep_leave(group, "no more batches"));
   if (last && strcmp(how, "absent") == 0) sleep(60);
   if (last && strcmp(how, "killed") == 0) raise(SIGKILL);

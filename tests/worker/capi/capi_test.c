@@ -1,65 +1,5 @@
 /* The C interface from a C program, under mpirun with any number of ranks. */
-#include <limits.h>
-
-#ifdef HAVE_MPI
-#include <mpi.h>
-#endif
-
-#include "check.h"
-
-static int rank, size;
-static lockstep_group* group;
-
-static int last(void) { return rank == size - 1; }
-
-/* What builds have been asked for, and how the last rank is to fail. */
-struct builds {
-  int count;
-  int last_entry;
-  int fail_code; /* of the build on the last rank; 0: none fails */
-  char text[200];
-  char json[300];
-};
-
-static int build(void* context, int entry, const lockstep_decision* decision,
-                 lockstep_fingerprint* program, lockstep_failure* why) {
-  struct builds* builds = context;
-  const char* text = lockstep_decision_text(decision);
-  ++builds->count;
-  builds->last_entry = entry;
-  snprintf(builds->text, sizeof builds->text, "%s", text);
-  snprintf(builds->json, sizeof builds->json, "%s", lockstep_decision_json(decision));
-  if (builds->fail_code != 0 && last()) {
-    if (builds->fail_code > 0) lockstep_build_failed(why, builds->fail_code, "out of registers");
-    return 7;
-  }
-  *program = lockstep_fingerprint_of(
-      text, strstr(text, "hint") ? (size_t)(strstr(text, "hint") - text) : strlen(text));
-  return 0;
-}
-
-/* tokens: i64[rows, 16], training, lr, n */
-static lockstep_observation* make_observation(void) {
-  lockstep_observation* seen = NULL;
-  size_t source = 99;
-  CHECK(lockstep_observation_create(&seen) == LOCKSTEP_OK);
-  CHECK(lockstep_observe_tensor(seen, "tokens", LOCKSTEP_I64, 2, &source) == LOCKSTEP_OK);
-  CHECK(source == 0);
-  CHECK(lockstep_observe_bool(seen, "training", &source) == LOCKSTEP_OK);
-  CHECK(lockstep_observe_float(seen, "lr", &source) == LOCKSTEP_OK);
-  CHECK(lockstep_observe_int(seen, "n", &source) == LOCKSTEP_OK);
-  CHECK(source == 3);
-  return seen;
-}
-
-static void set(lockstep_observation* seen, int64_t rows, int training, int64_t n) {
-  int64_t sizes[2];
-  sizes[0] = rows;
-  sizes[1] = 16;
-  CHECK(lockstep_set_sizes(seen, 0, sizes, NULL) == LOCKSTEP_OK);
-  CHECK(lockstep_set_bool(seen, 1, training) == LOCKSTEP_OK);
-  CHECK(lockstep_set_int(seen, 3, n) == LOCKSTEP_OK);
-}
+#include "calls.h"
 
 static void check_decision(const lockstep_decision* decision) {
   int is_symbol = -1, unbacked = -1;
@@ -376,9 +316,9 @@ struct nested {
 };
 
 static int nested_build(void* context, int entry, const lockstep_decision* decision,
-                        lockstep_fingerprint* program, lockstep_failure* why) {
+                        lockstep_fingerprint* program, lockstep_built* built) {
   struct nested* nested = context;
-  (void)entry, (void)decision, (void)program, (void)why;
+  (void)entry, (void)decision, (void)program, (void)built;
   nested->code = lockstep_settle(group);
   return 0;
 }
@@ -406,33 +346,9 @@ static void a_group_that_is_over_says_so(lockstep_agreement* agreement) {
   lockstep_agreement_free(agreement);
 }
 
-static void a_group_alone_needs_nobody(void) {
-  lockstep_group* world = group;
-  const int world_rank = rank, world_size = size;
-  CHECK(!lockstep_group_alone(&group));
-  rank = lockstep_group_rank(group), size = lockstep_group_size(group);
-  CHECK(rank == 0 && size == 1);
-  agreement_settles_on_one_dynamic_version();
-  CHECK(!lockstep_finish(group));
-  lockstep_group_close(group);
-  group = world, rank = world_rank, size = world_size;
-}
-
 int main(int argc, char** argv) {
   lockstep_agreement* agreement = NULL;
-#ifdef HAVE_MPI
-  MPI_Comm comm = MPI_COMM_WORLD;
-  MPI_Init(&argc, &argv);
-  CHECK_FAILS(lockstep_group_open(&comm, -1, NULL, &group), LOCKSTEP_BAD_INPUT,
-              "deadline_seconds is -1");
-  CHECK(!lockstep_group_open(&comm, 30, NULL, &group));
-#else
-  (void)argc, (void)argv;
-  CHECK_FAILS(lockstep_group_open(&group, 30, NULL, &group), LOCKSTEP_ENVIRONMENT, "no MPI");
-  CHECK(!lockstep_group_open(NULL, 30, NULL, &group));
-#endif
-  rank = lockstep_group_rank(group);
-  size = lockstep_group_size(group);
+  open_group(argc, argv);
   agreement_settles_on_one_dynamic_version();
   past_the_limit_calls_fall_back();
   an_error_of_one_rank_is_every_ranks();
@@ -441,13 +357,10 @@ int main(int argc, char** argv) {
   other_configurations_are_refused_on_all();
   wrong_arguments_are_one_clear_sentence();
   a_build_that_calls_a_collective_function_is_refused();
-  a_group_alone_needs_nobody();
+  alone(agreement_settles_on_one_dynamic_version);
   CHECK(!lockstep_agreement_create(group, "left over", NULL, &agreement));
   CHECK(!lockstep_finish(group));
   a_group_that_is_over_says_so(agreement);
-  if (rank == 0) printf("capi_test: all well on %d ranks\n", size);
-#ifdef HAVE_MPI
-  MPI_Finalize();
-#endif
+  say_well("capi_test");
   return 0;
 }

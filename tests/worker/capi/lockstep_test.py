@@ -287,6 +287,131 @@ class Wrapping(unittest.TestCase):
                       wrapped.agreement.summary())
 
 
+class Ahead(unittest.TestCase):
+    def test_prefetched_calls_give_the_same_results(self):
+        def build(entry, decision):
+            return lambda x: (entry, x.shape[0])
+
+        def batch(call):
+            return numpy.zeros(((3 * RANK + 5 * call) % 6, 2))
+
+        plain = lockstep.agreed(lambda x: None, GROUP, name="plain", build=build)
+        ahead = lockstep.agreed(lambda x: None, GROUP, name="ahead", build=build)
+        ahead.prefetch(batch(0))
+        for call in range(10):
+            ahead.prefetch(batch(call + 1))
+            for _ in range(50):
+                GROUP.poke()
+            if call == 4:
+                self.assertTrue(GROUP.any(LAST))
+            self.assertEqual(ahead(batch(call)), plain(batch(call)))
+        GROUP.resync()  # drops the call that was promised and not made
+        self.assertEqual(ahead(batch(1)), plain(batch(1)))
+
+    def test_a_prefetch_that_one_rank_breaks_is_every_ranks_error_where_a_version_is_built(self):
+        agreement = lockstep.Agreement(GROUP, "broken")
+        marked = lockstep.Observation({"x": {0: "dynamic"}}, x=numpy.zeros(3))
+        agreement.prefetch("f", marked)
+        with self.assertRaisesRegex(lockstep.BadInput, r"f was prefetched with x.size\(0\): marked "
+                                                       "dynamic, but is called with unmarked"):
+            agreement.agree("f", lockstep.Observation(x=numpy.zeros(3)) if LAST else marked)
+        self.assertEqual(agreement.agree("f", lockstep.Observation(x=numpy.zeros(3))).entry, 0)
+
+    def test_inputs_that_cannot_be_observed_are_the_error_of_the_call_that_was_prefetched(self):
+        wrapped = lockstep.agreed(lambda x: x, GROUP, name="odd ahead")
+        wrapped.prefetch({1} if LAST else 1)
+        with self.assertRaisesRegex(lockstep.BadInput, "x is of type set"):
+            wrapped({1} if LAST else 1)
+        self.assertEqual(wrapped(1), 1)
+
+    def _train(self, steps, batch):
+        """A loop that goes on after any error but Gone: the calls that were made, and the errors."""
+        step = lockstep.agreed(lambda rows: sum(rows), GROUP, name="step",
+                               observe=lambda rows: {"rows": len(rows)})
+        call, made, errors = 0, [], []
+        while True:
+            try:
+                if not GROUP.more(call < steps):
+                    return made, errors
+                call += 1
+                step(batch(call))
+                made.append(call)
+            except lockstep.Gone:
+                raise
+            except Exception as error:
+                errors.append(error)
+                GROUP.resync(error)
+
+    def test_after_an_exception_on_one_rank_resync_has_the_loop_go_on(self):
+        made, errors = self._train(6, lambda call: ["x"] if LAST and call == 3 else [1] * (call + RANK))
+        self.assertEqual(len(errors), 1)
+        if LAST:
+            self.assertIsInstance(errors[0], TypeError)
+            self.assertEqual(made, [1, 2, 4, 5, 6])
+        else:
+            self.assertRegex(str(errors[0]), f"RUNTIME_ASSERT: rank {SIZE - 1} failed before .*TypeError")
+            self.assertEqual(made, [1, 2, 3, 4, 5, 6])
+
+    def test_an_exception_outside_of_any_call_is_told_by_resync(self):
+        def loader(call):
+            if LAST and call == 3:
+                raise OSError("no such shard")
+            return [call]
+
+        made, errors = self._train(5, loader)
+        self.assertEqual((made, len(errors)), ([1, 2, 4, 5], 1))
+        self.assertIn("no such shard", str(errors[0]))
+        self.assertEqual(isinstance(errors[0], lockstep.RuntimeAssert), not LAST)
+
+    def test_resync_without_a_reason_says_where_the_others_are(self):
+        if SIZE == 1:
+            return
+        with self.assertRaisesRegex(lockstep.FrameMismatch, "resync"):
+            GROUP.resync() if LAST else GROUP.settle()
+        GROUP.resync()
+        GROUP.settle()
+
+
+class Guarding(unittest.TestCase):
+    def agree(self, agreement, rows, *guards):
+        self.decision = None
+
+        def build(entry, decision):
+            self.decision = decision
+            for guard in guards if decision.symbols else ():
+                decision.guard(guard)
+
+        return agreement.agree("f", lockstep.Observation(x=numpy.zeros((rows, 3))), build)
+
+    def test_a_version_fits_only_where_its_guards_hold(self):
+        agreement = lockstep.Agreement(GROUP, "guards")
+        self.agree(agreement, 8)
+        even = self.agree(agreement, 4 + 2 * RANK + (SIZE == 1) * 2, "x.size(0) % 2 == 0",
+                          "x.size(1) == 3")
+        self.assertEqual((even.entry, even.is_new), (1, True))
+        self.assertEqual(self.agree(agreement, 20 - 2 * RANK)[:2], (1, False))
+        with self.assertRaises(lockstep.BranchDivergence) as caught:
+            self.agree(agreement, 7 if LAST else 6, "x.size(0) % 2 == 0")
+        self.assertRegex(caught.exception.message, r"relies on Mod\(x.size\(0\), 2\) == 0 "
+                                                   r"\(lockstep_test.py:\d+\), which holds on")
+        self.assertEqual(caught.exception.ranks[-1], (str(SIZE - 1), "x.size(0) = 7: false"))
+        self.assertEqual(self.agree(agreement, 6)[:2], (1, False))
+        odd = self.agree(agreement, 7 if LAST else 6)
+        self.assertEqual((odd.entry, odd.is_new), (2, True))
+        with self.assertRaisesRegex(lockstep.BadInput, "while it runs"):
+            self.decision.guard("x.size(0) > 1")
+
+    def test_a_text_that_is_no_guard_fails_the_build_on_all_ranks(self):
+        agreement = lockstep.Agreement(GROUP, "bad guards")
+        self.agree(agreement, 8)
+        rows = 9 + RANK
+        with self.assertRaisesRegex(lockstep.BadInput, 'cannot be read from "rows > 2" on'):
+            self.agree(agreement, rows, *(["rows > 2"] if LAST else []))
+        with self.assertRaisesRegex(lockstep.BranchDivergence, r"in which x.size\(1\) is 3"):
+            self.agree(agreement, rows, "x.size(1) > x.size(1)", "x.size(1) // 2 != 1")
+        self.assertTrue(self.agree(agreement, rows, "2*x.size(0) - 1 > Min(x.size(1), 7)").is_new)
+
+
 class Ending(unittest.TestCase):
     def test_an_exception_that_leaves_the_block_is_told(self):
         if SIZE == 1:
@@ -307,8 +432,11 @@ class Ending(unittest.TestCase):
             self.assertEqual((group.rank, group.size), (0, 1))
             double = lockstep.agreed(lambda x: 2 * x, group, name="double")
             self.assertEqual(double(4), 8)
-        with self.assertRaises(lockstep.Error):
-            group.settle()
+        for late in (group.settle, group.resync, group.poke):
+            with self.assertRaisesRegex(lockstep.BadInput, "do not use it once it is closed"):
+                late()
+        with self.assertRaisesRegex(lockstep.BadInput, "do not use it once it is freed"):
+            double.prefetch(4)
 
     def test_codes_and_their_classes(self):
         self.assertEqual(lockstep.CODES[0], "OK")
