@@ -19,11 +19,6 @@ using Operations = std::map<std::pair<std::size_t, std::uint64_t>, Operation>;  
 /// Of one call: names and states that differ, the exchange, the hints.
 constexpr std::uint64_t kMostPayloads = 3 + 3 + 1;
 
-std::string seen(const Ended& one) {
-  return fmt::format("rank {}: {} (graph {}, past {:x})", one.rank, outcome_text(one.outcome),
-                     one.graph.text().substr(0, 6), one.past);
-}
-
 std::string seen(const Operation& operation) {
   std::string text =
       fmt::format("operation {} of group {}:", operation[0]->ordinal, operation[0]->group);
@@ -220,6 +215,8 @@ class Check {
   void alike(const Operation& operation) {
     const Ended& first = *operation[0];
     const GroupPlan& group = program_.groups[first.group];
+    std::map<shapes::Fingerprint, shapes::Fingerprint>
+        of_class;  // objects by what they are made for
     for (const Ended* one : operation) {
       expect(one->outcome.kind == first.outcome.kind && one->outcome.entry == first.outcome.entry &&
                  one->outcome.error == first.outcome.error && one->finding == first.finding,
@@ -227,14 +224,11 @@ class Check {
       if (one->kind == Ended::Kind::Audit) continue;
       if (first.outcome.error || group.config.consistency != Consistency::SameGraph) continue;
       expect(one->graph == first.graph, "I1", [&] { return seen(operation); });
-      if (!program_.hosts.empty() && host(*one).compiler == host(first).compiler)
-        expect(one->objects == first.objects, "I1",
-               [&] { return "different objects, " + seen(operation); });
+      const shapes::Fingerprint& objects =
+          of_class.try_emplace(one->made_for, one->objects).first->second;
+      expect(one->objects == objects, "I1",
+             [&] { return "different objects, " + seen(operation); });
     }
-  }
-
-  [[nodiscard]] const Host& host(const Ended& one) const {
-    return program_.hosts[static_cast<std::size_t>(one.rank)];
   }
 
   /// Stops before collectives that would not match, reports programs that differ, and else nothing.
@@ -266,18 +260,28 @@ class Check {
     more(operation);
     if (struck.empty() && first.kind == Ended::Kind::Audit) return audited(operation);
     if (struck.empty()) return expect_no_error(operation);
-    expect(first.outcome.error.has_value(), "I6",
+    const std::optional<Status>& error = heard(operation, struck.size());
+    expect(error.has_value(), "I6",
            [&] { return fmt::format("rank {} failed, ", struck[0]->rank) + seen(operation); });
-    if (!first.outcome.error) return;
-    const bool known =
-        untold(operation) || std::any_of(struck.begin(), struck.end(), [&](const Ended* one) {
-          return *one->struck == first.outcome.error->code;
-        });
+    if (!error) return;
+    const bool known = untold(operation) ||
+                       std::any_of(struck.begin(), struck.end(),
+                                   [&](const Ended* one) { return *one->struck == error->code; });
     expect(known, "I6", [&] { return "an error of another kind, " + seen(operation); });
     for (const Ended* one : struck)
-      expect(in_table(*first.outcome.error, *one), "I6", [&] {
+      expect(in_table(*error, *one), "I6", [&] {
         return fmt::format("rank {} is not in the table, ", one->rank) + seen(operation);
       });
+  }
+
+  /// An audit stops for the sake of ranks that would wait in collectives: where every rank of the
+  /// group is in trouble, none has any, and it is a finding.
+  [[nodiscard]] const std::optional<Status>& heard(const Operation& operation,
+                                                   std::size_t struck) const {
+    const Ended& first = *operation[0];
+    const auto members = program_.groups[first.group].members.size();
+    const bool all = struck == static_cast<std::size_t>(members);
+    return first.kind == Ended::Kind::Audit && all ? first.finding : first.outcome.error;
   }
 
   static bool out_of_step(const Operation& operation) {
@@ -360,55 +364,10 @@ class Check {
   std::optional<Violation> violation_;
 };
 
-std::string told(const Ended& one) {
-  return fmt::format("{} graph {} objects {} past {:x}", outcome_text(one.outcome),
-                     one.graph.text(), one.objects.text(), one.past) +
-         (one.finding ? one.finding->text() : "");
-}
-
 }  // namespace
 
 std::optional<Violation> check(const Program& program, const Run& run) {
   return Check(program, run).violation();
-}
-
-std::optional<Violation> check_same(const Run& a, const Run& b) {
-  using Key = std::tuple<int, std::size_t, std::uint64_t>;
-  const auto by_key = [](const Run& run) {
-    std::map<Key, const Ended*> out;
-    for (const Ended& one : run.ended) out[{one.rank, one.group, one.ordinal}] = &one;
-    return out;
-  };
-  const auto first = by_key(a), second = by_key(b);
-  if (first.size() != second.size()) return Violation{"I2", "other delays, other ends"};
-  for (auto i = first.begin(), j = second.begin(); i != first.end(); ++i, ++j)
-    if (i->first != j->first || told(*i->second) != told(*j->second))
-      return Violation{"I2",
-                       "other delays: " + seen(*i->second) + "\n  became " + seen(*j->second)};
-  return std::nullopt;
-}
-
-Verdict examine(const Program& program, std::uint64_t seed) {
-  Verdict verdict;
-  verdict.run = run(program, {.network_seed = seed});
-  verdict.violation = check(program, verdict.run);
-  if (verdict.violation) return verdict;
-  if (program.ends_early()) {
-    if (run(program, {.network_seed = seed}).digest() != verdict.run.digest())
-      verdict.violation = Violation{"replay", "the same seed ran differently"};
-    return verdict;
-  }
-  const Run other = run(program, {.network_seed = ~seed});
-  verdict.violation = check(program, other);
-  if (!verdict.violation) verdict.violation = check_same(verdict.run, other);
-  if (!verdict.violation) verdict.violation = check_restart(program, verdict.run);
-  const bool plain = program.faults.empty() && program.starts.empty() &&
-                     std::none_of(program.groups.begin(), program.groups.end(),
-                                  [](const GroupPlan& g) { return g.branches || g.asks; });
-  if (!plain || verdict.violation) return verdict;
-  verdict.oracle = true;
-  verdict.violation = check_oracle(program, verdict.run);
-  return verdict;
 }
 
 }  // namespace lockstep::fuzz

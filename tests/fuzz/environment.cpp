@@ -102,6 +102,7 @@ std::optional<Status> Environment::build(const std::optional<Status>& rejected) 
   communicator_.corrupt(false);
   if (!happened_) happened_ = piece.happened;
   objects_ = piece.objects;
+  made_for_ = piece.made_for;
   return std::move(piece.failure);
 }
 

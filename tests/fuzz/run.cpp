@@ -143,6 +143,11 @@ std::uint64_t Run::digest() const {
   return digest;
 }
 
+std::string seen(const Ended& one) {
+  return fmt::format("rank {}: {} (graph {}, past {:x})", one.rank, outcome_text(one.outcome),
+                     one.graph.text().substr(0, 6), one.past);
+}
+
 Run run(const Program& program, const RunOptions& options) {
   return Cluster(program, options).run();
 }

@@ -31,6 +31,7 @@ struct Ended {
   bool transport = false;         // the network gave up on it
   shapes::Fingerprint graph;      // what runs, if anything
   shapes::Fingerprint objects;    // what was built and loaded for it; of an audit: its collectives
+  shapes::Fingerprint made_for;   // the class of toolchain of those objects
   std::optional<Status> finding;  // of an audit
   std::uint64_t past = 0;         // digest of the frame afterwards
   int live = 0;                   // entries of the frame
@@ -43,6 +44,9 @@ struct Ended {
   std::uint64_t longest = 0;   // of them, in bytes
   std::uint64_t at = 0;        // virtual time
 };
+
+/// In one line, for reports.
+[[nodiscard]] std::string seen(const Ended& one);
 
 struct RunOptions {
   std::uint64_t network_seed = 0;

@@ -291,8 +291,7 @@ SimulatedProcess::Next SimulatedProcess::call(Group& group, std::size_t index, c
   }
   if (ended.broke_promise) take_out();
   group.prefetched.erase(index);
-  if (fault(K::LostCache, index) != nullptr && !agreement.driver().has_ahead())
-    forget(frame);
+  if (fault(K::LostCache, index) != nullptr && !agreement.driver().has_ahead()) forget(frame);
   group.communicator->garble(amount(K::Garbled, index));
   const worker::Observation seen = worker::simulator::observation_of(inputs);
   Environment environment(plan, agreement, *group.communicator, seen, rank_.value,
@@ -312,6 +311,7 @@ SimulatedProcess::Next SimulatedProcess::call(Group& group, std::size_t index, c
   ended.live = frame.live();
   ended.graph = environment.graph();
   ended.objects = environment.objects();
+  ended.made_for = environment.made_for();
   if (ended.outcome.entry >= 0) {
     const worker::Entry& entry = frame.entries[static_cast<std::size_t>(ended.outcome.entry)];
     ended.graph = entry.graph;

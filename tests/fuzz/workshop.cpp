@@ -100,6 +100,7 @@ bool Workshop::left_alone() const {
 bool Workshop::served(const GroupPlan& group, std::size_t step) const {
   for (const RankSet::Run& run : group.members.runs())
     for (int r = run.first; r <= run.last; ++r) {
+      if (r != rank_.value && group.config.consistency != worker::Consistency::SameGraph) continue;
       const int compiler = host(Rank{r}).compiler;
       const bool dies = program_.strikes(K::BuilderDies, Rank{r}, step);
       if (compiler != 0 && !dies &&
@@ -163,6 +164,7 @@ void Workshop::judge(Workpiece& piece, const worker::Program& program,
     all.add(text);
   }
   piece.objects = all.finish();
+  piece.made_for = tools_.made_for;
 }
 
 }  // namespace lockstep::fuzz

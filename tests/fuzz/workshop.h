@@ -25,7 +25,8 @@ struct Workpiece {
   std::optional<Status> failure;
   /// The error that faults must lead to here.
   std::optional<Code> happened;
-  shapes::Fingerprint objects;  // of what was loaded
+  shapes::Fingerprint objects;   // of what was loaded
+  shapes::Fingerprint made_for;  // the class of toolchain that it is for
 };
 
 /// The build tools of one rank.
@@ -49,7 +50,8 @@ class Workshop {
 
  private:
   class Compiler;
-  /// Some rank of the group can build for this one in that step.
+  /// Some rank of the group can build all units of this one's program in that step. Under another
+  /// consistency than same_graph a peer's program may have other units.
   [[nodiscard]] bool served(const GroupPlan& group, std::size_t step) const;
   /// Another host's objects are in this rank's store.
   void plant(const worker::Program& program);
