@@ -212,6 +212,7 @@ Result<void> Agreement::resync() {
 }
 
 Result<Audited> Agreement::audit(std::string_view frame, AuditedCall own) {
+  if (!own.trouble) own.trouble = std::exchange(trouble_, std::nullopt);
   AuditOutcome outcome =
       driver().audit(next_round(frame, RoundKey::Kind::Audit), ledger_, std::move(own));
   if (outcome.error) return *outcome.error;

@@ -255,7 +255,7 @@ class Check {
     for (const Fault& fault : program_.faults)
       told &= fault.kind != Fault::Kind::Garbled && fault.kind != Fault::Kind::LostCache &&
               fault.kind != Fault::Kind::IgnoresCommit;
-    if (told && out_of_step(operation)) return missed(operation);
+    if (told && (out_of_step(operation) || counts_differ(operation))) return missed(operation);
     if (!told) return;
     more(operation);
     if (struck.empty() && first.kind == Ended::Kind::Audit) return audited(operation);
@@ -289,6 +289,12 @@ class Check {
       return one->step != operation[0]->step || one->turn != operation[0]->turn ||
              one->kind != operation[0]->kind;
     });
+  }
+
+  /// Ranks that have left out a call, or a resync, come to the same round with other numbers.
+  [[nodiscard]] bool counts_differ(const Operation& operation) const {
+    const std::optional<Status>& error = operation[0]->outcome.error;
+    return program_.strikes(Fault::Kind::Skip) && error && error->code == Code::FrameMismatch;
   }
 
   /// Ranks that met out of step and noticed it: every one is named.
