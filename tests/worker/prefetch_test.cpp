@@ -101,6 +101,9 @@ class Player {
         of(op.frame).agree(kFrames[static_cast<std::size_t>(op.frame)], op.inputs[rank_], kBuild));
   }
 
+  /// A call that stands in no program.
+  std::string end() { return text_of(of(0).agree("the end", rows(1), kBuild)); }
+
   void poke() { rounds_.driver.poke(); }
   Result<void> resync() { return rounds_.resync("world"); }
   void forget_promises(std::size_t from) { promised_ = {from, from}; }
@@ -200,14 +203,14 @@ TEST(Prefetch, OfAProgramFromWhichOneRankLeavesACallOut_EndsInOneErrorOnAll) {
       for (std::size_t at = 0; at < program.size(); ++at) {
         for (int frame = 0; frame < 2; ++frame)
           if (alike() % 2 == 0) player.prefetch(frame, at);
-        for (auto pokes = own() % 12; pokes > 0; --pokes) player.agreement().poke();
+        for (auto pokes = own() % 12; pokes > 0; --pokes) player.poke();
         if (rank == who && at == left_out) continue;
         end = player.play(program[at]);
         if (end.find("FRAME_MISMATCH") != std::string::npos ||
             end.find("failed ") != std::string::npos)
           return;
       }
-      end = text_of(player.agreement().agree("the end", rows(1), kBuild));
+      end = player.end();
     });
     for (const std::string& end : ends) {
       ASSERT_EQ(end, ends[0]);
