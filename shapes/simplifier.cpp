@@ -7,6 +7,7 @@ namespace lockstep::shapes {
 namespace {
 
 constexpr std::size_t kMaxCompared = 8;  // operands of Min or Max that are compared with each other
+constexpr int kMaxPasses = 8;
 
 bool is_polynomial(const Expr& e) {
   for (const auto& term : e.terms()) {
@@ -88,7 +89,14 @@ class Simplifier {
 }  // namespace
 
 Expr simplify_under(const Expr& e, const Facts& facts, const SymbolRanges& symbols) {
-  return is_polynomial(e) ? e : Simplifier(facts, symbols).of(e);
+  // What one pass leaves may meet another rule: Mod(s0 + 2, 2) is Mod(s0, 2), then s0 below 2.
+  Expr out = e;
+  for (int pass = 0; pass < kMaxPasses && !is_polynomial(out); ++pass) {
+    Expr next = Simplifier(facts, symbols).of(out);
+    if (next == out) break;
+    out = std::move(next);
+  }
+  return out;
 }
 
 }  // namespace lockstep::shapes

@@ -176,6 +176,12 @@ void SmtQuery::require_not(const Predicate& predicate, bool value) {
       fmt::format("(not (and {} {}))", defined(e), truth(predicate.relation, e.text, value)));
 }
 
+void SmtQuery::require(const SmtValue& a, const char* relation, const SmtValue& b) {
+  add_assertion(defined(a));
+  add_assertion(defined(b));
+  add_assertion(fmt::format("({} {} {})", relation, a.text, b.text));
+}
+
 void SmtQuery::require_other(const SmtValue& before, const SmtValue& after) {
   add_assertion(defined(before));
   add_assertion(fmt::format("(not (and {} (= {} {})))", defined(after), before.text, after.text));

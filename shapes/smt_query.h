@@ -40,6 +40,8 @@ class SmtQuery {
   void require(const Predicate& predicate, bool value);
   /// The predicate has no value or the other one.
   void require_not(const Predicate& predicate, bool value);
+  /// Both have values, and they are so related. The relation is that of SMT-LIB: "<", "distinct".
+  void require(const SmtValue& a, const char* relation, const SmtValue& b);
   /// `before` has a value, and `after` has none or another.
   void require_other(const SmtValue& before, const SmtValue& after);
 

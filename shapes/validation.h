@@ -52,7 +52,7 @@ struct Validation {
 };
 
 struct ValidationLimits {
-  unsigned solver_steps = 2'000'000;  // per claim, in the solver's own unit
+  unsigned solver_steps = 500'000;  // per claim, in the solver's own unit
   std::size_t points = 20'000;        // per claim, where the solver does not know
 };
 
