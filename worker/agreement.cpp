@@ -96,6 +96,12 @@ RoundKey Agreement::key_of(std::string_view frame, RoundKey::Kind kind) const {
   return key;
 }
 
+const RoundKey& Agreement::next_round(std::string_view frame, RoundKey::Kind kind) {
+  key_ = key_of(frame, kind);
+  ++rounds_.calls;
+  return key_;
+}
+
 void Agreement::use_profiles(coordinator::ProfileStore& store, bool keeps,
                              FrameProfile::Report report) {
   store_ = &store;
@@ -118,22 +124,27 @@ FrameProfile& Agreement::profile(std::string_view frame) {
 
 Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,
                                 const Build& build, Standing standing) {
+  BuildSteps steps(build, this->frame(frame_name), config_);
+  return agree(frame_name, std::move(observation), steps, std::move(standing));
+}
+
+Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,
+                                CallSteps& steps, Standing standing) {
   Frame& frame = this->frame(frame_name);
   if (store_ != nullptr) profile(frame_name).restore(frame, observation);
+  const bool ahead = driver().is_ahead(frame);
+  if (ahead) key_ = driver().ahead_key();
   if (auto why = broken(frame, observation, standing)) {
-    if (driver().is_ahead(frame)) return forsake(*why);
+    if (ahead) return forsake(*why);
     standing.trouble = std::move(why);
   }
-  BuildSteps steps(build, frame, config_);
   CallOutcome outcome;
-  if (driver().is_ahead(frame)) {
+  if (ahead) {
     outcome = driver().take(steps, watcher_);
   } else {
     if (!standing.trouble) standing.trouble = std::exchange(trouble_, std::nullopt);
-    const RoundKey key = key_of(frame_name, RoundKey::Kind::Call);
-    ++rounds_.calls;
-    outcome =
-        driver().call(key, frame, std::move(observation), std::move(standing), steps, watcher_);
+    outcome = driver().call(next_round(frame_name, RoundKey::Kind::Call), frame,
+                            std::move(observation), std::move(standing), steps, watcher_);
   }
   begin_next();
   return agreed(outcome, frame);
@@ -184,21 +195,26 @@ void Agreement::begin_next() {
 }
 
 Result<bool> Agreement::more(bool have) {
-  const RoundKey key = key_of({}, RoundKey::Kind::More);
-  ++rounds_.calls;
-  return driver().any(key, have, {.pending = 0, .trouble = std::exchange(trouble_, std::nullopt)});
+  return driver().any(next_round({}, RoundKey::Kind::More), have,
+                      {.pending = 0, .trouble = std::exchange(trouble_, std::nullopt)});
+}
+
+Result<void> Agreement::settle(Standing standing, RoundKey::Kind kind) {
+  if (!standing.trouble) standing.trouble = std::exchange(trouble_, std::nullopt);
+  return driver().status_round(next_round({}, kind), standing);
 }
 
 Result<void> Agreement::resync() {
+  key_ = key_of({}, RoundKey::Kind::Resync);
   auto met = rounds_.resync(name_);
   if (met) trouble_.reset();
   return met;
 }
 
 Result<Audited> Agreement::audit(std::string_view frame, AuditedCall own) {
-  const RoundKey key = key_of(frame, RoundKey::Kind::Audit);
-  ++rounds_.calls;
-  AuditOutcome outcome = driver().audit(key, ledger_, std::move(own));
+  if (!own.trouble) own.trouble = std::exchange(trouble_, std::nullopt);
+  AuditOutcome outcome =
+      driver().audit(next_round(frame, RoundKey::Kind::Audit), ledger_, std::move(own));
   if (outcome.error) return *outcome.error;
   return Audited{outcome.times, std::move(outcome.finding)};
 }

@@ -50,7 +50,9 @@ struct Built {
 /// The rounds of one communicator, for all agreements over it: at most one vote is out, and rounds
 /// and epochs are counted once.
 struct Rounds {
-  explicit Rounds(collectives::Communicator& group) : driver(group, DecisionConfig{}) {}
+  /// `self`: as CallDriver's.
+  explicit Rounds(collectives::Communicator& group, RankSet self = {})
+      : driver(group, DecisionConfig{}, std::move(self)) {}
   /// As Agreement::resync, for all agreements. A trouble in `standing`: as CallDriver::resync.
   [[nodiscard]] Result<void> resync(const std::string& group, Standing standing = {});
 
@@ -76,6 +78,14 @@ class Agreement {
   /// Communicator::poll. After any but the last the next call works.
   [[nodiscard]] Result<Agreed> agree(std::string_view frame, Observation observation,
                                      const Build& build, Standing standing = {});
+  /// The same for a compiler whose steps take part in rounds of their own, over driver() and with
+  /// keys made of key().
+  [[nodiscard]] Result<Agreed> agree(std::string_view frame, Observation observation,
+                                     CallSteps& steps, Standing standing = {});
+  /// Collective, outside of a call: every rank hears of the trouble of any. `kind` tells the rounds
+  /// of a program apart: Settle, or Finish where nothing comes after it. Errors as agree().
+  [[nodiscard]] Result<void> settle(Standing standing = {},
+                                    RoundKey::Kind kind = RoundKey::Kind::Settle);
 
   /// Commits to a call of `frame` with these inputs, after those already committed to, so that its
   /// vote is under way while the program does something else. Every rank does so, or none. Does not
@@ -122,6 +132,9 @@ class Agreement {
   /// was kept of another function under the same name is not used.
   void identify(std::string_view frame, const shapes::Fingerprint& content);
 
+  [[nodiscard]] CallDriver& driver() const { return rounds_.driver; }
+  /// Of the round under way, or the last one.
+  [[nodiscard]] const RoundKey& key() const { return key_; }
   /// The cache of a frame on this rank: entries, state to store, explanations of a miss.
   [[nodiscard]] Frame& frame(std::string_view name);
   /// Where the time of all calls went.
@@ -131,7 +144,7 @@ class Agreement {
 
  private:
   [[nodiscard]] RoundKey key_of(std::string_view frame, RoundKey::Kind kind) const;
-  [[nodiscard]] CallDriver& driver() const { return rounds_.driver; }
+  const RoundKey& next_round(std::string_view frame, RoundKey::Kind kind);
   /// What stands against making the promised call: nullopt where the promise is kept.
   [[nodiscard]] std::optional<Status> broken(const Frame& frame, const Observation& observation,
                                              const Standing& standing) const;
@@ -145,6 +158,7 @@ class Agreement {
   Rounds& rounds_;
   std::string name_;
   DecisionConfig config_;
+  RoundKey key_;
   std::optional<Status> trouble_;  // of a promise broken here, until all ranks have heard
   std::map<std::string, Frame, std::less<>> frames_;
   coordinator::ProfileStore* store_ = nullptr;

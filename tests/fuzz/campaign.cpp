@@ -19,24 +19,31 @@ void Tally::add(const Program& program, const Verdict& verdict) {
   exchanges += verdict.run.exchanges;
   events += verdict.run.events;
   operations += verdict.run.ended.size();
+  prefetched += verdict.run.prefetched, received += verdict.run.received;
+  local += verdict.run.local, restarts += !program.starts.empty();
+  for (const Step& step : program.steps) ++steps[std::string(step_name(step.kind))];
   for (const Fault& fault : program.faults) ++faults[std::string(fault_name(fault.kind))];
   for (const Ended& one : verdict.run.ended) {
-    const bool call =
-        one.step < program.steps.size() && program.steps[one.step].kind == Step::Kind::Call;
     constexpr const char* kKinds[] = {"reused", "compiled", "fallback", "error"};
+    constexpr const char* kRounds[] = {"", "round", "more", "resync", "audited"};
+    findings += one.finding.has_value();
     if (one.outcome.error)
       ++outcomes[std::string(code_name(one.outcome.error->code))];
     else
-      ++outcomes[call ? kKinds[static_cast<int>(one.outcome.kind)] : "round"];
+      ++outcomes[one.kind == Ended::Kind::Call ? kKinds[static_cast<int>(one.outcome.kind)]
+                                               : kRounds[static_cast<int>(one.kind)]];
   }
 }
 
 void Tally::add(const Tally& other) {
   seeds += other.seeds, runs += other.runs, operations += other.operations;
   votes += other.votes, exchanges += other.exchanges, events += other.events;
-  oracle += other.oracle;
+  oracle += other.oracle, prefetched += other.prefetched;
+  received += other.received, local += other.local, restarts += other.restarts;
+  findings += other.findings;
   for (const auto& [name, count] : other.outcomes) outcomes[name] += count;
   for (const auto& [name, count] : other.faults) faults[name] += count;
+  for (const auto& [name, count] : other.steps) steps[name] += count;
   failures.insert(failures.end(), other.failures.begin(), other.failures.end());
 }
 

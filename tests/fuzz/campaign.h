@@ -16,6 +16,12 @@ struct Tally {
                 oracle = 0;
   std::map<std::string, std::uint64_t> outcomes;  // of calls, as rank saw them: by code or kind
   std::map<std::string, std::uint64_t> faults;    // planned, by kind
+  std::map<std::string, std::uint64_t> steps;     // planned, by kind
+  std::uint64_t prefetched = 0;                   // calls, as ranks made them
+  std::uint64_t received = 0;                     // compile units, from other ranks
+  std::uint64_t restarts = 0;                     // jobs that start from profiles
+  std::uint64_t local = 0;                        // calls that a rank made alone
+  std::uint64_t findings = 0;                     // of audits, as ranks saw them
   std::vector<std::uint64_t> failures;            // seeds
 
   void add(const Program& program, const Verdict& verdict);

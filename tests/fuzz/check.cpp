@@ -19,11 +19,6 @@ using Operations = std::map<std::pair<std::size_t, std::uint64_t>, Operation>;  
 /// Of one call: names and states that differ, the exchange, the hints.
 constexpr std::uint64_t kMostPayloads = 3 + 3 + 1;
 
-std::string seen(const Ended& one) {
-  return fmt::format("rank {}: {} (graph {}, past {:x})", one.rank, outcome_text(one.outcome),
-                     one.graph.text().substr(0, 6), one.past);
-}
-
 std::string seen(const Operation& operation) {
   std::string text =
       fmt::format("operation {} of group {}:", operation[0]->ordinal, operation[0]->group);
@@ -51,13 +46,15 @@ RankSet suspended(const Status& status) {
 
 class Check {
  public:
-  Check(const Program& program, const Run& run) : program_(program), run_(run) {
+  Check(const Program& program, const Run& run)
+      : program_(program), run_(run), strays_(program.strays()) {
     for (const Ended& one : run.ended) {
       if (one.transport)
         given_up_.push_back(&one);
-      else
+      else if (!strays_)
         operations_[{one.group, one.ordinal}].push_back(&one);
       ++ends_[one.rank];
+      last_[one.rank] = &one;
       if (one.outcome.error && one.outcome.error->code == Code::Gone)
         left_.insert(RankSet::of(Rank{one.rank}));
     }
@@ -66,6 +63,12 @@ class Check {
   std::optional<Violation> violation() {
     cost();
     waits();
+    builds();
+    expect(!run_.audit_changes, "audit", [] { return std::string("an audit changed a frame"); });
+    expect(run_.not_local == 0, "local", [&] {
+      return fmt::format("{} calls made alone went wrong, or had traffic", run_.not_local);
+    });
+    if (strays_) strayed();
     for (const auto& [key, operation] : operations_) {
       alike(operation);
       errors(operation);
@@ -98,15 +101,89 @@ class Check {
       expect(early, "I3", [&] { return "without a cause, " + seen(*one); });
       blame(*one);
     }
-    if (early) return;
+    if (!early) program_ended();
+  }
+
+  /// Every unit is built once for a call, and nothing else is loaded.
+  void builds() {
+    expect(run_.wrong_objects == 0, "I7",
+           [&] { return fmt::format("{} objects that no compiler made", run_.wrong_objects); });
+    for (const auto& [call, objects] : run_.built)
+      for (const auto& [object, times] : objects)
+        expect(times == 1, "once", [&, &what = object, &n = times] {
+          return fmt::format("built {} times: {}", n, what);
+        });
+  }
+
+  /// Nothing takes a rank out of the job: all come to its end.
+  void program_ended() {
     std::map<int, std::uint64_t> due;
-    for (int r = 0; r < program_.ranks; ++r) due[r] = 1;
+    for (int r = 0; r < program_.ranks; ++r) due[r] = program_.hosts.empty() ? 1 : 2;
     for (const Step& step : program_.steps)
       for (auto& [rank, count] : due)
-        if (program_.groups[step.group].members.contains(Rank{rank})) ++count;
-    for (const auto& [rank, count] : due)
-      expect(ends_[rank] == count, "I3", [&, rank = rank, count = count] {
-        return fmt::format("rank {} ended {} of {} operations", rank, ends_[rank], count);
+        if (program_.groups[step.group].members.contains(Rank{rank})) count += operations_of(step);
+    for (const auto& [rank, count] : due) {
+      const auto ended = last_.find(rank);
+      expect(ended != last_.end() && ended->second->step == program_.steps.size(), "I3",
+             [&, rank = rank] { return fmt::format("rank {} does not come to the end", rank); });
+      if (!program_.recovers)
+        expect(ends_[rank] == count, "I3", [&, rank = rank, count = count] {
+          return fmt::format("rank {} ended {} of {} operations", rank, ends_[rank], count);
+        });
+      else if (ended != last_.end())
+        expect(!ended->second->outcome.error ||
+                   ended->second->outcome.error->code != Code::FrameMismatch,
+               "I3", [&, one = ended->second] { return "out of step for good, " + seen(*one); });
+    }
+  }
+
+  static std::uint64_t operations_of(const Step& step) {
+    if (step.kind == Step::Kind::Local) return 0;
+    if (step.kind != Step::Kind::More) return 1;
+    return 1 + 2 * static_cast<std::uint64_t>(most_batches(step));
+  }
+  static int most_batches(const Step& step) {
+    return *std::max_element(step.batches.begin(), step.batches.end());
+  }
+
+  /// Ranks went different ways after a vote that was cast ahead. What still ran was the same, and
+  /// where a promise was broken all hear of it.
+  void strayed() {
+    std::map<std::tuple<std::size_t, std::uint64_t, std::string>, Operation> ran;
+    std::map<std::pair<int, std::size_t>, std::vector<const Ended*>> of_rank;  // rank and group
+    for (const Ended& one : run_.ended) {
+      of_rank[{one.rank, one.group}].push_back(&one);
+      if (one.kind == Ended::Kind::Call && !one.outcome.error)
+        ran[{one.group, one.number, one.frame}].push_back(&one);
+    }
+    for (const auto& [key, operation] : ran) {
+      alike(operation);
+      for (const Ended* one : operation)
+        expect(one->fits, "I1", [&] { return "an entry that does not fit: " + seen(*one); });
+    }
+    // A rank that goes another way itself hears of it at another place.
+    if (program_.faults.size() != 1) return;
+    for (const Ended& one : run_.ended)
+      if (one.broke_promise && !one.transport)
+        for (const auto& [key, records] : of_rank)
+          if (key.second == one.group && key.first != one.rank) hears_of(one, records);
+  }
+
+  /// Of a broken promise: by the error of that call, or of the round after it.
+  void hears_of(const Ended& broken, const std::vector<const Ended*>& records) {
+    expect(broken.outcome.error.has_value(), "I6",
+           [&] { return "a call that was not as promised, " + seen(broken); });
+    const auto same = std::find_if(records.begin(), records.end(), [&](const Ended* one) {
+      return one->kind == Ended::Kind::Call && one->number == broken.number &&
+             one->frame == broken.frame;
+    });
+    if (same == records.end() || (*same)->outcome.error || same + 1 == records.end()) return;
+    const Ended& next = **(same + 1);
+    expect(next.outcome.error.has_value() || next.kind == Ended::Kind::Resync, "I6",
+           [&] { return "nobody heard that " + seen(broken) + "\n  " + seen(next); });
+    if (next.outcome.error && !next.transport)
+      expect(in_table(*next.outcome.error, broken), "I6", [&] {
+        return fmt::format("rank {} is not in the table, ", broken.rank) + seen(next);
       });
   }
 
@@ -114,11 +191,16 @@ class Check {
   void blame(const Ended& one) {
     if (!one.outcome.error) return;
     const Status& error = *one.outcome.error;
+    // A vote met an exchange: only those who saw it say so.
+    if (strays_ && error.code == Code::Internal &&
+        error.message.find("not at the same point") != std::string::npos)
+      return;
     expect(error.code == Code::Stuck || error.code == Code::RankLost, "I3",
            [&] { return "no verdict of the watch: " + seen(one); });
-    expect(error == *given_up_[0]->outcome.error, "I3",
-           [&] { return "another verdict than the first: " + seen(one); });
-    if (program_.strikes(Fault::Kind::Skip)) return;  // Then anybody may wait for anybody.
+    if (!verdict_) verdict_ = error;
+    expect(error == verdict_, "I3", [&] { return "another verdict than the first: " + seen(one); });
+    // Then anybody may wait for anybody.
+    if (strays_ || program_.strikes(Fault::Kind::Skip)) return;
     const auto ranks = blamed(error, program_.ranks);
     RankSet guilty = run_.taken_out;
     guilty.insert(left_);
@@ -133,13 +215,35 @@ class Check {
   void alike(const Operation& operation) {
     const Ended& first = *operation[0];
     const GroupPlan& group = program_.groups[first.group];
+    std::map<shapes::Fingerprint, shapes::Fingerprint>
+        of_class;  // objects by what they are made for
     for (const Ended* one : operation) {
       expect(one->outcome.kind == first.outcome.kind && one->outcome.entry == first.outcome.entry &&
-                 one->outcome.error == first.outcome.error,
+                 one->outcome.error == first.outcome.error && one->finding == first.finding,
              "I1", [&] { return seen(operation); });
+      if (one->kind == Ended::Kind::Audit) continue;
       if (first.outcome.error || group.config.consistency != Consistency::SameGraph) continue;
       expect(one->graph == first.graph, "I1", [&] { return seen(operation); });
+      const shapes::Fingerprint& objects =
+          of_class.try_emplace(one->made_for, one->objects).first->second;
+      expect(one->objects == objects, "I1",
+             [&] { return "different objects, " + seen(operation); });
     }
+  }
+
+  /// Stops before collectives that would not match, reports programs that differ, and else nothing.
+  void audited(const Operation& operation) {
+    const Ended& first = *operation[0];
+    if (first.kind != Ended::Kind::Audit || untold(operation)) return;
+    bool same_program = true, same_collectives = true;
+    for (const Ended* one : operation) {
+      same_program &= one->graph == first.graph;
+      same_collectives &= one->objects == first.objects;
+    }
+    const bool stopped = first.outcome.error && first.outcome.error->code == Code::GraphDivergence;
+    expect(stopped == !same_collectives, "audit", [&] { return seen(operation); });
+    expect(stopped || first.finding.has_value() == !same_program, "audit",
+           [&] { return seen(operation); });
   }
 
   void errors(const Operation& operation) {
@@ -150,21 +254,68 @@ class Check {
       if (one->struck) struck.push_back(one);
     for (const Fault& fault : program_.faults)
       told &= fault.kind != Fault::Kind::Garbled && fault.kind != Fault::Kind::LostCache &&
-              fault.kind != Fault::Kind::Skip && fault.kind != Fault::Kind::IgnoresCommit;
+              fault.kind != Fault::Kind::IgnoresCommit;
+    if (told && (out_of_step(operation) || counts_differ(operation))) return missed(operation);
     if (!told) return;
+    more(operation);
+    if (struck.empty() && first.kind == Ended::Kind::Audit) return audited(operation);
     if (struck.empty()) return expect_no_error(operation);
-    expect(first.outcome.error.has_value(), "I6",
+    const std::optional<Status>& error = heard(operation, struck.size());
+    expect(error.has_value(), "I6",
            [&] { return fmt::format("rank {} failed, ", struck[0]->rank) + seen(operation); });
-    if (!first.outcome.error) return;
-    const bool known =
-        untold(operation) || std::any_of(struck.begin(), struck.end(), [&](const Ended* one) {
-          return *one->struck == first.outcome.error->code;
-        });
+    if (!error) return;
+    const bool known = untold(operation) ||
+                       std::any_of(struck.begin(), struck.end(),
+                                   [&](const Ended* one) { return *one->struck == error->code; });
     expect(known, "I6", [&] { return "an error of another kind, " + seen(operation); });
     for (const Ended* one : struck)
+      expect(in_table(*error, *one), "I6", [&] {
+        return fmt::format("rank {} is not in the table, ", one->rank) + seen(operation);
+      });
+  }
+
+  /// An audit stops for the sake of ranks that would wait in collectives: where every rank of the
+  /// group is in trouble, none has any, and it is a finding.
+  [[nodiscard]] const std::optional<Status>& heard(const Operation& operation,
+                                                   std::size_t struck) const {
+    const Ended& first = *operation[0];
+    const auto members = program_.groups[first.group].members.size();
+    const bool all = struck == static_cast<std::size_t>(members);
+    return first.kind == Ended::Kind::Audit && all ? first.finding : first.outcome.error;
+  }
+
+  static bool out_of_step(const Operation& operation) {
+    return std::any_of(operation.begin(), operation.end(), [&](const Ended* one) {
+      return one->step != operation[0]->step || one->turn != operation[0]->turn ||
+             one->kind != operation[0]->kind;
+    });
+  }
+
+  /// Ranks that have left out a call, or a resync, come to the same round with other numbers.
+  [[nodiscard]] bool counts_differ(const Operation& operation) const {
+    const std::optional<Status>& error = operation[0]->outcome.error;
+    return program_.strikes(Fault::Kind::Skip) && error && error->code == Code::FrameMismatch;
+  }
+
+  /// Ranks that met out of step and noticed it: every one is named.
+  void missed(const Operation& operation) {
+    const Ended& first = *operation[0];
+    if (!first.outcome.error || first.outcome.error->code != Code::FrameMismatch) return;
+    for (const Ended* one : operation)
       expect(in_table(*first.outcome.error, *one), "I6", [&] {
         return fmt::format("rank {} is not in the table, ", one->rank) + seen(operation);
       });
+  }
+
+  /// All ranks go on while one has data, and leave together.
+  void more(const Operation& operation) {
+    const Ended& first = *operation[0];
+    if (first.kind != Ended::Kind::More || first.step >= program_.steps.size() ||
+        program_.steps[first.step].kind != Step::Kind::More || first.outcome.error)
+      return;
+    const int most = most_batches(program_.steps[first.step]);
+    expect(first.outcome.entry == (first.turn < most ? 1 : 0), "I1",
+           [&] { return fmt::format("{} turns, not {}, ", first.turn, most) + seen(operation); });
   }
 
   /// A fault may have struck a rank that did not live to tell.
@@ -192,6 +343,7 @@ class Check {
 
   void entries(const Operation& operation) {
     const Ended& first = *operation[0];
+    if (first.kind == Ended::Kind::Audit) return;
     const GroupPlan& group = program_.groups[first.group];
     if (program_.strikes(Fault::Kind::Garbled) || program_.strikes(Fault::Kind::LostCache)) return;
     for (const Ended* one : operation) {
@@ -200,6 +352,7 @@ class Check {
              [&] { return fmt::format("{} entries, ", one->live) + seen(*one); });
       expect(first.outcome.error || one->past == first.past, "I1",
              [&] { return "different pasts, " + seen(operation); });
+      if (group.builds) continue;  // What is built is sent as well.
       expect(one->outcome.error || one->payloads <= kMostPayloads, "I5",
              [&] { return fmt::format("{} payloads in one call, ", one->payloads) + seen(*one); });
     }
@@ -208,59 +361,19 @@ class Check {
   const Program& program_;
   const Run& run_;
   Operations operations_;
+  bool strays_;
   std::vector<const Ended*> given_up_;
+  std::optional<Status> verdict_;      // the first one
+  std::map<int, const Ended*> last_;   // per rank
   std::map<int, std::uint64_t> ends_;  // per rank
   RankSet left_;                       // ranks that left because another one did
   std::optional<Violation> violation_;
 };
 
-std::string told(const Ended& one) {
-  return fmt::format("{} graph {} past {:x}", outcome_text(one.outcome), one.graph.text(),
-                     one.past);
-}
-
 }  // namespace
 
 std::optional<Violation> check(const Program& program, const Run& run) {
   return Check(program, run).violation();
-}
-
-std::optional<Violation> check_same(const Run& a, const Run& b) {
-  using Key = std::tuple<int, std::size_t, std::uint64_t>;
-  const auto by_key = [](const Run& run) {
-    std::map<Key, const Ended*> out;
-    for (const Ended& one : run.ended) out[{one.rank, one.group, one.ordinal}] = &one;
-    return out;
-  };
-  const auto first = by_key(a), second = by_key(b);
-  if (first.size() != second.size()) return Violation{"I2", "other delays, other ends"};
-  for (auto i = first.begin(), j = second.begin(); i != first.end(); ++i, ++j)
-    if (i->first != j->first || told(*i->second) != told(*j->second))
-      return Violation{"I2",
-                       "other delays: " + seen(*i->second) + "\n  became " + seen(*j->second)};
-  return std::nullopt;
-}
-
-Verdict examine(const Program& program, std::uint64_t seed) {
-  Verdict verdict;
-  verdict.run = run(program, {.network_seed = seed});
-  verdict.violation = check(program, verdict.run);
-  if (verdict.violation) return verdict;
-  if (program.ends_early()) {
-    if (run(program, {.network_seed = seed}).digest() != verdict.run.digest())
-      verdict.violation = Violation{"replay", "the same seed ran differently"};
-    return verdict;
-  }
-  const Run other = run(program, {.network_seed = ~seed});
-  verdict.violation = check(program, other);
-  if (!verdict.violation) verdict.violation = check_same(verdict.run, other);
-  const bool plain = program.faults.empty() &&
-                     std::none_of(program.groups.begin(), program.groups.end(),
-                                  [](const GroupPlan& g) { return g.branches || g.asks; });
-  if (!plain || verdict.violation) return verdict;
-  verdict.oracle = true;
-  verdict.violation = check_oracle(program, verdict.run);
-  return verdict;
 }
 
 }  // namespace lockstep::fuzz

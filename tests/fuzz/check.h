@@ -23,6 +23,10 @@ struct Violation {
 /// whose functions neither branch nor ask.
 [[nodiscard]] std::optional<Violation> check_oracle(const Program& program, const Run& run);
 
+/// Frames that start from a profile which the same program left compile once at most. Requires a
+/// program that nothing ends early.
+[[nodiscard]] std::optional<Violation> check_restart(const Program& program, const Run& run);
+
 /// How one program did on its own.
 struct Verdict {
   std::optional<Violation> violation;

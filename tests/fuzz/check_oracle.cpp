@@ -1,6 +1,8 @@
 // Holds what calls came to against the oracle of the dry run, which shares no code with the
 // agreement.
+#include <algorithm>
 #include <map>
+#include <utility>
 
 #include "../worker/simulator/oracle.h"
 #include "check.h"
@@ -14,22 +16,37 @@ using nlohmann::json;
 using worker::CallOutcome;
 using worker::simulator::Scenario;
 
-/// The calls of one group as a job of its own, and at which steps they stand.
-Scenario scenario_of(const Program& program, std::size_t group, std::vector<std::size_t>& steps) {
+/// A call of a program: its step, and the turn where the step has several.
+using Place = std::pair<std::size_t, int>;
+
+int turns_of(const Step& step) {
+  if (step.kind == Step::Kind::Call) return 1;
+  if (step.kind != Step::Kind::More) return 0;
+  return *std::max_element(step.batches.begin(), step.batches.end());
+}
+
+/// The calls of one group as a job of its own, and where in the program they stand.
+Scenario scenario_of(const Program& program, std::size_t group, std::vector<Place>& places) {
   Scenario out;
   out.world_size = static_cast<int>(program.groups[group].members.size());
   out.config = program.groups[group].config;
   for (std::size_t s = 0; s < program.steps.size(); ++s) {
     const Step& step = program.steps[s];
-    if (step.group != group || step.kind != Step::Kind::Call) continue;
-    worker::simulator::ScenarioCall call;
-    call.frame = step.frame;
-    call.present = RankSet::all(out.world_size);
-    for (int r = 0; r < out.world_size; ++r)
-      call.groups.push_back(
-          {RankSet::of(Rank{r}), step.frame, step.inputs[static_cast<std::size_t>(r)]});
-    out.calls.push_back(std::move(call));
-    steps.push_back(s);
+    if (step.group != group) continue;
+    for (int turn = 0; turn < turns_of(step); ++turn) {
+      worker::simulator::ScenarioCall call;
+      call.frame = step.frame;
+      call.present = RankSet::all(out.world_size);
+      for (int r = 0; r < out.world_size; ++r) {
+        const auto place = static_cast<std::size_t>(r);
+        const Values& inputs = step.inputs[place];
+        call.groups.push_back(
+            {RankSet::of(Rank{r}), step.frame,
+             step.batches.empty() ? inputs : batch_of(inputs, step.batches[place], turn)});
+      }
+      out.calls.push_back(std::move(call));
+      places.emplace_back(s, turn);
+    }
   }
   return out;
 }
@@ -79,23 +96,28 @@ std::string seen(const CallOutcome& outcome) {
 }  // namespace
 
 std::optional<Violation> check_oracle(const Program& program, const Run& run) {
-  std::map<std::size_t, const Ended*> by_step;
-  for (const Ended& one : run.ended) by_step[one.step] = &one;
+  std::map<Place, const Ended*> calls;
+  for (const Ended& one : run.ended)
+    if (one.kind == Ended::Kind::Call) calls[{one.step, one.turn}] = &one;
   for (std::size_t g = 0; g < program.groups.size(); ++g) {
-    std::vector<std::size_t> steps;
-    const Scenario scenario = scenario_of(program, g, steps);
-    if (steps.empty()) continue;
+    std::vector<Place> places;
+    const Scenario scenario = scenario_of(program, g, places);
+    if (places.empty()) continue;
     const json result = json::parse(worker::simulator::oracle_result(scenario));
-    for (std::size_t c = 0; c < steps.size(); ++c) {
+    for (std::size_t c = 0; c < places.size(); ++c) {
+      const auto& [step, turn] = places[c];
+      const auto call = calls.find(places[c]);
       const std::string want = said(result["calls"][c], program.groups[g].members),
-                        have = seen(by_step[steps[c]]->outcome);
+                        have = call == calls.end() ? "no call" : seen(call->second->outcome);
       if (want != have)
-        return Violation{"oracle", fmt::format("step {} came to \"{}\", the oracle says \"{}\"",
-                                               steps[c], have, want)};
+        return Violation{
+            "oracle", fmt::format("step {}, turn {} came to \"{}\", the oracle says \"{}\"", step,
+                                  turn, have, want)};
     }
   }
   for (const Ended& one : run.ended) {
-    if (one.step >= program.steps.size() || program.steps[one.step].kind != Step::Kind::Any)
+    if (one.turn < 0 || one.step >= program.steps.size() ||
+        program.steps[one.step].kind != Step::Kind::Any)
       continue;
     std::uint64_t yes = 0;
     for (int r = 0; r < program.ranks; ++r)

@@ -62,10 +62,11 @@ Result<void> Environment::ask(const worker::Decision& decision, TraceReport& rep
   const auto first = first_backed(decision);
   if (!first) return {};
   const auto small = shapes::less(shapes::Expr::symbol(decision.trace_symbols()[*first]), kSmall);
-  worker::RoundKey key = key_;
+  worker::RoundKey key = agreement_.key();
   key.kind = worker::RoundKey::Kind::Verify;
   key.attempt = 1;
-  const auto answer = driver_.any(key, worker::symbol_values(decision, seen_)[*first] < kSmall);
+  const auto answer =
+      agreement_.driver().any(key, worker::symbol_values(decision, seen_)[*first] < kSmall);
   if (!answer) return answer.error();
   report.group_guards = {{small, worker::GroupGuard::Over::Any, *answer, {"step.cpp", 9}}};
   report.graph.high += *answer ? 4 : 8;
@@ -84,12 +85,25 @@ std::optional<Status> Environment::compile() {
     happened_ = rejected ? Code::CompileError : Code::Environment;
     failure = Status{*happened_, fmt::format("no build on {}", rank_), "", {}};
   }
-  worker::RoundKey key = key_;
+  worker::RoundKey key = agreement_.key();
   key.kind = worker::RoundKey::Kind::Commit;
+  if (struck_.ignores_commit) communicator_.ignore(key.hash());
+  if (group_.builds && workshop_ != nullptr) return build(failure);
   key.attempt = 1;
-  const auto any = driver_.any(key, failure.has_value());
+  const auto any = agreement_.driver().any(key, failure.has_value());
   if (!any) return any.error();
   return failure;
+}
+
+std::optional<Status> Environment::build(const std::optional<Status>& rejected) {
+  communicator_.corrupt(struck_.corrupt);
+  Workpiece piece =
+      workshop_->build(group_, struck_.step, agreement_, agreement_.key().frame, graph_, rejected);
+  communicator_.corrupt(false);
+  if (!happened_) happened_ = piece.happened;
+  objects_ = piece.objects;
+  made_for_ = piece.made_for;
+  return std::move(piece.failure);
 }
 
 }  // namespace lockstep::fuzz

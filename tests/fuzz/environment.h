@@ -5,9 +5,11 @@
 #include <optional>
 #include <string>
 
+#include "fiber_communicator.h"
 #include "program.h"
+#include "workshop.h"
 
-#include <lockstep/worker/call_driver.h>
+#include <lockstep/worker/agreement.h>
 
 namespace lockstep::fuzz {
 
@@ -16,16 +18,21 @@ class Environment final : public worker::CallSteps {
  public:
   struct Struck {
     std::optional<std::uint64_t> trace, graph, compile;  // amounts of the faults
+    bool ignores_commit = false;
+    std::size_t step = 0;
+    bool corrupt = false;
   };
 
-  Environment(const GroupPlan& group, worker::CallDriver& driver, worker::RoundKey key,
-              const worker::Observation& seen, int rank, Struck struck)
+  /// `workshop`: null: it builds nothing.
+  Environment(const GroupPlan& group, worker::Agreement& agreement, FiberCommunicator& communicator,
+              const worker::Observation& seen, int rank, Struck struck, Workshop* workshop)
       : group_(group),
-        driver_(driver),
-        key_(std::move(key)),
+        agreement_(agreement),
+        communicator_(communicator),
         seen_(seen),
         rank_(rank),
-        struck_(struck) {}
+        struck_(struck),
+        workshop_(workshop) {}
 
   [[nodiscard]] Result<worker::TraceReport> trace(const worker::Decision& decision) override;
   [[nodiscard]] std::string explain(std::size_t node) override;
@@ -33,19 +40,24 @@ class Environment final : public worker::CallSteps {
 
   /// The program that the last trace came to.
   [[nodiscard]] const shapes::Fingerprint& graph() const { return graph_; }
+  /// What was built for it.
+  [[nodiscard]] const shapes::Fingerprint& objects() const { return objects_; }
+  [[nodiscard]] const shapes::Fingerprint& made_for() const { return made_for_; }
   /// The error that a fault which has really struck must lead to.
   [[nodiscard]] const std::optional<Code>& happened() const { return happened_; }
 
  private:
+  [[nodiscard]] std::optional<Status> build(const std::optional<Status>& rejected);
   [[nodiscard]] Result<void> ask(const worker::Decision& decision, worker::TraceReport& report);
 
   const GroupPlan& group_;
-  worker::CallDriver& driver_;
-  worker::RoundKey key_;
+  worker::Agreement& agreement_;
+  FiberCommunicator& communicator_;
   const worker::Observation& seen_;
   int rank_;
   Struck struck_;
-  shapes::Fingerprint graph_;
+  Workshop* workshop_;
+  shapes::Fingerprint graph_, objects_, made_for_;
   std::optional<Code> happened_;
 };
 

@@ -9,6 +9,7 @@
 
 namespace lockstep::fuzz {
 
+using collectives::BroadcastRound;
 using collectives::TreeRound;
 using collectives::Vote;
 using collectives::VoteRound;
@@ -52,6 +53,7 @@ class FiberCommunicator::Counted final : public collectives::Round {
     }
     const auto place = collectives::TreePlace::of(owner.rank(), owner.size());
     goes_up_ = place.parent && dynamic_cast<const TreeRound*>(&round) != nullptr;
+    corrupt_ = owner.corrupts_ && dynamic_cast<const BroadcastRound*>(&round) != nullptr;
   }
   ~Counted() override {
     Run& run = owner_.run_;
@@ -72,6 +74,11 @@ class FiberCommunicator::Counted final : public collectives::Round {
   [[nodiscard]] std::size_t message_bytes() const override { return bytes_; }
   [[nodiscard]] std::span<const std::byte> outgoing() const override {
     if (real_) return real_->outgoing();
+    if (corrupt_ && !round_.outgoing().empty()) {
+      payload_.assign(round_.outgoing().begin(), round_.outgoing().end());
+      payload_.back() ^= std::byte{1};
+      return payload_;
+    }
     if (!goes_up_ || !owner_.garble_ || round_.want().need != Need::Send) return round_.outgoing();
     payload_ = garbled_copy(round_.outgoing(), *owner_.garble_);
     return payload_;
@@ -103,7 +110,7 @@ class FiberCommunicator::Counted final : public collectives::Round {
   std::size_t bytes_;              // the round may be gone before this is
   std::optional<VoteRound> real_;  // where the result is ignored
   Bytes own_;
-  bool goes_up_ = false;
+  bool goes_up_ = false, corrupt_ = false;
   mutable Bytes payload_;
   std::uint64_t messages_ = 0, longest_ = 0;
 };

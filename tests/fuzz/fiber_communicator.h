@@ -43,6 +43,8 @@ class FiberCommunicator final : public collectives::Communicator {
   void garble(std::optional<std::uint64_t> how) { garble_ = how; }
   /// Whether that has happened.
   [[nodiscard]] bool garbled() const { return garbled_; }
+  /// While so, what this rank sends in a broadcast is altered.
+  void corrupt(bool corrupts) { corrupts_ = corrupts; }
   /// Votes with this key come out as this rank's own vote, here only.
   void ignore(std::optional<std::uint64_t> key) { ignored_key_ = key; }
   /// Payload messages received since the last call.
@@ -60,7 +62,7 @@ class FiberCommunicator final : public collectives::Communicator {
   Run& run_;
   std::unique_ptr<Counted> counted_;
   std::optional<std::uint64_t> garble_, ignored_key_;
-  bool garbled_ = false, failed_ = false;
+  bool garbled_ = false, failed_ = false, corrupts_ = false;
   std::uint64_t payloads_ = 0, longest_ = 0;
 };
 

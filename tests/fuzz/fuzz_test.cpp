@@ -58,6 +58,8 @@ constexpr int kFold = 8;
 /// The program with every rank eight times.
 Program enlarged(Program program) {
   program.ranks *= kFold;
+  program.hosts.clear();
+  program.starts.clear();
   for (GroupPlan& group : program.groups) {
     RankSet many;
     for (const RankSet::Run& run : group.members.runs())
@@ -68,17 +70,20 @@ Program enlarged(Program program) {
     std::vector<Values> inputs;
     for (const Values& values : step.inputs) inputs.insert(inputs.end(), kFold, values);
     step.inputs = std::move(inputs);
+    std::vector<int> batches;
+    for (const int mine : step.batches) batches.insert(batches.end(), kFold, mine);
+    step.batches = std::move(batches);
   }
   return program;
 }
 
 TEST(Fuzz, EveryRankEightTimes_SameEndsAndNoLongerMessages) {
-  // How each call that ended well did so, and its longest payload, by step.
+  // How each call that ended well did so, and its longest payload, by step and turn.
   const auto ends = [](const Program& program) {
-    std::map<std::size_t, std::pair<std::string, std::uint64_t>> out;
+    std::map<std::pair<std::size_t, int>, std::pair<std::string, std::uint64_t>> out;
     for (const Ended& one : run(program, {}).ended) {
-      if (one.step >= program.steps.size() || one.outcome.error) continue;
-      auto& [end, longest] = out[one.step];
+      if (one.kind != Ended::Kind::Call || one.outcome.error) continue;
+      auto& [end, longest] = out[{one.step, one.turn}];
       end = outcome_text(one.outcome);
       longest = std::max(longest, one.longest);
     }
@@ -88,6 +93,8 @@ TEST(Fuzz, EveryRankEightTimes_SameEndsAndNoLongerMessages) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     Program program = random_program(seed);
     program.faults.clear();
+    program.hosts.clear();
+    program.starts.clear();
     // One rank alone receives nothing.
     if (program.ranks > 8 || program.groups.size() > 1 || program.ranks == 1) continue;
     for (Step& step : program.steps) step.yes = step.yes != 0 ? ~std::uint64_t{0} : 0;
@@ -110,10 +117,22 @@ TEST(Fuzz, ThousandsOfSeeds_MeetEveryFaultAndEveryEnd) {
     const std::string name(fault_name(static_cast<Fault::Kind>(k)));
     EXPECT_GT(tally.faults.count(name), 0U) << name;
   }
+  for (std::size_t k = 0; k < kStepKinds; ++k) {
+    const std::string name(step_name(static_cast<Step::Kind>(k)));
+    EXPECT_GT(tally.steps.count(name), 0U) << name;
+  }
+  EXPECT_GT(tally.prefetched, 1000U);
+  EXPECT_GT(tally.received, 1000U);
+  EXPECT_GT(tally.restarts, 100U);
+  EXPECT_GT(tally.local, 1000U);
+  EXPECT_GT(tally.findings, 100U);
   for (const char* end : {"reused",
                           "compiled",
                           "fallback",
                           "round",
+                          "more",
+                          "resync",
+                          "audited",
                           "FRAME_MISMATCH",
                           "SOURCE_MISMATCH",
                           "KIND_MISMATCH",

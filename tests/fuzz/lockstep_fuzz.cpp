@@ -32,6 +32,12 @@ std::string report(const Tally& tally, double seconds, int jobs) {
       {"exchanges", tally.exchanges},
       {"events", tally.events},
       {"held_against_oracle", tally.oracle},
+      {"steps", tally.steps},
+      {"prefetched", tally.prefetched},
+      {"units_received", tally.received},
+      {"restarts", tally.restarts},
+      {"local_calls", tally.local},
+      {"audit_findings", tally.findings},
       {"faults", tally.faults},
       {"outcomes", tally.outcomes},
       {"failures", tally.failures}};

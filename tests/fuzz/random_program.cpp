@@ -26,9 +26,15 @@ class Writer {
     wobble_ = random_.pick({5, 10, 30, 70});
     marks_ = random_.pick({0, 0, 10, 30});
     smallest_ = random_.chance(50) ? 2 : 0;
+    prefetches_ = random_.pick({0, 0, 0, 60});
+    program_.recovers = random_.chance(30);
     add_group(RankSet::all(program_.ranks));
     for (int extra = large ? 0 : random_.pick({0, 0, 1, 2}); extra > 0; --extra)
       if (const RankSet members = subset(); !members.empty() && !known(members)) add_group(members);
+    if (!large && random_.chance(15)) add_hosts();
+    if (!large && random_.chance(4))
+      for (int r = 0; r < program_.ranks; ++r)
+        program_.starts.push_back(static_cast<Start>(random_.pick({0, 1, 1, 2, 3})));
     const int steps = large ? random_.between(1, 3) : random_.between(1, 7);
     for (int s = 0; s < steps; ++s) add_step();
     if (!calm_)
@@ -44,6 +50,17 @@ class Writer {
     for (int r = 0; r < program_.ranks; ++r)
       if (random_.chance(50)) members.insert(RankSet::of(Rank{r}));
     return members;
+  }
+
+  /// Hosts with compilers, few without; half of the groups build together.
+  void add_hosts() {
+    const bool alike = random_.chance(60), stores = random_.chance(20);
+    for (int r = 0; r < program_.ranks; ++r)
+      program_.hosts.push_back(
+          {.processor = alike ? 0 : random_.below(2),
+           .compiler = alike ? random_.pick({1, 1, 1, 0}) : random_.pick({0, 1, 1, 2}),
+           .store = stores && random_.chance(70)});
+    for (GroupPlan& group : program_.groups) group.builds = random_.chance(70);
   }
 
   /// The simulated network knows groups by their members.
@@ -71,15 +88,26 @@ class Writer {
   void add_step() {
     Step step;
     step.group = static_cast<std::size_t>(random_.below(static_cast<int>(program_.groups.size())));
-    const int kind = random_.below(20);
-    if (kind < 17) {
+    const int kind = random_.below(64);
+    step.kind = kind < 48   ? Step::Kind::Call
+                : kind > 61 ? Step::Kind::Local
+                : kind > 59 ? Step::Kind::Audit
+                : kind < 51 ? Step::Kind::Settle
+                : kind < 55 ? Step::Kind::Any
+                : kind < 58 ? Step::Kind::More
+                            : Step::Kind::Resync;
+    if (step.kind == Step::Kind::Any) step.yes = random_.chance(40) ? 0 : random_.next();
+    if (step.kind != Step::Kind::Any && step.kind != Step::Kind::Settle &&
+        step.kind != Step::Kind::Resync) {
       const int frame = random_.pick({0, 0, 0, 1});
       step.frame = std::string(1, frame == 0 ? 'f' : 'g');
       add_inputs(step, habits_[step.group][static_cast<std::size_t>(frame)]);
-    } else {
-      step.kind = kind == 17 ? Step::Kind::Settle : Step::Kind::Any;
-      step.yes = random_.chance(40) ? 0 : random_.next();
     }
+    if (step.kind == Step::Kind::Call && random_.chance(prefetches_))
+      step.ahead = static_cast<std::size_t>(random_.between(1, 3));
+    if (step.kind == Step::Kind::More)
+      for (std::size_t i = 0; i < step.inputs.size(); ++i)
+        step.batches.push_back(random_.pick({0, 1, 1, 2, 3}));
     program_.steps.push_back(std::move(step));
   }
 
@@ -139,8 +167,10 @@ class Writer {
     Fault fault;
     // Half of the faults are such that the job goes on and every call can be told beforehand.
     const int last =
-        random_.chance(50) ? static_cast<int>(K::Pending) : static_cast<int>(K::Freeze);
+        random_.chance(50) ? static_cast<int>(K::OtherObject) : static_cast<int>(K::Freeze);
     fault.kind = static_cast<K>(random_.between(0, last));
+    while (program_.hosts.empty() && fault.kind >= K::BuilderDies && fault.kind <= K::OtherObject)
+      fault.kind = static_cast<K>(random_.between(0, last));
     fault.rank = random_.below(program_.ranks);
     fault.step = static_cast<std::size_t>(random_.below(static_cast<int>(program_.steps.size())));
     switch (fault.kind) {
@@ -164,7 +194,7 @@ class Writer {
   Random random_;
   Program program_;
   bool calm_ = false;
-  int wild_ = 0, wobble_ = 0, marks_ = 0, smallest_ = 0;
+  int wild_ = 0, wobble_ = 0, marks_ = 0, smallest_ = 0, prefetches_ = 0;
   std::vector<std::array<Values, 2>> habits_;  // by group and frame
 };
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "restart.h"
 #include "simulated_process.h"
+#include <fmt/format.h>
 
 namespace lockstep::fuzz {
 namespace {
@@ -16,6 +18,7 @@ class Cluster {
  public:
   Cluster(const Program& program, const RunOptions& options)
       : program_(program),
+        promises_(program.promises()),
         network_({.size = program.ranks,
                   .seed = options.network_seed,
                   .most_delay = std::chrono::microseconds(options.network_seed % 3 == 0 ? 2 : 500),
@@ -23,8 +26,7 @@ class Cluster {
                   .record = options.record}) {}
 
   Run run() {
-    for (int r = 0; r < program_.ranks; ++r)
-      processes_.push_back(std::make_unique<SimulatedProcess>(program_, network_, r, run_));
+    start();
     for (auto& process : processes_) process->resume();
     while (run_.events < kMostEvents) {
       move_on();
@@ -43,7 +45,41 @@ class Cluster {
     return std::move(run_);
   }
 
+  /// What the frames have seen. Requires that run() is over.
+  LeftProfiles profiles() {
+    LeftProfiles out;
+    for (std::size_t g = 0; g < program_.groups.size(); ++g) {
+      const auto lowest = static_cast<std::size_t>(program_.groups[g].members.lowest().value);
+      for (auto& [frame, profile] : processes_[lowest]->profiles(g))
+        out[{g, frame}] = std::move(profile);
+    }
+    return out;
+  }
+
  private:
+  void start() {
+    LeftProfiles same, other;
+    if (!program_.starts.empty()) {
+      same = left_by(earlier_run(program_, false));
+      other = left_by(earlier_run(program_, true));
+    }
+    for (int r = 0; r < program_.ranks; ++r) {
+      if (!program_.starts.empty())
+        disks_.push_back(std::make_unique<ProfileDisk>(
+            program_, program_.starts[static_cast<std::size_t>(r)], same, other,
+            scratch_.path(fmt::format("profiles of {}", r))));
+      processes_.push_back(
+          std::make_unique<SimulatedProcess>(program_, promises_, network_, r, scratch_,
+                                             disks_.empty() ? nullptr : disks_.back().get(), run_));
+    }
+  }
+
+  static LeftProfiles left_by(const Program& program) {
+    Cluster earlier(program, {});
+    (void)earlier.run();
+    return earlier.profiles();
+  }
+
   /// Lets every rank go on that can.
   void move_on() {
     for (auto ranks = network_.take_ended(); !ranks.empty(); ranks = network_.take_ended())
@@ -80,6 +116,9 @@ class Cluster {
   }
 
   const Program& program_;
+  std::vector<std::vector<std::size_t>> promises_;
+  Scratch scratch_;
+  std::vector<std::unique_ptr<ProfileDisk>> disks_;  // by rank; empty: no profiles
   Run run_;
   collectives::VirtualNetwork network_;
   std::vector<std::unique_ptr<SimulatedProcess>> processes_;
@@ -102,6 +141,11 @@ std::uint64_t Run::digest() const {
     digest = mixed(digest, shapes::fingerprint(worker::outcome_text(one.outcome)).low);
   }
   return digest;
+}
+
+std::string seen(const Ended& one) {
+  return fmt::format("rank {}: {} (graph {}, past {:x})", one.rank, outcome_text(one.outcome),
+                     one.graph.text().substr(0, 6), one.past);
 }
 
 Run run(const Program& program, const RunOptions& options) {

@@ -42,10 +42,13 @@ Program without_rank(Program program, int rank) {
     if (members.contains(Rank{rank}) && !step.inputs.empty()) {
       const RankSet below = members.minus(RankSet::range(Rank{rank}, Rank{program.ranks}));
       step.inputs.erase(step.inputs.begin() + below.size());
+      if (!step.batches.empty()) step.batches.erase(step.batches.begin() + below.size());
     }
     const std::uint64_t low = (std::uint64_t{1} << rank) - 1;
     step.yes = (step.yes & low) | (step.yes >> 1 & ~low);
   }
+  if (!program.hosts.empty()) program.hosts.erase(program.hosts.begin() + rank);
+  if (!program.starts.empty()) program.starts.erase(program.starts.begin() + rank);
   for (GroupPlan& group : program.groups) group.members = without_rank(group.members, rank);
   std::erase_if(program.faults, [&](const Fault& f) { return f.rank == rank; });
   for (Fault& fault : program.faults)
@@ -53,6 +56,13 @@ Program without_rank(Program program, int rank) {
   --program.ranks;
   for (std::size_t g = program.groups.size(); g-- > 1;)
     if (program.groups[g].members.empty()) program = without_group(std::move(program), g);
+  return program;
+}
+
+/// Without prefetch, and with at most one batch on each rank.
+Program plain_step(Program program, std::size_t step) {
+  program.steps[step].ahead = 0;
+  for (int& batches : program.steps[step].batches) batches = std::min(batches, 1);
   return program;
 }
 
@@ -65,6 +75,7 @@ Program without_source(Program program, std::size_t step, const std::string& nam
 Program plain_group(Program program, std::size_t group) {
   program.groups[group].config = {};
   program.groups[group].branches = program.groups[group].asks = false;
+  program.groups[group].builds = false;
   return program;
 }
 
@@ -84,6 +95,16 @@ class Shrinker {
       inputs();
     } while (progress_);
     for (std::size_t g = program_.groups.size(); g-- > 0;) attempt(plain_group(program_, g));
+    for (std::size_t s = 0; s < program_.steps.size(); ++s) attempt(plain_step(program_, s));
+    Program nothing_kept = program_;
+    nothing_kept.starts.clear();
+    attempt(std::move(nothing_kept));
+    Program nothing_built = program_;
+    nothing_built.hosts.clear();
+    attempt(std::move(nothing_built));
+    Program stays_lost = program_;
+    stays_lost.recovers = false;
+    attempt(std::move(stays_lost));
     return std::move(program_);
   }
 

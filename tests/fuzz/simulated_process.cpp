@@ -2,31 +2,31 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/simulator/dry_run.h>
-
 namespace lockstep::fuzz {
 
 using worker::CallOutcome;
-using worker::RoundKey;
 using worker::Standing;
 using K = Fault::Kind;
 
-SimulatedProcess::SimulatedProcess(const Program& program, collectives::VirtualNetwork& network,
-                                   int rank, Run& run)
-    : program_(program), network_(network), rank_{rank}, run_(run) {
-  for (std::size_t g = 0; g < program.groups.size(); ++g) {
-    groups_.emplace_back();
-    const GroupPlan& plan = program.groups[g];
-    if (!plan.members.contains(rank_)) continue;
-    auto group = std::make_unique<Group>();
-    group->index = g;
-    group->communicator = std::make_unique<FiberCommunicator>(
-        network.communicator(rank_, plan.members), fiber_, abandoned_, run);
-    group->driver =
-        std::make_unique<worker::CallDriver>(*group->communicator, plan.config, RankSet::of(rank_));
-    group->key.group = fmt::format("{}", g);
-    groups_.back() = std::move(group);
-  }
+namespace {
+
+/// More than ranks need to come into step again after any number of missteps.
+constexpr int kMostResyncs = 20;
+constexpr Duration kKernel = std::chrono::microseconds(100);
+
+std::size_t place_in(const RankSet& members, Rank rank) {
+  return static_cast<std::size_t>(members.minus(RankSet::range(rank, Rank{INT32_MAX - 1})).size());
+}
+
+}  // namespace
+
+SimulatedProcess::SimulatedProcess(const Program& program,
+                                   const std::vector<std::vector<std::size_t>>& promises,
+                                   collectives::VirtualNetwork& network, int rank, Scratch& scratch,
+                                   ProfileDisk* profiles, Run& run)
+    : program_(program), promises_(promises), network_(network), rank_{rank}, run_(run) {
+  for (std::size_t g = 0; g < program.groups.size(); ++g) make_group(g, profiles);
+  if (!program.hosts.empty()) workshop_ = std::make_unique<Workshop>(program, rank_, scratch, run);
   fiber_ = std::make_unique<Fiber>([this] {
     try {
       live();
@@ -35,17 +35,62 @@ SimulatedProcess::SimulatedProcess(const Program& program, collectives::VirtualN
   });
 }
 
+void SimulatedProcess::make_group(std::size_t index, ProfileDisk* profiles) {
+  groups_.emplace_back();
+  const GroupPlan& plan = program_.groups[index];
+  if (!plan.members.contains(rank_)) return;
+  auto group = std::make_unique<Group>();
+  group->index = index;
+  group->place = place_in(plan.members, rank_);
+  group->communicator = std::make_unique<FiberCommunicator>(
+      network_.communicator(rank_, plan.members), fiber_, abandoned_, run_);
+  group->rounds = std::make_unique<worker::Rounds>(*group->communicator, RankSet::of(rank_));
+  group->agreement =
+      std::make_unique<worker::Agreement>(*group->rounds, fmt::format("{}", index), plan.config);
+  if (profiles != nullptr && profiles->store(index) != nullptr)
+    group->agreement->use_profiles(*profiles->store(index), true, [](const Status&) {});
+  groups_.back() = std::move(group);
+}
+
+std::map<std::string, coordinator::Profile> SimulatedProcess::profiles(std::size_t group) {
+  std::map<std::string, coordinator::Profile> out;
+  for (const Step& step : program_.steps)
+    if (step.group == group && !step.frame.empty())
+      out[step.frame] = worker::profile_of(groups_[group]->agreement->frame(step.frame));
+  return out;
+}
+
 void SimulatedProcess::live() {
-  for (const Fault& fault : program_.faults)
-    if (fault.kind == K::Slow && fault.rank == rank_.value)
-      network_.slow(rank_, std::chrono::milliseconds(fault.amount));
-  for (std::size_t s = 0; s < program_.steps.size(); ++s)
-    if (groups_[program_.steps[s].group] && !step(s)) return leave();
-  Group& all = *groups_[0];
-  Ended ended = begin(all, program_.steps.size());
-  status_round(all, RoundKey::Kind::Finish, {}, ended);
-  (void)record(all, std::move(ended));
+  if (const Fault* slow = fault(K::Slow))
+    network_.slow(rank_, std::chrono::milliseconds(slow->amount));
+  Next next = workshop_ ? agree_tools() : Next::GoOn;
+  for (std::size_t s = 0; s < program_.steps.size() && next != Next::End; ++s)
+    if (groups_[program_.steps[s].group]) next = step(s);
+  if (next != Next::End) finish();
   leave();
+}
+
+/// Where some rank cannot build and nobody can for it, the job goes on without building.
+SimulatedProcess::Next SimulatedProcess::agree_tools() {
+  Group& all = *groups_[0];
+  Ended ended = begin(all, 0);
+  ended.turn = -1;
+  if (workshop_->left_alone()) ended.struck = Code::Environment;
+  const auto agreed = workshop_->agree(*all.agreement);
+  if (!agreed) ended.outcome = {CallOutcome::Kind::Error, -1, agreed.error()};
+  if (!agreed) workshop_.reset();
+  return record(all, std::move(ended));
+}
+
+/// The last round of all ranks; those that are out of step come into step for it.
+void SimulatedProcess::finish() {
+  Group& all = *groups_[0];
+  const std::size_t end = program_.steps.size();
+  for (int tries = 0; tries < kMostResyncs; ++tries) {
+    if (all.lost && resync(all, end) == Next::End) return;
+    if (settle(all, end) == Next::End || !program_.recovers) return;
+    if (!run_.ended.back().outcome.error) return;
+  }
 }
 
 // As by the end of a process that says goodbye.
@@ -57,47 +102,73 @@ const Fault* SimulatedProcess::fault(K kind, std::size_t step) const {
   return nullptr;
 }
 
-bool SimulatedProcess::step(std::size_t index) {
-  const Step& step = program_.steps[index];
-  Group& group = *groups_[step.group];
-  if (const Fault* pauses = fault(K::Pause, index))
-    pause(std::chrono::milliseconds(pauses->amount));
+const Fault* SimulatedProcess::fault(K kind) const {
+  for (const Fault& fault : program_.faults)
+    if (fault.kind == kind && fault.rank == rank_.value) return &fault;
+  return nullptr;
+}
+
+std::optional<std::uint64_t> SimulatedProcess::amount(K kind, std::size_t step) const {
+  const Fault* found = fault(kind, step);
+  return found != nullptr ? std::optional(found->amount) : std::nullopt;
+}
+
+bool SimulatedProcess::arrives(std::size_t index) {
+  if (const auto pauses = amount(K::Pause, index)) pause(std::chrono::milliseconds(*pauses));
   if (fault(K::Hang, index) != nullptr) {
-    run_.taken_out.insert(RankSet::of(rank_));
+    take_out();
     pause(kDeadline * 3);
   }
-  if (fault(K::Skip, index) != nullptr) {
-    run_.taken_out.insert(RankSet::of(rank_));
-    return true;
-  }
-  Ended ended = begin(group, index);
-  if (fault(K::Leave, index) != nullptr) {
-    run_.taken_out.insert(RankSet::of(rank_));
-    ended.struck = Code::Gone;
-    status_round(
-        group, RoundKey::Kind::Close,
-        {.trouble = Status{Code::Gone, fmt::format("rank {} leaves", rank_.value), "", {}}}, ended);
-    (void)record(group, std::move(ended));
-    return false;
-  }
+  if (fault(K::Skip, index) == nullptr) return true;
+  if (program_.ends_early()) take_out();
+  return false;
+}
+
+SimulatedProcess::Next SimulatedProcess::step(std::size_t index) {
+  const Step& step = program_.steps[index];
+  Group& group = *groups_[step.group];
+  if (group.lost && step.kind != Step::Kind::Resync) return Next::Lost;
+  if (!arrives(index)) return Next::GoOn;
+  for (const std::size_t promised : promises_[index])
+    if (in_turn(group, index, promised)) prefetch(group, promised);
+  // Of a last vote nobody would hear in a call that is made alone.
+  if (fault(K::Leave, index) != nullptr && step.kind != Step::Kind::Local)
+    return depart(group, index);
   switch (step.kind) {
     case Step::Kind::Call:
-      call(group, index, ended);
-      break;
+      return call(group, index, step.inputs[group.place], 0);
+    case Step::Kind::More:
+      return more(group, index);
     case Step::Kind::Any:
-      any(group, step, ended);
+      return vote(group, begin(group, index), (step.yes >> rank_.value & 1) != 0);
+    case Step::Kind::Resync:
+      return resync(group, index);
+    case Step::Kind::Audit:
+      return audit(group, index);
+    case Step::Kind::Local:
+      call_alone(index, step.inputs[group.place]);
+      return Next::GoOn;
+    case Step::Kind::Settle:
       break;
-    case Step::Kind::Settle: {
-      Standing standing;
-      if (fault(K::Trouble, index) != nullptr) {
-        ended.struck = Code::RuntimeAssert;
-        standing.trouble =
-            Status{Code::RuntimeAssert, fmt::format("an assert on {}", rank_.value), "", {}};
-      }
-      status_round(group, RoundKey::Kind::Settle, std::move(standing), ended);
-    }
   }
-  return record(group, std::move(ended));
+  Standing standing;
+  if (fault(K::Trouble, index) != nullptr)
+    standing.trouble =
+        Status{Code::RuntimeAssert, fmt::format("an assert on {}", rank_.value), "", {}};
+  return settle(group, index, std::move(standing));
+}
+
+/// Errors and resyncs drop promises. What is promised next must not overtake a call whose promise
+/// is gone.
+bool SimulatedProcess::in_turn(Group& group, std::size_t now, std::size_t index) {
+  const std::string& frame = program_.steps[index].frame;
+  const bool held = group.agreement->driver().promised(group.agreement->frame(frame)) != nullptr;
+  for (std::size_t s = now; s < index; ++s) {
+    const Step& step = program_.steps[s];
+    if (step.group != group.index || step.frame != frame) continue;
+    if (!held || !group.prefetched.contains(s)) return false;
+  }
+  return true;
 }
 
 Ended SimulatedProcess::begin(Group& group, std::size_t index) {
@@ -105,98 +176,81 @@ Ended SimulatedProcess::begin(Group& group, std::size_t index) {
   ended.rank = rank_.value;
   ended.group = group.index;
   ended.step = index;
-  ended.ordinal = ++group.key.call;
+  ended.ordinal = group.epoch << 32 | ++group.ordinal;
+  ended.outcome = {CallOutcome::Kind::Reused, -1, std::nullopt};
   return ended;
 }
 
-bool SimulatedProcess::record(Group& group, Ended ended) {
+SimulatedProcess::Next SimulatedProcess::record(Group& group, Ended ended) {
   ended.payloads = group.communicator->take_payloads();
   ended.longest = group.communicator->take_longest();
   ended.transport = group.communicator->take_failed();
   ended.garbled = group.communicator->garbled();
   ended.at = static_cast<std::uint64_t>(network_.clock().now().count());
-  const bool goes_on =
-      !ended.transport && !(ended.outcome.error && ended.outcome.error->code == Code::Gone);
-  run_.ended.push_back(std::move(ended));
-  return goes_on;
+  const std::size_t index = ended.step;
+  const bool transport = ended.transport;
+  const std::optional<Status>& error = run_.ended.emplace_back(std::move(ended)).outcome.error;
+  if (transport || (error && error->code == Code::Gone)) return Next::End;
+  if (!error) return Next::GoOn;
+  if (error->code == Code::BadInput && error->message.find("was prefetched") != std::string::npos)
+    return end_with_broken_promise(group, index);
+  if (error->code != Code::FrameMismatch || !program_.recovers) return Next::GoOn;
+  group.lost = true;
+  return Next::Lost;
 }
 
-void SimulatedProcess::call(Group& group, std::size_t index, Ended& ended) {
-  const Step& step = program_.steps[index];
-  const GroupPlan& plan = program_.groups[step.group];
-  std::size_t place = 0;
-  for (const RankSet::Run& run : plan.members.runs())
-    for (int r = run.first; r <= run.last && r < rank_.value; ++r) ++place;
-
-  const bool alone = plan.members.size() == 1;
-  RoundKey& key = group.key;
-  key.kind = RoundKey::Kind::Call;
-  key.frame = step.frame;
-  Standing standing;
-  if (fault(K::WrongFrame, index) != nullptr) {
-    key.frame = fmt::format("wrong {}", rank_.value);
-    if (!alone) ended.struck = Code::FrameMismatch;
-  }
-  if (const Fault* trouble = fault(K::Trouble, index)) {
-    ended.struck = trouble->amount % 2 == 0 ? Code::RuntimeAssert : Code::BadInput;
-    standing.trouble = Status{*ended.struck, fmt::format("trouble on {}", rank_.value), "", {}};
-  }
-  if (fault(K::Pending, index) != nullptr) {
-    standing.pending = static_cast<std::uint64_t>(77 + rank_.value);
-    if (!alone) ended.struck = ended.struck.value_or(Code::GraphDivergence);
-  }
-  worker::Frame& frame =
-      group.frames.try_emplace(key.frame, worker::Frame(key.frame)).first->second;
-  if (fault(K::LostCache, index) != nullptr) frame = worker::Frame(key.frame);
-  const Fault* garbled = fault(K::Garbled, index);
-  group.communicator->garble(garbled != nullptr ? std::optional(garbled->amount) : std::nullopt);
-
-  const worker::Observation seen = worker::simulator::observation_of(step.inputs[place]);
-  const auto amount = [&](K kind) {
-    const Fault* found = fault(kind, index);
-    return found != nullptr ? std::optional(found->amount) : std::nullopt;
-  };
-  Environment environment(plan, *group.driver, key, seen, rank_.value,
-                          {.trace = amount(K::TraceFails),
-                           .graph = amount(K::GraphDiffers),
-                           .compile = amount(K::CompileFails)});
-  for (const Fault& fault : program_.faults)
-    if (fault.kind == K::IgnoresCommit && fault.rank == rank_.value) {
-      RoundKey commit = key;
-      commit.kind = RoundKey::Kind::Commit;
-      group.communicator->ignore(commit.hash());
-    }
-  ended.outcome = group.driver->call(key, frame, seen, std::move(standing), environment);
-  group.communicator->garble(std::nullopt);
-
-  if (!ended.struck) ended.struck = environment.happened();
-  ended.past = frame.digest();
-  ended.live = frame.live();
-  ended.graph = environment.graph();
-  if (ended.outcome.entry >= 0) {
-    const worker::Entry& entry = frame.entries[static_cast<std::size_t>(ended.outcome.entry)];
-    ended.graph = entry.graph;
-    ended.fits = entry.fits(seen);
-  }
+/// One more round: peers may not have heard of it yet, and none may wait for a rank that has.
+SimulatedProcess::Next SimulatedProcess::end_with_broken_promise(Group& group, std::size_t index) {
+  take_out();
+  (void)settle(group, index);
+  return Next::End;
 }
 
-void SimulatedProcess::status_round(Group& group, RoundKey::Kind kind, Standing standing,
-                                    Ended& ended) {
-  group.key.kind = kind;
-  group.key.frame.clear();
-  const auto result = group.driver->status_round(group.key, standing);
-  ended.outcome = {CallOutcome::Kind::Reused, -1, std::nullopt};
-  if (!result) ended.outcome = {CallOutcome::Kind::Error, -1, result.error()};
-}
-
-void SimulatedProcess::any(Group& group, const Step& step, Ended& ended) {
-  group.key.kind = RoundKey::Kind::More;
-  group.key.frame.clear();
-  const auto result = group.driver->any(group.key, (step.yes >> rank_.value & 1) != 0);
-  if (result)
-    ended.outcome = {CallOutcome::Kind::Reused, *result ? 1 : 0, std::nullopt};
+SimulatedProcess::Next SimulatedProcess::vote(Group& group, Ended ended, bool mine) {
+  const auto any = group.agreement->more(mine);
+  if (any)
+    ended.outcome.entry = *any ? 1 : 0;
   else
-    ended.outcome = {CallOutcome::Kind::Error, -1, result.error()};
+    ended.outcome = {CallOutcome::Kind::Error, -1, any.error()};
+  return record(group, std::move(ended));
+}
+
+SimulatedProcess::Next SimulatedProcess::settle(Group& group, std::size_t index,
+                                                Standing standing) {
+  Ended ended = begin(group, index);
+  if (standing.trouble) ended.struck = standing.trouble->code;
+  const bool last = index == program_.steps.size();
+  const auto all = group.agreement->settle(
+      std::move(standing), last ? worker::RoundKey::Kind::Finish : worker::RoundKey::Kind::Settle);
+  if (!all) ended.outcome = {CallOutcome::Kind::Error, -1, all.error()};
+  return record(group, std::move(ended));
+}
+
+/// Until all ranks of the group have come to it.
+SimulatedProcess::Next SimulatedProcess::resync(Group& group, std::size_t index) {
+  for (int tries = 0; tries < kMostResyncs; ++tries) {
+    Ended ended = begin(group, index);
+    ended.kind = Ended::Kind::Resync;
+    const auto all = group.agreement->resync();
+    if (all) {
+      group.lost = false;
+      group.ordinal = 0;
+      ended.ordinal = ++group.epoch << 32;
+    } else {
+      ended.outcome = {CallOutcome::Kind::Error, -1, all.error()};
+    }
+    if (const Next next = record(group, std::move(ended)); next != Next::Lost) return next;
+  }
+  return Next::Lost;
+}
+
+void SimulatedProcess::compute() {
+  bool out = false;
+  for (const auto& group : groups_) out = out || (group && group->agreement->driver().has_ahead());
+  if (!out) return;
+  pause(kKernel);
+  for (const auto& group : groups_)
+    if (group) group->agreement->poke();
 }
 
 void SimulatedProcess::pause(Duration time) {

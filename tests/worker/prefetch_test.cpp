@@ -239,6 +239,21 @@ TEST(Prefetch, OfOtherInputs_NamesSourceAndBothValues_AndTheOthersHearNextTime) 
   }
 }
 
+TEST(Prefetch, OfOtherInputs_TheOthersHearInAnAuditedCallAsWell) {
+  const auto outcomes = on_ranks<std::string>(3, [](Communicator& group, Agreement& agreement) {
+    EXPECT_TRUE(agreement.agree("step", rows(5), kBuild));
+    agreement.prefetch("step", rows(5));
+    const bool breaks = group.rank().value == 1;
+    EXPECT_EQ(agreement.agree("step", rows(breaks ? 7 : 5), kBuild).has_value(), !breaks);
+    const auto audited = agreement.audit("step", {.observation = rows(5), .collectives = {{1, 1}}});
+    return audited ? "audited" : audited.error().text();
+  });
+  for (const std::string& outcome : outcomes) {
+    EXPECT_EQ(outcome, outcomes[0]);
+    EXPECT_NE(outcome.find("BAD_INPUT: rank 1 failed before"), std::string::npos) << outcome;
+  }
+}
+
 TEST(Prefetch, ThatOneRankDoesNotKeepBecauseItGoesElsewhere_IsFoundAtTheNextRound) {
   const auto outcomes = on_ranks<std::string>(3, [](Communicator& group, Agreement& agreement) {
     if (group.rank().value != 1) agreement.prefetch("step", rows(5));
