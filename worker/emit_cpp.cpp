@@ -32,6 +32,8 @@ class Emitter {
         return cumulative_sum(root);
       case Op::SegmentIds:
         return segment_ids(root);
+      case Op::Nonzero:
+        return nonzero(root);
       case Op::Argsort:
         return argsort(root);
       default:
@@ -226,6 +228,21 @@ class Emitter {
         fmt::format("for (long end = at + {}; at < end; ++at) {}[at] = {};",
                     body_.value(counts, access), body_.buffer(id, true), segment.text));
     return body_.nest().text();
+  }
+
+  /// Writes the positions that it was told of, however many are true.
+  std::string nonzero(NodeId id) {
+    const NodeId mask = node(id).inputs[0];
+    LoopNest& nest = body_.nest();
+    nest.before(-1, "long at = 0;");
+    const bool flat = plan_.flat[mask] || plan_.in_memory(mask);
+    const Access access = body_.open_loops(flat ? total(mask) : node(mask).meta.sizes);
+    const std::string value = body_.value(mask, access), out = body_.buffer(id, true),
+                      count = body_.number(node(id).meta.sizes[0]).text;
+    nest.before(nest.innermost(), fmt::format("if ({} && at < {}) {}[at++] = {};", value, count,
+                                              out, body_.offset(access).text));
+    nest.after(-1, fmt::format("for (; at < {}; ++at) {}[at] = 0;", count, out));
+    return nest.text();
   }
 
   std::string argsort(NodeId id) {

@@ -56,6 +56,8 @@ enum class Op : std::uint8_t {
   Argsort,       // (x [N]): stable, ascending -> i64[N]
   Cumsum,        // (x [N]): inclusive
   SegmentIds,    // (counts i64[K]): counts[k] times k -> i64[exprs[0]]; exprs[0] is their sum
+  Nonzero,       // (mask bool [..]): row-major positions of the first exprs[0] that are true; should
+                 // there be fewer, 0 for the rest
   // Collectives, in this order on every rank. text: the name of their group; empty: the frame's.
   // Never its ranks, which differ between ranks; n is the size of the group.
   AllToAll,       // x [sum(in), ..]; exprs: in_0..in_{n-1}, out_0..out_{n-1} -> [sum(out), ..]
@@ -65,7 +67,7 @@ enum class Op : std::uint8_t {
   Broadcast,      // ints[0]: root
   // Host syncs: read values that only exist at run time.
   ToList,  // (x i64[k], k constant): binds k unbacked symbols
-  Item,    // (x i64 0-d): binds one
+  Item,    // (x i64 0-d): binds one; text: what it is to the user ("nonzero().size(0)"), if not that
   // Fails the step, on all ranks jointly, unless predicate (asserts) holds.
   Assert,  // no operands; asserts[0]
 };

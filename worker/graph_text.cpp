@@ -27,6 +27,7 @@ void add_attributes(const Node& node, std::vector<std::string>& parts) {
   }
   if (op_row(node.op).kind == OpClass::Collective && !node.text.empty())
     parts.push_back(fmt::format("group \"{}\"", node.text));
+  if (node.op == Op::Item && !node.text.empty()) parts.push_back(fmt::format("\"{}\"", node.text));
   const bool dims = op_row(node.op).ints != 0;
   if (dims) parts.push_back(fmt::format("{{{}}}", fmt::join(node.ints, ", ")));
   for (const shapes::DeferredAssert& a : node.asserts) {

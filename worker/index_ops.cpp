@@ -1,4 +1,6 @@
 // Indexing and order, and what reads values back to the host.
+#include <fmt/format.h>
+
 #include <lockstep/worker/recording.h>
 
 namespace lockstep::worker {
@@ -47,7 +49,8 @@ namespace {
 
 std::vector<SymInt> read(Op op, const Tensor& x, Values values, const Line& where) {
   const std::shared_ptr<Trace> trace = trace_of(op_row(op).name, std::vector{x}, where);
-  std::vector<SymInt> out = trace->read_back(op, x, where);
+  std::vector<SymInt> out =
+      trace->read_back(op, x.dtype() == DType::Bool ? cast(x, DType::I64, where) : x, where);
   if (values == Values::NonNegative)
     for (SymInt& value : out) {
       trace->env().check(shapes::greater_equal(value.expr(), 0), trace->here(where),
@@ -64,6 +67,13 @@ std::vector<SymInt> tolist(const Tensor& x, Values values, Line where) {
 }
 SymInt item(const Tensor& x, Values values, Line where) {
   return read(Op::Item, x, values, where).at(0);
+}
+SymBool item_bool(const Tensor& x, Line where) {
+  const std::shared_ptr<Trace> trace = trace_of("item_bool", std::vector{x}, where);
+  if (x.dtype() != DType::Bool)
+    refuse(where, "item_bool",
+           fmt::format("takes a 0-d bool, not {}; compare it first", meta_text(meta_of(x))));
+  return {shapes::equal(item(x, Values::Any, where).expr(), 1), trace, where};
 }
 
 }  // namespace lockstep::worker

@@ -91,6 +91,14 @@ Result<Array> segment_ids(const NodeCall& call) {
   return out;
 }
 
+Array nonzero(const NodeCall& call) {
+  Array out = Array::zeros(DType::I64, call.sizes);
+  const Array& mask = *call.operands[0];
+  for (std::int64_t i = 0, at = 0; i < mask.elements() && at < out.elements(); ++i)
+    if (mask.data_as<bool>()[i]) out.data_as<std::int64_t>()[at++] = i;
+  return out;
+}
+
 }  // namespace
 
 Result<Array> interpret_index(const NodeCall& call) {
@@ -103,6 +111,8 @@ Result<Array> interpret_index(const NodeCall& call) {
       return arg_sort(call);
     case Op::Cumsum:
       return cumulative_sum(call);
+    case Op::Nonzero:
+      return nonzero(call);
     default:
       return segment_ids(call);
   }

@@ -23,6 +23,7 @@
 #include <lockstep/worker/collective_ops.h>
 #include <lockstep/worker/frame.h>
 #include <lockstep/worker/inputs.h>
+#include <lockstep/worker/selection_ops.h>
 #include <lockstep/worker/settings.h>
 #include <lockstep/worker/tensor_ops.h>
 

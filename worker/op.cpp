@@ -59,6 +59,7 @@ constexpr std::array kTable{
     OpRow{Op::Argsort, "argsort", C::Index, T::Number, 1, 0, 0, false},
     OpRow{Op::Cumsum, "cumsum", C::Index, T::Number, 1, 0, 0, true},
     OpRow{Op::SegmentIds, "segment_ids", C::Index, T::I64, 1, 1, 0, false},
+    OpRow{Op::Nonzero, "nonzero", C::Index, T::Bool, 1, 1, 0, false},
     OpRow{Op::AllToAll, "all_to_all_single", C::Collective, T::Any, 1, -1, 0, true},
     OpRow{Op::AllReduce, "all_reduce", C::Collective, T::Number, 1, 0, 1, true},
     OpRow{Op::AllGather, "all_gather", C::Collective, T::Any, 1, 0, 1, true},

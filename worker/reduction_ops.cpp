@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include <lockstep/worker/recording.h>
 
 namespace lockstep::worker {
@@ -38,6 +40,12 @@ Tensor reduced(Op op, const Tensor& x, const Dims& dims, Keep keep, const Line& 
   return keep == Keep::Keep ? view(out, std::move(kept), where) : out;
 }
 
+void need_bools(std::string_view what, const Tensor& x, const Line& where) {
+  (void)trace_of(what, std::vector{x}, where);
+  if (x.dtype() != DType::Bool)
+    refuse(where, what, fmt::format("takes bools, not {}; compare first", meta_text(meta_of(x))));
+}
+
 /// The largest value along `dim`, kept, without gradient; 0 where it is infinite, so that it can be
 /// subtracted.
 Tensor pivot(const Tensor& x, std::int64_t dim, const Line& where) {
@@ -51,6 +59,15 @@ Tensor pivot(const Tensor& x, std::int64_t dim, const Line& where) {
 
 Tensor sum(const Tensor& x, const Dims& dims, Keep keep, Line where) {
   return reduced(Op::Sum, x, dims, keep, where);
+}
+Tensor any(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  need_bools("any", x, where);
+  const Tensor count = sum(cast(x, DType::I64, where), dims, keep, where);
+  return TensorOperand(count, where) != TensorOperand(0, where);
+}
+Tensor all(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  need_bools("all", x, where);
+  return logical_not(any(logical_not(x, where), dims, keep, where), where);
 }
 Tensor amax(const Tensor& x, const Dims& dims, Keep keep, Line where) {
   return reduced(Op::Amax, x, dims, keep, where);

@@ -68,7 +68,9 @@ shapes::Namer symbol_namer(const Graph& graph) {
       const Node& node = graph.nodes[i];
       for (std::size_t k = 0; k < node.binds.size(); ++k) {
         if (node.binds[k] != symbol) continue;
-        const std::string element = node.op == Op::Item ? "item()" : fmt::format("tolist()[{}]", k);
+        std::string element = node.text;
+        if (element.empty())
+          element = node.op == Op::Item ? "item()" : fmt::format("tolist()[{}]", k);
         return fmt::format("{} ({} at {})", symbol.name(), element, place(node));
       }
     }

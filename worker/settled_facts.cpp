@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <span>
 
+#include <lockstep/worker/count_limit.h>
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/settled_facts.h>
 
@@ -45,10 +46,23 @@ SettledFacts::SettledFacts(const Graph& graph) : graph_(graph) {
 void SettledFacts::pass(NodeId id) {
   const Node& at = node(id);
   for (std::size_t k = 0; k < at.binds.size(); ++k) bound_[at.binds[k]] = {id, k};
+  pass_counts(at);
   if (const auto twin = sent_twin(id)) twins_[id] = *twin;
   if (at.op != Op::Assert) return;
   const Predicate& predicate = at.asserts.at(0).predicate;
   (holds(predicate) ? settled_ : pending_).push_back(predicate);
+}
+
+/// Counts cannot be negative, nor more than what was counted, on any rank.
+void SettledFacts::pass_counts(const Node& at) try {
+  const auto limit = at.binds.empty() ? std::nullopt : count_limit(graph_.nodes, at.inputs.at(0));
+  for (const Symbol symbol : at.binds) {
+    if (!limit) return;
+    settled_.push_back(shapes::greater_equal(Expr::symbol(symbol), 0));
+    settled_.push_back(shapes::less_equal(Expr::symbol(symbol), *limit));
+  }
+} catch (const shapes::OverflowError&) {
+  // Then the asserts are tested when the graph runs, and told of.
 }
 
 void SettledFacts::settle() {

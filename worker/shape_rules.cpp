@@ -226,6 +226,7 @@ Outcome index_rule(const Node& node, Metas in) {
     default:
       break;
   }
+  if (node.op == Op::Nonzero) return TensorMeta{DType::I64, {node.exprs[0]}};
   if (x.sizes.size() != 1) return fault(node, "takes a 1-D tensor, not {}", meta_text(x));
   if (node.op == Op::Argsort) return TensorMeta{DType::I64, x.sizes};
   if (node.op == Op::SegmentIds) return TensorMeta{DType::I64, {node.exprs[0]}};
@@ -312,7 +313,7 @@ std::optional<Status> arity_fault(const Node& node, Metas in) {
     return fault(node, "takes {} operands, not {}", row.operands, in.size());
   if (wrong(row.exprs, node.exprs.size()) || wrong(row.ints, node.ints.size()))
     return fault(node, "has the wrong number of attributes");
-  const bool named = node.op == Op::Input || row.kind == OpClass::Collective;
+  const bool named = node.op == Op::Input || node.op == Op::Item || row.kind == OpClass::Collective;
   if ((!named && !node.text.empty()) || (node.op != Op::Full && node.number != 0) ||
       (row.kind != OpClass::HostSync && !node.binds.empty()) ||
       node.asserts.size() != (node.op == Op::Assert ? 1 : 0))

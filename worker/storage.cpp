@@ -58,7 +58,7 @@ bool needs_memory(Op op, std::size_t k) {
     case OpClass::HostSync:
       return true;
     case OpClass::Index:
-      return op == Op::IndexAdd ? k == 0 : op != Op::Cumsum;
+      return op == Op::IndexAdd ? k == 0 : op != Op::Cumsum && op != Op::Nonzero;
     default:
       return false;
   }

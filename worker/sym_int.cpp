@@ -98,6 +98,19 @@ bool statically_true(const SymBool& condition) {
   return condition.predicate().constant().value_or(false);
 }
 
+namespace {
+
+bool guard_or(const SymBool& condition, bool fallback) {
+  const auto& trace = condition.trace();
+  if (!trace) return condition.predicate().constant().value_or(fallback);
+  return trace->env().evaluate_or(condition.predicate(), fallback, trace->here(condition.where()));
+}
+
+}  // namespace
+
+bool guard_or_false(const SymBool& condition) { return guard_or(condition, false); }
+bool guard_or_true(const SymBool& condition) { return guard_or(condition, true); }
+
 bool group_any(const SymBool& condition, Line where) {
   if (const auto& trace = condition.trace()) return trace->ask_group(condition, false, where);
   return condition.predicate().constant().value_or(false);

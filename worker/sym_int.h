@@ -98,6 +98,10 @@ class SymBool {
 void check(const SymBool& condition, std::string message = {}, Line where = Line::current());
 /// Proven true; false where open. Records nothing.
 [[nodiscard]] bool statically_true(const SymBool& condition);
+/// A branch that takes false (true) where a value that exists only when the graph runs leaves it
+/// open: nothing is recorded then, and both ways must be right. Otherwise as `if`.
+[[nodiscard]] bool guard_or_false(const SymBool& condition);
+[[nodiscard]] bool guard_or_true(const SymBool& condition);
 /// True if `condition` holds for the sizes of any (of every) rank of the group. The same answer on
 /// every rank, so all take the same branch; recorded as a guard on the group's value. Collective:
 /// every rank asks the same questions in the same order. Throws DataDependentError for values that

@@ -1,6 +1,6 @@
 // The tensor: what users hold, pass in and get back. Outside a trace it is a concrete array, inside
 // one it is a value of the graph under construction. What is done with it: tensor_ops.h,
-// collective_ops.h, autodiff.h.
+// selection_ops.h, collective_ops.h, autodiff.h.
 #pragma once
 
 #include <concepts>
@@ -21,6 +21,8 @@ namespace lockstep::worker {
 class TraceUsageError : public std::logic_error {
   using std::logic_error::logic_error;
 };
+
+struct TensorOperand;
 
 /// A handle, cheap to copy. Either concrete (holds an Array, no trace), or traced (a node of a
 /// trace, which the handle keeps alive), or empty. One thread.
@@ -44,6 +46,9 @@ class Tensor {
   [[nodiscard]] SymInt size(std::int64_t dim) const;
   [[nodiscard]] std::vector<SymInt> sizes() const;
   [[nodiscard]] SymInt numel() const;
+
+  /// The rows where a bool tensor, over the leading dims, is true: [u, ..] (selection_ops.h).
+  [[nodiscard]] Tensor operator[](const TensorOperand& mask) const;
 
   /// A tensor's data is not known while tracing: throws DataDependentError that says what to do.
   explicit operator bool() const;

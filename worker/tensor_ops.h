@@ -97,6 +97,11 @@ enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or st
                           Line where = Line::current());
 [[nodiscard]] Tensor amin(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
                           Line where = Line::current());
+/// Of bools. Over nothing: any is false, all is true.
+[[nodiscard]] Tensor any(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
+                         Line where = Line::current());
+[[nodiscard]] Tensor all(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
+                         Line where = Line::current());
 /// The lowest index among equal values, i64.
 [[nodiscard]] Tensor argmax(const Tensor& x, std::int64_t dim, Keep keep = Keep::Drop,
                             Line where = Line::current());
@@ -133,12 +138,14 @@ enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or st
 
 // Values that only exist when the graph runs, read back to the host. Each costs a wait there.
 enum class Values : std::uint8_t { Any, NonNegative };  // NonNegative: checked and known
-/// The elements of an i64 tensor of constant length as integers. The same tensor gives the same
-/// ones.
+/// The elements of an i64 or bool tensor of constant length as integers. The same tensor gives the
+/// same ones.
 [[nodiscard]] std::vector<SymInt> tolist(const Tensor& x, Values values = Values::Any,
                                          Line where = Line::current());
-/// The element of a 0-d i64 tensor.
+/// The element of a 0-d i64 or bool tensor; a bool is 0 or 1.
 [[nodiscard]] SymInt item(const Tensor& x, Values values = Values::Any,
                           Line where = Line::current());
+/// The element of a 0-d bool tensor, to check(); a branch on it is refused, as on any value read.
+[[nodiscard]] SymBool item_bool(const Tensor& x, Line where = Line::current());
 
 }  // namespace lockstep::worker

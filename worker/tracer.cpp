@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/count_limit.h>
 #include <lockstep/worker/node_order.h>
 #include <lockstep/worker/shape_rules.h>
 #include <lockstep/worker/tracer.h>
@@ -164,19 +165,24 @@ Tensor Trace::record(Node node, const Line& where) {
   return {shared_from_this(), next};
 }
 
-std::vector<SymInt> Trace::read_back(Op op, const Tensor& x, const Line& where) {
+std::vector<SymInt> Trace::read_back(Op op, const Tensor& x, const Line& where, std::string name,
+                                     std::int64_t least) {
   const NodeId id = operand(x, where);
   auto known = read_back_.find(id);
   if (known == read_back_.end()) {
     Node node;
     node.op = op;
     node.inputs = {id};
+    node.text = std::move(name);
+    shapes::Range range{least, shapes::Range::kMax};
+    if (const std::optional<Expr> limit = count_limit(nodes_, id))
+      range = intersect(range, {0, env_.range(*limit).upper});
     const TensorMeta from = meta(id);
     const std::int64_t count = from.sizes.empty() ? 1 : from.sizes[0].constant().value_or(0);
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::string element = op == Op::Item ? "" : fmt::format("[{}]", i);
-      const Expr symbol =
-          env_.unbacked(fmt::format("{}(){}", op_row(op).name, element), {}, here(where));
+      std::string source = node.text;
+      if (source.empty()) source = op == Op::Item ? "item()" : fmt::format("tolist()[{}]", i);
+      const Expr symbol = env_.unbacked(std::move(source), range, here(where));
       node.binds.push_back(*symbol.as_symbol());
     }
     (void)record(node, where);

@@ -88,8 +88,13 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] SymInt integer(shapes::Expr expr) {
     return {env_.simplify(expr), shared_from_this()};
   }
-  /// The integers that `x` holds, bound by one ToList or Item node per tensor.
-  [[nodiscard]] std::vector<SymInt> read_back(Op op, const Tensor& x, const Line& where);
+  /// The integers that `x` holds, bound by one ToList or Item node per tensor: asked again, the
+  /// same ones. `name`: what an Item is to the user, where that is not the op. Their range is what
+  /// the ops that made `x` say (count_limit.h), and at least `least`, which the caller knows for
+  /// certain.
+  [[nodiscard]] std::vector<SymInt> read_back(Op op, const Tensor& x, const Line& where,
+                                              std::string name = {},
+                                              std::int64_t least = shapes::Range::kMin);
   [[nodiscard]] bool ask_group(const SymBool& condition, bool all, const Line& where);
   void stop_gradient(NodeId id) { stopped_.insert(id); }
   [[nodiscard]] bool gradient_stops(NodeId id) const { return stopped_.contains(id); }

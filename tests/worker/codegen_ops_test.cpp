@@ -120,7 +120,8 @@ Graph index_graph(DType dtype, const std::optional<Extent>& fixed) {
   const Extent e = fixed ? *fixed : symbolic(g);
   const NodeId x = g.input("x", dtype, {e.a, e.b}), v = g.input("v", dtype, {e.b});
   const NodeId rows = g.input("rows", DType::I64, {e.b}),
-               counts = g.input("counts", DType::I64, {Expr(4)});
+               counts = g.input("counts", DType::I64, {Expr(4)}),
+               c = g.input("c", DType::Bool, {e.a, e.b});
   const NodeId picked = g.op(Op::IndexSelect, {x, rows});
   const NodeId ids = g.segment_ids(counts, e.a);
   g.output(picked);
@@ -129,6 +130,11 @@ Graph index_graph(DType dtype, const std::optional<Extent>& fixed) {
   g.output(g.op(Op::IndexSelect, {v, g.op(Op::IndexSelect, {rows, rows})}));
   g.output(ids);
   g.output(g.op(Op::Argsort, {g.op(Op::Argsort, {ids})}));
+  // Asked for more places than there can be, and for fewer.
+  const NodeId truths = g.op(Op::Ne, {x, g.op(Op::Where, {c, x, g.full(dtype, {e.a, e.b}, 1)})});
+  g.output(g.nonzero(c, e.a * e.b + 1));
+  g.output(g.nonzero(truths, e.a));
+  g.output(g.nonzero(g.permute(truths, {1, 0}), Expr(3)));
   if (dtype == DType::Bool) return g.take();
   g.output(g.index_add(rows, g.op(Op::Add, {picked, picked}), e.a + 2));
   g.output(g.index_add(rows, v, e.a));

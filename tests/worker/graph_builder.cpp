@@ -137,6 +137,12 @@ NodeId GraphBuilder::segment_ids(NodeId counts, const shapes::Expr& total) {
   return add(std::move(node));
 }
 
+NodeId GraphBuilder::nonzero(NodeId mask, const shapes::Expr& count) {
+  Node node = node_of(Op::Nonzero, {mask});
+  node.exprs = {count};
+  return add(std::move(node));
+}
+
 NodeId GraphBuilder::all_to_all(NodeId x, Sizes in, Sizes out) {
   Node node = node_of(Op::AllToAll, {x});
   node.exprs = std::move(in);

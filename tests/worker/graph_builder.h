@@ -34,6 +34,7 @@ class GraphBuilder {
   NodeId reduce(Op op, NodeId x, Dims dims);
   NodeId index_add(NodeId index, NodeId rows, const shapes::Expr& count);
   NodeId segment_ids(NodeId counts, const shapes::Expr& total);
+  NodeId nonzero(NodeId mask, const shapes::Expr& count);
   NodeId all_to_all(NodeId x, Sizes in, Sizes out);
   NodeId collective(Op op, NodeId x, std::int64_t attribute);
   /// The symbols that a ToList or Item binds.

@@ -10,6 +10,7 @@
 #include <lockstep/worker/autodiff.h>
 #include <lockstep/worker/collective_ops.h>
 #include <lockstep/worker/op.h>
+#include <lockstep/worker/selection_ops.h>
 #include <lockstep/worker/tracer.h>
 
 namespace lockstep::worker {
@@ -48,6 +49,7 @@ void mixed_step(Trace& t) {
   const Tensor rows = index_add(x.size(0) + n, order, amax(p, {0}));
   t.output("a", where(rows > 0.5, rows, 0.25));
   t.output("b", one_hot(argmax(p, 0), 7, DType::F32));
+  t.output("u", x[x > 0.5]);
   t.output("c", segment_ids(t.tensor_input(t.source("counts")), n) + iota({n}, 0));
 }
 
@@ -120,7 +122,7 @@ void mutate_node(NodeId id, const Node& node, std::vector<Mutant>& out) {
   if (node.number == 0) add("negative zero", [](Node& n) { n.number = -0.0; });
   add(
       "text", [](Node& n) { n.text += "'"; },
-      node.op != Op::Input && op_row(node.op).kind != OpClass::Collective);
+      node.op != Op::Input && node.op != Op::Item && op_row(node.op).kind != OpClass::Collective);
   add(
       "dtype", [](Node& n) { n.meta.dtype = n.meta.dtype == DType::F32 ? DType::F64 : DType::F32; },
       node.op != Op::Input && node.op != Op::Full && node.op != Op::Cast);

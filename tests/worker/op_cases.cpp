@@ -7,6 +7,7 @@
 
 #include <lockstep/worker/collective_ops.h>
 #include <lockstep/worker/recording.h>
+#include <lockstep/worker/selection_ops.h>
 
 namespace lockstep::worker::test {
 namespace {
@@ -194,6 +195,48 @@ void add_indexing(std::vector<OpCase>& cases) {
                    }});
 }
 
+/// What has as many elements as the data says.
+void add_selection(std::vector<OpCase>& cases) {
+  cases.push_back({"any", {{Fill::Signed, {kN, kM}}}, [](Trace&, In x) {
+                     const Tensor row = any(x[0] > 1.0, {1}, Keep::Keep),
+                                  each = all(x[0] > -1.0, {0});
+                     return where(row & each, x[0], x[0] * 2.0);
+                   }});
+  cases.push_back({"nonzero", {{Fill::Signed, {kN, kM, fixed(2)}}}, [](Trace&, In x) {
+                     const Tensor at = nonzero(relu(x[0]));
+                     return cast(at, DType::F64) * cast(scalar(at.size(0)), DType::F64);
+                   }});
+  cases.push_back({"nonzero_mask", {{Fill::Signed, {kN}}}, [](Trace&, In x) {
+                     const Tensor mask = x[0] > 0.0;
+                     return index_select(exp(x[0]), squeeze(nonzero(mask), 1)) * 2.0;
+                   }});
+  cases.push_back({"masked_select",
+                   {{Fill::Signed, {kN, kM}}, {Fill::Signed, {kM}}},
+                   [](Trace&, In x) { return masked_select(exp(x[0]) * x[1], x[1] < 0.3); }});
+  cases.push_back({"boolean_index",
+                   {{Fill::Signed, {kN, fixed(2), kM}}, {Fill::Signed, {kN}}},
+                   [](Trace&, In x) {
+                     const Tensor rows = exp(x[0])[x[1] < 0.3];
+                     return cat({rows, x[0][x[1] >= 0.3], rows * rows}, 0);
+                   }});
+  cases.push_back({"unique", {{Fill::Signed, {kN}}}, [](Trace&, In x) {
+                     const Unique u = unique(cat({x[0], x[0] * 1.0}, 0));
+                     const Tensor back = index_select(exp(u.values), u.inverse);
+                     return cat({u.values * cast(u.counts, DType::F64), back}, 0);
+                   }});
+  cases.push_back({"repeat_interleave",
+                   {{Fill::Signed, {kN, kM}}, {Fill::Order, {kN}}},
+                   [](Trace&, In x) { return repeat_interleave(exp(x[0]), x[1] % 3, 0) * 2.0; }});
+  cases.push_back({"repeat_interleave_list",
+                   {{Fill::Signed, {kN, fixed(3)}}, {Fill::Signed, {kM}}},
+                   [](Trace&, In x) {
+                     return repeat_interleave(exp(x[0]), {x[1].size(0), 0, 2}, 1) * 2.0;
+                   }});
+  cases.push_back({"repeat_interleave_all", {{Fill::Signed, {kN, kM, fixed(2)}}}, [](Trace&, In x) {
+                     return repeat_interleave(repeat_interleave(exp(x[0]), x[0].size(0), 1), 3, -1);
+                   }});
+}
+
 void add_collectives(std::vector<OpCase>& cases) {
   const auto exchanged = [](Trace&, In x) {
     const std::vector<SymInt> in = tolist(x[1]), out = tolist(all_to_all_single(x[1]));
@@ -244,6 +287,7 @@ const std::vector<OpCase>& op_cases() {
     add_reductions(cases);
     add_products(cases);
     add_indexing(cases);
+    add_selection(cases);
     add_collectives(cases);
     return cases;
   }();

@@ -1,0 +1,135 @@
+// Ops whose results have as many elements as the data says, on real ranks: every rank has its own
+// counts, all run one graph, and a rank whose data do not fit ends the call for all.
+#include "job_ranks.h"
+
+#include <lockstep/worker/collective_ops.h>
+#include <lockstep/worker/selection_ops.h>
+
+namespace lockstep::worker {
+namespace {
+
+class SelectionJob : public JobRanks {};
+
+Tensor doubles(const std::vector<double>& values) {
+  return Array::of(DType::F64, {static_cast<std::int64_t>(values.size())}, values);
+}
+
+struct Totals {
+  Tensor sum, kept, distinct;
+  template <class V>
+  void fields(V& v) {
+    v("distinct", distinct), v("kept", kept), v("sum", sum);
+  }
+};
+
+TEST_F(SelectionJob, RanksKeepOtherCounts_OneGraphServesAll) {
+  auto step = job->frame<X, Totals>("step", [](X in) {
+    const Tensor kept = in.x[in.x > 0.0];
+    const auto total = [](const SymInt& n) { return all_reduce(scalar(n)); };
+    return Totals{all_reduce(sum(kept)), total(kept.size(0)), total(unique(in.x).values.size(0))};
+  });
+  int compiles = 0;
+  for (std::int64_t call = 0; call < 6; ++call) {
+    // Rank r keeps r + call of them, each value twice; rank 0 keeps nothing in the first call.
+    double sum = 0;
+    std::int64_t kept = 0, distinct = 0;
+    std::vector<double> mine;
+    for (std::int64_t r = 0; r < size; ++r) {
+      std::vector<double> x(4, -1.0);
+      for (std::int64_t k = 0; k < 2 * (r + call); ++k)
+        x.push_back(1.0 + static_cast<double>(k / 2));
+      for (const double value : x) sum += value > 0 ? value : 0;
+      kept += 2 * (r + call);
+      distinct += 1 + r + call;
+      if (r == rank) mine = x;
+    }
+    const auto out = step({doubles(mine)});
+    ASSERT_TRUE(out) << out.error().text();
+    compiles += step.last_compiled();
+    EXPECT_EQ(only(out->sum), sum);
+    EXPECT_EQ(only(out->kept), static_cast<double>(kept));
+    EXPECT_EQ(only(out->distinct), static_cast<double>(distinct));
+  }
+  EXPECT_LE(compiles, 2) << "static at first, then a symbol; counts make no entry";
+  EXPECT_TRUE(finish()) << "the ranks' graphs are the same";
+}
+
+TEST_F(SelectionJob, RowsGoToTheRankThatTheyName) {
+  auto step = job->frame<X, Y>("step", [n = size](X in) {
+    std::vector<Tensor> parts, counts;
+    for (int to = 0; to < n; ++to) {
+      parts.push_back(in.x[in.x == static_cast<double>(to)]);
+      counts.push_back(reshape(scalar(parts.back().size(0)), {1}));
+    }
+    const Tensor sent = cat(counts, 0);
+    const auto in_splits = tolist(sent, Values::NonNegative),
+               out_splits = tolist(all_to_all_single(sent), Values::NonNegative);
+    return Y{all_to_all_single(cat(parts, 0), out_splits, in_splits)};
+  });
+  for (std::int64_t call = 0; call < 3; ++call) {
+    std::vector<double> mine;
+    std::int64_t expected = 0;
+    for (std::int64_t r = 0; r < size; ++r)
+      for (std::int64_t to = 0; to < size; ++to) {
+        const std::int64_t rows = (r * 3 + to * 2 + call) % 4;
+        if (r == rank)
+          mine.insert(mine.end(), static_cast<std::size_t>(rows), static_cast<double>(to));
+        if (to == rank) expected += rows;
+      }
+    const auto out = step({doubles(mine)});
+    ASSERT_TRUE(out) << out.error().text();
+    ASSERT_EQ(out->y.array().elements(), expected);
+    for (std::int64_t i = 0; i < expected; ++i) EXPECT_EQ(out->y.array().at(i), rank);
+  }
+  EXPECT_TRUE(finish());
+}
+
+/// x in parts, or repeated, as counts say.
+struct Counted {
+  Tensor counts, x;
+  template <class V>
+  void fields(V& v) {
+    v("counts", counts), v("x", x);
+  }
+};
+
+/// All ranks get the error of the last one, whose counts are wrong, and the next call works.
+void expect_joint_failure(const std::function<Tensor(const Counted&)>& body, Job& job, bool last,
+                          const std::vector<std::int64_t>& good,
+                          const std::vector<std::int64_t>& bad, const std::string& says,
+                          const std::function<void(const Status&)>& joint) {
+  auto step =
+      job.frame<Counted, Y>("step", [&](Counted in) { return Y{all_reduce(sum(body(in)))}; });
+  const Tensor x = filled({4}, 1);
+  const auto first = step({integers(good), x});
+  ASSERT_TRUE(first) << first.error().text();
+  const auto failed = step({integers(last ? bad : good), x});
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_EQ(failed.error().code, Code::RuntimeAssert) << failed.error().text();
+  EXPECT_TRUE(contains(failed.error().text(), says)) << failed.error().text();
+  EXPECT_TRUE(contains(failed.error().text(), "rank " + std::to_string(job.size() - 1)))
+      << failed.error().text();
+  joint(failed.error());
+  const auto again = step({integers(good), x});
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_EQ(only(again->y), only(first->y));
+}
+
+TEST_F(SelectionJob, NegativeRepeatsOnOneRank_EndTheCallForAll) {
+  const auto joint = [this](const Status& status) { expect_joint(status); };
+  const auto body = [](const Counted& in) { return repeat_interleave(in.x, in.counts, 0); };
+  expect_joint_failure(body, *job, last, {1, 0, 2, 3}, {1, -1, 2, 3}, "counts [1, -1, 2, 3]",
+                       joint);
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(SelectionJob, Vector_35_SplitSizesOfOneRankThatDoNotFit_EndTheCallForAll) {
+  const auto joint = [this](const Status& status) { expect_joint(status); };
+  const auto body = [](const Counted& in) { return split(in.x, tolist(in.counts), 0)[1]; };
+  expect_joint_failure(body, *job, last, {1, 3}, {1, 7}, "the left side is 8, the right side is 4",
+                       joint);
+  EXPECT_TRUE(finish());
+}
+
+}  // namespace
+}  // namespace lockstep::worker
