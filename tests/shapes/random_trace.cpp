@@ -38,7 +38,7 @@ Fault fault_of_query(const RandomTrace& trace, const Predicate& query, Tally& ta
     return fmt::format("`{}` became `{}`, then `{}`", e.text(), simple.text(), again.text());
   }
   ++(answer ? tally.proven : tally.open);
-  if (!answer && seen_true != seen_false) ++tally.decidable;
+  if (!answer && trace.whole) ++(seen_true != seen_false ? tally.missed : tally.undecided);
   return std::nullopt;
 }
 
@@ -73,14 +73,15 @@ Fault fault_of_emission(const RandomTrace& trace) {
 
 RandomTrace::RandomTrace(std::mt19937_64& random) {
   std::array<Range, kSymbols> window;
+  whole = random() % 3 == 0;
   for (std::size_t i = 0; i < kSymbols; ++i) {
     window[i].lower = static_cast<std::int64_t>(random() % 5) - 2;
     window[i].upper = window[i].lower + static_cast<std::int64_t>(random() % 5);
     const auto width = static_cast<std::uint64_t>(window[i].upper - window[i].lower + 1);
     truth[i] = window[i].lower + static_cast<std::int64_t>(random() % width);
     Range known = window[i];
-    if (random() % 2 == 0) known.upper = Range::kMax;
-    if (random() % 4 == 0) known.lower = Range::kMin;
+    if (!whole && random() % 2 == 0) known.upper = Range::kMax;
+    if (!whole && random() % 4 == 0) known.lower = Range::kMin;
     if (i < 2) {
       env.backed("s", truth[i], known);
     } else {

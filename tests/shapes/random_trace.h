@@ -19,6 +19,7 @@ struct RandomTrace {
   std::vector<Predicate> said;  // as asked, made true
   std::vector<Values> points;   // of the windows
   Values truth{};
+  bool whole = false;  // the windows are the declared ranges
 
   explicit RandomTrace(std::mt19937_64& random);
   /// A branch or a check that is true at `truth`, and so can be part of a right program. False
@@ -34,7 +35,8 @@ Predicate random_small_predicate(std::mt19937_64& random);
 
 struct Tally {
   std::uint64_t expressions = 0, values = 0, proven = 0, open = 0;
-  std::uint64_t decidable = 0;  // open, although one answer fits every point of the window
+  // Of the open ones where every point was looked at: one answer fits all; it depends.
+  std::uint64_t missed = 0, undecided = 0;
 };
 
 /// Each builds what the seed says and gives a sentence about the first thing that is wrong.
