@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/shapes/guard_set.h>
+
 namespace lockstep::shapes::testing {
 namespace {
 
@@ -39,6 +41,23 @@ Fault fault_of_query(const RandomTrace& trace, const Predicate& query, Tally& ta
   }
   ++(answer ? tally.proven : tally.open);
   if (!answer && trace.whole) ++(seen_true != seen_false ? tally.missed : tally.undecided);
+  return std::nullopt;
+}
+
+// The guards that an entry keeps admit what all of them admit.
+Fault fault_of_minimal_guards(const RandomTrace& trace) {
+  GuardSet all{{}, trace.env.guards()};
+  for (const auto& record : trace.env.symbols()) all.ranges[record.symbol] = record.declared;
+  const auto kept = minimal_guards(all);
+  for (const Values& v : trace.points) {
+    const auto holds = [&](const Guard& guard) {
+      return guard.predicate.evaluate(valuation(v)) == true;
+    };
+    if (std::all_of(kept.begin(), kept.end(), holds) !=
+        std::all_of(all.guards.begin(), all.guards.end(), holds)) {
+      return fmt::format("the guards that are kept say otherwise at {}", text_of(v));
+    }
+  }
   return std::nullopt;
 }
 
@@ -187,8 +206,10 @@ Fault fault_of_trace(std::uint64_t seed, Tally& tally) {
     const Predicate p = random_small_predicate(random);
     if (!trace.say(p, random() % 2 == 0)) return fmt::format("`{}` was answered wrongly", p.text());
   }
+  auto fault = fault_of_minimal_guards(trace);
   std::erase_if(trace.points, [&](const Values& v) { return !trace.enters(v); });
-  auto fault = trace.points.empty() ? Fault("the truth does not get in") : fault_of_emission(trace);
+  if (!fault && trace.points.empty()) fault = "the truth does not get in";
+  if (!fault) fault = fault_of_emission(trace);
   for (int i = 0; i < 12 && !fault; ++i) {
     const Predicate query = random_small_predicate(random);
     tally.expressions += 2;

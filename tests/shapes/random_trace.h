@@ -43,8 +43,9 @@ struct Tally {
 /// An expression: value, interval, text, difference with itself.
 std::optional<std::string> fault_of_expression(std::uint64_t seed, Tally& tally);
 /// A trace: no answer, simplified expression or range is wrong; simplification is idempotent;
-/// guards and asserts imply what was said; guards are of backed symbols and hold at the truth; an
-/// assert can be tested once the symbol that it is due after is bound.
+/// guards and asserts imply what was said; guards are of backed symbols and hold at the truth, and
+/// those that an entry keeps admit what all of them do; an assert can be tested once the symbol
+/// that it is due after is bound.
 std::optional<std::string> fault_of_trace(std::uint64_t seed, Tally& tally);
 
 }  // namespace lockstep::shapes::testing

@@ -193,7 +193,10 @@ const std::vector<Rule>& rules_given() {
   static const std::vector<Rule> all = {
       {"a quotient of less", {x >= 0, x < y}, quotient(x, y), "0"},
       {"a remainder of less", {x >= 0, x < y}, remainder(x, y), "s0"},
-      {"what one rule leaves to another", {x >= 0, x <= 1, y == 2}, remainder(x + y, y), "s0"},
+      {"what one rule leaves to another",
+       {x >= 0, x <= 1, y == 2},
+       remainder(x + y, greatest(x, y)),
+       "s0"},
       {"a known remainder", {remainder(x, 6) == 4}, remainder(x, 3), "1"},
       {"a known remainder of a multiple", {remainder(x, 6) == 4}, remainder(5 * x + 1, 6), "3"},
       {"an exact quotient", {remainder(x, 4) == 0}, quotient(x, 4) * 4, "4*(s0 // 4)"},

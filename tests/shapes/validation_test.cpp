@@ -2,6 +2,7 @@
 #include "random_expr.h"
 #include <gtest/gtest.h>
 
+#include <lockstep/shapes/guard_set.h>
 #include <lockstep/shapes/solver.h>
 #include <lockstep/shapes/validation.h>
 
@@ -207,6 +208,9 @@ TEST(Validation, RandomPrograms_EmitWhatTheyWereAsked) {
     }
     for (auto& [before, after] : rewritten) after = env.simplify(before);
     Transcript transcript = transcript_of(env);
+    GuardSet guards{{}, env.guards()};
+    for (const auto& record : env.symbols()) guards.ranges[record.symbol] = record.declared;
+    transcript.guards = minimal_guards(guards);  // what an entry keeps
     transcript.rewritten = std::move(rewritten);
     const Validation found = validate(transcript);
     for (const auto& finding : found.findings) {
