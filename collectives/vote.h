@@ -18,7 +18,9 @@ enum class VoteFlag : std::uint8_t {
   TraceFailed,
   GuardFailed,
   CompileFailed,
-  RunFailed
+  RunFailed,
+  /// No objection: a rank cast this vote ahead of its call, and may still go elsewhere.
+  Ahead
 };
 
 /// What one rank votes. After a round every rank holds the AND over all ranks.
@@ -40,7 +42,10 @@ struct Vote {
   [[nodiscard]] bool same_key() const { return (words[1] | words[2]) == kOnes; }
   [[nodiscard]] bool same_state() const { return (words[3] | words[4]) == kOnes; }
   [[nodiscard]] bool same_pending() const { return (words[5] | words[6]) == kOnes; }
-  [[nodiscard]] bool any_flag() const { return words[7] != kOnes; }
+  /// Some rank objects.
+  [[nodiscard]] bool any_flag() const {
+    return (words[7] | std::uint64_t{1} << static_cast<unsigned>(VoteFlag::Ahead)) != kOnes;
+  }
   /// All ranks were in one round, in one standing, and none objected.
   [[nodiscard]] bool clean() const { return same_key() && same_pending() && !any_flag(); }
 

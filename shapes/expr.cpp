@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <set>
 
 #include <lockstep/shapes/expr.h>
+#include <lockstep/shapes/hash_cons.h>
 #include <lockstep/shapes/polynomial.h>
 
 namespace lockstep::shapes {
@@ -80,23 +80,13 @@ std::vector<Expr::Term> add_terms(std::span<const Expr::Term> a, std::span<const
   return out;
 }
 
-void collect_symbols(const Expr& e, std::set<Symbol>& into) {
+void collect_symbols(const Expr& e, std::vector<Symbol>& into) {
   for (const auto& term : e.terms()) {
     for (const auto& factor : term.factors) {
-      if (factor.atom->op == Expr::Op::Symbol) into.insert(factor.atom->symbol);
+      if (factor.atom->op == Expr::Op::Symbol) into.push_back(factor.atom->symbol);
       for (const auto& operand : factor.atom->operands) collect_symbols(operand, into);
     }
   }
-}
-
-// As many times as the power says, by squaring.
-Expr power(Expr base, std::uint32_t exponent) {
-  Expr out = 1;
-  for (; exponent > 0; exponent >>= 1) {
-    if (exponent & 1) out = out * base;
-    if (exponent > 1) base = base * base;
-  }
-  return out;
 }
 
 Expr replace_in_atom(const std::shared_ptr<const Expr::Atom>& atom,
@@ -135,17 +125,15 @@ Expr replace_in_atom(const std::shared_ptr<const Expr::Atom>& atom,
 std::string Symbol::name() const { return (unbacked ? "u" : "s") + std::to_string(serial); }
 
 Expr::Expr(std::int64_t constant) {
-  if (constant != 0) {
-    terms_ = std::make_shared<const std::vector<Term>>(std::vector<Term>{{constant, {}}});
-  }
+  if (constant != 0) sum_ = unique_sum({{constant, {}}});
 }
 
 Expr Expr::symbol(Symbol symbol) {
-  return of_atom(std::make_shared<const Atom>(Atom{Op::Symbol, symbol, {}}));
+  return of_atom(unique_atom({Op::Symbol, symbol, {}, 1, symbol.unbacked}));
 }
 
 Expr Expr::of_atom(std::shared_ptr<const Atom> atom) {
-  return of_terms({Term{1, {Factor{std::move(atom), 1}}}});
+  return of_ordered_terms({Term{1, {Factor{std::move(atom), 1}}}});
 }
 
 Expr Expr::of_terms(std::vector<Term> terms) {
@@ -163,23 +151,25 @@ Expr Expr::of_terms(std::vector<Term> terms) {
     }
   }
   std::erase_if(collected, [](const Term& term) { return term.coefficient == 0; });
+  return of_ordered_terms(std::move(collected));
+}
+
+Expr of_ordered_terms(std::vector<Expr::Term> terms) {
   Expr out;
-  if (!collected.empty()) {
-    out.terms_ = std::make_shared<const std::vector<Term>>(std::move(collected));
-  }
+  if (!terms.empty()) out.sum_ = unique_sum(std::move(terms));
   return out;
 }
 
 std::span<const Expr::Term> Expr::terms() const {
-  return terms_ ? std::span<const Term>(*terms_) : std::span<const Term>();
+  return sum_ ? std::span<const Term>(sum_->terms) : std::span<const Term>();
 }
 
 Expr operator+(const Expr& a, const Expr& b) {
-  return Expr::of_terms(add_terms(a.terms(), b.terms(), 1));
+  return of_ordered_terms(add_terms(a.terms(), b.terms(), 1));
 }
 
 Expr operator-(const Expr& a, const Expr& b) {
-  return Expr::of_terms(add_terms(a.terms(), b.terms(), -1));
+  return of_ordered_terms(add_terms(a.terms(), b.terms(), -1));
 }
 
 Expr operator*(const Expr& a, const Expr& b) {
@@ -190,6 +180,8 @@ Expr operator*(const Expr& a, const Expr& b) {
   for (const auto& x : a.terms()) {
     for (const auto& y : b.terms()) terms.push_back(multiply_terms(x, y));
   }
+  // A monomial order: one term times ordered terms is ordered.
+  if (a.terms().size() == 1 || b.terms().size() == 1) return of_ordered_terms(std::move(terms));
   return Expr::of_terms(std::move(terms));
 }
 
@@ -206,14 +198,11 @@ std::optional<Symbol> Expr::as_symbol() const {
 }
 
 std::vector<Symbol> Expr::symbols() const {
-  std::set<Symbol> out;
+  std::vector<Symbol> out;
   collect_symbols(*this, out);
-  return {out.begin(), out.end()};
-}
-
-bool Expr::has_unbacked() const {
-  const auto all = symbols();
-  return !all.empty() && all.back().unbacked;
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
 }
 
 Expr Expr::substitute(Symbol symbol, const Expr& by) const { return substitute({{symbol, by}}); }
@@ -235,16 +224,25 @@ Expr Expr::substitute(const std::map<Symbol, Expr>& replacements) const {
   return sum(summands);
 }
 
-bool operator==(const Expr& a, const Expr& b) { return (a <=> b) == 0; }
-
 std::strong_ordering operator<=>(const Expr& a, const Expr& b) {
-  if (a.terms_ == b.terms_) return std::strong_ordering::equal;
+  if (a.sum_ == b.sum_) return std::strong_ordering::equal;
   return std::lexicographical_compare_three_way(
       a.terms().begin(), a.terms().end(), b.terms().begin(), b.terms().end(),
       [](const Expr::Term& x, const Expr::Term& y) {
         const auto order = compare_monomials(x.factors, y.factors);
         return order != 0 ? order : x.coefficient <=> y.coefficient;
       });
+}
+
+Expr ceil_div(const Expr& a, const Expr& b) { return -floor_div(-a, b); }
+
+Expr power(const Expr& base, std::uint32_t exponent) {
+  Expr out = 1, square = base;
+  for (; exponent > 0; exponent >>= 1) {
+    if (exponent & 1) out = out * square;
+    if (exponent > 1) square = square * square;
+  }
+  return out;
 }
 
 Expr product(std::span<const Expr> factors) {

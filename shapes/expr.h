@@ -40,7 +40,8 @@ using Valuation = std::function<std::optional<std::int64_t>(Symbol)>;
 /// Gives the text for a symbol ("s0", or a source name such as "tokens.size(0)").
 using Namer = std::function<std::string(Symbol)>;
 
-/// Immutable value, cheap to copy, safe to share between threads.
+/// Immutable value, cheap to copy, safe to share between threads. Hash-consed: equal expressions
+/// are one node.
 class Expr {
  public:
   /// Zero.
@@ -59,7 +60,7 @@ class Expr {
   [[nodiscard]] std::optional<Symbol> as_symbol() const;
   /// Every symbol that occurs, in canonical order.
   [[nodiscard]] std::vector<Symbol> symbols() const;
-  [[nodiscard]] bool has_unbacked() const;
+  [[nodiscard]] bool has_unbacked() const { return sum_ && sum_->unbacked; }
 
   /// The value; nullopt where a symbol has none, on division by zero and where the value does not
   /// fit (steps on the way may need up to 128 bits).
@@ -73,8 +74,9 @@ class Expr {
   [[nodiscard]] std::string text() const;
   [[nodiscard]] std::string text(const Namer& namer) const;
 
-  /// Structural: same normal form. The order is total and canonical.
-  friend bool operator==(const Expr& a, const Expr& b);
+  /// Same normal form.
+  friend bool operator==(const Expr& a, const Expr& b) { return a.sum_ == b.sum_; }
+  /// By structure, total and canonical.
   friend std::strong_ordering operator<=>(const Expr& a, const Expr& b);
 
   /// The terms of the normal form, for code that walks expressions (codegen, guard programs).
@@ -89,15 +91,22 @@ class Expr {
     std::int64_t coefficient = 0;
     std::vector<Factor> factors;  // canonical order; empty for the constant term
   };
+  struct Sum {
+    std::vector<Term> terms;  // canonical order, none with the coefficient zero, not empty
+    bool unbacked = false;    // a symbol in it is
+  };
   [[nodiscard]] std::span<const Term> terms() const;
   /// The sum of the terms, in any order. Requires that the factors of each are in canonical order
   /// and their atoms come from terms().
   [[nodiscard]] static Expr of_terms(std::vector<Term> terms);
   /// The value of the atom to the first power.
   [[nodiscard]] static Expr of_atom(std::shared_ptr<const Atom> atom);
+  /// The address of its node, null for zero: equal for equal expressions, of no other meaning.
+  [[nodiscard]] const void* identity() const { return sum_.get(); }
 
  private:
-  std::shared_ptr<const std::vector<Term>> terms_;  // null for zero
+  friend Expr of_ordered_terms(std::vector<Term> terms);
+  std::shared_ptr<const Sum> sum_;  // null for zero
 };
 
 struct Expr::Atom {
@@ -105,15 +114,20 @@ struct Expr::Atom {
   lockstep::shapes::Symbol symbol;  // op Symbol
   std::vector<Expr> operands;       // FloorDiv and Mod: two; Min and Max: two or more, sorted
   std::uint32_t weight = 1;         // number of atoms within, itself included
+  bool unbacked = false;            // a symbol in it is
 };
 
 /// Rounds towards minus infinity, as the index arithmetic of tensors needs.
 [[nodiscard]] Expr floor_div(const Expr& a, const Expr& b);
+/// Rounds towards plus infinity: -floor_div(-a, b).
+[[nodiscard]] Expr ceil_div(const Expr& a, const Expr& b);
 /// a - floor_div(a, b) * b
 [[nodiscard]] Expr mod(const Expr& a, const Expr& b);
 [[nodiscard]] Expr min(const Expr& a, const Expr& b);
 [[nodiscard]] Expr max(const Expr& a, const Expr& b);
 
+/// base to the exponent; 1 for exponent 0.
+[[nodiscard]] Expr power(const Expr& base, std::uint32_t exponent);
 /// The product of all; 1 for none.
 [[nodiscard]] Expr product(std::span<const Expr> factors);
 [[nodiscard]] Expr sum(std::span<const Expr> terms);

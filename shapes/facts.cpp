@@ -27,10 +27,14 @@ std::int64_t floor_mod(Wide a, std::int64_t b) {
   return static_cast<std::int64_t>(out);
 }
 
-// An excluded end moves the bound.
+// An end that is no possible value moves the bound.
 void tighten(Facts::Known& known) {
-  while (!known.range.empty() && known.excluded.contains(known.range.lower)) ++known.range.lower;
-  while (!known.range.empty() && known.excluded.contains(known.range.upper)) --known.range.upper;
+  Range& range = known.range;
+  const std::int64_t n = std::max<std::int64_t>(known.residues.modulus, 1);
+  if (usable(range.lower)) range.lower += floor_mod(Wide{known.residues.residue} - range.lower, n);
+  if (usable(range.upper)) range.upper -= floor_mod(Wide{range.upper} - known.residues.residue, n);
+  while (!range.empty() && known.excluded.contains(range.lower)) range.lower += n;
+  while (!range.empty() && known.excluded.contains(range.upper)) range.upper -= n;
 }
 
 // x with k*x == r mod m; requires that k and m have no common factor.
@@ -57,10 +61,7 @@ Expr term_without_mods(const Expr::Term& term) {
   return out;
 }
 
-bool mentions(const Expr& e, Symbol symbol) {
-  const auto symbols = e.symbols();
-  return std::binary_search(symbols.begin(), symbols.end(), symbol);
-}
+Expr monomial_of(const Expr::Term& term) { return monomial_expr(1, term.factors); }
 
 std::vector<Predicate> as_predicates(const Expr& direction, const Facts::Known& known) {
   std::vector<Predicate> out;
@@ -72,8 +73,8 @@ std::vector<Predicate> as_predicates(const Expr& direction, const Facts::Known& 
     if (known.range.upper != Range::kMax) out.push_back(less_equal(direction, known.range.upper));
   }
   for (const std::int64_t value : known.excluded) out.push_back(not_equal(direction, value));
-  for (const auto& c : known.congruences)
-    out.push_back(equal(mod(direction, c.modulus), c.residue));
+  if (known.residues.modulus > 1)
+    out.push_back(equal(mod(direction, known.residues.modulus), known.residues.residue));
   return out;
 }
 
@@ -113,7 +114,7 @@ void Facts::add_as_written(const Predicate& predicate) {
   // scale*x + offset relates to zero as x to -offset/scale.
   const std::int64_t floored = floor_divide(-d.offset, d.scale);
   const bool integral = floored * d.scale == -d.offset;
-  Known& known = by_direction_[d.direction];
+  Known& known = at(d.direction);
   switch (predicate.relation) {
     case Relation::NonNegative:
       if (d.scale > 0) {
@@ -125,7 +126,7 @@ void Facts::add_as_written(const Predicate& predicate) {
     case Relation::Equal:
       if (!integral) return;
       known.range = intersect(known.range, Range::of(floored));
-      add_congruence(d.direction, floored);
+      add_residue(d.direction, floored);
       break;
     case Relation::NotEqual:
       if (integral) known.excluded.insert(floored);
@@ -135,23 +136,28 @@ void Facts::add_as_written(const Predicate& predicate) {
 }
 
 // Mod(x, m) == value says what x is modulo m.
-void Facts::add_congruence(const Expr& direction, std::int64_t value) {
+void Facts::add_residue(const Expr& direction, std::int64_t value) {
   const Expr::Atom* atom = as_atom(direction, Expr::Op::Mod);
   const auto m = atom ? atom->operands[1].constant() : std::nullopt;
   if (!m || *m < 2 || !usable(*m)) return;
   const Direction x = direction_of(atom->operands[0]);
   const std::int64_t residue = solve_congruence(x.scale, floor_mod(Wide{value} - x.offset, *m), *m);
-  auto& all = by_direction_[x.direction].congruences;
-  const auto same = [&](const Congruence& c) { return c.modulus == *m && c.residue == residue; };
-  if (std::none_of(all.begin(), all.end(), same)) all.push_back({*m, residue});
+  has_residues_ = true;
+  Known& known = at(x.direction);
+  const auto both = intersect(known.residues, ModularSet::of(residue, *m));
+  if (both) {
+    known.residues = *both;
+    tighten(known);
+  } else {
+    known.range = {1, 0};  // no value has both
+  }
 }
 
 Range Facts::range(const Expr& e) const {
   if (const auto value = e.constant()) return Range::of(*value);
   const Direction d = direction_of(e);
-  const auto found = by_direction_.find(d.direction);
-  if (found == by_direction_.end()) return {};
-  return Range::of(d.scale) * found->second.range + Range::of(d.offset);
+  const Known* known = of(d.direction);
+  return known ? Range::of(d.scale) * known->range + Range::of(d.offset) : Range{};
 }
 
 bool Facts::may_be_zero(const Expr& e) const {
@@ -160,36 +166,75 @@ bool Facts::may_be_zero(const Expr& e) const {
   if (!usable(d.scale) || !usable(d.offset)) return true;
   if (d.offset % d.scale != 0) return false;
   const std::int64_t at = -d.offset / d.scale;
-  const auto found = by_direction_.find(d.direction);
-  if (found == by_direction_.end()) return true;
-  const Known& known = found->second;
-  const auto fits = [&](const Congruence& c) { return floor_mod(at, c.modulus) == c.residue; };
-  return known.range.contains(at) && !known.excluded.contains(at) &&
-         std::all_of(known.congruences.begin(), known.congruences.end(), fits);
+  const Known* known = of(d.direction);
+  if (!known) return true;
+  return known->range.contains(at) && !known->excluded.contains(at) && known->residues.contains(at);
 }
 
-std::optional<std::int64_t> Facts::residue(const Expr& e, std::int64_t m) const {
-  if (e.constant() || m < 2) return std::nullopt;
+ModularSet Facts::residues(const Expr& e) const {
+  if (const auto value = e.constant()) return ModularSet::of(*value);
   const Direction d = direction_of(e);
-  const auto found = by_direction_.find(d.direction);
-  if (found == by_direction_.end()) return std::nullopt;
-  for (const auto& c : found->second.congruences) {
-    if (Wide{d.scale} * c.modulus % m != 0) continue;
-    return floor_mod(Wide{d.scale} * c.residue + d.offset, m);
+  const Known* known = of(d.direction);
+  if (!known) return {};
+  return ModularSet::of(d.scale) * known->residues + ModularSet::of(d.offset);
+}
+
+const Facts::Known* Facts::of(const Expr& direction) const {
+  const auto found = by_direction_.find(direction);
+  return found != by_direction_.end() ? &found->second : nullptr;
+}
+
+Facts::Known& Facts::at(const Expr& direction) {
+  const auto [entry, is_new] = by_direction_.try_emplace(direction);
+  if (is_new) {
+    for (const auto& term : direction.terms()) by_monomial_[monomial_of(term)].insert(direction);
+    for (const Symbol symbol : direction.symbols()) by_symbol_[symbol].insert(direction);
   }
-  return std::nullopt;
+  return entry->second;
+}
+
+void Facts::forget(const Expr& direction) {
+  const auto leave = [&](auto& index, const auto& key) {
+    const auto found = index.find(key);
+    found->second.erase(direction);
+    if (found->second.empty()) index.erase(found);
+  };
+  for (const auto& term : direction.terms()) leave(by_monomial_, monomial_of(term));
+  for (const Symbol symbol : direction.symbols()) leave(by_symbol_, symbol);
+  by_direction_.erase(direction);
+}
+
+std::vector<Expr> Facts::sharing_terms(const Expr& e, std::size_t most) const {
+  std::vector<std::pair<std::set<Expr>::const_iterator, std::set<Expr>::const_iterator>> heads;
+  for (const auto& term : e.terms()) {
+    if (term.factors.empty()) continue;
+    const auto found = by_monomial_.find(monomial_of(term));
+    if (found != by_monomial_.end()) heads.emplace_back(found->second.begin(), found->second.end());
+  }
+  std::vector<Expr> out;
+  while (out.size() < most) {  // a merge of ordered sets
+    const Expr* least = nullptr;
+    for (const auto& [next, end] : heads) {
+      if (next != end && (least == nullptr || *next < *least)) least = &*next;
+    }
+    if (least == nullptr) break;
+    out.push_back(*least);
+    for (auto& [next, end] : heads) {
+      if (next != end && *next == out.back()) ++next;
+    }
+  }
+  return out;
 }
 
 std::vector<Predicate> Facts::take(Symbol symbol) {
   std::vector<Predicate> out;
-  for (auto it = by_direction_.begin(); it != by_direction_.end();) {
-    if (!mentions(it->first, symbol)) {
-      ++it;
-      continue;
-    }
-    const auto predicates = as_predicates(it->first, it->second);
+  const auto found = by_symbol_.find(symbol);
+  if (found == by_symbol_.end()) return out;
+  const std::set<Expr> directions = found->second;
+  for (const Expr& direction : directions) {
+    const auto predicates = as_predicates(direction, by_direction_.at(direction));
     out.insert(out.end(), predicates.begin(), predicates.end());
-    it = by_direction_.erase(it);
+    forget(direction);
   }
   return out;
 }

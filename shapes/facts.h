@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <lockstep/shapes/guard.h>
+#include <lockstep/shapes/modular_set.h>
 #include <lockstep/shapes/range.h>
 
 namespace lockstep::shapes {
@@ -35,25 +36,32 @@ class Facts {
   [[nodiscard]] Range range(const Expr& e) const;
   /// False only where e is known never to be zero.
   [[nodiscard]] bool may_be_zero(const Expr& e) const;
-  /// e mod m where it is known.
-  [[nodiscard]] std::optional<std::int64_t> residue(const Expr& e, std::int64_t m) const;
+  [[nodiscard]] bool has_residues() const { return has_residues_; }
+  /// The remainders of the expression by its direction alone.
+  [[nodiscard]] ModularSet residues(const Expr& e) const;
   /// Removes all that mentions the symbol and gives it as predicates, in canonical order.
   [[nodiscard]] std::vector<Predicate> take(Symbol symbol);
 
-  struct Congruence {
-    std::int64_t modulus = 1, residue = 0;
-  };
   struct Known {
     Range range;
     std::set<std::int64_t> excluded;
-    std::vector<Congruence> congruences;
+    ModularSet residues;
   };
-  [[nodiscard]] const std::map<Expr, Known>& by_direction() const { return by_direction_; }
+  /// What is known of the direction; nullptr: nothing.
+  [[nodiscard]] const Known* of(const Expr& direction) const;
+  /// Directions that have a term in common with e but for its coefficient, in canonical order; at
+  /// most `most`, the first ones.
+  [[nodiscard]] std::vector<Expr> sharing_terms(const Expr& e, std::size_t most) const;
 
  private:
   void add_as_written(const Predicate& predicate);
-  void add_congruence(const Expr& direction, std::int64_t value);
+  void add_residue(const Expr& direction, std::int64_t value);
+  Known& at(const Expr& direction);
+  void forget(const Expr& direction);
   std::map<Expr, Known> by_direction_;
+  std::map<Expr, std::set<Expr>> by_monomial_;  // its directions
+  std::map<Symbol, std::set<Expr>> by_symbol_;  // its directions
+  bool has_residues_ = false;
 };
 
 }  // namespace lockstep::shapes

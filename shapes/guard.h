@@ -47,6 +47,8 @@ struct Predicate {
   bool operator==(const Predicate&) const = default;
 };
 
+/// e == 0, e != 0 or e >= 0, normalised.
+[[nodiscard]] Predicate predicate_of(Predicate::Relation relation, const Expr& e);
 [[nodiscard]] Predicate equal(const Expr& a, const Expr& b);
 [[nodiscard]] Predicate not_equal(const Expr& a, const Expr& b);
 [[nodiscard]] Predicate less(const Expr& a, const Expr& b);
@@ -57,7 +59,8 @@ struct Predicate {
 /// Checked on every call before an entry runs. Mentions backed symbols only.
 struct Guard {
   Predicate predicate;
-  Location where;  // the user's line that asked
+  Location where;      // the user's line that asked
+  std::string note{};  // why it is there, where that is more than a branch on just this; or empty
 };
 
 /// Must be true or the program is wrong.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include <lockstep/shapes/hash_cons.h>
 #include <lockstep/shapes/polynomial.h>
 
 namespace lockstep::shapes {
@@ -21,7 +22,7 @@ std::optional<std::vector<Expr::Factor>> quotient_of(std::span<const Expr::Facto
   std::vector<Expr::Factor> out;
   std::size_t j = 0;
   for (const auto& factor : a) {
-    const bool shared = j < b.size() && compare_atoms(*factor.atom, *b[j].atom) == 0;
+    const bool shared = j < b.size() && factor.atom == b[j].atom;
     if (shared && factor.power < b[j].power) return std::nullopt;
     const std::uint32_t power = shared ? factor.power - b[j].power : factor.power;
     if (power > 0) out.push_back({factor.atom, power});
@@ -45,7 +46,7 @@ std::strong_ordering compare_monomials(std::span<const Expr::Factor> a,
                                        std::span<const Expr::Factor> b) {
   if (const auto order = degree(b) <=> degree(a); order != 0) return order;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    if (const auto order = compare_atoms(*a[i].atom, *b[i].atom); order != 0) return order;
+    if (a[i].atom != b[i].atom) return compare_atoms(*a[i].atom, *b[i].atom);
     if (const auto order = b[i].power <=> a[i].power; order != 0) return order;
   }
   return a.size() <=> b.size();
@@ -53,14 +54,15 @@ std::strong_ordering compare_monomials(std::span<const Expr::Factor> a,
 
 Expr raw_atom(Expr::Op op, std::vector<Expr> operands) {
   std::uint32_t weight = 1;
+  bool unbacked = false;
   for (const auto& operand : operands) {
+    unbacked = unbacked || operand.has_unbacked();
     for (const auto& term : operand.terms()) {
       for (const auto& factor : term.factors) weight += factor.atom->weight;
     }
     if (weight > kMaxWeight) throw OverflowError("a size expression nests too much to be of use");
   }
-  return Expr::of_atom(
-      std::make_shared<const Expr::Atom>(Expr::Atom{op, {}, std::move(operands), weight}));
+  return Expr::of_atom(unique_atom({op, {}, std::move(operands), weight, unbacked}));
 }
 
 const Expr::Atom* as_atom(const Expr& e, Expr::Op op) {
@@ -91,7 +93,7 @@ Expr divide_coefficients(const Expr& e, std::int64_t d) {
   if (d == 1) return e;
   std::vector<Expr::Term> terms(e.terms().begin(), e.terms().end());
   for (auto& term : terms) term.coefficient /= d;
-  return Expr::of_terms(std::move(terms));
+  return of_ordered_terms(std::move(terms));
 }
 
 std::vector<Expr::Factor> common_monomial(const std::vector<Expr::Factor>& a,
@@ -99,7 +101,7 @@ std::vector<Expr::Factor> common_monomial(const std::vector<Expr::Factor>& a,
   std::vector<Expr::Factor> out;
   for (const auto& factor : a) {
     for (const auto& other : b) {
-      if (compare_atoms(*factor.atom, *other.atom) == 0) {
+      if (factor.atom == other.atom) {
         out.push_back({factor.atom, std::min(factor.power, other.power)});
       }
     }
@@ -128,9 +130,10 @@ Expr divide_monomial(const Expr& e, std::span<const Expr::Factor> monomial) {
 }
 
 Expr monomial_expr(std::int64_t coefficient, std::vector<Expr::Factor> factors) {
+  if (coefficient == 0) return 0;
   std::vector<Expr::Term> terms;
   terms.push_back({coefficient, std::move(factors)});
-  return Expr::of_terms(std::move(terms));
+  return of_ordered_terms(std::move(terms));
 }
 
 std::optional<Division> divide(const Expr& a, const Expr& b) {

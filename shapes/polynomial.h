@@ -17,6 +17,9 @@ namespace lockstep::shapes {
 [[nodiscard]] std::strong_ordering compare_monomials(std::span<const Expr::Factor> a,
                                                      std::span<const Expr::Factor> b);
 
+/// The sum of terms that are in canonical order, without like ones and without zeros.
+[[nodiscard]] Expr of_ordered_terms(std::vector<Expr::Term> terms);
+
 /// An opaque atom, as it stands: no simplification. Throws OverflowError where it nests too much.
 [[nodiscard]] Expr raw_atom(Expr::Op op, std::vector<Expr> operands);
 /// The atom where the expression is one of that op, else nullptr.

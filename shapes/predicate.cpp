@@ -113,6 +113,7 @@ std::string Predicate::text(const Namer& namer) const {
   return left.text(namer) + sign_text(relation, strict, turn) + right.text(namer);
 }
 
+Predicate predicate_of(Relation relation, const Expr& e) { return normalise(relation, e); }
 Predicate equal(const Expr& a, const Expr& b) { return normalise(Relation::Equal, a - b); }
 Predicate not_equal(const Expr& a, const Expr& b) { return normalise(Relation::NotEqual, a - b); }
 Predicate less(const Expr& a, const Expr& b) { return normalise(Relation::NonNegative, b - a - 1); }

@@ -34,6 +34,14 @@ bool inside_atom(const Expr& e, Symbol symbol) {
   return false;
 }
 
+// True where the form alone says something of the remainders: 4*s0 + 1, or a Mod.
+bool has_remainder(const Expr& e) {
+  const auto is_mod = [](const Expr::Factor& f) { return f.atom->op == Expr::Op::Mod; };
+  return std::any_of(e.terms().begin(), e.terms().end(), [&](const Expr::Term& term) {
+    return std::any_of(term.factors.begin(), term.factors.end(), is_mod);
+  });
+}
+
 // The factor by which a multiple of d takes the first of d's terms that e has out of e; zero where
 // there is none.
 std::int64_t matching_multiple(const Expr& e, const Expr& d) {
@@ -80,7 +88,8 @@ Prover::Signs Prover::signs(const Expr& e, int depth) {
 
 Prover::Signs Prover::signs_as_written(const Expr& e, int depth) {
   const Range range = bounds(e);
-  Signs out{range.lower < 0, range.contains(0) && facts_.may_be_zero(e), range.upper > 0};
+  const bool may_be_zero = range.contains(0) && facts_.may_be_zero(e) && residues(e).contains(0);
+  Signs out{range.lower<0, may_be_zero, range.upper> 0};
   if (out.settled() || !spend(e)) return out;
   if (out.negative && never_negative_here(e)) out.negative = false;
   if (out.positive && never_negative_here(-e)) out.positive = false;
@@ -160,6 +169,8 @@ Predicate Prover::reduced(const Predicate& predicate) {
 }
 
 Range Prover::atom_range(const Expr::Factor& factor) {
+  // The range of a symbol holds what the facts say of it alone.
+  if (factor.atom->op == Expr::Op::Symbol) return symbols_(factor.atom->symbol);
   return intersect(range_of(*factor.atom, symbols_), facts_.range(Expr::of_atom(factor.atom)));
 }
 
@@ -181,6 +192,12 @@ Range Prover::bounds(const Expr& e) {
     out = out + Range::of(term.coefficient) * product;
   }
   return e.terms().empty() ? out : intersect(out, facts_.range(e));
+}
+
+ModularSet Prover::residues(const Expr& e) {
+  if (!facts_.has_residues() && !has_remainder(e)) return {};
+  if (!spend(e)) return {};
+  return modular_set_of(e, [this](const Expr& part) { return facts_.residues(part); });
 }
 
 bool Prover::never_negative_here(const Expr& e) {
@@ -217,13 +234,13 @@ bool Prover::nonnegative_after_shift(const Expr& e, bool prefer_lower) {
 
 // e >= 0 follows from f >= 0 and e - k*f >= 0, k >= 0, for a known f.
 bool Prover::never_negative_given_fact(const Expr& e) {
-  std::size_t tried = 0;
-  for (const auto& [direction, known] : facts_.by_direction()) {
+  for (const Expr& direction : facts_.sharing_terms(e, kMaxFacts)) {
+    const Facts::Known& known = *facts_.of(direction);
     const std::int64_t k = matching_multiple(e, direction);
     if (k == 0 || k == INT64_MIN) continue;
     const std::int64_t bound = k > 0 ? known.range.lower : known.range.upper;
     if (bound == (k > 0 ? Range::kMin : Range::kMax)) continue;
-    if (++tried > kMaxFacts || !spend(e)) return false;
+    if (!spend(e)) return false;
     const Expr rest = e - k * (direction - bound);
     if (bounds(rest).lower >= 0 || nonnegative_after_shift(rest, true)) return true;
   }

@@ -24,6 +24,8 @@ class Prover {
   [[nodiscard]] Predicate reduced(const Predicate& predicate);
   /// Interval of the expression: symbols, then facts about its atoms, terms and itself.
   [[nodiscard]] Range bounds(const Expr& e);
+  /// Remainders of the expression: facts about its atoms and itself.
+  [[nodiscard]] ModularSet residues(const Expr& e);
 
  private:
   /// The signs that a value may have.

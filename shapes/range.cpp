@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include <lockstep/shapes/range.h>
 #include <lockstep/shapes/wide.h>
 
@@ -102,6 +104,15 @@ Range power(const Range& r, std::uint32_t exponent) {
 constexpr Range kNone{1, 0};
 
 }  // namespace
+
+std::string range_text(const Range& range) {
+  if (range.lower != Range::kMin && range.upper != Range::kMax) {
+    return fmt::format("between {} and {}", range.lower, range.upper);
+  }
+  if (range.lower != Range::kMin) return fmt::format("at least {}", range.lower);
+  if (range.upper != Range::kMax) return fmt::format("at most {}", range.upper);
+  return "any integer";
+}
 
 Range intersect(const Range& a, const Range& b) {
   return {std::max(a.lower, b.lower), std::min(a.upper, b.upper)};

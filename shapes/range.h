@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include <lockstep/shapes/expr.h>
 
@@ -20,6 +21,8 @@ struct Range {
   [[nodiscard]] bool contains(const Range& r) const { return lower <= r.lower && r.upper <= upper; }
   bool operator==(const Range&) const = default;
 };
+/// "between 2 and 64", "at least 2", "any integer"
+[[nodiscard]] std::string range_text(const Range& range);
 [[nodiscard]] Range intersect(const Range& a, const Range& b);
 [[nodiscard]] Range operator+(const Range& a, const Range& b);
 [[nodiscard]] Range operator-(const Range& a);

@@ -1,51 +1,75 @@
-// What a trace asks: symbols, branches, checks, numbers. Learning stands in shape_env_learn.cpp,
-// the text of errors in shape_env_text.cpp.
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include <lockstep/shapes/polynomial.h>
-#include <lockstep/shapes/prover.h>
 #include <lockstep/shapes/shape_env.h>
-#include <lockstep/shapes/simplifier.h>
+#include <lockstep/shapes/wide.h>
 
 namespace lockstep::shapes {
 namespace {
 
 using Relation = Predicate::Relation;
 
-Predicate with_relation(Relation relation, const Expr& e) {
-  switch (relation) {
-    case Relation::Equal:
-      return equal(e, 0);
-    case Relation::NotEqual:
-      return not_equal(e, 0);
-    case Relation::NonNegative:
-      break;
+Predicate as_answered(const Predicate& predicate, bool answer) {
+  return answer ? predicate : predicate.negated();
+}
+
+// A bound, a number or a remainder of one symbol, or "a == k*b + c".
+bool is_simple(const Predicate& guard) {
+  const std::size_t symbols = guard.expr.symbols().size();
+  if (guard.relation == Relation::NotEqual) return false;
+  if (symbols == 1) return true;
+  if (symbols != 2 || guard.relation != Relation::Equal) return false;
+  bool one = false;
+  for (const auto& term : guard.expr.terms()) {
+    if (term.factors.empty()) continue;
+    if (!monomial_expr(1, term.factors).as_symbol()) return false;
+    one = one || term.coefficient == 1 || term.coefficient == -1;
   }
-  return greater_equal(e, 0);
+  return one;
 }
 
 }  // namespace
 
-Expr ShapeEnv::backed(std::string source, std::int64_t hint, Range range, bool pinned_is_error) {
+ShapeEnv::ShapeEnv(ShapeOptions options)
+    : options_(options),
+      known_(options.complex == ShapeOptions::Complex::Assert ? Knowledge::Targets::Linear
+                                                              : Knowledge::Targets::Any) {}
+
+void ShapeEnv::add_symbol(SymbolRecord record) {
+  index_[record.symbol] = symbols_.size();
+  known_.add(record.symbol, record.range);
+  static_cast<void>(known_.take_changed());
+  symbols_.push_back(std::move(record));
+}
+
+Expr ShapeEnv::backed(std::string source, std::int64_t hint, Range range, Constraint constraint) {
   if (!range.contains(hint)) {
     throw std::logic_error(fmt::format("{}: the hint {} is outside its range", source, hint));
   }
   const Symbol symbol{false, backed_count_++};
-  index_[symbol] = symbols_.size();
-  symbols_.push_back({symbol, std::move(source), {}, hint, range, pinned_is_error, range});
-  if (range.lower == range.upper && !pinned_is_error) replacements_[symbol] = range.lower;
+  add_symbol({symbol, std::move(source), {}, hint, range, constraint, range});
   return Expr::symbol(symbol);
 }
 
 Expr ShapeEnv::unbacked(std::string source, Range range, Location where) {
   const Symbol symbol{true, unbacked_count_++};
-  index_[symbol] = symbols_.size();
-  symbols_.push_back(
-      {symbol, std::move(source), std::move(where), std::nullopt, range, false, range});
-  if (range.lower == range.upper) replacements_[symbol] = range.lower;
+  add_symbol(
+      {symbol, std::move(source), std::move(where), std::nullopt, range, Constraint::None, range});
   return Expr::symbol(symbol);
+}
+
+void ShapeEnv::declare(const Predicate& predicate, const Location& where) {
+  if (predicate.evaluate(hints()) == false) {
+    throw ConstraintError(fmt::format("{}: `{}` was declared, but it does not hold{}", where.text(),
+                                      text_of(predicate), values_under_hints(predicate.expr)));
+  }
+  declared_.push_back({predicate, where, "declared"});
+  const Predicate p = known_.simplify(predicate);
+  if (known_.prove_simplified(p) != true) learn(p, predicate, where);
 }
 
 const ShapeEnv::SymbolRecord& ShapeEnv::record(Symbol symbol) const {
@@ -56,10 +80,6 @@ const ShapeEnv::SymbolRecord& ShapeEnv::record(Symbol symbol) const {
   return symbols_[found->second];
 }
 
-ShapeEnv::SymbolRecord& ShapeEnv::mutable_record(Symbol symbol) {
-  return const_cast<SymbolRecord&>(record(symbol));
-}
-
 Namer ShapeEnv::source_namer() const {
   return [this](Symbol symbol) { return record(symbol).source; };
 }
@@ -68,30 +88,8 @@ Valuation ShapeEnv::hints() const {
   return [this](Symbol symbol) { return record(symbol).hint; };
 }
 
-SymbolRanges ShapeEnv::symbol_ranges() const {
-  return [this](Symbol symbol) { return record(symbol).range; };
-}
-
-Expr ShapeEnv::simplify(const Expr& expr) const {
-  return simplify_under(expr.substitute(replacements_), facts_, symbol_ranges());
-}
-
-Predicate ShapeEnv::simplify(const Predicate& predicate) const {
-  return with_relation(predicate.relation, simplify(predicate.expr));
-}
-
-Range ShapeEnv::range(const Expr& expr) const {
-  const auto ranges = symbol_ranges();
-  return Prover(facts_, ranges).bounds(simplify(expr));
-}
-
 std::optional<bool> ShapeEnv::prove(const Predicate& predicate) const {
-  try {
-    const auto ranges = symbol_ranges();
-    return Prover(facts_, ranges).prove(simplify(predicate));
-  } catch (const OverflowError&) {
-    return std::nullopt;
-  }
+  return known_.prove(predicate);
 }
 
 bool ShapeEnv::statically_true(const Predicate& predicate) const {
@@ -100,7 +98,7 @@ bool ShapeEnv::statically_true(const Predicate& predicate) const {
 
 bool ShapeEnv::evaluate(const Predicate& predicate, const Location& where) {
   const auto answer = branch(predicate, where);
-  if (!answer) throw_data_dependent(simplify(predicate.expr), predicate, where);
+  if (!answer) throw_data_dependent(known_.simplify(predicate), predicate, where);
   asked_.push_back({predicate, *answer, where});
   return *answer;
 }
@@ -113,21 +111,21 @@ bool ShapeEnv::evaluate_or(const Predicate& predicate, bool fallback, const Loca
 
 // nullopt: an unbacked symbol leaves it open.
 std::optional<bool> ShapeEnv::branch(const Predicate& asked, const Location& where) {
-  Predicate p = simplify(asked);
-  const auto ranges = symbol_ranges();
-  if (const auto known = Prover(facts_, ranges).prove(p)) return known;
-  p = Prover(facts_, ranges).reduced(p);
+  Predicate p = known_.simplify(asked);
+  if (const auto known = known_.prove_simplified(p)) return known;
+  p = known_.reduced(p);
   if (const auto known = p.constant()) return known;
-  if (p.expr.has_unbacked()) return branch_on_coefficients(p, where);
+  if (p.expr.has_unbacked()) return branch_on_coefficients(p, asked, where);
   const auto value = p.evaluate(hints());
   if (!value) throw_no_value(text_of(asked), p.expr, where);
-  add_guard(*value ? p : p.negated(), *value ? asked : asked.negated(), where);
+  add_guard(as_answered(p, *value), as_answered(asked, *value), where);
   return value;
 }
 
 // Where every coefficient of unbacked terms is zero under the hints, guards on just that settle the
 // question for all values of the unbacked symbols.
-std::optional<bool> ShapeEnv::branch_on_coefficients(const Predicate& p, const Location& where) {
+std::optional<bool> ShapeEnv::branch_on_coefficients(const Predicate& p, const Predicate& asked,
+                                                     const Location& where) {
   std::map<Expr, std::vector<Expr>> coefficients;  // unbacked monomial: its backed factors
   for (const auto& term : p.expr.terms()) {
     std::vector<Expr::Factor> open, known;
@@ -146,10 +144,16 @@ std::optional<bool> ShapeEnv::branch_on_coefficients(const Predicate& p, const L
   }
   Expr rest = p.expr;
   for (const auto& [monomial, parts] : coefficients) rest = rest - monomial * sum(parts);
+  const std::size_t before = guards_.size();
   for (const auto& coefficient : vanish) {
     if (branch(equal(coefficient, 0), where) != true) return std::nullopt;
   }
-  return branch(with_relation(p.relation, rest), where);
+  const auto answer = branch(predicate_of(p.relation, rest), where);
+  for (std::size_t i = before; i < guards_.size(); ++i) {
+    guards_[i].note = fmt::format("answers `{}` for every value of {}", text_of(asked),
+                                  describe_unbacked(p.expr));
+  }
+  return answer;
 }
 
 // A polynomial in one symbol that is zero at the hint and, by the prover, nowhere else says that
@@ -167,43 +171,56 @@ Predicate ShapeEnv::sharpened(const Predicate& guard) const {
   return only ? equal(root, 0) : guard;
 }
 
+bool ShapeEnv::becomes_assert(const Predicate& guard) const {
+  return options_.complex == ShapeOptions::Complex::Assert && !is_simple(guard);
+}
+
 void ShapeEnv::add_guard(const Predicate& guard, const Predicate& asked, const Location& where) {
+  if (becomes_assert(guard)) {
+    return add_assert(guard, asked, where, "the branch that was traced is right for this only");
+  }
   if (frozen_) {
     throw std::logic_error(
         fmt::format("{}: `{}` would add a guard to a frozen graph", where.text(), text_of(asked)));
   }
-  guards_.push_back({sharpened(guard), where});
+  throw_if_tied(guard, asked, where);
+  guards_.push_back({sharpened(guard), where, {}});
   learn(guards_.back().predicate, asked, where);
-  throw_if_pinned(asked, where);
+}
+
+void ShapeEnv::add_assert(const Predicate& assert, const Predicate& asked, const Location& where,
+                          std::string message) {
+  if (frozen_) {
+    throw std::logic_error(fmt::format("{}: check({}) would add an assert to a frozen graph",
+                                       where.text(), text_of(asked)));
+  }
+  asserts_.push_back({assert, where, std::move(message)});
+  learn(assert, asked, where);
+}
+
+// Takes over what follows, and tells a broken constraint.
+void ShapeEnv::learn(const Predicate& fact, const Predicate& asked, const Location& where) {
+  if (!known_.learn_open(fact)) {
+    throw ConstraintError(fmt::format(
+        "{}: `{}` contradicts what earlier checks and branches say{}; correct one of them",
+        where.text(), text_of(asked), because(fact.negated(), nullptr, ": ")));
+  }
+  const std::vector<Symbol> changed = known_.take_changed();
+  for (const Symbol symbol : changed) symbols_[index_.at(symbol)].range = known_.range(symbol);
+  throw_if_broken(asked, where, changed);
 }
 
 void ShapeEnv::check(const Predicate& predicate, const Location& where, std::string message) {
-  const Predicate p = simplify(predicate);
-  const auto ranges = symbol_ranges();
-  const auto known = Prover(facts_, ranges).prove(p);
-  if (known == true) {
-    asked_.push_back({predicate, true, where});
-    return;
-  }
+  const Predicate p = known_.simplify(predicate);
+  const auto known = known_.prove_simplified(p);
   const std::string said = message.empty() ? "" : " (" + message + ")";
-  const std::string text = text_of(predicate);
-  if (known == false) {
-    throw ConstraintError(
-        fmt::format("{}: check({}) can never hold{}{}; correct the sizes or the check",
-                    where.text(), text, said, values_under_hints(predicate.expr)));
+  if (known == false || p.evaluate(hints()) == false) {
+    throw ConstraintError(fmt::format("{}: check({}) {}{}{}; correct the sizes or the check",
+                                      where.text(), text_of(predicate),
+                                      known == false ? "can never hold" : "does not hold", said,
+                                      values_under_hints(predicate.expr)));
   }
-  if (p.evaluate(hints()) == false) {
-    throw ConstraintError(
-        fmt::format("{}: check({}) does not hold{}{}; correct the sizes or the check", where.text(),
-                    text, said, values_under_hints(predicate.expr)));
-  }
-  if (frozen_) {
-    throw std::logic_error(
-        fmt::format("{}: check({}) would add an assert to a frozen graph", where.text(), text));
-  }
-  asserts_.push_back({p, where, std::move(message)});
-  learn(p, predicate, where);
-  throw_if_pinned(predicate, where);
+  if (known != true) add_assert(p, predicate, where, std::move(message));
   asked_.push_back({predicate, true, where});
 }
 
@@ -223,6 +240,27 @@ std::int64_t ShapeEnv::number(const Expr& expr, const Location& where) {
   if (!value) throw_no_value(text_of(expr), e, where);
   add_guard(equal(e, *value), equal(expr, *value), where);
   return *value;
+}
+
+std::int64_t ShapeEnv::isqrt(const Expr& expr, const Location& where) {
+  const Expr e = simplify(expr);
+  const Range known = range(e);
+  const auto value = known.lower == known.upper ? std::optional(known.lower) : e.evaluate(hints());
+  if (e.has_unbacked() && known.lower != known.upper) throw_data_dependent_int(e, expr, where);
+  if (!value) throw_no_value(text_of(expr), e, where);
+  if (*value < 0) {
+    throw ConstraintError(fmt::format("{}: the square root of `{}`, which is {}; check it before",
+                                      where.text(), text_of(expr), *value));
+  }
+  auto root = static_cast<std::int64_t>(std::sqrt(static_cast<double>(*value)));
+  while (Wide{root} * root > *value) --root;
+  while (Wide{root + 1} * (root + 1) <= *value) ++root;
+  const Wide above = Wide{root + 1} * (root + 1);
+  static_cast<void>(evaluate(greater_equal(expr, root * root), where));
+  if (fits_int64(above)) {
+    static_cast<void>(evaluate(less(expr, static_cast<std::int64_t>(above)), where));
+  }
+  return root;
 }
 
 std::int64_t ShapeEnv::peek(const Expr& expr, std::int64_t fallback) const {

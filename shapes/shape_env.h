@@ -1,4 +1,4 @@
-// The shape environment of one trace: its symbols, what is known about them, the guards and the
+// The shape environment of one trace: its symbols, what was asked of them, the guards and the
 // deferred asserts. Everything it decides is a pure function of the calls made on it, in order.
 #pragma once
 
@@ -6,10 +6,11 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include <lockstep/shapes/facts.h>
 #include <lockstep/shapes/guard.h>
+#include <lockstep/shapes/knowledge.h>
 #include <lockstep/shapes/range.h>
 
 namespace lockstep::shapes {
@@ -19,31 +20,55 @@ namespace lockstep::shapes {
 class DataDependentError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-/// check() of something that does not hold, a marked dim that is pinned to one value, or an
-/// expression without a value at the agreed sizes. Caught at the trace boundary.
+/// check() of something that does not hold, a constraint that the program breaks, or an expression
+/// without a value at the agreed sizes. Caught at the trace boundary.
 class ConstraintError : public std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+
+/// What the user holds the trace to for one backed symbol. Broken: a ConstraintError at the line
+/// that breaks it.
+enum class Constraint : std::uint8_t {
+  None,
+  Varies,      // it may be narrowed, but never to a single number
+  WholeRange,  // every value of its range is served: no guard narrows it or ties it to another one
+};
+
+struct ShapeOptions {
+  /// What becomes of a branch on backed sizes that says more than a bound, a number, a remainder of
+  /// one symbol, or that one is a multiple of another plus a number (`s0*s1 == s2`, `s0 != s1`).
+  enum class Complex : std::uint8_t {
+    Guard,   // other sizes are another entry's
+    Assert,  // the entry serves the sizes that satisfy it; others are an error when the graph runs
+  };
+  Complex complex = Complex::Guard;
 };
 
 /// One thread; lives as long as one trace. Unknown means unknown identically on every rank.
 class ShapeEnv {
  public:
+  explicit ShapeEnv(ShapeOptions options = {});
+
   /// A backed symbol. `source` is how users write it ("tokens.size(0)"); `hint` the agreed example
-  /// value. `pinned_is_error`: the user marked the dim dynamic, so specialising it is an error.
-  /// Requires that the range contains the hint.
-  Expr backed(std::string source, std::int64_t hint, Range range, bool pinned_is_error = false);
+  /// value. Requires that the range contains the hint.
+  Expr backed(std::string source, std::int64_t hint, Range range,
+              Constraint constraint = Constraint::None);
   /// An unbacked symbol; `source` tells what made it ("counts.tolist()[0]"), `where` its line.
   Expr unbacked(std::string source, Range range, Location where);
+  /// A relation of backed symbols that the user promised for every call: known, and no guard; who
+  /// looks up the entry tests it before. Throws ConstraintError if it is false under the hints or
+  /// contradicts what was declared before.
+  void declare(const Predicate& predicate, const Location& where);
 
   /// A branch on a size. Proven either way: no guard. Backed: the hint decides and a guard is
   /// recorded. Throws DataDependentError where an unbacked symbol leaves it open, ConstraintError
-  /// where it pins a marked dim.
+  /// where it breaks a constraint.
   [[nodiscard]] bool evaluate(const Predicate& predicate, const Location& where);
   /// As evaluate, but `fallback` where an unbacked symbol leaves it open: nothing is recorded then.
   [[nodiscard]] bool evaluate_or(const Predicate& predicate, bool fallback, const Location& where);
   /// Something that must be true. Proven: nothing is recorded. Otherwise a deferred assert, and it
   /// is known from here on. Throws ConstraintError if it is proven false, false under the hints, or
-  /// pins a marked dim.
+  /// pins a symbol that must vary.
   void check(const Predicate& predicate, const Location& where, std::string message = {});
   /// Proven true without recording anything; false where open.
   [[nodiscard]] bool statically_true(const Predicate& predicate) const;
@@ -51,14 +76,17 @@ class ShapeEnv {
   [[nodiscard]] std::optional<bool> prove(const Predicate& predicate) const;
   /// A number where code needs one: specialises (guard expr == hint). Throws as evaluate does.
   [[nodiscard]] std::int64_t to_int(const Expr& expr, const Location& where);
+  /// The integer part of the square root as a number: guards its two bounds, r*r <= expr and
+  /// expr < (r+1)*(r+1). Throws as evaluate does, ConstraintError also for negative values.
+  [[nodiscard]] std::int64_t isqrt(const Expr& expr, const Location& where);
   /// The value under the hints, for choices that must not install a guard; `fallback` where the
   /// expression holds unbacked symbols.
   [[nodiscard]] std::int64_t peek(const Expr& expr, std::int64_t fallback) const;
 
   /// An expression that is equal given all that is known: replacements applied, divisions, minima
   /// and maxima resolved where ranges and facts decide them.
-  [[nodiscard]] Expr simplify(const Expr& expr) const;
-  [[nodiscard]] Range range(const Expr& expr) const;
+  [[nodiscard]] Expr simplify(const Expr& expr) const { return known_.simplify(expr); }
+  [[nodiscard]] Range range(const Expr& expr) const { return known_.range(expr); }
 
   /// After this a guard or assert that is not proven is a bug (the backward pass of a frozen
   /// graph).
@@ -69,16 +97,18 @@ class ShapeEnv {
     std::string source;
     Location where;
     std::optional<std::int64_t> hint;  // backed only
-    Range range;
-    bool pinned_is_error = false;
-    Range declared;  // as made; `range` is what is known of it by now
+    Range range;                       // what is known of it by now
+    Constraint constraint = Constraint::None;
+    Range declared;  // as made
   };
   [[nodiscard]] const std::vector<SymbolRecord>& symbols() const { return symbols_; }
   [[nodiscard]] const SymbolRecord& record(Symbol symbol) const;
+  /// In the order recorded. What an entry keeps of them is minimal_guards() of guard_set.h.
   [[nodiscard]] const std::vector<Guard>& guards() const { return guards_; }
   /// In the order made; the one at index i is due once every symbol it mentions is bound.
   [[nodiscard]] const std::vector<DeferredAssert>& deferred_asserts() const { return asserts_; }
-  [[nodiscard]] const std::map<Symbol, Expr>& replacements() const { return replacements_; }
+  [[nodiscard]] const std::vector<Guard>& declared() const { return declared_; }
+  [[nodiscard]] const std::map<Symbol, Expr>& replacements() const { return known_.replacements(); }
   /// A branch as it was taken, a number that was given, a check that was accepted.
   struct Asked {
     Predicate predicate;  // as asked, not simplified
@@ -93,23 +123,31 @@ class ShapeEnv {
 
  private:
   [[nodiscard]] Valuation hints() const;
-  [[nodiscard]] SymbolRanges symbol_ranges() const;
-  [[nodiscard]] Predicate simplify(const Predicate& predicate) const;
   [[nodiscard]] std::optional<bool> branch(const Predicate& asked, const Location& where);
   [[nodiscard]] std::optional<bool> branch_on_coefficients(const Predicate& p,
+                                                           const Predicate& asked,
                                                            const Location& where);
-  [[nodiscard]] std::int64_t number(const Expr& expr, const Location& where);
   [[nodiscard]] Predicate sharpened(const Predicate& guard) const;
+  [[nodiscard]] bool becomes_assert(const Predicate& guard) const;
   void add_guard(const Predicate& guard, const Predicate& asked, const Location& where);
-  SymbolRecord& mutable_record(Symbol symbol);
-
-  // shape_env_learn.cpp
+  void add_assert(const Predicate& assert, const Predicate& asked, const Location& where,
+                  std::string message);
   void learn(const Predicate& fact, const Predicate& asked, const Location& where);
-  [[nodiscard]] bool absorb(const Predicate& fact, std::vector<Predicate>& consequences);
-  [[nodiscard]] bool narrow(Symbol symbol, std::vector<Predicate>& consequences);
-  void propagate(const Predicate& fact, std::vector<Predicate>& consequences) const;
-  void replace_by(const Expr& zero, std::vector<Predicate>& consequences);
-  [[nodiscard]] std::optional<Expr> target_for(Symbol symbol, const Expr& zero) const;
+  [[nodiscard]] std::int64_t number(const Expr& expr, const Location& where);
+  void add_symbol(SymbolRecord record);
+
+  // shape_env_constraint.cpp
+  void throw_if_broken(const Predicate& asked, const Location& where,
+                       const std::vector<Symbol>& changed) const;
+  [[noreturn]] void throw_pinned(const SymbolRecord& r, std::int64_t value, const Predicate& asked,
+                                 const Location& where) const;
+  [[noreturn]] void throw_narrowed(const SymbolRecord& r, const Predicate& asked,
+                                   const Location& where) const;
+  void throw_if_tied(const Predicate& guard, const Predicate& asked, const Location& where) const;
+  [[nodiscard]] std::vector<Asked> reasons(const Predicate& conclusion,
+                                           const Predicate* also) const;
+  [[nodiscard]] std::string because(const Predicate& conclusion, const Predicate* also,
+                                    std::string_view opening) const;
 
   // shape_env_text.cpp
   [[nodiscard]] std::string describe(Symbol symbol) const;
@@ -117,20 +155,21 @@ class ShapeEnv {
   [[nodiscard]] std::string text_of(const Predicate& predicate) const;
   [[nodiscard]] std::string text_of(const Expr& expr) const;
   [[nodiscard]] std::string values_under_hints(const Expr& expr) const;
-  [[noreturn]] void throw_data_dependent(const Expr& open, const Predicate& asked,
+  [[nodiscard]] std::string both_answers(const Predicate& open) const;
+  [[noreturn]] void throw_data_dependent(const Predicate& open, const Predicate& asked,
                                          const Location& where) const;
   [[noreturn]] void throw_data_dependent_int(const Expr& open, const Expr& asked,
                                              const Location& where) const;
-  void throw_if_pinned(const Predicate& asked, const Location& where) const;
   [[noreturn]] void throw_no_value(const std::string& asked, const Expr& expr,
                                    const Location& where) const;
 
+  ShapeOptions options_;
   std::vector<SymbolRecord> symbols_;
   std::vector<Guard> guards_;
   std::vector<DeferredAssert> asserts_;
+  std::vector<Guard> declared_;
   std::vector<Asked> asked_;
-  Facts facts_;
-  std::map<Symbol, Expr> replacements_;  // solved form: no target holds a replaced symbol
+  Knowledge known_;
   std::map<Symbol, std::size_t> index_;  // into symbols_
   std::uint32_t backed_count_ = 0, unbacked_count_ = 0;
   bool frozen_ = false;

@@ -1,5 +1,6 @@
 // The text of errors: one sentence in source names that says what, where and what to do.
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -8,19 +9,10 @@
 namespace lockstep::shapes {
 namespace {
 
-constexpr std::size_t kMaxDescribed = 3, kMaxText = 200;
+constexpr std::size_t kMaxDescribed = 3, kMaxText = 200, kMaxVaried = 2;
 
 std::string shortened(std::string text) {
   return text.size() <= kMaxText ? text : text.substr(0, kMaxText - 20) + " ...";
-}
-
-std::string range_text(const Range& range) {
-  if (range.lower != Range::kMin && range.upper != Range::kMax) {
-    return fmt::format("between {} and {}", range.lower, range.upper);
-  }
-  if (range.lower != Range::kMin) return fmt::format("at least {}", range.lower);
-  if (range.upper != Range::kMax) return fmt::format("at most {}", range.upper);
-  return "any integer";
 }
 
 }  // namespace
@@ -62,18 +54,60 @@ std::string ShapeEnv::values_under_hints(const Expr& expr) const {
   return out;
 }
 
-void ShapeEnv::throw_data_dependent(const Expr& open, const Predicate& asked,
+// Values of what is open for which the answer differs, looked for among small ones that satisfy
+// the asserts; empty where none were found.
+std::string ShapeEnv::both_answers(const Predicate& open) const {
+  std::vector<Symbol> free = open.expr.symbols();
+  std::erase_if(free, [](Symbol symbol) { return !symbol.unbacked; });
+  if (free.size() > kMaxVaried) return "";
+  std::map<Symbol, std::int64_t> at;
+  const Valuation values = [&](Symbol symbol) -> std::optional<std::int64_t> {
+    if (!symbol.unbacked) return record(symbol).hint;
+    const auto found = at.find(symbol);
+    return found == at.end() ? std::nullopt : std::optional(found->second);
+  };
+  std::array<std::string, 2> seen;
+  const std::size_t width = free.size() == 1 ? 64 : 8;
+  const std::size_t points = free.size() == 1 ? width : width * width;
+  for (std::size_t point = 0; point < points && (seen[0].empty() || seen[1].empty()); ++point) {
+    std::size_t rest = point;
+    bool possible = true;
+    for (const Symbol symbol : free) {
+      const Range range = record(symbol).range;
+      at[symbol] =
+          (range.lower == Range::kMin ? 0 : range.lower) + static_cast<std::int64_t>(rest % width);
+      possible = possible && range.contains(at[symbol]);
+      rest /= width;
+    }
+    for (const DeferredAssert& assert : asserts_)
+      possible = possible && assert.predicate.evaluate(values) != false;
+    const auto answer = open.evaluate(values);
+    if (!possible || !answer || !seen[*answer ? 1 : 0].empty()) continue;
+    std::string& text = seen[*answer ? 1 : 0];
+    for (const Symbol symbol : free)
+      text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", record(symbol).source, at[symbol]);
+  }
+  if (seen[0].empty() || seen[1].empty()) return "";
+  return fmt::format(" (true for {}; false for {})", seen[1], seen[0]);
+}
+
+void ShapeEnv::throw_data_dependent(const Predicate& open, const Predicate& asked,
                                     const Location& where) const {
   bool marked = false;
-  for (const Symbol symbol : open.symbols()) {
+  for (const Symbol symbol : open.expr.symbols()) {
     marked = marked || (symbol.unbacked && record(symbol).where.file.empty());
   }
+  const std::string text = text_of(asked), left = text_of(open);
   throw DataDependentError(fmt::format(
-      "{}: this branch on `{}` needs {}, known only when the graph runs; write the general path "
-      "that "
-      "is right either way, call check({}) or check({}) before it if one of them always holds{}",
-      where.text(), text_of(asked), describe_unbacked(open), text_of(asked),
-      text_of(asked.negated()), marked ? ", or do not mark the dim unbacked" : ""));
+      "{}: this branch on `{}` needs {}, known only when the graph runs{}{}; write the general "
+      "path that is right either way, call check({}) or check({}) before it if one of them always "
+      "holds{}",
+      where.text(), text, describe_unbacked(open.expr),
+      left == text || left == text_of(asked.negated())
+          ? ""
+          : fmt::format(", and comes down to `{}`", left),
+      both_answers(open), text, text_of(asked.negated()),
+      marked ? ", or do not mark the dim unbacked" : ""));
 }
 
 void ShapeEnv::throw_data_dependent_int(const Expr& open, const Expr& asked,
@@ -83,28 +117,6 @@ void ShapeEnv::throw_data_dependent_int(const Expr& open, const Expr& asked,
       "{}: a number is needed for `{}`, but {} is known only when the graph runs; keep the size "
       "symbolic, or call check({} == N) before it if it always is N",
       where.text(), text, describe_unbacked(open), text));
-}
-
-void ShapeEnv::throw_if_pinned(const Predicate& asked, const Location& where) const {
-  for (const SymbolRecord& r : symbols_) {
-    const auto found = replacements_.find(r.symbol);
-    if (!r.pinned_is_error || found == replacements_.end()) continue;
-    const auto value = found->second.constant();
-    if (!value) continue;
-    std::string earlier;
-    for (const Guard& guard : guards_) {
-      const auto symbols = guard.predicate.expr.symbols();
-      const bool about = symbols.size() == 1 && symbols[0] == r.symbol && !(guard.where == where);
-      if (!about) continue;
-      earlier += fmt::format("{}`{}` at {}", earlier.empty() ? " together with " : ", ",
-                             text_of(guard.predicate), guard.where.text());
-    }
-    throw ConstraintError(
-        fmt::format("{}: `{}`{} fixes {} to {}, but that dim is marked dynamic; write code that is "
-                    "right for every "
-                    "size, or mark it static or remove the mark",
-                    where.text(), text_of(asked), earlier, r.source, *value));
-  }
 }
 
 void ShapeEnv::throw_no_value(const std::string& asked, const Expr& expr,

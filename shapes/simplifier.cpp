@@ -49,11 +49,20 @@ class Simplifier {
     const bool division = op == Expr::Op::FloorDiv || op == Expr::Op::Mod;
     if (!division) return extreme(op, std::move(operands));
     const Expr &a = operands[0], &b = operands[1];
-    if (holds(greater_equal(a, 0)) && holds(less(a, b))) return op == Expr::Op::Mod ? a : 0;
+    if (within_one_quotient(a, b)) return op == Expr::Op::Mod ? a : 0;
+    if (op == Expr::Op::FloorDiv) return floor_div(a, b);
+    const auto n = b.constant();
+    const auto remainder = n && *n >= 1 ? Prover(facts_, symbols_).residues(a).remainder(*n)
+                                        : std::optional<std::int64_t>();
+    return remainder ? Expr(*remainder) : mod(a, b);
+  }
+
+  // 0 <= a < b: by intervals where b is a number, which is nearly always and is cheap.
+  [[nodiscard]] bool within_one_quotient(const Expr& a, const Expr& b) const {
     const auto number = b.constant();
-    const auto residue = number ? facts_.residue(a, *number) : std::nullopt;
-    if (op == Expr::Op::Mod) return residue ? Expr(*residue) : mod(a, b);
-    return floor_div(a, b);
+    if (!number) return holds(greater_equal(a, 0)) && holds(less(a, b));
+    const Range range = Prover(facts_, symbols_).bounds(a);
+    return range.lower >= 0 && range.upper < *number;
   }
 
   Expr extreme(Expr::Op op, std::vector<Expr> operands) const {

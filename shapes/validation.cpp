@@ -16,6 +16,10 @@ class Validator {
  public:
   Validator(const Transcript& transcript, const ValidationLimits& limits)
       : transcript_(transcript), limits_(limits) {
+    for (const auto& relation : transcript.declared) {
+      target_.push_back({relation.predicate});
+      source_.push_back({relation.predicate});
+    }
     for (const auto& guard : transcript.guards) target_.push_back({guard.predicate});
     for (const auto& a : transcript.asserts) target_.push_back({a.predicate});
     for (const auto& asked : transcript.asked) source_.push_back({asked.predicate, asked.answer});
@@ -158,7 +162,8 @@ class Validator {
 }  // namespace
 
 Transcript transcript_of(const ShapeEnv& env) {
-  return {env.symbols(), env.asked(), env.guards(), env.deferred_asserts(), env.replacements(), {}};
+  return {env.symbols(),          env.declared(),     env.asked(), env.guards(),
+          env.deferred_asserts(), env.replacements(), {}};
 }
 
 Validation validate(const Transcript& transcript, const ValidationLimits& limits) {

@@ -16,6 +16,7 @@ namespace lockstep::shapes {
 /// Both sides of one trace, over the same symbols. Plain data: a test may put a wrong one together.
 struct Transcript {
   std::vector<ShapeEnv::SymbolRecord> symbols;
+  std::vector<Guard> declared;
   std::vector<ShapeEnv::Asked> asked;
   std::vector<Guard> guards;
   std::vector<DeferredAssert> asserts;
@@ -62,7 +63,8 @@ struct ValidationLimits {
 ///   replacement, narrowed range and rewritten expression;
 /// - all answers imply every guard and assert, so nothing is turned away without need;
 /// - guards mention no unbacked symbols.
-/// Declared ranges hold on both sides. A guard or assert without a value does not hold.
+/// Declared ranges and relations hold on both sides. A guard or assert without a value does not
+/// hold.
 [[nodiscard]] Validation validate(const Transcript& transcript,
                                   const ValidationLimits& limits = {});
 

@@ -9,6 +9,7 @@ namespace lockstep::worker {
 
 using collectives::Combine;
 using collectives::Vote;
+using collectives::VoteFlag;
 
 namespace {
 
@@ -55,8 +56,9 @@ void CallDriver::begin(std::uint64_t call_number) {
   CallMachine machine(group_.rank(), group_.size(), next.frame->own_config.value_or(config_),
                       std::move(next.key), *next.frame, std::move(next.observation),
                       std::move(next.standing));
-  const auto& first = std::get<action::Vote>(machine.next());
-  const collectives::VoteRound round(group_.rank(), group_.size(), first.mine, first.combine);
+  Vote mine = std::get<action::Vote>(machine.next()).mine;
+  mine.raise(VoteFlag::Ahead);
+  const collectives::VoteRound round(group_.rank(), group_.size(), mine, Combine::And);
   ahead_.emplace(std::move(machine), TimedVote(round, clock_), *next.frame);
   out_ = true;
   settled_ = false;
@@ -79,20 +81,34 @@ Result<void> CallDriver::await_vote() {
 }
 
 CallOutcome CallDriver::take(CallSteps& steps, const std::function<void(const Action&)>& log) {
-  CallMachine& machine = ahead_->machine;
-  if (log) log(machine.next());
+  if (log) log(ahead_->machine.next());
   const Result<void> in = settled_ ? Result<void>{} : await_vote();
   settled_ = true;
+  CallMachine machine = std::move(ahead_->machine);
+  const Vote result = ahead_->vote.result();
+  drop_ahead();
   if (in) {
-    const Vote& result = ahead_->vote.result();
     if (!result.clean()) promises_.clear();
-    machine.voted(result);
+    tell(machine, result);
   } else {
     machine.failed(in.error());
   }
-  CallOutcome outcome = drive(machine, steps, log);
-  ahead_.reset();
-  return outcome;
+  return drive(machine, steps, log);
+}
+
+void CallDriver::tell(CallMachine& machine, const Vote& result) {
+  machine.voted(result);
+  unconfirmed_ = result.clean() && result.raised(VoteFlag::Ahead);
+}
+
+Result<void> CallDriver::confirm(const CallMachine& machine) {
+  if (!std::exchange(unconfirmed_, false)) return {};
+  return status_round(machine.key(), machine.standing());
+}
+
+RoundKey CallDriver::placed(RoundKey key) const {
+  if (ahead_ && !abandoned_) key.owed = ahead_->machine.key().text();
+  return key;
 }
 
 Result<void> CallDriver::bring_in(const Standing& standing) {

@@ -56,8 +56,8 @@ CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation obse
                              const std::function<void(const Action&)>& log) {
   release(frame);
   if (standing.speaks_for.empty()) standing.speaks_for = self_;
-  CallMachine machine(group_.rank(), group_.size(), frame.own_config.value_or(config_), key, frame,
-                      std::move(observation), std::move(standing));
+  CallMachine machine(group_.rank(), group_.size(), frame.own_config.value_or(config_), placed(key),
+                      frame, std::move(observation), std::move(standing));
   return drive(machine, steps, log);
 }
 
@@ -65,7 +65,10 @@ CallOutcome CallDriver::drive(CallMachine& machine, CallSteps& steps,
                               const std::function<void(const Action&)>& log) {
   for (;;) {
     if (log) log(machine.next());
-    if (auto outcome = answer(machine, steps)) return *std::move(outcome);
+    auto outcome = answer(machine, steps);
+    if (!outcome) continue;
+    if (outcome->error && outcome->error->code == Code::FrameMismatch) drop_promises();
+    return *std::move(outcome);
   }
 }
 
@@ -73,8 +76,12 @@ std::optional<CallOutcome> CallDriver::answer(CallMachine& machine, CallSteps& s
   const Action& action = machine.next();
   if (const auto* to_vote = std::get_if<action::Vote>(&action)) {
     const auto result = vote(to_vote->mine, to_vote->combine, machine.standing());
-    result ? machine.voted(*result) : machine.failed(result.error());
+    result ? tell(machine, *result) : machine.failed(result.error());
   } else if (const auto* to_exchange = std::get_if<action::Exchange>(&action)) {
+    if (auto met = confirm(machine); !met) {
+      machine.failed(met.error());
+      return std::nullopt;
+    }
     const auto result = exchange(to_exchange->mine, to_exchange->join);
     result ? machine.joined(*result) : machine.failed(result.error());
   } else if (const auto* to_broadcast = std::get_if<action::Broadcast>(&action)) {
@@ -102,7 +109,8 @@ std::optional<CallOutcome> CallDriver::answer(CallMachine& machine, CallSteps& s
 }
 
 AuditOutcome CallDriver::audit(const RoundKey& key, AuditLedger& ledger, AuditedCall own) {
-  AuditMachine machine(self_.empty() ? group_.rank() : self_.lowest(), key, ledger, std::move(own));
+  AuditMachine machine(self_.empty() ? group_.rank() : self_.lowest(), placed(key), ledger,
+                       std::move(own));
   while (machine.outcome() == nullptr) {
     if (const auto* to_vote = std::get_if<action::Vote>(&machine.next())) {
       const auto result = vote(to_vote->mine, to_vote->combine);
@@ -113,10 +121,13 @@ AuditOutcome CallDriver::audit(const RoundKey& key, AuditLedger& ledger, Audited
       result ? machine.joined(*result) : machine.failed(result.error());
     }
   }
-  return *machine.outcome();
+  const AuditOutcome& outcome = *machine.outcome();
+  if (outcome.error && outcome.error->code == Code::FrameMismatch) drop_promises();
+  return outcome;
 }
 
-Result<void> CallDriver::status_round(const RoundKey& key, const Standing& standing) {
+Result<void> CallDriver::status_round(const RoundKey& round, const Standing& standing) {
+  const RoundKey key = placed(round);
   Vote mine = Vote::of(0, key.hash(), 0, standing.pending);
   if (standing.trouble) mine.raise(VoteFlag::Error);
   const auto result = vote(mine, collectives::Combine::And, standing);
@@ -125,7 +136,8 @@ Result<void> CallDriver::status_round(const RoundKey& key, const Standing& stand
   return roll(key, standing);
 }
 
-Result<bool> CallDriver::any(const RoundKey& key, bool mine, const Standing& standing) {
+Result<bool> CallDriver::any(const RoundKey& round, bool mine, const Standing& standing) {
+  const RoundKey key = placed(round);
   // The AND of "not mine" is all ones only if no rank has it.
   Vote vote_of_none = Vote::of(mine ? 0 : Vote::kOnes, key.hash(), 0, standing.pending);
   if (standing.trouble) vote_of_none.raise(VoteFlag::Error);
@@ -152,7 +164,10 @@ Result<std::vector<RankValue>> CallDriver::rolled(const RoundKey& key, const Sta
 
 Status CallDriver::roll(const RoundKey& key, const Standing& standing, std::string_view remark) {
   const auto lines = rolled(key, standing, remark);
-  return lines ? diagnose(*lines) : lines.error();
+  if (!lines) return lines.error();
+  Status joint = diagnose(*lines);
+  if (joint.code == Code::FrameMismatch) drop_promises();
+  return joint;
 }
 
 }  // namespace lockstep::worker

@@ -48,8 +48,10 @@ struct CallTimes {
 /// of the oldest promise of all frames is cast by begin(), without waiting, and moves in poke(); at
 /// most one is out. Every other round first brings it in, on all ranks alike. A promise covers
 /// sizes, not what happens in between: a rank that goes another way after its vote came in is found
-/// by the next round that it does not come to. A vote on which the ranks are not at one drops all
-/// promises, on all ranks.
+/// by the next round of the ranks that make the call. That is at once where the call is a miss, for
+/// it is confirmed by one more vote then; where it is a hit, the key of every round says whether
+/// the call is still to be made. A vote on which the ranks are not at one drops all promises, on
+/// all ranks.
 class CallDriver {
  public:
   /// `self`: this rank as errors number it, in a group that numbers its ranks by place.
@@ -88,6 +90,8 @@ class CallDriver {
     return ahead_ && &ahead_->frame == &frame;
   }
   [[nodiscard]] const RoundKey& ahead_key() const { return ahead_->machine.key(); }
+  /// `key` as a round of this driver has it: with the call that is owed.
+  [[nodiscard]] RoundKey placed(RoundKey key) const;
   /// Takes the call ahead to its end, as call() does. Requires that there is one.
   [[nodiscard]] CallOutcome take(CallSteps& steps,
                                  const std::function<void(const Action&)>& log = {});
@@ -109,10 +113,10 @@ class CallDriver {
 
   /// One vote on how the ranks stand, outside of a call: settle, finish, a point inside a graph.
   /// The same error on every rank if one of them is in trouble or in another round.
-  [[nodiscard]] Result<void> status_round(const RoundKey& key, const Standing& standing);
+  [[nodiscard]] Result<void> status_round(const RoundKey& round, const Standing& standing);
 
   /// True on every rank if `mine` is true on any; a round of its own. Errors: as status_round.
-  [[nodiscard]] Result<bool> any(const RoundKey& key, bool mine, const Standing& standing = {});
+  [[nodiscard]] Result<bool> any(const RoundKey& round, bool mine, const Standing& standing = {});
 
   /// Rounds of a step that the ranks take together (building, at start). A vote with words of the
   /// step's own: the AND of all; a rank in another round is the joint error, as in status_round.
@@ -143,6 +147,10 @@ class CallDriver {
                                   const std::function<void(const Action&)>& log);
   /// Does the one thing that `machine` asks for; nullopt unless it was to finish.
   [[nodiscard]] std::optional<CallOutcome> answer(CallMachine& machine, CallSteps& steps);
+  /// After the vote of a call that is a miss: are those that cast it ahead here?
+  [[nodiscard]] Result<void> confirm(const CallMachine& machine);
+  /// Tells `machine` what its vote came to.
+  void tell(CallMachine& machine, const collectives::Vote& result);
   void move_vote();
   [[nodiscard]] Result<void> await_vote();
   /// Before any other round: the vote that is out comes to its end. Errors: where the ranks are not
@@ -170,9 +178,10 @@ class CallDriver {
   CallTimes times_;
   std::deque<Promise> promises_;  // oldest first, without the one whose call is ahead
   std::optional<CallAhead> ahead_;
-  bool out_ = false;        // the vote of `ahead_` may still be under way
-  bool settled_ = true;     // it was waited for, and all ranks were at one on it
-  bool abandoned_ = false;  // its call is not made any more
+  bool out_ = false;          // the vote of `ahead_` may still be under way
+  bool settled_ = true;       // it was waited for, and all ranks were at one on it
+  bool unconfirmed_ = false;  // the last vote of a call was cast ahead by some rank
+  bool abandoned_ = false;    // its call is not made any more
 };
 
 }  // namespace lockstep::worker

@@ -121,17 +121,20 @@ bool Entry::honours(const std::vector<Mark>& marks) const {
   return true;
 }
 
+shapes::GuardSet Entry::guard_set() const {
+  shapes::GuardSet out{{}, guards};
+  const std::vector<shapes::Symbol> symbols = decision.trace_symbols();
+  for (std::size_t i = 0; i < symbols.size(); ++i)
+    out.ranges[symbols[i]] = {decision.symbols[i].min.value_or(kLowest), kHighest};
+  return out;
+}
+
 bool Entry::replaces(const Entry& older) const {
-  // A guard of this trace that the older one did not have would leave inputs that only it serves.
-  const auto known = [&](const shapes::Guard& guard) {
-    return std::any_of(older.guards.begin(), older.guards.end(),
-                       [&](const shapes::Guard& g) { return g.predicate == guard.predicate; });
-  };
   const auto answered = [&](const GroupGuard& guard) {
     return std::any_of(older.group_guards.begin(), older.group_guards.end(),
                        [&](const GroupGuard& g) { return g.same(guard); });
   };
-  return supersedes(decision, older.decision) && std::all_of(guards.begin(), guards.end(), known) &&
+  return supersedes(decision, older.decision) && shapes::covers(guard_set(), older.guard_set()) &&
          std::all_of(group_guards.begin(), group_guards.end(), answered);
 }
 

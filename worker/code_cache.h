@@ -11,6 +11,7 @@
 
 #include <lockstep/shapes/dynamism.h>
 #include <lockstep/shapes/guard.h>
+#include <lockstep/shapes/guard_set.h>
 #include <lockstep/worker/decision.h>
 #include <lockstep/worker/exchange.h>
 #include <lockstep/worker/group_guard.h>
@@ -52,6 +53,7 @@ struct Entry {
  private:
   enum class Use : std::uint8_t { Static, Symbol, Unbacked };
   [[nodiscard]] bool honours(const std::vector<Mark>& marks) const;
+  [[nodiscard]] shapes::GuardSet guard_set() const;
   std::shared_ptr<const SourceList> list_;
   std::vector<std::int64_t> lower_, upper_;  // parallel to values; equal where static
   std::vector<Use> uses_;                    // parallel to values

@@ -1,107 +1,14 @@
-#include <algorithm>
-#include <map>
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <lockstep/worker/codegen.h>
-#include <lockstep/worker/frame.h>
-#include <lockstep/worker/interpreter.h>
-#include <lockstep/worker/job_context.h>
+#include <lockstep/worker/frame_steps.h>
 #include <lockstep/worker/promise.h>
-#include <lockstep/worker/op.h>
 #include <lockstep/worker/recorded_call.h>
-#include <lockstep/worker/settle_rounds.h>
-#include <lockstep/worker/shared_build.h>
 
 namespace lockstep::worker {
 
-/// A graph that can be run: built, or by the interpreter.
-struct FrameRunner::Compiled {
-  Graph graph;  // where it is interpreted
-  shapes::Fingerprint fingerprint;
-  std::uint64_t nodes = 0;
-  std::string collectives;                 // one per line; what an audit compares
-  std::unique_ptr<Executable> executable;  // null: interpreted
-  Inputs inputs;                           // of the last run; the map is kept
-};
-
-struct FrameRunner::State {
-  State(JobContext& context, GroupContext* group, const std::string& name, int number,
-        const FrameOptions& options)
-      : job(context),
-        audited(options.audit),
-        consistency(audited ? Consistency::Local
-                            : options.consistency.value_or(context.decision.consistency)),
-        over(group != nullptr ? *group : context.alone),
-        agreed(context.agreeing(over, consistency)),
-        cache(name),
-        profile(profiles_of(job, agreed), {named_in(agreed.group, name), {}}, keeps(job, agreed),
-                [&context](const Status& status) { context.tell(status.message); }),
-        index(number) {
-    counts.frame = name;
-    counts.shared = &over == &job.everyone && consistency == Consistency::SameGraph;
-    if (group == nullptr) unusable = not_of(options.group, name);
-  }
-  /// Of this frame's calls, but for the number.
-  void put_key(RoundKey& key) const {
-    key.kind = RoundKey::Kind::Call;
-    key.frame = cache.name;
-    key.consistency.reset();
-    if (consistency != job.decision.consistency) key.consistency = consistency;
-    key.attempt = 0;
-  }
-  /// The key of this frame's next call.
-  const RoundKey& next_call() {
-    put_key(agreed.key);
-    agreed.key.call = ++agreed.calls;
-    return agreed.key;
-  }
-  /// Ranks that decide for themselves keep nothing.
-  static coordinator::ProfileStore* profiles_of(const JobContext& job, const GroupContext& agreed) {
-    return &agreed == &job.alone ? nullptr : job.profiles;
-  }
-  /// Of the members that see one directory the lowest keeps profiles there.
-  static bool keeps(const JobContext& job, const GroupContext& agreed) {
-    const RankSet& members = agreed.group.members;
-    const RankSet sharers = members.minus(members.minus(job.profile_sharers));
-    return !sharers.empty() && sharers.lowest().value == job.rank();
-  }
-  /// The sets of a group share a profile, as do worlds of any size.
-  static std::string named_in(const Group& group, const std::string& frame) {
-    return group.name.empty() ? frame : group.name + "/" + frame;
-  }
-  static Status not_of(const Group& group, const std::string& frame) {
-    return {Code::BadInput,
-            fmt::format("frame {}: this rank is in no set of group {}; only its members make and "
-                        "call its frames",
-                        frame, group.name),
-            group.name,
-            {}};
-  }
-
-  JobContext& job;
-  bool audited;
-  AuditLedger findings;
-  Consistency consistency;
-  GroupContext& over;              // whose collectives the frame has
-  GroupContext& agreed;            // who agrees on its calls
-  std::optional<Status> unusable;  // by this rank; nothing was agreed on
-  Frame cache;
-  FrameProfile profile;
-  int index;
-  std::map<int, Compiled> entries;
-  Observation spare;
-  bool told_fallback = false;
-  FrameCounts counts;
-};
-
 namespace {
-
-double milliseconds(Duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
-
-Array single(DType dtype, double value) { return Array::of(dtype, {}, std::span(&value, 1)); }
 
 /// "3 symbols: batch.tokens.size(0) (hint 16), …"
 std::string symbols_text(const Decision& decision) {
@@ -116,166 +23,7 @@ std::string symbols_text(const Decision& decision) {
   return out;
 }
 
-/// What other ranks would have to do as well: kind, group, attributes and sizes, without the number
-/// of rows where ranks may differ in it.
-std::string collectives_text(const Graph& graph) {
-  std::string out;
-  for (const Node& node : graph.nodes) {
-    if (op_row(node.op).kind != OpClass::Collective) continue;
-    out += fmt::format("{} of {}", op_row(node.op).name, dtype_name(node.meta.dtype));
-    for (std::size_t d = node.op == Op::AllToAll ? 1 : 0; d < node.meta.sizes.size(); ++d)
-      out += " x " + node.meta.sizes[d].text();
-    if (!node.ints.empty()) out += fmt::format(", {{{}}}", fmt::join(node.ints, ", "));
-    if (!node.text.empty()) out += ", group " + node.text;
-    out += "\n";
-  }
-  return out;
-}
-
-/// This rank is busy and alive, though it makes no progress that others see: a slow compile is not
-/// a dead rank. Renewed by the build of each unit.
-class Lease {
- public:
-  explicit Lease(JobContext& job) : job_(job) {
-    job_.phase(Phase::Compiling);
-    job_.busy_for(job_.settings.deadline);
-  }
-  ~Lease() {
-    job_.busy_for(Duration{0});
-    job_.phase(Phase::Running);
-  }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-
- private:
-  JobContext& job_;
-};
-
 }  // namespace
-
-/// The tracing and compiling steps of one call.
-class FrameRunner::Steps final : public CallSteps, private TraceHost {
- public:
-  Steps(State& frame, const Observation& seen, const std::function<void(Trace&)>& body)
-      : frame_(frame), seen_(seen), body_(body) {}
-
-  Result<TraceReport> trace(const Decision& decision) override;
-  std::string explain(std::size_t node) override;
-  std::optional<Status> compile() override;
-
-  [[nodiscard]] Compiled take() { return std::move(made_); }
-  [[nodiscard]] const std::string& story() const { return story_; }
-
- private:
-  Result<bool> group_any(bool mine) override;
-  [[nodiscard]] TraceReport report_of(Result<Graph> graph);
-  State& frame_;
-  const Observation& seen_;
-  const std::function<void(Trace&)>& body_;
-  Compiled made_;
-  std::optional<Status> round_failed_;
-  std::uint32_t questions_ = 0;
-  std::string story_;
-};
-
-Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
-  JobContext& job = frame_.job;
-  job.phase(Phase::Tracing);
-  const TraceSetup setup{.frame = frame_.cache.name,
-                         .decision = decision,
-                         .observation = &seen_,
-                         .group_size = frame_.over.data->size(),
-                         .group = frame_.over.group,
-                         .local = frame_.consistency == Consistency::Local && !frame_.audited,
-                         .host = this,
-                         .peers_may_differ = frame_.audited ||
-                                             frame_.consistency == Consistency::SameCollectives ||
-                                             frame_.consistency == Consistency::SharedSizes};
-  Result<Graph> graph = worker::trace(setup, body_);
-  job.phase(Phase::Running);
-  if (round_failed_) return *round_failed_;
-  return report_of(std::move(graph));
-}
-
-TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
-  TraceReport report;
-  if (!graph) {
-    report.failure = graph.error();
-    return report;
-  }
-  for (const Node& node : graph->nodes)
-    if (op_row(node.op).kind == OpClass::Collective && !node.text.empty() &&
-        frame_.job.groups.find(node.text) == frame_.job.groups.end()) {
-      report.failure =
-          Status{Code::TraceError,
-                 fmt::format("frame {}: {}: group {} has not been declared in this job",
-                             frame_.cache.name, node.where.text(), node.text),
-                 {},
-                 {}};
-      return report;
-    }
-  made_.graph = std::move(*graph);
-  report.graph = made_.fingerprint = made_.graph.fingerprint();
-  made_.nodes = made_.graph.nodes.size();
-  if (frame_.audited) made_.collectives = collectives_text(made_.graph);
-  report.collectives = made_.graph.collectives_fingerprint();
-  report.group_guards = made_.graph.group_guards;
-  report.guards = made_.graph.guards;
-  // What may differ need not be searched for what does.
-  report.prefixes = frame_.consistency == Consistency::SameCollectives
-                        ? made_.graph.joint_prefixes()
-                        : made_.graph.prefix_fingerprints();
-  report.skeleton = made_.graph.skeleton_fingerprint();
-  return report;
-}
-
-Result<bool> FrameRunner::Steps::group_any(bool mine) {
-  RoundKey key = frame_.agreed.key;
-  key.kind = RoundKey::Kind::Verify;
-  key.attempt = ++questions_;
-  auto answer = frame_.agreed.driver->any(key, mine);
-  if (!answer) round_failed_ = answer.error();
-  return answer;
-}
-
-std::string FrameRunner::Steps::explain(std::size_t node) {
-  const Graph& graph = made_.graph;
-  if (frame_.consistency == Consistency::SameCollectives) {
-    const std::vector<NodeId> joint = graph.joint_nodes();
-    if (node >= joint.size()) return "";
-    node = joint[node];
-  }
-  std::string text;
-  if (node < graph.nodes.size())
-    text = fmt::format("{}   # {}", graph.node_text(static_cast<NodeId>(node)),
-                       graph.nodes[node].where.text());
-  return text;
-}
-
-std::optional<Status> FrameRunner::Steps::compile() {
-  JobContext& job = frame_.job;
-  const GroupContext& agreed = frame_.agreed;
-  const Instant start = job.clock.now();
-  const Lease lease(job);
-  Result<Program> program = generate(std::move(made_.graph));
-  BuildTools tools = job.tools;
-  tools.members = agreed.group.members;
-  tools.building = [&](const std::string& unit) {
-    job.note(fmt::format("builds {}, {}", unit, frame_.cache.name));
-    job.busy_for(kBuildLimit);
-  };
-  const SharedUnits made = build_together(*agreed.driver, agreed.key, program, tools);
-  // Where a peer failed there is nothing to load: the commit vote tells all ranks whose it was.
-  if (!made.objects) return made.failure;
-  const std::size_t kernels = program->kernels.size();
-  auto loaded = Executable::load(std::move(*program), *made.objects, job.clock);
-  if (!loaded) return loaded.error();
-  made_.executable = std::move(*loaded);
-  story_ = fmt::format("{} kernels in {} units, {} of them built here, {} received, {:.0f} ms",
-                       kernels, made.objects->size(), made.built, made.received,
-                       milliseconds(job.clock.now() - start));
-  return std::nullopt;
-}
 
 FrameRunner::FrameRunner(JobContext& job, std::string name, int index, const FrameOptions& options)
     : state_(new State(job, job.group(options.group), name, index, options)) {}
@@ -350,6 +98,7 @@ void FrameRunner::prefetch(Observation observation, std::optional<Status> unread
   if (frame.unusable) return;  // as every call says
   RoundKey key = frame.agreed.key;
   frame.put_key(key);
+  if (!unreadable) unreadable = frame.constraints.apply(frame.cache.name, observation);
   if (!unreadable) restore_profile(observation);
   if (unreadable) observation = ObservationBuilder().build();
   frame.agreed.driver->promise(std::move(key), frame.cache, std::move(observation),
@@ -385,6 +134,8 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   State& frame = *state_;
   if (frame.unusable) return unusable();
   JobContext& job = frame.job;
+  if (const auto broken = frame.constraints.apply(frame.cache.name, observation))
+    return refuse(*broken);
   restore_profile(observation);
   if (const Observation* promised = frame.agreed.driver->promised(frame.cache))
     if (const auto broken = broken_promise(frame.cache.name, *promised, observation))
@@ -438,40 +189,6 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   return outputs;
 }
 
-/// Compares what this rank is about to run, or that it has nothing to run, with the group. The
-/// error is joint; what is found and may go on is logged.
-std::optional<Status> FrameRunner::audit(const Compiled* about_to_run, const Observation& seen) {
-  State& frame = *state_;
-  JobContext& job = frame.job;
-  AuditedCall own{.observation = seen};
-  if (about_to_run != nullptr) {
-    own.program = about_to_run->fingerprint;
-    own.collectives = about_to_run->collectives.empty()
-                          ? shapes::Fingerprint{}
-                          : shapes::fingerprint(about_to_run->collectives);
-    own.collectives_text = about_to_run->collectives;
-    own.is_new = last_.kind == CallOutcome::Kind::Compiled;
-    if (last_.entry >= 0)
-      own.program_text =
-          decision_text(frame.cache.entries[static_cast<std::size_t>(last_.entry)].decision);
-  } else {
-    own.trouble = last_.error;
-  }
-  RoundKey& key = frame.over.key;
-  key.kind = RoundKey::Kind::Audit;
-  key.frame = frame.cache.name;
-  key.consistency.reset();
-  key.attempt = 0;
-  ++key.call;
-  job.note(key.text());
-  AuditOutcome outcome = frame.over.driver->audit(key, frame.findings, std::move(own));
-  const Result<void> well = outcome.error ? Result<void>(*outcome.error) : Result<void>();
-  if (job.recorder != nullptr) job.recorder->round(key, well);
-  if (outcome.finding && outcome.times == 1 && frame.over.data->rank().value == 0)
-    job.log.line("info", "lockstep: audit: " + outcome.finding->text());
-  return std::move(outcome.error);
-}
-
 void FrameRunner::say_compiled(const std::vector<Misfit>& misfits, const std::string& story) {
   State& frame = *state_;
   const JobContext& job = frame.job;
@@ -495,61 +212,6 @@ void FrameRunner::say_compiled(const std::vector<Misfit>& misfits, const std::st
     if (job.log.on("graph")) job.log.line("graph", mark, program.graph.text());
     if (job.log.on("output_code")) job.log.line("output_code", mark, program.text());
   }
-}
-
-Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& seen,
-                                            std::span<const InputValue> values) {
-  State& frame = *state_;
-  JobContext& job = frame.job;
-  job.note(frame.agreed.key.text() + " runs");
-  const auto& sources = seen.list->sources();
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    Array& input = entry.inputs[sources[i].name];
-    switch (sources[i].kind) {
-      case Kind::Tensor:
-        input = values[i].array;
-        break;
-      case Kind::Float:
-        input = single(DType::F64, values[i].number);
-        break;
-      case Kind::Int: {
-        input = Array(DType::I64, {});
-        *input.data_as<std::int64_t>() = seen.of(i)[0];
-        break;
-      }
-      case Kind::Bool:
-        input = single(DType::Bool, static_cast<double>(seen.of(i)[0]));
-        break;
-    }
-  }
-  if (entry.inputs.find("job.rank") == entry.inputs.end()) {
-    entry.inputs["job.rank"] = single(DType::I64, frame.over.data->rank().value);
-    for (const auto& [name, group] : job.groups)
-      entry.inputs[rank_source(name)] = single(DType::I64, group.group.rank.value);
-  }
-  if (std::find(frame.counts.graphs.begin(), frame.counts.graphs.end(), entry.fingerprint) ==
-      frame.counts.graphs.end())
-    frame.counts.graphs.push_back(entry.fingerprint);
-  SettleRounds rounds(job, frame.agreed, *frame.over.data);
-  if (!entry.executable) {
-    frame.counts.nodes_interpreted += entry.nodes;
-    auto outputs = interpret(entry.graph, entry.inputs, *frame.over.data, rounds);
-    rounds.end_if_alone(outputs);
-    return outputs;
-  }
-  frame.counts.nodes_compiled += entry.executable->program().nodes_compiled;
-  frame.counts.nodes_interpreted += entry.executable->program().nodes_interpreted;
-  const RunTimes before = entry.executable->time();
-  auto outputs = entry.executable->run(entry.inputs, *frame.over.data, rounds);
-  const RunTimes& after = entry.executable->time();
-  job.run.runs += after.runs - before.runs;
-  job.run.total += after.total - before.total;
-  job.run.kernels += after.kernels - before.kernels;
-  job.run.products += after.products - before.products;
-  job.run.collectives += after.collectives - before.collectives;
-  job.run.settling += after.settling - before.settling;
-  rounds.end_if_alone(outputs);
-  return outputs;
 }
 
 }  // namespace lockstep::worker

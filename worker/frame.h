@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/shapes/shape_env.h>
 #include <lockstep/worker/call_driver.h>
 #include <lockstep/worker/group.h>
 #include <lockstep/worker/inputs.h>
@@ -28,6 +29,15 @@ struct FrameOptions {
   /// and run; collectives that would not match are an error on all ranks. Then `consistency` is
   /// not looked at.
   bool audit = false;
+  /// Relations of sizes that hold in every call, in source names: "2 <= x.size(0)", "y.size(0) == 2
+  /// * x.size(0)". Their dims are dynamic; a call that breaks one is CONSTRAINT_VIOLATION on all
+  /// ranks; a function that needs less than the whole of a declared range is a trace error that
+  /// says which line (constraints.h).
+  std::vector<std::string> constraints{};
+  /// What becomes of a branch on sizes that says more than a bound, a number or a remainder of one,
+  /// or "a == k*b + c": a guard (other sizes compile anew), or an assert (one entry for all sizes
+  /// that satisfy it; others are an error when the graph runs).
+  shapes::ShapeOptions::Complex complex_branches = shapes::ShapeOptions::Complex::Guard;
 };
 
 /// One thread. Borrows the job's context.

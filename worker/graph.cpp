@@ -4,6 +4,7 @@
 #include <limits>
 
 #include <lockstep/worker/graph.h>
+#include <lockstep/worker/graph_prints.h>
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/rank_constant.h>
 
@@ -15,91 +16,106 @@ using shapes::FingerprintBuilder;
 
 void add_count(FingerprintBuilder& out, std::size_t n) { out.add(static_cast<std::int64_t>(n)); }
 
-void add_symbol(FingerprintBuilder& out, shapes::Symbol symbol) {
-  out.add(std::int64_t{symbol.unbacked}).add(std::int64_t{symbol.serial});
-}
+/// Two fingerprints at a time: an exact one, and one without the values of constants.
+class Prints {
+ public:
+  template <class T>
+  Prints& add(const T& same) {
+    exact_.add(same);
+    skeleton_.add(same);
+    return *this;
+  }
+  /// May have constants in it.
+  Prints& text(const std::string& text) {
+    exact_.add(text);
+    skeleton_.add(without_numbers(text));
+    return *this;
+  }
+  /// One constant.
+  Prints& constant(std::int64_t value) {
+    exact_.add(value);
+    skeleton_.add(std::int64_t{0});
+    return *this;
+  }
+  Prints& count(std::size_t n) { return add(static_cast<std::int64_t>(n)); }
+  Prints& symbol(shapes::Symbol symbol) {
+    return add(std::int64_t{symbol.unbacked}).add(std::int64_t{symbol.serial});
+  }
+  Prints& exprs(const std::vector<shapes::Expr>& exprs) {
+    count(exprs.size());
+    for (const shapes::Expr& expr : exprs) text(expr.text());
+    return *this;
+  }
+  struct Both {
+    Fingerprint exact, skeleton;
+  };
+  Prints& add(const Both& other) {
+    exact_.add(other.exact);
+    skeleton_.add(other.skeleton);
+    return *this;
+  }
+  [[nodiscard]] Both finish() const { return {exact_.finish(), skeleton_.finish()}; }
 
-/// What stands for the constants of a graph in its fingerprint.
-enum class Constants : std::uint8_t { Exact, Masked };
+ private:
+  FingerprintBuilder exact_, skeleton_;
+};
 
-std::string text_of(std::string text, Constants constants) {
-  return constants == Constants::Exact ? text : without_numbers(text);
-}
-
-void add_exprs(FingerprintBuilder& out, const std::vector<shapes::Expr>& exprs, Constants as) {
-  add_count(out, exprs.size());
-  for (const shapes::Expr& expr : exprs) out.add(text_of(expr.text(), as));
-}
-
-Fingerprint fingerprint_of(const Node& node, Constants as) {
-  FingerprintBuilder out;
-  out.add(static_cast<std::int64_t>(node.op));
-  add_count(out, node.inputs.size());
+Prints::Both prints_of(const Node& node) {
+  Prints out;
+  out.add(static_cast<std::int64_t>(node.op)).count(node.inputs.size());
   for (const NodeId id : node.inputs) out.add(std::int64_t{id});
-  add_exprs(out, node.exprs, as);
-  add_count(out, node.ints.size());
-  const bool masks_ints = as == Constants::Masked && node.op == Op::Broadcast;
-  for (const std::int64_t i : node.ints) out.add(masks_ints ? 0 : i);
+  out.exprs(node.exprs).count(node.ints.size());
+  for (const std::int64_t i : node.ints) node.op == Op::Broadcast ? out.constant(i) : out.add(i);
   // One kind of not-a-number: its sign and payload differ between machines.
   const double number =
       std::isnan(node.number) ? std::numeric_limits<double>::quiet_NaN() : node.number;
-  out.add(as == Constants::Masked ? 0 : std::bit_cast<std::int64_t>(number)).add(node.text);
-  add_count(out, node.asserts.size());
-  for (const shapes::DeferredAssert& a : node.asserts)
-    out.add(text_of(a.predicate.text(), as)).add(a.message);
-  out.add(static_cast<std::int64_t>(node.meta.dtype));
-  add_exprs(out, node.meta.sizes, as);
-  add_count(out, node.binds.size());
-  for (const shapes::Symbol symbol : node.binds) add_symbol(out, symbol);
-  return out.finish();
-}
-
-std::vector<Fingerprint> prefixes_of(const Graph& graph, Constants as) {
-  std::vector<Fingerprint> prefixes;
-  prefixes.reserve(graph.nodes.size());
-  Fingerprint last = shapes::fingerprint(graph.name);
-  for (const Node& node : graph.nodes) {
-    last = FingerprintBuilder().add(last).add(fingerprint_of(node, as)).finish();
-    prefixes.push_back(last);
-  }
-  return prefixes;
-}
-
-Fingerprint fingerprint_of(const Graph& graph, Constants as) {
-  FingerprintBuilder out;
-  out.add("lockstep.graph/1").add(graph.name);
-  add_count(out, graph.nodes.size());
-  const std::vector<Fingerprint> prefixes = prefixes_of(graph, as);
-  if (!prefixes.empty()) out.add(prefixes.back());
-  add_count(out, graph.outputs.size());
-  for (const Graph::Output& output : graph.outputs)
-    out.add(output.name).add(std::int64_t{output.node});
-  add_count(out, graph.symbols.size());
-  for (const SymbolBinding& binding : graph.symbols) {
-    add_symbol(out, binding.symbol);
-    out.add(binding.source);
-  }
-  add_count(out, graph.guards.size());
-  for (const shapes::Guard& guard : graph.guards) out.add(text_of(guard.predicate.text(), as));
-  add_count(out, graph.group_guards.size());
-  for (const GroupGuard& guard : graph.group_guards)
-    out.add(text_of(guard.predicate.text(), as))
-        .add(static_cast<std::int64_t>(guard.over))
-        .add(std::int64_t{guard.value});
+  out.constant(std::bit_cast<std::int64_t>(number)).add(node.text).count(node.asserts.size());
+  for (const shapes::DeferredAssert& a : node.asserts) out.text(a.predicate.text()).add(a.message);
+  out.add(static_cast<std::int64_t>(node.meta.dtype)).exprs(node.meta.sizes);
+  out.count(node.binds.size());
+  for (const shapes::Symbol symbol : node.binds) out.symbol(symbol);
   return out.finish();
 }
 
 }  // namespace
 
-Fingerprint node_fingerprint(const Node& node) { return fingerprint_of(node, Constants::Exact); }
-
-std::vector<Fingerprint> Graph::prefix_fingerprints() const {
-  return prefixes_of(*this, Constants::Exact);
+GraphPrints prints_of(const Graph& graph) {
+  GraphPrints prints;
+  prints.prefixes.reserve(graph.nodes.size());
+  const Fingerprint name = shapes::fingerprint(graph.name);
+  Prints::Both last{name, name};
+  for (const Node& node : graph.nodes) {
+    last = Prints().add(last).add(prints_of(node)).finish();
+    prints.prefixes.push_back(last.exact);
+  }
+  Prints out;
+  out.add("lockstep.graph/1").add(graph.name).count(graph.nodes.size());
+  if (!graph.nodes.empty()) out.add(last);
+  out.count(graph.outputs.size());
+  for (const Graph::Output& output : graph.outputs)
+    out.add(output.name).add(std::int64_t{output.node});
+  out.count(graph.symbols.size());
+  for (const SymbolBinding& binding : graph.symbols) out.symbol(binding.symbol).add(binding.source);
+  out.count(graph.guards.size());
+  for (const shapes::Guard& guard : graph.guards) out.text(guard.predicate.text());
+  out.count(graph.group_guards.size());
+  for (const GroupGuard& guard : graph.group_guards)
+    out.text(guard.predicate.text())
+        .add(static_cast<std::int64_t>(guard.over))
+        .add(std::int64_t{guard.value});
+  const Prints::Both whole = out.finish();
+  prints.graph = whole.exact;
+  prints.skeleton = whole.skeleton;
+  return prints;
 }
 
-Fingerprint Graph::fingerprint() const { return fingerprint_of(*this, Constants::Exact); }
+Fingerprint node_fingerprint(const Node& node) { return prints_of(node).exact; }
 
-Fingerprint Graph::skeleton_fingerprint() const { return fingerprint_of(*this, Constants::Masked); }
+std::vector<Fingerprint> Graph::prefix_fingerprints() const { return prints_of(*this).prefixes; }
+
+Fingerprint Graph::fingerprint() const { return prints_of(*this).graph; }
+
+Fingerprint Graph::skeleton_fingerprint() const { return prints_of(*this).skeleton; }
 
 std::vector<NodeId> Graph::joint_nodes() const {
   std::vector<NodeId> joint;

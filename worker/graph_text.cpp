@@ -62,7 +62,8 @@ std::string Graph::text() const {
   for (const SymbolBinding& binding : symbols)
     out += fmt::format("  {} = {}\n", binding.symbol.name(), binding.source);
   for (const shapes::Guard& guard : guards)
-    out += fmt::format("  guard {}   # {}\n", guard.predicate.text(), guard.where.text());
+    out += fmt::format("  guard {}   # {}{}{}\n", guard.predicate.text(), guard.where.text(),
+                       guard.note.empty() ? "" : ": ", guard.note);
   for (const GroupGuard& guard : group_guards)
     out += fmt::format("  guard {} of the group: {} is {}   # {}\n",
                        guard.over == GroupGuard::Over::Any ? "any" : "all", guard.predicate.text(),

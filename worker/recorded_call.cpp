@@ -35,7 +35,7 @@ CallOutcome recorded_call(Recorder* recorder, CallDriver& driver, const RoundKey
                           Observation observation, Standing standing, CallSteps& steps) {
   if (recorder == nullptr)
     return driver.call(key, frame, std::move(observation), std::move(standing), steps);
-  recorder->call(key, observation, standing);
+  recorder->call(driver.placed(key), observation, standing);
   RecordedSteps recorded(*recorder, steps);
   CallOutcome outcome =
       driver.call(key, frame, std::move(observation), std::move(standing), recorded,

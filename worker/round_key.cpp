@@ -38,7 +38,8 @@ std::uint64_t RoundKey::hash() const {
   std::uint64_t h = mixed(mixed(mixed(epoch), group), frame);
   h = mixed(h ^ call);
   const std::uint64_t mode = consistency ? static_cast<std::uint64_t>(*consistency) + 1 : 0;
-  return mixed(h ^ (mode << 48) ^ (std::uint64_t{attempt} << 8) ^ static_cast<std::uint64_t>(kind));
+  h = mixed(h ^ (mode << 48) ^ (std::uint64_t{attempt} << 8) ^ static_cast<std::uint64_t>(kind));
+  return owed.empty() ? h : mixed(h, owed);
 }
 
 std::string RoundKey::text() const {
@@ -49,6 +50,7 @@ std::string RoundKey::text() const {
   if (attempt != 0) out += fmt::format(", attempt {}", attempt);
   if (consistency) out += fmt::format(", {}", consistency_name(*consistency));
   if (epoch != 0) out += fmt::format(", epoch {}", epoch);
+  if (!owed.empty()) out += fmt::format(", before the prefetched {}", owed);
   return out;
 }
 

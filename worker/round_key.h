@@ -32,6 +32,9 @@ struct RoundKey {
   Kind kind = Kind::Call;
   /// Of the frame, where it is not that of the job.
   std::optional<Consistency> consistency{};
+  /// The call (its key's text) that was agreed on ahead and is still to be made by this rank; may be
+  /// empty. A rank that has left it out is in no round with those that have made it.
+  std::string owed{};
   /// Stable across ranks and builds; no allocation.
   [[nodiscard]] std::uint64_t hash() const;
   /// "call 7 of train_step", with epoch, group and attempt where they are not the first.

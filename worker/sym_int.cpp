@@ -60,6 +60,15 @@ SymInt operator%(const IntOperand& a, const IntOperand& b) {
   check_divisor(a, b);
   return made(mod(of(a), of(b)), a, b);
 }
+SymInt ceil_div(const IntOperand& a, const IntOperand& b) {
+  check_divisor(a, b);
+  return made(ceil_div(of(a), of(b)), a, b);
+}
+std::int64_t isqrt(const SymInt& value, Line where) {
+  if (const auto& trace = value.trace())
+    return trace->env().isqrt(value.expr(), trace->here(where));
+  return shapes::ShapeEnv().isqrt(value.expr(), location(where));
+}
 SymInt operator-(const SymInt& a) { return {-a.expr(), a.trace()}; }
 SymInt min(const IntOperand& a, const IntOperand& b) { return made(min(of(a), of(b)), a, b); }
 SymInt max(const IntOperand& a, const IntOperand& b) { return made(max(of(a), of(b)), a, b); }
@@ -96,6 +105,11 @@ bool statically_true(const SymBool& condition) {
   if (const auto& trace = condition.trace())
     return trace->env().statically_true(condition.predicate());
   return condition.predicate().constant().value_or(false);
+}
+
+std::int64_t peek(const SymInt& value, std::int64_t fallback) {
+  if (const auto& trace = value.trace()) return trace->env().peek(value.expr(), fallback);
+  return value.expr().constant().value_or(fallback);
 }
 
 namespace {

@@ -84,6 +84,10 @@ class SymBool {
 /// a - a/b*b: has the sign of b.
 [[nodiscard]] SymInt operator%(const IntOperand& a, const IntOperand& b);
 [[nodiscard]] SymInt operator-(const SymInt& a);
+/// Rounds towards plus infinity.
+[[nodiscard]] SymInt ceil_div(const IntOperand& a, const IntOperand& b);
+/// The integer part of the square root as a number. Guards its two bounds; throws as to_int does.
+[[nodiscard]] std::int64_t isqrt(const SymInt& value, Line where = Line::current());
 [[nodiscard]] SymInt min(const IntOperand& a, const IntOperand& b);
 [[nodiscard]] SymInt max(const IntOperand& a, const IntOperand& b);
 [[nodiscard]] SymBool operator==(const IntOperand& a, const IntOperand& b);
@@ -98,6 +102,9 @@ class SymBool {
 void check(const SymBool& condition, std::string message = {}, Line where = Line::current());
 /// Proven true; false where open. Records nothing.
 [[nodiscard]] bool statically_true(const SymBool& condition);
+/// The value under the agreed hints, for choices that may not depend on it but run better knowing
+/// it: no guard. `fallback` for values that exist only when the graph runs.
+[[nodiscard]] std::int64_t peek(const SymInt& value, std::int64_t fallback);
 /// A branch that takes false (true) where a value that exists only when the graph runs leaves it
 /// open: nothing is recorded then, and both ways must be right. Otherwise as `if`.
 [[nodiscard]] bool guard_or_false(const SymBool& condition);

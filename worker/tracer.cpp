@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/shapes/guard_set.h>
+#include <lockstep/worker/constraints.h>
 #include <lockstep/worker/count_limit.h>
 #include <lockstep/worker/node_order.h>
 #include <lockstep/worker/shape_rules.h>
@@ -34,12 +36,23 @@ std::shared_ptr<Trace> Trace::start(const TraceSetup& setup) {
 }
 
 void Trace::add_symbols() {
+  const DeclaredSizes declared = declared_sizes(setup_.constraints, setup_.decision);
+  const std::vector<Symbol> names = setup_.decision.trace_symbols();
   for (const SymbolDecision& symbol : setup_.decision.symbols) {
-    const shapes::Range range{symbol.min.value_or(shapes::Range::kMin), shapes::Range::kMax};
-    symbols_.push_back(
-        symbol.unbacked ? env_.unbacked(symbol.source, range, {})
-                        : env_.backed(symbol.source, symbol.hint, range, symbol.pinned_is_error));
+    shapes::Range range{symbol.min.value_or(shapes::Range::kMin), shapes::Range::kMax};
+    auto constraint =
+        symbol.pinned_is_error ? shapes::Constraint::Varies : shapes::Constraint::None;
+    if (const auto promised = declared.ranges.find(names[symbols_.size()]);
+        promised != declared.ranges.end()) {
+      range = intersect(range, promised->second);
+      constraint = shapes::Constraint::WholeRange;
+    }
+    symbols_.push_back(symbol.unbacked
+                           ? env_.unbacked(symbol.source, range, {})
+                           : env_.backed(symbol.source, symbol.hint, range, constraint));
   }
+  for (const shapes::Guard& relation : declared.relations)
+    env_.declare(relation.predicate, relation.where);
 }
 
 Expr Trace::dim(const DimDecision& decision) const {
@@ -255,7 +268,9 @@ Graph Trace::finish() {
     const SymbolDecision& decided = setup_.decision.symbols[i];
     graph.symbols.push_back({*symbols_[i].as_symbol(), decided.source, decided.hint});
   }
-  graph.guards = env_.guards();
+  shapes::GuardSet guards{{}, env_.guards()};
+  for (const auto& record : env_.symbols()) guards.ranges[record.symbol] = record.declared;
+  graph.guards = shapes::minimal_guards(guards);
   graph.group_guards = group_guards_;
   ended_ = true;
   return graph;

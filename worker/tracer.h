@@ -45,6 +45,10 @@ struct TraceSetup {
   TraceHost* host = nullptr;
   /// Other ranks may trace other graphs with the same collectives (same_collectives).
   bool peers_may_differ = false;
+  /// What holds of the sizes in every call (constraints.h).
+  std::vector<std::string> constraints{};
+  /// What becomes of branches that say more than a bound.
+  shapes::ShapeOptions shapes{};
 };
 
 /// The graph under construction; what functions of the tensor language record into. Held by shared
@@ -103,7 +107,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] Graph finish();
 
  private:
-  explicit Trace(const TraceSetup& setup) : setup_(setup) {}
+  explicit Trace(const TraceSetup& setup) : setup_(setup), env_(setup.shapes) {}
   void add_symbols();
   void add_inputs();
   [[nodiscard]] shapes::Expr dim(const DimDecision& decision) const;

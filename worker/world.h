@@ -11,18 +11,24 @@
 
 namespace lockstep::worker {
 
+/// Starting and ending MPI takes as long as the last rank does: these waits get so many deadlines.
+inline constexpr int kEdgeDeadlines = 5;
+
 /// All ranks of the job as seen from this one. Members go in reverse order: the communicator before
-/// the watch, both before the board and MPI.
+/// the watch, both before MPI, and the board last, for it shows who has not come to the end.
 struct World {
-  std::shared_ptr<void> session;
   std::unique_ptr<Board> board;
+  std::shared_ptr<void> session;
   std::unique_ptr<collectives::Watch> watch;
   std::unique_ptr<collectives::Communicator> all;
 };
 
 /// Collective. `comm` points to an MPI_Comm; null: all processes that were started together. Waits
 /// are watched with `deadline`; a verdict is also written to `report_dir`/report-00003.txt by the
-/// rank that reports, unless `report_dir` is empty. Errors: Environment.
+/// rank that reports, unless `report_dir` is empty. Where a rank does not come within
+/// kEdgeDeadlines deadlines, to the start or, where this process started MPI, to its end, the
+/// process leaves with a report (Stuck); at the start nobody knows which rank it is.
+/// Errors: Environment.
 [[nodiscard]] Result<World> join_world(const void* comm, Duration deadline,
                                        const std::string& report_dir);
 

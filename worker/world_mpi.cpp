@@ -1,18 +1,83 @@
-#include <fmt/format.h>
+#include <optional>
+#include <utility>
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <lockstep/collectives/fuse.h>
 #include <lockstep/collectives/mpi.h>
+#include <lockstep/collectives/verdict.h>
 #include <lockstep/worker/world.h>
 
 namespace lockstep::worker {
+namespace {
+
+double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
+
+/// MPI, and its end in time. Ends after the watch has said goodbye.
+struct Session {
+  std::optional<collectives::MpiSession> mpi;
+  Duration patience{0};
+  Board* board = nullptr;  // outlives it; null until there is one
+
+  Session(collectives::MpiSession opened, Duration time) : mpi(std::move(opened)), patience(time) {}
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() {
+    const collectives::Fuse fuse(patience, [this] { return nobody_came(); });
+    mpi.reset();
+  }
+
+  /// Who has not said goodbye on the board has not come to the end.
+  [[nodiscard]] Status nobody_came() const {
+    Status verdict{Code::Stuck, "", "", {}};
+    RankSet missing;
+    if (board != nullptr) {
+      if (const auto earlier = board->claim_report(exit_code(verdict.code))) ::_exit(*earlier);
+      const BoardSnapshot seen = board->snapshot();
+      for (std::int32_t r = 0; r < board->size(); ++r) {
+        const RankState& state = seen.ranks[static_cast<std::size_t>(r)];
+        if (state.known && !state.finished) missing.insert(RankSet::of(Rank{r}));
+      }
+      verdict.groups = collectives::last_seen(seen, SystemClock().now());
+    }
+    verdict.message = fmt::format(
+        "The job is over here, but MPI has not ended for {:g} s (MPI_Finalize): {} not come to its "
+        "end; let every rank end its job, or let the others wait for it with a longer "
+        "LOCKSTEP_DEADLINE_SECONDS.",
+        seconds(patience),
+        missing.empty() ? "some rank has"
+                        : fmt::format("rank{} {} {}", missing.size() == 1 ? "" : "s",
+                                      missing.text(), missing.size() == 1 ? "has" : "have"));
+    return verdict;
+  }
+};
+
+Status nobody_started(Duration patience) {
+  return {
+      Code::Stuck,
+      fmt::format("The start has waited for {:g} s for ranks that did not come to it; before all "
+                  "have come MPI does not tell which. Look for the rank that says nothing, or "
+                  "give slow ones time with a longer LOCKSTEP_DEADLINE_SECONDS.",
+                  seconds(patience)),
+      "",
+      {}};
+}
+
+}  // namespace
 
 Result<World> join_world(const void* comm, Duration deadline, const std::string& report_dir) {
-  auto session = collectives::MpiSession::open();
-  if (!session) return session.error();
+  const Duration patience = kEdgeDeadlines * deadline;
+  const collectives::Fuse fuse(patience, [=] { return nobody_started(patience); });
+  auto opened = collectives::MpiSession::open();
+  if (!opened) return opened.error();
   World world;
-  world.session = std::make_shared<collectives::MpiSession>(std::move(*session));
+  const auto session = std::make_shared<Session>(std::move(*opened), patience);
+  world.session = session;
   auto board = collectives::mpi_board(comm);
   if (!board) return board.error();
   world.board = std::move(*board);
+  session->board = world.board.get();
   auto plain = collectives::mpi_communicator(comm, {});
   if (!plain) return plain.error();
   const Rank self = (*plain)->rank();

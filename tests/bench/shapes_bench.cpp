@@ -2,6 +2,7 @@
 #include <benchmark/benchmark.h>
 
 #include <lockstep/shapes/guard.h>
+#include <lockstep/shapes/guard_set.h>
 #include <lockstep/shapes/shape_env.h>
 
 namespace lockstep::shapes {
@@ -41,6 +42,86 @@ void ProveFromASum(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(env.prove(asked));
 }
 BENCHMARK(ProveFromASum)->Arg(2)->Arg(8);
+
+/// A trace with many sizes: every guard asked, learnt from, the list made minimal and compiled, its
+/// text in source names written. Five guards per symbol, of five kinds.
+void RecordGuards(benchmark::State& state) {
+  const std::int64_t guards = state.range(0), symbols = guards / 5;
+  std::size_t kept = 0;
+  for (auto _ : state) {
+    ShapeEnv env;
+    std::vector<Expr> s;
+    std::vector<Symbol> slots;
+    for (std::int64_t i = 0; i < symbols; ++i) {
+      s.push_back(
+          env.backed("x" + std::to_string(i) + ".size(0)", 16 * (i % 50 + 2), {2, Range::kMax}));
+      slots.push_back(*s.back().as_symbol());
+    }
+    for (std::int64_t g = 0; g < guards; ++g) {
+      const Expr& a = s[static_cast<std::size_t>(g % symbols)];
+      const Expr& b = s[static_cast<std::size_t>((g * 7 + g / symbols + 1) % symbols)];
+      const Predicate asked = g % 5 == 0   ? less(a * b, 1000000 + g)
+                              : g % 5 == 1 ? equal(mod(a, 16), 0)
+                              : g % 5 == 2 ? less_equal(a, b + g % 7)
+                              : g % 5 == 3 ? not_equal(a * 3, b * 2 + 1)
+                                           : greater(a + b, g % 13);
+      benchmark::DoNotOptimize(env.evaluate(asked, {"bench.cpp", static_cast<std::uint32_t>(g)}));
+    }
+    GuardSet set{{}, env.guards()};
+    for (const auto& record : env.symbols()) set.ranges[record.symbol] = record.declared;
+    const std::vector<Guard> minimal = minimal_guards(set);
+    const Namer names = env.source_namer();
+    for (const Guard& guard : minimal) benchmark::DoNotOptimize(guard.predicate.text(names));
+    benchmark::DoNotOptimize(GuardProgram::compile(minimal, slots));
+    kept = minimal.size();
+  }
+  state.counters["kept"] = static_cast<double>(kept);
+  state.counters["per_guard_us"] = benchmark::Counter(
+      static_cast<double>(guards) / 1e6,
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(RecordGuards)->Arg(500)->Arg(1000)->Arg(2000)->Arg(5000)->Unit(benchmark::kMillisecond);
+
+/// Splits of a known total, as many as there are peers: one assert over all of them.
+void AssertASum(benchmark::State& state) {
+  for (auto _ : state) {
+    ShapeEnv env;
+    const Expr rows = env.backed("x.size(0)", 100, {2, 1 << 30});
+    std::vector<Expr> splits;
+    for (std::int64_t i = 0; i < state.range(0); ++i)
+      splits.push_back(env.unbacked("counts.tolist()", {0, 1 << 30}, {"bench.cpp", 1}));
+    env.check(equal(sum(splits), rows), {"bench.cpp", 2});
+    if (env.deferred_asserts().size() != 1) return state.SkipWithError("no assert");
+  }
+}
+BENCHMARK(AssertASum)->Arg(8)->Arg(1000)->Unit(benchmark::kMicrosecond);
+
+/// A branch in an environment that knows a little: proven from a range, from a fact, and one that
+/// records a guard (with the making of its environment, which is timed alone as well).
+enum class Branch { Empty, ByRange, ByFact, NewGuard };
+void DecideABranch(benchmark::State& state) {
+  const auto kind = static_cast<Branch>(state.range(0));
+  const auto make = [](ShapeEnv& env) {
+    const Expr a = env.backed("x.size(0)", 12, {2, Range::kMax});
+    const Expr b = env.backed("y.size(0)", 30, {2, Range::kMax});
+    benchmark::DoNotOptimize(env.evaluate(less(a, b), {"bench.cpp", 1}));
+    return std::pair(a, b);
+  };
+  ShapeEnv known;
+  const auto [a, b] = make(known);
+  const Predicate by_range = greater(a, 1), by_fact = less(a, b + 1), open = less(a, 100);
+  for (auto _ : state) {
+    if (kind == Branch::ByRange || kind == Branch::ByFact) {
+      benchmark::DoNotOptimize(
+          known.evaluate(kind == Branch::ByRange ? by_range : by_fact, {"bench.cpp", 2}));
+      continue;
+    }
+    ShapeEnv env;
+    make(env);
+    if (kind == Branch::NewGuard) benchmark::DoNotOptimize(env.evaluate(open, {"bench.cpp", 2}));
+  }
+}
+BENCHMARK(DecideABranch)->ArgName("kind")->DenseRange(0, 3);
 
 }  // namespace
 }  // namespace lockstep::shapes

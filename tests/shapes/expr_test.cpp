@@ -162,6 +162,23 @@ TEST(Expr, MinMax_FlattenSortAndDrop) {
   EXPECT_EQ(max(s0, 4 * floor_div(s0, 4)), s0);
 }
 
+TEST(Expr, EqualExpressions_AreOneNode) {
+  const Expr a = 3 * s0 * mod(s1, 8) + max(u0, s0), b = max(s0, u0) + mod(s1, 8) * s0 * 3;
+  EXPECT_EQ(a.identity(), b.identity());
+  EXPECT_NE(a.identity(), (a + 1).identity());
+  EXPECT_EQ(Expr(0).identity(), (s0 - s0).identity());
+}
+
+TEST(Expr, CeilDivAndPower_AreWrittenWithTheOtherAtoms) {
+  EXPECT_EQ(ceil_div(s0, 4).text(), "-((-s0) // 4)");
+  EXPECT_EQ(power(s0 + 1, 3), s0 * s0 * s0 + 3 * s0 * s0 + 3 * s0 + 1);
+  EXPECT_EQ(power(s0, 0), Expr(1));
+  for (std::int64_t n = -9; n < 10; ++n) {
+    const auto at = [n](Symbol) { return std::optional(n); };
+    EXPECT_EQ(ceil_div(s0, 4).evaluate(at), n >= 0 ? (n + 3) / 4 : n / 4) << n;
+  }
+}
+
 TEST(Expr, Overflow_Throws) {
   const Expr big = INT64_MAX;
   EXPECT_THROW(static_cast<void>(big + 1), OverflowError);

@@ -43,7 +43,7 @@ std::string on_rank_0(const std::string& command) {
 }
 
 const std::vector<Cell> kCells{
-    {"KilledBetweenCalls", "kill", "call", {kLost, "(vote)"}, kKilled},
+    {"KilledBetweenCalls", "kill", "call", {kLost, "its process ended"}, kKilled},
     {"KilledInAVote", "kill", "vote", {kLost, "running, last event: call 7"}, kKilled},
     {"KilledInTheTrace", "kill", "trace", {kLost, "tracing, last event: call"}, kKilled},
     {"KilledInACompile",

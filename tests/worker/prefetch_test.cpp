@@ -101,6 +101,9 @@ class Player {
         of(op.frame).agree(kFrames[static_cast<std::size_t>(op.frame)], op.inputs[rank_], kBuild));
   }
 
+  /// A call that stands in no program.
+  std::string end() { return text_of(of(0).agree("the end", rows(1), kBuild)); }
+
   void poke() { rounds_.driver.poke(); }
   Result<void> resync() { return rounds_.resync("world"); }
   void forget_promises(std::size_t from) { promised_ = {from, from}; }
@@ -176,6 +179,46 @@ TEST(Prefetch, OnSomeRanksOnly_IsHarmlessOrOneErrorOnAll_AndResyncMends) {
     }
   }
   EXPECT_GT(errors, 20);
+}
+
+// Whatever is prefetched and however the vote moves, a rank that leaves a call out is found by a
+// round, and no round meets one of another make. (Where it comes to a call that it promised with
+// other inputs, that is what all hear.)
+TEST(Prefetch, OfAProgramFromWhichOneRankLeavesACallOut_EndsInOneErrorOnAll) {
+  int mismatches = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const int size = 2 + static_cast<int>(random() % 4);
+    std::vector<Operation> program = random_program(random, size);
+    std::erase_if(program, [](const Operation& op) { return op.kind == Operation::Kind::Data; });
+    const int who = static_cast<int>(random() % static_cast<unsigned>(size));
+    const std::size_t left_out = random() % program.size();
+    std::vector<std::string> ends(static_cast<std::size_t>(size));
+    SeededRanks(size, seed).run([&](Communicator& group) {
+      Player player(group, program);
+      const int rank = group.rank().value;
+      std::mt19937_64 alike(seed), own(seed + static_cast<std::uint64_t>(rank));
+      std::string& end = ends[static_cast<std::size_t>(rank)];
+      for (std::size_t at = 0; at < program.size(); ++at) {
+        for (int frame = 0; frame < 2; ++frame)
+          if (alike() % 2 == 0) player.prefetch(frame, at);
+        for (auto pokes = own() % 12; pokes > 0; --pokes) player.poke();
+        if (rank == who && at == left_out) continue;
+        end = player.play(program[at]);
+        if (end.find("FRAME_MISMATCH") != std::string::npos ||
+            end.find("failed ") != std::string::npos)
+          return;
+      }
+      end = player.end();
+    });
+    for (const std::string& end : ends) {
+      ASSERT_EQ(end, ends[0]);
+      ASSERT_TRUE(end.starts_with("FRAME_MISMATCH") || end.starts_with("BAD_INPUT")) << end;
+    }
+    mismatches += ends[0].starts_with("FRAME_MISMATCH");
+  }
+  EXPECT_GT(mismatches, 100);
 }
 
 /// `body` on each of `size` ranks; its result by rank.
@@ -267,6 +310,63 @@ TEST(Prefetch, ThatOneRankDoesNotKeepBecauseItGoesElsewhere_IsFoundAtTheNextRoun
         << outcome;
     EXPECT_NE(outcome.find("rank 1: more 0 in group world"), std::string::npos) << outcome;
   }
+}
+
+TEST(Prefetch, ThatIsAMissAndOneRankGoesElsewhere_IsFrameMismatchWithBothRankSets) {
+  for (const bool all_prefetch : {true, false}) {
+    const auto outcomes = on_ranks<std::string>(4, [&](Communicator& group, Agreement& agreement) {
+      const int rank = group.rank().value;
+      if (all_prefetch || rank != 3) agreement.prefetch("step", rows(5));
+      if (rank == 1) {
+        for (int i = 0; i < 1000; ++i) agreement.poke();
+        const auto more = agreement.more(true);
+        return more ? "more" : more.error().text();
+      }
+      return text_of(agreement.agree("step", rows(5), kBuild));
+    });
+    for (const std::string& outcome : outcomes) {
+      EXPECT_EQ(outcome, outcomes[0]);
+      EXPECT_NE(outcome.find("FRAME_MISMATCH"), std::string::npos) << outcome;
+      EXPECT_NE(outcome.find("ranks 0,2-3: call 0 of step in group world"), std::string::npos)
+          << outcome;
+      EXPECT_NE(outcome.find("rank 1: more 1 in group world, before the prefetched call 0 of step"),
+                std::string::npos)
+          << outcome;
+    }
+  }
+}
+
+TEST(Prefetch, ThatIsAHitAndOneRankLeavesItOut_IsFoundAtTheNextRoundThoughItIsTheSameOnAll) {
+  const auto outcomes = on_ranks<std::string>(3, [](Communicator& group, Agreement& agreement) {
+    EXPECT_TRUE(agreement.agree("step", rows(5), kBuild));
+    agreement.prefetch("step", rows(5));
+    if (group.rank().value != 1) {
+      EXPECT_EQ(text_of(agreement.agree("step", rows(5), kBuild)).substr(0, 8), "reused 0");
+    }
+    const std::string wrong = text_of(agreement.agree("evaluate", rows(5), kBuild));
+    EXPECT_TRUE(agreement.resync());
+    EXPECT_EQ(text_of(agreement.agree("step", rows(5), kBuild)).substr(0, 8), "reused 0");
+    return wrong;
+  });
+  for (const std::string& outcome : outcomes) {
+    EXPECT_EQ(outcome, outcomes[0]);
+    EXPECT_NE(outcome.find("FRAME_MISMATCH"), std::string::npos) << outcome;
+    EXPECT_NE(outcome.find("ranks 0,2: call 2 of evaluate in group world; rank 1: call 2 of "
+                           "evaluate in group world, before the prefetched call 1 of step"),
+              std::string::npos)
+        << outcome;
+  }
+}
+
+TEST(Prefetch, ThatIsAMiss_CostsOneVoteMoreThanWithout) {
+  (void)on_ranks<int>(3, [](Communicator&, Agreement& agreement) {
+    EXPECT_TRUE(agreement.agree("step", rows(5), kBuild));
+    const auto before = agreement.times().votes;
+    agreement.prefetch("other", rows(5));
+    EXPECT_TRUE(agreement.agree("other", rows(5), kBuild));
+    EXPECT_EQ(agreement.times().votes, 2 * before + 1);
+    return 0;
+  });
 }
 
 TEST(Resync, AfterOneRankSkippedACall_TheRanksAreInStep) {

@@ -26,6 +26,7 @@ class UpstreamJob : public CompilerRanks {
   }
 };
 
+// The batches are those of vector 7 of symbolic shapes: dim 0 is dynamic from the first compile.
 using UpstreamRow01 = UpstreamJob;
 TEST_F(UpstreamRow01, AutomaticDynamicTensor_LinearLayerOfChangingBatch_CompilesOnce) {
   auto step = job->frame<X, Y>("linear", [](X in) {

@@ -1,11 +1,9 @@
-// What follows from an accepted guard or assert: facts, narrower ranges, replacements.
 #include <algorithm>
 #include <deque>
 
-#include <fmt/format.h>
-
+#include <lockstep/shapes/knowledge.h>
 #include <lockstep/shapes/prover.h>
-#include <lockstep/shapes/shape_env.h>
+#include <lockstep/shapes/simplifier.h>
 #include <lockstep/shapes/wide.h>
 
 namespace lockstep::shapes {
@@ -60,38 +58,104 @@ bool stands_for_little(const Expr& target) {
   return true;
 }
 
+bool is_bound_of_a_symbol(const Predicate& p) {
+  return !p.constant() && direction_of(p.expr).direction.as_symbol();
+}
+
+// A number, or a multiple of one symbol plus a number.
+bool is_linear_in_one(const Expr& e) {
+  if (e.constant()) return true;
+  return e.terms().size() <= 2 && direction_of(e).direction.as_symbol();
+}
+
 }  // namespace
 
-// Takes consequences in the order in which they arise.
-void ShapeEnv::learn(const Predicate& fact, const Predicate& asked, const Location& where) {
-  std::deque<Predicate> open = {fact};
-  for (int taken = 0; !open.empty() && taken < kMaxConsequences; ++taken) {
-    const Predicate raw = open.front();
-    open.pop_front();
-    std::vector<Predicate> consequences;
-    bool consistent = true;
-    try {
-      const Predicate next = simplify(raw);
-      consistent = prove(next) != false && (next.constant() || absorb(next, consequences));
-    } catch (const OverflowError&) {
-      continue;  // less is known, nothing is wrong
-    }
-    if (!consistent) {
-      throw ConstraintError(fmt::format(
-          "{}: `{}` contradicts what earlier checks and branches say; correct one of them",
-          where.text(), text_of(asked)));
-    }
-    open.insert(open.end(), consequences.begin(), consequences.end());
+void Knowledge::add(Symbol symbol, Range range) {
+  ranges_[symbol] = range;
+  if (range.lower == range.upper) replace(symbol, range.lower);
+}
+
+SymbolRanges Knowledge::symbol_ranges() const {
+  return [this](Symbol symbol) { return range(symbol); };
+}
+
+Expr Knowledge::simplify(const Expr& expr) const {
+  return simplify_under(expr.substitute(replacements_), facts_, symbol_ranges());
+}
+
+Predicate Knowledge::simplify(const Predicate& predicate) const {
+  const Expr e = simplify(predicate.expr);
+  return e == predicate.expr ? predicate : predicate_of(predicate.relation, e);
+}
+
+Predicate Knowledge::reduced(const Predicate& predicate) const {
+  const auto ranges = symbol_ranges();
+  return Prover(facts_, ranges).reduced(predicate);
+}
+
+std::optional<bool> Knowledge::prove(const Predicate& predicate) const {
+  try {
+    return prove_simplified(simplify(predicate));
+  } catch (const OverflowError&) {
+    return std::nullopt;
   }
 }
 
+std::optional<bool> Knowledge::prove_simplified(const Predicate& predicate) const {
+  const auto ranges = symbol_ranges();
+  return Prover(facts_, ranges).prove(predicate);
+}
+
+Range Knowledge::range(const Expr& expr) const {
+  const auto ranges = symbol_ranges();
+  return Prover(facts_, ranges).bounds(simplify(expr));
+}
+
+std::optional<std::int64_t> Knowledge::number(Symbol symbol) const {
+  const auto found = replacements_.find(symbol);
+  return found == replacements_.end() ? std::nullopt : found->second.constant();
+}
+
+bool Knowledge::learn(const Predicate& fact) { return learn_all({fact}, 0); }
+
+bool Knowledge::learn_open(const Predicate& fact) {
+  std::vector<Predicate> consequences;
+  try {
+    if (!absorb(fact, consequences)) return false;
+  } catch (const OverflowError&) {
+    return true;  // less is known, nothing is wrong
+  }
+  return learn_all({consequences.begin(), consequences.end()}, 1);
+}
+
+// Takes consequences in the order in which they arise.
+bool Knowledge::learn_all(std::deque<Predicate> open, int taken) {
+  for (; !open.empty() && taken < kMaxConsequences; ++taken) {
+    const Predicate raw = open.front();
+    open.pop_front();
+    std::vector<Predicate> consequences;
+    try {
+      const Predicate next = simplify(raw);
+      const auto known = prove_simplified(next);
+      if (known == false) return false;
+      // An equality may still replace a symbol, a bound narrow its range.
+      const bool says_more =
+          !known || next.relation == Relation::Equal || is_bound_of_a_symbol(next);
+      if (!next.constant() && says_more && !absorb(next, consequences)) return false;
+    } catch (const OverflowError&) {
+      continue;
+    }
+    open.insert(open.end(), consequences.begin(), consequences.end());
+  }
+  return true;
+}
+
 // False where no value is left.
-bool ShapeEnv::absorb(const Predicate& fact, std::vector<Predicate>& consequences) {
+bool Knowledge::absorb(const Predicate& fact, std::vector<Predicate>& consequences) {
   if (const auto symbol = direction_of(fact.expr).direction.as_symbol()) {
     facts_.add(fact);
     return narrow(*symbol, consequences);
   }
-  if (fact.relation != Relation::Equal && prove(fact) == true) return true;
   facts_.add(fact);
   propagate(fact, consequences);
   const bool is_equal = facts_.range(fact.expr) == Range::of(0);
@@ -104,9 +168,9 @@ bool ShapeEnv::absorb(const Predicate& fact, std::vector<Predicate>& consequence
 }
 
 // Takes over what the facts say of a symbol alone; one value left makes it that number.
-bool ShapeEnv::narrow(Symbol symbol, std::vector<Predicate>& consequences) {
+bool Knowledge::narrow(Symbol symbol, std::vector<Predicate>& consequences) {
   const Expr e = Expr::symbol(symbol);
-  Range range = intersect(record(symbol).range, facts_.range(e));
+  Range range = intersect(ranges_.at(symbol), facts_.range(e));
   const auto possible = [&](std::int64_t v) { return facts_.may_be_zero(e - v); };
   for (int i = 0; i < kMaxEndSteps && !range.empty(); ++i) {
     const bool low = range.lower == Range::kMin || possible(range.lower);
@@ -115,13 +179,14 @@ bool ShapeEnv::narrow(Symbol symbol, std::vector<Predicate>& consequences) {
     if (!low) ++range.lower;
     if (!high) --range.upper;
   }
-  mutable_record(symbol).range = range;
+  if (range != ranges_.at(symbol)) changed_.push_back(symbol);
+  ranges_[symbol] = range;
   if (range.lower == range.upper) replace_by(e - range.lower, consequences);
   return !range.empty();
 }
 
 // Solves for each symbol that is linear: its range follows from those of the other terms.
-void ShapeEnv::propagate(const Predicate& fact, std::vector<Predicate>& consequences) const {
+void Knowledge::propagate(const Predicate& fact, std::vector<Predicate>& consequences) const {
   const Expr& e = fact.expr;
   if (e.terms().size() > kMaxTerms || fact.relation == Relation::NotEqual) return;
   const auto ranges = symbol_ranges();
@@ -131,7 +196,7 @@ void ShapeEnv::propagate(const Predicate& fact, std::vector<Predicate>& conseque
     if (c == 0) continue;
     const Expr rest = e - c * Expr::symbol(symbol);
     const Range found = divided(whole + -Prover(facts_, ranges).bounds(rest), c);
-    const Range& known = record(symbol).range;
+    const Range known = range(symbol);
     if (found.lower > known.lower) {
       consequences.push_back(greater_equal(Expr::symbol(symbol), found.lower));
     }
@@ -142,7 +207,7 @@ void ShapeEnv::propagate(const Predicate& fact, std::vector<Predicate>& conseque
 }
 
 // The expression that the symbol is, given zero == 0; nullopt where it may not be replaced.
-std::optional<Expr> ShapeEnv::target_for(Symbol symbol, const Expr& zero) const {
+std::optional<Expr> Knowledge::target_for(Symbol symbol, const Expr& zero) const {
   const std::int64_t c = sole_coefficient(zero, symbol);
   if (c != 1 && c != -1) return std::nullopt;
   const Expr rest = zero - c * Expr::symbol(symbol);
@@ -151,24 +216,41 @@ std::optional<Expr> ShapeEnv::target_for(Symbol symbol, const Expr& zero) const 
   if (!symbol.unbacked && target.has_unbacked()) return std::nullopt;
   const bool earlier = holds.empty() || holds.back() < symbol;
   if (symbol.unbacked && (!earlier || !stands_for_little(target))) return std::nullopt;
+  if (targets_ == Targets::Linear && !is_linear_in_one(target)) return std::nullopt;
   const auto ranges = symbol_ranges();
-  if (!record(symbol).range.contains(Prover(facts_, ranges).bounds(target))) return std::nullopt;
+  if (!range(symbol).contains(Prover(facts_, ranges).bounds(target))) return std::nullopt;
   return target;
 }
 
 // From zero == 0 eliminates the latest symbol that can be: unbacked before backed, then by serial.
-void ShapeEnv::replace_by(const Expr& zero, std::vector<Predicate>& consequences) {
+void Knowledge::replace_by(const Expr& zero, std::vector<Predicate>& consequences) {
   if (zero.terms().size() > kMaxTerms) return;
   const auto symbols = zero.symbols();
   for (auto it = symbols.rbegin(); it != symbols.rend(); ++it) {
     const auto target = target_for(*it, zero);
     if (!target) continue;
-    for (auto& [symbol, expr] : replacements_) expr = expr.substitute(*it, *target);
-    replacements_[*it] = *target;
+    replace(*it, *target);
     const auto moved = facts_.take(*it);
     consequences.insert(consequences.end(), moved.begin(), moved.end());
     return;
   }
+}
+
+void Knowledge::replace(Symbol symbol, const Expr& target) {
+  const auto holds = [&](Symbol part, Symbol holder) { held_by_[part].push_back(holder); };
+  if (const auto found = held_by_.extract(symbol); !found.empty()) {
+    for (const Symbol holder : found.mapped()) {
+      Expr& expr = replacements_.at(holder);
+      const Expr moved = expr.substitute(symbol, target);
+      if (moved == expr) continue;
+      expr = moved;
+      if (moved.constant()) changed_.push_back(holder);
+      for (const Symbol part : target.symbols()) holds(part, holder);
+    }
+  }
+  replacements_[symbol] = target;
+  if (target.constant()) changed_.push_back(symbol);
+  for (const Symbol part : target.symbols()) holds(part, symbol);
 }
 
 }  // namespace lockstep::shapes

@@ -1,0 +1,72 @@
+// What a trace does with sizes: symbols, guards, asserts, a pinned dim and the fix it suggests.
+// No ranks, no tensors: the shape environment alone.   usage: shapes_tour
+#include <cstdio>
+
+#include <lockstep/shapes/guard_set.h>
+#include <lockstep/shapes/shape_env.h>
+
+using namespace lockstep::shapes;
+
+namespace {
+
+constexpr Range kSize{2, Range::kMax}, kCount{0, Range::kMax};
+
+void say(const char* what, const std::string& text) {
+  std::printf("%-34s %s\n", what, text.c_str());
+}
+
+// What the traced function of a small model asks: rows of tokens, padded to a multiple of 8, sent
+// to two experts with counts that are known only when the graph runs.
+void model(ShapeEnv& env, const Expr& rows, const Expr& width) {
+  // A size computation needs no guard, whatever it is.
+  const Expr padded = 8 * ceil_div(rows, 8);
+  say("padded rows", env.simplify(padded).text(env.source_namer()));
+  say("padded >= rows is", env.statically_true(greater_equal(padded, rows)) ? "proven" : "open");
+
+  // A branch: the agreed example size takes one side and a guard keeps other sizes out.
+  const bool small = env.evaluate(less(rows * width, 4096), {"model.cpp", 12});
+  say("rows*width < 4096", small ? "taken, with a guard" : "not taken, with a guard");
+  // What the guard implies costs nothing more.
+  say("rows*width < 5000", env.statically_true(less(rows * width, 5000)) ? "proven by it" : "open");
+
+  // Counts out of the router: unbacked. A check says what must hold; it is tested in the graph.
+  const Expr first = env.unbacked("counts.tolist()[0]", kCount, {"model.cpp", 20});
+  const Expr second = env.unbacked("counts.tolist()[1]", kCount, {"model.cpp", 20});
+  env.check(equal(first + second, rows), {"model.cpp", 21}, "every row goes to one expert");
+  say("counts[0] <= rows", env.statically_true(less_equal(first, rows)) ? "follows" : "open");
+
+  // A branch on a count cannot be decided while tracing; the message says what to do instead.
+  try {
+    static_cast<void>(env.evaluate(equal(first, 0), {"model.cpp", 25}));
+  } catch (const DataDependentError& error) {
+    std::printf("\na branch on a count: %s\n", error.what());
+  }
+}
+
+}  // namespace
+
+int main() {
+  ShapeEnv env;
+  // Sizes that the ranks agreed to keep symbolic, with one rank's sizes as the example for all.
+  const Expr rows = env.backed("tokens.size(0)", 13, kSize, Constraint::Varies);
+  const Expr width = env.backed("tokens.size(1)", 64, kSize);
+  model(env, rows, width);
+
+  // A dim that the user marked dynamic must not end up as one number, not even by two steps.
+  try {
+    static_cast<void>(env.evaluate(greater_equal(rows, 13), {"model.cpp", 30}));
+    static_cast<void>(env.evaluate(less(rows, 14), {"model.cpp", 31}));
+  } catch (const ConstraintError& error) {
+    std::printf("\na pinned dim: %s\n", error.what());
+  }
+
+  // What the entry is kept with: guards on inputs, asserts in the graph.
+  std::printf("\n");
+  GuardSet entry{{}, env.guards()};
+  for (const auto& record : env.symbols()) entry.ranges[record.symbol] = record.declared;
+  for (const Guard& guard : minimal_guards(entry))
+    say(("guard from " + guard.where.text()).c_str(), guard.predicate.text(env.source_namer()));
+  for (const DeferredAssert& a : env.deferred_asserts())
+    say(("assert from " + a.where.text()).c_str(), a.predicate.text(env.source_namer()));
+  return 0;
+}

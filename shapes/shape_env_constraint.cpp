@@ -1,0 +1,137 @@
+// What the user holds the trace to: whether a guard or assert breaks it, and why.
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include <lockstep/shapes/facts.h>
+#include <lockstep/shapes/shape_env.h>
+
+namespace lockstep::shapes {
+namespace {
+
+// Counted, so that the same answers are looked for on every rank. Each is one more attempt.
+constexpr std::size_t kMaxReasons = 48;
+
+// "x.size(0)" as the arguments of the functions that mark dims: "x, 0"; nullopt for other sources.
+std::optional<std::string> dim_arguments(const std::string& source) {
+  const std::size_t at = source.rfind(".size(");
+  if (at == std::string::npos || source.back() != ')') return std::nullopt;
+  return source.substr(0, at) + ", " + source.substr(at + 6, source.size() - at - 7);
+}
+
+bool mentions_any(const Expr& e, const std::set<Symbol>& symbols) {
+  const auto all = e.symbols();
+  return std::any_of(all.begin(), all.end(), [&](Symbol s) { return symbols.contains(s); });
+}
+
+}  // namespace
+
+// Of all that was accepted, a smallest set that, with `also`, comes to the conclusion: none of it
+// can be left out. Empty where the prover needs none, or does not see it.
+std::vector<ShapeEnv::Asked> ShapeEnv::reasons(const Predicate& conclusion,
+                                               const Predicate* also) const {
+  std::vector<Asked> all;
+  for (const Guard& guard : declared_) all.push_back({guard.predicate, true, guard.where});
+  for (const Asked& asked : asked_)
+    all.push_back({asked.answer ? asked.predicate : asked.predicate.negated(), true, asked.where});
+
+  std::set<Symbol> linked;
+  const auto link = [&](const Expr& e) {
+    for (const Symbol s : e.symbols()) linked.insert(s);
+  };
+  link(conclusion.expr);
+  if (also) link(also->expr);
+  for (std::size_t before = 0; before != linked.size();) {
+    before = linked.size();
+    for (const Asked& one : all)
+      if (mentions_any(one.predicate.expr, linked)) link(one.predicate.expr);
+  }
+  std::erase_if(all, [&](const Asked& one) { return !mentions_any(one.predicate.expr, linked); });
+  if (all.size() > kMaxReasons) all.erase(all.begin(), all.end() - kMaxReasons);
+
+  const auto forces = [&](const std::vector<Asked>& some) {
+    Knowledge known;
+    for (const Symbol s : linked) known.add(s, record(s).declared);
+    for (const Asked& one : some)
+      if (!known.learn(one.predicate)) return true;
+    if (also && !known.learn(*also)) return true;
+    return known.prove(conclusion) == true;
+  };
+  if (!forces(all)) return {};
+  for (std::size_t i = all.size(); i-- > 0;) {
+    std::vector<Asked> fewer = all;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (forces(fewer)) all = std::move(fewer);
+  }
+  return all;
+}
+
+std::string ShapeEnv::because(const Predicate& conclusion, const Predicate* also,
+                              std::string_view opening) const {
+  std::string out;
+  for (const Asked& reason : reasons(conclusion, also))
+    out += fmt::format("{}`{}` at {}", out.empty() ? opening : ", ", text_of(reason.predicate),
+                       reason.where.text());
+  return out;
+}
+
+void ShapeEnv::throw_if_broken(const Predicate& asked, const Location& where,
+                               const std::vector<Symbol>& changed) const {
+  for (const Symbol symbol : std::set<Symbol>(changed.begin(), changed.end())) {
+    const SymbolRecord& r = record(symbol);
+    if (r.constraint == Constraint::None) continue;
+    if (const auto value = known_.number(symbol); value && r.declared.lower != r.declared.upper)
+      throw_pinned(r, *value, asked, where);
+    if (r.constraint == Constraint::WholeRange && r.range != r.declared)
+      throw_narrowed(r, asked, where);
+  }
+}
+
+void ShapeEnv::throw_pinned(const SymbolRecord& r, std::int64_t value, const Predicate& asked,
+                            const Location& where) const {
+  const auto arguments = dim_arguments(r.source);
+  throw ConstraintError(fmt::format(
+      "{}: `{}`{} fixes {} to {}, but that dim is marked dynamic; write code that is right for "
+      "every size, or, if it always is {}, {}",
+      where.text(), text_of(asked),
+      because(equal(Expr::symbol(r.symbol), value), &asked, " together with "), r.source, value,
+      value,
+      arguments ? fmt::format("call mark_static({}) or remove the mark", *arguments)
+                : "remove the mark"));
+}
+
+void ShapeEnv::throw_narrowed(const SymbolRecord& r, const Predicate& asked,
+                              const Location& where) const {
+  const Expr e = Expr::symbol(r.symbol);
+  const bool below = r.range.upper < r.declared.upper;
+  const Predicate bound = below ? less_equal(e, r.range.upper) : greater_equal(e, r.range.lower);
+  throw ConstraintError(fmt::format(
+      "{}: `{}`{} leaves {} only {}, but it was declared to be {}; write code that is right for "
+      "all of it, or declare `{}`",
+      where.text(), text_of(asked), because(bound, &asked, " together with "), r.source,
+      range_text(r.range), range_text(r.declared), text_of(bound)));
+}
+
+// A guard that is open where the whole range of a symbol was promised.
+void ShapeEnv::throw_if_tied(const Predicate& guard, const Predicate& asked,
+                             const Location& where) const {
+  std::vector<const SymbolRecord*> promised;
+  for (const Symbol s : guard.expr.symbols())
+    if (record(s).constraint == Constraint::WholeRange) promised.push_back(&record(s));
+  if (promised.empty()) return;
+  const bool alone = guard.expr.symbols().size() == 1;
+  // A bound of one symbol is told as the range that it leaves.
+  if (alone && direction_of(guard.expr).direction.as_symbol() &&
+      guard.relation != Predicate::Relation::NotEqual)
+    return;
+  throw ConstraintError(
+      fmt::format("{}: this branch on `{}` was traced for sizes with `{}` only, but {} was "
+                  "declared to be {}{}; "
+                  "write code that is right either way, or declare `{}`",
+                  where.text(), text_of(asked), text_of(guard), promised[0]->source,
+                  range_text(promised[0]->declared), alone ? "" : ", whatever the other sizes are",
+                  text_of(guard)));
+}
+
+}  // namespace lockstep::shapes

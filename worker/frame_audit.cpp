@@ -1,0 +1,42 @@
+// The comparison of a call in a frame that is audited.
+#include <utility>
+
+#include <lockstep/worker/frame_state.h>
+
+namespace lockstep::worker {
+
+/// Compares what this rank is about to run, or that it has nothing to run, with the group. The
+/// error is joint; what is found and may go on is logged.
+std::optional<Status> FrameRunner::audit(const Compiled* about_to_run, const Observation& seen) {
+  State& frame = *state_;
+  JobContext& job = frame.job;
+  AuditedCall own{.observation = seen};
+  if (about_to_run != nullptr) {
+    own.program = about_to_run->fingerprint;
+    own.collectives = about_to_run->collectives.empty()
+                          ? shapes::Fingerprint{}
+                          : shapes::fingerprint(about_to_run->collectives);
+    own.collectives_text = about_to_run->collectives;
+    own.is_new = last_.kind == CallOutcome::Kind::Compiled;
+    if (last_.entry >= 0)
+      own.program_text =
+          decision_text(frame.cache.entries[static_cast<std::size_t>(last_.entry)].decision);
+  } else {
+    own.trouble = last_.error;
+  }
+  RoundKey& key = frame.over.key;
+  key.kind = RoundKey::Kind::Audit;
+  key.frame = frame.cache.name;
+  key.consistency.reset();
+  key.attempt = 0;
+  ++key.call;
+  job.note(key.text());
+  AuditOutcome outcome = frame.over.driver->audit(key, frame.findings, std::move(own));
+  const Result<void> well = outcome.error ? Result<void>(*outcome.error) : Result<void>();
+  if (job.recorder != nullptr) job.recorder->round(key, well);
+  if (outcome.finding && outcome.times == 1 && frame.over.data->rank().value == 0)
+    job.log.line("info", "lockstep: audit: " + outcome.finding->text());
+  return std::move(outcome.error);
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,71 @@
+// One run of the entry that a call came to.
+#include <algorithm>
+
+#include <lockstep/worker/frame_state.h>
+#include <lockstep/worker/interpreter.h>
+#include <lockstep/worker/settle_rounds.h>
+
+namespace lockstep::worker {
+
+namespace {
+
+Array single(DType dtype, double value) { return Array::of(dtype, {}, std::span(&value, 1)); }
+
+}  // namespace
+
+Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& seen,
+                                            std::span<const InputValue> values) {
+  State& frame = *state_;
+  JobContext& job = frame.job;
+  job.note(frame.agreed.key.text() + " runs");
+  const auto& sources = seen.list->sources();
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    Array& input = entry.inputs[sources[i].name];
+    switch (sources[i].kind) {
+      case Kind::Tensor:
+        input = values[i].array;
+        break;
+      case Kind::Float:
+        input = single(DType::F64, values[i].number);
+        break;
+      case Kind::Int: {
+        input = Array(DType::I64, {});
+        *input.data_as<std::int64_t>() = seen.of(i)[0];
+        break;
+      }
+      case Kind::Bool:
+        input = single(DType::Bool, static_cast<double>(seen.of(i)[0]));
+        break;
+    }
+  }
+  if (entry.inputs.find("job.rank") == entry.inputs.end()) {
+    entry.inputs["job.rank"] = single(DType::I64, frame.over.data->rank().value);
+    for (const auto& [name, group] : job.groups)
+      entry.inputs[rank_source(name)] = single(DType::I64, group.group.rank.value);
+  }
+  if (std::find(frame.counts.graphs.begin(), frame.counts.graphs.end(), entry.fingerprint) ==
+      frame.counts.graphs.end())
+    frame.counts.graphs.push_back(entry.fingerprint);
+  SettleRounds rounds(job, frame.agreed, *frame.over.data);
+  if (!entry.executable) {
+    frame.counts.nodes_interpreted += entry.nodes;
+    auto outputs = interpret(entry.graph, entry.inputs, *frame.over.data, rounds);
+    rounds.end_if_alone(outputs);
+    return outputs;
+  }
+  frame.counts.nodes_compiled += entry.executable->program().nodes_compiled;
+  frame.counts.nodes_interpreted += entry.executable->program().nodes_interpreted;
+  const RunTimes before = entry.executable->time();
+  auto outputs = entry.executable->run(entry.inputs, *frame.over.data, rounds);
+  const RunTimes& after = entry.executable->time();
+  job.run.runs += after.runs - before.runs;
+  job.run.total += after.total - before.total;
+  job.run.kernels += after.kernels - before.kernels;
+  job.run.products += after.products - before.products;
+  job.run.collectives += after.collectives - before.collectives;
+  job.run.settling += after.settling - before.settling;
+  rounds.end_if_alone(outputs);
+  return outputs;
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,101 @@
+// What a frame of a job keeps from call to call. Internal to the frame's own files.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/constraints.h>
+#include <lockstep/worker/frame.h>
+#include <lockstep/worker/job_context.h>
+
+namespace lockstep::worker {
+
+/// A graph that can be run: built, or by the interpreter.
+struct FrameRunner::Compiled {
+  Graph graph;  // where it is interpreted
+  shapes::Fingerprint fingerprint;
+  std::uint64_t nodes = 0;
+  std::string collectives;                 // one per line; what an audit compares
+  std::unique_ptr<Executable> executable;  // null: interpreted
+  Inputs inputs;                           // of the last run; the map is kept
+};
+
+struct FrameRunner::State {
+  State(JobContext& context, GroupContext* group, const std::string& name, int number,
+        const FrameOptions& options)
+      : job(context),
+        audited(options.audit),
+        consistency(audited ? Consistency::Local
+                            : options.consistency.value_or(context.decision.consistency)),
+        over(group != nullptr ? *group : context.alone),
+        agreed(context.agreeing(over, consistency)),
+        cache(name),
+        profile(profiles_of(job, agreed), {named_in(agreed.group, name), {}}, keeps(job, agreed),
+                [&context](const Status& status) { context.tell(status.message); }),
+        constraints(options.constraints),
+        complex_branches(options.complex_branches),
+        index(number) {
+    counts.frame = name;
+    counts.shared = &over == &job.everyone && consistency == Consistency::SameGraph;
+    if (group == nullptr) unusable = not_of(options.group, name);
+  }
+  /// Of this frame's calls, but for the number.
+  void put_key(RoundKey& key) const {
+    key.kind = RoundKey::Kind::Call;
+    key.frame = cache.name;
+    key.consistency.reset();
+    if (consistency != job.decision.consistency) key.consistency = consistency;
+    key.attempt = 0;
+  }
+  /// The key of this frame's next call.
+  const RoundKey& next_call() {
+    put_key(agreed.key);
+    agreed.key.call = ++agreed.calls;
+    return agreed.key;
+  }
+  /// Ranks that decide for themselves keep nothing.
+  static coordinator::ProfileStore* profiles_of(const JobContext& job, const GroupContext& agreed) {
+    return &agreed == &job.alone ? nullptr : job.profiles;
+  }
+  /// Of the members that see one directory the lowest keeps profiles there.
+  static bool keeps(const JobContext& job, const GroupContext& agreed) {
+    const RankSet& members = agreed.group.members;
+    const RankSet sharers = members.minus(members.minus(job.profile_sharers));
+    return !sharers.empty() && sharers.lowest().value == job.rank();
+  }
+  /// The sets of a group share a profile, as do worlds of any size.
+  static std::string named_in(const Group& group, const std::string& frame) {
+    return group.name.empty() ? frame : group.name + "/" + frame;
+  }
+  static Status not_of(const Group& group, const std::string& frame) {
+    return {Code::BadInput,
+            fmt::format("frame {}: this rank is in no set of group {}; only its members make and "
+                        "call its frames",
+                        frame, group.name),
+            group.name,
+            {}};
+  }
+
+  JobContext& job;
+  bool audited;
+  AuditLedger findings;
+  Consistency consistency;
+  GroupContext& over;              // whose collectives the frame has
+  GroupContext& agreed;            // who agrees on its calls
+  std::optional<Status> unusable;  // by this rank; nothing was agreed on
+  Frame cache;
+  FrameProfile profile;
+  Constraints constraints;
+  shapes::ShapeOptions::Complex complex_branches;
+  int index;
+  std::map<int, Compiled> entries;
+  Observation spare;
+  bool told_fallback = false;
+  FrameCounts counts;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,157 @@
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <lockstep/worker/codegen.h>
+#include <lockstep/worker/frame_steps.h>
+#include <lockstep/worker/graph_prints.h>
+#include <lockstep/worker/op.h>
+#include <lockstep/worker/shared_build.h>
+
+namespace lockstep::worker {
+
+namespace {
+
+double milliseconds(Duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+
+/// What other ranks would have to do as well: kind, group, attributes and sizes, without the number
+/// of rows where ranks may differ in it.
+std::string collectives_text(const Graph& graph) {
+  std::string out;
+  for (const Node& node : graph.nodes) {
+    if (op_row(node.op).kind != OpClass::Collective) continue;
+    out += fmt::format("{} of {}", op_row(node.op).name, dtype_name(node.meta.dtype));
+    for (std::size_t d = node.op == Op::AllToAll ? 1 : 0; d < node.meta.sizes.size(); ++d)
+      out += " x " + node.meta.sizes[d].text();
+    if (!node.ints.empty()) out += fmt::format(", {{{}}}", fmt::join(node.ints, ", "));
+    if (!node.text.empty()) out += ", group " + node.text;
+    out += "\n";
+  }
+  return out;
+}
+
+/// This rank is busy and alive, though it makes no progress that others see: a slow compile is not
+/// a dead rank. Renewed by the build of each unit.
+class Lease {
+ public:
+  explicit Lease(JobContext& job) : job_(job) {
+    job_.phase(Phase::Compiling);
+    job_.busy_for(job_.settings.deadline);
+  }
+  ~Lease() {
+    job_.busy_for(Duration{0});
+    job_.phase(Phase::Running);
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+ private:
+  JobContext& job_;
+};
+
+}  // namespace
+
+Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
+  JobContext& job = frame_.job;
+  job.phase(Phase::Tracing);
+  const TraceSetup setup{.frame = frame_.cache.name,
+                         .decision = decision,
+                         .observation = &seen_,
+                         .group_size = frame_.over.data->size(),
+                         .group = frame_.over.group,
+                         .local = frame_.consistency == Consistency::Local && !frame_.audited,
+                         .host = this,
+                         .peers_may_differ = frame_.audited ||
+                                             frame_.consistency == Consistency::SameCollectives ||
+                                             frame_.consistency == Consistency::SharedSizes,
+                         .constraints = frame_.constraints.texts(),
+                         .shapes = {.complex = frame_.complex_branches}};
+  Result<Graph> graph = worker::trace(setup, body_);
+  job.phase(Phase::Running);
+  if (round_failed_) return *round_failed_;
+  return report_of(std::move(graph));
+}
+
+TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
+  TraceReport report;
+  if (!graph) {
+    report.failure = graph.error();
+    return report;
+  }
+  for (const Node& node : graph->nodes)
+    if (op_row(node.op).kind == OpClass::Collective && !node.text.empty() &&
+        frame_.job.groups.find(node.text) == frame_.job.groups.end()) {
+      report.failure =
+          Status{Code::TraceError,
+                 fmt::format("frame {}: {}: group {} has not been declared in this job",
+                             frame_.cache.name, node.where.text(), node.text),
+                 {},
+                 {}};
+      return report;
+    }
+  made_.graph = std::move(*graph);
+  GraphPrints prints = prints_of(made_.graph);
+  report.graph = made_.fingerprint = prints.graph;
+  report.skeleton = prints.skeleton;
+  // What may differ need not be searched for what does.
+  report.prefixes = frame_.consistency == Consistency::SameCollectives
+                        ? made_.graph.joint_prefixes()
+                        : std::move(prints.prefixes);
+  made_.nodes = made_.graph.nodes.size();
+  if (frame_.audited) made_.collectives = collectives_text(made_.graph);
+  report.collectives = made_.graph.collectives_fingerprint();
+  report.group_guards = made_.graph.group_guards;
+  report.guards = made_.graph.guards;
+  return report;
+}
+
+Result<bool> FrameRunner::Steps::group_any(bool mine) {
+  RoundKey key = frame_.agreed.key;
+  key.kind = RoundKey::Kind::Verify;
+  key.attempt = ++questions_;
+  auto answer = frame_.agreed.driver->any(key, mine);
+  if (!answer) round_failed_ = answer.error();
+  return answer;
+}
+
+std::string FrameRunner::Steps::explain(std::size_t node) {
+  const Graph& graph = made_.graph;
+  if (frame_.consistency == Consistency::SameCollectives) {
+    const std::vector<NodeId> joint = graph.joint_nodes();
+    if (node >= joint.size()) return "";
+    node = joint[node];
+  }
+  std::string text;
+  if (node < graph.nodes.size())
+    text = fmt::format("{}   # {}", graph.node_text(static_cast<NodeId>(node)),
+                       graph.nodes[node].where.text());
+  return text;
+}
+
+std::optional<Status> FrameRunner::Steps::compile() {
+  JobContext& job = frame_.job;
+  const GroupContext& agreed = frame_.agreed;
+  const Instant start = job.clock.now();
+  const Lease lease(job);
+  Result<Program> program = generate(std::move(made_.graph));
+  BuildTools tools = job.tools;
+  tools.members = agreed.group.members;
+  tools.building = [&](const std::string& unit) {
+    job.note(fmt::format("builds {}, {}", unit, frame_.cache.name));
+    job.busy_for(kBuildLimit);
+  };
+  const SharedUnits made = build_together(*agreed.driver, agreed.key, program, tools);
+  // Where a peer failed there is nothing to load: the commit vote tells all ranks whose it was.
+  if (!made.objects) return made.failure;
+  const std::size_t kernels = program->kernels.size();
+  auto loaded = Executable::load(std::move(*program), *made.objects, job.clock);
+  if (!loaded) return loaded.error();
+  made_.executable = std::move(*loaded);
+  story_ = fmt::format("{} kernels in {} units, {} of them built here, {} received, {:.0f} ms",
+                       kernels, made.objects->size(), made.built, made.received,
+                       milliseconds(job.clock.now() - start));
+  return std::nullopt;
+}
+
+}  // namespace lockstep::worker

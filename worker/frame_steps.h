@@ -1,0 +1,38 @@
+// The tracing and compiling steps of one call of a frame. Internal to the frame's own files.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <lockstep/worker/frame_state.h>
+
+namespace lockstep::worker {
+
+/// The tracing and compiling steps of one call.
+class FrameRunner::Steps final : public CallSteps, private TraceHost {
+ public:
+  Steps(State& frame, const Observation& seen, const std::function<void(Trace&)>& body)
+      : frame_(frame), seen_(seen), body_(body) {}
+
+  Result<TraceReport> trace(const Decision& decision) override;
+  std::string explain(std::size_t node) override;
+  std::optional<Status> compile() override;
+
+  [[nodiscard]] Compiled take() { return std::move(made_); }
+  [[nodiscard]] const std::string& story() const { return story_; }
+
+ private:
+  Result<bool> group_any(bool mine) override;
+  [[nodiscard]] TraceReport report_of(Result<Graph> graph);
+  State& frame_;
+  const Observation& seen_;
+  const std::function<void(Trace&)>& body_;
+  Compiled made_;
+  std::optional<Status> round_failed_;
+  std::uint32_t questions_ = 0;
+  std::string story_;
+};
+
+}  // namespace lockstep::worker
