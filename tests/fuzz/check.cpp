@@ -69,7 +69,11 @@ class Check {
       return fmt::format("{} calls made alone went wrong, or had traffic", run_.not_local);
     });
     if (strays_) strayed();
+    std::optional<std::pair<std::size_t, std::uint64_t>> apart;  // group and epoch
     for (const auto& [key, operation] : operations_) {
+      const std::pair epoch{key.first, key.second >> 32};
+      if (apart != epoch && resync_took_in(operation)) apart = epoch;
+      if (apart == epoch) continue;
       alike(operation);
       errors(operation);
       entries(operation);
@@ -185,6 +189,19 @@ class Check {
       expect(in_table(*next.outcome.error, broken), "I6", [&] {
         return fmt::format("rank {} is not in the table, ", broken.rank) + seen(next);
       });
+  }
+
+  /// Ranks in a resync wait there for one that is in trouble elsewhere: it hears of that alone, and
+  /// from there on the ranks' operations of this epoch are not numbered alike. True: so it was.
+  static bool resync_took_in(const Operation& operation) {
+    bool resync = false, trouble = false;
+    for (const Ended* one : operation) {
+      resync |= one->kind == Ended::Kind::Resync;
+      trouble |= one->kind != Ended::Kind::Resync && one->struck && one->outcome.error &&
+                 one->outcome.error->code == *one->struck && *one->struck != Code::FrameMismatch &&
+                 *one->struck != Code::Gone;
+    }
+    return resync && trouble;
   }
 
   /// One verdict for all, and it names nobody who was there.
