@@ -92,7 +92,7 @@ class Parser {
       if (take("+")) {
         out = out + term();
       } else if (take("-")) {
-        out = out - term();
+        out = take_lowest() ? out + lowest_term() : out - term();
       } else {
         break;
       }
@@ -100,8 +100,26 @@ class Parser {
     return out;
   }
 
-  Expr term() {
-    Expr out = unary();
+  /// The lowest int64 has no positive counterpart: read together with its sign.
+  bool take_lowest() {
+    skip_spaces();
+    constexpr std::string_view kMagnitude = "9223372036854775808";
+    if (!rest_.starts_with(kMagnitude)) return false;
+    const std::string_view after = rest_.substr(kMagnitude.size());
+    if (!after.empty() && after.front() >= '0' && after.front() <= '9') return false;
+    rest_ = after;
+    return true;
+  }
+
+  /// "a - 9223372036854775808*s0": the sign goes into the product, but not into a quotient.
+  Expr lowest_term() {
+    if (take("//") || take("%")) return fail();
+    return term_from(INT64_MIN);
+  }
+
+  Expr term() { return term_from(unary()); }
+
+  Expr term_from(Expr out) {
     while (!failed_) {
       if (take("//")) {
         out = floor_div(out, unary());
@@ -125,13 +143,7 @@ class Parser {
 
   Expr unary_within() {
     if (take("-")) {
-      skip_spaces();
-      // The lowest int64 has no positive counterpart.
-      if (rest_.starts_with("9223372036854775808")) {
-        rest_.remove_prefix(19);
-        return INT64_MIN;
-      }
-      return -unary();
+      return take_lowest() ? Expr(INT64_MIN) : -unary();
     }
     if (take("(")) {
       const Expr out = sum_of();

@@ -85,6 +85,10 @@ TEST(Parse, OtherTexts_AreRefused) {
     EXPECT_EQ(parse_predicate(text), std::nullopt) << text;
   }
   EXPECT_EQ(parse_expr(" -9223372036854775808 "), Expr(INT64_MIN));
+  for (const Expr& e : {s0 + Expr(INT64_MIN), s0 * s0 + Expr(INT64_MIN) * s0 + 1})
+    EXPECT_EQ(parse_expr(e.text()), e) << e.text();
+  EXPECT_EQ(parse_expr("s0 - 9223372036854775808 // 3"), std::nullopt);
+  EXPECT_EQ(parse_expr("s0 - 92233720368547758080"), std::nullopt);
   EXPECT_EQ(parse_predicate("s0<=5"), less_equal(s0, 5));
   EXPECT_EQ(parse_predicate("7 * s0 % 4 // 2 == 1"), equal(floor_div(mod(7 * s0, 4), 2), 1));
 }
