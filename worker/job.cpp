@@ -4,7 +4,6 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 
 #include <fmt/format.h>
@@ -23,8 +22,10 @@ namespace {
 
 /// Tells builds apart: ranks must run the same program file.
 std::string build_id() {
-  std::ifstream self("/proc/self/exe", std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(self), {}};
+  std::ifstream self("/proc/self/exe", std::ios::binary | std::ios::ate);
+  std::string bytes(self ? static_cast<std::size_t>(self.tellg()) : 0, '\0');
+  self.seekg(0);
+  self.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   return shapes::fingerprint(bytes).text();
 }
 
