@@ -101,6 +101,7 @@ class Cluster {
       const bool over = processes_[static_cast<std::size_t>(fault.rank)]->over();
       if (fault.kind == Fault::Kind::Stop && !over && !stopped_.contains(rank)) {
         network_.stop(rank, now, now + kStop);
+        processes_[static_cast<std::size_t>(fault.rank)]->suspend(now + kStop);
         stopped_.insert(RankSet::of(rank));
       }
       if (fault.kind == Fault::Kind::Freeze && !over) {

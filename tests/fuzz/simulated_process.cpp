@@ -1,5 +1,7 @@
 #include "simulated_process.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace lockstep::fuzz {
@@ -254,11 +256,14 @@ void SimulatedProcess::compute() {
 }
 
 void SimulatedProcess::pause(Duration time) {
-  bool over = false;
-  network_.call_at(network_.clock().now() + time, [this, &over] { over = woken_ = true; });
-  while (!over) {
-    if (abandoned_) throw Abandoned{};
-    fiber_->yield();
+  for (Instant end = network_.clock().now() + time; network_.clock().now() < end;) {
+    bool over = false;
+    network_.call_at(end, [this, &over] { over = woken_ = true; });
+    while (!over) {
+      if (abandoned_) throw Abandoned{};
+      fiber_->yield();
+    }
+    end = std::max(end, suspended_until_);
   }
 }
 

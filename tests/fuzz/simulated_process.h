@@ -37,6 +37,8 @@ class SimulatedProcess {
   void abandon();
   /// What is worth keeping of the frames of a group.
   [[nodiscard]] std::map<std::string, coordinator::Profile> profiles(std::size_t group);
+  /// The rank is suspended until then: a pause ends no sooner.
+  void suspend(Instant until) { suspended_until_ = until; }
   /// A pause has ended.
   [[nodiscard]] bool take_woken() { return std::exchange(woken_, false); }
 
@@ -95,6 +97,7 @@ class SimulatedProcess {
   Rank rank_;
   Run& run_;
   bool abandoned_ = false, woken_ = false;
+  Instant suspended_until_{};
   std::vector<std::unique_ptr<Group>> groups_;  // null where it is no member
   std::unique_ptr<Workshop> workshop_;          // null: nothing is built
   std::unique_ptr<FiberCommunicator> alone_;
