@@ -192,14 +192,16 @@ class Check {
   }
 
   /// Ranks in a resync wait there for one that is in trouble elsewhere: it hears of that alone, and
-  /// from there on the ranks' operations of this epoch are not numbered alike. True: so it was.
+  /// from there on the ranks' operations of this epoch are not numbered alike. A rank whose report
+  /// to them was garbled is taken for one in trouble. True: so it was.
   static bool resync_took_in(const Operation& operation) {
     bool resync = false, trouble = false;
     for (const Ended* one : operation) {
       resync |= one->kind == Ended::Kind::Resync;
-      trouble |= one->kind != Ended::Kind::Resync && one->struck && one->outcome.error &&
-                 one->outcome.error->code == *one->struck && *one->struck != Code::FrameMismatch &&
-                 *one->struck != Code::Gone;
+      if (one->kind == Ended::Kind::Resync || !one->outcome.error) continue;
+      trouble |= one->garbled;
+      trouble |= one->struck && one->outcome.error->code == *one->struck &&
+                 *one->struck != Code::FrameMismatch && *one->struck != Code::Gone;
     }
     return resync && trouble;
   }
