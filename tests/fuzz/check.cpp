@@ -121,6 +121,11 @@ class Check {
 
   /// Nothing takes a rank out of the job: all come to its end.
   void program_ended() {
+    // A garbled report may read as that of a rank that leaves: then all take leave by it, alike.
+    const auto read_as_last = [](const Ended& one) {
+      return one.garbled && one.outcome.error && one.outcome.error->code == Code::Gone;
+    };
+    if (std::any_of(run_.ended.begin(), run_.ended.end(), read_as_last)) return;
     std::map<int, std::uint64_t> due;
     for (int r = 0; r < program_.ranks; ++r) due[r] = program_.hosts.empty() ? 1 : 2;
     for (const Step& step : program_.steps)
