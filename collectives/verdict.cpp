@@ -27,8 +27,9 @@ RankSet awaited(const BoardSnapshot& board, Rank rank) {
   return out;
 }
 
-/// Whom `rank` waits for: those whose part is still to come or, where all have come, those who are
-/// still in the operation with it, for one of them may hold it up.
+/// Whom `rank` waits for: those whose part is still to come or, where all have come, those who may
+/// hold it up: who are still in the operation with it, and who are suspended, for a vote that was
+/// cast ahead counts as come.
 RankSet held_by(const BoardSnapshot& board, Rank rank) {
   RankSet out = awaited(board, rank);
   const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
@@ -36,9 +37,9 @@ RankSet held_by(const BoardSnapshot& board, Rank rank) {
   if (!out.empty() || !state.waiting || group == nullptr) return out;
   for (const Rank member : each_of(group->members)) {
     const RankState& other = board.ranks[static_cast<std::size_t>(member.value)];
-    if (member != rank && other.waiting && other.group == state.group &&
-        other.ordinal == state.ordinal)
-      out.insert(RankSet::of(member));
+    const bool in_it =
+        other.waiting && other.group == state.group && other.ordinal == state.ordinal;
+    if (member != rank && (in_it || other.stopped)) out.insert(RankSet::of(member));
   }
   return out;
 }

@@ -195,6 +195,26 @@ TEST(Judge, RanksHeldUpInAnotherGroupByASuspendedOne_AreNotNamedForIt) {
   EXPECT_NE(verdict->message.find("Rank 2 is suspended"), std::string::npos) << verdict->message;
 }
 
+// Found by simulation: rank 2 cast its vote of group 1 ahead, went into group 2 and was suspended
+// there. To that vote all have come, so rank 0, which still waits in it, was blamed.
+TEST(Judge, RankSuspendedElsewhereAfterAVoteCastAhead_IsNamedForThatVoteToo) {
+  Story story(4);
+  story.add_group(1, RankSet::range({0}, {2}));
+  story.add_group(2, RankSet::range({2}, {3}));
+  story.waits(2, OperationKind::Vote, 8, 4s, 1);
+  story.waits(2, OperationKind::Vote, 1, 5s, 2);
+  story.rank(2).stopped = true;
+  story.waits(3, OperationKind::Vote, 1, 0s, 2);
+  story.waits(0, OperationKind::Vote, 7, 6s, 1);
+  story.waits(1, OperationKind::Vote, 8, 6s, 1);
+  story.waits(3, OperationKind::Vote, 1, 0s);
+  const auto verdict = story.verdict(3, 0s, 70s);
+  ASSERT_TRUE(verdict);
+  EXPECT_NE(verdict->message.find("Rank 2"), std::string::npos) << verdict->message;
+  EXPECT_EQ(verdict->message.find("Rank 0"), std::string::npos) << verdict->message;
+  EXPECT_EQ(verdict->message.find("0-"), std::string::npos) << verdict->message;
+}
+
 // Found by simulation: two ranks are suspended in one operation, one of them only for a while.
 // Which one it is no board tells, and the one that began the operation a little earlier was named
 // alone.
