@@ -34,7 +34,8 @@ bool inside_atom(const Expr& e, Symbol symbol) {
   return false;
 }
 
-// True where the form alone says something of the remainders: 4*s0 + 1, or a Mod.
+// True where a Mod stands in it. (Multiples, as in 4*s0 + 1, are settled by the predicate's normal
+// form.)
 bool has_remainder(const Expr& e) {
   const auto is_mod = [](const Expr::Factor& f) { return f.atom->op == Expr::Op::Mod; };
   return std::any_of(e.terms().begin(), e.terms().end(), [&](const Expr::Term& term) {
