@@ -65,6 +65,14 @@ bool Prover::spend(const Expr& e) {
 std::optional<bool> Prover::prove(const Predicate& predicate) {
   if (const auto value = predicate.constant()) return value;
   try {
+    // Most questions end here, and need not be settled any further than they were asked.
+    const Range range = bounds(predicate.expr);
+    if (!range.contains(0)) {
+      const bool positive = range.lower > 0;
+      return predicate.relation == Relation::NonNegative ? positive
+                                                         : predicate.relation == Relation::NotEqual;
+    }
+    if (predicate.relation == Relation::NonNegative && range.lower == 0) return true;
     const Signs s = signs(predicate.expr, kDepth);
     if (predicate.relation == Relation::NonNegative) {
       if (!s.negative) return true;
