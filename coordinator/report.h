@@ -12,7 +12,8 @@
 namespace lockstep::coordinator {
 
 /// Longest texts taken, in bytes.
-inline constexpr std::size_t kJobBytes = 128, kHostBytes = 64, kBuildBytes = 64;
+inline constexpr std::size_t kJobBytes = 128, kHostBytes = 64, kBuildBytes = 64, kNameBytes = 48,
+                             kNoteBytes = 96;
 /// Largest job that is watched.
 inline constexpr int kMostRanks = 1 << 16;
 /// Groups of one rank whose operations are counted; as many as a progress board has.
