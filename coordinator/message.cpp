@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include <lockstep/coordinator/message.h>
+
+namespace lockstep::coordinator {
+namespace {
+
+/// Longest sentence of a refusal.
+constexpr std::size_t kSentenceBytes = 4096;
+/// No span of time is longer: ten years.
+constexpr Duration kLongest = std::chrono::hours(10 * 365 * 24);
+
+void write(ByteWriter& out, std::string_view text, std::size_t most) {
+  out.text(text.substr(0, most));
+}
+void write(ByteWriter& out, Duration span) {
+  out.i64(std::clamp(span, Duration{0}, kLongest).count());
+}
+
+void write(ByteWriter& out, const Join& join) {
+  const Identity& identity = join.identity;
+  write(out, identity.job, kJobBytes);
+  out.u32(static_cast<std::uint32_t>(identity.rank.value));
+  out.u32(static_cast<std::uint32_t>(identity.size));
+  out.u64(static_cast<std::uint64_t>(identity.incarnation));
+  write(out, identity.host, kHostBytes);
+  out.u64(identity.host_id);
+  out.u32(static_cast<std::uint32_t>(identity.pid));
+  write(out, identity.build, kBuildBytes);
+}
+
+void write(ByteWriter& out, const Report& report) {
+  out.u8(report.waiting ? 1 : 0);
+  out.u8(report.finished ? 1 : 0);
+  out.u8(static_cast<std::uint8_t>(report.phase));
+  out.u8(static_cast<std::uint8_t>(report.operation));
+  out.u64(report.begun);
+  out.u64(report.group);
+  out.u64(report.ordinal);
+  write(out, report.group_name, kNameBytes);
+  write(out, report.event, kNoteBytes);
+  write(out, report.since_progress);
+  write(out, report.lease_left);
+  out.u64(report.looks);
+  out.u64(report.looks_waiting);
+  const std::size_t groups = std::min(report.groups.size(), kMostGroups);
+  out.u32(static_cast<std::uint32_t>(groups));
+  for (std::size_t i = 0; i < groups; ++i) {
+    out.u64(report.groups[i].group);
+    out.u64(report.groups[i].begun);
+  }
+}
+
+void write(ByteWriter&, const StatusRequest&) {}
+void write(ByteWriter&, const Joined&) {}
+
+void write(ByteWriter& out, const Refused& refused) {
+  out.u8(static_cast<std::uint8_t>(refused.code));
+  write(out, refused.message, kSentenceBytes);
+}
+
+void write(ByteWriter& out, const StatusPart& part) {
+  out.u8(part.last ? 1 : 0);
+  write(out, part.text, StatusPart::kMostBytes);
+}
+
+/// A ByteReader that also says no to values.
+class Checked {
+ public:
+  explicit Checked(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  std::uint64_t u64() { return bytes_.u64(); }
+  std::uint32_t u32() { return bytes_.u32(); }
+  bool flag() { return below(2) == 1; }
+  /// One byte, less than `end`.
+  std::uint8_t below(std::uint8_t end) {
+    const std::uint8_t value = bytes_.u8();
+    sound_ = sound_ && value < end;
+    return sound_ ? value : std::uint8_t{0};
+  }
+  Duration span() {
+    const Duration value{bytes_.i64()};
+    sound_ = sound_ && value >= Duration{0} && value <= kLongest;
+    return sound_ ? value : Duration{0};
+  }
+  /// Any bytes; the limit of a frame bounds them.
+  std::string bytes(std::size_t most) {
+    std::string text = bytes_.text();
+    sound_ = sound_ && text.size() <= most;
+    return text;
+  }
+  /// One line.
+  std::string line(std::size_t most) {
+    std::string text = bytes(most);
+    for (char& c : text)
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+    return text;
+  }
+  std::uint32_t count(std::size_t most, std::size_t min_bytes) {
+    const std::uint32_t n = bytes_.count(min_bytes);
+    sound_ = sound_ && n <= most;
+    return sound_ ? n : 0;
+  }
+  [[nodiscard]] bool whole() const { return sound_ && bytes_.ok() && bytes_.at_end(); }
+
+ private:
+  ByteReader bytes_;
+  bool sound_ = true;
+};
+
+Join read_join(Checked& in) {
+  Join join;
+  Identity& identity = join.identity;
+  identity.job = in.line(kJobBytes);
+  identity.rank.value = static_cast<std::int32_t>(in.u32());
+  identity.size = static_cast<int>(in.u32());
+  identity.incarnation = Incarnation(in.u64());
+  identity.host = in.line(kHostBytes);
+  identity.host_id = in.u64();
+  identity.pid = static_cast<std::int32_t>(in.u32());
+  identity.build = in.line(kBuildBytes);
+  return join;
+}
+
+Report read_report(Checked& in) {
+  Report report;
+  report.waiting = in.flag();
+  report.finished = in.flag();
+  report.phase = Phase(in.below(static_cast<std::uint8_t>(Phase::Finishing) + 1));
+  report.operation =
+      OperationKind(in.below(static_cast<std::uint8_t>(OperationKind::Broadcast) + 1));
+  report.begun = in.u64();
+  report.group = in.u64();
+  report.ordinal = in.u64();
+  report.group_name = in.line(kNameBytes);
+  report.event = in.line(kNoteBytes);
+  report.since_progress = in.span();
+  report.lease_left = in.span();
+  report.looks = in.u64();
+  report.looks_waiting = in.u64();
+  report.groups.resize(in.count(kMostGroups, 16));
+  for (GroupCount& count : report.groups) {
+    count.group = in.u64();
+    count.begun = in.u64();
+  }
+  return report;
+}
+
+Refused read_refused(Checked& in) {
+  Refused refused;
+  refused.code = Code(in.below(static_cast<std::uint8_t>(Code::Internal) + 1));
+  refused.message = in.line(kSentenceBytes);
+  return refused;
+}
+
+StatusPart read_status_part(Checked& in) {
+  StatusPart part;
+  part.last = in.flag();
+  part.text = in.bytes(StatusPart::kMostBytes);
+  return part;
+}
+
+std::optional<Message> read(FrameType type, Checked& in) {
+  switch (type) {
+    case FrameType::Join:
+      return read_join(in);
+    case FrameType::Slot:
+      return read_report(in);
+    case FrameType::StatusRequest:
+      return StatusRequest{};
+    case FrameType::Joined:
+      return Joined{};
+    case FrameType::Refused:
+      return read_refused(in);
+    case FrameType::StatusPart:
+      return read_status_part(in);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+FrameType type_of(const Message& message) {
+  constexpr FrameType kTypes[] = {FrameType::Join,   FrameType::Slot,    FrameType::StatusRequest,
+                                  FrameType::Joined, FrameType::Refused, FrameType::StatusPart};
+  static_assert(std::size(kTypes) == std::variant_size_v<Message>);
+  return kTypes[message.index()];
+}
+
+Bytes encode(const Message& message) {
+  ByteWriter out;
+  std::visit([&](const auto& which) { write(out, which); }, message);
+  return std::move(out).take();
+}
+
+std::optional<Message> decode(const Frame& frame) {
+  Checked in(frame.payload);
+  auto message = read(frame.type, in);
+  if (!in.whole()) return std::nullopt;
+  return message;
+}
+
+}  // namespace lockstep::coordinator

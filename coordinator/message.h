@@ -1,0 +1,51 @@
+// What is said under a key, and its bytes. Reading takes nothing on trust: texts and lists are
+// capped, enumerators and spans of time in range, no byte left over; characters that could steer a
+// terminal are replaced.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/coordinator/frame.h>
+#include <lockstep/coordinator/report.h>
+
+namespace lockstep::coordinator {
+
+/// A rank to the coordinator, once: this connection speaks for it.
+struct Join {
+  Identity identity;
+  bool operator==(const Join&) const = default;
+};
+/// An observer asks for the status document.
+struct StatusRequest {
+  bool operator==(const StatusRequest&) const = default;
+};
+/// The rank is a member.
+struct Joined {
+  bool operator==(const Joined&) const = default;
+};
+/// It is not, and this is why. The connection is closed.
+struct Refused {
+  Code code = Code::Internal;
+  std::string message;
+  bool operator==(const Refused&) const = default;
+};
+/// The next piece of the status document.
+struct StatusPart {
+  static constexpr std::size_t kMostBytes = 60 * 1024;
+  bool last = false;
+  std::string text;
+  bool operator==(const StatusPart&) const = default;
+};
+
+using Message = std::variant<Join, Report, StatusRequest, Joined, Refused, StatusPart>;
+
+[[nodiscard]] FrameType type_of(const Message& message);
+/// Texts that are too long are cut.
+[[nodiscard]] Bytes encode(const Message& message);
+/// nullopt: no such type under a key, or no payload of it.
+[[nodiscard]] std::optional<Message> decode(const Frame& frame);
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include <lockstep/coordinator/service.h>
+
+namespace lockstep::coordinator {
+
+/// The job longest over goes.
+bool Service::make_room() {
+  if (jobs_.size() < kMostJobs) return true;
+  auto oldest = jobs_.end();
+  for (auto it = jobs_.begin(); it != jobs_.end(); ++it)
+    if (!it->second.membership.anyone_live() &&
+        (oldest == jobs_.end() || it->second.began < oldest->second.began))
+      oldest = it;
+  if (oldest == jobs_.end()) return false;
+  std::erase_if(speakers_, [&](const auto& entry) { return entry.second.job == oldest->first; });
+  jobs_.erase(oldest);
+  return true;
+}
+
+Result<WatchedJob*> Service::job_of(const Identity& identity, Instant now) {
+  if (identity.size < 1 || identity.size > kMostRanks)
+    return Status{Code::BadInput,
+                  fmt::format("The job {} says that it has {} ranks; the coordinator watches jobs "
+                              "of 1 to {}.",
+                              identity.job, identity.size, kMostRanks)};
+  if (identity.rank.value < 0 || identity.rank.value >= identity.size)
+    return Status{Code::BadInput, fmt::format("There is no rank {} in the job {} of {} ranks.",
+                                              identity.rank.value, identity.job, identity.size)};
+  const auto it = jobs_.find(identity.job);
+  if (it == jobs_.end()) {
+    if (!make_room())
+      return Status{Code::Environment,
+                    fmt::format("The coordinator watches {} jobs and none of them has ended; start "
+                                "another coordinator for the job {}.",
+                                kMostJobs, identity.job)};
+    return &jobs_.try_emplace(identity.job, identity, now).first->second;
+  }
+  WatchedJob& job = it->second;
+  if (!job.membership.anyone_live() && !job.membership.knows(identity)) {
+    const int run = job.run + 1;
+    std::erase_if(speakers_, [&](const auto& entry) { return entry.second.job == it->first; });
+    job = WatchedJob(identity, now);
+    job.run = run;
+  }
+  return &job;
+}
+
+Result<Membership::Admission> Service::join(const Identity& identity, ConnectionId connection,
+                                            Instant now) {
+  if (speakers_.contains(connection))
+    return Status{Code::BadInput, "A connection speaks for one rank; this one has joined already."};
+  const auto job = job_of(identity, now);
+  if (!job) return job.error();
+  auto admission = (*job)->membership.join(identity, connection, now, rules_.silent_warn);
+  if (!admission) return admission;
+  if (admission->restarted) (*job)->progress.forget(identity.rank);
+  if (admission->replaced) speakers_.erase(*admission->replaced);
+  speakers_[connection] = {identity.job, identity.rank};
+  return admission;
+}
+
+void Service::report(ConnectionId connection, const Report& report, Instant now) {
+  const auto speaker = speakers_.find(connection);
+  if (speaker == speakers_.end()) return;
+  const Rank rank = speaker->second.rank;
+  WatchedJob& job = jobs_.at(speaker->second.job);
+  job.progress.take(job.membership.member(rank)->identity, report, now);
+  job.membership.heard(rank, report.finished, now);
+}
+
+void Service::closed(ConnectionId connection, Instant now) {
+  const auto speaker = speakers_.find(connection);
+  if (speaker == speakers_.end()) return;
+  jobs_.at(speaker->second.job).membership.closed(speaker->second.rank, connection, now);
+  speakers_.erase(speaker);
+}
+
+std::vector<Finding> Service::diagnose(const WatchedJob& job, Instant now) const {
+  return coordinator::diagnose(job.membership, job.progress,
+                               awaited_operations(job.membership, job.progress), rules_, job.began,
+                               now);
+}
+
+}  // namespace lockstep::coordinator

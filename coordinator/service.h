@@ -1,0 +1,59 @@
+// The coordinator without its sockets: jobs, who is in them and what they are doing. The server
+// hands in what connections say; whoever asks gets findings. It knows no clock: `now` never goes
+// back.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <lockstep/coordinator/diagnosis.h>
+
+namespace lockstep::coordinator {
+
+/// One job, as far as its ranks have come. Several runs of a job with one id follow each other:
+/// once no rank of a run is left, the next process that comes begins another.
+struct WatchedJob {
+  explicit WatchedJob(const Identity& first, Instant now)
+      : membership(first), progress(membership.size()), began(now) {}
+  Membership membership;
+  Progress progress;
+  Instant began;
+  int run = 1;
+};
+
+/// The jobs of one coordinator. Memory is bounded: by jobs, by ranks, and per rank. One thread.
+class Service {
+ public:
+  /// Most jobs watched at one time; a job of which no rank is left makes room.
+  static constexpr std::size_t kMostJobs = 64;
+
+  explicit Service(Rules rules = {}) : rules_(rules) {}
+
+  /// The connection speaks for this rank from here on. `replaced` in the answer is to be closed: it
+  /// is no longer known. Errors: BadInput (no such rank or job, or the
+  /// connection has joined before), Version (Membership::join),
+  /// Environment (too many jobs).
+  [[nodiscard]] Result<Membership::Admission> join(const Identity& identity,
+                                                   ConnectionId connection, Instant now);
+  /// No effect where the connection speaks for no rank.
+  void report(ConnectionId connection, const Report& report, Instant now);
+  void closed(ConnectionId connection, Instant now);
+
+  [[nodiscard]] const std::map<std::string, WatchedJob>& jobs() const { return jobs_; }
+  [[nodiscard]] std::vector<Finding> diagnose(const WatchedJob& job, Instant now) const;
+  [[nodiscard]] const Rules& rules() const { return rules_; }
+
+ private:
+  struct Speaker {
+    std::string job;
+    Rank rank{};
+  };
+  [[nodiscard]] Result<WatchedJob*> job_of(const Identity& identity, Instant now);
+  [[nodiscard]] bool make_room();
+  Rules rules_;
+  std::map<std::string, WatchedJob> jobs_;  // by id
+  std::map<ConnectionId, Speaker> speakers_;
+};
+
+}  // namespace lockstep::coordinator
