@@ -9,7 +9,6 @@ namespace {
 
 constexpr int kDepth = 3;        // of products within factors
 constexpr int kMinMaxDepth = 2;  // Min and Max atoms opened at once
-constexpr std::size_t kMaxFacts = 64;
 
 using Relation = Predicate::Relation;
 
@@ -50,18 +49,6 @@ bool has_remainder(const Expr& e) {
   });
 }
 
-// The factor by which a multiple of d takes the first of d's terms that e has out of e; zero where
-// there is none.
-std::int64_t matching_multiple(const Expr& e, const Expr& d) {
-  for (const auto& term : d.terms()) {
-    for (const auto& other : e.terms()) {
-      if (compare_monomials(term.factors, other.factors) != 0) continue;
-      if (other.coefficient % term.coefficient == 0) return other.coefficient / term.coefficient;
-    }
-  }
-  return 0;
-}
-
 }  // namespace
 
 bool Prover::spend(const Expr& e) {
@@ -80,17 +67,29 @@ std::optional<bool> Prover::prove(const Predicate& predicate) {
                                                          : predicate.relation == Relation::NotEqual;
     }
     if (predicate.relation == Relation::NonNegative && range.lower == 0) return true;
-    const Signs s = signs(predicate.expr, kDepth);
-    if (predicate.relation == Relation::NonNegative) {
-      if (!s.negative) return true;
-      return s.zero || s.positive ? std::nullopt : std::optional(false);
+    Signs s = signs(predicate.expr, kDepth);
+    auto answer = s.answer(predicate.relation);
+    if (!answer) {
+      narrow_by_pairs(predicate.expr, s);
+      answer = s.answer(predicate.relation);
     }
-    const bool is_equal = predicate.relation == Relation::Equal;
-    if (!s.zero) return !is_equal;
-    return s.negative || s.positive ? std::nullopt : std::optional(is_equal);
+    const Expr expanded = answer ? predicate.expr : without_mods(predicate.expr);
+    if (expanded == predicate.expr) return answer;
+    narrow_by_pairs(expanded, s);
+    return s.answer(predicate.relation);
   } catch (const OverflowError&) {
     return std::nullopt;
   }
+}
+
+std::optional<bool> Prover::Signs::answer(Relation relation) const {
+  if (relation == Relation::NonNegative) {
+    if (!negative) return true;
+    return zero || positive ? std::nullopt : std::optional(false);
+  }
+  const bool is_equal = relation == Relation::Equal;
+  if (!zero) return !is_equal;
+  return negative || positive ? std::nullopt : std::optional(is_equal);
 }
 
 Prover::Signs Prover::signs(const Expr& e, int depth) {
@@ -191,22 +190,26 @@ Range Prover::atom_range(const Expr::Factor& factor) {
   return intersect(range_of(*factor.atom, symbols_), facts_.range(Expr::of_atom(factor.atom)));
 }
 
+// Of the term without its coefficient.
+Range Prover::monomial_range(const Expr::Term& term) {
+  Range out = Range::of(1);
+  for (const auto& factor : term.factors) {
+    const Range base = atom_range(factor);
+    Range power = Range::of(1);
+    for (std::uint32_t i = 0; i < factor.power; ++i) power = power * base;
+    if (factor.power % 2 == 0) power = intersect(power, {0, Range::kMax});
+    out = out * power;
+  }
+  const bool is_atom = term.factors.size() == 1 && term.factors[0].power == 1;
+  if (term.factors.empty() || is_atom) return out;
+  return intersect(out, facts_.range(monomial_expr(1, term.factors)));
+}
+
 Range Prover::bounds(const Expr& e) {
   if (!spend(e)) return {};
   Range out = Range::of(0);
   for (const auto& term : e.terms()) {
-    Range product = Range::of(1);
-    for (const auto& factor : term.factors) {
-      const Range base = atom_range(factor);
-      Range power = Range::of(1);
-      for (std::uint32_t i = 0; i < factor.power; ++i) power = power * base;
-      if (factor.power % 2 == 0) power = intersect(power, {0, Range::kMax});
-      product = product * power;
-    }
-    if (term.factors.size() > 1 || (term.factors.size() == 1 && term.factors[0].power > 1)) {
-      product = intersect(product, facts_.range(monomial_expr(1, term.factors)));
-    }
-    out = out + Range::of(term.coefficient) * product;
+    out = out + Range::of(term.coefficient) * monomial_range(term);
   }
   return e.terms().empty() ? out : intersect(out, facts_.range(e));
 }
@@ -248,21 +251,6 @@ bool Prover::nonnegative_after_shift(const Expr& e, bool prefer_lower) {
   const Expr shifted = sum(summands);
   return std::all_of(shifted.terms().begin(), shifted.terms().end(),
                      [](const Expr::Term& term) { return term.coefficient >= 0; });
-}
-
-// e >= 0 follows from f >= 0 and e - k*f >= 0, k >= 0, for a known f.
-bool Prover::never_negative_given_fact(const Expr& e) {
-  for (const Expr& direction : facts_.sharing_terms(e, kMaxFacts)) {
-    const Facts::Known& known = *facts_.of(direction);
-    const std::int64_t k = matching_multiple(e, direction);
-    if (k == 0 || k == INT64_MIN) continue;
-    const std::int64_t bound = k > 0 ? known.range.lower : known.range.upper;
-    if (bound == (k > 0 ? Range::kMin : Range::kMax)) continue;
-    if (!spend(e)) return false;
-    const Expr rest = e - k * (direction - bound);
-    if (bounds(rest).lower >= 0 || nonnegative_after_shift(rest, true)) return true;
-  }
-  return false;
 }
 
 }  // namespace lockstep::shapes

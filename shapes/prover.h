@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include <lockstep/shapes/facts.h>
 #include <lockstep/shapes/guard.h>
@@ -32,6 +33,7 @@ class Prover {
   struct Signs {
     bool negative = true, zero = true, positive = true;
     [[nodiscard]] bool settled() const { return negative + zero + positive <= 1; }
+    [[nodiscard]] std::optional<bool> answer(Predicate::Relation relation) const;
   };
   struct Factors {
     Expr a, b;  // whose product the expression is
@@ -44,8 +46,22 @@ class Prover {
   bool never_negative_here(const Expr& e);
   bool never_negative_given_fact(const Expr& e);
   bool nonnegative_after_shift(const Expr& e, bool prefer_lower);
+  Range monomial_range(const Expr::Term& term);
   Range atom_range(const Expr::Factor& factor);
   bool spend(const Expr& e);
+
+  // prover_facts.cpp
+  class Combination;
+  /// What a sum of independent terms comes to at worst.
+  struct Outlook {
+    bool never_negative = false;                // nor is e, then
+    std::vector<const Expr::Term*> in_the_way;  // one without a bound, else all that may vary
+  };
+  void narrow_by_pairs(const Expr& e, Signs& out);
+  bool never_negative_given_two(const Expr& e);
+  bool never_negative_given_two(const Expr& e, const Expr::Term& t, const Expr& d, int& pairs);
+  Outlook outlook(const Combination& sum);
+  std::vector<Expr> directions_with(const Expr::Term& monomial) const;
 
   const Facts& facts_;
   const SymbolRanges& symbols_;

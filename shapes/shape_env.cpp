@@ -51,14 +51,14 @@ Expr ShapeEnv::backed(std::string source, std::int64_t hint, Range range, Constr
     throw std::logic_error(fmt::format("{}: the hint {} is outside its range", source, hint));
   }
   const Symbol symbol{false, backed_count_++};
-  add_symbol({symbol, std::move(source), {}, hint, range, constraint, range});
+  add_symbol({symbol, std::move(source), {}, hint, range, constraint, range, range});
   return Expr::symbol(symbol);
 }
 
 Expr ShapeEnv::unbacked(std::string source, Range range, Location where) {
   const Symbol symbol{true, unbacked_count_++};
-  add_symbol(
-      {symbol, std::move(source), std::move(where), std::nullopt, range, Constraint::None, range});
+  add_symbol({symbol, std::move(source), std::move(where), std::nullopt, range, Constraint::None,
+              range, range});
   return Expr::symbol(symbol);
 }
 
@@ -69,7 +69,13 @@ void ShapeEnv::declare(const Predicate& predicate, const Location& where) {
   }
   declared_.push_back({predicate, where, "declared"});
   const Predicate p = known_.simplify(predicate);
-  if (known_.prove_simplified(p) != true) learn(p, predicate, where);
+  if (known_.prove_simplified(p) == true) return;
+  const std::vector<Symbol> changed = take_over(p, predicate, where);
+  for (const Symbol symbol : changed) {
+    SymbolRecord& r = symbols_[index_.at(symbol)];
+    r.promised = r.range;
+  }
+  throw_if_broken(predicate, where, changed);
 }
 
 const ShapeEnv::SymbolRecord& ShapeEnv::record(Symbol symbol) const {
@@ -200,14 +206,20 @@ void ShapeEnv::add_assert(const Predicate& assert, const Predicate& asked, const
 
 // Takes over what follows, and tells a broken constraint.
 void ShapeEnv::learn(const Predicate& fact, const Predicate& asked, const Location& where) {
+  throw_if_broken(asked, where, take_over(fact, asked, where));
+}
+
+// The symbols whose range or number changed.
+std::vector<Symbol> ShapeEnv::take_over(const Predicate& fact, const Predicate& asked,
+                                        const Location& where) {
   if (!known_.learn_open(fact)) {
     throw ConstraintError(fmt::format(
         "{}: `{}` contradicts what earlier checks and branches say{}; correct one of them",
         where.text(), text_of(asked), because(fact.negated(), nullptr, ": ")));
   }
-  const std::vector<Symbol> changed = known_.take_changed();
+  std::vector<Symbol> changed = known_.take_changed();
   for (const Symbol symbol : changed) symbols_[index_.at(symbol)].range = known_.range(symbol);
-  throw_if_broken(asked, where, changed);
+  return changed;
 }
 
 void ShapeEnv::check(const Predicate& predicate, const Location& where, std::string message) {

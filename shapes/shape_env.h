@@ -55,9 +55,10 @@ class ShapeEnv {
               Constraint constraint = Constraint::None);
   /// An unbacked symbol; `source` tells what made it ("counts.tolist()[0]"), `where` its line.
   Expr unbacked(std::string source, Range range, Location where);
-  /// A relation of backed symbols that the user promised for every call: known, and no guard; who
-  /// looks up the entry tests it before. Throws ConstraintError if it is false under the hints or
-  /// contradicts what was declared before.
+  /// A relation that was promised: known, and neither guard nor assert. Of backed symbols: by the
+  /// user for every call, and who looks up the entry tests it before. Of unbacked ones: by the op
+  /// that makes them (a count is at most the size of what is counted). Throws ConstraintError if it
+  /// is false under the hints or contradicts what is known.
   void declare(const Predicate& predicate, const Location& where);
 
   /// A branch on a size. Proven either way: no guard. Backed: the hint decides and a guard is
@@ -100,6 +101,7 @@ class ShapeEnv {
     Range range;                       // what is known of it by now
     Constraint constraint = Constraint::None;
     Range declared;  // as made
+    Range promised;  // what declared relations leave of that
   };
   [[nodiscard]] const std::vector<SymbolRecord>& symbols() const { return symbols_; }
   [[nodiscard]] const SymbolRecord& record(Symbol symbol) const;
@@ -133,6 +135,8 @@ class ShapeEnv {
   void add_assert(const Predicate& assert, const Predicate& asked, const Location& where,
                   std::string message);
   void learn(const Predicate& fact, const Predicate& asked, const Location& where);
+  [[nodiscard]] std::vector<Symbol> take_over(const Predicate& fact, const Predicate& asked,
+                                              const Location& where);
   [[nodiscard]] std::int64_t number(const Expr& expr, const Location& where);
   void add_symbol(SymbolRecord record);
 
@@ -143,6 +147,7 @@ class ShapeEnv {
                                  const Location& where) const;
   [[noreturn]] void throw_narrowed(const SymbolRecord& r, const Predicate& asked,
                                    const Location& where) const;
+  [[nodiscard]] std::string to_declare(const Predicate& predicate, const SymbolRecord& r) const;
   void throw_if_tied(const Predicate& guard, const Predicate& asked, const Location& where) const;
   [[nodiscard]] std::vector<Asked> reasons(const Predicate& conclusion,
                                            const Predicate* also) const;

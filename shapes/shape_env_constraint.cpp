@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/shapes/declaration.h>
 #include <lockstep/shapes/facts.h>
 #include <lockstep/shapes/shape_env.h>
 
@@ -83,7 +84,7 @@ void ShapeEnv::throw_if_broken(const Predicate& asked, const Location& where,
     if (r.constraint == Constraint::None) continue;
     if (const auto value = known_.number(symbol); value && r.declared.lower != r.declared.upper)
       throw_pinned(r, *value, asked, where);
-    if (r.constraint == Constraint::WholeRange && r.range != r.declared)
+    if (r.constraint == Constraint::WholeRange && r.range != r.promised)
       throw_narrowed(r, asked, where);
   }
 }
@@ -104,13 +105,19 @@ void ShapeEnv::throw_pinned(const SymbolRecord& r, std::int64_t value, const Pre
 void ShapeEnv::throw_narrowed(const SymbolRecord& r, const Predicate& asked,
                               const Location& where) const {
   const Expr e = Expr::symbol(r.symbol);
-  const bool below = r.range.upper < r.declared.upper;
+  const bool below = r.range.upper < r.promised.upper;
   const Predicate bound = below ? less_equal(e, r.range.upper) : greater_equal(e, r.range.lower);
   throw ConstraintError(fmt::format(
       "{}: `{}`{} leaves {} only {}, but it was declared to be {}; write code that is right for "
-      "all of it, or declare `{}`",
+      "all of it, or {}",
       where.text(), text_of(asked), because(bound, &asked, " together with "), r.source,
-      range_text(r.range), range_text(r.declared), text_of(bound)));
+      range_text(r.range), range_text(r.promised), to_declare(bound, r)));
+}
+
+// What to do so that the predicate is promised with the range of r: code to paste.
+std::string ShapeEnv::to_declare(const Predicate& predicate, const SymbolRecord& r) const {
+  return fmt::format("declare \"{}\" in the frame's constraints",
+                     declaration_text(predicate, r.symbol, r.declared, *r.hint, source_namer()));
 }
 
 // A guard that is open where the whole range of a symbol was promised.
@@ -128,10 +135,10 @@ void ShapeEnv::throw_if_tied(const Predicate& guard, const Predicate& asked,
   throw ConstraintError(
       fmt::format("{}: this branch on `{}` was traced for sizes with `{}` only, but {} was "
                   "declared to be {}{}; "
-                  "write code that is right either way, or declare `{}`",
+                  "write code that is right either way, or {}",
                   where.text(), text_of(asked), text_of(guard), promised[0]->source,
-                  range_text(promised[0]->declared), alone ? "" : ", whatever the other sizes are",
-                  text_of(guard)));
+                  range_text(promised[0]->promised), alone ? "" : ", whatever the other sizes are",
+                  to_declare(guard, *promised[0])));
 }
 
 }  // namespace lockstep::shapes

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <lockstep/shapes/polynomial.h>
 #include <lockstep/shapes/prover.h>
 #include <lockstep/shapes/simplifier.h>
 
@@ -50,11 +51,52 @@ class Simplifier {
     if (!division) return extreme(op, std::move(operands));
     const Expr &a = operands[0], &b = operands[1];
     if (within_one_quotient(a, b)) return op == Expr::Op::Mod ? a : 0;
-    if (op == Expr::Op::FloorDiv) return floor_div(a, b);
-    const auto n = b.constant();
-    const auto remainder = n && *n >= 1 ? Prover(facts_, symbols_).residues(a).remainder(*n)
-                                        : std::optional<std::int64_t>();
-    return remainder ? Expr(*remainder) : mod(a, b);
+    return divided_apart(op, a, b);
+  }
+
+  // Parts whose remainder by b is known are multiples of b plus that: divided by themselves.
+  [[nodiscard]] Expr divided_apart(Expr::Op op, const Expr& a, const Expr& b) const {
+    const std::int64_t c = constant_term(a);
+    std::vector<Expr> parts = {a - c};
+    if (const auto whole = divided(parts[0], b)) {
+      if (c == 0) return op == Expr::Op::Mod ? whole->remainder : whole->quotient;
+    } else {
+      parts.clear();
+      for (const auto& term : a.terms()) {
+        if (!term.factors.empty()) parts.push_back(Expr::of_terms({term}));
+      }
+    }
+    Expr quotients, rest = c;
+    for (const Expr& part : parts) {
+      const auto known = divided(part, b);
+      if (known) quotients = quotients + known->quotient;
+      rest = rest + (known ? known->remainder : part);
+    }
+    return op == Expr::Op::Mod ? mod(rest, b) : quotients + floor_div(rest, b);
+  }
+
+  // e == b*quotient + remainder; nullopt where no remainder is known.
+  [[nodiscard]] std::optional<Division> divided(const Expr& e, const Expr& b) const {
+    const auto remainder = b.constant() ? remainder_by(e, *b.constant()) : remainder_by(e, b);
+    if (remainder) return Division{floor_div(e, b), *remainder};
+    if (b.constant() || e.terms().size() != 1) return std::nullopt;
+    for (const auto& factor : e.terms()[0].factors) {
+      const Expr atom = Expr::of_atom(factor.atom);
+      if (remainder_by(atom, b) != Expr(0)) continue;
+      return Division{divide_monomial(e, atom.terms()[0].factors) * floor_div(atom, b), 0};
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<Expr> remainder_by(const Expr& e, std::int64_t n) const {
+    if (n < 1) return std::nullopt;
+    return Prover(facts_, symbols_).residues(e).remainder(n);
+  }
+
+  // What was checked of the remainder by a size.
+  [[nodiscard]] std::optional<Expr> remainder_by(const Expr& e, const Expr& b) const {
+    const Range range = facts_.range(mod(e, b));
+    return range.lower == range.upper ? std::optional<Expr>(range.lower) : std::nullopt;
   }
 
   // 0 <= a < b: by intervals where b is a number, which is nearly always and is cheap.

@@ -1,5 +1,6 @@
-#include <algorithm>
+#include <span>
 
+#include <lockstep/shapes/layout.h>
 #include <lockstep/worker/stride_code.h>
 
 namespace lockstep::worker {
@@ -7,31 +8,6 @@ namespace {
 
 /// Strides of ranks that do not agree.
 constexpr std::int64_t kDynamicStride = INT64_MIN;
-
-using Numbers = std::span<const std::int64_t>;
-
-bool contiguous(Numbers sizes, Numbers strides) {
-  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return true;
-  std::int64_t expected = 1;
-  for (std::size_t d = sizes.size(); d-- > 0;) {
-    if (sizes[d] == 1) continue;
-    if (strides[d] != expected) return false;
-    if (__builtin_mul_overflow(expected, sizes[d], &expected)) return false;
-  }
-  return true;
-}
-
-/// With the strides of dims of one element as a contiguous tensor would have them.
-std::vector<std::int64_t> canonical(Numbers sizes, Numbers strides) {
-  std::vector<std::int64_t> out(strides.begin(), strides.end());
-  for (std::size_t d = sizes.size(); d-- > 0;) {
-    if (sizes[d] != 1) continue;
-    out[d] = 1;
-    if (d + 1 < sizes.size() && __builtin_mul_overflow(out[d + 1], sizes[d + 1], &out[d]))
-      out[d] = strides[d];
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -64,14 +40,14 @@ std::vector<std::int64_t> stride_codes(const Observation& observation) {
   if (observation.strides.empty()) return out;
   const SourceList& list = *observation.list;
   for (std::size_t i = 0; i < list.sources().size(); ++i) {
-    const Numbers sizes = observation.of(i);
+    const std::span sizes = observation.of(i);
     const std::size_t start = list.offsets()[i];
-    const Numbers strides = Numbers(observation.strides).subspan(start, sizes.size());
+    const auto strides = std::span(observation.strides).subspan(start, sizes.size());
     if (list.sources()[i].kind != Kind::Tensor || sizes.empty() || strides[0] == kContiguous ||
-        contiguous(sizes, strides))
+        shapes::is_contiguous(sizes, strides))
       continue;
     out.resize(observation.values.size(), 0);
-    const auto encoded = shapes::encode_strides(sizes, canonical(sizes, strides));
+    const auto encoded = shapes::canonical_encoding(sizes, strides);
     for (std::size_t d = 0; d < sizes.size(); ++d)
       out[start + d] = stride_code(encoded[d], d, sizes.size());
   }

@@ -180,8 +180,8 @@ std::vector<SymInt> Trace::read_back(Op op, const Tensor& x, const Line& where, 
     node.inputs = {id};
     node.text = std::move(name);
     shapes::Range range{least, shapes::Range::kMax};
-    if (const std::optional<Expr> limit = count_limit(nodes_, id))
-      range = intersect(range, {0, env_.range(*limit).upper});
+    const std::optional<Expr> limit = count_limit(nodes_, id);
+    if (limit) range = intersect(range, {0, env_.range(*limit).upper});
     const TensorMeta from = meta(id);
     const std::int64_t count = from.sizes.empty() ? 1 : from.sizes[0].constant().value_or(0);
     for (std::int64_t i = 0; i < count; ++i) {
@@ -189,6 +189,8 @@ std::vector<SymInt> Trace::read_back(Op op, const Tensor& x, const Line& where, 
       if (source.empty()) source = op == Op::Item ? "item()" : fmt::format("tolist()[{}]", i);
       const Expr symbol = env_.unbacked(std::move(source), range, here(where));
       node.binds.push_back(*symbol.as_symbol());
+      if (limit && !limit->constant())
+        env_.declare(shapes::less_equal(symbol, *limit), here(where));
     }
     (void)record(node, where);
     known = read_back_.emplace(id, node.binds).first;

@@ -53,6 +53,29 @@ TEST_F(ShapeEnvTest, Declared_IsKnownAndNoGuard) {
   EXPECT_THROW(env.declare(equal(a, 7), here()), ConstraintError);
 }
 
+// What the op that makes a value promises of it: known, with no assert, and validation holds the
+// trace to it on both sides.
+TEST_F(ShapeEnvTest, DeclaredOfAnUnbackedCount_IsKnownAndNoAssert) {
+  const Expr s = size(6), rows = size(9), u = item(kCount);
+  EXPECT_EQ(env.prove(less_equal(u, s)), std::nullopt);
+  env.declare(less_equal(u, s), here());
+  must(less_equal(u, s));
+  must(less_equal(2 * u, s + u));
+  EXPECT_TRUE(ask(greater_equal(s - u, 0)));
+  EXPECT_FALSE(ask(greater(u, s)));
+  EXPECT_EQ(asserts(), Texts{});
+  EXPECT_EQ(guards(), Texts{});
+  must(equal(rows, s + 3));
+  EXPECT_TRUE(ask(less(u, rows)));
+  EXPECT_TRUE(validate(transcript_of(env)).holds()) << validate(transcript_of(env)).text();
+}
+
+TEST_F(ShapeEnvTest, DeclaredOfAnUnbackedCount_ThatCannotHold_Throws) {
+  const Expr s = size(4), u = item({5, 9});
+  must(less_equal(s, 4));
+  EXPECT_THROW(env.declare(less_equal(u, s), here()), ConstraintError);
+}
+
 TEST_F(ShapeEnvTest, Vector_45_DeclaredRelation_PinsWithABranch) {
   const Expr a = size(6, kSize, Constraint::Varies), b = size(12);
   env.declare(equal(b, a + 6), {"declared.cpp", 1});
@@ -89,8 +112,8 @@ TEST_F(ShapeEnvTest, PromisedRange_IsNotNarrowed) {
   EXPECT_EQ(
       text,
       "m.cpp:5: `x.size(0) <= 32` leaves x.size(0) only between 2 and 32, but it was declared "
-      "to be between 2 and 64; write code that is right for all of it, or declare `x.size(0) "
-      "<= 32`");
+      "to be between 2 and 64; write code that is right for all of it, or declare \"x.size(0) <= "
+      "32\" in the frame's constraints");
 }
 
 TEST_F(ShapeEnvTest, PromisedRange_IsNotTiedToRemaindersOrOtherSizes) {
@@ -101,7 +124,8 @@ TEST_F(ShapeEnvTest, PromisedRange_IsNotTiedToRemaindersOrOtherSizes) {
   EXPECT_EQ(remainder,
             "m.cpp:5: this branch on `Mod(x.size(0), 2) == 0` was traced for sizes with "
             "`Mod(x.size(0), 2) == 0` only, but x.size(0) was declared to be between 2 and 64; "
-            "write code that is right either way, or declare `Mod(x.size(0), 2) == 0`");
+            "write code that is right either way, or declare \"x.size(0) % 2 == 0\" in the frame's "
+            "constraints");
   EXPECT_THROW(static_cast<void>(ask(equal(b, 2 * a))), ConstraintError);
   EXPECT_THROW(static_cast<void>(ask(not_equal(a, 7))), ConstraintError);
   EXPECT_THROW(static_cast<void>(env.to_int(a, here())), ConstraintError);
@@ -112,6 +136,19 @@ TEST_F(ShapeEnvTest, PromisedRange_TiedAsDeclared_IsFine) {
   env.declare(equal(b, 2 * a), here());
   EXPECT_TRUE(ask(equal(b, 2 * a)));
   EXPECT_EQ(guards(), Texts{});
+}
+
+TEST_F(ShapeEnvTest, PromisedRange_NarrowedByADeclaredRelation_IsWhatItLeaves) {
+  const Expr a = size(6, {2, 64}, Constraint::WholeRange), b = size(9, {2, 20});
+  env.declare(equal(b, a + 3), here());
+  EXPECT_TRUE(ask(less_equal(a, 17)));
+  EXPECT_EQ(guards(), Texts{});
+  const auto text = message_of<ConstraintError>([&] {
+    static_cast<void>(env.evaluate(less_equal(a, 16), {"m.cpp", 5}));
+  });
+  EXPECT_NE(text.find("only between 2 and 16, but it was declared to be between 2 and 17"),
+            std::string::npos)
+      << text;
 }
 
 TEST_F(ShapeEnvTest, SufficientGuard_SaysWhatItAnswers) {

@@ -91,6 +91,37 @@ TEST_F(JobSizes, Declared_FunctionThatServesLess_SaysWhichLine) {
   EXPECT_TRUE(finish());
 }
 
+// The text between the quotes of a refusal is a constraint as it stands.
+TEST_F(JobSizes, Declared_AsTheErrorSays_TheFunctionCompiles) {
+  const auto body = [](const Two& in) {
+    if (in.x.size(0) % 2 == 1 && in.y.size(0) == 3 * in.x.size(0) + 1) return sums(in);
+    return Y{sum(in.x)};
+  };
+  std::vector<std::string> constraints = {"1 <= x.size(0)", "x.size(0) <= 64", "y.size(0) >= 1"};
+  std::vector<std::string> pasted;
+  const auto at = [](std::int64_t n) { return Two{filled({n, 3}, 1.0), filled({3 * n + 1}, 2.0)}; };
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    auto step =
+        job->frame<Two, Y>("step" + std::to_string(attempt), {.constraints = constraints}, body);
+    const auto out = step(at(5));
+    if (out) {
+      EXPECT_EQ(only(out->y), size * (15.0 + 32.0));
+      const auto other = step(at(9));
+      ASSERT_TRUE(other) << other.error().text();
+      EXPECT_TRUE(contains(step.last_call(), "reused")) << step.last_call();
+      break;
+    }
+    const std::string text = out.error().text(), opening = "declare \"";
+    const std::size_t from = text.find(opening) + opening.size();
+    ASSERT_NE(text.find(opening), std::string::npos) << text;
+    pasted.push_back(text.substr(from, text.find('"', from) - from));
+    constraints.push_back(pasted.back());
+  }
+  EXPECT_EQ(pasted,
+            (std::vector<std::string>{"x.size(0) % 2 == 1", "y.size(0) == 3*x.size(0) + 1"}));
+  EXPECT_TRUE(finish());
+}
+
 TEST_F(JobSizes, Declared_OfSizesThatAreNotThere_IsRefused) {
   auto step = job->frame<Two, Y>("step", {.constraints = {"z.size(0) <= 64"}}, sums);
   const auto out = step(batch(0));

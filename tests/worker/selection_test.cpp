@@ -281,7 +281,7 @@ TEST(Selection, ACountIsCertain_SoNoVoteTellsOfIt) {
         check(count <= m.size(0), "no more than there are");
         t.output("y", pad(nonzero(m), 0, 0, m.size(0) - count));
       });
-  EXPECT_TRUE(has_assert(graph)) << "known of the number that the graph is for, not of the symbol";
+  EXPECT_FALSE(has_assert(graph)) << graph.text();
   EXPECT_FALSE(settle_points(graph).at_end) << graph.text();
 }
 

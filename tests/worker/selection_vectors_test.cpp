@@ -124,6 +124,19 @@ TEST(ShapeVectors, Vector_32_Nonzero_IsAsManyAsThereAreElementsAtMost) {
   });
 }
 
+TEST(ShapeVectors, Vector_32_Count_IsAtMostTheSizeThatItCounts) {
+  const Graph graph = traced(only(DType::F32, {dynamic(5), dynamic(4)}), [](Trace& t) {
+    const Tensor x = t.tensor_input(0), at = nonzero(x), rows = nonzero(sum(x, {1}));
+    check(at.size(0) <= x.size(0) * x.size(1));
+    check(rows.size(0) <= x.size(0));
+    EXPECT_TRUE(statically_true(rows.size(0) < x.size(0) + 1));
+    EXPECT_FALSE(statically_true(rows.size(0) < x.size(0)));
+    EXPECT_TRUE(t.env().guards().empty());
+    t.output("y", at);
+  });
+  EXPECT_FALSE(has_assert(graph)) << graph.text();
+}
+
 TEST(ShapeVectors, Vector_33_SelectionThatMayBeEmpty_TakesTheGeneralPath) {
   const auto decision = only(DType::F32, {dynamic(5)});
   const auto branches = trace(setup(decision.get()), [](Trace& t) {
