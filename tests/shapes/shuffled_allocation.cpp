@@ -6,7 +6,7 @@
 
 namespace {
 
-std::uint64_t state = 0;  // of the generator; 0: off
+thread_local std::uint64_t state = 0;  // of the generator; 0: off
 
 std::uint64_t next_random() {
   state ^= state << 13;
@@ -16,7 +16,7 @@ std::uint64_t next_random() {
 }
 
 void age_a_block() {
-  static std::array<void*, 64> kept{};
+  thread_local std::array<void*, 64> kept{};
   const std::uint64_t r = next_random();
   if (r % 4 != 0) return;
   void*& slot = kept[(r >> 8) % kept.size()];

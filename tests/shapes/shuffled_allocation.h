@@ -5,5 +5,5 @@
 #include <cstdint>
 
 /// From here on sizes grow by random amounts, and blocks of random age are kept aside: neither the
-/// order of addresses nor their distances come back. 0: as usual. One thread.
+/// order of addresses nor their distances come back. 0: as usual. For the thread that calls.
 void shuffle_allocations(std::uint64_t seed);

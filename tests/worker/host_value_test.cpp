@@ -52,7 +52,7 @@ Graph must(Result<Graph> graph) {
   return graph ? std::move(*graph) : Graph{};
 }
 
-TEST(HostValue, Vector50_BranchOnAFloat_IsAGuardOnWhatItComparesTo) {
+TEST(HostValue, Vector_50_BranchOnAFloat_IsAGuardOnWhatItComparesTo) {
   Host host(2.5, 0);
   unsigned line = 0;
   const Graph graph = must(host.traced([&](Trace& t) {
@@ -100,7 +100,7 @@ TEST(HostValue, NotANumber_TakesTheBranchThatIeeeGives) {
   }
 }
 
-TEST(HostValue, Vector30_ItemOfAnInput_IsBackedAndMayBeGuarded) {
+TEST(HostValue, Vector_30_ItemOfAnInput_IsBackedAndMayBeGuarded) {
   Host host(0, 4);
   const Graph graph = must(host.traced([](Trace& t) {
     const SymInt n = item(t.tensor_input(1));
