@@ -69,7 +69,8 @@ std::string ranks_text(const RankSet& ranks) {
 std::string testimony(const RoundKey& key, const Standing& standing, std::string_view remark) {
   ByteWriter out;
   out.text(key.frame);
-  out.text(key.consistency ? consistency_name(*key.consistency) : "as the job's");
+  out.text(std::string(key.consistency ? consistency_name(*key.consistency) : "as the job's") +
+           (key.options.empty() ? "" : ", ") + key.options);
   out.text(key.text() + std::string(remark));
   out.u64(standing.pending);
   put(out, standing.trouble);
@@ -80,7 +81,7 @@ std::string testimony(const RoundKey& key, const Standing& standing, std::string
 Testimony read_testimony(ByteReader& line) {
   Testimony said;
   said.frame = line.text();
-  said.consistency = line.text();
+  said.options = line.text();
   said.key = line.text();
   said.pending = line.u64();
   said.trouble = take_failure(line);
@@ -115,11 +116,11 @@ Status diagnose(const std::vector<RankValue>& roll) {
             "frames in the same order",
             {},
             std::move(frames)};
-  auto modes = table(lines, [](const Line& l) { return l.consistency; });
+  auto modes = table(lines, [](const Line& l) { return l.options; });
   if (modes.size() > 1)
     return {Code::FrameMismatch,
             fmt::format("the ranks made frame {} with different options; give it the same "
-                        "consistency on every rank",
+                        "ones on every rank",
                         lines.front().frame),
             "consistency", std::move(modes)};
   auto keys = table(lines, [](const Line& l) { return l.key; });

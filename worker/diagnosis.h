@@ -36,7 +36,7 @@ struct Standing {
 
 /// A testimony as the others read it.
 struct Testimony {
-  std::string frame, consistency, key;  // key: RoundKey::text()
+  std::string frame, options, key;  // key: RoundKey::text()
   std::uint64_t pending = 0;
   std::optional<Status> trouble;
   std::uint32_t trouble_at = 0;

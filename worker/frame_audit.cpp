@@ -28,6 +28,7 @@ std::optional<Status> FrameRunner::audit(const Compiled* about_to_run, const Obs
   key.kind = RoundKey::Kind::Audit;
   key.frame = frame.cache.name;
   key.consistency.reset();
+  key.options.clear();
   key.attempt = 0;
   ++key.call;
   job.note(key.text());

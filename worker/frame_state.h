@@ -38,6 +38,7 @@ struct FrameRunner::State {
                 [&context](const Status& status) { context.tell(status.message); }),
         constraints(options.constraints),
         complex_branches(options.complex_branches),
+        stated(text_of(options)),
         index(number) {
     counts.frame = name;
     counts.shared = &over == &job.everyone && consistency == Consistency::SameGraph;
@@ -49,6 +50,7 @@ struct FrameRunner::State {
     key.frame = cache.name;
     key.consistency.reset();
     if (consistency != job.decision.consistency) key.consistency = consistency;
+    key.options = stated;
     key.attempt = 0;
   }
   /// The key of this frame's next call.
@@ -66,6 +68,14 @@ struct FrameRunner::State {
     const RankSet& members = agreed.group.members;
     const RankSet sharers = members.minus(members.minus(job.profile_sharers));
     return !sharers.empty() && sharers.lowest().value == job.rank();
+  }
+  static std::string text_of(const FrameOptions& options) {
+    std::string out;
+    if (options.complex_branches == shapes::ShapeOptions::Complex::Assert)
+      out = "complex branches as asserts";
+    for (const std::string& constraint : options.constraints)
+      out += fmt::format("{}`{}`", out.empty() ? "" : ", ", constraint);
+    return out;
   }
   /// The sets of a group share a profile, as do worlds of any size.
   static std::string named_in(const Group& group, const std::string& frame) {
@@ -91,6 +101,7 @@ struct FrameRunner::State {
   FrameProfile profile;
   Constraints constraints;
   shapes::ShapeOptions::Complex complex_branches;
+  std::string stated;  // those two, as ranks compare them
   int index;
   std::map<int, Compiled> entries;
   Observation spare;

@@ -39,6 +39,7 @@ std::uint64_t RoundKey::hash() const {
   h = mixed(h ^ call);
   const std::uint64_t mode = consistency ? static_cast<std::uint64_t>(*consistency) + 1 : 0;
   h = mixed(h ^ (mode << 48) ^ (std::uint64_t{attempt} << 8) ^ static_cast<std::uint64_t>(kind));
+  if (!options.empty()) h = mixed(~h, options);
   return owed.empty() ? h : mixed(h, owed);
 }
 

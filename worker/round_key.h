@@ -32,6 +32,8 @@ struct RoundKey {
   Kind kind = Kind::Call;
   /// Of the frame, where it is not that of the job.
   std::optional<Consistency> consistency{};
+  /// What else its calls depend on that each rank states for itself; may be empty.
+  std::string options{};
   /// The call (its key's text) that was agreed on ahead and is still to be made by this rank; may be
   /// empty. A rank that has left it out is in no round with those that have made it.
   std::string owed{};

@@ -122,6 +122,25 @@ TEST_F(JobSizes, Declared_AsTheErrorSays_TheFunctionCompiles) {
   EXPECT_TRUE(finish());
 }
 
+TEST_F(JobSizes, Declared_OtherwiseOnOneRank_IsAFrameMismatchThatSaysWhat) {
+  if (size == 1) return;
+  for (const bool assert : {false, true}) {
+    FrameOptions options;
+    if (last && assert) options.complex_branches = shapes::ShapeOptions::Complex::Assert;
+    if (!assert) options.constraints = {last ? "x.size(0) <= 32" : "x.size(0) <= 64"};
+    auto step = job->frame<Two, Y>(assert ? "asserts" : "declares", options, sums);
+    const auto out = step(batch(0));
+    ASSERT_FALSE(out);
+    expect_joint(out.error());
+    EXPECT_EQ(out.error().code, Code::FrameMismatch) << out.error().text();
+    EXPECT_TRUE(
+        contains(out.error().text(), "different options") &&
+        contains(out.error().text(), assert ? "complex branches as asserts" : "`x.size(0) <= 32`"))
+        << out.error().text();
+  }
+  EXPECT_TRUE(finish());
+}
+
 TEST_F(JobSizes, Declared_OfSizesThatAreNotThere_IsRefused) {
   auto step = job->frame<Two, Y>("step", {.constraints = {"z.size(0) <= 64"}}, sums);
   const auto out = step(batch(0));
