@@ -90,14 +90,14 @@ Direction direction_of(const Expr& e) {
 
 Expr without_mods(const Expr& e) {
   const auto is_mod = [](const Expr::Factor& f) { return f.atom->op == Expr::Op::Mod; };
+  const auto found = [&](const Expr::Term& term) {
+    return std::any_of(term.factors.begin(), term.factors.end(), is_mod);
+  };
+  if (std::none_of(e.terms().begin(), e.terms().end(), found)) return e;
   std::vector<Expr> summands;
-  bool any = false;
-  for (const auto& term : e.terms()) {
-    const bool found = std::any_of(term.factors.begin(), term.factors.end(), is_mod);
-    any = any || found;
-    summands.push_back(found ? term_without_mods(term) : Expr::of_terms({term}));
-  }
-  return any ? sum(summands) : e;
+  for (const auto& term : e.terms())
+    summands.push_back(found(term) ? term_without_mods(term) : Expr::of_terms({term}));
+  return sum(summands);
 }
 
 void Facts::add(const Predicate& predicate) {

@@ -1,8 +1,8 @@
 #include <array>
 #include <cstdint>
 #include <mutex>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <lockstep/shapes/hash_cons.h>
 
@@ -50,9 +50,9 @@ bool same(const Expr::Atom& a, const Expr::Atom& b) {
   return a.op == b.op && a.symbol == b.symbol && a.operands == b.operands;
 }
 
-// Nodes of one type by what they are made of. A node whose last holder is gone takes itself out, so
-// the table never holds one alive, and it is freed outside the lock: its parts may be the last ones
-// of their kind too.
+// Nodes of one type by what they are made of, chained in the nodes themselves. A node whose last
+// holder is gone takes itself out, so the table never holds one alive; its parts are freed outside
+// the lock, for they may be the last ones of their kind too.
 template <class Node>
 class Table {
  public:
@@ -60,38 +60,60 @@ class Table {
     const std::uint64_t hash = hash_of(made);
     Shard& shard = shard_of(hash);
     const std::lock_guard lock(shard.mutex);
-    auto [at, end] = shard.nodes.equal_range(hash);
-    for (; at != end; ++at) {
-      if (!same(*at->second.node, made)) continue;
-      if (auto held = at->second.held.lock()) return held;
+    for (Held* at = shard.chain(hash); at != nullptr; at = at->next) {
+      if (at->hash != hash || !same(*at, made)) continue;
+      if (auto held = at->self.lock()) return held;
     }
-    auto* node = new Node(std::move(made));
-    std::shared_ptr<const Node> out(node, [this, hash](const Node* gone) { remove(hash, gone); });
-    shard.nodes.emplace(hash, Slot{node, out});
+    const auto out = std::make_shared<Held>(*this, hash, std::move(made));
+    out->self = out;
+    shard.insert(out.get());
     return out;
   }
 
  private:
-  struct Slot {
-    const Node* node;
-    std::weak_ptr<const Node> held;
+  struct Held : Node {
+    Held(Table& of, std::uint64_t hashed, Node&& made)
+        : Node(std::move(made)), table(of), hash(hashed) {}
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    ~Held() { table.remove(this); }
+    Table& table;
+    std::uint64_t hash;
+    Held* next = nullptr;
+    std::weak_ptr<const Held> self;
   };
   struct Shard {
     std::mutex mutex;
-    std::unordered_multimap<std::uint64_t, Slot> nodes;
+    std::vector<Held*> chains = std::vector<Held*>(64);
+    std::size_t count = 0;
+
+    Held*& chain(std::uint64_t hash) { return chains[hash & (chains.size() - 1)]; }
+    void insert(Held* node) {
+      if (++count > chains.size()) grow();
+      node->next = std::exchange(chain(node->hash), node);
+    }
+    void grow() {
+      std::vector<Held*> before(chains.size() * 2);
+      before.swap(chains);
+      for (Held* node : before) {
+        while (node != nullptr) {
+          Held* const next = node->next;
+          node->next = std::exchange(chain(node->hash), node);
+          node = next;
+        }
+      }
+    }
   };
 
   Shard& shard_of(std::uint64_t hash) { return shards_[hash >> 60]; }
 
-  void remove(std::uint64_t hash, const Node* gone) {
-    Shard& shard = shard_of(hash);
-    {
-      const std::lock_guard lock(shard.mutex);
-      auto [at, end] = shard.nodes.equal_range(hash);
-      while (at != end && at->second.node != gone) ++at;
-      if (at != end) shard.nodes.erase(at);
-    }
-    delete gone;
+  void remove(Held* gone) {
+    Shard& shard = shard_of(gone->hash);
+    const std::lock_guard lock(shard.mutex);
+    Held** at = &shard.chain(gone->hash);
+    while (*at != gone) at = &(*at)->next;
+    *at = gone->next;
+    --shard.count;
   }
 
   std::array<Shard, 16> shards_;

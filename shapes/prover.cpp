@@ -33,6 +33,13 @@ bool inside_atom(const Expr& e, Symbol symbol) {
   return false;
 }
 
+// A sum of multiples of atoms.
+bool is_linear(const Expr& e) {
+  return std::all_of(e.terms().begin(), e.terms().end(), [](const Expr::Term& term) {
+    return term.factors.empty() || (term.factors.size() == 1 && term.factors[0].power == 1);
+  });
+}
+
 // True where a Mod stands in it. (Multiples, as in 4*s0 + 1, are settled by the predicate's normal
 // form.)
 bool has_remainder(const Expr& e) {
@@ -52,6 +59,14 @@ bool Prover::spend(const Expr& e) {
 std::optional<bool> Prover::prove(const Predicate& predicate) {
   if (const auto value = predicate.constant()) return value;
   try {
+    // Most questions end here, and need not be settled any further than they were asked.
+    const Range range = bounds(predicate.expr);
+    if (!range.contains(0)) {
+      const bool positive = range.lower > 0;
+      return predicate.relation == Relation::NonNegative ? positive
+                                                         : predicate.relation == Relation::NotEqual;
+    }
+    if (predicate.relation == Relation::NonNegative && range.lower == 0) return true;
     Signs s = signs(predicate.expr, kDepth);
     auto answer = s.answer(predicate.relation);
     if (!answer) {
@@ -124,6 +139,7 @@ std::optional<Prover::Factors> Prover::monomial_factor(const Expr& e) {
 
 // e == a*x + a*k == a*(x + k) for a symbol x that only occurs to the first power.
 std::optional<Prover::Factors> Prover::proportional_factor(const Expr& e) {
+  if (is_linear(e)) return std::nullopt;  // a would be a number
   for (const Symbol symbol : e.symbols()) {
     if (!spend(e)) return std::nullopt;
     if (inside_atom(e, symbol)) continue;
@@ -214,6 +230,7 @@ bool Prover::never_negative_here(const Expr& e) {
 // With each atom x written as lower + t or upper - t, t >= 0, an expression without negative
 // coefficients is not negative.
 bool Prover::nonnegative_after_shift(const Expr& e, bool prefer_lower) {
+  if (is_linear(e)) return false;  // its interval says as much
   std::vector<Expr> summands;
   for (const auto& term : e.terms()) {
     Expr product = term.coefficient;

@@ -162,7 +162,7 @@ std::optional<Status> Agreement::broken(const Frame& frame, const Observation& o
   const Observation* promised = driver().promised(frame);
   if (promised == nullptr) return std::nullopt;
   if (standing.trouble) return standing.trouble;
-  if (auto differs = broken_promise(frame.name, *promised, observation)) return differs;
+  if (auto differs = broken_promise(frame, *promised, observation)) return differs;
   if (!driver().is_ahead(frame) || standing.pending == 0) return std::nullopt;
   return Status{Code::BadInput,
                 frame.name +

@@ -102,6 +102,13 @@ std::size_t Array::bytes() const {
   return static_cast<std::size_t>(elements()) * dtype_size(dtype_);
 }
 
+std::optional<std::int64_t> scalar_in(const Array& array) {
+  if (!array || !array.sizes().empty()) return std::nullopt;
+  if (array.dtype() == DType::I64) return *array.data_as<std::int64_t>();
+  if (array.dtype() < DType::F16) return static_cast<std::int64_t>(array.at(0));
+  return std::bit_cast<std::int64_t>(array.at(0));
+}
+
 double Array::at(std::int64_t i) const {
   switch (dtype_) {
     case DType::Bool:

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -52,5 +53,9 @@ class Array {
   std::vector<std::int64_t> sizes_;
   std::shared_ptr<std::byte> storage_;
 };
+
+/// The number in a 0-d array: an integer or bool as it is, a float as the bits of a double. nullopt
+/// where there are more or fewer elements.
+[[nodiscard]] std::optional<std::int64_t> scalar_in(const Array& array);
 
 }  // namespace lockstep::worker

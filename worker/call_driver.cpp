@@ -136,15 +136,30 @@ Result<void> CallDriver::status_round(const RoundKey& round, const Standing& sta
   return roll(key, standing);
 }
 
-Result<bool> CallDriver::any(const RoundKey& round, bool mine, const Standing& standing) {
+Result<std::uint64_t> CallDriver::all_of(const RoundKey& round, std::uint64_t word,
+                                         const Standing& standing) {
   const RoundKey key = placed(round);
-  // The AND of "not mine" is all ones only if no rank has it.
-  Vote vote_of_none = Vote::of(mine ? 0 : Vote::kOnes, key.hash(), 0, standing.pending);
-  if (standing.trouble) vote_of_none.raise(VoteFlag::Error);
-  const auto result = vote(vote_of_none, collectives::Combine::And, standing);
+  Vote mine = Vote::of(word, key.hash(), 0, standing.pending);
+  if (standing.trouble) mine.raise(VoteFlag::Error);
+  const auto result = vote(mine, collectives::Combine::And, standing);
   if (!result) return result.error();
   if (!result->clean()) return roll(key, standing);
-  return result->entries() != Vote::kOnes;
+  return result->entries();
+}
+
+Result<bool> CallDriver::any(const RoundKey& round, bool mine, const Standing& standing) {
+  // The AND of "not mine" is all ones only if no rank has it.
+  const auto none = all_of(round, mine ? 0 : Vote::kOnes, standing);
+  if (!none) return none.error();
+  return *none != Vote::kOnes;
+}
+
+Result<std::int64_t> CallDriver::of_lowest(const RoundKey& round, std::int64_t mine) {
+  // All others say nothing, which is all ones.
+  const bool lowest = group_.rank().value == 0;
+  const auto word = all_of(round, lowest ? static_cast<std::uint64_t>(mine) : Vote::kOnes, {});
+  if (!word) return word.error();
+  return static_cast<std::int64_t>(*word);
 }
 
 Result<Vote> CallDriver::ballot(const RoundKey& key, const Vote& mine) {

@@ -90,6 +90,8 @@ class CallDriver {
     return ahead_ && &ahead_->frame == &frame;
   }
   [[nodiscard]] const RoundKey& ahead_key() const { return ahead_->machine.key(); }
+  /// Scalars are not promised: the call ahead sees those of the call as it is made.
+  void renew_scalars(const Observation& made) { ahead_->machine.renew_scalars(made.scalars); }
   /// `key` as a round of this driver has it: with the call that is owed.
   [[nodiscard]] RoundKey placed(RoundKey key) const;
   /// Takes the call ahead to its end, as call() does. Requires that there is one.
@@ -117,6 +119,9 @@ class CallDriver {
 
   /// True on every rank if `mine` is true on any; a round of its own. Errors: as status_round.
   [[nodiscard]] Result<bool> any(const RoundKey& round, bool mine, const Standing& standing = {});
+  /// The value of the group's lowest rank on every rank; a round of its own. Errors: as
+  /// status_round.
+  [[nodiscard]] Result<std::int64_t> of_lowest(const RoundKey& round, std::int64_t mine);
 
   /// Rounds of a step that the ranks take together (building, at start). A vote with words of the
   /// step's own: the AND of all; a rank in another round is the joint error, as in status_round.
@@ -156,6 +161,9 @@ class CallDriver {
   /// Before any other round: the vote that is out comes to its end. Errors: where the ranks are not
   /// at one on it, the joint error, in which `standing` takes part.
   [[nodiscard]] Result<void> bring_in(const Standing& standing);
+  /// The AND of the ranks' words. Errors: as status_round.
+  [[nodiscard]] Result<std::uint64_t> all_of(const RoundKey& round, std::uint64_t word,
+                                             const Standing& standing);
   void drop_promises();
   void drop_ahead();
   [[nodiscard]] Result<collectives::Vote> vote(const collectives::Vote& mine,

@@ -23,18 +23,31 @@ std::optional<VoteFlag> flag_of(const std::optional<Status>& trouble) {
 }
 
 /// Guards must be about the decision's backed symbols; others could not be tested on a call.
-std::optional<Status> foreign_guard(const Decision& decision,
-                                    const std::vector<shapes::Guard>& guards) {
-  const std::vector<shapes::Symbol> known = decision.trace_symbols();
-  for (const shapes::Guard& guard : guards)
+std::optional<Status> foreign_guard(const Decision& decision, const SourceList& list,
+                                    const TraceReport& report) {
+  constexpr const char* kBug = "this is a bug of the tracer, please report it";
+  const auto is_scalar = [&](std::string_view source) {
+    const auto at = list.find(source);
+    return at && list.scalar(*at);
+  };
+  for (const HostValue& value : report.host_values)
+    if (!value.well_formed(is_scalar))
+      return Status{Code::Internal,
+                    fmt::format("a value that guards ask for is none of the inputs; {}", kBug),
+                    {},
+                    {}};
+  std::vector<shapes::Symbol> known = decision.trace_symbols();
+  for (const shapes::Symbol symbol : decision.host_symbols(report.host_values.size()))
+    known.push_back(symbol);
+  for (const shapes::Guard& guard : report.guards)
     for (const shapes::Symbol symbol : guard.predicate.expr.symbols())
       if (symbol.unbacked || std::find(known.begin(), known.end(), symbol) == known.end())
-        return Status{Code::Internal,
-                      fmt::format("the guard {} at {} mentions {}, which is no size of an input; "
-                                  "this is a bug of the tracer, please report it",
-                                  guard.predicate.text(), guard.where.text(), symbol.name()),
-                      {},
-                      {}};
+        return Status{
+            Code::Internal,
+            fmt::format("the guard {} at {} mentions {}, which is no size of an input; {}",
+                        guard.predicate.text(), guard.where.text(), symbol.name(), kBug),
+            {},
+            {}};
   return std::nullopt;
 }
 
@@ -121,8 +134,8 @@ void CallMachine::ask_for_witnesses() {
     const bool candidate = (rest & 1) != 0;
     rest >>= 1;
     if (!candidate) continue;
-    for (std::size_t i = 0; i < entry.group_program.questions(); ++i, ++question)
-      if (question < 64 && entry.group_program.witnesses(i, observation_.values))
+    for (std::size_t i = 0; i < entry.questions(); ++i, ++question)
+      if (question < 64 && entry.witnesses(i, observation_))
         answers &= ~(std::uint64_t{1} << question);
   }
   if (question > 0)
@@ -138,7 +151,7 @@ void CallMachine::witnessed(const Vote& result) {
     if (entry.superseded) continue;
     if ((candidates_ & bit) != 0) {
       // Questions past the 64th were not asked: such an entry is not used rather than guessed.
-      for (std::size_t i = 0; i < entry.group_program.questions(); ++i, ++question)
+      for (std::size_t i = 0; i < entry.questions(); ++i, ++question)
         if (question >= 64 || (result.entries() >> question & 1) != 0) candidates_ &= ~bit;
     }
     bit <<= 1;
@@ -179,7 +192,7 @@ void CallMachine::hinted() {
 
 void CallMachine::traced(TraceReport report) {
   expect(Stage::Trace, "traced");
-  failure_ = report.failure ? report.failure : foreign_guard(decision_, report.guards);
+  failure_ = report.failure ? report.failure : foreign_guard(decision_, *observation_.list, report);
   verify(std::move(report));
 }
 
@@ -190,8 +203,8 @@ void CallMachine::verify(TraceReport report) {
     flag = VoteFlag::TraceFailed;
   } else {
     entry_ = Entry::make(decision_, reported_, observation_.list, report_.guards, report_.graph,
-                         report_.group_guards);
-    const auto failed = entry_->program.first_failure(observation_.values);
+                         report_.group_guards, report_.host_values);
+    const auto failed = entry_->failed_guard(observation_);
     if (failed) flag = VoteFlag::GuardFailed;
     failed_guard_ = failed.value_or(report_.guards.size());
   }

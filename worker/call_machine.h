@@ -33,6 +33,8 @@ struct TraceReport {
       guards;                     // beyond what the decision itself says; over its trace_symbols()
   std::optional<Status> failure;  // the user's function threw, or asked for unbacked data
   std::vector<GroupGuard> group_guards;
+  /// What guards may mention besides the decision's symbols: the backed symbols that follow those.
+  std::vector<HostValue> host_values;
   /// Covers the ordered list of collectives; what same_collectives compares.
   shapes::Fingerprint collectives;
   /// Graph::prefix_fingerprints(), for finding the first difference; may be empty.
@@ -53,6 +55,10 @@ class CallMachine {
   /// What to do now. Pure; stays the same until the matching report below is made.
   [[nodiscard]] const Action& next() const { return action_; }
 
+  /// Before the trace. Requires that all entries have the same host values for them.
+  void renew_scalars(std::vector<std::int64_t> scalars) {
+    observation_.scalars = std::move(scalars);
+  }
   void voted(const collectives::Vote& result);
   void joined(const Bytes& result);
   void traced(TraceReport report);

@@ -60,7 +60,7 @@ std::string_view use_name(bool symbol, bool unbacked) {
 
 Entry Entry::make(Decision decision, Decision reported, std::shared_ptr<const SourceList> list,
                   std::vector<shapes::Guard> guards, shapes::Fingerprint graph,
-                  std::vector<GroupGuard> group_guards) {
+                  std::vector<GroupGuard> group_guards, std::vector<HostValue> host_values) {
   Entry entry;
   const std::vector<shapes::Symbol> symbols = decision.trace_symbols();
   std::vector<shapes::Symbol> slots;
@@ -81,8 +81,11 @@ Entry Entry::make(Decision decision, Decision reported, std::shared_ptr<const So
       slots.push_back(symbols[dim.symbol]);
     }
   }
-  entry.program = shapes::GuardProgram::compile(guards, slots);
-  entry.group_program = GroupGuardProgram::compile(group_guards, slots);
+  for (const shapes::Symbol symbol : decision.host_symbols(host_values.size()))
+    slots.push_back(symbol);
+  entry.program_ = shapes::GuardProgram::compile(guards, slots);
+  entry.group_program_ = GroupGuardProgram::compile(group_guards, slots);
+  entry.host_values = std::move(host_values);
   entry.group_guards = std::move(group_guards);
   entry.decision = std::move(decision);
   entry.reported_digest = reported.digest();
@@ -109,8 +112,46 @@ bool Entry::fits(const Observation& observation) const {
     if (!inside) return false;
   }
   if (!observation.marks.empty() && !honours(observation.marks)) return false;
-  return program.holds(observation.values) && group_program.admits(observation.values);
+  std::vector<std::int64_t> room;
+  const auto over = operands(observation, room);
+  return over && program_.holds(*over) && group_program_.admits(*over);
 }
+
+std::optional<std::span<const std::int64_t>> Entry::operands(
+    const Observation& observation, std::vector<std::int64_t>& room) const {
+  if (host_values.empty()) return observation.values;
+  room.reserve(observation.values.size() + host_values.size());
+  room = observation.values;
+  for (const HostValue& value : host_values) {
+    const auto number = value_of(value, observation);
+    if (!number) return std::nullopt;
+    room.push_back(*number);
+  }
+  return room;
+}
+
+std::optional<std::size_t> Entry::failed_guard(const Observation& observation) const {
+  std::vector<std::int64_t> room;
+  const auto over = operands(observation, room);
+  if (over) return program_.first_failure(*over);
+  return guards.empty() ? std::nullopt : std::optional<std::size_t>(0);
+}
+
+bool Entry::witnesses(std::size_t question, const Observation& observation) const {
+  std::vector<std::int64_t> room;
+  const auto over = operands(observation, room);
+  return over && group_program_.witnesses(question, *over);
+}
+
+std::optional<HostValue> Entry::changed_host_value(const Observation& a,
+                                                   const Observation& b) const {
+  if (!same_sources(*a.list) || !same_sources(*b.list)) return std::nullopt;
+  for (const HostValue& value : host_values)
+    if (value_of(value, a) != value_of(value, b)) return value;
+  return std::nullopt;
+}
+
+shapes::Namer Entry::namer() const { return decision.source_namer(host_values); }
 
 bool Entry::honours(const std::vector<Mark>& marks) const {
   for (std::size_t i = 0; i < marks.size(); ++i) {
@@ -126,6 +167,8 @@ shapes::GuardSet Entry::guard_set() const {
   const std::vector<shapes::Symbol> symbols = decision.trace_symbols();
   for (std::size_t i = 0; i < symbols.size(); ++i)
     out.ranges[symbols[i]] = {decision.symbols[i].min.value_or(kLowest), kHighest};
+  for (const shapes::Symbol symbol : decision.host_symbols(host_values.size()))
+    out.ranges[symbol] = {kLowest, kHighest};
   return out;
 }
 
@@ -134,6 +177,8 @@ bool Entry::replaces(const Entry& older) const {
     return std::any_of(older.group_guards.begin(), older.group_guards.end(),
                        [&](const GroupGuard& g) { return g.same(guard); });
   };
+  // A symbol must mean the same in both.
+  if (!host_values.empty() && host_values != older.host_values) return false;
   return supersedes(decision, older.decision) && shapes::covers(guard_set(), older.guard_set()) &&
          std::all_of(group_guards.begin(), group_guards.end(), answered);
 }
@@ -276,11 +321,10 @@ std::vector<Misfit> Frame::explain(const Observation& observation) const {
       reason = "the inputs have other names, kinds, element types or numbers of dims";
     } else if (auto misfit = value_misfit(entry.decision, observation)) {
       reason = std::move(*misfit);
-    } else if (const auto failed = entry.program.first_failure(observation.values)) {
-      const shapes::Guard& guard = entry.guards[*failed];
-      const auto namer = entry.decision.source_namer();
-      reason =
-          fmt::format("guard {} ({}) is false", guard.predicate.text(namer), guard.where.text());
+    } else if (const auto failed = entry.failed_guard(observation)) {
+      const shapes::Guard& guard = entry.guards.at(*failed);
+      reason = fmt::format("guard {} ({}) is false", guard.predicate.text(entry.namer()),
+                           guard.where.text());
     } else {
       continue;
     }

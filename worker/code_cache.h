@@ -15,6 +15,7 @@
 #include <lockstep/worker/decision.h>
 #include <lockstep/worker/exchange.h>
 #include <lockstep/worker/group_guard.h>
+#include <lockstep/worker/host_value.h>
 
 namespace lockstep::worker {
 
@@ -26,20 +27,20 @@ inline constexpr int kMaxEntries = 64;
 struct Entry {
   Decision decision;                  // what this rank compiled
   Decision reported;                  // what the group reports; differs under shared_sizes only
-  std::vector<shapes::Guard> guards;  // of the trace, over decision.trace_symbols()
-  shapes::GuardProgram program;       // over Observation::values
+  std::vector<shapes::Guard> guards;  // of the trace, over the symbols
   std::vector<GroupGuard> group_guards;
-  GroupGuardProgram group_program;  // over Observation::values
+  std::vector<HostValue> host_values;
   shapes::Fingerprint graph;
   shapes::Fingerprint reported_digest;
   bool superseded = false;
 
   /// `list` is the source list that the decision was made for. Requires that the guards mention
-  /// backed symbols of the decision only.
+  /// backed symbols of the decision and host values only, and that those are well formed.
   [[nodiscard]] static Entry make(Decision decision, Decision reported,
                                   std::shared_ptr<const SourceList> list,
                                   std::vector<shapes::Guard> guards, shapes::Fingerprint graph,
-                                  std::vector<GroupGuard> group_guards = {});
+                                  std::vector<GroupGuard> group_guards = {},
+                                  std::vector<HostValue> host_values = {});
   /// The decision was made for the same sources.
   [[nodiscard]] bool same_sources(const SourceList& list) const {
     return &list == list_.get() || list.digest() == list_->digest();
@@ -47,6 +48,17 @@ struct Entry {
   /// Same sources, values within bounds, this call's marks honoured, guards true; what group
   /// guards ask of every rank included.
   [[nodiscard]] bool fits(const Observation& observation) const;
+  /// Index of the first guard that is false for this call. Requires the entry's sources.
+  [[nodiscard]] std::optional<std::size_t> failed_guard(const Observation& observation) const;
+  /// How many answers of "some rank" the group guards took, and whether this rank is a witness of
+  /// one. Requires the entry's sources.
+  [[nodiscard]] std::size_t questions() const { return group_program_.questions(); }
+  [[nodiscard]] bool witnesses(std::size_t question, const Observation& observation) const;
+  /// The first host value that the two calls have otherwise.
+  [[nodiscard]] std::optional<HostValue> changed_host_value(const Observation& a,
+                                                            const Observation& b) const;
+  /// Names the symbols of guards by their source.
+  [[nodiscard]] shapes::Namer namer() const;
   /// True if the entry serves all that `older` serves, so that `older` can go.
   [[nodiscard]] bool replaces(const Entry& older) const;
 
@@ -54,7 +66,13 @@ struct Entry {
   enum class Use : std::uint8_t { Static, Symbol, Unbacked };
   [[nodiscard]] bool honours(const std::vector<Mark>& marks) const;
   [[nodiscard]] shapes::GuardSet guard_set() const;
+  /// What the programs run on: the values, behind them the host values. `room` holds them where
+  /// there are any. nullopt: the scalars were not read.
+  [[nodiscard]] std::optional<std::span<const std::int64_t>> operands(
+      const Observation& observation, std::vector<std::int64_t>& room) const;
   std::shared_ptr<const SourceList> list_;
+  shapes::GuardProgram program_;
+  GroupGuardProgram group_program_;
   std::vector<std::int64_t> lower_, upper_;  // parallel to values; equal where static
   std::vector<Use> uses_;                    // parallel to values
 };

@@ -188,14 +188,28 @@ std::vector<shapes::Symbol> Decision::trace_symbols() const {
   return out;
 }
 
-shapes::Namer Decision::source_namer() const {
+std::vector<shapes::Symbol> Decision::host_symbols(std::size_t count) const {
+  std::uint32_t backed = 0;
+  for (const SymbolDecision& symbol : symbols) backed += symbol.unbacked ? 0 : 1;
+  std::vector<shapes::Symbol> out;
+  while (out.size() < count) out.push_back({false, backed++});
+  return out;
+}
+
+shapes::Namer Decision::source_namer(const std::vector<HostValue>& values) const {
   std::map<shapes::Symbol, std::string> names;
   const std::vector<shapes::Symbol> named = trace_symbols();
   for (std::size_t i = 0; i < named.size(); ++i) names[named[i]] = symbols[i].source;
+  const std::vector<shapes::Symbol> computed = host_symbols(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) names[computed[i]] = values[i].text();
   return [names = std::move(names)](shapes::Symbol symbol) {
     const auto name = names.find(symbol);
     return name == names.end() ? symbol.name() : name->second;
   };
+}
+
+std::optional<std::int64_t> value_of(const HostValue& value, const Observation& observation) {
+  return value.evaluate([&](std::string_view source) { return scalar_of(observation, source); });
 }
 
 std::string decision_text(const Decision& decision) { return text_of(decision, true); }

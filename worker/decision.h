@@ -11,6 +11,7 @@
 #include <lockstep/shapes/expr.h>
 #include <lockstep/worker/consistency.h>
 #include <lockstep/worker/exchange.h>
+#include <lockstep/worker/host_value.h>
 #include <lockstep/worker/observation.h>
 
 namespace lockstep::worker {
@@ -48,9 +49,15 @@ struct Decision {
   /// The symbols as a ShapeEnv names them when they are made in this order: backed and unbacked
   /// ones are counted apart. Guards of the trace are over these.
   [[nodiscard]] std::vector<shapes::Symbol> trace_symbols() const;
-  /// Names those symbols by their source, for messages. Outlives the decision.
-  [[nodiscard]] shapes::Namer source_namer() const;
+  /// The backed symbols that follow those: a trace's host values (host_value.h).
+  [[nodiscard]] std::vector<shapes::Symbol> host_symbols(std::size_t count) const;
+  /// Names all of these by their source, for messages. Outlives the decision.
+  [[nodiscard]] shapes::Namer source_namer(const std::vector<HostValue>& values = {}) const;
 };
+
+/// A host value in a call; nullopt where its scalars were not read.
+[[nodiscard]] std::optional<std::int64_t> value_of(const HostValue& value,
+                                                   const Observation& observation);
 
 /// One line: "tokens: f32[s0, 10]; n: int 3; lr: float; training: bool true | s0 = tokens.size(0)
 /// min 2 hint 5". Equal decisions print equal text.
@@ -62,6 +69,10 @@ struct DecisionConfig {
   bool automatic_dynamic = true;
   bool assume_at_least_two = true;
   int recompile_limit = 8;  // 1 to 64
+  /// Ints stay constants as long as all ranks of a call have the same.
+  bool specialize_int = false;
+  /// Floats are constants of traced functions: another value is another entry.
+  bool specialize_float = false;
   bool operator==(const DecisionConfig&) const = default;
 };
 

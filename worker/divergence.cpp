@@ -11,15 +11,19 @@ namespace {
 
 /// "tokens.size(0) = 9: false", led by '0' or '1' for the verdict to sort by.
 std::string guard_line(const shapes::Guard& guard, const Decision& decision,
-                       const Observation& observation) {
-  const std::vector<std::int64_t> values = symbol_values(decision, observation);
-  const std::vector<shapes::Symbol> symbols = decision.trace_symbols();
+                       const std::vector<HostValue>& host_values, const Observation& observation) {
+  std::vector<std::int64_t> values = symbol_values(decision, observation);
+  std::vector<shapes::Symbol> symbols = decision.trace_symbols();
+  for (const HostValue& value : host_values)
+    values.push_back(value_of(value, observation).value_or(0));
+  for (const shapes::Symbol symbol : decision.host_symbols(host_values.size()))
+    symbols.push_back(symbol);
   const auto value_of = [&](shapes::Symbol symbol) -> std::optional<std::int64_t> {
     for (std::size_t i = 0; i < symbols.size(); ++i)
       if (symbols[i] == symbol) return values[i];
     return std::nullopt;
   };
-  const auto namer = decision.source_namer();
+  const auto namer = decision.source_namer(host_values);
   std::string text;
   for (const shapes::Symbol symbol : guard.predicate.expr.symbols())
     text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", namer(symbol),
@@ -95,8 +99,8 @@ void CallMachine::elected_guard(std::uint64_t guard) {
   if (guard < report_.guards.size()) {
     const shapes::Guard& failed = report_.guards[guard];
     branch.where = failed.where.text();
-    branch.condition = failed.predicate.text(decision_.source_namer());
-    mine = guard_line(failed, decision_, observation_);
+    branch.condition = failed.predicate.text(decision_.source_namer(report_.host_values));
+    mine = guard_line(failed, decision_, report_.host_values, observation_);
   }
   take_roll(mine, [branch = std::move(branch)](auto roll) {
     return branch_status(branch, std::move(roll));
@@ -177,7 +181,7 @@ void CallMachine::report_graphs() {
     what = "lists of collectives or questions to the group";
   if (config_.consistency == Consistency::SharedSizes) what = "questions to the group";
   std::string mine = compared_.text();
-  const shapes::Namer namer = decision_.source_namer();
+  const shapes::Namer namer = decision_.source_namer(report_.host_values);
   for (const shapes::Guard& guard : report_.guards)
     mine += fmt::format(", guard {} at {}", guard.predicate.text(namer), guard.where.text());
   take_roll(mine, [frame = frame_.name, what](auto roll) {

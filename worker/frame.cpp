@@ -115,6 +115,7 @@ CallOutcome FrameRunner::agree(const Observation& observation, Steps& steps) {
   const Instant start = job.clock.now();
   CallOutcome outcome;
   if (driver.is_ahead(frame.cache)) {
+    driver.renew_scalars(observation);
     frame.agreed.key = driver.ahead_key();
     job.note(frame.agreed.key.text());
     outcome = recorded_take(job.recorder, driver, observation, steps);
@@ -138,7 +139,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     return refuse(*broken);
   restore_profile(observation);
   if (const Observation* promised = frame.agreed.driver->promised(frame.cache))
-    if (const auto broken = broken_promise(frame.cache.name, *promised, observation))
+    if (const auto broken = broken_promise(frame.cache, *promised, observation))
       return refuse(*broken);
   const std::uint64_t fits = frame.cache.lookup(observation);
   const bool first = frame.cache.entries.empty();
@@ -204,7 +205,7 @@ void FrameRunner::say_compiled(const std::vector<Misfit>& misfits, const std::st
         "info", mark,
         fmt::format("{}: compiled: {}; {}", frame.cache.name, symbols_text(entry.decision), story));
     job.log.line("debug", mark, decision_text(entry.decision));
-    const auto namer = entry.decision.source_namer();
+    const auto namer = entry.namer();
     for (const shapes::Guard& guard : entry.guards)
       job.log.line("guards", mark,
                    fmt::format("guard {}   # {}", guard.predicate.text(namer), guard.where.text()));

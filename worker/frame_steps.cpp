@@ -66,6 +66,7 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
                                              frame_.consistency == Consistency::SameCollectives ||
                                              frame_.consistency == Consistency::SharedSizes,
                          .constraints = frame_.constraints.texts(),
+                         .specialize_float = frame_.job.decision.specialize_float,
                          .shapes = {.complex = frame_.complex_branches}};
   Result<Graph> graph = worker::trace(setup, body_);
   job.phase(Phase::Running);
@@ -103,14 +104,25 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
   report.collectives = made_.graph.collectives_fingerprint();
   report.group_guards = made_.graph.group_guards;
   report.guards = made_.graph.guards;
+  report.host_values = made_.graph.host_values();
   return report;
 }
 
-Result<bool> FrameRunner::Steps::group_any(bool mine) {
+RoundKey FrameRunner::Steps::next_question() {
   RoundKey key = frame_.agreed.key;
   key.kind = RoundKey::Kind::Verify;
   key.attempt = ++questions_;
-  auto answer = frame_.agreed.driver->any(key, mine);
+  return key;
+}
+
+Result<bool> FrameRunner::Steps::group_any(bool mine) {
+  auto answer = frame_.agreed.driver->any(next_question(), mine);
+  if (!answer) round_failed_ = answer.error();
+  return answer;
+}
+
+Result<std::int64_t> FrameRunner::Steps::of_lowest(std::int64_t mine) {
+  auto answer = frame_.agreed.driver->of_lowest(next_question(), mine);
   if (!answer) round_failed_ = answer.error();
   return answer;
 }

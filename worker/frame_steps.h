@@ -25,6 +25,8 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
 
  private:
   Result<bool> group_any(bool mine) override;
+  Result<std::int64_t> of_lowest(std::int64_t mine) override;
+  [[nodiscard]] RoundKey next_question();
   [[nodiscard]] TraceReport report_of(Result<Graph> graph);
   State& frame_;
   const Observation& seen_;

@@ -65,6 +65,10 @@ void CallMachine::gathered(const Bytes& payload) {
                  : read_mixed_payload(payload, frame_.dictionary(), state);
   if (!joint) return unreadable();
   joint_ = std::move(*joint);
+  // Then only this call tells whether an int is a constant.
+  if (config_.specialize_int)
+    for (SourceCell& source : joint_.sources)
+      if (source.number != nullptr) source.stored = nullptr;
   if (const auto conflict = find_conflict(joint_, config_))
     return take_roll(conflict_value(*conflict, observation_),
                      [conflict = *conflict, frame = frame_.name](auto roll) {

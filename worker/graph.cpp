@@ -111,6 +111,13 @@ GraphPrints prints_of(const Graph& graph) {
 
 Fingerprint node_fingerprint(const Node& node) { return prints_of(node).exact; }
 
+std::vector<HostValue> Graph::host_values() const {
+  std::vector<HostValue> out;
+  for (const SymbolBinding& binding : symbols)
+    if (!binding.value.steps.empty()) out.push_back(binding.value);
+  return out;
+}
+
 std::vector<Fingerprint> Graph::prefix_fingerprints() const { return prints_of(*this).prefixes; }
 
 Fingerprint Graph::fingerprint() const { return prints_of(*this).graph; }

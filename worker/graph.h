@@ -11,6 +11,7 @@
 #include <lockstep/shapes/fingerprint.h>
 #include <lockstep/shapes/guard.h>
 #include <lockstep/worker/group_guard.h>
+#include <lockstep/worker/host_value.h>
 
 namespace lockstep::worker {
 
@@ -103,8 +104,9 @@ struct Node {
 /// marked unbacked.
 struct SymbolBinding {
   shapes::Symbol symbol;
-  std::string source;  // "batch.tokens.size(0)" or an int argument's name
+  std::string source;  // "batch.tokens.size(0)", an int argument's name, or what follows as text
   std::int64_t hint = 0;
+  HostValue value{};  // without steps: a size or an int argument
 };
 
 /// A finished graph. Value type.
@@ -117,12 +119,15 @@ struct Graph {
     bool operator==(const Output&) const = default;
   };
   std::vector<Output> outputs;
-  std::vector<SymbolBinding> symbols;  // in the order of the decision
+  /// In the order of the decision, then the host values in the order asked for.
+  std::vector<SymbolBinding> symbols;
   std::vector<shapes::Guard> guards;
   std::vector<GroupGuard> group_guards;
   /// Other ranks may run graphs that agree with this one in their collectives alone.
   bool peers_may_differ = false;
 
+  /// Those of the symbols.
+  [[nodiscard]] std::vector<HostValue> host_values() const;
   /// One line per node, in user terms:
   /// "%7: f32[s0, 64] = add(%5, %6)   # train.cpp:41". Pure; equal graphs print equal text.
   [[nodiscard]] std::string text() const;

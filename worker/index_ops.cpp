@@ -49,8 +49,11 @@ namespace {
 
 std::vector<SymInt> read(Op op, const Tensor& x, Values values, const Line& where) {
   const std::shared_ptr<Trace> trace = trace_of(op_row(op).name, std::vector{x}, where);
-  std::vector<SymInt> out =
-      trace->read_back(op, x.dtype() == DType::Bool ? cast(x, DType::I64, where) : x, where);
+  std::vector<SymInt> out;
+  if (const auto known = op == Op::Item ? trace->host_value(x) : std::nullopt)
+    out.push_back(*known);
+  else
+    out = trace->read_back(op, x.dtype() == DType::Bool ? cast(x, DType::I64, where) : x, where);
   if (values == Values::NonNegative)
     for (SymInt& value : out) {
       trace->env().check(shapes::greater_equal(value.expr(), 0), trace->here(where),

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -31,6 +32,12 @@ void Path::leave() {
   lengths_.pop_back();
 }
 
+void InputReader::leaf(const SymFloat& f) {
+  const InputTree::Leaf* leaf = next(Kind::Float);
+  fits_ = leaf && !f.traced();
+  if (fits_) out_.scalars[leaf->scalar] = std::bit_cast<std::int64_t>(f.value());
+}
+
 void InputReader::leaf(const Tensor& tensor) {
   const InputTree::Leaf* leaf = next(Kind::Tensor);
   const Array& array = tensor.array();
@@ -40,6 +47,8 @@ void InputReader::leaf(const Tensor& tensor) {
     return;
   }
   std::copy(sizes.begin(), sizes.end(), values_ + leaf->offset);
+  if (sizes.empty() && array.dtype() < DType::F16)
+    out_.scalars[leaf->scalar] = *scalar_in(array);
   if (!tensor.marks().empty()) mark(*leaf, tensor.marks());
 }
 
@@ -68,7 +77,7 @@ void InputScanner::fail(std::string words) {
 void InputScanner::add(Kind kind, DType dtype, std::uint32_t ndim) {
   const std::string name = path_.text().empty() ? "input" : path_.text();
   specs_.push_back({name, kind, dtype, ndim});
-  tree_.leaves_.push_back({kind, dtype, ndim, 0, 0});
+  tree_.leaves_.push_back({kind, dtype, ndim, 0, 0, 0});
 }
 
 void InputScanner::leaf(const Tensor& tensor) {
@@ -106,6 +115,7 @@ Result<InputTree> InputScanner::take() {
   for (std::uint32_t s = 0; s < order.size(); ++s) {
     tree_.leaves_[order[s]].source = s;
     tree_.leaves_[order[s]].offset = list->offsets()[s];
+    tree_.leaves_[order[s]].scalar = list->scalar(s).value_or(0);
   }
   tree_.list_ = list;
   return std::move(tree_);

@@ -92,6 +92,7 @@ class InputTree {
     std::uint32_t ndim = 0;
     std::uint32_t offset = 0;  // in Observation::values
     std::uint32_t source = 0;  // in the source list
+    std::uint32_t scalar = 0;  // in Observation::scalars, where the source has one
   };
   [[nodiscard]] const std::vector<Leaf>& leaves() const { return leaves_; }
   [[nodiscard]] const std::shared_ptr<const SourceList>& list() const { return list_; }
@@ -125,7 +126,7 @@ class InputReader {
   void leaf(const SymInt& n) { number(Kind::Int, n.expr().constant()); }
   void leaf(const std::int64_t& n) { number(Kind::Int, n); }
   void leaf(const bool& b) { number(Kind::Bool, b ? 1 : 0); }
-  void leaf(const SymFloat& f) { fits_ = !f.traced() && next(Kind::Float) && fits_; }
+  void leaf(const SymFloat& f);
   /// Every leaf was there, with nothing left over.
   [[nodiscard]] bool fits() const {
     return fits_ && leaf_ == tree_.leaves_.size() && length_ == tree_.lengths_.size() &&

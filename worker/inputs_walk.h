@@ -132,6 +132,7 @@ Result<void> flatten(T& inputs, InputTree& tree, Observation& out) {
   const auto read = [&] {
     if (out.list != tree.list()) out.list = tree.list();
     out.values.resize(tree.list()->offsets().back());
+    out.scalars.resize(tree.list()->scalars());
     out.marks.clear();
     InputReader reader(tree, out);
     FieldWalk<InputReader>(reader).walk(inputs);

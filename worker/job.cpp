@@ -33,9 +33,10 @@ std::string configuration(const Settings& settings, const DecisionConfig& decisi
   return settings.agreed_text() +
          fmt::format(
              "assume_at_least_two={}\nautomatic_dynamic={}\nbuild={}\nconsistency={}\n"
-             "recompile_limit={}\n",
+             "recompile_limit={}\nspecialize_float={}\nspecialize_int={}\n",
              decision.assume_at_least_two, decision.automatic_dynamic, build_id(),
-             static_cast<int>(decision.consistency), decision.recompile_limit);
+             static_cast<int>(decision.consistency), decision.recompile_limit,
+             decision.specialize_float, decision.specialize_int);
 }
 
 std::string what(const std::exception_ptr& exception) {

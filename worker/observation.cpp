@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -18,12 +19,23 @@ std::string_view mark_name(Mark mark) {
   return kNames[static_cast<std::size_t>(mark)];
 }
 
+namespace {
+
+bool has_scalar(const SourceSpec& spec) {
+  if (spec.kind != Kind::Tensor) return spec.kind == Kind::Float;
+  return spec.ndim == 0 && spec.dtype < DType::F16;
+}
+
+}  // namespace
+
 SourceList::SourceList(std::vector<SourceSpec> sorted) : sources_(std::move(sorted)) {
   shapes::FingerprintBuilder builder;
   offsets_.reserve(sources_.size() + 1);
   offsets_.push_back(0);
   for (const SourceSpec& spec : sources_) {
     const bool tensor = spec.kind == Kind::Tensor;
+    if (has_scalar(spec))
+      scalar_sources_.push_back(static_cast<std::uint32_t>(offsets_.size()) - 1);
     const std::uint32_t values = tensor ? spec.ndim : (spec.kind == Kind::Float ? 0U : 1U);
     offsets_.push_back(offsets_.back() + values);
     builder.add(spec.name).add(static_cast<std::int64_t>(spec.kind));
@@ -39,6 +51,12 @@ std::optional<std::size_t> SourceList::find(std::string_view name) const {
                        [](const SourceSpec& spec, std::string_view n) { return spec.name < n; });
   if (it == sources_.end() || it->name != name) return std::nullopt;
   return static_cast<std::size_t>(it - sources_.begin());
+}
+
+std::optional<std::uint32_t> SourceList::scalar(std::size_t i) const {
+  const auto it = std::lower_bound(scalar_sources_.begin(), scalar_sources_.end(), i);
+  if (it == scalar_sources_.end() || *it != i) return std::nullopt;
+  return static_cast<std::uint32_t>(it - scalar_sources_.begin());
 }
 
 ObservationBuilder& ObservationBuilder::tensor(std::string name, std::vector<std::int64_t> sizes,
@@ -64,6 +82,15 @@ ObservationBuilder& ObservationBuilder::boolean(std::string name, bool value) {
   return *this;
 }
 
+ObservationBuilder& ObservationBuilder::scalar(std::string_view name, std::int64_t value) {
+  sources_.find(name)->second.scalar = value;
+  return *this;
+}
+
+ObservationBuilder& ObservationBuilder::scalar(std::string_view name, double value) {
+  return scalar(name, std::bit_cast<std::int64_t>(value));
+}
+
 ObservationBuilder& ObservationBuilder::strides(std::string_view name,
                                                 std::vector<std::int64_t> strides) {
   sources_.find(name)->second.strides = std::move(strides);
@@ -84,6 +111,7 @@ Observation ObservationBuilder::build() const {
     specs.push_back(source.spec);
     out.values.insert(out.values.end(), source.values.begin(), source.values.end());
     out.marks.insert(out.marks.end(), source.marks.begin(), source.marks.end());
+    if (source.scalar) out.scalars.push_back(*source.scalar);
     for (const Mark mark : source.marks) marked |= mark != Mark::None;
     strided |= !source.strides.empty();
     out.strides.insert(out.strides.end(), source.strides.begin(), source.strides.end());
@@ -93,6 +121,13 @@ Observation ObservationBuilder::build() const {
   if (!strided) out.strides.clear();
   out.list = std::make_shared<SourceList>(std::move(specs));
   return out;
+}
+
+std::optional<std::int64_t> scalar_of(const Observation& observation, std::string_view source) {
+  const auto at = observation.list->find(source);
+  const auto scalar = at ? observation.list->scalar(*at) : std::nullopt;
+  if (!scalar || *scalar >= observation.scalars.size()) return std::nullopt;
+  return observation.scalars[*scalar];
 }
 
 std::string size_text(std::string_view source, std::size_t dim) {

@@ -43,6 +43,11 @@ class SourceList {
   [[nodiscard]] const std::vector<SourceSpec>& sources() const { return sources_; }
   /// Where source i's values start in Observation::values; one more at the end.
   [[nodiscard]] const std::vector<std::uint32_t>& offsets() const { return offsets_; }
+  /// Where the scalar of source i stands in Observation::scalars: floats and 0-d tensors of
+  /// integers or bools have one.
+  [[nodiscard]] std::optional<std::uint32_t> scalar(std::size_t i) const;
+  /// How many there are.
+  [[nodiscard]] std::size_t scalars() const { return scalar_sources_.size(); }
   /// Covers names, kinds, dtypes and ndims.
   [[nodiscard]] const shapes::Fingerprint& digest() const { return digest_; }
   /// The index of the source with that name.
@@ -51,13 +56,15 @@ class SourceList {
  private:
   std::vector<SourceSpec> sources_;
   std::vector<std::uint32_t> offsets_;
+  std::vector<std::uint32_t> scalar_sources_;
   shapes::Fingerprint digest_;
 };
 
 inline constexpr std::int64_t kContiguous = INT64_MIN;
 
 /// One call's inputs on one rank. A tensor contributes its sizes, an int its value, a bool 0 or 1,
-/// a float nothing: it is a runtime value.
+/// a float nothing: it is a runtime value. Scalars are not exchanged; they are there for the guards
+/// of functions that branch on them (host_value.h).
 struct Observation {
   std::shared_ptr<const SourceList> list;
   std::vector<std::int64_t> values;
@@ -65,6 +72,8 @@ struct Observation {
   /// empty: all are.
   std::vector<std::int64_t> strides;
   std::vector<Mark> marks;  // parallel to values; empty: none
+  /// By SourceList::scalar: an integer, the bits of a float. Empty: not read.
+  std::vector<std::int64_t> scalars;
 
   /// The values of source i: a tensor's sizes, an int, a bool, nothing.
   [[nodiscard]] std::span<const std::int64_t> of(std::size_t i) const {
@@ -88,6 +97,10 @@ class ObservationBuilder {
   ObservationBuilder& integer(std::string name, std::int64_t value);
   ObservationBuilder& real(std::string name);
   ObservationBuilder& boolean(std::string name, bool value);
+  /// The scalar of a float, or of a 0-d tensor of integers. Requires that the source is there.
+  /// Where one has it all need one.
+  ObservationBuilder& scalar(std::string_view name, double value);
+  ObservationBuilder& scalar(std::string_view name, std::int64_t value);
   /// Requires that the tensor is there and has as many dims. Default: contiguous.
   ObservationBuilder& strides(std::string_view name, std::vector<std::int64_t> strides);
   /// Marks a dim of a tensor. Requires that the tensor is there and has the dim.
@@ -100,9 +113,14 @@ class ObservationBuilder {
     std::vector<std::int64_t> values;
     std::vector<Mark> marks;
     std::vector<std::int64_t> strides;  // empty: contiguous
+    std::optional<std::int64_t> scalar{};
   };
   std::map<std::string, Source, std::less<>> sources_;
 };
+
+/// The scalar of `source`; nullopt where there is none or it was not read.
+[[nodiscard]] std::optional<std::int64_t> scalar_of(const Observation& observation,
+                                                    std::string_view source);
 
 /// "tokens.size(0)": what users write, and what messages name.
 [[nodiscard]] std::string size_text(std::string_view source, std::size_t dim);

@@ -50,16 +50,29 @@ std::optional<Difference> difference(const Observation& promised, const Observat
   return std::nullopt;
 }
 
+/// The branches of an entry that its vote was cast by.
+std::optional<Difference> difference(const Entry& entry, const Observation& promised,
+                                     const Observation& given) {
+  const auto changed = entry.changed_host_value(promised, given);
+  if (!changed) return std::nullopt;
+  const auto said = [&](const Observation& call) {
+    return std::to_string(value_of(*changed, call).value_or(0));
+  };
+  return Difference{changed->text(), said(promised), said(given)};
+}
+
 }  // namespace
 
-std::optional<Status> broken_promise(const std::string& frame, const Observation& promised,
+std::optional<Status> broken_promise(const Frame& frame, const Observation& promised,
                                      const Observation& given) {
   auto found = difference(promised, given);
+  for (const Entry& entry : frame.entries)
+    if (!found && !entry.superseded) found = difference(entry, promised, given);
   if (!found) return std::nullopt;
   return Status{Code::BadInput,
                 fmt::format("{} was prefetched with {}: {}, but is called with {}; make the calls "
                             "of a frame in the order of its prefetches, with the same inputs",
-                            frame, found->source, found->promised, found->given),
+                            frame.name, found->source, found->promised, found->given),
                 found->source,
                 {}};
 }

@@ -3,18 +3,17 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include <lockstep/collectives/base/status.h>
-#include <lockstep/worker/observation.h>
+#include <lockstep/worker/code_cache.h>
 
 namespace lockstep::worker {
 
 /// The error of a call of `frame` that sees `given` where `promised` was prefetched; it names the
 /// first source that differs, with both values. nullopt: the promise is kept. Floats and the
-/// elements of tensors are runtime values and may be any; so may strides, on which no entry depends.
-[[nodiscard]] std::optional<Status> broken_promise(const std::string& frame,
-                                                   const Observation& promised,
+/// elements of tensors are runtime values and may be any, but for branches that an entry took on
+/// them; so may strides, on which no entry depends.
+[[nodiscard]] std::optional<Status> broken_promise(const Frame& frame, const Observation& promised,
                                                    const Observation& given);
 
 }  // namespace lockstep::worker

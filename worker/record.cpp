@@ -68,10 +68,28 @@ ordered_json sources_json(const SourceList& list) {
 }
 
 ordered_json config_json(const DecisionConfig& config) {
-  return {{"consistency", consistency_name(config.consistency)},
-          {"automatic_dynamic", config.automatic_dynamic},
-          {"assume_at_least_two", config.assume_at_least_two},
-          {"recompile_limit", config.recompile_limit}};
+  ordered_json out{{"consistency", consistency_name(config.consistency)},
+                   {"automatic_dynamic", config.automatic_dynamic},
+                   {"assume_at_least_two", config.assume_at_least_two},
+                   {"recompile_limit", config.recompile_limit}};
+  if (config.specialize_int) out["specialize_int"] = true;
+  return out;
+}
+
+ordered_json host_values_json(const std::vector<HostValue>& values) {
+  ordered_json out = ordered_json::array();
+  for (const HostValue& value : values) {
+    ordered_json steps = ordered_json::array();
+    for (const HostValue::Step& step : value.steps) {
+      ordered_json one{{"do", host_code_name(step.code)}};
+      if (step.code == HostValue::Code::Input) one["source"] = text_json(step.source);
+      if (step.code == HostValue::Code::Number)
+        one["bits"] = std::bit_cast<std::int64_t>(step.number);
+      steps.push_back(std::move(one));
+    }
+    out.push_back(std::move(steps));
+  }
+  return out;
 }
 
 Status refuse(Code code, const std::string& path, std::string_view what) {
@@ -159,6 +177,7 @@ shapes::Fingerprint observation_digest(const Observation& observation) {
     for (const std::int64_t number : *numbers) out.add(number);
   }
   for (const Mark mark : observation.marks) out.add(static_cast<std::int64_t>(mark));
+  for (const std::int64_t scalar : observation.scalars) out.add(scalar);
   return out.finish();
 }
 
@@ -188,6 +207,7 @@ void Recorder::call(const RoundKey& key, const Observation& observation, const S
     line.json["marks"] = ordered_json::array();
     for (const Mark mark : observation.marks) line.json["marks"].push_back(mark_name(mark));
   }
+  if (!observation.scalars.empty()) line.json["scalars"] = observation.scalars;
   line.json["seen"] = observation_digest(observation).text();
   if (standing.pending != 0) line.json["pending"] = fmt::format("{:016x}", standing.pending);
   if (standing.trouble) line.json["trouble"] = status_json(*standing.trouble);
@@ -210,6 +230,8 @@ void Recorder::traced(const TraceReport& report) {
     line.json["guards"].push_back({{"text", guard.predicate.text()},
                                    {"file", text_json(guard.where.file)},
                                    {"line", guard.where.line}});
+  if (!report.host_values.empty())
+    line.json["host_values"] = host_values_json(report.host_values);
   for (const GroupGuard& guard : report.group_guards)
     line.json["group_guards"].push_back(
         {{"text", guard.predicate.text()},

@@ -153,6 +153,14 @@ Result<std::int64_t> bound_value(const SymbolBinding& binding, const Inputs& inp
                   binding.source,
                   {}};
   };
+  if (!binding.value.steps.empty()) {
+    const auto value = binding.value.evaluate([&](std::string_view source) {
+      const auto input = inputs.find(source);
+      return input == inputs.end() ? std::nullopt : scalar_in(input->second);
+    });
+    if (value) return *value;
+    return missing("its input was not given as a 0-d array");
+  }
   if (const auto scalar = inputs.find(binding.source); scalar != inputs.end()) {
     if (scalar->second.dtype() != DType::I64 || !scalar->second.sizes().empty())
       return missing("the input of that name is not a 0-d i64 array");

@@ -56,6 +56,9 @@ SymInt Tensor::numel() const {
 }
 
 Tensor::operator bool() const {
+  if (trace_)
+    if (const auto known = trace_->host_value(*this))
+      return trace_->env().evaluate(shapes::equal(known->expr(), 1), trace_->node(node_).where);
   const std::string line = trace_ ? trace_->node(node_).where.text() + ": " : "";
   throw shapes::DataDependentError(
       line +

@@ -50,7 +50,9 @@ class Tensor {
   /// The rows where a bool tensor, over the leading dims, is true: [u, ..] (selection_ops.h).
   [[nodiscard]] Tensor operator[](const TensorOperand& mask) const;
 
-  /// A tensor's data is not known while tracing: throws DataDependentError that says what to do.
+  /// `if (lr > 0.5)`: what float inputs compare to is decided by the value of the group's lowest
+  /// rank, with a guard. All other data is not known while tracing: throws DataDependentError that
+  /// says what to do.
   explicit operator bool() const;
 
   /// What the user says of the dims, this call; empty: nothing. Read when inputs are flattened.
@@ -64,8 +66,7 @@ class Tensor {
   std::vector<Mark> marks_;
 };
 
-/// A float input: a number outside a trace, a value known only at run time inside one. In
-/// arithmetic it takes the dtype of the tensor that it meets, as a plain number does.
+/// A float input: a number outside a trace, a value of the run inside one. In arithmetic it takes the dtype of the tensor that it meets, as a plain number does.
 class SymFloat {
  public:
   SymFloat() = default;

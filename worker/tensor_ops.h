@@ -142,10 +142,13 @@ enum class Values : std::uint8_t { Any, NonNegative };  // NonNegative: checked 
 /// same ones.
 [[nodiscard]] std::vector<SymInt> tolist(const Tensor& x, Values values = Values::Any,
                                          Line where = Line::current());
-/// The element of a 0-d i64 or bool tensor; a bool is 0 or 1.
+/// The element of a 0-d i64 or bool tensor; a bool is 0 or 1. Of an input of the frame it is known
+/// before the graph runs, like a size, as are comparisons of what was computed from float inputs: a
+/// branch on it is a guard.
 [[nodiscard]] SymInt item(const Tensor& x, Values values = Values::Any,
                           Line where = Line::current());
-/// The element of a 0-d bool tensor, to check(); a branch on it is refused, as on any value read.
+/// The element of a 0-d bool tensor, to check(); a branch on it is refused, as on any value read
+/// that is not known before the graph runs.
 [[nodiscard]] SymBool item_bool(const Tensor& x, Line where = Line::current());
 
 }  // namespace lockstep::worker

@@ -8,6 +8,7 @@
 #include <lockstep/worker/count_limit.h>
 #include <lockstep/worker/node_order.h>
 #include <lockstep/worker/shape_rules.h>
+#include <lockstep/worker/trace_failure.h>
 #include <lockstep/worker/tracer.h>
 
 namespace lockstep::worker {
@@ -15,11 +16,6 @@ namespace {
 
 using shapes::Expr;
 using shapes::Symbol;
-
-/// The group could not answer; the trace ends with that status as it is.
-struct GroupFailure {
-  Status status;
-};
 
 }  // namespace
 
@@ -88,10 +84,6 @@ Tensor Trace::tensor_input(std::size_t source) {
 }
 SymInt Trace::int_input(std::size_t source) {
   return integer(dim(source_of(source, Kind::Int).dims.at(0)));
-}
-SymFloat Trace::float_input(std::size_t source) {
-  (void)source_of(source, Kind::Float);
-  return SymFloat(Tensor(shared_from_this(), *inputs_[source]));
 }
 bool Trace::bool_input(std::size_t source) const {
   return source_of(source, Kind::Bool).dims.at(0).value != 0;
@@ -209,6 +201,9 @@ std::vector<SymInt> Trace::read_back(Op op, const Tensor& x, const Line& where, 
 }
 
 std::optional<std::int64_t> Trace::local_value(Symbol symbol) const {
+  for (const SymbolBinding& known : host_values_)
+    if (known.symbol == symbol)
+      return known.value.evaluate([this](std::string_view s) { return local_scalar(s); });
   const Decision& decision = setup_.decision;
   const auto number = std::find_if(symbols_.begin(), symbols_.end(),
                                    [&](const Expr& e) { return e.as_symbol() == symbol; });
@@ -270,6 +265,7 @@ Graph Trace::finish() {
     const SymbolDecision& decided = setup_.decision.symbols[i];
     graph.symbols.push_back({*symbols_[i].as_symbol(), decided.source, decided.hint});
   }
+  graph.symbols.insert(graph.symbols.end(), host_values_.begin(), host_values_.end());
   shapes::GuardSet guards{{}, env_.guards()};
   for (const auto& record : env_.symbols()) guards.ranges[record.symbol] = record.declared;
   graph.guards = shapes::minimal_guards(guards);

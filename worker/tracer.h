@@ -27,13 +27,17 @@ class TraceHost {
   virtual ~TraceHost() = default;
   /// True on every rank if `mine` is true on any. Collective. An error ends the trace with it.
   [[nodiscard]] virtual Result<bool> group_any(bool mine) = 0;
+  /// The value of the group's lowest rank on every rank. Collective. An error ends the trace with
+  /// it.
+  [[nodiscard]] virtual Result<std::int64_t> of_lowest(std::int64_t mine) = 0;
 };
 
 /// What a trace is made of. References outlive the trace.
 struct TraceSetup {
   std::string frame;
   const Decision& decision;
-  /// This rank's real sizes, for group_any; read nowhere else. Null: the decision's hints.
+  /// This rank's real sizes and scalars, for group_any and host values; read nowhere else. Null:
+  /// the decision's hints, and no host values.
   const Observation* observation = nullptr;
   /// Ranks of the frame's group: a constant of the graph.
   int group_size = 1;
@@ -47,6 +51,8 @@ struct TraceSetup {
   bool peers_may_differ = false;
   /// What holds of the sizes in every call (constraints.h).
   std::vector<std::string> constraints{};
+  /// Floats are constants (DecisionConfig).
+  bool specialize_float = false;
   /// What becomes of branches that say more than a bound.
   shapes::ShapeOptions shapes{};
 };
@@ -61,6 +67,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   // Inputs by number of their source in the decision. Each requires the kind that its name tells.
   [[nodiscard]] Tensor tensor_input(std::size_t source);
   [[nodiscard]] SymInt int_input(std::size_t source);
+  /// A number where floats are specialised.
   [[nodiscard]] SymFloat float_input(std::size_t source);
   [[nodiscard]] bool bool_input(std::size_t source) const;
   /// The number of the source; throws TraceUsageError where the frame has no such input.
@@ -99,6 +106,10 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] std::vector<SymInt> read_back(Op op, const Tensor& x, const Line& where,
                                               std::string name = {},
                                               std::int64_t least = shapes::Range::kMin);
+  /// `x` as a backed integer, a bool as 0 or 1, where inputs alone tell it before the graph runs: a
+  /// 0-d integer or bool that was passed in, or comparisons of what was computed from float inputs.
+  /// nullopt otherwise.
+  [[nodiscard]] std::optional<SymInt> host_value(const Tensor& x);
   [[nodiscard]] bool ask_group(const SymBool& condition, bool all, const Line& where);
   void stop_gradient(NodeId id) { stopped_.insert(id); }
   [[nodiscard]] bool gradient_stops(NodeId id) const { return stopped_.contains(id); }
@@ -113,6 +124,10 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] shapes::Expr dim(const DimDecision& decision) const;
   [[nodiscard]] const SourceDecision& source_of(std::size_t source, Kind kind) const;
   [[nodiscard]] std::optional<std::int64_t> local_value(shapes::Symbol symbol) const;
+  [[nodiscard]] std::optional<std::int64_t> local_scalar(std::string_view source) const;
+  [[nodiscard]] std::int64_t agreed(std::int64_t mine);
+  [[nodiscard]] std::optional<std::vector<HostValue::Step>> host_steps(NodeId id) const;
+  [[nodiscard]] shapes::Expr host_symbol(HostValue value, shapes::Range range);
 
   TraceSetup setup_;
   shapes::ShapeEnv env_;
@@ -122,6 +137,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::map<std::string, NodeId> ranks_;        // by group
   std::vector<Graph::Output> outputs_;
   std::vector<GroupGuard> group_guards_;
+  std::vector<SymbolBinding> host_values_;
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
   std::map<shapes::Fingerprint, NodeId> recorded_;
   std::set<NodeId> stopped_;

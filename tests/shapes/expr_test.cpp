@@ -1,3 +1,5 @@
+#include <thread>
+
 #include "random_expr.h"
 #include <gtest/gtest.h>
 
@@ -227,6 +229,35 @@ TEST(Expr, LongSums_StayLinear) {
   const Expr total = sum(counts);
   EXPECT_EQ(total.terms().size(), 2000u);
   EXPECT_EQ(floor_div(total * s0, s0), total);
+}
+
+// Nodes come and go on all of them at once; the thread sanitizer looks at the same.
+TEST(Expr, ThreadsThatMakeTheSameNodes_ShareThem) {
+  constexpr int kThreads = 4, kRounds = 20000;
+  const Expr kept = floor_div(s0 * s0 + 7, 3) * u0;
+  std::vector<int> shared(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kRounds; ++i) {
+        const Expr mine = floor_div(s0 * s0 + 7, 3) * u0;
+        const Expr passing = max(mine + i % 17, s1 * (i % 5) + 1), again = mine + i % 17;
+        shared[static_cast<std::size_t>(t)] +=
+            mine.identity() == kept.identity() &&
+            max(again, s1 * (i % 5) + 1).identity() == passing.identity();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(shared, std::vector<int>(kThreads, kRounds));
+}
+
+// More nodes alive than the tables begin with.
+TEST(Expr, ManyNodes_AreFoundAgain) {
+  std::vector<Expr> all;
+  for (std::int64_t i = 0; i < 20000; ++i) all.push_back(s0 * (i + 1) + mod(s1, i + 2));
+  for (std::int64_t i = 0; i < 20000; i += 7)
+    ASSERT_EQ((s0 * (i + 1) + mod(s1, i + 2)).identity(),
+              all[static_cast<std::size_t>(i)].identity());
 }
 
 }  // namespace

@@ -277,6 +277,7 @@ class FixedAnswer final : public TraceHost {
     asked.push_back(mine);
     return answer_;
   }
+  Result<std::int64_t> of_lowest(std::int64_t mine) override { return mine; }
   std::vector<bool> asked;
 
  private:
@@ -323,6 +324,9 @@ TEST(Tracer, GroupQuestion_LooksAtThisRanksSizes) {
 TEST(Tracer, GroupThatFails_EndsTheTraceWithItsStatus) {
   class Broken final : public TraceHost {
     Result<bool> group_any(bool) override {
+      return Status{Code::RankLost, "rank 1 is gone", {}, {}};
+    }
+    Result<std::int64_t> of_lowest(std::int64_t) override {
       return Status{Code::RankLost, "rank 1 is gone", {}, {}};
     }
   } broken;

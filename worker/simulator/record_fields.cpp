@@ -204,6 +204,28 @@ std::vector<shapes::Guard> RecordFields::guards(std::string_view key) {
   return out;
 }
 
+std::vector<HostValue> RecordFields::host_values(std::string_view key) {
+  std::vector<HostValue> out;
+  const auto* values = list(key);
+  for (std::size_t i = 0; values != nullptr && i < values->size(); ++i) {
+    out.emplace_back();
+    const auto* steps = (*values)[i].as<Json::Array>();
+    if (steps == nullptr) fail(key, "a list of lists of steps is expected here");
+    for (std::size_t k = 0; steps != nullptr && k < steps->size(); ++k)
+      out.back().steps.push_back(within((*steps)[k], key, [](RecordFields& in) {
+        HostValue::Step step;
+        const auto code = named<HostValue::Code>(in.text("do"), host_code_name, kHostCodes);
+        if (!code) in.fail("do", "this is no step of a value");
+        step.code = code.value_or(HostValue::Code::Number);
+        if (step.code == HostValue::Code::Input) step.source = in.text("source");
+        if (step.code == HostValue::Code::Number)
+          step.number = std::bit_cast<double>(in.integer("bits", INT64_MIN, INT64_MAX));
+        return step;
+      }));
+  }
+  return out;
+}
+
 std::vector<GroupGuard> RecordFields::group_guards(std::string_view key) {
   std::vector<GroupGuard> out;
   const auto* items = list(key);
@@ -256,6 +278,7 @@ DecisionConfig RecordFields::config(std::string_view key) {
     out.automatic_dynamic = in.flag("automatic_dynamic");
     out.assume_at_least_two = in.flag("assume_at_least_two");
     out.recompile_limit = static_cast<int>(in.integer("recompile_limit", 1, 64));
+    if (in.has("specialize_int")) out.specialize_int = in.flag("specialize_int");
     return out;
   });
 }

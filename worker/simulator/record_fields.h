@@ -26,6 +26,7 @@ class RecordFields {
   [[nodiscard]] RoundKey round_key(std::string_view key);
   [[nodiscard]] std::vector<SourceSpec> sources(std::string_view key);
   [[nodiscard]] std::vector<shapes::Guard> guards(std::string_view key);
+  [[nodiscard]] std::vector<HostValue> host_values(std::string_view key);
   [[nodiscard]] std::vector<GroupGuard> group_guards(std::string_view key);
   [[nodiscard]] Status status(std::string_view key);
   [[nodiscard]] Consistency consistency(std::string_view key);

@@ -130,6 +130,11 @@ class RankReader {
               fmt::format("{} strides for {} places", call.observation.strides.size(), count));
     if (!call.observation.marks.empty() && call.observation.marks.size() != count)
       in.fail("marks", fmt::format("{} marks for {} places", call.observation.marks.size(), count));
+    if (in.has("scalars")) call.observation.scalars = in.integers("scalars");
+    if (!call.observation.scalars.empty() &&
+        call.observation.scalars.size() != list->second->scalars())
+      in.fail("scalars", fmt::format("{} scalars for {} places", call.observation.scalars.size(),
+                                     list->second->scalars()));
     if (in.has("seen")) call.seen = in.fingerprint("seen");
     if (in.has("pending")) call.standing.pending = in.hexadecimal("pending");
     if (in.has("trouble")) call.standing.trouble = in.status("trouble");
@@ -142,6 +147,7 @@ class RankReader {
     TraceReport out;
     out.graph = in.fingerprint("graph");
     out.guards = in.guards("guards");
+    if (in.has("host_values")) out.host_values = in.host_values("host_values");
     if (in.has("group_guards")) out.group_guards = in.group_guards("group_guards");
     if (in.has("collectives")) out.collectives = in.fingerprint("collectives");
     if (in.has("skeleton")) out.skeleton = in.fingerprint("skeleton");
