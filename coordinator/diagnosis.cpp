@@ -104,7 +104,7 @@ Sorted to_blame(const Look& look, const Operation& operation, const RankSet& mis
       if (seen->state.lease > look.now && !member->finished) continue;  // busy
       const Instant since = std::max(operation.since, seen->state.progress);
       const Duration still = look.now - since;
-      if (still < look.rules.stuck_warn && !member->finished) continue;
+      if (still < look.rules.stuck_warn) continue;
       out.add(Rank{r}, since, still >= look.rules.stuck_act);
       named.insert(RankSet::of(Rank{r}));
     }

@@ -89,11 +89,24 @@ class GuardProgram {
   }
 
  private:
-  enum class Code : std::uint8_t { Push, Load, Add, Mul, FloorDiv, Mod, Min, Max, Test };
+  enum class Code : std::uint8_t {
+    Push,       // the number
+    Load,       // number * value of the slot
+    AddLoaded,  // the same, onto the last one
+    AddNumber,
+    Add,
+    Mul,
+    FloorDiv,
+    Mod,
+    Min,
+    Max,
+    Test,
+  };
   struct Instruction {
     Code code = Code::Push;
     Predicate::Relation relation = Predicate::Relation::Equal;  // Test only
-    std::int64_t operand = 0;                                   // Push: the number; Load: the slot
+    std::uint32_t slot = 0;
+    std::int64_t number = 0;
   };
   class Compiler;
   std::vector<Instruction> program_;

@@ -14,32 +14,48 @@ class GuardProgram::Compiler {
 
   void guard(const Predicate& predicate) {
     expression(predicate.expr);
-    out_.program_.push_back({Code::Test, predicate.relation, 0});
+    out_.program_.push_back({Code::Test, predicate.relation, 0, 0});
     --depth_;
   }
 
  private:
-  void push(Code code, std::int64_t operand) {
-    out_.program_.push_back({code, {}, operand});
+  using Instruction = GuardProgram::Instruction;
+
+  void push(Instruction instruction) {
+    out_.program_.push_back(instruction);
     out_.depth_ = std::max(out_.depth_, ++depth_);
   }
 
   void combine(Code code) {
-    out_.program_.push_back({code, {}, 0});
+    out_.program_.push_back({code, {}, 0, 0});
     --depth_;
   }
 
   void expression(const Expr& e) {
-    if (e.terms().empty()) push(Code::Push, 0);
+    if (e.terms().empty()) push({Code::Push, {}, 0, 0});
     bool first = true;
     for (const auto& t : e.terms()) {
-      term(t);
-      if (!first) combine(Code::Add);
+      if (first) {
+        term(t);
+      } else if (t.factors.empty()) {
+        out_.program_.push_back({Code::AddNumber, {}, 0, t.coefficient});
+      } else if (is_symbol(t)) {
+        out_.program_.push_back(loaded(Code::AddLoaded, *t.factors[0].atom, t.coefficient));
+      } else {
+        term(t);
+        combine(Code::Add);
+      }
       first = false;
     }
   }
 
+  static bool is_symbol(const Expr::Term& t) {
+    return t.factors.size() == 1 && t.factors[0].power == 1 &&
+           t.factors[0].atom->op == Expr::Op::Symbol;
+  }
+
   void term(const Expr::Term& t) {
+    if (is_symbol(t)) return push(loaded(Code::Load, *t.factors[0].atom, t.coefficient));
     bool first = true;
     for (const auto& factor : t.factors) {
       for (std::uint32_t i = 0; i < factor.power; ++i) {
@@ -49,19 +65,20 @@ class GuardProgram::Compiler {
       }
     }
     if (!first && t.coefficient == 1) return;
-    push(Code::Push, t.coefficient);
+    push({Code::Push, {}, 0, t.coefficient});
     if (!first) combine(Code::Mul);
   }
 
-  void atom(const Expr::Atom& a) {
-    if (a.op == Expr::Op::Symbol) {
-      const auto slot = std::find(slots_.begin(), slots_.end(), a.symbol);
-      if (slot == slots_.end()) {
-        throw std::logic_error("GuardProgram: no slot for symbol " + a.symbol.name());
-      }
-      push(Code::Load, slot - slots_.begin());
-      return;
+  [[nodiscard]] Instruction loaded(Code code, const Expr::Atom& symbol, std::int64_t times) const {
+    const auto slot = std::find(slots_.begin(), slots_.end(), symbol.symbol);
+    if (slot == slots_.end()) {
+      throw std::logic_error("GuardProgram: no slot for symbol " + symbol.symbol.name());
     }
+    return {code, {}, static_cast<std::uint32_t>(slot - slots_.begin()), times};
+  }
+
+  void atom(const Expr::Atom& a) {
+    if (a.op == Expr::Op::Symbol) return push(loaded(Code::Load, a, 1));
     expression(a.operands[0]);
     for (std::size_t i = 1; i < a.operands.size(); ++i) {
       expression(a.operands[i]);
@@ -112,43 +129,51 @@ std::optional<std::size_t> GuardProgram::first_failure(std::span<const std::int6
   std::array<Wide, kSmall> small;
   std::vector<Wide> large;
   if (depth_ > kSmall) large.resize(depth_);
-  Wide* top = large.empty() ? small.data() : large.data();  // one past the last value
+  Wide* top = large.empty() ? small.data() : large.data();  // one past the last value but `last`
+  Wide last = 0;
   std::size_t guard = 0;
   for (const Instruction& instruction : program_) {
     bool fits = true;
     switch (instruction.code) {
       case Code::Push:
-        *top++ = instruction.operand;
-        continue;
+        *top++ = last;
+        last = instruction.number;
+        break;
       case Code::Load:
-        *top++ = values[static_cast<std::size_t>(instruction.operand)];
-        continue;
+        *top++ = last;
+        last = Wide{instruction.number} * values[instruction.slot];
+        break;
+      case Code::AddLoaded:
+        fits = add_wide(last, Wide{instruction.number} * values[instruction.slot], last);
+        break;
+      case Code::AddNumber:
+        fits = add_wide(last, instruction.number, last);
+        break;
       case Code::Test:
-        --top;
-        if (!passes(instruction.relation, *top)) return guard;
+        if (!passes(instruction.relation, last)) return guard;
+        last = *--top;
         ++guard;
-        continue;
+        break;
       case Code::Add:
-        fits = add_wide(top[-2], top[-1], top[-2]);
+        fits = add_wide(*--top, last, last);
         break;
       case Code::Mul:
-        fits = multiply_wide(top[-2], top[-1], top[-2]);
+        fits = multiply_wide(*--top, last, last);
         break;
       case Code::FloorDiv:
-        fits = floor_divide_wide(top[-2], top[-1], top[-2]);
+        fits = floor_divide_wide(*--top, last, last);
         break;
       case Code::Mod:
-        fits = modulo_wide(top[-2], top[-1], top[-2]);
+        fits = modulo_wide(*--top, last, last);
         break;
       case Code::Min:
-        top[-2] = std::min(top[-2], top[-1]);
+        last = std::min(*--top, last);
         break;
       case Code::Max:
-        top[-2] = std::max(top[-2], top[-1]);
+        last = std::max(*--top, last);
         break;
     }
     if (!fits) return guard;
-    --top;
   }
   return std::nullopt;
 }

@@ -64,8 +64,10 @@ Expr ShapeEnv::unbacked(std::string source, Range range, Location where) {
 
 void ShapeEnv::declare(const Predicate& predicate, const Location& where) {
   if (predicate.evaluate(hints()) == false) {
-    throw ConstraintError(fmt::format("{}: `{}` was declared, but it does not hold{}", where.text(),
-                                      text_of(predicate), values_under_hints(predicate.expr)));
+    throw ConstraintError(
+        fmt::format("{}: `{}` was declared, but it does not hold{}; correct "
+                    "the sizes or the declaration",
+                    where.text(), text_of(predicate), values_under_hints(predicate.expr)));
   }
   declared_.push_back({predicate, where, "declared"});
   const Predicate p = known_.simplify(predicate);
@@ -261,8 +263,10 @@ std::int64_t ShapeEnv::isqrt(const Expr& expr, const Location& where) {
   if (e.has_unbacked() && known.lower != known.upper) throw_data_dependent_int(e, expr, where);
   if (!value) throw_no_value(text_of(expr), e, where);
   if (*value < 0) {
-    throw ConstraintError(fmt::format("{}: the square root of `{}`, which is {}; check it before",
-                                      where.text(), text_of(expr), *value));
+    throw ConstraintError(
+        fmt::format("{}: the square root of `{}` is asked for, but that is {}; test that it is not "
+                    "negative before",
+                    where.text(), text_of(expr), *value));
   }
   auto root = static_cast<std::int64_t>(std::sqrt(static_cast<double>(*value)));
   while (Wide{root} * root > *value) --root;

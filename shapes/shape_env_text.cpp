@@ -113,10 +113,11 @@ void ShapeEnv::throw_data_dependent(const Predicate& open, const Predicate& aske
 void ShapeEnv::throw_data_dependent_int(const Expr& open, const Expr& asked,
                                         const Location& where) const {
   const std::string text = text_of(asked);
-  throw DataDependentError(fmt::format(
-      "{}: a number is needed for `{}`, but {} is known only when the graph runs; keep the size "
-      "symbolic, or call check({} == N) before it if it always is N",
-      where.text(), text, describe_unbacked(open), text));
+  throw DataDependentError(
+      fmt::format("{}: a number is needed for `{}`, which needs {}, known only when the graph "
+                  "runs; keep the size "
+                  "symbolic, or call check({} == N) before it if it always is N",
+                  where.text(), text, describe_unbacked(open), text));
 }
 
 void ShapeEnv::throw_no_value(const std::string& asked, const Expr& expr,

@@ -13,6 +13,7 @@
 #include <lockstep/worker/job.h>
 #include <lockstep/worker/job_context.h>
 #include <lockstep/worker/job_groups.h>
+#include <lockstep/worker/job_publisher.h>
 #include <lockstep/worker/job_summary.h>
 #include <lockstep/worker/job_tools.h>
 #include <lockstep/worker/world.h>
@@ -186,6 +187,8 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   auto world = join_world(comm, settings->deadline, settings->record_dir);
   if (!world) return world.error();
   state->world = std::move(*world);
+  if (!settings->coordinator.empty())
+    state->world.reader = publish_progress(state->world, *settings, context.log, build_id());
   state->groups = std::make_unique<JobGroups>(state->world, context);
   if (auto open = state->groups->open(); !open) return open.error();
   context.watch = state->world.watch.get();

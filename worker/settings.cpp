@@ -30,6 +30,14 @@ std::string default_cache_dir() {
   return fmt::format("/tmp/lockstep-{}", getuid());
 }
 
+/// PMIx (Open MPI's mpirun, others) or Slurm.
+std::string launch_id() {
+  const std::string pmix = variable("PMIX_NAMESPACE");
+  if (!pmix.empty()) return pmix;
+  const std::string job = variable("SLURM_JOB_ID");
+  return job.empty() ? job : job + "." + variable("SLURM_STEP_ID");
+}
+
 Result<std::set<std::string>> topics(std::string_view text) {
   static const std::set<std::string, std::less<>> known = {"off",    "info",  "debug",
                                                            "guards", "graph", "output_code"};
@@ -74,6 +82,9 @@ Result<Settings> Settings::from_environment() {
   }
   settings.record_dir = variable("LOCKSTEP_RECORD");
   settings.cache_dir = variable("LOCKSTEP_CACHE_DIR", default_cache_dir());
+  settings.coordinator = variable("LOCKSTEP_COORDINATOR");
+  settings.token = variable("LOCKSTEP_TOKEN");
+  settings.launch = launch_id();
   settings.job_id = variable("LOCKSTEP_JOB_ID");
   settings.compiler = variable("LOCKSTEP_CXX", "c++");
   return settings;

@@ -16,8 +16,11 @@ struct Settings {
   std::string cache_dir;   // LOCKSTEP_CACHE_DIR
   std::chrono::milliseconds deadline{std::chrono::seconds{60}};  // LOCKSTEP_DEADLINE_SECONDS
   std::string job_id;                                            // LOCKSTEP_JOB_ID
-  bool coordination = true;                                      // LOCKSTEP_COORDINATION=off
-  std::string compiler = "c++";                                  // LOCKSTEP_CXX
+  std::string coordinator;  // LOCKSTEP_COORDINATOR: its address, or its port file
+  std::string launch;       // what the launcher calls this start of the job; empty: it says nothing
+  std::string token;        // LOCKSTEP_TOKEN: the secret shared with it; never compared or printed
+  bool coordination = true;      // LOCKSTEP_COORDINATION=off
+  std::string compiler = "c++";  // LOCKSTEP_CXX
 
   /// Errors: BadInput, naming the variable and what it takes.
   [[nodiscard]] static Result<Settings> from_environment();

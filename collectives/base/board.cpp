@@ -263,6 +263,17 @@ RankState Board::state(Rank rank) const {
   return read_slot(*memory_, static_cast<std::size_t>(rank.value));
 }
 
+std::vector<Board::Begun> Board::begun(Rank rank) const {
+  std::vector<Begun> out;
+  for (std::size_t i = 0; i < kBoardGroups; ++i) {
+    const std::uint64_t id = memory_->groups[i].id.load(std::memory_order_acquire);
+    if (id == 0) break;
+    const std::uint64_t count = memory_->begun(i, static_cast<std::size_t>(rank.value)).load();
+    if (count > 0) out.push_back({id - 1, count - 1});
+  }
+  return out;
+}
+
 bool Board::finished(Rank rank) const {
   return memory_->slot(static_cast<std::size_t>(rank.value)).finished.load() != 0;
 }

@@ -85,6 +85,12 @@ class Board {
   [[nodiscard]] int entry(std::uint64_t group, const RankSet& members, std::string_view name = {});
   /// One slot, as snapshot() shows it.
   [[nodiscard]] RankState state(Rank rank) const;
+  /// Operations begun by this rank, for each group that it is a member of.
+  struct Begun {
+    std::uint64_t group = kWorldGroup;
+    std::uint64_t operations = 0;
+  };
+  [[nodiscard]] std::vector<Begun> begun(Rank rank) const;
   [[nodiscard]] bool finished(Rank rank) const;
   struct Process {
     std::int32_t pid = 0;  // 0: nobody sits there yet

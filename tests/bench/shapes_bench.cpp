@@ -29,6 +29,34 @@ void HoldGuards(benchmark::State& state) {
 }
 BENCHMARK(HoldGuards)->Arg(2)->Arg(16);
 
+/// A call with 32 tensors of two dims, and an entry that relies on ten relations of two of them
+/// each: equal rows, multiples, order.
+void HoldRelations(benchmark::State& state) {
+  constexpr std::uint32_t kSymbols = 64, kRelations = 10;
+  std::vector<Symbol> slots;
+  std::vector<std::int64_t> values;
+  for (std::uint32_t s = 0; s < kSymbols; ++s) {
+    slots.push_back({false, s});
+    values.push_back(s % 2 == 0 ? 384 : 768);
+  }
+  std::vector<Guard> guards;
+  for (std::uint32_t g = 0; g < kRelations; ++g) {
+    const Expr a = Expr::symbol(slots[6 * g]), b = Expr::symbol(slots[6 * g + 2]),
+               c = Expr::symbol(slots[6 * g + 3]);
+    guards.push_back({g % 3 == 0   ? equal(a, b)
+                      : g % 3 == 1 ? equal(c, 2 * a)
+                                   : less_equal(a + 1, c),
+                      {"bench.cpp", 1}});
+  }
+  const GuardProgram program = GuardProgram::compile(guards, slots);
+  if (!program.holds(values)) return state.SkipWithError("a guard does not hold");
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(values.data());
+    benchmark::DoNotOptimize(program.holds(values));
+  }
+}
+BENCHMARK(HoldRelations);
+
 /// u0 + u1 <= rows, asked of an environment that knows u0 + u1 == rows.
 void ProveFromASum(benchmark::State& state) {
   ShapeEnv env;

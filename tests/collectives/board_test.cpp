@@ -53,6 +53,23 @@ TEST(Board, WhatASeatWrites_IsRead) {
   EXPECT_TRUE(board->finished(Rank{1}));
 }
 
+TEST(Board, OperationsOfOneRank_AreThoseOfItsGroups) {
+  const auto board = Board::in_process(3);
+  Seat seat = board->seat(Rank{1});
+  const int world = board->entry(kWorldGroup, RankSet::all(3));
+  const int pair = board->entry(9, RankSet::range({1}, {2}));
+  seat.begin(OperationKind::Vote, world, 4, 1s);
+  seat.begin(OperationKind::Vote, pair, 2, 1s);
+  const auto begun = board->begun(Rank{1});
+  ASSERT_EQ(begun.size(), 2u);
+  EXPECT_EQ(begun[0].group, kWorldGroup);
+  EXPECT_EQ(begun[0].operations, 4u);
+  EXPECT_EQ(begun[1].group, 9u);
+  EXPECT_EQ(begun[1].operations, 2u);
+  EXPECT_EQ(board->begun(Rank{0}).size(), 1u) << "no member of the pair";
+  EXPECT_EQ(board->begun(Rank{2})[1].operations, 0u);
+}
+
 TEST(Board, LongEvent_IsCut) {
   const auto board = Board::in_process(1);
   board->seat(Rank{0}).note(std::string(200, 'x'), 1s);

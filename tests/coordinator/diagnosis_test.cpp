@@ -121,7 +121,7 @@ TEST(Diagnosis, RankThatWaitsForAnother_IsNotBlamed) {
   EXPECT_EQ(operations[1].text(), "operation 1 (vote of group expert)");
 }
 
-TEST(Diagnosis, RankThatHasFinished_WillNotComeAndIsNamedAtOnce) {
+TEST(Diagnosis, RankThatHasFinished_WillNotComeAndIsNamed) {
   WatchedRanks ranks(3);
   ranks.join_all();
   ranks.reports[0].finished = true;
@@ -129,11 +129,26 @@ TEST(Diagnosis, RankThatHasFinished_WillNotComeAndIsNamedAtOnce) {
   ranks.wait(2);
   ranks.tell_all();
   ranks.close(0);
+  ranks.quiet = RankSet::of({0});
+  ranks.pass(seconds(10));
   const auto found = ranks.findings();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].kind, Kind::Stuck);
   EXPECT_EQ(found[0].ranks, RankSet::of({0}));
   EXPECT_TRUE(says(found[0], "has finished")) << found[0].message;
+}
+
+TEST(Diagnosis, RankThatFinishesFirst_IsNotBlamedWhileTheOthersHaveNotReported) {
+  WatchedRanks ranks(3);
+  ranks.join_all();
+  for (int r = 0; r < 3; ++r) ranks.wait(r);
+  ranks.tell_all();
+  ranks.now += milliseconds(900);
+  ranks.leave(0);
+  ranks.reports[0].finished = true;
+  ranks.tell(0);
+  ranks.close(0);
+  EXPECT_TRUE(ranks.findings().empty());
 }
 
 TEST(Diagnosis, RanksInARing_AreNamedTogetherAndNobodyIsBlamed) {

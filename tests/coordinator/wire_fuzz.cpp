@@ -1,12 +1,15 @@
 // libFuzzer target: no bytes from the network make the coordinator or a client crash, and what is
 // read is written and read back as the same. The first byte picks what the rest is: bytes from a
 // stranger, to either side; or, from somebody who has the secret, the type and the payload of a
-// frame under key. Built where the compiler is clang; scripts/fuzz-coordinator runs it.
+// frame under key, or what several ranks and observers say and when. Built where the compiler is
+// clang; scripts/fuzz-coordinator runs it.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <memory>
 
-#include <lockstep/coordinator/session.h>
+#include <lockstep/coordinator/connection.h>
 
 using namespace lockstep;
 using namespace lockstep::coordinator;
@@ -65,21 +68,68 @@ void round_trip(FrameType type, std::span<const std::byte> payload) {
           "it did not come through");
 }
 
+/// One who speaks to the coordinator, the handshake done.
+struct Speaker {
+  Connection connection;
+  Session session{Session::Side::Client, kSecret, nonce(2)};
+  bool open = true;
+  Speaker(std::uint64_t id, Service& service) : connection(ConnectionId(id), kSecret, nonce(1)) {
+    const auto hear = [&](const Bytes& bytes) {
+      return connection.take(bytes, service, {}, Instant{0}).send;
+    };
+    (void)session.take(hear(session.take(hear(session.open())).reply));
+    require(session.established() && connection.established(), "no handshake");
+  }
+};
+
+/// Messages, each after a byte of time and a byte that picks who says it; four connections, which
+/// open again where they were closed. Whatever is said, the jobs are diagnosed and shown.
+void from_several(ByteReader in) {
+  Service service;
+  Instant now{0};
+  std::uint64_t last_id = 0;
+  std::map<int, std::unique_ptr<Speaker>> speakers;
+  for (int said = 0; in.ok() && !in.at_end() && said < 64; ++said) {
+    now += std::chrono::milliseconds(100) * in.u8();
+    auto& speaker = speakers[in.u8() % 4];
+    const auto type = FrameType{in.u8()};
+    const std::string text = in.text();
+    const auto payload = std::as_bytes(std::span(text));
+    const auto message = decode({type, Bytes(payload.begin(), payload.end())});
+    if (!in.ok() || !message || type_of(*message) >= FrameType::Joined) continue;
+    if (const auto* join = std::get_if<Join>(&*message); join && join->identity.size > 64) continue;
+    if (!speaker) speaker = std::make_unique<Speaker>(++last_id, service);
+    auto outcome = speaker->connection.take(speaker->session.seal(*message), service, {}, now);
+    require(!speaker->session.take(outcome.send).refusal, "an answer that cannot be read");
+    for (Bytes part = speaker->connection.more(); !part.empty(); part = speaker->connection.more())
+      require(!speaker->session.take(part).refusal, "a status that cannot be read");
+    for (auto& [which, other] : speakers)
+      if (other && outcome.replaced == other->connection.id()) other.reset();
+    if (!outcome.close) continue;
+    service.closed(speaker->connection.id(), now);
+    speaker.reset();
+  }
+  require(!status_document(service, {}, now).empty(), "no document");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
   const auto rest = std::as_bytes(std::span(data, size)).subspan(2);
   const std::size_t step = std::size_t{1} + data[1];
-  switch (data[0] % 3) {
+  switch (data[0] % 4) {
     case 0:
       from_a_stranger(Session::Side::Coordinator, rest, step);
       break;
     case 1:
       from_a_stranger(Session::Side::Client, rest, step);
       break;
-    default:
+    case 2:
       round_trip(FrameType{data[1]}, rest);
+      break;
+    default:
+      from_several(ByteReader(rest));
   }
   return 0;
 }

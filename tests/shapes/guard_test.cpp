@@ -163,5 +163,47 @@ TEST(DeferredAssert, Due_IsTheLatestUnbackedByNumber) {
   EXPECT_EQ((DeferredAssert{equal(s0, s1), {}, {}}).due(), std::nullopt);
 }
 
+// Symbols are bound one after the other, the inputs first: an assert is due at the first moment at
+// which it can be tested, so after the last of its symbols and not later.
+TEST(DeferredAssert, Due_IsTheFirstMomentAtWhichItHasAValue) {
+  std::mt19937_64 random(1729);
+  constexpr std::uint32_t kUnbacked = 13;
+  int tested = 0, after_inputs = 0;
+  for (int round = 0; round < 20000; ++round) {
+    int kind = 0;
+    const Expr a = random_written(random, 2).expr(), b = random_written(random, 2).expr();
+    std::map<Symbol, Expr> renamed;
+    for (std::size_t i = 0; i < testing::kSymbols; ++i) {
+      const bool unbacked = random() % 4 != 0;
+      renamed[testing::symbol_at(i)] =
+          Expr::symbol({unbacked, static_cast<std::uint32_t>(unbacked ? random() % kUnbacked : i)});
+    }
+    const DeferredAssert deferred{
+        random_predicate(random, a, b, kind).substitute(renamed), {"t.cpp", 1}, {}};
+    std::array<std::int64_t, 2 * kUnbacked> values{};
+    for (auto& value : values) value = static_cast<std::int64_t>(random() % 9) - 3;
+    // `bound` unbacked ones have their values.
+    const auto answer = [&](std::uint32_t bound) {
+      return deferred.predicate.evaluate([&](Symbol s) -> std::optional<std::int64_t> {
+        if (s.unbacked && s.serial >= bound) return std::nullopt;
+        return values[s.serial + (s.unbacked ? kUnbacked : 0)];
+      });
+    };
+    const auto whole = answer(kUnbacked);
+    if (!whole) continue;
+    std::uint32_t first = 0;
+    while (!answer(first)) ++first;
+    const auto due = deferred.due();
+    ASSERT_EQ(due ? due->serial + 1 : 0, first) << deferred.predicate.text();
+    ASSERT_TRUE(!due || due->unbacked);
+    ASSERT_EQ(answer(first), whole);
+    ++tested;
+    if (!due) ++after_inputs;
+  }
+  std::printf("seed 1729: %d asserts, %d of them after the inputs\n", tested, after_inputs);
+  EXPECT_GT(tested, 10000);
+  EXPECT_GT(after_inputs, 500);
+}
+
 }  // namespace
 }  // namespace lockstep::shapes

@@ -25,7 +25,9 @@ struct RandomTrace {
   /// A branch or a check that is true at `truth`, and so can be part of a right program. False
   /// where it was answered wrongly.
   [[nodiscard]] bool say(const Predicate& p, bool as_branch);
-  /// Whether a run at that point gets past the look-up and the asserts.
+  /// The same as a declared relation. False where it was refused.
+  [[nodiscard]] bool promise(const Predicate& p);
+  /// Whether a run at that point keeps the promises and gets past the look-up and the asserts.
   [[nodiscard]] bool enters(const Values& values) const;
   [[nodiscard]] std::string text() const;
 };

@@ -366,8 +366,8 @@ TEST_F(ShapeEnvTest, IntOfUnbacked_IsDataDependent) {
   });
   EXPECT_EQ(
       text,
-      "a.cpp:3: a number is needed for `n0.item() + 1`, but n0.item() (made at step.cpp:1, at "
-      "least 0) is known only when the graph runs; keep the size symbolic, or call "
+      "a.cpp:3: a number is needed for `n0.item() + 1`, which needs n0.item() (made at step.cpp:1, "
+      "at least 0), known only when the graph runs; keep the size symbolic, or call "
       "check(n0.item() + 1 == N) before it if it always is N");
 }
 

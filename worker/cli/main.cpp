@@ -17,8 +17,8 @@ constexpr Subcommand kSubcommands[] = {
     {"dryrun", "run a scenario, or replay a recorded job, without a cluster", declare_dryrun},
     {"explain", "say what went wrong in a recorded job", declare_explain},
     {"doctor", "check that this machine has what lockstep needs", declare_doctor},
-    {"coordinator", "run the coordinator on its own (not there yet)", declare_coordinator},
-    {"status", "look at a running job (not there yet)", declare_status},
+    {"coordinator", "watch jobs: run the coordinator on its own", declare_coordinator},
+    {"status", "look at running jobs", declare_status},
 };
 
 /// CLI11's text as one sentence on one line.

@@ -61,8 +61,8 @@ TEST(Cli, Summary_HasNoColourInAPipe) {
 TEST(Cli, UsageErrors_AreOneSentenceAndCode2) {
   for (const char* arguments :
        {"", "nonsense", "--nonsense", "dryrun", "dryrun /no/such/file", "dryrun /", "doctor extra",
-        "dryrun x --nonsense", "dryrun / --seed 3", "coordinator --listen 127.0.0.1:0", "status",
-        "explain", "explain /"}) {
+        "dryrun x --nonsense", "dryrun / --seed 3", "coordinator --listen nowhere",
+        "coordinator --nonsense", "status --nonsense", "explain", "explain /"}) {
     const Ran ran = run(arguments);
     EXPECT_EQ(ran.code, 2) << arguments;
     EXPECT_EQ(ran.out, "") << arguments;
@@ -89,8 +89,8 @@ TEST(Cli, OptionsThatAreNotThereYet_SaySo) {
 }
 
 TEST(Cli, HelpAndVersion_SucceedOnStdout) {
-  for (const char* arguments :
-       {"--help", "dryrun --help", "doctor --help", "explain --help", "--version"}) {
+  for (const char* arguments : {"--help", "dryrun --help", "doctor --help", "explain --help",
+                                "coordinator --help", "status --help", "--version"}) {
     const Ran ran = run(arguments);
     EXPECT_EQ(ran.code, 0) << arguments;
     EXPECT_NE(ran.out, "") << arguments;

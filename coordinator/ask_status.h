@@ -1,0 +1,15 @@
+// `lockstep status`: the status document of a coordinator, asked for and waited for.
+#pragma once
+
+#include <string>
+
+#include <lockstep/coordinator/endpoint.h>
+
+namespace lockstep::coordinator {
+
+/// Never takes longer than `patience`. Errors: Environment (nobody listens there), Version (the
+/// secret is another, or the protocol), Stuck (no whole answer in time), RankLost (it broke off).
+[[nodiscard]] Result<std::string> ask_status(const Endpoint& coordinator, const Secret& secret,
+                                             Duration patience);
+
+}  // namespace lockstep::coordinator

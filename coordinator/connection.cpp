@@ -1,0 +1,63 @@
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <lockstep/coordinator/connection.h>
+
+namespace lockstep::coordinator {
+namespace {
+
+void append(Bytes& to, const Bytes& bytes) { to.insert(to.end(), bytes.begin(), bytes.end()); }
+
+}  // namespace
+
+void Connection::obey(const Message& message, Service& service, const About& about, Instant now,
+                      Outcome& outcome) {
+  if (const auto* join = std::get_if<Join>(&message)) {
+    const auto admission = service.join(join->identity, id_, now);
+    if (admission) {
+      joined_ = true;
+      outcome.replaced = admission->replaced;
+      return append(outcome.send, session_.seal(Joined{}));
+    }
+    append(outcome.send, session_.seal(Refused{admission.error().code, admission.error().message}));
+    outcome.close = true;
+    outcome.complaint = admission.error().message;
+  } else if (const auto* report = std::get_if<Report>(&message); report != nullptr && joined_) {
+    service.report(id_, *report, now);
+  } else if (std::holds_alternative<StatusRequest>(message) && !document_) {
+    document_ = status_document(service, about, now);
+    sent_ = 0;
+  } else {
+    outcome.close = true;
+    outcome.complaint = refusal_text(Refusal::Order);
+  }
+}
+
+Connection::Outcome Connection::take(std::span<const std::byte> bytes, Service& service,
+                                     const About& about, Instant now) {
+  Session::Taken taken = session_.take(bytes);
+  Outcome outcome;
+  outcome.send = std::move(taken.reply);
+  if (taken.refusal) {
+    outcome.close = true;
+    outcome.complaint = refusal_text(*taken.refusal);
+    return outcome;
+  }
+  for (const Message& message : taken.messages) {
+    if (outcome.close) break;
+    obey(message, service, about, now, outcome);
+  }
+  return outcome;
+}
+
+Bytes Connection::more() {
+  if (!document_) return {};
+  const std::string part = document_->substr(sent_, StatusPart::kMostBytes);
+  sent_ += part.size();
+  const bool last = sent_ == document_->size();
+  if (last) document_.reset();
+  return session_.seal(StatusPart{last, part});
+}
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,311 @@
+#include <array>
+#include <deque>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <lockstep/coordinator/connection.h>
+#include <lockstep/coordinator/server.h>
+
+namespace lockstep::coordinator {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using Failure = boost::system::error_code;
+
+namespace {
+
+/// How often limits are looked after.
+constexpr std::chrono::milliseconds kSweep{250};
+/// How often jobs are diagnosed, and how soon after a connection was closed.
+constexpr std::chrono::milliseconds kLook{1000}, kLookAfterClose{50};
+/// What the system keeps for a reader that does not take it.
+constexpr int kSendBuffer = 64 * 1024;
+/// How long the other side may take to read why it was refused.
+constexpr std::chrono::seconds kLinger{1};
+/// Lines about refused connections, a second.
+constexpr int kComplaints = 5;
+
+/// A socket and what stands behind it. In the server's table while it is open; whatever is under
+/// way on it holds it, too.
+struct Link {
+  Link(tcp::socket the_socket, Connection the_connection, std::string from, Instant now)
+      : socket(std::move(the_socket)),
+        connection(std::move(the_connection)),
+        peer(std::move(from)),
+        came(now),
+        heard(now),
+        moved(now) {}
+  tcp::socket socket;
+  Connection connection;
+  std::string peer;
+  Instant came, heard;
+  Instant moved;  // when the reader last took something, or there was nothing to take
+  std::deque<Bytes> queue;
+  std::size_t queued = 0;
+  bool writing = false, last_words = false;
+};
+using LinkPtr = std::shared_ptr<Link>;
+
+}  // namespace
+
+struct Server::Loop {
+  explicit Loop(ServerOptions the_options)
+      : options(std::move(the_options)),
+        acceptor(io),
+        signals(io),
+        sweeper(io),
+        looker(io),
+        service(options.rules) {}
+
+  void accept();
+  void welcome(tcp::socket socket);
+  void make_room();
+  void read(const LinkPtr& link);
+  void took(const LinkPtr& link, std::span<const std::byte> bytes);
+  void send(const LinkPtr& link, Bytes bytes);
+  void write(const LinkPtr& link);
+  void drop(const LinkPtr& link, const std::string& why);
+  void sweep();
+  void look(Duration in);
+  void say_findings();
+  void complain(const std::string& line);
+
+  ServerOptions options;
+  asio::io_context io{1};
+  tcp::acceptor acceptor;
+  asio::signal_set signals;
+  asio::steady_timer sweeper, looker;
+  Service service;
+  SystemClock clock;
+  About about;
+  Endpoint endpoint;
+  std::map<ConnectionId, LinkPtr> links;
+  std::set<ConnectionId> strangers;  // by age
+  std::uint64_t last_connection = 0;
+  std::set<std::string> said;  // findings that hold
+  int complaints_left = kComplaints, complaints_kept = 0;
+  std::array<std::byte, 64 * 1024> incoming{};  // of whichever connection is being read
+};
+
+void Server::Loop::complain(const std::string& line) {
+  if (complaints_left-- > 0)
+    options.say(line);
+  else
+    ++complaints_kept;
+}
+
+void Server::Loop::accept() {
+  acceptor.async_accept([this](const Failure& failure, tcp::socket socket) {
+    if (failure == asio::error::operation_aborted) return;
+    if (!failure) {
+      welcome(std::move(socket));
+      return accept();
+    }
+    // No descriptors left, most likely: those in use end some day.
+    complain(fmt::format("a connection could not be accepted: {}", failure.message()));
+    auto pause = std::make_shared<asio::steady_timer>(io, kSweep);
+    pause->async_wait([this, pause](const Failure& stopped) {
+      if (!stopped) accept();
+    });
+  });
+}
+
+void Server::Loop::make_room() {
+  if (strangers.size() < options.most_strangers) return;
+  const auto oldest = links.find(*strangers.begin());
+  drop(oldest->second, "more came before it had proven the secret");
+}
+
+void Server::Loop::welcome(tcp::socket socket) {
+  Failure failure;
+  const auto peer = socket.remote_endpoint(failure);
+  if (failure) return;  // gone already
+  socket.non_blocking(true, failure);
+  socket.set_option(tcp::no_delay(true), failure);
+  socket.set_option(asio::socket_base::send_buffer_size(kSendBuffer), failure);
+  if (links.size() >= options.most_connections)
+    return complain(fmt::format("{} connections are open; one more was refused", links.size()));
+  make_room();
+  const ConnectionId id{++last_connection};
+  auto link =
+      std::make_shared<Link>(std::move(socket), Connection(id, options.secret, random_nonce()),
+                             Endpoint{peer.address().to_string(), peer.port()}.text(), clock.now());
+  links.emplace(id, link);
+  strangers.insert(id);
+  read(link);
+}
+
+void Server::Loop::read(const LinkPtr& link) {
+  link->socket.async_wait(tcp::socket::wait_read, [this, link](const Failure& stopped) {
+    if (stopped || !links.contains(link->connection.id())) return;
+    Failure failure;
+    const std::size_t n = link->socket.read_some(asio::buffer(incoming), failure);
+    if (failure == asio::error::would_block) return read(link);
+    if (failure) return drop(link, "");
+    // What comes after its last words is thrown away: closed at once, it would not read them.
+    if (!link->last_words) took(link, std::span(incoming).first(n));
+    if (links.contains(link->connection.id())) read(link);
+  });
+}
+
+void Server::Loop::took(const LinkPtr& link, std::span<const std::byte> bytes) {
+  link->heard = clock.now();
+  Connection::Outcome outcome = link->connection.take(bytes, service, about, link->heard);
+  if (link->connection.established()) strangers.erase(link->connection.id());
+  if (outcome.replaced)
+    if (const auto earlier = links.find(*outcome.replaced); earlier != links.end())
+      drop(earlier->second, "");
+  if (!outcome.complaint.empty())
+    complain(fmt::format("{} was refused: {}", link->peer, outcome.complaint));
+  link->last_words = outcome.close;
+  send(link, std::move(outcome.send));
+}
+
+void Server::Loop::send(const LinkPtr& link, Bytes bytes) {
+  link->queued += bytes.size();
+  if (!bytes.empty()) link->queue.push_back(std::move(bytes));
+  if (link->queued > options.most_queued_bytes) return drop(link, "it does not read");
+  if (!link->writing) write(link);
+}
+
+void Server::Loop::write(const LinkPtr& link) {
+  if (link->queue.empty()) {
+    Bytes part = link->last_words ? Bytes{} : link->connection.more();
+    if (part.empty()) {
+      link->moved = clock.now();
+      Failure ignored;
+      if (link->last_words) link->socket.shutdown(tcp::socket::shutdown_send, ignored);
+      return;
+    }
+    link->queued += part.size();
+    link->queue.push_back(std::move(part));
+  }
+  if (!link->writing) link->moved = clock.now();
+  link->writing = true;
+  asio::async_write(link->socket, asio::buffer(link->queue.front()),
+                    [this, link](const Failure& failure, std::size_t) {
+                      link->writing = false;
+                      if (!links.contains(link->connection.id())) return;
+                      if (failure) return drop(link, "");
+                      link->queued -= link->queue.front().size();
+                      link->queue.pop_front();
+                      link->moved = clock.now();
+                      write(link);
+                    });
+}
+
+void Server::Loop::drop(const LinkPtr& link, const std::string& why) {
+  const ConnectionId id = link->connection.id();
+  if (links.erase(id) == 0) return;
+  strangers.erase(id);
+  if (!why.empty()) complain(fmt::format("{} was dropped: {}", link->peer, why));
+  Failure ignored;
+  link->socket.close(ignored);
+  service.closed(id, clock.now());
+  look(kLookAfterClose);
+}
+
+void Server::Loop::sweep() {
+  const Instant now = clock.now();
+  std::vector<std::pair<LinkPtr, const char*>> over;
+  for (const auto& [id, link] : links) {
+    if (strangers.contains(id) && now - link->came > options.handshake)
+      over.emplace_back(link, "it has not proven the secret in time");
+    else if (link->last_words && now - link->moved > kLinger)
+      over.emplace_back(link, "");
+    else if (link->writing && now - link->moved > options.slow_reader)
+      over.emplace_back(link, "it does not read");
+    else if (now - link->heard > options.idle)
+      over.emplace_back(link, "it has said nothing");
+  }
+  for (const auto& [link, why] : over) drop(link, why);
+  sweeper.expires_after(kSweep);
+  sweeper.async_wait([this](const Failure& stopped) {
+    if (!stopped) sweep();
+  });
+}
+
+/// At the earlier of this and what was set before.
+void Server::Loop::look(Duration in) {
+  const auto at = asio::steady_timer::clock_type::now() +
+                  std::chrono::duration_cast<asio::steady_timer::duration>(in);
+  if (looker.expiry() > asio::steady_timer::clock_type::now() && looker.expiry() <= at) return;
+  looker.expires_at(at);
+  looker.async_wait([this](const Failure& stopped) {
+    if (stopped) return;
+    say_findings();
+    if (complaints_kept > 0)
+      options.say(fmt::format("{} more connections were refused or dropped", complaints_kept));
+    complaints_left = kComplaints;
+    complaints_kept = 0;
+    look(kLook);
+  });
+}
+
+/// What is new since the last look.
+void Server::Loop::say_findings() {
+  std::set<std::string> hold;
+  for (const auto& [id, job] : service.jobs())
+    for (const Finding& finding : service.diagnose(job, clock.now())) {
+      const char* severity = finding.act ? "ACT" : "WARN";
+      // Who lags may be another at every look: said once while anybody does.
+      const bool lags = finding.kind == Finding::Kind::Lags;
+      const std::string key = fmt::format("{} {} {} {}", severity, kind_name(finding.kind),
+                                          lags ? "" : finding.ranks.text(), id);
+      if (!said.contains(key))
+        options.say(fmt::format("{} {} job={}: {}", severity, kind_name(finding.kind), id,
+                                finding.message));
+      hold.insert(key);
+    }
+  said = std::move(hold);
+}
+
+Server::Server(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
+Server::~Server() = default;
+
+Result<std::unique_ptr<Server>> Server::listen(ServerOptions options) {
+  auto loop = std::make_unique<Loop>(std::move(options));
+  const Endpoint& wanted = loop->options.listen;
+  Failure failure;
+  const tcp::endpoint where(asio::ip::make_address(wanted.address, failure), wanted.port);
+  if (!failure) loop->acceptor.open(where.protocol(), failure);
+  if (!failure) loop->acceptor.set_option(tcp::acceptor::reuse_address(true), failure);
+  if (!failure) loop->acceptor.bind(where, failure);
+  if (!failure) loop->acceptor.listen(asio::socket_base::max_listen_connections, failure);
+  if (failure)
+    return Status{Code::Environment, fmt::format("The coordinator cannot listen at {}: {}.",
+                                                 wanted.text(), failure.message())};
+  loop->endpoint = {wanted.address, loop->acceptor.local_endpoint().port()};
+  loop->about = {loop->options.version, loop->endpoint.text(), ::getpid(), loop->clock.now()};
+  return std::unique_ptr<Server>(new Server(std::move(loop)));
+}
+
+const Endpoint& Server::endpoint() const { return loop_->endpoint; }
+
+void Server::run() {
+  if (loop_->options.signals) {
+    loop_->signals.add(SIGINT);
+    loop_->signals.add(SIGTERM);
+    loop_->signals.async_wait([this](const Failure& stopped, int) {
+      if (!stopped) loop_->io.stop();
+    });
+  }
+  loop_->accept();
+  loop_->sweep();
+  loop_->look(kLook);
+  loop_->io.run();
+}
+
+void Server::stop() { loop_->io.stop(); }
+
+}  // namespace lockstep::coordinator

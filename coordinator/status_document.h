@@ -1,0 +1,22 @@
+// What a coordinator knows, as one JSON document ("lockstep.status/1"): for `lockstep status`.
+#pragma once
+
+#include <string>
+
+#include <lockstep/coordinator/service.h>
+
+namespace lockstep::coordinator {
+
+/// Facts about the coordinator itself.
+struct About {
+  std::string version;
+  std::string listening;
+  std::int32_t pid = 0;
+  Instant began{0};
+};
+
+/// Ranks are in it as ranges; ranks that do the same stand together, so its length goes with what
+/// they do, not with how many they are.
+[[nodiscard]] std::string status_document(const Service& service, const About& about, Instant now);
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,61 @@
+// A training program that takes its time, for coordinator_job_test.cpp.
+// usage: coordinator_job_rank CALLS MILLISECONDS [stall SECONDS]   rank 1 sleeps so long at call 5
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <thread>
+
+#include <lockstep/worker/job.h>
+
+using namespace lockstep::worker;
+using lockstep::Result;
+
+namespace {
+
+struct Input {
+  Tensor x;
+  template <class V>
+  void fields(V& v) {
+    v("x", x);
+  }
+};
+
+struct Output {
+  Tensor total;
+  template <class V>
+  void fields(V& v) {
+    v("total", total);
+  }
+};
+
+Result<void> train(Job& job, int calls, std::chrono::milliseconds pause,
+                   std::chrono::seconds stall) {
+  auto step = job.frame<Input, Output>(
+      "train_step", [](Input in) { return Output{all_reduce(sum(in.x * in.x))}; });
+  for (int call = 0; call < calls; ++call) {
+    if (call == 5 && job.rank() == 1) std::this_thread::sleep_for(stall);
+    std::this_thread::sleep_for(pause);
+    lockstep::worker::Array x(lockstep::DType::F64, {3 + (job.rank() + call) % 3});
+    for (std::int64_t i = 0; i < x.elements(); ++i) x.set(i, 0.5 + call);
+    const auto out = step({Tensor(x)});
+    if (!out) return out.error();
+    if (job.rank() == 0) {
+      std::printf("total %.17g\n", out->total.array().at(0));
+      std::fflush(stdout);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3 && argc != 5) return 2;
+  auto job = Job::init(&argc, &argv);
+  if (!job) return Job::report(job.error());
+  const std::chrono::seconds stall(argc == 5 ? std::atoi(argv[4]) : 0);
+  return (*job)->run([&] {
+    return train(**job, std::atoi(argv[1]), std::chrono::milliseconds(std::atoi(argv[2])), stall);
+  });
+}

@@ -1,0 +1,114 @@
+// lockstep coordinator
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <lockstep/coordinator/server.h>
+#include <lockstep/worker/cli/subcommand.h>
+#include <lockstep/worker/coordinator_address.h>
+
+namespace lockstep::worker::cli {
+namespace {
+
+using namespace lockstep::coordinator;
+
+struct Wishes {
+  std::string listen = "127.0.0.1:0", port_file, token_file;
+};
+
+/// One descriptor per rank: as many as this process may have.
+std::size_t raise_descriptor_limit() {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+  (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur, 1'000'000));
+}
+
+/// From a file or the environment; none: whoever reads the port file is let in.
+Result<std::optional<Secret>> shared_secret(const Wishes& wishes, const Settings& settings) {
+  if (wishes.token_file.empty() && settings.token.empty()) return std::optional<Secret>{};
+  auto secret = wishes.token_file.empty() ? secret_of(settings.token, "LOCKSTEP_TOKEN")
+                                          : read_secret(wishes.token_file);
+  if (!secret) return secret.error();
+  return std::optional<Secret>(*std::move(secret));
+}
+
+Status open_to_strangers(const Endpoint& endpoint) {
+  return {Code::Version,
+          fmt::format("{} can be reached from other machines, and there is no secret to keep "
+                      "strangers out; give one with --token-file or LOCKSTEP_TOKEN, or listen at "
+                      "127.0.0.1.",
+                      endpoint.text())};
+}
+
+/// Another coordinator may have written its own there since.
+void remove_port_file(const std::string& file, const Endpoint& endpoint) {
+  if (const auto found = PortFile::read(file); found && found->endpoint == endpoint)
+    ::unlink(file.c_str());
+}
+
+int serve(Server& server, const std::string& port_file) {
+  const std::string ready = fmt::format("lockstep coordinator: ready at {}, port file {}\n",
+                                        server.endpoint().text(), port_file);
+  const int code = print_result(ready, kOk);
+  if (code == kOk) server.run();
+  remove_port_file(port_file, server.endpoint());
+  return code;
+}
+
+int run(const Wishes& wishes) {
+  const auto settings = Settings::from_environment();
+  if (!settings) return complain(settings.error());
+  const auto endpoint = Endpoint::parse(wishes.listen);
+  if (!endpoint) return complain(endpoint.error());
+  const auto secret = shared_secret(wishes, *settings);
+  if (!secret) return complain(secret.error());
+  if (!*secret && !endpoint->loopback()) return complain(open_to_strangers(*endpoint));
+  std::string port_file = wishes.port_file;
+  if (port_file.empty()) {
+    port_file = default_port_file(*settings);
+    std::error_code ignored;  // what is wrong with it is said where the file is written
+    std::filesystem::create_directories(settings->cache_dir, ignored);
+  }
+  ServerOptions options;
+  options.listen = *endpoint;
+  options.secret = *secret ? **secret : random_secret();
+  PortFile found;
+  if (!*secret) found.secret = options.secret;
+  options.version = LOCKSTEP_VERSION;
+  options.say = [](const std::string& line) { complain(line, kOk); };
+  // Some for files and for connections that are about to be refused.
+  options.most_connections = std::max<std::size_t>(raise_descriptor_limit(), 128) - 64;
+  auto server = Server::listen(std::move(options));
+  if (!server) return complain(server.error());
+  found.endpoint = (*server)->endpoint();
+  if (auto written = found.write(port_file); !written) return complain(written.error());
+  return serve(**server, port_file);
+}
+
+}  // namespace
+
+std::function<int()> declare_coordinator(CLI::App& app) {
+  auto wishes = std::make_shared<Wishes>();
+  app.add_option("--listen", wishes->listen,
+                 "numeric address and port (127.0.0.1:0; port 0: any that is free)");
+  app.add_option("--port-file", wishes->port_file,
+                 "where its address is left, and its secret if no other file holds it "
+                 "(coordinator.port in the cache directory)");
+  app.add_option("--token-file", wishes->token_file,
+                 "file of mode 0600 with the secret (LOCKSTEP_TOKEN; without either a new one for "
+                 "this start, in the port file)");
+  return [wishes] { return run(*wishes); };
+}
+
+}  // namespace lockstep::worker::cli

@@ -1,0 +1,29 @@
+// Which coordinator a process speaks to, and with which secret: from a word of the command line,
+// the environment, or the port file that a coordinator leaves.
+#pragma once
+
+#include <string>
+
+#include <lockstep/coordinator/endpoint.h>
+#include <lockstep/worker/settings.h>
+
+namespace lockstep::worker {
+
+struct CoordinatorAddress {
+  coordinator::Endpoint endpoint;
+  coordinator::Secret secret;
+
+  /// `where`: "127.0.0.1:4711", or a port file (what holds a slash or has no port); empty:
+  /// LOCKSTEP_COORDINATOR, else the default port file. The secret is that of `token_file`, else of
+  /// LOCKSTEP_TOKEN, else of the port file; a bare address also has that of the default port file
+  /// where it is the address in it. Errors: BadInput (no address), Environment (no such file),
+  /// Version (no secret is known, or its file is others' to read).
+  [[nodiscard]] static Result<CoordinatorAddress> find(const Settings& settings,
+                                                       const std::string& where,
+                                                       const std::string& token_file);
+};
+
+/// Where a coordinator leaves its address unless it is told otherwise.
+[[nodiscard]] std::string default_port_file(const Settings& settings);
+
+}  // namespace lockstep::worker
