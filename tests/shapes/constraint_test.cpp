@@ -2,6 +2,8 @@
 // one, declared relations, branches that become asserts, sufficient guards.
 #include "shape_env_fixture.h"
 
+#include <lockstep/shapes/solver.h>
+
 namespace lockstep::shapes {
 namespace {
 
@@ -67,7 +69,11 @@ TEST_F(ShapeEnvTest, DeclaredOfAnUnbackedCount_IsKnownAndNoAssert) {
   EXPECT_EQ(guards(), Texts{});
   must(equal(rows, s + 3));
   EXPECT_TRUE(ask(less(u, rows)));
-  EXPECT_TRUE(validate(transcript_of(env)).holds()) << validate(transcript_of(env)).text();
+  const Validation validation = validate(transcript_of(env));
+  EXPECT_TRUE(validation.findings.empty()) << validation.text();
+  if (solver_is_available()) {
+    EXPECT_TRUE(validation.holds()) << validation.text();
+  }
 }
 
 TEST_F(ShapeEnvTest, DeclaredOfAnUnbackedCount_ThatCannotHold_Throws) {
