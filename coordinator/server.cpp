@@ -74,7 +74,7 @@ struct Server::Loop {
   void took(const LinkPtr& link, std::span<const std::byte> bytes);
   void send(const LinkPtr& link, Bytes bytes);
   void write(const LinkPtr& link);
-  void drop(const LinkPtr& link, const std::string& why);
+  void drop(LinkPtr link, const std::string& why);
   void sweep();
   void look(Duration in);
   void say_findings();
@@ -204,7 +204,8 @@ void Server::Loop::write(const LinkPtr& link) {
                     });
 }
 
-void Server::Loop::drop(const LinkPtr& link, const std::string& why) {
+/// By value: the caller's may be the one in the table.
+void Server::Loop::drop(LinkPtr link, const std::string& why) {
   const ConnectionId id = link->connection.id();
   if (links.erase(id) == 0) return;
   strangers.erase(id);

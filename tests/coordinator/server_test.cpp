@@ -116,6 +116,21 @@ TEST(Server, LostConnection_IsNamedWithinATenthOfASecond) {
   EXPECT_LT(clock.now() - closed, 100ms);
 }
 
+/// Dropping a connection once read the table's own pointer to it after erasing it.
+TEST(Server, RankThatReconnects_TakesOverAndItsEarlierConnectionIsClosed) {
+  RunningServer server;
+  RawRank first(server.endpoint(), 1), again(server.endpoint(), 2);
+  ASSERT_TRUE(first.join(identity(0, 1)));
+  ASSERT_TRUE(
+      status_comes_to(server.endpoint(), [](const Json& job) { return job["live"] == "0"; }));
+  ASSERT_TRUE(again.join(identity(0, 1)));
+  EXPECT_TRUE(first.socket.closed_within(5s));
+  ASSERT_TRUE(again.socket.write(again.session.seal(Report{.event = "again"})));
+  EXPECT_TRUE(status_comes_to(server.endpoint(), [](const Json& job) {
+    return job["live"] == "0" && job["doing"][0]["event"] == "again" && job["findings"].empty();
+  }));
+}
+
 TEST(Server, OtherBuild_IsRefusedAndBothSidesHearWhy) {
   RunningServer server;
   const auto board = Board::in_process(2);
