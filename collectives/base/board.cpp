@@ -242,7 +242,7 @@ Seat Board::seat(Rank rank) {
 
 int Board::entry(std::uint64_t group, const RankSet& members, std::string_view name) {
   std::array<std::uint64_t, kGroupNameBytes / 8> words{};
-  std::memcpy(words.data(), name.data(), std::min(name.size(), kGroupNameBytes));
+  if (!name.empty()) std::memcpy(words.data(), name.data(), std::min(name.size(), kGroupNameBytes));
   for (std::size_t i = 0; i < kBoardGroups; ++i) {
     std::uint64_t found = 0;
     const bool mine = memory_->groups[i].id.compare_exchange_strong(found, group + 1);
