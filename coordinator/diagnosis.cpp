@@ -111,6 +111,16 @@ Sorted to_blame(const Look& look, const Operation& operation, const RankSet& mis
   return out;
 }
 
+/// True where a rank in the operation may have left it unseen: it is gone, or says nothing.
+bool unseen(const Look& look, const Operation& operation) {
+  for (const RankSet::Run& run : operation.in.runs())
+    for (std::int32_t r = run.first; r <= run.last; ++r) {
+      const Member* member = look.membership.member(Rank{r});
+      if (member == nullptr || !member->connection || look.silent(*member)) return true;
+    }
+  return false;
+}
+
 void find_stuck(const Look& look, const std::vector<Operation>& operations,
                 std::vector<Finding>& out) {
   RankSet named;
@@ -127,7 +137,8 @@ void find_stuck(const Look& look, const std::vector<Operation>& operations,
   for (const Operation& operation : operations) {
     say(operation, operation.not_in, "not come to");
     // A vote that was cast ahead, or an operation that ended for some alone.
-    if (operation.not_in.empty()) say(operation, operation.beside, "begun and left");
+    if (operation.not_in.empty() && !unseen(look, operation))
+      say(operation, operation.beside, "begun and left");
   }
 }
 
@@ -144,15 +155,16 @@ void find_hung(const Look& look, const std::vector<Operation>& operations,
                std::vector<Finding>& out) {
   for (const Operation& operation : operations) {
     if (!operation.not_in.empty() || !operation.beside.empty() || !operation.settled ||
-        !still(look, operation))
+        !still(look, operation) || unseen(look, operation))
       continue;
     const double seconds = look.seconds_since(operation.since);
     out.push_back(
         {Finding::Kind::Hung, look.now - operation.since >= look.rules.stuck_act, operation.in,
          operation.since,
-         fmt::format("{} are in {} and nobody is still to come, but it has not ended for "
+         fmt::format("{} {} in {} and nobody is still to come, but it has not ended for "
                      "{:.1f} s: much data, or the network has failed.",
-                     capital(look.membership.text(operation.in)), operation.text(), seconds)});
+                     capital(look.membership.text(operation.in)),
+                     operation.in.size() == 1 ? "is" : "are", operation.text(), seconds)});
   }
 }
 

@@ -183,6 +183,23 @@ TEST(Diagnosis, OperationToWhichAllHaveCome_IsNamedWhereItDoesNotEnd) {
   EXPECT_EQ(found[0].ranks, RankSet::all(4));
 }
 
+TEST(Diagnosis, RankThatWasSuspendedInAnOperation_IsSilentAndNothingElse) {
+  for (const bool others_wait : {false, true}) {
+    WatchedRanks ranks(4);
+    ranks.join_all();
+    ranks.tell_all();
+    for (int r = 0; r < 4; ++r) ranks.wait(r);
+    ranks.tell_all();
+    ranks.quiet = RankSet::of({3});
+    for (int r = 0; r < 3; ++r) others_wait ? ranks.wait(r) : ranks.leave(r);
+    ranks.pass(seconds(30));
+    const auto found = ranks.findings();
+    ASSERT_EQ(found.size(), 1U) << found.back().message;
+    EXPECT_EQ(found[0].kind, Kind::Silent);
+    EXPECT_EQ(found[0].ranks, RankSet::of({3}));
+  }
+}
+
 TEST(Diagnosis, RankThatBeganAnOperationAndLeftIt_IsNamedWhereOthersStillWaitInIt) {
   WatchedRanks ranks(4);
   ranks.join_all();
