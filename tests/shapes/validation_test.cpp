@@ -232,17 +232,5 @@ TEST(Validation, RandomPrograms_EmitWhatTheyWereAsked) {
   }
 }
 
-TEST(Solver, Limit_IsCountedInSteps) {
-  if (!solver_is_available()) GTEST_SKIP() << "built without a solver";
-  const std::string hard =
-      "(declare-const a Int)(declare-const b Int)(declare-const c Int)"
-      "(assert (and (< 1 a 1000) (< 1 b 1000) (< 1 c 1000)))"
-      "(assert (= (+ (* a a a) (* b b b)) (* c c c)))";
-  const auto answer = solve(hard, 10'000);
-  EXPECT_EQ(answer.verdict, SolverAnswer::Verdict::Unknown);
-  EXPECT_EQ(solve("(declare-const s0 Int)(assert (= (* 2 s0) (- 14)))", 10'000).model.at("s0"), -7);
-  EXPECT_EQ(solve("(assert", 10'000).verdict, SolverAnswer::Verdict::Unknown);
-}
-
 }  // namespace
 }  // namespace lockstep::shapes

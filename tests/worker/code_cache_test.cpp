@@ -17,6 +17,22 @@ Inputs dynamic(std::int64_t size) {
   return Inputs().integer("n", 3).tensor("x", {size, 10}).mark("x", 0, Mark::Dynamic);
 }
 
+TEST(CodeCache, EntryOfAnotherHostValue_IsNotReplaced) {
+  const auto make = [](double limit) {
+    Observation seen = Inputs().real("lr").build();
+    const Decision decision = decide(joint_of({seen}), {});
+    const HostValue above{{{HostValue::Code::Input, "lr"},
+                           {HostValue::Code::Number, {}, limit},
+                           {HostValue::Code::Gt}}};
+    return Entry::make(decision, decision, seen.list,
+                       {{shapes::equal(shapes::Expr::symbol({false, 0}), 1), {"train.cpp", 7}}}, {},
+                       {}, {above});
+  };
+  EXPECT_TRUE(make(0.5).replaces(make(0.5)));
+  EXPECT_FALSE(make(0.5).replaces(make(0.25))) << "the same guard, of another value";
+  EXPECT_FALSE(make(0.25).replaces(make(0.5)));
+}
+
 TEST(CodeCache, Explain_NamesTheValueTheMarkOrTheGuardWithItsLine) {
   Frame frame("f");
   frame.commit(entry_for(Inputs().integer("n", 3).tensor("x", {5, 10})), {}, 0);

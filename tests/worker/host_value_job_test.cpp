@@ -1,6 +1,7 @@
 // Branches on floats and on integers in 0-d tensors, and floats and ints as constants, on real
 // ranks.
 #include <filesystem>
+#include <stdexcept>
 #include <vector>
 
 #include "job_ranks.h"
@@ -82,6 +83,35 @@ TEST_F(HostValueJob, RanksOnTwoSides_AreABranchDivergence_AndTheNextCallWorks) {
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().code, Code::BranchDivergence);
   EXPECT_TRUE(finish());
+}
+
+TEST_F(HostValueJob, RankThatThrowsWhereOthersAskForAFloat_IsTheErrorOfAll) {
+  bool throws = true;
+  auto step = job->frame<Scaled, Y>("step", [&](const Scaled& in) {
+    if (throws && last) throw std::runtime_error("no more data");
+    return halved_above(in);
+  });
+  const auto out = step(batch(0.75));
+  ASSERT_FALSE(out);
+  expect_joint(out.error());
+  EXPECT_EQ(out.error().code, Code::TraceError);
+  EXPECT_TRUE(contains(out.error().text(), "no more data") &&
+              contains(out.error().text(), last_text()))
+      << out.error().text();
+  throws = false;
+  const auto next = step(batch(0.75));
+  ASSERT_TRUE(next) << next.error().text();
+  EXPECT_EQ(only(next->y), sum_of_ones() * 0.375);
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(HostValueJob, RankThatAsksForAFloatAlone_IsAnErrorAtOnce) {
+  if (size == 1) return;
+  auto step = job->frame<Scaled, Y>(
+      "step", [&](const Scaled& in) { return last ? halved_above(in) : Y{all_reduce(sum(in.x))}; });
+  const auto out = step(batch(0.75));
+  ASSERT_FALSE(out);
+  expect_joint(out.error());
 }
 
 TEST_F(HostValueJob, IntegerInAnInput_IsASizeOfEachRanksOwn) {
@@ -206,9 +236,8 @@ TEST_F(HostValueJob, Ints_BecomeSymbols_UnlessTheyAreSpecialized) {
     const auto call = [&](std::int64_t times) {
       const auto out = step(Repeated{filled({4}, 1.0), times});
       EXPECT_TRUE(out) << out.error().text();
-      double all = 4.0 * size * static_cast<double>(times);
-      if (out && !contains(step.last_call(), "rank")) {
-        EXPECT_EQ(only(out->y), all);
+      if (out) {
+        EXPECT_EQ(only(out->y), 4.0 * size * static_cast<double>(times));
       }
       return step.last_call();
     };
