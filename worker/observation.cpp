@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include <fmt/format.h>
 
@@ -82,15 +81,6 @@ ObservationBuilder& ObservationBuilder::boolean(std::string name, bool value) {
   return *this;
 }
 
-ObservationBuilder& ObservationBuilder::scalar(std::string_view name, std::int64_t value) {
-  sources_.find(name)->second.scalar = value;
-  return *this;
-}
-
-ObservationBuilder& ObservationBuilder::scalar(std::string_view name, double value) {
-  return scalar(name, std::bit_cast<std::int64_t>(value));
-}
-
 ObservationBuilder& ObservationBuilder::strides(std::string_view name,
                                                 std::vector<std::int64_t> strides) {
   sources_.find(name)->second.strides = std::move(strides);
@@ -111,7 +101,6 @@ Observation ObservationBuilder::build() const {
     specs.push_back(source.spec);
     out.values.insert(out.values.end(), source.values.begin(), source.values.end());
     out.marks.insert(out.marks.end(), source.marks.begin(), source.marks.end());
-    if (source.scalar) out.scalars.push_back(*source.scalar);
     for (const Mark mark : source.marks) marked |= mark != Mark::None;
     strided |= !source.strides.empty();
     out.strides.insert(out.strides.end(), source.strides.begin(), source.strides.end());

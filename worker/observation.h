@@ -97,10 +97,6 @@ class ObservationBuilder {
   ObservationBuilder& integer(std::string name, std::int64_t value);
   ObservationBuilder& real(std::string name);
   ObservationBuilder& boolean(std::string name, bool value);
-  /// The scalar of a float, or of a 0-d tensor of integers. Requires that the source is there.
-  /// Where one has it all need one.
-  ObservationBuilder& scalar(std::string_view name, double value);
-  ObservationBuilder& scalar(std::string_view name, std::int64_t value);
   /// Requires that the tensor is there and has as many dims. Default: contiguous.
   ObservationBuilder& strides(std::string_view name, std::vector<std::int64_t> strides);
   /// Marks a dim of a tensor. Requires that the tensor is there and has the dim.
@@ -113,7 +109,6 @@ class ObservationBuilder {
     std::vector<std::int64_t> values;
     std::vector<Mark> marks;
     std::vector<std::int64_t> strides;  // empty: contiguous
-    std::optional<std::int64_t> scalar{};
   };
   std::map<std::string, Source, std::less<>> sources_;
 };
