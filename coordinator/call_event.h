@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include <lockstep/collectives/base/status.h>
 #include <lockstep/coordinator/report.h>
 #include <lockstep/shapes/fingerprint.h>
 
