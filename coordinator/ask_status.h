@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include <lockstep/coordinator/endpoint.h>
+#include <lockstep/collectives/base/clock.h>
+#include <lockstep/coordinator/port_file.h>
 
 namespace lockstep::coordinator {
 

@@ -18,7 +18,7 @@ using Failure = boost::system::error_code;
 struct Client::Link {
   Link(const Endpoint& to, Secret secret, Events the_events)
       : endpoint(to),
-        session(Session::Side::Client, std::move(secret), random_nonce()),
+        session(Session::Side::Client, std::move(secret), collectives::random_nonce()),
         events(std::move(the_events)) {}
 
   void connect();

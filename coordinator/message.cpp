@@ -162,19 +162,19 @@ StatusPart read_status_part(Checked& in) {
   return part;
 }
 
-std::optional<Message> read(FrameType type, Checked& in) {
+std::optional<Message> read(MessageType type, Checked& in) {
   switch (type) {
-    case FrameType::Join:
+    case MessageType::Join:
       return read_join(in);
-    case FrameType::Slot:
+    case MessageType::Slot:
       return read_report(in);
-    case FrameType::StatusRequest:
+    case MessageType::StatusRequest:
       return StatusRequest{};
-    case FrameType::Joined:
+    case MessageType::Joined:
       return Joined{};
-    case FrameType::Refused:
+    case MessageType::Refused:
       return read_refused(in);
-    case FrameType::StatusPart:
+    case MessageType::StatusPart:
       return read_status_part(in);
     default:
       return std::nullopt;
@@ -183,9 +183,10 @@ std::optional<Message> read(FrameType type, Checked& in) {
 
 }  // namespace
 
-FrameType type_of(const Message& message) {
-  constexpr FrameType kTypes[] = {FrameType::Join,   FrameType::Slot,    FrameType::StatusRequest,
-                                  FrameType::Joined, FrameType::Refused, FrameType::StatusPart};
+MessageType type_of(const Message& message) {
+  constexpr MessageType kTypes[] = {MessageType::Join,          MessageType::Slot,
+                                    MessageType::StatusRequest, MessageType::Joined,
+                                    MessageType::Refused,       MessageType::StatusPart};
   static_assert(std::size(kTypes) == std::variant_size_v<Message>);
   return kTypes[message.index()];
 }
@@ -196,9 +197,9 @@ Bytes encode(const Message& message) {
   return std::move(out).take();
 }
 
-std::optional<Message> decode(const Frame& frame) {
+std::optional<Message> decode(const collectives::Frame& frame) {
   Checked in(frame.payload);
-  auto message = read(frame.type, in);
+  auto message = read(MessageType{frame.type}, in);
   if (!in.whole()) return std::nullopt;
   return message;
 }

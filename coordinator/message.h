@@ -8,7 +8,7 @@
 #include <variant>
 
 #include <lockstep/collectives/base/status.h>
-#include <lockstep/coordinator/frame.h>
+#include <lockstep/collectives/frame.h>
 #include <lockstep/coordinator/report.h>
 
 namespace lockstep::coordinator {
@@ -40,12 +40,24 @@ struct StatusPart {
   bool operator==(const StatusPart&) const = default;
 };
 
+/// Their frames' types.
+enum class MessageType : std::uint8_t {
+  // A rank or an observer to the coordinator:
+  Join = collectives::kFirstSealedType,
+  Slot,
+  StatusRequest,
+  // and the coordinator to them:
+  Joined = 32,
+  Refused,
+  StatusPart,
+};
+
 using Message = std::variant<Join, Report, StatusRequest, Joined, Refused, StatusPart>;
 
-[[nodiscard]] FrameType type_of(const Message& message);
+[[nodiscard]] MessageType type_of(const Message& message);
 /// Texts that are too long are cut.
 [[nodiscard]] Bytes encode(const Message& message);
-/// nullopt: no such type under a key, or no payload of it.
-[[nodiscard]] std::optional<Message> decode(const Frame& frame);
+/// nullopt: no such type, or no payload of it.
+[[nodiscard]] std::optional<Message> decode(const collectives::Frame& frame);
 
 }  // namespace lockstep::coordinator

@@ -9,7 +9,7 @@
 #include <string>
 
 #include <lockstep/collectives/base/board.h>
-#include <lockstep/coordinator/endpoint.h>
+#include <lockstep/coordinator/port_file.h>
 #include <lockstep/coordinator/report.h>
 
 namespace lockstep::coordinator {

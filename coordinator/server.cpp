@@ -137,9 +137,9 @@ void Server::Loop::welcome(tcp::socket socket) {
     return complain(fmt::format("{} connections are open; one more was refused", links.size()));
   make_room();
   const ConnectionId id{++last_connection};
-  auto link =
-      std::make_shared<Link>(std::move(socket), Connection(id, options.secret, random_nonce()),
-                             Endpoint{peer.address().to_string(), peer.port()}.text(), clock.now());
+  auto link = std::make_shared<Link>(
+      std::move(socket), Connection(id, options.secret, collectives::random_nonce()),
+      Endpoint{peer.address().to_string(), peer.port()}.text(), clock.now());
   links.emplace(id, link);
   strangers.insert(id);
   read(link);

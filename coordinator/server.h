@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include <lockstep/coordinator/endpoint.h>
+#include <lockstep/coordinator/port_file.h>
 #include <lockstep/coordinator/service.h>
 
 namespace lockstep::coordinator {

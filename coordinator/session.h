@@ -1,40 +1,28 @@
-// The two sides of one connection: a mutual challenge and response over a shared secret, then
-// frames under keys that only this connection has. Pure: bytes in; messages, and bytes to send,
-// out.
-//
-//   client                                   coordinator
-//   Hello     its nonce (32)          ─►
-//                                     ◄─     Challenge  its nonce (32)
-//   Proof     HMAC over both          ─►     the secret is known there
-//                                     ◄─     Welcome    HMAC over both: and here
-//
-// The proofs and the two keys, one per direction, are HMAC-SHA256 with the secret over a label of
-// their own, the version and both nonces. Nothing but nonces and proofs is read before that.
+// One side of a connection to a coordinator: the frames of collectives/frame_session.h, turned into
+// messages and checked for who may say them. Pure.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <vector>
 
+#include <lockstep/collectives/frame_session.h>
 #include <lockstep/coordinator/message.h>
 
 namespace lockstep::coordinator {
 
-using Nonce = std::array<std::byte, 32>;
-/// What both sides know; never logged, never an argument of a program.
-using Secret = Bytes;
-/// Shorter secrets are refused where they are read.
-inline constexpr std::size_t kSecretBytes = 16;
+using collectives::Nonce;
+using collectives::Refusal;
+using collectives::Secret;
 
 /// One side of one connection. One thread.
 class Session {
  public:
   enum class Side { Coordinator, Client };
-  /// Requires a secret of kSecretBytes or more, and a nonce that was never used before.
+  /// As FrameSession.
   Session(Side side, Secret secret, const Nonce& nonce);
 
   /// What a client says first; empty for a coordinator.
-  [[nodiscard]] Bytes open() const;
+  [[nodiscard]] Bytes open() const { return frames_.open(); }
 
   struct Taken {
     std::vector<Message> messages;
@@ -42,25 +30,15 @@ class Session {
     std::optional<Refusal> refusal;  // send the reply, then close
   };
   [[nodiscard]] Taken take(std::span<const std::byte> bytes);
-  /// Requires established(): its frames are read on the other side only then.
+  /// Requires established(): its messages are read on the other side only then.
   [[nodiscard]] Bytes seal(const Message& message);
   /// The other side has shown that it knows the secret.
-  [[nodiscard]] bool established() const { return step_ == Step::Established; }
+  [[nodiscard]] bool established() const { return !over_ && frames_.established(); }
 
  private:
-  enum class Step { AwaitHello, AwaitChallenge, AwaitProof, AwaitWelcome, Established, Over };
-  [[nodiscard]] Mac keyed(std::string_view label) const;
-  [[nodiscard]] std::optional<Refusal> handshake(const Frame& frame, Bytes& reply);
-  [[nodiscard]] std::optional<Refusal> greeted(const Frame& frame, Bytes& reply);
-  [[nodiscard]] std::optional<Refusal> proven(const Frame& frame, Bytes& reply);
-  void establish();
-
   Side side_;
-  Step step_;
-  Secret secret_;
-  Nonce nonce_, peer_nonce_{};
-  FrameReader reader_;
-  FrameWriter writer_;
+  collectives::FrameSession frames_;
+  bool over_ = false;  // a message was refused
 };
 
 }  // namespace lockstep::coordinator

@@ -50,9 +50,9 @@ Result<CoordinatorAddress> CoordinatorAddress::find(const Settings& settings,
     if (!secret) return secret.error();
     return CoordinatorAddress{found->endpoint, *std::move(secret)};
   };
-  if (!token_file.empty()) return with(coordinator::read_secret(token_file));
+  if (!token_file.empty()) return with(collectives::read_secret(token_file));
   if (!settings.token.empty())
-    return with(coordinator::secret_of(settings.token, "LOCKSTEP_TOKEN"));
+    return with(collectives::secret_of(settings.token, "LOCKSTEP_TOKEN"));
   if (found->secret) return with(*found->secret);
   return Status{Code::Version,
                 fmt::format("The coordinator at {} asks for a secret, and none is known; give its "

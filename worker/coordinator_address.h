@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include <lockstep/coordinator/endpoint.h>
+#include <lockstep/coordinator/port_file.h>
 #include <lockstep/worker/settings.h>
 
 namespace lockstep::worker {

@@ -27,7 +27,7 @@ std::string job_name(const Settings& settings, int size) {
 }
 
 coordinator::Incarnation fresh_incarnation() {
-  const coordinator::Nonce random = coordinator::random_nonce();
+  const collectives::Nonce random = collectives::random_nonce();
   std::array<std::byte, 8> some{};
   std::copy_n(random.begin(), some.size(), some.begin());
   return coordinator::Incarnation(std::bit_cast<std::uint64_t>(some));

@@ -29,7 +29,8 @@ struct SimulatedRank {
   RawSocket socket;
   Session session;
   SimulatedRank(const PortFile& at, int rank, int size)
-      : socket(at.endpoint), session(Session::Side::Client, *at.secret, random_nonce()) {
+      : socket(at.endpoint),
+        session(Session::Side::Client, *at.secret, collectives::random_nonce()) {
     const Identity identity{.job = "load",
                             .rank = {rank},
                             .size = size,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <lockstep/coordinator/server.h>
+#include <lockstep/coordinator/session.h>
 
 namespace lockstep::coordinator {
 

@@ -17,6 +17,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using Json = nlohmann::json;
+using collectives::FrameType;
+using collectives::FrameWriter;
+using collectives::kHeaderBytes;
+using collectives::Mac;
 
 Bytes bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
@@ -174,7 +178,8 @@ TEST(Server, GarbageAndOversizeAndOtherVersions_EndTheConnectionAtOnce) {
       {bytes_of("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), Refusal::Magic},
       {oversize, Refusal::Size},
       {later, Refusal::Version},
-      {FrameWriter::plain(FrameType::Join, {}), Refusal::Order},
+      {FrameWriter::plain(FrameType{static_cast<std::uint8_t>(MessageType::Join)}, {}),
+       Refusal::Order},
       {FrameWriter::plain(FrameType::Hello, {}), Refusal::Malformed}};
   for (const auto& [bytes, why] : cases) {
     const RawSocket socket(server.endpoint());

@@ -1,6 +1,4 @@
-// Frames, messages and the handshake, byte by byte and against who does not play by the rules.
-#include <random>
-
+// Messages and the handshake, byte by byte and against who does not play by the rules.
 #include <gtest/gtest.h>
 
 #include <lockstep/coordinator/session.h>
@@ -8,17 +6,13 @@
 namespace lockstep::coordinator {
 namespace {
 
+using collectives::FrameType;
+using collectives::FrameWriter;
+using collectives::Mac;
+
 Bytes bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
-}
-std::string hex(std::span<const std::byte> bytes) {
-  std::string out;
-  for (const std::byte b : bytes) {
-    out += "0123456789abcdef"[std::to_integer<unsigned>(b) >> 4];
-    out += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15];
-  }
-  return out;
 }
 Nonce nonce(std::uint8_t value) {
   Nonce out;
@@ -26,14 +20,6 @@ Nonce nonce(std::uint8_t value) {
   return out;
 }
 const Secret kSecret = bytes_of("a secret of 28 bytes or more");
-
-Refusal refusal_of(const std::variant<std::optional<Frame>, Refusal>& next) {
-  return std::holds_alternative<Refusal>(next) ? std::get<Refusal>(next) : Refusal{0};
-}
-bool has_frame(const std::variant<std::optional<Frame>, Refusal>& next) {
-  return std::holds_alternative<std::optional<Frame>>(next) &&
-         std::get<std::optional<Frame>>(next).has_value();
-}
 
 Report some_report() {
   return {.waiting = true,
@@ -69,6 +55,9 @@ std::vector<Message> one_of_each() {
           StatusPart{true, "{\n}"}};
 }
 
+constexpr auto kSlot = static_cast<std::uint8_t>(MessageType::Slot);
+std::uint8_t type(const Message& message) { return static_cast<std::uint8_t>(type_of(message)); }
+
 struct Pair {
   Session coordinator{Session::Side::Coordinator, kSecret, nonce(1)};
   Session client{Session::Side::Client, kSecret, nonce(2)};
@@ -83,104 +72,9 @@ struct Pair {
   }
 };
 
-TEST(Hmac, IsThatOfTheStandard) {  // RFC 4231, cases 1, 2 and 6
-  EXPECT_EQ(hex(hmac_sha256(Bytes(20, std::byte{0x0b}), bytes_of("Hi There"))),
-            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
-  EXPECT_EQ(hex(hmac_sha256(bytes_of("Jefe"), bytes_of("what do ya want for nothing?"))),
-            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
-  EXPECT_EQ(hex(hmac_sha256(Bytes(131, std::byte{0xaa}),
-                            bytes_of("Test Using Larger Than Block-Size Key - Hash Key First"))),
-            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
-}
-
-TEST(Frame, Layout_IsThatOfVersion1) {
-  EXPECT_EQ(hex(FrameWriter::plain(FrameType::Hello, bytes_of("ab"))),
-            "4c4b5343"
-            "01"
-            "01"
-            "0000"
-            "02000000"
-            "0000000000000000"
-            "6162");
-  FrameWriter writer;
-  Mac key{};
-  writer.key(key);
-  (void)writer.sealed(FrameType::Slot, {});
-  const Bytes second = writer.sealed(FrameType::Slot, bytes_of("ab"));
-  const std::string head =
-      "4c4b5343"
-      "01"
-      "11"
-      "0000"
-      "02000000"
-      "0100000000000000"
-      "6162";
-  EXPECT_EQ(hex(second).substr(0, head.size()), head);
-  EXPECT_EQ(hex(second).substr(head.size()),
-            hex(hmac_sha256(key, std::span(second).first(kHeaderBytes + 2))));
-}
-
-TEST(Frame, LengthBeyondTheLimit_IsRefusedFromTheHeaderAlone) {
-  Bytes header = FrameWriter::plain(FrameType::Hello, {});
-  for (const bool keyed : {false, true}) {
-    for (const std::uint32_t length :
-         {0xFFFFFFFFU, 0x80000000U, static_cast<std::uint32_t>(kSealedPayloadBytes + 1),
-          static_cast<std::uint32_t>(keyed ? kSealedPayloadBytes : kPlainPayloadBytes)}) {
-      std::memcpy(header.data() + 8, &length, 4);
-      FrameReader reader;
-      if (keyed) reader.key(Mac{});
-      reader.put(header);
-      const bool allowed = length == (keyed ? kSealedPayloadBytes : kPlainPayloadBytes);
-      EXPECT_EQ(refusal_of(reader.next()), allowed ? Refusal{0} : Refusal::Size) << length;
-    }
-  }
-}
-
-TEST(Frame, OtherProtocolsAndVersions_AreRefusedAtTheFirstByteThatTells) {
-  FrameReader http;
-  http.put(bytes_of("G"));
-  EXPECT_EQ(refusal_of(http.next()), Refusal::Magic);
-  FrameReader later;
-  Bytes header = FrameWriter::plain(FrameType::Hello, {});
-  header[4] = std::byte{2};
-  later.put(std::span(header).first(5));
-  EXPECT_EQ(refusal_of(later.next()), Refusal::Version);
-  EXPECT_EQ(refusal_of(later.next()), Refusal::Version) << "again at every later call";
-}
-
-TEST(Frame, EveryBitThatIsFlipped_IsSeen) {
-  FrameWriter writer;
-  writer.key(Mac{});
-  const Bytes sound = writer.sealed(FrameType::Slot, encode(some_report()));
-  for (std::size_t bit = 0; bit < sound.size() * 8; ++bit) {
-    Bytes altered = sound;
-    altered[bit / 8] ^= std::byte{static_cast<std::uint8_t>(1U << (bit % 8))};
-    FrameReader reader;
-    reader.key(Mac{});
-    reader.put(altered);
-    EXPECT_FALSE(has_frame(reader.next())) << "bit " << bit;
-  }
-}
-
-TEST(Frame, ReplayedOrReorderedFrame_IsRefused) {
-  FrameWriter writer;
-  writer.key(Mac{});
-  const Bytes first = writer.sealed(FrameType::Slot, {}),
-              second = writer.sealed(FrameType::Slot, {});
-  FrameReader twice, swapped;
-  twice.key(Mac{});
-  twice.put(first);
-  EXPECT_TRUE(has_frame(twice.next()));
-  twice.put(first);
-  EXPECT_EQ(refusal_of(twice.next()), Refusal::Replay);
-  swapped.key(Mac{});
-  swapped.put(second);
-  EXPECT_EQ(refusal_of(swapped.next()), Refusal::Replay);
-}
-
 TEST(Message, EachOne_ComesBackAsItWas) {
   for (const Message& message : one_of_each()) {
-    const auto back = decode({type_of(message), encode(message)});
+    const auto back = decode({type(message), encode(message)});
     ASSERT_TRUE(back) << message.index();
     EXPECT_EQ(*back, message) << message.index();
   }
@@ -191,14 +85,14 @@ TEST(Message, CutOffOrWithABytesMore_IsNone) {
     Bytes payload = encode(message);
     for (std::size_t length = 0; length < payload.size(); ++length)
       EXPECT_FALSE(
-          decode({type_of(message),
+          decode({type(message),
                   Bytes(payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(length))}))
           << message.index() << " cut at " << length;
     payload.push_back(std::byte{0});
-    EXPECT_FALSE(decode({type_of(message), payload})) << message.index();
+    EXPECT_FALSE(decode({type(message), payload})) << message.index();
   }
-  EXPECT_FALSE(decode({FrameType::Hello, {}}));
-  EXPECT_FALSE(decode({FrameType{200}, {}}));
+  EXPECT_FALSE(decode({static_cast<std::uint8_t>(FrameType::Hello), {}}));
+  EXPECT_FALSE(decode({200, {}}));
 }
 
 TEST(Message, ValuesOutOfRange_AreNone) {
@@ -206,7 +100,7 @@ TEST(Message, ValuesOutOfRange_AreNone) {
   const auto altered = [&](std::size_t at, std::uint8_t value) {
     Bytes payload = sound;
     payload[at] = std::byte{value};
-    return decode({FrameType::Slot, payload});
+    return decode({kSlot, payload});
   };
   EXPECT_TRUE(altered(2, 5));
   EXPECT_FALSE(altered(0, 2)) << "a flag";
@@ -224,16 +118,16 @@ TEST(Message, TooManyGroups_AreNotTaken) {
   Report report = some_report();
   report.groups.resize(kMostGroups + 1);
   Bytes payload = encode(report);  // the writer cuts
-  ASSERT_TRUE(decode({FrameType::Slot, payload}));
+  ASSERT_TRUE(decode({kSlot, payload}));
   payload.insert(payload.end(), 16, std::byte{0});
   payload[4 + 24 + 4 + 6 + 4 + 20 + 32] = std::byte{kMostGroups + 1};
-  EXPECT_FALSE(decode({FrameType::Slot, payload}));
+  EXPECT_FALSE(decode({kSlot, payload}));
 }
 
 TEST(Message, TextsThatSteerTerminals_AreMadeHarmless) {
   Join join = some_join();
   join.identity.host = "n1\033[2J\n\x7F";
-  const auto back = decode({FrameType::Join, encode(join)});
+  const auto back = decode({static_cast<std::uint8_t>(MessageType::Join), encode(join)});
   EXPECT_EQ(std::get<Join>(*back).identity.host, "n1 [2J  ");
 }
 
@@ -325,7 +219,8 @@ TEST(Session, FrameOfAnotherConnection_IsRefused) {
 
 TEST(Session, MessagesBeforeTheHandshakeOrFromTheWrongSide_AreRefused) {
   Session early(Session::Side::Coordinator, kSecret, nonce(1));
-  const auto taken = early.take(FrameWriter::plain(FrameType::Join, bytes_of("x")));
+  const auto taken = early.take(
+      FrameWriter::plain(FrameType{static_cast<std::uint8_t>(MessageType::Join)}, bytes_of("x")));
   EXPECT_EQ(taken.refusal, Refusal::Order);
   EXPECT_TRUE(taken.messages.empty());
   EXPECT_EQ(early.take({}).refusal, Refusal::Order) << "it is over";

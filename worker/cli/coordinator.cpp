@@ -19,6 +19,9 @@ namespace lockstep::worker::cli {
 namespace {
 
 using namespace lockstep::coordinator;
+using collectives::random_secret;
+using collectives::read_secret;
+using collectives::secret_of;
 
 struct Wishes {
   std::string listen = "127.0.0.1:0", port_file, token_file;

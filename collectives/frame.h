@@ -1,4 +1,5 @@
-// The frames of the coordinator's protocol, version 1, in both directions. Little-endian:
+// The frames in which processes of a job and its coordinator speak over a stream of bytes, version
+// 1, in both directions. Little-endian:
 //
 //   magic "LKSC" (4)  version (1)  type (1)  zero (2)  length of the payload (4)  counter (8)
 //   payload
@@ -14,31 +15,19 @@
 #include <string_view>
 #include <variant>
 
-#include <lockstep/coordinator/hmac.h>
+#include <lockstep/collectives/hmac.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::collectives {
 
 inline constexpr std::uint8_t kProtocolVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 20;
 /// Longest payloads: while the two have no key yet, and after.
 inline constexpr std::size_t kPlainPayloadBytes = 64, kSealedPayloadBytes = 64 * 1024;
 
-enum class FrameType : std::uint8_t {
-  // Without HMAC, in this order. Rejected in place of an answer.
-  Hello = 1,
-  Challenge,
-  Proof,
-  Welcome,
-  Rejected,
-  // Under HMAC. A rank or an observer to the coordinator:
-  Join = 16,
-  Slot,
-  StatusRequest,
-  // and the coordinator to them:
-  Joined = 32,
-  Refused,
-  StatusPart,
-};
+/// Types of frames without HMAC, in this order; Rejected in place of an answer. Those of frames
+/// under HMAC begin with kFirstSealedType and belong to who uses them.
+enum class FrameType : std::uint8_t { Hello = 1, Challenge, Proof, Welcome, Rejected };
+inline constexpr std::uint8_t kFirstSealedType = 16;
 
 /// Why what came is not taken, and the connection closed.
 enum class Refusal : std::uint8_t {
@@ -54,7 +43,7 @@ enum class Refusal : std::uint8_t {
 [[nodiscard]] std::string_view refusal_text(Refusal refusal);
 
 struct Frame {
-  FrameType type{};
+  std::uint8_t type = 0;
   Bytes payload;
 };
 
@@ -63,7 +52,7 @@ class FrameWriter {
  public:
   /// Requires that the payload is within its limit.
   [[nodiscard]] static Bytes plain(FrameType type, std::span<const std::byte> payload);
-  [[nodiscard]] Bytes sealed(FrameType type, std::span<const std::byte> payload);
+  [[nodiscard]] Bytes sealed(std::uint8_t type, std::span<const std::byte> payload);
   void key(const Mac& key) { key_ = key; }
 
  private:
@@ -90,4 +79,4 @@ class FrameReader {
   std::optional<Refusal> refused_;
 };
 
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::collectives

@@ -7,7 +7,7 @@
 
 #include <lockstep/collectives/base/bytes.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::collectives {
 
 using Mac = std::array<std::byte, 32>;
 
@@ -16,4 +16,4 @@ using Mac = std::array<std::byte, 32>;
 /// Takes the same time wherever they differ.
 [[nodiscard]] bool same(std::span<const std::byte> a, std::span<const std::byte> b);
 
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::collectives

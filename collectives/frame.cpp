@@ -2,18 +2,18 @@
 #include <cassert>
 #include <utility>
 
-#include <lockstep/coordinator/frame.h>
+#include <lockstep/collectives/frame.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::collectives {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x43534B4C;  // "LKSC"
 
-Bytes framed(FrameType type, std::span<const std::byte> payload, std::uint64_t counter) {
+Bytes framed(std::uint8_t type, std::span<const std::byte> payload, std::uint64_t counter) {
   ByteWriter writer;
   writer.u32(kMagic);
   writer.u8(kProtocolVersion);
-  writer.u8(static_cast<std::uint8_t>(type));
+  writer.u8(type);
   writer.u8(0);
   writer.u8(0);
   writer.u32(static_cast<std::uint32_t>(payload.size()));
@@ -45,8 +45,8 @@ Header read_header(std::span<const std::byte> bytes) {
 std::string_view refusal_text(Refusal refusal) {
   constexpr std::array<std::string_view, 9> kTexts{
       "it was refused for a reason that this version does not know",
-      "what came is not the coordinator's protocol",
-      "it speaks another version of the coordinator's protocol",
+      "what came is not lockstep's protocol",
+      "it speaks another version of lockstep's protocol",
       "a message was longer than allowed",
       "a message was altered on its way",
       "a message came twice or out of order",
@@ -59,10 +59,10 @@ std::string_view refusal_text(Refusal refusal) {
 
 Bytes FrameWriter::plain(FrameType type, std::span<const std::byte> payload) {
   assert(payload.size() <= kPlainPayloadBytes);
-  return framed(type, payload, 0);
+  return framed(static_cast<std::uint8_t>(type), payload, 0);
 }
 
-Bytes FrameWriter::sealed(FrameType type, std::span<const std::byte> payload) {
+Bytes FrameWriter::sealed(std::uint8_t type, std::span<const std::byte> payload) {
   assert(payload.size() <= kSealedPayloadBytes);
   Bytes out = framed(type, payload, counter_++);
   const Mac mac = hmac_sha256(key_, out);
@@ -108,7 +108,7 @@ std::variant<std::optional<Frame>, Refusal> FrameReader::next() {
   if (key_) ++counter_;
   const auto payload = rest.subspan(kHeaderBytes, header.length);
   taken_ += whole;
-  return Frame{static_cast<FrameType>(header.type), Bytes(payload.begin(), payload.end())};
+  return Frame{header.type, Bytes(payload.begin(), payload.end())};
 }
 
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::collectives

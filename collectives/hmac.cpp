@@ -4,9 +4,9 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include <lockstep/coordinator/hmac.h>
+#include <lockstep/collectives/hmac.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::collectives {
 
 Mac hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> text) {
   Mac mac{};
@@ -22,4 +22,4 @@ bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::collectives
