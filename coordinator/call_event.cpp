@@ -14,20 +14,4 @@ std::string_view outcome_name(CallEvent::Outcome outcome) {
   return "?";
 }
 
-std::string_view round_kind_name(RoundKind kind) {
-  switch (kind) {
-    case RoundKind::Vote:
-      return "vote";
-    case RoundKind::Exchange:
-      return "exchange";
-    case RoundKind::Verify:
-      return "verify";
-    case RoundKind::Commit:
-      return "commit";
-    case RoundKind::Status:
-      return "status";
-  }
-  return "?";
-}
-
 }  // namespace lockstep::coordinator

@@ -1,8 +1,7 @@
 // What a rank tells of a call in which more happened than running an entry that was there: it was
-// compiled, fell back, or failed. And what it counts, for every call. Plain values.
+// compiled, fell back, or failed. Plain values.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -17,11 +16,24 @@ namespace lockstep::coordinator {
 inline constexpr std::size_t kReasonBytes = 1024, kDecisionsBytes = 1024,
                              kGraphTextBytes = 48 * 1024, kConfigurationBytes = 4096;
 
+/// The text of a graph that ran, or would have; cut where it is longer than kGraphTextBytes.
+struct GraphText {
+  shapes::Fingerprint graph{};
+  std::string text;
+  bool operator==(const GraphText&) const = default;
+};
+
+/// What a job runs with, "name=value" lines; from its lowest rank.
+struct Configuration {
+  std::string text;
+  bool operator==(const Configuration&) const = default;
+};
+
 /// One call of one rank. All ranks of the frame's group tell the same of it, but for what it took.
 struct CallEvent {
   enum class Outcome : std::uint8_t { Compiled, Fallback, Error };
   std::string frame;
-  std::uint64_t group = kWorldGroup;
+  std::string group;                  // by name; empty: all ranks
   std::uint64_t epoch = 0, call = 0;  // which call of the group's
   Outcome outcome = Outcome::Compiled;
   Code code = Code::Internal;   // of an error
@@ -29,25 +41,12 @@ struct CallEvent {
   std::uint32_t attempts = 1;   // traces that it took
   shapes::Fingerprint graph{};  // that runs; zero: none
   std::uint64_t nodes = 0;      // of that graph
-  /// Why no entry fit ("first call", "tokens.size(0) was 5, is 6 on ranks 0-2"), or the error.
+  /// Why no entry fits here ("first call", "tokens.size(0) is 7, the entry has 5"), or the error.
   std::string reason;
-  std::string decisions;  // "n=3 tokens=[s0, 10] s0>=2"
+  std::string decisions;                                  // "n=3 tokens=[s0, 10] s0>=2"
   Duration waited{0}, exchange{0}, trace{0}, compile{0};  // of this rank
   bool operator==(const CallEvent&) const = default;
 };
 [[nodiscard]] std::string_view outcome_name(CallEvent::Outcome outcome);
-
-/// The rounds that a rank counts.
-enum class RoundKind : std::uint8_t { Vote, Exchange, Verify, Commit, Status };
-inline constexpr std::size_t kRoundKinds = 5;
-[[nodiscard]] std::string_view round_kind_name(RoundKind kind);
-
-/// What one rank has counted since it started.
-struct CallCounters {
-  std::uint64_t calls = 0, reused = 0, compiled = 0, fallbacks = 0, errors = 0;
-  std::array<std::uint64_t, kRoundKinds> rounds{};
-  Duration waited{0}, wire{0}, trace{0}, compile{0};  // summed
-  bool operator==(const CallCounters&) const = default;
-};
 
 }  // namespace lockstep::coordinator

@@ -25,6 +25,14 @@ void Connection::obey(const Message& message, Service& service, const About& abo
     outcome.complaint = admission.error().message;
   } else if (const auto* report = std::get_if<Report>(&message); report != nullptr && joined_) {
     service.report(id_, *report, now);
+  } else if (const auto* event = std::get_if<CallEvent>(&message); event != nullptr && joined_) {
+    if (const auto wanted = service.told(id_, *event, now))
+      append(outcome.send, session_.seal(GraphWanted{*wanted}));
+  } else if (const auto* graph = std::get_if<GraphText>(&message); graph != nullptr && joined_) {
+    service.graph(id_, *graph);
+  } else if (const auto* configuration = std::get_if<Configuration>(&message);
+             configuration != nullptr && joined_) {
+    service.configure(id_, *configuration);
   } else if (std::holds_alternative<StatusRequest>(message) && !document_) {
     document_ = status_document(service, about, now);
     sent_ = 0;
@@ -49,6 +57,10 @@ Connection::Outcome Connection::take(std::span<const std::byte> bytes, Service& 
     obey(message, service, about, now, outcome);
   }
   return outcome;
+}
+
+Bytes Connection::tell(const Verdict& verdict) {
+  return joined_ ? session_.seal(verdict) : Bytes{};
 }
 
 Bytes Connection::more() {

@@ -25,6 +25,8 @@ class Connection {
   };
   [[nodiscard]] Outcome take(std::span<const std::byte> bytes, Service& service, const About& about,
                              Instant now);
+  /// To whoever is at the other end, where it has joined: bytes to send.
+  [[nodiscard]] Bytes tell(const Verdict& verdict);
   /// The next part of the status document that was asked for; empty where there is none left. To
   /// be called whenever all else is sent, so that a slow reader holds one document, not many.
   [[nodiscard]] Bytes more();

@@ -260,6 +260,14 @@ void find_laggards(const Look& look, std::vector<Finding>& out) {
 
 }  // namespace
 
+Rules Rules::within(Duration deadline, bool several_hosts) const {
+  Rules out = *this;
+  out.stuck_act = out.silent_act = several_hosts ? deadline * 3 / 4 : deadline * 5 / 4;
+  out.closed_act = std::min(closed_act, out.stuck_act);
+  out.stuck_warn = std::min(stuck_warn, out.stuck_act);
+  return out;
+}
+
 std::string_view kind_name(Finding::Kind kind) {
   constexpr std::array<std::string_view, 7> kNames{"lost", "silent", "stuck", "ring",
                                                    "hung", "absent", "lags"};

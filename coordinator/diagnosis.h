@@ -23,6 +23,11 @@ struct Rules {
   /// A rank lags where the median rank of the job waits for at least one `skew_median`-th of its
   /// time and this one for at most one `skew_ratio`-th of that, over so many looks.
   std::uint32_t skew_median = 5, skew_ratio = 4, skew_looks = 100;
+
+  /// Those of one job, whose watchdogs wait for `deadline`: on one host they see more than reports
+  /// show and are left to it, so the coordinator acts after them; between hosts it sees more than
+  /// they do, and acts before.
+  [[nodiscard]] Rules within(Duration deadline, bool several_hosts) const;
 };
 
 struct Finding {

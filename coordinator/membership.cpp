@@ -33,6 +33,8 @@ std::string ranks_text(const RankSet& ranks) {
 Membership::Membership(const Identity& first)
     : size_(first.size),
       build_(first.build),
+      deadline_(first.deadline),
+      first_host_(first.host_id),
       members_(static_cast<std::size_t>(first.size > 0 ? first.size : 0)) {}
 
 bool Membership::knows(const Identity& identity) const {
@@ -81,6 +83,7 @@ Result<Membership::Admission> Membership::join(const Identity& identity, Connect
   }
   if (admission.restarted) *place = Member{.joined = now, .restarts = place->restarts + 1};
   place->identity = identity;
+  several_hosts_ = several_hosts_ || identity.host_id != first_host_;
   place->connection = connection;
   place->heard = now;
   live_ += is_live(place.get()) - was_live;

@@ -32,7 +32,7 @@ struct Member {
 /// gone: two live processes that both say they are rank 3 are an error of whoever started them.
 class Membership {
  public:
-  /// Size and build are those of the rank that comes first.
+  /// Size, build and deadline are those of the rank that comes first.
   explicit Membership(const Identity& first);
 
   struct Admission {
@@ -50,6 +50,9 @@ class Membership {
 
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] const std::string& build() const { return build_; }
+  [[nodiscard]] Duration deadline() const { return deadline_; }
+  /// Its ranks have come from more hosts than one.
+  [[nodiscard]] bool several_hosts() const { return several_hosts_; }
   /// nullptr: it has never come.
   [[nodiscard]] const Member* member(Rank rank) const {
     return members_[static_cast<std::size_t>(rank.value)].get();
@@ -69,6 +72,9 @@ class Membership {
                                                 Duration silent_after) const;
   int size_;
   std::string build_;
+  Duration deadline_;
+  std::uint64_t first_host_;
+  bool several_hosts_ = false;
   int live_ = 0;
   std::vector<std::unique_ptr<Member>> members_;  // by rank
 };

@@ -29,6 +29,20 @@ void write(ByteWriter& out, const Join& join) {
   out.u64(identity.host_id);
   out.u32(static_cast<std::uint32_t>(identity.pid));
   write(out, identity.build, kBuildBytes);
+  write(out, identity.deadline);
+}
+
+void write(ByteWriter& out, const shapes::Fingerprint& fingerprint) {
+  out.u64(fingerprint.high);
+  out.u64(fingerprint.low);
+}
+
+void write(ByteWriter& out, const CallCounters& counters) {
+  for (const std::uint64_t count : {counters.reused, counters.compiled, counters.fallbacks,
+                                    counters.errors, counters.votes, counters.exchanges})
+    out.u64(count);
+  for (const Duration time : {counters.waited, counters.wire, counters.trace, counters.compile})
+    write(out, time);
 }
 
 void write(ByteWriter& out, const Report& report) {
@@ -51,6 +65,33 @@ void write(ByteWriter& out, const Report& report) {
     out.u64(report.groups[i].group);
     out.u64(report.groups[i].begun);
   }
+  write(out, report.counters);
+}
+
+void write(ByteWriter& out, const CallEvent& event) {
+  write(out, event.frame, kNameBytes);
+  write(out, event.group, kNameBytes);
+  out.u64(event.epoch);
+  out.u64(event.call);
+  out.u8(static_cast<std::uint8_t>(event.outcome));
+  out.u8(static_cast<std::uint8_t>(event.code));
+  out.u32(static_cast<std::uint32_t>(event.entry));
+  out.u32(event.attempts);
+  write(out, event.graph);
+  out.u64(event.nodes);
+  write(out, event.reason, kReasonBytes);
+  write(out, event.decisions, kDecisionsBytes);
+  for (const Duration time : {event.waited, event.exchange, event.trace, event.compile})
+    write(out, time);
+}
+
+void write(ByteWriter& out, const GraphText& graph) {
+  write(out, graph.graph);
+  write(out, graph.text, kGraphTextBytes);
+}
+
+void write(ByteWriter& out, const Configuration& configuration) {
+  write(out, configuration.text, kConfigurationBytes);
 }
 
 void write(ByteWriter&, const StatusRequest&) {}
@@ -64,6 +105,13 @@ void write(ByteWriter& out, const Refused& refused) {
 void write(ByteWriter& out, const StatusPart& part) {
   out.u8(part.last ? 1 : 0);
   write(out, part.text, StatusPart::kMostBytes);
+}
+
+void write(ByteWriter& out, const GraphWanted& wanted) { write(out, wanted.graph); }
+
+void write(ByteWriter& out, const Verdict& verdict) {
+  out.u8(static_cast<std::uint8_t>(verdict.code));
+  write(out, verdict.message, kSentenceBytes);
 }
 
 /// A ByteReader that also says no to values.
@@ -92,11 +140,13 @@ class Checked {
     return text;
   }
   /// One line.
-  std::string line(std::size_t most) {
-    std::string text = bytes(most);
-    for (char& c : text)
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
-    return text;
+  std::string line(std::size_t most) { return tame(bytes(most), false); }
+  /// Several.
+  std::string lines(std::size_t most) { return tame(bytes(most), true); }
+  Code code() { return Code(below(static_cast<std::uint8_t>(Code::Internal) + 1)); }
+  shapes::Fingerprint fingerprint() {
+    const std::uint64_t high = u64();
+    return {high, u64()};
   }
   std::uint32_t count(std::size_t most, std::size_t min_bytes) {
     const std::uint32_t n = bytes_.count(min_bytes);
@@ -106,6 +156,12 @@ class Checked {
   [[nodiscard]] bool whole() const { return sound_ && bytes_.ok() && bytes_.at_end(); }
 
  private:
+  /// Without characters that could steer a terminal.
+  static std::string tame(std::string text, bool lines) {
+    for (char& c : text)
+      if ((static_cast<unsigned char>(c) < 0x20 && !(lines && c == '\n')) || c == 0x7F) c = ' ';
+    return text;
+  }
   ByteReader bytes_;
   bool sound_ = true;
 };
@@ -121,7 +177,18 @@ Join read_join(Checked& in) {
   identity.host_id = in.u64();
   identity.pid = static_cast<std::int32_t>(in.u32());
   identity.build = in.line(kBuildBytes);
+  identity.deadline = in.span();
   return join;
+}
+
+CallCounters read_counters(Checked& in) {
+  CallCounters counters;
+  for (std::uint64_t* count : {&counters.reused, &counters.compiled, &counters.fallbacks,
+                               &counters.errors, &counters.votes, &counters.exchanges})
+    *count = in.u64();
+  for (Duration* time : {&counters.waited, &counters.wire, &counters.trace, &counters.compile})
+    *time = in.span();
+  return counters;
 }
 
 Report read_report(Checked& in) {
@@ -145,12 +212,43 @@ Report read_report(Checked& in) {
     count.group = in.u64();
     count.begun = in.u64();
   }
+  report.counters = read_counters(in);
   return report;
+}
+
+CallEvent read_call_event(Checked& in) {
+  CallEvent event;
+  event.frame = in.line(kNameBytes);
+  event.group = in.line(kNameBytes);
+  event.epoch = in.u64();
+  event.call = in.u64();
+  event.outcome =
+      CallEvent::Outcome(in.below(static_cast<std::uint8_t>(CallEvent::Outcome::Error) + 1));
+  event.code = in.code();
+  event.entry = static_cast<std::int32_t>(in.u32());
+  event.attempts = in.u32();
+  event.graph = in.fingerprint();
+  event.nodes = in.u64();
+  event.reason = in.lines(kReasonBytes);
+  event.decisions = in.line(kDecisionsBytes);
+  for (Duration* time : {&event.waited, &event.exchange, &event.trace, &event.compile})
+    *time = in.span();
+  return event;
+}
+
+GraphText read_graph_text(Checked& in) {
+  const shapes::Fingerprint graph = in.fingerprint();
+  return {graph, in.lines(kGraphTextBytes)};
+}
+
+Verdict read_verdict(Checked& in) {
+  const Code code = in.code();
+  return {code, in.lines(kSentenceBytes)};
 }
 
 Refused read_refused(Checked& in) {
   Refused refused;
-  refused.code = Code(in.below(static_cast<std::uint8_t>(Code::Internal) + 1));
+  refused.code = in.code();
   refused.message = in.line(kSentenceBytes);
   return refused;
 }
@@ -168,6 +266,12 @@ std::optional<Message> read(MessageType type, Checked& in) {
       return read_join(in);
     case MessageType::Slot:
       return read_report(in);
+    case MessageType::Call:
+      return read_call_event(in);
+    case MessageType::GraphText:
+      return read_graph_text(in);
+    case MessageType::Configuration:
+      return Configuration{in.lines(kConfigurationBytes)};
     case MessageType::StatusRequest:
       return StatusRequest{};
     case MessageType::Joined:
@@ -176,6 +280,10 @@ std::optional<Message> read(MessageType type, Checked& in) {
       return read_refused(in);
     case MessageType::StatusPart:
       return read_status_part(in);
+    case MessageType::GraphWanted:
+      return GraphWanted{in.fingerprint()};
+    case MessageType::Verdict:
+      return read_verdict(in);
     default:
       return std::nullopt;
   }
@@ -184,9 +292,11 @@ std::optional<Message> read(MessageType type, Checked& in) {
 }  // namespace
 
 MessageType type_of(const Message& message) {
-  constexpr MessageType kTypes[] = {MessageType::Join,          MessageType::Slot,
-                                    MessageType::StatusRequest, MessageType::Joined,
-                                    MessageType::Refused,       MessageType::StatusPart};
+  constexpr MessageType kTypes[] = {
+      MessageType::Join,        MessageType::Slot,          MessageType::Call,
+      MessageType::GraphText,   MessageType::Configuration, MessageType::StatusRequest,
+      MessageType::Joined,      MessageType::Refused,       MessageType::StatusPart,
+      MessageType::GraphWanted, MessageType::Verdict};
   static_assert(std::size(kTypes) == std::variant_size_v<Message>);
   return kTypes[message.index()];
 }

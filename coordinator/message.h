@@ -9,6 +9,7 @@
 
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/collectives/frame.h>
+#include <lockstep/coordinator/call_event.h>
 #include <lockstep/coordinator/report.h>
 
 namespace lockstep::coordinator {
@@ -40,19 +41,38 @@ struct StatusPart {
   bool operator==(const StatusPart&) const = default;
 };
 
+/// The coordinator asks this rank for the text of a graph that it told of.
+struct GraphWanted {
+  shapes::Fingerprint graph{};
+  bool operator==(const GraphWanted&) const = default;
+};
+/// What is wrong with the job, past the time to act on it. It is said again while it holds; a rank
+/// that waits then ends the job with it.
+struct Verdict {
+  Code code = Code::Internal;
+  std::string message;
+  bool operator==(const Verdict&) const = default;
+};
+
 /// Their frames' types.
 enum class MessageType : std::uint8_t {
   // A rank or an observer to the coordinator:
   Join = collectives::kFirstSealedType,
   Slot,
   StatusRequest,
+  Call,
+  GraphText,
+  Configuration,
   // and the coordinator to them:
   Joined = 32,
   Refused,
   StatusPart,
+  GraphWanted,
+  Verdict,
 };
 
-using Message = std::variant<Join, Report, StatusRequest, Joined, Refused, StatusPart>;
+using Message = std::variant<Join, Report, CallEvent, GraphText, Configuration, StatusRequest,
+                             Joined, Refused, StatusPart, GraphWanted, Verdict>;
 
 [[nodiscard]] MessageType type_of(const Message& message);
 /// Texts that are too long are cut.

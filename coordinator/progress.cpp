@@ -75,6 +75,7 @@ void Progress::take(const Identity& identity, const Report& report, Instant now)
   seen.state = state_of(identity, report, now);
   seen.told = now;
   seen.groups = report.groups;
+  seen.counters = report.counters;
   count_looks(seen, report);
   ++seen.reports;
   if (others_wait_for(seen, now)) ++seen.awaited;

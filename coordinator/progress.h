@@ -17,6 +17,7 @@ struct Seen {
   Instant wait_told{0};  // when the first report of its present wait came
   std::vector<GroupCount> groups;
   std::uint64_t looks = 0, looks_waiting = 0;  // as last told
+  CallCounters counters;
   /// Of the last two minutes or so, later ones counting more: looks that the sender took, and those
   /// that found it waiting.
   std::uint32_t recent_looks = 0, recent_waiting = 0;

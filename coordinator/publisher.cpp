@@ -42,6 +42,9 @@ struct Publisher::Thread {
   void run();
   void attempt();
   void speak();
+  void pass_on();
+  void heard(const Message& message);
+  void hear_verdict(const Verdict& verdict);
   void ended(const Status& why);
   void refused(const Refused& refused);
   [[nodiscard]] bool worth_telling(const Report& now) const;
@@ -61,6 +64,8 @@ struct Publisher::Thread {
   std::string said;  // why it cannot be reached, as said; empty where it can be
   std::uint64_t looks = 0, looks_waiting = 0;
   Report last_look;
+  Instant waits_since{0};  // in the operation of the last look, where it waits in one
+  bool configured = false;
   std::optional<Report> told;
   bool told_stays = false;  // it told of a wait that two looks saw
   Instant told_at{0};
@@ -79,15 +84,59 @@ bool Publisher::Thread::worth_telling(const Report& now) const {
   return now.waiting && last_look.waiting && now.begun == last_look.begun;
 }
 
+/// What the program told since the last look.
+void Publisher::Thread::pass_on() {
+  constexpr int kEventsPerLook = 16;
+  if (!options.feed || !joined.load() || !client->idle()) return;
+  if (!configured)
+    if (auto configuration = options.feed->configuration(); !configuration.text.empty()) {
+      client->send(std::move(configuration));
+      configured = true;
+    }
+  for (int i = 0; i < kEventsPerLook; ++i) {
+    auto event = options.feed->take();
+    if (!event) return;
+    client->send(*std::move(event));
+  }
+}
+
+/// A job that goes on is nobody's to end: the rank must have waited for a while, and wait still.
+void Publisher::Thread::hear_verdict(const Verdict& verdict) {
+  constexpr std::chrono::seconds kLongEnough{1};
+  const RankState state = board.state(options.identity.rank);
+  if (!options.obey || !state.waiting || !last_look.waiting || state.begun != last_look.begun ||
+      clock.now() - waits_since < kLongEnough)
+    return;
+  options.obey({verdict.code, verdict.message, {}, {}});
+}
+
+void Publisher::Thread::heard(const Message& message) {
+  if (const auto* why = std::get_if<Refused>(&message)) return refused(*why);
+  if (const auto* verdict = std::get_if<Verdict>(&message)) return hear_verdict(*verdict);
+  if (const auto* wanted = std::get_if<GraphWanted>(&message)) {
+    auto graph = options.feed ? options.feed->graph(wanted->graph) : std::nullopt;
+    if (graph) client->send(*std::move(graph));
+    return;
+  }
+  if (!std::holds_alternative<Joined>(message)) return;
+  if (!said.empty()) options.say("The coordinator is there again.");
+  said.clear();
+  pause = options.first_pause;
+  joined.store(true);
+}
+
 /// A look; and a report, where one is due and the one before has gone out.
 void Publisher::Thread::speak() {
   const Instant now = clock.now();
   Report report = report_of(board, options.identity.rank, now);
   report.looks = ++looks;
   report.looks_waiting = looks_waiting += report.waiting ? 1 : 0;
+  if (!report.waiting || !last_look.waiting || report.begun != last_look.begun) waits_since = now;
   const bool due = !told || now - told_at >= options.every ||
                    (now - told_at >= 2 * options.look && worth_telling(report));
+  pass_on();
   if (joined.load() && due && client->idle()) {
+    if (options.feed) report.counters = options.feed->counters();
     client->send(report);
     told_stays = report.waiting && last_look.waiting && report.begun == last_look.begun;
     told = report;
@@ -111,21 +160,13 @@ void Publisher::Thread::refused(const Refused& refused) {
 }
 
 void Publisher::Thread::attempt() {
-  over = was_refused = false;
+  over = was_refused = configured = false;
   told.reset();
   attempted = clock.now();
   client = std::make_unique<Client>(
       options.coordinator, options.secret,
       Client::Events{.established = [this] { client->send(Join{options.identity}); },
-                     .message =
-                         [this](const Message& message) {
-                           if (const auto* why = std::get_if<Refused>(&message)) refused(*why);
-                           if (!std::holds_alternative<Joined>(message)) return;
-                           if (!said.empty()) options.say("The coordinator is there again.");
-                           said.clear();
-                           pause = options.first_pause;
-                           joined.store(true);
-                         },
+                     .message = [this](const Message& message) { heard(message); },
                      .ended = [this](const Status& why) { ended(why); }});
 }
 
@@ -140,7 +181,9 @@ void Publisher::Thread::say_goodbye() {
   const Instant until = clock.now() + options.goodbye;
   while (!over && !client->idle() && clock.now() < until) client->run_for(options.look / 10);
   if (over || !client->idle()) return;
+  pass_on();
   Report report = report_of(board, options.identity.rank, clock.now());
+  if (options.feed) report.counters = options.feed->counters();
   report.looks = looks;
   report.looks_waiting = looks_waiting;
   client->send(report);

@@ -1,5 +1,6 @@
 // A rank's word to the coordinator: a thread that looks at the rank's slot of the progress board
-// and reports it, about once a second and where something changed that others may wait for. It
+// and reports it, about once a second and where something changed that others may wait for, and
+// passes on what the program tells of its calls. It hears the coordinator's verdict. It
 // shares no lock with the job, and nothing in the job waits for it: without a coordinator the job
 // is the same.
 #pragma once
@@ -9,6 +10,7 @@
 #include <string>
 
 #include <lockstep/collectives/base/board.h>
+#include <lockstep/coordinator/feed.h>
 #include <lockstep/coordinator/port_file.h>
 #include <lockstep/coordinator/report.h>
 
@@ -21,6 +23,11 @@ struct PublisherOptions {
   /// Told on the publisher's thread: that the coordinator cannot be reached or refuses this rank,
   /// once until it can be, and that it can be again.
   std::function<void(const std::string& line)> say;
+  /// What the program tells; may be null. Kept as long as the publisher.
+  std::shared_ptr<Feed> feed;
+  /// The coordinator's verdict on the job, where this rank has waited in one operation for a second
+  /// or more; said again while both hold. On the publisher's thread.
+  std::function<void(const Status& verdict)> obey;
   Duration look = std::chrono::milliseconds(50);
   Duration every = std::chrono::seconds(1);
   /// Between attempts to connect: doubled each time, from the first to the last of these.

@@ -32,6 +32,8 @@ struct Identity {
   std::uint64_t host_id = 0;
   std::int32_t pid = 0;
   std::string build;  // tells programs apart
+  /// How long the job waits for a rank that shows no progress, by its own watchdogs.
+  Duration deadline{std::chrono::seconds(60)};
   bool operator==(const Identity&) const = default;
 };
 
@@ -40,6 +42,15 @@ struct GroupCount {
   std::uint64_t group = kWorldGroup;
   std::uint64_t begun = 0;
   bool operator==(const GroupCount&) const = default;
+};
+
+/// What one rank has counted since it started.
+struct CallCounters {
+  std::uint64_t reused = 0, compiled = 0, fallbacks = 0, errors = 0;  // calls, by outcome
+  std::uint64_t votes = 0, exchanges = 0;                             // rounds
+  /// In rounds: until a vote's first peer was there, and the rest. Beside them: traces, compiles.
+  Duration waited{0}, wire{0}, trace{0}, compile{0};
+  bool operator==(const CallCounters&) const = default;
 };
 
 /// A rank's slot of the progress board at one moment.
@@ -57,6 +68,7 @@ struct Report {
   /// Looks that the sender has taken at its slot since it started, and those that found it waiting.
   std::uint64_t looks = 0, looks_waiting = 0;
   std::vector<GroupCount> groups;  // those that the rank is a member of
+  CallCounters counters;
   bool operator==(const Report&) const = default;
 };
 

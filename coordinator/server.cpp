@@ -78,6 +78,7 @@ struct Server::Loop {
   void sweep();
   void look(Duration in);
   void say_findings();
+  void tell_verdicts();
   void complain(const std::string& line);
 
   ServerOptions options;
@@ -245,6 +246,7 @@ void Server::Loop::look(Duration in) {
   looker.async_wait([this](const Failure& stopped) {
     if (stopped) return;
     say_findings();
+    tell_verdicts();
     if (complaints_kept > 0)
       options.say(fmt::format("{} more connections were refused or dropped", complaints_kept));
     complaints_left = kComplaints;
@@ -269,6 +271,17 @@ void Server::Loop::say_findings() {
       hold.insert(key);
     }
   said = std::move(hold);
+}
+
+/// Again at every look: a rank obeys only while it waits.
+void Server::Loop::tell_verdicts() {
+  for (const auto& [id, job] : service.jobs()) {
+    const auto verdict = service.verdict(job, clock.now());
+    if (!verdict) continue;
+    for (const ConnectionId connection : service.connections(id))
+      if (const auto link = links.find(connection); link != links.end())
+        send(LinkPtr(link->second), link->second->connection.tell(*verdict));
+  }
 }
 
 Server::Server(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}

@@ -63,13 +63,40 @@ Result<Membership::Admission> Service::join(const Identity& identity, Connection
   return admission;
 }
 
-void Service::report(ConnectionId connection, const Report& report, Instant now) {
+WatchedJob* Service::spoken_for(ConnectionId connection, Rank& rank) {
   const auto speaker = speakers_.find(connection);
-  if (speaker == speakers_.end()) return;
-  const Rank rank = speaker->second.rank;
-  WatchedJob& job = jobs_.at(speaker->second.job);
-  job.progress.take(job.membership.member(rank)->identity, report, now);
-  job.membership.heard(rank, report.finished, now);
+  if (speaker == speakers_.end()) return nullptr;
+  rank = speaker->second.rank;
+  return &jobs_.at(speaker->second.job);
+}
+
+void Service::report(ConnectionId connection, const Report& report, Instant now) {
+  Rank rank{};
+  WatchedJob* job = spoken_for(connection, rank);
+  if (job == nullptr) return;
+  job->progress.take(job->membership.member(rank)->identity, report, now);
+  job->membership.heard(rank, report.finished, now);
+}
+
+std::optional<shapes::Fingerprint> Service::told(ConnectionId connection, const CallEvent& event,
+                                                 Instant now) {
+  Rank rank{};
+  WatchedJob* job = spoken_for(connection, rank);
+  if (job == nullptr) return std::nullopt;
+  job->history.take(rank, event, now);
+  return job->history.wanted(event, now);
+}
+
+void Service::graph(ConnectionId connection, GraphText graph) {
+  Rank rank{};
+  if (WatchedJob* job = spoken_for(connection, rank))
+    job->history.take_graph(graph.graph, std::move(graph.text));
+}
+
+void Service::configure(ConnectionId connection, Configuration configuration) {
+  Rank rank{};
+  if (WatchedJob* job = spoken_for(connection, rank))
+    job->history.configure(std::move(configuration.text));
 }
 
 void Service::closed(ConnectionId connection, Instant now) {
@@ -79,10 +106,29 @@ void Service::closed(ConnectionId connection, Instant now) {
   speakers_.erase(speaker);
 }
 
+Rules Service::rules_of(const WatchedJob& job) const {
+  return rules_.within(job.membership.deadline(), job.membership.several_hosts());
+}
+
 std::vector<Finding> Service::diagnose(const WatchedJob& job, Instant now) const {
   return coordinator::diagnose(job.membership, job.progress,
-                               awaited_operations(job.membership, job.progress), rules_, job.began,
-                               now);
+                               awaited_operations(job.membership, job.progress), rules_of(job),
+                               job.began, now);
+}
+
+std::optional<Verdict> Service::verdict(const WatchedJob& job, Instant now) const {
+  const auto operations = awaited_operations(job.membership, job.progress);
+  const Rules rules = rules_of(job);
+  return verdict_on(
+      coordinator::diagnose(job.membership, job.progress, operations, rules, job.began, now),
+      operations, job.progress, rules, now);
+}
+
+std::vector<ConnectionId> Service::connections(const std::string& job) const {
+  std::vector<ConnectionId> out;
+  for (const auto& [connection, speaker] : speakers_)
+    if (speaker.job == job) out.push_back(connection);
+  return out;
 }
 
 }  // namespace lockstep::coordinator

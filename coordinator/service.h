@@ -8,6 +8,8 @@
 #include <vector>
 
 #include <lockstep/coordinator/diagnosis.h>
+#include <lockstep/coordinator/history.h>
+#include <lockstep/coordinator/verdict.h>
 
 namespace lockstep::coordinator {
 
@@ -18,6 +20,7 @@ struct WatchedJob {
       : membership(first), progress(membership.size()), began(now) {}
   Membership membership;
   Progress progress;
+  History history;
   Instant began;
   int run = 1;
 };
@@ -38,11 +41,20 @@ class Service {
                                                    ConnectionId connection, Instant now);
   /// No effect where the connection speaks for no rank.
   void report(ConnectionId connection, const Report& report, Instant now);
+  /// A call that the rank told of. Whose text the coordinator lacks: to be asked of this rank.
+  [[nodiscard]] std::optional<shapes::Fingerprint> told(ConnectionId connection,
+                                                        const CallEvent& event, Instant now);
+  void graph(ConnectionId connection, GraphText graph);
+  void configure(ConnectionId connection, Configuration configuration);
   void closed(ConnectionId connection, Instant now);
 
   [[nodiscard]] const std::map<std::string, WatchedJob>& jobs() const { return jobs_; }
   [[nodiscard]] std::vector<Finding> diagnose(const WatchedJob& job, Instant now) const;
-  [[nodiscard]] const Rules& rules() const { return rules_; }
+  /// What ends the job, said to all its ranks for as long as it holds.
+  [[nodiscard]] std::optional<Verdict> verdict(const WatchedJob& job, Instant now) const;
+  [[nodiscard]] Rules rules_of(const WatchedJob& job) const;
+  /// Through which the ranks of a job speak.
+  [[nodiscard]] std::vector<ConnectionId> connections(const std::string& job) const;
 
  private:
   struct Speaker {
@@ -51,6 +63,8 @@ class Service {
   };
   [[nodiscard]] Result<WatchedJob*> job_of(const Identity& identity, Instant now);
   [[nodiscard]] bool make_room();
+  /// nullptr: it speaks for no rank.
+  [[nodiscard]] WatchedJob* spoken_for(ConnectionId connection, Rank& rank);
   Rules rules_;
   std::map<std::string, WatchedJob> jobs_;  // by id
   std::map<ConnectionId, Speaker> speakers_;

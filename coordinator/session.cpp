@@ -7,9 +7,7 @@ namespace {
 
 /// Each side takes what the other says, and nothing else.
 bool has_place(Session::Side side, const Message& message) {
-  const bool from_client = std::holds_alternative<Join>(message) ||
-                           std::holds_alternative<Report>(message) ||
-                           std::holds_alternative<StatusRequest>(message);
+  const bool from_client = type_of(message) < MessageType::Joined;
   return from_client == (side == Session::Side::Coordinator);
 }
 

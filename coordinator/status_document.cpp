@@ -116,7 +116,7 @@ Json job_json(const std::string& id, const WatchedJob& job, const Service& servi
            {"findings", Json::array()},
            {"operations", Json::array()}};
   for (const Finding& finding :
-       diagnose(job.membership, job.progress, operations, service.rules(), job.began, now))
+       diagnose(job.membership, job.progress, operations, service.rules_of(job), job.began, now))
     out["findings"].push_back(finding_json(finding, now));
   for (const Operation& operation : operations)
     out["operations"].push_back(operation_json(operation, now));

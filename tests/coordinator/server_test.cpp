@@ -1,5 +1,7 @@
 // The coordinator on real sockets: what it tells of jobs, and what it bears.
 #include <atomic>
+#include <map>
+#include <mutex>
 
 #include "running_server.h"
 #include <gtest/gtest.h>
@@ -104,6 +106,67 @@ TEST(Server, RanksOnTheBoard_AreSeenByWhoeverAsks) {
     return job["finished"] == "0-1" && job["findings"].empty();
   }));
   EXPECT_TRUE(server.lines().empty()) << server.lines()[0];
+}
+
+TEST(Server, GraphOfAToldCall_IsAskedOfTheFirstRankThatTells) {
+  RunningServer server;
+  CallEvent event;
+  event.frame = "train_step";
+  event.graph = {0, 7};
+  RawRank first(server.endpoint(), 1), second(server.endpoint(), 2);
+  ASSERT_TRUE(first.join(identity(0, 2)) && second.join(identity(1, 2)));
+  const auto hears = [](RawRank& rank, std::size_t messages) {
+    std::vector<Message> all;
+    while (all.size() < messages) {
+      const Bytes bytes = rank.socket.read_some();
+      if (bytes.empty()) break;
+      const auto taken = rank.session.take(bytes);
+      all.insert(all.end(), taken.messages.begin(), taken.messages.end());
+    }
+    return all;
+  };
+  ASSERT_TRUE(first.socket.write(first.session.seal(event)));
+  EXPECT_EQ(hears(first, 2), (std::vector<Message>{Joined{}, GraphWanted{{0, 7}}}));
+  ASSERT_TRUE(first.socket.write(first.session.seal(GraphText{{0, 7}, "n0 = input"})));
+  ASSERT_TRUE(second.socket.write(second.session.seal(event)));
+  event.graph = {0, 8};
+  ASSERT_TRUE(second.socket.write(second.session.seal(event)));
+  EXPECT_EQ(hears(second, 2), (std::vector<Message>{Joined{}, GraphWanted{{0, 8}}}));
+}
+
+/// Two ranks wait for a third, which says that it is there and does nothing.
+TEST(Server, Verdict_ReachesRanksThatWaitAndNoOther) {
+  RunningServer server;
+  const auto board = Board::in_process(3);
+  const int world = board->entry(kWorldGroup, RankSet::all(3));
+  const SystemClock clock;
+  std::mutex mutex;
+  std::map<int, Status> obeyed;
+  std::vector<std::unique_ptr<Publisher>> publishers;
+  for (int r = 0; r < 3; ++r) {
+    board->seat(Rank{r}).sit(1000 + r, 1, clock.now());
+    auto options = publishing(server.endpoint(), r, 3);
+    options.identity.deadline = 1s;
+    options.obey = [&mutex, &obeyed, r](const Status& verdict) {
+      const std::lock_guard lock(mutex);
+      obeyed.emplace(r, verdict);
+    };
+    publishers.push_back(Publisher::start(*board, options).value());
+  }
+  for (int r = 0; r < 2; ++r) {
+    board->seat(Rank{r}).begin(OperationKind::Vote, world, 1, clock.now());
+    board->seat(Rank{r}).wait(true);
+  }
+  const auto heard = [&] {
+    const std::lock_guard lock(mutex);
+    return obeyed.size();
+  };
+  for (int tries = 0; tries < 1000 && heard() < 2; ++tries) std::this_thread::sleep_for(10ms);
+  publishers.clear();
+  ASSERT_EQ(obeyed.size(), 2U);
+  EXPECT_FALSE(obeyed.contains(2)) << "it does not wait";
+  EXPECT_EQ(obeyed.at(0).code, Code::Stuck);
+  EXPECT_NE(obeyed.at(0).message.find("Rank 2 "), std::string::npos) << obeyed.at(0).message;
 }
 
 TEST(Server, LostConnection_IsNamedWithinATenthOfASecond) {

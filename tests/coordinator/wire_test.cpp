@@ -34,7 +34,12 @@ Report some_report() {
           .lease_left = std::chrono::seconds(9),
           .looks = 100,
           .looks_waiting = 40,
-          .groups = {{0, 78}, {7, 12}}};
+          .groups = {{0, 78}, {7, 12}},
+          .counters = {.reused = 70,
+                       .compiled = 3,
+                       .votes = 75,
+                       .waited = std::chrono::milliseconds(12),
+                       .compile = std::chrono::seconds(2)}};
 }
 Join some_join() {
   return {{.job = "train",
@@ -46,9 +51,30 @@ Join some_join() {
            .pid = 4711,
            .build = "b1"}};
 }
+CallEvent some_event() {
+  CallEvent event;
+  event.frame = "train_step";
+  event.group = "expert";
+  event.epoch = 1, event.call = 5;
+  event.outcome = CallEvent::Outcome::Error;
+  event.code = Code::BranchDivergence;
+  event.entry = -1;
+  event.attempts = 2;
+  event.graph = {3, 4};
+  event.nodes = 77;
+  event.reason = "two\nlines";
+  event.decisions = "x [s0]";
+  event.compile = std::chrono::seconds(3);
+  return event;
+}
 std::vector<Message> one_of_each() {
   return {some_join(),
           some_report(),
+          some_event(),
+          GraphText{{3, 4}, "n0\nn1\n"},
+          Configuration{"build=1\n"},
+          GraphWanted{{3, 4}},
+          Verdict{Code::Stuck, "Rank 3 has not come."},
           StatusRequest{},
           Joined{},
           Refused{Code::Version, "Another build."},
@@ -151,7 +177,7 @@ TEST(Session, Handshake_ByteByByte_ThenEachMessageComesThrough) {
   }
   ASSERT_TRUE(pair.client.established() && pair.coordinator.established());
   for (const Message& message : one_of_each()) {
-    const bool up = message.index() < 3;
+    const bool up = type_of(message) < MessageType::Joined;
     Session& from = up ? pair.client : pair.coordinator;
     Session& to = up ? pair.coordinator : pair.client;
     const auto taken = to.take(from.seal(message));

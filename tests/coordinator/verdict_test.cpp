@@ -1,0 +1,91 @@
+// When a job is ended from outside, and when not.
+#include "watched_ranks.h"
+#include <gtest/gtest.h>
+
+namespace lockstep::coordinator {
+namespace {
+
+WatchedRanks job_of(int size, seconds deadline, int hosts = 1) {
+  WatchedRanks ranks(size);
+  for (Identity& identity : ranks.identities) {
+    identity.deadline = deadline;
+    identity.host_id = static_cast<std::uint64_t>(identity.rank.value % hosts);
+  }
+  ranks.join_all();
+  ranks.tell_all();
+  return ranks;
+}
+std::optional<Verdict> verdict(const WatchedRanks& ranks) {
+  return ranks.service.verdict(ranks.job(), ranks.now);
+}
+
+TEST(Verdict, RankThatOthersWaitFor_EndsTheJobBetweenHostsBeforeTheirWatchdogs) {
+  for (const int hosts : {1, 2}) {
+    WatchedRanks ranks = job_of(4, seconds(40), hosts);
+    for (const int r : {0, 1, 3}) ranks.wait(r);
+    const seconds act = hosts == 1 ? seconds(50) : seconds(30);
+    ranks.pass(act - seconds(1));
+    EXPECT_FALSE(verdict(ranks)) << hosts;
+    ranks.pass(seconds(3));
+    ASSERT_TRUE(verdict(ranks)) << hosts;
+    EXPECT_EQ(verdict(ranks)->code, Code::Stuck);
+    EXPECT_NE(verdict(ranks)->message.find("Rank 2 "), std::string::npos)
+        << verdict(ranks)->message;
+    ranks.leave(0), ranks.leave(1), ranks.leave(3);
+    ranks.wait(2);
+    ranks.leave(2);
+    ranks.tell_all();
+    EXPECT_FALSE(verdict(ranks)) << "it has come";
+  }
+}
+
+TEST(Verdict, BusyRank_IsNeverTheReason) {
+  WatchedRanks ranks = job_of(4, seconds(4));
+  for (const int r : {0, 1, 3}) ranks.wait(r);
+  for (int minute = 0; minute < 30; ++minute) {
+    ranks.lease[2] = ranks.now + seconds(70);
+    ranks.pass(seconds(60));
+    ASSERT_FALSE(verdict(ranks)) << minute;
+  }
+}
+
+TEST(Verdict, LostConnection_EndsTheJobOnlyWhereOthersWaitForThatRank) {
+  WatchedRanks ranks = job_of(4, seconds(40), 2);
+  ranks.close(2);
+  ranks.quiet = RankSet::of(Rank{2});
+  ranks.pass(seconds(100));
+  ASSERT_FALSE(ranks.findings().empty());
+  EXPECT_TRUE(ranks.findings()[0].act);
+  EXPECT_FALSE(verdict(ranks)) << "nobody waits: it may be the connection alone";
+  for (const int r : {0, 1, 3}) ranks.wait(r);
+  ranks.pass(seconds(9));
+  EXPECT_FALSE(verdict(ranks));
+  ranks.pass(seconds(3));
+  ASSERT_TRUE(verdict(ranks));
+  EXPECT_EQ(verdict(ranks)->code, Code::RankLost);
+}
+
+TEST(Verdict, SilentRank_EndsTheJobOnlyWhereOthersWaitForIt) {
+  WatchedRanks ranks = job_of(4, seconds(40), 2);
+  ranks.quiet = RankSet::of(Rank{2});
+  ranks.pass(seconds(100));
+  EXPECT_FALSE(verdict(ranks));
+  for (const int r : {0, 1, 3}) ranks.wait(r);
+  ranks.pass(seconds(29));
+  EXPECT_FALSE(verdict(ranks));
+  ranks.pass(seconds(4));
+  ASSERT_TRUE(verdict(ranks));
+  EXPECT_EQ(verdict(ranks)->code, Code::Stuck);
+}
+
+TEST(Verdict, AbsentAndLaggingRanks_EndNoJob) {
+  WatchedRanks ranks(4);
+  for (const int r : {0, 1, 2}) (void)ranks.join(r).value();
+  ranks.quiet = RankSet::of(Rank{3});
+  ranks.pass(seconds(1000));
+  ASSERT_EQ(ranks.findings().size(), 1U);
+  EXPECT_FALSE(verdict(ranks));
+}
+
+}  // namespace
+}  // namespace lockstep::coordinator
