@@ -209,16 +209,26 @@ TEST(TcpMeeting, AddressOfAnotherHost_IsSaid) {
 }
 
 TEST(TcpMeeting, RankThatCameAndWentAgain_MayComeAgain) {
-  meet_while([](const Endpoint& at) {
-    RawSocket first(at);
+  const auto options = alike(3);
+  std::optional<Meeting> host, second;
+  std::thread thread([&] { host.emplace(tcp_meet(options[0])); });
+  {
+    RawSocket first(options[0].rendezvous);
     FrameSession client(FrameSession::Side::Client, of_ranks(tcp_secret()), random_nonce());
     ASSERT_TRUE(first.write(client.open()));
     ASSERT_TRUE(first.write(client.take(first.read()).reply));
     ASSERT_FALSE(client.take(first.read()).refusal);
-    const Arrival rank1{.job = "train", .rank = {1}, .size = 2, .build = "b1", .host = "h"};
+    const Arrival rank1{.job = "train", .rank = {1}, .size = 3, .build = "b1", .host = "h"};
     ASSERT_TRUE(first.write(client.seal(type_of(rank1), encode(rank1))));
-    expect_refused(tcp_meet(tcp_options(at, 1, 2)), Code::BadInput, "came second");
-  });
+    ASSERT_FALSE(first.read().empty()) << "who is missing";
+    expect_refused(tcp_meet(options[1]), Code::BadInput, "came second");
+  }
+  std::this_thread::sleep_for(100ms);
+  std::thread other([&] { second.emplace(tcp_meet(options[2])); });
+  Meeting again = tcp_meet(options[1]);
+  thread.join();
+  other.join();
+  expect_a_job({*host, again, *second});
 }
 
 TEST(TcpMeeting, GarbageOversizeAndOtherVersions_AreClosed_TheJobGoesOn) {
