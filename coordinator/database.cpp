@@ -136,7 +136,7 @@ Result<void> Database::connect() {
       ++files_;
       return {};
     }
-    if (trouble->kind == Trouble::Kind::Gone || !named()) continue;
+    if (connection_ != nullptr && !named()) continue;
     if (trouble->kind == Trouble::Kind::Refused) {
       connection_.reset();
       return trouble->status;
@@ -189,7 +189,7 @@ std::optional<Database::Trouble> Database::open_file() {
       (real / options_.file).c_str(), &connection_->handle,
       SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE,
       nullptr);
-  if (!named()) return Trouble{Trouble::Kind::Gone, {}, {}};
+  if (!named()) return Trouble{};  // connect() tries again
   if (failure != SQLITE_OK) return trouble_of(failure, sqlite3_errstr(failure), "open");
   if (auto trouble = examine()) return trouble;
   if (options_.access == Access::Read) return std::nullopt;

@@ -119,7 +119,7 @@ class Database {
   Database(Options options, PrivateDirectory directory);
   /// What keeps a file from being used.
   struct Trouble {
-    enum class Kind : std::uint8_t { Damaged, Gone, Refused } kind = Kind::Refused;
+    enum class Kind : std::uint8_t { Damaged, Refused } kind = Kind::Refused;
     std::string why;  // of what is damaged
     Status status;    // of what is refused
   };
