@@ -18,6 +18,8 @@ struct ServerOptions {
   Rules rules;
   /// One line about a finding, or about a connection that was refused. On the thread of run().
   std::function<void(const std::string& line)> say;
+  /// Directory of the history of jobs (history_store.h); empty: none is kept.
+  std::string store;
   /// SIGTERM and SIGINT end run().
   bool signals = true;
   /// Strangers that hold a connection and have not proven the secret: for so long, and so many at a

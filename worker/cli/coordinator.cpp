@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <lockstep/coordinator/server.h>
@@ -24,7 +25,7 @@ using collectives::read_secret;
 using collectives::secret_of;
 
 struct Wishes {
-  std::string listen = "127.0.0.1:0", port_file, token_file;
+  std::string listen = "127.0.0.1:0", port_file, token_file, store;
 };
 
 /// One descriptor per rank: as many as this process may have.
@@ -54,6 +55,14 @@ Status open_to_strangers(const Endpoint& endpoint) {
                       endpoint.text())};
 }
 
+/// Private from the start: jobs keep there what gets executed. What is wrong with it is said where
+/// a file is written.
+void make_cache_directory(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  std::filesystem::create_directories(directory.parent_path(), ignored);
+  ::mkdir(directory.c_str(), 0700);
+}
+
 /// Another coordinator may have written its own there since.
 void remove_port_file(const std::string& file, const Endpoint& endpoint) {
   if (const auto found = PortFile::read(file); found && found->endpoint == endpoint)
@@ -78,17 +87,15 @@ int run(const Wishes& wishes) {
   if (!secret) return complain(secret.error());
   if (!*secret && !endpoint->loopback()) return complain(open_to_strangers(*endpoint));
   std::string port_file = wishes.port_file;
-  if (port_file.empty()) {
-    port_file = default_port_file(*settings);
-    std::error_code ignored;  // what is wrong with it is said where the file is written
-    std::filesystem::create_directories(settings->cache_dir, ignored);
-  }
+  if (port_file.empty()) port_file = default_port_file(*settings);
+  make_cache_directory(settings->cache_dir);
   ServerOptions options;
   options.listen = *endpoint;
   options.secret = *secret ? **secret : random_secret();
   PortFile found;
   if (!*secret) found.secret = options.secret;
   options.version = LOCKSTEP_VERSION;
+  options.store = wishes.store.empty() ? settings->cache_dir : wishes.store;
   options.say = [](const std::string& line) { complain(line, kOk); };
   // Some for files and for connections that are about to be refused.
   options.most_connections = std::max<std::size_t>(raise_descriptor_limit(), 128) - 64;
@@ -111,6 +118,8 @@ std::function<int()> declare_coordinator(CLI::App& app) {
   app.add_option("--token-file", wishes->token_file,
                  "file of mode 0600 with the secret (LOCKSTEP_TOKEN; without either a new one for "
                  "this start, in the port file)");
+  app.add_option("--store", wishes->store,
+                 "directory of the history of jobs, history.db (the cache directory)");
   return [wishes] { return run(*wishes); };
 }
 
