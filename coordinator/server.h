@@ -18,6 +18,8 @@ struct ServerOptions {
   Rules rules;
   /// One line about a finding, or about a connection that was refused. On the thread of run().
   std::function<void(const std::string& line)> say;
+  /// What happened, as lines of JSON (event_line.h), at every look; may be empty.
+  std::function<void(const std::string& lines)> record;
   /// SIGTERM and SIGINT end run().
   bool signals = true;
   /// Strangers that hold a connection and have not proven the secret: for so long, and so many at a
