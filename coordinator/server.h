@@ -20,6 +20,8 @@ struct ServerOptions {
   std::function<void(const std::string& line)> say;
   /// Directory of the history of jobs (history_store.h); empty: none is kept.
   std::string store;
+  /// What happened, as lines of JSON (event_line.h), at every look; may be empty.
+  std::function<void(const std::string& lines)> record;
   /// SIGTERM and SIGINT end run().
   bool signals = true;
   /// Strangers that hold a connection and have not proven the secret: for so long, and so many at a

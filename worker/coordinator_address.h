@@ -15,9 +15,9 @@ struct CoordinatorAddress {
 
   /// `where`: "127.0.0.1:4711", or a port file (what holds a slash or has no port); empty:
   /// LOCKSTEP_COORDINATOR, else the default port file. The secret is that of `token_file`, else of
-  /// LOCKSTEP_TOKEN, else of the port file; a bare address also has that of the default port file
-  /// where it is the address in it. Errors: BadInput (no address), Environment (no such file),
-  /// Version (no secret is known, or its file is others' to read).
+  /// LOCKSTEP_TOKEN, else of LOCKSTEP_TOKEN_FILE, else of the port file; a bare address also has
+  /// that of the default port file where it is the address in it. Errors: BadInput (no address),
+  /// Environment (no such file), Version (no secret is known, or its file is others' to read).
   [[nodiscard]] static Result<CoordinatorAddress> find(const Settings& settings,
                                                        const std::string& where,
                                                        const std::string& token_file);

@@ -1,12 +1,15 @@
 // lockstep coordinator
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -25,7 +28,43 @@ using collectives::read_secret;
 using collectives::secret_of;
 
 struct Wishes {
-  std::string listen = "127.0.0.1:0", port_file, token_file, store;
+  std::string listen = "127.0.0.1:0", port_file, token_file, events, store;
+};
+
+/// What happens in the jobs, a line of JSON each, at the end of a file. Where it takes no more,
+/// that is said once and the coordinator goes on.
+class EventFile {
+ public:
+  [[nodiscard]] static Result<std::shared_ptr<EventFile>> open(const std::string& path) {
+    const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0)
+      return Status{Code::Environment, fmt::format("The events cannot be written to {}: {}.", path,
+                                                   std::strerror(errno))};
+    return std::make_shared<EventFile>(file, path);
+  }
+  EventFile(int file, std::string path) : file_(file), path_(std::move(path)) {}
+  ~EventFile() { ::close(file_); }
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+
+  void write(std::string_view lines) {
+    while (!full_ && !lines.empty()) {
+      const ssize_t n = ::write(file_, lines.data(), lines.size());
+      if (n < 0 && errno == EINTR) continue;
+      full_ = n <= 0;
+      if (full_)
+        complain(fmt::format("{} takes no more events ({}); the coordinator goes on without.",
+                             path_, std::strerror(errno)),
+                 kOk);
+      else
+        lines.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
+
+ private:
+  int file_;
+  std::string path_;
+  bool full_ = false;
 };
 
 /// One descriptor per rank: as many as this process may have.
@@ -40,9 +79,10 @@ std::size_t raise_descriptor_limit() {
 
 /// From a file or the environment; none: whoever reads the port file is let in.
 Result<std::optional<Secret>> shared_secret(const Wishes& wishes, const Settings& settings) {
-  if (wishes.token_file.empty() && settings.token.empty()) return std::optional<Secret>{};
-  auto secret = wishes.token_file.empty() ? secret_of(settings.token, "LOCKSTEP_TOKEN")
-                                          : read_secret(wishes.token_file);
+  const bool told = wishes.token_file.empty() && !settings.token.empty();
+  const std::string& file = wishes.token_file.empty() ? settings.token_file : wishes.token_file;
+  if (!told && file.empty()) return std::optional<Secret>{};
+  auto secret = told ? secret_of(settings.token, "LOCKSTEP_TOKEN") : read_secret(file);
   if (!secret) return secret.error();
   return std::optional<Secret>(*std::move(secret));
 }
@@ -97,6 +137,11 @@ int run(const Wishes& wishes) {
   options.version = LOCKSTEP_VERSION;
   options.store = wishes.store.empty() ? settings->cache_dir : wishes.store;
   options.say = [](const std::string& line) { complain(line, kOk); };
+  if (!wishes.events.empty()) {
+    const auto events = EventFile::open(wishes.events);
+    if (!events) return complain(events.error());
+    options.record = [file = *events](const std::string& lines) { file->write(lines); };
+  }
   // Some for files and for connections that are about to be refused.
   options.most_connections = std::max<std::size_t>(raise_descriptor_limit(), 128) - 64;
   auto server = Server::listen(std::move(options));
@@ -120,6 +165,8 @@ std::function<int()> declare_coordinator(CLI::App& app) {
                  "this start, in the port file)");
   app.add_option("--store", wishes->store,
                  "directory of the history of jobs, history.db (the cache directory)");
+  app.add_option("--events", wishes->events,
+                 "file at whose end what happens is written, a line of JSON each");
   return [wishes] { return run(*wishes); };
 }
 

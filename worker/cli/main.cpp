@@ -20,6 +20,7 @@ constexpr Subcommand kSubcommands[] = {
     {"coordinator", "watch jobs: run the coordinator on its own", declare_coordinator},
     {"status", "look at running jobs", declare_status},
     {"history", "look at the runs that coordinators have watched", declare_history},
+    {"dump", "say what every rank of running jobs is doing", declare_dump},
 };
 
 /// CLI11's text as one sentence on one line.
