@@ -13,7 +13,7 @@ std::string error_name(CallEvent::Outcome outcome, Code code) {
   return outcome == CallEvent::Outcome::Error ? std::string(code_name(code)) : "";
 }
 
-PastCall past(const ToldCall& told, WallTime at) {
+PastCall past(const ToldCall& told, PastTime at) {
   const CallEvent& event = told.event;
   PastCall call{.serial = told.serial,
                 .at = at,
@@ -43,7 +43,7 @@ PastCall past(const ToldCall& told, WallTime at) {
 }  // namespace
 
 RunNews HistoryCollector::news_of(const Service& service, const WatchedJob& job, Watched& watched,
-                                  Instant now, WallTime wall) const {
+                                  Instant now, PastTime wall) const {
   const auto at = [&](Instant then) {
     return wall - std::chrono::duration_cast<std::chrono::microseconds>(now - then);
   };
@@ -94,7 +94,7 @@ bool HistoryCollector::worth_writing(const RunNews& news, const PastRun& before,
          run.ended != before.ended || (!run.ended && now - told >= kSign);
 }
 
-std::vector<RunNews> HistoryCollector::collect(const Service& service, Instant now, WallTime wall) {
+std::vector<RunNews> HistoryCollector::collect(const Service& service, Instant now, PastTime wall) {
   std::vector<RunNews> all;
   // A run that another one followed, or whose job made room, is over.
   for (auto it = watched_.begin(); it != watched_.end();) {

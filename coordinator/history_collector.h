@@ -22,7 +22,7 @@ class HistoryCollector {
   /// `coordinator`: another one for each start.
   explicit HistoryCollector(std::string coordinator) : coordinator_(std::move(coordinator)) {}
   /// `wall`: the same moment as `now`.
-  [[nodiscard]] std::vector<RunNews> collect(const Service& service, Instant now, WallTime wall);
+  [[nodiscard]] std::vector<RunNews> collect(const Service& service, Instant now, PastTime wall);
 
  private:
   struct Watched {
@@ -33,7 +33,7 @@ class HistoryCollector {
     std::set<std::string> held;                   // findings and verdict
   };
   [[nodiscard]] RunNews news_of(const Service& service, const WatchedJob& job, Watched& watched,
-                                Instant now, WallTime wall) const;
+                                Instant now, PastTime wall) const;
   [[nodiscard]] bool worth_writing(const RunNews& news, const PastRun& before, Instant told,
                                    Instant now) const;
   std::string coordinator_;

@@ -68,8 +68,8 @@ CREATE INDEX note_of_run ON note (run, id);
 )sql",
 };
 
-std::int64_t micros(WallTime time) { return time.time_since_epoch().count(); }
-WallTime wall(std::int64_t micros) { return WallTime(std::chrono::microseconds(micros)); }
+std::int64_t micros(PastTime time) { return time.time_since_epoch().count(); }
+PastTime wall(std::int64_t micros) { return PastTime(std::chrono::microseconds(micros)); }
 
 /// The row of the run, made if it is a new one; its id.
 std::int64_t write_run(Transaction& in, const PastRun& run) {

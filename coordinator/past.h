@@ -13,7 +13,7 @@
 namespace lockstep::coordinator {
 
 /// UTC.
-using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
+using PastTime = std::chrono::sys_time<std::chrono::microseconds>;
 
 /// Ranks that came to the same in one call.
 struct PastVersion {
@@ -29,7 +29,7 @@ struct PastReason {
 /// A call that compiled, fell back or failed (ToldCall).
 struct PastCall {
   std::uint64_t serial = 0;  // within its run, from 0
-  WallTime at;               // when the first rank told of it
+  PastTime at;               // when the first rank told of it
   std::string frame, group;
   std::uint64_t epoch = 0, call = 0;
   std::string outcome, code;  // code: of an error, else empty
@@ -45,7 +45,7 @@ struct PastCall {
 
 /// A finding to act on, or the verdict that ended the run.
 struct PastNote {
-  WallTime at;
+  PastTime at;
   std::string kind, message;
   bool operator==(const PastNote&) const = default;
 };
@@ -56,9 +56,9 @@ struct PastRun {
   int watched = 0;  // counts the runs that its coordinator has watched, of all jobs, from 1
   int size = 1;
   std::string build, configuration;
-  WallTime began;
-  WallTime seen;                  // when its coordinator last looked
-  std::optional<WallTime> ended;  // when the last rank was gone
+  PastTime began;
+  PastTime seen;                  // when its coordinator last looked
+  std::optional<PastTime> ended;  // when the last rank was gone
   std::string word, sentence;     // how it stands, or stood last (headline.h)
   // As read from the store:
   std::int64_t id = 0;

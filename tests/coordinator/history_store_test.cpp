@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-const WallTime kNoon{std::chrono::microseconds(1'700'000'000'000'000)};
+const PastTime kNoon{std::chrono::microseconds(1'700'000'000'000'000)};
 
 CallEvent compiled(std::uint64_t call, const std::string& reason, std::uint64_t graph = 1) {
   return {.frame = "step",

@@ -20,13 +20,13 @@ constexpr std::chrono::seconds kWatched{30};
 double seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
 
 /// Of this machine's clock and zone, for people.
-std::string local(WallTime time) {
+std::string local(PastTime time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}",
                      fmt::localtime(std::chrono::system_clock::to_time_t(
                          std::chrono::time_point_cast<std::chrono::system_clock::duration>(time))));
 }
 
-std::string utc(WallTime time) {
+std::string utc(PastTime time) {
   const auto whole = std::chrono::floor<std::chrono::seconds>(time);
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z",
                      fmt::gmtime(std::chrono::system_clock::to_time_t(whole)),
@@ -48,13 +48,13 @@ std::string lasted(const PastRun& run) {
 }
 
 /// How it ended, or that it has not.
-std::string end_of(const PastRun& run, WallTime now) {
+std::string end_of(const PastRun& run, PastTime now) {
   if (run.ended) return run.word == "OK" || run.word == "WAITING" ? "LEFT" : run.word;
   if (now - run.seen <= kWatched) return "running, " + run.word;
   return fmt::format("not known: last watched {}", local(run.seen));
 }
 
-std::string run_line(const PastRun& run, WallTime now) {
+std::string run_line(const PastRun& run, PastTime now) {
   return fmt::format("{:<24} {:>4}  {:<19}  {:>9}  {:>6}  {:>8}  {:>9}  {:>6}  {}\n",
                      plain(run.job), run.number, local(run.began), lasted(run), run.size,
                      run.compiled, run.fallbacks, run.errors, plain(end_of(run, now)));
@@ -83,7 +83,7 @@ std::string call_text(const PastCall& call) {
   return out;
 }
 
-std::string run_text(const RecordedRun& recorded, WallTime now) {
+std::string run_text(const RecordedRun& recorded, PastTime now) {
   std::string out = head_line() + run_line(recorded.run, now);
   out += "  " + plain(recorded.run.sentence) + "\n";
   for (const PastNote& note : recorded.notes)

@@ -21,7 +21,7 @@ struct RecordedJobs {
   std::string job;  // asked for; empty: all
   std::vector<RecordedRun> runs;
   std::vector<std::pair<coordinator::FrameKey, coordinator::Profile>> profile;  // of that job
-  coordinator::WallTime now;
+  coordinator::PastTime now;
 };
 
 /// A table of runs; of one job, each with its calls and what went wrong, and the job's profile.
