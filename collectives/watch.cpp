@@ -283,6 +283,8 @@ Watch::~Watch() {
   thread_->give_signals_back();
 }
 
+Duration Watch::deadline() const { return thread_->options.deadline; }
+
 void Watch::end_job(const Status& verdict) { thread_->end(verdict, exit_code(verdict.code)); }
 
 }  // namespace lockstep::collectives

@@ -42,6 +42,7 @@ class Watch {
   [[nodiscard]] Seat& seat() { return seat_; }
   [[nodiscard]] Board& board() { return board_; }
   [[nodiscard]] Rank self() const { return self_; }
+  [[nodiscard]] Duration deadline() const;
 
   /// Around a blocking wait. Two stores.
   class Armed {

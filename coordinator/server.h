@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include <lockstep/coordinator/port_file.h>
@@ -18,6 +19,8 @@ struct ServerOptions {
   Rules rules;
   /// One line about a finding, or about a connection that was refused. On the thread of run().
   std::function<void(const std::string& line)> say;
+  /// Findings that are not said; they are in the status document all the same.
+  std::set<Finding::Kind> unsaid;
   /// SIGTERM and SIGINT end run().
   bool signals = true;
   /// Strangers that hold a connection and have not proven the secret: for so long, and so many at a
@@ -47,6 +50,8 @@ class Server {
   void run();
   /// From any thread.
   void stop();
+  /// Ranks that are connected. From any thread.
+  [[nodiscard]] std::size_t speakers() const;
 
  private:
   struct Loop;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/startup.h>
+#include <lockstep/worker/call_teller.h>
 #include <lockstep/worker/job.h>
 #include <lockstep/worker/job_context.h>
 #include <lockstep/worker/job_groups.h>
@@ -68,6 +69,7 @@ Status tell_at_start(Board& board, const Status& status) {
 
 struct Job::State {
   World world;
+  std::unique_ptr<CallTeller> teller;  // null: nobody is to hear of the calls
   std::unique_ptr<JobGroups> groups;
   std::unique_ptr<Recorder> recorder;
   JobContext context;
@@ -77,6 +79,7 @@ struct Job::State {
   bool summary = true;
   bool over = false;  // finished, failed or left
 
+  void tell_calls(std::shared_ptr<coordinator::Feed> feed);
   [[nodiscard]] Result<void> compare_start();
   [[nodiscard]] Result<void> open_record();
   /// All ranks, or this one alone where coordination is off.
@@ -90,6 +93,12 @@ struct Job::State {
   [[nodiscard]] std::vector<FrameCounts> counts() const;
   [[nodiscard]] Result<void> print_summary();
 };
+
+void Job::State::tell_calls(std::shared_ptr<coordinator::Feed> feed) {
+  context.feed = feed;
+  teller = std::make_unique<CallTeller>(std::move(feed));
+  groups->observe(teller.get());
+}
 
 Result<void> Job::State::compare_start() {
   return collectives::startup_round(*world.all, configuration(context.settings, context.decision));
@@ -187,8 +196,6 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   auto world = join_world(comm, settings->deadline, settings->record_dir);
   if (!world) return world.error();
   state->world = std::move(*world);
-  if (!settings->coordinator.empty())
-    state->world.reader = publish_progress(state->world, *settings, context.log, build_id());
   state->groups = std::make_unique<JobGroups>(state->world, context);
   if (auto open = state->groups->open(); !open) return open.error();
   context.watch = state->world.watch.get();
@@ -202,6 +209,10 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
     context.log.line("info",
                      "lockstep: LOCKSTEP_COORDINATION=off: every rank decides for itself; expect "
                      "hangs and wrong numbers");
+  auto feed = publish_progress(s.world, context.settings, context.log, build_id(),
+                               configuration(context.settings, context.decision));
+  if (!feed) return tell_at_start(board, feed.error());
+  if (*feed) s.tell_calls(std::move(*feed));
   s.over = false;
   // A rank that cannot start must not leave the others waiting.
   const auto record = s.open_record();

@@ -4,10 +4,13 @@
 #include <chrono>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include <lockstep/collectives/base/status.h>
 
 namespace lockstep::worker {
+
+inline constexpr std::string_view kNoCoordinator = "off";
 
 struct Settings {
   /// Topics of LOCKSTEP_LOG: "info", "guards", "graph", "output_code", "off".
@@ -16,7 +19,8 @@ struct Settings {
   std::string cache_dir;   // LOCKSTEP_CACHE_DIR
   std::chrono::milliseconds deadline{std::chrono::seconds{60}};  // LOCKSTEP_DEADLINE_SECONDS
   std::string job_id;                                            // LOCKSTEP_JOB_ID
-  std::string coordinator;  // LOCKSTEP_COORDINATOR: its address, or its port file
+  /// LOCKSTEP_COORDINATOR: its address, its port file, or kNoCoordinator; empty: rank 0 hosts one.
+  std::string coordinator;
   std::string launch;       // what the launcher calls this start of the job; empty: it says nothing
   std::string token;        // LOCKSTEP_TOKEN: the secret shared with it; never compared or printed
   bool coordination = true;      // LOCKSTEP_COORDINATION=off

@@ -1,7 +1,6 @@
 // lockstep coordinator
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,11 +77,7 @@ int run(const Wishes& wishes) {
   if (!secret) return complain(secret.error());
   if (!*secret && !endpoint->loopback()) return complain(open_to_strangers(*endpoint));
   std::string port_file = wishes.port_file;
-  if (port_file.empty()) {
-    port_file = default_port_file(*settings);
-    std::error_code ignored;  // what is wrong with it is said where the file is written
-    std::filesystem::create_directories(settings->cache_dir, ignored);
-  }
+  if (port_file.empty()) port_file = default_port_file(*settings);
   ServerOptions options;
   options.listen = *endpoint;
   options.secret = *secret ? **secret : random_secret();
