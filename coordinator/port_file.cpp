@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/coordinator/port_file.h>
 
 namespace lockstep::coordinator {
@@ -22,18 +23,10 @@ std::string_view line(std::string_view& rest) {
   return out;
 }
 
-/// Those that are missing on the way to the file, for this user only: others' programs would not
-/// trust what they find there.
-void make_folders(const std::filesystem::path& folder) {
-  if (folder.empty() || ::mkdir(folder.c_str(), 0700) == 0 || errno != ENOENT) return;
-  make_folders(folder.parent_path());
-  ::mkdir(folder.c_str(), 0700);  // what is wrong with it is said where the file is written
-}
-
 }  // namespace
 
 Result<void> PortFile::write(const std::string& file) const {
-  make_folders(std::filesystem::path(file).parent_path());
+  make_private_folder(std::filesystem::path(file).parent_path());
   std::string text = fmt::format("{}\naddress {}\n", kFormat, endpoint.text());
   if (secret)
     text += fmt::format(

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <optional>
 #include <vector>
@@ -95,7 +94,7 @@ Result<PortFile> any(const Settings& settings) {
 
 Result<PortFile> named(const Settings& settings, const std::string& job) {
   std::vector<Candidate> all = hosted(settings);
-  std::erase_if(all, [&](const Candidate& one) { return one.name != job; });
+  std::erase_if(all, [&](const Candidate& one) { return one.name != file_name_of(job); });
   if (all.size() > 1) return ambiguous(all);
   if (all.size() == 1) return all[0].at;
   std::error_code failed;
@@ -128,11 +127,8 @@ std::string default_port_file(const Settings& settings) {
   return settings.cache_dir + "/coordinator.port";
 }
 
-std::string job_port_file(const Settings& settings, std::string job, int pid) {
-  for (char& c : job)
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.')
-      c = '_';
-  return fmt::format("{}/jobs/{}.{}{}", settings.cache_dir, job, pid, kSuffix);
+std::string job_port_file(const Settings& settings, const std::string& job, int pid) {
+  return fmt::format("{}/jobs/{}.{}{}", settings.cache_dir, file_name_of(job), pid, kSuffix);
 }
 
 Result<CoordinatorAddress> CoordinatorAddress::find(const Settings& settings,

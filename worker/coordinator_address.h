@@ -27,6 +27,6 @@ struct CoordinatorAddress {
 /// Where a coordinator leaves its address unless it is told otherwise.
 [[nodiscard]] std::string default_port_file(const Settings& settings);
 /// Where the one that the job's rank 0, process `pid`, hosts does so.
-[[nodiscard]] std::string job_port_file(const Settings& settings, std::string job, int pid);
+[[nodiscard]] std::string job_port_file(const Settings& settings, const std::string& job, int pid);
 
 }  // namespace lockstep::worker

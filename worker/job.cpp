@@ -17,6 +17,7 @@
 #include <lockstep/worker/job_publisher.h>
 #include <lockstep/worker/job_summary.h>
 #include <lockstep/worker/job_tools.h>
+#include <lockstep/worker/report_folder.h>
 #include <lockstep/worker/world.h>
 
 namespace lockstep::worker {
@@ -193,7 +194,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   context.decision = options.decision;
   context.log = Log(settings->log);
   state->summary = options.summary;
-  auto world = join_world(comm, settings->deadline, settings->record_dir);
+  auto world = join_world(comm, settings->deadline, report_folder(*settings));
   if (!world) return world.error();
   state->world = std::move(*world);
   state->groups = std::make_unique<JobGroups>(state->world, context);
@@ -214,6 +215,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   if (!feed) return tell_at_start(board, feed.error());
   if (*feed) s.tell_calls(std::move(*feed));
   s.over = false;
+  if (job->rank() == 0) prune_reports(context.settings);
   // A rank that cannot start must not leave the others waiting.
   const auto record = s.open_record();
   Standing standing;

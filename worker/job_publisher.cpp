@@ -1,6 +1,5 @@
 #include <array>
 #include <bit>
-#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -22,13 +21,10 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-/// The same on all ranks of one start, and another for another start where anybody says so.
+/// Another for another start, where anybody says so.
 std::string job_name(const Settings& settings, int size) {
-  if (!settings.job_id.empty()) return settings.job_id;
-  std::error_code failed;
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe", failed).filename();
-  if (size == 1) return fmt::format("{}-{}", program, ::getpid());
-  return settings.launch.empty() ? program : fmt::format("{}-{}", program, settings.launch);
+  const bool told_apart = !settings.job_id.empty() || !settings.launch.empty() || size > 1;
+  return settings.job_name() + (told_apart ? "" : fmt::format("-{}", ::getpid()));
 }
 
 coordinator::Incarnation fresh_incarnation() {

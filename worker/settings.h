@@ -21,15 +21,20 @@ struct Settings {
   std::string job_id;                                            // LOCKSTEP_JOB_ID
   /// LOCKSTEP_COORDINATOR: its address, its port file, or kNoCoordinator; empty: rank 0 hosts one.
   std::string coordinator;
-  std::string launch;       // what the launcher calls this start of the job; empty: it says nothing
-  std::string token;        // LOCKSTEP_TOKEN: the secret shared with it; never compared or printed
+  std::string launch;  // what the launcher calls this start of the job; empty: it says nothing
+  std::string token;   // LOCKSTEP_TOKEN: the secret shared with it; never compared or printed
   bool coordination = true;      // LOCKSTEP_COORDINATION=off
   std::string compiler = "c++";  // LOCKSTEP_CXX
 
   /// Errors: BadInput, naming the variable and what it takes.
   [[nodiscard]] static Result<Settings> from_environment();
+  /// Of the job: its id, else made of the program's name and the launch; the same on all ranks.
+  [[nodiscard]] std::string job_name() const;
   /// "name=value" lines of what must be the same on every rank; compared in the start-up round.
   [[nodiscard]] std::string agreed_text() const;
 };
+
+/// A name as part of a path: what is no letter, digit, dot or dash is an underscore.
+[[nodiscard]] std::string file_name_of(std::string name);
 
 }  // namespace lockstep::worker

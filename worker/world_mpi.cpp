@@ -7,6 +7,7 @@
 #include <lockstep/collectives/fuse.h>
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/collectives/verdict.h>
+#include <lockstep/worker/report_folder.h>
 #include <lockstep/worker/world.h>
 
 namespace lockstep::worker {
@@ -83,8 +84,10 @@ Result<World> join_world(const void* comm, Duration deadline, const std::string&
   const Rank self = (*plain)->rank();
   collectives::WatchOptions options;
   options.deadline = deadline;
-  if (!report_dir.empty())
-    options.report_file = fmt::format("{}/report-{:05}.txt", report_dir, self.value);
+  if (!report_dir.empty()) {
+    remove_report(report_dir, self.value);
+    options.report_file = report_file(report_dir, self.value);
+  }
   auto watch = collectives::Watch::start(*world.board, self, std::move(options));
   if (!watch) return watch.error();
   world.watch = std::move(*watch);

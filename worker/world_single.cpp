@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/collectives/fake.h>
+#include <lockstep/worker/report_folder.h>
 #include <lockstep/worker/world.h>
 
 namespace lockstep::worker {
@@ -38,7 +39,10 @@ Result<World> join_world(const void* comm, Duration deadline, const std::string&
   world.board = Board::in_process(1);
   collectives::WatchOptions options;
   options.deadline = deadline;
-  if (!report_dir.empty()) options.report_file = report_dir + "/report-00000.txt";
+  if (!report_dir.empty()) {
+    remove_report(report_dir, 0);
+    options.report_file = report_file(report_dir, 0);
+  }
   auto watch = collectives::Watch::start(*world.board, Rank{0}, std::move(options));
   if (!watch) return watch.error();
   world.watch = std::move(*watch);

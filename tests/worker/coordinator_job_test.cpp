@@ -194,5 +194,22 @@ TEST_F(WatchedByRankZero, RankThatStalls_IsWarnedOfBeforeTheJobEnds) {
   EXPECT_EQ(done.count("reported by rank"), 1) << done.output;
 }
 
+/// mpirun may end with a code of its own, and its output may be lost: the report is kept.
+TEST_F(WatchedByRankZero, ReportOfAFailedRun_IsToldAgainUntilTheNextRun) {
+  const std::string id = "LOCKSTEP_JOB_ID=night/ly ";
+  const Launched done = start("6 1 stall 30", id + "LOCKSTEP_DEADLINE_SECONDS=2").get();
+  ASSERT_EQ(done.exit_code, 4) << done.output;
+  const Launched told = lockstep("explain night/ly");
+  EXPECT_EQ(told.exit_code, 2) << "what holds a slash is a path: " << told.output;
+  const Launched again = lockstep("explain night_ly");
+  EXPECT_EQ(again.exit_code, 0) << again.output;
+  EXPECT_EQ(again.count("lockstep: STUCK: "), 1) << again.output;
+  EXPECT_EQ(again.count("leave with exit code 4"), 1) << again.output;
+  EXPECT_EQ(start("6 1", id).get().exit_code, 0);
+  const Launched over = lockstep("explain night_ly");
+  EXPECT_EQ(over.exit_code, 2) << over.output;
+  EXPECT_EQ(over.count("no job of that name has left a report"), 1) << over.output;
+}
+
 }  // namespace
 }  // namespace lockstep::worker

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include <lockstep/worker/cli/subcommand.h>
+#include <lockstep/worker/report_folder.h>
 #include <lockstep/worker/simulator/json_document.h>
 #include <lockstep/worker/simulator/verdict.h>
 
@@ -26,13 +27,19 @@ std::vector<std::string> reports_in(const std::string& directory) {
   return out;
 }
 
-int run(const std::string& directory) {
+/// "job nightly: "; where the reports of several jobs lie it says which one this is.
+std::string heading(const std::string& given, const std::string& directory) {
+  if (given == directory) return {};
+  return "job " + std::filesystem::path(directory).filename().string() + ":\n";
+}
+
+int explain(const std::string& given, const std::string& directory) {
   std::string text;
   const std::vector<std::string> reports = reports_in(directory);
   if (!reports.empty()) {
     const auto report = simulator::read_file(reports.front());
     if (!report) return complain(report.error());
-    text = *report + (report->ends_with('\n') ? "\n" : "\n\n");
+    text = heading(given, directory) + *report + (report->ends_with('\n') ? "\n" : "\n\n");
   }
   const auto record = simulator::read_record(directory);
   if (!record && reports.empty()) return complain(record.error());
@@ -41,11 +48,24 @@ int run(const std::string& directory) {
   return print_result(text + explanation.text, explanation.replay_differs ? kDiverged : kOk);
 }
 
+int run(const std::string& given) {
+  std::error_code failed;
+  if (std::filesystem::exists(given, failed) || given.find('/') != std::string::npos)
+    return explain(given, given);
+  const auto settings = Settings::from_environment();
+  if (!settings) return complain(settings.error());
+  const auto found = find_reports(*settings, given);
+  return found ? explain(given, *found) : complain(found.error());
+}
+
 }  // namespace
 
 std::function<int()> declare_explain(CLI::App& app) {
   auto directory = std::make_shared<std::string>();
-  app.add_option("DIR", *directory, "record or report directory")->required();
+  app.add_option("DIR", *directory,
+                 "record or report directory, or the name of a job whose report lies in the cache "
+                 "directory")
+      ->required();
   return [directory] { return run(*directory); };
 }
 
