@@ -9,6 +9,18 @@ namespace {
 
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 56;
 
+std::string_view reduce_name(Reduce reduce) {
+  switch (reduce) {
+    case Reduce::Sum:
+      return "sum";
+    case Reduce::Min:
+      return "min";
+    case Reduce::Max:
+      return "max";
+  }
+  return "sum";
+}
+
 Status bad(const Collective& c, std::string what) {
   return Status{Code::BadInput, fmt::format("{}{}{}: {}.", collective_name(c.kind),
                                             c.label.empty() ? "" : " ", c.label, what)};
@@ -44,6 +56,17 @@ std::string_view collective_name(Collective::Kind kind) {
       return "broadcast";
   }
   return "collective";
+}
+
+std::string shape_text(const Collective& c) {
+  std::string out(collective_name(c.kind));
+  if (c.kind == Collective::Kind::AllReduce || c.kind == Collective::Kind::ReduceScatter)
+    out += fmt::format(" {}", reduce_name(c.reduce));
+  out += fmt::format(" of {}", dtype_name(c.dtype));
+  if (c.kind != Collective::Kind::AllToAll) out += fmt::format(", {} rows", c.rows);
+  out += fmt::format(", {} elements per row", c.row_elements);
+  if (c.kind == Collective::Kind::Broadcast) out += fmt::format(", root {}", c.root.value);
+  return out;
 }
 
 Result<void> check(const Collective& c, int size) {

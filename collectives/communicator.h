@@ -44,6 +44,9 @@ struct Collective {
 /// "all_to_all_single", as users write it.
 [[nodiscard]] std::string_view collective_name(Collective::Kind kind);
 
+/// "all_reduce sum of f32, 3 rows, 4 elements per row": what must be equal on all ranks.
+[[nodiscard]] std::string shape_text(const Collective& collective);
+
 /// Whether `collective` makes sense for one rank of a group of `size`; the same on every backend.
 /// Errors: BadInput (counts missing, negative or too large, no buffer, no such root, a reduction
 /// that the dtype does not have: any on f16 and bf16, a sum of bool).

@@ -26,18 +26,6 @@ void copy_rows(const Collective& c, void* to, const void* from, std::int64_t row
   std::memcpy(to, from, static_cast<std::size_t>(rows * c.row_elements) * dtype_size(c.dtype));
 }
 
-std::string_view reduce_name(Reduce reduce) {
-  switch (reduce) {
-    case Reduce::Sum:
-      return "sum";
-    case Reduce::Min:
-      return "min";
-    case Reduce::Max:
-      return "max";
-  }
-  return "sum";
-}
-
 /// Takes each rank's block in rank order out of `send` rows [first, first + rows).
 void reduce_all(std::span<const Collective> of_rank, void* to, std::int64_t first,
                 std::int64_t rows) {
@@ -64,17 +52,6 @@ void all_to_all(std::span<const Collective> of_rank) {
 }
 
 }  // namespace
-
-std::string shape_text(const Collective& c) {
-  std::string out(collective_name(c.kind));
-  if (c.kind == Kind::AllReduce || c.kind == Kind::ReduceScatter)
-    out += fmt::format(" {}", reduce_name(c.reduce));
-  out += fmt::format(" of {}", dtype_name(c.dtype));
-  if (c.kind != Kind::AllToAll) out += fmt::format(", {} rows", c.rows);
-  out += fmt::format(", {} elements per row", c.row_elements);
-  if (c.kind == Kind::Broadcast) out += fmt::format(", root {}", c.root.value);
-  return out;
-}
 
 Result<void> fit_together(std::span<const Collective> of_rank) {
   Census census;

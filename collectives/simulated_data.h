@@ -3,7 +3,6 @@
 #pragma once
 
 #include <span>
-#include <string>
 
 #include <lockstep/collectives/communicator.h>
 
@@ -19,8 +18,5 @@ void carry_out(std::span<const Collective> of_rank);
 /// Fills the receive buffer of one rank with the reduction of `copies` of its first `rows` rows to
 /// send, one after the other.
 void reduce_copies(const Collective& collective, int copies);
-
-/// "all_reduce sum of f32, 3 rows of 4": what must be equal on all ranks.
-[[nodiscard]] std::string shape_text(const Collective& collective);
 
 }  // namespace lockstep::collectives

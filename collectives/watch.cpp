@@ -196,6 +196,7 @@ void Watch::Thread::end(const Status& verdict, int code) const {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     ::_exit(*earlier);
   }
+  if (options.tell) options.tell(verdict);
   const std::string text = report_text(verdict, self, code);
   write_all(2, text);
   if (!options.report_file.empty()) write_file(options.report_file, text);

@@ -21,6 +21,10 @@ struct WatchOptions {
   /// SIGTERM and SIGINT leave a report and 128 plus their number (RankLost and its code where that
   /// is why), unless the program handles them itself.
   bool signals = true;
+  /// Called with the verdict before the process leaves, by the one process of the host that
+  /// reports: tells the ranks of other hosts. On the watchdog's thread, or the one that calls
+  /// end_job(). Null: nobody is told.
+  std::function<void(const Status& verdict)> tell;
   /// Called with the verdict instead of writing a report and leaving with _exit(exit code); for
   /// tests. On the watchdog's thread.
   std::function<void(const Status& verdict, int exit_code)> on_verdict;

@@ -16,7 +16,10 @@
 #include <unistd.h>
 
 #include <lockstep/coordinator/connection.h>
+#include <lockstep/coordinator/http_connection.h>
+#include <lockstep/coordinator/peer_user.h>
 #include <lockstep/coordinator/server.h>
+#include <lockstep/coordinator/website.h>
 
 namespace lockstep::coordinator {
 
@@ -36,6 +39,8 @@ constexpr int kSendBuffer = 64 * 1024;
 constexpr std::chrono::seconds kLinger{1};
 /// Lines about refused connections, a second.
 constexpr int kComplaints = 5;
+/// Connections of browsers and scrapers whose request has been taken.
+constexpr std::size_t kMostViewers = 64;
 
 /// A socket and what stands behind it. In the server's table while it is open; whatever is under
 /// way on it holds it, too.
@@ -49,12 +54,16 @@ struct Link {
         moved(now) {}
   tcp::socket socket;
   Connection connection;
+  std::optional<HttpConnection> http;  // what it speaks instead, from its first byte
   std::string peer;
   Instant came, heard;
   Instant moved;  // when the reader last took something, or there was nothing to take
   std::deque<Bytes> queue;
   std::size_t queued = 0;
+  bool fresh = true;  // nothing has come yet
   bool writing = false, last_words = false;
+
+  [[nodiscard]] Bytes more() { return http ? http->more() : connection.more(); }
 };
 using LinkPtr = std::shared_ptr<Link>;
 
@@ -74,6 +83,10 @@ struct Server::Loop {
   void make_room();
   void read(const LinkPtr& link);
   void took(const LinkPtr& link, std::span<const std::byte> bytes);
+  void took_http(const LinkPtr& link, std::span<const std::byte> bytes);
+  [[nodiscard]] HttpDoor door(const LinkPtr& link);
+  [[nodiscard]] HttpAnswer content(Resource resource);
+  void update_viewers();
   void send(const LinkPtr& link, Bytes bytes);
   void write(const LinkPtr& link);
   void drop(LinkPtr link, const std::string& why);
@@ -94,6 +107,7 @@ struct Server::Loop {
   Endpoint endpoint;
   std::map<ConnectionId, LinkPtr> links;
   std::set<ConnectionId> strangers;  // by age
+  std::set<ConnectionId> viewers;
   std::uint64_t last_connection = 0;
   std::atomic<std::size_t> speakers{0};  // of the service
   std::set<std::string> said;            // findings that hold
@@ -164,7 +178,9 @@ void Server::Loop::read(const LinkPtr& link) {
 }
 
 void Server::Loop::took(const LinkPtr& link, std::span<const std::byte> bytes) {
+  if (std::exchange(link->fresh, false) && HttpReader::begins(bytes)) link->http.emplace();
   link->heard = clock.now();
+  if (link->http) return took_http(link, bytes);
   Connection::Outcome outcome = link->connection.take(bytes, service, about, link->heard);
   speakers.store(service.speakers());
   if (link->connection.established()) strangers.erase(link->connection.id());
@@ -177,6 +193,47 @@ void Server::Loop::took(const LinkPtr& link, std::span<const std::byte> bytes) {
   send(link, std::move(outcome.send));
 }
 
+HttpDoor Server::Loop::door(const LinkPtr& link) {
+  const auto user = peer_user(link->socket.native_handle());
+  return {endpoint.address, page_password(options.secret),
+          user && (*user == ::geteuid() || *user == 0)};
+}
+
+HttpAnswer Server::Loop::content(Resource resource) {
+  if (viewers.size() >= kMostViewers)
+    return unavailable(fmt::format("{} others look at the coordinator's page now.", kMostViewers));
+  return website(resource, {service, about, clock.now()});
+}
+
+void Server::Loop::took_http(const LinkPtr& link, std::span<const std::byte> bytes) {
+  if (link->http->answered()) return;
+  const std::string complaint = link->http->take(
+      bytes, {[&] { return door(link); }, [&](Resource resource) { return content(resource); }});
+  if (!complaint.empty()) complain(fmt::format("{} was refused: {}", link->peer, complaint));
+  if (!link->http->answered()) return;
+  if (link->http->admitted()) {
+    strangers.erase(link->connection.id());
+    viewers.insert(link->connection.id());
+  }
+  if (!link->writing) write(link);
+}
+
+/// One document for all who follow; whoever still has one to take gets a later one.
+void Server::Loop::update_viewers() {
+  std::shared_ptr<const std::string> event;
+  const std::set<ConnectionId> all = viewers;
+  for (const ConnectionId id : all) {
+    const auto found = links.find(id);
+    if (found == links.end() || !found->second->http->streams()) continue;
+    const LinkPtr link = found->second;
+    if (!event)
+      event = std::make_shared<const std::string>(
+          website(Resource::Updates, {service, about, clock.now()}).body);
+    link->http->update(event);
+    if (!link->writing) write(link);
+  }
+}
+
 void Server::Loop::send(const LinkPtr& link, Bytes bytes) {
   link->queued += bytes.size();
   if (!bytes.empty()) link->queue.push_back(std::move(bytes));
@@ -186,8 +243,9 @@ void Server::Loop::send(const LinkPtr& link, Bytes bytes) {
 
 void Server::Loop::write(const LinkPtr& link) {
   if (link->queue.empty()) {
-    Bytes part = link->last_words ? Bytes{} : link->connection.more();
+    Bytes part = link->last_words ? Bytes{} : link->more();
     if (part.empty()) {
+      if (link->http && link->http->over()) link->last_words = true;
       link->moved = clock.now();
       Failure ignored;
       if (link->last_words) link->socket.shutdown(tcp::socket::shutdown_send, ignored);
@@ -215,9 +273,11 @@ void Server::Loop::drop(LinkPtr link, const std::string& why) {
   const ConnectionId id = link->connection.id();
   if (links.erase(id) == 0) return;
   strangers.erase(id);
+  viewers.erase(id);
   if (!why.empty()) complain(fmt::format("{} was dropped: {}", link->peer, why));
   Failure ignored;
   link->socket.close(ignored);
+  if (link->http) return;
   service.closed(id, clock.now());
   speakers.store(service.speakers());
   look(kLookAfterClose);
@@ -233,7 +293,7 @@ void Server::Loop::sweep() {
       over.emplace_back(link, "");
     else if (link->writing && now - link->moved > options.slow_reader)
       over.emplace_back(link, "it does not read");
-    else if (now - link->heard > options.idle)
+    else if (now - link->heard > options.idle && !(link->http && link->http->streams()))
       over.emplace_back(link, "it has said nothing");
   }
   for (const auto& [link, why] : over) drop(link, why);
@@ -253,6 +313,7 @@ void Server::Loop::look(Duration in) {
     if (stopped) return;
     say_findings();
     tell_verdicts();
+    update_viewers();
     if (complaints_kept > 0)
       options.say(fmt::format("{} more connections were refused or dropped", complaints_kept));
     complaints_left = kComplaints;

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <lockstep/coordinator/headline.h>
+#include <lockstep/coordinator/status_calls.h>
 #include <lockstep/coordinator/status_document.h>
 
 namespace lockstep::coordinator {
@@ -103,9 +105,14 @@ Json least_waiting_json(const WatchedJob& job) {
   return out;
 }
 
-Json job_json(const std::string& id, const WatchedJob& job, const Service& service, Instant now) {
+Json job_json(const std::string& id, const WatchedJob& job, const Service& service, Instant now,
+              Detail detail) {
   const auto operations = awaited_operations(job.membership, job.progress);
+  const auto findings =
+      diagnose(job.membership, job.progress, operations, service.rules_of(job), job.began, now);
+  const Headline news = headline(job, findings, operations, now);
   Json out{{"job", id},
+           {"headline", {{"word", word_text(news.word)}, {"sentence", news.sentence}}},
            {"run", job.run},
            {"size", job.membership.size()},
            {"build", job.membership.build()},
@@ -115,20 +122,20 @@ Json job_json(const std::string& id, const WatchedJob& job, const Service& servi
            {"absent", job.membership.absent().text()},
            {"findings", Json::array()},
            {"operations", Json::array()}};
-  for (const Finding& finding :
-       diagnose(job.membership, job.progress, operations, service.rules_of(job), job.began, now))
-    out["findings"].push_back(finding_json(finding, now));
+  for (const Finding& finding : findings) out["findings"].push_back(finding_json(finding, now));
   for (const Operation& operation : operations)
     out["operations"].push_back(operation_json(operation, now));
   out["doing"] = doing_json(job, now);
   out["hosts"] = hosts_json(job);
   out["least_waiting"] = least_waiting_json(job);
+  add_calls(out, job, now, detail);
   return out;
 }
 
 }  // namespace
 
-std::string status_document(const Service& service, const About& about, Instant now) {
+std::string status_document(const Service& service, const About& about, Instant now,
+                            Detail detail) {
   Json out{{"format", "lockstep.status/1"},
            {"coordinator",
             {{"version", about.version},
@@ -137,8 +144,9 @@ std::string status_document(const Service& service, const About& about, Instant 
              {"uptime_seconds", seconds(now - about.began)}}},
            {"jobs", Json::array()}};
   for (const auto& [id, job] : service.jobs())
-    out["jobs"].push_back(job_json(id, job, service, now));
-  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    out["jobs"].push_back(job_json(id, job, service, now, detail));
+  return out.dump(detail == Detail::Brief ? -1 : 1, ' ', false, Json::error_handler_t::replace) +
+         (detail == Detail::Brief ? "" : "\n");
 }
 
 }  // namespace lockstep::coordinator

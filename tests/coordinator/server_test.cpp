@@ -238,7 +238,7 @@ TEST(Server, GarbageAndOversizeAndOtherVersions_EndTheConnectionAtOnce) {
   Bytes later = FrameWriter::plain(FrameType::Hello, Nonce{});
   later[4] = std::byte{2};
   const std::pair<Bytes, Refusal> cases[] = {
-      {bytes_of("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), Refusal::Magic},
+      {bytes_of("LOCK / HTTP/1.1\r\nHost: localhost\r\n\r\n"), Refusal::Magic},
       {oversize, Refusal::Size},
       {later, Refusal::Version},
       {FrameWriter::plain(FrameType{static_cast<std::uint8_t>(MessageType::Join)}, {}),

@@ -5,8 +5,10 @@
 #include <thread>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <lockstep/coordinator/ask_status.h>
+#include <lockstep/coordinator/http_answer.h>
 #include <lockstep/worker/cli/status_table.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/coordinator_address.h>
@@ -19,8 +21,17 @@ constexpr std::chrono::seconds kPatience{4};
 
 struct Wishes {
   std::string address, token_file;
-  bool json = false, watch = false;
+  bool json = false, watch = false, page = false;
 };
+
+/// Where a browser finds it, and what it asks those who are not this user on this machine.
+int show_page(const CoordinatorAddress& at) {
+  return print_result(
+      fmt::format("http://{}/\nuser lockstep, password {} (not asked of this user's "
+                  "own processes on that machine)\n",
+                  at.endpoint.text(), coordinator::page_password(at.secret)),
+      kOk);
+}
 
 int show(const CoordinatorAddress& at, const Wishes& wishes) {
   const auto document = coordinator::ask_status(at.endpoint, at.secret, kPatience);
@@ -33,12 +44,16 @@ int show(const CoordinatorAddress& at, const Wishes& wishes) {
 }
 
 int run(const Wishes& wishes) {
-  if (wishes.json && wishes.watch)
-    return complain("--json prints one document and --watch goes on; take one of the two.", kUsage);
+  if (wishes.json + wishes.watch + wishes.page > 1)
+    return complain(
+        "--json prints one document, --watch goes on and --page prints an address; take "
+        "one of the three.",
+        kUsage);
   const auto settings = Settings::from_environment();
   if (!settings) return complain(settings.error());
   const auto at = CoordinatorAddress::find(*settings, wishes.address, wishes.token_file);
   if (!at) return complain(at.error());
+  if (wishes.page) return show_page(*at);
   int code = show(*at, wishes);
   while (wishes.watch && code == kOk) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -58,6 +73,8 @@ std::function<int()> declare_status(CLI::App& app) {
                  "file of mode 0600 with the secret (LOCKSTEP_TOKEN, else that of the port file)");
   app.add_flag("--json", wishes->json, "print one JSON document instead of a table");
   app.add_flag("--watch", wishes->watch, "once a second, until interrupted");
+  app.add_flag("--page", wishes->page,
+               "print where a browser finds the status page, and its password");
   return [wishes] { return run(*wishes); };
 }
 

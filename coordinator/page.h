@@ -1,0 +1,17 @@
+// The status page: one HTML document without outside resources, for a status document. The same for
+// a running coordinator and for a file.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lockstep::coordinator {
+
+/// `live`: it follows /updates of the coordinator that it came from. The document is within it as
+/// data; nothing of it can become markup.
+[[nodiscard]] std::string page_with(std::string_view status_document, bool live);
+
+/// Its Content-Security-Policy: the script and the style that are in it, by digest, and no other.
+[[nodiscard]] std::string page_policy(bool live);
+
+}  // namespace lockstep::coordinator

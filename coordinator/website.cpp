@@ -1,0 +1,44 @@
+#include <utility>
+
+#include <lockstep/coordinator/page.h>
+#include <lockstep/coordinator/website.h>
+
+namespace lockstep::coordinator {
+namespace {
+
+constexpr const char* kJson = "application/json";
+
+}  // namespace
+
+HttpAnswer unavailable(std::string message) {
+  HttpAnswer answer;
+  answer.status = 503;
+  answer.body = std::move(message) + "\n";
+  return answer;
+}
+
+HttpAnswer website(Resource resource, const Sight& sight) {
+  HttpAnswer answer;
+  const auto status = [&](Detail detail) {
+    return status_document(sight.service, sight.about, sight.now, detail);
+  };
+  switch (resource) {
+    case Resource::Page:
+      answer.content_type = "text/html; charset=utf-8";
+      answer.body = page_with(status(Detail::Brief), true);
+      answer.policy = page_policy(true) + "; frame-ancestors 'none'";
+      break;
+    case Resource::Status:
+      answer.content_type = kJson;
+      answer.body = status(Detail::Full);
+      break;
+    case Resource::Updates:
+      answer.content_type = "text/event-stream";
+      answer.stream = true;
+      answer.body = "data: " + status(Detail::Brief) + "\n\n";
+      break;
+  }
+  return answer;
+}
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,335 @@
+// The rendezvous on real sockets: who comes late, twice, wrong or not at all, and strangers.
+#include <atomic>
+
+#include "tcp_ranks.h"
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <lockstep/collectives/arrivals.h>
+#include <lockstep/collectives/frame_session.h>
+#include <lockstep/collectives/hmac.h>
+#include <lockstep/collectives/tcp_message.h>
+#include <lockstep/collectives/vote.h>
+
+namespace lockstep::collectives {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<TcpOptions> alike(int size) {
+  const Endpoint at = free_endpoint();
+  std::vector<TcpOptions> out;
+  for (int r = 0; r < size; ++r) out.push_back(tcp_options(at, r, size));
+  return out;
+}
+
+/// All came, and a vote of all of them works.
+void expect_a_job(const std::vector<Meeting>& came) {
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  std::vector<std::unique_ptr<VoteRound>> votes;
+  for (const Meeting& one : came) {
+    ASSERT_TRUE(one) << one.error().text();
+    ranks.push_back(tcp_communicator(*one, nullptr).value());
+    const Communicator& c = *ranks.back();
+    votes.push_back(std::make_unique<VoteRound>(
+        c.rank(), c.size(), Vote::of(~(std::uint64_t{1} << c.rank().value), 1, 2, 3)));
+    ranks.back()->start(*votes.back());
+  }
+  for (bool all = false; !all;) {
+    all = true;
+    for (const auto& one : ranks) {
+      const auto done = one->poll();
+      ASSERT_TRUE(done) << done.error().text();
+      all = all && *done;
+    }
+  }
+  for (const auto& vote : votes)
+    EXPECT_EQ(vote->result().entries(), ~((std::uint64_t{1} << ranks.size()) - 1));
+}
+
+void expect_refused(const Meeting& came, Code code, const std::string& part) {
+  ASSERT_FALSE(came) << part;
+  EXPECT_EQ(came.error().code, code) << came.error().text();
+  EXPECT_NE(came.error().message.find(part), std::string::npos) << came.error().message;
+}
+
+class RawSocket {
+ public:
+  explicit RawSocket(const Endpoint& to) {
+    sockaddr_in where{};
+    where.sin_family = AF_INET;
+    where.sin_port = htons(to.port);
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int tries = 0; tries < 500; ++tries) {  // until rank 0 listens
+      file_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      if (::connect(file_, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0) return;
+      ::close(file_);
+      file_ = -1;
+      std::this_thread::sleep_for(10ms);
+    }
+  }
+  ~RawSocket() { ::close(file_); }
+  RawSocket(const RawSocket&) = delete;
+  RawSocket& operator=(const RawSocket&) = delete;
+  [[nodiscard]] bool write(std::span<const std::byte> bytes) const {
+    return ::send(file_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(bytes.size());
+  }
+  /// Empty: closed, or nothing for `patience`.
+  [[nodiscard]] Bytes read(std::chrono::milliseconds patience = 10s) const {
+    Bytes out(4096);
+    pollfd waited{file_, POLLIN, 0};
+    const ssize_t n = ::poll(&waited, 1, static_cast<int>(patience.count())) == 1
+                          ? ::recv(file_, out.data(), out.size(), 0)
+                          : 0;
+    out.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+    return out;
+  }
+  [[nodiscard]] bool closed_within(std::chrono::milliseconds patience) const {
+    pollfd waited{file_, POLLIN, 0};
+    std::byte some[256];
+    while (::poll(&waited, 1, static_cast<int>(patience.count())) == 1)
+      if (::recv(file_, some, sizeof some, 0) <= 0) return true;
+    return false;
+  }
+
+ private:
+  int file_ = -1;
+};
+
+/// A meeting of two that `with` happens to before rank 1 comes.
+template <class With>
+void meet_while(With with) {
+  const auto options = alike(2);
+  std::optional<Meeting> host;
+  std::thread thread([&] { host.emplace(tcp_meet(options[0])); });
+  with(options[0].rendezvous);
+  Meeting guest = tcp_meet(options[1]);
+  thread.join();
+  expect_a_job({*host, guest});
+}
+
+Secret of_ranks(const Secret& shared) {
+  const Mac mac = hmac_sha256(shared, std::as_bytes(std::span(std::string_view("lockstep ranks"))));
+  return {mac.begin(), mac.end()};
+}
+
+TEST(TcpMeeting, RanksThatComeInAnyOrderAndLate_AreAJob) {
+  const auto options = alike(5);
+  std::vector<std::optional<Meeting>> came(5);
+  std::vector<std::thread> threads;
+  for (const std::size_t r : {3U, 1U, 0U, 4U, 2U}) {
+    threads.emplace_back([&, r] { came[r].emplace(tcp_meet(options[r])); });
+    std::this_thread::sleep_for(60ms);
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Meeting> all;
+  for (auto& one : came) all.push_back(*std::move(one));
+  expect_a_job(all);
+}
+
+TEST(TcpMeeting, RanksThatDoNotCome_AreNamedOnAllThatDid) {
+  auto options = alike(5);
+  for (TcpOptions& one : options) one.patience = 400ms;
+  const auto came = meet({options[0], options[3]});
+  expect_refused(came[0], Code::Stuck, "ranks 1-2,4 had not come to the rendezvous at 127.0.0.1:");
+  expect_refused(came[1], Code::Stuck, "ranks 1-2,4 had not come");
+}
+
+TEST(TcpMeeting, WithoutRank0_TheOthersNameIt) {
+  auto options = alike(3);
+  for (TcpOptions& one : options) one.patience = 300ms;
+  for (const Meeting& one : meet({options[1], options[2]}))
+    expect_refused(one, Code::Stuck, "rank 0, which listens there, has not come");
+}
+
+TEST(TcpMeeting, SecondProcessOfOneRank_IsTurnedAway_TheJobGoesOn) {
+  auto options = alike(3);
+  std::vector<std::optional<Meeting>> came(3);
+  std::vector<std::thread> threads;
+  for (const std::size_t r : {0U, 1U})
+    threads.emplace_back([&, r] { came[r].emplace(tcp_meet(options[r])); });
+  std::this_thread::sleep_for(200ms);
+  expect_refused(tcp_meet(options[1]), Code::BadInput, "came second: rank 1 (process");
+  came[2].emplace(tcp_meet(options[2]));
+  for (std::thread& thread : threads) thread.join();
+  expect_a_job({*came[0], *came[1], *came[2]});
+}
+
+TEST(TcpMeeting, AnotherWorldSize_EndsItForAll_NamingBoth) {
+  auto options = alike(3);
+  options[2].size = 4;
+  for (const Meeting& one : meet(options))
+    expect_refused(one, Code::BadInput, "was started for 4 ranks, rank 0 (process");
+}
+
+TEST(TcpMeeting, AnotherBuild_EndsItForAll_NamingBoth) {
+  auto options = alike(3);
+  options[1].build = "b2";
+  for (const Meeting& one : meet(options))
+    expect_refused(one, Code::Version, "runs the build b2, rank 0 (process");
+}
+
+TEST(TcpMeeting, AnotherSecret_IsSaidToWhoHasIt_AndItsRankIsMissing) {
+  auto options = alike(2);
+  options[1].secret = Secret(32, std::byte{'x'});
+  options[0].patience = 500ms;
+  const auto came = meet(options);
+  expect_refused(came[0], Code::Stuck, "rank 1 had not come");
+  expect_refused(came[1], Code::Version, "the two do not have the same secret");
+}
+
+TEST(TcpMeeting, AnotherJob_IsTurnedAway) {
+  auto options = alike(2);
+  TcpOptions stray = options[1];
+  stray.job = "serve";
+  std::optional<Meeting> host;
+  std::thread thread([&] { host.emplace(tcp_meet(options[0])); });
+  expect_refused(tcp_meet(stray), Code::BadInput, "belongs to the job \"serve\"");
+  Meeting guest = tcp_meet(options[1]);
+  thread.join();
+  expect_a_job({*host, guest});
+}
+
+TEST(TcpMeeting, RankOutsideTheJobOrNoSecret_IsRefusedAtOnce) {
+  auto options = alike(2);
+  options[0].rank = Rank{2};
+  expect_refused(tcp_meet(options[0]), Code::BadInput, "Rank 2 of 2 makes no sense");
+  options[1].secret.clear();
+  expect_refused(tcp_meet(options[1]), Code::Version, "needs a secret");
+}
+
+TEST(TcpMeeting, AddressOfAnotherHost_IsSaid) {
+  auto options = alike(2);
+  options[0].rendezvous.address = "192.0.2.1";  // nobody's (RFC 5737)
+  expect_refused(tcp_meet(options[0]), Code::Environment, "cannot listen at 192.0.2.1:");
+}
+
+TEST(TcpMeeting, RankThatCameAndWentAgain_MayComeAgain) {
+  const auto options = alike(3);
+  std::optional<Meeting> host, second;
+  std::thread thread([&] { host.emplace(tcp_meet(options[0])); });
+  {
+    RawSocket first(options[0].rendezvous);
+    FrameSession client(FrameSession::Side::Client, of_ranks(tcp_secret()), random_nonce());
+    ASSERT_TRUE(first.write(client.open()));
+    ASSERT_TRUE(first.write(client.take(first.read()).reply));
+    ASSERT_FALSE(client.take(first.read()).refusal);
+    const Arrival rank1{.job = "train", .rank = {1}, .size = 3, .build = "b1", .host = "h"};
+    ASSERT_TRUE(first.write(client.seal(type_of(rank1), encode(rank1))));
+    ASSERT_FALSE(first.read().empty()) << "who is missing";
+    expect_refused(tcp_meet(options[1]), Code::BadInput, "came second");
+  }
+  std::this_thread::sleep_for(100ms);
+  std::thread other([&] { second.emplace(tcp_meet(options[2])); });
+  Meeting again = tcp_meet(options[1]);
+  thread.join();
+  other.join();
+  expect_a_job({*host, again, *second});
+}
+
+TEST(TcpMeeting, GarbageOversizeAndOtherVersions_AreClosed_TheJobGoesOn) {
+  meet_while([](const Endpoint& at) {
+    const auto text = std::as_bytes(std::span(std::string_view("GET / HTTP/1.1\r\n\r\n")));
+    Bytes oversize = FrameWriter::plain(FrameType::Hello, {});
+    oversize[8] = oversize[9] = std::byte{0xFF};
+    Bytes later = FrameWriter::plain(FrameType::Hello, Nonce{});
+    later[4] = std::byte{9};
+    const std::vector<std::pair<Bytes, Refusal>> wrong{
+        {Bytes(text.begin(), text.end()), Refusal::Magic},
+        {oversize, Refusal::Size},
+        {later, Refusal::Version},
+        {FrameWriter::plain(FrameType{kFirstSealedType}, {}), Refusal::Order}};
+    for (const auto& [bytes, why] : wrong) {
+      RawSocket stranger(at);
+      ASSERT_TRUE(stranger.write(bytes));
+      const Bytes reply = stranger.read();
+      ASSERT_EQ(reply.size(), kHeaderBytes + 1);
+      EXPECT_EQ(reply.back(), std::byte{static_cast<std::uint8_t>(why)});
+      EXPECT_TRUE(stranger.closed_within(3s));
+    }
+  });
+}
+
+TEST(TcpMeeting, SecretOfTheCoordinator_IsNotThatOfARank) {
+  meet_while([](const Endpoint& at) {
+    RawSocket other(at);
+    FrameSession client(FrameSession::Side::Client, tcp_secret(), random_nonce());
+    ASSERT_TRUE(other.write(client.open()));
+    ASSERT_TRUE(other.write(client.take(other.read()).reply));
+    EXPECT_EQ(client.take(other.read()).refusal, Refusal::Token);
+  });
+}
+
+TEST(TcpMeeting, RecordedConversation_IsWorthNothing) {
+  const auto options = alike(2);
+  Bytes said;
+  std::optional<Meeting> host;
+  std::thread thread([&] { host.emplace(tcp_meet(options[0])); });
+  const auto establish = [&](RawSocket& socket, FrameSession& client) {
+    said = client.open();
+    ASSERT_TRUE(socket.write(said));
+    const Bytes proof = client.take(socket.read()).reply;
+    ASSERT_TRUE(socket.write(proof));
+    said.insert(said.end(), proof.begin(), proof.end());
+    ASSERT_FALSE(client.take(socket.read()).refusal);
+    ASSERT_TRUE(client.established());
+  };
+  {
+    RawSocket eavesdropped(options[0].rendezvous);
+    FrameSession client(FrameSession::Side::Client, of_ranks(tcp_secret()), random_nonce());
+    establish(eavesdropped, client);
+    RawSocket thief(options[0].rendezvous);
+    ASSERT_TRUE(thief.write(said));
+    EXPECT_TRUE(thief.closed_within(3s)) << "its proof is for another nonce";
+    // Somebody who has the secret, and says the same twice or something that is no message.
+    const Bytes frame = client.seal(kFirstSealedType + 6, {});
+    ASSERT_TRUE(eavesdropped.write(frame));
+    ASSERT_TRUE(eavesdropped.write(frame));
+    EXPECT_TRUE(eavesdropped.closed_within(3s));
+  }
+  Meeting guest = tcp_meet(options[1]);
+  thread.join();
+  expect_a_job({*host, guest});
+}
+
+TEST(TcpMeeting, StrangersWhoDawdle_AreClosedAndHoldNobodyUp) {
+  meet_while([](const Endpoint& at) {
+    std::vector<std::unique_ptr<RawSocket>> dawdlers;
+    for (int i = 0; i < 80; ++i) {  // more than are kept
+      dawdlers.push_back(std::make_unique<RawSocket>(at));
+      ASSERT_TRUE(dawdlers.back()->write(Bytes(1, std::byte{0x4C})));
+    }
+    EXPECT_TRUE(dawdlers.front()->closed_within(3s)) << "more came, so the oldest goes";
+    EXPECT_TRUE(dawdlers.back()->closed_within(8s)) << "it had five seconds";
+  });
+}
+
+TEST(Arrivals, OtherMessages_AreRefusedNamingBothVersions) {
+  const Arrival host{.job = "train", .rank = {0}, .size = 2, .build = "b", .host = "a", .pid = 1};
+  Arrivals arrivals(host);
+  Arrival later = host;
+  later.rank = {1};
+  later.version = kTcpVersion + 1;
+  const auto answer = arrivals.come(later, "127.0.0.1");
+  ASSERT_TRUE(answer.refusal);
+  EXPECT_EQ(answer.refusal->code, Code::Version);
+  EXPECT_NE(answer.refusal->message.find("speaks version 2"), std::string::npos);
+  EXPECT_NE(answer.refusal->message.find("rank 0 (process 1 on a) version 1"), std::string::npos);
+  later.version = kTcpVersion;
+  later.rank = {2};
+  EXPECT_EQ(arrivals.come(later, "").refusal->code, Code::BadInput);
+  EXPECT_EQ(arrivals.missing().text(), "1");
+  later.rank = {1};
+  EXPECT_FALSE(arrivals.come(later, "10.0.0.2").refusal);
+  EXPECT_TRUE(arrivals.missing().empty());
+  EXPECT_EQ(arrivals.roster()[1].listens.address, "10.0.0.2");
+  arrivals.gone({1});
+  EXPECT_EQ(arrivals.missing().text(), "1");
+}
+
+}  // namespace
+}  // namespace lockstep::collectives

@@ -1,0 +1,58 @@
+#include "tcp_ranks.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace lockstep::collectives {
+
+Endpoint free_endpoint() {
+  const int file = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof any;
+  const bool bound = ::bind(file, reinterpret_cast<const sockaddr*>(&any), length) == 0 &&
+                     ::getsockname(file, reinterpret_cast<sockaddr*>(&any), &length) == 0;
+  ::close(file);
+  EXPECT_TRUE(bound);
+  return {"127.0.0.1", ntohs(any.sin_port)};
+}
+
+Secret tcp_secret() { return Secret(32, std::byte{'s'}); }
+
+TcpOptions tcp_options(const Endpoint& at, int rank, int size) {
+  return {.rendezvous = at,
+          .rank = Rank{rank},
+          .size = size,
+          .secret = tcp_secret(),
+          .job = "train",
+          .build = "b1",
+          .patience = std::chrono::seconds(20)};
+}
+
+std::vector<Meeting> meet(const std::vector<TcpOptions>& ranks) {
+  std::vector<std::optional<Meeting>> came(ranks.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    threads.emplace_back([&, i] { came[i].emplace(tcp_meet(ranks[i])); });
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Meeting> out;
+  for (auto& one : came) out.push_back(*std::move(one));
+  return out;
+}
+
+std::vector<std::shared_ptr<TcpMesh>> meet(int size) {
+  const Endpoint at = free_endpoint();
+  std::vector<TcpOptions> options;
+  for (int r = 0; r < size; ++r) options.push_back(tcp_options(at, r, size));
+  std::vector<std::shared_ptr<TcpMesh>> out;
+  for (Meeting& one : meet(options)) {
+    EXPECT_TRUE(one) << one.error().text();
+    out.push_back(one ? *one : nullptr);
+  }
+  return out;
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,27 @@
+// Ranks of a job over TCP within one test: real sockets on loopback, one thread for each while they
+// meet.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <lockstep/collectives/tcp.h>
+
+namespace lockstep::collectives {
+
+/// A port of loopback that nobody listens at just now.
+[[nodiscard]] Endpoint free_endpoint();
+[[nodiscard]] Secret tcp_secret();
+
+/// Options of `rank`, all alike but for the rank.
+[[nodiscard]] TcpOptions tcp_options(const Endpoint& at, int rank, int size);
+
+using Meeting = Result<std::shared_ptr<TcpMesh>>;
+/// What tcp_meet comes to on each of `ranks`, all at the same time; by their order.
+[[nodiscard]] std::vector<Meeting> meet(const std::vector<TcpOptions>& ranks);
+/// All ranks of a job of `size`.
+[[nodiscard]] std::vector<std::shared_ptr<TcpMesh>> meet(int size);
+
+}  // namespace lockstep::collectives
