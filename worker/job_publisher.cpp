@@ -1,4 +1,5 @@
 #include <array>
+#include <atomic>
 #include <bit>
 #include <mutex>
 #include <optional>
@@ -67,8 +68,29 @@ struct Obedience {
   }
 };
 
+/// A process speaks for one rank of one job: the first world that it joins, for as long as that
+/// lasts. Worlds beside it are parts of the same job.
+class Voice {
+ public:
+  Voice() : taken_(!in_use().test_and_set()) {}
+  ~Voice() {
+    if (taken_) in_use().clear();
+  }
+  Voice(const Voice&) = delete;
+  Voice& operator=(const Voice&) = delete;
+  [[nodiscard]] bool taken() const { return taken_; }
+
+ private:
+  static std::atomic_flag& in_use() {
+    static std::atomic_flag flag;
+    return flag;
+  }
+  bool taken_;
+};
+
 /// What a rank holds until its board goes; in this order, so that the publisher goes first.
 struct Reporting {
+  Voice voice;
   std::unique_ptr<EmbeddedCoordinator> coordinator;
   std::unique_ptr<coordinator::Publisher> publisher;
 };
@@ -92,7 +114,7 @@ Result<std::shared_ptr<coordinator::Feed>> publish_progress(World& world, const 
                                                             const std::string& configuration) {
   const Rank self = world.all->rank();
   auto reporting = std::make_shared<Reporting>();
-  reporting->coordinator = host_one(world, settings, log);
+  if (reporting->voice.taken()) reporting->coordinator = host_one(world, settings, log);
   collectives::BroadcastRound told(
       self, world.all->size(), Rank{0},
       written(reporting->coordinator ? std::optional(reporting->coordinator->at()) : std::nullopt));
@@ -101,7 +123,7 @@ Result<std::shared_ptr<coordinator::Feed>> publish_progress(World& world, const 
     log.line(topic, "lockstep: " + line);
   };
   const std::shared_ptr<coordinator::Feed> nobody;
-  if (settings.coordinator == kNoCoordinator) return nobody;
+  if (settings.coordinator == kNoCoordinator || !reporting->voice.taken()) return nobody;
   std::optional<CoordinatorAddress> at = read(told.result());
   if (!settings.coordinator.empty()) {
     auto found = CoordinatorAddress::find(settings, "", "");
