@@ -1,6 +1,5 @@
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <string_view>
 
 #include <fcntl.h>
@@ -8,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/coordinator/port_file.h>
 
 namespace lockstep::coordinator {
@@ -26,7 +24,6 @@ std::string_view line(std::string_view& rest) {
 }  // namespace
 
 Result<void> PortFile::write(const std::string& file) const {
-  make_private_folder(std::filesystem::path(file).parent_path());
   std::string text = fmt::format("{}\naddress {}\n", kFormat, endpoint.text());
   if (secret)
     text += fmt::format(

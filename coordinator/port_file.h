@@ -18,8 +18,7 @@ struct PortFile {
   Endpoint endpoint;
   std::optional<Secret> secret;
 
-  /// As a whole, for this user only (0600), and folders that are missing for it (0700). Errors:
-  /// Environment.
+  /// As a whole, for this user only (0600). Errors: Environment.
   [[nodiscard]] Result<void> write(const std::string& file) const;
   /// Errors: Environment (no such file), Version (not this user's alone), BadInput (another
   /// format).

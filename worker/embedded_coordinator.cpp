@@ -1,9 +1,11 @@
+#include <filesystem>
 #include <system_error>
 
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/worker/coordinator_address.h>
 #include <lockstep/worker/embedded_coordinator.h>
 
@@ -54,6 +56,7 @@ Result<std::unique_ptr<EmbeddedCoordinator>> EmbeddedCoordinator::start(const Se
   out->server_ = std::move(*server);
   out->at_.endpoint = out->server_->endpoint();
   const std::string file = job_port_file(settings, job, ::getpid());
+  make_private_folder(std::filesystem::path(file).parent_path());
   if (auto written = out->at_.write(file); !written) return written.error();
   out->port_file_ = file;
   const SignalsBlocked blocked;

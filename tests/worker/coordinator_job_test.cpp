@@ -141,9 +141,9 @@ class WatchedByRankZero : public testing::Test {
 
 TEST_F(WatchedByRankZero, StatusFindsTheJobOfThisHostWithoutBeingTold) {
   auto running = start("60 50", "LOCKSTEP_JOB_ID=nightly");
-  const Launched status = status_with("", "job nightly: 3 ranks");
+  const Launched status = status_with("", "    0-2 ");
   EXPECT_EQ(status.exit_code, 0) << status.output;
-  EXPECT_EQ(status.count("0-2"), 1) << status.output;
+  EXPECT_EQ(status.count("job nightly: 3 ranks"), 1) << status.output;
   EXPECT_EQ(lockstep("status nightly").exit_code, 0);
   const Launched done = running.get();
   EXPECT_EQ(done.exit_code, 0) << done.output;

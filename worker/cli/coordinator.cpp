@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/coordinator/server.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/coordinator_address.h>
@@ -77,7 +78,10 @@ int run(const Wishes& wishes) {
   if (!secret) return complain(secret.error());
   if (!*secret && !endpoint->loopback()) return complain(open_to_strangers(*endpoint));
   std::string port_file = wishes.port_file;
-  if (port_file.empty()) port_file = default_port_file(*settings);
+  if (port_file.empty()) {
+    port_file = default_port_file(*settings);
+    make_private_folder(settings->cache_dir);
+  }
   ServerOptions options;
   options.listen = *endpoint;
   options.secret = *secret ? **secret : random_secret();
