@@ -14,8 +14,8 @@ constexpr std::size_t kMostBytes = 64 * 1024 * 1024;
 
 }  // namespace
 
-Result<std::string> ask_status(const Endpoint& coordinator, const Secret& secret,
-                               Duration patience) {
+Result<std::string> ask_status(const Endpoint& coordinator, const Secret& secret, Duration patience,
+                               StatusRequest what) {
   const SystemClock clock;
   const Instant until = clock.now() + patience;
   std::string document;
@@ -24,7 +24,7 @@ Result<std::string> ask_status(const Endpoint& coordinator, const Secret& secret
   std::unique_ptr<Client> client;
   client = std::make_unique<Client>(
       coordinator, secret,
-      Client::Events{.established = [&] { client->send(StatusRequest{}); },
+      Client::Events{.established = [&] { client->send(what); },
                      .message =
                          [&](const Message& message) {
                            const auto* part = std::get_if<StatusPart>(&message);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/coordinator/connection.h>
+#include <lockstep/coordinator/dump_document.h>
 
 namespace lockstep::coordinator {
 namespace {
@@ -33,8 +34,10 @@ void Connection::obey(const Message& message, Service& service, const About& abo
   } else if (const auto* configuration = std::get_if<Configuration>(&message);
              configuration != nullptr && joined_) {
     service.configure(id_, *configuration);
-  } else if (std::holds_alternative<StatusRequest>(message) && !document_) {
-    document_ = status_document(service, about, now);
+  } else if (const auto* asked = std::get_if<StatusRequest>(&message);
+             asked != nullptr && !document_) {
+    document_ =
+        asked->every_rank ? dump_document(service, now) : status_document(service, about, now);
     sent_ = 0;
   } else {
     outcome.close = true;
@@ -49,6 +52,7 @@ Connection::Outcome Connection::take(std::span<const std::byte> bytes, Service& 
   outcome.send = std::move(taken.reply);
   if (taken.refusal) {
     outcome.close = true;
+    outcome.refusal = taken.refusal;
     outcome.complaint = refusal_text(*taken.refusal);
     return outcome;
   }

@@ -18,8 +18,9 @@ class Connection {
 
   struct Outcome {
     Bytes send;
-    bool close = false;     // once that is sent
-    std::string complaint;  // why it is closed, for the log; may be empty
+    bool close = false;              // once that is sent
+    std::string complaint;           // why it is closed, for the log; may be empty
+    std::optional<Refusal> refusal;  // where a frame was
     std::optional<ConnectionId>
         replaced;  // another connection to close: this one speaks for its rank
   };

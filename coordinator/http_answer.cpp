@@ -19,7 +19,10 @@ namespace {
 namespace http = boost::beast::http;
 
 constexpr std::pair<std::string_view, Resource> kResources[] = {
-    {"/", Resource::Page}, {"/status.json", Resource::Status}, {"/updates", Resource::Updates}};
+    {"/", Resource::Page},           {"/status.json", Resource::Status},
+    {"/updates", Resource::Updates}, {"/metrics", Resource::Metrics},
+    {"/events", Resource::Events},   {"/trace.json", Resource::Trace},
+    {"/dump.json", Resource::Dump}};
 
 std::string base64(std::string_view text) {
   std::string out((text.size() + 2) / 3 * 4 + 1, '\0');
@@ -89,7 +92,8 @@ std::variant<HttpWish, HttpAnswer> admit(const HttpRequest& request, const HttpD
     return refused(405, "The page is for reading: GET or HEAD.");
   for (const auto& [target, resource] : kResources)
     if (request.target == target) return HttpWish{resource, request.method == "HEAD"};
-  return refused(404, "There is /, /status.json and /updates.");
+  return refused(404, "There is /, /status.json, /dump.json, /metrics, /events, /updates and "
+                   "/trace.json.");
 }
 
 HttpAnswer answer_of(const HttpRefusal& refusal) {

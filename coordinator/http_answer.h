@@ -12,7 +12,7 @@
 namespace lockstep::coordinator {
 
 /// What can be asked for.
-enum class Resource : std::uint8_t { Page, Status, Updates };
+enum class Resource : std::uint8_t { Page, Status, Updates, Metrics, Events, Trace, Dump };
 
 struct HttpAnswer {
   int status = 200;

@@ -26,6 +26,12 @@ RankSet ranks_where(const std::vector<std::unique_ptr<Member>>& members, const W
 
 }  // namespace
 
+std::string_view link_name(const Member* member) {
+  if (member == nullptr) return "absent";
+  if (member->finished) return "finished";
+  return member->connection ? "connected" : "closed";
+}
+
 std::string ranks_text(const RankSet& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", ranks.text());
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/collectives/base/status.h>
@@ -79,6 +80,8 @@ class Membership {
   std::vector<std::unique_ptr<Member>> members_;  // by rank
 };
 
+/// "absent", "finished", "connected" or "closed"; nullptr: it has never come.
+[[nodiscard]] std::string_view link_name(const Member* member);
 /// "rank 3" or "ranks 3,8-15"
 [[nodiscard]] std::string ranks_text(const RankSet& ranks);
 

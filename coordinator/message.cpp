@@ -94,7 +94,7 @@ void write(ByteWriter& out, const Configuration& configuration) {
   write(out, configuration.text, kConfigurationBytes);
 }
 
-void write(ByteWriter&, const StatusRequest&) {}
+void write(ByteWriter& out, const StatusRequest& request) { out.u8(request.every_rank ? 1 : 0); }
 void write(ByteWriter&, const Joined&) {}
 
 void write(ByteWriter& out, const Refused& refused) {
@@ -273,7 +273,7 @@ std::optional<Message> read(MessageType type, Checked& in) {
     case MessageType::Configuration:
       return Configuration{in.lines(kConfigurationBytes)};
     case MessageType::StatusRequest:
-      return StatusRequest{};
+      return StatusRequest{in.flag()};
     case MessageType::Joined:
       return Joined{};
     case MessageType::Refused:

@@ -21,6 +21,7 @@ struct Join {
 };
 /// An observer asks for the status document.
 struct StatusRequest {
+  bool every_rank = false;  // the dump of all ranks instead
   bool operator==(const StatusRequest&) const = default;
 };
 /// The rank is a member.

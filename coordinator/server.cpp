@@ -86,7 +86,9 @@ struct Server::Loop {
   void took_http(const LinkPtr& link, std::span<const std::byte> bytes);
   [[nodiscard]] HttpDoor door(const LinkPtr& link);
   [[nodiscard]] HttpAnswer content(Resource resource);
+  [[nodiscard]] Sight sight() const;
   void update_viewers();
+  void write_down();
   void send(const LinkPtr& link, Bytes bytes);
   void write(const LinkPtr& link);
   void drop(LinkPtr link, const std::string& why);
@@ -102,6 +104,8 @@ struct Server::Loop {
   asio::signal_set signals;
   asio::steady_timer sweeper, looker;
   Service service;
+  Chronicle chronicle;
+  RejectedFrames rejected{};
   SystemClock clock;
   About about;
   Endpoint endpoint;
@@ -189,6 +193,7 @@ void Server::Loop::took(const LinkPtr& link, std::span<const std::byte> bytes) {
       drop(earlier->second, "");
   if (!outcome.complaint.empty())
     complain(fmt::format("{} was refused: {}", link->peer, outcome.complaint));
+  if (outcome.refusal) ++rejected[static_cast<std::size_t>(*outcome.refusal)];
   link->last_words = outcome.close;
   send(link, std::move(outcome.send));
 }
@@ -202,7 +207,11 @@ HttpDoor Server::Loop::door(const LinkPtr& link) {
 HttpAnswer Server::Loop::content(Resource resource) {
   if (viewers.size() >= kMostViewers)
     return unavailable(fmt::format("{} others look at the coordinator's page now.", kMostViewers));
-  return website(resource, {service, about, clock.now()});
+  return website(resource, sight());
+}
+
+Sight Server::Loop::sight() const {
+  return {service, chronicle, rejected, about, clock.now(), std::chrono::system_clock::now()};
 }
 
 void Server::Loop::took_http(const LinkPtr& link, std::span<const std::byte> bytes) {
@@ -227,8 +236,7 @@ void Server::Loop::update_viewers() {
     if (found == links.end() || !found->second->http->streams()) continue;
     const LinkPtr link = found->second;
     if (!event)
-      event = std::make_shared<const std::string>(
-          website(Resource::Updates, {service, about, clock.now()}).body);
+      event = std::make_shared<const std::string>(website(Resource::Updates, sight()).body);
     link->http->update(event);
     if (!link->writing) write(link);
   }
@@ -313,6 +321,7 @@ void Server::Loop::look(Duration in) {
     if (stopped) return;
     say_findings();
     tell_verdicts();
+    write_down();
     update_viewers();
     if (complaints_kept > 0)
       options.say(fmt::format("{} more connections were refused or dropped", complaints_kept));
@@ -322,11 +331,18 @@ void Server::Loop::look(Duration in) {
   });
 }
 
+void Server::Loop::write_down() {
+  std::string lines;
+  for (const std::string& line : chronicle.look(service, clock.now(), sight().wall)) lines += line;
+  if (options.record && !lines.empty()) options.record(lines);
+}
+
 /// What is new since the last look.
 void Server::Loop::say_findings() {
   std::set<std::string> hold;
   for (const auto& [id, job] : service.jobs())
     for (const Finding& finding : service.diagnose(job, clock.now())) {
+      service.follow(id, finding.ranks);
       const char* severity = finding.act ? "ACT" : "WARN";
       // Who lags may be another at every look: said once while anybody does.
       const bool lags = finding.kind == Finding::Kind::Lags;

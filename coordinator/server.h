@@ -21,6 +21,8 @@ struct ServerOptions {
   std::function<void(const std::string& line)> say;
   /// Findings that are not said; they are in the status document all the same.
   std::set<Finding::Kind> unsaid;
+  /// What happened, as lines of JSON (event_line.h), at every look; may be empty.
+  std::function<void(const std::string& lines)> record;
   /// SIGTERM and SIGINT end run().
   bool signals = true;
   /// Strangers that hold a connection and have not proven the secret: for so long, and so many at a

@@ -75,6 +75,7 @@ void Service::report(ConnectionId connection, const Report& report, Instant now)
   WatchedJob* job = spoken_for(connection, rank);
   if (job == nullptr) return;
   job->progress.take(job->membership.member(rank)->identity, report, now);
+  job->timeline.report(rank, report, now);
   job->membership.heard(rank, report.finished, now);
 }
 
@@ -84,6 +85,7 @@ std::optional<shapes::Fingerprint> Service::told(ConnectionId connection, const 
   WatchedJob* job = spoken_for(connection, rank);
   if (job == nullptr) return std::nullopt;
   job->history.take(rank, event, now);
+  job->timeline.told(rank, event, now);
   return job->history.wanted(event, now);
 }
 
@@ -91,6 +93,11 @@ void Service::graph(ConnectionId connection, GraphText graph) {
   Rank rank{};
   if (WatchedJob* job = spoken_for(connection, rank))
     job->history.take_graph(graph.graph, std::move(graph.text));
+}
+
+void Service::follow(const std::string& job, const RankSet& ranks) {
+  if (const auto known = jobs_.find(job); known != jobs_.end())
+    known->second.timeline.follow(ranks);
 }
 
 void Service::configure(ConnectionId connection, Configuration configuration) {

@@ -9,6 +9,7 @@
 
 #include <lockstep/coordinator/diagnosis.h>
 #include <lockstep/coordinator/history.h>
+#include <lockstep/coordinator/timeline.h>
 #include <lockstep/coordinator/verdict.h>
 
 namespace lockstep::coordinator {
@@ -17,10 +18,11 @@ namespace lockstep::coordinator {
 /// once no rank of a run is left, the next process that comes begins another.
 struct WatchedJob {
   explicit WatchedJob(const Identity& first, Instant now)
-      : membership(first), progress(membership.size()), began(now) {}
+      : membership(first), progress(membership.size()), timeline(membership.size()), began(now) {}
   Membership membership;
   Progress progress;
   History history;
+  Timeline timeline;
   Instant began;
   int run = 1;
 };
@@ -47,6 +49,8 @@ class Service {
   void graph(ConnectionId connection, GraphText graph);
   void configure(ConnectionId connection, Configuration configuration);
   void closed(ConnectionId connection, Instant now);
+  /// Findings have named them: what they do is kept for traces from here on.
+  void follow(const std::string& job, const RankSet& ranks);
 
   [[nodiscard]] const std::map<std::string, WatchedJob>& jobs() const { return jobs_; }
   [[nodiscard]] std::vector<Finding> diagnose(const WatchedJob& job, Instant now) const;

@@ -38,12 +38,6 @@ Json operation_json(const Operation& operation, Instant now) {
           {"seconds", seconds(now - operation.since)}};
 }
 
-std::string link_name(const Member* member) {
-  if (member == nullptr) return "absent";
-  if (member->finished) return "finished";
-  return member->connection ? "connected" : "closed";
-}
-
 /// Ranks by what they were last seen doing, the lowest first.
 Json doing_json(const WatchedJob& job, Instant now) {
   using Doing = std::tuple<std::string, Phase, bool, bool, OperationKind, std::uint64_t,
@@ -52,8 +46,9 @@ Json doing_json(const WatchedJob& job, Instant now) {
   for (std::int32_t r = 0; r < job.progress.size(); ++r) {
     const Seen* seen = job.progress.seen(Rank{r});
     const RankState state = seen != nullptr ? seen->state : RankState{};
-    all[{link_name(job.membership.member(Rank{r})), state.phase, state.waiting, state.lease > now,
-         state.operation, state.group, state.ordinal, state.group_name, state.event}]
+    all[{std::string(link_name(job.membership.member(Rank{r}))), state.phase, state.waiting,
+         state.lease > now, state.operation, state.group, state.ordinal, state.group_name,
+         state.event}]
         .insert(RankSet::of(Rank{r}));
   }
   std::vector<std::pair<RankSet, const Doing*>> by_rank;

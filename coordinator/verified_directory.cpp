@@ -41,7 +41,6 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   [[nodiscard]] int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -111,12 +110,6 @@ bool read_all(int fd, std::span<std::byte> into, std::size_t& got) {
   return true;
 }
 
-std::string host_name() {
-  char name[256] = {};
-  if (::gethostname(name, sizeof name - 1) != 0) return "unknown";
-  return name;
-}
-
 /// Numbers temporary files within the process: several stores may share a directory.
 unsigned next_number() {
   static std::atomic<unsigned> next{0};
@@ -129,8 +122,17 @@ std::optional<pid_t> local_writer(std::string_view name) {
   pid_t pid = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
   if (error != std::errc() || pid <= 0) return std::nullopt;
-  const std::string host = "." + host_name();
+  const std::string host = fmt::format(".{}", host_name());
   return name.ends_with(host) ? std::optional(pid) : std::nullopt;
+}
+
+/// The key whose file has this name.
+std::optional<shapes::Fingerprint> key_of(std::string_view name) {
+  shapes::Fingerprint key;
+  if (name.size() != 32) return std::nullopt;
+  (void)std::from_chars(name.data(), name.data() + 16, key.high, 16);
+  (void)std::from_chars(name.data() + 16, name.data() + 32, key.low, 16);
+  return key.text() == name ? std::optional(key) : std::nullopt;
 }
 
 }  // namespace
@@ -142,40 +144,17 @@ std::string content_digest(std::span<const std::byte> bytes) {
 }
 
 Result<std::unique_ptr<VerifiedDirectory>> VerifiedDirectory::open(Options options) {
-  const std::string& path = options.path;
-  const Content& content = options.content;
-  const auto refuse = [&](std::string_view what, const std::string& why) {
-    return environment(
-        fmt::format("cannot {} the {} directory {}: {}", what, content.noun, path, why));
-  };
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    return refuse("make",
-                  std::strerror(errno) + std::string("; choose another with LOCKSTEP_CACHE_DIR"));
-  Descriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (fd.get() < 0)
-    return refuse("open", std::strerror(errno) +
-                              std::string("; it must be a directory and not a symbolic link"));
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return refuse("examine", std::strerror(errno));
-  if (info.st_uid != ::geteuid())
-    return refuse("use", fmt::format("it belongs to user {}, not to this one ({}); {}, so choose "
-                                     "one of your own with LOCKSTEP_CACHE_DIR",
-                                     info.st_uid, ::geteuid(), content.danger));
-  if ((info.st_mode & 077) != 0)
-    return refuse("use",
-                  fmt::format("it is open to other users (mode {:o}); {}, so run chmod 700 {}",
-                              info.st_mode & 0777u, content.danger, path));
-  std::string identity = fmt::format("{}:{} on {}", info.st_dev, info.st_ino, host_name());
-  std::unique_ptr<VerifiedDirectory> directory(
-      new VerifiedDirectory(std::move(options), fd.release(), std::move(identity)));
-  directory->remove_leftovers();
-  return directory;
+  auto directory =
+      PrivateDirectory::open(options.path, options.content.noun, options.content.danger);
+  if (!directory) return directory.error();
+  std::unique_ptr<VerifiedDirectory> opened(
+      new VerifiedDirectory(std::move(options), std::move(*directory)));
+  opened->remove_leftovers();
+  return opened;
 }
 
-VerifiedDirectory::~VerifiedDirectory() { ::close(directory_); }
-
 void VerifiedDirectory::remove_leftovers() {
-  DIR* listing = ::fdopendir(::openat(directory_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  DIR* listing = ::fdopendir(::openat(directory_.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (listing == nullptr) return;
   while (const dirent* entry = ::readdir(listing)) {
     const std::string name = entry->d_name;
@@ -185,19 +164,44 @@ void VerifiedDirectory::remove_leftovers() {
       dead = ::kill(*pid, 0) != 0 && errno == ESRCH;
     } else {
       struct stat info {};
-      dead = ::fstatat(directory_, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+      dead = ::fstatat(directory_.fd(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
              info.st_mtime + kForeignLeftoverSeconds < std::time(nullptr);
     }
-    if (dead) ::unlinkat(directory_, name.c_str(), 0);
+    if (dead) ::unlinkat(directory_.fd(), name.c_str(), 0);
   }
   ::closedir(listing);
+}
+
+std::vector<VerifiedDirectory::File> VerifiedDirectory::files() const {
+  std::vector<File> found;
+  DIR* listing = ::fdopendir(::openat(directory_.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (listing == nullptr) return found;
+  while (const dirent* entry = ::readdir(listing)) {
+    const auto key = key_of(entry->d_name);
+    struct stat info {};
+    if (!key || ::fstatat(directory_.fd(), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+      continue;
+    found.push_back({*key, static_cast<std::uint64_t>(info.st_size),
+                     std::int64_t{info.st_mtim.tv_sec} * 1'000'000 + info.st_mtim.tv_nsec / 1000});
+  }
+  ::closedir(listing);
+  return found;
+}
+
+std::uint64_t VerifiedDirectory::bytes_on_disk(std::size_t payload) {
+  return payload + kFooterBytes;
+}
+
+bool VerifiedDirectory::remove(const shapes::Fingerprint& key) {
+  return ::unlinkat(directory_.fd(), key.text().c_str(), 0) == 0 || errno == ENOENT;
 }
 
 void VerifiedDirectory::set_aside(const shapes::Fingerprint& key, const std::string& why) {
   // Of several processes that see the same flaw the one whose rename succeeds reports it. Where
   // nothing can be renamed (a read-only directory) each reports it once.
   const std::string name = key.text();
-  const bool moved = ::renameat(directory_, name.c_str(), directory_, (name + ".bad").c_str()) == 0;
+  const bool moved =
+      ::renameat(directory_.fd(), name.c_str(), directory_.fd(), (name + ".bad").c_str()) == 0;
   if (!moved && (errno == ENOENT || !reported_.insert(name).second)) return;
   if (options_.report)
     options_.report(environment(fmt::format(
@@ -214,7 +218,7 @@ Result<std::optional<Bytes>> VerifiedDirectory::load(const shapes::Fingerprint& 
     return environment(fmt::format("cannot {} the {} {}/{}: {}", what, options_.content.noun,
                                    options_.path, key.text(), std::strerror(errno)));
   };
-  Descriptor fd(::openat(directory_, key.text().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  Descriptor fd(::openat(directory_.fd(), key.text().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (fd.get() < 0) {
     if (errno == ENOENT) return std::optional<Bytes>();
     if (errno == ELOOP) return unusable("it is a symbolic link");
@@ -253,22 +257,22 @@ Result<void> VerifiedDirectory::write_and_rename(const std::string& name,
       fmt::format("{}{}.{}.{}", kTemporary, ::getpid(), next_number(), host_name());
   const auto failure = [&](const char* what) {
     const int error = errno;
-    ::unlinkat(directory_, temporary.c_str(), 0);
+    ::unlinkat(directory_.fd(), temporary.c_str(), 0);
     return environment(fmt::format(
         "cannot {} a file in the {} directory {}: {}; free some space, or choose another "
         "directory with LOCKSTEP_CACHE_DIR",
         what, options_.content.noun, options_.path, std::strerror(error)));
   };
   // A leftover of an earlier process with this number would be in the way of O_EXCL.
-  ::unlinkat(directory_, temporary.c_str(), 0);
-  Descriptor fd(::openat(directory_, temporary.c_str(),
+  ::unlinkat(directory_.fd(), temporary.c_str(), 0);
+  Descriptor fd(::openat(directory_.fd(), temporary.c_str(),
                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (fd.get() < 0) return failure("create");
   if (!write_all(fd.get(), payload) || !write_all(fd.get(), footer)) return failure("write");
   if (::fsync(fd.get()) != 0) return failure("flush");
-  if (::renameat(directory_, temporary.c_str(), directory_, name.c_str()) != 0)
+  if (::renameat(directory_.fd(), temporary.c_str(), directory_.fd(), name.c_str()) != 0)
     return failure("rename");
-  if (::fsync(directory_) != 0) return failure("flush the name of");
+  if (::fsync(directory_.fd()) != 0) return failure("flush the name of");
   return {};
 }
 

@@ -1,5 +1,5 @@
 // A private directory of files by fingerprint that are never half-written and never trusted
-// unverified: what the artifact store and the profile store stand on.
+// unverified: what the artifact store stands on.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <lockstep/collectives/base/bytes.h>
 #include <lockstep/collectives/base/status.h>
+#include <lockstep/coordinator/private_directory.h>
 #include <lockstep/shapes/fingerprint.h>
 
 namespace lockstep::coordinator {
@@ -29,8 +31,7 @@ class VerifiedDirectory {
     std::size_t largest;        // bytes of a payload
   };
   struct Options {
-    /// Made with mode 0700 if it is missing (its parent must exist). Refused if it is a symbolic
-    /// link, belongs to another user or is open to others.
+    /// PrivateDirectory::open()
     std::string path;
     Content content;
     /// Told of every file that failed verification, once by one of the processes that see it.
@@ -40,9 +41,6 @@ class VerifiedDirectory {
   /// Also removes the unfinished files of writers of this host that no longer live.
   /// Errors: Environment, with what is wrong with the directory.
   [[nodiscard]] static Result<std::unique_ptr<VerifiedDirectory>> open(Options options);
-  ~VerifiedDirectory();
-  VerifiedDirectory(const VerifiedDirectory&) = delete;
-  VerifiedDirectory& operator=(const VerifiedDirectory&) = delete;
 
   /// The payload under `key`; nullopt where there is none. What is cut, altered, too large or of
   /// another format is set aside and a miss. Errors: Environment (the file cannot be read).
@@ -54,19 +52,27 @@ class VerifiedDirectory {
   /// Renames the file of `key` to NAME.bad and reports why.
   void set_aside(const shapes::Fingerprint& key, const std::string& why);
 
-  /// "DEVICE:INODE on HOST": equal for two processes of one host only if they use one directory.
-  [[nodiscard]] const std::string& identity() const { return identity_; }
+  struct File {
+    shapes::Fingerprint key;
+    std::uint64_t bytes = 0;   // on disk
+    std::int64_t written = 0;  // microseconds since 1970
+  };
+  /// Every file that has the name of a key. What cannot be read is left out.
+  [[nodiscard]] std::vector<File> files() const;
+  /// What the file of a payload takes on disk.
+  [[nodiscard]] static std::uint64_t bytes_on_disk(std::size_t payload);
+  /// False: it is still there.
+  bool remove(const shapes::Fingerprint& key);
 
  private:
-  VerifiedDirectory(Options options, int directory, std::string identity)
-      : options_(std::move(options)), directory_(directory), identity_(std::move(identity)) {}
+  VerifiedDirectory(Options options, PrivateDirectory directory)
+      : options_(std::move(options)), directory_(std::move(directory)) {}
   void remove_leftovers();
   [[nodiscard]] Result<void> write_and_rename(const std::string& name,
                                               std::span<const std::byte> payload,
                                               std::span<const std::byte> footer);
   Options options_;
-  int directory_;
-  std::string identity_;
+  PrivateDirectory directory_;
   std::set<std::string> reported_;
 };
 

@@ -1,6 +1,8 @@
 #include <utility>
 
+#include <lockstep/coordinator/dump_document.h>
 #include <lockstep/coordinator/page.h>
+#include <lockstep/coordinator/trace_document.h>
 #include <lockstep/coordinator/website.h>
 
 namespace lockstep::coordinator {
@@ -36,6 +38,23 @@ HttpAnswer website(Resource resource, const Sight& sight) {
       answer.content_type = "text/event-stream";
       answer.stream = true;
       answer.body = "data: " + status(Detail::Brief) + "\n\n";
+      break;
+    case Resource::Metrics:
+      answer.content_type = "text/plain; version=0.0.4; charset=utf-8";
+      answer.body = metrics_text(sight.service, sight.chronicle, sight.rejected, sight.about,
+                                 sight.now, sight.wall);
+      break;
+    case Resource::Events:
+      answer.content_type = "application/x-ndjson";
+      for (const std::string& line : sight.chronicle.lines()) answer.body += line;
+      break;
+    case Resource::Trace:
+      answer.content_type = kJson;
+      answer.body = trace_document(sight.service, sight.about.began, sight.now);
+      break;
+    case Resource::Dump:
+      answer.content_type = kJson;
+      answer.body = dump_document(sight.service, sight.now);
       break;
   }
   return answer;

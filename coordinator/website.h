@@ -2,15 +2,18 @@
 #pragma once
 
 #include <lockstep/coordinator/http_answer.h>
-#include <lockstep/coordinator/status_document.h>
+#include <lockstep/coordinator/metrics.h>
 
 namespace lockstep::coordinator {
 
 /// What there is to show, at one moment.
 struct Sight {
   const Service& service;
+  const Chronicle& chronicle;
+  const RejectedFrames& rejected;
   const About& about;
   Instant now{0};
+  WallTime wall{};
 };
 
 /// Of Updates: the head of a stream, and the first of its events.

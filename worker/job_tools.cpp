@@ -13,8 +13,8 @@ void JobTools::open_directories() {
   std::filesystem::create_directories(directory.parent_path(), ignored);
   const auto report = [this](const Status& status) { context_.tell(status.message); };
   context_.tools.report = report;
-  auto artifacts =
-      coordinator::ArtifactStore::open({.directory = directory.string(), .report = report});
+  auto artifacts = coordinator::ArtifactStore::open(
+      {.directory = directory.string(), .report = report, .limit = context_.settings.cache_limit});
   if (artifacts) {
     artifacts_ = std::move(*artifacts);
     context_.tools.store = artifacts_.get();
@@ -22,9 +22,8 @@ void JobTools::open_directories() {
     context_.tell("goes on without an artifact cache: " + artifacts.error().message);
   }
   if (!has_profiles()) return;
-  auto profiles = coordinator::ProfileStore::open({.directory = (directory / "profiles").string(),
-                                                   .job_id = context_.settings.job_id,
-                                                   .report = report});
+  auto profiles = coordinator::ProfileStore::open(
+      {.directory = directory.string(), .job_id = context_.settings.job_id, .report = report});
   if (!profiles) return context_.tell("goes on without profiles: " + profiles.error().message);
   profiles_ = std::move(*profiles);
   context_.profiles = profiles_.get();

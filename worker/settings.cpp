@@ -64,6 +64,19 @@ Result<std::chrono::milliseconds> seconds(std::string_view text) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(value * 1000));
 }
 
+Result<std::uint64_t> bytes(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  constexpr std::string_view kUnits = "KMGT";
+  const std::size_t power = unit.empty() ? 0 : kUnits.find(unit) + 1;
+  const bool known = unit.empty() || (unit.size() == 1 && power != 0);
+  const std::size_t shift = known ? 10 * power : 0;
+  if (failed != std::errc{} || !known || value == 0 || value > (std::uint64_t{1} << 60) >> shift)
+    return bad("LOCKSTEP_CACHE_LIMIT", text, "a number of bytes above 0, such as 500M or 10G");
+  return value << shift;
+}
+
 }  // namespace
 
 Result<Settings> Settings::from_environment() {
@@ -81,6 +94,11 @@ Result<Settings> Settings::from_environment() {
   if (const std::string text = variable("LOCKSTEP_COORDINATION"); !text.empty()) {
     if (text != "on" && text != "off") return bad("LOCKSTEP_COORDINATION", text, "on or off");
     settings.coordination = text == "on";
+  }
+  if (const std::string text = variable("LOCKSTEP_CACHE_LIMIT"); !text.empty()) {
+    const auto parsed = bytes(text);
+    if (!parsed) return parsed.error();
+    settings.cache_limit = *parsed;
   }
   settings.record_dir = variable("LOCKSTEP_RECORD");
   settings.cache_dir = variable("LOCKSTEP_CACHE_DIR", default_cache_dir());

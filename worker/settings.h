@@ -2,11 +2,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include <lockstep/collectives/base/status.h>
+#include <lockstep/coordinator/artifact_store.h>
 
 namespace lockstep::worker {
 
@@ -17,6 +19,8 @@ struct Settings {
   std::set<std::string> log = {"info"};
   std::string record_dir;  // LOCKSTEP_RECORD; empty: no record
   std::string cache_dir;   // LOCKSTEP_CACHE_DIR
+  /// LOCKSTEP_CACHE_LIMIT: bytes of artifacts
+  std::uint64_t cache_limit = coordinator::ArtifactStore::kDefaultLimit;
   std::chrono::milliseconds deadline{std::chrono::seconds{60}};  // LOCKSTEP_DEADLINE_SECONDS
   std::string job_id;                                            // LOCKSTEP_JOB_ID
   /// LOCKSTEP_COORDINATOR: its address, its port file, or kNoCoordinator; empty: rank 0 hosts one.

@@ -74,6 +74,7 @@ SharedUnits SharedBuild::run(const Result<Program>& program) {
   Next next = look_around(program);
   if (next == Next::GoOn) next = build_missing(*program);
   if (next == Next::GoOn) next = send_around();
+  if (tools_.store != nullptr) tools_.store->note_uses();
   if (next == Next::Stop) return std::move(made_);
   auto& objects = made_.objects.emplace();
   for (Unit& unit : units_) objects.push_back(std::move(unit.object));

@@ -1,5 +1,6 @@
 // The status page over HTTP: what is read as a request, who is let in, what is answered; first
 // without sockets, then by a coordinator.
+#include "exposition_lint.h"
 #include "running_server.h"
 #include "watched_ranks.h"
 #include <fmt/format.h>
@@ -214,6 +215,35 @@ TEST(HttpServer, PageAndDocument_ComeWhole) {
   const auto document = nlohmann::json::parse(status.substr(status.find("\r\n\r\n")));
   EXPECT_EQ(document["format"], "lockstep.status/1");
   EXPECT_EQ(document["coordinator"]["listening"], server.endpoint().text());
+}
+
+TEST(HttpServer, DocumentsForMachines_AreWhatTheySayTheyAre) {
+  RunningServer server;
+  const RawSocket rank(server.endpoint());
+  Session session(Session::Side::Client, test_secret(), collectives::random_nonce());
+  ASSERT_TRUE(shake_hands(rank, session));
+  ASSERT_TRUE(rank.write(session.seal(Join{{.job = "train", .size = 1, .host = "n0"}})));
+  ASSERT_TRUE(rank.write(session.seal(Report{.phase = Phase::Compiling, .event = "call 1"})));
+  const auto body = [&](const char* target, const char* type) {
+    const std::string answer = ask(server.endpoint(), get(target));
+    EXPECT_EQ(status_of(answer), 200) << target;
+    EXPECT_NE(answer.find(fmt::format("Content-Type: {}", type)), std::string::npos) << answer;
+    return answer.substr(answer.find("\r\n\r\n") + 4);
+  };
+  const std::string metrics = body("/metrics", "text/plain; version=0.0.4");
+  EXPECT_EQ(lint(metrics), std::vector<std::string>{});
+  EXPECT_NE(metrics.find(R"(lockstep_ranks{job="train",state="compiling"} 1)"), std::string::npos);
+  const auto dump = nlohmann::json::parse(body("/dump.json", "application/json"));
+  EXPECT_EQ(dump["jobs"][0]["ranks"][0]["event"], "call 1");
+  EXPECT_TRUE(
+      nlohmann::json::parse(body("/trace.json", "application/json")).contains("traceEvents"));
+  std::string events;
+  const SystemClock clock;
+  for (const Instant until = clock.now() + 5s; events.empty() && clock.now() < until;)
+    events = body("/events", "application/x-ndjson");
+  const auto first = nlohmann::json::parse(events.substr(0, events.find('\n')));
+  EXPECT_EQ(first["event"], "began");
+  EXPECT_EQ(first["job"], "train");
 }
 
 TEST(HttpServer, RequestThatDrips_IsDroppedInTime) {

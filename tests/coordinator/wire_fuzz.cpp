@@ -1,8 +1,8 @@
 // libFuzzer target: no bytes from the network make the coordinator or a client crash, and what is
 // read is written and read back as the same. The first byte picks what the rest is: bytes from a
 // stranger, to either side; or, from somebody who has the secret, the type and the payload of a
-// frame under key, or what several ranks and observers say and when. Built where the compiler is
-// clang; scripts/fuzz-coordinator runs it.
+// frame under key, or what several ranks and observers say and when; or HTTP from a stranger. Built
+// where the compiler is clang; scripts/fuzz-coordinator runs it.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +10,7 @@
 #include <memory>
 
 #include <lockstep/coordinator/connection.h>
+#include <lockstep/coordinator/http_connection.h>
 
 using namespace lockstep;
 using namespace lockstep::coordinator;
@@ -112,13 +113,45 @@ void from_several(ByteReader in) {
   require(!status_document(service, {}, now).empty(), "no document");
 }
 
+/// The rest of the bytes come in steps, to a door that does not know who is there: whatever they
+/// are, nothing but a refusal comes back; and one that does lets nobody in by another name.
+void http(bool same_user, std::span<const std::byte> bytes, std::size_t step) {
+  HttpConnection connection;
+  std::string asked;
+  while (!bytes.empty()) {
+    const auto part = bytes.first(std::min(step, bytes.size()));
+    bytes = bytes.subspan(part.size());
+    asked.append(reinterpret_cast<const char*>(part.data()), part.size());
+    (void)connection.take(part, {[&] {
+                                   return HttpDoor{"127.0.0.1", "0123456789abcdef", same_user};
+                                 },
+                                 [](Resource) {
+                                   HttpAnswer answer;
+                                   answer.body = "what is shown";
+                                   return answer;
+                                 }});
+  }
+  std::string answer;
+  for (Bytes part = connection.more(); !part.empty(); part = connection.more())
+    answer.append(reinterpret_cast<const char*>(part.data()), part.size());
+  require(connection.answered() != answer.empty(), "an answer that is none, or none that is one");
+  require(connection.answered() || asked.size() <= kHttpHeadBytes, "more is kept than may be");
+  if (answer.empty()) return;
+  require(answer.starts_with("HTTP/1.1 "), "no head");
+  require(answer.find("\r\n\r\n") != std::string::npos, "the head does not end");
+  const bool shown = answer.find("what is shown") != std::string::npos;
+  require(!shown || same_user, "a stranger is shown the page");
+  const auto names = [&](const char* name) { return asked.find(name) != std::string::npos; };
+  require(!shown || names("127.") || names("localhost") || names("["), "shown by another name");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
   const auto rest = std::as_bytes(std::span(data, size)).subspan(2);
   const std::size_t step = std::size_t{1} + data[1];
-  switch (data[0] % 4) {
+  switch (data[0] % 6) {
     case 0:
       from_a_stranger(Session::Side::Coordinator, rest, step);
       break;
@@ -128,8 +161,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 2:
       round_trip(data[1], rest);
       break;
-    default:
+    case 3:
       from_several(ByteReader(rest));
+      break;
+    default:
+      http(data[0] % 2 == 0, rest, step);
   }
   return 0;
 }

@@ -76,6 +76,7 @@ std::vector<Message> one_of_each() {
           GraphWanted{{3, 4}},
           Verdict{Code::Stuck, "Rank 3 has not come."},
           StatusRequest{},
+          StatusRequest{true},
           Joined{},
           Refused{Code::Version, "Another build."},
           StatusPart{true, "{\n}"}};

@@ -10,6 +10,8 @@
 #include "launch.h"
 #include <gtest/gtest.h>
 
+#include <lockstep/coordinator/profile_store.h>
+
 namespace lockstep::worker {
 namespace {
 
@@ -43,10 +45,10 @@ class JobShare : public testing::Test {
   }
   /// Distinct compile units: the artifacts that a rank ends up with.
   [[nodiscard]] int artifacts(int rank) const {
-    const fs::directory_iterator all(folder_ / ("cache." + std::to_string(rank)));
-    return static_cast<int>(
-        std::count_if(begin(all), end(all),
-                      [](const fs::directory_entry& file) { return file.is_regular_file(); }));
+    const fs::directory_iterator files(folder_ / ("cache." + std::to_string(rank))), end;
+    return static_cast<int>(std::count_if(files, end, [](const auto& file) {
+      return file.is_regular_file() && !file.path().filename().string().starts_with("artifacts.db");
+    }));
   }
   static std::string totals(const Launched& job) {
     std::string out;
@@ -127,6 +129,24 @@ TEST_F(JobShare, RankWithAnotherCompiler_GetsKernelsOfItsOwn) {
   EXPECT_EQ(builds(), artifacts(0) + artifacts(2)) << mixed.output;
 }
 
+// Every artifact that is stored drives out the others, also those that other ranks are about to
+// load from the same directory.
+TEST_F(JobShare, CacheThatHoldsOneArtifact_ChangesNothingButTheWork) {
+  const std::string shared = "export LOCKSTEP_CACHE_DIR=" + folder_ / "cache.0";
+  const Launched roomy = job(3, shared);
+  ASSERT_EQ(roomy.exit_code, 0) << roomy.output;
+  const Launched cramped = job(3, shared + "\nexport LOCKSTEP_CACHE_LIMIT=1K");
+  ASSERT_EQ(cramped.exit_code, 0) << cramped.output;
+  EXPECT_EQ(totals(cramped), totals(roomy));
+  EXPECT_GT(artifacts(0), 1) << "all were there, so nothing was stored";
+  fs::remove_all(folder_ / "cache.0");
+  const Launched empty = job(3, shared + "\nexport LOCKSTEP_CACHE_LIMIT=1K");
+  ASSERT_EQ(empty.exit_code, 0) << empty.output;
+  EXPECT_EQ(totals(empty), totals(roomy));
+  EXPECT_EQ(artifacts(0), 1);
+  EXPECT_EQ(job(1, shared + "\nexport LOCKSTEP_CACHE_LIMIT=lots").exit_code, 2);
+}
+
 TEST_F(JobShare, CoordinationOff_EveryRankBuildsForItself) {
   const Launched alone = job(2, own_caches() + "\nexport LOCKSTEP_COORDINATION=off", 1);
   EXPECT_EQ(alone.exit_code, 0) << alone.output;
@@ -148,24 +168,30 @@ class JobRestart : public JobShare {
     EXPECT_EQ(job.count("compiled train_step " + times + " evaluate " + times + "\n"), ranks)
         << job.output;
   }
-  [[nodiscard]] std::vector<fs::path> profiles(const std::string& cache) const {
-    std::vector<fs::path> files;
-    for (const auto& file : fs::directory_iterator(folder_ / (cache + "/profiles")))
-      files.push_back(file.path());
-    return files;
+  [[nodiscard]] std::string database(const std::string& cache) const {
+    return folder_ / (cache + "/profiles.db");
+  }
+  /// Frames of the job "a" that have a profile.
+  [[nodiscard]] std::size_t profiles(const std::string& cache) const {
+    auto store = coordinator::ProfileStore::open({folder_ / cache, "a", {}});
+    const auto all = (*store)->all();
+    return all ? all->size() : 0;
+  }
+  void forget_profiles(const std::string& cache) const {
+    for (const char* tail : {"", "-wal", "-shm"}) fs::remove(database(cache) + tail);
   }
 };
 
 TEST_F(JobRestart, SameJobId_CompilesOncePerFrame_AtAnyNumberOfRanks) {
   expect_compiles(restarted(4, "a"), 4, "3");
-  EXPECT_EQ(profiles("cache").size(), 2U) << "one per frame";
+  EXPECT_EQ(profiles("cache"), 2U) << "one per frame";
   for (const int ranks : {4, 2, 3, 1}) expect_compiles(restarted(ranks, "a"), ranks, "1");
   expect_compiles(restarted(2, "b"), 2, "3");
 }
 
 TEST_F(JobRestart, WithoutAJobId_KeepsAndUsesNothing) {
   expect_compiles(restarted(2, ""), 2, "3");
-  EXPECT_FALSE(fs::exists(folder_ / "cache/profiles"));
+  EXPECT_FALSE(fs::exists(database("cache")));
   expect_compiles(restarted(2, "a"), 2, "3");
   expect_compiles(restarted(2, ""), 2, "3");
 }
@@ -173,28 +199,27 @@ TEST_F(JobRestart, WithoutAJobId_KeepsAndUsesNothing) {
 // Hosts that share no directory: what one rank has lost or cannot read the others bring.
 TEST_F(JobRestart, ProfilesThatDifferBetweenRanks_AreJoined) {
   expect_compiles(restarted(3, "a", own_caches()), 3, "3");
-  for (int r = 0; r < 3; ++r)
-    EXPECT_EQ(profiles("cache." + std::to_string(r)).size(), 2U) << "rank " << r;
-  fs::remove_all(folder_ / "cache.1/profiles");
+  for (int r = 0; r < 3; ++r) EXPECT_EQ(profiles("cache." + std::to_string(r)), 2U) << "rank " << r;
+  forget_profiles("cache.1");
   expect_compiles(restarted(3, "a", own_caches()), 3, "1");
 
-  for (const fs::path& file : profiles("cache.0")) fs::resize_file(file, 40);
+  std::fstream(database("cache.0"), std::ios::in | std::ios::out).write("damaged, damaged", 16);
   const Launched corrupted = restarted(3, "a", own_caches());
   expect_compiles(corrupted, 3, "1");
-  EXPECT_EQ(corrupted.count("the profile "), 2) << "said once per file\n" << corrupted.output;
-  EXPECT_EQ(corrupted.count("the job learns it again"), 2);
+  EXPECT_EQ(corrupted.count("profiles.db is damaged"), 1) << corrupted.output;
+  EXPECT_EQ(corrupted.count("jobs learn their profiles again"), 1);
+  EXPECT_TRUE(fs::exists(database("cache.0") + ".bad"));
 
   // Rank 0 alone knows less, the others nothing: sizes of x were seen to differ, those of bias not.
-  for (const std::string cache : {"cache.0", "cache.1", "cache.2"})
-    fs::remove_all(folder_ / (cache + "/profiles"));
+  for (const std::string cache : {"cache.0", "cache.1", "cache.2"}) forget_profiles(cache);
   expect_compiles(restarted(1, "a", own_caches(), 2), 1, "2");
   expect_compiles(restarted(3, "a", own_caches()), 3, "2");
 }
 
-TEST_F(JobRestart, ProfileDirectoryThatCannotBeUsed_IsToldAndTheJobGoesOn) {
+TEST_F(JobRestart, ProfilesThatCannotBeKept_AreToldAndTheJobGoesOn) {
   fs::create_directory(folder_ / "cache");
   fs::permissions(folder_ / "cache", fs::perms::owner_all);
-  std::ofstream(folder_ / "cache/profiles") << "in the way";
+  fs::create_directory(database("cache"));  // in the way
   const Launched without = restarted(2, "a");
   expect_compiles(without, 2, "3");
   EXPECT_EQ(without.count("goes on without profiles"), 2) << without.output;

@@ -235,6 +235,29 @@ TEST_F(SharedBuild, StoreThatTakesNothing_IsToldAndTheBuildGoesOn) {
   EXPECT_EQ(said_.empty(), rank_ != 0);
 }
 
+// Another process may let any artifact go between two steps: here while units are being built, so
+// after ranks have seen what they have, and again with every artifact that is stored.
+TEST_F(SharedBuild, ArtifactsThatAreEvictedUnderway_AreBuiltOrSentAgain) {
+  store_ = coordinator::ArtifactStore::open(
+               {.directory = (root_ / "artifacts").string(), .report = tools_.report, .limit = 1})
+               .value();
+  tools_.store = store_.get();
+  const auto evict = [&] {
+    for (const auto& file : fs::directory_iterator(root_ / "artifacts"))
+      if (file.path().filename().string().size() == 32) fs::remove(file);
+  };
+  compiler("cc 1", [&](auto) {
+    evict();
+    return std::nullopt;
+  });
+  for (int round = 0; round < 3; ++round) {
+    const Program p = program(9);
+    expect_built(build(p), p);
+    if (rank_ == round % size_) evict();
+  }
+  EXPECT_TRUE(said_.empty()) << said_.front();
+}
+
 TEST_F(SharedBuild, CompilerThatDies_HandsItsUnitsToTheNextRank) {
   if (size_ == 1) return;
   if (rank_ == 0) compiler("cc 1", [](auto) { return environment("ended by signal 9"); });

@@ -1,11 +1,14 @@
 // lockstep coordinator
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -24,7 +27,43 @@ using collectives::read_secret;
 using collectives::secret_of;
 
 struct Wishes {
-  std::string listen = "127.0.0.1:0", port_file, token_file;
+  std::string listen = "127.0.0.1:0", port_file, token_file, events;
+};
+
+/// What happens in the jobs, a line of JSON each, at the end of a file. Where it takes no more,
+/// that is said once and the coordinator goes on.
+class EventFile {
+ public:
+  [[nodiscard]] static Result<std::shared_ptr<EventFile>> open(const std::string& path) {
+    const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0)
+      return Status{Code::Environment, fmt::format("The events cannot be written to {}: {}.", path,
+                                                   std::strerror(errno))};
+    return std::make_shared<EventFile>(file, path);
+  }
+  EventFile(int file, std::string path) : file_(file), path_(std::move(path)) {}
+  ~EventFile() { ::close(file_); }
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+
+  void write(std::string_view lines) {
+    while (!full_ && !lines.empty()) {
+      const ssize_t n = ::write(file_, lines.data(), lines.size());
+      if (n < 0 && errno == EINTR) continue;
+      full_ = n <= 0;
+      if (full_)
+        complain(fmt::format("{} takes no more events ({}); the coordinator goes on without.",
+                             path_, std::strerror(errno)),
+                 kOk);
+      else
+        lines.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
+
+ private:
+  int file_;
+  std::string path_;
+  bool full_ = false;
 };
 
 /// One descriptor per rank: as many as this process may have.
@@ -89,6 +128,11 @@ int run(const Wishes& wishes) {
   if (!*secret) found.secret = options.secret;
   options.version = LOCKSTEP_VERSION;
   options.say = [](const std::string& line) { complain(line, kOk); };
+  if (!wishes.events.empty()) {
+    const auto events = EventFile::open(wishes.events);
+    if (!events) return complain(events.error());
+    options.record = [file = *events](const std::string& lines) { file->write(lines); };
+  }
   // Some for files and for connections that are about to be refused.
   options.most_connections = std::max<std::size_t>(raise_descriptor_limit(), 128) - 64;
   auto server = Server::listen(std::move(options));
@@ -110,6 +154,8 @@ std::function<int()> declare_coordinator(CLI::App& app) {
   app.add_option("--token-file", wishes->token_file,
                  "file of mode 0600 with the secret (LOCKSTEP_TOKEN; without either a new one for "
                  "this start, in the port file)");
+  app.add_option("--events", wishes->events,
+                 "file at whose end what happens is written, a line of JSON each");
   return [wishes] { return run(*wishes); };
 }
 

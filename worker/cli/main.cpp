@@ -19,6 +19,7 @@ constexpr Subcommand kSubcommands[] = {
     {"doctor", "check that this machine has what lockstep needs", declare_doctor},
     {"coordinator", "watch jobs: run the coordinator on its own", declare_coordinator},
     {"status", "look at running jobs", declare_status},
+    {"dump", "say what every rank of running jobs is doing", declare_dump},
 };
 
 /// CLI11's text as one sentence on one line.

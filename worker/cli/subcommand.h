@@ -28,6 +28,7 @@ struct Subcommand {
 [[nodiscard]] std::function<int()> declare_explain(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_coordinator(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_status(CLI::App& app);
+[[nodiscard]] std::function<int()> declare_dump(CLI::App& app);
 
 /// Writes all of `text` to stdout. Returns `code`, or 7 with a sentence on stderr where stdout does
 /// not take it.

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -186,7 +187,7 @@ TEST_F(CoordinatorCommand, StatusWhereNobodyListensOrNobodyAnswers_SaysSoInTime)
 }
 
 TEST_F(CoordinatorCommand, RankThatOthersWaitFor_IsNamedByTheCoordinatorAndByStatus) {
-  CoordinatorProcess coordinator({}, folder_);
+  CoordinatorProcess coordinator({"--events", folder_ + "/events"}, folder_);
   ASSERT_TRUE(coordinator.says("ready at"));
   const auto at = PortFile::read(port_file()).value();
   const SystemClock clock;
@@ -218,7 +219,24 @@ TEST_F(CoordinatorCommand, RankThatOthersWaitFor_IsNamedByTheCoordinatorAndBySta
   const Json job = Json::parse(run("status --json").out)["jobs"][0];
   EXPECT_EQ(job["findings"][0]["kind"], "stuck");
   EXPECT_EQ(job["findings"][0]["ranks"], "1");
+  const Ran dump = run("dump");
+  EXPECT_EQ(dump.code, 0);
+  for (const char* part : {"job train: 3 ranks", "n0                   1001  tracing    -",
+                           "n0                   1002  waiting    vote 12", "call 6 of train_step"})
+    EXPECT_NE(dump.out.find(part), std::string::npos) << part << " in\n" << dump.out;
+  EXPECT_EQ(Json::parse(run("dump --json").out)["jobs"][0]["ranks"].size(), 3U);
+  std::istringstream events(contents(folder_ + "/events"));
+  std::set<std::string> named;
+  for (std::string line; std::getline(events, line);) named.insert(Json::parse(line)["event"]);
+  EXPECT_TRUE(named.contains("began") && named.contains("joined") && named.contains("stuck"));
   for (int r = 0; r < 3; ++r) board->seat(Rank{r}).finish();
+}
+
+TEST_F(CoordinatorCommand, EventsThatCannotBeWritten_AreSaidBeforeItListens) {
+  const Ran refused = run("coordinator --events " + folder_ + "/nowhere/events");
+  EXPECT_EQ(refused.code, 7);
+  EXPECT_NE(refused.err.find("nowhere/events"), std::string::npos);
+  EXPECT_TRUE(refused.out.empty());
 }
 
 TEST_F(CoordinatorCommand, KilledCoordinator_HoldsNobodyUpAndTheNextOneIsFound) {

@@ -1,0 +1,93 @@
+// lockstep dump [ADDRESS]
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <lockstep/coordinator/ask_status.h>
+#include <lockstep/worker/cli/subcommand.h>
+#include <lockstep/worker/coordinator_address.h>
+
+namespace lockstep::worker::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Of the five seconds that an answer may take, some for starting and printing.
+constexpr std::chrono::seconds kPatience{4};
+
+struct Wishes {
+  std::string address, token_file;
+  bool json = false;
+};
+
+std::string operation_of(const Json& rank) {
+  const std::string operation = rank.value("operation", "");
+  if (operation.empty()) return "-";
+  std::string out = fmt::format("{} {}", operation, rank.value("ordinal", std::uint64_t{0}));
+  const std::string group = rank.value("group", "0"), name = rank.value("group_name", "");
+  if (group != "0") out += " of " + (name.empty() ? group : name);
+  return out;
+}
+
+/// "3  n0  4711  waiting  vote 12  for 5.2 s  call 6 of train_step"
+std::string line_of(const Json& rank) {
+  const std::string link = rank.value("link", "");
+  const bool waiting = rank.value("waiting", false);
+  std::string out =
+      fmt::format("{:>6}  {:<16} {:>8}  {:<10} {:<24}", rank.value("rank", 0),
+                  rank.value("host", "-"), rank.value("pid", 0),
+                  link != "connected" ? link : (waiting ? "waiting" : rank.value("phase", "-")),
+                  operation_of(rank));
+  if (rank.contains("progress_seconds_ago"))
+    out += fmt::format(" {:>9.1f}  {}", rank.value("progress_seconds_ago", 0.0),
+                       rank.value("event", "").empty() ? "-" : rank.value("event", ""));
+  if (const double lease = rank.value("lease_seconds_left", 0.0); lease > 0)
+    out += fmt::format(" (busy, lease for {:.0f} s)", lease);
+  return out + "\n";
+}
+
+std::string lines_of(const Json& dump) {
+  std::string out;
+  for (const Json& job : dump.at("jobs")) {
+    out += fmt::format(
+        "job {}: {} ranks\n  rank  host                  pid  phase      operation                "
+        " idle for s  last event\n",
+        job.value("job", ""), job.value("size", 0));
+    for (const Json& rank : job.at("ranks")) out += line_of(rank);
+  }
+  return out.empty() ? "no job has come yet\n" : out;
+}
+
+int run(const Wishes& wishes) {
+  const auto settings = Settings::from_environment();
+  if (!settings) return complain(settings.error());
+  const auto at = CoordinatorAddress::find(*settings, wishes.address, wishes.token_file);
+  if (!at) return complain(at.error());
+  const auto document = coordinator::ask_status(at->endpoint, at->secret, kPatience, {true});
+  if (!document) return complain(document.error());
+  if (wishes.json) return print_result(*document, kOk);
+  const Json dump = Json::parse(*document, nullptr, false);
+  if (dump.is_discarded() || dump.value("format", "") != "lockstep.dump/1")
+    return complain("what the coordinator answered is no dump of this version.",
+                    exit_code(Code::Version));
+  return print_result(lines_of(dump), kOk);
+}
+
+}  // namespace
+
+std::function<int()> declare_dump(CLI::App& app) {
+  auto wishes = std::make_shared<Wishes>();
+  app.add_option("ADDRESS", wishes->address,
+                 "its address, or its port file (LOCKSTEP_COORDINATOR, else coordinator.port in "
+                 "the cache directory)");
+  app.add_option("--token-file", wishes->token_file,
+                 "file of mode 0600 with the secret (LOCKSTEP_TOKEN, else that of the port file)");
+  app.add_flag("--json", wishes->json, "print one JSON document instead of lines");
+  return [wishes] { return run(*wishes); };
+}
+
+}  // namespace lockstep::worker::cli
