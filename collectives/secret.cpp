@@ -69,6 +69,24 @@ Result<Secret> read_secret(const std::string& file) {
   return secret_of(*text, file);
 }
 
+Result<Secret> own_secret(const std::string& file) {
+  auto known = read_secret(file);
+  if (known || known.error().code != Code::Environment) return known;
+  const Secret fresh = random_secret();
+  const std::string draft = fmt::format("{}.{}", file, ::getpid());
+  ::unlink(draft.c_str());  // of a process of this number that was killed
+  const int out = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const bool whole = out >= 0 && ::fchmod(out, 0600) == 0 &&
+                     ::write(out, fresh.data(), fresh.size()) == static_cast<ssize_t>(fresh.size());
+  // A link, not a new name: whoever came first stays.
+  const bool kept = whole && (::link(draft.c_str(), file.c_str()) == 0 || errno == EEXIST);
+  const int why = errno;
+  if (out >= 0) ::close(out);
+  ::unlink(draft.c_str());
+  if (!kept) return no_access(Code::Environment, file, std::strerror(why));
+  return read_secret(file);
+}
+
 Secret random_secret() {
   std::array<std::byte, 32> raw{};
   fill_with_random(raw);

@@ -24,6 +24,9 @@ using Nonce = std::array<std::byte, 32>;
 /// The secret in such a `file`: what it holds, less white space at its end. Errors: as
 /// read_private, and Version where it is shorter than kSecretBytes.
 [[nodiscard]] Result<Secret> read_secret(const std::string& file);
+/// The secret in `file`, which is made with a random one where there is none yet, for this user
+/// only; processes that do so at once all have the same. Errors: as read_secret; Environment.
+[[nodiscard]] Result<Secret> own_secret(const std::string& file);
 /// The same rule for a secret from elsewhere; `where` is what the sentence calls it.
 [[nodiscard]] Result<Secret> secret_of(std::string_view text, std::string_view where);
 /// A secret for this start alone: 32 random bytes as 64 hexadecimal digits.

@@ -55,8 +55,7 @@ class Meeting {
       : options_(options),
         acceptor_(made_.loop->io),
         pause_(made_.loop->io),
-        began_(clock_.now()),
-        until_(began_ + options.patience),
+        until_(clock_.now() + options.patience),
         arrivals_(own_arrival()) {
     made_.self = options.rank;
     made_.loop->secret = secret_of_ranks(options.secret);
@@ -94,7 +93,7 @@ class Meeting {
   TcpMeeting made_;
   tcp::acceptor acceptor_;
   asio::steady_timer pause_;
-  Instant began_, until_;
+  Instant until_;
   Arrivals arrivals_;
   std::deque<LinkPtr> strangers_;           // by age
   std::map<std::int32_t, LinkPtr> guests_;  // of rank 0: who waits for the others
@@ -359,7 +358,7 @@ void Meeting::introduced(const LinkPtr& link, const Introduction& word) {
 
 Status Meeting::too_late() const {
   const auto stuck = [](std::string text) { return Status{Code::Stuck, std::move(text), "", {}}; };
-  const double waited = seconds(clock_.now() - began_);
+  const double waited = seconds(options_.patience);
   const std::string at = options_.rendezvous.text();
   const std::string trouble = last_trouble_.empty() ? "" : fmt::format(" ({})", last_trouble_);
   if (met_) {
@@ -368,7 +367,7 @@ Status Meeting::too_late() const {
       if (r != options_.rank.value && !made_.links[static_cast<std::size_t>(r)])
         without.insert(RankSet::of(Rank{r}));
     return stuck(
-        fmt::format("Rank {} has no connection with {} after {:.3g} s, though all have "
+        fmt::format("Rank {} has no connection with {} after {:g} s, though all have "
                     "come to the rendezvous at {}{}; the network between their hosts may "
                     "refuse it.",
                     options_.rank.value, named(without), waited, at, trouble));
@@ -378,14 +377,14 @@ Status Meeting::too_late() const {
       "LOCKSTEP_DEADLINE_SECONDS.";
   if (host())
     return stuck(fmt::format(
-        "After {:.3g} s {} had not come to the rendezvous at {}{}{}", waited,
+        "After {:g} s {} had not come to the rendezvous at {}{}{}", waited,
         named(arrivals_.missing()), at,
         last_trouble_.empty() ? "" : fmt::format(" (turned away: {})", last_trouble_), next));
   if (!missing_.empty())
-    return stuck(fmt::format("Rank {} waited {:.3g} s at the rendezvous at {} for {}{}",
+    return stuck(fmt::format("Rank {} waited {:g} s at the rendezvous at {} for {}{}",
                              options_.rank.value, waited, at, named(missing_), next));
   return stuck(
-      fmt::format("Rank {} found nobody at the rendezvous at {} for {:.3g} s: rank 0, which "
+      fmt::format("Rank {} found nobody at the rendezvous at {} for {:g} s: rank 0, which "
                   "listens there, has not come{}{}",
                   options_.rank.value, at, waited, trouble, next));
 }

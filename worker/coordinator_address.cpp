@@ -143,6 +143,7 @@ Result<CoordinatorAddress> CoordinatorAddress::find(const Settings& settings,
   if (!token_file.empty()) return with(collectives::read_secret(token_file));
   if (!settings.token.empty())
     return with(collectives::secret_of(settings.token, "LOCKSTEP_TOKEN"));
+  if (!settings.token_file.empty()) return with(collectives::read_secret(settings.token_file));
   if (found->secret) return with(*found->secret);
   return Status{Code::Version,
                 fmt::format("The coordinator at {} asks for a secret, and none is known; give its "

@@ -15,8 +15,9 @@ struct CoordinatorAddress {
 
   /// `where`: "127.0.0.1:4711"; a port file; or the name of a job that runs on this host and whose
   /// rank 0 hosts the coordinator. Empty: LOCKSTEP_COORDINATOR, else the only one that listens on
-  /// this host. The secret is that of `token_file`, else of LOCKSTEP_TOKEN, else of the port file;
-  /// a bare address also has that of the default port file where it is the address in it. Errors:
+  /// this host. The secret is that of `token_file`, else of LOCKSTEP_TOKEN, else of
+  /// LOCKSTEP_TOKEN_FILE, else of the port file; a bare address also has that of a port file where
+  /// it is the address in it. Errors:
   /// BadInput (no address; several listen, which are named), Environment (no such file, nobody
   /// listens), Version (no secret is known, or its file is others' to read).
   [[nodiscard]] static Result<CoordinatorAddress> find(const Settings& settings,

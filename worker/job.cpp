@@ -17,6 +17,7 @@
 #include <lockstep/worker/job_publisher.h>
 #include <lockstep/worker/job_summary.h>
 #include <lockstep/worker/job_tools.h>
+#include <lockstep/worker/meeting.h>
 #include <lockstep/worker/report_folder.h>
 #include <lockstep/worker/world.h>
 
@@ -194,7 +195,12 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   context.decision = options.decision;
   context.log = Log(settings->log);
   state->summary = options.summary;
-  auto world = join_world(comm, settings->deadline, report_folder(*settings));
+  auto meeting = meeting_of(*settings, build_id());
+  if (!meeting) return meeting.error();
+  auto world = join_world({.comm = comm,
+                           .meeting = *std::move(meeting),
+                           .deadline = settings->deadline,
+                           .report_dir = report_folder(*settings)});
   if (!world) return world.error();
   state->world = std::move(*world);
   state->groups = std::make_unique<JobGroups>(state->world, context);

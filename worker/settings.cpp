@@ -64,6 +64,31 @@ Result<std::chrono::milliseconds> seconds(std::string_view text) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(value * 1000));
 }
 
+Result<int> whole_number(const char* name, int least) {
+  const std::string text = variable(name);
+  int value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed == std::errc{} && end == text.data() + text.size() && value >= least) return value;
+  return bad(name, text, fmt::format("a whole number from {} up", least));
+}
+
+/// Where the processes of a job meet, and which of them this one is.
+Result<void> read_rendezvous(Settings& settings) {
+  settings.rendezvous = variable("LOCKSTEP_RENDEZVOUS");
+  if (settings.rendezvous.empty()) return {};
+  const auto rank = whole_number("LOCKSTEP_RANK", 0);
+  if (!rank) return rank.error();
+  const auto size = whole_number("LOCKSTEP_WORLD_SIZE", 1);
+  if (!size) return size.error();
+  if (*rank >= *size)
+    return bad("LOCKSTEP_RANK", variable("LOCKSTEP_RANK"),
+               fmt::format("a number below LOCKSTEP_WORLD_SIZE, which is {}", *size));
+  settings.rank = *rank;
+  settings.world_size = *size;
+  if (settings.launch.empty()) settings.launch = settings.rendezvous;
+  return {};
+}
+
 Result<std::uint64_t> bytes(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -104,7 +129,9 @@ Result<Settings> Settings::from_environment() {
   settings.cache_dir = variable("LOCKSTEP_CACHE_DIR", default_cache_dir());
   settings.coordinator = variable("LOCKSTEP_COORDINATOR");
   settings.token = variable("LOCKSTEP_TOKEN");
+  settings.token_file = variable("LOCKSTEP_TOKEN_FILE");
   settings.launch = launch_id();
+  if (auto read = read_rendezvous(settings); !read) return read.error();
   settings.job_id = variable("LOCKSTEP_JOB_ID");
   settings.compiler = variable("LOCKSTEP_CXX", "c++");
   return settings;

@@ -25,8 +25,11 @@ struct Settings {
   std::string job_id;                                            // LOCKSTEP_JOB_ID
   /// LOCKSTEP_COORDINATOR: its address, its port file, or kNoCoordinator; empty: rank 0 hosts one.
   std::string coordinator;
-  std::string launch;  // what the launcher calls this start of the job; empty: it says nothing
-  std::string token;   // LOCKSTEP_TOKEN: the secret shared with it; never compared or printed
+  std::string launch;      // what the launcher calls this start of the job; empty: it says nothing
+  std::string token;       // LOCKSTEP_TOKEN: the secret shared with it; never compared or printed
+  std::string token_file;  // LOCKSTEP_TOKEN_FILE: holds it
+  std::string rendezvous;  // LOCKSTEP_RENDEZVOUS: where processes meet that no launcher started
+  int rank = 0, world_size = 1;  // LOCKSTEP_RANK, LOCKSTEP_WORLD_SIZE: of those processes
   bool coordination = true;      // LOCKSTEP_COORDINATION=off
   std::string compiler = "c++";  // LOCKSTEP_CXX
 

@@ -1,40 +1,55 @@
-// How a process joins the others of its job: MPI where it is built in, else a world of one rank.
-// Two implementations, switched as whole files: world_mpi.cpp, world_single.cpp.
+// How a process joins the others of its job: over TCP where it is told where they meet; else MPI
+// where it is built in, or a world of one rank. The latter two are switched as whole files:
+// world_mpi.cpp, world_single.cpp.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include <lockstep/collectives/communicator.h>
+#include <lockstep/collectives/tcp.h>
 #include <lockstep/collectives/watch.h>
 
 namespace lockstep::worker {
 
-/// Starting and ending MPI takes as long as the last rank does: these waits get so many deadlines.
+/// Starting and ending a job takes as long as the last rank does: these waits get so many
+/// deadlines.
 inline constexpr int kEdgeDeadlines = 5;
 
 /// All ranks of the job as seen from this one. Members go in reverse order: the communicator before
-/// the watch, both before MPI, and the board last, for it shows who has not come to the end. Before
-/// the board goes what reads it to the last, and before the watch what speaks to it from outside,
-/// where there are such things.
+/// the watch, both before MPI or the connections, and the board last, for it shows who has not come
+/// to the end. Before the board goes what reads it to the last, and before the watch what speaks to
+/// it from outside, where there are such things.
 struct World {
   std::unique_ptr<Board> board;
   std::shared_ptr<void> reader;
-  std::shared_ptr<void> session;
+  std::shared_ptr<void> session;               // of MPI
+  std::shared_ptr<collectives::TcpMesh> mesh;  // where the ranks have met over TCP
   std::unique_ptr<collectives::Watch> watch;
   std::shared_ptr<void> verdicts;
   std::unique_ptr<collectives::Communicator> all;
 };
 
-/// Collective. `comm` points to an MPI_Comm; null: all processes that were started together. Waits
-/// are watched with `deadline`; a verdict is also written to `report_dir`/report-00003.txt by the
-/// rank that reports, unless `report_dir` is empty. Where a rank does not come within
-/// kEdgeDeadlines deadlines, to the start or, where this process started MPI, to its end, the
-/// process leaves with a report (Stuck); at the start nobody knows which rank it is.
-/// Errors: Environment.
-[[nodiscard]] Result<World> join_world(const void* comm, Duration deadline,
-                                       const std::string& report_dir);
+struct WorldOptions {
+  /// Points to an MPI_Comm; null: all processes that were started together, or that meet.
+  const void* comm = nullptr;
+  /// Where the processes meet, if no launcher has started them; goes unused where there is a
+  /// `comm`.
+  std::optional<collectives::TcpOptions> meeting;
+  /// Of every watched wait. Where a rank does not come within kEdgeDeadlines of them to the start,
+  /// or, where this process started MPI, to its end, the job is over (Stuck); only over TCP is it
+  /// known who has not come to the start, and only there is that an error rather than the end of
+  /// the process.
+  Duration deadline = std::chrono::seconds(60);
+  /// A verdict is also written to `report_dir`/report-00003.txt by the rank that reports, unless
+  /// empty.
+  std::string report_dir;
+};
+
+/// Collective. Errors: Environment; over TCP also those of tcp_meet().
+[[nodiscard]] Result<World> join_world(const WorldOptions& options);
 
 /// Collective over `members`, of which this rank is one: their own communicator, watched like
 /// world.all. `id` and `name` are the group's on the board. Errors: Environment.

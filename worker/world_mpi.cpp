@@ -7,8 +7,7 @@
 #include <lockstep/collectives/fuse.h>
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/collectives/verdict.h>
-#include <lockstep/worker/report_folder.h>
-#include <lockstep/worker/world.h>
+#include <lockstep/worker/launched_world.h>
 
 namespace lockstep::worker {
 namespace {
@@ -67,8 +66,9 @@ Status nobody_started(Duration patience) {
 
 }  // namespace
 
-Result<World> join_world(const void* comm, Duration deadline, const std::string& report_dir) {
-  const Duration patience = kEdgeDeadlines * deadline;
+Result<World> join_launched(const WorldOptions& options) {
+  const void* comm = options.comm;
+  const Duration patience = kEdgeDeadlines * options.deadline;
   const collectives::Fuse fuse(patience, [=] { return nobody_started(patience); });
   auto opened = collectives::MpiSession::open();
   if (!opened) return opened.error();
@@ -82,13 +82,7 @@ Result<World> join_world(const void* comm, Duration deadline, const std::string&
   auto plain = collectives::mpi_communicator(comm, {});
   if (!plain) return plain.error();
   const Rank self = (*plain)->rank();
-  collectives::WatchOptions options;
-  options.deadline = deadline;
-  if (!report_dir.empty()) {
-    remove_report(report_dir, self.value);
-    options.report_file = report_file(report_dir, self.value);
-  }
-  auto watch = collectives::Watch::start(*world.board, self, std::move(options));
+  auto watch = collectives::Watch::start(*world.board, self, watch_options(options, self));
   if (!watch) return watch.error();
   world.watch = std::move(*watch);
   auto all = collectives::mpi_communicator(comm, {.watch = world.watch.get()});
@@ -97,10 +91,10 @@ Result<World> join_world(const void* comm, Duration deadline, const std::string&
   return world;
 }
 
-Result<std::unique_ptr<collectives::Communicator>> join_group(const World& world,
-                                                              const RankSet& members,
-                                                              std::uint64_t id,
-                                                              std::string_view name) {
+Result<std::unique_ptr<collectives::Communicator>> join_launched_group(const World& world,
+                                                                       const RankSet& members,
+                                                                       std::uint64_t id,
+                                                                       std::string_view name) {
   return collectives::mpi_group(*world.all, members, id, name);
 }
 

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/collectives/fake.h>
-#include <lockstep/worker/report_folder.h>
-#include <lockstep/worker/world.h>
+#include <lockstep/worker/launched_world.h>
 
 namespace lockstep::worker {
 namespace {
@@ -20,8 +19,8 @@ int started_together() {
 
 }  // namespace
 
-Result<World> join_world(const void* comm, Duration deadline, const std::string& report_dir) {
-  if (comm != nullptr)
+Result<World> join_launched(const WorldOptions& options) {
+  if (options.comm != nullptr)
     return Status{Code::Environment,
                   "This build of lockstep has no MPI, so it cannot join a communicator; build it "
                   "with LOCKSTEP_WITH_MPI=ON.",
@@ -31,19 +30,14 @@ Result<World> join_world(const void* comm, Duration deadline, const std::string&
     return Status{Code::Environment,
                   fmt::format("This build of lockstep has no MPI, and {} processes were started "
                               "together: each would be a job of its own. Build it with "
-                              "LOCKSTEP_WITH_MPI=ON, or start one process.",
+                              "LOCKSTEP_WITH_MPI=ON, start one process, or let them meet over TCP "
+                              "(LOCKSTEP_RENDEZVOUS).",
                               ranks),
                   {},
                   {}};
   World world;
   world.board = Board::in_process(1);
-  collectives::WatchOptions options;
-  options.deadline = deadline;
-  if (!report_dir.empty()) {
-    remove_report(report_dir, 0);
-    options.report_file = report_file(report_dir, 0);
-  }
-  auto watch = collectives::Watch::start(*world.board, Rank{0}, std::move(options));
+  auto watch = collectives::Watch::start(*world.board, Rank{0}, watch_options(options, Rank{0}));
   if (!watch) return watch.error();
   world.watch = std::move(*watch);
   auto all = collectives::fake_communicator(Rank{0}, 1);
@@ -52,8 +46,9 @@ Result<World> join_world(const void* comm, Duration deadline, const std::string&
   return world;
 }
 
-Result<std::unique_ptr<collectives::Communicator>> join_group(const World&, const RankSet&,
-                                                              std::uint64_t, std::string_view) {
+Result<std::unique_ptr<collectives::Communicator>> join_launched_group(const World&, const RankSet&,
+                                                                       std::uint64_t,
+                                                                       std::string_view) {
   return collectives::fake_communicator(Rank{0}, 1);
 }
 

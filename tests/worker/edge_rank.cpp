@@ -25,7 +25,8 @@ int main(int, char** argv) {
     if (goes_wrong) std::this_thread::sleep_for(1h);
   }
   {
-    auto world = lockstep::worker::join_world(fault == "attach" ? &comm : nullptr, 300ms, "");
+    auto world = lockstep::worker::join_world(
+        {.comm = fault == "attach" ? &comm : nullptr, .deadline = 300ms});
     if (!world) return lockstep::exit_code(world.error().code);
     world->watch->seat().note("reads its last batch", lockstep::SystemClock().now());
     if (fault == "end" && goes_wrong) std::this_thread::sleep_for(1h);

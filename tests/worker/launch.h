@@ -21,6 +21,11 @@ struct Launched {
 [[nodiscard]] Launched launch_ranks(int ranks, const std::string& program,
                                     const std::string& environment = {});
 
+/// The same without a launcher: plain processes that meet over TCP, each of which ends the output
+/// with "rank 3 left with 0"; killed after 40 seconds. `without`: a rank that is not started.
+[[nodiscard]] Launched launch_met(int ranks, const std::string& program,
+                                  const std::string& environment = {}, int without = -1);
+
 /// A fresh directory that goes with the object.
 class Folder {
  public:

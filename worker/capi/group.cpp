@@ -10,6 +10,7 @@
 #include <lockstep/collectives/fake.h>
 #include <lockstep/collectives/startup.h>
 #include <lockstep/shapes/fingerprint.h>
+#include <lockstep/worker/meeting.h>
 
 namespace lockstep::capi {
 namespace {
@@ -21,6 +22,13 @@ std::string build_id() {
   std::ifstream self(where.dli_fname, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(self), {}};
   return shapes::fingerprint(bytes).text();
+}
+
+/// Where the environment says that the processes of the job meet.
+Result<std::optional<collectives::TcpOptions>> meeting_told() {
+  const auto settings = worker::Settings::from_environment();
+  if (!settings) return settings.error();
+  return worker::meeting_of(*settings, build_id());
 }
 
 Result<Duration> deadline_of(double seconds) {
@@ -168,8 +176,12 @@ int lockstep_group_open(const void* comm, double deadline_seconds, const char* r
     *group = nullptr;
     const auto deadline = deadline_of(deadline_seconds);
     // A rank with a wrong deadline still joins: the others wait for it.
-    auto world = worker::join_world(comm, deadline ? *deadline : std::chrono::seconds(60),
-                                    report_folder == nullptr ? "" : report_folder);
+    auto meeting = meeting_told();
+    if (!meeting) return meeting.error();
+    auto world = worker::join_world({.comm = comm,
+                                     .meeting = *std::move(meeting),
+                                     .deadline = deadline ? *deadline : std::chrono::seconds(60),
+                                     .report_dir = report_folder == nullptr ? "" : report_folder});
     if (!world) return world.error();
     auto made = std::make_unique<lockstep_group>();
     made->state = std::make_shared<Group>();

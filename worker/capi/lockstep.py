@@ -203,7 +203,8 @@ def _said(error: BaseException) -> str:
 
 class Group:
     """The ranks that agree. `comm` is an mpi4py communicator, duplicated and otherwise left alone;
-    None: this process alone. Collective. As a context manager it finishes at the end, collectively;
+    None: the processes that meet at LOCKSTEP_RENDEZVOUS, or where that is not set this process alone.
+    Collective. As a context manager it finishes at the end, collectively;
     an exception that leaves the block is told to the other ranks, whose next call raises Gone."""
 
     def __init__(self, comm: Any = None, deadline: float = 60.0,
@@ -212,13 +213,15 @@ class Group:
         self._process = os.getpid()
         self._agreements: List[Agreement] = []
         self._promised = False  # something has been prefetched
-        if comm is None:
+        if comm is None and not os.environ.get("LOCKSTEP_RENDEZVOUS"):
             _check(_lib.group_alone(ctypes.byref(self._handle)))
         else:
-            from mpi4py import MPI
+            address = None
+            if comm is not None:
+                from mpi4py import MPI
+                address = MPI._addressof(comm)
             folder = None if report_folder is None else os.fsencode(report_folder)
-            _check(_lib.group_open(MPI._addressof(comm), deadline, folder,
-                                   ctypes.byref(self._handle)))
+            _check(_lib.group_open(address, deadline, folder, ctypes.byref(self._handle)))
         self.rank: int = _lib.group_rank(self._handle)
         self.size: int = _lib.group_size(self._handle)
         # Before mpi4py finalises MPI. A copy of this process after a fork has nothing to say.

@@ -78,9 +78,10 @@ std::size_t raise_descriptor_limit() {
 
 /// From a file or the environment; none: whoever reads the port file is let in.
 Result<std::optional<Secret>> shared_secret(const Wishes& wishes, const Settings& settings) {
-  if (wishes.token_file.empty() && settings.token.empty()) return std::optional<Secret>{};
-  auto secret = wishes.token_file.empty() ? secret_of(settings.token, "LOCKSTEP_TOKEN")
-                                          : read_secret(wishes.token_file);
+  const bool told = wishes.token_file.empty() && !settings.token.empty();
+  const std::string& file = wishes.token_file.empty() ? settings.token_file : wishes.token_file;
+  if (!told && file.empty()) return std::optional<Secret>{};
+  auto secret = told ? secret_of(settings.token, "LOCKSTEP_TOKEN") : read_secret(file);
   if (!secret) return secret.error();
   return std::optional<Secret>(*std::move(secret));
 }

@@ -1,0 +1,94 @@
+// libFuzzer target: whatever a process that knows the secret says to another one over TCP, nothing
+// crashes, and what is read is written and read back as the same. The first byte picks what the
+// rest is: the type and the payload of one frame; who comes to a rendezvous; or what peers say to a
+// rank once all have met. Strangers are wire_fuzz's. scripts/fuzz-coordinator runs it.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include <lockstep/collectives/arrivals.h>
+#include <lockstep/collectives/tcp.h>
+#include <lockstep/collectives/tcp_mesh.h>
+
+using namespace lockstep;
+using namespace lockstep::collectives;
+
+namespace {
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "tcp_fuzz: %s\n", what);
+  std::abort();
+}
+
+void round_trip(std::uint8_t type, std::span<const std::byte> payload) {
+  const auto message = decode_tcp({type, Bytes(payload.begin(), payload.end())});
+  if (!message) return;
+  require(type_of(*message) == type, "a message of another type");
+  const auto back = decode_tcp({type, encode(*message)});
+  require(back && *back == *message, "it is read back as another message");
+}
+
+/// The messages that `in` holds, each after its type; those that cannot be read are left out.
+template <class Take>
+void each_message(ByteReader in, Take take) {
+  for (int said = 0; in.ok() && !in.at_end() && said < 256; ++said) {
+    const std::uint8_t from = in.u8(), type = in.u8();
+    const std::string text = in.text();
+    const auto payload = std::as_bytes(std::span(text));
+    if (auto message = decode_tcp({type, Bytes(payload.begin(), payload.end())});
+        message && in.ok())
+      take(from, *std::move(message));
+  }
+}
+
+void who_comes(ByteReader in) {
+  Arrivals arrivals(
+      {.job = "", .rank = {0}, .size = 3, .build = "", .host = "", .host_id = 0, .pid = 0});
+  each_message(in, [&](std::uint8_t from, const TcpMessage& message) {
+    if (from >= 128) arrivals.gone(Rank{from % 4});
+    const auto* arrival = std::get_if<Arrival>(&message);
+    if (arrival == nullptr) return;
+    const bool was_missing = arrivals.missing().contains(arrival->rank);
+    const auto answer = arrivals.come(*arrival, "127.0.0.1");
+    require(answer.refusal.has_value() || was_missing, "a rank came that was not missing");
+    require(!arrivals.missing().empty() || arrivals.roster().size() == 3, "no roster");
+  });
+}
+
+/// Between four ranks, this one rank 1.
+void once_met(ByteReader in) {
+  constexpr std::size_t kLongest = 1 << 16;
+  TcpMeeting meeting;
+  meeting.self = Rank{1};
+  meeting.roster.resize(4);
+  meeting.links.resize(4);
+  each_message(in, [&](std::uint8_t from, TcpMessage message) {
+    meeting.early.emplace_back(Rank{from % 4}, std::move(message));
+  });
+  TcpMesh mesh(std::move(meeting), kLongest);
+  (void)mesh.move();
+  for (std::int32_t peer = 0; peer < 4; ++peer)
+    for (const std::uint64_t group : {0U, 1U})
+      for (const auto line : {Part::Kind::Bare, Part::Kind::Data, Part::Kind::Board})
+        while (const auto message = mesh.take(Rank{peer}, group, line))
+          require(message->bytes.size() <= kLongest, "a message that is too long");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 2) return 0;
+  const auto rest = std::as_bytes(std::span(data, size)).subspan(2);
+  switch (data[0] % 3) {
+    case 0:
+      round_trip(data[1], rest);
+      break;
+    case 1:
+      who_comes(ByteReader(rest));
+      break;
+    default:
+      once_met(ByteReader(rest));
+  }
+  return 0;
+}

@@ -1,0 +1,104 @@
+// A training program of which one rank goes wrong in the middle: for tcp_job_test.cpp.
+// usage: tcp_job_rank FAULT MOMENT RANK
+// FAULT: none, kill, stop, pause, exit, hang. MOMENT: call (between two calls), send (its first
+// message of call 5 is on its way; this program stands before send()).
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <lockstep/worker/job.h>
+
+using namespace lockstep::worker;
+using lockstep::Result;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string fault;
+std::atomic<bool> armed{false};
+
+/// Stops this process; a child sends it `then` after a while.
+void stop(std::chrono::milliseconds time, int then) {
+  const pid_t self = ::getpid();
+  if (::fork() == 0) {
+    ::usleep(static_cast<useconds_t>(time.count() * 1000));
+    ::kill(self, then);
+    ::_exit(0);
+  }
+  std::raise(SIGSTOP);
+}
+
+void misbehave() {
+  if (!armed.exchange(false)) return;
+  if (fault == "kill") std::raise(SIGKILL);
+  if (fault == "stop") stop(6s, SIGKILL);
+  if (fault == "pause") stop(500ms, SIGCONT);
+  if (fault == "exit") std::exit(0);
+  if (fault == "hang") ::alarm(6);
+  while (fault == "hang") ::pause();
+}
+
+}  // namespace
+
+// What stands before the system.
+extern "C" ssize_t send(int file, const void* bytes, size_t size, int flags) {
+  const long sent = ::syscall(SYS_sendto, file, bytes, size, flags, nullptr, 0);
+  misbehave();
+  return sent;
+}
+
+namespace {
+
+struct Input {
+  Tensor x;
+  template <class V>
+  void fields(V& v) {
+    v("x", x);
+  }
+};
+
+struct Output {
+  Tensor total, shares;
+  template <class V>
+  void fields(V& v) {
+    v("total", total), v("shares", shares);
+  }
+};
+
+Result<void> train(Job& job, bool faulty, bool sending) {
+  auto step = job.frame<Input, Output>("step", [](Input in) {
+    const Tensor mine = sum(in.x * in.x);
+    return Output{all_reduce(mine), all_gather(reshape(mine, {1}))};
+  });
+  for (int call = 0; call < 8; ++call) {
+    if (call == 5 && faulty) armed = true;
+    if (call == 5 && !sending) misbehave();
+    Array x(lockstep::DType::F64, {2 + (job.rank() + call) % 3});
+    for (std::int64_t i = 0; i < x.elements(); ++i) x.set(i, 0.5 + call);
+    const auto out = step(Input{x});
+    if (!out) return out.error();
+    double shares = 0;
+    for (std::int64_t r = 0; r < job.size(); ++r) shares += out->shares.array().at(r);
+    std::printf("rank %d call %d: total %.17g shares %.17g\n", job.rank(), call,
+                out->total.array().at(0), shares);
+  }
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  fault = argv[1];
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  auto job = Job::init(&argc, &argv);
+  if (!job) return Job::report(job.error());
+  const bool faulty = fault != "none" && (*job)->rank() == std::atoi(argv[3]);
+  return (*job)->run([&] { return train(**job, faulty, std::string(argv[2]) == "send"); });
+}

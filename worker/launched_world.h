@@ -1,0 +1,15 @@
+// The two worlds of processes that a launcher started, or that are alone. Used by world.cpp only.
+#pragma once
+
+#include <lockstep/worker/world.h>
+
+namespace lockstep::worker {
+
+/// As join_world() and join_group(), without a meeting.
+[[nodiscard]] Result<World> join_launched(const WorldOptions& options);
+[[nodiscard]] Result<std::unique_ptr<collectives::Communicator>> join_launched_group(
+    const World& world, const RankSet& members, std::uint64_t id, std::string_view name);
+/// What the watch of `self` is told, of every world.
+[[nodiscard]] collectives::WatchOptions watch_options(const WorldOptions& options, Rank self);
+
+}  // namespace lockstep::worker
