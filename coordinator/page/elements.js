@@ -30,7 +30,7 @@ const none = (text) => element('p', {class: 'none'}, text);
 const tag = (text, kind) => element('span', {class: `tag ${kind}`}, text);
 
 function secondsText(seconds) {
-  if (seconds < 0.0005) return '0 s';
+  if (seconds < 0.001) return seconds > 0 ? `${Math.round(seconds * 1e6)} µs` : '0 s';
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 120) return `${seconds.toFixed(1)} s`;
   if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;

@@ -1,14 +1,23 @@
 // lockstep explain DIR
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
+#include <lockstep/coordinator/page.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/simulator/json_document.h>
+#include <lockstep/worker/simulator/record_status.h>
 #include <lockstep/worker/simulator/verdict.h>
 
 namespace lockstep::worker::cli {
@@ -26,7 +35,44 @@ std::vector<std::string> reports_in(const std::string& directory) {
   return out;
 }
 
-int run(const std::string& directory) {
+struct Wishes {
+  std::string directory, report;
+};
+
+/// As a whole or not at all.
+Result<void> write_whole(const std::string& file, std::string_view text) {
+  const std::string draft = fmt::format("{}.{}.tmp", file, ::getpid());
+  const int out = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  bool whole = out >= 0;
+  while (whole && !text.empty()) {
+    const ssize_t n = ::write(out, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    whole = n > 0;
+    if (whole) text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  whole = whole && ::fsync(out) == 0 && ::rename(draft.c_str(), file.c_str()) == 0;
+  const int why = errno;
+  if (out >= 0) ::close(out);
+  if (whole) return {};
+  ::unlink(draft.c_str());
+  return Status{Code::Environment,
+                fmt::format("The report cannot be written to {}: {}.", file, std::strerror(why))};
+}
+
+std::string time_of_day() {
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
+}
+
+Result<void> write_page(const Wishes& wishes, const std::vector<simulator::RankRecord>& record,
+                        const simulator::Explanation& explanation, const std::string& watchdog) {
+  const auto status = simulator::record_status(record, explanation, wishes.directory, watchdog,
+                                               LOCKSTEP_VERSION, time_of_day());
+  if (!status) return status.error();
+  return write_whole(wishes.report, coordinator::page_with(*status, false));
+}
+
+int run(const Wishes& wishes) {
+  const std::string& directory = wishes.directory;
   std::string text;
   const std::vector<std::string> reports = reports_in(directory);
   if (!reports.empty()) {
@@ -35,18 +81,23 @@ int run(const std::string& directory) {
     text = *report + (report->ends_with('\n') ? "\n" : "\n\n");
   }
   const auto record = simulator::read_record(directory);
-  if (!record && reports.empty()) return complain(record.error());
+  if (!record && (reports.empty() || !wishes.report.empty())) return complain(record.error());
   if (!record) return print_result(text, kOk);
   const simulator::Explanation explanation = simulator::explain_record(*record);
+  if (!wishes.report.empty())
+    if (const auto written = write_page(wishes, *record, explanation, text); !written)
+      return complain(written.error());
   return print_result(text + explanation.text, explanation.replay_differs ? kDiverged : kOk);
 }
 
 }  // namespace
 
 std::function<int()> declare_explain(CLI::App& app) {
-  auto directory = std::make_shared<std::string>();
-  app.add_option("DIR", *directory, "record or report directory")->required();
-  return [directory] { return run(*directory); };
+  auto wishes = std::make_shared<Wishes>();
+  app.add_option("DIR", wishes->directory, "record or report directory")->required();
+  app.add_option("--report", wishes->report,
+                 "HTML file to write, too: the status page of the recorded job");
+  return [wishes] { return run(*wishes); };
 }
 
 }  // namespace lockstep::worker::cli

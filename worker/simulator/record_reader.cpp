@@ -61,6 +61,7 @@ class RankReader {
     if (event == "end") return take_end(in);
     RecordedEvent out;
     out.line = line_;
+    out.took = took(in);
     if (event == "action" || event == "explain") {
       out.kind = event == "action" ? RecordedEvent::Kind::Action : RecordedEvent::Kind::Explain;
       out.text = in.text("text");
@@ -74,6 +75,10 @@ class RankReader {
       return in.fail("event", fmt::format("{} is no event of a record", in_quotes(event)));
     }
     out_.calls.back().events.push_back(std::move(out));
+  }
+
+  static Duration took(RecordFields& in) {
+    return Duration(in.has("ns") ? in.integer("ns", 0, INT64_MAX) : 0);
   }
 
   void take_header(RecordFields& in) {
@@ -113,6 +118,7 @@ class RankReader {
       return in.fail("event", "a call starts before the one before it has ended");
     RecordedCall call;
     call.line = line_;
+    call.pause = took(in);
     call.key = in.round_key("key");
     const auto list = lists_.find(in.fingerprint("sources"));
     if (in.error()) return;
@@ -162,6 +168,7 @@ class RankReader {
     if (in.has("entry")) outcome.entry = static_cast<int>(in.integer("entry", 0, INT32_MAX));
     if (in.has("error")) outcome.error = in.status("error");
     out_.calls.back().outcome = std::move(outcome);
+    out_.calls.back().closing = took(in);
   }
 
   RankRecord out_;

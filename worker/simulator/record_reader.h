@@ -19,6 +19,7 @@ struct RecordedEvent {
   std::string text;               // Action, Explain
   TraceReport trace;              // Trace
   std::optional<Status> failure;  // Compile
+  Duration took{0};               // since the line before
   int line = 0;
 };
 
@@ -30,6 +31,7 @@ struct RecordedCall {
   std::optional<FrameState> stored;  // what the frame started from, on its first call
   std::vector<RecordedEvent> events;
   std::optional<CallOutcome> outcome;  // nullopt: the record ends within the call
+  Duration pause{0}, closing{0};       // from the line before the call, and before its end
   int line = 0;
 };
 

@@ -28,23 +28,6 @@ bool ends_within_a_call(const RankRecord& rank) {
   return !rank.calls.empty() && !rank.calls.back().outcome;
 }
 
-/// "call 7 of step: exchange", what the rank's last line says that it was at.
-std::string last_step(const RankRecord& rank) {
-  if (rank.calls.empty()) return "has made no call";
-  const RecordedCall& call = rank.calls.back();
-  if (call.outcome) return call.key.text() + ": done";
-  if (call.events.empty()) return call.key.text() + ": just entered";
-  const RecordedEvent& event = call.events.back();
-  switch (event.kind) {
-    case RecordedEvent::Kind::Trace:
-      return call.key.text() + ": traced";
-    case RecordedEvent::Kind::Compile:
-      return call.key.text() + ": compiled";
-    default:
-      return call.key.text() + ": in " + event.text.substr(0, event.text.find(' '));
-  }
-}
-
 /// Ranks that say the same, by lowest rank.
 std::vector<RankValue> table(const std::vector<RankRecord>& ranks,
                              std::string (*line_of)(const RankRecord&)) {
@@ -112,24 +95,45 @@ std::string replay_line(const Result<Replay>& again) {
 
 }  // namespace
 
+std::string last_step(const RankRecord& rank) {
+  if (rank.calls.empty()) return "has made no call";
+  const RecordedCall& call = rank.calls.back();
+  if (call.outcome) return call.key.text() + ": done";
+  if (call.events.empty()) return call.key.text() + ": just entered";
+  const RecordedEvent& event = call.events.back();
+  switch (event.kind) {
+    case RecordedEvent::Kind::Trace:
+      return call.key.text() + ": traced";
+    case RecordedEvent::Kind::Compile:
+      return call.key.text() + ": compiled";
+    default:
+      return call.key.text() + ": in " + event.text.substr(0, event.text.find(' '));
+  }
+}
+
 Explanation explain_record(const std::vector<RankRecord>& ranks) {
   const auto lost = std::find_if(ranks.begin(), ranks.end(), ends_within_a_call);
   Trouble trouble;
   for (const RankRecord& rank : ranks)
     if (trouble.error == nullptr) trouble = last_trouble(rank);
-  std::string out;
+  Explanation told;
   if (trouble.error != nullptr) {
-    out += fmt::format("verdict   {} in {}\ncause     {}\n", code_name(trouble.error->code),
-                       trouble.key->text(), trouble.error->message);
+    told.verdict = fmt::format("{} in {}", code_name(trouble.error->code), trouble.key->text());
+    told.cause = trouble.error->message;
+  } else if (lost != ranks.end()) {
+    told.verdict = fmt::format("the record of rank {} ends within {}", lost->header.rank.value,
+                               lost->calls.back().key.text());
+    told.cause =
+        "the process ended there, or still runs: killed, crashed, or stopped by the watchdog";
+  } else {
+    told.verdict = "no failure: every recorded call came to its end on every rank";
+  }
+  std::string& out = told.text;
+  out = fmt::format("verdict   {}\n", told.verdict);
+  if (!told.cause.empty()) out += fmt::format("cause     {}\n", told.cause);
+  if (trouble.error != nullptr) {
     if (!trouble.error->source.empty()) out += "input     " + trouble.error->source + "\n";
     if (!trouble.error->groups.empty()) out += "values\n" + table_text(trouble.error->groups);
-  } else if (lost != ranks.end()) {
-    out += fmt::format(
-        "verdict   the record of rank {} ends within {}\ncause     the process ended "
-        "there, or still runs: killed, crashed, or stopped by the watchdog\n",
-        lost->header.rank.value, lost->calls.back().key.text());
-  } else {
-    out += "verdict   no failure: every recorded call came to its end on every rank\n";
   }
   if (lost != ranks.end() || (trouble.error != nullptr && (trouble.error->code == Code::Stuck ||
                                                            trouble.error->code == Code::RankLost)))
@@ -138,7 +142,9 @@ Explanation explain_record(const std::vector<RankRecord>& ranks) {
     out += fmt::format("next step {}\n",
                        next_step(trouble.error != nullptr ? trouble.error->code : Code::RankLost));
   const auto again = replay(ranks);
-  return {out + history(ranks) + replay_line(again), again && again->difference.has_value()};
+  out += history(ranks) + replay_line(again);
+  told.replay_differs = again && again->difference.has_value();
+  return told;
 }
 
 }  // namespace lockstep::worker::simulator

@@ -1,0 +1,224 @@
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <lockstep/coordinator/status_document.h>
+#include <lockstep/worker/code_cache.h>
+#include <lockstep/worker/simulator/record_status.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+using coordinator::CallEvent;
+using coordinator::ConnectionId;
+using Json = nlohmann::ordered_json;
+
+/// A rank's record, told call by call.
+class RankTeller {
+ public:
+  struct Told {
+    Instant at{0};
+    CallEvent event;
+    std::string guards;  // of its graph
+  };
+
+  explicit RankTeller(const RankRecord& record) : record_(record) {
+    for (const RecordedCall& call : record.calls) take(call);
+  }
+  [[nodiscard]] const std::vector<Told>& told() const { return told_; }
+  [[nodiscard]] coordinator::Report report(Instant at) const {
+    coordinator::Report out;
+    out.finished = !record_.failed_round && (record_.calls.empty() || record_.calls.back().outcome);
+    out.phase = out.finished ? Phase::Finishing : phase_;
+    out.event = last_step(record_);
+    out.since_progress = at - now_;
+    out.counters = counters_;
+    return out;
+  }
+  [[nodiscard]] Instant end() const { return now_; }
+
+ private:
+  void take(const RecordedCall& call) {
+    CallEvent event{.frame = call.key.frame,
+                    .group = record_.groups.contains(call.key.group) ? call.key.group : "",
+                    .epoch = call.key.epoch,
+                    .call = call.key.call};
+    std::string guards;
+    now_ += call.pause;
+    event.attempts = 0;
+    const RecordedEvent* before = nullptr;
+    for (const RecordedEvent& each : call.events) {
+      now_ += each.took;
+      count(before, each.took, event);
+      take(each, event, guards);
+      before = &each;
+    }
+    now_ += call.closing;
+    count(before, call.closing, event);
+    if (call.outcome) end(call, event, guards);
+  }
+
+  /// What the time until this line was spent on: the action before it.
+  void count(const RecordedEvent* action, Duration took, CallEvent& event) {
+    if (action == nullptr || action->kind != RecordedEvent::Kind::Action) return;
+    if (action->text.starts_with("vote")) {
+      ++counters_.votes;
+      event.waited += took;
+    } else if (action->text.starts_with("exchange") || action->text.starts_with("broadcast")) {
+      ++counters_.exchanges;
+      event.exchange += took;
+    } else if (action->text.starts_with("trace")) {
+      event.trace += took;
+    } else if (action->text.starts_with("compile")) {
+      event.compile += took;
+    }
+  }
+
+  void take(const RecordedEvent& each, CallEvent& event, std::string& guards) {
+    if (each.kind == RecordedEvent::Kind::Action && each.text.starts_with("trace ")) {
+      event.decisions = each.text.substr(6);
+      phase_ = Phase::Tracing;
+    } else if (each.kind == RecordedEvent::Kind::Action && each.text.starts_with("compile")) {
+      phase_ = Phase::Compiling;
+    } else if (each.kind == RecordedEvent::Kind::Trace) {
+      ++event.attempts;
+      event.graph = each.trace.graph;
+      guards = "A record holds no nodes; the guards of this graph are\n";
+      for (const shapes::Guard& guard : each.trace.guards)
+        guards += fmt::format("{}  ({})\n", guard.predicate.text(), guard.where.text());
+    }
+  }
+
+  void end(const RecordedCall& call, CallEvent& event, const std::string& guards) {
+    phase_ = Phase::Running;
+    counters_.waited += event.waited;
+    counters_.trace += event.trace;
+    counters_.compile += event.compile;
+    event.attempts = std::max(event.attempts, 1U);
+    event.entry = call.outcome->entry;
+    switch (call.outcome->kind) {
+      case CallOutcome::Kind::Reused:
+        ++counters_.reused;
+        return;
+      case CallOutcome::Kind::Compiled:
+        ++counters_.compiled;
+        event.outcome = CallEvent::Outcome::Compiled;
+        event.reason = reason(call);
+        made_[call.key.frame] = &call;
+        break;
+      case CallOutcome::Kind::Fallback:
+        ++counters_.fallbacks;
+        event.outcome = CallEvent::Outcome::Fallback;
+        event.reason = reason(call);
+        break;
+      case CallOutcome::Kind::Error:
+        ++counters_.errors;
+        event.outcome = CallEvent::Outcome::Error;
+        event.code = call.outcome->error->code;
+        event.reason = call.outcome->error->text();
+        break;
+    }
+    told_.push_back({now_, std::move(event), guards});
+  }
+
+  /// What this rank saw that was not so when the last entry was made; empty: nothing.
+  std::string reason(const RecordedCall& call) const {
+    const auto made = made_.find(call.key.frame);
+    if (made == made_.end()) return "first call";
+    const Observation& then = made->second->observation;
+    const Observation& now = call.observation;
+    if (!(then.list->digest() == now.list->digest()))
+      return "the inputs have other names, kinds, element types or numbers of dims";
+    for (std::size_t s = 0; s < now.list->sources().size(); ++s)
+      for (std::size_t d = 0; d < now.of(s).size(); ++d)
+        if (now.of(s)[d] != then.of(s)[d])
+          return fmt::format("{} is {}, was {} in call {}",
+                             now.list->sources()[s].kind == Kind::Tensor
+                                 ? size_text(now.list->sources()[s].name, d)
+                                 : now.list->sources()[s].name,
+                             now.of(s)[d], then.of(s)[d], made->second->key.call);
+    return {};
+  }
+
+  const RankRecord& record_;
+  Instant now_{0};
+  Phase phase_ = Phase::Starting;
+  coordinator::CallCounters counters_;
+  std::map<std::string, const RecordedCall*> made_;  // by frame
+  std::vector<Told> told_;
+};
+
+std::string configuration_of(const DecisionConfig& config) {
+  return fmt::format(
+      "consistency={}\nautomatic_dynamic={}\nassume_at_least_two={}\nrecompile_limit={}\n",
+      consistency_name(config.consistency), config.automatic_dynamic, config.assume_at_least_two,
+      config.recompile_limit);
+}
+
+/// Tells the service what all ranks wrote down, in the order of their times. Returns the end.
+Instant tell(coordinator::Service& service, const std::vector<RankRecord>& ranks,
+             const std::string& job) {
+  std::vector<RankTeller> tellers(ranks.begin(), ranks.end());
+  std::vector<std::pair<const RankTeller::Told*, std::size_t>> all;
+  Instant end{0};
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const coordinator::Identity identity{.job = job,
+                                         .rank = ranks[r].header.rank,
+                                         .size = ranks[r].header.world_size,
+                                         .host = "not in a record",
+                                         .build = ranks[r].header.build_id};
+    (void)service.join(identity, ConnectionId(r + 1), Instant{0});
+    for (const RankTeller::Told& told : tellers[r].told()) all.emplace_back(&told, r);
+    end = std::max(end, tellers[r].end());
+  }
+  service.configure(ConnectionId(1), {configuration_of(ranks.front().header.config)});
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.first->at < b.first->at; });
+  for (const auto& [told, r] : all)
+    if (const auto wanted = service.told(ConnectionId(r + 1), told->event, told->at))
+      service.graph(ConnectionId(r + 1), {*wanted, told->guards});
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    service.report(ConnectionId(r + 1), tellers[r].report(end), end);
+  for (std::size_t r = 0; r < ranks.size(); ++r) service.closed(ConnectionId(r + 1), end);
+  return end;
+}
+
+/// What the service makes of ranks that all end at one time is for jobs that run; here the record
+/// has the word.
+void put_verdict(Json& job, const Explanation& explanation, const std::string& watchdog) {
+  const std::string sentence = explanation.cause.empty()
+                                   ? explanation.verdict
+                                   : fmt::format("{}: {}", explanation.verdict, explanation.cause);
+  if (explanation.cause.empty()) job["headline"]["word"] = "ENDED";
+  job["headline"]["sentence"] = sentence;
+  job["findings"] = Json::array();
+  const auto find = [&](const char* kind, const std::string& text) {
+    job["findings"].push_back(
+        {{"kind", kind}, {"severity", "note"}, {"ranks", ""}, {"seconds", 0}, {"message", text}});
+  };
+  if (!watchdog.empty()) find("watchdog", watchdog);
+  if (!explanation.cause.empty()) find("explanation", explanation.text);
+}
+
+}  // namespace
+
+Result<std::string> record_status(const std::vector<RankRecord>& ranks,
+                                  const Explanation& explanation, const std::string& directory,
+                                  const std::string& watchdog, std::string_view version,
+                                  std::string_view made) {
+  if (ranks.size() > static_cast<std::size_t>(coordinator::kMostRanks))
+    return Status{Code::BadInput, fmt::format("{}: the page shows jobs of up to {} ranks.",
+                                              directory, coordinator::kMostRanks)};
+  coordinator::Service service;
+  const std::string job = directory.substr(0, coordinator::kJobBytes);
+  const Instant end = tell(service, ranks, job);
+  const coordinator::About about{std::string(version), "a record", 0, Instant{0}};
+  Json status = Json::parse(coordinator::status_document(service, about, end));
+  status["made"] = made;
+  put_verdict(status["jobs"][0], explanation, watchdog);
+  return status.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace lockstep::worker::simulator
