@@ -1,8 +1,11 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
+
+#include <signal.h>
 
 #include <lockstep/coordinator/history_writer.h>
 
@@ -32,13 +35,23 @@ struct HistoryWriter::Shared {
 
 HistoryWriter::HistoryWriter(std::string directory)
     : shared_(std::make_shared<Shared>(std::move(directory))) {
-  // Detached, because nothing ends a write that hangs; it holds what it uses.
-  std::thread([shared = shared_] {
-    work(*shared);
-    const std::lock_guard lock(shared->mutex);
-    shared->over = true;
-    shared->changed.notify_all();
-  }).detach();
+  // Signals are for the program's own threads.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    // Detached, because nothing ends a write that hangs; it holds what it uses.
+    std::thread([shared = shared_] {
+      work(*shared);
+      const std::lock_guard lock(shared->mutex);
+      shared->over = true;
+      shared->changed.notify_all();
+    }).detach();
+  } catch (const std::system_error& error) {
+    shared_->over = true;
+    shared_->complain(std::string("the history is not written: ") + error.what());
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 HistoryWriter::~HistoryWriter() {
@@ -50,12 +63,13 @@ HistoryWriter::~HistoryWriter() {
 
 bool HistoryWriter::idle() const {
   const std::lock_guard lock(shared_->mutex);
-  return !shared_->batch;
+  return !shared_->batch && !shared_->over;
 }
 
 bool HistoryWriter::wait_idle(Duration patience) const {
   std::unique_lock lock(shared_->mutex);
-  return shared_->changed.wait_for(lock, patience, [this] { return !shared_->batch; });
+  return shared_->changed.wait_for(lock, patience,
+                                   [this] { return !shared_->batch || shared_->over; });
 }
 
 void HistoryWriter::give(std::vector<RunNews> news) {

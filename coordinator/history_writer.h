@@ -22,7 +22,7 @@ class HistoryWriter {
   HistoryWriter(const HistoryWriter&) = delete;
   HistoryWriter& operator=(const HistoryWriter&) = delete;
 
-  /// All that was given is written.
+  /// All that was given is written, and more can be.
   [[nodiscard]] bool idle() const;
   /// Waits until it is; false: it was not in time.
   [[nodiscard]] bool wait_idle(Duration patience) const;

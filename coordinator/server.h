@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include <lockstep/coordinator/port_file.h>
@@ -20,6 +21,8 @@ struct ServerOptions {
   std::function<void(const std::string& line)> say;
   /// Directory of the history of jobs (history_store.h); empty: none is kept.
   std::string store;
+  /// Findings that are not said; they are in the status document all the same.
+  std::set<Finding::Kind> unsaid;
   /// What happened, as lines of JSON (event_line.h), at every look; may be empty.
   std::function<void(const std::string& lines)> record;
   /// SIGTERM and SIGINT end run().
@@ -51,6 +54,8 @@ class Server {
   void run();
   /// From any thread.
   void stop();
+  /// Ranks that are connected. From any thread.
+  [[nodiscard]] std::size_t speakers() const;
 
  private:
   struct Loop;

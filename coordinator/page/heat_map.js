@@ -190,6 +190,16 @@ class HeatMap {
     } else return;
     event.preventDefault();
     this.choose(this.order[Math.max(0, Math.min(place, last))]);
+    this.reveal();
+  }
+
+  /** Scrolls so that the chosen cell is in sight, below the readout. */
+  reveal() {
+    const block = this.blockOf(this.where[this.chosen]);
+    const y = this.canvas.getBoundingClientRect().top + this.place(block, this.where[this.chosen] - block.start)[1];
+    const top = this.readout.offsetHeight + this.cell, bottom = innerHeight - 2 * this.cell;
+    if (y < top) scrollBy(0, y - top);
+    else if (y > bottom) scrollBy(0, y - bottom);
   }
 
   text(rank) {

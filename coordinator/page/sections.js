@@ -32,7 +32,7 @@ function showFindings(job) {
   const section = byId('findings'), box = section.querySelector('div');
   section.hidden = job.findings.length === 0;
   show(box, job.findings.map(({kind, severity, message}) => [kind, severity, message]), () => job.findings.map((finding) =>
-    element('p', {class: 'finding', tabindex: finding.message.length > 500 && '0'}, tag(finding.severity === 'note' ? finding.kind : `${finding.severity}: ${finding.kind}`, {act: 'bad', note: ''}[finding.severity] ?? 'warn'), finding.message)));
+    element('p', {class: finding.message.length > 1500 ? 'finding long' : 'finding', tabindex: finding.message.length > 500 && '0'}, tag(finding.severity === 'note' ? finding.kind : `${finding.severity}: ${finding.kind}`, {act: 'bad', note: ''}[finding.severity] ?? 'warn'), finding.message)));
 }
 
 function showLegend(ranks) {

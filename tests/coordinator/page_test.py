@@ -93,12 +93,25 @@ class PageTest(unittest.TestCase):
         self.assertIn("Rank 63 on n7", self.text("#readout"))
         self.assertIn("last event: call 4098 of train_step", self.text("#readout"))
 
+    def test_the_chosen_cell_and_its_readout_stay_in_sight(self):
+        self.show("large", PHONE)
+        self.browser.ask("document.getElementById('map').focus({preventScroll: true})")
+        for key, code in (("End", END), ("Home", 36), ("PageDown", PAGE_DOWN), ("End", END)):
+            self.browser.key(key, code)
+            at = self.browser.ask("""{const readout = document.getElementById('readout').getBoundingClientRect();
+                const y = document.getElementById('map').getBoundingClientRect().top +
+                    map.place(map.blockOf(map.where[map.chosen]), map.where[map.chosen] - map.blockOf(map.where[map.chosen]).start)[1];
+                ({top: readout.top, bottom: readout.bottom, y})}""")
+            self.assertGreaterEqual(at["top"], 0, key)
+            self.assertGreaterEqual(at["y"], at["bottom"], key)
+            self.assertLess(at["y"], PHONE[1], key)
+
     def test_a_number_and_a_pointer_reach_a_rank_too(self):
         self.show("large", PHONE)
         self.browser.ask("""{const field = document.getElementById('go-to-rank');
             field.value = '12345'; field.dispatchEvent(new Event('input'));}""")
         self.assertIn("Rank 12345 on gpu-048: stuck", self.text("#readout"))
-        place = self.browser.ask("""{document.getElementById('map').scrollIntoView();
+        place = self.browser.ask("""{document.getElementById('map').scrollIntoView(); scrollBy(0, -150);
             const at = document.getElementById('map').getBoundingClientRect();
             ({x: at.x, y: at.y})}""")
         for kind in ("mousePressed", "mouseReleased"):

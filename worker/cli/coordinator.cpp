@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,9 +11,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/coordinator/server.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/coordinator_address.h>
@@ -95,14 +94,6 @@ Status open_to_strangers(const Endpoint& endpoint) {
                       endpoint.text())};
 }
 
-/// Private from the start: jobs keep there what gets executed. What is wrong with it is said where
-/// a file is written.
-void make_cache_directory(const std::filesystem::path& directory) {
-  std::error_code ignored;
-  std::filesystem::create_directories(directory.parent_path(), ignored);
-  ::mkdir(directory.c_str(), 0700);
-}
-
 /// Another coordinator may have written its own there since.
 void remove_port_file(const std::string& file, const Endpoint& endpoint) {
   if (const auto found = PortFile::read(file); found && found->endpoint == endpoint)
@@ -128,7 +119,7 @@ int run(const Wishes& wishes) {
   if (!*secret && !endpoint->loopback()) return complain(open_to_strangers(*endpoint));
   std::string port_file = wishes.port_file;
   if (port_file.empty()) port_file = default_port_file(*settings);
-  make_cache_directory(settings->cache_dir);
+  make_private_folder(settings->cache_dir);
   ServerOptions options;
   options.listen = *endpoint;
   options.secret = *secret ? **secret : random_secret();
