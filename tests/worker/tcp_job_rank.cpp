@@ -1,5 +1,5 @@
 // A training program of which one rank goes wrong in the middle: for tcp_job_test.cpp.
-// usage: tcp_job_rank FAULT MOMENT RANK
+// usage: tcp_job_rank FAULT MOMENT RANK [MILLISECONDS]   (that each call takes; else none)
 // FAULT: none, kill, stop, pause, exit, hang. MOMENT: call (between two calls), send (its first
 // message of call 5 is on its way; this program stands before send()).
 #include <atomic>
@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -71,12 +72,13 @@ struct Output {
   }
 };
 
-Result<void> train(Job& job, bool faulty, bool sending) {
+Result<void> train(Job& job, bool faulty, bool sending, std::chrono::milliseconds pause) {
   auto step = job.frame<Input, Output>("step", [](Input in) {
     const Tensor mine = sum(in.x * in.x);
     return Output{all_reduce(mine), all_gather(reshape(mine, {1}))};
   });
   for (int call = 0; call < 8; ++call) {
+    std::this_thread::sleep_for(pause);
     if (call == 5 && faulty) armed = true;
     if (call == 5 && !sending) misbehave();
     Array x(lockstep::DType::F64, {2 + (job.rank() + call) % 3});
@@ -94,11 +96,12 @@ Result<void> train(Job& job, bool faulty, bool sending) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
+  if (argc < 4 || argc > 5) return 2;
+  const std::chrono::milliseconds pause(argc == 5 ? std::atoi(argv[4]) : 0);
   fault = argv[1];
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   auto job = Job::init(&argc, &argv);
   if (!job) return Job::report(job.error());
   const bool faulty = fault != "none" && (*job)->rank() == std::atoi(argv[3]);
-  return (*job)->run([&] { return train(**job, faulty, std::string(argv[2]) == "send"); });
+  return (*job)->run([&] { return train(**job, faulty, std::string(argv[2]) == "send", pause); });
 }
