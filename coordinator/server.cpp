@@ -44,8 +44,9 @@ constexpr std::chrono::seconds kLinger{1};
 constexpr std::chrono::seconds kLastWrite{1};
 /// Lines about refused connections, a second.
 constexpr int kComplaints = 5;
-/// Connections of browsers and scrapers whose request has been taken.
-constexpr std::size_t kMostViewers = 64;
+/// Connections of browsers and scrapers whose request has been taken; those who stay leave room for
+/// those who do not.
+constexpr std::size_t kMostViewers = 64, kMostFollowers = 48;
 
 /// Of this start of the coordinator, in the history.
 std::string random_name() {
@@ -222,8 +223,8 @@ HttpDoor Server::Loop::door(const LinkPtr& link) {
 }
 
 HttpAnswer Server::Loop::content(Resource resource) {
-  if (viewers.size() >= kMostViewers)
-    return unavailable(fmt::format("{} others look at the coordinator's page now.", kMostViewers));
+  if (viewers.size() >= (resource == Resource::Updates ? kMostFollowers : kMostViewers))
+    return unavailable(fmt::format("{} others look at this now.", viewers.size()));
   return website(resource, sight());
 }
 
