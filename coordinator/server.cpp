@@ -39,8 +39,9 @@ constexpr int kSendBuffer = 64 * 1024;
 constexpr std::chrono::seconds kLinger{1};
 /// Lines about refused connections, a second.
 constexpr int kComplaints = 5;
-/// Connections of browsers and scrapers whose request has been taken.
-constexpr std::size_t kMostViewers = 64;
+/// Connections of browsers and scrapers whose request has been taken; those who stay leave room for
+/// those who do not.
+constexpr std::size_t kMostViewers = 64, kMostFollowers = 48;
 
 /// A socket and what stands behind it. In the server's table while it is open; whatever is under
 /// way on it holds it, too.
@@ -205,8 +206,8 @@ HttpDoor Server::Loop::door(const LinkPtr& link) {
 }
 
 HttpAnswer Server::Loop::content(Resource resource) {
-  if (viewers.size() >= kMostViewers)
-    return unavailable(fmt::format("{} others look at the coordinator's page now.", kMostViewers));
+  if (viewers.size() >= (resource == Resource::Updates ? kMostFollowers : kMostViewers))
+    return unavailable(fmt::format("{} others look at this now.", viewers.size()));
   return website(resource, sight());
 }
 
