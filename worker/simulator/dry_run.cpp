@@ -122,7 +122,7 @@ void add_value(const ScenarioValue& value, Observation& out) {
 
 }  // namespace
 
-Observation observation_of(const std::map<std::string, ScenarioValue>& values) {
+Observation observation_of(const ScenarioValues& values) {
   std::vector<SourceSpec> specs;
   Observation out;
   for (const auto& [name, value] : values) {

@@ -25,9 +25,6 @@ inline constexpr int kEveryRankLimit = 64;
 /// Every rank alone, by the rules for a group of one.
 [[nodiscard]] Uncoordinated run_uncoordinated(const Scenario& scenario);
 
-/// What a rank observes of these inputs.
-[[nodiscard]] Observation observation_of(const std::map<std::string, ScenarioValue>& values);
-
 /// The error of a call that `present` ranks made and the rest of the world did not.
 [[nodiscard]] Status absent_ranks(const RankSet& present, int world_size);
 

@@ -220,7 +220,7 @@ std::string in_quotes(std::string_view text) {
   return out + (n < text.size() ? "…\"" : "\"");
 }
 
-Result<std::string> read_file(const std::string& path) {
+Result<std::string> read_file(const std::string& path, std::size_t most) {
   const auto refuse = [&](std::string_view what) {
     return Status{Code::BadInput, fmt::format("{}: {}.", path, what), {}, {}};
   };
@@ -229,15 +229,18 @@ Result<std::string> read_file(const std::string& path) {
   std::string out;
   struct stat about {};
   const bool directory = ::fstat(fd, &about) == 0 && S_ISDIR(about.st_mode);
-  if (!directory && about.st_size > 0) out.reserve(static_cast<std::size_t>(about.st_size));
+  if (!directory && about.st_size > 0)
+    out.reserve(std::min(static_cast<std::size_t>(about.st_size), most));
   char block[1 << 16];
   ssize_t n = 0;
-  while (!directory && ((n = ::read(fd, block, sizeof block)) > 0 || (n < 0 && errno == EINTR)))
+  while (!directory && out.size() <= most &&
+         ((n = ::read(fd, block, sizeof block)) > 0 || (n < 0 && errno == EINTR)))
     if (n > 0) out.append(block, static_cast<std::size_t>(n));
   const int error = errno;
   ::close(fd);
   if (directory) return refuse("is a directory, where a file is expected");
   if (n < 0) return refuse(fmt::format("cannot be read ({})", std::strerror(error)));
+  if (out.size() > most) return refuse(fmt::format("is larger than {} bytes", most));
   return out;
 }
 

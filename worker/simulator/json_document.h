@@ -66,7 +66,8 @@ class JsonPath {
 /// `text` in quotes on one line, control characters escaped, cut where it is long.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
-/// A file's bytes. Errors: BadInput (missing, a directory, not readable, empty), in one sentence.
-[[nodiscard]] Result<std::string> read_file(const std::string& path);
+/// A file's bytes. Errors: BadInput (missing, a directory, not readable, more than `most` bytes),
+/// in one sentence.
+[[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t most = SIZE_MAX);
 
 }  // namespace lockstep::worker::simulator

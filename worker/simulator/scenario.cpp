@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -146,7 +147,9 @@ Result<Scenario> parse_scenario(std::string_view text, std::string_view name,
 Result<Scenario> load_scenario(const std::string& path, const ScenarioOptions& options) {
   auto text = read_file(path);
   if (!text) return std::move(text).error();
-  return parse_scenario(*text, path, options);
+  ScenarioOptions here = options;
+  here.folder = std::filesystem::path(path).parent_path().string();
+  return parse_scenario(*text, path, here);
 }
 
 }  // namespace lockstep::worker::simulator

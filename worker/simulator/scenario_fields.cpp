@@ -110,4 +110,28 @@ bool ScenarioReader::ranks(const Json& json, const JsonPath& path, RankSet& out)
   return true;
 }
 
+bool ScenarioReader::real(const Json& json, const JsonPath& path, double low, double high,
+                          double& out) {
+  const auto* integer = json.as<std::int64_t>();
+  const auto* number = json.as<double>();
+  if (!expect_kind(json, path, integer != nullptr || number != nullptr, "a number")) return false;
+  out = integer != nullptr ? static_cast<double>(*integer) : *number;
+  if (!(out >= low && out <= high))
+    return fail(path, fmt::format("{} is out of range, which is {} to {}", out, low, high));
+  return true;
+}
+
+bool ScenarioReader::integer_list(const Json& json, const JsonPath& path, std::int64_t low,
+                                  std::vector<std::int64_t>& out) {
+  const auto* list = array(json, path);
+  if (list == nullptr) return false;
+  if (list->size() > static_cast<std::size_t>(kMaxTable))
+    return fail(path,
+                fmt::format("{} numbers, where at most {} are possible", list->size(), kMaxTable));
+  out.resize(list->size());
+  for (std::size_t i = 0; i < list->size(); ++i)
+    if (!integer((*list)[i], path.at(i), low, INT64_MAX, out[i])) return false;
+  return true;
+}
+
 }  // namespace lockstep::worker::simulator

@@ -1,9 +1,10 @@
-// Reads the parts of a scenario from JSON. Internal to scenario*.cpp and generator.cpp.
+// Reads the parts of a scenario from JSON. Internal to scenario*.cpp and *_reader.cpp.
 #pragma once
 
 #include <initializer_list>
 #include <span>
 
+#include <lockstep/worker/simulator/generator.h>
 #include <lockstep/worker/simulator/json_document.h>
 #include <lockstep/worker/simulator/scenario.h>
 
@@ -36,6 +37,9 @@ class ScenarioReader {
   bool choice(const Json& json, const JsonPath& path, std::span<const std::string_view> names,
               std::size_t& out);
   bool ranks(const Json& json, const JsonPath& path, RankSet& out);
+  bool real(const Json& json, const JsonPath& path, double low, double high, double& out);
+  bool integer_list(const Json& json, const JsonPath& path, std::int64_t low,
+                    std::vector<std::int64_t>& out);
 
   // The scenario: scenario.cpp.
   bool read_scenario(const Json& json, Scenario& out);
@@ -52,20 +56,36 @@ class ScenarioReader {
   bool read_tensor(const Json& json, const JsonPath& path, ScenarioValue& out);
   bool read_marks(const Json& json, const JsonPath& path, ScenarioValue& out);
 
-  // The generator: generator.cpp.
-  struct Draw;
-  struct GeneratedCall;
+  // The generator: generator_reader.cpp.
   bool read_generator(const Json& json, const JsonPath& path, std::vector<ScenarioCall>& out);
-  bool read_generated(const Json& json, const JsonPath& path, GeneratedCall& out);
-  bool read_draws(Json& values, const JsonPath& path, GeneratedCall& out);
-  bool read_draw(Json& json, const JsonPath& path, Draw draw, GeneratedCall& out);
-  bool read_faults(const Json& json, const JsonPath& path, std::vector<ScenarioCall>& calls);
-  [[nodiscard]] ScenarioCall generate(const GeneratedCall& call, std::uint64_t seed,
-                                      std::uint64_t number) const;
+  bool read_block(const Json& json, const JsonPath& path, Block& out);
+  bool read_variant(const Json& json, const JsonPath& path, const Json& values, const Block& block,
+                    Variant& out);
+  bool read_when(const Json& json, const JsonPath& path, Variant& out);
+  bool read_generated(Json values, const JsonPath& path, GeneratedCall& out);
+  bool read_grid(const Json& json, const JsonPath& path);
+  bool read_absences(const Json& json, const JsonPath& path, Generator& out);
+
+  // Draws: draw_reader.cpp.
+  bool read_draw(const Json& json, const JsonPath& path, Draw draw, GeneratedCall& out);
+  bool read_sharing(const Json& json, const JsonPath& path, Sharing& out);
+  bool read_axes(const Json::Array& names, const JsonPath& path, Sharing& out);
+  bool read_bounds(const Json& json, const JsonPath& path, Bounds& out);
+  bool read_distribution(const Json& json, std::string_view kind, const JsonPath& path,
+                         std::int64_t least, Bounds bounds, Distribution& out);
+  bool read_moments(const Json& json, std::string_view kind, const JsonPath& path, Bounds bounds,
+                    Distribution& out);
+  bool read_zipf(const Json& json, const JsonPath& path, Distribution& out);
+  bool read_histogram(const Json& json, const JsonPath& path, std::int64_t least,
+                      Distribution& out);
+  bool read_lengths(const Json& json, const JsonPath& path, Distribution& out);
+  bool read_batches(const Json& json, const JsonPath& path, Batches& out);
 
   std::string_view name_;
   const ScenarioOptions& options_;
   int world_size_ = 1;
+  std::int64_t ranks_per_host_ = 0;                          // 0: not said
+  std::vector<std::pair<std::string, Sharing::Axis>> grid_;  // slowest first; none: no grid
   std::optional<Status> error_;
 };
 

@@ -105,7 +105,7 @@ TEST(Generator, Mistakes_AreNamedWithPath) {
             "generator.calls[0].values.x.tensor[0].uniform[0]: ", "too small"},
         Bad{with_size(R"({"choice": []})"),
             "generator.calls[0].values.x.tensor[0].choice: ", "nothing"},
-        Bad{with_size(R"({"choice": [1], "per": "host"})"),
+        Bad{with_size(R"({"choice": [1], "per": "node"})"),
             "generator.calls[0].values.x.tensor[0].per: ", "rank, call"},
         Bad{with_size("-1"), "generator.calls[0].values.x.tensor[0]: ", "too small"}}) {
     const auto scenario = parse_scenario(bad.text, "g.json");

@@ -1,0 +1,61 @@
+// The calls that a scenario's generator section makes, each when it is asked for.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include <lockstep/worker/simulator/draw.h>
+#include <lockstep/worker/simulator/scenario_call.h>
+
+namespace lockstep::worker::simulator {
+
+/// A call whose sizes are yet to be drawn.
+struct GeneratedCall {
+  std::string frame;
+  ScenarioValues like;  // with zeros in place of what is drawn
+  std::vector<Draw> draws;
+
+  /// The n for which every draw is the same on all of ranks k n to k n + n - 1; world_size where it
+  /// is on all ranks.
+  [[nodiscard]] std::int64_t alike_run(int world_size) const;
+  /// Some draw may differ between ranks.
+  [[nodiscard]] bool apart() const;
+  bool operator==(const GeneratedCall&) const = default;
+};
+
+/// A call that is made in place of the block's own, where it applies.
+struct Variant {
+  enum class When { First, Every, Chance };
+  When when = When::First;
+  std::int64_t count = 0;   // the first `count` calls of the block; the last of every `count`
+  std::uint64_t below = 0;  // the chance, out of 2 to the 53
+  GeneratedCall call;
+  bool operator==(const Variant&) const = default;
+};
+
+/// Calls of one kind that follow each other.
+struct Block {
+  std::int64_t repeat = 1;
+  GeneratedCall call;
+  std::vector<Variant> variants;  // the first that applies is made
+  bool operator==(const Block&) const = default;
+};
+
+/// Immutable once read; may be asked from several threads.
+struct Generator {
+  std::uint64_t seed = 0;
+  std::vector<Block> blocks;
+  /// Ranks that stay away, by number of the generated call.
+  std::map<std::size_t, RankSet> absent;
+
+  /// How many calls are made.
+  [[nodiscard]] std::size_t count() const;
+  /// What call `number` is like, before anything is drawn. Requires number < count().
+  [[nodiscard]] const GeneratedCall& kind(std::size_t number) const;
+  [[nodiscard]] RankSet present(std::size_t number, int world_size) const;
+  /// The whole call: equal ranks in one group. Takes a draw for every rank where they are apart.
+  [[nodiscard]] ScenarioCall call(std::size_t number, int world_size) const;
+  bool operator==(const Generator&) const = default;
+};
+
+}  // namespace lockstep::worker::simulator
