@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -12,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/collectives/processes.h>
 #include <lockstep/collectives/ring.h>
 #include <lockstep/collectives/verdict.h>
@@ -46,6 +48,7 @@ void write_all(int file, std::string_view text) {
 
 /// Beside its final name first, so that nobody ever reads half of it.
 void write_file(const std::string& name, std::string_view text) {
+  make_private_folder(std::filesystem::path(name).parent_path());
   const std::string draft = fmt::format("{}.{}", name, ::getpid());
   const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) {
@@ -284,6 +287,8 @@ Watch::~Watch() {
   thread_->thread.join();
   thread_->give_signals_back();
 }
+
+Duration Watch::deadline() const { return thread_->options.deadline; }
 
 void Watch::end_job(const Status& verdict) { thread_->end(verdict, exit_code(verdict.code)); }
 

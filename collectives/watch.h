@@ -15,7 +15,8 @@ namespace lockstep::collectives {
 struct WatchOptions {
   /// How long a rank that is waited for may show no progress and no lease.
   Duration deadline = std::chrono::seconds(60);
-  /// The report goes to stderr and, where not empty, to this file, as a whole or not at all.
+  /// The report goes to stderr and, where not empty, to this file, as a whole or not at all; a
+  /// missing folder is made, for this user only.
   std::string report_file;
   /// SIGTERM and SIGINT leave a report and 128 plus their number (RankLost and its code where that
   /// is why), unless the program handles them itself.
@@ -48,6 +49,7 @@ class Watch {
   [[nodiscard]] Seat& seat() { return seat_; }
   [[nodiscard]] Board& board() { return board_; }
   [[nodiscard]] Rank self() const { return self_; }
+  [[nodiscard]] Duration deadline() const;
 
   /// Around a blocking wait. Two stores.
   class Armed {

@@ -112,4 +112,6 @@ void Client::run_for(Duration time) {
   link_->io.restart();
 }
 
+void Client::interrupt() { link_->io.stop(); }
+
 }  // namespace lockstep::coordinator

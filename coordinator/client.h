@@ -32,6 +32,8 @@ class Client {
   /// All that was to be sent is.
   [[nodiscard]] bool idle() const;
   void run_for(Duration time);
+  /// Ends run_for() early. From any thread.
+  void interrupt();
 
  private:
   struct Link;

@@ -48,6 +48,7 @@ struct Publisher::Thread {
   void ended(const Status& why);
   void refused(const Refused& refused);
   [[nodiscard]] bool worth_telling(const Report& now) const;
+  void drive();
   void wait(Duration time);
   [[nodiscard]] bool unanswered() const;
   void say_goodbye();
@@ -70,7 +71,8 @@ struct Publisher::Thread {
   bool told_stays = false;  // it told of a wait that two looks saw
   Instant told_at{0};
   std::mutex mutex;
-  bool stopping = false;  // under mutex
+  bool stopping = false;           // under mutex
+  Client* to_interrupt = nullptr;  // under mutex
   std::condition_variable wake;
   std::thread thread;
 };
@@ -170,6 +172,17 @@ void Publisher::Thread::attempt() {
                      .ended = [this](const Status& why) { ended(why); }});
 }
 
+/// The client, for a look's time or until the publisher is to stop.
+void Publisher::Thread::drive() {
+  const auto interruptible = [this](Client* which) {
+    const std::lock_guard lock(mutex);
+    to_interrupt = which;
+    return !stopping;
+  };
+  if (interruptible(client.get())) client->run_for(options.look);
+  (void)interruptible(nullptr);
+}
+
 /// Until the time has passed or the publisher is to stop.
 void Publisher::Thread::wait(Duration time) {
   std::unique_lock lock(mutex);
@@ -206,7 +219,7 @@ void Publisher::Thread::run() {
     if (!client && clock.now() >= next_attempt) attempt();
     if (client) {
       const Instant began = clock.now();
-      client->run_for(options.look);
+      drive();
       if (unanswered())
         ended({Code::Stuck,
                fmt::format("The coordinator at {} does not answer.", options.coordinator.text())});
@@ -228,6 +241,7 @@ void Publisher::Thread::stop() {
   {
     const std::lock_guard lock(mutex);
     stopping = true;
+    if (to_interrupt != nullptr) to_interrupt->interrupt();
   }
   wake.notify_all();
   if (thread.joinable()) thread.join();

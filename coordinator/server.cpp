@@ -1,4 +1,5 @@
 #include <array>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <set>
@@ -10,6 +11,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -37,8 +39,9 @@ constexpr int kSendBuffer = 64 * 1024;
 constexpr std::chrono::seconds kLinger{1};
 /// Lines about refused connections, a second.
 constexpr int kComplaints = 5;
-/// Connections of browsers and scrapers whose request has been taken.
-constexpr std::size_t kMostViewers = 64;
+/// Connections of browsers and scrapers whose request has been taken; those who stay leave room for
+/// those who do not.
+constexpr std::size_t kMostViewers = 64, kMostFollowers = 48;
 
 /// A socket and what stands behind it. In the server's table while it is open; whatever is under
 /// way on it holds it, too.
@@ -111,7 +114,8 @@ struct Server::Loop {
   std::set<ConnectionId> strangers;  // by age
   std::set<ConnectionId> viewers;
   std::uint64_t last_connection = 0;
-  std::set<std::string> said;  // findings that hold
+  std::atomic<std::size_t> speakers{0};  // of the service
+  std::set<std::string> said;            // findings that hold
   int complaints_left = kComplaints, complaints_kept = 0;
   std::array<std::byte, 64 * 1024> incoming{};  // of whichever connection is being read
 };
@@ -149,6 +153,7 @@ void Server::Loop::welcome(tcp::socket socket) {
   Failure failure;
   const auto peer = socket.remote_endpoint(failure);
   if (failure) return;  // gone already
+  ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
   socket.non_blocking(true, failure);
   socket.set_option(tcp::no_delay(true), failure);
   socket.set_option(asio::socket_base::send_buffer_size(kSendBuffer), failure);
@@ -182,6 +187,7 @@ void Server::Loop::took(const LinkPtr& link, std::span<const std::byte> bytes) {
   link->heard = clock.now();
   if (link->http) return took_http(link, bytes);
   Connection::Outcome outcome = link->connection.take(bytes, service, about, link->heard);
+  speakers.store(service.speakers());
   if (link->connection.established()) strangers.erase(link->connection.id());
   if (outcome.replaced)
     if (const auto earlier = links.find(*outcome.replaced); earlier != links.end())
@@ -200,8 +206,8 @@ HttpDoor Server::Loop::door(const LinkPtr& link) {
 }
 
 HttpAnswer Server::Loop::content(Resource resource) {
-  if (viewers.size() >= kMostViewers)
-    return unavailable(fmt::format("{} others look at the coordinator's page now.", kMostViewers));
+  if (viewers.size() >= (resource == Resource::Updates ? kMostFollowers : kMostViewers))
+    return unavailable(fmt::format("{} others look at this now.", viewers.size()));
   return website(resource, sight());
 }
 
@@ -282,6 +288,7 @@ void Server::Loop::drop(LinkPtr link, const std::string& why) {
   link->socket.close(ignored);
   if (link->http) return;
   service.closed(id, clock.now());
+  speakers.store(service.speakers());
   look(kLookAfterClose);
 }
 
@@ -342,7 +349,7 @@ void Server::Loop::say_findings() {
       const bool lags = finding.kind == Finding::Kind::Lags;
       const std::string key = fmt::format("{} {} {} {}", severity, kind_name(finding.kind),
                                           lags ? "" : finding.ranks.text(), id);
-      if (!said.contains(key))
+      if (!said.contains(key) && !options.unsaid.contains(finding.kind))
         options.say(fmt::format("{} {} job={}: {}", severity, kind_name(finding.kind), id,
                                 finding.message));
       hold.insert(key);
@@ -370,6 +377,8 @@ Result<std::unique_ptr<Server>> Server::listen(ServerOptions options) {
   Failure failure;
   const tcp::endpoint where(asio::ip::make_address(wanted.address, failure), wanted.port);
   if (!failure) loop->acceptor.open(where.protocol(), failure);
+  // A compiler that a rank starts must hold no socket of the coordinator that is in it.
+  if (!failure) ::fcntl(loop->acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
   if (!failure) loop->acceptor.set_option(tcp::acceptor::reuse_address(true), failure);
   if (!failure) loop->acceptor.bind(where, failure);
   if (!failure) loop->acceptor.listen(asio::socket_base::max_listen_connections, failure);
@@ -398,5 +407,6 @@ void Server::run() {
 }
 
 void Server::stop() { loop_->io.stop(); }
+std::size_t Server::speakers() const { return loop_->speakers.load(); }
 
 }  // namespace lockstep::coordinator

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include <lockstep/coordinator/port_file.h>
@@ -18,6 +19,8 @@ struct ServerOptions {
   Rules rules;
   /// One line about a finding, or about a connection that was refused. On the thread of run().
   std::function<void(const std::string& line)> say;
+  /// Findings that are not said; they are in the status document all the same.
+  std::set<Finding::Kind> unsaid;
   /// What happened, as lines of JSON (event_line.h), at every look; may be empty.
   std::function<void(const std::string& lines)> record;
   /// SIGTERM and SIGINT end run().
@@ -49,6 +52,8 @@ class Server {
   void run();
   /// From any thread.
   void stop();
+  /// Ranks that are connected. From any thread.
+  [[nodiscard]] std::size_t speakers() const;
 
  private:
   struct Loop;

@@ -57,6 +57,8 @@ class Service {
   /// What ends the job, said to all its ranks for as long as it holds.
   [[nodiscard]] std::optional<Verdict> verdict(const WatchedJob& job, Instant now) const;
   [[nodiscard]] Rules rules_of(const WatchedJob& job) const;
+  /// Ranks of all jobs that are connected.
+  [[nodiscard]] std::size_t speakers() const { return speakers_.size(); }
   /// Through which the ranks of a job speak.
   [[nodiscard]] std::vector<ConnectionId> connections(const std::string& job) const;
 

@@ -82,6 +82,7 @@ Result<void> CallDriver::await_vote() {
 
 CallOutcome CallDriver::take(CallSteps& steps, const std::function<void(const Action&)>& log) {
   if (log) log(ahead_->machine.next());
+  const CallTimes before = times_;
   const Result<void> in = settled_ ? Result<void>{} : await_vote();
   settled_ = true;
   CallMachine machine = std::move(ahead_->machine);
@@ -93,7 +94,7 @@ CallOutcome CallDriver::take(CallSteps& steps, const std::function<void(const Ac
   } else {
     machine.failed(in.error());
   }
-  return drive(machine, steps, log);
+  return drive(machine, steps, before, log);
 }
 
 void CallDriver::tell(CallMachine& machine, const Vote& result) {

@@ -16,6 +16,13 @@ CallTimes& CallTimes::operator+=(const CallTimes& other) {
   return *this;
 }
 
+CallTimes& CallTimes::operator-=(const CallTimes& other) {
+  vote -= other.vote, exchange -= other.exchange, trace -= other.trace, compile -= other.compile;
+  vote_wait -= other.vote_wait, votes -= other.votes, exchanges -= other.exchanges;
+  traces -= other.traces, compiles -= other.compiles;
+  return *this;
+}
+
 Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine,
                               const Standing& standing) {
   if (auto in = bring_in(standing); !in) return in.error();
@@ -58,16 +65,20 @@ CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation obse
   if (standing.speaks_for.empty()) standing.speaks_for = self_;
   CallMachine machine(group_.rank(), group_.size(), frame.own_config.value_or(config_), placed(key),
                       frame, std::move(observation), std::move(standing));
-  return drive(machine, steps, log);
+  return drive(machine, steps, times_, log);
 }
 
-CallOutcome CallDriver::drive(CallMachine& machine, CallSteps& steps,
+CallOutcome CallDriver::drive(CallMachine& machine, CallSteps& steps, const CallTimes& before,
                               const std::function<void(const Action&)>& log) {
   for (;;) {
     if (log) log(machine.next());
     auto outcome = answer(machine, steps);
     if (!outcome) continue;
     if (outcome->error && outcome->error->code == Code::FrameMismatch) drop_promises();
+    if (observer_ != nullptr) {
+      CallTimes took = times_;
+      observer_->ended(machine, *outcome, took -= before);
+    }
     return *std::move(outcome);
   }
 }
@@ -88,6 +99,7 @@ std::optional<CallOutcome> CallDriver::answer(CallMachine& machine, CallSteps& s
     const auto result = broadcast(to_broadcast->root, to_broadcast->mine);
     result ? machine.joined(*result) : machine.failed(result.error());
   } else if (const auto* to_trace = std::get_if<action::Trace>(&action)) {
+    if (observer_ != nullptr) observer_->missed(machine);
     const Instant start = now();
     auto report = steps.trace(*to_trace->decision);
     times_.trace += now() - start;

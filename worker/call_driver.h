@@ -39,6 +39,18 @@ struct CallTimes {
   std::uint64_t votes = 0, exchanges = 0;  // exchanges: every round with payloads
   std::uint64_t traces = 0, compiles = 0;
   CallTimes& operator+=(const CallTimes& other);
+  CallTimes& operator-=(const CallTimes& other);
+};
+
+/// Is told of the calls of a driver, on the rank's own thread; changes nothing.
+class CallObserver {
+ public:
+  virtual ~CallObserver() = default;
+  /// No entry fits on every rank; before each trace, while the frame is as it was.
+  virtual void missed(const CallMachine& machine) = 0;
+  /// `took`: what the driver spent on the call.
+  virtual void ended(const CallMachine& machine, const CallOutcome& outcome,
+                     const CallTimes& took) = 0;
 };
 
 /// One group of ranks as seen from one of them. One thread. The group is not used again after a
@@ -59,6 +71,9 @@ class CallDriver {
       : group_(group), config_(config), self_(std::move(self)) {}
   CallDriver(const CallDriver&) = delete;
   CallDriver& operator=(const CallDriver&) = delete;
+
+  /// Null: nobody. It outlives the driver.
+  void observe(CallObserver* observer) { observer_ = observer; }
 
   /// Takes the call to its end. `log` (may be empty) gets every action's canonical line.
   [[nodiscard]] CallOutcome call(const RoundKey& key, Frame& frame, Observation observation,
@@ -148,7 +163,8 @@ class CallDriver {
     Frame& frame;
   };
 
-  [[nodiscard]] CallOutcome drive(CallMachine& machine, CallSteps& steps,
+  /// `before`: the times when the call began.
+  [[nodiscard]] CallOutcome drive(CallMachine& machine, CallSteps& steps, const CallTimes& before,
                                   const std::function<void(const Action&)>& log);
   /// Does the one thing that `machine` asks for; nullopt unless it was to finish.
   [[nodiscard]] std::optional<CallOutcome> answer(CallMachine& machine, CallSteps& steps);
@@ -182,6 +198,7 @@ class CallDriver {
   collectives::Communicator& group_;
   DecisionConfig config_;
   RankSet self_;
+  CallObserver* observer_ = nullptr;
   SystemClock clock_;
   CallTimes times_;
   std::deque<Promise> promises_;  // oldest first, without the one whose call is ahead

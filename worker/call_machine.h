@@ -70,6 +70,9 @@ class CallMachine {
   void failed(Status status);
 
   [[nodiscard]] const RoundKey& key() const { return key_; }
+  [[nodiscard]] const Frame& frame() const { return frame_; }
+  /// Of this rank, from traced() on; the guards may have gone into the entry.
+  [[nodiscard]] const TraceReport& trace_report() const { return report_; }
   [[nodiscard]] const Observation& observation() const { return observation_; }
   [[nodiscard]] const Standing& standing() const { return standing_; }
 

@@ -102,6 +102,7 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
   made_.nodes = made_.graph.nodes.size();
   if (frame_.audited) made_.collectives = collectives_text(made_.graph);
   report.collectives = made_.graph.collectives_fingerprint();
+  if (frame_.job.feed) frame_.job.feed->keep({made_.fingerprint, made_.graph.text()});
   report.group_guards = made_.graph.group_guards;
   report.guards = made_.graph.guards;
   report.host_values = made_.graph.host_values();

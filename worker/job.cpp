@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/startup.h>
+#include <lockstep/worker/call_teller.h>
 #include <lockstep/worker/job.h>
 #include <lockstep/worker/job_context.h>
 #include <lockstep/worker/job_groups.h>
@@ -17,6 +18,7 @@
 #include <lockstep/worker/job_summary.h>
 #include <lockstep/worker/job_tools.h>
 #include <lockstep/worker/meeting.h>
+#include <lockstep/worker/report_folder.h>
 #include <lockstep/worker/world.h>
 
 namespace lockstep::worker {
@@ -69,6 +71,7 @@ Status tell_at_start(Board& board, const Status& status) {
 
 struct Job::State {
   World world;
+  std::unique_ptr<CallTeller> teller;  // null: nobody is to hear of the calls
   std::unique_ptr<JobGroups> groups;
   std::unique_ptr<Recorder> recorder;
   JobContext context;
@@ -78,6 +81,7 @@ struct Job::State {
   bool summary = true;
   bool over = false;  // finished, failed or left
 
+  void tell_calls(std::shared_ptr<coordinator::Feed> feed);
   [[nodiscard]] Result<void> compare_start();
   [[nodiscard]] Result<void> open_record();
   /// All ranks, or this one alone where coordination is off.
@@ -91,6 +95,12 @@ struct Job::State {
   [[nodiscard]] std::vector<FrameCounts> counts() const;
   [[nodiscard]] Result<void> print_summary();
 };
+
+void Job::State::tell_calls(std::shared_ptr<coordinator::Feed> feed) {
+  context.feed = feed;
+  teller = std::make_unique<CallTeller>(std::move(feed));
+  groups->observe(teller.get());
+}
 
 Result<void> Job::State::compare_start() {
   return collectives::startup_round(*world.all, configuration(context.settings, context.decision));
@@ -190,11 +200,9 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   auto world = join_world({.comm = comm,
                            .meeting = *std::move(meeting),
                            .deadline = settings->deadline,
-                           .report_dir = settings->record_dir});
+                           .report_dir = report_folder(*settings)});
   if (!world) return world.error();
   state->world = std::move(*world);
-  if (!settings->coordinator.empty())
-    state->world.reader = publish_progress(state->world, *settings, context.log, build_id());
   state->groups = std::make_unique<JobGroups>(state->world, context);
   if (auto open = state->groups->open(); !open) return open.error();
   context.watch = state->world.watch.get();
@@ -208,7 +216,12 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
     context.log.line("info",
                      "lockstep: LOCKSTEP_COORDINATION=off: every rank decides for itself; expect "
                      "hangs and wrong numbers");
+  auto feed = publish_progress(s.world, context.settings, context.log, build_id(),
+                               configuration(context.settings, context.decision));
+  if (!feed) return tell_at_start(board, feed.error());
+  if (*feed) s.tell_calls(std::move(*feed));
   s.over = false;
+  if (job->rank() == 0) prune_reports(context.settings);
   // A rank that cannot start must not leave the others waiting.
   const auto record = s.open_record();
   Standing standing;

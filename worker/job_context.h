@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <lockstep/collectives/mpi.h>
+#include <lockstep/coordinator/feed.h>
 #include <lockstep/worker/call_driver.h>
 #include <lockstep/worker/executable.h>
 #include <lockstep/worker/frame_profile.h>
@@ -62,8 +63,9 @@ struct JobContext {
   coordinator::ProfileStore* profiles = nullptr;  // null: this job has none, or this rank
   RankSet profile_sharers;                        // ranks that see the same profiles as this one
   std::set<std::string> told;
-  Recorder* recorder = nullptr;  // null: no record
-  RunTimes run;                  // of all frames
+  Recorder* recorder = nullptr;             // null: no record
+  std::shared_ptr<coordinator::Feed> feed;  // null: nobody is to hear of the calls
+  RunTimes run;                             // of all frames
 
   [[nodiscard]] int rank() const { return everyone.data->rank().value; }
   /// Where a program's group takes part; null where it has not been declared or this rank is none

@@ -66,6 +66,7 @@ Result<void> JobGroups::join(const Group& group) {
       line.own = std::move(*own);
       line.driver = std::make_unique<CallDriver>(*line.own, context_.decision,
                                                  RankSet::of(world_.all->rank()));
+      line.driver->observe(observer_);
       GroupContext& at = context_.groups[group.name];
       at = {.group = group, .data = line.own.get(), .driver = line.driver.get(), .key = {}};
       at.key.group = group.label();
@@ -76,6 +77,13 @@ Result<void> JobGroups::join(const Group& group) {
   }
   key_.attempt = 1;
   return everyone().status_round(key_, standing);
+}
+
+void JobGroups::observe(CallObserver* observer) {
+  observer_ = observer;
+  everyone_.driver->observe(observer);
+  alone_.driver->observe(observer);
+  for (const Line& line : lines_) line.driver->observe(observer);
 }
 
 void JobGroups::record_alone() {

@@ -1,5 +1,7 @@
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -133,6 +135,19 @@ Result<Settings> Settings::from_environment() {
   settings.job_id = variable("LOCKSTEP_JOB_ID");
   settings.compiler = variable("LOCKSTEP_CXX", "c++");
   return settings;
+}
+
+std::string Settings::job_name() const {
+  if (!job_id.empty()) return job_id;
+  std::error_code failed;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", failed).filename();
+  return launch.empty() ? program : fmt::format("{}-{}", program, launch);
+}
+
+std::string file_name_of(std::string name) {
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.') c = '_';
+  return name.empty() || name[0] == '.' ? "_" + name : name;
 }
 
 std::string Settings::agreed_text() const {

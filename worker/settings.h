@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/coordinator/artifact_store.h>
 
 namespace lockstep::worker {
+
+inline constexpr std::string_view kNoCoordinator = "off";
 
 struct Settings {
   /// Topics of LOCKSTEP_LOG: "info", "guards", "graph", "output_code", "off".
@@ -20,19 +23,25 @@ struct Settings {
   std::uint64_t cache_limit = coordinator::ArtifactStore::kDefaultLimit;
   std::chrono::milliseconds deadline{std::chrono::seconds{60}};  // LOCKSTEP_DEADLINE_SECONDS
   std::string job_id;                                            // LOCKSTEP_JOB_ID
-  std::string coordinator;  // LOCKSTEP_COORDINATOR: its address, or its port file
-  std::string launch;       // what the launcher calls this start of the job; empty: it says nothing
-  std::string token;        // LOCKSTEP_TOKEN: the secret shared with it; never compared or printed
-  std::string token_file;   // LOCKSTEP_TOKEN_FILE: holds it
-  std::string rendezvous;   // LOCKSTEP_RENDEZVOUS: where processes meet that no launcher started
+  /// LOCKSTEP_COORDINATOR: its address, its port file, or kNoCoordinator; empty: rank 0 hosts one.
+  std::string coordinator;
+  std::string launch;      // what the launcher calls this start of the job; empty: it says nothing
+  std::string token;       // LOCKSTEP_TOKEN: the secret shared with it; never compared or printed
+  std::string token_file;  // LOCKSTEP_TOKEN_FILE: holds it
+  std::string rendezvous;  // LOCKSTEP_RENDEZVOUS: where processes meet that no launcher started
   int rank = 0, world_size = 1;  // LOCKSTEP_RANK, LOCKSTEP_WORLD_SIZE: of those processes
   bool coordination = true;      // LOCKSTEP_COORDINATION=off
   std::string compiler = "c++";  // LOCKSTEP_CXX
 
   /// Errors: BadInput, naming the variable and what it takes.
   [[nodiscard]] static Result<Settings> from_environment();
+  /// Of the job: its id, else made of the program's name and the launch; the same on all ranks.
+  [[nodiscard]] std::string job_name() const;
   /// "name=value" lines of what must be the same on every rank; compared in the start-up round.
   [[nodiscard]] std::string agreed_text() const;
 };
+
+/// A name as part of a path: what is no letter, digit, dot or dash is an underscore.
+[[nodiscard]] std::string file_name_of(std::string name);
 
 }  // namespace lockstep::worker

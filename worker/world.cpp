@@ -1,8 +1,7 @@
 #include <utility>
 
-#include <fmt/format.h>
-
 #include <lockstep/worker/launched_world.h>
+#include <lockstep/worker/report_folder.h>
 
 namespace lockstep::worker {
 namespace {
@@ -37,8 +36,9 @@ Result<World> join_met(const WorldOptions& options) {
 collectives::WatchOptions watch_options(const WorldOptions& options, Rank self) {
   collectives::WatchOptions out;
   out.deadline = options.deadline;
-  if (!options.report_dir.empty())
-    out.report_file = fmt::format("{}/report-{:05}.txt", options.report_dir, self.value);
+  if (options.report_dir.empty()) return out;
+  remove_report(options.report_dir, self.value);
+  out.report_file = report_file(options.report_dir, self.value);
   return out;
 }
 

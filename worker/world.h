@@ -20,13 +20,15 @@ inline constexpr int kEdgeDeadlines = 5;
 
 /// All ranks of the job as seen from this one. Members go in reverse order: the communicator before
 /// the watch, both before MPI or the connections, and the board last, for it shows who has not come
-/// to the end. Before the board goes what reads it to the last, where there is such a thing.
+/// to the end. Before the board goes what reads it to the last, and before the watch what speaks to
+/// it from outside, where there are such things.
 struct World {
   std::unique_ptr<Board> board;
   std::shared_ptr<void> reader;
   std::shared_ptr<void> session;               // of MPI
   std::shared_ptr<collectives::TcpMesh> mesh;  // where the ranks have met over TCP
   std::unique_ptr<collectives::Watch> watch;
+  std::shared_ptr<void> verdicts;
   std::unique_ptr<collectives::Communicator> all;
 };
 

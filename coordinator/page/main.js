@@ -72,6 +72,22 @@ async function compare(event) {
   }
 }
 
+function follow() {
+  const updates = new EventSource('updates');
+  updates.onmessage = (event) => {
+    status = JSON.parse(event.data);
+    lastWord = Date.now();
+    connected = true;
+    showAll();
+  };
+  updates.onerror = () => {
+    connected = false;
+    showConnection();
+    // A browser gives up on an answer such as "no room"; the page does not.
+    if (updates.readyState === EventSource.CLOSED) setTimeout(follow, 5000);
+  };
+}
+
 byId('job').addEventListener('change', showAll);
 byId('compare').addEventListener('submit', compare);
 byId('as-text').addEventListener('toggle', showAll);
@@ -82,14 +98,6 @@ byId('go-to-rank').addEventListener('input', (event) => {
 showAll();
 document.documentElement.dataset.painted = String(Math.round(performance.now()));
 if (live) {
-  const updates = new EventSource('updates');
-  updates.onopen = () => { connected = true; };
-  updates.onmessage = (event) => {
-    status = JSON.parse(event.data);
-    lastWord = Date.now();
-    connected = true;
-    showAll();
-  };
-  updates.onerror = () => { connected = false; showConnection(); };
+  follow();
   setInterval(showConnection, 1000);
 }

@@ -1,7 +1,7 @@
 // One coordinator under the load of a large job: ranks that are connections of this process report
 // once a second each. What it takes of a core and of memory, and how long what a rank says takes to
-// be on the page of somebody who asks.
-// usage: coordinator_load RANKS SECONDS
+// be on the page of somebody who asks again and again; or, with --page, of one who follows the
+// status page's updates, which come once a second. usage: coordinator_load RANKS SECONDS [--page]
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -78,10 +78,44 @@ std::string resident(pid_t pid) {
 
 double seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
 
+/// Documents, one after the other: asked for, or as the page gets them.
+class Documents {
+ public:
+  Documents(const PortFile& at, bool follow) : at_(at) {
+    if (!follow) return;
+    updates_ = std::make_unique<RawSocket>(at.endpoint);
+    const std::string_view request = "GET /updates HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    if (!updates_->write(std::as_bytes(std::span(request)))) std::exit(1);
+  }
+  std::string next() {
+    if (!updates_) {
+      auto document = ask_status(at_.endpoint, *at_.secret, 4s);
+      if (!document) std::exit(1);
+      return *std::move(document);
+    }
+    for (std::size_t end = came_.find("\n\n");; end = came_.find("\n\n")) {
+      if (end != std::string::npos) {
+        std::string document = came_.substr(0, end);
+        came_.erase(0, end + 2);
+        return document;
+      }
+      const Bytes part = updates_->read_some();
+      if (part.empty()) std::exit(1);
+      came_.append(reinterpret_cast<const char*>(part.data()), part.size());
+    }
+  }
+
+ private:
+  const PortFile& at_;
+  std::unique_ptr<RawSocket> updates_;
+  std::string came_;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  const bool follow = argc == 4 && std::string_view(argv[3]) == "--page";
+  if (argc != 3 && !follow) return 2;
   const int size = std::atoi(argv[1]), rounds = std::atoi(argv[2]);
   struct rlimit limit {};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -104,13 +138,13 @@ int main(int argc, char** argv) {
   std::vector<double> lags, answers;
   std::atomic<std::int64_t> told_at{0};
   std::thread page([&] {
+    Documents documents(at, follow);
     while (!over) {
-      const std::uint64_t waited = told.load();
       const Instant asked = clock.now();
-      const auto document = ask_status(at.endpoint, *at.secret, 4s);
-      if (!document) std::exit(1);
+      const std::string document = documents.next();
+      const std::uint64_t waited = told.load();
       answers.push_back(seconds(clock.now() - asked));
-      if (waited > shown && document->find(fmt::format("mark {}\"", waited)) != std::string::npos) {
+      if (waited > shown && document.find(fmt::format("mark {}\"", waited)) != std::string::npos) {
         lags.push_back(seconds(clock.now() - Instant(told_at.load())));
         shown = waited;
       }

@@ -15,6 +15,8 @@ struct Pair {
   int calls = 1;  // per batch
   std::function<void()> floor, ours;
   double target = 0;  // the largest ratio that is good enough; 0: none is set
+  /// Before each batch of theirs, not timed; may be empty.
+  std::function<void()> prepare_floor{}, prepare_ours{};
 };
 
 /// Collective. Runs each pair's `batches` batches and prints a line per pair on rank 0; writes

@@ -11,6 +11,7 @@
 
 #include <lockstep/coordinator/connection.h>
 #include <lockstep/coordinator/http_connection.h>
+#include <lockstep/coordinator/website.h>
 
 using namespace lockstep;
 using namespace lockstep::coordinator;
@@ -110,7 +111,14 @@ void from_several(ByteReader in) {
     service.closed(speaker->connection.id(), now);
     speaker.reset();
   }
-  require(!status_document(service, {}, now).empty(), "no document");
+  Chronicle chronicle;
+  (void)chronicle.look(service, now, {});
+  const RejectedFrames rejected{};
+  const About about{"0", "127.0.0.1:1", 1, Instant{0}};
+  for (const Resource resource :
+       {Resource::Page, Resource::Status, Resource::Metrics, Resource::Trace, Resource::Dump})
+    require(!website(resource, {service, chronicle, rejected, about, now, {}}).body.empty(),
+            "nothing to show");
 }
 
 /// The rest of the bytes come in steps, to a door that does not know who is there: whatever they

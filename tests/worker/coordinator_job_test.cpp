@@ -1,6 +1,7 @@
 // Real jobs under mpirun that report to a coordinator: what it sees of them, and that they come to
 // the same whatever becomes of it.
 #include <csignal>
+#include <filesystem>
 #include <future>
 #include <string>
 #include <thread>
@@ -107,6 +108,107 @@ TEST(JobWithoutACoordinator, MissingPortFile_IsSaidOnceAndTheJobGoesOn) {
   EXPECT_EQ(done.exit_code, 0) << done.output;
   EXPECT_EQ(done.count("/nonexistent/port cannot be used"), 1) << done.output;
   EXPECT_EQ(done.count("The job goes on without it."), 1) << done.output;
+}
+
+/// Jobs that nobody gave a coordinator.
+class WatchedByRankZero : public testing::Test {
+ protected:
+  std::future<Launched> start(const std::string& arguments, const std::string& environment = {}) {
+    return std::async(std::launch::async, [=, this] {
+      return launch_ranks(3, COORDINATOR_JOB_RANK " " + arguments, own_cache() + " " + environment);
+    });
+  }
+  [[nodiscard]] std::string own_cache() const {
+    return "LOCKSTEP_CACHE_DIR=" + folder_ / "cache" + " LOCKSTEP_COORDINATOR=";
+  }
+  [[nodiscard]] Launched lockstep(const std::string& words) const {
+    return launch("env " + own_cache() + " " LOCKSTEP " " + words);
+  }
+  [[nodiscard]] int port_files() const {
+    std::error_code none;
+    const auto files = std::filesystem::directory_iterator(folder_ / "cache/jobs", none);
+    return none ? 0 : static_cast<int>(std::distance(begin(files), end(files)));
+  }
+  /// What `lockstep status` says, once it holds `part`.
+  [[nodiscard]] Launched status_with(const std::string& words, const std::string& part) const {
+    Launched status;
+    for (int tries = 0; tries < 200; ++tries, std::this_thread::sleep_for(50ms))
+      if ((status = lockstep("status " + words)).count(part) > 0) break;
+    return status;
+  }
+  Folder folder_;
+};
+
+TEST_F(WatchedByRankZero, StatusFindsTheJobOfThisHostWithoutBeingTold) {
+  auto running = start("60 50", "LOCKSTEP_JOB_ID=nightly");
+  const Launched status = status_with("", "    0-2 ");
+  EXPECT_EQ(status.exit_code, 0) << status.output;
+  EXPECT_EQ(status.count("job nightly: 3 ranks"), 1) << status.output;
+  EXPECT_EQ(lockstep("status nightly").exit_code, 0);
+  const Launched done = running.get();
+  EXPECT_EQ(done.exit_code, 0) << done.output;
+  EXPECT_EQ(port_files(), 0) << "it goes with the job";
+  EXPECT_EQ(lockstep("status").exit_code, 7);
+  EXPECT_EQ(lockstep("status nightly").exit_code, 7);
+}
+
+TEST_F(WatchedByRankZero, TwoJobs_AreTakenApartByTheirNames) {
+  auto nightly = start("80 50", "LOCKSTEP_JOB_ID=nightly");
+  auto sweep = start("80 50", "LOCKSTEP_JOB_ID=sweep/7");
+  const Launched which = status_with("", "2 coordinators listen on this host");
+  EXPECT_EQ(which.exit_code, 2) << which.output;
+  EXPECT_EQ(which.count("  nightly\n"), 1) << which.output;
+  EXPECT_EQ(which.count("  sweep_7"), 1) << which.output;
+  EXPECT_EQ(status_with("nightly", "job nightly: 3 ranks").exit_code, 0);
+  EXPECT_EQ(status_with("sweep_7", "job sweep/7: 3 ranks").exit_code, 0);
+  EXPECT_EQ(nightly.get().exit_code, 0);
+  EXPECT_EQ(sweep.get().exit_code, 0);
+}
+
+TEST_F(WatchedByRankZero, KilledRankZero_LeavesAFileThatIsNoLongerBelieved) {
+  auto running = start("80 50", "LOCKSTEP_JOB_ID=nightly");
+  const Launched status = status_with("--json", "\"live\": \"0-2\"");
+  ASSERT_EQ(status.exit_code, 0) << status.output;
+  const Json document = Json::parse(status.output);
+  ::kill(document["coordinator"]["pid"].get<int>(), SIGKILL);
+  EXPECT_NE(running.get().exit_code, 0);
+  EXPECT_EQ(port_files(), 1);
+  EXPECT_EQ(lockstep("status").exit_code, 7);
+  EXPECT_EQ(port_files(), 0);
+}
+
+TEST_F(WatchedByRankZero, Off_HostsNone) {
+  const Launched done =
+      launch_ranks(3, COORDINATOR_JOB_RANK " 3 1", own_cache() + "off LOCKSTEP_LOG=info,debug");
+  EXPECT_EQ(done.exit_code, 0) << done.output;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache/jobs"));
+  EXPECT_EQ(done.count("coordinator at"), 0) << done.output;
+}
+
+/// Its line comes before the watchdog's report, which stays the only one.
+TEST_F(WatchedByRankZero, RankThatStalls_IsWarnedOfBeforeTheJobEnds) {
+  const Launched done = start("6 1 stall 30", "LOCKSTEP_DEADLINE_SECONDS=8").get();
+  EXPECT_EQ(done.exit_code, 4) << done.output;
+  EXPECT_EQ(done.count("lockstep: WARN stuck job="), 1) << done.output;
+  EXPECT_LT(done.output.find("WARN stuck"), done.output.find("lockstep: STUCK")) << done.output;
+  EXPECT_EQ(done.count("reported by rank"), 1) << done.output;
+}
+
+/// mpirun may end with a code of its own, and its output may be lost: the report is kept.
+TEST_F(WatchedByRankZero, ReportOfAFailedRun_IsToldAgainUntilTheNextRun) {
+  const std::string id = "LOCKSTEP_JOB_ID=night/ly ";
+  const Launched done = start("6 1 stall 30", id + "LOCKSTEP_DEADLINE_SECONDS=2").get();
+  ASSERT_EQ(done.exit_code, 4) << done.output;
+  const Launched told = lockstep("explain night/ly");
+  EXPECT_EQ(told.exit_code, 2) << "what holds a slash is a path: " << told.output;
+  const Launched again = lockstep("explain night_ly");
+  EXPECT_EQ(again.exit_code, 0) << again.output;
+  EXPECT_EQ(again.count("lockstep: STUCK: "), 1) << again.output;
+  EXPECT_EQ(again.count("leave with exit code 4"), 1) << again.output;
+  EXPECT_EQ(start("6 1", id).get().exit_code, 0);
+  const Launched over = lockstep("explain night_ly");
+  EXPECT_EQ(over.exit_code, 2) << over.output;
+  EXPECT_EQ(over.count("no job of that name has left a report"), 1) << over.output;
 }
 
 }  // namespace

@@ -48,6 +48,16 @@ Result<void> Group::start(const std::string& configuration) {
   return {};
 }
 
+Result<void> Group::publish(const worker::Settings& settings, const std::string& configuration) {
+  auto feed = worker::publish_progress(world, settings, worker::Log(settings.log), build_id(),
+                                       configuration);
+  if (!feed) return feed.error();
+  if (*feed == nullptr) return {};
+  teller = std::make_unique<worker::CallTeller>(std::move(*feed));
+  rounds->driver.observe(teller.get());
+  return {};
+}
+
 Result<void> Group::alive() const {
   if (owner != std::this_thread::get_id())
     return bad_input("a group belongs to the thread that opened it; call it from there");
@@ -176,14 +186,17 @@ int lockstep_group_open(const void* comm, double deadline_seconds, const char* r
     auto made = std::make_unique<lockstep_group>();
     made->state = std::make_shared<Group>();
     made->state->world = std::move(*world);
+    const auto settings = worker::Settings::from_environment();
     const std::string said =
         deadline ? fmt::format("{} ns", deadline->count()) : deadline.error().message;
-    if (auto same =
-            made->state->start(fmt::format("abi={}\nbuild={}\ndeadline={}\nversion={}\n",
-                                           LOCKSTEP_ABI, build_id(), said, lockstep_version()));
-        !same)
-      return same;
-    if (!deadline) return deadline.error();  // the same on all ranks
+    const std::string configuration = fmt::format(
+        "abi={}\nbuild={}\ndeadline={}\nenvironment={}\nversion={}\n", LOCKSTEP_ABI, build_id(),
+        said, settings ? "understood" : settings.error().message, lockstep_version());
+    if (auto same = made->state->start(configuration); !same) return same;
+    if (!deadline) return deadline.error();  // the same on all ranks, as is the next
+    if (!settings) return settings.error();
+    if (auto published = made->state->publish(*settings, configuration); !published)
+      return published;
     *group = made.release();
     return {};
   });

@@ -14,6 +14,8 @@
 #include <lockstep.h>
 
 #include <lockstep/worker/agreement.h>
+#include <lockstep/worker/call_teller.h>
+#include <lockstep/worker/job_publisher.h>
 #include <lockstep/worker/world.h>
 
 struct lockstep_report {
@@ -92,6 +94,7 @@ struct Group {
   using Kind = worker::RoundKey::Kind;
 
   worker::World world;
+  std::unique_ptr<worker::CallTeller> teller;  // null: nobody is to hear of the calls
   std::unique_ptr<worker::Rounds> rounds;
   /// Freed while a vote of theirs was out, which refers to them.
   std::vector<std::unique_ptr<worker::Agreement>> parted;
@@ -103,6 +106,9 @@ struct Group {
 
   /// Collective: the ranks compare what they are.
   [[nodiscard]] Result<void> start(const std::string& configuration);
+  /// Collective, after that: a coordinator hears of this rank, as `settings` say.
+  [[nodiscard]] Result<void> publish(const worker::Settings& settings,
+                                     const std::string& configuration);
   /// Errors: BadInput on another thread, and where the group is over.
   [[nodiscard]] Result<void> alive() const;
   /// The same, and where a collective function is under way.

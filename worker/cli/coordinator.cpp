@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/coordinator/server.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/coordinator_address.h>
@@ -120,8 +120,7 @@ int run(const Wishes& wishes) {
   std::string port_file = wishes.port_file;
   if (port_file.empty()) {
     port_file = default_port_file(*settings);
-    std::error_code ignored;  // what is wrong with it is said where the file is written
-    std::filesystem::create_directories(settings->cache_dir, ignored);
+    make_private_folder(settings->cache_dir);
   }
   ServerOptions options;
   options.listen = *endpoint;

@@ -16,6 +16,7 @@
 
 #include <lockstep/coordinator/page.h>
 #include <lockstep/worker/cli/subcommand.h>
+#include <lockstep/worker/report_folder.h>
 #include <lockstep/worker/simulator/json_document.h>
 #include <lockstep/worker/simulator/record_status.h>
 #include <lockstep/worker/simulator/verdict.h>
@@ -71,14 +72,20 @@ Result<void> write_page(const Wishes& wishes, const std::vector<simulator::RankR
   return write_whole(wishes.report, coordinator::page_with(*status, false));
 }
 
-int run(const Wishes& wishes) {
-  const std::string& directory = wishes.directory;
+/// "job nightly: "; where the reports of several jobs lie it says which one this is.
+std::string heading(const std::string& given, const std::string& directory) {
+  if (given == directory) return {};
+  return "job " + std::filesystem::path(directory).filename().string() + ":\n";
+}
+
+int explain(const Wishes& wishes, const std::string& directory) {
   std::string text;
   const std::vector<std::string> reports = reports_in(directory);
   if (!reports.empty()) {
     const auto report = simulator::read_file(reports.front());
     if (!report) return complain(report.error());
-    text = *report + (report->ends_with('\n') ? "\n" : "\n\n");
+    text =
+        heading(wishes.directory, directory) + *report + (report->ends_with('\n') ? "\n" : "\n\n");
   }
   const auto record = simulator::read_record(directory);
   if (!record && (reports.empty() || !wishes.report.empty())) return complain(record.error());
@@ -90,11 +97,25 @@ int run(const Wishes& wishes) {
   return print_result(text + explanation.text, explanation.replay_differs ? kDiverged : kOk);
 }
 
+int run(const Wishes& wishes) {
+  const std::string& given = wishes.directory;
+  std::error_code failed;
+  if (std::filesystem::exists(given, failed) || given.find('/') != std::string::npos)
+    return explain(wishes, given);
+  const auto settings = Settings::from_environment();
+  if (!settings) return complain(settings.error());
+  const auto found = find_reports(*settings, given);
+  return found ? explain(wishes, *found) : complain(found.error());
+}
+
 }  // namespace
 
 std::function<int()> declare_explain(CLI::App& app) {
   auto wishes = std::make_shared<Wishes>();
-  app.add_option("DIR", wishes->directory, "record or report directory")->required();
+  app.add_option("DIR", wishes->directory,
+                 "record or report directory, or the name of a job whose report lies in the cache "
+                 "directory")
+      ->required();
   app.add_option("--report", wishes->report,
                  "HTML file to write, too: the status page of the recorded job");
   return [wishes] { return run(*wishes); };
