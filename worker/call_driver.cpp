@@ -68,7 +68,7 @@ CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation obse
   return drive(machine, steps, times_, log);
 }
 
-CallOutcome CallDriver::drive(CallMachine& machine, CallSteps& steps, const CallTimes& before,
+CallOutcome CallDriver::drive(CallMachine& machine, CallSteps& steps, CallTimes before,
                               const std::function<void(const Action&)>& log) {
   for (;;) {
     if (log) log(machine.next());

@@ -164,7 +164,7 @@ class CallDriver {
   };
 
   /// `before`: the times when the call began.
-  [[nodiscard]] CallOutcome drive(CallMachine& machine, CallSteps& steps, const CallTimes& before,
+  [[nodiscard]] CallOutcome drive(CallMachine& machine, CallSteps& steps, CallTimes before,
                                   const std::function<void(const Action&)>& log);
   /// Does the one thing that `machine` asks for; nullopt unless it was to finish.
   [[nodiscard]] std::optional<CallOutcome> answer(CallMachine& machine, CallSteps& steps);

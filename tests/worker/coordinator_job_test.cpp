@@ -144,7 +144,14 @@ TEST_F(WatchedByRankZero, StatusFindsTheJobOfThisHostWithoutBeingTold) {
   const Launched status = status_with("", "    0-2 ");
   EXPECT_EQ(status.exit_code, 0) << status.output;
   EXPECT_EQ(status.count("job nightly: 3 ranks"), 1) << status.output;
-  EXPECT_EQ(lockstep("status nightly").exit_code, 0);
+  const Launched known = status_with("--json nightly", "all_reduce(%2");
+  ASSERT_EQ(known.exit_code, 0) << known.output;
+  const Json job = Json::parse(known.output)["jobs"][0];
+  ASSERT_GE(job["calls"].size(), 1U);
+  EXPECT_EQ(job["calls"][0]["told"], "0-2");
+  EXPECT_EQ(job["calls"][0]["versions"].size(), 1U) << "the ranks compiled one graph";
+  EXPECT_EQ(job["calls"][0]["reasons"][0]["text"], "first call of the frame");
+  EXPECT_EQ(job["calls"][0]["attempts"], 1);
   const Launched done = running.get();
   EXPECT_EQ(done.exit_code, 0) << done.output;
   EXPECT_EQ(port_files(), 0) << "it goes with the job";

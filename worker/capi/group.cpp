@@ -45,6 +45,7 @@ Result<Duration> deadline_of(double seconds) {
 Result<void> Group::start(const std::string& configuration) {
   if (auto same = collectives::startup_round(*world.all, configuration); !same) return same;
   rounds = std::make_unique<worker::Rounds>(*world.all);
+  if (world.watch) world.watch->seat().phase(Phase::Running);
   return {};
 }
 
