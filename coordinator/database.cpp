@@ -40,6 +40,8 @@ constexpr std::chrono::milliseconds kPause{5};
 
 /// The file itself is at fault, or is not one of this schema; all else is the environment's.
 bool damage(int failure) {
+  // Less in the file or its log than they say of themselves.
+  if (failure == SQLITE_IOERR_SHORT_READ) return true;
   switch (failure & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
@@ -88,6 +90,9 @@ Database::~Database() = default;
 
 Result<std::unique_ptr<Database>> Database::open(Options options) {
   const Content& content = options.content;
+  if (options.access == Access::Read && ::access(options.directory.c_str(), F_OK) != 0)
+    return Status{Code::Environment, fmt::format("cannot read the {} {}/{}: there is none",
+                                                 content.noun, options.directory, options.file)};
   auto directory = PrivateDirectory::open(options.directory, content.noun, content.danger);
   if (!directory) return directory.error();
   std::unique_ptr<Database> database(new Database(std::move(options), std::move(*directory)));

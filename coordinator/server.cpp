@@ -2,6 +2,7 @@
 #include <atomic>
 #include <deque>
 #include <map>
+#include <random>
 #include <set>
 #include <utility>
 
@@ -17,6 +18,8 @@
 
 #include <lockstep/coordinator/announcer.h>
 #include <lockstep/coordinator/connection.h>
+#include <lockstep/coordinator/history_collector.h>
+#include <lockstep/coordinator/history_writer.h>
 #include <lockstep/coordinator/http_connection.h>
 #include <lockstep/coordinator/peer_user.h>
 #include <lockstep/coordinator/server.h>
@@ -38,9 +41,17 @@ constexpr std::chrono::milliseconds kLook{1000}, kLookAfterClose{50};
 constexpr int kSendBuffer = 64 * 1024;
 /// How long the other side may take to read why it was refused.
 constexpr std::chrono::seconds kLinger{1};
+/// How long the end waits for history, twice at most.
+constexpr std::chrono::seconds kLastWrite{1};
 /// Connections of browsers and scrapers whose request has been taken; those who stay leave room for
 /// those who do not.
 constexpr std::size_t kMostViewers = 64, kMostFollowers = 48;
+
+/// Of this start of the coordinator, in the history.
+std::string random_name() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
 
 /// A socket and what stands behind it. In the server's table while it is open; whatever is under
 /// way on it holds it, too.
@@ -77,7 +88,9 @@ struct Server::Loop {
         sweeper(io),
         looker(io),
         service(options.rules),
-        announcer(options.say, options.unsaid) {}
+        announcer(options.say, options.unsaid) {
+    if (!options.store.empty()) history = std::make_unique<HistoryWriter>(options.store);
+  }
 
   void accept();
   void welcome(tcp::socket socket);
@@ -96,6 +109,8 @@ struct Server::Loop {
   void sweep();
   void look(Duration in);
   void tell_verdicts();
+  void keep_history();
+  void finish_history();
   void complain(const std::string& line) { announcer.complain(line); }
 
   ServerOptions options;
@@ -105,6 +120,8 @@ struct Server::Loop {
   asio::steady_timer sweeper, looker;
   Service service;
   Announcer announcer;
+  std::unique_ptr<HistoryWriter> history;  // null: none is kept
+  HistoryCollector news{random_name()};
   Chronicle chronicle;
   RejectedFrames rejected{};
   SystemClock clock;
@@ -316,6 +333,7 @@ void Server::Loop::look(Duration in) {
     tell_verdicts();
     write_down();
     update_viewers();
+    keep_history();
     look(kLook);
   });
 }
@@ -335,6 +353,26 @@ void Server::Loop::tell_verdicts() {
       if (const auto link = links.find(connection); link != links.end())
         send(LinkPtr(link->second), link->second->connection.tell(*verdict));
   }
+}
+
+/// What is new, unless the last is still being written: then it waits in the service.
+void Server::Loop::keep_history() {
+  if (history == nullptr) return;
+  for (const std::string& line : history->complaints()) options.say(line);
+  if (!history->idle()) return;
+  const auto wall =
+      std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+  if (auto batch = news.collect(service, clock.now(), wall); !batch.empty())
+    history->give(std::move(batch));
+}
+
+void Server::Loop::finish_history() {
+  if (history == nullptr) return;
+  (void)history->wait_idle(kLastWrite);
+  keep_history();
+  const bool written = history->wait_idle(kLastWrite);
+  for (const std::string& line : history->complaints()) options.say(line);
+  if (!written) options.say("the last of the history was not written in time; it is lost");
 }
 
 Server::Server(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
@@ -373,6 +411,7 @@ void Server::run() {
   loop_->sweep();
   loop_->look(kLook);
   loop_->io.run();
+  loop_->finish_history();
 }
 
 void Server::stop() { loop_->io.stop(); }

@@ -19,6 +19,8 @@ struct ServerOptions {
   Rules rules;
   /// One line about a finding, or about a connection that was refused. On the thread of run().
   std::function<void(const std::string& line)> say;
+  /// Directory of the history of jobs (history_store.h); empty: none is kept.
+  std::string store;
   /// Findings that are not said; they are in the status document all the same.
   std::set<Finding::Kind> unsaid;
   /// What happened, as lines of JSON (event_line.h), at every look; may be empty.

@@ -31,11 +31,12 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-coordinator::ServerOptions options_of(const Log& log) {
+coordinator::ServerOptions options_of(const Settings& settings, const Log& log) {
   using Kind = coordinator::Finding::Kind;
   coordinator::ServerOptions options;
   options.secret = collectives::random_secret();
   options.version = LOCKSTEP_VERSION;
+  options.store = settings.cache_dir;
   options.signals = false;
   // The watchdogs of the host see the end of a process themselves, and end the job with a report.
   options.unsaid = {Kind::Lost, Kind::Absent};
@@ -49,7 +50,7 @@ Result<std::unique_ptr<EmbeddedCoordinator>> EmbeddedCoordinator::start(const Se
                                                                         const std::string& job,
                                                                         const Log& log) {
   std::unique_ptr<EmbeddedCoordinator> out(new EmbeddedCoordinator);
-  coordinator::ServerOptions options = options_of(log);
+  coordinator::ServerOptions options = options_of(settings, log);
   out->at_.secret = options.secret;
   auto server = coordinator::Server::listen(std::move(options));
   if (!server) return server.error();

@@ -144,6 +144,10 @@ TEST_P(DatabaseTest, Reader_MakesNothingAndChangesNothing) {
   wanted.access = Database::Access::Read;
   EXPECT_FALSE(Database::open(wanted));
   EXPECT_FALSE(fs::exists(file()));
+  wanted.directory += "/missing";
+  EXPECT_FALSE(Database::open(wanted));
+  EXPECT_FALSE(fs::exists(wanted.directory));
+  wanted.directory = root_.string();
   ASSERT_TRUE(put(*open(), 1, "one"));
   EXPECT_EQ(numbers(*Database::open(wanted).value()), (std::vector<std::int64_t>{1}));
   std::fstream(file(), std::ios::in | std::ios::out).write("garbage", 7);

@@ -2,6 +2,7 @@
 // the same whatever becomes of it.
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <string>
 #include <thread>
@@ -17,6 +18,7 @@ namespace lockstep::worker {
 namespace {
 
 using namespace std::chrono_literals;
+namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 /// The lines that say what came of the calls.
@@ -110,6 +112,81 @@ TEST(JobWithoutACoordinator, MissingPortFile_IsSaidOnceAndTheJobGoesOn) {
   EXPECT_EQ(done.count("The job goes on without it."), 1) << done.output;
 }
 
+/// The history that the coordinator of a test keeps.
+class RecordedJob : public CoordinatedJob {
+ protected:
+  RecordedJob() { fs::permissions(folder_ / "", fs::perms::owner_all); }
+  [[nodiscard]] Launched history(const std::string& words) const {
+    return launch("LOCKSTEP_CACHE_DIR=" + folder_ / "cache " + LOCKSTEP " history --store " +
+                  folder_ / " " + words);
+  }
+  [[nodiscard]] Json document(const std::string& words = {}) const {
+    const Launched asked = history("--json " + words);
+    EXPECT_EQ(asked.exit_code, 0) << asked.output;
+    return Json::parse(asked.output, nullptr, false);
+  }
+  std::future<Launched> nightly(const std::string& arguments) {
+    return start(arguments, "LOCKSTEP_JOB_ID=nightly LOCKSTEP_CACHE_DIR=" + folder_ / "cache");
+  }
+};
+
+TEST_F(RecordedJob, RunsCompilesAndReasons_AreKeptAndOutliveTheCoordinator) {
+  EXPECT_EQ(history("").exit_code, 7) << "there is none yet";
+  ASSERT_TRUE(coordinator_.says("ready at"));
+  ASSERT_EQ(nightly("12 100").get().exit_code, 0);
+  ASSERT_TRUE(comes_to([](const Json& job) { return job["finished"] == "0-2"; }));
+  auto second = nightly("60 100");
+  ASSERT_TRUE(comes_to([](const Json& job) { return job["run"] == 2 && job["live"] == "0-2"; }));
+  std::this_thread::sleep_for(2500ms);  // it writes once a second
+  Json seen = document();
+  EXPECT_EQ(seen["format"], "lockstep.history/1");
+  ASSERT_EQ(seen["runs"].size(), 2U) << seen.dump(1) << " while the coordinator writes";
+  coordinator_.signal(SIGKILL);
+  EXPECT_EQ(second.get().exit_code, 0);
+
+  seen = document("nightly");
+  ASSERT_EQ(seen["runs"].size(), 2U) << seen.dump(1);
+  const Json &last = seen["runs"][0], &first = seen["runs"][1];
+  EXPECT_EQ(first["run"], 1);
+  EXPECT_EQ(first["ranks"], 3);
+  EXPECT_EQ(first["verdict"], "ENDED");
+  EXPECT_FALSE(first["ended"].is_null());
+  EXPECT_GE(first["compiled"], 1) << first.dump(1);
+  ASSERT_GE(first["calls"].size(), 1U);
+  EXPECT_EQ(first["calls"][0]["frame"], "train_step");
+  EXPECT_EQ(first["calls"][0]["ranks"], "0-2");
+  EXPECT_EQ(first["calls"][0]["outcome"], "compiled");
+  EXPECT_EQ(first["calls"][0]["versions"].size(), 1U);
+  EXPECT_NE(first["calls"][0]["reasons"][0]["reason"], "");
+  EXPECT_EQ(last["run"], 2);
+  EXPECT_TRUE(last["ended"].is_null()) << "nobody saw how it ended";
+  EXPECT_EQ(seen["profile"][0]["frame"], "train_step");
+  EXPECT_NE(seen["profile"][0]["sources"]["x"].get<std::string>().find("dynamic"),
+            std::string::npos)
+      << seen["profile"].dump();
+
+  const Launched table = history("nightly");
+  EXPECT_EQ(table.exit_code, 0);
+  EXPECT_GE(table.count("train_step"), 1) << table.output;
+  EXPECT_EQ(history("").count("nightly"), 2) << history("").output;
+  EXPECT_EQ(history("weekly").exit_code, 2);
+}
+
+TEST_F(RecordedJob, StoreThatCannotBeUsed_IsSaidAndTheCoordinatorGoesOn) {
+  std::ofstream(folder_ / "in the way") << "a file";
+  cli::CoordinatorProcess other(
+      {"--port-file", folder_ / "other", "--store", folder_ / "in the way/store"}, folder_ / "");
+  ASSERT_TRUE(other.says("ready at"));
+  ASSERT_EQ(
+      launch_ranks(2, COORDINATOR_JOB_RANK " 3 600", "LOCKSTEP_COORDINATOR=" + folder_ / "other")
+          .exit_code,
+      0);
+  EXPECT_TRUE(other.says("the history is not written: cannot make the history directory"))
+      << other.said();
+  other.signal(SIGTERM);
+  EXPECT_EQ(other.wait(), 0);
+}
+
 /// Jobs that nobody gave a coordinator.
 class WatchedByRankZero : public testing::Test {
  protected:
@@ -155,6 +232,10 @@ TEST_F(WatchedByRankZero, StatusFindsTheJobOfThisHostWithoutBeingTold) {
   const Launched done = running.get();
   EXPECT_EQ(done.exit_code, 0) << done.output;
   EXPECT_EQ(port_files(), 0) << "it goes with the job";
+  const Json kept = Json::parse(lockstep("history nightly --json").output, nullptr, false);
+  ASSERT_EQ(kept["runs"].size(), 1U) << kept.dump(1);
+  EXPECT_EQ(kept["runs"][0]["verdict"], "ENDED");
+  EXPECT_GE(kept["runs"][0]["compiled"], 1);
   EXPECT_EQ(lockstep("status").exit_code, 7);
   EXPECT_EQ(lockstep("status nightly").exit_code, 7);
 }

@@ -27,7 +27,7 @@ using collectives::read_secret;
 using collectives::secret_of;
 
 struct Wishes {
-  std::string listen = "127.0.0.1:0", port_file, token_file, events;
+  std::string listen = "127.0.0.1:0", port_file, token_file, events, store;
 };
 
 /// What happens in the jobs, a line of JSON each, at the end of a file. Where it takes no more,
@@ -118,16 +118,15 @@ int run(const Wishes& wishes) {
   if (!secret) return complain(secret.error());
   if (!*secret && !endpoint->loopback()) return complain(open_to_strangers(*endpoint));
   std::string port_file = wishes.port_file;
-  if (port_file.empty()) {
-    port_file = default_port_file(*settings);
-    make_private_folder(settings->cache_dir);
-  }
+  if (port_file.empty()) port_file = default_port_file(*settings);
+  make_private_folder(settings->cache_dir);
   ServerOptions options;
   options.listen = *endpoint;
   options.secret = *secret ? **secret : random_secret();
   PortFile found;
   if (!*secret) found.secret = options.secret;
   options.version = LOCKSTEP_VERSION;
+  options.store = wishes.store.empty() ? settings->cache_dir : wishes.store;
   options.say = [](const std::string& line) { complain(line, kOk); };
   if (!wishes.events.empty()) {
     const auto events = EventFile::open(wishes.events);
@@ -155,6 +154,8 @@ std::function<int()> declare_coordinator(CLI::App& app) {
   app.add_option("--token-file", wishes->token_file,
                  "file of mode 0600 with the secret (LOCKSTEP_TOKEN; without either a new one for "
                  "this start, in the port file)");
+  app.add_option("--store", wishes->store,
+                 "directory of the history of jobs, history.db (the cache directory)");
   app.add_option("--events", wishes->events,
                  "file at whose end what happens is written, a line of JSON each");
   return [wishes] { return run(*wishes); };

@@ -19,6 +19,7 @@ constexpr Subcommand kSubcommands[] = {
     {"doctor", "check that this machine has what lockstep needs", declare_doctor},
     {"coordinator", "watch jobs: run the coordinator on its own", declare_coordinator},
     {"status", "look at running jobs", declare_status},
+    {"history", "look at the runs that coordinators have watched", declare_history},
     {"dump", "say what every rank of running jobs is doing", declare_dump},
 };
 

@@ -27,6 +27,7 @@ struct Subcommand {
 [[nodiscard]] std::function<int()> declare_doctor(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_explain(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_coordinator(CLI::App& app);
+[[nodiscard]] std::function<int()> declare_history(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_status(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_dump(CLI::App& app);
 

@@ -1,5 +1,6 @@
 #include "coordinator_process.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -25,6 +26,8 @@ std::string contents(const std::string& file) {
 CoordinatorProcess::CoordinatorProcess(std::vector<std::string> words, const std::string& folder)
     : out_(folder + "/said") {
   words.insert(words.begin(), {LOCKSTEP_BINARY, "coordinator"});
+  if (std::find(words.begin(), words.end(), "--store") == words.end())
+    words.insert(words.end(), {"--store", folder});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -297,5 +297,58 @@ TEST_F(CoordinatorCommand, KilledCoordinator_HoldsNobodyUpAndTheNextOneIsFound) 
   EXPECT_LT(clock.now() - before, 2s);
 }
 
+TEST_F(CoordinatorCommand, History_HasWhatRanksToldAndWhy) {
+  CoordinatorProcess coordinator({}, folder_);
+  ASSERT_TRUE(coordinator.says("\n"));
+  const PortFile at = PortFile::read(port_file()).value();
+  const auto board = Board::in_process(3);
+  std::vector<std::unique_ptr<Publisher>> ranks;
+  for (int r = 0; r < 3; ++r) {
+    PublisherOptions options = publishing(at, r, 3);
+    options.feed = std::make_shared<Feed>();
+    options.feed->configure("a=1\n");
+    options.feed->tell({.frame = "step",
+                        .call = 7,
+                        .entry = 2,
+                        .graph = {1, r == 2 ? 9U : 1U},
+                        .reason = r == 2 ? "x.size(0) is 7" : "first call",
+                        .compile = std::chrono::milliseconds(20 + r)});
+    ranks.push_back(Publisher::start(*board, std::move(options)).value());
+  }
+  Json seen;
+  for (int tries = 0; tries < 100; ++tries, std::this_thread::sleep_for(100ms)) {
+    const Ran asked = run("history train --json");
+    if (asked.code != 0) continue;
+    seen = Json::parse(asked.out);
+    if (!seen["runs"][0]["calls"].empty() && seen["runs"][0]["calls"][0]["ranks"] == "0-2") break;
+  }
+  const Json& first = seen["runs"][0];
+  ASSERT_EQ(first["calls"].size(), 1U) << seen.dump(1);
+  const Json& call = first["calls"][0];
+  EXPECT_EQ(call["frame"], "step");
+  EXPECT_EQ(call["call"], 7);
+  EXPECT_EQ(call["entry"], 2);
+  EXPECT_EQ(call["ranks"], "0-2");
+  EXPECT_EQ(call["compile_slowest"], 2);
+  ASSERT_EQ(call["reasons"].size(), 2U) << call;
+  for (const Json& reason : call["reasons"])
+    EXPECT_EQ(reason["ranks"], reason["reason"] == "first call" ? "0-1" : "2") << call;
+  EXPECT_EQ(call["versions"].size(), 2U);
+  EXPECT_EQ(first["configuration"], "a=1\n");
+  EXPECT_EQ(first["compiled"], 1);
+  const Ran table = run("history train");
+  EXPECT_EQ(table.code, 0);
+  EXPECT_NE(table.out.find("x.size(0) is 7 [ranks 2]"), std::string::npos) << table.out;
+  EXPECT_NE(run("history").out.find("running, "), std::string::npos) << run("history").out;
+  EXPECT_EQ(run("history nobody").code, 2);
+  EXPECT_EQ(run("history --store " + folder_ + "/none").code, 7);
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/none"));
+  // A coordinator that is told to end writes the last of it.
+  ranks.clear();
+  coordinator.signal(SIGTERM);
+  EXPECT_EQ(coordinator.wait(), 0);
+  EXPECT_FALSE(Json::parse(run("history --json").out)["runs"][0]["ended"].is_null());
+}
+
 }  // namespace
 }  // namespace lockstep::worker::cli

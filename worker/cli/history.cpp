@@ -1,0 +1,85 @@
+// lockstep history [JOB]
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <lockstep/coordinator/history_store.h>
+#include <lockstep/worker/cli/history_table.h>
+#include <lockstep/worker/cli/subcommand.h>
+#include <lockstep/worker/settings.h>
+
+namespace lockstep::worker::cli {
+namespace {
+
+using namespace coordinator;
+
+struct Wishes {
+  std::string job, store;
+  bool json = false;
+};
+
+/// Jobs without an id have none, and not every directory does.
+std::vector<std::pair<FrameKey, Profile>> profile_of(const std::string& directory,
+                                                     const std::string& job) {
+  auto store =
+      ProfileStore::open({.directory = directory, .job_id = job, .access = Database::Access::Read});
+  if (!store) return {};
+  auto all = (*store)->all();
+  return all ? *std::move(all) : std::vector<std::pair<FrameKey, Profile>>{};
+}
+
+Result<RecordedJobs> read(HistoryStore& store, const std::string& job) {
+  RecordedJobs recorded;
+  recorded.job = job;
+  recorded.now =
+      std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+  auto runs = store.runs(job);
+  if (!runs) return runs.error();
+  for (PastRun& run : *runs) {
+    RecordedRun& one = recorded.runs.emplace_back();
+    one.run = std::move(run);
+    if (job.empty()) continue;
+    auto calls = store.calls(one.run);
+    if (!calls) return calls.error();
+    auto notes = store.notes(one.run);
+    if (!notes) return notes.error();
+    one.calls = *std::move(calls);
+    one.notes = *std::move(notes);
+  }
+  return recorded;
+}
+
+int run(const Wishes& wishes) {
+  const auto settings = Settings::from_environment();
+  if (!settings) return complain(settings.error());
+  const std::string directory = wishes.store.empty() ? settings->cache_dir : wishes.store;
+  auto store = HistoryStore::open({.directory = directory, .access = Database::Access::Read});
+  if (!store) return complain(store.error());
+  auto recorded = read(**store, wishes.job);
+  if (!recorded) return complain(recorded.error());
+  if (!wishes.job.empty()) {
+    recorded->profile = profile_of(settings->cache_dir, wishes.job);
+    if (recorded->runs.empty() && recorded->profile.empty())
+      return complain(
+          fmt::format("there is no run of a job {} in the history; lockstep history lists those "
+                      "that there are.",
+                      wishes.job),
+          kUsage);
+  }
+  return print_result(wishes.json ? history_document(*recorded) : history_table(*recorded), kOk);
+}
+
+}  // namespace
+
+std::function<int()> declare_history(CLI::App& app) {
+  auto wishes = std::make_shared<Wishes>();
+  app.add_option("JOB", wishes->job, "one job, with what it compiled and why (all jobs)");
+  app.add_option("--store", wishes->store,
+                 "directory that the coordinator was given (the cache directory)");
+  app.add_flag("--json", wishes->json, "print one JSON document instead of a table");
+  return [wishes] { return run(*wishes); };
+}
+
+}  // namespace lockstep::worker::cli

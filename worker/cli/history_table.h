@@ -1,0 +1,31 @@
+// What the stores keep of jobs, for people and as one JSON document ("lockstep.history/1").
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <lockstep/coordinator/past.h>
+#include <lockstep/coordinator/profile_store.h>
+
+namespace lockstep::worker::cli {
+
+struct RecordedRun {
+  coordinator::PastRun run;
+  // Only where one job is asked for:
+  std::vector<coordinator::PastCall> calls;
+  std::vector<coordinator::PastNote> notes;
+};
+
+struct RecordedJobs {
+  std::string job;  // asked for; empty: all
+  std::vector<RecordedRun> runs;
+  std::vector<std::pair<coordinator::FrameKey, coordinator::Profile>> profile;  // of that job
+  coordinator::PastTime now;
+};
+
+/// A table of runs; of one job, each with its calls and what went wrong, and the job's profile.
+[[nodiscard]] std::string history_table(const RecordedJobs& recorded);
+[[nodiscard]] std::string history_document(const RecordedJobs& recorded);
+
+}  // namespace lockstep::worker::cli
