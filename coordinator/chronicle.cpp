@@ -125,10 +125,11 @@ void Chronicle::members(const WatchedJob& job, Known& known) {
     add_rank(line, job);
     add(line);
   };
-  const RankSet new_live = live.minus(known.live);
-  say("info", "joined", new_live.minus(known.came));
-  RankSet again = new_live;
-  say("warning", "joined_again", again.minus(new_live.minus(known.came)));
+  RankSet here = live;  // some may have come and finished since the last look
+  here.insert(finished);
+  const RankSet first_time = here.minus(known.came);
+  say("info", "joined", first_time);
+  say("warning", "joined_again", live.minus(known.live).minus(first_time));
   say("warning", "connection_closed", known.live.minus(live).minus(finished));
   say("info", "finished", finished.minus(known.finished));
   known.came.insert(live);
@@ -153,7 +154,11 @@ void Chronicle::findings(const WatchedJob& job, const Service& service, Known& k
     hold.emplace(key, std::move(line));
   }
   for (const auto& [key, line] : known.findings) {
-    if (hold.contains(key)) continue;
+    // Worse by now, or of more ranks: not over.
+    const bool goes_on = std::any_of(hold.begin(), hold.end(), [&](const auto& other) {
+      return other.second.event == line.event && line.ranks.minus(other.second.ranks).empty();
+    });
+    if (goes_on) continue;
     EventLine over = event("info", "over");
     over.ranks = line.ranks;
     over.message = fmt::format("no longer: {}", line.event);

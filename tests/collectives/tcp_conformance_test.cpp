@@ -1,6 +1,10 @@
 // The TCP backend on real sockets: all ranks in this process, driven in turns by one thread.
+#include <atomic>
+
 #include "conformance.h"
 #include "tcp_ranks.h"
+
+#include <lockstep/collectives/tcp_mesh.h>
 
 namespace lockstep::collectives {
 namespace {
@@ -110,6 +114,37 @@ TEST(TcpCommunicator, VerdictOfOneRank_IsTheErrorOfAll) {
   const auto voted = first->run(vote);
   ASSERT_FALSE(voted);
   EXPECT_EQ(voted.error(), verdict);
+}
+
+TEST(TcpMesh, ProgressToldByOtherThreads_HoldsUpNoVoteAndArrives) {
+  auto meshes = meet(2);
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  std::atomic<int> heard{0};
+  for (int r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {  // as the watchdogs do
+      Progress mine;
+      mine.state.event = "call 3";
+      while (!over.load() || heard.load() < 2) {
+        meshes[static_cast<std::size_t>(r)]->say_progress({Rank{1 - r}}, mine);
+        for (const auto& [rank, told] : meshes[static_cast<std::size_t>(r)]->take_progress())
+          heard += rank == 1 - r && told.state.event == "call 3" ? 1 : 0;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+    threads.emplace_back([&, r] {
+      const auto all = tcp_communicator(meshes[static_cast<std::size_t>(r)], nullptr).value();
+      for (std::uint64_t vote = 0; vote < 300; ++vote) {
+        VoteRound round(Rank{r}, 2, Vote::of(1, vote, 3, 4));
+        const auto voted = all->run(round);
+        ASSERT_TRUE(voted) << voted.error().text();
+        ASSERT_TRUE(round.result().same_key());
+      }
+      if (r == 0) over = true;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GE(heard.load(), 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tcp, Conformance,

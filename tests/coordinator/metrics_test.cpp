@@ -192,6 +192,31 @@ TEST(Chronicle, LifeOfAJob_IsToldOnceEach) {
   EXPECT_EQ(named(events, "over")[0]["message"], "no longer: lost");
 }
 
+TEST(Chronicle, RankThatComesAndFinishesBetweenTwoLooks_HasJoined) {
+  Watched ranks(1);
+  ranks.join_all();
+  ranks.reports[0].finished = true;
+  ranks.tell(0);
+  const auto events = ranks.look();
+  EXPECT_EQ(named(events, "joined").size(), 1U);
+  EXPECT_EQ(named(events, "finished").size(), 1U);
+}
+
+TEST(Chronicle, FindingThatGrowsOrIsToBeActedOn_IsNotOver) {
+  Watched ranks(4);
+  ranks.join_all();
+  (void)ranks.look();
+  ranks.close(1);
+  EXPECT_EQ(named(ranks.look(), "lost").size(), 1U);
+  ranks.now += seconds(11);
+  auto events = ranks.look();
+  ASSERT_EQ(named(events, "lost").size(), 1U);
+  EXPECT_EQ(named(events, "lost")[0]["level"], "error");
+  EXPECT_TRUE(named(events, "over").empty());
+  (void)ranks.join(1).value();
+  EXPECT_EQ(named(ranks.look(), "over").size(), 1U);
+}
+
 TEST(Chronicle, CallThatNotAllTellOf_WaitsTwoSecondsAndNoLonger) {
   Watched ranks(2);
   ranks.join_all();
