@@ -25,7 +25,8 @@ class Holds {
  public:
   explicit Holds(const BoardSnapshot& board) : board_(board), in_(board.ranks.size()) {
     for (std::size_t r = 0; r < in_.size(); ++r) {
-      in_[r] = state(r).waiting && state(r).known && !state(r).finished && !state(r).lost;
+      in_[r] = state(r).waiting && state(r).known && !state(r).carried && !state(r).finished &&
+               !state(r).lost;
       if (in_[r]) waiting_.push_back(r);
     }
   }

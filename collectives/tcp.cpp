@@ -163,7 +163,7 @@ std::optional<Status> Tcp::peer_that_left() const {
   for (const Rank peer : awaited)
     if (mesh_->finished(named(peer)))
       return Status{Code::Stuck,
-                    fmt::format("Rank {} has finished the job and will not come to {}, in which "
+                    fmt::format("Rank {} has finished the job and will not come to the {}, in which "
                                 "rank {} waits.",
                                 named(peer).value, operation_name(last_), named(group_.self).value),
                     "",

@@ -1,16 +1,13 @@
 #include <algorithm>
-#include <set>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <lockstep/collectives/arrivals.h>
 #include <lockstep/collectives/base/board.h>
 #include <lockstep/collectives/hmac.h>
-#include <lockstep/collectives/tcp.h>
-#include <lockstep/collectives/tcp_mesh.h>
+#include <lockstep/collectives/tcp_rendezvous.h>
 
 namespace lockstep::collectives {
 namespace {
@@ -18,14 +15,7 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using Failure = boost::system::error_code;
-using LinkPtr = std::shared_ptr<TcpLink>;
 
-/// Between two attempts to connect.
-constexpr std::chrono::milliseconds kPause{50};
-/// Rank 0 is the one to say who is missing; the others wait so much longer for it.
-constexpr std::chrono::seconds kGrace{2};
-/// Where the job cannot start, those that come so much later are told why, too.
-constexpr std::chrono::seconds kAftermath{2};
 /// How long last words may take to go out.
 constexpr std::chrono::milliseconds kLastWords{200};
 /// Connections that have not proven the secret, beside one for each rank.
@@ -48,75 +38,29 @@ Secret secret_of_ranks(const Secret& shared) {
   return {mac.begin(), mac.end()};
 }
 
-/// One process at the rendezvous, up to when it is connected with all others.
-class Meeting {
- public:
-  explicit Meeting(const TcpOptions& options)
-      : options_(options),
-        acceptor_(made_.loop->io),
-        pause_(made_.loop->io),
-        until_(clock_.now() + options.patience),
-        arrivals_(own_arrival()) {
-    made_.self = options.rank;
-    made_.loop->secret = secret_of_ranks(options.secret);
-    made_.links.resize(static_cast<std::size_t>(options.size));
-  }
-  ~Meeting();
-  [[nodiscard]] Result<TcpMeeting> run();
+}  // namespace
 
- private:
-  [[nodiscard]] Arrival own_arrival() const;
-  [[nodiscard]] bool host() const { return options_.rank.value == 0; }
-  [[nodiscard]] bool complete() const;
-  [[nodiscard]] Result<void> listen(const Endpoint& at);
-  void accept();
-  void welcome(tcp::socket socket);
-  // As rank 0:
-  void came(const LinkPtr& link, const Arrival& arrival);
-  void tell_who_is_missing();
-  void turn_away_all();
-  void hand_out_roster();
-  // As another rank:
-  void seek();
-  void found();
-  void host_said(TcpMessage message);
-  void host_ended(const Status& why);
-  void took(const RosterPart& part);
-  void reach(Rank peer);
-  void introduced(const LinkPtr& link, const Introduction& word);
-  void keep(Rank peer, const LinkPtr& link);
-  void fail(Status status);
-  [[nodiscard]] Status too_late() const;
+TcpRendezvous::TcpRendezvous(const TcpOptions& options)
+    : options_(options),
+      acceptor_(made_.loop->io),
+      pause_(made_.loop->io),
+      until_(clock_.now() + options.patience),
+      arrivals_(own_arrival()) {
+  made_.self = options.rank;
+  made_.loop->secret = secret_of_ranks(options.secret);
+  made_.links.resize(static_cast<std::size_t>(options.size));
+}
 
-  TcpOptions options_;
-  SystemClock clock_;
-  TcpMeeting made_;
-  tcp::acceptor acceptor_;
-  asio::steady_timer pause_;
-  Instant until_;
-  Arrivals arrivals_;
-  std::deque<LinkPtr> strangers_;           // by age
-  std::map<std::int32_t, LinkPtr> guests_;  // of rank 0: who waits for the others
-  LinkPtr to_host_;                         // of the others
-  std::map<std::int32_t, LinkPtr> reaching_;
-  MeetingId meeting_{};
-  RankSet missing_;
-  RankSet told_;  // by rank 0: that the job cannot start
-  std::string last_trouble_;
-  bool met_ = false;  // all have come, and it is known where they are
-  std::optional<Status> failure_;
-};
-
-Meeting::~Meeting() {
+TcpRendezvous::~TcpRendezvous() {
   Failure ignored;
   acceptor_.close(ignored);
-  for (const LinkPtr& link : strangers_) link->close();
+  for (const TcpLinkPtr& link : strangers_) link->close();
   for (const auto& [rank, link] : guests_) link->close();
   for (const auto& [rank, link] : reaching_) link->close();
   if (to_host_) to_host_->close();
 }
 
-Arrival Meeting::own_arrival() const {
+Arrival TcpRendezvous::own_arrival() const {
   return {.version = kTcpVersion,
           .job = options_.job,
           .rank = options_.rank,
@@ -128,17 +72,17 @@ Arrival Meeting::own_arrival() const {
           .port = 0};
 }
 
-void Meeting::fail(Status status) {
+void TcpRendezvous::fail(Status status) {
   if (!failure_) failure_ = std::move(status);
 }
 
-bool Meeting::complete() const {
+bool TcpRendezvous::complete() const {
   std::size_t there = 1;
-  for (const LinkPtr& link : made_.links) there += link ? 1 : 0;
+  for (const TcpLinkPtr& link : made_.links) there += link ? 1 : 0;
   return met_ && there == made_.links.size();
 }
 
-Result<void> Meeting::listen(const Endpoint& at) {
+Result<void> TcpRendezvous::listen(const Endpoint& at) {
   Failure failure;
   const auto address = asio::ip::make_address(at.address, failure);
   const tcp::endpoint where(address, at.port);
@@ -158,7 +102,7 @@ Result<void> Meeting::listen(const Endpoint& at) {
                 {}};
 }
 
-void Meeting::accept() {
+void TcpRendezvous::accept() {
   acceptor_.async_accept([this](const Failure& failure, tcp::socket socket) {
     if (failure == asio::error::operation_aborted) return;
     if (!failure) {
@@ -174,18 +118,18 @@ void Meeting::accept() {
   });
 }
 
-void Meeting::welcome(tcp::socket socket) {
+void TcpRendezvous::welcome(tcp::socket socket) {
   if (strangers_.size() >= kStrangers + made_.links.size()) {
     strangers_.front()->close();
     strangers_.pop_front();
   }
-  const LinkPtr link = TcpLink::accept(*made_.loop, std::move(socket), {});
+  const TcpLinkPtr link = TcpLink::accept(*made_.loop, std::move(socket), {});
   strangers_.push_back(link);
   const std::weak_ptr<TcpLink> weak = link;
-  const auto forget = [this](const LinkPtr& gone) { std::erase(strangers_, gone); };
+  const auto forget = [this](const TcpLinkPtr& gone) { std::erase(strangers_, gone); };
   link->on({.message =
                 [this, weak, forget](const TcpMessage& message) {
-                  const LinkPtr self = weak.lock();
+                  const TcpLinkPtr self = weak.lock();
                   forget(self);
                   const auto* arrival = std::get_if<Arrival>(&message);
                   const auto* word = std::get_if<Introduction>(&message);
@@ -196,62 +140,8 @@ void Meeting::welcome(tcp::socket socket) {
             .ended = [weak, forget](const Status&) { forget(weak.lock()); }});
 }
 
-void Meeting::came(const LinkPtr& link, const Arrival& arrival) {
-  Arrivals::Answer answer = arrivals_.come(arrival, link->peer_address());
-  if (failure_) answer.refusal = *failure_;
-  if (answer.refusal) {
-    link->send(TurnedAway{answer.refusal->code, answer.refusal->message});
-    link->finish();
-    last_trouble_ = answer.refusal->message;
-    if (answer.ends_all || failure_) told_.insert(RankSet::of(arrival.rank));
-    if (answer.ends_all && !failure_) {
-      fail(*answer.refusal);
-      turn_away_all();
-      until_ = std::min(until_, clock_.now() + kAftermath);
-    }
-    return;
-  }
-  const Rank rank = arrival.rank;
-  guests_[rank.value] = link;
-  link->on({.ended = [this, rank](const Status&) {
-    guests_.erase(rank.value);
-    arrivals_.gone(rank);
-  }});
-  if (arrivals_.missing().empty()) hand_out_roster();
-}
-
-void Meeting::tell_who_is_missing() {
-  const RankSet missing = arrivals_.missing();
-  if (missing == missing_) return;
-  missing_ = missing;
-  for (const auto& [rank, link] : guests_) link->send(Waiting{missing});
-}
-
-void Meeting::turn_away_all() {
-  for (const auto& [rank, link] : guests_) {
-    link->send(TurnedAway{failure_->code, failure_->message});
-    link->finish();
-    told_.insert(RankSet::of(Rank{rank}));
-  }
-  guests_.clear();
-}
-
-void Meeting::hand_out_roster() {
-  made_.roster = arrivals_.roster();
-  const Nonce random = random_nonce();
-  std::copy_n(random.begin(), meeting_.size(), meeting_.begin());
-  for (std::size_t first = 0; first < made_.roster.size(); first += RosterPart::kMostPeers) {
-    const std::size_t end = std::min(first + RosterPart::kMostPeers, made_.roster.size());
-    RosterPart part{meeting_, static_cast<std::uint32_t>(first), {}};
-    for (std::size_t r = first; r < end; ++r) part.peers.push_back(made_.roster[r]);
-    for (const auto& [rank, link] : guests_) link->send(part);
-  }
-  met_ = true;
-  for (const auto& [rank, link] : std::exchange(guests_, {})) keep(Rank{rank}, link);
-}
-
 /// From now on it is one of the job's.
-void Meeting::keep(Rank peer, const LinkPtr& link) {
+void TcpRendezvous::keep(Rank peer, const TcpLinkPtr& link) {
   made_.links[static_cast<std::size_t>(peer.value)] = link;
   reaching_.erase(peer.value);
   link->on({.message =
@@ -271,92 +161,7 @@ void Meeting::keep(Rank peer, const LinkPtr& link) {
                 }});
 }
 
-void Meeting::seek() {
-  to_host_ = TcpLink::connect(*made_.loop, options_.rendezvous,
-                              {.established = [this] { found(); },
-                               .message = [this](TcpMessage m) { host_said(std::move(m)); },
-                               .ended = [this](const Status& why) { host_ended(why); }});
-}
-
-void Meeting::host_ended(const Status& why) {
-  last_trouble_ = why.message;
-  missing_ = RankSet{};
-  if (why.code == Code::Version && why.message != "it does not answer")
-    return fail({Code::Version,
-                 fmt::format("The rendezvous at {} is not that of rank {}: {}; give all ranks one "
-                             "secret (LOCKSTEP_TOKEN or LOCKSTEP_TOKEN_FILE) and one build.",
-                             options_.rendezvous.text(), options_.rank.value, why.message),
-                 "",
-                 {}});
-  pause_.expires_after(kPause);
-  pause_.async_wait([this](const Failure& stopped) {
-    if (!stopped) seek();
-  });
-}
-
-void Meeting::found() {
-  until_ = std::max(until_, clock_.now() + options_.patience + kGrace);
-  if (!acceptor_.is_open())
-    if (auto open = listen({to_host_->own_address(), 0}); !open) return fail(open.error());
-  Failure ignored;
-  Arrival arrival = own_arrival();
-  arrival.port = acceptor_.local_endpoint(ignored).port();
-  to_host_->send(arrival);
-}
-
-void Meeting::host_said(TcpMessage message) {
-  if (const auto* waiting = std::get_if<Waiting>(&message)) {
-    missing_ = waiting->missing;
-  } else if (const auto* turned = std::get_if<TurnedAway>(&message)) {
-    fail({turned->code, turned->message, "", {}});
-  } else if (const auto* part = std::get_if<RosterPart>(&message)) {
-    took(*part);
-  }
-}
-
-void Meeting::took(const RosterPart& part) {
-  if (part.first != made_.roster.size() ||
-      made_.roster.size() + part.peers.size() > made_.links.size())
-    return fail(
-        {Code::Internal, "The list of ranks that rank 0 sent is none of this job.", "", {}});
-  made_.roster.insert(made_.roster.end(), part.peers.begin(), part.peers.end());
-  if (made_.roster.size() < made_.links.size()) return;
-  meeting_ = part.meeting;
-  met_ = true;
-  keep(Rank{0}, std::exchange(to_host_, nullptr));
-  for (std::int32_t r = 1; r < options_.rank.value; ++r) reach(Rank{r});
-}
-
-void Meeting::reach(Rank peer) {
-  const auto at = static_cast<std::size_t>(peer.value);
-  auto established = [this, peer] {
-    const LinkPtr link = reaching_.at(peer.value);
-    link->send(Introduction{meeting_, options_.rank});
-    keep(peer, link);
-  };
-  // Tried again until time is up: rank 0 says if the peer is gone.
-  auto ended = [this, peer](const Status& why) {
-    last_trouble_ = fmt::format("rank {}: {}", peer.value, why.message);
-    reaching_.erase(peer.value);
-    auto pause = std::make_shared<asio::steady_timer>(made_.loop->io, kPause);
-    pause->async_wait([this, peer, pause](const Failure& stopped) {
-      if (!stopped) reach(peer);
-    });
-  };
-  reaching_[peer.value] =
-      TcpLink::connect(*made_.loop, made_.roster[at].listens,
-                       {.established = std::move(established), .ended = std::move(ended)});
-}
-
-void Meeting::introduced(const LinkPtr& link, const Introduction& word) {
-  const auto at = static_cast<std::size_t>(word.rank.value);
-  if (!met_ || word.meeting != meeting_ || word.rank <= options_.rank || at >= made_.links.size() ||
-      made_.links[at])
-    return link->close();
-  keep(word.rank, link);
-}
-
-Status Meeting::too_late() const {
+Status TcpRendezvous::too_late() const {
   const auto stuck = [](std::string text) { return Status{Code::Stuck, std::move(text), "", {}}; };
   const double waited = seconds(options_.patience);
   const std::string at = options_.rendezvous.text();
@@ -389,7 +194,7 @@ Status Meeting::too_late() const {
                   options_.rank.value, at, waited, trouble, next));
 }
 
-Result<TcpMeeting> Meeting::run() {
+Result<TcpMeeting> TcpRendezvous::run() {
   if (options_.size == 1) {
     made_.roster.resize(1);
     return std::move(made_);
@@ -410,7 +215,7 @@ Result<TcpMeeting> Meeting::run() {
   fail(too_late());
   const Status& why = *failure_;
   turn_away_all();
-  for (const LinkPtr& link : made_.links) {
+  for (const TcpLinkPtr& link : made_.links) {
     if (!link) continue;
     link->send(Verdict{why});
     link->finish();
@@ -418,8 +223,6 @@ Result<TcpMeeting> Meeting::run() {
   made_.loop->io.run_for(kLastWords);
   return why;
 }
-
-}  // namespace
 
 Result<std::shared_ptr<TcpMesh>> tcp_meet(const TcpOptions& options) {
   if (options.size < 1 || options.size > static_cast<int>(kMostRanks) || options.rank.value < 0 ||
@@ -434,7 +237,7 @@ Result<std::shared_ptr<TcpMesh>> tcp_meet(const TcpOptions& options) {
   if (options.secret.size() < kSecretBytes)
     return Status{Code::Version, "A job over TCP needs a secret; see LOCKSTEP_TOKEN.", "", {}};
   // The links of the meeting end before its loop does, and those that are kept go with it.
-  auto meeting = std::make_unique<Meeting>(options);
+  auto meeting = std::make_unique<TcpRendezvous>(options);
   auto made = meeting->run();
   if (!made) return made.error();
   return std::make_shared<TcpMesh>(*std::move(made), options.longest_message);

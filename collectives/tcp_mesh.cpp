@@ -69,6 +69,8 @@ void TcpMesh::took(Rank from, TcpMessage message) {
   if (auto* part = std::get_if<Part>(&message)) return took(from, std::move(*part));
   if (std::holds_alternative<Goodbye>(message)) {
     finished_[static_cast<std::size_t>(from.value)] = true;
+  } else if (auto* progress = std::get_if<Progress>(&message)) {
+    progress_[from.value] = std::move(*progress);
   } else if (const auto* verdict = std::get_if<Verdict>(&message)) {
     fail(verdict->status);
   } else {
@@ -164,6 +166,25 @@ Result<void> TcpMesh::move(Duration most) {
   if (!failure_) run_for(*loop_, most);
   if (failure_) return *failure_;
   return {};
+}
+
+std::map<std::int32_t, Progress> TcpMesh::take_progress() {
+  ++telling_;
+  const std::lock_guard lock(mutex_);
+  --telling_;
+  return std::exchange(progress_, {});
+}
+
+void TcpMesh::say_progress(const std::vector<Rank>& to, const Progress& progress) {
+  ++telling_;
+  const std::lock_guard lock(mutex_);
+  --telling_;
+  for (const Rank rank : to) {
+    const auto& link = links_[static_cast<std::size_t>(rank.value)];
+    // A rank that does not read hears the next one.
+    if (link->queued() == 0) link->send(progress);
+  }
+  if (!failure_) run_for(*loop_, Duration{0});
 }
 
 void TcpMesh::tell(const Status& verdict) {

@@ -60,6 +60,10 @@ class TcpMesh {
   [[nodiscard]] Result<void> move(Duration most = Duration{0});
   /// The rank whose connection ended without goodbye; that is then the error of move().
   [[nodiscard]] std::optional<Rank> lost() const;
+  /// What ranks have told of themselves since the last call, the latest of each. Any thread.
+  [[nodiscard]] std::map<std::int32_t, Progress> take_progress();
+  /// As send(), and move() by another thread than the one that polls. Any thread.
+  void say_progress(const std::vector<Rank>& to, const Progress& progress);
   /// See tcp_tell. Any thread.
   void tell(const Status& verdict);
 
@@ -84,6 +88,7 @@ class TcpMesh {
   mutable std::mutex mutex_;     // of all below, and of the loop
   std::vector<std::shared_ptr<TcpLink>> links_;
   std::map<Line, Inbox> inboxes_;
+  std::map<std::int32_t, Progress> progress_;
   std::vector<bool> finished_;
   std::optional<Rank> lost_;
   std::optional<Status> failure_;

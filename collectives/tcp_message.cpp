@@ -9,6 +9,8 @@ namespace lockstep::collectives {
 namespace {
 
 constexpr std::size_t kNameBytes = 128, kAddressBytes = 64, kSentenceBytes = 4096;
+/// No span of time is longer: ten years.
+constexpr Instant kLongest = std::chrono::hours(10 * 365 * 24);
 constexpr std::size_t kMostRuns = 2048, kMostRows = 64;
 
 void write(ByteWriter& out, std::string_view text, std::size_t most) {
@@ -82,6 +84,26 @@ void write(ByteWriter& out, const Verdict& verdict) {
   out.text({reinterpret_cast<const char*>(rows.view().data()), rows.view().size()});
 }
 
+void write(ByteWriter& out, const Progress& progress) {
+  const RankState& s = progress.state;
+  out.u8(s.waiting ? 1 : 0);
+  out.u8(s.finished ? 1 : 0);
+  out.u8(static_cast<std::uint8_t>(s.phase));
+  out.u8(static_cast<std::uint8_t>(s.operation));
+  out.u32(static_cast<std::uint32_t>(s.pid));
+  out.u64(s.begun);
+  out.u64(s.group);
+  out.u64(s.ordinal);
+  write(out, s.event, kEventBytes);
+  out.i64(std::clamp(s.progress, Instant{0}, kLongest).count());
+  out.i64(std::clamp(s.lease, Instant{0}, kLongest).count());
+  out.u32(static_cast<std::uint32_t>(std::min(progress.begun.size(), kBoardGroups)));
+  for (std::size_t i = 0; i < progress.begun.size() && i < kBoardGroups; ++i) {
+    out.u64(progress.begun[i].group);
+    out.u64(progress.begun[i].operations);
+  }
+}
+
 /// A ByteReader that also says no to values.
 class Checked {
  public:
@@ -114,6 +136,11 @@ class Checked {
   Rank rank() { return Rank{static_cast<std::int32_t>(below(kMostRanks))}; }
   std::uint16_t port() { return static_cast<std::uint16_t>(below(65'536)); }
   Code code() { return Code(byte_below(static_cast<std::uint8_t>(Code::Internal) + 1)); }
+  Instant span() {
+    const Instant value{in.i64()};
+    sound = sound && value >= Instant{0} && value <= kLongest;
+    return sound ? value : Instant{0};
+  }
   MeetingId meeting() {
     MeetingId id;
     for (std::byte& b : id) b = std::byte{in.u8()};
@@ -195,6 +222,30 @@ Verdict read_verdict(Checked& from) {
   return verdict;
 }
 
+Progress read_progress(Checked& from) {
+  Progress progress;
+  RankState& s = progress.state;
+  s.known = s.carried = true;
+  s.waiting = from.byte_below(2) == 1;
+  s.finished = from.byte_below(2) == 1;
+  s.phase = Phase(from.byte_below(static_cast<std::uint8_t>(Phase::Finishing) + 1));
+  s.operation =
+      OperationKind(from.byte_below(static_cast<std::uint8_t>(OperationKind::Broadcast) + 1));
+  s.pid = static_cast<std::int32_t>(from.in.u32());
+  s.begun = from.in.u64();
+  s.group = from.in.u64();
+  s.ordinal = from.in.u64();
+  s.event = from.line(kEventBytes);
+  s.progress = from.span();
+  s.lease = from.span();
+  progress.begun.resize(from.count(kBoardGroups, 16));
+  for (Board::Begun& count : progress.begun) {
+    count.group = from.in.u64();
+    count.operations = from.in.u64();
+  }
+  return progress;
+}
+
 std::optional<TcpMessage> read(std::uint8_t type, Checked& from) {
   switch (type - kFirstSealedType) {
     case 0:
@@ -217,6 +268,8 @@ std::optional<TcpMessage> read(std::uint8_t type, Checked& from) {
       return Goodbye{};
     case 7:
       return read_verdict(from);
+    case 8:
+      return read_progress(from);
     default:
       return std::nullopt;
   }
@@ -227,6 +280,8 @@ std::optional<TcpMessage> read(std::uint8_t type, Checked& from) {
 std::string who(const Arrival& arrival) {
   return fmt::format("rank {} (process {} on {})", arrival.rank.value, arrival.pid, arrival.host);
 }
+
+bool Progress::operator==(const Progress& other) const { return encode(*this) == encode(other); }
 
 std::uint8_t type_of(const TcpMessage& message) {
   return static_cast<std::uint8_t>(kFirstSealedType + message.index());

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include <lockstep/collectives/base/board.h>
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/collectives/endpoint.h>
 #include <lockstep/collectives/frame.h>
@@ -92,9 +93,16 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
+/// A rank's slot of the progress board, for hosts that do not share it: times as spans.
+struct Progress {
+  RankState state;  // progress: time since then; lease: time left
+  std::vector<Board::Begun> begun;
+  bool operator==(const Progress& other) const;
+};
+
 /// In the order of their frames' types, from kFirstSealedType on.
-using TcpMessage =
-    std::variant<Arrival, Waiting, TurnedAway, RosterPart, Introduction, Part, Goodbye, Verdict>;
+using TcpMessage = std::variant<Arrival, Waiting, TurnedAway, RosterPart, Introduction, Part,
+                                Goodbye, Verdict, Progress>;
 
 [[nodiscard]] std::uint8_t type_of(const TcpMessage& message);
 /// Texts that are too long are cut, and so is the table of a verdict.

@@ -231,6 +231,7 @@ void Watch::Thread::run() {
     std::uint64_t count = 0;
     if (::read(event, &count, sizeof count) > 0 && stopping.load()) return;
     const Instant now = clock.now();
+    if (options.look) options.look(now);
     const int signal = has_term || has_int ? signal_seen.exchange(0) : 0;
     const bool lost = anyone_lost();
     const bool waited = since.has_value();

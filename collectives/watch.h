@@ -21,6 +21,8 @@ struct WatchOptions {
   /// SIGTERM and SIGINT leave a report and 128 plus their number (RankLost and its code where that
   /// is why), unless the program handles them itself.
   bool signals = true;
+  /// Called at each look of the watchdog, on its thread: every 2 to 50 ms. Null: nothing.
+  std::function<void(Instant now)> look;
   /// Called with the verdict before the process leaves, by the one process of the host that
   /// reports: tells the ranks of other hosts. On the watchdog's thread, or the one that calls
   /// end_job(). Null: nobody is told.

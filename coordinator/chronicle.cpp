@@ -19,6 +19,9 @@ void count(CallTally::Histogram& histogram, Duration span) {
   ++histogram.count;
 }
 
+/// What a rank tells that had an entry while others had none.
+bool fits_here(std::string_view reason) { return reason.starts_with("an entry fits this rank"); }
+
 void count(CallTally& tally, const ToldCall& told) {
   const CallEvent& event = told.event;
   count(tally.compile[outcome_name(event.outcome)], event.trace + told.compile_most);
@@ -26,12 +29,13 @@ void count(CallTally& tally, const ToldCall& told) {
     if (const auto what = field_kind(event.code); !what.empty()) ++tally.divergences[what];
     return;
   }
-  // Of the first rank that has a reason; on a rank without one an entry fitted.
+  // Of the first rank on which no entry fitted.
   std::string_view reason;
   bool forced = false;
   for (const ToldReason& each : told.reasons) {
-    if (each.text.empty()) forced = true;
-    if (reason.empty()) reason = each.text;
+    const bool fits = fits_here(each.text);
+    forced = forced || fits;
+    if (reason.empty() || (fits_here(reason) && !fits)) reason = each.text;
   }
   ++tally.recompiles[{reason_class(reason), forced}];
 }
@@ -52,8 +56,13 @@ void add_rank(EventLine& line, const WatchedJob& job) {
 }  // namespace
 
 std::string_view reason_class(std::string_view reason) {
+  if (reason.starts_with("entry ")) {
+    reason.remove_prefix(std::min(reason.find(": ") + 2, reason.size()));
+    reason = reason.substr(0, reason.find("; entry "));
+  }
   const auto has = [&](std::string_view part) { return reason.find(part) != std::string::npos; };
-  if (reason == "first call") return "first_call";
+  if (reason.starts_with("first call")) return "first_call";
+  if (fits_here(reason)) return "elsewhere";
   if (reason.starts_with("guard ")) return "guard";
   if (has("the inputs have other")) return "inputs";
   if (has(" is marked ")) return "mark";
@@ -116,10 +125,11 @@ void Chronicle::members(const WatchedJob& job, Known& known) {
     add_rank(line, job);
     add(line);
   };
-  const RankSet new_live = live.minus(known.live);
-  say("info", "joined", new_live.minus(known.came));
-  RankSet again = new_live;
-  say("warning", "joined_again", again.minus(new_live.minus(known.came)));
+  RankSet here = live;  // some may have come and finished since the last look
+  here.insert(finished);
+  const RankSet first_time = here.minus(known.came);
+  say("info", "joined", first_time);
+  say("warning", "joined_again", live.minus(known.live).minus(first_time));
   say("warning", "connection_closed", known.live.minus(live).minus(finished));
   say("info", "finished", finished.minus(known.finished));
   known.came.insert(live);
@@ -144,7 +154,11 @@ void Chronicle::findings(const WatchedJob& job, const Service& service, Known& k
     hold.emplace(key, std::move(line));
   }
   for (const auto& [key, line] : known.findings) {
-    if (hold.contains(key)) continue;
+    // Worse by now, or of more ranks: not over.
+    const bool goes_on = std::any_of(hold.begin(), hold.end(), [&](const auto& other) {
+      return other.second.event == line.event && line.ranks.minus(other.second.ranks).empty();
+    });
+    if (goes_on) continue;
     EventLine over = event("info", "over");
     over.ranks = line.ranks;
     over.message = fmt::format("no longer: {}", line.event);

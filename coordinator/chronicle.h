@@ -77,8 +77,9 @@ class Chronicle {
   WallTime wall_{};
 };
 
-/// "first_call", "size", "value", "bound", "guard", "inputs", "mark" or "other": a bounded set, for
-/// labels. `reason` is that of a CallEvent.
+/// "first_call", "size", "value", "bound", "guard", "inputs", "mark", "elsewhere" (an entry fitted
+/// here) or "other": a bounded set, for labels. `reason` is that of a CallEvent; of several entries
+/// the first counts.
 [[nodiscard]] std::string_view reason_class(std::string_view reason);
 /// What differs, by the code of an error: "graph", "dtype", …; empty where nothing does.
 [[nodiscard]] std::string_view field_kind(Code code);

@@ -8,8 +8,9 @@
 // waits for the disk (FULL), because there the order of writes is all that keeps the file whole.
 //
 // A file may be renamed aside or deleted by another process at any time. So each transaction first
-// asks whether its file still has its name, and the last one to close a file leaves its log lying
-// (PERSIST_WAL): SQLite would delete it by name, and the name may be that of another file's by now.
+// asks whether its file still has its name. Who closes a file last would delete its log by name:
+// SQLite looks before whether the file still has its own, and leaving the log lying (PERSIST_WAL)
+// closes what is left of the gap between that look and the deletion.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

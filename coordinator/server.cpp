@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <lockstep/coordinator/announcer.h>
 #include <lockstep/coordinator/connection.h>
 #include <lockstep/coordinator/history_collector.h>
 #include <lockstep/coordinator/history_writer.h>
@@ -42,8 +43,6 @@ constexpr int kSendBuffer = 64 * 1024;
 constexpr std::chrono::seconds kLinger{1};
 /// How long the end waits for history, twice at most.
 constexpr std::chrono::seconds kLastWrite{1};
-/// Lines about refused connections, a second.
-constexpr int kComplaints = 5;
 /// Connections of browsers and scrapers whose request has been taken; those who stay leave room for
 /// those who do not.
 constexpr std::size_t kMostViewers = 64, kMostFollowers = 48;
@@ -88,7 +87,8 @@ struct Server::Loop {
         signals(io),
         sweeper(io),
         looker(io),
-        service(options.rules) {
+        service(options.rules),
+        announcer(options.say, options.unsaid) {
     if (!options.store.empty()) history = std::make_unique<HistoryWriter>(options.store);
   }
 
@@ -108,11 +108,10 @@ struct Server::Loop {
   void drop(LinkPtr link, const std::string& why);
   void sweep();
   void look(Duration in);
-  void say_findings();
   void tell_verdicts();
   void keep_history();
   void finish_history();
-  void complain(const std::string& line);
+  void complain(const std::string& line) { announcer.complain(line); }
 
   ServerOptions options;
   asio::io_context io{1};
@@ -120,6 +119,7 @@ struct Server::Loop {
   asio::signal_set signals;
   asio::steady_timer sweeper, looker;
   Service service;
+  Announcer announcer;
   std::unique_ptr<HistoryWriter> history;  // null: none is kept
   HistoryCollector news{random_name()};
   Chronicle chronicle;
@@ -131,18 +131,9 @@ struct Server::Loop {
   std::set<ConnectionId> strangers;  // by age
   std::set<ConnectionId> viewers;
   std::uint64_t last_connection = 0;
-  std::atomic<std::size_t> speakers{0};  // of the service
-  std::set<std::string> said;            // findings that hold
-  int complaints_left = kComplaints, complaints_kept = 0;
+  std::atomic<std::size_t> speakers{0};         // of the service
   std::array<std::byte, 64 * 1024> incoming{};  // of whichever connection is being read
 };
-
-void Server::Loop::complain(const std::string& line) {
-  if (complaints_left-- > 0)
-    options.say(line);
-  else
-    ++complaints_kept;
-}
 
 void Server::Loop::accept() {
   acceptor.async_accept([this](const Failure& failure, tcp::socket socket) {
@@ -337,15 +328,12 @@ void Server::Loop::look(Duration in) {
   looker.expires_at(at);
   looker.async_wait([this](const Failure& stopped) {
     if (stopped) return;
-    say_findings();
+    for (const auto& [job, ranks] : announcer.look(service, clock.now()))
+      service.follow(job, ranks);
     tell_verdicts();
     write_down();
     update_viewers();
     keep_history();
-    if (complaints_kept > 0)
-      options.say(fmt::format("{} more connections were refused or dropped", complaints_kept));
-    complaints_left = kComplaints;
-    complaints_kept = 0;
     look(kLook);
   });
 }
@@ -354,25 +342,6 @@ void Server::Loop::write_down() {
   std::string lines;
   for (const std::string& line : chronicle.look(service, clock.now(), sight().wall)) lines += line;
   if (options.record && !lines.empty()) options.record(lines);
-}
-
-/// What is new since the last look.
-void Server::Loop::say_findings() {
-  std::set<std::string> hold;
-  for (const auto& [id, job] : service.jobs())
-    for (const Finding& finding : service.diagnose(job, clock.now())) {
-      service.follow(id, finding.ranks);
-      const char* severity = finding.act ? "ACT" : "WARN";
-      // Who lags may be another at every look: said once while anybody does.
-      const bool lags = finding.kind == Finding::Kind::Lags;
-      const std::string key = fmt::format("{} {} {} {}", severity, kind_name(finding.kind),
-                                          lags ? "" : finding.ranks.text(), id);
-      if (!said.contains(key) && !options.unsaid.contains(finding.kind))
-        options.say(fmt::format("{} {} job={}: {}", severity, kind_name(finding.kind), id,
-                                finding.message));
-      hold.insert(key);
-    }
-  said = std::move(hold);
 }
 
 /// Again at every look: a rank obeys only while it waits.

@@ -69,14 +69,13 @@ void Timeline::report(Rank rank, const Report& report, Instant now) {
   if (!follows(rank)) return;
   const Instant begun = now - report.since_progress;
   const auto wait = waits_.find(rank);
-  const bool same = wait != waits_.end() && report.waiting && wait->second.group == report.group &&
+  const bool same = wait != waits_.end() && wait->second.group == report.group &&
                     wait->second.ordinal == report.ordinal;
-  if (!same) {
-    close(waits_, rank, report.waiting ? begun : now);
-    if (report.waiting)
-      waits_[rank] = {
-          {Span::Kind::Wait, rank, begun, begun, wait_name(report)}, report.group, report.ordinal};
-  }
+  if (same) wait->second.span.end = now;
+  if (wait != waits_.end() && !(same && report.waiting)) close(waits_, rank, wait->second.span.end);
+  if (report.waiting && !same)
+    waits_[rank] = {
+        {Span::Kind::Wait, rank, begun, now, wait_name(report)}, report.group, report.ordinal};
   const auto kind = kind_of(report.phase);
   const auto phase = phases_.find(rank);
   if (phase != phases_.end() && kind == phase->second.span.kind) return;
@@ -101,7 +100,7 @@ std::vector<Span> Timeline::spans(Instant now) const {
   for (const auto* open : {&waits_, &phases_})
     for (const auto& [rank, each] : *open) {
       all.push_back(each.span);
-      all.back().end = now;
+      if (open == &phases_) all.back().end = now;
     }
   // What a call told of itself is exact, what reports show is not: it gives way.
   const auto exact = [](const Span& span) { return span.kind >= Span::Kind::Exchange; };

@@ -13,8 +13,9 @@
 
 namespace lockstep::coordinator {
 
-/// Reports come about once a second, and sooner where a wait lasts: what is over in less than 50 ms
-/// is in no span, unless it was part of a call that was told of.
+/// Reports come about once a second, and sooner where a wait lasts or ends that lasted: of what
+/// comes and goes between two reports nothing is in a span, and a wait that was over unseen ends
+/// where it was last seen.
 struct Span {
   enum class Kind : std::uint8_t { Wait, Tracing, Compiling, Loading, Exchange, Trace, Compile };
   Kind kind = Kind::Wait;
@@ -41,12 +42,12 @@ class Timeline {
   /// All of a job of up to kMostRanks ranks; of a larger one every so-manieth, always the same.
   [[nodiscard]] bool follows(Rank rank) const;
 
-  /// By rank and begin, those of one rank one after the other; what still goes on ends now.
+  /// By rank and begin, those of one rank one after the other; a phase that still goes on ends now.
   [[nodiscard]] std::vector<Span> spans(Instant now) const;
 
  private:
   struct Open {
-    Span span;
+    Span span;  // ends where it was last seen
     std::uint64_t group = 0, ordinal = 0;
   };
   void add(Span span);

@@ -11,6 +11,7 @@
 
 #include <lockstep/collectives/startup.h>
 #include <lockstep/worker/call_teller.h>
+#include <lockstep/worker/consistency.h>
 #include <lockstep/worker/job.h>
 #include <lockstep/worker/job_context.h>
 #include <lockstep/worker/job_groups.h>
@@ -39,7 +40,7 @@ std::string configuration(const Settings& settings, const DecisionConfig& decisi
              "assume_at_least_two={}\nautomatic_dynamic={}\nbuild={}\nconsistency={}\n"
              "recompile_limit={}\nspecialize_float={}\nspecialize_int={}\n",
              decision.assume_at_least_two, decision.automatic_dynamic, build_id(),
-             static_cast<int>(decision.consistency), decision.recompile_limit,
+             consistency_name(decision.consistency), decision.recompile_limit,
              decision.specialize_float, decision.specialize_int);
 }
 

@@ -20,6 +20,8 @@ Result<World> join_met(const WorldOptions& options) {
   watching.tell = [mesh = world.mesh](const Status& verdict) {
     collectives::tcp_tell(*mesh, verdict);
   };
+  const auto carrier = std::make_shared<collectives::TcpCarrier>(*world.mesh, *world.board);
+  watching.look = [carrier](Instant now) { carrier->look(now); };
   auto watch = collectives::Watch::start(*world.board, meeting.rank, std::move(watching));
   if (!watch) return watch.error();
   world.watch = std::move(*watch);

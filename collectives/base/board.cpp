@@ -27,7 +27,7 @@ struct alignas(64) BoardSlot {
   std::atomic<std::uint32_t> waiting{0}, phase{0};
   std::atomic<std::int64_t> lease{0};
   alignas(64) std::atomic<std::int32_t> pid{0};
-  std::atomic<std::uint32_t> finished{0};
+  std::atomic<std::uint32_t> finished{0}, carried{0};
   Word host{0};
   Word version{0};  // of the event: odd while it is being written
   std::array<Word, kEventBytes / 8> event{};
@@ -40,7 +40,7 @@ struct BoardGroup {
 
 /// Slots and, per group, one counter per rank follow in memory: 0 for no member, else 1 + begun.
 struct BoardMemory {
-  static constexpr std::uint64_t kMagic = 0x32'44524F'42534B4C;  // "LKSBORD2"
+  static constexpr std::uint64_t kMagic = 0x33'44524F'42534B4C;  // "LKSBORD3"
   std::uint64_t magic = kMagic;
   std::uint64_t size = 0;
   std::atomic<std::uint32_t> reporter{0};
@@ -134,6 +134,7 @@ RankState read_slot(const BoardMemory& board, std::size_t rank) {
   RankState state;
   state.pid = slot.pid.load(std::memory_order_acquire);
   state.known = state.pid != 0;
+  state.carried = slot.carried.load(std::memory_order_relaxed) != 0;
   state.finished = slot.finished.load(std::memory_order_acquire) != 0;
   state.waiting = slot.waiting.load(std::memory_order_acquire) != 0;
   state.host = slot.host.load(std::memory_order_relaxed);
@@ -272,6 +273,34 @@ std::vector<Board::Begun> Board::begun(Rank rank) const {
     if (count > 0) out.push_back({id - 1, count - 1});
   }
   return out;
+}
+
+void Board::carry(Rank rank, const RankState& told, const std::vector<Begun>& begun,
+                  std::uint64_t host) {
+  BoardSlot& slot = memory_->slot(static_cast<std::size_t>(rank.value));
+  Seat seat = this->seat(rank);
+  std::uint64_t entry = kBoardGroups;
+  // Counts before the slot: a rank shown as waiting for others has counted its own operation.
+  for (std::size_t i = 0; i < kBoardGroups; ++i) {
+    const std::uint64_t id = memory_->groups[i].id.load(std::memory_order_acquire);
+    if (id == 0) break;
+    if (id == told.group + 1) entry = i;
+    for (const Begun& count : begun)
+      if (id == count.group + 1)
+        memory_->begun(i, static_cast<std::size_t>(rank.value))
+            .store(count.operations + 1, std::memory_order_release);
+  }
+  slot.carried.store(1, std::memory_order_relaxed);
+  slot.lease.store(told.lease.count(), std::memory_order_relaxed);
+  slot.begun.store(told.begun, std::memory_order_relaxed);
+  if (told.event != read_event(slot)) seat.note(told.event, told.progress);
+  slot.progress.store(told.progress.count(), std::memory_order_relaxed);
+  seat.resume(told.operation, static_cast<int>(entry), told.ordinal);
+  seat.phase(told.phase);
+  seat.wait(told.waiting);
+  if (told.finished) seat.finish();
+  slot.host.store(host, std::memory_order_relaxed);
+  slot.pid.store(told.pid, std::memory_order_release);
 }
 
 bool Board::finished(Rank rank) const {

@@ -91,6 +91,10 @@ class Board {
     std::uint64_t operations = 0;
   };
   [[nodiscard]] std::vector<Begun> begun(Rank rank) const;
+  /// The slot of a rank of another host and its counts, as it told them; by one thread of one
+  /// process of this host, and only for ranks that do not sit at this board. `begun` keeps to
+  /// groups that this board knows.
+  void carry(Rank rank, const RankState& told, const std::vector<Begun>& begun, std::uint64_t host);
   [[nodiscard]] bool finished(Rank rank) const;
   struct Process {
     std::int32_t pid = 0;  // 0: nobody sits there yet

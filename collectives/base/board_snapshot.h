@@ -33,7 +33,8 @@ inline constexpr std::uint64_t kWorldGroup = 0;
 
 /// One rank of the job.
 struct RankState {
-  bool known = false;     // its process has joined this board
+  bool known = false;     // its process has joined this board, or told of itself from another host
+  bool carried = false;   // the latter: what it told some time ago
   bool finished = false;  // it said goodbye
   bool lost = false;      // its process has ended without
   bool stopped = false;   // its process is suspended (SIGSTOP, a debugger)

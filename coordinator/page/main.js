@@ -64,7 +64,7 @@ async function compare(event) {
   try {
     const texts = await textsOf(jobNow()), left = texts.get(byId('left').value), right = texts.get(byId('right').value);
     place.replaceChildren(left && right
-      ? (left === right ? none('The two texts are the same.') : differenceElement(left, right))
+      ? (left === right ? none('One graph on both sides:') : differenceElement(left, right))
       : none('The text of one of them is no longer known.'));
     if (left && left === right) place.append(element('pre', {class: 'lines scroll code', tabindex: '0'}, left));
   } catch (error) {

@@ -116,7 +116,7 @@ function showRecompiles(job) {
       {title: 'Outcome', name: true, cell: (at) => outcomeTag(at.outcome)},
       {title: 'Reason', cell: (at) => at.reasons.length === 1 ? at.reasons[0].text
         : element('ul', {}, ...at.reasons.map((reason) => element('li', {}, reason.text, ': ', ranksElement(reason.ranks))))},
-      {title: 'Decided', cell: (at) => element('span', {class: 'code'}, at.versions[0] ? at.versions[0].decisions : '')}], calls));
+      {title: 'Decided', cell: (at) => element('div', {class: 'code tall', tabindex: at.versions[0]?.decisions.length > 200 && '0'}, at.versions[0] ? at.versions[0].decisions : '')}], calls));
 }
 
 function showArrival(job) {

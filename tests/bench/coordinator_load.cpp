@@ -177,7 +177,7 @@ int main(int argc, char** argv) {
   fmt::print("answer: median {:.3f} s, most {:.3f} s\n", answers[answers.size() / 2],
              answers.back());
   if (!lags.empty())
-    fmt::print("from a rank to the page: median {:.3f} s, most {:.3f} s of {}\n",
-               lags[lags.size() / 2], lags.back(), lags.size());
+    fmt::print("from a rank to the page: median {:.3f} s, p99 {:.3f} s, most {:.3f} s of {}\n",
+               lags[lags.size() / 2], lags[lags.size() * 99 / 100], lags.back(), lags.size());
   return 0;
 }

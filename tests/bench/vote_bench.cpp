@@ -1,6 +1,7 @@
 // What lockstep adds to a job: a vote against the cheapest thing that could do its work (one
-// MPI_Allreduce of 64 bytes), and all_to_all_single with its exchange of counts against the same
-// two MPI calls written by hand. Prints a table and writes Google-Benchmark JSON.
+// MPI_Allreduce of 64 bytes) and against a vote over TCP, and all_to_all_single with its exchange
+// of counts against the same two MPI calls written by hand. Prints a table and writes
+// Google-Benchmark JSON.
 //
 // usage: scripts/mpirun -n RANKS vote_bench [--batches N] [--calls N] [--out FILE]
 #include <algorithm>
@@ -14,8 +15,12 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <mpi.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <lockstep/collectives/mpi.h>
+#include <lockstep/collectives/tcp.h>
 #include <lockstep/collectives/vote.h>
 
 namespace {
@@ -35,6 +40,39 @@ Pair vote_pair(Communicator& group, int calls) {
             if (!group.run(round) || !round.result().same_key()) std::abort();
           },
           group.size() > 2 ? 1.25 : 1.15};
+}
+
+/// Where all ranks meet over TCP: a port that is free on rank 0.
+std::shared_ptr<TcpMesh> meet(Rank rank, int size) {
+  int port = 0;
+  if (rank.value == 0) {
+    const int file = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof any;
+    if (::bind(file, reinterpret_cast<const sockaddr*>(&any), length) != 0 ||
+        ::getsockname(file, reinterpret_cast<sockaddr*>(&any), &length) != 0)
+      std::abort();
+    port = ntohs(any.sin_port);
+    ::close(file);
+  }
+  MPI_Bcast(&port, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return tcp_meet({.rendezvous = {"127.0.0.1", static_cast<std::uint16_t>(port)},
+                   .rank = rank,
+                   .size = size,
+                   .secret = Secret(32, std::byte{7})})
+      .value();
+}
+
+/// The same vote over both control planes.
+Pair tcp_pair(Communicator& mpi, Communicator& tcp, int calls) {
+  const auto vote = [](Communicator& group) {
+    VoteRound round(group.rank(), group.size(), Vote::of(1, 2, 3, 4));
+    if (!group.run(round) || !round.result().same_key()) std::abort();
+  };
+  return {"vote over TCP/vote over MPI", calls, [&mpi, vote] { vote(mpi); },
+          [&tcp, vote] { vote(tcp); }, 0};
 }
 
 struct Exchange {
@@ -112,6 +150,11 @@ int main(int argc, char** argv) {
     const int slow = std::max(1, calls / (group->size() > 2 ? 20 : 1));
     std::vector<Pair> pairs{vote_pair(*group, slow),
                             all_to_all_pair(*group, 64 << 10, std::max(1, slow / 20))};
+    std::unique_ptr<Communicator> tcp;
+    if (group->size() > 1) {
+      tcp = tcp_communicator(meet(Rank{rank}, group->size()), nullptr).value();
+      pairs.push_back(tcp_pair(*group, *tcp, std::max(1, slow / 20)));
+    }
     // With more ranks the buffers of all of them would not fit into a small machine.
     if (group->size() <= 8) pairs.push_back(all_to_all_pair(*group, 4 << 20, 4));
     written = bench::run_pairs("vote_bench", pairs, batches, out);

@@ -53,6 +53,31 @@ TEST(Board, WhatASeatWrites_IsRead) {
   EXPECT_TRUE(board->finished(Rank{1}));
 }
 
+TEST(Board, SlotOfAnotherHost_IsShownAsItWasTold) {
+  const auto there = Board::in_process(3), here = Board::in_process(3);
+  Seat seat = there->seat(Rank{2});
+  seat.sit(42, 7, 1s);
+  const int pair = there->entry(9, RankSet::range({1}, {2}), "pair");
+  const int world = there->entry(kWorldGroup, RankSet::all(3));
+  seat.begin(OperationKind::Vote, pair, 4, 2s);
+  seat.begin(OperationKind::AllReduce, world, 8, 3s);
+  seat.note("call 3", 4s);
+  seat.renew(60s);
+  seat.wait(true);
+  (void)here->entry(kWorldGroup, RankSet::all(3));
+  here->carry(Rank{2}, there->state(Rank{2}), there->begun(Rank{2}), 7);
+  RankState told = there->state(Rank{2});
+  const RankState shown = here->state(Rank{2});
+  EXPECT_TRUE(shown.known && shown.carried && shown.waiting);
+  EXPECT_EQ(describe(shown, 5s), describe(told, 5s));
+  EXPECT_EQ(shown.lease, 60s);
+  EXPECT_EQ(shown.progress, 4s);
+  EXPECT_EQ(here->process(Rank{2}).host, 7U);
+  const BoardSnapshot seen = here->snapshot();
+  ASSERT_EQ(seen.groups.size(), 1U) << "the other group is none of this host's";
+  EXPECT_EQ(seen.groups[0].begun, (std::vector<std::uint64_t>{0, 0, 8}));
+}
+
 TEST(Board, OperationsOfOneRank_AreThoseOfItsGroups) {
   const auto board = Board::in_process(3);
   Seat seat = board->seat(Rank{1});

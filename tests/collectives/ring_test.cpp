@@ -96,6 +96,9 @@ TEST(Ring, RankOfAnotherHost_MayBeAnywhere) {
   Story story = ring_of(Kind::Broadcast);
   story.rank(2) = {};
   EXPECT_FALSE(find_ring(story.board()));
+  Story told = ring_of(Kind::Broadcast);
+  told.rank(2).carried = true;  // it may have moved since
+  EXPECT_FALSE(find_ring(told.board()));
 }
 
 // Rank 1 gets its rows from rank 0 however long that takes; that rank 2 has not come holds nobody

@@ -192,6 +192,31 @@ TEST(Chronicle, LifeOfAJob_IsToldOnceEach) {
   EXPECT_EQ(named(events, "over")[0]["message"], "no longer: lost");
 }
 
+TEST(Chronicle, RankThatComesAndFinishesBetweenTwoLooks_HasJoined) {
+  Watched ranks(1);
+  ranks.join_all();
+  ranks.reports[0].finished = true;
+  ranks.tell(0);
+  const auto events = ranks.look();
+  EXPECT_EQ(named(events, "joined").size(), 1U);
+  EXPECT_EQ(named(events, "finished").size(), 1U);
+}
+
+TEST(Chronicle, FindingThatGrowsOrIsToBeActedOn_IsNotOver) {
+  Watched ranks(4);
+  ranks.join_all();
+  (void)ranks.look();
+  ranks.close(1);
+  EXPECT_EQ(named(ranks.look(), "lost").size(), 1U);
+  ranks.now += seconds(11);
+  auto events = ranks.look();
+  ASSERT_EQ(named(events, "lost").size(), 1U);
+  EXPECT_EQ(named(events, "lost")[0]["level"], "error");
+  EXPECT_TRUE(named(events, "over").empty());
+  (void)ranks.join(1).value();
+  EXPECT_EQ(named(ranks.look(), "over").size(), 1U);
+}
+
 TEST(Chronicle, CallThatNotAllTellOf_WaitsTwoSecondsAndNoLonger) {
   Watched ranks(2);
   ranks.join_all();
@@ -222,6 +247,17 @@ TEST(Chronicle, RanksThatDiffer_AreNamedWithTheirGraphs) {
                         shapes::fingerprint("b").text()));
 }
 
+TEST(Chronicle, EntryThatFitsOnSomeRanksOnly_CountsAsForced) {
+  Watched ranks(2);
+  ranks.join_all();
+  ranks.told(0, compiled(0, "an entry fits this rank, but not every rank"));
+  ranks.told(1, compiled(0, "entry 0: x.size(0) is 6, the entry has 5"));
+  (void)ranks.look();
+  EXPECT_EQ(value_of(ranks.metrics(),
+                     R"(lockstep_recompiles_total{job="train",reason="size",forced="true"})"),
+            1);
+}
+
 TEST(Chronicle, WhatIsKept_IsBounded) {
   Watched ranks(1);
   ranks.join_all();
@@ -237,7 +273,11 @@ TEST(Chronicle, WhatIsKept_IsBounded) {
 }
 
 TEST(ReasonClass, EveryText_FallsIntoABoundedSet) {
-  EXPECT_EQ(reason_class("first call"), "first_call");
+  EXPECT_EQ(reason_class("first call of the frame"), "first_call");
+  EXPECT_EQ(reason_class("entry 0: n is 7, the entry has 5; entry 1: guard n < 9 is false"),
+            "value");
+  EXPECT_EQ(reason_class("entry 12: guard n < 9 (a.cpp:3) is false"), "guard");
+  EXPECT_EQ(reason_class("an entry fits this rank, but not every rank"), "elsewhere");
   EXPECT_EQ(reason_class("tokens.size(0) is 7, the entry has 5"), "size");
   EXPECT_EQ(reason_class("n is 7, the entry has 5"), "value");
   EXPECT_EQ(reason_class("tokens.size(0) is 1, the entry needs at least 2"), "bound");
@@ -283,6 +323,23 @@ TEST(Timeline, WaitsAndCalls_BecomeSpansThatDoNotOverlap) {
     }
   }
   EXPECT_TRUE(found);
+}
+
+TEST(Timeline, WaitThatWasOverUnseen_EndsWhereItWasLastSeen) {
+  Watched ranks(1);
+  ranks.join_all();
+  ranks.wait(0);
+  ranks.now += milliseconds(100);
+  ranks.tell(0);  // waits for 100 ms
+  ranks.now += milliseconds(800);
+  ranks.reports[0].ordinal += 50;  // long in another operation
+  ranks.progress[0] = ranks.now;
+  ranks.now += milliseconds(100);
+  ranks.tell(0);
+  const auto spans = ranks.job().timeline.spans(ranks.now);
+  ASSERT_EQ(spans.size(), 2U);
+  EXPECT_EQ(spans[0].end - spans[0].begin, milliseconds(100));
+  EXPECT_EQ(spans[1].end - spans[1].begin, milliseconds(100));
 }
 
 TEST(Timeline, LargeJob_IsSampledAlwaysTheSameAndWithThoseThatFindingsName) {

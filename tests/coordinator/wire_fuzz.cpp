@@ -111,6 +111,11 @@ void from_several(ByteReader in) {
     service.closed(speaker->connection.id(), now);
     speaker.reset();
   }
+  for (const auto& [id, job] : service.jobs()) {
+    require(job.history.calls().size() <= History::kMostCalls, "more calls than there is room for");
+    const auto verdict = service.verdict(job, now);
+    require(!verdict || !verdict->message.empty(), "a verdict without a sentence");
+  }
   Chronicle chronicle;
   (void)chronicle.look(service, now, {});
   const RejectedFrames rejected{};

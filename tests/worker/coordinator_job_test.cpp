@@ -157,6 +157,7 @@ TEST_F(RecordedJob, RunsCompilesAndReasons_AreKeptAndOutliveTheCoordinator) {
   EXPECT_EQ(first["calls"][0]["ranks"], "0-2");
   EXPECT_EQ(first["calls"][0]["outcome"], "compiled");
   EXPECT_EQ(first["calls"][0]["versions"].size(), 1U);
+  EXPECT_GT(first["calls"][0]["compile_seconds"], 0.0);
   EXPECT_NE(first["calls"][0]["reasons"][0]["reason"], "");
   EXPECT_EQ(last["run"], 2);
   EXPECT_TRUE(last["ended"].is_null()) << "nobody saw how it ended";

@@ -51,7 +51,9 @@ std::string lasted(const PastRun& run) {
 std::string end_of(const PastRun& run, PastTime now) {
   if (run.ended) return run.word == "OK" || run.word == "WAITING" ? "LEFT" : run.word;
   if (now - run.seen <= kWatched) return "running, " + run.word;
-  return fmt::format("not known: last watched {}", local(run.seen));
+  // Rank 0 took its coordinator with it, or somebody killed one.
+  const bool well = run.word == "OK" || run.word == "WAITING";
+  return fmt::format("{}; last watched {}", well ? "not known" : run.word, local(run.seen));
 }
 
 std::string run_line(const PastRun& run, PastTime now) {
