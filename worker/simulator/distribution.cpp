@@ -133,6 +133,12 @@ void Distribution::make_guide() {
   }
 }
 
+std::optional<Bounds> Distribution::as_uniform() const {
+  if (kind_ != Kind::Uniform || bounds_ != Bounds{}) return std::nullopt;
+  const auto high = static_cast<std::int64_t>(static_cast<std::uint64_t>(low_) + span_);
+  return Bounds{low_, high};
+}
+
 std::int64_t Distribution::at(std::uint64_t random) const {
   std::int64_t value = 0;
   if (kind_ == Kind::Uniform) {

@@ -61,6 +61,9 @@ class Distribution {
   /// The value that these random bits stand for.
   [[nodiscard]] std::int64_t at(std::uint64_t random) const;
 
+  /// Its bounds, where it is uniform and not clamped.
+  [[nodiscard]] std::optional<Bounds> as_uniform() const;
+
   bool operator==(const Distribution&) const = default;
 
  private:

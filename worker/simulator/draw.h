@@ -13,7 +13,7 @@
 namespace lockstep::worker::simulator {
 
 /// The seed with where something stands mixed in, part by part (splitmix64).
-[[nodiscard]] inline std::uint64_t mixed(std::uint64_t state, std::uint64_t part) {
+[[nodiscard]] constexpr std::uint64_t mixed(std::uint64_t state, std::uint64_t part) {
   std::uint64_t z = state + 0x9E3779B97F4A7C15ull + part;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
@@ -31,6 +31,7 @@ struct Sharing {
   bool every_call = true;  // else once for the whole run, by source and dim
 
   [[nodiscard]] bool all_ranks() const { return axes.empty(); }
+  [[nodiscard]] bool each_rank() const { return axes.size() == 1 && axes[0].stride == 1; }
   /// The number of the ranks' group, from 0.
   [[nodiscard]] std::int64_t group_of(std::int64_t rank) const {
     std::int64_t out = 0;

@@ -34,6 +34,36 @@ std::int64_t GeneratedCall::alike_run(int world_size) const {
   return out == 0 ? world_size : std::min<std::int64_t>(out, world_size);
 }
 
+RankInputs::RankInputs(const GeneratedCall& call, std::uint64_t seed, std::uint64_t number)
+    : like_(observation_of(call.like)) {
+  for (std::size_t i = 0; i < call.draws.size(); ++i) {
+    const Draw& draw = call.draws[i];
+    const std::uint64_t place = draw.place(seed, number, i);
+    const std::size_t at =
+        like_.list->offsets()[like_.list->find(draw.source).value()] + draw.dim.value_or(0);
+    const auto* drawn = std::get_if<Distribution>(&draw.from);
+    const auto uniform =
+        drawn != nullptr && draw.per.each_rank() ? drawn->as_uniform() : std::nullopt;
+    const auto low = static_cast<std::uint64_t>(uniform.value_or(Bounds{}).low);
+    const std::uint64_t span = static_cast<std::uint64_t>(uniform.value_or(Bounds{}).high) - low;
+    if (draw.per.all_ranks())
+      like_.values[at] = draw.at(place, 0);
+    else if (uniform && span != 0 && span != UINT64_MAX)
+      uniform_.push_back({place, Remainder(span + 1), low, at});
+    else
+      other_.push_back({&draw, place, at});
+  }
+  fill(0, like_);
+}
+
+void RankInputs::fill(std::int32_t rank, Observation& out) const {
+  const std::uint64_t part = static_cast<std::uint64_t>(rank) + 1;
+  std::int64_t* values = out.values.data();
+  for (const Uniform& draw : uniform_)
+    values[draw.at] = static_cast<std::int64_t>(draw.low + draw.by.of(mixed(draw.place, part)));
+  for (const Other& draw : other_) values[draw.at] = draw.draw->at(draw.place, rank);
+}
+
 std::size_t Generator::count() const {
   std::size_t out = 0;
   for (const Block& block : blocks) out += static_cast<std::size_t>(block.repeat);
@@ -57,6 +87,15 @@ RankSet Generator::present(std::size_t number, int world_size) const {
   const auto away = absent.find(number);
   const RankSet all = RankSet::all(world_size);
   return away == absent.end() ? all : all.minus(away->second);
+}
+
+bool Generator::apart() const {
+  return std::any_of(blocks.begin(), blocks.end(), [](const Block& block) {
+    return block.repeat > 0 &&
+           (block.call.apart() ||
+            std::any_of(block.variants.begin(), block.variants.end(),
+                        [](const Variant& variant) { return variant.call.apart(); }));
+  });
 }
 
 ScenarioCall Generator::call(std::size_t number, int world_size) const {

@@ -1,10 +1,12 @@
-// The calls that a scenario's generator section makes, each when it is asked for.
+// The calls that a scenario's generator section makes. They are made when their turn comes: as a
+// call with its groups of equal ranks, or, where ranks draw for themselves, one rank at a time.
 #pragma once
 
 #include <map>
 #include <vector>
 
 #include <lockstep/worker/simulator/draw.h>
+#include <lockstep/worker/simulator/remainder.h>
 #include <lockstep/worker/simulator/scenario_call.h>
 
 namespace lockstep::worker::simulator {
@@ -21,6 +23,33 @@ struct GeneratedCall {
   /// Some draw may differ between ranks.
   [[nodiscard]] bool apart() const;
   bool operator==(const GeneratedCall&) const = default;
+};
+
+/// What every rank sees in one generated call. Immutable; the generator outlives it.
+class RankInputs {
+ public:
+  RankInputs(const GeneratedCall& call, std::uint64_t seed, std::uint64_t number);
+  /// That of rank 0: what differs on other ranks are the values.
+  [[nodiscard]] const Observation& like() const { return like_; }
+  /// Puts the rank's values in. Requires an observation that was like() or of a rank.
+  void fill(std::int32_t rank, Observation& out) const;
+
+ private:
+  /// A uniform draw of the rank's own: nearly all there are, so they have a loop of their own.
+  struct Uniform {
+    std::uint64_t place;
+    Remainder by;
+    std::uint64_t low;
+    std::size_t at;  // in Observation::values
+  };
+  struct Other {
+    const Draw* draw;
+    std::uint64_t place;
+    std::size_t at;
+  };
+  Observation like_;
+  std::vector<Uniform> uniform_;
+  std::vector<Other> other_;
 };
 
 /// A call that is made in place of the block's own, where it applies.
@@ -55,6 +84,9 @@ struct Generator {
   [[nodiscard]] RankSet present(std::size_t number, int world_size) const;
   /// The whole call: equal ranks in one group. Takes a draw for every rank where they are apart.
   [[nodiscard]] ScenarioCall call(std::size_t number, int world_size) const;
+  [[nodiscard]] RankInputs inputs(std::size_t number) const { return {kind(number), seed, number}; }
+  /// Ranks may differ in some call.
+  [[nodiscard]] bool apart() const;
   bool operator==(const Generator&) const = default;
 };
 

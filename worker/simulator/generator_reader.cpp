@@ -9,21 +9,7 @@ namespace lockstep::worker::simulator {
 namespace {
 
 constexpr std::int64_t kMaxRepeat = 1'000'000;
-/// Draws of a whole scenario: what a run within seconds and a few gigabytes can bear.
-constexpr std::uint64_t kMaxDraws = 20'000'000;
 constexpr std::size_t kMaxAxes = 8;
-
-/// The most draws that one call of the block takes.
-std::uint64_t draws_per_call(const Block& block, int world_size) {
-  const auto of = [&](const GeneratedCall& call) {
-    const std::int64_t run = call.alike_run(world_size);
-    const std::int64_t apart = (world_size + run - 1) / run;
-    return apart == 1 ? 1 : static_cast<std::uint64_t>(apart) * call.draws.size();
-  };
-  std::uint64_t out = of(block.call);
-  for (const Variant& variant : block.variants) out = std::max(out, of(variant.call));
-  return out;
-}
 
 /// The values with those of the same name replaced and the others added.
 Json overlaid(const Json& values, const Json& over) {
@@ -42,8 +28,7 @@ Json overlaid(const Json& values, const Json& over) {
 
 }  // namespace
 
-bool ScenarioReader::read_generator(const Json& json, const JsonPath& path,
-                                    std::vector<ScenarioCall>& out) {
+bool ScenarioReader::read_generator(const Json& json, const JsonPath& path, Generator& out) {
   if (object(json, path) == nullptr ||
       !known_keys(json, path, {"seed", "ranks_per_host", "grid", "calls", "absent"}))
     return false;
@@ -58,24 +43,13 @@ bool ScenarioReader::read_generator(const Json& json, const JsonPath& path,
   const Json* calls = required(json, path, "calls");
   const JsonPath calls_path = path.at("calls");
   if (calls == nullptr || array(*calls, calls_path) == nullptr) return false;
-  Generator generator;
-  generator.seed = options_.seed.value_or(static_cast<std::uint64_t>(seed));
+  out.seed = options_.seed.value_or(static_cast<std::uint64_t>(seed));
   const auto& list = *calls->as<Json::Array>();
-  generator.blocks.resize(list.size());
-  std::uint64_t draws = 0;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    Block& block = generator.blocks[i];
-    if (!read_block(list[i], calls_path.at(i), block)) return false;
-    draws += static_cast<std::uint64_t>(block.repeat) * draws_per_call(block, world_size_);
-    if (draws > kMaxDraws)
-      return fail(calls_path.at(i), fmt::format("more than {} draws up to here; use fewer ranks, "
-                                                "fewer repeats, or \"per\": \"call\"",
-                                                kMaxDraws));
-  }
-  if (const Json* absent = json.find("absent"))
-    if (!read_absences(*absent, path.at("absent"), generator)) return false;
-  for (std::size_t i = 0; i < generator.count(); ++i) out.push_back(generator.call(i, world_size_));
-  return true;
+  out.blocks.resize(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (!read_block(list[i], calls_path.at(i), out.blocks[i])) return false;
+  const Json* absent = json.find("absent");
+  return absent == nullptr || read_absences(*absent, path.at("absent"), out);
 }
 
 // [{"axis": "pipeline", "size": 4}, {"axis": "tensor", "size": 8}]: neighbours differ in the last.
@@ -201,6 +175,7 @@ bool ScenarioReader::read_generated(Json values, const JsonPath& path, Generated
 bool ScenarioReader::read_absences(const Json& json, const JsonPath& path, Generator& out) {
   if (array(json, path) == nullptr) return false;
   const auto& list = *json.as<Json::Array>();
+  const auto count = static_cast<std::int64_t>(out.count());
   for (std::size_t i = 0; i < list.size(); ++i) {
     const JsonPath at = path.at(i);
     if (object(list[i], at) == nullptr || !known_keys(list[i], at, {"call", "ranks"})) return false;
@@ -210,8 +185,8 @@ bool ScenarioReader::read_absences(const Json& json, const JsonPath& path, Gener
     if (call == nullptr || who == nullptr || !integer(*call, at.at("call"), 0, INT64_MAX, number) ||
         !ranks(*who, at.at("ranks"), away))
       return false;
-    if (number >= static_cast<std::int64_t>(out.count()))
-      return fail(at.at("call"), fmt::format("the generator makes {} calls", out.count()));
+    if (number >= count)
+      return fail(at.at("call"), fmt::format("the generator makes {} calls", count));
     out.absent[static_cast<std::size_t>(number)].insert(away);
   }
   return true;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <lockstep/worker/decision.h>
+#include <lockstep/worker/simulator/generator.h>
 #include <lockstep/worker/simulator/scenario_call.h>
 
 namespace lockstep::worker::simulator {
@@ -18,8 +19,16 @@ struct Scenario {
   int world_size = 1;
   DecisionConfig config;
   std::vector<ScenarioCall> calls;
+  Generator generator;  // of the calls that come after those
+
+  [[nodiscard]] std::size_t count() const { return calls.size() + generator.count(); }
+  /// A copy of call `index`, made now if it is generated.
+  [[nodiscard]] ScenarioCall call(std::size_t index) const;
   bool operator==(const Scenario&) const = default;
 };
+
+/// The same with every call made and held, and no generator.
+[[nodiscard]] Scenario expanded(const Scenario& scenario);
 
 /// What the command line says of a scenario with a generator section.
 struct ScenarioOptions {
@@ -29,7 +38,7 @@ struct ScenarioOptions {
   std::optional<std::string> folder = std::nullopt;
 };
 
-/// Reads scenario text and runs its generator; `name` stands in messages. Errors: BadInput,
+/// Reads scenario text; `name` stands in messages. Errors: BadInput,
 /// "NAME: PATH: what is wrong".
 [[nodiscard]] Result<Scenario> parse_scenario(std::string_view text, std::string_view name,
                                               const ScenarioOptions& options = {});

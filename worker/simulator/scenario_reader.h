@@ -57,7 +57,7 @@ class ScenarioReader {
   bool read_marks(const Json& json, const JsonPath& path, ScenarioValue& out);
 
   // The generator: generator_reader.cpp.
-  bool read_generator(const Json& json, const JsonPath& path, std::vector<ScenarioCall>& out);
+  bool read_generator(const Json& json, const JsonPath& path, Generator& out);
   bool read_block(const Json& json, const JsonPath& path, Block& out);
   bool read_variant(const Json& json, const JsonPath& path, const Json& values, const Block& block,
                     Variant& out);

@@ -34,9 +34,9 @@ double chi_square_limit(double degrees) {
 }
 
 /// Cells of neighbouring values of which 20 at least are expected.
-void expect_drawn_as(const Distribution& distribution, const Exact& exact, std::uint64_t seed) {
+void expect_drawn_as(const Exact& exact, const std::function<std::int64_t(std::uint64_t)>& draw) {
   std::map<std::int64_t, std::uint64_t> seen;
-  for (std::uint64_t i = 0; i < kDraws; ++i) ++seen[distribution.at(mixed(seed, i))];
+  for (std::uint64_t i = 0; i < kDraws; ++i) ++seen[draw(i)];
   ASSERT_GE(seen.begin()->first, exact.low);
   ASSERT_LE(seen.rbegin()->first, exact.high);
   double chi_square = 0, cells = 0, expected = 0, found = 0, share = 0;
@@ -52,7 +52,12 @@ void expect_drawn_as(const Distribution& distribution, const Exact& exact, std::
     expected = found = 0;
   }
   ASSERT_GE(cells, 3);
-  EXPECT_LT(chi_square, chi_square_limit(cells - 1)) << "cells " << cells << ", seed " << seed;
+  EXPECT_LT(chi_square, chi_square_limit(cells - 1)) << cells << " cells";
+}
+
+void expect_drawn_as(const Distribution& distribution, const Exact& exact, std::uint64_t seed) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  expect_drawn_as(exact, [&](std::uint64_t i) { return distribution.at(mixed(seed, i)); });
 }
 
 TEST(Elementary, Functions_AreThoseOfTheCLibrary) {
@@ -157,6 +162,25 @@ TEST(Distribution, TooWideForATable_IsRefused) {
   EXPECT_FALSE(Distribution::lognormal(kMaxMoment, 16, {}));
   EXPECT_TRUE(Distribution::lognormal(kMaxMoment, 16, {-5, 100}));
   EXPECT_TRUE(Distribution::normal(-kMaxMoment, 1, {INT64_MAX, INT64_MAX}));
+}
+
+/// Ranks, calls, places and seeds that follow each other draw as if by chance, pairs of them too.
+TEST(Draw, NeighboursOfEveryKind_AreIndependent) {
+  Draw draw;
+  draw.source = "x";
+  draw.from = Distribution::uniform(0, 9);
+  draw.per.axes = {{.stride = 1, .size = 1 << 24}};
+  const auto rank = [&](std::uint64_t i) {
+    return draw.at(draw.place(1, 2, 3), static_cast<std::int32_t>(i));
+  };
+  const auto call = [&](std::uint64_t i) { return draw.at(draw.place(1, i, 3), 4); };
+  const auto place = [&](std::uint64_t i) { return draw.at(draw.place(1, 2, i), 4); };
+  const auto seed = [&](std::uint64_t i) { return draw.at(draw.place(i, 2, 3), 4); };
+  const Exact pairs{0, 99, [](auto v) { return static_cast<double>(v + 1) / 100; }};
+  for (const auto& one :
+       std::initializer_list<std::function<std::int64_t(std::uint64_t)>>{rank, call, place, seed})
+    for (const std::uint64_t apart : {1, 2, 8, 64, 4096})
+      expect_drawn_as(pairs, [&](std::uint64_t i) { return 10 * one(i) + one(i + apart); });
 }
 
 /// A digest of many draws: any other bit of a table shows.

@@ -27,7 +27,7 @@ std::string with_size(const std::string& draw, int world = 12, const std::string
 Scenario read(const std::string& text, const ScenarioOptions& options = {}) {
   auto scenario = parse_scenario(text, "g.json", options);
   EXPECT_TRUE(scenario.has_value()) << scenario.error().message;
-  return scenario ? *std::move(scenario) : Scenario{};
+  return scenario ? expanded(*scenario) : Scenario{};
 }
 
 std::int64_t size_on(const ScenarioCall& call, int rank, const std::string& source = "x") {
@@ -207,7 +207,8 @@ TEST_F(LengthsFolder, File_LiesBesideTheScenario) {
   const auto scenario = load_scenario(path);
   ASSERT_TRUE(scenario.has_value()) << scenario.error().message;
   std::set<std::int64_t> seen;
-  for (const ScenarioCall& call : scenario->calls)
+  const Scenario held = expanded(*scenario);
+  for (const ScenarioCall& call : held.calls)
     for (int r = 0; r < 12; ++r) seen.insert(size_on(call, r));
   EXPECT_EQ(seen, (std::set<std::int64_t>{8, 9}));
 }
