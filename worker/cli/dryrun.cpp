@@ -15,7 +15,7 @@ namespace {
 
 struct Options {
   std::string input;
-  bool json = false;
+  bool json = false, no_counterfactual = false;
   std::optional<int> ranks;
   std::optional<std::uint64_t> seed;
   std::optional<std::string> report, trace, network;
@@ -50,7 +50,9 @@ int run(const Options& options) {
   const auto scenario =
       simulator::load_scenario(options.input, {.world_size = options.ranks, .seed = options.seed});
   if (!scenario) return complain(scenario.error());
-  return show(simulator::dry_run(*scenario), options.json);
+  const simulator::DryRunOptions how{.counterfactual = !options.no_counterfactual};
+  if (const auto refused = simulator::too_large(*scenario, how)) return complain(*refused);
+  return show(simulator::dry_run(*scenario, how), options.json);
 }
 
 }  // namespace
@@ -63,6 +65,8 @@ std::function<int()> declare_dryrun(CLI::App& app) {
   app.add_option("--ranks", options->ranks, "world size, for a scenario with a generator")
       ->check(CLI::Range(1, simulator::kMaxWorldSize));
   app.add_option("--seed", options->seed, "seed of the scenario's generator");
+  app.add_flag("--no-counterfactual", options->no_counterfactual,
+               "leave out what every rank would do alone (\"uncoordinated\": null)");
   app.add_option("--report", options->report, "write a report as HTML (not there yet)");
   app.add_option("--trace", options->trace, "write a timeline as JSON (not there yet)");
   app.add_option("--network", options->network, "cost model of the network (not there yet)");

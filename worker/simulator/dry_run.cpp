@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/group.h>
-#include <lockstep/worker/simulator/partition.h>
+#include <lockstep/worker/simulator/outline.h>
+#include <lockstep/worker/simulator/streamed_group.h>
 
 namespace lockstep::worker::simulator {
 namespace {
@@ -19,7 +21,7 @@ Layout lay_out(const std::vector<RankClass>& classes, Manner manner) {
   std::vector<std::pair<Unit, std::size_t>> runs;
   for (std::size_t c = 0; c < classes.size(); ++c)
     for (const RankSet::Run& run : classes[c].ranks.runs()) {
-      if (manner == Manner::Folded)
+      if (manner != Manner::EveryRank)
         runs.emplace_back(run, c);
       else
         for (std::int32_t r = run.first; r <= run.last; ++r) runs.emplace_back(Unit{r, r}, c);
@@ -38,50 +40,92 @@ class Job {
  public:
   Job(const Scenario& scenario, Manner manner)
       : scenario_(scenario),
-        classes_(partition(scenario)),
+        outline_(scenario),
+        classes_(partition(outline_.calls(), scenario.world_size)),
         layout_(lay_out(classes_, manner)),
-        frames_(layout_.units.size()),
-        group_(manner == Manner::Folded ? folded_group(layout_.units, scenario.world_size)
-                                        : virtual_group(scenario.world_size)) {}
+        frames_(layout_.units.size()) {
+    if (manner == Manner::Streamed) {
+      auto streamed =
+          std::make_unique<StreamedGroup>(layout_.units, scenario.world_size, scenario.config);
+      streamed_ = streamed.get();
+      group_ = std::move(streamed);
+    } else {
+      group_ = manner == Manner::Folded ? folded_group(layout_.units, scenario.world_size)
+                                        : virtual_group(scenario.world_size);
+    }
+  }
 
   CallResult call(std::size_t index) {
-    const ScenarioCall& call = scenario_.calls[index];
-    const std::size_t count = layout_.units.size();
-    std::vector<Observation> observations;
-    for (const ScenarioGroup& group : call.groups)
-      observations.push_back(observation_of(group.values));
-    std::vector<std::unique_ptr<CallMachine>> machines(count);
-    std::optional<std::size_t> lowest;  // the lowest unit present
-    for (std::size_t i = 0; i < count; ++i) {
-      const int group = classes_[layout_.class_of[i]].group[index];
-      if (group < 0) continue;
-      if (!lowest) lowest = i;
-      const auto g = static_cast<std::size_t>(group);
-      machines[i] = machine(index, i, call.groups[g].frame, observations[g]);
-    }
-    const Status absent = absent_ranks(call.present, scenario_.world_size);
-    CallResult result;
-    if (!lowest) {
-      result.outcome.error = absent;
-      return result;
-    }
-    group_->run(machines, absent);
-    result.outcome = std::get<action::Finish>(machines[*lowest]->next()).outcome;
-    const int group = classes_[layout_.class_of[*lowest]].group[index];
-    const std::string& frame = call.groups[static_cast<std::size_t>(group)].frame;
-    if (!result.outcome.error || result.outcome.error->code != Code::FrameMismatch)
-      result.frame = call.frame.value_or(frame);
-    if (result.outcome.kind == CallOutcome::Kind::Compiled)
-      result.reported = frames_[*lowest]
-                            .at(frame)
-                            .entries[static_cast<std::size_t>(result.outcome.entry)]
-                            .reported;
-    return result;
+    const std::size_t explicit_calls = scenario_.calls.size();
+    if (index < explicit_calls) return call(index, scenario_.calls[index]);
+    const GeneratedCall& kind = scenario_.generator.kind(index - explicit_calls);
+    if (!kind.apart()) return call(index, scenario_.call(index));
+    return call(index, kind, scenario_.generator.inputs(index - explicit_calls));
   }
 
   [[nodiscard]] const Group& group() const { return *group_; }
 
  private:
+  /// Equal ranks in every unit.
+  CallResult call(std::size_t index, const ScenarioCall& call) {
+    std::vector<Observation> observations;
+    for (const ScenarioGroup& group : call.groups)
+      observations.push_back(observation_of(group.values));
+    std::vector<std::unique_ptr<CallMachine>> machines(layout_.units.size());
+    std::string lowest;  // the frame of the lowest unit present
+    for (std::size_t i = machines.size(); i-- > 0;) {
+      const int group = group_of(i, index);
+      if (group < 0) continue;
+      const auto g = static_cast<std::size_t>(group);
+      lowest = call.groups[g].frame;
+      machines[i] = machine(index, i, lowest, observations[g]);
+    }
+    const Status absent = absent_ranks(call.present, scenario_.world_size);
+    if (!call.groups.empty()) group_->run(machines, absent);
+    return result_of(machines, call.frame.value_or(lowest), lowest, absent);
+  }
+
+  /// Every rank with values of its own.
+  CallResult call(std::size_t index, const GeneratedCall& kind, const RankInputs& inputs) {
+    std::vector<std::unique_ptr<CallMachine>> machines(layout_.units.size());
+    for (std::size_t i = 0; i < machines.size(); ++i) {
+      if (group_of(i, index) < 0) continue;
+      Observation seen = inputs.like();
+      inputs.fill(layout_.units[i].first, seen);
+      machines[i] = machine(index, i, kind.frame, seen);
+    }
+    const RankSet present =
+        scenario_.generator.present(index - scenario_.calls.size(), scenario_.world_size);
+    const Status absent = absent_ranks(present, scenario_.world_size);
+    streamed_->run(machines, inputs, absent);
+    return result_of(machines, kind.frame, kind.frame, absent);
+  }
+
+  /// What the lowest unit came to; `own` is its frame.
+  CallResult result_of(Machines machines, const std::string& frame, const std::string& own,
+                       const Status& absent) {
+    CallResult result;
+    const auto lowest =
+        std::find_if(machines.begin(), machines.end(), [](const auto& m) { return m != nullptr; });
+    if (lowest == machines.end()) {
+      result.outcome.error = absent;
+      return result;
+    }
+    result.outcome = std::get<action::Finish>((*lowest)->next()).outcome;
+    if (!result.outcome.error || result.outcome.error->code != Code::FrameMismatch)
+      result.frame = frame;
+    if (result.outcome.kind == CallOutcome::Kind::Compiled)
+      result.reported = frames_[static_cast<std::size_t>(lowest - machines.begin())]
+                            .at(own)
+                            .entries[static_cast<std::size_t>(result.outcome.entry)]
+                            .reported;
+    return result;
+  }
+
+  [[nodiscard]] int group_of(std::size_t unit, std::size_t call) const {
+    return outline_.group_of(classes_[layout_.class_of[unit]], call);
+  }
+
   std::unique_ptr<CallMachine> machine(std::size_t index, std::size_t unit, const std::string& name,
                                        const Observation& observation) {
     Frame& frame = frames_[unit][name];
@@ -99,10 +143,12 @@ class Job {
   }
 
   const Scenario& scenario_;
+  Outline outline_;
   std::vector<RankClass> classes_;
   Layout layout_;
   std::vector<std::map<std::string, Frame>> frames_;  // per unit, by name
   std::unique_ptr<Group> group_;
+  StreamedGroup* streamed_ = nullptr;
 };
 
 void add_value(const ScenarioValue& value, Observation& out) {
@@ -122,7 +168,7 @@ void add_value(const ScenarioValue& value, Observation& out) {
 
 }  // namespace
 
-Observation observation_of(const std::map<std::string, ScenarioValue>& values) {
+Observation observation_of(const ScenarioValues& values) {
   std::vector<SourceSpec> specs;
   Observation out;
   for (const auto& [name, value] : values) {
@@ -161,20 +207,38 @@ Status absent_ranks(const RankSet& present, int world_size) {
   return status;
 }
 
-DryRunResult dry_run(const Scenario& scenario, Manner manner) {
+DryRunResult dry_run(const Scenario& scenario, Manner manner, const DryRunOptions& options) {
+  if (manner != Manner::Streamed && scenario.generator.apart())
+    return dry_run(expanded(scenario), manner, options);
   DryRunResult result;
   result.world_size = scenario.world_size;
   Job job(scenario, manner);
-  for (std::size_t i = 0; i < scenario.calls.size(); ++i) result.calls.push_back(job.call(i));
+  const std::size_t count = scenario.count();
+  for (std::size_t i = 0; i < count; ++i) result.calls.push_back(job.call(i));
   result.bytes_per_rank_max = job.group().bytes_per_rank_max();
   result.rounds = job.group().rounds();
-  result.uncoordinated = run_uncoordinated(scenario);
+  if (options.counterfactual) result.uncoordinated = run_uncoordinated(scenario);
   return result;
 }
 
-DryRunResult dry_run(const Scenario& scenario) {
+DryRunResult dry_run(const Scenario& scenario, const DryRunOptions& options) {
+  if (scenario.generator.apart()) return dry_run(scenario, Manner::Streamed, options);
   return dry_run(scenario,
-                 scenario.world_size <= kEveryRankLimit ? Manner::EveryRank : Manner::Folded);
+                 scenario.world_size <= kEveryRankLimit ? Manner::EveryRank : Manner::Folded,
+                 options);
+}
+
+std::optional<Status> too_large(const Scenario& scenario, const DryRunOptions& options) {
+  constexpr std::uint64_t kLimit = std::uint64_t{4} << 30;
+  const std::uint64_t bytes = options.counterfactual ? uncoordinated_bytes(scenario) : 0;
+  if (bytes <= kLimit) return std::nullopt;
+  return Status{Code::BadInput,
+                fmt::format("running each of {} ranks alone through {} calls would take about {} "
+                            "GiB of memory, more than {}; leave that out with "
+                            "--no-counterfactual, or use fewer ranks or calls",
+                            scenario.world_size, scenario.count(), (bytes >> 30) + 1, kLimit >> 30),
+                {},
+                {}};
 }
 
 }  // namespace lockstep::worker::simulator

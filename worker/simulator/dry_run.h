@@ -1,8 +1,8 @@
 // The dry run: a scenario through the very call machine of a real job, on virtual ranks.
 #pragma once
 
-#include <map>
-#include <string>
+#include <cstdint>
+#include <optional>
 
 #include <lockstep/worker/simulator/result.h>
 #include <lockstep/worker/simulator/scenario.h>
@@ -13,20 +13,29 @@ namespace lockstep::worker::simulator {
 enum class Manner {
   EveryRank,  // each rank exchanges messages on a simulated network
   Folded,     // one machine for each run of equal ranks
+  Streamed,   // one machine for each run of ranks with the same past; their values come and go
 };
 
 /// Worlds up to this size are simulated rank by rank.
 inline constexpr int kEveryRankLimit = 64;
 
-[[nodiscard]] DryRunResult dry_run(const Scenario& scenario, Manner manner);
-/// Rank by rank where the world is small.
-[[nodiscard]] DryRunResult dry_run(const Scenario& scenario);
+struct DryRunOptions {
+  bool counterfactual = true;  // else DryRunResult::uncoordinated is left out
+};
+
+/// Calls of ranks that draw for themselves are all held, except when streamed.
+[[nodiscard]] DryRunResult dry_run(const Scenario& scenario, Manner manner,
+                                   const DryRunOptions& options = {});
+/// Rank by rank where the world is small; streamed where it is large and ranks draw for themselves.
+[[nodiscard]] DryRunResult dry_run(const Scenario& scenario, const DryRunOptions& options = {});
+/// Why this scenario does not fit into memory, with the estimate; nullopt: it does.
+[[nodiscard]] std::optional<Status> too_large(const Scenario& scenario,
+                                              const DryRunOptions& options);
 
 /// Every rank alone, by the rules for a group of one.
 [[nodiscard]] Uncoordinated run_uncoordinated(const Scenario& scenario);
-
-/// What a rank observes of these inputs.
-[[nodiscard]] Observation observation_of(const std::map<std::string, ScenarioValue>& values);
+/// An estimate of what that holds at once where ranks draw for themselves.
+[[nodiscard]] std::uint64_t uncoordinated_bytes(const Scenario& scenario);
 
 /// The error of a call that `present` ranks made and the rest of the world did not.
 [[nodiscard]] Status absent_ranks(const RankSet& present, int world_size);

@@ -28,20 +28,6 @@ class FoldedGroup final : public Group {
   [[nodiscard]] std::uint64_t rounds() const override { return rounds_.rounds(); }
 
  private:
-  static void wait_in_vain(Machines machines, const Status& absent) {
-    for (const auto& machine : machines)
-      if (machine) machine->failed(absent);
-  }
-
-  static void break_off(Machines machines) {
-    const Status bug{Code::Internal,
-                     "the simulated ranks asked for different rounds; this is a bug of lockstep, "
-                     "please report it with the scenario",
-                     {},
-                     {}};
-    for (const auto& machine : machines) machine->failed(bug);
-  }
-
   FoldedRounds rounds_;
 };
 
@@ -54,6 +40,20 @@ std::vector<Bytes> payloads(Machines machines) {
 }
 
 }  // namespace
+
+void wait_in_vain(Machines machines, const Status& absent) {
+  for (const auto& machine : machines)
+    if (machine) machine->failed(absent);
+}
+
+void break_off(Machines machines) {
+  const Status bug{Code::Internal,
+                   "the simulated ranks asked for different rounds; this is a bug of lockstep, "
+                   "please report it with the scenario",
+                   {},
+                   {}};
+  for (const auto& machine : machines) machine->failed(bug);
+}
 
 std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines) {
   const Action& first = machines[0]->next();

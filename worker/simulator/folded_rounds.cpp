@@ -31,6 +31,17 @@ std::uint64_t vote_messages(Rank self, int size) {
 
 }  // namespace
 
+std::vector<VoteShare> vote_shares(int size) {
+  std::int32_t core = 1;
+  while (core <= size / 2) core *= 2;
+  std::vector<VoteShare> out;
+  const std::int32_t starts[] = {0, size - core, core, size};
+  for (int i = 0; i < 3; ++i)
+    if (starts[i] < starts[i + 1])
+      out.push_back({{starts[i], starts[i + 1] - 1}, vote_messages(Rank{starts[i]}, size)});
+  return out;
+}
+
 FoldedRounds::FoldedRounds(std::vector<Unit> units, int size)
     : units_(std::move(units)), size_(size) {
   std::int32_t root = 0;
@@ -73,17 +84,12 @@ FoldedRounds::Joint::Child FoldedRounds::child(std::int32_t rank, std::int32_t l
 }
 
 // The first rank by itself, as it may be the root of a broadcast; then a rank for each number of
-// messages that a vote brings (VoteRound: ranks below size - core fold one in, those from core on
-// hear the result only).
+// messages that a vote brings.
 void FoldedRounds::add_plain(std::size_t unit) {
   const auto [first, last] = units_[unit];
-  std::int32_t core = 1;
-  while (core <= size_ / 2) core *= 2;
-  const std::int32_t folded = size_ - core;
   add_plain(unit, first, first);
-  add_plain(unit, first + 1, std::min(last, folded - 1));
-  add_plain(unit, std::max(first + 1, folded), std::min(last, core - 1));
-  add_plain(unit, std::max(first + 1, core), last);
+  for (const VoteShare& share : vote_shares(size_))
+    add_plain(unit, std::max(first + 1, share.ranks.first), std::min(last, share.ranks.last));
 }
 
 void FoldedRounds::add_plain(std::size_t unit, std::int32_t low, std::int32_t high) {

@@ -19,6 +19,15 @@ namespace lockstep::worker::simulator {
 /// Consecutive ranks that do the same in every call.
 using Unit = RankSet::Run;
 
+/// Ranks that receive equally many messages in a vote (VoteRound: ranks below size - core fold one
+/// in, those from core on hear the result only).
+struct VoteShare {
+  RankSet::Run ranks;
+  std::uint64_t messages = 0;
+};
+/// Ascending; they cover ranks 0 to size-1.
+[[nodiscard]] std::vector<VoteShare> vote_shares(int size);
+
 /// One thread. Every argument has one element per unit.
 class FoldedRounds {
  public:

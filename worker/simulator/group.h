@@ -1,6 +1,7 @@
-// Who carries out what the call machines of a simulated group ask for. Two ways with equal results:
-// every rank a virtual rank that exchanges messages (virtual_group.cpp), or runs of equal ranks
-// folded into one machine each (folded_group.cpp), so that a world of millions costs milliseconds.
+// Who carries out what the call machines of a simulated group ask for. Three ways with equal
+// results: every rank a virtual rank that exchanges messages (virtual_group.cpp), runs of equal
+// ranks folded into one machine each (folded_group.cpp), so that a world of millions costs
+// milliseconds, or runs of ranks that differ in the values of a call only (streamed_group.h).
 #pragma once
 
 #include <memory>
@@ -42,6 +43,10 @@ using RoundResult = std::variant<collectives::Vote, Bytes>;
 /// different kinds, or for none. Requires a machine per unit.
 [[nodiscard]] std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines);
 void answer(CallMachine& machine, const RoundResult& result);
+/// Ranks are absent: those that are there give up.
+void wait_in_vain(Machines machines, const Status& absent);
+/// The machines ask for what does not go together: all end with an error that says so.
+void break_off(Machines machines);
 
 /// Every rank a virtual rank of a simulated network. Unit i must be rank i.
 [[nodiscard]] std::unique_ptr<Group> virtual_group(int size);

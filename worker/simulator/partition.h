@@ -2,9 +2,10 @@
 // simulated for all. Found by a sweep over range boundaries; no rank is looked at one by one.
 #pragma once
 
+#include <span>
 #include <vector>
 
-#include <lockstep/worker/simulator/scenario.h>
+#include <lockstep/worker/simulator/scenario_call.h>
 
 namespace lockstep::worker::simulator {
 
@@ -16,7 +17,7 @@ struct RankClass {
   [[nodiscard]] Rank lowest() const { return ranks.lowest(); }
 };
 
-/// The classes of a scenario, by their lowest ranks. They cover the world.
-[[nodiscard]] std::vector<RankClass> partition(const Scenario& scenario);
+/// The classes of these calls, by their lowest ranks. They cover the world.
+[[nodiscard]] std::vector<RankClass> partition(std::span<const ScenarioCall> calls, int world_size);
 
 }  // namespace lockstep::worker::simulator

@@ -93,6 +93,15 @@ ordered_json call_json(std::size_t index, const CallResult& call) {
   return out;
 }
 
+/// null where it was left out.
+ordered_json uncoordinated_json(const std::optional<Uncoordinated>& alone) {
+  if (!alone) return nullptr;
+  return {{"compiles_per_rank_max", alone->compiles_per_rank_max},
+          {"first_divergent_call",
+           alone->first_divergent_call ? ordered_json(*alone->first_divergent_call) : nullptr},
+          {"distinct_graphs_max", alone->distinct_graphs_max}};
+}
+
 /// Text of the user's own (an exception's) may be no UTF-8; JSON must be.
 std::string dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -148,14 +157,8 @@ std::string result_json(const DryRunResult& result) {
                             {"errors", sum.errors},
                             {"bytes_per_rank_max", result.bytes_per_rank_max},
                             {"rounds", result.rounds}};
-  const Uncoordinated& alone = result.uncoordinated;
-  const ordered_json uncoordinated{
-      {"compiles_per_rank_max", alone.compiles_per_rank_max},
-      {"first_divergent_call",
-       alone.first_divergent_call ? ordered_json(*alone.first_divergent_call) : nullptr},
-      {"distinct_graphs_max", alone.distinct_graphs_max}};
-  out +=
-      "],\n \"totals\": " + dump(totals) + ",\n \"uncoordinated\": " + dump(uncoordinated) + "}\n";
+  out += "],\n \"totals\": " + dump(totals) +
+         ",\n \"uncoordinated\": " + dump(uncoordinated_json(result.uncoordinated)) + "}\n";
   return out;
 }
 

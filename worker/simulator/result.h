@@ -33,8 +33,8 @@ struct DryRunResult {
   /// Payload handed to the transport for receiving, summed over the run, for the rank with most.
   /// Rounds that never ended, because ranks were absent, count for nothing.
   std::uint64_t bytes_per_rank_max = 0;
-  std::uint64_t rounds = 0;  // votes, exchanges, verifications, commits
-  Uncoordinated uncoordinated;
+  std::uint64_t rounds = 0;                    // votes, exchanges, verifications, commits
+  std::optional<Uncoordinated> uncoordinated;  // nullopt: left out
 };
 
 /// How often each outcome occurred.

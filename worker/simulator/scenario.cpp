@@ -55,7 +55,7 @@ bool ScenarioReader::read_scenario(const Json& json, Scenario& out) {
     for (std::size_t i = 0; i < list.size(); ++i)
       if (!read_call(list[i], path.at(i), out.calls[i])) return false;
   }
-  if (generator != nullptr) return read_generator(*generator, root.at("generator"), out.calls);
+  if (generator != nullptr) return read_generator(*generator, root.at("generator"), out.generator);
   return calls != nullptr;
 }
 
@@ -134,6 +134,18 @@ bool ScenarioReader::read_group(const Json& json, const JsonPath& path, const Sc
   }
   const Json* values = required(json, path, "values");
   return values != nullptr && read_values(*values, path.at("values"), out.values);
+}
+
+ScenarioCall Scenario::call(std::size_t index) const {
+  if (index < calls.size()) return calls[index];
+  return generator.call(index - calls.size(), world_size);
+}
+
+Scenario expanded(const Scenario& scenario) {
+  Scenario out{scenario.world_size, scenario.config, scenario.calls, {}};
+  for (std::size_t i = out.calls.size(); i < scenario.count(); ++i)
+    out.calls.push_back(scenario.call(i));
+  return out;
 }
 
 Result<Scenario> parse_scenario(std::string_view text, std::string_view name,

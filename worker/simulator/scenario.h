@@ -2,53 +2,33 @@
 // version 1"). Read strictly; ranks stay ranges, so a world of millions costs nothing.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <lockstep/collectives/base/rank.h>
 #include <lockstep/worker/decision.h>
-#include <lockstep/worker/observation.h>
+#include <lockstep/worker/simulator/generator.h>
+#include <lockstep/worker/simulator/scenario_call.h>
 
 namespace lockstep::worker::simulator {
 
 inline constexpr int kMaxWorldSize = 16'777'216;
 
-/// One input value on some ranks.
-struct ScenarioValue {
-  Kind kind = Kind::Tensor;
-  DType dtype = DType::F32;           // tensors only
-  std::vector<std::int64_t> sizes;    // tensors only
-  std::vector<std::int64_t> strides;  // tensors only; empty: contiguous
-  std::vector<Mark> marks;            // tensors only, one per dim; empty: none
-  std::int64_t number = 0;            // int: its value; bool: 0 or 1
-  double real = 0;                    // float: its value
-  bool operator==(const ScenarioValue&) const = default;
-};
-
-/// Ranks that make a call with the same inputs.
-struct ScenarioGroup {
-  RankSet ranks;
-  std::string frame;  // the group's own, else the call's
-  std::map<std::string, ScenarioValue> values;
-  bool operator==(const ScenarioGroup&) const = default;
-};
-
-struct ScenarioCall {
-  std::optional<std::string> frame;   // as written on the call itself
-  std::vector<ScenarioGroup> groups;  // disjoint
-  RankSet present;                    // of all groups
-  bool operator==(const ScenarioCall&) const = default;
-};
-
 struct Scenario {
   int world_size = 1;
   DecisionConfig config;
   std::vector<ScenarioCall> calls;
+  Generator generator;  // of the calls that come after those
+
+  [[nodiscard]] std::size_t count() const { return calls.size() + generator.count(); }
+  /// A copy of call `index`, made now if it is generated.
+  [[nodiscard]] ScenarioCall call(std::size_t index) const;
   bool operator==(const Scenario&) const = default;
 };
+
+/// The same with every call made and held, and no generator.
+[[nodiscard]] Scenario expanded(const Scenario& scenario);
 
 /// What the command line says of a scenario with a generator section.
 struct ScenarioOptions {
@@ -56,7 +36,7 @@ struct ScenarioOptions {
   std::optional<std::uint64_t> seed;  // in place of the generator's
 };
 
-/// Reads scenario text and runs its generator; `name` stands in messages. Errors: BadInput,
+/// Reads scenario text; `name` stands in messages. Errors: BadInput,
 /// "NAME: PATH: what is wrong".
 [[nodiscard]] Result<Scenario> parse_scenario(std::string_view text, std::string_view name,
                                               const ScenarioOptions& options = {});

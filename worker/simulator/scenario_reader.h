@@ -1,4 +1,4 @@
-// Reads the parts of a scenario from JSON. Internal to scenario*.cpp and generator.cpp.
+// Reads the parts of a scenario from JSON. Internal to scenario*.cpp and generator_reader.cpp.
 #pragma once
 
 #include <initializer_list>
@@ -52,16 +52,12 @@ class ScenarioReader {
   bool read_tensor(const Json& json, const JsonPath& path, ScenarioValue& out);
   bool read_marks(const Json& json, const JsonPath& path, ScenarioValue& out);
 
-  // The generator: generator.cpp.
-  struct Draw;
-  struct GeneratedCall;
-  bool read_generator(const Json& json, const JsonPath& path, std::vector<ScenarioCall>& out);
+  // The generator: generator_reader.cpp.
+  bool read_generator(const Json& json, const JsonPath& path, Generator& out);
   bool read_generated(const Json& json, const JsonPath& path, GeneratedCall& out);
   bool read_draws(Json& values, const JsonPath& path, GeneratedCall& out);
   bool read_draw(Json& json, const JsonPath& path, Draw draw, GeneratedCall& out);
-  bool read_faults(const Json& json, const JsonPath& path, std::vector<ScenarioCall>& calls);
-  [[nodiscard]] ScenarioCall generate(const GeneratedCall& call, std::uint64_t seed,
-                                      std::uint64_t number) const;
+  bool read_faults(const Json& json, const JsonPath& path, Generator& out);
 
   std::string_view name_;
   const ScenarioOptions& options_;

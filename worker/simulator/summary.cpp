@@ -117,7 +117,8 @@ std::string result_summary(const DryRunResult& result, bool colour) {
       "received by a rank\n",
       sum.compiles, sum.reuses, sum.fallbacks, sum.errors, result.rounds,
       result.bytes_per_rank_max);
-  const Uncoordinated& alone = result.uncoordinated;
+  if (!result.uncoordinated) return out;
+  const Uncoordinated& alone = *result.uncoordinated;
   out += fmt::format(
       "uncoordinated  up to {} compiles on a rank, up to {} different graphs in one call",
       alone.compiles_per_rank_max, alone.distinct_graphs_max);

@@ -1,11 +1,15 @@
-// The counterfactual: what the ranks would do without lockstep. Every class of equal ranks runs
-// alone, through the same call machine as a group of one.
+// The counterfactual: what the ranks would do without lockstep. Every class of equal ranks, or
+// every rank where ranks draw for themselves, runs alone, through the same call machine as a group
+// of one.
 #include <algorithm>
 #include <map>
+#include <mutex>
+#include <span>
 
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/group.h>
-#include <lockstep/worker/simulator/partition.h>
+#include <lockstep/worker/simulator/outline.h>
+#include <lockstep/worker/simulator/parallel.h>
 
 namespace lockstep::worker::simulator {
 namespace {
@@ -42,10 +46,12 @@ struct Loner {
 
 /// What a rank ran in one call.
 struct Ran {
-  bool compiled = false;
   std::optional<shapes::Fingerprint> program;  // nullopt: fallback
+  bool compiled = false;
   auto operator<=>(const Ran&) const = default;
 };
+/// What different things ranks ran in one call, by frame; sorted.
+using CallRuns = std::map<std::string, std::vector<Ran>>;
 
 Ran run_call(const Scenario& scenario, std::size_t index, const std::string& name,
              const Observation& observation, Loner& rank) {
@@ -67,39 +73,113 @@ Ran run_call(const Scenario& scenario, std::size_t index, const std::string& nam
   return ran;
 }
 
-}  // namespace
+/// A rank that stands for all that are equal to it, and by what class it is absent.
+struct Member {
+  const RankClass* of = nullptr;
+  std::int32_t rank = 0;
+};
 
-Uncoordinated run_uncoordinated(const Scenario& scenario) {
-  const std::vector<RankClass> classes = partition(scenario);
-  std::vector<Loner> ranks(classes.size());
-  Uncoordinated out;
-  for (std::size_t c = 0; c < scenario.calls.size(); ++c) {
-    const ScenarioCall& call = scenario.calls[c];
+/// One member of a class of equal ranks; every rank where ranks draw for themselves.
+std::vector<Member> members_of(const std::vector<RankClass>& classes, bool apart) {
+  std::vector<Member> out;
+  for (const RankClass& of : classes) {
+    if (!apart) out.push_back({&of, of.lowest().value});
+    for (const RankSet::Run& run : of.ranks.runs())
+      for (std::int32_t r = run.first; apart && r <= run.last; ++r) out.push_back({&of, r});
+  }
+  return out;
+}
+
+/// All members, in groups that are run through the whole scenario one after another, so that few
+/// caches are held at once.
+class Runs {
+ public:
+  explicit Runs(const Scenario& scenario)
+      : scenario_(scenario),
+        outline_(scenario),
+        classes_(partition(outline_.calls(), scenario.world_size)),
+        members_(members_of(classes_, scenario.generator.apart())),
+        calls_(scenario.count()) {}
+
+  Uncoordinated run() {
+    constexpr std::size_t kTogether = 64;
+    in_parallel((members_.size() + kTogether - 1) / kTogether, [&](std::size_t part) {
+      const std::size_t first = part * kTogether;
+      run(std::span(members_).subspan(first, std::min(kTogether, members_.size() - first)));
+    });
+    for (std::size_t c = 0; c < calls_.size(); ++c) judge(c);
+    return out_;
+  }
+
+ private:
+  void run(std::span<const Member> members) {
+    std::vector<Loner> ranks(members.size());
+    for (std::size_t c = 0; c < calls_.size(); ++c) add(c, run_call_of(c, members, ranks));
+    const std::lock_guard lock(mutex_);
+    for (const Loner& rank : ranks)
+      out_.compiles_per_rank_max = std::max(out_.compiles_per_rank_max, rank.compiles);
+  }
+
+  CallRuns run_call_of(std::size_t c, std::span<const Member> members, std::vector<Loner>& ranks) {
+    CallRuns runs;
+    const std::size_t before = scenario_.calls.size();
+    const GeneratedCall* kind = c < before ? nullptr : &scenario_.generator.kind(c - before);
+    std::optional<RankInputs> inputs;
     std::vector<Observation> observations;
-    for (const ScenarioGroup& group : call.groups)
-      observations.push_back(observation_of(group.values));
-    std::map<std::string, std::vector<Ran>> by_frame;
-    for (std::size_t r = 0; r < classes.size(); ++r) {
-      if (classes[r].group[c] < 0) continue;
-      const auto g = static_cast<std::size_t>(classes[r].group[c]);
-      const std::string& frame = call.groups[g].frame;
-      by_frame[frame].push_back(run_call(scenario, c, frame, observations[g], ranks[r]));
+    if (kind != nullptr)
+      observations.push_back(inputs.emplace(scenario_.generator.inputs(c - before)).like());
+    else
+      for (const ScenarioGroup& group : scenario_.calls[c].groups)
+        observations.push_back(observation_of(group.values));
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const int group = outline_.group_of(*members[i].of, c);
+      if (group < 0) continue;
+      const auto g = static_cast<std::size_t>(group);
+      const std::string& frame = kind != nullptr ? kind->frame : scenario_.calls[c].groups[g].frame;
+      if (inputs) inputs->fill(members[i].rank, observations[g]);
+      runs[frame].push_back(run_call(scenario_, c, frame, observations[g], ranks[i]));
     }
-    for (auto& [frame, ran] : by_frame) {
-      std::sort(ran.begin(), ran.end());
-      if (ran.front() != ran.back() && !out.first_divergent_call) out.first_divergent_call = c;
-      std::sort(ran.begin(), ran.end(),
-                [](const Ran& a, const Ran& b) { return a.program < b.program; });
+    return runs;
+  }
+
+  void add(std::size_t c, CallRuns runs) {
+    const std::lock_guard lock(mutex_);
+    for (auto& [frame, ran] : runs) {
+      std::vector<Ran>& all = calls_[c][frame];
+      all.insert(all.end(), ran.begin(), ran.end());
+      std::sort(all.begin(), all.end());
+      all.erase(std::unique(all.begin(), all.end()), all.end());
+    }
+  }
+
+  void judge(std::size_t c) {
+    for (auto& [frame, ran] : calls_[c]) {
+      if (ran.size() > 1 && !out_.first_divergent_call) out_.first_divergent_call = c;
       const auto end = std::unique(ran.begin(), ran.end(), [](const Ran& a, const Ran& b) {
         return a.program == b.program;
       });
-      out.distinct_graphs_max =
-          std::max(out.distinct_graphs_max, static_cast<int>(end - ran.begin()));
+      out_.distinct_graphs_max =
+          std::max(out_.distinct_graphs_max, static_cast<int>(end - ran.begin()));
     }
   }
-  for (const Loner& rank : ranks)
-    out.compiles_per_rank_max = std::max(out.compiles_per_rank_max, rank.compiles);
-  return out;
+
+  const Scenario& scenario_;
+  Outline outline_;
+  std::vector<RankClass> classes_;
+  std::vector<Member> members_;
+  std::mutex mutex_;
+  std::vector<CallRuns> calls_;
+  Uncoordinated out_;
+};
+
+}  // namespace
+
+Uncoordinated run_uncoordinated(const Scenario& scenario) { return Runs(scenario).run(); }
+
+std::uint64_t uncoordinated_bytes(const Scenario& scenario) {
+  if (!scenario.generator.apart()) return 0;
+  return static_cast<std::uint64_t>(scenario.world_size) *
+         (sizeof(Member) + scenario.count() * sizeof(Ran));
 }
 
 }  // namespace lockstep::worker::simulator

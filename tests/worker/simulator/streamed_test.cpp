@@ -1,0 +1,167 @@
+// The streamed manner, in which no rank's values are held, against the naive ones, in which every
+// rank has a machine of its own: equal bytes, on random generator sections.
+#include <random>
+#include <set>
+#include <string>
+
+#include "random_scenario.h"
+#include <gtest/gtest.h>
+
+#include <lockstep/worker/simulator/dry_run.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : random_(seed) {}
+  /// 0 to n-1.
+  std::size_t operator()(std::size_t n) { return random_() % n; }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+Draw random_draw(Dice& dice, const std::string& source, std::optional<std::size_t> dim) {
+  Draw draw{.source = source, .dim = dim, .choices = {}};
+  draw.low = static_cast<std::int64_t>(dice(4));
+  draw.high = draw.low + static_cast<std::int64_t>(dice(5));
+  if (dice(3) == 0) draw.choices = {4, 4, 1 + static_cast<std::int64_t>(dice(3))};
+  if (dice(12) == 0) draw.high = INT64_MAX;
+  draw.per_rank = dice(4) != 0;
+  return draw;
+}
+
+/// A call of few narrow sizes, so that entries fit some ranks, all, or none.
+GeneratedCall random_call(Dice& dice) {
+  GeneratedCall call{.frame = dice(4) == 0 ? "g" : "f", .like = {}, .draws = {}};
+  call.repeat = static_cast<std::int64_t>(1 + dice(5));
+  for (const std::string source : {"a", "b"}) {
+    ScenarioValue value{.sizes = {3, 5}, .strides = {}, .marks = {}};
+    if (dice(8) == 0) value.strides = {1, 3};
+    for (std::size_t d = 0; d < 2; ++d)
+      if (dice(3) == 0) call.draws.push_back(random_draw(dice, source, d));
+    if (dice(5) == 0) value.marks = {static_cast<Mark>(dice(5)), Mark::None};
+    call.like[source] = std::move(value);
+  }
+  call.like["n"] = {.kind = Kind::Int, .sizes = {}, .strides = {}, .marks = {}, .number = 3};
+  if (dice(3) == 0) call.draws.push_back(random_draw(dice, "n", std::nullopt));
+  call.like["train"] = {.kind = Kind::Bool, .sizes = {}, .strides = {}, .marks = {}, .number = 1};
+  for (const Draw& draw : call.draws) {
+    ScenarioValue& value = call.like.at(draw.source);
+    (draw.dim ? value.sizes[*draw.dim] : value.number) = draw.low;
+  }
+  return call;
+}
+
+/// Generated calls, in every other scenario after random explicit ones.
+Scenario generated_scenario(std::uint64_t seed) {
+  Dice dice(seed);
+  Scenario scenario = random_scenario(seed);
+  if (dice(2) == 0) scenario.calls.clear();
+  if (dice(2) == 0) scenario.config.consistency = Consistency::SameGraph;
+  for (ScenarioCall& call :
+       scenario.calls)  // the world grows: all ranks from there on are as its last
+    if (!call.groups.empty() && call.present == RankSet::all(scenario.world_size))
+      for (ScenarioGroup& group : call.groups)
+        if (group.ranks.contains(Rank{scenario.world_size - 1})) {
+          const RankSet::Run rest{scenario.world_size,
+                                  scenario.world_size + static_cast<int>(seed % 70)};
+          group.ranks.insert(rest);
+          call.present.insert(rest);
+        }
+  scenario.world_size += static_cast<int>(seed % 70) + 1;
+  scenario.generator.seed = seed;
+  for (std::size_t n = 1 + dice(3); n > 0; --n)
+    scenario.generator.calls.push_back(random_call(dice));
+  if (dice(4) == 0) {
+    const auto away =
+        static_cast<std::int32_t>(dice(static_cast<std::size_t>(scenario.world_size)));
+    scenario.generator.absent[dice(scenario.generator.count())] = RankSet::of(Rank{away});
+  }
+  return scenario;
+}
+
+TEST(Streamed, RandomGenerators_GiveTheBytesOfOneMachinePerRank) {
+  std::set<std::string> reached;
+  for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+    const Scenario scenario = generated_scenario(seed);
+    const Scenario held = expanded(scenario);
+    const DryRunResult streamed = dry_run(scenario, Manner::Streamed);
+    const std::string found = result_json(streamed);
+    ASSERT_EQ(found, result_json(dry_run(held, Manner::Folded))) << "seed " << seed;
+    if (seed % 4 == 0) {
+      ASSERT_EQ(found, result_json(dry_run(held, Manner::EveryRank))) << "seed " << seed;
+    }
+    for (std::size_t c = scenario.calls.size(); c < streamed.calls.size(); ++c) {
+      const CallOutcome& outcome = streamed.calls[c].outcome;
+      reached.insert(
+          std::string(outcome.error ? code_name(outcome.error->code) : outcome_name(outcome.kind)));
+    }
+  }
+  for (const char* outcome :
+       {"compiled", "reused", "fallback", "ABSENT_RANKS", "CONSTRAINT_VIOLATION"})
+    EXPECT_EQ(reached.count(outcome), 1U) << outcome;
+}
+
+/// A world that takes several shares, subtrees and threads.
+TEST(Streamed, WorldOfSeveralThreads_GivesTheBytesOfOneMachinePerRank) {
+  for (const int world : {1024, 1025, 3001}) {
+    for (const char* mark : {"none", "static"}) {
+      Scenario scenario{.world_size = world, .config = {}, .calls = {}, .generator = {}};
+      GeneratedCall call{.frame = "f", .like = {}, .draws = {}};
+      call.repeat = 4;
+      call.like["x"] = {.sizes = {0, 0}, .strides = {}, .marks = {}};
+      call.draws.push_back({.source = "x", .dim = 0, .low = 0, .high = 40, .choices = {}});
+      call.draws.push_back({.source = "x", .dim = 1, .low = 1, .high = 3, .choices = {}});
+      if (std::string(mark) == "static") call.like["x"].marks = {Mark::Static, Mark::None};
+      scenario.generator.calls.push_back(call);
+      const DryRunOptions options{.counterfactual = false};
+      EXPECT_EQ(result_json(dry_run(scenario, Manner::Streamed, options)),
+                result_json(dry_run(scenario, Manner::Folded, options)))
+          << world << " ranks, marked " << mark;
+    }
+  }
+}
+
+TEST(Remainder, RandomDivisorsAndDividends_AreAsDivided) {
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 200'000; ++i) {
+    const std::uint64_t divisor = std::max<std::uint64_t>(2, random() >> random() % 63);
+    const Remainder by(divisor), by_power(std::uint64_t{2} << random() % 63);
+    for (const std::uint64_t n : {random(), divisor - 1, divisor, ~std::uint64_t{0}, ~divisor})
+      ASSERT_EQ(by.of(n), n % divisor) << n << " by " << divisor;
+    ASSERT_LT(by_power.of(random()), ~std::uint64_t{0});
+  }
+  for (int shift = 1; shift < 64; ++shift) {
+    const std::uint64_t divisor = std::uint64_t{1} << shift, n = random();
+    ASSERT_EQ(Remainder(divisor).of(n), n % divisor);
+  }
+}
+
+TEST(Streamed, WhatDoesNotFit_IsRefusedWithTheEstimate) {
+  Scenario scenario{.world_size = kMaxWorldSize, .config = {}, .calls = {}, .generator = {}};
+  GeneratedCall call{.frame = "f", .like = {}, .draws = {}};
+  call.repeat = 100;
+  call.like["x"] = {.sizes = {1}, .strides = {}, .marks = {}};
+  call.draws.push_back({.source = "x", .dim = 0, .low = 1, .high = 9, .choices = {}});
+  scenario.generator.calls.push_back(call);
+  const auto refused = too_large(scenario, {});
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->code, Code::BadInput);
+  EXPECT_NE(refused->message.find("GiB"), std::string::npos);
+  EXPECT_NE(refused->message.find("--no-counterfactual"), std::string::npos);
+  EXPECT_FALSE(too_large(scenario, {.counterfactual = false}).has_value());
+  scenario.generator.calls[0].draws[0].per_rank = false;
+  EXPECT_FALSE(too_large(scenario, {}).has_value());
+}
+
+TEST(Streamed, WithoutCounterfactual_IsNullInTheResult) {
+  const Scenario scenario{.world_size = 2, .config = {}, .calls = {}, .generator = {}};
+  EXPECT_NE(
+      result_json(dry_run(scenario, {.counterfactual = false})).find("\"uncoordinated\": null}"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,35 @@
+// Remainders by a divisor that stays the same, without dividing: multiplications by its inverse,
+// rounded up (Granlund and Montgomery, "Division by invariant integers using multiplication").
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace lockstep::worker::simulator {
+
+/// Exact for every dividend of 64 bits. Requires a divisor of at least 2.
+class Remainder {
+ public:
+  explicit Remainder(std::uint64_t divisor) : divisor_(divisor) {
+    const int log = 63 - std::countl_zero(divisor);
+    shift_ = static_cast<std::uint8_t>(log);
+    if (std::has_single_bit(divisor)) {
+      --shift_;
+      return;  // the quotient is (n >> 1) >> shift
+    }
+    const Wide power = Wide{1} << (64 + log);
+    const auto rest = static_cast<std::uint64_t>(power % divisor);
+    inverse_ = static_cast<std::uint64_t>(power / divisor) * 2 + (Wide{rest} * 2 >= divisor) + 1;
+  }
+  [[nodiscard]] std::uint64_t of(std::uint64_t n) const {
+    const auto high = static_cast<std::uint64_t>(Wide{n} * inverse_ >> 64);
+    return n - ((((n - high) >> 1) + high) >> shift_) * divisor_;
+  }
+
+ private:
+  __extension__ using Wide = unsigned __int128;
+  std::uint64_t divisor_, inverse_ = 0;
+  std::uint8_t shift_ = 0;
+};
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,192 @@
+#include <algorithm>
+#include <atomic>
+
+#include <lockstep/worker/conflict.h>
+#include <lockstep/worker/hints.h>
+#include <lockstep/worker/roll.h>
+#include <lockstep/worker/simulator/parallel.h>
+#include <lockstep/worker/simulator/streamed_group.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+using collectives::Combine;
+using collectives::Vote;
+
+/// The very function that joins the payloads, by which one exchange is told from another.
+bool joins_by(const collectives::Join& join,
+              Bytes (*function)(std::span<const std::byte>, std::span<const std::byte>)) {
+  const auto* target = join.target<decltype(function)>();
+  return target != nullptr && *target == function;
+}
+
+template <class T>
+const T& asked(const CallMachine& machine) {
+  return std::get<T>(machine.next());
+}
+
+}  // namespace
+
+/// One call: the rounds that its machines ask for, over all ranks.
+class StreamedGroup::Call {
+ public:
+  Call(StreamedGroup& group, Machines machines, const RankInputs* inputs)
+      : group_(group), machines_(machines), inputs_(inputs) {}
+
+  /// nullopt: the machines ask for different rounds, or for what their ranks would not.
+  std::optional<RoundResult> round() {
+    const Action& first = machines_[0]->next();
+    for (const auto& machine : machines_)
+      if (machine->next().index() != first.index()) return std::nullopt;
+    if (std::holds_alternative<action::Vote>(first)) return vote();
+    if (std::holds_alternative<action::Exchange>(first)) return exchange();
+    if (std::holds_alternative<action::Broadcast>(first)) return broadcast();
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<RoundResult> vote() {
+    const Combine combine = asked<action::Vote>(*machines_[0]).combine;
+    Vote all;
+    for (const auto& machine : machines_) {
+      const Vote& mine = asked<action::Vote>(*machine).mine;
+      for (std::size_t w = 0; w < all.words.size(); ++w)
+        all.words[w] = combine == Combine::And ? all.words[w] & mine.words[w]
+                                               : std::min(all.words[w], mine.words[w]);
+    }
+    if (inputs_ != nullptr && !voted_) all.words[0] &= entries_that_fit();
+    if (inputs_ != nullptr && combine == Combine::Min) {
+      if (!joint_ || known_donor(*joint_)) return std::nullopt;
+      all.words[0] = lowest_donor();
+    }
+    voted_ = true;
+    group_.rounds_.voted();
+    return all;
+  }
+
+  std::optional<RoundResult> exchange() {
+    const auto& asked_first = asked<action::Exchange>(*machines_[0]);
+    const collectives::Join& join = asked_first.join;
+    if (inputs_ == nullptr || joins_by(join, join_rosters)) return exchange_of_units(join);
+    if (joins_by(join, join_columns)) {
+      if (asked_first.mine != list_payload(inputs_->like())) return std::nullopt;
+      Bytes joined =
+          group_.rounds_.exchange([&](Rank rank) { return list_payload(seen_by(rank)); }, join);
+      if (!learn(joined)) return std::nullopt;
+      return joined;
+    }
+    if (!joint_) return std::nullopt;
+    const auto conflict = find_conflict(*joint_, group_.config_);
+    if (!conflict || asked_first.mine != roll_payload(machines_[0]->standing().speaks_for,
+                                                      conflict_value(*conflict, inputs_->like())))
+      return std::nullopt;
+    return group_.rounds_.exchange(
+        [&](Rank rank) { return roll_payload(rank, conflict_value(*conflict, seen_by(rank))); },
+        join);
+  }
+
+  Bytes exchange_of_units(const collectives::Join& join) {
+    return group_.rounds_.exchange(
+        [&](Rank rank) { return asked<action::Exchange>(*machines_[unit_of(rank)]).mine; }, join);
+  }
+
+  Bytes broadcast() {
+    const Rank root = asked<action::Broadcast>(*machines_[0]).root;
+    Bytes payload = inputs_ != nullptr && joint_
+                        ? encode_hints(*joint_, seen_by(root))
+                        : asked<action::Broadcast>(*machines_[unit_of(root)]).mine;
+    group_.rounds_.broadcast(root, payload.size());
+    return payload;
+  }
+
+  /// What the votes of all ranks leave of the entries.
+  std::uint64_t entries_that_fit() {
+    std::atomic<std::uint64_t> all{Vote::kOnes};
+    const std::vector<Unit> shares = shares_of(group_.size_);
+    in_parallel(shares.size(), [&](std::size_t i) {
+      Observation seen = inputs_->like();
+      std::uint64_t mask = all.load();
+      std::size_t unit = unit_of(Rank{shares[i].first});
+      for (std::int32_t r = shares[i].first; r <= shares[i].last && mask != 0; ++r) {
+        if (r > group_.units_[unit].last) ++unit;
+        inputs_->fill(r, seen);
+        mask &= machines_[unit]->frame().lookup(seen);
+      }
+      all &= mask;
+    });
+    return all;
+  }
+
+  /// The lowest rank whose sizes of all symbols are at least 2, as ranks offer themselves
+  /// (qualifies_as_donor); all ones where there is none.
+  std::uint64_t lowest_donor() {
+    std::vector<std::size_t> sizes;
+    const SourceList& list = *inputs_->like().list;
+    for (const JointSymbol& symbol : joint_symbols(*joint_))
+      if (symbol.dim) sizes.push_back(list.offsets()[symbol.source] + *symbol.dim);
+    std::atomic<std::int32_t> lowest{INT32_MAX};
+    const std::vector<Unit> shares = shares_of(group_.size_);
+    in_parallel(shares.size(), [&](std::size_t i) {
+      Observation seen = inputs_->like();
+      for (std::int32_t r = shares[i].first; r <= shares[i].last && r < lowest; ++r) {
+        inputs_->fill(r, seen);
+        if (std::any_of(sizes.begin(), sizes.end(),
+                        [&](std::size_t at) { return seen.values[at] < 2; }))
+          continue;
+        std::int32_t known = lowest;
+        while (r < known && !lowest.compare_exchange_weak(known, r)) {
+        }
+      }
+    });
+    return lowest == INT32_MAX ? Vote::kOnes : static_cast<std::uint64_t>(lowest.load());
+  }
+
+  /// Keeps what the group has seen, for the rounds that depend on it.
+  bool learn(const Bytes& joined) {
+    const FrameState& state = machines_[0]->frame().state;
+    joint_ = read_list_payload(joined, inputs_->like().list,
+                               group_.config_.automatic_dynamic ? &state : nullptr);
+    return joint_.has_value();
+  }
+
+  [[nodiscard]] Observation seen_by(Rank rank) const {
+    Observation seen = inputs_->like();
+    inputs_->fill(rank.value, seen);
+    return seen;
+  }
+  [[nodiscard]] std::size_t unit_of(Rank rank) const {
+    const auto it = std::lower_bound(group_.units_.begin(), group_.units_.end(), rank.value,
+                                     [](const Unit& u, std::int32_t r) { return u.last < r; });
+    return static_cast<std::size_t>(it - group_.units_.begin());
+  }
+
+  StreamedGroup& group_;
+  Machines machines_;
+  const RankInputs* inputs_;
+  bool voted_ = false;
+  std::optional<JointObservation> joint_;
+};
+
+StreamedGroup::StreamedGroup(std::vector<Unit> units, int size, const DecisionConfig& config)
+    : units_(std::move(units)), size_(size), config_(config), rounds_(size) {}
+
+void StreamedGroup::run(Machines machines, const Status& absent) { run(machines, nullptr, absent); }
+void StreamedGroup::run(Machines machines, const RankInputs& inputs, const Status& absent) {
+  run(machines, &inputs, absent);
+}
+
+void StreamedGroup::run(Machines machines, const RankInputs* inputs, const Status& absent) {
+  if (std::any_of(machines.begin(), machines.end(), [](const auto& m) { return !m; }))
+    return wait_in_vain(machines, absent);
+  Call call(*this, machines, inputs);
+  for (;;) {
+    std::size_t waiting = 0;
+    for (const auto& machine : machines) waiting += answer_locally(*machine) ? 1 : 0;
+    if (waiting == 0) return;
+    const auto result = waiting < machines.size() ? std::nullopt : call.round();
+    if (!result) return break_off(machines);
+    for (const auto& machine : machines) answer(*machine, *result);
+  }
+}
+
+}  // namespace lockstep::worker::simulator
