@@ -153,7 +153,8 @@ void Chronicle::findings(const WatchedJob& job, const Service& service, Known& k
     if (!known.findings.contains(key)) add(line);
     hold.emplace(key, std::move(line));
   }
-  for (const auto& [key, line] : known.findings) {
+  for (const auto& held : known.findings) {
+    const EventLine& line = held.second;
     // Worse by now, or of more ranks: not over.
     const bool goes_on = std::any_of(hold.begin(), hold.end(), [&](const auto& other) {
       return other.second.event == line.event && line.ranks.minus(other.second.ranks).empty();

@@ -118,7 +118,7 @@ class RecordedJob : public CoordinatedJob {
   RecordedJob() { fs::permissions(folder_ / "", fs::perms::owner_all); }
   [[nodiscard]] Launched history(const std::string& words) const {
     return launch("LOCKSTEP_CACHE_DIR=" + folder_ / "cache " + LOCKSTEP " history --store " +
-                  folder_ / " " + words);
+                  folder_ / "stores " + words);
   }
   [[nodiscard]] Json document(const std::string& words = {}) const {
     const Launched asked = history("--json " + words);
