@@ -60,7 +60,8 @@ class Job {
     if (index < explicit_calls) return call(index, scenario_.calls[index]);
     const GeneratedCall& kind = scenario_.generator.kind(index - explicit_calls);
     if (!kind.apart()) return call(index, scenario_.call(index));
-    return call(index, kind, scenario_.generator.inputs(index - explicit_calls));
+    return call(index, kind,
+                scenario_.generator.inputs(index - explicit_calls, scenario_.world_size));
   }
 
   [[nodiscard]] const Group& group() const { return *group_; }

@@ -127,7 +127,8 @@ class Runs {
     std::optional<RankInputs> inputs;
     std::vector<Observation> observations;
     if (kind != nullptr)
-      observations.push_back(inputs.emplace(scenario_.generator.inputs(c - before)).like());
+      observations.push_back(
+          inputs.emplace(scenario_.generator.inputs(c - before, scenario_.world_size)).like());
     else
       for (const ScenarioGroup& group : scenario_.calls[c].groups)
         observations.push_back(observation_of(group.values));
