@@ -183,5 +183,21 @@ TEST(Streamed, WithoutCounterfactual_IsNullInTheResult) {
       std::string::npos);
 }
 
+TEST(Streamed, Progress_TellsOfEveryCallAndEveryRankAlone) {
+  Scenario scenario{.world_size = 130, .config = {}, .calls = {}, .generator = {}};
+  GeneratedCall call{.frame = "f", .like = {}, .draws = {}};
+  call.like["x"] = {.sizes = {1}, .strides = {}, .marks = {}};
+  call.draws.push_back(drawn("x", 0, Distribution::uniform(1, 9)));
+  scenario.generator.blocks.push_back({.repeat = 3, .call = call, .variants = {}});
+  std::vector<std::string> told;
+  (void)dry_run(
+      scenario, {.progress = [&](std::string_view what, std::size_t done, std::size_t of) {
+        told.push_back(std::to_string(done) + "/" + std::to_string(of) + " " + std::string(what));
+      }});
+  ASSERT_EQ(told.size(), 6U);
+  EXPECT_EQ(told[2], "2/3 calls");
+  EXPECT_EQ(told[5], "130/130 ranks alone");
+}
+
 }  // namespace
 }  // namespace lockstep::worker::simulator
