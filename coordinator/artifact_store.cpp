@@ -31,7 +31,7 @@ Result<std::unique_ptr<ArtifactStore>> ArtifactStore::open(Options options) {
 ArtifactStore::ArtifactStore(Options options, std::unique_ptr<VerifiedDirectory> directory)
     : options_(std::move(options)),
       directory_(std::move(directory)),
-      index_(options_.directory, *directory_, options_.report) {}
+      index_(options_.directory + "/index", *directory_, options_.report) {}
 
 ArtifactStore::~ArtifactStore() { (void)index_.note_uses(); }
 

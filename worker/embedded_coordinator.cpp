@@ -36,7 +36,7 @@ coordinator::ServerOptions options_of(const Settings& settings, const Log& log) 
   coordinator::ServerOptions options;
   options.secret = collectives::random_secret();
   options.version = LOCKSTEP_VERSION;
-  options.store = settings.cache_dir;
+  options.store = settings.stores_dir();
   options.signals = false;
   // The watchdogs of the host see the end of a process themselves, and end the job with a report.
   options.unsaid = {Kind::Lost, Kind::Absent};
@@ -50,6 +50,7 @@ Result<std::unique_ptr<EmbeddedCoordinator>> EmbeddedCoordinator::start(const Se
                                                                         const std::string& job,
                                                                         const Log& log) {
   std::unique_ptr<EmbeddedCoordinator> out(new EmbeddedCoordinator);
+  make_private_folder(settings.stores_dir());
   coordinator::ServerOptions options = options_of(settings, log);
   out->at_.secret = options.secret;
   auto server = coordinator::Server::listen(std::move(options));

@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <utility>
 
+#include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/worker/job_tools.h>
 #include <lockstep/worker/roll.h>
 #include <lockstep/worker/toolchain_class.h>
@@ -22,8 +23,10 @@ void JobTools::open_directories() {
     context_.tell("goes on without an artifact cache: " + artifacts.error().message);
   }
   if (!has_profiles()) return;
-  auto profiles = coordinator::ProfileStore::open(
-      {.directory = directory.string(), .job_id = context_.settings.job_id, .report = report});
+  make_private_folder(context_.settings.stores_dir());
+  auto profiles = coordinator::ProfileStore::open({.directory = context_.settings.stores_dir(),
+                                                   .job_id = context_.settings.job_id,
+                                                   .report = report});
   if (!profiles) return context_.tell("goes on without profiles: " + profiles.error().message);
   profiles_ = std::move(*profiles);
   context_.profiles = profiles_.get();

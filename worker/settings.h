@@ -35,6 +35,8 @@ struct Settings {
 
   /// Errors: BadInput, naming the variable and what it takes.
   [[nodiscard]] static Result<Settings> from_environment();
+  /// Where databases lie in the cache directory, apart from the artifacts.
+  [[nodiscard]] std::string stores_dir() const { return cache_dir + "/stores"; }
   /// Of the job: its id, else made of the program's name and the launch; the same on all ranks.
   [[nodiscard]] std::string job_name() const;
   /// "name=value" lines of what must be the same on every rank; compared in the start-up round.

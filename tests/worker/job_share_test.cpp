@@ -169,11 +169,11 @@ class JobRestart : public JobShare {
         << job.output;
   }
   [[nodiscard]] std::string database(const std::string& cache) const {
-    return folder_ / (cache + "/profiles.db");
+    return folder_ / (cache + "/stores/profiles.db");
   }
   /// Frames of the job "a" that have a profile.
   [[nodiscard]] std::size_t profiles(const std::string& cache) const {
-    auto store = coordinator::ProfileStore::open({folder_ / cache, "a", {}});
+    auto store = coordinator::ProfileStore::open({folder_ / (cache + "/stores"), "a", {}});
     const auto all = (*store)->all();
     return all ? all->size() : 0;
   }
@@ -217,8 +217,10 @@ TEST_F(JobRestart, ProfilesThatDifferBetweenRanks_AreJoined) {
 }
 
 TEST_F(JobRestart, ProfilesThatCannotBeKept_AreToldAndTheJobGoesOn) {
-  fs::create_directory(folder_ / "cache");
-  fs::permissions(folder_ / "cache", fs::perms::owner_all);
+  for (const char* made : {"cache", "cache/stores"}) {
+    fs::create_directory(folder_ / made);
+    fs::permissions(folder_ / made, fs::perms::owner_all);
+  }
   fs::create_directory(database("cache"));  // in the way
   const Launched without = restarted(2, "a");
   expect_compiles(without, 2, "3");

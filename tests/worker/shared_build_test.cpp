@@ -194,7 +194,7 @@ TEST_F(SharedBuild, StoreThatIsLostOnOneRank_IsFilledByItsPeers) {
   const Program p = program(4);
   expect_built(build(p), p);
   if (rank_ == last_)
-    for (const auto& file : fs::directory_iterator(root_ / "artifacts")) fs::remove(file);
+    for (const auto& file : fs::directory_iterator(root_ / "artifacts")) fs::remove_all(file);
   const SharedUnits again = build(p);
   expect_built(again, p);
   EXPECT_EQ(again.received, rank_ == last_ ? 4 : 0);

@@ -119,14 +119,14 @@ int run(const Wishes& wishes) {
   if (!*secret && !endpoint->loopback()) return complain(open_to_strangers(*endpoint));
   std::string port_file = wishes.port_file;
   if (port_file.empty()) port_file = default_port_file(*settings);
-  make_private_folder(settings->cache_dir);
+  make_private_folder(settings->stores_dir());
   ServerOptions options;
   options.listen = *endpoint;
   options.secret = *secret ? **secret : random_secret();
   PortFile found;
   if (!*secret) found.secret = options.secret;
   options.version = LOCKSTEP_VERSION;
-  options.store = wishes.store.empty() ? settings->cache_dir : wishes.store;
+  options.store = wishes.store.empty() ? settings->stores_dir() : wishes.store;
   options.say = [](const std::string& line) { complain(line, kOk); };
   if (!wishes.events.empty()) {
     const auto events = EventFile::open(wishes.events);
@@ -155,7 +155,7 @@ std::function<int()> declare_coordinator(CLI::App& app) {
                  "file of mode 0600 with the secret (LOCKSTEP_TOKEN; without either a new one for "
                  "this start, in the port file)");
   app.add_option("--store", wishes->store,
-                 "directory of the history of jobs, history.db (the cache directory)");
+                 "directory of the history of jobs, history.db (stores/ in the cache directory)");
   app.add_option("--events", wishes->events,
                  "file at whose end what happens is written, a line of JSON each");
   return [wishes] { return run(*wishes); };

@@ -54,13 +54,13 @@ Result<RecordedJobs> read(HistoryStore& store, const std::string& job) {
 int run(const Wishes& wishes) {
   const auto settings = Settings::from_environment();
   if (!settings) return complain(settings.error());
-  const std::string directory = wishes.store.empty() ? settings->cache_dir : wishes.store;
+  const std::string directory = wishes.store.empty() ? settings->stores_dir() : wishes.store;
   auto store = HistoryStore::open({.directory = directory, .access = Database::Access::Read});
   if (!store) return complain(store.error());
   auto recorded = read(**store, wishes.job);
   if (!recorded) return complain(recorded.error());
   if (!wishes.job.empty()) {
-    recorded->profile = profile_of(settings->cache_dir, wishes.job);
+    recorded->profile = profile_of(settings->stores_dir(), wishes.job);
     if (recorded->runs.empty() && recorded->profile.empty())
       return complain(
           fmt::format("there is no run of a job {} in the history; lockstep history lists those "

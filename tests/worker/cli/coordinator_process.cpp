@@ -27,7 +27,7 @@ CoordinatorProcess::CoordinatorProcess(std::vector<std::string> words, const std
     : out_(folder + "/said") {
   words.insert(words.begin(), {LOCKSTEP_BINARY, "coordinator"});
   if (std::find(words.begin(), words.end(), "--store") == words.end())
-    words.insert(words.end(), {"--store", folder});
+    words.insert(words.end(), {"--store", folder + "/stores"});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
