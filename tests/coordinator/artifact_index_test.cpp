@@ -214,7 +214,9 @@ TEST_F(StoreLimit, OneThatIsLargerThanAll_StaysUntilTheNext) {
 }
 
 TEST_F(StoreLimit, IndexThatCannotBeUsed_IsSaidOnceAndTheStoreGoesOn) {
-  fs::create_directory(root_ / ArtifactIndex::kFile);
+  fs::create_directory(root_ / "index");
+  fs::permissions(root_ / "index", fs::perms::owner_all);
+  fs::create_directory(root_ / "index" / ArtifactIndex::kFile);
   auto store = open(10 * each_);
   for (std::uint64_t n = 1; n <= 3; ++n) {
     ASSERT_TRUE(store->store({n, 0}, Bytes(1000)));
