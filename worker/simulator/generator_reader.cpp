@@ -16,8 +16,9 @@ Json overlaid(const Json& values, const Json& over) {
   Json out = values;
   auto& members = std::get<Json::Object>(out.value);
   for (const auto& [source, value] : *over.as<Json::Object>()) {
-    const auto same = std::find_if(members.begin(), members.end(),
-                                   [&](const auto& member) { return member.first == source; });
+    const auto same =
+        std::find_if(members.begin(), members.end(),
+                     [&name = source](const auto& member) { return member.first == name; });
     if (same == members.end())
       members.emplace_back(source, value);
     else
