@@ -1,10 +1,15 @@
 // lockstep dryrun SCENARIO|RECORD_DIR
+#include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/simulator/dry_run.h>
@@ -19,6 +24,33 @@ struct Options {
   std::optional<int> ranks;
   std::optional<std::uint64_t> seed;
   std::optional<std::string> report, trace, network;
+};
+
+/// A line on stderr that says how far a long run is, where that is a terminal; gone at the end.
+class ProgressLine {
+ public:
+  ProgressLine() = default;
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  ~ProgressLine() {
+    if (shown_) (void)std::fputs("\r\033[K", stderr);
+  }
+  void show(std::string_view what, std::size_t done, std::size_t of) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!terminal_ || now < next_) return;
+    next_ = now + std::chrono::milliseconds(200);
+    shown_ = true;
+    const std::string line =
+        "\r\033[K" + std::to_string(done) + " of " + std::to_string(of) + " " + std::string(what);
+    (void)std::fputs(line.c_str(), stderr);
+    (void)std::fflush(stderr);
+  }
+
+ private:
+  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point next_ =
+      std::chrono::steady_clock::now() + std::chrono::seconds(1);
 };
 
 int show(const simulator::DryRunResult& result, bool json) {
@@ -50,9 +82,16 @@ int run(const Options& options) {
   const auto scenario =
       simulator::load_scenario(options.input, {.world_size = options.ranks, .seed = options.seed});
   if (!scenario) return complain(scenario.error());
-  const simulator::DryRunOptions how{.counterfactual = !options.no_counterfactual};
+  std::optional<ProgressLine> line(std::in_place);
+  const simulator::DryRunOptions how{
+      .counterfactual = !options.no_counterfactual,
+      .progress = [&line](std::string_view what, std::size_t done, std::size_t of) {
+        line->show(what, done, of);
+      }};
   if (const auto refused = simulator::too_large(*scenario, how)) return complain(*refused);
-  return show(simulator::dry_run(*scenario, how), options.json);
+  const simulator::DryRunResult result = simulator::dry_run(*scenario, how);
+  line.reset();
+  return show(result, options.json);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ Distribution Distribution::uniform(std::int64_t low, std::int64_t high) {
 Distribution Distribution::choice(std::vector<std::int64_t> values) {
   Distribution out;
   out.kind_ = Kind::Choice;
-  out.values_ = std::move(values);
+  out.list_values(std::move(values));
   return out;
 }
 
@@ -55,13 +55,15 @@ Distribution Distribution::histogram(const std::vector<Bin>& bins) {
   Distribution out;
   out.kind_ = Kind::Table;
   std::uint64_t sum = 0, so_far = 0;
+  std::vector<std::int64_t> values;
   for (const Bin& bin : bins) sum += static_cast<std::uint64_t>(bin.weight);
   for (const Bin& bin : bins) {
     if (bin.weight == 0) continue;
-    out.values_.push_back(bin.value);
+    values.push_back(bin.value);
     so_far += static_cast<std::uint64_t>(bin.weight);
     if (so_far < sum) out.cuts_.push_back(static_cast<std::uint64_t>((Wide{so_far} << 64) / sum));
   }
+  out.list_values(std::move(values));
   out.make_guide();
   return out;
 }
@@ -131,6 +133,22 @@ void Distribution::make_guide() {
     while (value < cuts_.size() && cuts_[value] <= first << guide_shift_) ++value;
     guide_.push_back(value);
   }
+}
+
+void Distribution::list_values(std::vector<std::int64_t> values) {
+  values_ = std::move(values);
+  const auto [least, greatest] = std::minmax_element(values_.begin(), values_.end());
+  of_values_ = {*least, *greatest};
+}
+
+Bounds Distribution::reach() const {
+  Bounds out = of_values_;
+  if (values_.empty()) {
+    const std::uint64_t span = kind_ == Kind::Uniform ? span_ : cuts_.size();
+    out = {low_, static_cast<std::int64_t>(static_cast<std::uint64_t>(low_) + span)};
+  }
+  return {std::clamp(out.low, bounds_.low, bounds_.high),
+          std::clamp(out.high, bounds_.low, bounds_.high)};
 }
 
 std::optional<Bounds> Distribution::as_uniform() const {

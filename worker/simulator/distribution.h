@@ -61,6 +61,8 @@ class Distribution {
   /// The value that these random bits stand for.
   [[nodiscard]] std::int64_t at(std::uint64_t random) const;
 
+  /// No value outside of these is drawn.
+  [[nodiscard]] Bounds reach() const;
   /// Its bounds, where it is uniform and not clamped.
   [[nodiscard]] std::optional<Bounds> as_uniform() const;
 
@@ -71,6 +73,7 @@ class Distribution {
   template <class Below>
   [[nodiscard]] static std::optional<Distribution> table(double reach_low, double reach_high,
                                                          Bounds bounds, Below below);
+  void list_values(std::vector<std::int64_t> values);
   void make_guide();
 
   enum class Kind { Uniform, Choice, Table };
@@ -78,6 +81,7 @@ class Distribution {
   std::int64_t low_ = 0;              // uniform, and tables without values
   std::uint64_t span_ = 0;            // uniform: the greatest less the least
   std::vector<std::int64_t> values_;  // choices, and values of tables
+  Bounds of_values_;
   std::vector<std::uint64_t> cuts_;   // value i is drawn below cut i; the last one beyond them all
   std::vector<std::uint32_t> guide_;  // by the first bits: the first value that may be drawn
   int guide_shift_ = 0;

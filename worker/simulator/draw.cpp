@@ -44,4 +44,11 @@ std::int64_t Draw::at(std::uint64_t place, std::int32_t rank) const {
   return std::get<Distribution>(from).at(mixed(place, number));
 }
 
+Bounds Draw::reach() const {
+  if (const auto* share = std::get_if<Share>(&from))
+    return {std::min<std::int64_t>(share->total, 0), std::max<std::int64_t>(share->total, 0)};
+  if (const auto* batches = std::get_if<Batches>(&from)) return {0, batches->batch};
+  return std::get<Distribution>(from).reach();
+}
+
 }  // namespace lockstep::worker::simulator

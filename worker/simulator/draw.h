@@ -31,7 +31,10 @@ struct Sharing {
   bool every_call = true;  // else once for the whole run, by source and dim
 
   [[nodiscard]] bool all_ranks() const { return axes.empty(); }
-  [[nodiscard]] bool each_rank() const { return axes.size() == 1 && axes[0].stride == 1; }
+  /// No two of so many ranks share.
+  [[nodiscard]] bool each_rank(int world_size) const {
+    return axes.size() == 1 && axes[0].stride == 1 && axes[0].size >= world_size;
+  }
   /// The number of the ranks' group, from 0.
   [[nodiscard]] std::int64_t group_of(std::int64_t rank) const {
     std::int64_t out = 0;
@@ -67,6 +70,8 @@ struct Draw {
                                     std::uint64_t index) const;
   /// What the rank gets there.
   [[nodiscard]] std::int64_t at(std::uint64_t place, std::int32_t rank) const;
+  /// Nothing outside of these is drawn anywhere.
+  [[nodiscard]] Bounds reach() const;
 
   bool operator==(const Draw&) const = default;
 };

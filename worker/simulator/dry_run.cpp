@@ -60,7 +60,8 @@ class Job {
     if (index < explicit_calls) return call(index, scenario_.calls[index]);
     const GeneratedCall& kind = scenario_.generator.kind(index - explicit_calls);
     if (!kind.apart()) return call(index, scenario_.call(index));
-    return call(index, kind, scenario_.generator.inputs(index - explicit_calls));
+    return call(index, kind,
+                scenario_.generator.inputs(index - explicit_calls, scenario_.world_size));
   }
 
   [[nodiscard]] const Group& group() const { return *group_; }
@@ -214,10 +215,13 @@ DryRunResult dry_run(const Scenario& scenario, Manner manner, const DryRunOption
   result.world_size = scenario.world_size;
   Job job(scenario, manner);
   const std::size_t count = scenario.count();
-  for (std::size_t i = 0; i < count; ++i) result.calls.push_back(job.call(i));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (options.progress) options.progress("calls", i, count);
+    result.calls.push_back(job.call(i));
+  }
   result.bytes_per_rank_max = job.group().bytes_per_rank_max();
   result.rounds = job.group().rounds();
-  if (options.counterfactual) result.uncoordinated = run_uncoordinated(scenario);
+  if (options.counterfactual) result.uncoordinated = run_uncoordinated(scenario, options.progress);
   return result;
 }
 

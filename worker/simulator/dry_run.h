@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string_view>
 
 #include <lockstep/worker/simulator/result.h>
 #include <lockstep/worker/simulator/scenario.h>
@@ -19,21 +21,26 @@ enum class Manner {
 /// Worlds up to this size are simulated rank by rank.
 inline constexpr int kEveryRankLimit = 64;
 
+/// How far a dry run is: `done` of `of` calls, or ranks of the counterfactual.
+using Progress = std::function<void(std::string_view what, std::size_t done, std::size_t of)>;
+
 struct DryRunOptions {
   bool counterfactual = true;  // else DryRunResult::uncoordinated is left out
+  Progress progress{};         // called from one thread at a time; may be empty
 };
 
 /// Calls of ranks that draw for themselves are all held, except when streamed.
 [[nodiscard]] DryRunResult dry_run(const Scenario& scenario, Manner manner,
                                    const DryRunOptions& options = {});
-/// Rank by rank where the world is small; streamed where it is large and ranks draw for themselves.
+/// Streamed where ranks draw for themselves; else rank by rank where the world is small.
 [[nodiscard]] DryRunResult dry_run(const Scenario& scenario, const DryRunOptions& options = {});
 /// Why this scenario does not fit into memory, with the estimate; nullopt: it does.
 [[nodiscard]] std::optional<Status> too_large(const Scenario& scenario,
                                               const DryRunOptions& options);
 
 /// Every rank alone, by the rules for a group of one.
-[[nodiscard]] Uncoordinated run_uncoordinated(const Scenario& scenario);
+[[nodiscard]] Uncoordinated run_uncoordinated(const Scenario& scenario,
+                                              const Progress& progress = {});
 /// An estimate of what that holds at once where ranks draw for themselves.
 [[nodiscard]] std::uint64_t uncoordinated_bytes(const Scenario& scenario);
 

@@ -34,20 +34,27 @@ std::int64_t GeneratedCall::alike_run(int world_size) const {
   return out == 0 ? world_size : std::min<std::int64_t>(out, world_size);
 }
 
-RankInputs::RankInputs(const GeneratedCall& call, std::uint64_t seed, std::uint64_t number)
-    : like_(observation_of(call.like)) {
+RankInputs::RankInputs(const GeneratedCall& call, std::uint64_t seed, std::uint64_t number,
+                       int world_size)
+    : like_(observation_of(call.like)),
+      least_(like_),
+      greatest_(like_),
+      alike_(static_cast<std::int32_t>(call.alike_run(world_size))) {
   for (std::size_t i = 0; i < call.draws.size(); ++i) {
     const Draw& draw = call.draws[i];
     const std::uint64_t place = draw.place(seed, number, i);
     const std::size_t at =
         like_.list->offsets()[like_.list->find(draw.source).value()] + draw.dim.value_or(0);
+    const Bounds reach = draw.reach();
+    least_.values[at] = reach.low;
+    greatest_.values[at] = reach.high;
     const auto* drawn = std::get_if<Distribution>(&draw.from);
     const auto uniform =
-        drawn != nullptr && draw.per.each_rank() ? drawn->as_uniform() : std::nullopt;
+        drawn != nullptr && draw.per.each_rank(world_size) ? drawn->as_uniform() : std::nullopt;
     const auto low = static_cast<std::uint64_t>(uniform.value_or(Bounds{}).low);
     const std::uint64_t span = static_cast<std::uint64_t>(uniform.value_or(Bounds{}).high) - low;
     if (draw.per.all_ranks())
-      like_.values[at] = draw.at(place, 0);
+      like_.values[at] = least_.values[at] = greatest_.values[at] = draw.at(place, 0);
     else if (uniform && span != 0 && span != UINT64_MAX)
       uniform_.push_back({place, Remainder(span + 1), low, at});
     else

@@ -28,9 +28,14 @@ struct GeneratedCall {
 /// What every rank sees in one generated call. Immutable; the generator outlives it.
 class RankInputs {
  public:
-  RankInputs(const GeneratedCall& call, std::uint64_t seed, std::uint64_t number);
+  RankInputs(const GeneratedCall& call, std::uint64_t seed, std::uint64_t number, int world_size);
   /// That of rank 0: what differs on other ranks are the values.
   [[nodiscard]] const Observation& like() const { return like_; }
+  /// The same with the least and the greatest values that any rank may draw.
+  [[nodiscard]] const Observation& least() const { return least_; }
+  [[nodiscard]] const Observation& greatest() const { return greatest_; }
+  /// The n for which ranks k n to k n + n - 1 see the same.
+  [[nodiscard]] std::int32_t alike() const { return alike_; }
   /// Puts the rank's values in. Requires an observation that was like() or of a rank.
   void fill(std::int32_t rank, Observation& out) const;
 
@@ -47,7 +52,8 @@ class RankInputs {
     std::uint64_t place;
     std::size_t at;
   };
-  Observation like_;
+  Observation like_, least_, greatest_;
+  std::int32_t alike_;
   std::vector<Uniform> uniform_;
   std::vector<Other> other_;
 };
@@ -84,7 +90,9 @@ struct Generator {
   [[nodiscard]] RankSet present(std::size_t number, int world_size) const;
   /// The whole call: equal ranks in one group. Takes a draw for every rank where they are apart.
   [[nodiscard]] ScenarioCall call(std::size_t number, int world_size) const;
-  [[nodiscard]] RankInputs inputs(std::size_t number) const { return {kind(number), seed, number}; }
+  [[nodiscard]] RankInputs inputs(std::size_t number, int world_size) const {
+    return {kind(number), seed, number, world_size};
+  }
   /// Ranks may differ in some call.
   [[nodiscard]] bool apart() const;
   bool operator==(const Generator&) const = default;

@@ -26,6 +26,7 @@ Subtree whole(int size) {
 struct RankRounds::Exchange {
   const Payload& payload;
   const collectives::Join& join;
+  const Same& same;
   int size;
   std::vector<std::uint64_t>& received;
   std::vector<Subtree> apart{};            // joined by threads, each for itself
@@ -48,6 +49,11 @@ struct RankRounds::Exchange {
     if (!all)
       if (const auto done = joined.find(at.head); done != joined.end())
         return std::move(done->second);
+    if (all && same(at.low, at.high)) {
+      Bytes out = payload(Rank{at.head});
+      count(at, out.size());
+      return out;
+    }
     const TreePlace place = TreePlace::of(Rank{at.head}, size);
     std::uint64_t& bytes = received[static_cast<std::size_t>(at.head)];
     Bytes out = payload(Rank{at.head});
@@ -63,13 +69,23 @@ struct RankRounds::Exchange {
     }
     return out;
   }
+
+  /// Every rank of the subtree sends that many bytes.
+  void count(const Subtree& at, std::size_t bytes) {
+    const TreePlace place = TreePlace::of(Rank{at.head}, size);
+    for (const auto& child : {place.left, place.right})
+      if (child) received[static_cast<std::size_t>(at.head)] += bytes;
+    if (place.left) count({place.left->value, at.low, at.head - 1}, bytes);
+    if (place.right) count({place.right->value, at.head + 1, at.high}, bytes);
+  }
 };
 
 RankRounds::RankRounds(int size) : size_(size), received_(static_cast<std::size_t>(size), 0) {}
 
-Bytes RankRounds::exchange(const Payload& payload, const collectives::Join& join) {
+Bytes RankRounds::exchange(const Payload& payload, const collectives::Join& join,
+                           const Same& same) {
   constexpr std::int32_t kRanks = 1024;  // of a thread's part
-  Exchange exchange{payload, join, size_, received_};
+  Exchange exchange{payload, join, same, size_, received_};
   const Subtree root = whole(size_);
   exchange.split(root, kRanks);
   in_parallel(exchange.apart.size(), [&](std::size_t i) {

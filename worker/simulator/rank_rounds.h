@@ -18,13 +18,17 @@ class RankRounds {
  public:
   /// What a rank sends. Called from several threads.
   using Payload = std::function<Bytes(Rank)>;
+  /// Of the ranks from the one to the other.
+  using Same = std::function<bool(std::int32_t low, std::int32_t high)>;
 
   explicit RankRounds(int size);
 
   /// A vote has ended.
   void voted() { ++votes_; }
-  /// The join of all ranks' payloads, in the order of the tree.
-  [[nodiscard]] Bytes exchange(const Payload& payload, const collectives::Join& join);
+  /// The join of all ranks' payloads, in the order of the tree. Ranks of a range for which `same`
+  /// is true send the same, and equal payloads of theirs join to themselves.
+  [[nodiscard]] Bytes exchange(const Payload& payload, const collectives::Join& join,
+                               const Same& same);
   /// Every rank but `root` has received that many bytes.
   void broadcast(Rank root, std::size_t bytes);
 

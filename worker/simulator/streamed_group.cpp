@@ -20,6 +20,14 @@ bool joins_by(const collectives::Join& join,
   return target != nullptr && *target == function;
 }
 
+/// The entries that fit whatever is drawn. What bounds an entry is a range per value; guards, which
+/// could ask for more, are no part of a dry run, and where there are any nothing is sure.
+std::uint64_t sure_to_fit(const Frame& frame, const RankInputs& inputs) {
+  for (const Entry& entry : frame.entries)
+    if (!entry.guards.empty() || !entry.group_guards.empty()) return 0;
+  return frame.lookup(inputs.least()) & frame.lookup(inputs.greatest());
+}
+
 template <class T>
 const T& asked(const CallMachine& machine) {
   return std::get<T>(machine.next());
@@ -54,7 +62,7 @@ class StreamedGroup::Call {
         all.words[w] = combine == Combine::And ? all.words[w] & mine.words[w]
                                                : std::min(all.words[w], mine.words[w]);
     }
-    if (inputs_ != nullptr && !voted_) all.words[0] &= entries_that_fit();
+    if (inputs_ != nullptr && !voted_) all.words[0] = entries_that_fit(all.words[0]);
     if (inputs_ != nullptr && combine == Combine::Min) {
       if (!joint_ || known_donor(*joint_)) return std::nullopt;
       all.words[0] = lowest_donor();
@@ -71,7 +79,10 @@ class StreamedGroup::Call {
     if (joins_by(join, join_columns)) {
       if (asked_first.mine != list_payload(inputs_->like())) return std::nullopt;
       Bytes joined =
-          group_.rounds_.exchange([&](Rank rank) { return list_payload(seen_by(rank)); }, join);
+          group_.rounds_.exchange([&](Rank rank) { return list_payload(seen_by(rank)); }, join,
+                                  [alike = inputs_->alike()](std::int32_t low, std::int32_t high) {
+                                    return low / alike == high / alike;
+                                  });
       if (!learn(joined)) return std::nullopt;
       return joined;
     }
@@ -82,12 +93,15 @@ class StreamedGroup::Call {
       return std::nullopt;
     return group_.rounds_.exchange(
         [&](Rank rank) { return roll_payload(rank, conflict_value(*conflict, seen_by(rank))); },
-        join);
+        join, [](std::int32_t low, std::int32_t high) { return low == high; });
   }
 
   Bytes exchange_of_units(const collectives::Join& join) {
     return group_.rounds_.exchange(
-        [&](Rank rank) { return asked<action::Exchange>(*machines_[unit_of(rank)]).mine; }, join);
+        [&](Rank rank) { return asked<action::Exchange>(*machines_[unit_of(rank)]).mine; }, join,
+        [&](std::int32_t low, std::int32_t high) {
+          return unit_of(Rank{low}) == unit_of(Rank{high});
+        });
   }
 
   Bytes broadcast() {
@@ -99,22 +113,34 @@ class StreamedGroup::Call {
     return payload;
   }
 
-  /// What the votes of all ranks leave of the entries.
-  std::uint64_t entries_that_fit() {
-    std::atomic<std::uint64_t> all{Vote::kOnes};
+  /// What the look-ups of all ranks leave of the entries; `first` is what those of the machines do.
+  /// An entry that fits the least and the greatest values that can be drawn fits every rank; once
+  /// only such are left, the rest need not be drawn.
+  std::uint64_t entries_that_fit(std::uint64_t first) {
+    std::uint64_t sure = Vote::kOnes;
+    for (const auto& machine : machines_) sure &= sure_to_fit(machine->frame(), *inputs_);
+    std::atomic<std::uint64_t> all{first};
     const std::vector<Unit> shares = shares_of(group_.size_);
-    in_parallel(shares.size(), [&](std::size_t i) {
+    in_parallel(first == sure ? 0 : shares.size(), [&](std::size_t i) {
       Observation seen = inputs_->like();
       std::uint64_t mask = all.load();
-      std::size_t unit = unit_of(Rank{shares[i].first});
-      for (std::int32_t r = shares[i].first; r <= shares[i].last && mask != 0; ++r) {
-        if (r > group_.units_[unit].last) ++unit;
-        inputs_->fill(r, seen);
-        mask &= machines_[unit]->frame().lookup(seen);
+      for (std::int32_t r = shares[i].first; r <= shares[i].last && mask != sure;) {
+        const std::size_t unit = unit_of(Rank{r});
+        const std::int32_t end = std::min(shares[i].last, group_.units_[unit].last);
+        for (; r <= end && mask != sure; r = next_other(r, end)) {
+          inputs_->fill(r, seen);
+          mask &= machines_[unit]->frame().lookup(seen);
+        }
       }
       all &= mask;
     });
     return all;
+  }
+
+  /// The first rank after r that may see other values, at most end + 1.
+  [[nodiscard]] std::int32_t next_other(std::int32_t r, std::int32_t end) const {
+    const std::int64_t alike = inputs_->alike();
+    return static_cast<std::int32_t>(std::min<std::int64_t>((r / alike + 1) * alike, end + 1));
   }
 
   /// The lowest rank whose sizes of all symbols are at least 2, as ranks offer themselves
@@ -128,7 +154,8 @@ class StreamedGroup::Call {
     const std::vector<Unit> shares = shares_of(group_.size_);
     in_parallel(shares.size(), [&](std::size_t i) {
       Observation seen = inputs_->like();
-      for (std::int32_t r = shares[i].first; r <= shares[i].last && r < lowest; ++r) {
+      for (std::int32_t r = shares[i].first; r <= shares[i].last && r < lowest;
+           r = next_other(r, shares[i].last)) {
         inputs_->fill(r, seen);
         if (std::any_of(sizes.begin(), sizes.end(),
                         [&](std::size_t at) { return seen.values[at] < 2; }))

@@ -94,8 +94,9 @@ std::vector<Member> members_of(const std::vector<RankClass>& classes, bool apart
 /// caches are held at once.
 class Runs {
  public:
-  explicit Runs(const Scenario& scenario)
+  Runs(const Scenario& scenario, const Progress& progress)
       : scenario_(scenario),
+        progress_(progress),
         outline_(scenario),
         classes_(partition(outline_.calls(), scenario.world_size)),
         members_(members_of(classes_, scenario.generator.apart())),
@@ -118,6 +119,8 @@ class Runs {
     const std::lock_guard lock(mutex_);
     for (const Loner& rank : ranks)
       out_.compiles_per_rank_max = std::max(out_.compiles_per_rank_max, rank.compiles);
+    done_ += members.size();
+    if (progress_) progress_("ranks alone", done_, members_.size());
   }
 
   CallRuns run_call_of(std::size_t c, std::span<const Member> members, std::vector<Loner>& ranks) {
@@ -127,7 +130,8 @@ class Runs {
     std::optional<RankInputs> inputs;
     std::vector<Observation> observations;
     if (kind != nullptr)
-      observations.push_back(inputs.emplace(scenario_.generator.inputs(c - before)).like());
+      observations.push_back(
+          inputs.emplace(scenario_.generator.inputs(c - before, scenario_.world_size)).like());
     else
       for (const ScenarioGroup& group : scenario_.calls[c].groups)
         observations.push_back(observation_of(group.values));
@@ -164,17 +168,21 @@ class Runs {
   }
 
   const Scenario& scenario_;
+  const Progress& progress_;
   Outline outline_;
   std::vector<RankClass> classes_;
   std::vector<Member> members_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards what follows
   std::vector<CallRuns> calls_;
+  std::size_t done_ = 0;
   Uncoordinated out_;
 };
 
 }  // namespace
 
-Uncoordinated run_uncoordinated(const Scenario& scenario) { return Runs(scenario).run(); }
+Uncoordinated run_uncoordinated(const Scenario& scenario, const Progress& progress) {
+  return Runs(scenario, progress).run();
+}
 
 std::uint64_t uncoordinated_bytes(const Scenario& scenario) {
   if (!scenario.generator.apart()) return 0;

@@ -42,6 +42,8 @@ Draw random_draw(Dice& dice, const std::string& source, std::optional<std::size_
   if (dice(6) == 0) from = Distribution::zipf(1, 3);
   if (dice(6) == 0) from = from.clamped({2, 5});
   Draw draw = drawn(source, dim, std::move(from), dice(4) == 0 ? 0 : dice(4) == 0 ? 3 : 1);
+  if (dice(6) == 0) draw.per.axes = {{.stride = 1, .size = 4}};
+  if (dice(9) == 0) draw.per.axes = {{.stride = 6, .size = 50}, {.stride = 2, .size = 3}};
   if (dice(12) == 0) draw.from = Share{static_cast<std::int64_t>(dice(90))};
   if (dice(12) == 0) draw.from = Batches{static_cast<std::int64_t>(dice(90)), 4};
   return draw;
@@ -126,18 +128,19 @@ TEST(Streamed, RandomGenerators_GiveTheBytesOfOneMachinePerRank) {
 /// A world that takes several shares, subtrees and threads.
 TEST(Streamed, WorldOfSeveralThreads_GivesTheBytesOfOneMachinePerRank) {
   for (const int world : {1024, 1025, 3001}) {
-    for (const char* mark : {"none", "static"}) {
-      Scenario scenario{.world_size = world, .config = {}, .calls = {}, .generator = {}};
-      GeneratedCall call{.frame = "f", .like = {}, .draws = {}};
-      call.like["x"] = {.sizes = {0, 0}, .strides = {}, .marks = {}};
-      call.draws.push_back(drawn("x", 0, Distribution::uniform(0, 40)));
-      call.draws.push_back(drawn("x", 1, Distribution::uniform(1, 3)));
-      if (std::string(mark) == "static") call.like["x"].marks = {Mark::Static, Mark::None};
-      scenario.generator.blocks.push_back({.repeat = 4, .call = call, .variants = {}});
-      const DryRunOptions options{.counterfactual = false};
-      EXPECT_EQ(result_json(dry_run(scenario, Manner::Streamed, options)),
-                result_json(dry_run(scenario, Manner::Folded, options)))
-          << world << " ranks, marked " << mark;
+    for (const std::int64_t together : {1, 300}) {
+      for (const Mark mark : {Mark::None, Mark::Static}) {
+        Scenario scenario{.world_size = world, .config = {}, .calls = {}, .generator = {}};
+        GeneratedCall call{.frame = "f", .like = {}, .draws = {}};
+        call.like["x"] = {.sizes = {0, 0}, .strides = {}, .marks = {mark, Mark::None}};
+        call.draws.push_back(drawn("x", 0, Distribution::uniform(0, 40), together));
+        call.draws.push_back(drawn("x", 1, Distribution::uniform(1, 3), together));
+        scenario.generator.blocks.push_back({.repeat = 4, .call = call, .variants = {}});
+        const DryRunOptions options{.counterfactual = false};
+        EXPECT_EQ(result_json(dry_run(scenario, Manner::Streamed, options)),
+                  result_json(dry_run(scenario, Manner::Folded, options)))
+            << world << " ranks, " << together << " together, " << mark_name(mark);
+      }
     }
   }
 }
@@ -178,6 +181,22 @@ TEST(Streamed, WithoutCounterfactual_IsNullInTheResult) {
   EXPECT_NE(
       result_json(dry_run(scenario, {.counterfactual = false})).find("\"uncoordinated\": null}"),
       std::string::npos);
+}
+
+TEST(Streamed, Progress_TellsOfEveryCallAndEveryRankAlone) {
+  Scenario scenario{.world_size = 130, .config = {}, .calls = {}, .generator = {}};
+  GeneratedCall call{.frame = "f", .like = {}, .draws = {}};
+  call.like["x"] = {.sizes = {1}, .strides = {}, .marks = {}};
+  call.draws.push_back(drawn("x", 0, Distribution::uniform(1, 9)));
+  scenario.generator.blocks.push_back({.repeat = 3, .call = call, .variants = {}});
+  std::vector<std::string> told;
+  (void)dry_run(
+      scenario, {.progress = [&](std::string_view what, std::size_t done, std::size_t of) {
+        told.push_back(std::to_string(done) + "/" + std::to_string(of) + " " + std::string(what));
+      }});
+  ASSERT_EQ(told.size(), 6U);
+  EXPECT_EQ(told[2], "2/3 calls");
+  EXPECT_EQ(told[5], "130/130 ranks alone");
 }
 
 }  // namespace
