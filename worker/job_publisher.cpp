@@ -158,6 +158,7 @@ Result<std::shared_ptr<coordinator::Feed>> publish_progress(World& world, const 
     return nobody;
   }
   reporting->publisher = std::move(*publisher);
+  world.last_words->through(*reporting->publisher);
   world.reader = reporting;
   world.verdicts = std::shared_ptr<void>(nullptr, [obedience](void*) {
     const std::lock_guard lock(obedience->mutex);
