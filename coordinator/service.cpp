@@ -110,7 +110,9 @@ void Service::configure(ConnectionId connection, Configuration configuration) {
 void Service::ending(ConnectionId connection, const Ending& ending) {
   Rank rank{};
   WatchedJob* job = spoken_for(connection, rank);
-  if (job != nullptr && !job->ending) job->ending = Verdict{ending.code, ending.message};
+  if (job == nullptr || job->ending) return;
+  job->ending = Verdict{ending.code, ending.message};
+  if (ending.message.empty()) job->ending->message = code_name(ending.code);
 }
 
 void Service::closed(ConnectionId connection, Instant now) {

@@ -1,23 +1,29 @@
-// What the watchdog of this process says to the coordinator before it ends the process.
+// What the watchdog of this process says to a coordinator before it ends the process.
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <utility>
 
-#include <lockstep/coordinator/publisher.h>
+#include <lockstep/collectives/base/status.h>
 
 namespace lockstep::worker {
 
-/// Made before the watch, which calls say(); there is somebody to say it to once the process has a
-/// publisher, which then outlives the watch.
+/// Made before the watch, which calls say(); somebody hears it from through() on.
 class LastWords {
  public:
-  void through(coordinator::Publisher& publisher) { publisher_.store(&publisher); }
+  /// Once. Whoever hears them outlives the watch.
+  void through(std::function<void(const Status& verdict)> listener) {
+    listener_ = std::move(listener);
+    there_.store(true);
+  }
   void say(const Status& verdict) const {
-    if (coordinator::Publisher* publisher = publisher_.load()) publisher->last_word(verdict);
+    if (there_.load()) listener_(verdict);
   }
 
  private:
-  std::atomic<coordinator::Publisher*> publisher_{nullptr};
+  std::function<void(const Status& verdict)> listener_;
+  std::atomic<bool> there_{false};
 };
 
 }  // namespace lockstep::worker
