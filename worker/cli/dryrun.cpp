@@ -14,6 +14,7 @@
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/replay.h>
+#include <lockstep/worker/simulator/report.h>
 
 namespace lockstep::worker::cli {
 namespace {
@@ -58,6 +59,20 @@ int show(const simulator::DryRunResult& result, bool json) {
       json ? simulator::result_json(result) : simulator::result_summary(result, colourful()), kOk);
 }
 
+/// Writes the report where one is asked for. The result, or 7 with a sentence.
+int finish(const Options& options, bool recorded, const simulator::Scenario& scenario,
+           const simulator::DryRunResult& result) {
+  if (options.report) {
+    const simulator::Report report =
+        simulator::make_report(options.input, recorded, scenario, result);
+    if (const auto written =
+            write_whole("The report", *options.report, simulator::report_page(report));
+        !written)
+      return complain(written.error());
+  }
+  return show(result, options.json);
+}
+
 int replay(const Options& options) {
   const auto record = simulator::read_record(options.input);
   if (!record) return complain(record.error());
@@ -65,13 +80,12 @@ int replay(const Options& options) {
   if (!replay) return complain(replay.error());
   for (const std::string& note : replay->notes) (void)complain(note, kOk);
   if (replay->difference) return complain(replay->difference->text(), kDiverged);
-  return show(replay->result, options.json);
+  return finish(options, true, simulator::scenario_of(*record), replay->result);
 }
 
 int run(const Options& options) {
-  for (const auto& [name, value] : {std::pair{"--report", &options.report},
-                                    {"--trace", &options.trace},
-                                    {"--network", &options.network}})
+  for (const auto& [name, value] :
+       {std::pair{"--trace", &options.trace}, {"--network", &options.network}})
     if (*value) return complain(std::string(name) + " is not available in this version.", kUsage);
   std::error_code error;
   if (std::filesystem::is_directory(options.input, error)) {
@@ -91,7 +105,7 @@ int run(const Options& options) {
   if (const auto refused = simulator::too_large(*scenario, how)) return complain(*refused);
   const simulator::DryRunResult result = simulator::dry_run(*scenario, how);
   line.reset();
-  return show(result, options.json);
+  return finish(options, false, *scenario, result);
 }
 
 }  // namespace
@@ -106,7 +120,8 @@ std::function<int()> declare_dryrun(CLI::App& app) {
   app.add_option("--seed", options->seed, "seed of the scenario's generator");
   app.add_flag("--no-counterfactual", options->no_counterfactual,
                "leave out what every rank would do alone (\"uncoordinated\": null)");
-  app.add_option("--report", options->report, "write a report as HTML (not there yet)");
+  app.add_option("--report", options->report,
+                 "HTML file to write, too: a page with what compiled, why, and what to mark");
   app.add_option("--trace", options->trace, "write a timeline as JSON (not there yet)");
   app.add_option("--network", options->network, "cost model of the network (not there yet)");
   return [options] { return run(*options); };

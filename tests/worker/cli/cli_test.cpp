@@ -81,7 +81,7 @@ TEST(Cli, OptionThatIsNotKnown_IsNamedRatherThanWhatIsMissing) {
 }
 
 TEST(Cli, OptionsThatAreNotThereYet_SaySo) {
-  for (const char* option : {"--report r.html", "--trace t.json", "--network fast"}) {
+  for (const char* option : {"--trace t.json", "--network fast"}) {
     const Ran ran = run("dryrun " + scenario("marks") + " " + option);
     EXPECT_EQ(ran.code, 2);
     EXPECT_NE(ran.err.find("not available in this version"), std::string::npos) << ran.err;
