@@ -31,8 +31,9 @@ using Progress = std::function<void(std::string_view what, std::size_t done, std
 using Profiles = std::map<std::string, coordinator::Profile>;
 
 struct DryRunOptions {
-  bool counterfactual = true;      // else DryRunResult::uncoordinated is left out
-  Progress progress{};             // called from one thread at a time; may be empty
+  bool counterfactual = true;  // else DryRunResult::uncoordinated is left out
+  Progress progress{};         // called from one thread at a time; may be empty
+  std::size_t most_spans = 0;  // of Timing::spans, in a scenario with costs
   const Profiles* from = nullptr;  // what frames start from
   Profiles* learnt = nullptr;      // filled in at the end
 };
