@@ -22,6 +22,8 @@ Communicator& VirtualNetwork::communicator(Rank rank, const RankSet& members) {
   return *group.ports[place];
 }
 
+void VirtualNetwork::lease(Rank rank, Instant until) { state_->rank(rank).shown.lease = until; }
+
 void VirtualNetwork::note(Rank rank, std::string_view event) {
   RankState& shown = state_->rank(rank).shown;
   shown.event = event;
@@ -39,8 +41,8 @@ void VirtualNetwork::stop(Rank rank, Instant at, Instant until) {
   SimulatedEvent event;
   event.at = until;
   event.kind = SimulatedEvent::Kind::Resume;
-  event.rank = rank.value;
-  state_->post(std::move(event));
+  event.what = static_cast<std::uint32_t>(rank.value);
+  state_->post(event);
 }
 
 void VirtualNetwork::crash(Rank rank, Instant at) {
@@ -48,8 +50,8 @@ void VirtualNetwork::crash(Rank rank, Instant at) {
   SimulatedEvent event;
   event.at = at;
   event.kind = SimulatedEvent::Kind::Crash;
-  event.rank = rank.value;
-  state_->post(std::move(event));
+  event.what = static_cast<std::uint32_t>(rank.value);
+  state_->post(event);
 }
 
 void VirtualNetwork::finish(Rank rank) {
@@ -58,11 +60,7 @@ void VirtualNetwork::finish(Rank rank) {
 }
 
 void VirtualNetwork::call_at(Instant at, std::function<void()> then) {
-  SimulatedEvent event;
-  event.at = at;
-  event.kind = SimulatedEvent::Kind::Call;
-  event.then = std::move(then);
-  state_->post(std::move(event));
+  state_->post_call(at, std::move(then));
 }
 
 }  // namespace lockstep::collectives

@@ -63,6 +63,8 @@ class VirtualNetwork {
   void slow(Rank rank, Duration extra);
   /// Calls `then` at `at` of virtual time, as one event of its own.
   void call_at(Instant at, std::function<void()> then);
+  /// The rank says that it is busy and alive until then, as a long compile does.
+  void lease(Rank rank, Instant until);
   /// What a report says that `rank` was last doing.
   void note(Rank rank, std::string_view event);
 

@@ -1,9 +1,11 @@
-// What is still to happen in a simulated network, in the order of virtual time. Used by the
-// simulated backend only.
+// What is still to happen in a simulated network, in the order of virtual time, and the messages on
+// their way. Used by the simulated backend only.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include <lockstep/collectives/base/bytes.h>
@@ -13,35 +15,86 @@ namespace lockstep::collectives {
 
 class SimulatedPort;
 
-/// A message of a round. Ranks are those of the group.
-struct SimulatedMessage {
-  std::int32_t from = 0;
-  bool bare = false;  // of a round whose messages have one length
-  Bytes body;
-};
-
 struct SimulatedEvent {
   enum class Kind : std::uint8_t { Message, DataDone, Timer, Crash, Resume, Call };
   Instant at{0};
   std::uint64_t serial = 0;
-  Kind kind = Kind::Message;
   SimulatedPort* port = nullptr;  // Message, DataDone, Timer
-  std::int32_t rank = 0;          // Crash, Resume: of the job
-  SimulatedMessage message;
-  std::function<void()> then;  // Call
+  /// Message: its number; Crash, Resume: the rank of the job; Call: the number of what to call.
+  std::uint32_t what = 0;
+  Kind kind = Kind::Message;
 };
 
-/// A queue of events: the earliest first, those of one instant in the order of posting.
+/// A queue of events: the earliest first, those of one instant in the order of posting. Where many
+/// are to happen soon each of the next nanoseconds has a list of its own, so that neither posting
+/// nor taking looks at the others; the rest is a heap.
 class SimulatedEvents {
  public:
-  void post(SimulatedEvent event);
-  [[nodiscard]] bool empty() const { return heap_.empty(); }
+  /// `now`: what is posted from here on happens then at the earliest, mostly.
+  void post(SimulatedEvent event, Instant now);
+  [[nodiscard]] bool empty() const { return heap_.empty() && near_count_ == 0; }
   /// Requires that there is one.
   [[nodiscard]] SimulatedEvent take();
 
  private:
+  static constexpr std::size_t kNear = 1 << 15;  // nanoseconds
+  static constexpr std::size_t kFew = 64;        // events that a heap alone does well with
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  struct Node {
+    SimulatedEvent event;
+    std::uint32_t next = kNone;
+  };
+  struct List {
+    std::uint32_t first = kNone, last = kNone;
+  };
+  [[nodiscard]] std::size_t first_near() const;
+  SimulatedEvent take_near(std::size_t slot);
+
   std::vector<SimulatedEvent> heap_;
   std::uint64_t serial_ = 0;
+  // What happens from base_ on, for kNear nanoseconds: the list of an instant is at its remainder.
+  Instant base_{0};
+  std::size_t near_count_ = 0;
+  std::vector<List> near_;             // empty until there are many events
+  std::vector<std::uint64_t> filled_;  // one bit per list
+  std::vector<Node> nodes_;
+  std::uint32_t free_ = kNone;
+};
+
+/// Messages by number, from the sending to the taking out of the inbox. Memory is used again.
+class SimulatedMessages {
+ public:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  struct Message {
+    std::int32_t from = 0;       // of the group
+    bool bare = false;           // of a round whose messages have one length
+    std::uint32_t next = kNone;  // in an inbox, or unused
+    std::uint32_t size = 0;
+    std::array<std::byte, 64> small;  // the bytes, where they fit: a vote
+    Bytes large;                      // else
+  };
+  [[nodiscard]] std::uint32_t add(std::int32_t from, bool bare, std::span<const std::byte> body);
+  [[nodiscard]] Message& operator[](std::uint32_t number) { return all_[number]; }
+  [[nodiscard]] static std::span<const std::byte> body(const Message& message) {
+    if (message.size > message.small.size()) return message.large;
+    return {message.small.data(), message.size};
+  }
+  void remove(std::uint32_t number);
+
+ private:
+  std::vector<Message> all_;
+  std::uint32_t free_ = kNone;
+};
+
+/// Functions by number, each called once.
+class SimulatedCalls {
+ public:
+  [[nodiscard]] std::uint32_t add(std::function<void()> then);
+  [[nodiscard]] std::function<void()> take(std::uint32_t number);
+
+ private:
+  std::vector<std::function<void()>> all_;
+  std::vector<std::uint32_t> free_;
 };
 
 }  // namespace lockstep::collectives

@@ -44,6 +44,7 @@ SimulatedGroup& VirtualNetwork::State::group(const RankSet& members) {
 Duration VirtualNetwork::State::delay() {
   const auto spread =
       static_cast<std::uint64_t>((options_.most_delay - options_.least_delay).count());
+  if (spread == 0) return options_.least_delay;
   return options_.least_delay +
          Duration(static_cast<std::int64_t>(next_random(random_) % (spread + 1)));
 }
@@ -64,17 +65,26 @@ void VirtualNetwork::State::each_under_way(Visit visit) {
       if (port->under_way()) visit(*port);
 }
 
-void VirtualNetwork::State::post_message(SimulatedPort& from, Rank to, SimulatedMessage message) {
+void VirtualNetwork::State::post_message(SimulatedPort& from, Rank to, bool bare,
+                                         std::span<const std::byte> body) {
   SimulatedPort& receiver = *from.group().ports[static_cast<std::size_t>(to.value)];
   if (recording())
     record(fmt::format("{} send {}->{} {} bytes", now().count(), from.of_job().value,
-                       receiver.of_job().value, message.body.size()));
+                       receiver.of_job().value, body.size()));
   SimulatedEvent event;
   event.at = from.arrival(to, now() + rank(from.of_job()).extra + delay());
   event.kind = SimulatedEvent::Kind::Message;
   event.port = &receiver;
-  event.message = std::move(message);
-  post(std::move(event));
+  event.what = messages_.add(from.rank().value, bare, body);
+  post(event);
+}
+
+void VirtualNetwork::State::post_call(Instant at, std::function<void()> then) {
+  SimulatedEvent event;
+  event.at = at;
+  event.kind = SimulatedEvent::Kind::Call;
+  event.what = calls_.add(std::move(then));
+  post(event);
 }
 
 void VirtualNetwork::State::post_timer(SimulatedPort& port) {
@@ -85,7 +95,7 @@ void VirtualNetwork::State::post_timer(SimulatedPort& port) {
   event.at = std::max(event.at, now()) + Duration(1);
   event.kind = SimulatedEvent::Kind::Timer;
   event.port = &port;
-  post(std::move(event));
+  post(event);
 }
 
 void VirtualNetwork::State::gone() {
@@ -110,7 +120,7 @@ void VirtualNetwork::State::contribute(SimulatedGroup& group) {
     event.at = now() + delay();
     event.kind = SimulatedEvent::Kind::DataDone;
     event.port = port.get();
-    post(std::move(event));
+    post(event);
   }
 }
 
@@ -151,12 +161,12 @@ void VirtualNetwork::State::look_at(SimulatedPort& port) {
   event.kind = SimulatedEvent::Kind::Timer;
   event.port = &port;
   port.timer_posted = true;
-  post(std::move(event));
+  post(event);
 }
 
 bool VirtualNetwork::State::step() {
   while (!events_.empty()) {
-    SimulatedEvent event = events_.take();
+    const SimulatedEvent event = events_.take();
     if (event.kind == SimulatedEvent::Kind::Timer &&
         (!event.port->under_way() || frozen(event.port->of_job()))) {
       event.port->timer_posted = false;  // Nobody waits: time need not pass for this.
@@ -176,35 +186,46 @@ void VirtualNetwork::State::resume(Rank of_job) {
   }
 }
 
-void VirtualNetwork::State::dispatch(SimulatedEvent& event) {
-  const auto line = [&](std::string_view what) {
-    if (recording())
-      record(fmt::format("{} {} {}", now().count(), what,
-                         event.port != nullptr ? event.port->of_job().value : event.rank));
+void VirtualNetwork::State::log_event(const SimulatedEvent& event) {
+  using Kind = SimulatedEvent::Kind;
+  const auto line = [&](std::string_view what, std::int32_t of_job) {
+    record(fmt::format("{} {} {}", now().count(), what, of_job));
   };
   switch (event.kind) {
+    case Kind::Message: {
+      const auto from = static_cast<std::size_t>(messages_[event.what].from);
+      return record(fmt::format("{} deliver {}->{}", now().count(),
+                                event.port->group().ports[from]->of_job().value,
+                                event.port->of_job().value));
+    }
+    case Kind::DataDone:
+      return line("collective done on", event.port->of_job().value);
+    case Kind::Timer:
+      return line("look at", event.port->of_job().value);
+    case Kind::Crash:
+      return line("crash", static_cast<std::int32_t>(event.what));
+    case Kind::Resume:
+      return line("resume", static_cast<std::int32_t>(event.what));
+    case Kind::Call:
+      return record(fmt::format("{} call", now().count()));
+  }
+}
+
+void VirtualNetwork::State::dispatch(const SimulatedEvent& event) {
+  if (recording()) log_event(event);
+  switch (event.kind) {
     case SimulatedEvent::Kind::Message:
-      if (recording())
-        record(fmt::format(
-            "{} deliver {}->{}", now().count(),
-            event.port->group().ports[static_cast<std::size_t>(event.message.from)]->of_job().value,
-            event.port->of_job().value));
-      return event.port->deliver(std::move(event.message));
+      return event.port->deliver(event.what);
     case SimulatedEvent::Kind::DataDone:
-      line("collective done on");
       return event.port->data_done();
     case SimulatedEvent::Kind::Timer:
-      line("look at");
       return look_at(*event.port);
     case SimulatedEvent::Kind::Crash:
-      line("crash");
       return gone();
     case SimulatedEvent::Kind::Resume:
-      line("resume");
-      return resume(Rank{event.rank});
+      return resume(Rank{static_cast<std::int32_t>(event.what)});
     case SimulatedEvent::Kind::Call:
-      if (recording()) record(fmt::format("{} call", now().count()));
-      event.then();
+      return calls_.take(event.what)();
   }
 }
 

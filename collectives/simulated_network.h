@@ -29,8 +29,10 @@ class VirtualNetwork::State {
   [[nodiscard]] bool crashed(Rank rank) const;
   [[nodiscard]] bool frozen(Rank rank) const;
 
-  void post(SimulatedEvent event) { events_.post(std::move(event)); }
-  void post_message(SimulatedPort& from, Rank to, SimulatedMessage message);
+  void post(const SimulatedEvent& event) { events_.post(event, now()); }
+  void post_message(SimulatedPort& from, Rank to, bool bare, std::span<const std::byte> body);
+  void post_call(Instant at, std::function<void()> then);
+  [[nodiscard]] SimulatedMessages& messages() { return messages_; }
   /// Posts when to look at a waiting port again.
   void post_timer(SimulatedPort& port);
   /// A rank is gone, by a crash or by its own will: whoever waits is looked at soon.
@@ -51,7 +53,8 @@ class VirtualNetwork::State {
   [[nodiscard]] const std::vector<std::string>& log() const { return log_; }
 
  private:
-  void dispatch(SimulatedEvent& event);
+  void dispatch(const SimulatedEvent& event);
+  void log_event(const SimulatedEvent& event);
   void look_at(SimulatedPort& port);
   void resume(Rank rank);
   template <class Visit>
@@ -61,6 +64,8 @@ class VirtualNetwork::State {
   std::uint64_t random_;
   ManualClock clock_;
   SimulatedEvents events_;
+  SimulatedMessages messages_;
+  SimulatedCalls calls_;
   std::vector<SimulatedRank> ranks_;
   std::map<std::vector<RankSet::Run>, std::unique_ptr<SimulatedGroup>> group_of_;
   std::vector<SimulatedGroup*> groups_;  // in the order of their making

@@ -96,44 +96,59 @@ Result<void> SimulatedPort::wait_until(const std::function<bool()>& over) {
   }
 }
 
-void SimulatedPort::deliver(SimulatedMessage message) {
+void SimulatedPort::deliver(std::uint32_t message) {
+  SimulatedMessages& messages = network_.messages();
   VirtualNetwork::Traffic& traffic = network_.rank(of_job_).traffic;
   ++traffic.messages;
-  traffic.bytes += message.body.size();
-  inbox_.push_back(std::move(message));
+  traffic.bytes += messages[message].size;
+  (inbox_last_ == SimulatedMessages::kNone ? inbox_first_ : messages[inbox_last_].next) = message;
+  inbox_last_ = message;
   advance();
 }
 
 bool SimulatedPort::take_message(Rank from) {
-  const auto it = std::find_if(inbox_.begin(), inbox_.end(),
-                               [&](const SimulatedMessage& m) { return m.from == from.value; });
-  if (it == inbox_.end()) return false;
-  const SimulatedMessage message = std::move(*it);
-  inbox_.erase(it);
-  if (message.bare != (round_->message_bytes() != 0)) {
+  SimulatedMessages& messages = network_.messages();
+  std::uint32_t before = SimulatedMessages::kNone, number = inbox_first_;
+  while (number != SimulatedMessages::kNone && messages[number].from != from.value)
+    number = messages[before = number].next;
+  if (number == SimulatedMessages::kNone) return false;
+  const SimulatedMessages::Message& message = messages[number];
+  (before == SimulatedMessages::kNone ? inbox_first_ : messages[before].next) = message.next;
+  if (inbox_last_ == number) inbox_last_ = before;
+  const bool bare = message.bare;
+  if (bare != (round_->message_bytes() != 0)) {
+    messages.remove(number);
     fail(Status{
         Code::Internal,
         fmt::format("Rank {} is in {} while rank {} is in {}: they are not at the same point "
                     "of the program.",
-                    from.value, message.bare ? "a vote" : "an exchange", rank_.value,
-                    message.bare ? "an exchange" : "a vote")});
+                    from.value, bare ? "a vote" : "an exchange", rank_.value,
+                    bare ? "an exchange" : "a vote")});
     return false;
   }
   swap_sent_ = false;
-  round_->received(message.body);
+  round_->received(SimulatedMessages::body(message));
+  messages.remove(number);
   return true;
 }
 
 void SimulatedPort::send(Rank to) {
-  const std::span<const std::byte> body = round_->outgoing();
-  network_.post_message(*this, to,
-                        {rank_.value, round_->message_bytes() != 0, {body.begin(), body.end()}});
+  network_.post_message(*this, to, round_->message_bytes() != 0, round_->outgoing());
 }
 
 Instant SimulatedPort::arrival(Rank peer, Instant at) {
-  for (auto& [known, last] : last_arrival_)
-    if (known == peer) return last = std::max(last, at);
-  last_arrival_.emplace_back(peer, at);
+  for (std::size_t i = 0; i < on_the_way_.size();) {
+    auto& [to, arrives] = on_the_way_[i];
+    if (to == peer) return arrives = std::max(arrives, at);
+    // One that has arrived can be overtaken no more.
+    if (arrives > network_.now()) {
+      ++i;
+      continue;
+    }
+    on_the_way_[i] = on_the_way_.back();
+    on_the_way_.pop_back();
+  }
+  on_the_way_.emplace_back(peer, at);
   return at;
 }
 

@@ -2,7 +2,6 @@
 // that have come and the operation under way. Used by the simulated backend only.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,12 +20,13 @@ class SimulatedPort;
 
 /// A rank of the job: what it shares between its groups.
 struct SimulatedRank {
-  RankState shown;  // what the board would show
-  std::vector<SimulatedPort*> ports;
-  VirtualNetwork::Traffic traffic;
+  // What every message looks at stands together.
   Instant stopped_from = Instant::max(), stopped_until = Instant::max();
   Instant crashed_at = Instant::max();
   Duration extra{0};
+  VirtualNetwork::Traffic traffic;
+  std::vector<SimulatedPort*> ports;
+  RankState shown;  // what the board would show
 };
 
 /// A group of ranks; its members ascend, and have their place as rank.
@@ -52,7 +52,7 @@ class SimulatedPort final : public Communicator {
   [[nodiscard]] Result<bool> poll() override;
   [[nodiscard]] Result<void> wait() override;
 
-  void deliver(SimulatedMessage message);
+  void deliver(std::uint32_t message);
   /// Moves the round as far as the messages at hand allow.
   void advance();
   void data_done();
@@ -79,14 +79,15 @@ class SimulatedPort final : public Communicator {
   VirtualNetwork::State& network_;
   SimulatedGroup& group_;
   Rank rank_, of_job_;
-  std::deque<SimulatedMessage> inbox_;
+  std::uint32_t inbox_first_ = SimulatedMessages::kNone, inbox_last_ = SimulatedMessages::kNone;
   Round* round_ = nullptr;
   bool swap_sent_ = false;
+  /// Messages that were on their way when the last one was sent: to whom, when they arrive.
+  std::vector<std::pair<Rank, Instant>> on_the_way_;
   std::optional<Collective> collective_;
   std::optional<Status> failure_;
   OperationKind operation_ = OperationKind::None;  // the last one begun here
   Instant started_{0};
-  std::vector<std::pair<Rank, Instant>> last_arrival_;
 };
 
 }  // namespace lockstep::collectives

@@ -1,9 +1,12 @@
+#include <algorithm>
 #include <chrono>
+#include <random>
 #include <string>
 
 #include "network.h"
 
 #include <lockstep/collectives/census.h>
+#include <lockstep/collectives/simulated_events.h>
 #include <lockstep/collectives/startup.h>
 #include <lockstep/collectives/tree.h>
 #include <lockstep/collectives/vote.h>
@@ -301,6 +304,63 @@ TEST(VirtualNetwork, RanksThatWaitFromDifferentTimes_AreLookedAtSeldom) {
   }
   EXPECT_LT(network.log().size(), 20u);
   EXPECT_FALSE(network.communicator(Rank{0}).poll().has_value());
+}
+
+/// A queue of which nothing is asked but the order.
+struct NaiveEvents {
+  std::vector<std::pair<std::int64_t, std::uint32_t>> all;  // when, what; in the order of posting
+  std::uint32_t take() {
+    const auto first = std::min_element(
+        all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    const std::uint32_t what = first->second;
+    all.erase(first);
+    return what;
+  }
+};
+
+TEST(SimulatedEvents, FewOrManyNearOrFar_ComeInTheOrderOfTimeAndPosting) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    std::mt19937_64 random(seed);
+    SimulatedEvents events;
+    NaiveEvents naive;
+    std::int64_t now = 0;
+    const std::int64_t spread = std::int64_t{1} << (seed % 20);
+    std::uint32_t posted = 0;
+    for (int i = 0; i < 3000; ++i) {
+      const bool grow = i % 1000 < 600;
+      if (naive.all.empty() || random() % 10 < (grow ? 7U : 3U)) {
+        std::int64_t at =
+            now + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(spread));
+        if (random() % 20 == 0) at = now + 60'000'000'000;
+        if (random() % 50 == 0) at = std::max<std::int64_t>(0, now - 5);
+        SimulatedEvent event;
+        event.at = Instant(at);
+        event.what = posted;
+        events.post(event, Instant(now));
+        naive.all.emplace_back(at, posted++);
+        continue;
+      }
+      const SimulatedEvent event = events.take();
+      ASSERT_EQ(event.what, naive.take()) << "seed " << seed << ", event " << i;
+      // As the network does with a timer that nobody waits for: the clock stays.
+      if (random() % 8 != 0) now = std::max(now, event.at.count());
+    }
+    while (!naive.all.empty()) ASSERT_EQ(events.take().what, naive.take()) << "seed " << seed;
+    EXPECT_TRUE(events.empty());
+  }
+}
+
+TEST(VirtualNetwork, ARankThatSaysItIsBusy_IsWaitedForUntilThen) {
+  VirtualNetwork network({.size = 2, .deadline = 60s});
+  auto rounds = votes(2);
+  network.lease(Rank{1}, 300s);
+  network.communicator(Rank{0}).start(rounds[0]);
+  network.call_at(200s, [&] { EXPECT_TRUE(network.communicator(Rank{0}).poll().has_value()); });
+  while (network.step()) {
+  }
+  EXPECT_FALSE(network.communicator(Rank{0}).poll().has_value());
+  EXPECT_GT(network.clock().now(), 360s);
+  EXPECT_LT(network.clock().now(), 430s);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <lockstep/worker/simulator/cost_report.h>
 #include <lockstep/worker/simulator/result.h>
 
 namespace lockstep::worker::simulator {
@@ -158,7 +159,9 @@ std::string result_json(const DryRunResult& result) {
                             {"bytes_per_rank_max", result.bytes_per_rank_max},
                             {"rounds", result.rounds}};
   out += "],\n \"totals\": " + dump(totals) +
-         ",\n \"uncoordinated\": " + dump(uncoordinated_json(result.uncoordinated)) + "}\n";
+         ",\n \"uncoordinated\": " + dump(uncoordinated_json(result.uncoordinated));
+  if (result.timing) out += ",\n \"cost\": " + cost_json(result);
+  out += "}\n";
   return out;
 }
 

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <lockstep/worker/call_machine.h>
 #include <lockstep/worker/decision.h>
+#include <lockstep/worker/simulator/timing.h>
 
 namespace lockstep::worker::simulator {
 
@@ -35,6 +37,7 @@ struct DryRunResult {
   std::uint64_t bytes_per_rank_max = 0;
   std::uint64_t rounds = 0;                    // votes, exchanges, verifications, commits
   std::optional<Uncoordinated> uncoordinated;  // nullopt: left out
+  std::optional<Timing> timing;                // nullopt: the scenario has no costs
 };
 
 /// How often each outcome occurred.
@@ -42,6 +45,15 @@ struct Totals {
   std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;
 };
 [[nodiscard]] Totals totals(const DryRunResult& result);
+
+/// Calls in a row that can share a line: reuses of one frame, or equal outcomes.
+struct CallRun {
+  std::size_t first = 0, last = 0;
+  std::set<int> entries;  // that ran
+  /// "3", "3-7"
+  [[nodiscard]] std::string calls() const;
+};
+[[nodiscard]] std::vector<CallRun> call_runs(const DryRunResult& result);
 
 /// One document, a call per line, ending in a newline. Equal results give equal bytes.
 [[nodiscard]] std::string result_json(const DryRunResult& result);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <lockstep/worker/decision.h>
+#include <lockstep/worker/simulator/cost_model.h>
 #include <lockstep/worker/simulator/generator.h>
 #include <lockstep/worker/simulator/scenario_call.h>
 
@@ -19,7 +20,8 @@ struct Scenario {
   int world_size = 1;
   DecisionConfig config;
   std::vector<ScenarioCall> calls;
-  Generator generator;  // of the calls that come after those
+  Generator generator;                           // of the calls that come after those
+  std::optional<CostModel> cost = std::nullopt;  // nullopt: nothing is timed
 
   [[nodiscard]] std::size_t count() const { return calls.size() + generator.count(); }
   /// A copy of call `index`, made now if it is generated.
@@ -36,6 +38,8 @@ struct ScenarioOptions {
   std::optional<std::uint64_t> seed;  // in place of the generator's
   /// Where files that the scenario names lie; nullopt: none is read, and naming one is an error.
   std::optional<std::string> folder = std::nullopt;
+  std::optional<NetworkModel> network = std::nullopt;  // in place of the cost section's
+  std::string networks{};                              // the folder of calibrated ones
 };
 
 /// Reads scenario text; `name` stands in messages. Errors: BadInput,

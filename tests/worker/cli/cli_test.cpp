@@ -80,14 +80,6 @@ TEST(Cli, OptionThatIsNotKnown_IsNamedRatherThanWhatIsMissing) {
   EXPECT_NE(run("dryrun --json").err.find("SCENARIO"), std::string::npos);
 }
 
-TEST(Cli, OptionsThatAreNotThereYet_SaySo) {
-  for (const char* option : {"--report r.html", "--trace t.json", "--network fast"}) {
-    const Ran ran = run("dryrun " + scenario("marks") + " " + option);
-    EXPECT_EQ(ran.code, 2);
-    EXPECT_NE(ran.err.find("not available in this version"), std::string::npos) << ran.err;
-  }
-}
-
 TEST(Cli, HelpAndVersion_SucceedOnStdout) {
   for (const char* arguments : {"--help", "dryrun --help", "doctor --help", "explain --help",
                                 "coordinator --help", "status --help", "--version"}) {
