@@ -158,8 +158,9 @@ std::string result_json(const DryRunResult& result) {
                             {"bytes_per_rank_max", result.bytes_per_rank_max},
                             {"rounds", result.rounds}};
   out += "],\n \"totals\": " + dump(totals) +
-         ",\n \"uncoordinated\": " + dump(uncoordinated_json(result.uncoordinated)) + "}\n";
-  return out;
+         ",\n \"uncoordinated\": " + dump(uncoordinated_json(result.uncoordinated));
+  if (result.faults) out += ",\n \"faults\": " + fault_json(*result.faults);
+  return out + "}\n";
 }
 
 }  // namespace lockstep::worker::simulator

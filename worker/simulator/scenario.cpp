@@ -34,7 +34,7 @@ bool ScenarioReader::read_scenario(const Json& json, Scenario& out) {
     return fail(root.at("format"), fmt::format("{} is not a format this program reads, which is "
                                                "\"lockstep.scenario/1\"",
                                                in_quotes(version)));
-  if (!known_keys(json, root, {"format", "world_size", "config", "calls", "generator"}))
+  if (!known_keys(json, root, {"format", "world_size", "config", "calls", "generator", "faults"}))
     return false;
   const Json* world = required(json, root, "world_size");
   std::int64_t size = 0;
@@ -56,8 +56,12 @@ bool ScenarioReader::read_scenario(const Json& json, Scenario& out) {
     for (std::size_t i = 0; i < list.size(); ++i)
       if (!read_call(list[i], path.at(i), out.calls[i])) return false;
   }
-  if (generator != nullptr) return read_generator(*generator, root.at("generator"), out.generator);
-  return calls != nullptr;
+  if (generator != nullptr ? !read_generator(*generator, root.at("generator"), out.generator)
+                           : calls == nullptr)
+    return false;
+  const Json* faults = json.find("faults");
+  return faults == nullptr ||
+         read_faults(*faults, root.at("faults"), out.count(), out.faults.emplace());
 }
 
 bool ScenarioReader::read_config(const Json& json, const JsonPath& path, DecisionConfig& out) {
@@ -143,7 +147,7 @@ ScenarioCall Scenario::call(std::size_t index) const {
 }
 
 Scenario expanded(const Scenario& scenario) {
-  Scenario out{scenario.world_size, scenario.config, scenario.calls, {}};
+  Scenario out{scenario.world_size, scenario.config, scenario.calls, {}, scenario.faults};
   for (std::size_t i = out.calls.size(); i < scenario.count(); ++i)
     out.calls.push_back(scenario.call(i));
   return out;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <lockstep/worker/decision.h>
+#include <lockstep/worker/simulator/fault.h>
 #include <lockstep/worker/simulator/generator.h>
 #include <lockstep/worker/simulator/scenario_call.h>
 
@@ -20,6 +21,7 @@ struct Scenario {
   DecisionConfig config;
   std::vector<ScenarioCall> calls;
   Generator generator;  // of the calls that come after those
+  std::optional<FaultPlan> faults = std::nullopt;
 
   [[nodiscard]] std::size_t count() const { return calls.size() + generator.count(); }
   /// A copy of call `index`, made now if it is generated.
