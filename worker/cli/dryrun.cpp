@@ -12,8 +12,11 @@
 #include <unistd.h>
 
 #include <lockstep/worker/cli/subcommand.h>
+#include <lockstep/worker/settings.h>
+#include <lockstep/worker/simulator/cost_report.h>
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/replay.h>
+#include <lockstep/worker/simulator/time_trace.h>
 
 namespace lockstep::worker::cli {
 namespace {
@@ -23,8 +26,13 @@ struct Options {
   bool json = false, no_counterfactual = false;
   std::optional<int> ranks;
   std::optional<std::uint64_t> seed;
-  std::optional<std::string> report, trace, network;
+  std::optional<std::string> report, trace, csv, network;
 };
+
+/// Where calibrated networks lie.
+std::string networks_folder(const Settings& settings) {
+  return settings.cache_dir.empty() ? std::string() : settings.cache_dir + "/networks";
+}
 
 /// A line on stderr that says how far a long run is, where that is a terminal; gone at the end.
 class ProgressLine {
@@ -58,6 +66,16 @@ int show(const simulator::DryRunResult& result, bool json) {
       json ? simulator::result_json(result) : simulator::result_summary(result, colourful()), kOk);
 }
 
+/// What was asked for besides the result.
+Result<void> write_files(const simulator::DryRunResult& result, const Options& options) {
+  if (options.trace)
+    if (auto written = write_whole("The trace", *options.trace, simulator::time_trace(result));
+        !written)
+      return written;
+  if (options.csv) return write_whole("The CSV", *options.csv, simulator::calls_csv(result));
+  return {};
+}
+
 int replay(const Options& options) {
   const auto record = simulator::read_record(options.input);
   if (!record) return complain(record.error());
@@ -69,28 +87,40 @@ int replay(const Options& options) {
 }
 
 int run(const Options& options) {
-  for (const auto& [name, value] : {std::pair{"--report", &options.report},
-                                    {"--trace", &options.trace},
-                                    {"--network", &options.network}})
-    if (*value) return complain(std::string(name) + " is not available in this version.", kUsage);
+  if (options.report) return complain("--report is not available in this version.", kUsage);
   std::error_code error;
   if (std::filesystem::is_directory(options.input, error)) {
-    if (!options.ranks && !options.seed) return replay(options);
-    return complain("--ranks and --seed do not go with a record, which is replayed as it is.",
-                    kUsage);
+    if (!options.ranks && !options.seed && !options.network && !options.trace && !options.csv)
+      return replay(options);
+    return complain(
+        "--ranks, --seed, --network, --trace and --csv do not go with a record, which is replayed "
+        "as it is.",
+        kUsage);
   }
-  const auto scenario =
-      simulator::load_scenario(options.input, {.world_size = options.ranks, .seed = options.seed});
+  const auto settings = Settings::from_environment();
+  if (!settings) return complain(settings.error());
+  simulator::ScenarioOptions read{.world_size = options.ranks, .seed = options.seed};
+  read.networks = networks_folder(*settings);
+  if (options.network) {
+    auto network = simulator::parse_network(*options.network, read.networks);
+    if (!network) return complain(network.error());
+    read.network = *std::move(network);
+  }
+  const auto scenario = simulator::load_scenario(options.input, read);
   if (!scenario) return complain(scenario.error());
+  if (!scenario->cost && (options.trace || options.csv))
+    return complain("--trace and --csv need times: a cost section in the scenario, or --network.",
+                    kUsage);
   std::optional<ProgressLine> line(std::in_place);
   const simulator::DryRunOptions how{
       .counterfactual = !options.no_counterfactual,
-      .progress = [&line](std::string_view what, std::size_t done, std::size_t of) {
-        line->show(what, done, of);
-      }};
+      .progress = [&line](std::string_view what, std::size_t done,
+                          std::size_t of) { line->show(what, done, of); },
+      .most_spans = options.trace ? simulator::kMostTimeSpans : 0};
   if (const auto refused = simulator::too_large(*scenario, how)) return complain(*refused);
   const simulator::DryRunResult result = simulator::dry_run(*scenario, how);
   line.reset();
+  if (const auto written = write_files(result, options); !written) return complain(written.error());
   return show(result, options.json);
 }
 
@@ -107,8 +137,11 @@ std::function<int()> declare_dryrun(CLI::App& app) {
   app.add_flag("--no-counterfactual", options->no_counterfactual,
                "leave out what every rank would do alone (\"uncoordinated\": null)");
   app.add_option("--report", options->report, "write a report as HTML (not there yet)");
-  app.add_option("--trace", options->trace, "write a timeline as JSON (not there yet)");
-  app.add_option("--network", options->network, "cost model of the network (not there yet)");
+  app.add_option("--network", options->network,
+                 "what the run takes over shm, tcp, rdma, a calibrated network or "
+                 "alpha=MICROSECONDS,beta=GIGABYTES_PER_SECOND");
+  app.add_option("--trace", options->trace, "write the timeline of ranks, for Perfetto, to FILE");
+  app.add_option("--csv", options->csv, "write what each call took to FILE");
   return [options] { return run(*options); };
 }
 

@@ -1,7 +1,5 @@
 // lockstep explain DIR
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -9,10 +7,8 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <lockstep/coordinator/page.h>
 #include <lockstep/worker/cli/subcommand.h>
@@ -40,26 +36,6 @@ struct Wishes {
   std::string directory, report;
 };
 
-/// As a whole or not at all.
-Result<void> write_whole(const std::string& file, std::string_view text) {
-  const std::string draft = fmt::format("{}.{}.tmp", file, ::getpid());
-  const int out = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  bool whole = out >= 0;
-  while (whole && !text.empty()) {
-    const ssize_t n = ::write(out, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    whole = n > 0;
-    if (whole) text.remove_prefix(static_cast<std::size_t>(n));
-  }
-  whole = whole && ::fsync(out) == 0 && ::rename(draft.c_str(), file.c_str()) == 0;
-  const int why = errno;
-  if (out >= 0) ::close(out);
-  if (whole) return {};
-  ::unlink(draft.c_str());
-  return Status{Code::Environment,
-                fmt::format("The report cannot be written to {}: {}.", file, std::strerror(why))};
-}
-
 std::string time_of_day() {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
 }
@@ -69,7 +45,7 @@ Result<void> write_page(const Wishes& wishes, const std::vector<simulator::RankR
   const auto status = simulator::record_status(record, explanation, wishes.directory, watchdog,
                                                LOCKSTEP_VERSION, time_of_day());
   if (!status) return status.error();
-  return write_whole(wishes.report, coordinator::page_with(*status, false));
+  return write_whole("The report", wishes.report, coordinator::page_with(*status, false));
 }
 
 /// "job nightly: "; where the reports of several jobs lie it says which one this is.

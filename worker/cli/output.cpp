@@ -1,13 +1,37 @@
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <lockstep/worker/cli/subcommand.h>
 
 namespace lockstep::worker::cli {
+namespace {
+
+/// Signals that end the process wait while this lives.
+class Undisturbed {
+ public:
+  Undisturbed() {
+    sigset_t ends;
+    sigemptyset(&ends);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, signal);
+    pthread_sigmask(SIG_BLOCK, &ends, &before_);
+  }
+  Undisturbed(const Undisturbed&) = delete;
+  Undisturbed& operator=(const Undisturbed&) = delete;
+  ~Undisturbed() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
 
 int print_result(std::string_view text, int code) {
   const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
@@ -23,6 +47,29 @@ int complain(std::string_view sentence, int code) {
 }
 
 int complain(const Status& failure) { return complain(failure.message, exit_code(failure.code)); }
+
+Result<void> write_whole(std::string_view what, const std::string& file, std::string_view text,
+                         unsigned mode) {
+  const Undisturbed undisturbed;
+  const std::string draft = fmt::format("{}.{}.tmp", file, ::getpid());
+  const int out = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+  bool whole = out >= 0;
+  while (whole && !text.empty()) {
+    const ssize_t n = ::write(out, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    whole = n > 0;
+    if (whole) text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  whole = whole && ::fsync(out) == 0 && ::rename(draft.c_str(), file.c_str()) == 0;
+  const int why = errno;
+  if (out >= 0) ::close(out);
+  if (whole) return {};
+  ::unlink(draft.c_str());
+  return Status{Code::Environment,
+                fmt::format("{} cannot be written to {}: {}.", what, file, std::strerror(why)),
+                {},
+                {}};
+}
 
 bool colourful() {
   const char* term = std::getenv("TERM");

@@ -190,18 +190,25 @@ bool ScenarioReader::read_histogram(const Json& json, const JsonPath& path, std:
   return true;
 }
 
-bool ScenarioReader::read_lengths(const Json& json, const JsonPath& path, Distribution& out) {
-  std::string file;
-  if (!text(json, path, file)) return false;
-  const std::filesystem::path relative(file);
+std::optional<std::string> ScenarioReader::beside(const JsonPath& path, const std::string& name) {
+  const std::filesystem::path relative(name);
   if (relative.empty() || relative.is_absolute() ||
       std::find(relative.begin(), relative.end(), "..") != relative.end())
-    return fail(path, fmt::format("{} is not a file beside the scenario or below its folder",
-                                  in_quotes(file)));
-  if (!options_.folder)
-    return fail(path, "files are read only where the scenario is a file itself");
-  const auto bins =
-      read_lengths_file((std::filesystem::path(*options_.folder) / relative).string());
+    fail(path,
+         fmt::format("{} is not a file beside the scenario or below its folder", in_quotes(name)));
+  else if (!options_.folder)
+    fail(path, "files are read only where the scenario is a file itself");
+  else
+    return (std::filesystem::path(*options_.folder) / relative).string();
+  return std::nullopt;
+}
+
+bool ScenarioReader::read_lengths(const Json& json, const JsonPath& path, Distribution& out) {
+  std::string name;
+  if (!text(json, path, name)) return false;
+  const auto file = beside(path, name);
+  if (!file) return false;
+  const auto bins = read_lengths_file(*file);
   if (!bins) {
     std::string what = bins.error().message;
     what.pop_back();  // its full stop

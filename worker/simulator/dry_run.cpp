@@ -6,6 +6,7 @@
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/group.h>
 #include <lockstep/worker/simulator/outline.h>
+#include <lockstep/worker/simulator/parallel.h>
 #include <lockstep/worker/simulator/streamed_group.h>
 
 namespace lockstep::worker::simulator {
@@ -35,10 +36,34 @@ Layout lay_out(const std::vector<RankClass>& classes, Manner manner) {
   return layout;
 }
 
+/// Of all tensors; at most INT64_MAX.
+std::int64_t elements_of(const Observation& seen) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < seen.list->sources().size(); ++i) {
+    if (seen.list->sources()[i].kind != Kind::Tensor) continue;
+    std::int64_t product = 1;
+    for (const std::int64_t size : seen.of(i))
+      if (__builtin_mul_overflow(product, size, &product)) product = INT64_MAX;
+    if (__builtin_add_overflow(sum, product, &sum)) sum = INT64_MAX;
+  }
+  return sum;
+}
+
+void fill_elements(const RankInputs& inputs, std::span<std::int64_t> out) {
+  const auto shares = shares_of(static_cast<std::int32_t>(out.size()));
+  in_parallel(shares.size(), [&](std::size_t i) {
+    Observation seen = inputs.like();
+    for (std::int32_t r = shares[i].first; r <= shares[i].last; ++r) {
+      inputs.fill(r, seen);
+      out[static_cast<std::size_t>(r)] = elements_of(seen);
+    }
+  });
+}
+
 /// The simulated job: each unit with its own cache per frame.
 class Job {
  public:
-  Job(const Scenario& scenario, Manner manner)
+  Job(const Scenario& scenario, Manner manner, std::size_t most_spans)
       : scenario_(scenario),
         outline_(scenario),
         classes_(partition(outline_.calls(), scenario.world_size)),
@@ -53,6 +78,9 @@ class Job {
       group_ = manner == Manner::Folded ? folded_group(layout_.units, scenario.world_size)
                                         : virtual_group(scenario.world_size);
     }
+    if (!scenario.cost) return;
+    clock_.emplace(*scenario.cost, scenario.world_size, scenario.count(), most_spans);
+    group_->time_by(*clock_);
   }
 
   CallResult call(std::size_t index) {
@@ -65,6 +93,9 @@ class Job {
   }
 
   [[nodiscard]] const Group& group() const { return *group_; }
+  [[nodiscard]] std::optional<Timing> take_timing() {
+    return clock_ ? std::optional(clock_->take()) : std::nullopt;
+  }
 
  private:
   /// Equal ranks in every unit.
@@ -82,8 +113,17 @@ class Job {
       machines[i] = machine(index, i, lowest, observations[g]);
     }
     const Status absent = absent_ranks(call.present, scenario_.world_size);
+    if (clock_) clock_->begin(call.present, lowest);
     if (!call.groups.empty()) group_->run(machines, absent);
-    return result_of(machines, call.frame.value_or(lowest), lowest, absent);
+    CallResult result = result_of(machines, call.frame.value_or(lowest), lowest, absent);
+    if (clock_)
+      clock_->end(!result.outcome.error, [&](std::span<std::int64_t> out) {
+        for (std::size_t g = 0; g < call.groups.size(); ++g)
+          for (const RankSet::Run& run : call.groups[g].ranks.runs())
+            std::fill(out.begin() + run.first, out.begin() + run.last + 1,
+                      elements_of(observations[g]));
+      });
+    return result;
   }
 
   /// Every rank with values of its own.
@@ -98,8 +138,13 @@ class Job {
     const RankSet present =
         scenario_.generator.present(index - scenario_.calls.size(), scenario_.world_size);
     const Status absent = absent_ranks(present, scenario_.world_size);
+    if (clock_) clock_->begin(present, kind.frame);
     streamed_->run(machines, inputs, absent);
-    return result_of(machines, kind.frame, kind.frame, absent);
+    CallResult result = result_of(machines, kind.frame, kind.frame, absent);
+    if (clock_)
+      clock_->end(!result.outcome.error,
+                  [&](std::span<std::int64_t> out) { fill_elements(inputs, out); });
+    return result;
   }
 
   /// What the lowest unit came to; `own` is its frame.
@@ -150,6 +195,7 @@ class Job {
   std::vector<std::map<std::string, Frame>> frames_;  // per unit, by name
   std::unique_ptr<Group> group_;
   StreamedGroup* streamed_ = nullptr;
+  std::optional<RunClock> clock_;  // where the scenario has costs
 };
 
 void add_value(const ScenarioValue& value, Observation& out) {
@@ -213,7 +259,7 @@ DryRunResult dry_run(const Scenario& scenario, Manner manner, const DryRunOption
     return dry_run(expanded(scenario), manner, options);
   DryRunResult result;
   result.world_size = scenario.world_size;
-  Job job(scenario, manner);
+  Job job(scenario, manner, options.most_spans);
   const std::size_t count = scenario.count();
   for (std::size_t i = 0; i < count; ++i) {
     if (options.progress) options.progress("calls", i, count);
@@ -221,6 +267,7 @@ DryRunResult dry_run(const Scenario& scenario, Manner manner, const DryRunOption
   }
   result.bytes_per_rank_max = job.group().bytes_per_rank_max();
   result.rounds = job.group().rounds();
+  result.timing = job.take_timing();
   if (options.counterfactual) result.uncoordinated = run_uncoordinated(scenario, options.progress);
   return result;
 }

@@ -27,6 +27,7 @@ using Progress = std::function<void(std::string_view what, std::size_t done, std
 struct DryRunOptions {
   bool counterfactual = true;  // else DryRunResult::uncoordinated is left out
   Progress progress{};         // called from one thread at a time; may be empty
+  std::size_t most_spans = 0;  // of Timing::spans, in a scenario with costs
 };
 
 /// Calls of ranks that draw for themselves are all held, except when streamed.

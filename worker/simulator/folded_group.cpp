@@ -12,12 +12,13 @@ class FoldedGroup final : public Group {
 
   void run(Machines machines, const Status& absent) override {
     if (std::any_of(machines.begin(), machines.end(), [](const auto& m) { return !m; }))
-      return wait_in_vain(machines, absent);
+      return wait_in_vain(machines, absent, clock_);
     for (;;) {
       std::size_t waiting = 0;
-      for (const auto& machine : machines) waiting += answer_locally(*machine) ? 1 : 0;
+      for (const auto& machine : machines) waiting += answer_timed(*machine) ? 1 : 0;
       if (waiting == 0) return;
-      const auto result = waiting < machines.size() ? std::nullopt : fold_round(rounds_, machines);
+      const auto result =
+          waiting < machines.size() ? std::nullopt : fold_round(rounds_, machines, clock_);
       if (!result) return break_off(machines);
       for (const auto& machine : machines) answer(*machine, *result);
     }
@@ -41,7 +42,8 @@ std::vector<Bytes> payloads(Machines machines) {
 
 }  // namespace
 
-void wait_in_vain(Machines machines, const Status& absent) {
+void wait_in_vain(Machines machines, const Status& absent, RunClock* clock) {
+  if (clock != nullptr) clock->wait_in_vain();
   for (const auto& machine : machines)
     if (machine) machine->failed(absent);
 }
@@ -55,7 +57,7 @@ void break_off(Machines machines) {
   for (const auto& machine : machines) machine->failed(bug);
 }
 
-std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines) {
+std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines, RunClock* clock) {
   const Action& first = machines[0]->next();
   for (const auto& machine : machines)
     if (machine->next().index() != first.index()) return std::nullopt;
@@ -63,12 +65,21 @@ std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines) {
     std::vector<collectives::Vote> mine;
     for (const auto& machine : machines)
       mine.push_back(std::get<action::Vote>(machine->next()).mine);
+    if (clock != nullptr) clock->vote();
     return rounds.vote(mine, vote->combine);
   }
-  if (const auto* exchange = std::get_if<action::Exchange>(&first))
-    return rounds.exchange(payloads<action::Exchange>(machines), exchange->join);
-  if (const auto* broadcast = std::get_if<action::Broadcast>(&first))
-    return rounds.broadcast(broadcast->root, payloads<action::Broadcast>(machines));
+  if (const auto* exchange = std::get_if<action::Exchange>(&first)) {
+    TreeBytes bytes;
+    Bytes joined = rounds.exchange(payloads<action::Exchange>(machines), exchange->join,
+                                   clock != nullptr ? &bytes : nullptr);
+    if (clock != nullptr) clock->exchange(bytes);
+    return joined;
+  }
+  if (const auto* broadcast = std::get_if<action::Broadcast>(&first)) {
+    Bytes payload = rounds.broadcast(broadcast->root, payloads<action::Broadcast>(machines));
+    if (clock != nullptr) clock->broadcast(broadcast->root, payload.size());
+    return payload;
+  }
   return std::nullopt;
 }
 

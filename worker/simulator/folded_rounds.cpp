@@ -117,7 +117,19 @@ Vote FoldedRounds::vote(std::span<const Vote> mine, collectives::Combine combine
   return all;
 }
 
-Bytes FoldedRounds::exchange(std::span<const Bytes> mine, const collectives::Join& join) {
+/// A rank sends what its unit sends, unless its subtree spans several.
+TreeBytes FoldedRounds::sent_by_units(std::span<const Bytes> mine) const {
+  TreeBytes out;
+  out.up.resize(static_cast<std::size_t>(size_));
+  for (std::size_t i = 0; i < units_.size(); ++i)
+    std::fill(out.up.begin() + units_[i].first, out.up.begin() + units_[i].last + 1,
+              static_cast<std::uint32_t>(mine[i].size()));
+  return out;
+}
+
+Bytes FoldedRounds::exchange(std::span<const Bytes> mine, const collectives::Join& join,
+                             TreeBytes* sent) {
+  if (sent != nullptr) *sent = sent_by_units(mine);
   std::vector<Bytes> joined(joints_.size());
   for (std::size_t j = 0; j < joints_.size(); ++j) {
     const Joint& joint = joints_[j];
@@ -129,6 +141,9 @@ Bytes FoldedRounds::exchange(std::span<const Bytes> mine, const collectives::Joi
       counted_[joint.counted].received += theirs.size();
       payload = child == &joint.left ? join(theirs, payload) : join(payload, theirs);
     }
+    if (sent != nullptr)
+      sent->up[static_cast<std::size_t>(counted_[joint.counted].rank)] =
+          static_cast<std::uint32_t>(payload.size());
     joined[j] = std::move(payload);
   }
   Bytes result = joints_.empty() ? mine[0] : std::move(joined.back());
@@ -137,6 +152,7 @@ Bytes FoldedRounds::exchange(std::span<const Bytes> mine, const collectives::Joi
   for (Counted& rank : counted_)
     if (rank.has_parent) rank.received += result.size();
   ++rounds_;
+  if (sent != nullptr) sent->down = result.size();
   return result;
 }
 

@@ -13,6 +13,7 @@
 
 #include <lockstep/collectives/tree.h>
 #include <lockstep/collectives/vote.h>
+#include <lockstep/worker/simulator/rank_clocks.h>
 
 namespace lockstep::worker::simulator {
 
@@ -37,7 +38,9 @@ class FoldedRounds {
   [[nodiscard]] collectives::Vote vote(std::span<const collectives::Vote> mine,
                                        collectives::Combine combine);
   /// Requires that equal payloads join to themselves.
-  [[nodiscard]] Bytes exchange(std::span<const Bytes> mine, const collectives::Join& join);
+  /// What the ranks send is put into `sent`, if that is not null.
+  [[nodiscard]] Bytes exchange(std::span<const Bytes> mine, const collectives::Join& join,
+                               TreeBytes* sent = nullptr);
   [[nodiscard]] Bytes broadcast(Rank root, std::span<const Bytes> mine);
 
   /// Payload received in all rounds by the rank with most.
@@ -75,6 +78,7 @@ class FoldedRounds {
   Joint::Child child(std::int32_t rank, std::int32_t low, std::int32_t high);
   void add_plain(std::size_t unit);
   void add_plain(std::size_t unit, std::int32_t low, std::int32_t high);
+  [[nodiscard]] TreeBytes sent_by_units(std::span<const Bytes> mine) const;
 
   std::vector<Unit> units_;
   int size_;

@@ -2,21 +2,32 @@
 
 namespace lockstep::worker::simulator {
 
-bool answer_locally(CallMachine& machine) {
+bool answer_locally(CallMachine& machine, LocalWork* work) {
   for (;;) {
     const Action& action = machine.next();
     if (const auto* trace = std::get_if<action::Trace>(&action)) {
       TraceReport report;
       report.graph = trace->decision->digest();
+      if (work != nullptr)
+        work->join({trace->decision->sources.size(), trace->decision->symbols.size(), false});
       machine.traced(std::move(report));
     } else if (std::holds_alternative<action::Explain>(action)) {
       machine.explained({});
     } else if (std::holds_alternative<action::Compile>(action)) {
+      if (work != nullptr) work->built = true;
       machine.compiled(std::nullopt);
     } else {
       return !std::holds_alternative<action::Finish>(action);
     }
   }
+}
+
+bool Group::answer_timed(CallMachine& machine) const {
+  if (clock_ == nullptr) return answer_locally(machine);
+  LocalWork work;
+  const bool waits = answer_locally(machine, &work);
+  clock_->work(work);
+  return waits;
 }
 
 }  // namespace lockstep::worker::simulator

@@ -12,6 +12,7 @@
 
 #include <lockstep/worker/call_machine.h>
 #include <lockstep/worker/simulator/folded_rounds.h>
+#include <lockstep/worker/simulator/run_clock.h>
 
 namespace lockstep::worker::simulator {
 
@@ -22,6 +23,9 @@ class Group {
  public:
   virtual ~Group() = default;
 
+  /// From now on the clock is told of rounds and builds; it outlives the group.
+  void time_by(RunClock& clock) { clock_ = &clock; }
+
   /// Takes every machine to Finish. Where units are absent the others wait for them until the
   /// deadline passes and end with `absent`; otherwise `absent` is not looked at.
   virtual void run(Machines machines, const Status& absent) = 0;
@@ -30,21 +34,27 @@ class Group {
   [[nodiscard]] virtual std::uint64_t bytes_per_rank_max() const = 0;
   /// Rounds that ended.
   [[nodiscard]] virtual std::uint64_t rounds() const = 0;
+
+ protected:
+  /// As answer_locally(), and the clock is told.
+  bool answer_timed(CallMachine& machine) const;
+  RunClock* clock_ = nullptr;  // null: nobody asks for times
 };
 
 /// Does what the machine asks of its own rank until it asks for a round or is at its end. True: a
 /// round. A dry run traces and compiles nothing: the program that a decision leads to is taken to
 /// be the decision.
-bool answer_locally(CallMachine& machine);
+bool answer_locally(CallMachine& machine, LocalWork* work = nullptr);
 
 /// What a round came to on every rank.
 using RoundResult = std::variant<collectives::Vote, Bytes>;
 /// Runs the round that all machines ask for, without telling them; nullopt where they ask for
 /// different kinds, or for none. Requires a machine per unit.
-[[nodiscard]] std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines);
+[[nodiscard]] std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines,
+                                                    RunClock* clock = nullptr);
 void answer(CallMachine& machine, const RoundResult& result);
 /// Ranks are absent: those that are there give up.
-void wait_in_vain(Machines machines, const Status& absent);
+void wait_in_vain(Machines machines, const Status& absent, RunClock* clock = nullptr);
 /// The machines ask for what does not go together: all end with an error that says so.
 void break_off(Machines machines);
 

@@ -29,6 +29,7 @@ struct RankRounds::Exchange {
   const Same& same;
   int size;
   std::vector<std::uint64_t>& received;
+  TreeBytes* sent;
   std::vector<Subtree> apart{};            // joined by threads, each for itself
   std::map<std::int32_t, Bytes> joined{};  // what those came to, by their heads
 
@@ -67,11 +68,18 @@ struct RankRounds::Exchange {
       bytes += higher.size();
       out = join(out, higher);
     }
+    sends(at.head, out.size());
     return out;
+  }
+
+  void sends(std::int32_t rank, std::size_t bytes) {
+    if (sent != nullptr)
+      sent->up[static_cast<std::size_t>(rank)] = static_cast<std::uint32_t>(bytes);
   }
 
   /// Every rank of the subtree sends that many bytes.
   void count(const Subtree& at, std::size_t bytes) {
+    sends(at.head, bytes);
     const TreePlace place = TreePlace::of(Rank{at.head}, size);
     for (const auto& child : {place.left, place.right})
       if (child) received[static_cast<std::size_t>(at.head)] += bytes;
@@ -82,10 +90,11 @@ struct RankRounds::Exchange {
 
 RankRounds::RankRounds(int size) : size_(size), received_(static_cast<std::size_t>(size), 0) {}
 
-Bytes RankRounds::exchange(const Payload& payload, const collectives::Join& join,
-                           const Same& same) {
+Bytes RankRounds::exchange(const Payload& payload, const collectives::Join& join, const Same& same,
+                           TreeBytes* sent) {
   constexpr std::int32_t kRanks = 1024;  // of a thread's part
-  Exchange exchange{payload, join, same, size_, received_};
+  if (sent != nullptr) sent->up.assign(static_cast<std::size_t>(size_), 0);
+  Exchange exchange{payload, join, same, size_, received_, sent};
   const Subtree root = whole(size_);
   exchange.split(root, kRanks);
   in_parallel(exchange.apart.size(), [&](std::size_t i) {
@@ -95,6 +104,7 @@ Bytes RankRounds::exchange(const Payload& payload, const collectives::Join& join
   Bytes result = exchange.run(root, false);
   from_parent_ += result.size();
   ++others_;
+  if (sent != nullptr) sent->down = result.size();
   return result;
 }
 

@@ -27,8 +27,9 @@ class RankRounds {
   void voted() { ++votes_; }
   /// The join of all ranks' payloads, in the order of the tree. Ranks of a range for which `same`
   /// is true send the same, and equal payloads of theirs join to themselves.
+  /// What the ranks send is put into `sent`, if that is not null.
   [[nodiscard]] Bytes exchange(const Payload& payload, const collectives::Join& join,
-                               const Same& same);
+                               const Same& same, TreeBytes* sent = nullptr);
   /// Every rank but `root` has received that many bytes.
   void broadcast(Rank root, std::size_t bytes);
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <lockstep/worker/simulator/cost_report.h>
 #include <lockstep/worker/simulator/result.h>
 
 namespace lockstep::worker::simulator {
@@ -159,8 +160,10 @@ std::string result_json(const DryRunResult& result) {
                             {"rounds", result.rounds}};
   out += "],\n \"totals\": " + dump(totals) +
          ",\n \"uncoordinated\": " + dump(uncoordinated_json(result.uncoordinated));
+  if (result.timing) out += ",\n \"cost\": " + cost_json(result);
   if (result.faults) out += ",\n \"faults\": " + fault_json(*result.faults);
-  return out + "}\n";
+  out += "}\n";
+  return out;
 }
 
 }  // namespace lockstep::worker::simulator

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <lockstep/worker/decision.h>
+#include <lockstep/worker/simulator/cost_model.h>
 #include <lockstep/worker/simulator/fault.h>
 #include <lockstep/worker/simulator/generator.h>
 #include <lockstep/worker/simulator/scenario_call.h>
@@ -20,8 +21,9 @@ struct Scenario {
   int world_size = 1;
   DecisionConfig config;
   std::vector<ScenarioCall> calls;
-  Generator generator;  // of the calls that come after those
-  std::optional<FaultPlan> faults = std::nullopt;
+  Generator generator;                             // of the calls that come after those
+  std::optional<CostModel> cost = std::nullopt;    // nullopt: nothing is timed
+  std::optional<FaultPlan> faults = std::nullopt;  // nullopt: nothing goes wrong
 
   [[nodiscard]] std::size_t count() const { return calls.size() + generator.count(); }
   /// A copy of call `index`, made now if it is generated.
@@ -38,6 +40,8 @@ struct ScenarioOptions {
   std::optional<std::uint64_t> seed;  // in place of the generator's
   /// Where files that the scenario names lie; nullopt: none is read, and naming one is an error.
   std::optional<std::string> folder = std::nullopt;
+  std::optional<NetworkModel> network = std::nullopt;  // in place of the cost section's
+  std::string networks{};                              // the folder of calibrated ones
 };
 
 /// Reads scenario text; `name` stands in messages. Errors: BadInput,

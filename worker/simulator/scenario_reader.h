@@ -93,6 +93,22 @@ class ScenarioReader {
                       Distribution& out);
   bool read_lengths(const Json& json, const JsonPath& path, Distribution& out);
   bool read_batches(const Json& json, const JsonPath& path, Batches& out);
+  /// The path of what lies beside the scenario or below its folder.
+  std::optional<std::string> beside(const JsonPath& path, const std::string& name);
+
+  // The cost section: cost_reader.cpp.
+  bool read_cost(const Json& json, const JsonPath& path, CostModel& out);
+  bool read_skew(const Json& json, const JsonPath& path, CostModel& out);
+  bool read_frame_costs(const Json& json, const JsonPath& path, CostModel& out);
+  bool read_frame_cost(const Json& json, const JsonPath& path, FrameCost& out);
+  bool read_compile(const Json& json, const JsonPath& path, CompileModel& out);
+  bool read_step(const Json& json, const JsonPath& path, StepModel& out);
+  bool read_collective(const Json& json, const JsonPath& path, DataCollective& out);
+  bool read_network(const Json& json, const JsonPath& path, NetworkModel& out);
+  bool read_link(const Json& json, const JsonPath& path, Link& out);
+  bool read_recorded_costs(const Json& json, const JsonPath& path, CostModel& out);
+  bool microseconds(const Json& json, const JsonPath& path, std::string_view key,
+                    std::int64_t& out);
 
   std::string_view name_;
   const ScenarioOptions& options_;

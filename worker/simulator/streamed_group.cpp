@@ -69,6 +69,7 @@ class StreamedGroup::Call {
     }
     voted_ = true;
     group_.rounds_.voted();
+    if (group_.clock_ != nullptr) group_.clock_->vote();
     return all;
   }
 
@@ -78,11 +79,10 @@ class StreamedGroup::Call {
     if (inputs_ == nullptr || joins_by(join, join_rosters)) return exchange_of_units(join);
     if (joins_by(join, join_columns)) {
       if (asked_first.mine != list_payload(inputs_->like())) return std::nullopt;
-      Bytes joined =
-          group_.rounds_.exchange([&](Rank rank) { return list_payload(seen_by(rank)); }, join,
-                                  [alike = inputs_->alike()](std::int32_t low, std::int32_t high) {
-                                    return low / alike == high / alike;
-                                  });
+      Bytes joined = exchange([&](Rank rank) { return list_payload(seen_by(rank)); }, join,
+                              [alike = inputs_->alike()](std::int32_t low, std::int32_t high) {
+                                return low / alike == high / alike;
+                              });
       if (!learn(joined)) return std::nullopt;
       return joined;
     }
@@ -91,13 +91,22 @@ class StreamedGroup::Call {
     if (!conflict || asked_first.mine != roll_payload(machines_[0]->standing().speaks_for,
                                                       conflict_value(*conflict, inputs_->like())))
       return std::nullopt;
-    return group_.rounds_.exchange(
+    return exchange(
         [&](Rank rank) { return roll_payload(rank, conflict_value(*conflict, seen_by(rank))); },
         join, [](std::int32_t low, std::int32_t high) { return low == high; });
   }
 
+  Bytes exchange(const RankRounds::Payload& payload, const collectives::Join& join,
+                 const RankRounds::Same& same) {
+    RunClock* clock = group_.clock_;
+    TreeBytes sent;
+    Bytes joined = group_.rounds_.exchange(payload, join, same, clock != nullptr ? &sent : nullptr);
+    if (clock != nullptr) clock->exchange(sent);
+    return joined;
+  }
+
   Bytes exchange_of_units(const collectives::Join& join) {
-    return group_.rounds_.exchange(
+    return exchange(
         [&](Rank rank) { return asked<action::Exchange>(*machines_[unit_of(rank)]).mine; }, join,
         [&](std::int32_t low, std::int32_t high) {
           return unit_of(Rank{low}) == unit_of(Rank{high});
@@ -110,6 +119,7 @@ class StreamedGroup::Call {
                         ? encode_hints(*joint_, seen_by(root))
                         : asked<action::Broadcast>(*machines_[unit_of(root)]).mine;
     group_.rounds_.broadcast(root, payload.size());
+    if (group_.clock_ != nullptr) group_.clock_->broadcast(root, payload.size());
     return payload;
   }
 
@@ -204,11 +214,11 @@ void StreamedGroup::run(Machines machines, const RankInputs& inputs, const Statu
 
 void StreamedGroup::run(Machines machines, const RankInputs* inputs, const Status& absent) {
   if (std::any_of(machines.begin(), machines.end(), [](const auto& m) { return !m; }))
-    return wait_in_vain(machines, absent);
+    return wait_in_vain(machines, absent, clock_);
   Call call(*this, machines, inputs);
   for (;;) {
     std::size_t waiting = 0;
-    for (const auto& machine : machines) waiting += answer_locally(*machine) ? 1 : 0;
+    for (const auto& machine : machines) waiting += answer_timed(*machine) ? 1 : 0;
     if (waiting == 0) return;
     const auto result = waiting < machines.size() ? std::nullopt : call.round();
     if (!result) return break_off(machines);

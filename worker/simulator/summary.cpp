@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <lockstep/worker/simulator/cost_report.h>
 #include <lockstep/worker/simulator/json_document.h>
 #include <lockstep/worker/simulator/result.h>
 
@@ -126,6 +127,7 @@ std::string result_summary(const DryRunResult& result, bool colour) {
       "received by a rank\n",
       sum.compiles, sum.reuses, sum.fallbacks, sum.errors, result.rounds,
       result.bytes_per_rank_max);
+  if (result.timing) out += cost_summary(result);
   if (result.uncoordinated) out += alone_text(*result.uncoordinated);
   if (result.faults) out += fault_summary(*result.faults);
   return out;

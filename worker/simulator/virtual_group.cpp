@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include <lockstep/collectives/simulated.h>
 #include <lockstep/worker/simulator/group.h>
@@ -27,12 +28,75 @@ void report(CallMachine& machine, const collectives::Round& round) {
     machine.joined(dynamic_cast<const collectives::BroadcastRound&>(round).result());
 }
 
+/// What the ranks of a call did, round by round, for a clock.
+class Story {
+ public:
+  explicit Story(std::size_t size) : at_(size, 0) {}
+
+  /// Rank i has done this since its last round and, unless null, begins another.
+  void tell(std::size_t i, const LocalWork& work, const Action* action) {
+    const std::size_t chapter = at_[i]++;
+    if (chapters_.size() <= chapter) chapters_.emplace_back();
+    chapters_[chapter].work.join(work);
+    if (action == nullptr) return;
+    chapters_[chapter].action = *action;
+    const auto* exchange = std::get_if<action::Exchange>(action);
+    const auto* broadcast = std::get_if<action::Broadcast>(action);
+    chapters_[chapter].payloads.resize(at_.size());
+    if (exchange != nullptr) chapters_[chapter].payloads[i] = exchange->mine;
+    if (broadcast != nullptr) chapters_[chapter].payloads[i] = broadcast->mine;
+  }
+
+  void time(RunClock& clock) const {
+    for (const Chapter& chapter : chapters_) {
+      clock.work(chapter.work);
+      if (!chapter.action) continue;
+      if (const auto* exchange = std::get_if<action::Exchange>(&*chapter.action)) {
+        TreeBytes bytes;
+        bytes.up.resize(at_.size());
+        const auto last = static_cast<std::int32_t>(at_.size()) - 1;
+        bytes.down = joined(chapter.payloads, exchange->join, 0, last, bytes).size();
+        clock.exchange(bytes);
+      } else if (const auto* broadcast = std::get_if<action::Broadcast>(&*chapter.action)) {
+        const auto root = static_cast<std::size_t>(broadcast->root.value);
+        clock.broadcast(broadcast->root, chapter.payloads[root].size());
+      } else {
+        clock.vote();
+      }
+    }
+  }
+
+ private:
+  struct Chapter {
+    LocalWork work;
+    std::optional<Action> action;  // some rank's
+    std::vector<Bytes> payloads;   // by rank
+  };
+
+  /// The join of ranks low to high, which the rank in their middle sends up.
+  static Bytes joined(const std::vector<Bytes>& payloads, const collectives::Join& join,
+                      std::int32_t low, std::int32_t high, TreeBytes& sent) {
+    const auto head = static_cast<std::size_t>(low + (high - low) / 2);
+    const auto middle = static_cast<std::int32_t>(head);
+    Bytes out = payloads[head];
+    if (low < middle) out = join(joined(payloads, join, low, middle - 1, sent), out);
+    if (middle < high) out = join(out, joined(payloads, join, middle + 1, high, sent));
+    sent.up[head] = static_cast<std::uint32_t>(out.size());
+    return out;
+  }
+
+  std::vector<std::size_t> at_;  // by rank: chapters told
+  std::vector<Chapter> chapters_;
+};
+
 /// One call on a network of its own: messages of a call that broke off cannot reach the next one.
 class Call {
  public:
-  Call(Machines machines, const Status& absent)
+  /// `story` may be null.
+  Call(Machines machines, const Status& absent, Story* story)
       : machines_(machines),
         absent_(absent),
+        story_(story),
         network_({.size = static_cast<int>(machines.size())}),
         rounds_(machines.size()) {}
 
@@ -57,7 +121,10 @@ class Call {
   /// Moves rank i on to its next round, or to its end.
   void next(std::size_t i) {
     rounds_[i].reset();
-    if (!answer_locally(*machines_[i])) return;
+    LocalWork work;
+    const bool waits = answer_locally(*machines_[i], &work);
+    if (story_ != nullptr) story_->tell(i, work, waits ? &machines_[i]->next() : nullptr);
+    if (!waits) return;
     const Rank self{static_cast<std::int32_t>(i)};
     rounds_[i] = round_of(machines_[i]->next(), self, static_cast<int>(machines_.size()));
     network_.communicator(self).start(*rounds_[i]);
@@ -78,6 +145,7 @@ class Call {
 
   Machines machines_;
   const Status& absent_;
+  Story* story_;
   VirtualNetwork network_;
   std::vector<std::unique_ptr<collectives::Round>> rounds_;
   std::uint64_t count_ = 0;
@@ -89,9 +157,12 @@ class VirtualGroup final : public Group {
   explicit VirtualGroup(int size) : bytes_(static_cast<std::size_t>(size), 0) {}
 
   void run(Machines machines, const Status& absent) override {
-    Call call(machines, absent);
+    Story story(machines.size());
+    Call call(machines, absent, clock_ != nullptr ? &story : nullptr);
     call.run();
+    if (call.broke_off() && clock_ != nullptr) clock_->wait_in_vain();
     if (call.broke_off()) return;
+    if (clock_ != nullptr) story.time(*clock_);
     rounds_ += call.rounds();
     for (std::size_t i = 0; i < bytes_.size(); ++i) bytes_[i] += call.bytes(i);
   }

@@ -1,0 +1,67 @@
+// What messages cost in virtual time: a latency and a bandwidth between any two ranks, and what a
+// rank's processor takes for payloads. All times are whole nanoseconds, so equal inputs give equal
+// bytes everywhere. Used by the cost model of dry runs; measures nothing itself (calibration.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/collectives/base/rank.h>
+#include <lockstep/collectives/base/status.h>
+
+namespace lockstep::worker::simulator {
+
+/// The latency-bandwidth model: `bytes` that leave at t have arrived at
+/// t + bytes / bandwidth + latency, and the sender is busy for the first of these two.
+struct Link {
+  std::int64_t latency_ns = 0;
+  std::int64_t bytes_per_us = 0;  // 1,000: 1 GB/s; 0: no limit
+  bool operator==(const Link&) const = default;
+};
+
+/// A network and the hosts on it. Value type.
+struct NetworkModel {
+  std::string name;
+  Link between{};                   // ranks of different hosts
+  Link within{};                    // ranks of one host
+  std::int32_t ranks_per_host = 1;  // neighbours share a host
+  std::int32_t cores_per_host = 0;  // 0: one for each rank
+  std::int64_t turn_ns = 0;         // until a core has gone round among ranks that wait, per rank
+  std::int64_t join_bytes_per_us = 0;  // payload that a processor joins with another; 0: no limit
+  std::int64_t read_bytes_per_us = 0;  // payload that it makes decisions of; 0: no limit
+
+  [[nodiscard]] bool one_host(Rank a, Rank b) const {
+    return a.value / ranks_per_host == b.value / ranks_per_host;
+  }
+  [[nodiscard]] const Link& link(Rank from, Rank to) const {
+    return one_host(from, to) ? within : between;
+  }
+  /// How long a sender is busy with a message. Overflow: capped at kLongest.
+  [[nodiscard]] std::int64_t busy_ns(Rank from, Rank to, std::uint64_t bytes) const;
+  /// From the start of sending to the arrival.
+  [[nodiscard]] std::int64_t message_ns(Rank from, Rank to, std::uint64_t bytes) const {
+    return busy_ns(from, to, bytes) + link(from, to).latency_ns;
+  }
+  /// The model of a world of so many ranks: where a host has more ranks than cores, each message
+  /// within it waits for its receiver's turn (turn_ns x ranks / cores), and processors are shared.
+  [[nodiscard]] NetworkModel in_world(int size) const;
+
+  bool operator==(const NetworkModel&) const = default;
+};
+
+/// About 11 days: no single time is longer.
+inline constexpr std::int64_t kLongest = std::int64_t{1'000'000} * 1'000'000'000;
+
+/// bytes at bytes_per_us, rounded up; 0 where that is 0.
+[[nodiscard]] std::int64_t transfer_ns(std::uint64_t bytes, std::int64_t bytes_per_us);
+
+/// "shm", "tcp", "rdma".
+[[nodiscard]] std::vector<std::string_view> network_names();
+
+/// "rdma", "alpha=1.5,beta=12.5" (microseconds; 10^9 bytes a second) or the name of a calibrated
+/// one, which is looked for in the files of `folder`. Errors: BadInput, in one sentence.
+[[nodiscard]] Result<NetworkModel> parse_network(std::string_view text, const std::string& folder);
+
+}  // namespace lockstep::worker::simulator
