@@ -72,7 +72,7 @@ class TimedJob {
     while (!run_.verdict && over_ < seats_.size()) {
       for (auto ranks = network_.take_ended(); !ranks.empty(); ranks = network_.take_ended())
         for (const Rank rank : ranks) ended(rank);
-      if (run_.verdict || !network_.step()) break;
+      if (run_.verdict || over_ == seats_.size() || !network_.step()) break;
       ++run_.events;
     }
     return result();

@@ -287,6 +287,16 @@ TEST(Faults, AfterOneThatEndsTheJob_NothingElseHappens) {
   EXPECT_EQ(code_of(report.alone[2].fault), Code::Stuck);
 }
 
+TEST(Faults, OneThatComesAfterTheEnd_NeverStrikes) {
+  for (const char* kind : {"crashed", "stopped"}) {
+    const auto [fault, job] =
+        alone(fmt::format(R"({{"fault": "{}", "ranks": "3", "at_s": 3.3}})", kind));
+    EXPECT_FALSE(fault.struck);
+    EXPECT_FALSE(job.ends);
+    EXPECT_EQ(job.longer, 0s);
+  }
+}
+
 TEST(Faults, AllRanksGone_NobodyIsLeftToTell) {
   const auto crashed = alone(R"({"fault": "crashed", "ranks": "0-5", "call": 8})");
   EXPECT_FALSE(crashed.fault.detected);
