@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/frame_profile.h>
+#include <lockstep/worker/simulator/comparison.h>
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/group.h>
 #include <lockstep/worker/simulator/outline.h>
@@ -295,7 +296,8 @@ DryRunResult dry_run(const Scenario& scenario, const DryRunOptions& options) {
 
 std::optional<Status> too_large(const Scenario& scenario, const DryRunOptions& options) {
   constexpr std::uint64_t kLimit = std::uint64_t{4} << 30;
-  const std::uint64_t bytes = options.counterfactual ? uncoordinated_bytes(scenario) : 0;
+  const std::uint64_t bytes = (options.counterfactual ? uncoordinated_bytes(scenario) : 0) +
+                              (options.compare ? comparison_bytes(scenario) : 0);
   if (bytes <= kLimit) return std::nullopt;
   return Status{Code::BadInput,
                 fmt::format("running each of {} ranks alone through {} calls would take about {} "

@@ -10,6 +10,7 @@
 #include <lockstep/worker/call_machine.h>
 #include <lockstep/worker/decision.h>
 #include <lockstep/worker/simulator/timing.h>
+#include <lockstep/worker/simulator/way.h>
 
 namespace lockstep::worker::simulator {
 
@@ -26,6 +27,7 @@ struct Uncoordinated {
   int compiles_per_rank_max = 0;
   std::optional<std::size_t> first_divergent_call;
   int distinct_graphs_max = 0;
+  std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;  // calls, as in Way
   bool operator==(const Uncoordinated&) const = default;
 };
 
@@ -37,6 +39,7 @@ struct DryRunResult {
   std::uint64_t bytes_per_rank_max = 0;
   std::uint64_t rounds = 0;                    // votes, exchanges, verifications, commits
   std::optional<Uncoordinated> uncoordinated;  // nullopt: left out
+  std::vector<Way> compare;                    // empty: not asked for
   std::optional<Timing> timing;                // nullopt: the scenario has no costs
 };
 

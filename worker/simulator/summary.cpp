@@ -120,6 +120,7 @@ std::string result_summary(const DryRunResult& result, bool colour) {
       sum.compiles, sum.reuses, sum.fallbacks, sum.errors, result.rounds,
       result.bytes_per_rank_max);
   if (result.timing) out += cost_summary(result);
+  if (!result.compare.empty()) return out + ways_table(result.compare);
   if (!result.uncoordinated) return out;
   const Uncoordinated& alone = *result.uncoordinated;
   out += fmt::format(
