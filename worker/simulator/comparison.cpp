@@ -41,7 +41,8 @@ Way way_together(std::string name, const DryRunResult& result) {
 std::vector<Way> compare_ways(const Scenario& scenario, const DryRunResult& result,
                               const Profiles& learnt, const Progress& progress) {
   Scenario plain = scenario;
-  plain.cost.reset();  // its times are those of the run itself
+  plain.cost.reset();  // times and faults are those of the run itself
+  plain.faults.reset();
   DryRunOptions options;
   options.counterfactual = false;
   options.progress = progress;
