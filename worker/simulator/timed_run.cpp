@@ -367,4 +367,11 @@ TimedRun timed_run(const Scenario& scenario, const FaultPlan& plan, std::span<co
   return TimedJob(scenario, plan, faults, progress).run();
 }
 
+std::uint64_t timed_run_bytes(const Scenario& scenario) {
+  constexpr std::uint64_t kRank = 1700;     // on the network, and on its way
+  constexpr std::uint64_t kMachine = 6000;  // its own, where ranks draw for themselves
+  return static_cast<std::uint64_t>(scenario.world_size) *
+         (kRank + (scenario.generator.apart() ? kMachine : 0));
+}
+
 }  // namespace lockstep::worker::simulator

@@ -321,6 +321,15 @@ TEST(Faults, TheSameScenarioTwice_GivesTheSameBytes) {
       << "what comes before is as without faults";
 }
 
+TEST(Faults, MoreRanksThanFitIntoMemory_AreRefusedWithTheEstimate) {
+  Scenario scenario = *read("");
+  EXPECT_FALSE(too_large(scenario, {.counterfactual = false}));
+  scenario.world_size = kMaxWorldSize;
+  const auto refused = too_large(scenario, {.counterfactual = false});
+  ASSERT_TRUE(refused);
+  EXPECT_NE(refused->message.find("16777216 ranks with faults"), std::string::npos);
+}
+
 TEST(NamedRanks, OfEachSortOfError) {
   const auto named = [](const Status& error) { return named_ranks(error, 8).text(); };
   EXPECT_EQ(named({Code::Stuck, "Ranks 1-2,7 did not come to operation 3.", {}, {}}), "1-2,7");
