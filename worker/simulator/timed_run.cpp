@@ -232,7 +232,7 @@ bool TimedJob::held_up(Rank rank) {
     if (fault.kind == Kind::Late) pause += fault.delay;
   }
   if (pause == Duration{0}) return false;
-  network_.call_at(now() + pause, [this, rank] { begin(rank); });
+  work(rank, pause, [this, rank] { begin(rank); });
   return true;
 }
 
