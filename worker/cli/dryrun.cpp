@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include <lockstep/worker/cli/calibrate.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/settings.h>
 #include <lockstep/worker/simulator/cost_report.h>
@@ -23,7 +24,8 @@ namespace {
 
 struct Options {
   std::string input;
-  bool json = false, no_counterfactual = false;
+  bool json = false, no_counterfactual = false, calibrate = false;
+  std::string name = "local";
   std::optional<int> ranks;
   std::optional<std::uint64_t> seed;
   std::optional<std::string> report, trace, csv, network;
@@ -87,6 +89,13 @@ int replay(const Options& options) {
 }
 
 int run(const Options& options) {
+  const auto settings = Settings::from_environment();
+  if (!settings) return complain(settings.error());
+  if (options.calibrate != options.input.empty())
+    return complain(options.calibrate ? "--calibrate takes no SCENARIO; see lockstep dryrun --help."
+                                      : "SCENARIO is required; see lockstep dryrun --help.",
+                    kUsage);
+  if (options.calibrate) return calibrate(options.name, networks_folder(*settings));
   if (options.report) return complain("--report is not available in this version.", kUsage);
   std::error_code error;
   if (std::filesystem::is_directory(options.input, error)) {
@@ -97,8 +106,6 @@ int run(const Options& options) {
         "as it is.",
         kUsage);
   }
-  const auto settings = Settings::from_environment();
-  if (!settings) return complain(settings.error());
   simulator::ScenarioOptions read{.world_size = options.ranks, .seed = options.seed};
   read.networks = networks_folder(*settings);
   if (options.network) {
@@ -128,8 +135,7 @@ int run(const Options& options) {
 
 std::function<int()> declare_dryrun(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("SCENARIO", options->input, "scenario file, or directory of a recorded job")
-      ->required();
+  app.add_option("SCENARIO", options->input, "scenario file, or directory of a recorded job");
   app.add_flag("--json", options->json, "print one JSON document instead of a table");
   app.add_option("--ranks", options->ranks, "world size, for a scenario with a generator")
       ->check(CLI::Range(1, simulator::kMaxWorldSize));
@@ -142,6 +148,9 @@ std::function<int()> declare_dryrun(CLI::App& app) {
                  "alpha=MICROSECONDS,beta=GIGABYTES_PER_SECOND");
   app.add_option("--trace", options->trace, "write the timeline of ranks, for Perfetto, to FILE");
   app.add_option("--csv", options->csv, "write what each call took to FILE");
+  app.add_flag("--calibrate", options->calibrate,
+               "under mpirun, without SCENARIO: measure this machine and store it as a network");
+  app.add_option("--name", options->name, "name of the network that --calibrate stores");
   return [options] { return run(*options); };
 }
 
