@@ -37,29 +37,37 @@ std::string_view up_to(std::string_view& rest, std::string_view mark) {
   return out;
 }
 
-}  // namespace
-
-std::string page_policy(bool live) {
+std::string policy_of(const PageParts& parts, bool live) {
   return fmt::format(
       "default-src 'none'; script-src {}; style-src {}; connect-src {}; img-src data:; base-uri "
       "'none'; "
       "form-action 'none'",
-      digest_source(kPageScript), digest_source(kPageStyle), live ? "'self'" : "'none'");
+      digest_source(parts.script), digest_source(parts.style), live ? "'self'" : "'none'");
 }
 
+PageParts status_parts() { return {kPageFrame, kPageStyle, kPageScript}; }
+
+}  // namespace
+
+std::string page_policy(bool live) { return policy_of(status_parts(), live); }
+
 std::string page_with(std::string_view status_document, bool live) {
-  std::string_view rest = kPageFrame;
+  return page_of(status_parts(), status_document, live);
+}
+
+std::string page_of(const PageParts& parts, std::string_view json, bool live) {
+  std::string_view rest = parts.frame;
   std::string out(up_to(rest, "<!--policy-->"));
   out += fmt::format("<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">",
-                     page_policy(live));
+                     policy_of(parts, live));
   out += up_to(rest, "<!--style-->");
-  out += fmt::format("<style>{}</style>", kPageStyle);
+  out += fmt::format("<style>{}</style>", parts.style);
   out += up_to(rest, "<!--data-->");
   out += fmt::format("<script type=\"application/json\" id=\"document\" data-live=\"{}\">", live);
-  append_data(out, status_document);
+  append_data(out, json);
   out += "</script>";
   out += up_to(rest, "<!--script-->");
-  out += fmt::format("<script>{}</script>", kPageScript);
+  out += fmt::format("<script>{}</script>", parts.script);
   out += rest;
   return out;
 }

@@ -17,6 +17,7 @@
 #include <lockstep/worker/simulator/cost_report.h>
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/replay.h>
+#include <lockstep/worker/simulator/report.h>
 #include <lockstep/worker/simulator/time_trace.h>
 
 namespace lockstep::worker::cli {
@@ -68,14 +69,24 @@ int show(const simulator::DryRunResult& result, bool json) {
       json ? simulator::result_json(result) : simulator::result_summary(result, colourful()), kOk);
 }
 
-/// What was asked for besides the result.
-Result<void> write_files(const simulator::DryRunResult& result, const Options& options) {
-  if (options.trace)
-    if (auto written = write_whole("The trace", *options.trace, simulator::time_trace(result));
-        !written)
-      return written;
-  if (options.csv) return write_whole("The CSV", *options.csv, simulator::calls_csv(result));
-  return {};
+/// What was asked for besides the result, and then the result. The exit code.
+int finish(const Options& options, bool recorded, const simulator::Scenario& scenario,
+           const simulator::DryRunResult& result) {
+  const auto write = [](std::string_view what, const std::optional<std::string>& file,
+                        auto text) -> Result<void> {
+    if (!file) return {};
+    return write_whole(what, *file, text());
+  };
+  const auto report = [&] {
+    return simulator::report_page(
+        simulator::make_report(options.input, recorded, scenario, result));
+  };
+  for (const auto& written :
+       {write("The report", options.report, report),
+        write("The trace", options.trace, [&] { return simulator::time_trace(result); }),
+        write("The CSV", options.csv, [&] { return simulator::calls_csv(result); })})
+    if (!written) return complain(written.error());
+  return show(result, options.json);
 }
 
 int replay(const Options& options) {
@@ -85,7 +96,7 @@ int replay(const Options& options) {
   if (!replay) return complain(replay.error());
   for (const std::string& note : replay->notes) (void)complain(note, kOk);
   if (replay->difference) return complain(replay->difference->text(), kDiverged);
-  return show(replay->result, options.json);
+  return finish(options, true, simulator::scenario_of(*record), replay->result);
 }
 
 int run(const Options& options) {
@@ -96,7 +107,6 @@ int run(const Options& options) {
                                       : "SCENARIO is required; see lockstep dryrun --help.",
                     kUsage);
   if (options.calibrate) return calibrate(options.name, networks_folder(*settings));
-  if (options.report) return complain("--report is not available in this version.", kUsage);
   std::error_code error;
   if (std::filesystem::is_directory(options.input, error)) {
     if (!options.ranks && !options.seed && !options.network && !options.trace && !options.csv)
@@ -127,8 +137,7 @@ int run(const Options& options) {
   if (const auto refused = simulator::too_large(*scenario, how)) return complain(*refused);
   const simulator::DryRunResult result = simulator::dry_run(*scenario, how);
   line.reset();
-  if (const auto written = write_files(result, options); !written) return complain(written.error());
-  return show(result, options.json);
+  return finish(options, false, *scenario, result);
 }
 
 }  // namespace
@@ -142,7 +151,8 @@ std::function<int()> declare_dryrun(CLI::App& app) {
   app.add_option("--seed", options->seed, "seed of the scenario's generator");
   app.add_flag("--no-counterfactual", options->no_counterfactual,
                "leave out what every rank would do alone (\"uncoordinated\": null)");
-  app.add_option("--report", options->report, "write a report as HTML (not there yet)");
+  app.add_option("--report", options->report,
+                 "HTML file to write, too: a page with what compiled, why, and what to mark");
   app.add_option("--network", options->network,
                  "what the run takes over shm, tcp, rdma, a calibrated network or "
                  "alpha=MICROSECONDS,beta=GIGABYTES_PER_SECOND");

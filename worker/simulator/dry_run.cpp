@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/frame_profile.h>
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/group.h>
 #include <lockstep/worker/simulator/outline.h>
@@ -63,8 +64,9 @@ void fill_elements(const RankInputs& inputs, std::span<std::int64_t> out) {
 /// The simulated job: each unit with its own cache per frame.
 class Job {
  public:
-  Job(const Scenario& scenario, Manner manner, std::size_t most_spans)
+  Job(const Scenario& scenario, Manner manner, const DryRunOptions& options)
       : scenario_(scenario),
+        from_(options.from),
         outline_(scenario),
         classes_(partition(outline_.calls(), scenario.world_size)),
         layout_(lay_out(classes_, manner)),
@@ -79,7 +81,7 @@ class Job {
                                         : virtual_group(scenario.world_size);
     }
     if (!scenario.cost) return;
-    clock_.emplace(*scenario.cost, scenario.world_size, scenario.count(), most_spans);
+    clock_.emplace(*scenario.cost, scenario.world_size, scenario.count(), options.most_spans);
     group_->time_by(*clock_);
   }
 
@@ -93,6 +95,13 @@ class Job {
   }
 
   [[nodiscard]] const Group& group() const { return *group_; }
+  /// A commit is one of all ranks, so they have all learnt the same.
+  [[nodiscard]] Profiles learnt() const {
+    Profiles out;
+    for (const auto& [name, frame] : frames_.front())
+      if (!frame.entries.empty()) out[name] = profile_of(frame);
+    return out;
+  }
   [[nodiscard]] std::optional<Timing> take_timing() {
     return clock_ ? std::optional(clock_->take()) : std::nullopt;
   }
@@ -174,8 +183,11 @@ class Job {
 
   std::unique_ptr<CallMachine> machine(std::size_t index, std::size_t unit, const std::string& name,
                                        const Observation& observation) {
-    Frame& frame = frames_[unit][name];
-    frame.name = name;
+    const auto [at, fresh] = frames_[unit].try_emplace(name, name);
+    Frame& frame = at->second;
+    if (fresh && from_ != nullptr)
+      if (const auto kept = from_->find(name); kept != from_->end())
+        frame.adopt(state_from(kept->second, *observation.list));
     RoundKey key;
     key.group = "all";
     key.frame = name;
@@ -189,6 +201,7 @@ class Job {
   }
 
   const Scenario& scenario_;
+  const Profiles* from_;
   Outline outline_;
   std::vector<RankClass> classes_;
   Layout layout_;
@@ -259,7 +272,7 @@ DryRunResult dry_run(const Scenario& scenario, Manner manner, const DryRunOption
     return dry_run(expanded(scenario), manner, options);
   DryRunResult result;
   result.world_size = scenario.world_size;
-  Job job(scenario, manner, options.most_spans);
+  Job job(scenario, manner, options);
   const std::size_t count = scenario.count();
   for (std::size_t i = 0; i < count; ++i) {
     if (options.progress) options.progress("calls", i, count);
@@ -267,6 +280,7 @@ DryRunResult dry_run(const Scenario& scenario, Manner manner, const DryRunOption
   }
   result.bytes_per_rank_max = job.group().bytes_per_rank_max();
   result.rounds = job.group().rounds();
+  if (options.learnt != nullptr) *options.learnt = job.learnt();
   result.timing = job.take_timing();
   if (options.counterfactual) result.uncoordinated = run_uncoordinated(scenario, options.progress);
   return result;

@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 
+#include <lockstep/coordinator/profile.h>
 #include <lockstep/worker/simulator/result.h>
 #include <lockstep/worker/simulator/scenario.h>
 
@@ -24,10 +27,15 @@ inline constexpr int kEveryRankLimit = 64;
 /// How far a dry run is: `done` of `of` calls, or ranks of the counterfactual.
 using Progress = std::function<void(std::string_view what, std::size_t done, std::size_t of)>;
 
+/// What frames have learnt, as a job keeps it, by frame.
+using Profiles = std::map<std::string, coordinator::Profile>;
+
 struct DryRunOptions {
   bool counterfactual = true;  // else DryRunResult::uncoordinated is left out
   Progress progress{};         // called from one thread at a time; may be empty
   std::size_t most_spans = 0;  // of Timing::spans, in a scenario with costs
+  const Profiles* from = nullptr;  // what frames start from
+  Profiles* learnt = nullptr;      // filled in at the end
 };
 
 /// Calls of ranks that draw for themselves are all held, except when streamed.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,15 @@ struct Totals {
   std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;
 };
 [[nodiscard]] Totals totals(const DryRunResult& result);
+
+/// Calls in a row that can share a line: reuses of one frame, or equal outcomes.
+struct CallRun {
+  std::size_t first = 0, last = 0;
+  std::set<int> entries;  // that ran
+  /// "3", "3-7"
+  [[nodiscard]] std::string calls() const;
+};
+[[nodiscard]] std::vector<CallRun> call_runs(const DryRunResult& result);
 
 /// One document, a call per line, ending in a newline. Equal results give equal bytes.
 [[nodiscard]] std::string result_json(const DryRunResult& result);

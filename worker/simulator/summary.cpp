@@ -1,7 +1,5 @@
 // The dry run's table for people.
 #include <algorithm>
-#include <set>
-#include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -84,15 +82,22 @@ bool alike(const CallResult& a, const CallResult& b) {
   return a.outcome.kind == CallOutcome::Kind::Reused || a.outcome.error == b.outcome.error;
 }
 
-/// "0, 2": the entries that ran in these calls.
-std::string entries_text(std::span<const CallResult> calls) {
-  std::set<int> entries;
-  for (const CallResult& call : calls)
-    if (call.outcome.entry >= 0) entries.insert(call.outcome.entry);
-  return fmt::format("{}", fmt::join(entries, ", "));
+}  // namespace
+
+std::string CallRun::calls() const {
+  return last > first ? fmt::format("{}-{}", first, last) : std::to_string(first);
 }
 
-}  // namespace
+std::vector<CallRun> call_runs(const DryRunResult& result) {
+  std::vector<CallRun> out;
+  for (std::size_t i = 0; i < result.calls.size(); ++i) {
+    const CallResult& call = result.calls[i];
+    if (out.empty() || !alike(result.calls[out.back().first], call)) out.push_back({i, i, {}});
+    out.back().last = i;
+    if (call.outcome.entry >= 0) out.back().entries.insert(call.outcome.entry);
+  }
+  return out;
+}
 
 std::string result_summary(const DryRunResult& result, bool colour) {
   std::string out = fmt::format("{} ranks, {} calls\n\n", result.world_size, result.calls.size());
@@ -101,16 +106,12 @@ std::string result_summary(const DryRunResult& result, bool colour) {
   if (!result.calls.empty())
     out += fmt::format("{:<11} {:<{}} {:<9} {:<5} {}\n", "call", "frame", width, "outcome", "entry",
                        "detail");
-  for (std::size_t i = 0; i < result.calls.size();) {
-    const CallResult& call = result.calls[i];
-    std::size_t last = i;
-    while (last + 1 < result.calls.size() && alike(call, result.calls[last + 1])) ++last;
-    const std::string numbers = last > i ? fmt::format("{}-{}", i, last) : std::to_string(i);
-    const std::string entry = entries_text(std::span(result.calls).subspan(i, last - i + 1));
-    out += fmt::format("{:<11} {:<{}} {}{:<9}{} {:<5} {}\n", numbers, frame_text(call), width,
+  for (const CallRun& run : call_runs(result)) {
+    const CallResult& call = result.calls[run.first];
+    out += fmt::format("{:<11} {:<{}} {}{:<9}{} {:<5} {}\n", run.calls(), frame_text(call), width,
                        colour ? colour_of(call.outcome.kind) : "", outcome_name(call.outcome.kind),
-                       colour ? "\033[0m" : "", entry, detail_of(call));
-    i = last + 1;
+                       colour ? "\033[0m" : "", fmt::format("{}", fmt::join(run.entries, ", ")),
+                       detail_of(call));
   }
   const Totals sum = totals(result);
   out += fmt::format(

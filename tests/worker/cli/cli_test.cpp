@@ -80,51 +80,6 @@ TEST(Cli, OptionThatIsNotKnown_IsNamedRatherThanWhatIsMissing) {
   EXPECT_NE(run("dryrun --json").err.find("SCENARIO"), std::string::npos);
 }
 
-TEST(Cli, OptionsThatAreNotThereYet_SaySo) {
-  for (const char* option : {"--report r.html"}) {
-    const Ran ran = run("dryrun " + scenario("marks") + " " + option);
-    EXPECT_EQ(ran.code, 2);
-    EXPECT_NE(ran.err.find("not available in this version"), std::string::npos) << ran.err;
-  }
-}
-
-TEST(Cli, NetworkOfADryRun_AddsCostsAndNothingElse) {
-  const Ran plain = run("dryrun " + scenario("marks") + " --json");
-  const Ran timed = run("dryrun " + scenario("marks") + " --json --network rdma");
-  EXPECT_EQ(timed.code, 0);
-  EXPECT_EQ(plain.out.find("\"cost\""), std::string::npos);
-  const std::string shared = plain.out.substr(0, plain.out.size() - 2);
-  EXPECT_EQ(timed.out.substr(0, shared.size()), shared);
-  EXPECT_NE(timed.out.find("\"cost\": {\"network\": {\"name\":\"rdma\""), std::string::npos);
-}
-
-TEST(Cli, FilesOfADryRun_AreThereWholeOrNotAtAll) {
-  const std::string folder = testing::TempDir();
-  const std::string trace = folder + "/lockstep_cli.trace.json", csv = folder + "/lockstep_cli.csv";
-  const std::string timed = "dryrun " + scenario("marks") + " --network shm --json";
-  const Ran ran = run(timed + " --trace " + trace + " --csv " + csv);
-  EXPECT_EQ(ran.code, 0) << ran.err;
-  EXPECT_EQ(ran.out, run(timed).out);
-  EXPECT_EQ(contents(csv).substr(0, 19), "call,frame,outcome,");
-  EXPECT_TRUE(std::ifstream(trace).good());
-  std::remove(trace.c_str());
-  std::remove(csv.c_str());
-  const Ran nowhere = run(timed + " --csv " + folder + "/no/such/folder.csv");
-  EXPECT_EQ(nowhere.code, 7);
-  EXPECT_EQ(nowhere.out, "");
-  EXPECT_EQ(std::count(nowhere.err.begin(), nowhere.err.end(), '\n'), 1) << nowhere.err;
-}
-
-TEST(Cli, TimesOfADryRun_NeedANetworkThatIsKnown) {
-  for (const char* options : {"--trace /tmp/t.json", "--csv /tmp/t.csv", "--network token-ring",
-                              "--network alpha=1", "--network ../rdma"}) {
-    const Ran ran = run("dryrun " + scenario("marks") + " " + options);
-    EXPECT_EQ(ran.code, 2) << options;
-    EXPECT_EQ(ran.out, "");
-    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
-  }
-}
-
 TEST(Cli, HelpAndVersion_SucceedOnStdout) {
   for (const char* arguments : {"--help", "dryrun --help", "doctor --help", "explain --help",
                                 "coordinator --help", "status --help", "--version"}) {

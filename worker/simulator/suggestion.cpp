@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/simulator/call_inputs.h>
+#include <lockstep/worker/simulator/json_document.h>
+#include <lockstep/worker/simulator/suggestion.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+using Place = std::tuple<std::string, std::string, std::optional<std::size_t>>;
+using Dims = std::map<std::string, std::set<std::size_t>>;  // by source
+
+Place place_of(const std::string& frame, const SourceDecision& source, std::size_t d) {
+  return {frame, source.spec.name,
+          source.spec.kind == Kind::Tensor ? std::optional<std::size_t>(d) : std::nullopt};
+}
+
+using Held = std::set<std::pair<std::string, std::size_t>>;  // dims that a rank marks static
+
+void mark(ScenarioValues& values, const Dims& dims, const Held& held) {
+  for (const auto& [source, marked] : dims) {
+    const auto at = values.find(source);
+    if (at == values.end() || at->second.kind != Kind::Tensor) continue;
+    ScenarioValue& value = at->second;
+    for (const std::size_t d : marked) {
+      if (d >= value.sizes.size() || held.contains({source, d})) continue;
+      if (value.marks.empty()) value.marks.assign(value.sizes.size(), Mark::None);
+      if (value.marks[d] == Mark::None) value.marks[d] = Mark::Dynamic;
+    }
+  }
+}
+
+Held held_in(const ScenarioCall& call) {
+  Held out;
+  for (const ScenarioGroup& group : call.groups)
+    for (const auto& [source, value] : group.values)
+      for (std::size_t d = 0; d < value.marks.size(); ++d)
+        if (value.marks[d] == Mark::Static) out.insert({source, d});
+  return out;
+}
+
+/// What can be marked, by frame.
+std::map<std::string, Dims> markable(const std::vector<Suggestion>& suggestions) {
+  std::map<std::string, Dims> out;
+  for (const Suggestion& s : suggestions)
+    if (s.dim) out[s.frame][s.source].insert(*s.dim);
+  return out;
+}
+
+/// {"x": {"0": "dynamic"}}, with dims as `dim` writes them.
+template <class Dim>
+std::string marks_object(const Dims& dims, Dim dim) {
+  std::string out;
+  for (const auto& [source, marked] : dims) {
+    std::string inner;
+    for (const std::size_t d : marked)
+      inner += fmt::format("{}{}: \"dynamic\"", inner.empty() ? "" : ", ", dim(d));
+    out += fmt::format("{}{}: {{{}}}", out.empty() ? "" : ", ", in_quotes(source), inner);
+  }
+  return "{" + out + "}";
+}
+
+}  // namespace
+
+std::vector<Suggestion> suggest_marks(const Scenario& scenario, const DryRunResult& result,
+                                     const Survey& survey) {
+  std::set<Place> constant;
+  std::map<Place, std::size_t> made_symbol;  // by which call
+  for (std::size_t c = 0; c < result.calls.size(); ++c) {
+    if (!result.calls[c].reported) continue;
+    const std::string frame = frame_called(scenario, c);
+    for (const SourceDecision& source : result.calls[c].reported->sources) {
+      if (source.spec.kind == Kind::Bool) continue;
+      for (std::size_t d = 0; d < source.dims.size(); ++d) {
+        Place place = place_of(frame, source, d);
+        if (!source.dims[d].is_symbol)
+          constant.insert(std::move(place));
+        else if (constant.contains(place))
+          made_symbol.emplace(std::move(place), c);
+      }
+    }
+  }
+  std::vector<Suggestion> out;
+  for (const SurveyedDim& dim : survey.dims) {
+    const auto made = made_symbol.find({dim.frame, dim.source, dim.dim});
+    if (made != made_symbol.end())
+      out.push_back({dim.frame, dim.source, dim.dim, made->second, dim.least, dim.greatest});
+  }
+  return out;
+}
+
+Scenario with_marks(Scenario scenario, const std::vector<Suggestion>& suggestions) {
+  const std::map<std::string, Dims> frames = markable(suggestions);
+  const auto mark_frame = [&](const std::string& frame, ScenarioValues& values,
+                              const Held& held = {}) {
+    if (const auto dims = frames.find(frame); dims != frames.end())
+      mark(values, dims->second, held);
+  };
+  for (ScenarioCall& call : scenario.calls) {
+    const Held held = held_in(call);
+    for (ScenarioGroup& group : call.groups) mark_frame(group.frame, group.values, held);
+  }
+  for (Block& block : scenario.generator.blocks) {
+    mark_frame(block.call.frame, block.call.like);
+    for (Variant& variant : block.variants) mark_frame(variant.call.frame, variant.call.like);
+  }
+  return scenario;
+}
+
+MarkTexts mark_texts(const std::vector<Suggestion>& suggestions) {
+  MarkTexts out;
+  for (const auto& [frame, dims] : markable(suggestions)) {
+    out.cpp += fmt::format("// {}, before each call\n", frame);
+    for (const auto& [source, marked] : dims)
+      for (const std::size_t d : marked)
+        out.cpp += fmt::format("lockstep::worker::mark_dynamic({}, {});\n", source, d);
+    out.python += fmt::format("# {}\nmarks={}\n", frame,
+                              marks_object(dims, [](std::size_t d) { return std::to_string(d); }));
+    for (const auto& [source, marked] : dims) {
+      const std::string inner = marks_object(
+          Dims{{"marks", marked}}, [](std::size_t d) { return fmt::format("\"{}\"", d); });
+      out.scenario += fmt::format("{}: {}: {}\n", frame, in_quotes(source), inner);
+    }
+  }
+  for (const Suggestion& s : suggestions)
+    if (s.dim)
+      out.cpp += fmt::format(
+          "// {} was {} to {} in {}; where that is a promise: FrameOptions::constraints "
+          "\"{} <= {}\", \"{} <= {}\"\n",
+          size_text(s.source, *s.dim), s.least, s.greatest, s.frame, s.least,
+          size_text(s.source, *s.dim), size_text(s.source, *s.dim), s.greatest);
+  return out;
+}
+
+}  // namespace lockstep::worker::simulator
