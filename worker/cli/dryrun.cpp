@@ -100,13 +100,14 @@ int replay(const Options& options) {
 }
 
 int run(const Options& options) {
-  const auto settings = Settings::from_environment();
-  if (!settings) return complain(settings.error());
   if (options.calibrate != options.input.empty())
     return complain(options.calibrate ? "--calibrate takes no SCENARIO; see lockstep dryrun --help."
                                       : "SCENARIO is required; see lockstep dryrun --help.",
                     kUsage);
-  if (options.calibrate) return calibrate(options.name, networks_folder(*settings));
+  const auto settings = Settings::from_environment();
+  if (!settings && (options.calibrate || options.network)) return complain(settings.error());
+  const std::string networks = settings ? networks_folder(*settings) : std::string();
+  if (options.calibrate) return calibrate(options.name, networks);
   std::error_code error;
   if (std::filesystem::is_directory(options.input, error)) {
     if (!options.ranks && !options.seed && !options.network && !options.trace && !options.csv)
@@ -117,7 +118,7 @@ int run(const Options& options) {
         kUsage);
   }
   simulator::ScenarioOptions read{.world_size = options.ranks, .seed = options.seed};
-  read.networks = networks_folder(*settings);
+  read.networks = networks;
   if (options.network) {
     auto network = simulator::parse_network(*options.network, read.networks);
     if (!network) return complain(network.error());

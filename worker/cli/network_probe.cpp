@@ -29,11 +29,13 @@ using collectives::Communicator;
 
 constexpr int kSources = 1000;
 
-/// Processors that this process may run on.
+/// Processors that some rank may run on. Collective.
 int cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
+  cpu_set_t mine, all;
+  CPU_ZERO(&mine);
+  (void)sched_getaffinity(0, sizeof mine, &mine);
+  MPI_Allreduce(&mine, &all, sizeof all, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
+  return std::max(1, CPU_COUNT(&all));
 }
 
 /// Ranks that are not measured sleep until the others are done.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -63,39 +62,6 @@ std::int64_t rate(std::size_t bytes, std::int64_t ns) {
       1, static_cast<std::int64_t>(bytes) * 1000 / std::max<std::int64_t>(1, ns));
 }
 
-std::int64_t hops(int ranks) { return std::bit_width(static_cast<std::uint32_t>(ranks - 1)); }
-
-/// The larger of two over the smaller.
-double factor(std::int64_t a, std::int64_t b) {
-  const auto x = static_cast<double>(std::max<std::int64_t>(1, a));
-  const auto y = static_cast<double>(std::max<std::int64_t>(1, b));
-  return std::max(x / y, y / x);
-}
-
-/// Tries turns between the least and the greatest that single votes ask for.
-std::int64_t best_turn(const NetworkModel& network, const Measured& measured) {
-  std::vector<std::int64_t> turns;
-  for (const Measured::Votes& votes : measured.votes)
-    if (votes.ranks > measured.cores)
-      turns.push_back(
-          std::max<std::int64_t>(0, (votes.ns / hops(votes.ranks) - measured.votes.front().ns) *
-                                        measured.cores / votes.ranks));
-  if (turns.empty()) return 0;
-  constexpr std::int64_t kSteps = 64;
-  const auto [least, greatest] = std::minmax_element(turns.begin(), turns.end());
-  std::int64_t best = *least;
-  double least_worst = 1e300;
-  for (std::int64_t i = 0; i <= kSteps; ++i) {
-    NetworkModel trial = network;
-    trial.turn_ns = *least + (*greatest - *least) * i / kSteps;
-    double worst = 1;
-    for (const Measured::Votes& votes : measured.votes)
-      worst = std::max(worst, factor(predicted_vote_ns(trial, votes.ranks), votes.ns));
-    if (worst < least_worst) least_worst = worst, best = trial.turn_ns;
-  }
-  return best;
-}
-
 constexpr int kRounds = 32;  // after each other
 
 std::int64_t per_round(const NetworkModel& network, int ranks,
@@ -105,6 +71,19 @@ std::int64_t per_round(const NetworkModel& network, int ranks,
   const std::int64_t before = clocks.latest();
   for (int i = 0; i < kRounds; ++i) round(clocks);
   return (clocks.latest() - before) / kRounds;
+}
+
+/// Latencies in a vote, one after the other.
+std::int64_t hops(int ranks) {
+  constexpr Link kOne{.latency_ns = 1'000'000, .bytes_per_us = 0};
+  return predicted_vote_ns({.name = {}, .between = kOne, .within = kOne}, ranks) / kOne.latency_ns;
+}
+
+/// How fast payloads are read, if that is what is left of a group's exchange.
+std::int64_t reading(NetworkModel network, const Measured::Group& group, int sources) {
+  network.read_bytes_per_us = 0;
+  return rate(exchange_bytes(group.ranks, sources).down,
+              group.exchange_ns - predicted_exchange_ns(network, group.ranks, sources));
 }
 
 }  // namespace
@@ -155,7 +134,7 @@ std::int64_t joined_per_us(int sources, const Effort& effort) {
 
 NetworkModel fitted(const Measured& measured) {
   NetworkModel out;
-  const std::int64_t hop = measured.votes.front().ns;
+  const std::int64_t hop = measured.groups.front().vote_ns;
   const std::int64_t way = measured.round_trip_ns / 2;  // up, or down
   // hop = latency + 64 / bandwidth and way = latency + bytes / bandwidth
   constexpr std::size_t kVote = sizeof(collectives::Vote);
@@ -165,11 +144,18 @@ NetworkModel fitted(const Measured& measured) {
   out.between = out.within = link;
   out.ranks_per_host = INT32_MAX;
   out.join_bytes_per_us = measured.join_bytes_per_us;
-  const std::int64_t all_but_reading = predicted_exchange_ns(out, 2, measured.sources);
-  out.read_bytes_per_us =
-      rate(exchange_bytes(2, measured.sources).down, measured.exchange_ns - all_but_reading);
+  out.read_bytes_per_us = reading(out, measured.groups.front(), measured.sources);
   out.cores_per_host = measured.cores;
-  out.turn_ns = best_turn(out, measured);
+  std::vector<Crowd> crowds;
+  for (const Measured::Group& group : measured.groups) {
+    if (group.ranks <= std::max(2, measured.cores)) continue;
+    NetworkModel crowded = out;
+    crowded.within.latency_ns =
+        std::max<std::int64_t>(0, group.vote_ns / hops(group.ranks) - (hop - link.latency_ns));
+    crowds.push_back(
+        {group.ranks, crowded.within.latency_ns, reading(crowded, group, measured.sources)});
+  }
+  out.crowds = std::move(crowds);
   return out;
 }
 
