@@ -14,6 +14,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <lockstep/worker/simulator/fault_report.h>
+#include <lockstep/worker/simulator/scenario.h>
+
 namespace lockstep::worker {
 namespace {
 
@@ -224,6 +227,27 @@ std::string line(int rank, const std::string& what, double total) {
   return text;
 }
 
+/// The same fault between two calls of a dry run, with the same ranks and deadline.
+simulator::FaultReport::Alone simulated(const std::string& fault, int ranks, int faulty) {
+  const auto scenario = simulator::parse_scenario(
+      R"({"format": "lockstep.scenario/1", "world_size": )" + std::to_string(ranks) +
+          R"(, "generator": {"calls": [{"frame": "step", "repeat": 8, "values": {}}]},
+              "faults": {"deadline_s": 2, "list": [{"call": 5, "ranks": ")" +
+          std::to_string(faulty) + "\", " + fault + "}]}}",
+      "matrix");
+  EXPECT_TRUE(scenario.has_value()) << scenario.error().message;
+  return simulator::fault_report(*scenario).alone.at(0);
+}
+
+/// What a dry run has in place of a fault; empty: nothing.
+std::string simulated_fault(const Cell& cell) {
+  if (cell.moment != "call") return {};
+  if (cell.fault == "kill") return R"("fault": "crashed")";
+  if (cell.fault == "stop") return R"("fault": "stopped")";
+  if (cell.fault == "hang") return R"("fault": "late", "delay_s": 1000)";
+  return {};
+}
+
 class FaultMatrix : public testing::TestWithParam<std::tuple<Cell, int>> {
  protected:
   Launched start() {
@@ -289,6 +313,17 @@ TEST_P(FaultMatrix, EndsOrGoesOnAsTheTableSays) {
         std::sregex_iterator(job.output.begin(), job.output.end(), error), std::sregex_iterator());
     EXPECT_EQ(errors, 1) << job.output;
     EXPECT_EQ(job.count(" call 7: total"), 0) << job.output;
+  }
+  if (const std::string fault = simulated_fault(cell); !fault.empty()) {
+    const auto found = simulated(fault, ranks, faulty());
+    ASSERT_TRUE(found.fault.detected);
+    EXPECT_EQ(found.fault.named.text(), std::to_string(faulty()));
+    const int code = found.job.exit_code.value_or(0);
+    EXPECT_EQ(std::count(cell.exit_codes.begin(), cell.exit_codes.end(), code), 1) << code;
+    // The sentence up to what it says of processes and numbers of operations.
+    const std::string message = found.fault.detected->message;
+    const std::string start = message.substr(0, message.find_first_of("(0123456789", 10));
+    EXPECT_GE(job.count(": " + start), 1) << start << "\n" << job.output;
   }
   std::vector<std::string> left;
   for (int tries = 0; tries < 40; ++tries) {

@@ -55,11 +55,6 @@ std::int64_t slowest(std::int64_t ns) {
   return out;
 }
 
-struct Times {
-  int ranks = 0;
-  std::int64_t vote_ns = 0, exchange_ns = 0;
-};
-
 class Probe {
  public:
   explicit Probe(Communicator& all) : all_(all) {}
@@ -72,7 +67,6 @@ class Probe {
     return {};
   }
   [[nodiscard]] const simulator::Measured& measured() const { return measured_; }
-  [[nodiscard]] const std::vector<Times>& times() const { return times_; }
 
  private:
   /// The next power of two; the number of all ranks is the last.
@@ -83,7 +77,7 @@ class Probe {
 
   Result<void> measure(int ranks) {
     const int me = all_.rank().value;
-    Times times{.ranks = ranks};
+    simulator::Measured::Group times{.ranks = ranks};
     std::int64_t transfer = 0;
     if (me < ranks) {
       const auto group = collectives::mpi_group(all_, RankSet::range(Rank{0}, Rank{ranks - 1}),
@@ -114,27 +108,23 @@ class Probe {
     }
     times.vote_ns = slowest(times.vote_ns);
     times.exchange_ns = slowest(times.exchange_ns);
-    if (ranks == 2) measured_.exchange_ns = times.exchange_ns;
-    times_.push_back(times);
-    measured_.votes.push_back({ranks, times.vote_ns});
+    measured_.groups.push_back(times);
     return {};
   }
 
   Communicator& all_;
   simulator::Measured measured_;
-  std::vector<Times> times_;
 };
 
 /// How well the model says what was measured.
 std::string table(const simulator::NetworkModel& network, const Probe& probe) {
   std::string out = fmt::format(
-      "latency {}, {} MB/s, joins {} MB/s, reads {} MB/s of payload; {} cores, {} a turn\n"
+      "latency {}, {} MB/s, joins {} MB/s, reads {} MB/s of payload; {} cores\n"
       "ranks   vote: measured  predicted  ratio   exchange of {} sources: measured  predicted  "
       "ratio\n",
       simulator::duration_text(network.within.latency_ns), network.within.bytes_per_us,
-      network.join_bytes_per_us, network.read_bytes_per_us, network.cores_per_host,
-      simulator::duration_text(network.turn_ns), kSources);
-  for (const Times& times : probe.times()) {
+      network.join_bytes_per_us, network.read_bytes_per_us, network.cores_per_host, kSources);
+  for (const simulator::Measured::Group& times : probe.measured().groups) {
     const std::int64_t vote = simulator::predicted_vote_ns(network, times.ranks);
     const std::int64_t exchange = simulator::predicted_exchange_ns(network, times.ranks, kSources);
     const auto ratio = [](std::int64_t a, std::int64_t b) {

@@ -35,22 +35,21 @@ struct Effort {
 
 /// Everything measured on one host.
 struct Measured {
-  struct Votes {
+  struct Group {
     int ranks = 2;
-    std::int64_t ns = 0;
+    std::int64_t vote_ns = 0, exchange_ns = 0;
   };
-  std::vector<Votes> votes;        // the first one of 2 ranks
+  std::vector<Group> groups;       // ascending; the first one of 2 ranks
   std::size_t bytes = 0;           // of a payload between 2 ranks
   std::int64_t round_trip_ns = 0;  // what it took
-  int sources = 0;                 // of an exchange between 2 ranks
-  std::int64_t exchange_ns = 0;    // what it took
+  int sources = 0;                 // of the exchanges
   std::int64_t join_bytes_per_us = 1;
   int cores = 1;
 };
 
-/// Latency and bandwidth by 2 ranks' vote and payload; reading by what is left of their exchange;
-/// the turn by which the votes of more ranks than cores are met best, the worst of them by factor.
-/// Requires votes of 2 ranks in front.
+/// Latency and bandwidth by 2 ranks' vote and payload; reading by what is left of their exchange. A
+/// crowd for each group of more ranks than cores: latency by its vote, reading by its exchange.
+/// Requires a group of 2 ranks in front.
 [[nodiscard]] NetworkModel fitted(const Measured& measured);
 
 /// What the model says of the same: one round after the other.

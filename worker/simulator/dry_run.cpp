@@ -287,10 +287,11 @@ DryRunResult dry_run(const Scenario& scenario, Manner manner, const DryRunOption
 }
 
 DryRunResult dry_run(const Scenario& scenario, const DryRunOptions& options) {
-  if (scenario.generator.apart()) return dry_run(scenario, Manner::Streamed, options);
-  return dry_run(scenario,
-                 scenario.world_size <= kEveryRankLimit ? Manner::EveryRank : Manner::Folded,
-                 options);
+  Manner manner = scenario.world_size <= kEveryRankLimit ? Manner::EveryRank : Manner::Folded;
+  if (scenario.generator.apart()) manner = Manner::Streamed;
+  DryRunResult result = dry_run(scenario, manner, options);
+  if (scenario.faults) result.faults = fault_report(scenario, options.progress);
+  return result;
 }
 
 std::optional<Status> too_large(const Scenario& scenario, const DryRunOptions& options) {

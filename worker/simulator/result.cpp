@@ -161,6 +161,7 @@ std::string result_json(const DryRunResult& result) {
   out += "],\n \"totals\": " + dump(totals) +
          ",\n \"uncoordinated\": " + dump(uncoordinated_json(result.uncoordinated));
   if (result.timing) out += ",\n \"cost\": " + cost_json(result);
+  if (result.faults) out += ",\n \"faults\": " + fault_json(*result.faults);
   out += "}\n";
   return out;
 }

@@ -9,6 +9,7 @@
 
 #include <lockstep/worker/call_machine.h>
 #include <lockstep/worker/decision.h>
+#include <lockstep/worker/simulator/fault_report.h>
 #include <lockstep/worker/simulator/timing.h>
 
 namespace lockstep::worker::simulator {
@@ -37,6 +38,7 @@ struct DryRunResult {
   std::uint64_t bytes_per_rank_max = 0;
   std::uint64_t rounds = 0;                    // votes, exchanges, verifications, commits
   std::optional<Uncoordinated> uncoordinated;  // nullopt: left out
+  std::optional<FaultReport> faults;           // where the scenario has a section of them
   std::optional<Timing> timing;                // nullopt: the scenario has no costs
 };
 

@@ -34,7 +34,8 @@ bool ScenarioReader::read_scenario(const Json& json, Scenario& out) {
     return fail(root.at("format"), fmt::format("{} is not a format this program reads, which is "
                                                "\"lockstep.scenario/1\"",
                                                in_quotes(version)));
-  if (!known_keys(json, root, {"format", "world_size", "config", "calls", "generator", "cost"}))
+  if (!known_keys(json, root,
+                  {"format", "world_size", "config", "calls", "generator", "cost", "faults"}))
     return false;
   const Json* world = required(json, root, "world_size");
   std::int64_t size = 0;
@@ -59,6 +60,8 @@ bool ScenarioReader::read_scenario(const Json& json, Scenario& out) {
   if (generator == nullptr && calls == nullptr) return false;
   if (generator != nullptr && !read_generator(*generator, root.at("generator"), out.generator))
     return false;
+  if (const Json* faults = json.find("faults"))
+    if (!read_faults(*faults, root.at("faults"), out.count(), out.faults.emplace())) return false;
   const Json* cost = json.find("cost");
   if (cost == nullptr && !options_.network) return true;
   out.cost.emplace().seed = out.generator.seed;
@@ -149,7 +152,8 @@ ScenarioCall Scenario::call(std::size_t index) const {
 }
 
 Scenario expanded(const Scenario& scenario) {
-  Scenario out{scenario.world_size, scenario.config, scenario.calls, {}, scenario.cost};
+  Scenario out{scenario.world_size, scenario.config, scenario.calls, {},
+               scenario.cost,       scenario.faults};
   for (std::size_t i = out.calls.size(); i < scenario.count(); ++i)
     out.calls.push_back(scenario.call(i));
   return out;

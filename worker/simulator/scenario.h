@@ -9,6 +9,7 @@
 
 #include <lockstep/worker/decision.h>
 #include <lockstep/worker/simulator/cost_model.h>
+#include <lockstep/worker/simulator/fault.h>
 #include <lockstep/worker/simulator/generator.h>
 #include <lockstep/worker/simulator/scenario_call.h>
 
@@ -20,8 +21,9 @@ struct Scenario {
   int world_size = 1;
   DecisionConfig config;
   std::vector<ScenarioCall> calls;
-  Generator generator;                           // of the calls that come after those
-  std::optional<CostModel> cost = std::nullopt;  // nullopt: nothing is timed
+  Generator generator;                             // of the calls that come after those
+  std::optional<CostModel> cost = std::nullopt;    // nullopt: nothing is timed
+  std::optional<FaultPlan> faults = std::nullopt;  // nullopt: nothing goes wrong
 
   [[nodiscard]] std::size_t count() const { return calls.size() + generator.count(); }
   /// A copy of call `index`, made now if it is generated.

@@ -66,6 +66,19 @@ class ScenarioReader {
   bool read_grid(const Json& json, const JsonPath& path);
   bool read_absences(const Json& json, const JsonPath& path, Generator& out);
 
+  // Faults: fault_reader.cpp.
+  bool read_faults(const Json& json, const JsonPath& path, std::size_t calls, FaultPlan& out);
+  bool read_fault(const Json& json, const JsonPath& path, std::size_t calls, std::uint64_t seed,
+                  const RankSet& taken, Fault& out);
+  bool known_fault_keys(const Json& json, const JsonPath& path, Fault::Kind kind);
+  bool read_victims(const Json& json, const JsonPath& path, std::uint64_t seed,
+                    const RankSet& taken, Fault& out);
+  bool read_moment(const Json& json, const JsonPath& path, std::size_t calls, std::uint64_t seed,
+                   Fault& out);
+  bool read_extent(const Json& json, const JsonPath& path, Fault& out);
+  bool read_seconds(const Json& json, const JsonPath& path, std::string_view key, double least,
+                    Duration& out);
+
   // Draws: draw_reader.cpp.
   bool read_draw(const Json& json, const JsonPath& path, Draw draw, GeneratedCall& out);
   bool read_sharing(const Json& json, const JsonPath& path, Sharing& out);

@@ -82,6 +82,15 @@ bool alike(const CallResult& a, const CallResult& b) {
   return a.outcome.kind == CallOutcome::Kind::Reused || a.outcome.error == b.outcome.error;
 }
 
+std::string alone_text(const Uncoordinated& alone) {
+  const std::string out = fmt::format(
+      "uncoordinated  up to {} compiles on a rank, up to {} different graphs in one call",
+      alone.compiles_per_rank_max, alone.distinct_graphs_max);
+  return out + (alone.first_divergent_call ? fmt::format("; ranks first part ways at call {}\n",
+                                                         *alone.first_divergent_call)
+                                           : std::string("; ranks never part ways\n"));
+}
+
 }  // namespace
 
 std::string CallRun::calls() const {
@@ -120,14 +129,8 @@ std::string result_summary(const DryRunResult& result, bool colour) {
       sum.compiles, sum.reuses, sum.fallbacks, sum.errors, result.rounds,
       result.bytes_per_rank_max);
   if (result.timing) out += cost_summary(result);
-  if (!result.uncoordinated) return out;
-  const Uncoordinated& alone = *result.uncoordinated;
-  out += fmt::format(
-      "uncoordinated  up to {} compiles on a rank, up to {} different graphs in one call",
-      alone.compiles_per_rank_max, alone.distinct_graphs_max);
-  out += alone.first_divergent_call
-             ? fmt::format("; ranks first part ways at call {}\n", *alone.first_divergent_call)
-             : std::string("; ranks never part ways\n");
+  if (result.uncoordinated) out += alone_text(*result.uncoordinated);
+  if (result.faults) out += fault_summary(*result.faults);
   return out;
 }
 

@@ -19,20 +19,23 @@ except ImportError:
 
 LOCKSTEP = sys.argv[1]
 ROOT = pathlib.Path(__file__).parents[3]
-CHANGES = 600
+CHANGES = 800
 KEYS = ["x", "frame", "ranks", "values", "tensor", "int", "float", "bool", "marks", "uniform", "per",
         "min", "share", "first", "every", "probability", "total", "size", "calls", "inputs", "cost", "network",
-        "skew_us", "compile", "step", "collectives", "all_reduce", "constant_us", "alpha_us", "within"]
+        "skew_us", "compile", "step", "collectives", "all_reduce", "constant_us", "alpha_us", "within",
+        "faults", "fault", "count", "call", "at_s", "for_s", "delay_s", "rejected"]
 VALUES = [None, True, 0, 1, -1, 3, 2**63, -2**63, 1.5, 4.0, "", "0", "0-3", "3-0", "01", "dynamic", "host",
           "f64", [], [1], [2, 1], ["data"], {}, {"ranks": 2}, {"x": 1}, {"share": 5}, {"uniform": [0, 3]},
-          "rdma", {"network": "tcp"}, {"constant_us": 2.5}, [{"all_gather": 4}], {"alpha_us": 1, "beta_gbps": 2}]
+          "rdma", {"network": "tcp"}, {"constant_us": 2.5}, [{"all_gather": 4}], {"alpha_us": 1, "beta_gbps": 2},
+          "slow", "late", [0, 3], {"fault": "crashed", "ranks": "0", "call": 0}]
 # What a schema cannot say.
 ONLY_THE_READER = re.compile(
     r"outside the world|is no range|occurs twice|already|strides for|is no integer|"
     r"not a dim of this tensor|no dim to mark|above the greatest|above max|ranks_per_host|need the key grid|"
     r"is not one of data|no multiple|weights for|has a weight above 0|do not fit 64 bits|different values|"
     r"the generator makes|is not a file beside|cannot be (opened|read)|is a directory|"
-    r"does not fit 64 bits|nor a calibrated network|is not a file beside|not a directory")
+    r"does not fit 64 bits|nor a calibrated network|is not a file beside|not a directory|"
+    r"the scenario makes|the least is above|leave [0-9]+ of the world")
 
 
 def scenarios():

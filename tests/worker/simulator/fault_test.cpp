@@ -1,0 +1,335 @@
+// Faults in a dry run: how they are read and drawn, that a job without any comes to what a dry run
+// says, and what each does at whatever moment it strikes.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "random_scenario.h"
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <lockstep/worker/simulator/dry_run.h>
+#include <lockstep/worker/simulator/timed_run.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kRanks = 6;
+constexpr std::size_t kCalls = 12;
+constexpr Duration kDeadline = 20s, kStep = 100ms, kCompile = 2s, kDetection = 100ms, kSlack = 1ms;
+
+/// Six ranks with sizes of their own; they compile in call 0 and reuse that to the end.
+std::string text_with(const std::string& faults, int seed = 0) {
+  return fmt::format(
+      R"({{"format": "lockstep.scenario/1", "world_size": {}, "generator": {{"seed": 1, "calls": [
+         {{"frame": "step", "repeat": {},
+           "values": {{"x": {{"tensor": [{{"uniform": [0, 9]}}, 4]}}, "n": {{"int": 3}}}}}}]}},
+         "faults": {{"seed": {}, "deadline_s": 20, "list": [{}]}}}})",
+      kRanks, kCalls, seed, faults);
+}
+
+Result<Scenario> read(const std::string& faults, int seed = 0) {
+  return parse_scenario(text_with(faults, seed), "test");
+}
+
+FaultReport report_of(const std::string& faults) {
+  const auto scenario = read(faults);
+  EXPECT_TRUE(scenario.has_value()) << scenario.error().message;
+  return fault_report(*scenario);
+}
+
+FaultReport::Alone alone(const std::string& fault) { return report_of(fault).alone.at(0); }
+
+Code code_of(const FaultOutcome& fault) {
+  return fault.detected ? fault.detected->code : Code::Internal;
+}
+
+void expect_near(Duration found, Duration wanted) {
+  EXPECT_LE(found, wanted + kSlack) << found.count();
+  EXPECT_GE(found, wanted - kSlack) << found.count();
+}
+
+TEST(FaultReader, WhatMakesNoSense_IsRefusedWithItsPath) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {R"({"fault": "burnt", "ranks": "1", "call": 1})", "faults.list[0].fault: \"burnt\" is not"},
+      {R"({"ranks": "1", "call": 1})", "faults.list[0].fault: this key is missing"},
+      {R"({"fault": "crashed", "call": 1})", "faults.list[0]: one of ranks, count says"},
+      {R"({"fault": "crashed", "ranks": "1", "count": 2, "call": 1})", "one of ranks, count says"},
+      {R"({"fault": "crashed", "ranks": "6", "call": 1})", "faults.list[0].ranks: "},
+      {R"({"fault": "crashed", "count": 7, "call": 1})",
+       "7 ranks to draw, where the faults before leave 6"},
+      {R"({"fault": "crashed", "ranks": "1"})", "one of call, at_s says when"},
+      {R"({"fault": "crashed", "ranks": "1", "call": 1, "at_s": 1})", "one of call, at_s says"},
+      {R"({"fault": "crashed", "ranks": "1", "call": 12})",
+       "faults.list[0].call: the scenario makes 12 calls"},
+      {R"({"fault": "crashed", "ranks": "1", "call": [5, 3]})", "the least is above the greatest"},
+      {R"({"fault": "crashed", "ranks": "1", "call": [5]})", "expected [least, greatest]"},
+      {R"({"fault": "crashed", "ranks": "1", "at_s": -1})", "faults.list[0].at_s: -1 is out of"},
+      {R"({"fault": "crashed", "ranks": "1", "call": 1, "for_s": 1})",
+       "faults.list[0].for_s: unknown key"},
+      {R"({"fault": "branch", "ranks": "1"})", "the key call says when"},
+      {R"({"fault": "late", "ranks": "1", "at_s": 1, "delay_s": 1})", "at_s: unknown key"},
+      {R"({"fault": "late", "ranks": "1"})", "faults.list[0].delay_s: this key is missing"},
+      {R"({"fault": "compile_fails", "ranks": "1", "rejected": 1})", "expected true or false"},
+  };
+  for (const auto& [fault, wanted] : cases) {
+    const auto scenario = read(fault);
+    ASSERT_FALSE(scenario.has_value()) << fault;
+    EXPECT_EQ(scenario.error().code, Code::BadInput);
+    EXPECT_NE(scenario.error().message.find(wanted), std::string::npos) << scenario.error().message;
+  }
+}
+
+TEST(FaultReader, Draws_AreOfTheSeedAndFallOnNoRankTwice) {
+  const std::string faults = R"({"fault": "crashed", "count": 2, "call": [3, 9]},
+      {"fault": "stopped", "count": 3, "at_s": [0.5, 2.5], "for_s": 1})";
+  std::vector<std::vector<Fault>> drawn;
+  for (int seed = 0; seed < 20; ++seed) {
+    const auto scenario = read(faults, seed);
+    ASSERT_TRUE(scenario.has_value()) << scenario.error().message;
+    EXPECT_EQ(*scenario, *read(faults, seed));
+    const std::vector<Fault>& list = scenario->faults->list;
+    EXPECT_EQ(list[0].ranks.size(), 2);
+    EXPECT_EQ(list[1].ranks.size(), 3);
+    EXPECT_EQ(list[0].ranks.minus(list[1].ranks), list[0].ranks);
+    EXPECT_TRUE(list[0].call >= 3U && list[0].call <= 9U);
+    EXPECT_TRUE(list[1].at >= 500ms && list[1].at <= 2500ms);
+    drawn.push_back(list);
+  }
+  EXPECT_NE(drawn[0], drawn[1]);
+  EXPECT_NE(drawn[1], drawn[2]);
+}
+
+/// The calls alone.
+std::string calls_of(const Scenario& scenario, const std::vector<CallResult>& calls) {
+  DryRunResult result;
+  result.world_size = scenario.world_size;
+  result.calls = calls;
+  return result_json(result);
+}
+
+TEST(TimedRun, WithoutFaults_CallsComeToWhatADryRunSays) {
+  for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+    const Scenario scenario = random_scenario(seed);
+    const TimedRun run = timed_run(scenario, {}, {});
+    ASSERT_EQ(calls_of(scenario, run.calls),
+              calls_of(scenario, dry_run(scenario, Manner::EveryRank).calls))
+        << "seed " << seed << "\n"
+        << scenario_text(scenario);
+    EXPECT_FALSE(run.verdict || run.hangs) << "seed " << seed;
+  }
+  for (int seed = 0; seed < 5; ++seed) {
+    const auto scenario =
+        parse_scenario(text_with(""), "test", {.world_size = 5 + 17 * seed, .seed = seed});
+    ASSERT_TRUE(scenario.has_value());
+    EXPECT_EQ(calls_of(*scenario, timed_run(*scenario, {}, {}).calls),
+              calls_of(*scenario, dry_run(*scenario).calls));
+  }
+}
+
+TEST(TimedRun, WithoutFaults_TakesTheTimesThatAreGiven) {
+  const auto scenario = read("");
+  const TimedRun run = timed_run(*scenario, *scenario->faults, {});
+  expect_near(run.end, kCompile + kCalls * kStep);
+  for (const Duration waited : run.waited) EXPECT_LT(waited, kSlack);
+  EXPECT_TRUE(run.last.empty());
+}
+
+TEST(Faults, ACrashAtAnyMoment_IsToldSoonAndNamesTheRank) {
+  std::vector<Duration> moments;
+  for (Duration at = 0s; at < 3100ms; at += 37ms) moments.push_back(at);
+  for (Duration at = 2100ms; at < 2100200us; at += 3us) moments.push_back(at);
+  for (const Duration at : moments) {
+    const auto [fault, job] = alone(
+        fmt::format(R"({{"fault": "crashed", "ranks": "3", "at_s": {:.9f}}})", at.count() / 1e9));
+    ASSERT_EQ(code_of(fault), Code::RankLost) << at.count();
+    EXPECT_EQ(fault.named.text(), "3") << at.count();
+    EXPECT_GE(fault.after, kDetection) << at.count();
+    EXPECT_LE(fault.after, kDetection + (at <= kCompile ? kCompile : kStep) + kSlack) << at.count();
+    EXPECT_TRUE(job.ends);
+    EXPECT_EQ(job.exit_code, 5);
+  }
+}
+
+TEST(Faults, AStopAtAnyMoment_IsToldAtTheDeadlineAndNamesTheRanks) {
+  std::vector<Duration> moments;
+  for (Duration at = 0s; at < 3100ms; at += 61ms) moments.push_back(at);
+  for (Duration at = 2100ms; at < 2100200us; at += 3us) moments.push_back(at);
+  RankSet stopped = RankSet::of({0});
+  stopped.insert(RankSet::of({4}));
+  for (const Duration at : moments) {
+    const auto [fault, job] = alone(
+        fmt::format(R"({{"fault": "stopped", "ranks": "0,4", "at_s": {:.9f}}})", at.count() / 1e9));
+    ASSERT_EQ(code_of(fault), Code::Stuck) << at.count();
+    // In a compile each holds a lease of its own, and out of a vote each comes at its own time: the
+    // first that shows nothing for the deadline is told.
+    if (at <= kCompile || (at >= 2100ms && at <= 2101ms))
+      EXPECT_TRUE(!fault.named.empty() && fault.named.minus(stopped).empty());
+    else
+      EXPECT_EQ(fault.named.text(), "0,4") << at.count() << fault.detected->message;
+    EXPECT_GE(fault.after, kDeadline - kSlack) << at.count();
+    EXPECT_LE(fault.after, kDeadline + (at <= kCompile ? kCompile : kStep) + kSlack) << at.count();
+    EXPECT_EQ(job.exit_code, 4);
+  }
+}
+
+TEST(Faults, AStopShorterThanTheDeadline_IsWaitedFor) {
+  for (Duration at = 0s; at < 3100ms; at += 37ms) {
+    const auto [fault, job] = alone(fmt::format(
+        R"({{"fault": "stopped", "ranks": "5", "at_s": {:.9f}, "for_s": 15}})", at.count() / 1e9));
+    EXPECT_FALSE(fault.detected) << at.count();
+    EXPECT_FALSE(job.ends);
+    EXPECT_EQ(job.calls, kCalls);
+    expect_near(job.longer, 15s);
+    expect_near(job.wait_max, 15s);
+    EXPECT_EQ(job.last.text(), "5") << at.count();
+  }
+}
+
+TEST(Faults, ASlowRank_IsNoAlarmAndHoldsUpTheOthers) {
+  const auto [fault, job] = alone(R"({"fault": "slow", "ranks": "2", "delay_s": 0.02})");
+  EXPECT_TRUE(fault.struck);
+  EXPECT_FALSE(fault.detected);
+  expect_near(job.longer, kCalls * 20ms);
+  expect_near(job.wait_median, kCalls * 20ms);
+  EXPECT_EQ(job.last.text(), "2");
+  const auto some =
+      alone(R"({"fault": "slow", "ranks": "2", "delay_s": 1, "call": 4, "for_s": 3})");
+  expect_near(some.job.longer, 3s);  // struck in the step after call 4, then every 1.1 s
+  const auto timed = alone(R"({"fault": "slow", "ranks": "2", "delay_s": 1, "at_s": 2.35})");
+  expect_near(timed.job.longer, (kCalls - 4) * 1s);  // the steps from 2.4 s on
+  const auto later =
+      alone(R"({"fault": "slow", "ranks": "2", "delay_s": 1, "call": 9, "for_s": 1})");
+  expect_near(later.job.longer, 1s);
+  const auto stuck = alone(R"({"fault": "slow", "ranks": "2", "delay_s": 21})");
+  EXPECT_EQ(code_of(stuck.fault), Code::Stuck);
+  EXPECT_EQ(stuck.fault.named.text(), "2");
+}
+
+TEST(Faults, ALateRank_IsWaitedForUpToTheDeadline) {
+  const auto soon = alone(R"({"fault": "late", "ranks": "1", "call": 7, "delay_s": 19.9})");
+  EXPECT_FALSE(soon.fault.detected);
+  expect_near(soon.job.longer, 19900ms);
+  const auto never = alone(R"({"fault": "late", "ranks": "1", "call": 7, "delay_s": 20.1})");
+  EXPECT_EQ(code_of(never.fault), Code::Stuck);
+  EXPECT_EQ(never.fault.named.text(), "1");
+  expect_near(never.fault.after, kDeadline);
+  EXPECT_EQ(never.job.calls, 7U);
+}
+
+TEST(Faults, ARankThatComesLateToTheStart_HasFiveDeadlines) {
+  const auto soon = alone(R"({"fault": "late", "ranks": "1", "delay_s": 99})");
+  EXPECT_FALSE(soon.fault.detected);
+  expect_near(soon.job.longer, 99s);
+  expect_near(soon.job.wait_median, 99s);
+  const auto never = alone(R"({"fault": "late", "ranks": "1", "delay_s": 101})");
+  EXPECT_EQ(code_of(never.fault), Code::Stuck);
+  EXPECT_TRUE(never.fault.named.empty());
+  EXPECT_EQ(never.fault.after, kStartDeadlines * kDeadline);
+  EXPECT_EQ(never.job.exit_code, 4);
+  EXPECT_EQ(never.job.calls, 0U);
+}
+
+TEST(Faults, ABranchOfOneRank_IsOneErrorAndTheNextCallRuns) {
+  for (int call = 0; call < 12; call += 4) {
+    const auto [fault, job] =
+        alone(fmt::format(R"({{"fault": "branch", "ranks": "0,5", "call": {}}})", call));
+    EXPECT_EQ(code_of(fault), Code::BranchDivergence);
+    EXPECT_EQ(fault.named.text(), "0,5");
+    EXPECT_LT(fault.after, kSlack);
+    EXPECT_FALSE(job.ends);
+    EXPECT_EQ(job.more_errors, 1);
+    if (call > 0) EXPECT_EQ(job.more_compiles, 0);
+    EXPECT_EQ(job.calls, kCalls);
+  }
+  EXPECT_FALSE(alone(R"({"fault": "branch", "ranks": "0-5", "call": 0})").fault.detected);
+}
+
+TEST(Faults, ACompilerThatFails_IsReplacedWhereOthersWork) {
+  const auto one = alone(R"({"fault": "compile_fails", "ranks": "2"})");
+  EXPECT_TRUE(one.fault.struck);
+  EXPECT_FALSE(one.fault.detected);
+  expect_near(one.job.longer, kCompile);
+  const auto all = alone(R"({"fault": "compile_fails", "ranks": "0-5"})");
+  EXPECT_EQ(code_of(all.fault), Code::Environment);
+  EXPECT_EQ(all.fault.named.text(), "0-5");
+  EXPECT_EQ(all.job.more_errors, 1);
+  const auto text = alone(R"({"fault": "compile_fails", "ranks": "2", "rejected": true})");
+  EXPECT_EQ(code_of(text.fault), Code::CompileError);
+  EXPECT_EQ(text.fault.named.text(), "2");
+  EXPECT_EQ(text.job.more_errors, 1);
+  EXPECT_EQ(text.job.calls, kCalls);
+  const auto idle = alone(R"({"fault": "compile_fails", "ranks": "2", "call": 3})");
+  EXPECT_FALSE(idle.fault.struck) << "nothing is compiled any more";
+}
+
+TEST(Faults, ARankThatForgotItsEntries_IsNamedAtEveryCall) {
+  const auto [fault, job] = alone(R"({"fault": "cache_lost", "ranks": "4", "call": 6})");
+  EXPECT_EQ(code_of(fault), Code::GraphDivergence);
+  EXPECT_EQ(fault.named.text(), "4");
+  EXPECT_EQ(job.more_errors, 6);
+  EXPECT_FALSE(job.ends);
+}
+
+TEST(Faults, AfterOneThatEndsTheJob_NothingElseHappens) {
+  const FaultReport report = report_of(R"({"fault": "branch", "ranks": "1", "call": 4},
+      {"fault": "crashed", "ranks": "2", "call": 8}, {"fault": "stopped", "ranks": "3", "call": 9},
+      {"fault": "crashed", "ranks": "4", "at_s": 3.1})");
+  EXPECT_EQ(code_of(report.together[0]), Code::BranchDivergence);
+  EXPECT_EQ(code_of(report.together[1]), Code::RankLost);
+  EXPECT_EQ(report.together[1].named.text(), "2");
+  EXPECT_FALSE(report.together[2].struck);
+  EXPECT_FALSE(report.together[3].struck);
+  EXPECT_EQ(report.job.calls, 8U);
+  EXPECT_EQ(report.job.exit_code, 5);
+  EXPECT_EQ(code_of(report.alone[2].fault), Code::Stuck);
+}
+
+TEST(Faults, OneThatComesAfterTheEnd_NeverStrikes) {
+  for (const char* kind : {"crashed", "stopped"}) {
+    const auto [fault, job] =
+        alone(fmt::format(R"({{"fault": "{}", "ranks": "3", "at_s": 3.3}})", kind));
+    EXPECT_FALSE(fault.struck);
+    EXPECT_FALSE(job.ends);
+    EXPECT_EQ(job.longer, 0s);
+  }
+}
+
+TEST(Faults, AllRanksGone_NobodyIsLeftToTell) {
+  const auto crashed = alone(R"({"fault": "crashed", "ranks": "0-5", "call": 8})");
+  EXPECT_FALSE(crashed.fault.detected);
+  EXPECT_TRUE(crashed.job.ends);
+  EXPECT_FALSE(crashed.job.exit_code);
+  const auto last = alone(R"({"fault": "stopped", "ranks": "3", "at_s": 3.15})");
+  EXPECT_EQ(code_of(last.fault), Code::Stuck) << "the vote at the end of the job waits, too";
+}
+
+TEST(Faults, TheSameScenarioTwice_GivesTheSameBytes) {
+  const auto scenario = read(R"({"fault": "crashed", "count": 2, "call": [3, 9]},
+      {"fault": "slow", "count": 1, "delay_s": 0.3}, {"fault": "branch", "ranks": "1", "call": 2})",
+                             5);
+  ASSERT_TRUE(scenario.has_value());
+  const std::string first = result_json(dry_run(*scenario));
+  EXPECT_EQ(first, result_json(dry_run(*scenario)));
+  EXPECT_NE(first.find("\"together_job\""), std::string::npos);
+  Scenario quiet = *scenario;
+  quiet.faults.reset();
+  const std::string without = result_json(dry_run(quiet));
+  EXPECT_EQ(first.substr(0, without.size() - 2), without.substr(0, without.size() - 2))
+      << "what comes before is as without faults";
+}
+
+TEST(NamedRanks, OfEachSortOfError) {
+  const auto named = [](const Status& error) { return named_ranks(error, 8).text(); };
+  EXPECT_EQ(named({Code::Stuck, "Ranks 1-2,7 did not come to operation 3.", {}, {}}), "1-2,7");
+  EXPECT_EQ(named({Code::RankLost, "Rank 3 ended without finishing the job.", {}, {}}), "3");
+  EXPECT_EQ(named({Code::Stuck, "Ranks wait for each other.", {}, {}}), "");
+  const RankSet few = RankSet::of({2}), many = RankSet::range({3}, {7});
+  EXPECT_EQ(named({Code::BranchDivergence, {}, {}, {{few, "a"}, {many, "b"}}}), "2");
+  EXPECT_EQ(named({Code::CompileError, {}, {}, {{few, "compiled"}, {many, "x"}}}), "3-7");
+}
+
+}  // namespace
+}  // namespace lockstep::worker::simulator
