@@ -16,7 +16,6 @@ void count(CallTally::Histogram& histogram, Duration span) {
   const auto bucket = std::lower_bound(bounds.begin(), bounds.end(), value) - bounds.begin();
   ++histogram.buckets[static_cast<std::size_t>(bucket)];
   histogram.sum += value;
-  ++histogram.count;
 }
 
 /// What a rank tells that had an entry while others had none.

@@ -22,7 +22,6 @@ struct CallTally {
   struct Histogram {
     std::array<std::uint64_t, kBounds.size() + 1> buckets{};  // each counted once
     double sum = 0;
-    std::uint64_t count = 0;
   };
   /// Trace and compile of the slowest rank, by outcome.
   std::map<std::string_view, Histogram> compile;

@@ -34,6 +34,9 @@ void Connection::obey(const Message& message, Service& service, const About& abo
   } else if (const auto* configuration = std::get_if<Configuration>(&message);
              configuration != nullptr && joined_) {
     service.configure(id_, *configuration);
+  } else if (const auto* ending = std::get_if<Ending>(&message); ending != nullptr && joined_) {
+    service.ending(id_, *ending);
+    outcome.ending = true;
   } else if (const auto* asked = std::get_if<StatusRequest>(&message);
              asked != nullptr && !document_) {
     document_ =
@@ -63,8 +66,8 @@ Connection::Outcome Connection::take(std::span<const std::byte> bytes, Service& 
   return outcome;
 }
 
-Bytes Connection::tell(const Verdict& verdict) {
-  return joined_ ? session_.seal(verdict) : Bytes{};
+Bytes Connection::tell(const Message& message) {
+  return joined_ ? session_.seal(message) : Bytes{};
 }
 
 Bytes Connection::more() {

@@ -23,11 +23,12 @@ class Connection {
     std::optional<Refusal> refusal;  // where a frame was
     std::optional<ConnectionId>
         replaced;  // another connection to close: this one speaks for its rank
+    bool ending = false;  // to be noted, and answered
   };
   [[nodiscard]] Outcome take(std::span<const std::byte> bytes, Service& service, const About& about,
                              Instant now);
   /// To whoever is at the other end, where it has joined: bytes to send.
-  [[nodiscard]] Bytes tell(const Verdict& verdict);
+  [[nodiscard]] Bytes tell(const Message& message);
   /// The next part of the status document that was asked for; empty where there is none left. To
   /// be called whenever all else is sent, so that a slow reader holds one document, not many.
   [[nodiscard]] Bytes more();

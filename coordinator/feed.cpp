@@ -16,14 +16,20 @@ void Feed::count(const CallCounters& counters) {
       counters.reused,       counters.compiled,      counters.fallbacks,     counters.errors,
       counters.votes,        counters.exchanges,     ticks(counters.waited), ticks(counters.wire),
       ticks(counters.trace), ticks(counters.compile)};
-  for (std::size_t i = 0; i < values.size(); ++i) counters_[i].store(values[i], kRelaxed);
+  auto next = counters_.begin();
+  for (const std::uint64_t value : values) (next++)->store(value, kRelaxed);
+  RoundCounts rounds = counters.rounds;
+  for (const std::uint64_t* number : rounds.numbers()) (next++)->store(*number, kRelaxed);
 }
 
 CallCounters Feed::counters() const {
   const auto value = [this](std::size_t i) { return counters_[i].load(kRelaxed); };
   const auto time = [&](std::size_t i) { return Duration{static_cast<Duration::rep>(value(i))}; };
-  return {value(0), value(1), value(2), value(3), value(4),
-          value(5), time(6),  time(7),  time(8),  time(9)};
+  CallCounters out{value(0), value(1), value(2), value(3), value(4), value(5),
+                   time(6),  time(7),  time(8),  time(9),  {}};
+  std::size_t next = 10;
+  for (std::uint64_t* number : out.rounds.numbers()) *number = value(next++);
+  return out;
 }
 
 void Feed::tell(CallEvent event) {

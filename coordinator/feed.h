@@ -36,7 +36,7 @@ class Feed {
 
  private:
   mutable std::mutex mutex_;  // held for a copy at most; not for the counters
-  std::array<std::atomic<std::uint64_t>, 10> counters_{};
+  std::array<std::atomic<std::uint64_t>, 10 + RoundCounts::kNumbers> counters_{};
   std::deque<CallEvent> events_;
   std::deque<GraphText> graphs_;
   Configuration configuration_;

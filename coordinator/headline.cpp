@@ -88,6 +88,7 @@ std::string_view word_text(Word word) {
 
 Headline headline(const WatchedJob& job, const std::vector<Finding>& findings,
                   const std::vector<Operation>& operations, Instant now) {
+  if (job.ending) return {word_of(job.ending->code), job.ending->message};
   if (auto error = told_error(job, now)) return *std::move(error);
   if (auto wrong = found(findings)) return *std::move(wrong);
   const std::int64_t finished = job.membership.finished().size();

@@ -24,7 +24,7 @@ struct Headline {
 };
 [[nodiscard]] std::string_view word_text(Headline::Word word);
 
-/// An error that ranks told is what stands there while the job has not gone on for a minute after
+/// What the ranks' watchdogs end the job with comes first. An error that ranks told is what stands there while the job has not gone on for a minute after
 /// it, and for good where no rank is left. `findings` and `operations` are those of the job, now.
 [[nodiscard]] Headline headline(const WatchedJob& job, const std::vector<Finding>& findings,
                                 const std::vector<Operation>& operations, Instant now);

@@ -43,6 +43,8 @@ void write(ByteWriter& out, const CallCounters& counters) {
     out.u64(count);
   for (const Duration time : {counters.waited, counters.wire, counters.trace, counters.compile})
     write(out, time);
+  RoundCounts rounds = counters.rounds;
+  for (const std::uint64_t* number : rounds.numbers()) out.u64(*number);
 }
 
 void write(ByteWriter& out, const Report& report) {
@@ -113,6 +115,13 @@ void write(ByteWriter& out, const Verdict& verdict) {
   out.u8(static_cast<std::uint8_t>(verdict.code));
   write(out, verdict.message, kSentenceBytes);
 }
+
+void write(ByteWriter& out, const Ending& ending) {
+  out.u8(static_cast<std::uint8_t>(ending.code));
+  write(out, ending.message, kSentenceBytes);
+}
+
+void write(ByteWriter&, const Noted&) {}
 
 /// A ByteReader that also says no to values.
 class Checked {
@@ -188,6 +197,7 @@ CallCounters read_counters(Checked& in) {
     *count = in.u64();
   for (Duration* time : {&counters.waited, &counters.wire, &counters.trace, &counters.compile})
     *time = in.span();
+  for (std::uint64_t* number : counters.rounds.numbers()) *number = in.u64();
   return counters;
 }
 
@@ -246,6 +256,11 @@ Verdict read_verdict(Checked& in) {
   return {code, in.lines(kSentenceBytes)};
 }
 
+Ending read_ending(Checked& in) {
+  const Code code = in.code();
+  return {code, in.lines(kSentenceBytes)};
+}
+
 Refused read_refused(Checked& in) {
   Refused refused;
   refused.code = in.code();
@@ -274,6 +289,8 @@ std::optional<Message> read(MessageType type, Checked& in) {
       return Configuration{in.lines(kConfigurationBytes)};
     case MessageType::StatusRequest:
       return StatusRequest{in.flag()};
+    case MessageType::Ending:
+      return read_ending(in);
     case MessageType::Joined:
       return Joined{};
     case MessageType::Refused:
@@ -284,6 +301,8 @@ std::optional<Message> read(MessageType type, Checked& in) {
       return GraphWanted{in.fingerprint()};
     case MessageType::Verdict:
       return read_verdict(in);
+    case MessageType::Noted:
+      return Noted{};
     default:
       return std::nullopt;
   }
@@ -293,10 +312,11 @@ std::optional<Message> read(MessageType type, Checked& in) {
 
 MessageType type_of(const Message& message) {
   constexpr MessageType kTypes[] = {
-      MessageType::Join,        MessageType::Slot,          MessageType::Call,
-      MessageType::GraphText,   MessageType::Configuration, MessageType::StatusRequest,
-      MessageType::Joined,      MessageType::Refused,       MessageType::StatusPart,
-      MessageType::GraphWanted, MessageType::Verdict};
+      MessageType::Join,          MessageType::Slot,          MessageType::Call,
+      MessageType::GraphText,     MessageType::Configuration, MessageType::StatusRequest,
+      MessageType::Ending,        MessageType::Joined,        MessageType::Refused,
+      MessageType::StatusPart,    MessageType::GraphWanted,   MessageType::Verdict,
+      MessageType::Noted};
   static_assert(std::size(kTypes) == std::variant_size_v<Message>);
   return kTypes[message.index()];
 }

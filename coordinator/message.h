@@ -55,6 +55,17 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
+/// A rank to the coordinator: its watchdog ends the job with this. It is noted at once, and the
+/// rank is told so: the process, which may host the coordinator, is about to be gone.
+struct Ending {
+  Code code = Code::Internal;
+  std::string message;
+  bool operator==(const Ending&) const = default;
+};
+struct Noted {
+  bool operator==(const Noted&) const = default;
+};
+
 /// Their frames' types.
 enum class MessageType : std::uint8_t {
   // A rank or an observer to the coordinator:
@@ -64,16 +75,19 @@ enum class MessageType : std::uint8_t {
   Call,
   GraphText,
   Configuration,
+  Ending,
   // and the coordinator to them:
   Joined = 32,
   Refused,
   StatusPart,
   GraphWanted,
   Verdict,
+  Noted,
 };
 
-using Message = std::variant<Join, Report, CallEvent, GraphText, Configuration, StatusRequest,
-                             Joined, Refused, StatusPart, GraphWanted, Verdict>;
+using Message =
+    std::variant<Join, Report, CallEvent, GraphText, Configuration, StatusRequest, Ending, Joined,
+                 Refused, StatusPart, GraphWanted, Verdict, Noted>;
 
 [[nodiscard]] MessageType type_of(const Message& message);
 /// Texts that are too long are cut.

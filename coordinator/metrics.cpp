@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <initializer_list>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 namespace lockstep::coordinator {
 namespace {
 
-using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+using Labels = std::vector<std::pair<std::string_view, std::string_view>>;
 
 double seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
 
@@ -33,6 +33,21 @@ class Exposition {
     }
     out_ += fmt::format("{} {}\n", sign == '{' ? "" : "}", value);
   }
+  /// Each of `buckets` counts its own, the last one what is beyond all bounds.
+  template <std::size_t N>
+  void histogram(Labels labels, const std::array<double, N>& bounds,
+                 const std::array<std::uint64_t, N + 1>& buckets, double sum) {
+    std::uint64_t below = 0;
+    for (std::size_t i = 0; i <= N; ++i) {
+      below += buckets[i];
+      const std::string bound = i < N ? fmt::format("{}", bounds[i]) : "+Inf";
+      labels.emplace_back("le", bound);
+      sample(labels, below, "_bucket");
+      labels.pop_back();
+    }
+    sample(labels, sum, "_sum");
+    sample(labels, below, "_count");
+  }
   [[nodiscard]] std::string text() && { return std::move(out_); }
 
  private:
@@ -54,6 +69,7 @@ struct Figures {
   const WatchedJob* job = nullptr;
   std::array<std::int64_t, 8> states{};
   CallCounters most;
+  CallCounters rounds;  // of the rank that has taken part in most
   Duration straggler{0}, silence{0};
   Instant progress{0};
 };
@@ -74,9 +90,7 @@ std::size_t state_of(const WatchedJob& job, Rank rank, const RankSet& stuck) {
 
 void take_counters(CallCounters& most, const CallCounters& own) {
   for (const auto field : {&CallCounters::reused, &CallCounters::compiled, &CallCounters::fallbacks,
-                           &CallCounters::errors, &CallCounters::votes, &CallCounters::exchanges})
-    most.*field = std::max(most.*field, own.*field);
-  for (const auto field : {&CallCounters::waited, &CallCounters::wire})
+                           &CallCounters::errors})
     most.*field = std::max(most.*field, own.*field);
 }
 
@@ -98,6 +112,8 @@ Figures figures_of(std::string_view id, const WatchedJob& job, const Service& se
     if (const Seen* seen = job.progress.seen(Rank{r})) {
       out.progress = std::max(out.progress, seen->state.progress);
       take_counters(out.most, seen->counters);
+      const auto count = [](const CallCounters& of) { return of.votes + of.exchanges; };
+      if (count(seen->counters) > count(out.rounds)) out.rounds = seen->counters;
     }
   }
   return out;
@@ -125,22 +141,27 @@ void state_metrics(Exposition& out, const std::vector<Figures>& jobs, Instant no
 }
 
 void round_metrics(Exposition& out, const std::vector<Figures>& jobs) {
-  out.family("lockstep_rounds_total", "counter", "Rounds of agreement: votes and exchanges.");
-  for (const Figures& job : jobs) {
-    out.sample({{"job", job.id}, {"kind", "guard"}}, job.most.votes);
-    out.sample({{"job", job.id}, {"kind", "sizes"}}, job.most.exchanges);
-  }
-  const auto summary = [&](std::string_view name, std::string_view help,
-                           Duration CallCounters::*time) {
-    out.family(name, "summary", help);
+  out.family("lockstep_rounds_total", "counter",
+             "Rounds of agreement, votes (guard) and exchanges (sizes), by how they ended.");
+  constexpr std::array<std::string_view, 4> kEnds{"agree", "resolved", "diverged", "timeout"};
+  for (const Figures& job : jobs)
+    for (const auto& [kind, ends] : {std::pair{"guard", &RoundCounts::votes},
+                                     std::pair{"sizes", &RoundCounts::exchanges}})
+      for (std::size_t i = 0; i < kEnds.size(); ++i)
+        out.sample({{"job", job.id}, {"kind", kind}, {"result", kEnds[i]}},
+                   (job.rounds.rounds.*ends)[RoundEnd(i)]);
+  const auto spans = [&](std::string_view name, std::string_view help, SpanCounts RoundCounts::*of,
+                         Duration CallCounters::*sum) {
+    out.family(name, "histogram", help);
     for (const Figures& job : jobs) {
-      out.sample({{"job", job.id}}, seconds(job.most.*time), "_sum");
-      out.sample({{"job", job.id}}, job.most.votes + job.most.exchanges, "_count");
+      const auto& buckets = (job.rounds.rounds.*of).buckets;
+      out.histogram({{"job", job.id}}, SpanCounts::kBounds, buckets, seconds(job.rounds.*sum));
     }
   };
-  summary("lockstep_round_wait_seconds", "Time in rounds until the first peer was there.",
-          &CallCounters::waited);
-  summary("lockstep_round_wire_seconds", "The rest of the time in rounds.", &CallCounters::wire);
+  spans("lockstep_round_wait_seconds", "Time of a vote until the first peer was there.",
+        &RoundCounts::wait, &CallCounters::waited);
+  spans("lockstep_round_wire_seconds", "The rest of a vote's time, and that of an exchange.",
+        &RoundCounts::wire, &CallCounters::wire);
   out.family("lockstep_cache_requests_total", "counter", "Calls by what became of them.");
   for (const Figures& job : jobs)
     for (const auto& [result, count] :
@@ -154,17 +175,9 @@ void call_metrics(Exposition& out, const std::map<std::string, CallTally>& talli
              "Trace and compile of the slowest rank, for each call that was not served from the "
              "cache.");
   for (const auto& [job, tally] : tallies)
-    for (const auto& [outcome, histogram] : tally.compile) {
-      std::uint64_t below = 0;
-      for (std::size_t i = 0; i < histogram.buckets.size(); ++i) {
-        below += histogram.buckets[i];
-        const std::string bound =
-            i < CallTally::kBounds.size() ? fmt::format("{}", CallTally::kBounds[i]) : "+Inf";
-        out.sample({{"job", job}, {"outcome", outcome}, {"le", bound}}, below, "_bucket");
-      }
-      out.sample({{"job", job}, {"outcome", outcome}}, histogram.sum, "_sum");
-      out.sample({{"job", job}, {"outcome", outcome}}, histogram.count, "_count");
-    }
+    for (const auto& [outcome, histogram] : tally.compile)
+      out.histogram({{"job", job}, {"outcome", outcome}}, CallTally::kBounds, histogram.buckets,
+                    histogram.sum);
   out.family("lockstep_recompiles_total", "counter",
              "Calls that no entry of the cache fitted; forced where one did on some of the ranks.");
   for (const auto& [job, tally] : tallies)

@@ -53,6 +53,8 @@ struct Publisher::Thread {
   [[nodiscard]] bool unanswered() const;
   void say_goodbye();
   void stop();
+  void last_word(const Status& verdict);
+  void say_ending();
 
   const Board& board;
   PublisherOptions options;
@@ -74,6 +76,9 @@ struct Publisher::Thread {
   bool stopping = false;           // under mutex
   Client* to_interrupt = nullptr;  // under mutex
   std::condition_variable wake;
+  std::optional<Ending> ending;  // under mutex; until it is sent
+  bool noted = false;            // under mutex
+  std::condition_variable was_noted;
   std::thread thread;
 };
 
@@ -120,11 +125,22 @@ void Publisher::Thread::heard(const Message& message) {
     if (graph) client->send(*std::move(graph));
     return;
   }
+  if (std::holds_alternative<Noted>(message)) {
+    const std::lock_guard lock(mutex);
+    noted = true;
+    was_noted.notify_all();
+  }
   if (!std::holds_alternative<Joined>(message)) return;
   if (!said.empty()) options.say("The coordinator is there again.");
   said.clear();
   pause = options.first_pause;
   joined.store(true);
+}
+
+void Publisher::Thread::say_ending() {
+  if (!joined.load()) return;
+  const std::lock_guard lock(mutex);
+  if (ending) client->send(*std::exchange(ending, std::nullopt));
 }
 
 /// A look; and a report, where one is due and the one before has gone out.
@@ -186,7 +202,7 @@ void Publisher::Thread::drive() {
 /// Until the time has passed or the publisher is to stop.
 void Publisher::Thread::wait(Duration time) {
   std::unique_lock lock(mutex);
-  wake.wait_for(lock, time, [this] { return stopping; });
+  wake.wait_for(lock, time, [this] { return stopping || ending; });
 }
 
 void Publisher::Thread::say_goodbye() {
@@ -233,8 +249,20 @@ void Publisher::Thread::run() {
       pause = std::min(pause * 2, options.last_pause);
     }
     speak();
+    say_ending();
   }
   say_goodbye();
+}
+
+void Publisher::Thread::last_word(const Status& verdict) {
+  constexpr std::chrono::milliseconds kLong{100};
+  if (std::this_thread::get_id() == thread.get_id() || !joined.load()) return;
+  std::unique_lock lock(mutex);
+  noted = false;
+  ending = Ending{verdict.code, verdict.message};
+  if (to_interrupt != nullptr) to_interrupt->interrupt();
+  wake.notify_all();
+  was_noted.wait_for(lock, kLong, [this] { return noted; });
 }
 
 void Publisher::Thread::stop() {
@@ -250,6 +278,7 @@ void Publisher::Thread::stop() {
 Publisher::Publisher(std::unique_ptr<Thread> thread) : thread_(std::move(thread)) {}
 Publisher::~Publisher() { thread_->stop(); }
 bool Publisher::joined() const { return thread_->joined.load(); }
+void Publisher::last_word(const Status& verdict) { thread_->last_word(verdict); }
 
 Result<std::unique_ptr<Publisher>> Publisher::start(const Board& board, PublisherOptions options) {
   std::unique_ptr<Publisher> publisher(

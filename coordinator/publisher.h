@@ -52,6 +52,11 @@ class Publisher {
   /// The coordinator has taken this rank as a member and not gone since. From any thread.
   [[nodiscard]] bool joined() const;
 
+  /// This process is about to end the job with `verdict`: returns once the coordinator has written
+  /// that down, or after a tenth of a second. From any thread; nothing where the verdict is the
+  /// coordinator's own.
+  void last_word(const Status& verdict);
+
  private:
   struct Thread;
   explicit Publisher(std::unique_ptr<Thread> thread);

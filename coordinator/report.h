@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <lockstep/collectives/base/board_snapshot.h>
+#include <lockstep/collectives/base/round_counts.h>
 
 namespace lockstep::coordinator {
 
@@ -50,6 +51,7 @@ struct CallCounters {
   std::uint64_t votes = 0, exchanges = 0;                             // rounds
   /// In rounds: until a vote's first peer was there, and the rest. Beside them: traces, compiles.
   Duration waited{0}, wire{0}, trace{0}, compile{0};
+  RoundCounts rounds;
   bool operator==(const CallCounters&) const = default;
 };
 

@@ -37,6 +37,8 @@ namespace {
 constexpr std::chrono::milliseconds kSweep{250};
 /// How often jobs are diagnosed, and how soon after a connection was closed.
 constexpr std::chrono::milliseconds kLook{1000}, kLookAfterClose{50};
+/// The same while ranks that end the job wait to hear that it is written down, and how long they do.
+constexpr std::chrono::milliseconds kLookAtEnding{5}, kEndingKept{500};
 /// What the system keeps for a reader that does not take it.
 constexpr int kSendBuffer = 64 * 1024;
 /// How long the other side may take to read why it was refused.
@@ -110,6 +112,7 @@ struct Server::Loop {
   void look(Duration in);
   void tell_verdicts();
   void keep_history();
+  void answer_endings();
   void finish_history();
   void complain(const std::string& line) { announcer.complain(line); }
 
@@ -131,6 +134,8 @@ struct Server::Loop {
   std::set<ConnectionId> strangers;  // by age
   std::set<ConnectionId> viewers;
   std::uint64_t last_connection = 0;
+  std::map<ConnectionId, Instant> endings;  // to be answered once the history has them: came when
+  bool endings_given = false;               // the history writer has all of them
   std::atomic<std::size_t> speakers{0};         // of the service
   std::array<std::byte, 64 * 1024> incoming{};  // of whichever connection is being read
 };
@@ -203,6 +208,11 @@ void Server::Loop::took(const LinkPtr& link, std::span<const std::byte> bytes) {
   if (!outcome.complaint.empty())
     complain(fmt::format("{} was refused: {}", link->peer, outcome.complaint));
   if (outcome.refusal) ++rejected[static_cast<std::size_t>(*outcome.refusal)];
+  if (outcome.ending) {
+    endings.emplace(link->connection.id(), link->heard);
+    endings_given = false;
+    look(Duration{0});
+  }
   link->last_words = outcome.close;
   send(link, std::move(outcome.send));
 }
@@ -334,7 +344,8 @@ void Server::Loop::look(Duration in) {
     write_down();
     update_viewers();
     keep_history();
-    look(kLook);
+    answer_endings();
+    look(endings.empty() ? Duration{kLook} : Duration{kLookAtEnding});
   });
 }
 
@@ -364,6 +375,18 @@ void Server::Loop::keep_history() {
       std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
   if (auto batch = news.collect(service, clock.now(), wall); !batch.empty())
     history->give(std::move(batch));
+  endings_given = true;
+}
+
+/// Whoever ends the job waits for this, and not for long.
+void Server::Loop::answer_endings() {
+  const bool written = history == nullptr || (endings_given && history->idle());
+  std::erase_if(endings, [&](const auto& ending) {
+    const auto link = links.find(ending.first);
+    if (written && link != links.end())
+      send(LinkPtr(link->second), link->second->connection.tell(Noted{}));
+    return written || clock.now() - ending.second > kEndingKept;
+  });
 }
 
 void Server::Loop::finish_history() {

@@ -58,6 +58,7 @@ Result<Membership::Admission> Service::join(const Identity& identity, Connection
   auto admission = (*job)->membership.join(identity, connection, now, rules_.silent_warn);
   if (!admission) return admission;
   if (admission->restarted) (*job)->progress.forget(identity.rank);
+  (*job)->ending.reset();
   if (admission->replaced) speakers_.erase(*admission->replaced);
   speakers_[connection] = {identity.job, identity.rank};
   return admission;
@@ -106,6 +107,14 @@ void Service::configure(ConnectionId connection, Configuration configuration) {
     job->history.configure(std::move(configuration.text));
 }
 
+void Service::ending(ConnectionId connection, const Ending& ending) {
+  Rank rank{};
+  WatchedJob* job = spoken_for(connection, rank);
+  if (job == nullptr || job->ending) return;
+  job->ending = Verdict{ending.code, ending.message};
+  if (ending.message.empty()) job->ending->message = code_name(ending.code);
+}
+
 void Service::closed(ConnectionId connection, Instant now) {
   const auto speaker = speakers_.find(connection);
   if (speaker == speakers_.end()) return;
@@ -124,6 +133,7 @@ std::vector<Finding> Service::diagnose(const WatchedJob& job, Instant now) const
 }
 
 std::optional<Verdict> Service::verdict(const WatchedJob& job, Instant now) const {
+  if (job.ending) return job.ending;
   const auto operations = awaited_operations(job.membership, job.progress);
   const Rules rules = rules_of(job);
   return verdict_on(

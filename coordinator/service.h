@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct WatchedJob {
   Timeline timeline;
   Instant began;
   int run = 1;
+  std::optional<Verdict> ending;  // with which its ranks ended it themselves
 };
 
 /// The jobs of one coordinator. Memory is bounded: by jobs, by ranks, and per rank. One thread.
@@ -48,13 +50,16 @@ class Service {
                                                         const CallEvent& event, Instant now);
   void graph(ConnectionId connection, GraphText graph);
   void configure(ConnectionId connection, Configuration configuration);
+  /// The first of a run counts; it is over where a rank joins after it.
+  void ending(ConnectionId connection, const Ending& ending);
   void closed(ConnectionId connection, Instant now);
   /// Findings have named them: what they do is kept for traces from here on.
   void follow(const std::string& job, const RankSet& ranks);
 
   [[nodiscard]] const std::map<std::string, WatchedJob>& jobs() const { return jobs_; }
   [[nodiscard]] std::vector<Finding> diagnose(const WatchedJob& job, Instant now) const;
-  /// What ends the job, said to all its ranks for as long as it holds.
+  /// What ends the job, said to all its ranks for as long as it holds: what some of them end it with
+  /// themselves, or what is wrong with it.
   [[nodiscard]] std::optional<Verdict> verdict(const WatchedJob& job, Instant now) const;
   [[nodiscard]] Rules rules_of(const WatchedJob& job) const;
   /// Ranks of all jobs that are connected.

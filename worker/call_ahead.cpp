@@ -74,8 +74,7 @@ void CallDriver::move_vote() {
 Result<void> CallDriver::await_vote() {
   const Instant start = now();
   auto ended = group_.wait();
-  times_.vote += now() - start;
-  ++times_.votes;
+  count_vote(now() - start, Duration{0}, ended ? &ahead_->vote.result() : nullptr, Combine::And);
   out_ = false;
   return ended;
 }
@@ -95,11 +94,6 @@ CallOutcome CallDriver::take(CallSteps& steps, const std::function<void(const Ac
     machine.failed(in.error());
   }
   return drive(machine, steps, before, log);
-}
-
-void CallDriver::tell(CallMachine& machine, const Vote& result) {
-  machine.voted(result);
-  unconfirmed_ = result.clean() && result.raised(VoteFlag::Ahead);
 }
 
 Result<void> CallDriver::confirm(const CallMachine& machine) {

@@ -13,6 +13,7 @@ CallTimes& CallTimes::operator+=(const CallTimes& other) {
   vote += other.vote, exchange += other.exchange, trace += other.trace, compile += other.compile;
   vote_wait += other.vote_wait, votes += other.votes, exchanges += other.exchanges;
   traces += other.traces, compiles += other.compiles;
+  rounds += other.rounds;
   return *this;
 }
 
@@ -20,6 +21,7 @@ CallTimes& CallTimes::operator-=(const CallTimes& other) {
   vote -= other.vote, exchange -= other.exchange, trace -= other.trace, compile -= other.compile;
   vote_wait -= other.vote_wait, votes -= other.votes, exchanges -= other.exchanges;
   traces -= other.traces, compiles -= other.compiles;
+  rounds -= other.rounds;
   return *this;
 }
 
@@ -29,11 +31,46 @@ Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine,
   const Instant start = now();
   TimedVote round({group_.rank(), group_.size(), mine, combine}, clock_);
   const auto done = group_.run(round);
-  times_.vote += now() - start;
-  times_.vote_wait += round.wait();
-  ++times_.votes;
+  count_vote(now() - start, round.wait(), done ? &round.result() : nullptr, combine);
   if (!done) return done.error();
   return round.result();
+}
+
+void CallDriver::count_vote(Duration took, Duration wait, const Vote* result,
+                            collectives::Combine combine) {
+  times_.vote += took;
+  times_.vote_wait += wait;
+  ++times_.votes;
+  times_.rounds.wait.add(wait);
+  times_.rounds.wire.add(took - wait);
+  const bool at_one = combine == collectives::Combine::Min || (result != nullptr && result->clean());
+  ++times_.rounds.votes[result == nullptr ? RoundEnd::Broken
+                        : at_one          ? RoundEnd::Agreed
+                                          : RoundEnd::Diverged];
+}
+
+void CallDriver::count_exchange(Instant start, bool done) {
+  const Duration took = now() - start;
+  times_.exchange += took;
+  ++times_.exchanges;
+  times_.rounds.wire.add(took);
+  ++times_.rounds.exchanges[done ? RoundEnd::Agreed : RoundEnd::Broken];
+}
+
+void CallDriver::tell(CallMachine& machine, const Vote& result) {
+  const bool agreed = std::get<action::Vote>(machine.next()).combine == collectives::Combine::And &&
+                      result.clean();
+  machine.voted(result);
+  unconfirmed_ = result.clean() && result.raised(VoteFlag::Ahead);
+  if (agreed && std::holds_alternative<action::Exchange>(machine.next()))
+    times_.rounds.votes.move(RoundEnd::Agreed, RoundEnd::Resolved);
+}
+
+void CallDriver::tell(CallMachine& machine, const Bytes& joined) {
+  machine.joined(joined);
+  const auto* end = std::get_if<action::Finish>(&machine.next());
+  if (end != nullptr && end->outcome.error)
+    times_.rounds.exchanges.move(RoundEnd::Agreed, RoundEnd::Diverged);
 }
 
 Result<Bytes> CallDriver::exchange(Bytes mine, collectives::Join join) {
@@ -41,8 +78,7 @@ Result<Bytes> CallDriver::exchange(Bytes mine, collectives::Join join) {
   const Instant start = now();
   collectives::TreeRound round(group_.rank(), group_.size(), std::move(mine), std::move(join));
   const auto done = group_.run(round);
-  times_.exchange += now() - start;
-  ++times_.exchanges;
+  count_exchange(start, done.has_value());
   if (!done) return done.error();
   return round.result();
 }
@@ -52,8 +88,7 @@ Result<Bytes> CallDriver::broadcast(Rank root, Bytes mine) {
   const Instant start = now();
   collectives::BroadcastRound round(group_.rank(), group_.size(), root, std::move(mine));
   const auto done = group_.run(round);
-  times_.exchange += now() - start;
-  ++times_.exchanges;
+  count_exchange(start, done.has_value());
   if (!done) return done.error();
   return round.result();
 }
@@ -94,10 +129,10 @@ std::optional<CallOutcome> CallDriver::answer(CallMachine& machine, CallSteps& s
       return std::nullopt;
     }
     const auto result = exchange(to_exchange->mine, to_exchange->join);
-    result ? machine.joined(*result) : machine.failed(result.error());
+    result ? tell(machine, *result) : machine.failed(result.error());
   } else if (const auto* to_broadcast = std::get_if<action::Broadcast>(&action)) {
     const auto result = broadcast(to_broadcast->root, to_broadcast->mine);
-    result ? machine.joined(*result) : machine.failed(result.error());
+    result ? tell(machine, *result) : machine.failed(result.error());
   } else if (const auto* to_trace = std::get_if<action::Trace>(&action)) {
     if (observer_ != nullptr) observer_->missed(machine);
     const Instant start = now();
@@ -186,6 +221,7 @@ Result<std::vector<RankValue>> CallDriver::rolled(const RoundKey& key, const Sta
   if (ranks.empty()) ranks = RankSet::of(group_.rank());
   const auto payload = exchange(roll_payload(ranks, testimony(key, standing, remark)), join_rolls);
   if (!payload) return payload.error();
+  times_.rounds.exchanges.move(RoundEnd::Agreed, RoundEnd::Diverged);
   return roll_values(*payload);
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <lockstep/collectives/base/clock.h>
+#include <lockstep/collectives/base/round_counts.h>
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/audit.h>
 #include <lockstep/worker/call_machine.h>
@@ -38,6 +39,7 @@ struct CallTimes {
   Duration vote_wait{0};  // the part of `vote` before the first peer's message was there
   std::uint64_t votes = 0, exchanges = 0;  // exchanges: every round with payloads
   std::uint64_t traces = 0, compiles = 0;
+  RoundCounts rounds;
   CallTimes& operator+=(const CallTimes& other);
   CallTimes& operator-=(const CallTimes& other);
 };
@@ -158,6 +160,8 @@ class CallDriver {
   };
   /// The call whose vote was cast ahead of it. Stays in place: the group refers to its vote.
   struct CallAhead {
+    CallAhead(CallMachine its_machine, TimedVote its_vote, Frame& its_frame)
+        : machine(std::move(its_machine)), vote(std::move(its_vote)), frame(its_frame) {}
     CallMachine machine;
     TimedVote vote;
     Frame& frame;
@@ -170,13 +174,19 @@ class CallDriver {
   [[nodiscard]] std::optional<CallOutcome> answer(CallMachine& machine, CallSteps& steps);
   /// After the vote of a call that is a miss: are those that cast it ahead here?
   [[nodiscard]] Result<void> confirm(const CallMachine& machine);
-  /// Tells `machine` what its vote came to.
+  /// Tells `machine` what its vote, or what its exchange, came to.
   void tell(CallMachine& machine, const collectives::Vote& result);
+  void tell(CallMachine& machine, const Bytes& joined);
   void move_vote();
   [[nodiscard]] Result<void> await_vote();
   /// Before any other round: the vote that is out comes to its end. Errors: where the ranks are not
   /// at one on it, the joint error, in which `standing` takes part.
   [[nodiscard]] Result<void> bring_in(const Standing& standing);
+  /// Counts a vote that took `took` and ended with `result`; null: it broke off.
+  void count_vote(Duration took, Duration wait, const collectives::Vote* result,
+                  collectives::Combine combine);
+  /// Counts an exchange or a broadcast that began at `start` and came to its end, or did not.
+  void count_exchange(Instant start, bool done);
   /// The AND of the ranks' words. Errors: as status_round.
   [[nodiscard]] Result<std::uint64_t> all_of(const RoundKey& round, std::uint64_t word,
                                              const Standing& standing);

@@ -48,6 +48,7 @@ void CallTeller::count(const CallOutcome& outcome, const CallTimes& took) {
   counters_.wire += took.vote - took.vote_wait + took.exchange;
   counters_.trace += took.trace;
   counters_.compile += took.compile;
+  counters_.rounds += took.rounds;
   feed_->count(counters_);
 }
 

@@ -158,6 +158,9 @@ Result<std::shared_ptr<coordinator::Feed>> publish_progress(World& world, const 
     return nobody;
   }
   reporting->publisher = std::move(*publisher);
+  world.last_words->through([publisher = reporting->publisher.get()](const Status& verdict) {
+    publisher->last_word(verdict);
+  });
   world.reader = reporting;
   world.verdicts = std::shared_ptr<void>(nullptr, [obedience](void*) {
     const std::lock_guard lock(obedience->mutex);

@@ -9,7 +9,8 @@ namespace lockstep::worker {
 [[nodiscard]] Result<World> join_launched(const WorldOptions& options);
 [[nodiscard]] Result<std::unique_ptr<collectives::Communicator>> join_launched_group(
     const World& world, const RankSet& members, std::uint64_t id, std::string_view name);
-/// What the watch of `self` is told, of every world.
-[[nodiscard]] collectives::WatchOptions watch_options(const WorldOptions& options, Rank self);
+/// What the watch of `self` is told, of every world; makes the last words of `world`.
+[[nodiscard]] collectives::WatchOptions watch_options(const WorldOptions& options, Rank self,
+                                                      World& world);
 
 }  // namespace lockstep::worker

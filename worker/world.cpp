@@ -16,9 +16,10 @@ Result<World> join_met(const WorldOptions& options) {
   auto board = collectives::tcp_board(*world.mesh, meeting.patience);
   if (!board) return board.error();
   world.board = std::move(*board);
-  collectives::WatchOptions watching = watch_options(options, meeting.rank);
-  watching.tell = [mesh = world.mesh](const Status& verdict) {
+  collectives::WatchOptions watching = watch_options(options, meeting.rank, world);
+  watching.tell = [mesh = world.mesh, words = world.last_words](const Status& verdict) {
     collectives::tcp_tell(*mesh, verdict);
+    words->say(verdict);
   };
   const auto carrier = std::make_shared<collectives::TcpCarrier>(*world.mesh, *world.board);
   watching.look = [carrier](Instant now) { carrier->look(now); };
@@ -33,9 +34,11 @@ Result<World> join_met(const WorldOptions& options) {
 
 }  // namespace
 
-collectives::WatchOptions watch_options(const WorldOptions& options, Rank self) {
+collectives::WatchOptions watch_options(const WorldOptions& options, Rank self, World& world) {
+  world.last_words = std::make_shared<LastWords>();
   collectives::WatchOptions out;
   out.deadline = options.deadline;
+  out.tell = [words = world.last_words](const Status& verdict) { words->say(verdict); };
   if (options.report_dir.empty()) return out;
   remove_report(options.report_dir, self.value);
   out.report_file = report_file(options.report_dir, self.value);

@@ -11,6 +11,7 @@
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/collectives/tcp.h>
 #include <lockstep/collectives/watch.h>
+#include <lockstep/worker/last_words.h>
 
 namespace lockstep::worker {
 
@@ -28,6 +29,7 @@ struct World {
   std::shared_ptr<void> session;               // of MPI
   std::shared_ptr<collectives::TcpMesh> mesh;  // where the ranks have met over TCP
   std::unique_ptr<collectives::Watch> watch;
+  std::shared_ptr<LastWords> last_words;  // of the watch, which keeps them
   std::shared_ptr<void> verdicts;
   std::unique_ptr<collectives::Communicator> all;
 };

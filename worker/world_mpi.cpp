@@ -82,7 +82,7 @@ Result<World> join_launched(const WorldOptions& options) {
   auto plain = collectives::mpi_communicator(comm, {});
   if (!plain) return plain.error();
   const Rank self = (*plain)->rank();
-  auto watch = collectives::Watch::start(*world.board, self, watch_options(options, self));
+  auto watch = collectives::Watch::start(*world.board, self, watch_options(options, self, world));
   if (!watch) return watch.error();
   world.watch = std::move(*watch);
   auto all = collectives::mpi_communicator(comm, {.watch = world.watch.get()});

@@ -37,7 +37,7 @@ Result<World> join_launched(const WorldOptions& options) {
                   {}};
   World world;
   world.board = Board::in_process(1);
-  auto watch = collectives::Watch::start(*world.board, Rank{0}, watch_options(options, Rank{0}));
+  auto watch = collectives::Watch::start(*world.board, Rank{0}, watch_options(options, Rank{0}, world));
   if (!watch) return watch.error();
   world.watch = std::move(*watch);
   auto all = collectives::fake_communicator(Rank{0}, 1);

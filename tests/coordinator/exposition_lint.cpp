@@ -98,13 +98,14 @@ class Lint {
       return;
     }
     if (family.type == "histogram" && has_le) {
+      const std::string upper = le[1];
       labels = std::regex_replace(labels, std::regex(R"re(,?le="[^"]*")re"), "");
       Buckets& buckets = buckets_[current_ + "{" + labels + "}"];
-      const double bound = le[1] == "+Inf" ? 1e300 : std::stod(le[1]);
+      const double bound = upper == "+Inf" ? 1e300 : std::stod(upper);
       if (bound <= buckets.last_bound || value < buckets.last) problem("not cumulative", line);
       buckets.last_bound = bound;
       buckets.last = value;
-      if (le[1] == "+Inf") buckets.infinite = value;
+      if (upper == "+Inf") buckets.infinite = value;
     } else if (name == current_ + "_count") {
       if (family.type == "histogram") buckets_[current_ + "{" + labels + "}"].count = value;
     } else if (name != current_ + "_sum") {

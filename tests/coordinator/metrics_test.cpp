@@ -92,7 +92,15 @@ TEST(Metrics, BeforeAndAfterMuchHasHappened_AreWellFormed) {
   ranks.identities[0].job = ranks.identities[1].job = ranks.identities[2].job =
       ranks.identities[3].job = "train";
   ranks.join_all();
-  ranks.reports[2].counters = {.reused = 7, .compiled = 2, .votes = 11, .exchanges = 3};
+  ranks.reports[2].counters = {
+      .reused = 7, .compiled = 2, .votes = 11, .exchanges = 3, .waited = milliseconds(2)};
+  RoundCounts& rounds = ranks.reports[2].counters.rounds;
+  rounds.votes = {{8, 2, 1, 0}};
+  rounds.exchanges = {{1, 0, 1, 1}};
+  for (int i = 0; i < 10; ++i) rounds.wait.add(microseconds(10));
+  rounds.wait.add(milliseconds(2));
+  rounds.wire.add(seconds(60));
+  ranks.reports[1].counters = {.votes = 3, .rounds = {.votes = {{9, 9, 9, 9}}}};
   ranks.pass(seconds(1));
   for (int r = 0; r < 4; ++r) ranks.told(r, compiled(0, "first call"));
   CallEvent error = compiled(1, "graphs differ");
@@ -107,7 +115,25 @@ TEST(Metrics, BeforeAndAfterMuchHasHappened_AreWellFormed) {
   EXPECT_EQ(lint(metrics), std::vector<std::string>{});
   EXPECT_EQ(value_of(metrics, R"(lockstep_ranks{job="train",state="stuck"})"), 1);
   EXPECT_EQ(value_of(metrics, R"(lockstep_ranks{job="train",state="running"})"), 3);
-  EXPECT_EQ(value_of(metrics, R"(lockstep_rounds_total{job="train",kind="guard"})"), 11);
+  for (const auto& [labels, count] :
+       {std::pair{R"(kind="guard",result="agree")", 8}, std::pair{R"(kind="guard",result="resolved")", 2},
+        std::pair{R"(kind="guard",result="diverged")", 1}, std::pair{R"(kind="sizes",result="agree")", 1},
+        std::pair{R"(kind="sizes",result="diverged")", 1},
+        std::pair{R"(kind="sizes",result="timeout")", 1}})
+    EXPECT_EQ(value_of(metrics, std::string(R"(lockstep_rounds_total{job="train",)") + labels + "}"),
+              count)
+        << "those of the rank that was in most rounds: " << labels;
+  const auto waits = [&](std::string_view le) {
+    return value_of(metrics, R"(lockstep_round_wait_seconds_bucket{job="train",le=")" +
+                                 std::string(le) + "\"}");
+  };
+  EXPECT_EQ(waits("1e-05"), 10) << "a bound is within its bucket";
+  EXPECT_EQ(waits("0.001"), 10);
+  EXPECT_EQ(waits("0.01"), 11);
+  EXPECT_EQ(value_of(metrics, R"(lockstep_round_wait_seconds_count{job="train"})"), 11);
+  EXPECT_NEAR(value_of(metrics, R"(lockstep_round_wait_seconds_sum{job="train"})"), 0.002, 1e-9);
+  EXPECT_EQ(value_of(metrics, R"(lockstep_round_wire_seconds_bucket{job="train",le="10"})"), 0);
+  EXPECT_EQ(value_of(metrics, R"(lockstep_round_wire_seconds_count{job="train"})"), 1);
   EXPECT_EQ(value_of(metrics, R"(lockstep_cache_requests_total{job="train",result="hit"})"), 7);
   EXPECT_EQ(
       value_of(metrics,

@@ -2,6 +2,8 @@
 #include "watched_ranks.h"
 #include <gtest/gtest.h>
 
+#include <lockstep/coordinator/headline.h>
+
 namespace lockstep::coordinator {
 namespace {
 
@@ -37,6 +39,33 @@ TEST(Verdict, RankThatOthersWaitFor_EndsTheJobBetweenHostsBeforeTheirWatchdogs) 
     ranks.tell_all();
     EXPECT_FALSE(verdict(ranks)) << "it has come";
   }
+}
+
+TEST(Verdict, JobThatItsRanksEndThemselves_EndsWithTheirsUntilAnotherRunBegins) {
+  WatchedRanks ranks = job_of(4, seconds(40));
+  const Ending first{Code::Stuck, "Rank 2 has shown no progress for 40 s."};
+  ranks.service.ending(ranks.connections.at(1), first);
+  ranks.service.ending(ranks.connections.at(3), {Code::RankLost, "Rank 1 has left."});
+  for (int r = 0; r < 4; ++r) ranks.close(r);
+  ASSERT_TRUE(verdict(ranks));
+  EXPECT_EQ(*verdict(ranks), (Verdict{first.code, first.message})) << "the losses follow from it";
+  const Headline stands =
+      headline(ranks.job(), ranks.findings(), ranks.operations(), ranks.now + seconds(100));
+  EXPECT_EQ(stands.word, Headline::Word::Stuck);
+  EXPECT_EQ(stands.sentence, first.message);
+  for (Identity& identity : ranks.identities)
+    identity.incarnation = Incarnation(static_cast<std::uint64_t>(identity.incarnation) + 10);
+  ranks.join_all();
+  EXPECT_FALSE(verdict(ranks)) << "of the run before";
+}
+
+TEST(Verdict, RankThatComesBack_TakesTheEndingBack) {
+  WatchedRanks ranks = job_of(2, seconds(40));
+  ranks.service.ending(ranks.connections.at(0), {Code::Gone, "Rank 0 was told to end."});
+  ranks.close(0);
+  ranks.identities[0].incarnation = Incarnation{77};
+  ASSERT_TRUE(ranks.join(0));
+  EXPECT_FALSE(verdict(ranks)) << "rank 1 was there all the time: the job goes on";
 }
 
 TEST(Verdict, BusyRank_IsNeverTheReason) {

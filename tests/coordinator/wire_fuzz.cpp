@@ -1,8 +1,9 @@
 // libFuzzer target: no bytes from the network make the coordinator or a client crash, and what is
 // read is written and read back as the same. The first byte picks what the rest is: bytes from a
 // stranger, to either side; or, from somebody who has the secret, the type and the payload of a
-// frame under key, or what several ranks and observers say and when; or HTTP from a stranger. Built
-// where the compiler is clang; scripts/fuzz-coordinator runs it.
+// frame under key, or what several ranks and observers say and when; or HTTP from a stranger. With
+// LOCKSTEP_FUZZ_TYPE=N all bytes are the payload of a frame of that type. Built where the compiler is
+// clang; scripts/fuzz-coordinator runs it.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -161,6 +162,11 @@ void http(bool same_user, std::span<const std::byte> bytes, std::size_t step) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const char* const only = std::getenv("LOCKSTEP_FUZZ_TYPE");
+  if (only != nullptr) {
+    round_trip(static_cast<std::uint8_t>(std::atoi(only)), std::as_bytes(std::span(data, size)));
+    return 0;
+  }
   if (size < 2) return 0;
   const auto rest = std::as_bytes(std::span(data, size)).subspan(2);
   const std::size_t step = std::size_t{1} + data[1];

@@ -21,6 +21,12 @@ Nonce nonce(std::uint8_t value) {
 }
 const Secret kSecret = bytes_of("a secret of 28 bytes or more");
 
+RoundCounts some_rounds() {
+  RoundCounts rounds;
+  std::uint64_t value = 100;
+  for (std::uint64_t* number : rounds.numbers()) *number = ++value;
+  return rounds;
+}
 Report some_report() {
   return {.waiting = true,
           .phase = Phase::Compiling,
@@ -39,7 +45,8 @@ Report some_report() {
                        .compiled = 3,
                        .votes = 75,
                        .waited = std::chrono::milliseconds(12),
-                       .compile = std::chrono::seconds(2)}};
+                       .compile = std::chrono::seconds(2),
+                       .rounds = some_rounds()}};
 }
 Join some_join() {
   return {{.job = "train",
@@ -77,6 +84,8 @@ std::vector<Message> one_of_each() {
           Verdict{Code::Stuck, "Rank 3 has not come."},
           StatusRequest{},
           StatusRequest{true},
+          Ending{Code::Stuck, "Rank 3 has not come to the vote."},
+          Noted{},
           Joined{},
           Refused{Code::Version, "Another build."},
           StatusPart{true, "{\n}"}};

@@ -1,4 +1,5 @@
 // What a coordinator is told of calls, between real processes.
+#include <numeric>
 #include <thread>
 
 #include "virtual_ranks.h"
@@ -58,6 +59,27 @@ TEST_F(CallTelling, CompiledCalls_SayWhyAndWhatTheyTook) {
   EXPECT_GE(counted.votes, 3U);
   EXPECT_GE(counted.trace, 10ms);
   EXPECT_GE(counted.exchanges, 2U);
+  const RoundCounts& rounds = counted.rounds;
+  EXPECT_EQ(rounds.votes[RoundEnd::Resolved], 2U) << "a call that fits no entry is a miss on all";
+  EXPECT_EQ(rounds.votes[RoundEnd::Agreed], counted.votes - 2);
+  EXPECT_EQ(rounds.exchanges[RoundEnd::Agreed], counted.exchanges);
+  const auto sum = [](const SpanCounts& spans) {
+    return std::accumulate(spans.buckets.begin(), spans.buckets.end(), std::uint64_t{0});
+  };
+  EXPECT_EQ(sum(rounds.wait), counted.votes);
+  EXPECT_EQ(sum(rounds.wire), counted.votes + counted.exchanges);
+}
+
+TEST_F(CallTelling, RanksThatDiffer_AreCountedAsSuch) {
+  if (group->size() == 1) return;
+  ASSERT_TRUE(call(5));
+  const RoundCounts before = feed->counters().rounds;
+  const bool other = group->rank().value == 1;
+  EXPECT_FALSE(agreement.agree(other ? "back" : "step", Inputs().tensor("x", {5, 3}).build(), build));
+  const RoundCounts after = feed->counters().rounds;
+  EXPECT_EQ(after.votes[RoundEnd::Diverged], before.votes[RoundEnd::Diverged] + 1);
+  EXPECT_EQ(after.exchanges[RoundEnd::Diverged], before.exchanges[RoundEnd::Diverged] + 1);
+  EXPECT_EQ(after.votes[RoundEnd::Resolved], before.votes[RoundEnd::Resolved]);
 }
 
 TEST_F(CallTelling, RankThatWouldFitAlone_SaysSo) {

@@ -294,6 +294,12 @@ TEST_F(WatchedByRankZero, ReportOfAFailedRun_IsToldAgainUntilTheNextRun) {
   EXPECT_EQ(again.exit_code, 0) << again.output;
   EXPECT_EQ(again.count("lockstep: STUCK: "), 1) << again.output;
   EXPECT_EQ(again.count("leave with exit code 4"), 1) << again.output;
+  const Json kept = Json::parse(lockstep("history night/ly --json").output, nullptr, false);
+  ASSERT_EQ(kept["runs"].size(), 1U) << kept.dump(1);
+  EXPECT_EQ(kept["runs"][0]["verdict"], "STUCK") << kept.dump(1);
+  const std::string sentence = kept["runs"][0]["sentence"];
+  EXPECT_NE(again.output.find(sentence.substr(0, 40)), std::string::npos)
+      << "the ranks' own: " << sentence;
   EXPECT_EQ(start("6 1", id).get().exit_code, 0);
   const Launched over = lockstep("explain night_ly");
   EXPECT_EQ(over.exit_code, 2) << over.output;

@@ -56,18 +56,41 @@ RankInputs::RankInputs(const GeneratedCall& call, std::uint64_t seed, std::uint6
     if (draw.per.all_ranks())
       like_.values[at] = least_.values[at] = greatest_.values[at] = draw.at(place, 0);
     else if (uniform && span != 0 && span != UINT64_MAX)
-      uniform_.push_back({place, Remainder(span + 1), low, at});
+      add({Remainder(span + 1), low, at, {place}});
     else
       other_.push_back({&draw, place, at});
   }
   fill(0, like_);
 }
 
+void RankInputs::add(const Uniform& one) {
+  if (!uniform_.empty()) {
+    Uniform& last = uniform_.back();
+    if (last.by == one.by && last.low == one.low && last.at + last.places.size() == one.at) {
+      last.places.push_back(one.places.front());
+      return;
+    }
+  }
+  uniform_.push_back(one);
+}
+
+// The same values by whatever instructions the processor has.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+__attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
+#endif
+void RankInputs::Uniform::fill(std::uint64_t part, std::int64_t* out) const {
+  const Remainder remainder = by;
+  const std::uint64_t least = low;
+  const std::uint64_t* const place = places.data();
+  const std::size_t count = places.size();
+  for (std::size_t i = 0; i < count; ++i)
+    out[i] = static_cast<std::int64_t>(least + remainder.of_in_halves(mixed(place[i], part)));
+}
+
 void RankInputs::fill(std::int32_t rank, Observation& out) const {
   const std::uint64_t part = static_cast<std::uint64_t>(rank) + 1;
   std::int64_t* values = out.values.data();
-  for (const Uniform& draw : uniform_)
-    values[draw.at] = static_cast<std::int64_t>(draw.low + draw.by.of(mixed(draw.place, part)));
+  for (const Uniform& draws : uniform_) draws.fill(part, values + draws.at);
   for (const Other& draw : other_) values[draw.at] = draw.draw->at(draw.place, rank);
 }
 

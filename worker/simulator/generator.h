@@ -40,18 +40,21 @@ class RankInputs {
   void fill(std::int32_t rank, Observation& out) const;
 
  private:
-  /// A uniform draw of the rank's own: nearly all there are, so they have a loop of their own.
+  /// Uniform draws of the rank's own that are alike: nearly all there are, so they have a loop of
+  /// their own.
   struct Uniform {
-    std::uint64_t place;
     Remainder by;
     std::uint64_t low;
-    std::size_t at;  // in Observation::values
+    std::size_t at;                      // of the first in Observation::values; the others follow
+    std::vector<std::uint64_t> places{};
+    void fill(std::uint64_t part, std::int64_t* out) const;
   };
   struct Other {
     const Draw* draw;
     std::uint64_t place;
     std::size_t at;
   };
+  void add(const Uniform& one);
   Observation like_, least_, greatest_;
   std::int32_t alike_;
   std::vector<Uniform> uniform_;

@@ -151,12 +151,14 @@ TEST(Remainder, RandomDivisorsAndDividends_AreAsDivided) {
     const std::uint64_t divisor = std::max<std::uint64_t>(2, random() >> random() % 63);
     const Remainder by(divisor), by_power(std::uint64_t{2} << random() % 63);
     for (const std::uint64_t n : {random(), divisor - 1, divisor, ~std::uint64_t{0}, ~divisor})
-      ASSERT_EQ(by.of(n), n % divisor) << n << " by " << divisor;
+      for (const std::uint64_t rest : {by.of(n), by.of_in_halves(n)})
+        ASSERT_EQ(rest, n % divisor) << n << " by " << divisor;
     ASSERT_LT(by_power.of(random()), ~std::uint64_t{0});
   }
   for (int shift = 1; shift < 64; ++shift) {
     const std::uint64_t divisor = std::uint64_t{1} << shift, n = random();
     ASSERT_EQ(Remainder(divisor).of(n), n % divisor);
+    ASSERT_EQ(Remainder(divisor).of_in_halves(n), n % divisor);
   }
 }
 

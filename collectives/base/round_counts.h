@@ -1,0 +1,78 @@
+// What a rank counts of the rounds it takes part in: how they ended, and how long they took.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <lockstep/collectives/base/clock.h>
+
+namespace lockstep {
+
+/// Spans of time, counted by length.
+struct SpanCounts {
+  /// Upper bounds, in seconds, of all buckets but the last, which has none.
+  static constexpr std::array<double, 7> kBounds{1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10};
+  std::array<std::uint64_t, kBounds.size() + 1> buckets{};  // each span counts in one
+
+  void add(Duration span) {
+    // Bounds are powers of ten of a microsecond, and of a Duration's nanosecond.
+    std::size_t bucket = 0;
+    for (Duration::rep bound = 10'000; bucket < kBounds.size() && span.count() > bound; bound *= 10)
+      ++bucket;
+    ++buckets[bucket];
+  }
+  bool operator==(const SpanCounts&) const = default;
+};
+
+/// How a round ended on this rank.
+enum class RoundEnd : std::uint8_t {
+  Agreed,
+  Resolved,  // a vote: no entry fits every rank, so they compile together
+  Diverged,  // the ranks were not at one, or one of them objected
+  Broken,    // a rank did not come, or the transport failed
+};
+
+/// Rounds, counted by how they ended.
+struct EndCounts {
+  std::array<std::uint64_t, 4> by_end{};
+  std::uint64_t& operator[](RoundEnd end) { return by_end[static_cast<std::size_t>(end)]; }
+  std::uint64_t operator[](RoundEnd end) const { return by_end[static_cast<std::size_t>(end)]; }
+  /// The last round ended in another way than was thought.
+  void move(RoundEnd from, RoundEnd to) { --(*this)[from], ++(*this)[to]; }
+  bool operator==(const EndCounts&) const = default;
+};
+
+struct RoundCounts {
+  EndCounts votes, exchanges;
+  SpanCounts wait;  // of votes, until the first peer was there
+  SpanCounts wire;  // the rest of votes, and exchanges
+
+  /// Every number there is, in one order.
+  static constexpr std::size_t kNumbers = 2 * 4 + 2 * (SpanCounts::kBounds.size() + 1);
+  [[nodiscard]] std::array<std::uint64_t*, kNumbers> numbers() {
+    std::array<std::uint64_t*, kNumbers> all{};
+    auto next = all.begin();
+    for (EndCounts* ends : {&votes, &exchanges})
+      for (std::uint64_t& number : ends->by_end) *next++ = &number;
+    for (SpanCounts* spans : {&wait, &wire})
+      for (std::uint64_t& number : spans->buckets) *next++ = &number;
+    return all;
+  }
+  RoundCounts& operator+=(RoundCounts other);
+  RoundCounts& operator-=(RoundCounts other);
+  bool operator==(const RoundCounts&) const = default;
+};
+
+inline RoundCounts& RoundCounts::operator+=(RoundCounts other) {
+  const auto mine = numbers(), others = other.numbers();
+  for (std::size_t i = 0; i < kNumbers; ++i) *mine[i] += *others[i];
+  return *this;
+}
+inline RoundCounts& RoundCounts::operator-=(RoundCounts other) {
+  const auto mine = numbers(), others = other.numbers();
+  for (std::size_t i = 0; i < kNumbers; ++i) *mine[i] -= *others[i];
+  return *this;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,85 @@
+// What a watchdog says to the coordinator before it ends its process.
+#include <filesystem>
+
+#include "running_server.h"
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <lockstep/coordinator/history_store.h>
+#include <lockstep/coordinator/publisher.h>
+
+namespace lockstep::coordinator {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// One rank, its coordinator and what that keeps.
+class LastWord : public testing::Test {
+ protected:
+  LastWord() { board_->seat(Rank{0}).sit(1000, 1, clock_.now()); }
+  ~LastWord() override { std::filesystem::remove_all(folder_); }
+  [[nodiscard]] std::unique_ptr<Publisher> publisher(const Endpoint& to) const {
+    return Publisher::start(*board_, {.coordinator = to,
+                                      .secret = test_secret(),
+                                      .identity = {.job = "train",
+                                                   .size = 1,
+                                                   .incarnation = Incarnation(1),
+                                                   .host = "n0",
+                                                   .pid = 1000,
+                                                   .build = "b1"},
+                                      .say = [](const std::string&) {}})
+        .value();
+  }
+  [[nodiscard]] std::optional<PastRun> kept() const {
+    const auto store =
+        HistoryStore::open({.directory = folder_, .access = Database::Access::Read});
+    if (!store) return std::nullopt;
+    const auto runs = (*store)->runs("train");
+    if (!runs || runs->empty()) return std::nullopt;
+    return runs->front();
+  }
+  const Status stuck_{Code::Stuck, "Rank 0 has shown no progress.", {}, {}};
+  const SystemClock clock_;
+  const std::unique_ptr<Board> board_ = Board::in_process(1);
+  const std::string folder_ =
+      (std::filesystem::temp_directory_path() / ("lockstep-last-word-" + std::to_string(::getpid())))
+          .string();
+};
+
+/// The process that hosts the coordinator may be gone a moment later.
+TEST_F(LastWord, IsInTheHistoryWhenItHasBeenSaid) {
+  ServerOptions keeping;
+  keeping.store = folder_;
+  RunningServer server(std::move(keeping));
+  const auto rank = publisher(server.endpoint());
+  for (int tries = 0; tries < 1000 && !kept(); ++tries) std::this_thread::sleep_for(10ms);
+  ASSERT_TRUE(kept());
+  ASSERT_EQ(kept()->word, "OK");
+  rank->last_word(stuck_);
+  EXPECT_EQ(kept()->word, "STUCK");
+  EXPECT_EQ(kept()->sentence, stuck_.message);
+}
+
+TEST_F(LastWord, IsAnsweredWhereNoHistoryIsKept) {
+  RunningServer server;
+  const auto rank = publisher(server.endpoint());
+  for (int tries = 0; tries < 1000 && !rank->joined(); ++tries) std::this_thread::sleep_for(10ms);
+  ASSERT_TRUE(rank->joined());
+  Duration least = 10s;  // of five, for a busy machine
+  for (int i = 0; i < 5; ++i) {
+    const Instant before = clock_.now();
+    rank->last_word(stuck_);
+    least = std::min<Duration>(least, clock_.now() - before);
+  }
+  EXPECT_LT(least, 90ms) << "else nothing came and it gave up";
+}
+
+TEST_F(LastWord, WaitsForNoCoordinatorThatIsNotThere) {
+  const auto rank = publisher({"127.0.0.1", 1});
+  const Instant before = clock_.now();
+  rank->last_word(stuck_);
+  EXPECT_LT(clock_.now() - before, 2s);
+}
+
+}  // namespace
+}  // namespace lockstep::coordinator
