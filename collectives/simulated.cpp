@@ -25,9 +25,8 @@ Communicator& VirtualNetwork::communicator(Rank rank, const RankSet& members) {
 void VirtualNetwork::lease(Rank rank, Instant until) { state_->rank(rank).shown.lease = until; }
 
 void VirtualNetwork::note(Rank rank, std::string_view event) {
-  RankState& shown = state_->rank(rank).shown;
-  shown.event = event;
-  shown.progress = state_->now();
+  state_->rank(rank).shown.event = event;
+  state_->moved(state_->rank(rank));
 }
 
 VirtualNetwork::Traffic VirtualNetwork::traffic(Rank rank) const {
@@ -45,14 +44,7 @@ void VirtualNetwork::stop(Rank rank, Instant at, Instant until) {
   state_->post(event);
 }
 
-void VirtualNetwork::crash(Rank rank, Instant at) {
-  state_->rank(rank).crashed_at = at;
-  SimulatedEvent event;
-  event.at = at;
-  event.kind = SimulatedEvent::Kind::Crash;
-  event.what = static_cast<std::uint32_t>(rank.value);
-  state_->post(event);
-}
+void VirtualNetwork::crash(Rank rank, Instant at) { state_->crash(rank, at); }
 
 void VirtualNetwork::finish(Rank rank) {
   state_->rank(rank).shown.finished = true;

@@ -143,7 +143,12 @@ void VirtualNetwork::State::look_at(SimulatedPort& port) {
   port.timer_posted = false;
   if (!port.under_way() || frozen(port.of_job())) return;
   port.show();
-  if (auto verdict = judge(board(), {port.of_job(), port.started()}, now(), options_.deadline)) {
+  // Before a wait is as old as the deadline only a rank that is gone can be found.
+  const bool may_find =
+      any_gone_ || now() >= first_crash_ || now() - port.started() > options_.deadline;
+  if (auto verdict = may_find
+                         ? judge(board(), {port.of_job(), port.started()}, now(), options_.deadline)
+                         : std::nullopt) {
     // As in a real job, the first verdict ends it for everybody.
     verdict_ = std::move(*verdict);
     each_under_way([this](SimulatedPort& each) {
@@ -151,16 +156,32 @@ void VirtualNetwork::State::look_at(SimulatedPort& port) {
     });
     return;
   }
-  // Look again when the next rank will have shown no progress for the deadline.
-  Instant next = now() + options_.deadline;
-  for (const SimulatedRank& each : ranks_)
-    if (const Instant due = each.shown.progress + options_.deadline; due > now())
-      next = std::min(next, due);
   SimulatedEvent event;
-  event.at = next + Duration(1);
+  event.at = next_due() + Duration(1);
   event.kind = SimulatedEvent::Kind::Timer;
   event.port = &port;
   port.timer_posted = true;
+  post(event);
+}
+
+// When the next rank will have shown no progress for the deadline.
+Instant VirtualNetwork::State::next_due() {
+  if (due_ > now() && moves_ == due_moves_) return std::min(due_, now() + options_.deadline);
+  due_ = Instant::max();
+  due_moves_ = moves_;
+  for (const SimulatedRank& each : ranks_)
+    if (const Instant due = each.shown.progress + options_.deadline; due > now())
+      due_ = std::min(due_, due);
+  return std::min(due_, now() + options_.deadline);
+}
+
+void VirtualNetwork::State::crash(Rank of_job, Instant at) {
+  rank(of_job).crashed_at = at;
+  first_crash_ = std::min(first_crash_, at);
+  SimulatedEvent event;
+  event.at = at;
+  event.kind = SimulatedEvent::Kind::Crash;
+  event.what = static_cast<std::uint32_t>(of_job.value);
   post(event);
 }
 

@@ -35,8 +35,14 @@ class VirtualNetwork::State {
   [[nodiscard]] SimulatedMessages& messages() { return messages_; }
   /// Posts when to look at a waiting port again.
   void post_timer(SimulatedPort& port);
+  void crash(Rank rank, Instant at);
   /// A rank is gone, by a crash or by its own will: whoever waits is looked at soon.
   void gone();
+  /// The rank shows progress.
+  void moved(SimulatedRank& rank) {
+    rank.shown.progress = now();
+    ++moves_;
+  }
   /// The last rank to come carries a collective out for all.
   void contribute(SimulatedGroup& group);
   bool step();
@@ -56,6 +62,7 @@ class VirtualNetwork::State {
   void dispatch(const SimulatedEvent& event);
   void log_event(const SimulatedEvent& event);
   void look_at(SimulatedPort& port);
+  [[nodiscard]] Instant next_due();
   void resume(Rank rank);
   template <class Visit>
   void each_under_way(Visit visit);
@@ -73,6 +80,10 @@ class VirtualNetwork::State {
   std::vector<std::string> log_;
   std::optional<Status> verdict_;
   bool any_gone_ = false;
+  Instant first_crash_ = Instant::max();
+  // next_due(), as long as it is ahead and nobody has moved.
+  std::uint64_t moves_ = 0, due_moves_ = 0;
+  Instant due_{0};
 };
 
 }  // namespace lockstep::collectives

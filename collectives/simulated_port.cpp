@@ -13,7 +13,7 @@ void SimulatedPort::begin(OperationKind kind) {
   ++network_.rank(of_job_).shown.begun;
   started_ = network_.now();
   show();
-  network_.rank(of_job_).shown.progress = started_;
+  network_.moved(network_.rank(of_job_));
 }
 
 void SimulatedPort::show() {
@@ -28,7 +28,7 @@ void SimulatedPort::show() {
 void SimulatedPort::end() {
   SimulatedRank& rank = network_.rank(of_job_);
   rank.shown.waiting = false;
-  rank.shown.progress = network_.now();
+  network_.moved(rank);
   for (SimulatedPort* port : rank.ports)
     if (port->under_way()) port->show();
   network_.ended(of_job_);

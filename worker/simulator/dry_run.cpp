@@ -9,6 +9,7 @@
 #include <lockstep/worker/simulator/outline.h>
 #include <lockstep/worker/simulator/parallel.h>
 #include <lockstep/worker/simulator/streamed_group.h>
+#include <lockstep/worker/simulator/timed_run.h>
 
 namespace lockstep::worker::simulator {
 namespace {
@@ -296,6 +297,14 @@ DryRunResult dry_run(const Scenario& scenario, const DryRunOptions& options) {
 
 std::optional<Status> too_large(const Scenario& scenario, const DryRunOptions& options) {
   constexpr std::uint64_t kLimit = std::uint64_t{4} << 30;
+  if (const std::uint64_t timed = scenario.faults ? timed_run_bytes(scenario) : 0; timed > kLimit)
+    return Status{
+        Code::BadInput,
+        fmt::format("simulating {} ranks with faults, each by itself, would take about {} "
+                    "GiB of memory, more than {}; use fewer ranks",
+                    scenario.world_size, (timed >> 30) + 1, kLimit >> 30),
+        {},
+        {}};
   const std::uint64_t bytes = options.counterfactual ? uncoordinated_bytes(scenario) : 0;
   if (bytes <= kLimit) return std::nullopt;
   return Status{Code::BadInput,

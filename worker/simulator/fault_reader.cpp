@@ -1,4 +1,5 @@
 // Reads the faults section of a scenario, and draws what it leaves to its seed.
+#include <algorithm>
 #include <array>
 #include <cmath>
 

@@ -37,4 +37,7 @@ inline constexpr int kStartDeadlines = 5;
     const Scenario& scenario, const FaultPlan& plan, std::span<const Fault> faults,
     const std::function<void(std::size_t done, std::size_t of)>& progress = {});
 
+/// An estimate of what a run holds at once.
+[[nodiscard]] std::uint64_t timed_run_bytes(const Scenario& scenario);
+
 }  // namespace lockstep::worker::simulator

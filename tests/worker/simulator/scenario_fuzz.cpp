@@ -45,6 +45,11 @@ bool costly(const Json& json, std::string_view key = {}) {
 
 void require_format(const Scenario& scenario) {
   const RankSet world = RankSet::all(scenario.world_size);
+  if (scenario.faults)
+    for (const Fault& fault : scenario.faults->list) {
+      require(!fault.ranks.empty() && fault.ranks.minus(world).empty(), "a fault on nobody");
+      require(!fault.call || *fault.call < scenario.count(), "a fault at no call");
+    }
   for (const ScenarioCall& call : scenario.calls) {
     RankSet present;
     std::int64_t ranks = 0;
