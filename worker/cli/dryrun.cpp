@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <lockstep/worker/cli/calibrate.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/settings.h>
+#include <lockstep/worker/simulator/comparison.h>
 #include <lockstep/worker/simulator/cost_report.h>
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/replay.h>
@@ -25,11 +27,11 @@ namespace {
 
 struct Options {
   std::string input;
-  bool json = false, no_counterfactual = false, calibrate = false;
+  bool json = false, no_counterfactual = false, compare = false, calibrate = false;
   std::string name = "local";
   std::optional<int> ranks;
   std::optional<std::uint64_t> seed;
-  std::optional<std::string> report, trace, csv, network;
+  std::optional<std::string> report, trace, csv, network, sweep;
 };
 
 /// Where calibrated networks lie.
@@ -69,23 +71,37 @@ int show(const simulator::DryRunResult& result, bool json) {
       json ? simulator::result_json(result) : simulator::result_summary(result, colourful()), kOk);
 }
 
+/// A run and what is said of it.
+struct Outcome {
+  simulator::DryRunResult result;
+  std::vector<simulator::Way> ways;
+  std::optional<simulator::Sweep> sweep;
+};
+
 /// What was asked for besides the result, and then the result. The exit code.
 int finish(const Options& options, bool recorded, const simulator::Scenario& scenario,
-           const simulator::DryRunResult& result) {
+           const Outcome& outcome) {
+  const simulator::DryRunResult& result = outcome.result;
   const auto write = [](std::string_view what, const std::optional<std::string>& file,
                         auto text) -> Result<void> {
     if (!file) return {};
     return write_whole(what, *file, text());
   };
   const auto report = [&] {
-    return simulator::report_page(
-        simulator::make_report(options.input, recorded, scenario, result));
+    simulator::Report made = simulator::make_report(options.input, recorded, scenario, result);
+    made.ways = outcome.ways;
+    made.sweep = outcome.sweep;
+    return simulator::report_page(made);
   };
   for (const auto& written :
        {write("The report", options.report, report),
         write("The trace", options.trace, [&] { return simulator::time_trace(result); }),
         write("The CSV", options.csv, [&] { return simulator::calls_csv(result); })})
     if (!written) return complain(written.error());
+  if (outcome.sweep)
+    return print_result(options.json ? simulator::sweep_json(*outcome.sweep)
+                                     : simulator::sweep_table(*outcome.sweep),
+                        kOk);
   return show(result, options.json);
 }
 
@@ -96,7 +112,39 @@ int replay(const Options& options) {
   if (!replay) return complain(replay.error());
   for (const std::string& note : replay->notes) (void)complain(note, kOk);
   if (replay->difference) return complain(replay->difference->text(), kDiverged);
-  return finish(options, true, simulator::scenario_of(*record), replay->result);
+  return finish(options, true, simulator::scenario_of(*record),
+                {.result = replay->result, .ways = {}, .sweep = {}});
+}
+
+/// Runs the scenario, in several ways or at several values where that is asked for.
+int run(const Options& options, const simulator::ScenarioOptions& read,
+        const simulator::Scenario& scenario) {
+  std::optional<ProgressLine> line(std::in_place);
+  simulator::Profiles learnt;
+  simulator::DryRunOptions how{
+      .counterfactual = !options.no_counterfactual,
+      .compare = options.compare || (options.report && !options.no_counterfactual),
+      .progress = [&line](std::string_view what, std::size_t done,
+                          std::size_t of) { line->show(what, done, of); },
+      .most_spans = options.trace ? simulator::kMostTimeSpans : 0};
+  how.learnt = &learnt;
+  Outcome outcome;
+  if (options.sweep) {
+    const auto range = simulator::parse_sweep(*options.sweep);
+    if (!range) return complain(range.error());
+    auto sweep = simulator::run_sweep(options.input, read, *range, how);
+    if (!sweep) return complain(sweep.error());
+    outcome.sweep = *std::move(sweep);
+  }
+  if (!options.sweep || options.report) {
+    if (const auto refused = simulator::too_large(scenario, how)) return complain(*refused);
+    outcome.result = simulator::dry_run(scenario, how);
+    if (how.compare)
+      outcome.ways = simulator::compare_ways(scenario, outcome.result, learnt, how.progress);
+    if (options.compare) outcome.result.compare = outcome.ways;
+  }
+  line.reset();
+  return finish(options, false, scenario, outcome);
 }
 
 int run(const Options& options) {
@@ -110,11 +158,13 @@ int run(const Options& options) {
   if (options.calibrate) return calibrate(options.name, networks);
   std::error_code error;
   if (std::filesystem::is_directory(options.input, error)) {
-    if (!options.ranks && !options.seed && !options.network && !options.trace && !options.csv)
+    if (!options.ranks && !options.seed && !options.network && !options.trace && !options.csv &&
+        !options.compare && !options.sweep)
       return replay(options);
     return complain(
-        "--ranks, --seed, --network, --trace and --csv do not go with a record, which is replayed "
-        "as it is.",
+        "--ranks, --seed, --network, --trace, --csv, --compare and --sweep do not go with a "
+        "record, "
+        "which is replayed as it is.",
         kUsage);
   }
   simulator::ScenarioOptions read{.world_size = options.ranks, .seed = options.seed};
@@ -129,16 +179,12 @@ int run(const Options& options) {
   if (!scenario->cost && (options.trace || options.csv))
     return complain("--trace and --csv need times: a cost section in the scenario, or --network.",
                     kUsage);
-  std::optional<ProgressLine> line(std::in_place);
-  const simulator::DryRunOptions how{
-      .counterfactual = !options.no_counterfactual,
-      .progress = [&line](std::string_view what, std::size_t done,
-                          std::size_t of) { line->show(what, done, of); },
-      .most_spans = options.trace ? simulator::kMostTimeSpans : 0};
-  if (const auto refused = simulator::too_large(*scenario, how)) return complain(*refused);
-  const simulator::DryRunResult result = simulator::dry_run(*scenario, how);
-  line.reset();
-  return finish(options, false, *scenario, result);
+  if (options.sweep && (options.trace || options.csv || options.compare))
+    return complain("--trace, --csv and --compare do not go with --sweep, which is several runs.",
+                    kUsage);
+  if (options.compare && options.no_counterfactual)
+    return complain("--compare and --no-counterfactual do not go together.", kUsage);
+  return run(options, read, *scenario);
 }
 
 }  // namespace
@@ -152,6 +198,11 @@ std::function<int()> declare_dryrun(CLI::App& app) {
   app.add_option("--seed", options->seed, "seed of the scenario's generator");
   app.add_flag("--no-counterfactual", options->no_counterfactual,
                "leave out what every rank would do alone (\"uncoordinated\": null)");
+  app.add_flag("--compare", options->compare,
+               "the same job in other ways, too: without coordination, upstream's way, with a "
+               "profile, marked as suggested");
+  app.add_option("--sweep", options->sweep,
+                 "run it at several values: ranks=8..131072 (doubling), ranks=8,64,512, seed=1..5");
   app.add_option("--report", options->report,
                  "HTML file to write, too: a page with what compiled, why, and what to mark");
   app.add_option("--network", options->network,

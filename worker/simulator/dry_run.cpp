@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/frame_profile.h>
+#include <lockstep/worker/simulator/comparison.h>
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/group.h>
 #include <lockstep/worker/simulator/outline.h>
@@ -305,7 +306,8 @@ std::optional<Status> too_large(const Scenario& scenario, const DryRunOptions& o
                     scenario.world_size, (timed >> 30) + 1, kLimit >> 30),
         {},
         {}};
-  const std::uint64_t bytes = options.counterfactual ? uncoordinated_bytes(scenario) : 0;
+  const std::uint64_t bytes = (options.counterfactual ? uncoordinated_bytes(scenario) : 0) +
+                              (options.compare ? comparison_bytes(scenario) : 0);
   if (bytes <= kLimit) return std::nullopt;
   return Status{Code::BadInput,
                 fmt::format("running each of {} ranks alone through {} calls would take about {} "

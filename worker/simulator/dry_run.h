@@ -31,9 +31,10 @@ using Progress = std::function<void(std::string_view what, std::size_t done, std
 using Profiles = std::map<std::string, coordinator::Profile>;
 
 struct DryRunOptions {
-  bool counterfactual = true;  // else DryRunResult::uncoordinated is left out
-  Progress progress{};         // called from one thread at a time; may be empty
-  std::size_t most_spans = 0;  // of Timing::spans, in a scenario with costs
+  bool counterfactual = true;      // else DryRunResult::uncoordinated is left out
+  bool compare = false;            // compare_ways() follows: too_large() counts it
+  Progress progress{};             // called from one thread at a time; may be empty
+  std::size_t most_spans = 0;      // of Timing::spans, in a scenario with costs
   const Profiles* from = nullptr;  // what frames start from
   Profiles* learnt = nullptr;      // filled in at the end
 };
@@ -50,7 +51,9 @@ struct DryRunOptions {
 /// Every rank alone, by the rules for a group of one.
 [[nodiscard]] Uncoordinated run_uncoordinated(const Scenario& scenario,
                                               const Progress& progress = {});
-/// An estimate of what that holds at once where ranks draw for themselves.
+/// Why two ranks part ways in that call, which is the first in which any do.
+[[nodiscard]] std::optional<Cause> uncoordinated_cause(const Scenario& scenario, std::size_t call);
+/// An estimate of what run_uncoordinated holds at once where ranks draw for themselves.
 [[nodiscard]] std::uint64_t uncoordinated_bytes(const Scenario& scenario);
 
 /// The error of a call that `present` ranks made and the rest of the world did not.

@@ -7,6 +7,7 @@
 
 #include <lockstep/worker/simulator/recompile.h>
 #include <lockstep/worker/simulator/suggestion.h>
+#include <lockstep/worker/simulator/sweep.h>
 
 namespace lockstep::worker::simulator {
 
@@ -19,6 +20,8 @@ struct Report {
   Survey survey;
   std::vector<Recompile> recompiles;
   std::vector<Suggestion> suggestions;
+  std::vector<Way> ways{};  // compared; may be empty
+  std::optional<Sweep> sweep{};
 };
 
 /// `scenario` holds the inputs of the calls of `result`; the result outlives the report.

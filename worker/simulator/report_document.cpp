@@ -140,7 +140,7 @@ std::map<std::pair<std::string, std::string>, bool> dynamic_dims(const Report& r
     for (const SourceDecision& source : call.reported->sources)
       for (std::size_t d = 0; d < source.dims.size(); ++d)
         out[{report.frames[c], source.spec.kind == Kind::Tensor ? size_text(source.spec.name, d)
-                                                           : source.spec.name}] =
+                                                                : source.spec.name}] =
             source.dims[d].is_symbol;
   }
   return out;
@@ -197,6 +197,22 @@ ordered_json errors_json(const DryRunResult& result, std::size_t& left_out) {
                    {"message", cut(call.outcome.error->message)}});
   }
   return out;
+}
+
+/// Each rank's wait in equal shares of the ranks: the least, the middle and the greatest of a
+/// share.
+ordered_json waits_json(const Timing& timing) {
+  const std::vector<std::int64_t>& wait = timing.ranks.wait_ns;
+  const std::size_t width = wait.empty() ? 1 : (wait.size() - 1) / kBins + 1;
+  ordered_json bins = ordered_json::array();
+  for (std::size_t r = 0; r < wait.size(); r += width) {
+    std::vector<std::int64_t> share(
+        wait.begin() + static_cast<std::ptrdiff_t>(r),
+        wait.begin() + static_cast<std::ptrdiff_t>(std::min(r + width, wait.size())));
+    std::sort(share.begin(), share.end());
+    bins.push_back({share.front(), share[share.size() / 2], share.back()});
+  }
+  return {{"ranks_each", width}, {"bins", std::move(bins)}, {"end_ns", timing.end_ns}};
 }
 
 ordered_json marks_json(const std::vector<Suggestion>& suggestions) {
@@ -258,6 +274,11 @@ std::string report_document(const Report& report) {
   out["dims"] = bounded("dims", [&](std::size_t& n) { return dims_json(report, n); });
   out["dims_whole"] = report.survey.whole;
   out["errors"] = bounded("errors", [&](std::size_t& n) { return errors_json(result, n); });
+  out["ways"] = ordered_json::parse(ways_json(report.ways));
+  if (report.sweep)
+    out["sweep"] = {{"parameter", sweep_name(report.sweep->of)},
+                    {"rows", ordered_json::parse(sweep_rows_json(*report.sweep))}};
+  if (result.timing) out["waits"] = waits_json(*result.timing);
   out["marks"] = marks_json(report.suggestions);
   out["left_out"] = std::move(left);
   return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);

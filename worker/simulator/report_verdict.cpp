@@ -47,7 +47,8 @@ std::string alone(const DryRunResult& result) {
       ranks.distinct_graphs_max);
 }
 
-std::string advice(const std::vector<Suggestion>& suggestions) {
+std::string advice(const std::vector<Suggestion>& suggestions, const std::vector<Way>& ways,
+                   std::size_t compiles) {
   constexpr std::size_t kNamed = 4;
   std::string names;
   std::size_t marks = 0;
@@ -57,6 +58,11 @@ std::string advice(const std::vector<Suggestion>& suggestions) {
   }
   if (marks == 0) return {};
   if (marks > kNamed) names += fmt::format(" and {} more", marks - kNamed);
+  if (!ways.empty() && ways.back().name == "lockstep_marked")
+    return ways.back().compiles >= compiles
+               ? std::string()
+               : fmt::format("Mark {} dynamic: the job then has {} instead of {}.", names,
+                             count_of(ways.back().compiles, "compile", "compiles"), compiles);
   return fmt::format("Mark {} dynamic: recompiles made {} so.", names, marks == 1 ? "it" : "them");
 }
 
@@ -71,8 +77,9 @@ ReportVerdict report_verdict(const Report& report) {
   if (sum.fallbacks > 0)
     out.word += fmt::format(", {}", count_of(sum.fallbacks, "fallback", "fallbacks"));
   out.word += fmt::format(", {}", count_of(sum.errors, "error", "errors"));
-  for (std::string sentence : {trouble(report.result, sum), settling(report.result, sum),
-                               alone(report.result), advice(report.suggestions)})
+  for (std::string sentence :
+       {trouble(report.result, sum), settling(report.result, sum), alone(report.result),
+        advice(report.suggestions, report.ways, sum.compiles)})
     if (!sentence.empty()) out.sentences.push_back(std::move(sentence));
   return out;
 }

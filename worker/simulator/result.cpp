@@ -160,6 +160,7 @@ std::string result_json(const DryRunResult& result) {
                             {"rounds", result.rounds}};
   out += "],\n \"totals\": " + dump(totals) +
          ",\n \"uncoordinated\": " + dump(uncoordinated_json(result.uncoordinated));
+  if (!result.compare.empty()) out += ",\n \"compare\": " + ways_json(result.compare);
   if (result.timing) out += ",\n \"cost\": " + cost_json(result);
   if (result.faults) out += ",\n \"faults\": " + fault_json(*result.faults);
   out += "}\n";

@@ -11,6 +11,7 @@
 #include <lockstep/worker/decision.h>
 #include <lockstep/worker/simulator/fault_report.h>
 #include <lockstep/worker/simulator/timing.h>
+#include <lockstep/worker/simulator/way.h>
 
 namespace lockstep::worker::simulator {
 
@@ -27,6 +28,7 @@ struct Uncoordinated {
   int compiles_per_rank_max = 0;
   std::optional<std::size_t> first_divergent_call;
   int distinct_graphs_max = 0;
+  std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;  // calls, as in Way
   bool operator==(const Uncoordinated&) const = default;
 };
 
@@ -38,6 +40,7 @@ struct DryRunResult {
   std::uint64_t bytes_per_rank_max = 0;
   std::uint64_t rounds = 0;                    // votes, exchanges, verifications, commits
   std::optional<Uncoordinated> uncoordinated;  // nullopt: left out
+  std::vector<Way> compare;                    // empty: not asked for
   std::optional<FaultReport> faults;           // where the scenario has a section of them
   std::optional<Timing> timing;                // nullopt: the scenario has no costs
 };

@@ -19,6 +19,7 @@ class SomeRanks {
   [[nodiscard]] const RankSet& named() const { return named_; }
   /// "rank 3", "ranks 0-2, 7", "ranks 0, 2, 4, … (512)"
   [[nodiscard]] std::string text() const;
+  bool operator==(const SomeRanks&) const = default;
 
  private:
   RankSet named_;

@@ -129,7 +129,10 @@ std::string result_summary(const DryRunResult& result, bool colour) {
       sum.compiles, sum.reuses, sum.fallbacks, sum.errors, result.rounds,
       result.bytes_per_rank_max);
   if (result.timing) out += cost_summary(result);
-  if (result.uncoordinated) out += alone_text(*result.uncoordinated);
+  if (!result.compare.empty())
+    out += ways_table(result.compare);
+  else if (result.uncoordinated)
+    out += alone_text(*result.uncoordinated);
   if (result.faults) out += fault_summary(*result.faults);
   return out;
 }

@@ -6,8 +6,10 @@
 #include <mutex>
 #include <span>
 
+#include <lockstep/worker/simulator/cause.h>
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/group.h>
+#include <lockstep/worker/simulator/member.h>
 #include <lockstep/worker/simulator/outline.h>
 #include <lockstep/worker/simulator/parallel.h>
 
@@ -42,6 +44,7 @@ struct Loner {
   std::map<std::string, Frame> frames;
   std::map<std::string, std::vector<shapes::Fingerprint>> programs;  // of the entries, by frame
   int compiles = 0;
+  int entry = -1;  // that the last call ran
 };
 
 /// What a rank ran in one call.
@@ -67,26 +70,27 @@ Ran run_call(const Scenario& scenario, std::size_t index, const std::string& nam
   while (programs.size() < frame.entries.size())
     programs.push_back(program_of(frame.entries[programs.size()].decision));
   Ran ran;
+  rank.entry = outcome.entry;
   ran.compiled = outcome.kind == CallOutcome::Kind::Compiled;
   if (ran.compiled) ++rank.compiles;
   if (outcome.entry >= 0) ran.program = programs[static_cast<std::size_t>(outcome.entry)];
   return ran;
 }
 
-/// A rank that stands for all that are equal to it, and by what class it is absent.
-struct Member {
-  const RankClass* of = nullptr;
-  std::int32_t rank = 0;
-};
-
-/// One member of a class of equal ranks; every rank where ranks draw for themselves.
-std::vector<Member> members_of(const std::vector<RankClass>& classes, bool apart) {
-  std::vector<Member> out;
-  for (const RankClass& of : classes) {
-    if (!apart) out.push_back({&of, of.lowest().value});
-    for (const RankSet::Run& run : of.ranks.runs())
-      for (std::int32_t r = run.first; apart && r <= run.last; ++r) out.push_back({&of, r});
-  }
+/// How the entry that a rank ran last has each value.
+std::vector<std::string> uses_of(const Decision& decision) {
+  std::vector<std::string> out;
+  for (const SourceDecision& source : decision.sources)
+    for (const DimDecision& dim : source.dims) {
+      if (!dim.is_symbol) {
+        out.push_back(std::to_string(dim.value));
+        continue;
+      }
+      const SymbolDecision& symbol = decision.symbols[dim.symbol];
+      std::string use = symbol.unbacked ? "unbacked" : "dynamic";
+      if (symbol.min) use += " from " + std::to_string(*symbol.min) + " on";
+      out.push_back(std::move(use));
+    }
   return out;
 }
 
@@ -112,7 +116,62 @@ class Runs {
     return out_;
   }
 
+  /// Who first part ways in call `c`, and over what; nullopt: nobody does.
+  std::optional<Cause> cause(std::size_t c) {
+    constexpr std::size_t kTogether = 1024;
+    std::map<std::string, std::pair<Ran, Member>> first;  // by frame
+    for (std::size_t at = 0; at < members_.size(); at += kTogether) {
+      const std::size_t count = std::min(kTogether, members_.size() - at);
+      std::vector<std::pair<std::string, Ran>> ran(count);
+      in_parallel(count, [&](std::size_t i) { ran[i] = run_up_to(c, members_[at + i], nullptr); });
+      for (std::size_t i = 0; i < count; ++i) {
+        if (ran[i].first.empty() && !present(c, members_[at + i])) continue;
+        const auto known = first.try_emplace(ran[i].first, ran[i].second, members_[at + i]).first;
+        if (known->second.first == ran[i].second) continue;
+        Side a, b;
+        (void)run_up_to(c, known->second.second, &a);
+        (void)run_up_to(c, members_[at + i], &b);
+        return cause_of(scenario_, c, ran[i].first, a, b);
+      }
+    }
+    return std::nullopt;
+  }
+
  private:
+  [[nodiscard]] bool present(std::size_t c, const Member& member) const {
+    return outline_.group_of(*member.of, c) >= 0;
+  }
+
+  /// The frame that the member calls in call `c`, and what it runs there.
+  std::pair<std::string, Ran> run_up_to(std::size_t c, const Member& member, Side* side) {
+    std::vector<Loner> rank(1);
+    CallRuns runs;
+    for (std::size_t i = 0; i <= c; ++i) runs = run_call_of(i, std::span(&member, 1), rank);
+    if (runs.empty()) return {};
+    const auto& [frame, ran] = *runs.begin();
+    if (side != nullptr) {
+      side->rank = Rank{member.rank};
+      side->compiled = ran.front().compiled;
+      side->seen = seen_by(c, member);
+      const Frame& cache = rank.front().frames.at(frame);
+      if (rank.front().entry >= 0)
+        side->uses = uses_of(cache.entries[static_cast<std::size_t>(rank.front().entry)].decision);
+    }
+    return {frame, ran.front()};
+  }
+
+  [[nodiscard]] Observation seen_by(std::size_t c, const Member& member) const {
+    const std::size_t before = scenario_.calls.size();
+    if (c < before)
+      return observation_of(scenario_.calls[c]
+                                .groups[static_cast<std::size_t>(outline_.group_of(*member.of, c))]
+                                .values);
+    const RankInputs inputs = scenario_.generator.inputs(c - before, scenario_.world_size);
+    Observation seen = inputs.like();
+    inputs.fill(member.rank, seen);
+    return seen;
+  }
+
   void run(std::span<const Member> members) {
     std::vector<Loner> ranks(members.size());
     for (std::size_t c = 0; c < calls_.size(); ++c) add(c, run_call_of(c, members, ranks));
@@ -157,6 +216,16 @@ class Runs {
   }
 
   void judge(std::size_t c) {
+    bool compiled = false, fell_back = false;
+    for (const auto& [frame, ran] : calls_[c])
+      for (const Ran& one : ran) {
+        compiled |= one.compiled;
+        fell_back |= !one.program;
+      }
+    ++(!made_by_all(scenario_, c) ? out_.errors
+       : fell_back                ? out_.fallbacks
+       : compiled                 ? out_.compiles
+                                  : out_.reuses);
     for (auto& [frame, ran] : calls_[c]) {
       if (ran.size() > 1 && !out_.first_divergent_call) out_.first_divergent_call = c;
       const auto end = std::unique(ran.begin(), ran.end(), [](const Ran& a, const Ran& b) {
@@ -182,6 +251,10 @@ class Runs {
 
 Uncoordinated run_uncoordinated(const Scenario& scenario, const Progress& progress) {
   return Runs(scenario, progress).run();
+}
+
+std::optional<Cause> uncoordinated_cause(const Scenario& scenario, std::size_t call) {
+  return Runs(scenario, {}).cause(call);
 }
 
 std::uint64_t uncoordinated_bytes(const Scenario& scenario) {

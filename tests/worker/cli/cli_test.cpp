@@ -1,4 +1,5 @@
 // The binary from outside: exit codes, what goes to which stream, one document, one sentence.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -152,6 +153,25 @@ TEST(Cli, CalibratedNetwork_IsStoredForItsUserAloneAndUsed) {
   std::filesystem::remove(out);
 }
 #endif
+
+TEST(Cli, OtherWaysAndSweeps_AreKeysAndDocumentsOfTheirOwn) {
+  const std::string plain = run("dryrun " + scenario("marks") + " --json").out;
+  EXPECT_EQ(plain.find("compare"), std::string::npos);
+  const Ran ways = run("dryrun " + scenario("marks") + " --json --compare");
+  EXPECT_EQ(ways.code, 0) << ways.err;
+  EXPECT_NE(ways.out.find("\"way\":\"upstream\""), std::string::npos) << ways.out;
+  const Ran sweep =
+      run("dryrun " + scenario("generated_jagged_batches") + " --json --sweep seed=1..3");
+  EXPECT_EQ(sweep.code, 0) << sweep.err;
+  EXPECT_TRUE(sweep.out.starts_with("{\"format\": \"lockstep.sweep/1\"")) << sweep.out;
+  for (const char* options : {" --sweep ranks=0..8", " --sweep seed=1..3 --compare",
+                              " --compare --no-counterfactual", " --sweep seed=1..99"}) {
+    const Ran bad = run("dryrun " + scenario("generated_jagged_batches") + options);
+    EXPECT_EQ(bad.code, 2) << options;
+    EXPECT_EQ(bad.out, "");
+    EXPECT_EQ(std::count(bad.err.begin(), bad.err.end(), '\n'), 1) << bad.err;
+  }
+}
 
 TEST(Cli, HelpAndVersion_SucceedOnStdout) {
   for (const char* arguments : {"--help", "dryrun --help", "doctor --help", "explain --help",

@@ -75,7 +75,8 @@ class ReportPageTest(unittest.TestCase):
             self.assertLessEqual(self.browser.ask("document.documentElement.scrollWidth"), width)
         self.assertIn("3 compiles in 40 calls, no errors", self.text("#verdict"))
         self.assertIn("Without coordination ranks would part ways at call ", self.text("#sentence"))
-        self.assertIn("Mark rows.size(0), tokens.size(0) dynamic", self.text("#sentence"))
+        self.assertNotIn("Mark", self.text("#sentence"), "n varies, too, so marks save no compile")
+        self.assertIn("this saves no compile here", self.text("#marks"))
         self.assertIn("call 5 of train_step made entry 1", self.text("#recompiles"))
         self.assertIn("Entry 0 does not fit ranks 0-7 (8)", self.text("#recompiles"))
         self.assertIn("the entry has 64", self.text("#recompiles"))
@@ -117,6 +118,21 @@ class ReportPageTest(unittest.TestCase):
     def contrast():
         with open(os.path.join(HERE, "../../coordinator/page_test.py"), encoding="utf-8") as file:
             return file.read().split('CONTRAST = """')[1].split('"""')[0].replace("\\\\", "\\")
+
+    def test_other_ways_waits_and_sweeps(self):
+        page = self.write("swept", f"{EXAMPLES}/text_lengths.json", "--ranks", "32", "--network", "tcp",
+                          "--sweep", "ranks=2..64")
+        for width, dark in ((1280, False), (360, False), (1280, True)):
+            self.show(page, width, dark)
+            self.assertLessEqual(self.browser.ask("document.documentElement.scrollWidth"), width)
+        self.assertEqual(self.browser.ask("document.querySelectorAll('#compare tbody tr').length"), 5)
+        self.assertIn("upstream's way: why ranks part ways in call", self.text("#compare"))
+        self.assertIn("tokens.size(1)", self.text("#compare"))
+        self.assertRegex(self.text("#sentence"), r"Mark .* dynamic: the job then has 2 compiles instead of \d")
+        self.assertEqual(self.browser.ask("document.querySelectorAll('#sweep tbody tr').length"), 6)
+        self.assertEqual(self.browser.ask("document.querySelectorAll('#sweep svg').length"), 4)
+        self.assertEqual(self.browser.ask("document.querySelectorAll('#waits svg .wait').length"), 32)
+        self.assertEqual(self.browser.ask(self.contrast()), [])
 
     def test_record(self):
         self.show(self.write("record", f"{self.directory}/diverged"))

@@ -81,3 +81,17 @@ function linePlot(says, rows, xOf, xName, {name, of}) {
   shapes.push(label(x(Math.min(...xs)), height - 14, shortNumber(Math.min(...xs)), 'middle'), label(x(Math.max(...xs)), height - 14, shortNumber(Math.max(...xs)), 'end'), label((left + width - right) / 2, height - 2, xName, 'middle'));
   return plot(says, width, height, shapes);
 }
+
+/** From the least to the greatest wait of each share of the ranks, with the middle one. */
+function waitsPlot({ranks_each: each, bins}, ranks) {
+  const width = 900, height = 150, left = 70, top = 8, floor = height - 24, step = (width - left - 8) / bins.length;
+  const most = Math.max(1, ...bins.map(([, , high]) => high)), y = (ns) => floor - (floor - top) * ns / most;
+  const shapes = [0, 0.5, 1].flatMap((part) => [drawing('line', {class: 'axis', x1: left, x2: width - 8, y1: y(most * part), y2: y(most * part)}), label(left - 6, y(most * part) + 4, secondsText(most * part / 1e9), 'end')]);
+  bins.forEach(([low, middle, high], i) => {
+    const x = left + i * step, wide = Math.max(step - (step > 4 ? 1 : 0), 0.6), text = `ranks ${i * each} to ${Math.min((i + 1) * each, ranks) - 1}: ${secondsText(low / 1e9)} to ${secondsText(high / 1e9)}, the middle one ${secondsText(middle / 1e9)}`;
+    shapes.push(titled(drawing('rect', {class: 'wait', x: x.toFixed(2), width: wide.toFixed(2), y: y(high).toFixed(2), height: Math.max(2, y(low) - y(high)).toFixed(2)}), text),
+      drawing('line', {class: 'middle', x1: x.toFixed(2), x2: (x + wide).toFixed(2), y1: y(middle).toFixed(2), y2: y(middle).toFixed(2)}));
+  });
+  shapes.push(label(left, height - 6, 'rank 0'), label(width - 8, height - 6, `rank ${ranks - 1}`, 'end'));
+  return plot('How long ranks wait for others over the run: least to greatest, the middle one as a line', width, height, shapes);
+}

@@ -62,15 +62,54 @@ function showRecompiles({recompiles, left_out: left}) {
   fill('recompiles', recompiles.length === 0 ? none('Nothing was compiled.') : shown.map(whyItem), rest.length ? folded : '', leftOut(left.recompiles, 'such call'));
 }
 
-function showMarks({marks, suggested}) {
+function showMarks({marks, ways, totals}) {
   const parts = [];
   if (marks.cpp) {
-    parts.push(element('p', {}, suggested || 'These sizes were constants in one entry and dynamic in a later one. Marked, they are dynamic from the first compile on.'),
+    const marked = ways.find((way) => way.way === 'lockstep_marked');
+    parts.push(element('p', {}, 'These sizes were constants in one entry and dynamic in a later one. Marked, they are dynamic from the first compile on' + (!marked ? '.' : marked.calls.compiled < totals.compiles ? `: ${one(marked.calls.compiled, 'compile')} in place of ${totals.compiles}.` : '; this saves no compile here, as other reasons remain.')),
       element('h3', {}, 'C++'), element('pre', {tabindex: '0'}, marks.cpp), element('h3', {}, 'Python'), element('pre', {tabindex: '0'}, marks.python),
       element('h3', {}, 'Scenario'), element('pre', {tabindex: '0'}, marks.scenario));
   }
   if (marks.ints) parts.push(none(`${one(marks.ints, 'int')} became dynamic, too; ints take no mark, a stored profile (a job id) keeps what was learnt of them.`));
   fill('marks', parts);
+}
+
+const kWayWords = {uncoordinated: 'no coordination', upstream: "upstream's way", lockstep: 'lockstep', lockstep_with_profile: 'lockstep, next run', lockstep_marked: 'lockstep, marked'};
+
+function causeItem({way, cause}) {
+  return element('div', {class: 'why'}, element('h3', {}, `${kWayWords[way] ?? way}: why ranks part ways in call ${cause.call} of ${cause.frame}`), element('p', {class: 'hint'}, cause.message),
+    element('ul', {}, ...cause.groups.map((group) => element('li', {}, element('code', {}, cause.source), ` is ${rangeText(group)} on `, someRanks(group)))));
+}
+
+function showWays({ways}) {
+  fill('compare', ways.length === 0 ? [] : [table('Calls by what they came to for the worst-off rank; an error is one of all ranks, or a call that some ranks make in vain. Upstream exchanges sizes and votes on hits; the next run has a stored profile; marked: as suggested above', [
+    {title: 'Way', name: true, cell: (way) => kWayWords[way.way] ?? way.way},
+    {title: 'Compiles on a rank', number: true, cell: (way) => `${way.compiles_per_rank_max}`},
+    {title: 'Compiled', number: true, cell: (way) => `${way.calls.compiled}`},
+    {title: 'Reused', number: true, cell: (way) => `${way.calls.reused}`},
+    {title: 'Fell back', number: true, cell: (way) => `${way.calls.fallback}`},
+    {title: 'Errors', number: true, cell: (way) => `${way.calls.error}`},
+    {title: 'Graphs in one call', number: true, cell: (way) => `${way.distinct_graphs_max}`},
+    {title: 'Ranks part ways', name: true, cell: (way) => way.first_divergent_call === null ? tag('never', 'ok') : tag(`call ${way.first_divergent_call}`, 'bad')}], ways), ...ways.filter((way) => way.cause).map(causeItem)]);
+}
+
+function showSweep({sweep}) {
+  if (!sweep) return fill('sweep', []);
+  const {parameter, rows} = sweep, x = (row) => row.value, plots = element('div', {class: 'plots'});
+  plots.append(linePlot('Compiles', rows, x, parameter, {name: 'compiles', of: (row) => row.compiles}),
+    linePlot('Bytes received by a rank at most', rows, x, parameter, {name: 'bytes', of: (row) => row.bytes_per_rank_max}));
+  if (rows.every((row) => row.uncoordinated)) plots.append(linePlot('Compiles on a rank without coordination', rows, x, parameter, {name: 'compiles', of: (row) => row.uncoordinated.compiles_per_rank_max}));
+  if (rows.every((row) => row.agreement_ns !== undefined)) plots.append(linePlot('Milliseconds of agreement over the run', rows, x, parameter, {name: 'ms', of: (row) => row.agreement_ns / 1e6}));
+  fill('sweep', plots, sortedTable('A row per value', [
+    {title: parameter, number: true, cell: (row) => `${row.value}`, sort: x},
+    ...['compiles', 'reuses', 'fallbacks', 'errors', 'bytes_per_rank_max', 'rounds'].map((key) => ({title: key === 'bytes_per_rank_max' ? 'bytes on a rank' : key, number: true, cell: (row) => `${row[key]}`, sort: (row) => row[key]})),
+    {title: 'compiles alone', number: true, cell: (row) => row.uncoordinated ? `${row.uncoordinated.compiles_per_rank_max}` : '–'},
+    {title: 'part ways alone', name: true, cell: (row) => !row.uncoordinated ? '–' : row.uncoordinated.first_divergent_call === null ? 'never' : `call ${row.uncoordinated.first_divergent_call}`},
+    {title: 'agreement', number: true, cell: (row) => row.agreement_ns === undefined ? '–' : secondsText(row.agreement_ns / 1e9), sort: (row) => row.agreement_ns ?? 0}], rows));
+}
+
+function showWaits({waits, world_size: ranks}) {
+  fill('waits', !waits || waits.bins.length === 0 ? [] : [waitsPlot(waits, ranks), none(`of ${secondsText(waits.end_ns / 1e9)} that the run takes by its cost model`)]);
 }
 
 function showErrors({errors, left_out: left}) {

@@ -1,0 +1,30 @@
+// What tells two ranks of a call apart, for those who found that they part ways.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/observation.h>
+#include <lockstep/worker/simulator/scenario.h>
+#include <lockstep/worker/simulator/way.h>
+
+namespace lockstep::worker::simulator {
+
+/// One of two ranks that part ways.
+struct Side {
+  Rank rank;
+  Observation seen;
+  bool compiled = false;
+  /// How the program that it runs has each of the observation's values: "5", "dynamic"; empty: it
+  /// falls back.
+  std::vector<std::string> uses;
+};
+
+/// Requires two sides of one call of `frame`.
+[[nodiscard]] Cause cause_of(const Scenario& scenario, std::size_t call, const std::string& frame,
+                             const Side& a, const Side& b);
+
+/// Every rank makes the call, and all call one frame.
+[[nodiscard]] bool made_by_all(const Scenario& scenario, std::size_t call);
+
+}  // namespace lockstep::worker::simulator

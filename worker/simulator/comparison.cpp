@@ -1,0 +1,67 @@
+#include <algorithm>
+
+#include <lockstep/worker/simulator/comparison.h>
+#include <lockstep/worker/simulator/suggestion.h>
+#include <lockstep/worker/simulator/upstream_way.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+Way way_alone(const Scenario& scenario, const Uncoordinated& alone) {
+  Way out{.name = "uncoordinated",
+          .compiles_per_rank_max = alone.compiles_per_rank_max,
+          .compiles = alone.compiles,
+          .reuses = alone.reuses,
+          .fallbacks = alone.fallbacks,
+          .errors = alone.errors,
+          .distinct_graphs_max = alone.distinct_graphs_max,
+          .first_divergent_call = alone.first_divergent_call,
+          .cause = {}};
+  if (out.first_divergent_call)
+    out.cause = uncoordinated_cause(scenario, *out.first_divergent_call);
+  return out;
+}
+
+/// A coordinated run: all ranks run one program in each call, or none.
+Way way_together(std::string name, const DryRunResult& result) {
+  const Totals sum = totals(result);
+  Way out;
+  out.name = std::move(name);
+  out.compiles_per_rank_max = static_cast<int>(sum.compiles);
+  out.compiles = sum.compiles;
+  out.reuses = sum.reuses;
+  out.fallbacks = sum.fallbacks;
+  out.errors = sum.errors;
+  out.distinct_graphs_max = sum.errors < result.calls.size() ? 1 : 0;
+  return out;
+}
+
+}  // namespace
+
+std::vector<Way> compare_ways(const Scenario& scenario, const DryRunResult& result,
+                              const Profiles& learnt, const Progress& progress) {
+  Scenario plain = scenario;
+  plain.cost.reset();  // times and faults are those of the run itself
+  plain.faults.reset();
+  DryRunOptions options;
+  options.counterfactual = false;
+  options.progress = progress;
+  std::vector<Way> out;
+  if (result.uncoordinated) out.push_back(way_alone(plain, *result.uncoordinated));
+  out.push_back(upstream_way(plain, progress));
+  out.push_back(way_together("lockstep", result));
+  options.from = &learnt;
+  out.push_back(way_together("lockstep_with_profile", dry_run(plain, options)));
+  options.from = nullptr;
+  const auto suggestions = suggest_marks(plain, result, survey(plain));
+  const bool marks = std::any_of(suggestions.begin(), suggestions.end(),
+                                 [](const Suggestion& s) { return s.dim.has_value(); });
+  if (marks)
+    out.push_back(
+        way_together("lockstep_marked", dry_run(with_marks(plain, suggestions), options)));
+  return out;
+}
+
+std::uint64_t comparison_bytes(const Scenario& scenario) { return upstream_bytes(scenario); }
+
+}  // namespace lockstep::worker::simulator
