@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include <lockstep/worker/cli/calibrate.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/settings.h>
 #include <lockstep/worker/simulator/comparison.h>
@@ -26,7 +27,8 @@ namespace {
 
 struct Options {
   std::string input;
-  bool json = false, no_counterfactual = false, compare = false;
+  bool json = false, no_counterfactual = false, compare = false, calibrate = false;
+  std::string name = "local";
   std::optional<int> ranks;
   std::optional<std::uint64_t> seed;
   std::optional<std::string> report, trace, csv, network, sweep;
@@ -146,6 +148,14 @@ int run(const Options& options, const simulator::ScenarioOptions& read,
 }
 
 int run(const Options& options) {
+  if (options.calibrate != options.input.empty())
+    return complain(options.calibrate ? "--calibrate takes no SCENARIO; see lockstep dryrun --help."
+                                      : "SCENARIO is required; see lockstep dryrun --help.",
+                    kUsage);
+  const auto settings = Settings::from_environment();
+  if (!settings && (options.calibrate || options.network)) return complain(settings.error());
+  const std::string networks = settings ? networks_folder(*settings) : std::string();
+  if (options.calibrate) return calibrate(options.name, networks);
   std::error_code error;
   if (std::filesystem::is_directory(options.input, error)) {
     if (!options.ranks && !options.seed && !options.network && !options.trace && !options.csv &&
@@ -157,10 +167,8 @@ int run(const Options& options) {
         "which is replayed as it is.",
         kUsage);
   }
-  const auto settings = Settings::from_environment();
-  if (!settings) return complain(settings.error());
   simulator::ScenarioOptions read{.world_size = options.ranks, .seed = options.seed};
-  read.networks = networks_folder(*settings);
+  read.networks = networks;
   if (options.network) {
     auto network = simulator::parse_network(*options.network, read.networks);
     if (!network) return complain(network.error());
@@ -183,8 +191,7 @@ int run(const Options& options) {
 
 std::function<int()> declare_dryrun(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("SCENARIO", options->input, "scenario file, or directory of a recorded job")
-      ->required();
+  app.add_option("SCENARIO", options->input, "scenario file, or directory of a recorded job");
   app.add_flag("--json", options->json, "print one JSON document instead of a table");
   app.add_option("--ranks", options->ranks, "world size, for a scenario with a generator")
       ->check(CLI::Range(1, simulator::kMaxWorldSize));
@@ -203,6 +210,9 @@ std::function<int()> declare_dryrun(CLI::App& app) {
                  "alpha=MICROSECONDS,beta=GIGABYTES_PER_SECOND");
   app.add_option("--trace", options->trace, "write the timeline of ranks, for Perfetto, to FILE");
   app.add_option("--csv", options->csv, "write what each call took to FILE");
+  app.add_flag("--calibrate", options->calibrate,
+               "under mpirun, without SCENARIO: measure this machine and store it as a network");
+  app.add_option("--name", options->name, "name of the network that --calibrate stores");
   return [options] { return run(*options); };
 }
 

@@ -123,9 +123,7 @@ bool ScenarioReader::read_network(const Json& json, const JsonPath& path, Networ
     return true;
   }
   if (object(json, path) == nullptr ||
-      !known_keys(
-          json, path,
-          {"alpha_us", "beta_gbps", "ranks_per_host", "within", "cores_per_host", "turn_us"}) ||
+      !known_keys(json, path, {"alpha_us", "beta_gbps", "ranks_per_host", "within"}) ||
       !read_link(json, path, out.between))
     return false;
   const NetworkModel usual = *parse_network("shm", "");  // for what processors do
@@ -133,19 +131,16 @@ bool ScenarioReader::read_network(const Json& json, const JsonPath& path, Networ
   out.join_bytes_per_us = usual.join_bytes_per_us;
   out.read_bytes_per_us = usual.read_bytes_per_us;
   out.within = out.between;
-  std::int64_t ranks = 1, cores = 0;
+  std::int64_t ranks = 1;
   if (const Json* given = json.find("ranks_per_host"))
     if (!integer(*given, path.at("ranks_per_host"), 1, kMaxWorldSize, ranks)) return false;
-  if (const Json* given = json.find("cores_per_host"))
-    if (!integer(*given, path.at("cores_per_host"), 1, kMaxWorldSize, cores)) return false;
   out.ranks_per_host = static_cast<std::int32_t>(ranks);
-  out.cores_per_host = static_cast<std::int32_t>(cores);
   if (const Json* within = json.find("within"))
     if (object(*within, path.at("within")) == nullptr ||
         !known_keys(*within, path.at("within"), {"alpha_us", "beta_gbps"}) ||
         !read_link(*within, path.at("within"), out.within))
       return false;
-  return microseconds(json, path, "turn_us", out.turn_ns);
+  return true;
 }
 
 bool ScenarioReader::read_link(const Json& json, const JsonPath& path, Link& out) {

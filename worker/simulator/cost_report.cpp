@@ -26,7 +26,6 @@ ordered_json network_json(const NetworkModel& network) {
     out["ranks_per_host"] = network.ranks_per_host;
     out["within"] = json_of(network.within);
     if (network.cores_per_host > 0) out["cores_per_host"] = network.cores_per_host;
-    if (network.turn_ns > 0) out["turn_ns"] = network.turn_ns;
   }
   return out;
 }

@@ -21,7 +21,8 @@ struct Field {
   void (*set)(NetworkModel&, std::int64_t);
 };
 
-constexpr std::int64_t kMaxLatency = 1'000'000'000'000, kMaxRate = 1'000'000'000;
+constexpr std::int64_t kMaxLatency = 1'000'000'000, kMaxRate = 1'000'000'000;
+constexpr std::size_t kMostCrowds = 64;
 
 // One host: what calibration measures.
 constexpr Field kFields[] = {
@@ -31,13 +32,35 @@ constexpr Field kFields[] = {
      [](NetworkModel& n, std::int64_t v) { n.within.bytes_per_us = n.between.bytes_per_us = v; }},
     {"cores", 1, 1 << 20, [](const NetworkModel& n) { return std::int64_t{n.cores_per_host}; },
      [](NetworkModel& n, std::int64_t v) { n.cores_per_host = static_cast<std::int32_t>(v); }},
-    {"turn_ns", 0, kMaxLatency, [](const NetworkModel& n) { return n.turn_ns; },
-     [](NetworkModel& n, std::int64_t v) { n.turn_ns = v; }},
     {"join_bytes_per_us", 1, kMaxRate, [](const NetworkModel& n) { return n.join_bytes_per_us; },
      [](NetworkModel& n, std::int64_t v) { n.join_bytes_per_us = v; }},
     {"read_bytes_per_us", 1, kMaxRate, [](const NetworkModel& n) { return n.read_bytes_per_us; },
      [](NetworkModel& n, std::int64_t v) { n.read_bytes_per_us = v; }},
 };
+
+/// [[RANKS, LATENCY_NS, READ_BYTES_PER_US], …], ascending. What is wrong with it; empty: nothing.
+std::string read_crowds(const Json* json, NetworkModel& out) {
+  const auto* list = json == nullptr ? nullptr : json->as<Json::Array>();
+  if (list == nullptr || list->size() > kMostCrowds)
+    return fmt::format("expected a list of at most {} crowds", kMostCrowds);
+  std::int64_t below = out.cores_per_host;
+  for (const Json& crowd : *list) {
+    const auto* numbers = crowd.as<Json::Array>();
+    if (numbers == nullptr || numbers->size() != 3) return "expected three integers in each";
+    std::int64_t of[3];
+    const std::int64_t least[] = {below + 1, 0, 1}, most[] = {1 << 24, kMaxLatency, kMaxRate};
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto* number = (*numbers)[i].as<std::int64_t>();
+      if (number == nullptr || *number < least[i] || *number > most[i])
+        return fmt::format("expected integers from {} to {} at place {} of each", least[i], most[i],
+                           i);
+      of[i] = *number;
+    }
+    below = of[0];
+    out.crowds.push_back({static_cast<std::int32_t>(of[0]), of[1], of[2]});
+  }
+  return {};
+}
 
 Result<NetworkModel> read_network(const Json& json, const std::string& file) {
   const JsonPath root;
@@ -50,7 +73,7 @@ Result<NetworkModel> read_network(const Json& json, const std::string& file) {
   if (version == nullptr || *version != kFormat)
     return json_error(file, root.at("format"), fmt::format("expected \"{}\"", kFormat));
   for (const auto& member : *members)
-    if (member.first != "format" &&
+    if (member.first != "format" && member.first != "crowds" &&
         std::none_of(std::begin(kFields), std::end(kFields),
                      [&](const Field& field) { return field.key == member.first; }))
       return json_error(file, root.at(member.first), "this key is unknown");
@@ -63,6 +86,8 @@ Result<NetworkModel> read_network(const Json& json, const std::string& file) {
           fmt::format("expected an integer from {} to {}", field.least, field.greatest));
     field.set(out, *number);
   }
+  if (const std::string wrong = read_crowds(json.find("crowds"), out); !wrong.empty())
+    return json_error(file, root.at("crowds"), wrong);
   return out;
 }
 
@@ -78,6 +103,9 @@ bool network_name_fits(std::string_view name) {
 std::string network_text(const NetworkModel& network) {
   nlohmann::ordered_json out{{"format", kFormat}};
   for (const Field& field : kFields) out[std::string(field.key)] = field.get(network);
+  out["crowds"] = nlohmann::ordered_json::array();
+  for (const Crowd& crowd : network.crowds)
+    out["crowds"].push_back({crowd.ranks, crowd.latency_ns, crowd.read_bytes_per_us});
   return out.dump() + "\n";
 }
 

@@ -84,19 +84,24 @@ std::int64_t NetworkModel::busy_ns(Rank from, Rank to, std::uint64_t bytes) cons
 }
 
 NetworkModel NetworkModel::in_world(int size) const {
-  const std::int64_t ranks = std::min(ranks_per_host, size);
-  if (cores_per_host == 0 || ranks <= cores_per_host) return *this;
+  const std::int32_t ranks = std::min(ranks_per_host, size);
+  if (crowds.empty() || ranks <= cores_per_host) return *this;
   NetworkModel out = *this;
-  const std::int64_t turns =
-      turn_ns > kLongest / ranks ? kLongest : turn_ns * ranks / cores_per_host;
-  out.within.latency_ns = std::min(out.within.latency_ns + turns, kLongest);
-  const auto shared = [&](std::int64_t rate) {
-    return rate == 0 ? 0 : std::max<std::int64_t>(1, rate * cores_per_host / ranks);
-  };
-  out.join_bytes_per_us = shared(join_bytes_per_us);
-  out.read_bytes_per_us = shared(read_bytes_per_us);
-  out.cores_per_host = 0;
-  out.turn_ns = 0;
+  out.crowds.clear();
+  Crowd below{cores_per_host, within.latency_ns, read_bytes_per_us};
+  for (const Crowd& crowd : crowds) {
+    if (ranks <= crowd.ranks) {
+      const auto at = [&](std::int64_t low, std::int64_t high) {
+        return low + (high - low) * (ranks - below.ranks) / (crowd.ranks - below.ranks);
+      };
+      out.within.latency_ns = at(below.latency_ns, crowd.latency_ns);
+      out.read_bytes_per_us = at(below.read_bytes_per_us, crowd.read_bytes_per_us);
+      return out;
+    }
+    below = crowd;
+  }
+  out.within.latency_ns = std::min(below.latency_ns * ranks / below.ranks, kLongest);
+  out.read_bytes_per_us = std::max<std::int64_t>(1, below.read_bytes_per_us * below.ranks / ranks);
   return out;
 }
 

@@ -21,16 +21,23 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
+/// A host with more ranks than cores, where a message waits for its receiver's turn.
+struct Crowd {
+  std::int32_t ranks = 0;
+  std::int64_t latency_ns = 0, read_bytes_per_us = 0;  // in place of the usual ones
+  bool operator==(const Crowd&) const = default;
+};
+
 /// A network and the hosts on it. Value type.
 struct NetworkModel {
   std::string name;
-  Link between{};                   // ranks of different hosts
-  Link within{};                    // ranks of one host
-  std::int32_t ranks_per_host = 1;  // neighbours share a host
-  std::int32_t cores_per_host = 0;  // 0: one for each rank
-  std::int64_t turn_ns = 0;         // until a core has gone round among ranks that wait, per rank
+  Link between{};                      // ranks of different hosts
+  Link within{};                       // ranks of one host
+  std::int32_t ranks_per_host = 1;     // neighbours share a host
+  std::int32_t cores_per_host = 0;     // 0: one for each rank
   std::int64_t join_bytes_per_us = 0;  // payload that a processor joins with another; 0: no limit
   std::int64_t read_bytes_per_us = 0;  // payload that it makes decisions of; 0: no limit
+  std::vector<Crowd> crowds{};  // ascending, each of more ranks than cores; none: no core is shared
 
   [[nodiscard]] bool one_host(Rank a, Rank b) const {
     return a.value / ranks_per_host == b.value / ranks_per_host;
@@ -44,8 +51,8 @@ struct NetworkModel {
   [[nodiscard]] std::int64_t message_ns(Rank from, Rank to, std::uint64_t bytes) const {
     return busy_ns(from, to, bytes) + link(from, to).latency_ns;
   }
-  /// The model of a world of so many ranks: where a host has more ranks than cores, each message
-  /// within it waits for its receiver's turn (turn_ns x ranks / cores), and processors are shared.
+  /// The model of a world of so many ranks: where a host has more ranks than cores, between the two
+  /// crowds nearest in size; beyond the last one in proportion to it.
   [[nodiscard]] NetworkModel in_world(int size) const;
 
   bool operator==(const NetworkModel&) const = default;

@@ -81,6 +81,79 @@ TEST(Cli, OptionThatIsNotKnown_IsNamedRatherThanWhatIsMissing) {
   EXPECT_NE(run("dryrun --json").err.find("SCENARIO"), std::string::npos);
 }
 
+TEST(Cli, NetworkOfADryRun_AddsCostsAndNothingElse) {
+  const Ran plain = run("dryrun " + scenario("marks") + " --json");
+  const Ran timed = run("dryrun " + scenario("marks") + " --json --network rdma");
+  EXPECT_EQ(timed.code, 0);
+  EXPECT_EQ(plain.out.find("\"cost\""), std::string::npos);
+  const std::string shared = plain.out.substr(0, plain.out.size() - 2);
+  EXPECT_EQ(timed.out.substr(0, shared.size()), shared);
+  EXPECT_NE(timed.out.find("\"cost\": {\"network\": {\"name\":\"rdma\""), std::string::npos);
+}
+
+TEST(Cli, FilesOfADryRun_AreThereWholeOrNotAtAll) {
+  const std::string folder = testing::TempDir();
+  const std::string trace = folder + "/lockstep_cli.trace.json", csv = folder + "/lockstep_cli.csv";
+  const std::string timed = "dryrun " + scenario("marks") + " --network shm --json";
+  const Ran ran = run(timed + " --trace " + trace + " --csv " + csv);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.out, run(timed).out);
+  EXPECT_EQ(contents(csv).substr(0, 19), "call,frame,outcome,");
+  EXPECT_TRUE(std::ifstream(trace).good());
+  std::remove(trace.c_str());
+  std::remove(csv.c_str());
+  const Ran nowhere = run(timed + " --csv " + folder + "/no/such/folder.csv");
+  EXPECT_EQ(nowhere.code, 7);
+  EXPECT_EQ(nowhere.out, "");
+  EXPECT_EQ(std::count(nowhere.err.begin(), nowhere.err.end(), '\n'), 1) << nowhere.err;
+}
+
+TEST(Cli, TimesOfADryRun_NeedANetworkThatIsKnown) {
+  for (const char* options : {"--trace /tmp/t.json", "--csv /tmp/t.csv", "--network token-ring",
+                              "--network alpha=1", "--network ../rdma"}) {
+    const Ran ran = run("dryrun " + scenario("marks") + " " + options);
+    EXPECT_EQ(ran.code, 2) << options;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+  }
+}
+
+TEST(Cli, Calibration_SaysHowItIsStarted) {
+  const Ran ran = run("dryrun --calibrate", "LOCKSTEP_CACHE_DIR=" + testing::TempDir());
+  EXPECT_EQ(ran.out, "");
+#ifdef HAVE_MPI
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_NE(ran.err.find("mpirun -n"), std::string::npos) << ran.err;
+#else
+  EXPECT_EQ(ran.code, 7);
+#endif
+  for (const char* wrong : {"dryrun --calibrate x.json", "dryrun --calibrate --name rdma",
+                            "dryrun --calibrate --name ../x"})
+    EXPECT_EQ(run(wrong).code, 2) << wrong;
+}
+
+#ifdef HAVE_MPI
+TEST(Cli, CalibratedNetwork_IsStoredForItsUserAloneAndUsed) {
+  const std::string folder = testing::TempDir() + "/lockstep_calibration";
+  std::filesystem::remove_all(folder);
+  const std::string cache = "LOCKSTEP_CACHE_DIR=" + folder;
+  const std::string out = folder + ".out";
+  const std::string start =
+      cache + " " MPIRUN " -n 3 " LOCKSTEP_BINARY " dryrun --calibrate --name mine >" + out +
+      " 2>&1";
+  ASSERT_EQ(std::system(start.c_str()), 0) << contents(out);
+  EXPECT_NE(contents(out).find("stored: "), std::string::npos) << contents(out);
+  const std::filesystem::path file = folder + "/networks/mine.json";
+  EXPECT_EQ(std::filesystem::status(file).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  const Ran ran = run("dryrun " + scenario("marks") + " --json --network mine", cache);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_NE(ran.out.find("\"cost\": {\"network\": {\"name\":\"mine\""), std::string::npos);
+  std::filesystem::remove_all(folder);
+  std::filesystem::remove(out);
+}
+#endif
+
 TEST(Cli, OtherWaysAndSweeps_AreKeysAndDocumentsOfTheirOwn) {
   const std::string plain = run("dryrun " + scenario("marks") + " --json").out;
   EXPECT_EQ(plain.find("compare"), std::string::npos);

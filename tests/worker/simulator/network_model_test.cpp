@@ -52,19 +52,22 @@ TEST(NetworkModel, RanksOnOneHost_HaveItsLink) {
   EXPECT_EQ(model.message_ns(Rank{3}, Rank{4}, 50), 150);
 }
 
-TEST(NetworkModel, MoreRanksThanCores_TakeTurns) {
+TEST(NetworkModel, MoreRanksThanCores_AreBetweenTheCrowdsThatAreKnown) {
   const NetworkModel model{.name = "two cores",
                            .between = {},
                            .within = {.latency_ns = 500, .bytes_per_us = 0},
                            .ranks_per_host = 64,
                            .cores_per_host = 2,
-                           .turn_ns = 1000,
                            .join_bytes_per_us = 800,
-                           .read_bytes_per_us = 0};
+                           .read_bytes_per_us = 1000,
+                           .crowds = {{4, 2500, 600}, {8, 6500, 200}}};
   EXPECT_EQ(model.in_world(2), model);
-  EXPECT_EQ(model.in_world(8).within.latency_ns, 500 + 4000);
-  EXPECT_EQ(model.in_world(8).join_bytes_per_us, 200);
-  EXPECT_EQ(model.in_world(1000).within.latency_ns, 500 + 32'000);
+  EXPECT_EQ(model.in_world(3).within.latency_ns, 1500);
+  EXPECT_EQ(model.in_world(4).within.latency_ns, 2500);
+  EXPECT_EQ(model.in_world(5).within.latency_ns, 3500);
+  EXPECT_EQ(model.in_world(6).read_bytes_per_us, 400);
+  EXPECT_EQ(model.in_world(16).within.latency_ns, 13'000);
+  EXPECT_EQ(model.in_world(1000).read_bytes_per_us, 25);
   EXPECT_EQ(model.in_world(8).in_world(8), model.in_world(8));
 }
 
@@ -93,9 +96,9 @@ TEST_F(NetworkFile, WhatIsStored_IsReadAgain) {
                      .within = {.latency_ns = 612, .bytes_per_us = 8111},
                      .ranks_per_host = INT32_MAX,
                      .cores_per_host = 2,
-                     .turn_ns = 1100,
                      .join_bytes_per_us = 12'000,
-                     .read_bytes_per_us = 2000};
+                     .read_bytes_per_us = 2000,
+                     .crowds = {{4, 3100, 900}, {16, 9000, 150}}};
   write(network_text(model));
   const auto read = parse_network("mine", folder_);
   ASSERT_TRUE(read) << read.error().message;

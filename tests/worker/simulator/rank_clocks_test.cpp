@@ -216,9 +216,9 @@ TEST(RankClocks, PricedMessages_GiveTheTimesOfTheRoundsThemselves) {
           .within = {.latency_ns = up_to(500), .bytes_per_us = up_to(9000)},
           .ranks_per_host = static_cast<std::int32_t>(1 + up_to(40)),
           .cores_per_host = static_cast<std::int32_t>(up_to(5)),
-          .turn_ns = up_to(2000),
           .join_bytes_per_us = up_to(9000),
-          .read_bytes_per_us = up_to(3000)};
+          .read_bytes_per_us = up_to(3000),
+          .crowds = {{6, up_to(9000), 1 + up_to(900)}, {20, up_to(9000), 1 + up_to(900)}}};
       PricedRounds rounds(network, of.arrivals);
       for (const Step& step : of.steps) rounds.run(step);
       ASSERT_EQ(by_clocks(of, network), rounds.now()) << size << " ranks, case " << i;

@@ -113,7 +113,7 @@ std::string random_costs(std::mt19937_64& random) {
   std::string out = R"({"network": {"alpha_us": )" + std::to_string(random() % 30) +
                     R"(.25, "beta_gbps": 0.)" + std::to_string(1 + random() % 9) +
                     R"(, "ranks_per_host": )" + std::to_string(hosts) +
-                    R"(, "cores_per_host": 3, "turn_us": 1.5, "within": )"
+                    R"(, "within": )"
                     R"({"alpha_us": 0.5, "beta_gbps": 3}})";
   if (random() % 3 != 0) out += R"(, "skew_ns": {"uniform": [0, 90000]})";
   out += R"(, "compile": {"constant_us": 900, "per_source_us": 30, "per_symbol_us": 1.5})";
