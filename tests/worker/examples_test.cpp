@@ -1,5 +1,6 @@
 // The example programs as users start them.
 #include <cmath>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -47,6 +48,29 @@ std::vector<double> losses_of(const Folder& folder, const std::string& name, int
   std::vector<double> losses;
   for (double loss = 0; lines >> loss;) losses.push_back(loss);
   return losses;
+}
+
+/// The dry run against reality: every action of every rank again, byte for byte.
+TEST(Examples, MoeText_IsReplayedAsItWasOnEveryNumberOfRanks) {
+  for (const int ranks : {2, 4, 8}) {
+    const Folder folder;
+    const std::string record = folder / "record", one = record + "/rank-00001.jsonl";
+    const Launched job = launch_ranks(ranks, std::string(MOE_TEXT) + " --steps 3 --lines 24",
+                                      "LOCKSTEP_RECORD=" + record);
+    ASSERT_EQ(job.exit_code, 0) << job.output;
+    const Launched replay = launch(LOCKSTEP " dryrun " + record);
+    EXPECT_EQ(replay.exit_code, 0) << replay.output;
+    EXPECT_EQ(replay.count("train_step compiled"), 1) << replay.output;
+    // A decision that was another one on one rank is found, and said where.
+    std::string lines = contents(one);
+    const std::size_t decided = lines.find("s0", lines.find("\"text\":\"trace "));
+    ASSERT_NE(decided, std::string::npos) << lines.substr(0, 2000);
+    lines[decided + 1] = '7';
+    std::ofstream(one) << lines;
+    const Launched other = launch(LOCKSTEP " dryrun " + record);
+    EXPECT_EQ(other.exit_code, 3) << other.output;
+    EXPECT_GE(other.count("rank-00001.jsonl"), 1) << other.output;
+  }
 }
 
 TEST(Examples, MoeText_LosesTheSameOnEveryNumberOfRanks) {
