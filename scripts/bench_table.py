@@ -11,7 +11,12 @@ import sys
 # In the unit that the benchmark reports.
 TARGETS = {"LookupAndVote/1/32": 300, "HoldRelations": 200, "RecordGuards/5000": 1000,
            "AssertASum/1000": 10000, "DecideABranch/by_range": 2000,
-           "DecideABranch/by_fact": 2000, "MakeAGuard/manual_time": 2000}
+           "DecideABranch/by_fact": 2000, "MakeAGuard/manual_time": 2000,
+           "BM_EveryRankDifferent/iterations:1/real_time": 30,
+           "BM_EveryRankDifferentWithinBounds/iterations:1/real_time": 30,
+           "BM_SixteenClassesDrawn/real_time": 1000, "BM_SixteenClasses/real_time": 1000,
+           "BM_StartUp/real_time": 20}
+EVENTS_PER_S = 1e6
 COMPILE_TARGET = 1.2
 DIVERGENCE_TARGET_MS = 1000
 
@@ -54,6 +59,14 @@ def google(folder, name):
                      TARGETS.get(b["run_name"])))
 
 
+def events(folder):
+    for b in (load(folder / "events.json") or {"benchmarks": []})["benchmarks"]:
+        if b.get("aggregate_name") == "median":
+            rate = b["events_per_s"]
+            row(b["run_name"], "", f"{rate / 1e6:.2f} million events/s", "",
+                f"{EVENTS_PER_S:g}", "met" if rate >= EVENTS_PER_S else "MISSED")
+
+
 def compile_cost(folder):
     for state in ("cold", "warm"):
         runs = {n: [json.loads(line) for line in
@@ -90,6 +103,8 @@ def main():
     google(folder, "lookup")
     google(folder, "shapes")
     google(folder, "program")
+    google(folder, "simulate")
+    events(folder)
     for path in sorted(folder.glob("divergence_*.json")):
         for b in load(path)["benchmarks"]:
             if b.get("aggregate_name") == "median":
