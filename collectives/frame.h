@@ -19,7 +19,7 @@
 
 namespace lockstep::collectives {
 
-inline constexpr std::uint8_t kProtocolVersion = 1;
+inline constexpr std::uint8_t kProtocolVersion = 2;
 inline constexpr std::size_t kHeaderBytes = 20;
 /// Longest payloads: while the two have no key yet, and after.
 inline constexpr std::size_t kPlainPayloadBytes = 64, kSealedPayloadBytes = 64 * 1024;

@@ -176,7 +176,8 @@ Instant VirtualNetwork::State::next_due() {
 }
 
 void VirtualNetwork::State::crash(Rank of_job, Instant at) {
-  rank(of_job).crashed_at = at;
+  Instant& crashed = rank(of_job).crashed_at;
+  crashed = std::min(crashed, at);
   first_crash_ = std::min(first_crash_, at);
   SimulatedEvent event;
   event.at = at;

@@ -200,6 +200,7 @@ void Watch::Thread::end(const Status& verdict, int code) const {
   const std::string text = report_text(verdict, self, code);
   write_all(2, text);
   if (!options.report_file.empty()) write_file(options.report_file, text);
+  if (options.last_word) options.last_word(verdict);
   ::_exit(code);
 }
 

@@ -27,6 +27,9 @@ struct WatchOptions {
   /// reports: tells the ranks of other hosts. On the watchdog's thread, or the one that calls
   /// end_job(). Null: nobody is told.
   std::function<void(const Status& verdict)> tell;
+  /// Called with the verdict by the same process once the report is written; may take a tenth of a
+  /// second. Null: nobody hears of it.
+  std::function<void(const Status& verdict)> last_word;
   /// Called with the verdict instead of writing a report and leaving with _exit(exit code); for
   /// tests. On the watchdog's thread.
   std::function<void(const Status& verdict, int exit_code)> on_verdict;

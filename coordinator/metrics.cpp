@@ -69,7 +69,6 @@ struct Figures {
   const WatchedJob* job = nullptr;
   std::array<std::int64_t, 8> states{};
   CallCounters most;
-  CallCounters rounds;  // of the rank that has taken part in most
   Duration straggler{0}, silence{0};
   Instant progress{0};
 };
@@ -92,6 +91,13 @@ void take_counters(CallCounters& most, const CallCounters& own) {
   for (const auto field : {&CallCounters::reused, &CallCounters::compiled, &CallCounters::fallbacks,
                            &CallCounters::errors})
     most.*field = std::max(most.*field, own.*field);
+  for (const auto field : {&CallCounters::waited, &CallCounters::wire})
+    most.*field = std::max(most.*field, own.*field);
+  // Number by number, so that none of them ever falls.
+  const auto numbers = most.rounds.numbers();
+  RoundCounts others = own.rounds;
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    *numbers[i] = std::max(*numbers[i], *others.numbers()[i]);
 }
 
 Figures figures_of(std::string_view id, const WatchedJob& job, const Service& service,
@@ -112,8 +118,6 @@ Figures figures_of(std::string_view id, const WatchedJob& job, const Service& se
     if (const Seen* seen = job.progress.seen(Rank{r})) {
       out.progress = std::max(out.progress, seen->state.progress);
       take_counters(out.most, seen->counters);
-      const auto count = [](const CallCounters& of) { return of.votes + of.exchanges; };
-      if (count(seen->counters) > count(out.rounds)) out.rounds = seen->counters;
     }
   }
   return out;
@@ -149,13 +153,13 @@ void round_metrics(Exposition& out, const std::vector<Figures>& jobs) {
                                      std::pair{"sizes", &RoundCounts::exchanges}})
       for (std::size_t i = 0; i < kEnds.size(); ++i)
         out.sample({{"job", job.id}, {"kind", kind}, {"result", kEnds[i]}},
-                   (job.rounds.rounds.*ends)[RoundEnd(i)]);
+                   (job.most.rounds.*ends)[RoundEnd(i)]);
   const auto spans = [&](std::string_view name, std::string_view help, SpanCounts RoundCounts::*of,
                          Duration CallCounters::*sum) {
     out.family(name, "histogram", help);
     for (const Figures& job : jobs) {
-      const auto& buckets = (job.rounds.rounds.*of).buckets;
-      out.histogram({{"job", job.id}}, SpanCounts::kBounds, buckets, seconds(job.rounds.*sum));
+      const auto& buckets = (job.most.rounds.*of).buckets;
+      out.histogram({{"job", job.id}}, SpanCounts::kBounds, buckets, seconds(job.most.*sum));
     }
   };
   spans("lockstep_round_wait_seconds", "Time of a vote until the first peer was there.",

@@ -57,8 +57,10 @@ Result<Membership::Admission> Service::join(const Identity& identity, Connection
   if (!job) return job.error();
   auto admission = (*job)->membership.join(identity, connection, now, rules_.silent_warn);
   if (!admission) return admission;
-  if (admission->restarted) (*job)->progress.forget(identity.rank);
-  (*job)->ending.reset();
+  if (admission->restarted) {
+    (*job)->progress.forget(identity.rank);
+    (*job)->ending.reset();
+  }
   if (admission->replaced) speakers_.erase(*admission->replaced);
   speakers_[connection] = {identity.job, identity.rank};
   return admission;

@@ -50,7 +50,7 @@ class Service {
                                                         const CallEvent& event, Instant now);
   void graph(ConnectionId connection, GraphText graph);
   void configure(ConnectionId connection, Configuration configuration);
-  /// The first of a run counts; it is over where a rank joins after it.
+  /// The first of a run counts; it is over where a process takes the place of one of its ranks.
   void ending(ConnectionId connection, const Ending& ending);
   void closed(ConnectionId connection, Instant now);
   /// Findings have named them: what they do is kept for traces from here on.

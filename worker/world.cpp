@@ -17,9 +17,8 @@ Result<World> join_met(const WorldOptions& options) {
   if (!board) return board.error();
   world.board = std::move(*board);
   collectives::WatchOptions watching = watch_options(options, meeting.rank, world);
-  watching.tell = [mesh = world.mesh, words = world.last_words](const Status& verdict) {
+  watching.tell = [mesh = world.mesh](const Status& verdict) {
     collectives::tcp_tell(*mesh, verdict);
-    words->say(verdict);
   };
   const auto carrier = std::make_shared<collectives::TcpCarrier>(*world.mesh, *world.board);
   watching.look = [carrier](Instant now) { carrier->look(now); };
@@ -38,7 +37,7 @@ collectives::WatchOptions watch_options(const WorldOptions& options, Rank self, 
   world.last_words = std::make_shared<LastWords>();
   collectives::WatchOptions out;
   out.deadline = options.deadline;
-  out.tell = [words = world.last_words](const Status& verdict) { words->say(verdict); };
+  out.last_word = [words = world.last_words](const Status& verdict) { words->say(verdict); };
   if (options.report_dir.empty()) return out;
   remove_report(options.report_dir, self.value);
   out.report_file = report_file(options.report_dir, self.value);

@@ -40,10 +40,10 @@ TEST(Hmac, IsThatOfTheStandard) {  // RFC 4231, cases 1, 2 and 6
             "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
-TEST(Frame, Layout_IsThatOfVersion1) {
+TEST(Frame, Layout_IsThatOfVersion2) {
   EXPECT_EQ(hex(FrameWriter::plain(FrameType::Hello, bytes_of("ab"))),
             "4c4b5343"
-            "01"
+            "02"
             "01"
             "0000"
             "02000000"
@@ -56,7 +56,7 @@ TEST(Frame, Layout_IsThatOfVersion1) {
   const Bytes second = writer.sealed(kType, bytes_of("ab"));
   const std::string head =
       "4c4b5343"
-      "01"
+      "02"
       "11"
       "0000"
       "02000000"
@@ -89,7 +89,7 @@ TEST(Frame, OtherProtocolsAndVersions_AreRefusedAtTheFirstByteThatTells) {
   EXPECT_EQ(refusal_of(http.next()), Refusal::Magic);
   FrameReader later;
   Bytes header = FrameWriter::plain(FrameType::Hello, {});
-  header[4] = std::byte{2};
+  header[4] = std::byte{kProtocolVersion + 1};
   later.put(std::span(header).first(5));
   EXPECT_EQ(refusal_of(later.next()), Refusal::Version);
   EXPECT_EQ(refusal_of(later.next()), Refusal::Version) << "again at every later call";

@@ -100,7 +100,7 @@ TEST(Metrics, BeforeAndAfterMuchHasHappened_AreWellFormed) {
   for (int i = 0; i < 10; ++i) rounds.wait.add(microseconds(10));
   rounds.wait.add(milliseconds(2));
   rounds.wire.add(seconds(60));
-  ranks.reports[1].counters = {.votes = 3, .rounds = {.votes = {{9, 9, 9, 9}}}};
+  ranks.reports[1].counters = {.votes = 3, .rounds = {.votes = {{7, 1, 1, 0}}}};
   ranks.pass(seconds(1));
   for (int r = 0; r < 4; ++r) ranks.told(r, compiled(0, "first call"));
   CallEvent error = compiled(1, "graphs differ");
@@ -122,7 +122,7 @@ TEST(Metrics, BeforeAndAfterMuchHasHappened_AreWellFormed) {
         std::pair{R"(kind="sizes",result="timeout")", 1}})
     EXPECT_EQ(value_of(metrics, std::string(R"(lockstep_rounds_total{job="train",)") + labels + "}"),
               count)
-        << "those of the rank that was in most rounds: " << labels;
+        << "of the rank that has counted most: " << labels;
   const auto waits = [&](std::string_view le) {
     return value_of(metrics, R"(lockstep_round_wait_seconds_bucket{job="train",le=")" +
                                  std::string(le) + "\"}");
@@ -147,7 +147,7 @@ TEST(Metrics, BeforeAndAfterMuchHasHappened_AreWellFormed) {
   EXPECT_EQ(value_of(metrics,
                      R"(lockstep_compile_seconds_bucket{job="train",outcome="compiled",le="0.3"})"),
             0);
-  EXPECT_EQ(value_of(metrics, R"(lockstep_build_info{version="0.1.0",protocol="1"})"), 1);
+  EXPECT_EQ(value_of(metrics, R"(lockstep_build_info{version="0.1.0",protocol="2"})"), 1);
   EXPECT_NEAR(value_of(metrics, R"(lockstep_last_progress_timestamp_seconds{job="train"})"),
               1'795'291'201, 1);
 }

@@ -236,7 +236,7 @@ TEST(Server, GarbageAndOversizeAndOtherVersions_EndTheConnectionAtOnce) {
   Bytes oversize = FrameWriter::plain(FrameType::Hello, {});
   oversize[11] = std::byte{0xFF};
   Bytes later = FrameWriter::plain(FrameType::Hello, Nonce{});
-  later[4] = std::byte{2};
+  later[4] = std::byte{collectives::kProtocolVersion + 1};
   const std::pair<Bytes, Refusal> cases[] = {
       {bytes_of("LOCK / HTTP/1.1\r\nHost: localhost\r\n\r\n"), Refusal::Magic},
       {oversize, Refusal::Size},

@@ -269,7 +269,7 @@ TEST(Session, OtherVersion_IsSaidToTheOtherSide) {
   Session coordinator(Session::Side::Coordinator, kSecret, nonce(1));
   Session client(Session::Side::Client, kSecret, nonce(2));
   Bytes hello = client.open();
-  hello[4] = std::byte{2};
+  hello[4] = std::byte{collectives::kProtocolVersion + 1};
   const auto taken = coordinator.take(hello);
   EXPECT_EQ(taken.refusal, Refusal::Version);
   EXPECT_EQ(client.take(taken.reply).refusal, Refusal::Version);

@@ -41,7 +41,10 @@ int calibrate(const std::string& name, const std::string& folder) {
       std::filesystem::read_symlink("/proc/self/exe", failed).parent_path() /
       "lockstep_network_probe";
   if (failed || !std::filesystem::exists(probe))
-    return complain("calibration needs MPI, which this build has not.", kEnvironment);
+    return complain(
+        fmt::format("calibration needs {}, which a build with MPI leaves beside this program.",
+                    probe.string()),
+        kEnvironment);
   if (!launched())
     return complain(
         "calibration measures messages between ranks; start it as mpirun -n 4 lockstep dryrun "

@@ -1,4 +1,6 @@
 // lockstep dryrun SCENARIO|RECORD_DIR
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -38,6 +40,17 @@ struct Options {
 std::string networks_folder(const Settings& settings) {
   return settings.cache_dir.empty() ? std::string() : settings.cache_dir + "/networks";
 }
+
+/// A number of 64 bits without a sign, as digits.
+const CLI::Validator kDecimal(
+    [](const std::string& text) {
+      std::uint64_t number = 0;
+      const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+      return failed == std::errc{} && end == text.data() + text.size()
+                 ? std::string()
+                 : text + " is no whole number from 0 to 18446744073709551615";
+    },
+    "");
 
 /// A line on stderr that says how far a long run is, where that is a terminal; gone at the end.
 class ProgressLine {
@@ -105,6 +118,26 @@ int finish(const Options& options, bool recorded, const simulator::Scenario& sce
   return show(result, options.json);
 }
 
+/// Two of the files that are read and written are one: which, as a sentence.
+std::optional<std::string> same_file(const Options& options) {
+  std::vector<std::pair<std::string, std::string>> files{{"SCENARIO", options.input}};
+  for (const auto& [name, file] : {std::pair{"--report", &options.report},
+                                   {"--trace", &options.trace},
+                                   {"--csv", &options.csv}}) {
+    if (!*file) continue;
+    std::error_code failed;
+    const auto place = std::filesystem::weakly_canonical(**file, failed);
+    const auto same = std::find_if(files.begin(), files.end(), [&](const auto& other) {
+      return std::filesystem::weakly_canonical(other.second, failed) == place;
+    });
+    if (same != files.end() && !std::filesystem::is_character_file(place, failed))
+      return std::string(name) + " and " + same->first + " are the same file, " + **file +
+             "; give each its own.";
+    files.emplace_back(name, **file);
+  }
+  return std::nullopt;
+}
+
 int replay(const Options& options) {
   const auto record = simulator::read_record(options.input);
   if (!record) return complain(record.error());
@@ -155,16 +188,18 @@ int run(const Options& options) {
   const auto settings = Settings::from_environment();
   if (!settings && (options.calibrate || options.network)) return complain(settings.error());
   const std::string networks = settings ? networks_folder(*settings) : std::string();
+  if (options.calibrate && options.json)
+    return complain("--calibrate has no JSON to print; what it stores is JSON.", kUsage);
   if (options.calibrate) return calibrate(options.name, networks);
+  if (const auto same = same_file(options)) return complain(*same, kUsage);
   std::error_code error;
   if (std::filesystem::is_directory(options.input, error)) {
     if (!options.ranks && !options.seed && !options.network && !options.trace && !options.csv &&
-        !options.compare && !options.sweep)
+        !options.compare && !options.sweep && !options.no_counterfactual)
       return replay(options);
     return complain(
-        "--ranks, --seed, --network, --trace, --csv, --compare and --sweep do not go with a "
-        "record, "
-        "which is replayed as it is.",
+        "--ranks, --seed, --network, --trace, --csv, --compare, --sweep and --no-counterfactual do "
+        "not go with a record, which is replayed as it is.",
         kUsage);
   }
   simulator::ScenarioOptions read{.world_size = options.ranks, .seed = options.seed};
@@ -182,6 +217,9 @@ int run(const Options& options) {
   if (options.sweep && (options.trace || options.csv || options.compare))
     return complain("--trace, --csv and --compare do not go with --sweep, which is several runs.",
                     kUsage);
+  if (options.sweep && !options.report &&
+      (options.sweep->starts_with("ranks=") ? options.ranks.has_value() : options.seed.has_value()))
+    return complain("--sweep and --ranks, or --seed, say the same thing twice.", kUsage);
   if (options.compare && options.no_counterfactual)
     return complain("--compare and --no-counterfactual do not go together.", kUsage);
   return run(options, read, *scenario);
@@ -194,8 +232,9 @@ std::function<int()> declare_dryrun(CLI::App& app) {
   app.add_option("SCENARIO", options->input, "scenario file, or directory of a recorded job");
   app.add_flag("--json", options->json, "print one JSON document instead of a table");
   app.add_option("--ranks", options->ranks, "world size, for a scenario with a generator")
+      ->check(kDecimal)
       ->check(CLI::Range(1, simulator::kMaxWorldSize));
-  app.add_option("--seed", options->seed, "seed of the scenario's generator");
+  app.add_option("--seed", options->seed, "seed of the scenario's generator")->check(kDecimal);
   app.add_flag("--no-counterfactual", options->no_counterfactual,
                "leave out what every rank would do alone (\"uncoordinated\": null)");
   app.add_flag("--compare", options->compare,
@@ -210,9 +249,11 @@ std::function<int()> declare_dryrun(CLI::App& app) {
                  "alpha=MICROSECONDS,beta=GIGABYTES_PER_SECOND");
   app.add_option("--trace", options->trace, "write the timeline of ranks, for Perfetto, to FILE");
   app.add_option("--csv", options->csv, "write what each call took to FILE");
-  app.add_flag("--calibrate", options->calibrate,
+  auto* calibrating =
+      app.add_flag("--calibrate", options->calibrate,
                "under mpirun, without SCENARIO: measure this machine and store it as a network");
-  app.add_option("--name", options->name, "name of the network that --calibrate stores");
+  app.add_option("--name", options->name, "name of the network that --calibrate stores (local)")
+      ->needs(calibrating);
   return [options] { return run(*options); };
 }
 

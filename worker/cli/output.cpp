@@ -3,10 +3,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <optional>
+#include <random>
 #include <string>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <lockstep/worker/cli/subcommand.h>
@@ -48,11 +52,20 @@ int complain(std::string_view sentence, int code) {
 
 int complain(const Status& failure) { return complain(failure.message, exit_code(failure.code)); }
 
-Result<void> write_whole(std::string_view what, const std::string& file, std::string_view text,
+Result<void> write_whole(std::string_view what, const std::string& path, std::string_view text,
                          unsigned mode) {
-  const Undisturbed undisturbed;
-  const std::string draft = fmt::format("{}.{}.tmp", file, ::getpid());
-  const int out = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+  std::error_code none;
+  // A link stays one, and so does what is no file.
+  const auto known = std::filesystem::canonical(path, none);
+  const std::string file = none ? path : known.string();
+  struct stat there {};
+  const bool through = ::stat(file.c_str(), &there) == 0 && !S_ISREG(there.st_mode);
+  std::optional<Undisturbed> undisturbed;
+  if (!through) undisturbed.emplace();
+  const std::string draft =
+      through ? file : fmt::format("{}.{:08x}.tmp", file, std::random_device()());
+  const int out = ::open(draft.c_str(),
+                         O_WRONLY | O_CLOEXEC | (through ? 0 : O_CREAT | O_EXCL), mode);
   bool whole = out >= 0;
   while (whole && !text.empty()) {
     const ssize_t n = ::write(out, text.data(), text.size());
@@ -60,13 +73,14 @@ Result<void> write_whole(std::string_view what, const std::string& file, std::st
     whole = n > 0;
     if (whole) text.remove_prefix(static_cast<std::size_t>(n));
   }
-  whole = whole && ::fsync(out) == 0 && ::rename(draft.c_str(), file.c_str()) == 0;
+  if (!through)
+    whole = whole && ::fsync(out) == 0 && ::rename(draft.c_str(), file.c_str()) == 0;
   const int why = errno;
   if (out >= 0) ::close(out);
   if (whole) return {};
-  ::unlink(draft.c_str());
+  if (!through && out >= 0) ::unlink(draft.c_str());
   return Status{Code::Environment,
-                fmt::format("{} cannot be written to {}: {}.", what, file, std::strerror(why)),
+                fmt::format("{} cannot be written to {}: {}.", what, path, std::strerror(why)),
                 {},
                 {}};
 }

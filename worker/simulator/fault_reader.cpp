@@ -46,12 +46,29 @@ bool ScenarioReader::read_faults(const Json& json, const JsonPath& path, std::si
   if (faults.size() > kMaxFaults)
     return fail(at,
                 fmt::format("{} faults, where at most {} are possible", faults.size(), kMaxFaults));
-  RankSet taken;
+  RankSet taken, halted;
+  double seconds = 0;  // of virtual time that the job may take
   for (std::size_t i = 0; i < faults.size(); ++i) {
     const std::uint64_t own = mixed(static_cast<std::uint64_t>(seed), i);
     if (!read_fault(faults[i], at.at(i), calls, own, taken, out.list.emplace_back())) return false;
-    taken.insert(out.list.back().ranks);
+    const Fault& fault = out.list.back();
+    taken.insert(fault.ranks);
+    const auto long_of = [](Duration time) { return std::chrono::duration<double>(time).count(); };
+    seconds += long_of(fault.delay) * static_cast<double>(calls + 1);
+    if (fault.lasts) seconds += long_of(*fault.lasts);
+    if (fault.at) seconds += long_of(*fault.at);
+    if (!one_of(fault.kind, {Kind::Stopped, Kind::Crashed})) continue;
+    if (halted.minus(fault.ranks) != halted)
+      return fail(at.at(i), "an earlier fault stops or crashes a rank of this one");
+    halted.insert(fault.ranks);
   }
+  seconds += std::chrono::duration<double>(out.step + out.compile + 2 * out.deadline).count() *
+             static_cast<double>(calls + 1);
+  constexpr double kLongest = 4e9;  // over a century; a virtual clock ends at 9.2e9
+  if (seconds > kLongest)
+    return fail(path, fmt::format("{} calls with these times may take {:.2g} s of virtual time, where "
+                                  "at most {:.2g} are possible",
+                                  calls, seconds, kLongest));
   return true;
 }
 

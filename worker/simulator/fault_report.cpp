@@ -21,8 +21,9 @@ RankSet leading_ranks(std::string_view message, int world_size) {
   return {};
 }
 
-/// How many of the first `count` calls came to that.
+/// How many of the first `count` calls came to that; of fewer where the run is shorter.
 std::int64_t with(CallOutcome::Kind kind, const TimedRun& run, std::size_t count) {
+  count = std::min(count, run.calls.size());
   return std::count_if(run.calls.begin(), run.calls.begin() + static_cast<std::ptrdiff_t>(count),
                        [kind](const CallResult& call) { return call.outcome.kind == kind; });
 }
@@ -40,7 +41,8 @@ JobOutcome job_outcome(const TimedRun& run, const TimedRun& without) {
   if (run.verdict) out.exit_code = exit_code(run.verdict->code);
   out.calls = run.calls.size();
   const auto more = [&](CallOutcome::Kind kind) {
-    return with(kind, run, out.calls) - with(kind, without, out.calls);
+    const std::size_t both = std::min(out.calls, without.calls.size());
+    return with(kind, run, both) - with(kind, without, both);
   };
   out.more_compiles = more(CallOutcome::Kind::Compiled);
   out.more_errors = more(CallOutcome::Kind::Error);
@@ -76,7 +78,8 @@ FaultOutcome fault_outcome(const Fault& fault, const std::optional<Instant>& str
   };
   for (std::size_t i = 0; told_by_a_call(fault.kind) && i < run.calls.size(); ++i) {
     const auto& error = run.calls[i].outcome.error;
-    if (!error || error == without.calls[i].outcome.error || run.call_ended[i] < *struck) continue;
+    const bool before = i < without.calls.size() && error == without.calls[i].outcome.error;
+    if (!error || before || run.call_ended[i] < *struck) continue;
     if (found(*error, run.call_ended[i])) return out;
   }
   if (run.verdict && (alone || !told_by_a_call(fault.kind))) (void)found(*run.verdict, run.end);

@@ -61,6 +61,10 @@ struct FaultReport {
 
 /// The value of the result's key "faults".
 [[nodiscard]] std::string fault_json(const FaultReport& report);
+/// A row of texts for each fault by itself, as JSON, for the report.
+[[nodiscard]] std::string fault_rows_json(const FaultReport& report);
+/// "ends with exit code 5 after 31 calls, ranks wait 20 s (median 19 s) for rank 7"
+[[nodiscard]] std::string job_text(const JobOutcome& job);
 /// The table for people.
 [[nodiscard]] std::string fault_summary(const FaultReport& report);
 

@@ -48,15 +48,20 @@ std::string dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-/// "goes on, 30 s longer; others wait 30 s, rank 7 comes last"
+std::string after_calls(std::size_t calls) {
+  return fmt::format("after {} call{}", calls, calls == 1 ? "" : "s");
+}
+
+}  // namespace
+
 std::string job_text(const JobOutcome& job) {
   std::string out;
   if (!job.ends)
     out = "goes on";
   else if (job.exit_code)
-    out = fmt::format("ends with exit code {} after {} calls", *job.exit_code, job.calls);
+    out = fmt::format("ends with exit code {} {}", *job.exit_code, after_calls(job.calls));
   else
-    out = fmt::format("hangs after {} calls: nobody is left who could notice", job.calls);
+    out = fmt::format("hangs {}: nobody is left who could notice", after_calls(job.calls));
   if (!job.ends && job.longer >= std::chrono::milliseconds(1))
     out += fmt::format(", {} longer", seconds(job.longer));
   if (job.more_compiles != 0) out += fmt::format(", {:+} compiles", job.more_compiles);
@@ -69,6 +74,8 @@ std::string job_text(const JobOutcome& job) {
   }
   return out;
 }
+
+namespace {
 
 std::string line(const std::string& fault, const std::string& ranks, const FaultOutcome& outcome,
                  const std::string& job) {
@@ -99,6 +106,24 @@ std::string fault_json(const FaultReport& report) {
   return out + "],\n  \"together_job\": " + dump(job) + "}";
 }
 
+std::string fault_rows_json(const FaultReport& report) {
+  ordered_json rows = ordered_json::array();
+  for (std::size_t i = 0; i < report.alone.size(); ++i) {
+    const FaultOutcome& outcome = report.alone[i].fault;
+    rows.push_back(
+        {{"fault", fault_text(report.plan.list[i])},
+         {"ranks", report.plan.list[i].ranks.text()},
+         {"struck", outcome.struck.has_value()},
+         {"detected", outcome.detected ? std::string(code_name(outcome.detected->code)) : ""},
+         {"after", outcome.detected ? seconds(outcome.after) : ""},
+         {"named", outcome.named.text()},
+         {"ends", report.alone[i].job.ends},
+         {"job", job_text(report.alone[i].job)},
+         {"message", outcome.detected ? outcome.detected->message : ""}});
+  }
+  return dump(rows);
+}
+
 std::string fault_summary(const FaultReport& report) {
   std::string out = fmt::format(
       "\nfaults, each alone; the job takes {} without any\n{:<34} {:<9} "
@@ -107,8 +132,9 @@ std::string fault_summary(const FaultReport& report) {
   for (std::size_t i = 0; i < report.alone.size(); ++i)
     out += line(fault_text(report.plan.list[i]), report.plan.list[i].ranks.text(),
                 report.alone[i].fault, job_text(report.alone[i].job));
-  for (const FaultReport::Alone& alone : report.alone)
-    if (alone.fault.detected) out += fmt::format("  {}\n", alone.fault.detected->message);
+  for (std::size_t i = 0; i < report.alone.size(); ++i)
+    if (const auto& detected = report.alone[i].fault.detected)
+      out += fmt::format("  {}: {}\n", fault_text(report.plan.list[i]), detected->message);
   if (report.alone.size() < 2) return out;
   out += "faults, all together\n";
   for (std::size_t i = 0; i < report.together.size(); ++i)

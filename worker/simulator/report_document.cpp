@@ -278,6 +278,9 @@ std::string report_document(const Report& report) {
   if (report.sweep)
     out["sweep"] = {{"parameter", sweep_name(report.sweep->of)},
                     {"rows", ordered_json::parse(sweep_rows_json(*report.sweep))}};
+  if (result.faults)
+    out["faults"] = {{"rows", ordered_json::parse(fault_rows_json(*result.faults))},
+                     {"together", job_text(result.faults->job)}};
   if (result.timing) out["waits"] = waits_json(*result.timing);
   out["marks"] = marks_json(report.suggestions);
   out["left_out"] = std::move(left);

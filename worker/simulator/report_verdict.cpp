@@ -66,19 +66,33 @@ std::string advice(const std::vector<Suggestion>& suggestions, const std::vector
   return fmt::format("Mark {} dynamic: recompiles made {} so.", names, marks == 1 ? "it" : "them");
 }
 
+std::string faulty(const FaultReport& faults) {
+  const auto ends =
+      std::count_if(faults.alone.begin(), faults.alone.end(),
+                    [](const FaultReport::Alone& alone) { return alone.job.ends; });
+  return fmt::format("Of {} each by itself {} the job; with all of them it {}.",
+                     count_of(faults.alone.size(), "fault", "faults"),
+                     ends == 0   ? "none ends"
+                     : ends == 1 ? "one ends"
+                                 : fmt::format("{} end", ends),
+                     job_text(faults.job));
+}
+
 }  // namespace
 
 ReportVerdict report_verdict(const Report& report) {
   const Totals sum = totals(report.result);
   ReportVerdict out;
-  out.mood = sum.errors > 0 ? "bad" : sum.fallbacks > 0 ? "warn" : "ok";
+  const auto& faults = report.result.faults;
+  const bool warns = sum.fallbacks > 0 || (faults && faults->job.ends);
+  out.mood = sum.errors > 0 ? "bad" : warns ? "warn" : "ok";
   out.word = fmt::format("{} in {}", count_of(sum.compiles, "compile", "compiles"),
                          count_of(report.result.calls.size(), "call", "calls"));
   if (sum.fallbacks > 0)
     out.word += fmt::format(", {}", count_of(sum.fallbacks, "fallback", "fallbacks"));
   out.word += fmt::format(", {}", count_of(sum.errors, "error", "errors"));
   for (std::string sentence :
-       {trouble(report.result, sum), settling(report.result, sum), alone(report.result),
+       {trouble(report.result, sum), faults ? faulty(*faults) : std::string(), settling(report.result, sum), alone(report.result),
         advice(report.suggestions, report.ways, sum.compiles)})
     if (!sentence.empty()) out.sentences.push_back(std::move(sentence));
   return out;

@@ -128,14 +128,16 @@ void TimedJob::start() {
     if (fault.kind == Kind::Late && !fault.call) latest = std::max(latest, fault.delay);
   for (std::size_t i = 0; i < faults_.size(); ++i)
     if (faults_[i].kind == Kind::Late && !faults_[i].call) strike(i);
-  for (Seat& seat : seats_) seat.waited = latest;
+  const Duration patience = kStartDeadlines * plan_.deadline;
+  for (Seat& seat : seats_) seat.waited = std::min(latest, patience);
   for (const Fault& fault : faults_) {
     if (fault.kind != Kind::Late || fault.call) continue;
     for (const RankSet::Run& run : fault.ranks.runs())
-      for (std::int32_t r = run.first; r <= run.last; ++r)
-        seat(Rank{r}).waited = std::min(seat(Rank{r}).waited, latest - fault.delay);
+      for (std::int32_t r = run.first; r <= run.last; ++r) {
+        Duration& waited = seat(Rank{r}).waited;
+        waited = std::min(waited, std::max(Duration{0}, std::min(latest, patience) - fault.delay));
+      }
   }
-  const Duration patience = kStartDeadlines * plan_.deadline;
   if (latest > patience) {
     run_.end = patience;
     run_.verdict =

@@ -146,6 +146,40 @@ class ReportPageTest(unittest.TestCase):
         self.show(page)
         self.assertIn("131072", self.text("#facts"))
 
+    def test_faults(self):
+        self.show(self.write("faulty", f"{EXAMPLES}/faulty_ranks.json", "--ranks", "16"))
+        self.assertIn("2 end the job", self.text("#sentence"))
+        self.assertIn("RANK_LOST", self.text("#faults"))
+        self.assertIn("ends with exit code 4", self.text("#faults"))
+
+    def test_links_stay_and_no_file_is_another(self):
+        place = os.path.join(self.directory, "links")
+        os.mkdir(place)
+        scenario, link, target = (os.path.join(place, name) for name in ("s.json", "link.html", "target.html"))
+        with open(f"{EXAMPLES}/moe_routing.json", encoding="utf-8") as file:
+            text = file.read()
+        with open(scenario, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.symlink(target, link)
+        with open(target, "w", encoding="utf-8") as file:
+            file.write("old")
+        run = lambda *options: subprocess.run([LOCKSTEP, "dryrun", scenario, *options], capture_output=True, text=True)
+        self.assertEqual(run("--report", link).returncode, 0)
+        self.assertTrue(os.path.islink(link))
+        with open(target, encoding="utf-8") as file:
+            self.assertTrue(file.read().startswith("<!doctype html>"))
+        pipe = os.path.join(place, "pipe")
+        os.mkfifo(pipe)
+        reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(run("--report", pipe).returncode, 0)
+        self.assertTrue(reader.communicate(timeout=20)[0].startswith("<!doctype html>"))
+        for options in (("--report", scenario), ("--network", "tcp", "--csv", link, "--trace", target)):
+            ran = run(*options)
+            self.assertEqual(ran.returncode, 2, ran.stderr)
+            self.assertIn("are the same file", ran.stderr)
+        with open(scenario, encoding="utf-8") as file:
+            self.assertEqual(file.read(), text)
+
     def test_a_report_that_cannot_be_written_leaves_nothing(self):
         file = f"{self.directory}/nowhere/page.html"
         ran = subprocess.run([LOCKSTEP, "dryrun", f"{EXAMPLES}/text_lengths.json", "--report", file],

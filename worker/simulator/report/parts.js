@@ -122,6 +122,17 @@ function showErrors({errors, left_out: left}) {
     {title: 'Message', cell: (at) => at.message}], errors, {title: 'Error', of: (at) => at.code}), leftOut(left.errors, 'error')]);
 }
 
+function showFaults({faults}) {
+  fill('faults', !faults ? [] : [sortedTable('Each fault as if it were the only one', [
+    {title: 'Fault', name: true, cell: (at) => at.fault},
+    {title: 'Ranks', cell: (at) => ranksElement(at.ranks)},
+    {title: 'Detected', cell: (at) => at.detected ? tag(at.detected, 'bad') : at.struck ? 'nothing to detect' : 'never strikes'},
+    {title: 'After', number: true, cell: (at) => at.after || '–', sort: (at) => parseFloat(at.after) || 0},
+    {title: 'Names', cell: (at) => at.named ? ranksElement(at.named) : '–'},
+    {title: 'The job', cell: (at) => at.ends ? element('b', {}, at.job) : at.job},
+    {title: 'Message', cell: (at) => at.message || '–'}], faults.rows), element('p', {}, `With all of them together the job ${faults.together}.`)]);
+}
+
 function showDims({dims, dims_whole: whole, left_out: left}) {
   const varying = dims.filter((dim) => dim.least < dim.greatest).slice(0, 24);
   fill('dims', dims.length === 0 ? [] : [varying.length ? reachPlot(varying) : none('No size and no int varies.'),

@@ -9,6 +9,7 @@ showRecompiles(report);
 showMarks(report);
 showWays(report);
 showErrors(report);
+showFaults(report);
 showSweep(report);
 showWaits(report);
 showDims(report);
