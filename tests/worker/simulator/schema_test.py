@@ -35,7 +35,8 @@ ONLY_THE_READER = re.compile(
     r"is not one of data|no multiple|weights for|has a weight above 0|do not fit 64 bits|different values|"
     r"the generator makes|is not a file beside|cannot be (opened|read)|is a directory|"
     r"does not fit 64 bits|nor a calibrated network|is not a file beside|not a directory|"
-    r"the scenario makes|the least is above|leave [0-9]+ of the world")
+    r"the scenario makes|the least is above|leave [0-9]+ of the world|"
+    r"an earlier fault stops or crashes|s of virtual time")
 
 
 def scenarios():
