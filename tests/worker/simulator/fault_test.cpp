@@ -56,6 +56,8 @@ TEST(FaultReader, WhatMakesNoSense_IsRefusedWithItsPath) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {R"({"fault": "burnt", "ranks": "1", "call": 1})", "faults.list[0].fault: \"burnt\" is not"},
       {R"({"ranks": "1", "call": 1})", "faults.list[0].fault: this key is missing"},
+      {R"({"fault": "crashed", "ranks": "1", "call": 1}, {"fault": "stopped", "ranks": "0-1", "call": 2})",
+       "faults.list[1]: an earlier fault stops or crashes a rank of this one"},
       {R"({"fault": "crashed", "call": 1})", "faults.list[0]: one of ranks, count says"},
       {R"({"fault": "crashed", "ranks": "1", "count": 2, "call": 1})", "one of ranks, count says"},
       {R"({"fault": "crashed", "ranks": "6", "call": 1})", "faults.list[0].ranks: "},
@@ -80,6 +82,22 @@ TEST(FaultReader, WhatMakesNoSense_IsRefusedWithItsPath) {
     ASSERT_FALSE(scenario.has_value()) << fault;
     EXPECT_EQ(scenario.error().code, Code::BadInput);
     EXPECT_NE(scenario.error().message.find(wanted), std::string::npos) << scenario.error().message;
+  }
+}
+
+TEST(FaultReader, JobLongerThanTheClock_IsRefused) {
+  for (const int calls : {900, 9300}) {
+    const auto scenario = parse_scenario(
+        fmt::format(R"({{"format": "lockstep.scenario/1", "world_size": 2, "generator": {{"calls": [
+            {{"frame": "step", "repeat": {}, "values": {{}}}}]}},
+            "faults": {{"step_s": 1000000, "list": []}}}})",
+                    calls),
+        "test");
+    EXPECT_EQ(scenario.has_value(), calls == 900);
+    if (!scenario)
+      EXPECT_NE(scenario.error().message.find("faults: 9300 calls with these times"),
+                std::string::npos)
+          << scenario.error().message;
   }
 }
 
