@@ -313,7 +313,7 @@ TEST(HttpServer, MoreReadersThanThereIsRoomFor_AreToldSoAndRanksAreNotKeptOut) {
 }
 
 TEST(HttpServer, ProcessOfAnotherUser_NeedsThePassword) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED ALOUD: only root can become another user";
   RunningServer server;
   const auto as_another = [&](const std::string& request) {
     const pid_t child = ::fork();

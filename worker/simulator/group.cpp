@@ -30,4 +30,13 @@ bool Group::answer_timed(CallMachine& machine) const {
   return waits;
 }
 
+void answer(CallMachine& machine, const collectives::Round& round) {
+  if (const auto* vote = dynamic_cast<const collectives::VoteRound*>(&round))
+    machine.voted(vote->result());
+  else if (const auto* tree = dynamic_cast<const collectives::TreeRound*>(&round))
+    machine.joined(tree->result());
+  else
+    machine.joined(dynamic_cast<const collectives::BroadcastRound&>(round).result());
+}
+
 }  // namespace lockstep::worker::simulator

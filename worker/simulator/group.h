@@ -53,6 +53,8 @@ using RoundResult = std::variant<collectives::Vote, Bytes>;
 [[nodiscard]] std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines,
                                                     RunClock* clock = nullptr);
 void answer(CallMachine& machine, const RoundResult& result);
+/// The same of a round that has ended on this rank.
+void answer(CallMachine& machine, const collectives::Round& round);
 /// Ranks are absent: those that are there give up.
 void wait_in_vain(Machines machines, const Status& absent, RunClock* clock = nullptr);
 /// The machines ask for what does not go together: all end with an error that says so.

@@ -92,7 +92,8 @@ ReportVerdict report_verdict(const Report& report) {
     out.word += fmt::format(", {}", count_of(sum.fallbacks, "fallback", "fallbacks"));
   out.word += fmt::format(", {}", count_of(sum.errors, "error", "errors"));
   for (std::string sentence :
-       {trouble(report.result, sum), faults ? faulty(*faults) : std::string(), settling(report.result, sum), alone(report.result),
+       {trouble(report.result, sum), faults ? faulty(*faults) : std::string(),
+        settling(report.result, sum), alone(report.result),
         advice(report.suggestions, report.ways, sum.compiles)})
     if (!sentence.empty()) out.sentences.push_back(std::move(sentence));
   return out;

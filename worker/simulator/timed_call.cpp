@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/simulator/dry_run.h>
+#include <lockstep/worker/simulator/group.h>
 #include <lockstep/worker/simulator/timed_call.h>
 
 namespace lockstep::worker::simulator {
@@ -27,15 +28,6 @@ std::string unused_name(const Scenario& scenario) {
   std::string name = "own_flag";
   while (used.contains(name)) name += '_';
   return name;
-}
-
-void report_to(CallMachine& machine, const collectives::Round& round) {
-  if (const auto* vote = dynamic_cast<const collectives::VoteRound*>(&round))
-    machine.voted(vote->result());
-  else if (const auto* tree = dynamic_cast<const collectives::TreeRound*>(&round))
-    machine.joined(tree->result());
-  else
-    machine.joined(dynamic_cast<const collectives::BroadcastRound&>(round).result());
 }
 
 }  // namespace
@@ -181,7 +173,7 @@ const std::string& TimedCall::text(std::size_t unit) {
 void TimedCall::report(std::size_t unit, std::size_t step, const collectives::Round& round) {
   Seat& seat = machines_[unit];
   if (seat.actions.size() > step + 1) return;
-  report_to(*seat.machine, round);
+  answer(*seat.machine, round);
   go_on(unit);
 }
 

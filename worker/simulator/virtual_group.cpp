@@ -19,15 +19,6 @@ std::unique_ptr<collectives::Round> round_of(const Action& action, Rank self, in
   return std::make_unique<collectives::BroadcastRound>(self, size, broadcast.root, broadcast.mine);
 }
 
-void report(CallMachine& machine, const collectives::Round& round) {
-  if (const auto* vote = dynamic_cast<const collectives::VoteRound*>(&round))
-    machine.voted(vote->result());
-  else if (const auto* tree = dynamic_cast<const collectives::TreeRound*>(&round))
-    machine.joined(tree->result());
-  else
-    machine.joined(dynamic_cast<const collectives::BroadcastRound&>(round).result());
-}
-
 /// What the ranks of a call did, round by round, for a clock.
 class Story {
  public:
@@ -133,7 +124,7 @@ class Call {
   void ended(std::size_t i) {
     if (!network_.communicator(Rank{static_cast<std::int32_t>(i)}).poll()) return give_up(i);
     if (i == 0) ++count_;
-    report(*machines_[i], *rounds_[i]);
+    answer(*machines_[i], *rounds_[i]);
     next(i);
   }
 
