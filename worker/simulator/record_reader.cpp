@@ -6,6 +6,7 @@
 #include <lockstep/coordinator/profile.h>
 #include <lockstep/worker/simulator/record_fields.h>
 #include <lockstep/worker/simulator/record_reader.h>
+#include <lockstep/worker/simulator/regular_file.h>
 #include <lockstep/worker/simulator/scenario.h>
 
 namespace lockstep::worker::simulator {
