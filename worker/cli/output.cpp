@@ -35,6 +35,13 @@ class Undisturbed {
   sigset_t before_;
 };
 
+Status not_written(std::string_view what, const std::string& path, int why) {
+  return {Code::Environment,
+          fmt::format("{} cannot be written to {}: {}.", what, path, std::strerror(why)),
+          {},
+          {}};
+}
+
 }  // namespace
 
 int print_result(std::string_view text, int code) {
@@ -79,10 +86,20 @@ Result<void> write_whole(std::string_view what, const std::string& path, std::st
   if (out >= 0) ::close(out);
   if (whole) return {};
   if (!through && out >= 0) ::unlink(draft.c_str());
-  return Status{Code::Environment,
-                fmt::format("{} cannot be written to {}: {}.", what, path, std::strerror(why)),
-                {},
-                {}};
+  return not_written(what, path, why);
+}
+
+Result<void> writable(std::string_view what, const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const fs::path known = fs::canonical(path, none);
+  const fs::path file = none ? fs::path(path) : known;
+  const fs::file_status there = fs::status(file, none);
+  if (fs::is_directory(there)) return not_written(what, path, EISDIR);
+  const bool device = fs::exists(there) && !fs::is_regular_file(there);
+  const fs::path needed = device ? file : file.has_parent_path() ? file.parent_path() : ".";
+  if (::access(needed.c_str(), W_OK) != 0) return not_written(what, path, errno);
+  return {};
 }
 
 bool colourful() {

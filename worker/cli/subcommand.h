@@ -43,6 +43,8 @@ int complain(const Status& failure);
 /// pipe of that name is written to. `what` stands in the message: "The report". Errors: Environment.
 [[nodiscard]] Result<void> write_whole(std::string_view what, const std::string& file,
                                        std::string_view text, unsigned mode = 0644);
+/// The file, or a new one in its folder, can be written as things stand. Errors: as write_whole().
+[[nodiscard]] Result<void> writable(std::string_view what, const std::string& file);
 /// True if stdout is a terminal that shows colours.
 [[nodiscard]] bool colourful();
 
