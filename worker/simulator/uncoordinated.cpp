@@ -102,10 +102,11 @@ class Runs {
         calls_(scenario.count()) {}
 
   Uncoordinated run() {
-    constexpr std::size_t kTogether = 64;
-    in_parallel((members_.size() + kTogether - 1) / kTogether, [&](std::size_t part) {
-      const std::size_t first = part * kTogether;
-      run(std::span(members_).subspan(first, std::min(kTogether, members_.size() - first)));
+    // Stored calls are read again for each part, so there the parts are large.
+    const std::size_t together = scenario_.stored ? 4096 : 64;
+    in_parallel((members_.size() + together - 1) / together, [&](std::size_t part) {
+      const std::size_t first = part * together;
+      run(std::span(members_).subspan(first, std::min(together, members_.size() - first)));
     });
     for (std::size_t c = 0; c < calls_.size(); ++c) judge(c);
     return out_;
