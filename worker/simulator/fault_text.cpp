@@ -77,10 +77,12 @@ std::string job_text(const JobOutcome& job) {
 
 namespace {
 
+/// `cut`: the job ended before this could be detected.
 std::string line(const std::string& fault, const std::string& ranks, const FaultOutcome& outcome,
-                 const std::string& job) {
+                 const std::string& job, bool cut = false) {
   const std::string detected = !outcome.struck    ? "never strikes"
                                : outcome.detected ? std::string(code_name(outcome.detected->code))
+                               : cut              ? "job ended first"
                                                   : "none";
   return fmt::format("{:<34} {:<9} {:<17} {:<9} {:<9} {}\n", fault, ranks, detected,
                      outcome.detected ? seconds(outcome.after) : "-",
@@ -146,7 +148,7 @@ std::string fault_summary(const FaultReport& report) {
   out += "faults, all together\n";
   for (std::size_t i = 0; i < report.together.size(); ++i)
     out += line(fault_text(report.plan.list[i]), report.plan.list[i].ranks.text(),
-                report.together[i], "");
+                report.together[i], "", report.job.ends && report.alone[i].fault.detected);
   return out + fmt::format("the job {}\n", job_text(report.job));
 }
 

@@ -68,7 +68,7 @@ function showMarks({marks, ways, totals}) {
     const marked = ways.find((way) => way.way === 'lockstep_marked');
     parts.push(element('p', {}, 'These sizes were constants in one entry and dynamic in a later one. Marked, they are dynamic from the first compile on' + (!marked ? '.' : marked.calls.compiled < totals.compiles ? `: ${one(marked.calls.compiled, 'compile')} in place of ${totals.compiles}.` : '; this saves no compile here, as other reasons remain.')),
       element('h3', {}, 'C++'), element('pre', {tabindex: '0'}, marks.cpp), element('h3', {}, 'Python'), element('pre', {tabindex: '0'}, marks.python),
-      element('h3', {}, 'Scenario'), element('pre', {tabindex: '0'}, marks.scenario));
+      element('h3', {}, 'Scenario: add to these inputs in every call of the frame, and under “instead”'), element('pre', {tabindex: '0'}, marks.scenario));
   }
   if (marks.ints) parts.push(none(`${one(marks.ints, 'int')} became dynamic, too; ints take no mark, a stored profile (a job id) keeps what was learnt of them.`));
   fill('marks', parts);
