@@ -85,6 +85,7 @@ function showWays({ways}) {
   fill('compare', ways.length === 0 ? [] : [table('Calls by what they came to for the worst-off rank; an error is one of all ranks, or a call that some ranks make in vain. Upstream exchanges sizes and votes on hits; the next run has a stored profile; marked: as suggested above', [
     {title: 'Way', name: true, cell: (way) => kWayWords[way.way] ?? way.way},
     {title: 'Compiles on a rank', number: true, cell: (way) => `${way.compiles_per_rank_max}`},
+    {title: 'Restarts on a rank', number: true, cell: (way) => `${way.restarts_per_rank_max}`},
     {title: 'Compiled', number: true, cell: (way) => `${way.calls.compiled}`},
     {title: 'Reused', number: true, cell: (way) => `${way.calls.reused}`},
     {title: 'Fell back', number: true, cell: (way) => `${way.calls.fallback}`},
