@@ -94,7 +94,8 @@ std::string line(const std::string& fault, const std::string& ranks, const Fault
 std::string fault_json(const FaultReport& report) {
   ordered_json without = nullptr;
   if (report.ends_alone)
-    without = {{"code", code_name(report.ends_alone->code)}, {"message", report.ends_alone->message}};
+    without = {{"code", code_name(report.ends_alone->code)},
+               {"message", report.ends_alone->message}};
   std::string out = fmt::format(
       "{{\"deadline_ns\": {}, \"without_ns\": {}, \"without_error\": {},\n  \"alone\": [",
       report.plan.deadline.count(), report.without.count(), dump(without));
@@ -131,8 +132,8 @@ std::string fault_rows_json(const FaultReport& report) {
 }
 
 std::string fault_summary(const FaultReport& report) {
-  std::string out = fmt::format("\nfaults, each alone; the job takes {} without any\n",
-                                seconds(report.without));
+  std::string out =
+      fmt::format("\nfaults, each alone; the job takes {} without any\n", seconds(report.without));
   if (report.ends_alone)
     out = fmt::format("\nfaults, each alone; without any the job ends after {}: {}\n",
                       seconds(report.without), report.ends_alone->message);

@@ -71,7 +71,7 @@ std::string python_marks(const Dims& dims) {
 }  // namespace
 
 std::vector<Suggestion> suggest_marks(const Scenario& scenario, const DryRunResult& result,
-                                     const Survey& survey) {
+                                      const Survey& survey) {
   std::set<Place> constant;
   std::map<Place, std::size_t> made_symbol;  // by which call
   for (std::size_t c = 0; c < result.calls.size(); ++c) {
@@ -125,7 +125,8 @@ MarkTexts mark_texts(const std::vector<Suggestion>& suggestions) {
         out.cpp += fmt::format("lockstep::worker::mark_dynamic({}, {});\n", source, d);
     out.python += fmt::format("# {}\nmarks={}\n", frame, python_marks(dims));
     for (const auto& [source, marked] : dims)
-      for (const std::size_t d : marked) scenario[frame][source]["marks"][std::to_string(d)] = "dynamic";
+      for (const std::size_t d : marked)
+        scenario[frame][source]["marks"][std::to_string(d)] = "dynamic";
   }
   if (!scenario.empty()) out.scenario = dumped(scenario, 1) + "\n";
   for (const Suggestion& s : suggestions)

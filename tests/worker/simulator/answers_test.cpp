@@ -175,8 +175,8 @@ TEST(Recompile, EntriesOfOnesOwn_AreTheSameHoweverRanksAreFolded) {
     const DryRunResult folded = dry_run(scenario, Manner::Folded, {.counterfactual = false});
     for (std::size_t c = 0; c < one.calls.size(); ++c) {
       const auto &a = one.calls[c].own, &b = folded.calls[c].own;
-      EXPECT_EQ(a.empty(), !one.calls[c].reported ||
-                               scenario.config.consistency != Consistency::SharedSizes);
+      EXPECT_EQ(a.empty(),
+                !one.calls[c].reported || scenario.config.consistency != Consistency::SharedSizes);
       ASSERT_EQ(a.size(), b.size()) << seed;
       for (std::size_t i = 0; i < a.size(); ++i) {
         EXPECT_EQ(a[i].ranks, b[i].ranks) << seed;
