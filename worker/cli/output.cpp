@@ -71,8 +71,8 @@ Result<void> write_whole(std::string_view what, const std::string& path, std::st
   if (!through) undisturbed.emplace();
   const std::string draft =
       through ? file : fmt::format("{}.{:08x}.tmp", file, std::random_device()());
-  const int out = ::open(draft.c_str(),
-                         O_WRONLY | O_CLOEXEC | (through ? 0 : O_CREAT | O_EXCL), mode);
+  const int out =
+      ::open(draft.c_str(), O_WRONLY | O_CLOEXEC | (through ? 0 : O_CREAT | O_EXCL), mode);
   bool whole = out >= 0;
   while (whole && !text.empty()) {
     const ssize_t n = ::write(out, text.data(), text.size());
@@ -80,8 +80,7 @@ Result<void> write_whole(std::string_view what, const std::string& path, std::st
     whole = n > 0;
     if (whole) text.remove_prefix(static_cast<std::size_t>(n));
   }
-  if (!through)
-    whole = whole && ::fsync(out) == 0 && ::rename(draft.c_str(), file.c_str()) == 0;
+  if (!through) whole = whole && ::fsync(out) == 0 && ::rename(draft.c_str(), file.c_str()) == 0;
   const int why = errno;
   if (out >= 0) ::close(out);
   if (whole) return {};

@@ -45,8 +45,8 @@ struct FaultPlan {
   /// A rank that is waited for, and shows neither progress nor a lease for so long, ends the job.
   Duration deadline = std::chrono::seconds(60);
   Duration latency = std::chrono::microseconds(5);  // of a message
-  std::optional<Duration> step;     // a rank's own work after each call; else 0.1 s
-  std::optional<Duration> compile;  // of an entry, on each rank; else 2 s
+  std::optional<Duration> step;                     // a rank's own work after each call; else 0.1 s
+  std::optional<Duration> compile;                  // of an entry, on each rank; else 2 s
   std::vector<Fault> list;
   bool operator==(const FaultPlan&) const = default;
 };

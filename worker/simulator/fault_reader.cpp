@@ -28,8 +28,8 @@ double longest_call(const FaultPlan& plan, const std::optional<CostModel>& cost)
     const double sources = static_cast<double>(frame.compile.per_source_ns) +
                            static_cast<double>(frame.compile.per_symbol_ns);
     const double all = static_cast<double>(frame.compile.constant_ns) + sources * kManySources;
-    compile = std::max(compile, static_cast<std::int64_t>(
-                                    std::min(all, static_cast<double>(kLongest))));
+    compile =
+        std::max(compile, static_cast<std::int64_t>(std::min(all, static_cast<double>(kLongest))));
   };
   if (cost) join(cost->usual);
   if (cost)
@@ -95,9 +95,10 @@ bool ScenarioReader::read_faults(const Json& json, const JsonPath& path, const S
              static_cast<double>(calls + 1);
   constexpr double kMostSeconds = 4e9;  // over a century; a virtual clock ends at 9.2e9
   if (seconds > kMostSeconds)
-    return fail(path, fmt::format("{} calls with these times may take {:.2g} s of virtual time, where "
-                                  "at most {:.2g} are possible",
-                                  calls, seconds, kMostSeconds));
+    return fail(path,
+                fmt::format("{} calls with these times may take {:.2g} s of virtual time, where "
+                            "at most {:.2g} are possible",
+                            calls, seconds, kMostSeconds));
   return true;
 }
 

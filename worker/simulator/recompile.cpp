@@ -36,8 +36,7 @@ bool supersedes(const Known& newer, const Known& older) {
 
 bool same_sources(const Decision& decision, const SourceList& list) {
   return std::equal(decision.sources.begin(), decision.sources.end(), list.sources().begin(),
-                    list.sources().end(),
-                    [](const SourceDecision& source, const SourceSpec& spec) {
+                    list.sources().end(), [](const SourceDecision& source, const SourceSpec& spec) {
                       return source.spec == spec;
                     });
 }

@@ -141,12 +141,13 @@ void TimedJob::start() {
   }
   if (latest > patience) {
     run_.end = patience;
-    run_.verdict = Status{  // as over MPI, where nobody knows yet who is missing
-        Code::Stuck,
-        fmt::format("The start has waited for {:g} s for ranks that did not come to it.",
-                    std::chrono::duration<double>(patience).count()),
-        {},
-        {}};
+    run_.verdict =
+        Status{// as over MPI, where nobody knows yet who is missing
+               Code::Stuck,
+               fmt::format("The start has waited for {:g} s for ranks that did not come to it.",
+                           std::chrono::duration<double>(patience).count()),
+               {},
+               {}};
     return;
   }
   stop_and_crash_at_times();

@@ -6,6 +6,7 @@
 
 #include "random_scenario.h"
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <lockstep/worker/code_cache.h>
 #include <lockstep/worker/simulator/call_inputs.h>
@@ -174,8 +175,8 @@ TEST(Recompile, EntriesOfOnesOwn_AreTheSameHoweverRanksAreFolded) {
     const DryRunResult folded = dry_run(scenario, Manner::Folded, {.counterfactual = false});
     for (std::size_t c = 0; c < one.calls.size(); ++c) {
       const auto &a = one.calls[c].own, &b = folded.calls[c].own;
-      EXPECT_EQ(a.empty(), !one.calls[c].reported ||
-                               scenario.config.consistency != Consistency::SharedSizes);
+      EXPECT_EQ(a.empty(),
+                !one.calls[c].reported || scenario.config.consistency != Consistency::SharedSizes);
       ASSERT_EQ(a.size(), b.size()) << seed;
       for (std::size_t i = 0; i < a.size(); ++i) {
         EXPECT_EQ(a[i].ranks, b[i].ranks) << seed;
@@ -218,11 +219,12 @@ std::size_t compiles(const Scenario& scenario) {
 }
 
 TEST(Suggestion, MarksThatAreFollowed_TakeTheRecompilesAway) {
-  const Scenario scenario = read(R"({"format": "lockstep.scenario/1", "world_size": 4,
+  const std::string text = R"({"format": "lockstep.scenario/1", "world_size": 4,
     "generator": {"calls": [{"frame": "f", "repeat": 20,
       "values": {"x": {"tensor": [{"uniform": [4, 40], "per": "call"}, 8]},
                  "y": {"tensor": [{"uniform": [2, 9]}]}},
-      "instead": [{"first": 2, "values": {"x": {"tensor": [16, 8]}, "y": {"tensor": [5]}}}]}]}})");
+      "instead": [{"first": 2, "values": {"x": {"tensor": [16, 8]}, "y": {"tensor": [5]}}}]}]}})";
+  const Scenario scenario = read(text);
   const DryRunResult result = dry_run(scenario);
   EXPECT_EQ(totals(result).compiles, 2U);
   const auto suggestions = suggest_marks(scenario, result, survey(scenario));
@@ -235,7 +237,12 @@ TEST(Suggestion, MarksThatAreFollowed_TakeTheRecompilesAway) {
   EXPECT_NE(texts.python.find(R"(marks={"x": {0: "dynamic"}, "y": {0: "dynamic"}})"),
             std::string::npos)
       << texts.python;
-  EXPECT_NE(texts.scenario.find(R"("marks": {"0": "dynamic"})"), std::string::npos);
+  auto pasted = nlohmann::json::parse(text);
+  auto& block = pasted["generator"]["calls"][0];
+  const auto marks = nlohmann::json::parse(texts.scenario).at("f");
+  block["values"].merge_patch(marks);
+  block["instead"][0]["values"].merge_patch(marks);
+  EXPECT_EQ(read(pasted.dump()), with_marks(scenario, suggestions));
 }
 
 TEST(Suggestion, RandomScenarios_MarksMakeNoErrors) {

@@ -174,6 +174,7 @@ Way naive_upstream(const Scenario& given) {
       ranks = std::move(after);
       ++out.compiles;
       ++out.compiles_per_rank_max;
+      ++out.restarts_per_rank_max;
     }
     std::set<std::pair<std::string, std::map<std::string, std::string>>> programs;
     for (NaiveRank& rank : ranks)

@@ -165,7 +165,8 @@ std::string text_with_costs(const std::string& faults) {
     "cost": {"network": {"alpha_us": 1000, "beta_gbps": 10}, "deadline_s": 7,
              "compile": {"constant_us": 1000000, "per_source_us": 100000, "per_symbol_us": 30000},
              "step": {"constant_us": 2000}, "frames": {"b": {"step": {"constant_us": 500000}}}},
-    "faults": {)" + faults + R"("list": []}})";
+    "faults": {)" +
+         faults + R"("list": []}})";
 }
 
 TEST(TimedRun, TimesThatAreNotGiven_AreThoseOfTheCosts) {
@@ -184,11 +185,12 @@ TEST(TimedRun, TimesThatAreNotGiven_AreThoseOfTheCosts) {
 }
 
 TEST(Faults, AJobThatEndsWithoutAny_IsSaid) {
-  const auto scenario = parse_scenario(R"({"format": "lockstep.scenario/1", "world_size": 3, "calls": [
+  const auto scenario =
+      parse_scenario(R"({"format": "lockstep.scenario/1", "world_size": 3, "calls": [
       {"frame": "a", "inputs": [{"ranks": "0-1", "values": {}}]},
       {"frame": "a", "inputs": [{"ranks": "0-2", "values": {}}]}],
     "faults": {"deadline_s": 5, "step_s": 6, "list": []}})",
-                                       "test");
+                     "test");
   ASSERT_TRUE(scenario.has_value()) << scenario.error().message;
   const FaultReport report = fault_report(*scenario);
   ASSERT_TRUE(report.ends_alone.has_value());

@@ -145,8 +145,8 @@ TEST(DryRunMpi, RandomScenarios_ComeToWhatTheDryRunSays) {
         EXPECT_EQ(made.digest(), wanted.reported->digest()) << "seed " << seed << ", call " << c;
       }
   }
-  for (const CallOutcome::Kind kind : {CallOutcome::Kind::Compiled, CallOutcome::Kind::Reused,
-                                       CallOutcome::Kind::Error})
+  for (const CallOutcome::Kind kind :
+       {CallOutcome::Kind::Compiled, CallOutcome::Kind::Reused, CallOutcome::Kind::Error})
     EXPECT_GT(outcomes[kind], group->size() == 1 && kind == CallOutcome::Kind::Error ? -1 : 100);
 }
 
