@@ -48,7 +48,7 @@ int calibrate(const std::string& name, const std::string& folder) {
   if (!launched())
     return complain(
         "calibration measures messages between ranks; start it as mpirun -n 4 lockstep dryrun "
-        "--calibrate.",
+        "--calibrate (as root, mpirun wants --allow-run-as-root).",
         kUsage);
   ::execl(probe.c_str(), probe.c_str(), name.c_str(), folder.c_str(), nullptr);
   return complain(fmt::format("{} cannot be started: {}.", probe.string(), std::strerror(errno)),

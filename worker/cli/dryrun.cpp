@@ -112,9 +112,7 @@ int finish(const Options& options, bool recorded, const simulator::Scenario& sce
         write("The CSV", options.csv, [&] { return simulator::calls_csv(result); })})
     if (!written) return complain(written.error());
   if (outcome.sweep)
-    return print_result(options.json ? simulator::sweep_json(*outcome.sweep)
-                                     : simulator::sweep_table(*outcome.sweep),
-                        kOk);
+    return print_result(options.json ? simulator::sweep_json(*outcome.sweep) : "", kOk);
   return show(result, options.json);
 }
 
@@ -135,6 +133,16 @@ std::optional<std::string> same_file(const Options& options) {
              "; give each its own.";
     files.emplace_back(name, **file);
   }
+  return std::nullopt;
+}
+
+/// A file that is to be written at the end can be: else why not, before anything runs.
+std::optional<Status> cannot_write(const Options& options) {
+  for (const auto& [what, file] : {std::pair{"The report", &options.report},
+                                   {"The trace", &options.trace},
+                                   {"The CSV", &options.csv}})
+    if (*file)
+      if (auto refused = writable(what, **file); !refused) return refused.error();
   return std::nullopt;
 }
 
@@ -165,8 +173,18 @@ int run(const Options& options, const simulator::ScenarioOptions& read,
   if (options.sweep) {
     const auto range = simulator::parse_sweep(*options.sweep);
     if (!range) return complain(range.error());
-    auto sweep = simulator::run_sweep(options.input, read, *range, how);
+    int printed = kOk;
+    const auto show_row = [&](const simulator::Sweep& so_far) {
+      if (options.json || printed != kOk) return;
+      line.emplace();
+      const bool first = so_far.rows.size() == 1;
+      printed = print_result((first ? simulator::sweep_head(so_far) : std::string()) +
+                                 simulator::sweep_last_row(so_far),
+                             kOk);
+    };
+    auto sweep = simulator::run_sweep(options.input, read, *range, how, show_row);
     if (!sweep) return complain(sweep.error());
+    if (printed != kOk) return printed;
     outcome.sweep = *std::move(sweep);
   }
   if (!options.sweep || options.report) {
@@ -192,6 +210,7 @@ int run(const Options& options) {
     return complain("--calibrate has no JSON to print; what it stores is JSON.", kUsage);
   if (options.calibrate) return calibrate(options.name, networks);
   if (const auto same = same_file(options)) return complain(*same, kUsage);
+  if (const auto refused = cannot_write(options)) return complain(*refused);
   std::error_code error;
   if (std::filesystem::is_directory(options.input, error)) {
     if (!options.ranks && !options.seed && !options.network && !options.trace && !options.csv &&

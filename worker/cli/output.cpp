@@ -35,6 +35,13 @@ class Undisturbed {
   sigset_t before_;
 };
 
+Status not_written(std::string_view what, const std::string& path, int why) {
+  return {Code::Environment,
+          fmt::format("{} cannot be written to {}: {}.", what, path, std::strerror(why)),
+          {},
+          {}};
+}
+
 }  // namespace
 
 int print_result(std::string_view text, int code) {
@@ -64,8 +71,8 @@ Result<void> write_whole(std::string_view what, const std::string& path, std::st
   if (!through) undisturbed.emplace();
   const std::string draft =
       through ? file : fmt::format("{}.{:08x}.tmp", file, std::random_device()());
-  const int out = ::open(draft.c_str(),
-                         O_WRONLY | O_CLOEXEC | (through ? 0 : O_CREAT | O_EXCL), mode);
+  const int out =
+      ::open(draft.c_str(), O_WRONLY | O_CLOEXEC | (through ? 0 : O_CREAT | O_EXCL), mode);
   bool whole = out >= 0;
   while (whole && !text.empty()) {
     const ssize_t n = ::write(out, text.data(), text.size());
@@ -73,16 +80,25 @@ Result<void> write_whole(std::string_view what, const std::string& path, std::st
     whole = n > 0;
     if (whole) text.remove_prefix(static_cast<std::size_t>(n));
   }
-  if (!through)
-    whole = whole && ::fsync(out) == 0 && ::rename(draft.c_str(), file.c_str()) == 0;
+  if (!through) whole = whole && ::fsync(out) == 0 && ::rename(draft.c_str(), file.c_str()) == 0;
   const int why = errno;
   if (out >= 0) ::close(out);
   if (whole) return {};
   if (!through && out >= 0) ::unlink(draft.c_str());
-  return Status{Code::Environment,
-                fmt::format("{} cannot be written to {}: {}.", what, path, std::strerror(why)),
-                {},
-                {}};
+  return not_written(what, path, why);
+}
+
+Result<void> writable(std::string_view what, const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const fs::path known = fs::canonical(path, none);
+  const fs::path file = none ? fs::path(path) : known;
+  const fs::file_status there = fs::status(file, none);
+  if (fs::is_directory(there)) return not_written(what, path, EISDIR);
+  const bool device = fs::exists(there) && !fs::is_regular_file(there);
+  const fs::path needed = device ? file : file.has_parent_path() ? file.parent_path() : ".";
+  if (::access(needed.c_str(), W_OK) != 0) return not_written(what, path, errno);
+  return {};
 }
 
 bool colourful() {

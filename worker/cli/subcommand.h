@@ -40,9 +40,12 @@ int complain(std::string_view sentence, int code);
 /// The exit code of a failure, after its sentence on stderr.
 int complain(const Status& failure);
 /// Writes the file as a whole or not at all: also where this process is interrupted; a device or a
-/// pipe of that name is written to. `what` stands in the message: "The report". Errors: Environment.
+/// pipe of that name is written to. `what` stands in the message: "The report". Errors:
+/// Environment.
 [[nodiscard]] Result<void> write_whole(std::string_view what, const std::string& file,
                                        std::string_view text, unsigned mode = 0644);
+/// The file, or a new one in its folder, can be written as things stand. Errors: as write_whole().
+[[nodiscard]] Result<void> writable(std::string_view what, const std::string& file);
 /// True if stdout is a terminal that shows colours.
 [[nodiscard]] bool colourful();
 

@@ -22,7 +22,8 @@ Way way_alone(const Scenario& scenario, const Uncoordinated& alone) {
   return out;
 }
 
-/// A coordinated run: all ranks run one program in each call, or none.
+/// A coordinated run: all ranks run one program in each call, or none; one each of what they have
+/// made together, where they share sizes only.
 Way way_together(std::string name, const DryRunResult& result) {
   const Totals sum = totals(result);
   Way out;
@@ -33,6 +34,8 @@ Way way_together(std::string name, const DryRunResult& result) {
   out.fallbacks = sum.fallbacks;
   out.errors = sum.errors;
   out.distinct_graphs_max = sum.errors < result.calls.size() ? 1 : 0;
+  for (const CallResult& call : result.calls)
+    out.distinct_graphs_max = std::max(out.distinct_graphs_max, static_cast<int>(call.own.size()));
   return out;
 }
 

@@ -1,5 +1,6 @@
 // Reads the cost section of a scenario: {"network": "rdma", "skew_us": {"uniform": [0, 200]}, …}.
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -46,6 +47,24 @@ bool ScenarioReader::read_skew(const Json& json, const JsonPath& path, CostModel
       !read_draw(json, path, {.source = "skew", .dim = 0, .from = {}, .per = {}}, one))
     return false;
   out.skew = std::move(one.draws.front());
+  return true;
+}
+
+/// Costs are of frames that some call of the scenario has.
+bool ScenarioReader::known_frames(const Json& json, const JsonPath& path,
+                                  const Scenario& scenario) {
+  const Json* frames = json.find("frames");
+  if (frames == nullptr) return true;
+  std::set<std::string> called;
+  for (const ScenarioCall& call : scenario.calls)
+    for (const ScenarioGroup& group : call.groups) called.insert(group.frame);
+  for (const Block& block : scenario.generator.blocks) {
+    called.insert(block.call.frame);
+    for (const Variant& variant : block.variants) called.insert(variant.call.frame);
+  }
+  for (const auto& [frame, cost] : *frames->as<Json::Object>())
+    if (!called.contains(frame))
+      return fail(path.at("frames").at(frame), "no call of the scenario has this frame");
   return true;
 }
 

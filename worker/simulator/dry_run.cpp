@@ -171,12 +171,29 @@ class Job {
     result.outcome = std::get<action::Finish>((*lowest)->next()).outcome;
     if (!result.outcome.error || result.outcome.error->code != Code::FrameMismatch)
       result.frame = frame;
-    if (result.outcome.kind == CallOutcome::Kind::Compiled)
-      result.reported = frames_[static_cast<std::size_t>(lowest - machines.begin())]
-                            .at(own)
-                            .entries[static_cast<std::size_t>(result.outcome.entry)]
-                            .reported;
+    if (result.outcome.kind != CallOutcome::Kind::Compiled) return result;
+    const auto entry = static_cast<std::size_t>(result.outcome.entry);
+    const auto first = static_cast<std::size_t>(lowest - machines.begin());
+    result.reported = frames_[first].at(own).entries[entry].reported;
+    if (scenario_.config.consistency == Consistency::SharedSizes)
+      result.own = own_decisions(machines, own, entry);
     return result;
+  }
+
+  /// Where ranks share sizes only, each has an entry of its own.
+  std::vector<OwnDecision> own_decisions(Machines machines, const std::string& frame,
+                                         std::size_t entry) const {
+    std::vector<OwnDecision> out;
+    std::map<shapes::Fingerprint, std::size_t> known;
+    for (std::size_t i = 0; i < machines.size(); ++i) {
+      if (machines[i] == nullptr) continue;
+      const Decision& decision = frames_[i].at(frame).entries[entry].decision;
+      const auto [at, fresh] = known.try_emplace(program_of(decision), out.size());
+      if (fresh) out.push_back({{}, decision});
+      const Unit& unit = layout_.units[i];
+      out[at->second].ranks.insert(RankSet::range(Rank{unit.first}, Rank{unit.last}));
+    }
+    return out;
   }
 
   [[nodiscard]] int group_of(std::size_t unit, std::size_t call) const {

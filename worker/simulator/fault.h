@@ -39,13 +39,14 @@ struct Fault {
 /// "crashed at call 5", "stopped at 1.5 s for 30 s", "slow by 0.02 s a step"
 [[nodiscard]] std::string fault_text(const Fault& fault);
 
-/// The section: the faults, and the times of the job that they meet.
+/// The section: the faults, and the times of the job that they meet; what is not given is the cost
+/// model's, where the scenario has one.
 struct FaultPlan {
   /// A rank that is waited for, and shows neither progress nor a lease for so long, ends the job.
   Duration deadline = std::chrono::seconds(60);
-  Duration step = std::chrono::milliseconds(100);   // a rank's own work after each call
-  Duration compile = std::chrono::seconds(2);       // of an entry, on each rank
   Duration latency = std::chrono::microseconds(5);  // of a message
+  std::optional<Duration> step;                     // a rank's own work after each call; else 0.1 s
+  std::optional<Duration> compile;                  // of an entry, on each rank; else 2 s
   std::vector<Fault> list;
   bool operator==(const FaultPlan&) const = default;
 };

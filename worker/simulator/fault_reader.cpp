@@ -7,6 +7,7 @@
 
 #include <lockstep/worker/simulator/draw.h>
 #include <lockstep/worker/simulator/scenario_reader.h>
+#include <lockstep/worker/simulator/timed_run.h>
 
 namespace lockstep::worker::simulator {
 namespace {
@@ -18,6 +19,26 @@ constexpr std::int64_t kMaxDrawn = 1024;
 constexpr double kMaxSeconds = 1e6;
 constexpr std::uint64_t kRanks = 1, kTime = 2;  // what is drawn
 
+/// The longest step and compile, in seconds, of a job with that many calls.
+double longest_call(const FaultPlan& plan, const std::optional<CostModel>& cost) {
+  constexpr std::int64_t kManySources = 1 << 20;
+  std::int64_t step = 0, compile = 0;
+  const auto join = [&](const FrameCost& frame) {
+    step = std::max(step, frame.step.constant_ns);
+    const double sources = static_cast<double>(frame.compile.per_source_ns) +
+                           static_cast<double>(frame.compile.per_symbol_ns);
+    const double all = static_cast<double>(frame.compile.constant_ns) + sources * kManySources;
+    compile =
+        std::max(compile, static_cast<std::int64_t>(std::min(all, static_cast<double>(kLongest))));
+  };
+  if (cost) join(cost->usual);
+  if (cost)
+    for (const auto& [name, frame] : cost->frames) join(frame);
+  const Duration both = plan.step.value_or(cost ? Duration(step) : kUsualStep) +
+                        plan.compile.value_or(cost ? Duration(compile) : kUsualCompile);
+  return std::chrono::duration<double>(both).count();
+}
+
 Duration nanoseconds(double seconds) { return Duration(std::llround(seconds * 1e9)); }
 
 bool one_of(Kind kind, std::initializer_list<Kind> kinds) {
@@ -26,18 +47,26 @@ bool one_of(Kind kind, std::initializer_list<Kind> kinds) {
 
 }  // namespace
 
-bool ScenarioReader::read_faults(const Json& json, const JsonPath& path, std::size_t calls,
+bool ScenarioReader::read_faults(const Json& json, const JsonPath& path, const Scenario& scenario,
                                  FaultPlan& out) {
+  const std::size_t calls = scenario.count();
   if (object(json, path) == nullptr ||
       !known_keys(json, path, {"seed", "deadline_s", "step_s", "compile_s", "latency_s", "list"}))
     return false;
   std::int64_t seed = 0;
   if (const Json* given = json.find("seed"))
     if (!integer(*given, path.at("seed"), 0, INT64_MAX, seed)) return false;
+  if (scenario.cost) {
+    out.deadline = Duration(scenario.cost->deadline_ns);
+    const NetworkModel& network = scenario.cost->network;
+    out.latency = Duration(std::max<std::int64_t>(network.between.latency_ns, 1));
+  }
   if (!read_seconds(json, path, "deadline_s", 1e-3, out.deadline) ||
-      !read_seconds(json, path, "step_s", 0, out.step) ||
-      !read_seconds(json, path, "compile_s", 0, out.compile) ||
-      !read_seconds(json, path, "latency_s", 1e-9, out.latency))
+      !read_seconds(json, path, "latency_s", 1e-9, out.latency) ||
+      (json.find("step_s") != nullptr &&
+       !read_seconds(json, path, "step_s", 0, out.step.emplace())) ||
+      (json.find("compile_s") != nullptr &&
+       !read_seconds(json, path, "compile_s", 0, out.compile.emplace())))
     return false;
   const Json* list = required(json, path, "list");
   const JsonPath at = path.at("list");
@@ -48,12 +77,12 @@ bool ScenarioReader::read_faults(const Json& json, const JsonPath& path, std::si
                 fmt::format("{} faults, where at most {} are possible", faults.size(), kMaxFaults));
   RankSet taken, halted;
   double seconds = 0;  // of virtual time that the job may take
+  const auto long_of = [](Duration time) { return std::chrono::duration<double>(time).count(); };
   for (std::size_t i = 0; i < faults.size(); ++i) {
     const std::uint64_t own = mixed(static_cast<std::uint64_t>(seed), i);
     if (!read_fault(faults[i], at.at(i), calls, own, taken, out.list.emplace_back())) return false;
     const Fault& fault = out.list.back();
     taken.insert(fault.ranks);
-    const auto long_of = [](Duration time) { return std::chrono::duration<double>(time).count(); };
     seconds += long_of(fault.delay) * static_cast<double>(calls + 1);
     if (fault.lasts) seconds += long_of(*fault.lasts);
     if (fault.at) seconds += long_of(*fault.at);
@@ -62,13 +91,14 @@ bool ScenarioReader::read_faults(const Json& json, const JsonPath& path, std::si
       return fail(at.at(i), "an earlier fault stops or crashes a rank of this one");
     halted.insert(fault.ranks);
   }
-  seconds += std::chrono::duration<double>(out.step + out.compile + 2 * out.deadline).count() *
+  seconds += (longest_call(out, scenario.cost) + long_of(2 * out.deadline)) *
              static_cast<double>(calls + 1);
-  constexpr double kLongest = 4e9;  // over a century; a virtual clock ends at 9.2e9
-  if (seconds > kLongest)
-    return fail(path, fmt::format("{} calls with these times may take {:.2g} s of virtual time, where "
-                                  "at most {:.2g} are possible",
-                                  calls, seconds, kLongest));
+  constexpr double kMostSeconds = 4e9;  // over a century; a virtual clock ends at 9.2e9
+  if (seconds > kMostSeconds)
+    return fail(path,
+                fmt::format("{} calls with these times may take {:.2g} s of virtual time, where "
+                            "at most {:.2g} are possible",
+                            calls, seconds, kMostSeconds));
   return true;
 }
 

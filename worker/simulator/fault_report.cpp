@@ -118,6 +118,7 @@ FaultReport fault_report(
   };
   const TimedRun without = run_with({}, "calls without faults");
   report.without = without.end;
+  report.ends_alone = without.verdict;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const TimedRun run = run_with(std::span(&list[i], 1), fmt::format("calls with fault {}", i));
     report.alone.push_back(

@@ -38,7 +38,8 @@ struct JobOutcome {
 
 struct FaultReport {
   FaultPlan plan;
-  Duration without{0};  // how long the job takes without any of the faults
+  Duration without{0};               // how long the job takes without any of the faults
+  std::optional<Status> ends_alone;  // why it does not come to its end even then
   struct Alone {
     FaultOutcome fault;
     JobOutcome job;

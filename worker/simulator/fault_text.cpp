@@ -77,10 +77,12 @@ std::string job_text(const JobOutcome& job) {
 
 namespace {
 
+/// `cut`: the job ended before this could be detected.
 std::string line(const std::string& fault, const std::string& ranks, const FaultOutcome& outcome,
-                 const std::string& job) {
+                 const std::string& job, bool cut = false) {
   const std::string detected = !outcome.struck    ? "never strikes"
                                : outcome.detected ? std::string(code_name(outcome.detected->code))
+                               : cut              ? "job ended first"
                                                   : "none";
   return fmt::format("{:<34} {:<9} {:<17} {:<9} {:<9} {}\n", fault, ranks, detected,
                      outcome.detected ? seconds(outcome.after) : "-",
@@ -90,8 +92,13 @@ std::string line(const std::string& fault, const std::string& ranks, const Fault
 }  // namespace
 
 std::string fault_json(const FaultReport& report) {
-  std::string out = fmt::format("{{\"deadline_ns\": {}, \"without_ns\": {},\n  \"alone\": [",
-                                report.plan.deadline.count(), report.without.count());
+  ordered_json without = nullptr;
+  if (report.ends_alone)
+    without = {{"code", code_name(report.ends_alone->code)},
+               {"message", report.ends_alone->message}};
+  std::string out = fmt::format(
+      "{{\"deadline_ns\": {}, \"without_ns\": {}, \"without_error\": {},\n  \"alone\": [",
+      report.plan.deadline.count(), report.without.count(), dump(without));
   for (std::size_t i = 0; i < report.alone.size(); ++i) {
     ordered_json one = outcome_json(report.plan.list[i], report.alone[i].fault);
     add_job(one, report.alone[i].job);
@@ -125,10 +132,13 @@ std::string fault_rows_json(const FaultReport& report) {
 }
 
 std::string fault_summary(const FaultReport& report) {
-  std::string out = fmt::format(
-      "\nfaults, each alone; the job takes {} without any\n{:<34} {:<9} "
-      "{:<17} {:<9} {:<9} {}\n",
-      seconds(report.without), "fault", "ranks", "detected", "after", "named", "the job");
+  std::string out =
+      fmt::format("\nfaults, each alone; the job takes {} without any\n", seconds(report.without));
+  if (report.ends_alone)
+    out = fmt::format("\nfaults, each alone; without any the job ends after {}: {}\n",
+                      seconds(report.without), report.ends_alone->message);
+  out += fmt::format("{:<34} {:<9} {:<17} {:<9} {:<9} {}\n", "fault", "ranks", "detected", "after",
+                     "named", "the job");
   for (std::size_t i = 0; i < report.alone.size(); ++i)
     out += line(fault_text(report.plan.list[i]), report.plan.list[i].ranks.text(),
                 report.alone[i].fault, job_text(report.alone[i].job));
@@ -139,7 +149,7 @@ std::string fault_summary(const FaultReport& report) {
   out += "faults, all together\n";
   for (std::size_t i = 0; i < report.together.size(); ++i)
     out += line(fault_text(report.plan.list[i]), report.plan.list[i].ranks.text(),
-                report.together[i], "");
+                report.together[i], "", report.job.ends && report.alone[i].fault.detected);
   return out + fmt::format("the job {}\n", job_text(report.job));
 }
 

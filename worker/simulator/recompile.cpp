@@ -10,17 +10,33 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// An entry as the run reported it.
+/// An entry, as the ranks have it.
 struct Known {
   int entry = 0;
-  Decision decision;
+  std::vector<OwnDecision> own;
   bool superseded = false;
 };
 
+RankSet in_both(const RankSet& a, const RankSet& b) { return a.minus(a.minus(b)); }
+
+Known known_entry(const CallResult& call, int world_size) {
+  Known out{.entry = call.outcome.entry, .own = call.own};
+  if (out.own.empty()) out.own.push_back({RankSet::all(world_size), *call.reported});
+  return out;
+}
+
+/// On every rank.
+bool supersedes(const Known& newer, const Known& older) {
+  for (const OwnDecision& a : newer.own)
+    for (const OwnDecision& b : older.own)
+      if (!in_both(a.ranks, b.ranks).empty() && !worker::supersedes(a.decision, b.decision))
+        return false;
+  return true;
+}
+
 bool same_sources(const Decision& decision, const SourceList& list) {
   return std::equal(decision.sources.begin(), decision.sources.end(), list.sources().begin(),
-                    list.sources().end(),
-                    [](const SourceDecision& source, const SourceSpec& spec) {
+                    list.sources().end(), [](const SourceDecision& source, const SourceSpec& spec) {
                       return source.spec == spec;
                     });
 }
@@ -80,19 +96,15 @@ void add(Obstacle& obstacle, const RankSet& ranks, std::int64_t value) {
 /// One entry against what all ranks of a call see.
 class Trial {
  public:
-  explicit Trial(const Known& known) : known_(known), demands_(demands_of(known.decision)) {}
+  explicit Trial(const Known& known) : known_(known) {
+    for (const OwnDecision& own : known.own) demands_.push_back(demands_of(own.decision));
+  }
 
   void add_ranks(const RankSet& ranks, const Observation& seen) {
-    bool fits = true;
-    if (!same_sources(known_.decision, *seen.list)) {
-      others_.source.clear();
-      others_.needs = "other inputs";
-      add(others_, ranks, 0);
-      fits = false;
-    } else {
-      for (std::size_t i = 0; i < demands_.size(); ++i) fits &= try_value(i, ranks, seen);
+    for (std::size_t i = 0; i < known_.own.size(); ++i) {
+      const RankSet here = in_both(ranks, known_.own[i].ranks);
+      if (!here.empty() && !fits(i, here, seen)) unfit_.add(here);
     }
-    if (!fits) unfit_.add(ranks);
   }
 
   UnfitEntry result() {
@@ -104,16 +116,31 @@ class Trial {
         ++out.left_out;
     };
     if (others_.ranks.count() > 0) keep(others_);
-    for (Demand& demand : demands_) {
-      if (demand.out_of_bounds.ranks.count() > 0) keep(demand.out_of_bounds);
-      for (auto& [mark, obstacle] : demand.unmarked) keep(obstacle);
-    }
+    for (std::vector<Demand>& demands : demands_)
+      for (Demand& demand : demands) {
+        if (demand.out_of_bounds.ranks.count() > 0) keep(demand.out_of_bounds);
+        for (auto& [mark, obstacle] : demand.unmarked) keep(obstacle);
+      }
     return out;
   }
 
  private:
-  bool try_value(std::size_t i, const RankSet& ranks, const Observation& seen) {
-    Demand& demand = demands_[i];
+  /// Ranks that have the entry in its form `own`.
+  bool fits(std::size_t own, const RankSet& ranks, const Observation& seen) {
+    if (!same_sources(known_.own[own].decision, *seen.list)) {
+      others_.source.clear();
+      others_.needs = "other inputs";
+      add(others_, ranks, 0);
+      return false;
+    }
+    bool out = true;
+    for (std::size_t i = 0; i < demands_[own].size(); ++i)
+      out &= try_value(demands_[own][i], i, ranks, seen);
+    return out;
+  }
+
+  static bool try_value(Demand& demand, std::size_t i, const RankSet& ranks,
+                        const Observation& seen) {
     const std::int64_t value = seen.values[i];
     const Mark mark = seen.marks.empty() ? Mark::None : seen.marks[i];
     const bool kept = demand.kept_by(value), honoured = demand.honours(mark);
@@ -129,7 +156,7 @@ class Trial {
   }
 
   const Known& known_;
-  std::vector<Demand> demands_;
+  std::vector<std::vector<Demand>> demands_;  // per form of the entry
   Obstacle others_;
   SomeRanks unfit_;
 };
@@ -178,8 +205,9 @@ std::vector<Recompile> explain_compiles(const Scenario& scenario, const DryRunRe
     std::vector<Known>& known = frames[frame];
     out.push_back(explain(scenario, c, frame, call.outcome.entry, known));
     if (fallback) continue;
-    for (Known& older : known) older.superseded |= supersedes(*call.reported, older.decision);
-    known.push_back({call.outcome.entry, *call.reported});
+    Known made = known_entry(call, scenario.world_size);
+    for (Known& older : known) older.superseded |= supersedes(made, older);
+    known.push_back(std::move(made));
   }
   return out;
 }

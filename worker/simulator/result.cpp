@@ -124,6 +124,11 @@ std::string_view outcome_name(CallOutcome::Kind kind) {
   return "error";
 }
 
+shapes::Fingerprint program_of(Decision decision) {
+  for (SymbolDecision& symbol : decision.symbols) symbol.pinned_is_error = false;
+  return decision.digest();
+}
+
 Totals totals(const DryRunResult& result) {
   Totals out;
   for (const CallResult& call : result.calls) {

@@ -15,11 +15,22 @@
 
 namespace lockstep::worker::simulator {
 
+/// What tells the programs of two ranks apart: all of a decision but hints, and but who may not be
+/// specialised.
+[[nodiscard]] shapes::Fingerprint program_of(Decision decision);
+
+/// The entry that a call made, as some ranks have it.
+struct OwnDecision {
+  RankSet ranks;
+  Decision decision;
+};
+
 /// What one call came to on all ranks.
 struct CallResult {
   std::optional<std::string> frame;
   CallOutcome outcome;
   std::optional<Decision> reported;  // Compiled
+  std::vector<OwnDecision> own;      // Compiled under shared_sizes: each different one, by rank
 };
 
 /// What would have happened without coordination: every rank alone, by the rules for a group of

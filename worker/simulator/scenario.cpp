@@ -60,13 +60,15 @@ bool ScenarioReader::read_scenario(const Json& json, Scenario& out) {
   if (generator == nullptr && calls == nullptr) return false;
   if (generator != nullptr && !read_generator(*generator, root.at("generator"), out.generator))
     return false;
-  if (const Json* faults = json.find("faults"))
-    if (!read_faults(*faults, root.at("faults"), out.count(), out.faults.emplace())) return false;
   const Json* cost = json.find("cost");
-  if (cost == nullptr && !options_.network) return true;
-  out.cost.emplace().seed = out.generator.seed;
+  if (cost != nullptr || options_.network) out.cost.emplace().seed = out.generator.seed;
   if (options_.network) out.cost->network = *options_.network;
-  return cost == nullptr || read_cost(*cost, root.at("cost"), *out.cost);
+  if (cost != nullptr && (!read_cost(*cost, root.at("cost"), *out.cost) ||
+                          !known_frames(*cost, root.at("cost"), out)))
+    return false;
+  const Json* faults = json.find("faults");
+  return faults == nullptr ||
+         read_faults(*faults, root.at("faults"), out, out.faults.emplace());
 }
 
 bool ScenarioReader::read_config(const Json& json, const JsonPath& path, DecisionConfig& out) {

@@ -67,7 +67,8 @@ class ScenarioReader {
   bool read_absences(const Json& json, const JsonPath& path, Generator& out);
 
   // Faults: fault_reader.cpp.
-  bool read_faults(const Json& json, const JsonPath& path, std::size_t calls, FaultPlan& out);
+  bool read_faults(const Json& json, const JsonPath& path, const Scenario& scenario,
+                   FaultPlan& out);
   bool read_fault(const Json& json, const JsonPath& path, std::size_t calls, std::uint64_t seed,
                   const RankSet& taken, Fault& out);
   bool known_fault_keys(const Json& json, const JsonPath& path, Fault::Kind kind);
@@ -99,6 +100,7 @@ class ScenarioReader {
   // The cost section: cost_reader.cpp.
   bool read_cost(const Json& json, const JsonPath& path, CostModel& out);
   bool read_skew(const Json& json, const JsonPath& path, CostModel& out);
+  bool known_frames(const Json& json, const JsonPath& path, const Scenario& scenario);
   bool read_frame_costs(const Json& json, const JsonPath& path, CostModel& out);
   bool read_frame_cost(const Json& json, const JsonPath& path, FrameCost& out);
   bool read_compile(const Json& json, const JsonPath& path, CompileModel& out);

@@ -4,9 +4,9 @@
 #include <tuple>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <lockstep/worker/simulator/call_inputs.h>
-#include <lockstep/worker/simulator/json_document.h>
 #include <lockstep/worker/simulator/suggestion.h>
 
 namespace lockstep::worker::simulator {
@@ -44,6 +44,10 @@ Held held_in(const ScenarioCall& call) {
   return out;
 }
 
+std::string dumped(const nlohmann::ordered_json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 /// What can be marked, by frame.
 std::map<std::string, Dims> markable(const std::vector<Suggestion>& suggestions) {
   std::map<std::string, Dims> out;
@@ -52,15 +56,14 @@ std::map<std::string, Dims> markable(const std::vector<Suggestion>& suggestions)
   return out;
 }
 
-/// {"x": {"0": "dynamic"}}, with dims as `dim` writes them.
-template <class Dim>
-std::string marks_object(const Dims& dims, Dim dim) {
+/// {"x": {0: "dynamic"}}, as Python reads it.
+std::string python_marks(const Dims& dims) {
   std::string out;
   for (const auto& [source, marked] : dims) {
     std::string inner;
     for (const std::size_t d : marked)
-      inner += fmt::format("{}{}: \"dynamic\"", inner.empty() ? "" : ", ", dim(d));
-    out += fmt::format("{}{}: {{{}}}", out.empty() ? "" : ", ", in_quotes(source), inner);
+      inner += fmt::format("{}{}: \"dynamic\"", inner.empty() ? "" : ", ", d);
+    out += fmt::format("{}{}: {{{}}}", out.empty() ? "" : ", ", dumped(source), inner);
   }
   return "{" + out + "}";
 }
@@ -68,7 +71,7 @@ std::string marks_object(const Dims& dims, Dim dim) {
 }  // namespace
 
 std::vector<Suggestion> suggest_marks(const Scenario& scenario, const DryRunResult& result,
-                                     const Survey& survey) {
+                                      const Survey& survey) {
   std::set<Place> constant;
   std::map<Place, std::size_t> made_symbol;  // by which call
   for (std::size_t c = 0; c < result.calls.size(); ++c) {
@@ -114,19 +117,18 @@ Scenario with_marks(Scenario scenario, const std::vector<Suggestion>& suggestion
 
 MarkTexts mark_texts(const std::vector<Suggestion>& suggestions) {
   MarkTexts out;
+  nlohmann::ordered_json scenario;
   for (const auto& [frame, dims] : markable(suggestions)) {
     out.cpp += fmt::format("// {}, before each call\n", frame);
     for (const auto& [source, marked] : dims)
       for (const std::size_t d : marked)
         out.cpp += fmt::format("lockstep::worker::mark_dynamic({}, {});\n", source, d);
-    out.python += fmt::format("# {}\nmarks={}\n", frame,
-                              marks_object(dims, [](std::size_t d) { return std::to_string(d); }));
-    for (const auto& [source, marked] : dims) {
-      const std::string inner = marks_object(
-          Dims{{"marks", marked}}, [](std::size_t d) { return fmt::format("\"{}\"", d); });
-      out.scenario += fmt::format("{}: {}: {}\n", frame, in_quotes(source), inner);
-    }
+    out.python += fmt::format("# {}\nmarks={}\n", frame, python_marks(dims));
+    for (const auto& [source, marked] : dims)
+      for (const std::size_t d : marked)
+        scenario[frame][source]["marks"][std::to_string(d)] = "dynamic";
   }
+  if (!scenario.empty()) out.scenario = dumped(scenario, 1) + "\n";
   for (const Suggestion& s : suggestions)
     if (s.dim)
       out.cpp += fmt::format(

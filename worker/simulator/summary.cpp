@@ -32,6 +32,7 @@ std::string frame_text(const CallResult& call) {
 }
 
 constexpr std::size_t kManySources = 8;
+constexpr std::size_t kShown = 16;  // inputs, and symbols, in one line
 
 bool has_symbol(const SourceDecision& source) {
   return std::any_of(source.dims.begin(), source.dims.end(),
@@ -39,13 +40,17 @@ bool has_symbol(const SourceDecision& source) {
 }
 
 /// "tokens [s0, 10], n 3, training true", then the symbols; of many sources those with symbols
-/// only.
+/// only, and of those the first.
 std::string decision_line(const Decision& decision) {
   std::vector<std::string> parts;
-  std::size_t left_out = 0;
+  std::size_t left_out = 0, more = 0;
   for (const SourceDecision& source : decision.sources) {
     if (decision.sources.size() > kManySources && !has_symbol(source)) {
       ++left_out;
+      continue;
+    }
+    if (parts.size() == kShown) {
+      ++more;
       continue;
     }
     std::vector<std::string> dims;
@@ -58,12 +63,16 @@ std::string decision_line(const Decision& decision) {
     if (source.spec.kind == Kind::Bool) value = source.dims[0].value != 0 ? "true" : "false";
     parts.push_back(fmt::format("{} {}", name.substr(1, name.size() - 2), value));
   }
+  if (more > 0) parts.push_back(fmt::format("{} more inputs", more));
   if (left_out > 0) parts.push_back(fmt::format("{} inputs without symbols", left_out));
-  for (std::size_t i = 0; i < decision.symbols.size(); ++i) {
+  const std::size_t shown = std::min(decision.symbols.size(), kShown);
+  for (std::size_t i = 0; i < shown; ++i) {
     const SymbolDecision& symbol = decision.symbols[i];
     const std::string least = symbol.min ? fmt::format(" >= {}", *symbol.min) : std::string();
     parts.push_back(fmt::format("s{}{} (hint {})", i, least, symbol.hint));
   }
+  if (decision.symbols.size() > shown)
+    parts.push_back(fmt::format("{} more symbols", decision.symbols.size() - shown));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

@@ -119,7 +119,8 @@ static Result<Scenario> without_faults(Result<Scenario> scenario) {
 }
 
 Result<Sweep> run_sweep(const std::string& path, const ScenarioOptions& read,
-                        const SweepRange& range, const DryRunOptions& options) {
+                        const SweepRange& range, const DryRunOptions& options,
+                        const RowMade& made) {
   Sweep out;
   out.of = range.of;
   DryRunOptions each = options;
@@ -136,6 +137,7 @@ Result<Sweep> run_sweep(const std::string& path, const ScenarioOptions& read,
     if (!scenario) return scenario.error();
     out.calls = scenario->count();
     out.rows.push_back(row_of(range.values[i], dry_run(*scenario, each)));
+    if (made) made(out);
   }
   return out;
 }
@@ -158,24 +160,25 @@ std::string sweep_json(const Sweep& sweep) {
       sweep_name(sweep.of), sweep.calls, sweep_rows_json(sweep));
 }
 
-std::string sweep_table(const Sweep& sweep) {
-  std::string out =
-      fmt::format("{} calls\n\n{:>20} {:>8} {:>8} {:>9} {:>7} {:>12} {:>7} {:>14} {:>9} {:>10}\n",
-                  sweep.calls, sweep_name(sweep.of), "compiles", "reuses", "fallbacks", "errors",
-                  "bytes/rank", "rounds", "compiles alone", "part ways", "agreement");
-  for (const SweepRow& row : sweep.rows) {
-    const auto& alone = row.uncoordinated;
-    out += fmt::format("{:>20} {:>8} {:>8} {:>9} {:>7} {:>12} {:>7} {:>14} {:>9} {:>10}\n",
-                       row.value, row.totals.compiles, row.totals.reuses, row.totals.fallbacks,
-                       row.totals.errors, row.bytes_per_rank_max, row.rounds,
-                       alone ? std::to_string(alone->compiles_per_rank_max) : std::string("-"),
-                       !alone ? std::string("-")
-                       : alone->first_divergent_call
-                           ? fmt::format("call {}", *alone->first_divergent_call)
-                           : std::string("never"),
-                       row.agreement_ns ? duration_text(*row.agreement_ns) : std::string("-"));
-  }
-  return out;
+std::string sweep_head(const Sweep& sweep) {
+  return fmt::format(
+      "{} calls\n\n{:>20} {:>8} {:>8} {:>9} {:>7} {:>12} {:>7} {:>14} {:>9} {:>10}\n", sweep.calls,
+      sweep_name(sweep.of), "compiles", "reuses", "fallbacks", "errors", "bytes/rank", "rounds",
+      "compiles alone", "part ways", "agreement");
+}
+
+std::string sweep_last_row(const Sweep& sweep) {
+  const SweepRow& row = sweep.rows.back();
+  const auto& alone = row.uncoordinated;
+  return fmt::format("{:>20} {:>8} {:>8} {:>9} {:>7} {:>12} {:>7} {:>14} {:>9} {:>10}\n", row.value,
+                     row.totals.compiles, row.totals.reuses, row.totals.fallbacks,
+                     row.totals.errors, row.bytes_per_rank_max, row.rounds,
+                     alone ? std::to_string(alone->compiles_per_rank_max) : std::string("-"),
+                     !alone ? std::string("-")
+                     : alone->first_divergent_call
+                         ? fmt::format("call {}", *alone->first_divergent_call)
+                         : std::string("never"),
+                     row.agreement_ns ? duration_text(*row.agreement_ns) : std::string("-"));
 }
 
 }  // namespace lockstep::worker::simulator

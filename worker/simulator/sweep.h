@@ -1,6 +1,7 @@
 // One scenario at several world sizes or with several seeds: a row each.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,10 +35,14 @@ struct Sweep {
   std::vector<SweepRow> rows;
 };
 
+/// Told of each row when it is there, with those before it.
+using RowMade = std::function<void(const Sweep& sweep)>;
+
 /// Reads the scenario once for each value. Errors: as load_scenario() and too_large(); nothing is
 /// run that a later value makes an error.
 [[nodiscard]] Result<Sweep> run_sweep(const std::string& path, const ScenarioOptions& read,
-                                      const SweepRange& range, const DryRunOptions& options);
+                                      const SweepRange& range, const DryRunOptions& options,
+                                      const RowMade& made = {});
 
 /// "ranks", "seed"
 [[nodiscard]] std::string_view sweep_name(SweepRange::Of of);
@@ -45,6 +50,8 @@ struct Sweep {
 [[nodiscard]] std::string sweep_rows_json(const Sweep& sweep);
 /// The document "lockstep.sweep/1" (README.md, "Sweeps").
 [[nodiscard]] std::string sweep_json(const Sweep& sweep);
-[[nodiscard]] std::string sweep_table(const Sweep& sweep);
+/// The table, in two parts: what stands above the rows, and the last row so far.
+[[nodiscard]] std::string sweep_head(const Sweep& sweep);
+[[nodiscard]] std::string sweep_last_row(const Sweep& sweep);
 
 }  // namespace lockstep::worker::simulator

@@ -133,8 +133,7 @@ void TimedCall::add_branch(std::size_t unit, Observation& seen) const {
 
 void TimedCall::start(std::size_t unit) {
   Seat& seat = machines_[unit];
-  const std::string& name =
-      drawn_ ? *call_.frame : call_.groups[static_cast<std::size_t>(seat.group)].frame;
+  const std::string& name = frame(unit);
   Frame& frame = cast_.frames_[unit][name];
   for (const Fault& fault : cast_.faults_)
     if (fault.kind == Kind::CacheLost && fault.call == index_ && cast_.hit(unit, fault))
@@ -163,10 +162,7 @@ const Action& TimedCall::action(std::size_t unit, std::size_t step) {
 
 const std::string& TimedCall::text(std::size_t unit) {
   Seat& seat = machines_[unit];
-  if (seat.text.empty())
-    seat.text = fmt::format(
-        "call {} of {}", index_,
-        drawn_ ? *call_.frame : call_.groups[static_cast<std::size_t>(seat.group)].frame);
+  if (seat.text.empty()) seat.text = fmt::format("call {} of {}", index_, frame(unit));
   return seat.text;
 }
 
@@ -182,6 +178,8 @@ void TimedCall::go_on(std::size_t unit) {
   for (;;) {
     const Action& action = seat.machine->next();
     if (const auto* trace = std::get_if<action::Trace>(&action)) {
+      seat.sources = trace->decision->sources.size();
+      seat.symbols = trace->decision->symbols.size();
       seat.machine->traced(traced(*trace->decision));
     } else if (std::holds_alternative<action::Explain>(action)) {
       seat.machine->explained({});

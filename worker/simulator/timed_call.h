@@ -58,6 +58,14 @@ class TimedCall {
   void report(std::size_t unit, std::size_t step, const collectives::Round& round);
   /// Compilers of some ranks fail in this call, and what they should have built is built by others.
   [[nodiscard]] bool builds_again() const { return builds_again_; }
+  /// The frame that the unit calls. Requires has(unit).
+  [[nodiscard]] const std::string& frame(std::size_t unit) const {
+    return drawn_ ? *call_.frame
+                  : call_.groups[static_cast<std::size_t>(machines_[unit].group)].frame;
+  }
+  /// Of what the unit traced. Requires an action Compile.
+  [[nodiscard]] std::size_t sources(std::size_t unit) const { return machines_[unit].sources; }
+  [[nodiscard]] std::size_t symbols(std::size_t unit) const { return machines_[unit].symbols; }
   /// "call 6 of train_step": what the unit's ranks are last seen at.
   [[nodiscard]] const std::string& text(std::size_t unit);
   /// What it came to on the lowest unit that makes it, as a dry run reports it; nullopt: not yet.
@@ -68,6 +76,7 @@ class TimedCall {
     int group = -1;
     std::unique_ptr<CallMachine> machine;
     std::vector<Action> actions;
+    std::size_t sources = 0, symbols = 0;
     std::string text;
   };
   void start(std::size_t unit);

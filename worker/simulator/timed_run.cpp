@@ -90,7 +90,8 @@ class TimedJob {
   void ended(Rank rank);
   void close_call(Rank rank);
   void work(Rank rank, Duration duration, std::function<void()> then);
-  [[nodiscard]] Duration step_of(Rank rank);
+  [[nodiscard]] Duration compile_of(std::size_t unit, TimedCall& call) const;
+  [[nodiscard]] Duration step_of(Rank rank, const std::string& frame);
   void strike(std::size_t fault) {
     if (!run_.struck[fault]) run_.struck[fault] = now();
   }
@@ -141,7 +142,8 @@ void TimedJob::start() {
   if (latest > patience) {
     run_.end = patience;
     run_.verdict =
-        Status{Code::Stuck,
+        Status{// as over MPI, where nobody knows yet who is missing
+               Code::Stuck,
                fmt::format("The start has waited for {:g} s for ranks that did not come to it.",
                            std::chrono::duration<double>(patience).count()),
                {},
@@ -248,7 +250,8 @@ void TimedJob::act(Rank rank) {
     if (faults_[i].kind == Kind::CompileFails && faults_[i].call.value_or(0) <= seat.call &&
         faults_[i].ranks.contains(rank))
       strike(i);
-  const Duration time = call.builds_again() ? 2 * plan_.compile : plan_.compile;
+  const Duration once = compile_of(seat.unit, call);
+  const Duration time = call.builds_again() ? 2 * once : once;
   ++seat.step;
   network_.lease(rank, now() + time);
   work(rank, time, [this, rank] { act(rank); });
@@ -309,12 +312,20 @@ void TimedJob::ended(Rank rank) {
 }
 
 void TimedJob::close_call(Rank rank) {
+  const std::string frame = call(seat(rank).call).frame(seat(rank).unit);
   leave_call(rank, true);
-  work(rank, step_of(rank), [this, rank] { begin(rank); });
+  work(rank, step_of(rank, frame), [this, rank] { begin(rank); });
 }
 
-Duration TimedJob::step_of(Rank rank) {
-  Duration out = plan_.step;
+Duration TimedJob::compile_of(std::size_t unit, TimedCall& call) const {
+  if (plan_.compile || !scenario_.cost) return plan_.compile.value_or(kUsualCompile);
+  return Duration(
+      scenario_.cost->compile_ns(call.frame(unit), call.sources(unit), call.symbols(unit)));
+}
+
+Duration TimedJob::step_of(Rank rank, const std::string& frame) {
+  Duration out = plan_.step.value_or(
+      scenario_.cost ? Duration(scenario_.cost->of(frame).step.constant_ns) : kUsualStep);
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     const Fault& fault = faults_[i];
     if (fault.kind != Kind::Slow || !fault.ranks.contains(rank)) continue;

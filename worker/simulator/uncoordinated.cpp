@@ -32,13 +32,6 @@ CallOutcome run_alone(CallMachine& machine) {
   }
 }
 
-/// What makes two ranks run different programs: all of a decision but hints, and but who may not be
-/// specialised.
-shapes::Fingerprint program_of(Decision decision) {
-  for (SymbolDecision& symbol : decision.symbols) symbol.pinned_is_error = false;
-  return decision.digest();
-}
-
 /// One class of ranks on its own.
 struct Loner {
   std::map<std::string, Frame> frames;

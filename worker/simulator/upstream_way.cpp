@@ -102,7 +102,8 @@ class Upstream {
       return;
     } else if (compile(frame, sight)) {
       ++out_.compiles;
-      out_.compiles_per_rank_max = std::max(out_.compiles_per_rank_max, ++compiles_);
+      ++out_.compiles_per_rank_max;
+      ++out_.restarts_per_rank_max;  // the trace that found out which sizes to exchange
     } else {
       ++out_.errors;
       return;
@@ -227,7 +228,6 @@ class Upstream {
   std::vector<Member> members_;
   std::map<std::string, UpstreamFrame> frames_;
   std::vector<UpstreamProgram> programs_;
-  int compiles_ = 0;
   Way out_;
 };
 

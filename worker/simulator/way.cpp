@@ -30,6 +30,7 @@ std::string ways_json(const std::vector<Way>& ways) {
     const ordered_json json{
         {"way", way.name},
         {"compiles_per_rank_max", way.compiles_per_rank_max},
+        {"restarts_per_rank_max", way.restarts_per_rank_max},
         {"calls",
          {{"compiled", way.compiles},
           {"reused", way.reuses},
@@ -46,14 +47,14 @@ std::string ways_json(const std::vector<Way>& ways) {
 }
 
 std::string ways_table(const std::vector<Way>& ways) {
-  std::string out =
-      fmt::format("\n{:<23} {:>13} {:>8} {:>6} {:>9} {:>6} {:>6} {:>9}\n", "way", "compiles/rank",
-                  "compiled", "reused", "fell back", "errors", "graphs", "part ways");
+  std::string out = fmt::format("\n{:<23} {:>13} {:>13} {:>8} {:>6} {:>9} {:>6} {:>6} {:>9}\n",
+                                "way", "compiles/rank", "restarts/rank", "compiled", "reused",
+                                "fell back", "errors", "graphs", "part ways");
   std::string causes;
   for (const Way& way : ways) {
-    out += fmt::format("{:<23} {:>13} {:>8} {:>6} {:>9} {:>6} {:>6} {:>9}\n", way.name,
-                       way.compiles_per_rank_max, way.compiles, way.reuses, way.fallbacks,
-                       way.errors, way.distinct_graphs_max,
+    out += fmt::format("{:<23} {:>13} {:>13} {:>8} {:>6} {:>9} {:>6} {:>6} {:>9}\n", way.name,
+                       way.compiles_per_rank_max, way.restarts_per_rank_max, way.compiles,
+                       way.reuses, way.fallbacks, way.errors, way.distinct_graphs_max,
                        way.first_divergent_call ? fmt::format("call {}", *way.first_divergent_call)
                                                 : std::string("never"));
     if (way.cause)

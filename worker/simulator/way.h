@@ -31,6 +31,7 @@ struct Cause {
 struct Way {
   std::string name;
   int compiles_per_rank_max = 0;
+  int restarts_per_rank_max = 0;  // traces thrown away and begun anew, once sizes were exchanged
   std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;
   int distinct_graphs_max = 0;  // in one call
   std::optional<std::size_t> first_divergent_call;

@@ -164,6 +164,16 @@ TEST(Cli, OtherWaysAndSweeps_AreKeysAndDocumentsOfTheirOwn) {
       run("dryrun " + scenario("generated_jagged_batches") + " --json --sweep seed=1..3");
   EXPECT_EQ(sweep.code, 0) << sweep.err;
   EXPECT_TRUE(sweep.out.starts_with("{\"format\": \"lockstep.sweep/1\"")) << sweep.out;
+  const Ran rows = run("dryrun " + scenario("generated_jagged_batches") + " --sweep seed=1..3");
+  EXPECT_EQ(rows.code, 0) << rows.err;
+  EXPECT_EQ(std::count(rows.out.begin(), rows.out.end(), '\n'), 6) << rows.out;
+  const Ran nowhere = run("dryrun " + scenario("generated_jagged_batches") +
+                          " --sweep seed=1..3 --report /no/such/folder/r.html");
+  EXPECT_EQ(nowhere.code, 7);
+  EXPECT_EQ(nowhere.out, "") << "nothing runs before a file that cannot be written is refused";
+  EXPECT_NE(nowhere.err.find("The report cannot be written to /no/such/folder/r.html"),
+            std::string::npos)
+      << nowhere.err;
   for (const char* options : {" --sweep ranks=0..8", " --sweep seed=1..3 --compare",
                               " --compare --no-counterfactual", " --sweep seed=1..99"}) {
     const Ran bad = run("dryrun " + scenario("generated_jagged_batches") + options);

@@ -94,10 +94,10 @@ TEST(FaultReader, JobLongerThanTheClock_IsRefused) {
                     calls),
         "test");
     EXPECT_EQ(scenario.has_value(), calls == 900);
-    if (!scenario)
-      EXPECT_NE(scenario.error().message.find("faults: 9300 calls with these times"),
-                std::string::npos)
-          << scenario.error().message;
+    if (scenario) continue;
+    EXPECT_NE(scenario.error().message.find("faults: 9300 calls with these times"),
+              std::string::npos)
+        << scenario.error().message;
   }
 }
 
@@ -154,6 +154,50 @@ TEST(TimedRun, WithoutFaults_TakesTheTimesThatAreGiven) {
   expect_near(run.end, kCompile + kCalls * kStep);
   for (const Duration waited : run.waited) EXPECT_LT(waited, kSlack);
   EXPECT_TRUE(run.last.empty());
+}
+
+/// Two frames, of which one is called last, over a network of 1 ms.
+std::string text_with_costs(const std::string& faults) {
+  return R"({"format": "lockstep.scenario/1", "world_size": 4, "calls": [
+      {"frame": "a", "inputs": [{"ranks": "0-3", "values": {"x": {"tensor": [4]}}}]},
+      {"frame": "a", "inputs": [{"ranks": "0-3", "values": {"x": {"tensor": [5]}}}]},
+      {"frame": "b", "inputs": [{"ranks": "0-3", "values": {"x": {"tensor": [5]}, "y": {"tensor": [5]}}}]}],
+    "cost": {"network": {"alpha_us": 1000, "beta_gbps": 10}, "deadline_s": 7,
+             "compile": {"constant_us": 1000000, "per_source_us": 100000, "per_symbol_us": 30000},
+             "step": {"constant_us": 2000}, "frames": {"b": {"step": {"constant_us": 500000}}}},
+    "faults": {)" +
+         faults + R"("list": []}})";
+}
+
+TEST(TimedRun, TimesThatAreNotGiven_AreThoseOfTheCosts) {
+  const auto scenario = parse_scenario(text_with_costs(""), "test");
+  ASSERT_TRUE(scenario.has_value()) << scenario.error().message;
+  EXPECT_EQ(scenario->faults->deadline, 7s);
+  EXPECT_EQ(scenario->faults->latency, 1ms);
+  const Duration compiles = 1100ms + 1130ms + 1200ms, steps = 2ms + 2ms + 500ms;
+  const TimedRun run = timed_run(*scenario, *scenario->faults, {});
+  EXPECT_GT(run.end, compiles + steps);
+  EXPECT_LT(run.end, compiles + steps + 100ms) << "messages take the rest";
+  const auto given =
+      parse_scenario(text_with_costs(R"("deadline_s": 3, "step_s": 9, "compile_s": 5,)"), "test");
+  EXPECT_EQ(given->faults->deadline, 3s);
+  EXPECT_GT(timed_run(*given, *given->faults, {}).end, 3 * 14s);
+}
+
+TEST(Faults, AJobThatEndsWithoutAny_IsSaid) {
+  const auto scenario =
+      parse_scenario(R"({"format": "lockstep.scenario/1", "world_size": 3, "calls": [
+      {"frame": "a", "inputs": [{"ranks": "0-1", "values": {}}]},
+      {"frame": "a", "inputs": [{"ranks": "0-2", "values": {}}]}],
+    "faults": {"deadline_s": 5, "step_s": 6, "list": []}})",
+                     "test");
+  ASSERT_TRUE(scenario.has_value()) << scenario.error().message;
+  const FaultReport report = fault_report(*scenario);
+  ASSERT_TRUE(report.ends_alone.has_value());
+  EXPECT_EQ(report.ends_alone->code, Code::Stuck);
+  EXPECT_NE(fault_summary(report).find("without any the job ends after"), std::string::npos);
+  EXPECT_NE(fault_json(report).find(R"("without_error": {"code":"STUCK")"), std::string::npos);
+  EXPECT_FALSE(report_of("").ends_alone);
 }
 
 TEST(Faults, ACrashAtAnyMoment_IsToldSoonAndNamesTheRank) {

@@ -99,5 +99,56 @@ TEST(RecordMpi, RecordedJob_IsReplayedByteForByte) {
   }
 }
 
+/// The program is the decision, as in a dry run.
+class DecisionAlone final : public CallSteps {
+ public:
+  Result<TraceReport> trace(const Decision& decision) override {
+    TraceReport report;
+    report.graph = decision.digest();
+    return report;
+  }
+  std::string explain(std::size_t) override { return {}; }
+  std::optional<Status> compile() override { return std::nullopt; }
+};
+
+TEST(DryRunMpi, RandomScenarios_ComeToWhatTheDryRunSays) {
+  auto group = std::move(collectives::mpi_communicator(nullptr, {}).value());
+  std::map<CallOutcome::Kind, int> outcomes;
+  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+    Scenario scenario = random_scenario(seed);
+    if (scenario.world_size != group->size()) continue;
+    std::erase_if(scenario.calls, [&](const ScenarioCall& call) {
+      return call.present != RankSet::all(group->size());
+    });
+    const DryRunResult said = dry_run(scenario, {.counterfactual = false});
+    CallDriver driver(*group, scenario.config);
+    std::map<std::string, Frame> frames;
+    for (std::size_t c = 0; c < scenario.calls.size(); ++c)
+      for (const ScenarioGroup& inputs : scenario.calls[c].groups) {
+        if (!inputs.ranks.contains(group->rank())) continue;
+        RoundKey key;
+        key.group = "all";
+        key.frame = inputs.frame;
+        key.call = c;
+        Frame& frame = frames[inputs.frame];
+        frame.name = inputs.frame;
+        DecisionAlone steps;
+        const CallOutcome outcome =
+            driver.call(key, frame, observation_of(inputs.values), {}, steps);
+        const CallResult& wanted = said.calls[c];
+        ++outcomes[outcome.kind];
+        ASSERT_EQ(outcome_text(outcome), outcome_text(wanted.outcome))
+            << "seed " << seed << ", call " << c << "\n"
+            << scenario_text(scenario);
+        if (!wanted.reported) continue;
+        const Decision& made = frame.entries[static_cast<std::size_t>(outcome.entry)].reported;
+        EXPECT_EQ(made.digest(), wanted.reported->digest()) << "seed " << seed << ", call " << c;
+      }
+  }
+  for (const CallOutcome::Kind kind :
+       {CallOutcome::Kind::Compiled, CallOutcome::Kind::Reused, CallOutcome::Kind::Error})
+    EXPECT_GT(outcomes[kind], group->size() == 1 && kind == CallOutcome::Kind::Error ? -1 : 100);
+}
+
 }  // namespace
 }  // namespace lockstep::worker::simulator

@@ -124,7 +124,8 @@ std::string random_costs(std::mt19937_64& random) {
 
 CostModel costs_of(std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  return *read(R"({"format": "lockstep.scenario/1", "world_size": 2, "calls": [], "cost": )" +
+  return *read(R"({"format": "lockstep.scenario/1", "world_size": 2, "calls": [], )"
+               R"("generator": {"calls": [{"frame": "g", "values": {}}]}, "cost": )" +
                random_costs(random) + "}")
               .cost;
 }
@@ -207,6 +208,8 @@ TEST(CostReader, WhatIsWrong_IsNamedByItsPath) {
        "cost.step.collectives[0].gossip"},
       {R"({"network": "tcp", "step": {"collectives": [{}]}})", "cost.step.collectives[0]"},
       {R"({"network": "tcp", "frames": {"f": {"compile": 1}}})", "cost.frames.f.compile"},
+      {R"({"network": "tcp", "frames": {"evalute": {}}})",
+       "cost.frames.evalute: no call of the scenario has this frame"},
       {R"({"network": "tcp", "record": "../x"})", "cost.record"},
       {R"({"network": "tcp", "deadline_s": 0})", "cost.deadline_s"},
   };

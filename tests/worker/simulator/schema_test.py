@@ -36,7 +36,7 @@ ONLY_THE_READER = re.compile(
     r"the generator makes|is not a file beside|cannot be (opened|read)|is a directory|"
     r"does not fit 64 bits|nor a calibrated network|is not a file beside|not a directory|"
     r"the scenario makes|the least is above|leave [0-9]+ of the world|"
-    r"an earlier fault stops or crashes|s of virtual time")
+    r"an earlier fault stops or crashes|s of virtual time|no call of the scenario has this frame")
 
 
 def scenarios():

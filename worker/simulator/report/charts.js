@@ -10,7 +10,11 @@ function drawing(name, attributes = {}, ...children) {
 const label = (x, y, text, anchor = 'start') => drawing('text', {x, y, 'text-anchor': anchor}, text);
 const titled = (shape, text) => { shape.append(drawing('title', {}, text)); return shape; };
 
-/** A plot that scrolls on a narrow screen; `says` is what it shows, in words. */
+/** Plots are drawn as wide as the screen has room for, so that their text stays legible. */
+const narrow = () => window.matchMedia('(max-width: 640px)').matches;
+const plotWidth = () => narrow() ? 360 : 900;
+
+/** `says` is what the plot shows, in words. */
 function plot(says, width, height, shapes, keys = []) {
   const legend = element('div', {class: 'keys'}, ...keys.map(([kind, text]) => element('span', {}, element('i', {class: `key ${kind}`}), text)));
   return element('figure', {}, element('figcaption', {}, says), keys.length ? legend : '',
@@ -28,7 +32,7 @@ const kOutcomeWords = {reused: 'reused', compiled: 'compiled', fallback: 'fell b
 
 /** Stacked bars, one per share of the calls. */
 function outcomesPlot({calls_each: each, kinds, bins}, calls) {
-  const width = 900, height = 110, left = 8, top = 6, floor = height - 24, step = (width - 2 * left) / Math.max(bins.length, 1);
+  const width = plotWidth(), height = 110, left = 8, top = 6, floor = height - 24, step = (width - 2 * left) / Math.max(bins.length, 1);
   const shapes = [drawing('line', {class: 'axis', x1: left, x2: width - left, y1: floor, y2: floor})];
   bins.forEach((bin, i) => {
     const all = bin.reduce((sum, n) => sum + n, 0);
@@ -50,28 +54,28 @@ function outcomesPlot({calls_each: each, kinds, bins}, calls) {
 
 /** One bar per dim from its least to its greatest value, on a logarithmic axis. */
 function reachPlot(dims) {
-  const width = 900, row = 20, left = 260, right = 100, height = dims.length * row + 26;
+  const width = plotWidth(), row = 20, left = narrow() ? 130 : 260, right = narrow() ? 84 : 100, ticks = narrow() ? 3 : 8, letters = narrow() ? 17 : 34, height = dims.length * row + 26;
   const scale = (v) => Math.log2(Math.max(v, 0) + 1), most = Math.max(1, ...dims.map((dim) => scale(dim.greatest)));
   const x = (v) => left + (width - left - right) * scale(v) / most;
   const shapes = [];
-  for (let tick = 0; tick <= most; tick += Math.max(1, Math.ceil(most / 8))) {
+  for (let tick = 0; tick <= most; tick += Math.max(1, Math.ceil(most / ticks))) {
     const at = left + (width - left - right) * tick / most;
     shapes.push(drawing('line', {class: 'axis', x1: at, x2: at, y1: 0, y2: height - 20}), label(at, height - 6, shortNumber(tick === 0 ? 0 : 2 ** tick), 'middle'));
   }
   const several = new Set(dims.map((dim) => dim.frame)).size > 1;
   dims.forEach((dim, i) => {
     const whole = several ? `${dim.frame}: ${dim.name}` : dim.name;
-    const y = i * row, name = whole.length > 34 ? `…${whole.slice(-33)}` : whole;
+    const y = i * row, name = whole.length > letters ? `…${whole.slice(1 - letters)}` : whole;
     shapes.push(titled(label(left - 8, y + 14, name, 'end'), `${dim.frame}: ${dim.name}`),
       titled(drawing('rect', {class: `reach${dim.dynamic ? ' dynamic' : ''}`, x: x(dim.least), y: y + 4, height: row - 8, width: Math.max(3, x(dim.greatest) - x(dim.least))}), rangeText(dim)),
-      label(x(dim.greatest) + 6, y + 14, `${distinctText(dim)} values`));
+      label(x(dim.greatest) + 6, y + 14, distinctText(dim)));
   });
-  return plot('From the least to the greatest value, those with most values first (logarithmic)', width, height, shapes, [['dynamic', 'dynamic in the last entry'], ['reused', 'a constant in it']]);
+  return plot('From the least to the greatest value and how many there are, those with most first (logarithmic)', width, height, shapes, [['dynamic', 'dynamic in the last entry'], ['reused', 'a constant in it']]);
 }
 
 /** A line per series over a logarithmic axis of x. `series`: {name, of(row)} */
 function linePlot(says, rows, xOf, xName, {name, of}) {
-  const width = 440, height = 190, left = 58, floor = height - 34, right = 16, top = 16;
+  const width = narrow() ? 360 : 440, height = 190, left = 58, floor = height - 34, right = 16, top = 16;
   const xs = rows.map(xOf), ys = rows.map(of), logarithmic = Math.min(...xs) > 0 && Math.max(...xs) / Math.min(...xs) > 20;
   const scale = (v) => logarithmic ? Math.log2(v) : v, low = scale(Math.min(...xs)), high = scale(Math.max(...xs));
   const most = Math.max(1, ...ys), x = (v) => left + (width - left - right) * (high > low ? (scale(v) - low) / (high - low) : 0.5), y = (v) => floor - (floor - top) * v / most;
@@ -84,7 +88,7 @@ function linePlot(says, rows, xOf, xName, {name, of}) {
 
 /** From the least to the greatest wait of each share of the ranks, with the middle one. */
 function waitsPlot({ranks_each: each, bins}, ranks) {
-  const width = 900, height = 150, left = 70, top = 8, floor = height - 24, step = (width - left - 8) / bins.length;
+  const width = plotWidth(), height = 150, left = 70, top = 8, floor = height - 24, step = (width - left - 8) / bins.length;
   const most = Math.max(1, ...bins.map(([, , high]) => high)), y = (ns) => floor - (floor - top) * ns / most;
   const shapes = [0, 0.5, 1].flatMap((part) => [drawing('line', {class: 'axis', x1: left, x2: width - 8, y1: y(most * part), y2: y(most * part)}), label(left - 6, y(most * part) + 4, secondsText(most * part / 1e9), 'end')]);
   bins.forEach(([low, middle, high], i) => {

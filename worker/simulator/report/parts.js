@@ -68,7 +68,7 @@ function showMarks({marks, ways, totals}) {
     const marked = ways.find((way) => way.way === 'lockstep_marked');
     parts.push(element('p', {}, 'These sizes were constants in one entry and dynamic in a later one. Marked, they are dynamic from the first compile on' + (!marked ? '.' : marked.calls.compiled < totals.compiles ? `: ${one(marked.calls.compiled, 'compile')} in place of ${totals.compiles}.` : '; this saves no compile here, as other reasons remain.')),
       element('h3', {}, 'C++'), element('pre', {tabindex: '0'}, marks.cpp), element('h3', {}, 'Python'), element('pre', {tabindex: '0'}, marks.python),
-      element('h3', {}, 'Scenario'), element('pre', {tabindex: '0'}, marks.scenario));
+      element('h3', {}, 'Scenario: add to these inputs in every call of the frame, and under “instead”'), element('pre', {tabindex: '0'}, marks.scenario));
   }
   if (marks.ints) parts.push(none(`${one(marks.ints, 'int')} became dynamic, too; ints take no mark, a stored profile (a job id) keeps what was learnt of them.`));
   fill('marks', parts);
@@ -85,6 +85,7 @@ function showWays({ways}) {
   fill('compare', ways.length === 0 ? [] : [table('Calls by what they came to for the worst-off rank; an error is one of all ranks, or a call that some ranks make in vain. Upstream exchanges sizes and votes on hits; the next run has a stored profile; marked: as suggested above', [
     {title: 'Way', name: true, cell: (way) => kWayWords[way.way] ?? way.way},
     {title: 'Compiles on a rank', number: true, cell: (way) => `${way.compiles_per_rank_max}`},
+    {title: 'Restarts on a rank', number: true, cell: (way) => `${way.restarts_per_rank_max}`},
     {title: 'Compiled', number: true, cell: (way) => `${way.calls.compiled}`},
     {title: 'Reused', number: true, cell: (way) => `${way.calls.reused}`},
     {title: 'Fell back', number: true, cell: (way) => `${way.calls.fallback}`},
