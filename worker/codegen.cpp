@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include <lockstep/worker/codegen.h>
-#include <lockstep/worker/emit_cpp.h>
+#include <lockstep/worker/cuda_nest.h>
+#include <lockstep/worker/emitter.h>
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/plan.h>
 #include <lockstep/worker/scalar_text.h>
@@ -36,7 +38,10 @@ std::vector<shapes::Symbol> all_symbols(const Graph& graph) {
 
 class Generator {
  public:
-  explicit Generator(Graph graph) { program_.graph = std::move(graph); }
+  Generator(Graph graph, Target target) {
+    program_.graph = std::move(graph);
+    program_.target = target;
+  }
 
   Result<Program> run() {
     const Graph& graph = program_.graph;
@@ -80,7 +85,12 @@ class Generator {
   }
 
   BufferId add_buffer(NodeId id, DType dtype, Buffer::Kind kind) {
-    program_.buffers.push_back({kind, dtype, slot(shapes::product(node(id).meta.sizes)), id, 0, 0});
+    const BufferId at = add_buffer(id, dtype, shapes::product(node(id).meta.sizes));
+    program_.buffers[at].kind = kind;
+    return at;
+  }
+  BufferId add_buffer(NodeId id, DType dtype, const Expr& elements) {
+    program_.buffers.push_back({Buffer::Kind::Arena, dtype, slot(elements), id, 0, 0});
     return static_cast<BufferId>(program_.buffers.size() - 1);
   }
 
@@ -90,15 +100,13 @@ class Generator {
   }
 
   void add_step(const PlannedStep& planned) {
+    if (planned.kind == Step::Kind::Kernel) return add_kernels(planned);
     Step step;
     step.kind = planned.kind;
     step.node = planned.node;
     const Node& at = node(planned.node);
     const auto operand = [&](std::size_t k) -> const Node& { return node(at.inputs[k]); };
     switch (planned.kind) {
-      case Step::Kind::Kernel:
-        add_kernel(planned, step);
-        break;
       case Step::Kind::Matmul:
         add_matmul(planned.node, step);
         break;
@@ -132,6 +140,7 @@ class Generator {
         step.args = {slot(operand(0).meta.sizes[0]), slot(at.meta.sizes[0])};
         for (const Expr& expr : at.exprs) step.args.push_back(slot(expr));
         break;
+      case Step::Kind::Kernel:
       case Step::Kind::Assert:
       case Step::Kind::Settle:
         break;
@@ -146,22 +155,46 @@ class Generator {
       for (const Expr& expr : more) step.args.push_back(slot(expr));
   }
 
-  void add_kernel(const PlannedStep& planned, Step& step) {
-    KernelText text = emit_kernel(program_.graph, plan_, planned);
-    const std::string name = "k_" + shapes::fingerprint(text.body).text();
+  void add_kernels(const PlannedStep& planned) {
+    const Emission emission = emit(program_.graph, plan_, planned, program_.target);
+    std::vector<std::optional<BufferId>> scratch(emission.scratch.size());
+    for (const KernelText& text : emission.kernels) {
+      Step step;
+      step.node = planned.node;
+      step.kernel = kernel(text);
+      for (NodeId id : text.buffers) step.buffers.push_back(buffer(id));
+      for (std::size_t which : text.scratch) {
+        const Emission::Scratch& memory = emission.scratch[which];
+        if (!scratch[which])
+          scratch[which] = add_buffer(planned.node, memory.dtype, memory.elements);
+        step.buffers.push_back(*scratch[which]);
+      }
+      step.args = slots(text.arguments);
+      if (program_.target == Target::Cuda) {
+        step.launch = Launch{slot(text.blocks), kCudaBlock, {}};
+        if (text.merged) step.launch->merged = slot(*text.merged);
+      }
+      program_.steps.push_back(std::move(step));
+    }
+  }
+
+  /// The kernel of that text; equal ones are one.
+  std::uint32_t kernel(const KernelText& text) {
+    const bool host = program_.target == Target::Host;
+    const auto digest = host ? shapes::fingerprint(text.body)
+                             : shapes::fingerprint(text.parameters + "\n" + text.body);
+    const std::string name = "k_" + digest.text();
     const auto [found, is_new] =
         kernels_.try_emplace(name, static_cast<std::uint32_t>(program_.kernels.size()));
     if (is_new)
       program_.kernels.push_back(
           {name,
-           fmt::format("extern \"C\" void {}(void* const* b, const long* n) {{\n{}}}\n", name,
-                       text.body),
+           fmt::format(
+               "extern \"C\" {} {}({}) {{\n{}}}\n",
+               host ? "void" : fmt::format("__global__ void __launch_bounds__({})", kCudaBlock),
+               name, text.parameters, text.body),
            0});
-    step.kernel = found->second;
-    for (NodeId id : text.buffers) step.buffers.push_back(buffer(id));
-    if (text.scratch)
-      step.buffers.push_back(add_buffer(planned.node, DType::I64, Buffer::Kind::Arena));
-    step.args = slots(text.arguments);
+    return found->second;
   }
 
   /// The buffer of a product's operand, and whether it lies transposed there.
@@ -229,7 +262,7 @@ class Generator {
       const Kernel &x = program_.kernels[a], &y = program_.kernels[b];
       return x.text.size() != y.text.size() ? x.text.size() > y.text.size() : x.name < y.name;
     });
-    program_.units.assign(count, std::string(kernel_prelude()));
+    program_.units.assign(count, kernel_prelude(program_.target));
     for (std::uint32_t i : order) {
       const auto least = std::ranges::min_element(program_.units, {}, &std::string::size);
       program_.kernels[i].unit = static_cast<std::uint32_t>(least - program_.units.begin());
@@ -245,6 +278,8 @@ class Generator {
 
 }  // namespace
 
-Result<Program> generate(Graph graph) { return Generator(std::move(graph)).run(); }
+Result<Program> generate(Graph graph, Target target) {
+  return Generator(std::move(graph), target).run();
+}
 
 }  // namespace lockstep::worker

@@ -7,6 +7,6 @@
 namespace lockstep::worker {
 
 /// Errors: BadInput where the graph computes with a dtype that kernels have no arithmetic for.
-[[nodiscard]] Result<Program> generate(Graph graph);
+[[nodiscard]] Result<Program> generate(Graph graph, Target target = Target::Host);
 
 }  // namespace lockstep::worker

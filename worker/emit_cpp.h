@@ -1,23 +1,27 @@
-// C++ text of the kernels of a plan. Text depends on the graph alone: values are numbered in the
-// order in which a kernel uses them, so equal work in two places of a graph has equal text.
+// Kernels as C++ for the processor of the host: loops in order, the innermost one vectorised.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include <lockstep/worker/plan.h>
+#include <lockstep/worker/emitter.h>
 
 namespace lockstep::worker {
 
-/// A kernel without its name.
-struct KernelText {
-  std::string body;                     // of a function (void* const* b, const long* n)
-  std::vector<NodeId> buffers;          // b[i]: memory of this value
-  bool scratch = false;                 // one more buffer: i64, as many elements as the root
-  std::vector<shapes::Expr> arguments;  // n[i]
-};
+class CppEmitter final : public Emitter {
+ public:
+  using Emitter::Emitter;
 
-/// Requires a step of kind Kernel with at least one root.
-[[nodiscard]] KernelText emit_kernel(const Graph& graph, const Plan& plan, const PlannedStep& step);
+ private:
+  void elementwise(const PlannedStep& step) override;
+  void reduction(NodeId id) override;
+  void concatenation(NodeId id) override;
+  void index_add(NodeId id) override;
+  void cumulative_sum(NodeId id) override;
+  void segment_ids(NodeId id) override;
+  void nonzero(NodeId id) override;
+  void argsort(NodeId id) override;
+
+  std::string memory_reduction(NodeId id);
+  std::string fill(NodeId id, const std::string& value);
+  void add_kernel(const std::string& loops);
+};
 
 }  // namespace lockstep::worker

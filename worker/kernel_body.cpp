@@ -10,6 +10,16 @@ namespace lockstep::worker {
 
 using shapes::Expr;
 
+void KernelBody::start_kernel() {
+  start_nest();
+  buffers_.clear();
+  written_.clear();
+  scratches_.clear();
+  scratch_types_.clear();
+  arguments_.clear();
+  names_ = 0;
+}
+
 void KernelBody::start_nest() {
   nest_ = LoopNest();
   known_.clear();
@@ -210,16 +220,44 @@ Access KernelBody::own_access(NodeId id, const Access& access) {
   return own;
 }
 
+std::string KernelBody::scratch(std::size_t which, DType dtype) {
+  const auto found = std::ranges::find(scratches_, which);
+  if (found == scratches_.end()) {
+    scratches_.push_back(which);
+    scratch_types_.push_back(dtype);
+  }
+  return fmt::format("p{}", which);
+}
+
+std::string KernelBody::pointer_type(std::size_t buffer) const {
+  return fmt::format("{}{}*", written_[buffer] ? "" : "const ",
+                     c_type(graph_.nodes[buffers_[buffer]].meta.dtype));
+}
+
 std::string KernelBody::text(const std::string& loops) const {
   std::string out;
-  for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    const std::string type = fmt::format("{}{}", written_[i] ? "" : "const ",
-                                         c_type(graph_.nodes[buffers_[i]].meta.dtype));
-    out += fmt::format("  {0}* __restrict b{1} = ({0}*)b[{1}];\n", type, i);
-  }
+  for (std::size_t i = 0; i < buffers_.size(); ++i)
+    out += fmt::format("  {0} __restrict b{1} = ({0})b[{1}];\n", pointer_type(i), i);
   for (std::size_t i = 0; i < arguments_.size(); ++i)
     out += fmt::format("  const long n{0} = n[{0}];\n", i);
   return out + loops;
+}
+
+std::string KernelBody::aligned_text() const {
+  std::string out;
+  for (std::size_t i = 0; i < buffers_.size(); ++i)
+    out += fmt::format("  b{0} = ({1})__builtin_assume_aligned(b{0}, 16);\n", i, pointer_type(i));
+  return out;
+}
+
+std::string KernelBody::parameters() const {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < buffers_.size(); ++i)
+    out.push_back(fmt::format("{} __restrict b{}", pointer_type(i), i));
+  for (std::size_t i = 0; i < scratches_.size(); ++i)
+    out.push_back(fmt::format("{}* __restrict p{}", c_type(scratch_types_[i]), scratches_[i]));
+  for (std::size_t i = 0; i < arguments_.size(); ++i) out.push_back(fmt::format("long n{}", i));
+  return fmt::format("{}", fmt::join(out, ", "));
 }
 
 }  // namespace lockstep::worker

@@ -1,5 +1,5 @@
 // The text of one kernel while it is made: values of nodes at an index, computed once per level of
-// the loops; the buffers and the numbers that the kernel takes. Used by emit_cpp only.
+// the loops; the buffers and the numbers that the kernel takes. Used by the emitters only.
 #pragma once
 
 #include <map>
@@ -23,6 +23,8 @@ class KernelBody {
  public:
   KernelBody(const Graph& graph, const Plan& plan) : graph_(graph), plan_(plan) {}
 
+  /// Forgets everything.
+  void start_kernel();
   /// Starts a new loop nest; values of the old one are forgotten, buffers and numbers kept.
   void start_nest();
   [[nodiscard]] LoopNest& nest() { return nest_; }
@@ -40,13 +42,21 @@ class KernelBody {
   std::string buffer(NodeId id, bool written = false);
   /// "b3[(i0 * 64) + i1]"
   std::string element(NodeId id, const Access& access, bool written = false);
+  /// "p0": the pointer to the scratch memory `which` of the step.
+  std::string scratch(std::size_t which, DType dtype);
   /// Row-major position.
   IndexText offset(const Access& access);
 
   /// The function's body: what was said of buffers and numbers, then `loops`.
   [[nodiscard]] std::string text(const std::string& loops) const;
+  /// The same as parameters: "const float* __restrict b0, long* __restrict p0, long n0".
+  [[nodiscard]] std::string parameters() const;
+  /// Says to the compiler that buffers lie at multiples of 16 bytes.
+  [[nodiscard]] std::string aligned_text() const;
   [[nodiscard]] const std::vector<NodeId>& buffers() const { return buffers_; }
   [[nodiscard]] const std::vector<shapes::Expr>& arguments() const { return arguments_; }
+  /// In the order of their first mention.
+  [[nodiscard]] const std::vector<std::size_t>& scratches() const { return scratches_; }
 
  private:
   struct Value {
@@ -66,6 +76,7 @@ class KernelBody {
   Access own_access(NodeId id, const Access& access);
   [[nodiscard]] Access single_access(NodeId id) const;
   Value define(std::string_view type, const std::string& text, int level);
+  [[nodiscard]] std::string pointer_type(std::size_t buffer) const;
   std::string key(NodeId id, const Access& access, const Mask& mask) const;
 
   const Graph& graph_;
@@ -74,6 +85,8 @@ class KernelBody {
   std::map<std::string, Value> known_;
   std::vector<NodeId> buffers_;
   std::vector<bool> written_;
+  std::vector<std::size_t> scratches_;
+  std::vector<DType> scratch_types_;
   std::vector<shapes::Expr> arguments_;
   int names_ = 0;
 };

@@ -65,6 +65,11 @@ std::string Program::text() const {
     if (step.kind == Step::Kind::Kernel) out += " " + kernels[step.kernel].name;
     for (BufferId at : step.buffers) out += fmt::format(" @{}", at);
     for (ExprSlot at : step.args) out += fmt::format(" ({})", exprs.expr(at).text());
+    if (step.launch)
+      out += fmt::format(" on {} blocks of {}", exprs.expr(step.launch->blocks).text(),
+                         step.launch->threads);
+    if (step.launch && step.launch->merged)
+      out += fmt::format(" merging {}", exprs.expr(*step.launch->merged).text());
     if (step.carries_status) out += " with status";
     out += step.transpose_a || step.transpose_b
                ? fmt::format(" transposed {}{}\n", step.transpose_a ? "a" : "",

@@ -1,14 +1,17 @@
 // A compiled graph before it is built: the steps that a run takes, the buffers that it needs and
-// the C++ text of its kernels. Made by codegen, built by build, run by executable. Holds no hint,
-// address or path, so equal graphs make equal programs on every rank.
+// the text of its kernels. Made by codegen, built by build, run by executable. Holds no address or
+// path and, for the host, no hint, so equal graphs make equal programs on every rank; for CUDA,
+// equal graphs with the hints that their group agreed on.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <lockstep/worker/expr_table.h>
 #include <lockstep/worker/graph.h>
+#include <lockstep/worker/target.h>
 #include <lockstep/worker/toolchain.h>
 
 namespace lockstep::worker {
@@ -27,6 +30,16 @@ struct Buffer {
   ExprSlot elements = 0;
   NodeId node = 0;  // whose value it is
   std::uint32_t first = 0, last = 0;
+};
+
+/// How a kernel of a device is started. A function of sizes only, never of the device.
+struct Launch {
+  ExprSlot blocks = 0;
+  int threads = 0;  // of each block
+  /// One launch per pass of a stable merge sort of that many elements, each with one argument more,
+  /// the width of sorted runs: for width = 1, 4, 16, … below it, one with `width` and one with
+  /// twice that and the last two buffers swapped. Without elements beyond the first none at all.
+  std::optional<ExprSlot> merged{};
 };
 
 struct Step {
@@ -50,9 +63,11 @@ struct Step {
   bool carries_status = false;                    // Collective: Telling::Carried
   std::vector<BufferId> buffers;
   std::vector<ExprSlot> args;
+  std::optional<Launch> launch{};  // Kernel of a program for CUDA
 };
 
-/// extern "C" void NAME(void* const* buffers, const long* args)
+/// Host: extern "C" void NAME(void* const* buffers, const long* args). Cuda: extern "C" __global__,
+/// a parameter per buffer and then one long per argument; buffers at multiples of 16 bytes.
 struct Kernel {
   std::string name;  // from the fingerprint of its text
   std::string text;  // of the whole function
@@ -62,6 +77,7 @@ struct Kernel {
 /// Immutable once made. Safe to share between threads.
 struct Program {
   Graph graph;
+  Target target = Target::Host;
   ExprTable exprs{{}};
   std::vector<Buffer> buffers;
   std::vector<Step> steps;

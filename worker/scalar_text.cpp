@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -12,7 +13,7 @@ bool is_float(DType dtype) { return dtype == DType::F32 || dtype == DType::F64; 
 
 // Below the smallest normal number exp is 0: the vector one falls back to a slow scalar one there,
 // and a masked softmax asks for nothing else.
-constexpr std::string_view kPrelude = R"(// lockstep kernels, format 1
+constexpr std::string_view kHostHead = R"(// lockstep kernels, format 1
 extern "C" {
 __attribute__((simd("notinbranch"))) float expf(float) noexcept;
 __attribute__((simd("notinbranch"))) double exp(double) noexcept;
@@ -34,7 +35,10 @@ inline float log_(float x) { return logf(x); }
 inline double log_(double x) { return log(x); }
 inline float tanh_(float x) { return tanhf(x); }
 inline double tanh_(double x) { return tanh(x); }
-inline float sqrt_(float x) { return __builtin_sqrtf(x); }
+)";
+
+// Of every target.
+constexpr std::string_view kShared = R"(inline float sqrt_(float x) { return __builtin_sqrtf(x); }
 inline double sqrt_(double x) { return __builtin_sqrt(x); }
 inline float abs_(float x) { return __builtin_fabsf(x); }
 inline double abs_(double x) { return __builtin_fabs(x); }
@@ -62,7 +66,9 @@ template <class T> inline long to_long(T x) {
   return x >= T(-9223372036854775808.0) && x < T(9223372036854775808.0) ? long(x) : -__LONG_MAX__ - 1;
 }
 template <class T> inline bool sorts_before(T a, T b) { return a < b || (a == a && b != b); }
-template <class T> void argsort(const T* x, long* out, long* scratch, long n) {
+)";
+
+constexpr std::string_view kHostTail = R"(template <class T> void argsort(const T* x, long* out, long* scratch, long n) {
   long* from = out;
   long* to = scratch;
   for (long i = 0; i < n; ++i) from[i] = i;
@@ -84,9 +90,94 @@ template <class T> void argsort(const T* x, long* out, long* scratch, long n) {
 }
 )";
 
+// NVRTC knows CUDA's functions without headers, but none of the names that GCC gives to its own.
+// `merge_step` is one pass of a stable sort: every element finds its place in the two runs of
+// `width` that it stands in. `first_place` finds where in the sorted `order` a value of x begins, and
+// `segment_of` the first end that lies beyond i.
+constexpr std::string_view kCudaHead = R"(// lockstep kernels for CUDA, format 1
+#define __builtin_sqrtf sqrtf
+#define __builtin_sqrt sqrt
+#define __builtin_fabsf fabsf
+#define __builtin_fabs fabs
+#define __builtin_fmodf fmodf
+#define __builtin_fmod fmod
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)
+#define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000)
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000)
+#define __LONG_MAX__ 9223372036854775807L
+namespace {
+__device__ inline float exp_(float x) { return expf(x); }
+__device__ inline double exp_(double x) { return exp(x); }
+__device__ inline float log_(float x) { return logf(x); }
+__device__ inline double log_(double x) { return log(x); }
+__device__ inline float tanh_(float x) { return tanhf(x); }
+__device__ inline double tanh_(double x) { return tanh(x); }
+)";
+
+constexpr std::string_view kCudaTail = R"(__device__ inline long first_place(const long* x, const long* order, long n, long value) {
+  long low = 0, high = n;
+  while (low < high) {
+    const long middle = low + (high - low) / 2;
+    if (x[order[middle]] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+__device__ inline long segment_of(const long* ends, long n, long i) {
+  long low = 0, high = n;
+  while (low < high) {
+    const long middle = low + (high - low) / 2;
+    if (ends[middle] <= i) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+template <class T> __device__ inline void merge_step(const T* x, const long* from, long* to, long n, long width) {
+  for (long t = (long)blockIdx.x * 256 + threadIdx.x; t < n; t += (long)gridDim.x * 256) {
+    const long start = t / width / 2 * 2 * width;
+    const long middle = start + width < n ? start + width : n;
+    const long end = middle + width < n ? middle + width : n;
+    const long me = from[t];
+    const T value = x[me];
+    const bool first = t < middle;
+    long low = first ? middle : start, high = first ? end : middle;
+    const long begin = low;
+    while (low < high) {
+      const long at = low + (high - low) / 2;
+      const T other = x[from[at]];
+      if (first ? sorts_before(other, value) : !sorts_before(value, other)) low = at + 1;
+      else high = at;
+    }
+    to[first ? t + (low - begin) : start + (t - middle) + (low - begin)] = me;
+  }
+}
+}
+)";
+
+/// `text` with `by` in front of every "inline".
+std::string qualified(std::string_view text, std::string_view by) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto found = std::min(text.find("inline ", at), text.size());
+    out += text.substr(at, found - at);
+    at = found;
+    if (at == text.size()) break;
+    out += by;
+    out += "inline ";
+    at += 7;
+  }
+  return out;
+}
+
 }  // namespace
 
-std::string_view kernel_prelude() { return kPrelude; }
+const std::string& kernel_prelude(Target target) {
+  static const std::string host = fmt::format("{}{}{}", kHostHead, kShared, kHostTail);
+  static const std::string cuda =
+      fmt::format("{}{}{}", kCudaHead, qualified(kShared, "__device__ "), kCudaTail);
+  return target == Target::Host ? host : cuda;
+}
 
 std::string_view c_type(DType dtype) {
   switch (dtype) {

@@ -1,5 +1,6 @@
 // C++ text of the arithmetic of one element, and the prelude that every compile unit starts with.
-// It says the same as the interpreter's loops.
+// It says the same as the interpreter's loops, on every target: a prelude gives meaning to the names
+// that the text of an element uses.
 #pragma once
 
 #include <span>
@@ -7,6 +8,7 @@
 #include <string_view>
 
 #include <lockstep/worker/graph.h>
+#include <lockstep/worker/target.h>
 
 namespace lockstep::worker {
 
@@ -23,6 +25,6 @@ namespace lockstep::worker {
 [[nodiscard]] std::string extreme_text(DType dtype, bool lowest);
 
 /// Declarations that kernels use; header-free, so that a unit compiles fast. Constant.
-[[nodiscard]] std::string_view kernel_prelude();
+[[nodiscard]] const std::string& kernel_prelude(Target target);
 
 }  // namespace lockstep::worker

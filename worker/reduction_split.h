@@ -1,0 +1,25 @@
+// How many threads share one result of a reduction or a scan on a device: a pure function of the
+// sizes that the group agreed on as hints, never of the device, so that every rank adds in the same
+// order whatever it runs on.
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::worker {
+
+struct Split {
+  /// Threads of one block that take every lanes-th element and join their totals: 1, 32 or 256.
+  int lanes = 1;
+  /// Parts that other blocks take; a second kernel joins them. A power of two.
+  std::int64_t pieces = 1;
+  bool operator==(const Split&) const = default;
+};
+
+/// `outputs` totals of `reduced` elements each. `adjacent`: what is reduced lies side by side, so
+/// neighbouring threads must share a total; otherwise they make neighbouring totals.
+[[nodiscard]] Split split_reduction(std::int64_t outputs, std::int64_t reduced, bool adjacent);
+
+/// Pieces of a scan over `elements`.
+[[nodiscard]] std::int64_t split_scan(std::int64_t elements);
+
+}  // namespace lockstep::worker
