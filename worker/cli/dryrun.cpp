@@ -20,6 +20,8 @@
 #include <lockstep/worker/simulator/comparison.h>
 #include <lockstep/worker/simulator/cost_report.h>
 #include <lockstep/worker/simulator/dry_run.h>
+#include <lockstep/worker/simulator/recorded_answers.h>
+#include <lockstep/worker/simulator/recorded_costs.h>
 #include <lockstep/worker/simulator/replay.h>
 #include <lockstep/worker/simulator/report.h>
 #include <lockstep/worker/simulator/time_trace.h>
@@ -35,6 +37,8 @@ struct Options {
   std::optional<std::uint64_t> seed;
   std::optional<std::string> report, trace, csv, network, sweep;
 };
+
+constexpr std::string_view kTwoMinds = "--compare and --no-counterfactual do not go together.";
 
 /// Where calibrated networks lie.
 std::string networks_folder(const Settings& settings) {
@@ -148,15 +152,47 @@ std::optional<Status> cannot_write(const Options& options) {
   return std::nullopt;
 }
 
-int replay(const Options& options) {
-  const auto record = simulator::read_record(options.input);
+/// A recorded job: its replay, and what else is asked of it.
+int replay(const Options& options, const std::string& networks) {
+  if (options.ranks || options.seed || options.sweep)
+    return complain(
+        "--ranks, --seed and --sweep do not go with a record, whose ranks and inputs are what they "
+        "were.",
+        kUsage);
+  if (!options.network && (options.trace || options.csv))
+    return complain("--trace and --csv need times: with a record, those of --network.", kUsage);
+  if (options.compare && options.no_counterfactual) return complain(kTwoMinds, kUsage);
+  simulator::RecordQuestions questions{.counterfactual = !options.no_counterfactual,
+                                       .compare = options.compare,
+                                       .cost = {},
+                                       .most_spans = options.trace ? simulator::kMostTimeSpans : 0};
+  if (options.network) {
+    auto network = simulator::parse_network(*options.network, networks);
+    if (!network) return complain(network.error());
+    questions.cost.emplace().network = *std::move(network);
+  }
+  simulator::CostCollector costs;
+  simulator::CallVisitor visit;
+  if (questions.cost) visit = [&](const auto& rank, const auto& call) { costs.add(rank, call); };
+  const auto record = simulator::read_record(options.input, visit);
   if (!record) return complain(record.error());
-  const auto replay = simulator::replay(*record);
+  if (questions.cost) simulator::put_costs(costs.costs(), *questions.cost);
+  auto replay = simulator::replay(*record, questions.counterfactual);
   if (!replay) return complain(replay.error());
+  std::optional<ProgressLine> line(std::in_place);
+  questions.progress = [&line](std::string_view what, std::size_t done, std::size_t of) {
+    line->show(what, done, of);
+  };
+  Result<std::vector<simulator::Way>> ways = std::vector<simulator::Way>();
+  if (!replay->difference)
+    ways = simulator::answer(*record, questions, replay->result, replay->notes);
+  line.reset();
   for (const std::string& note : replay->notes) (void)complain(note, kOk);
   if (replay->difference) return complain(replay->difference->text(), kDiverged);
+  if (!ways) return complain(ways.error());
+  replay->result.compare = *ways;
   return finish(options, true, simulator::scenario_of(*record),
-                {.result = replay->result, .ways = {}, .sweep = {}});
+                {.result = replay->result, .ways = *ways, .sweep = {}});
 }
 
 /// Runs the scenario, in several ways or at several values where that is asked for.
@@ -215,15 +251,7 @@ int run(const Options& options) {
   if (const auto same = same_file(options)) return complain(*same, kUsage);
   if (const auto refused = cannot_write(options)) return complain(*refused);
   std::error_code error;
-  if (std::filesystem::is_directory(options.input, error)) {
-    if (!options.ranks && !options.seed && !options.network && !options.trace && !options.csv &&
-        !options.compare && !options.sweep && !options.no_counterfactual)
-      return replay(options);
-    return complain(
-        "--ranks, --seed, --network, --trace, --csv, --compare, --sweep and --no-counterfactual do "
-        "not go with a record, which is replayed as it is.",
-        kUsage);
-  }
+  if (std::filesystem::is_directory(options.input, error)) return replay(options, networks);
   simulator::ScenarioOptions read{.world_size = options.ranks, .seed = options.seed};
   read.networks = networks;
   if (options.network) {
@@ -242,8 +270,7 @@ int run(const Options& options) {
   if (options.sweep && !options.report &&
       (options.sweep->starts_with("ranks=") ? options.ranks.has_value() : options.seed.has_value()))
     return complain("--sweep and --ranks, or --seed, say the same thing twice.", kUsage);
-  if (options.compare && options.no_counterfactual)
-    return complain("--compare and --no-counterfactual do not go together.", kUsage);
+  if (options.compare && options.no_counterfactual) return complain(kTwoMinds, kUsage);
   return run(options, read, *scenario);
 }
 

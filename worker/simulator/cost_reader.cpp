@@ -198,11 +198,7 @@ bool ScenarioReader::read_recorded_costs(const Json& json, const JsonPath& path,
     if (what.ends_with('.')) what.pop_back();
     return fail(path, what);
   }
-  for (const auto& [frame, cost] : *costs) {
-    FrameCost& here = out.frames[frame];
-    here.step.constant_ns = cost.step_ns;
-    if (cost.compile_ns) here.compile.constant_ns = *cost.compile_ns;
-  }
+  put_costs(*costs, out);
   return true;
 }
 

@@ -5,8 +5,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include <lockstep/collectives/base/status.h>
+#include <lockstep/worker/simulator/cost_model.h>
+#include <lockstep/worker/simulator/record_reader.h>
 
 namespace lockstep::worker::simulator {
 
@@ -16,8 +18,28 @@ struct RecordedCost {
   std::int64_t step_ns = 0;                // from the end of a call to the next call of any frame
 };
 
+/// Takes them in while a record is read.
+class CostCollector {
+ public:
+  /// A CallVisitor. What comes between two calls is the step of the first; nothing is known of the
+  /// last one's.
+  void add(const RankRecord& rank, const RecordedCall& call);
+  /// By frame.
+  [[nodiscard]] std::map<std::string, RecordedCost> costs();
+
+ private:
+  struct Times {
+    std::vector<std::int64_t> compile, step;
+  };
+  std::map<std::string, Times> times_;
+  Times* before_ = nullptr;  // of the rank's call before, which has ended
+};
+
 /// By frame. Errors: BadInput (no record, or a damaged one).
 [[nodiscard]] Result<std::map<std::string, RecordedCost>> recorded_costs(
     const std::string& directory);
+
+/// Puts them in place of what the model has for these frames.
+void put_costs(const std::map<std::string, RecordedCost>& costs, CostModel& out);
 
 }  // namespace lockstep::worker::simulator

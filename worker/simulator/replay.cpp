@@ -31,7 +31,7 @@ class JobReplay {
   explicit JobReplay(const std::vector<RankRecord>& ranks)
       : ranks_(ranks), joint_(ranks), frames_(ranks.size()) {}
 
-  Result<Replay> run() {
+  Result<Replay> run(bool counterfactual) {
     out_.result.world_size = ranks_.front().header.world_size;
     for (const RankRecord& rank : ranks_)
       if (rank.truncated)
@@ -49,6 +49,7 @@ class JobReplay {
       out_.result.bytes_per_rank_max =
           std::max(out_.result.bytes_per_rank_max, rounds.bytes_per_rank_max());
     }
+    if (!counterfactual) return std::move(out_);
     const Scenario inputs = scenario_of(ranks_);
     out_.result.uncoordinated = run_uncoordinated(inputs);
     if (auto wrong = inputs.error()) return *std::move(wrong);
@@ -160,7 +161,9 @@ std::string Difference::text() const {
       rank.value, key.text(), in_quotes(recorded), in_quotes(replayed), where);
 }
 
-Result<Replay> replay(const std::vector<RankRecord>& ranks) { return JobReplay(ranks).run(); }
+Result<Replay> replay(const std::vector<RankRecord>& ranks, bool counterfactual) {
+  return JobReplay(ranks).run(counterfactual);
+}
 
 Scenario scenario_of(const std::vector<RankRecord>& ranks) {
   Scenario out;

@@ -30,7 +30,9 @@ struct Replay {
 };
 
 /// Errors: BadInput, where the record contradicts itself, or is no longer what it was.
-[[nodiscard]] Result<Replay> replay(const std::vector<RankRecord>& ranks);
+/// `counterfactual`: else DryRunResult::uncoordinated is left out.
+[[nodiscard]] Result<Replay> replay(const std::vector<RankRecord>& ranks,
+                                    bool counterfactual = true);
 
 /// The recorded calls as a scenario: inputs only, in the order of the calls, read again when their
 /// turn comes. The ranks outlive it.

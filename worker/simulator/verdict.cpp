@@ -129,7 +129,7 @@ Explanation explain_record(const std::vector<RankRecord>& ranks) {
   if (trouble.error != nullptr || lost != ranks.end())
     out += fmt::format("next step {}\n",
                        next_step(trouble.error != nullptr ? trouble.error->code : Code::RankLost));
-  const auto again = replay(ranks);
+  const auto again = replay(ranks, false);
   out += history(ranks.front()) + replay_line(again);
   told.replay_differs = again && again->difference.has_value();
   return told;

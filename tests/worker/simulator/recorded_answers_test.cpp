@@ -1,0 +1,114 @@
+#include <filesystem>
+
+#include "random_scenario.h"
+#include "recorded_job.h"
+#include <gtest/gtest.h>
+
+#include <lockstep/worker/simulator/comparison.h>
+#include <lockstep/worker/simulator/cost_report.h>
+#include <lockstep/worker/simulator/recorded_answers.h>
+#include <lockstep/worker/simulator/recorded_costs.h>
+#include <lockstep/worker/simulator/replay.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RecordedAnswers : public testing::Test {
+ protected:
+  RecordedAnswers() {
+    std::string name = testing::TempDir() + "lockstep-answers-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~RecordedAnswers() override { fs::remove_all(folder_); }
+  std::string directory(std::uint64_t number) const {
+    return (folder_ / std::to_string(number)).string();
+  }
+
+ private:
+  fs::path folder_;
+};
+
+CostModel cost() {
+  CostModel out;
+  out.network = *parse_network("tcp", "");
+  return out;
+}
+
+/// What a record holds of a scenario: the calls that all ranks make.
+Scenario recorded_part(Scenario scenario) {
+  std::erase_if(scenario.calls, [&](const ScenarioCall& call) {
+    return call.present != RankSet::all(scenario.world_size);
+  });
+  return scenario;
+}
+
+bool alike(const DryRunResult& a, const DryRunResult& b) {
+  for (std::size_t i = 0; i < a.calls.size(); ++i)
+    if (outcome_text(a.calls[i].outcome) != outcome_text(b.calls[i].outcome)) return false;
+  return a.rounds == b.rounds;
+}
+
+// Where the inputs alone explain the record, the answers are those of the scenario that was
+// recorded; where not, there is no time and a sentence.
+TEST_F(RecordedAnswers, RandomJobs_AnswerAsTheirScenario) {
+  int explained = 0, not_explained = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    Scenario scenario = recorded_part(random_scenario(seed));
+    record_job(scenario, directory(seed));
+    const auto ranks = read_record(directory(seed));
+    ASSERT_TRUE(ranks.has_value());
+    auto again = replay(*ranks);
+    ASSERT_TRUE(again.has_value());
+    scenario.cost = cost();
+    Profiles learnt;
+    DryRunOptions how;
+    how.learnt = &learnt;
+    const DryRunResult dry = dry_run(scenario, how);
+    std::vector<std::string> notes;
+    const auto ways = answer(*ranks, {.compare = true, .cost = cost()}, again->result, notes);
+    if (!alike(dry, again->result)) {
+      ++not_explained;
+      ASSERT_FALSE(ways.has_value()) << "seed " << seed;
+      EXPECT_NE(ways.error().message.find("cannot be told"), std::string::npos);
+      EXPECT_FALSE(again->result.timing.has_value());
+      ASSERT_TRUE(answer(*ranks, {.compare = true}, again->result, notes).has_value());
+      EXPECT_EQ(notes.size(), 1U);
+      continue;
+    }
+    ++explained;
+    ASSERT_TRUE(ways.has_value()) << "seed " << seed << ": " << ways.error().message;
+    EXPECT_TRUE(notes.empty());
+    EXPECT_EQ(calls_csv(again->result), calls_csv(dry)) << "seed " << seed;
+    EXPECT_EQ(*ways, compare_ways(scenario, dry, learnt)) << "seed " << seed;
+  }
+  EXPECT_GE(explained, 20);
+  EXPECT_GE(not_explained, 20);
+}
+
+TEST_F(RecordedAnswers, GroupsOfRanks_AreRefused) {
+  const RankSet half = RankSet::of(Rank{0});
+  for (int r = 0; r < 2; ++r) {
+    auto recorder = Recorder::open(directory(0), {2, Rank{r}, {}, "test"});
+    ASSERT_TRUE(recorder.has_value());
+    (*recorder)->group("half", half);
+    if (r > 0) continue;
+    RoundKey key;
+    key.group = "half";
+    key.frame = "f";
+    (*recorder)->call(key, observation_of({}), {});
+  }
+  const auto ranks = read_record(directory(0));
+  ASSERT_TRUE(ranks.has_value());
+  auto again = replay(*ranks);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  std::vector<std::string> notes;
+  EXPECT_TRUE(answer(*ranks, {}, again->result, notes).has_value());
+  const auto ways = answer(*ranks, {.compare = true}, again->result, notes);
+  ASSERT_FALSE(ways.has_value());
+  EXPECT_NE(ways.error().message.find("groups of ranks"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::worker::simulator
