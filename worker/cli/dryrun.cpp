@@ -95,10 +95,12 @@ struct Outcome {
 int finish(const Options& options, bool recorded, const simulator::Scenario& scenario,
            const Outcome& outcome) {
   const simulator::DryRunResult& result = outcome.result;
-  const auto write = [](std::string_view what, const std::optional<std::string>& file,
-                        auto text) -> Result<void> {
+  const auto write = [&](std::string_view what, const std::optional<std::string>& file,
+                         auto make) -> Result<void> {
     if (!file) return {};
-    return write_whole(what, *file, text());
+    const std::string text = make();
+    if (const auto wrong = scenario.error()) return *wrong;
+    return write_whole(what, *file, text);
   };
   const auto report = [&] {
     simulator::Report made = simulator::make_report(options.input, recorded, scenario, result);
@@ -195,6 +197,7 @@ int run(const Options& options, const simulator::ScenarioOptions& read,
     if (options.compare) outcome.result.compare = outcome.ways;
   }
   line.reset();
+  if (const auto wrong = scenario.error()) return complain(*wrong);
   return finish(options, false, scenario, outcome);
 }
 
@@ -268,9 +271,9 @@ std::function<int()> declare_dryrun(CLI::App& app) {
                  "alpha=MICROSECONDS,beta=GIGABYTES_PER_SECOND");
   app.add_option("--trace", options->trace, "write the timeline of ranks, for Perfetto, to FILE");
   app.add_option("--csv", options->csv, "write what each call took to FILE");
-  auto* calibrating =
-      app.add_flag("--calibrate", options->calibrate,
-               "under mpirun, without SCENARIO: measure this machine and store it as a network");
+  auto* calibrating = app.add_flag(
+      "--calibrate", options->calibrate,
+      "under mpirun, without SCENARIO: measure this machine and store it as a network");
   app.add_option("--name", options->name, "name of the network that --calibrate stores (local)")
       ->needs(calibrating);
   return [options] { return run(*options); };

@@ -13,8 +13,8 @@
 #include <lockstep/coordinator/page.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/report_folder.h>
-#include <lockstep/worker/simulator/json_document.h>
 #include <lockstep/worker/simulator/record_status.h>
+#include <lockstep/worker/simulator/regular_file.h>
 #include <lockstep/worker/simulator/verdict.h>
 
 namespace lockstep::worker::cli {

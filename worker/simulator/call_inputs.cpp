@@ -29,15 +29,16 @@ void visit_drawn(const Scenario& scenario, std::size_t number, const InputsVisit
 }  // namespace
 
 bool drawn_apart(const Scenario& scenario, std::size_t index) {
-  const std::size_t before = scenario.calls.size();
+  const std::size_t before = scenario.explicit_count();
   return index >= before && scenario.generator.kind(index - before).apart();
 }
 
 std::string frame_called(const Scenario& scenario, std::size_t index) {
-  if (index >= scenario.calls.size())
-    return scenario.generator.kind(index - scenario.calls.size()).frame;
+  if (index >= scenario.explicit_count())
+    return scenario.generator.kind(index - scenario.explicit_count()).frame;
+  const auto call = scenario.call(index);
   const ScenarioGroup* lowest = nullptr;
-  for (const ScenarioGroup& group : scenario.calls[index].groups)
+  for (const ScenarioGroup& group : call->groups)
     if (lowest == nullptr || group.ranks.lowest() < lowest->ranks.lowest()) lowest = &group;
   return lowest == nullptr ? std::string() : lowest->frame;
 }
@@ -45,10 +46,9 @@ std::string frame_called(const Scenario& scenario, std::size_t index) {
 void visit_inputs(const Scenario& scenario, std::size_t index, const InputsVisitor& visit,
                   std::int32_t at_most) {
   if (drawn_apart(scenario, index))
-    return visit_drawn(scenario, index - scenario.calls.size(), visit, at_most);
-  const ScenarioCall made = index < scenario.calls.size() ? ScenarioCall{} : scenario.call(index);
-  const ScenarioCall& call = index < scenario.calls.size() ? scenario.calls[index] : made;
-  for (const ScenarioGroup& group : call.groups)
+    return visit_drawn(scenario, index - scenario.explicit_count(), visit, at_most);
+  const auto call = scenario.call(index);
+  for (const ScenarioGroup& group : call->groups)
     visit(group.frame, group.ranks, observation_of(group.values));
 }
 

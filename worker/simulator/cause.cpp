@@ -93,15 +93,4 @@ Cause cause_of(const Scenario& scenario, std::size_t call, const std::string& fr
   return out;
 }
 
-bool made_by_all(const Scenario& scenario, std::size_t call) {
-  if (call >= scenario.calls.size())
-    return scenario.generator.present(call - scenario.calls.size(), scenario.world_size).size() ==
-           scenario.world_size;
-  const ScenarioCall& made = scenario.calls[call];
-  return made.present.size() == scenario.world_size &&
-         std::all_of(made.groups.begin(), made.groups.end(), [&](const ScenarioGroup& group) {
-           return group.frame == made.groups.front().frame;
-         });
-}
-
 }  // namespace lockstep::worker::simulator

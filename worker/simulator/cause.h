@@ -24,7 +24,4 @@ struct Side {
 [[nodiscard]] Cause cause_of(const Scenario& scenario, std::size_t call, const std::string& frame,
                              const Side& a, const Side& b);
 
-/// Every rank makes the call, and all call one frame.
-[[nodiscard]] bool made_by_all(const Scenario& scenario, std::size_t call);
-
 }  // namespace lockstep::worker::simulator

@@ -56,8 +56,9 @@ bool ScenarioReader::known_frames(const Json& json, const JsonPath& path,
   const Json* frames = json.find("frames");
   if (frames == nullptr) return true;
   std::set<std::string> called;
-  for (const ScenarioCall& call : scenario.calls)
-    for (const ScenarioGroup& group : call.groups) called.insert(group.frame);
+  for (std::size_t i = 0; i < scenario.explicit_count(); ++i)
+    for (const auto call = scenario.call(i); const ScenarioGroup& group : call->groups)
+      called.insert(group.frame);
   for (const Block& block : scenario.generator.blocks) {
     called.insert(block.call.frame);
     for (const Variant& variant : block.variants) called.insert(variant.call.frame);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/frame_profile.h>
+#include <lockstep/worker/simulator/call_inputs.h>
 #include <lockstep/worker/simulator/comparison.h>
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/group.h>
@@ -69,8 +70,7 @@ class Job {
   Job(const Scenario& scenario, Manner manner, const DryRunOptions& options)
       : scenario_(scenario),
         from_(options.from),
-        outline_(scenario),
-        classes_(partition(outline_.calls(), scenario.world_size)),
+        classes_(classes_of(scenario)),
         layout_(lay_out(classes_, manner)),
         frames_(layout_.units.size()) {
     if (manner == Manner::Streamed) {
@@ -88,12 +88,10 @@ class Job {
   }
 
   CallResult call(std::size_t index) {
-    const std::size_t explicit_calls = scenario_.calls.size();
-    if (index < explicit_calls) return call(index, scenario_.calls[index]);
-    const GeneratedCall& kind = scenario_.generator.kind(index - explicit_calls);
-    if (!kind.apart()) return call(index, scenario_.call(index));
-    return call(index, kind,
-                scenario_.generator.inputs(index - explicit_calls, scenario_.world_size));
+    if (!drawn_apart(scenario_, index)) return call(index, *scenario_.call(index));
+    const std::size_t number = index - scenario_.explicit_count();
+    return call(index, scenario_.generator.kind(number),
+                scenario_.generator.inputs(number, scenario_.world_size));
   }
 
   [[nodiscard]] const Group& group() const { return *group_; }
@@ -116,8 +114,9 @@ class Job {
       observations.push_back(observation_of(group.values));
     std::vector<std::unique_ptr<CallMachine>> machines(layout_.units.size());
     std::string lowest;  // the frame of the lowest unit present
+    const std::vector<int> groups = groups_of(classes_, call);
     for (std::size_t i = machines.size(); i-- > 0;) {
-      const int group = group_of(i, index);
+      const int group = groups[layout_.class_of[i]];
       if (group < 0) continue;
       const auto g = static_cast<std::size_t>(group);
       lowest = call.groups[g].frame;
@@ -140,14 +139,15 @@ class Job {
   /// Every rank with values of its own.
   CallResult call(std::size_t index, const GeneratedCall& kind, const RankInputs& inputs) {
     std::vector<std::unique_ptr<CallMachine>> machines(layout_.units.size());
+    const RankSet present =
+        scenario_.generator.present(index - scenario_.explicit_count(), scenario_.world_size);
+    const std::vector<int> groups = groups_of(classes_, present);
     for (std::size_t i = 0; i < machines.size(); ++i) {
-      if (group_of(i, index) < 0) continue;
+      if (groups[layout_.class_of[i]] < 0) continue;
       Observation seen = inputs.like();
       inputs.fill(layout_.units[i].first, seen);
       machines[i] = machine(index, i, kind.frame, seen);
     }
-    const RankSet present =
-        scenario_.generator.present(index - scenario_.calls.size(), scenario_.world_size);
     const Status absent = absent_ranks(present, scenario_.world_size);
     if (clock_) clock_->begin(present, kind.frame);
     streamed_->run(machines, inputs, absent);
@@ -196,10 +196,6 @@ class Job {
     return out;
   }
 
-  [[nodiscard]] int group_of(std::size_t unit, std::size_t call) const {
-    return outline_.group_of(classes_[layout_.class_of[unit]], call);
-  }
-
   std::unique_ptr<CallMachine> machine(std::size_t index, std::size_t unit, const std::string& name,
                                        const Observation& observation) {
     const auto [at, fresh] = frames_[unit].try_emplace(name, name);
@@ -221,7 +217,6 @@ class Job {
 
   const Scenario& scenario_;
   const Profiles* from_;
-  Outline outline_;
   std::vector<RankClass> classes_;
   Layout layout_;
   std::vector<std::map<std::string, Frame>> frames_;  // per unit, by name
@@ -293,6 +288,7 @@ DryRunResult dry_run(const Scenario& scenario, Manner manner, const DryRunOption
   result.world_size = scenario.world_size;
   Job job(scenario, manner, options);
   const std::size_t count = scenario.count();
+  result.calls.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     if (options.progress) options.progress("calls", i, count);
     result.calls.push_back(job.call(i));

@@ -1,15 +1,10 @@
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
 #include <optional>
 #include <set>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <lockstep/worker/simulator/json_document.h>
 
@@ -30,7 +25,8 @@ std::string path_step(std::string_view key, bool first) {
 /// Builds the tree from the parser's events and keeps the path of the value it is at.
 class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  TreeBuilder(std::string_view text, std::string_view name) : text_(text), name_(name) {}
+  TreeBuilder(std::string_view text, std::string_view name, bool one_line)
+      : text_(text), name_(name), one_line_(one_line) {}
 
   bool null() override { return put({}); }
   bool boolean(bool v) override { return put({v}); }
@@ -110,7 +106,8 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
       const std::size_t column =
           newline == before.npos ? before.size() : before.size() - newline - 1;
       const auto lines = std::count(before.begin(), before.end() - (before.empty() ? 0 : 1), '\n');
-      place = fmt::format(" at line {}, column {}", lines + 1, column);
+      place = one_line_ ? fmt::format(" at column {}", column)
+                        : fmt::format(" at line {}, column {}", lines + 1, column);
     }
     std::string clean;
     for (const char c : what)
@@ -151,11 +148,27 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   std::string_view text_, name_;
+  bool one_line_;
   std::vector<Level> levels_;
   Json root_;
   std::optional<Status> error_;
   std::size_t position_ = 0;
 };
+
+Result<Json> parse(std::string_view text, std::string_view name, bool one_line) {
+  const auto refuse = [&](std::string_view what) {
+    return Status{Code::BadInput, fmt::format("{}: {}.", name, what), {}, {}};
+  };
+  if (text.find_first_not_of(" \t\r\n") == text.npos)
+    return refuse(fmt::format("the {} is empty, where a JSON document is expected",
+                              one_line ? "line" : "file"));
+  if (text.find('\0') != text.npos) return refuse("this is not JSON (it holds a NUL byte)");
+  if (text.starts_with("\xEF\xBB\xBF"))
+    return refuse("this is not JSON (it starts with a byte order mark; remove it)");
+  TreeBuilder builder(text, name, one_line);
+  (void)nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
+  return std::move(builder).finish();
+}
 
 }  // namespace
 
@@ -179,17 +192,11 @@ std::string_view Json::kind() const {
 }
 
 Result<Json> parse_json(std::string_view text, std::string_view name) {
-  const auto refuse = [&](std::string_view what) {
-    return Status{Code::BadInput, fmt::format("{}: {}.", name, what), {}, {}};
-  };
-  if (text.find_first_not_of(" \t\r\n") == text.npos)
-    return refuse("the file is empty, where a JSON document is expected");
-  if (text.find('\0') != text.npos) return refuse("this is not JSON (it holds a NUL byte)");
-  if (text.starts_with("\xEF\xBB\xBF"))
-    return refuse("this is not JSON (it starts with a byte order mark; remove it)");
-  TreeBuilder builder(text, name);
-  (void)nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
-  return std::move(builder).finish();
+  return parse(text, name, false);
+}
+
+Result<Json> parse_json_line(std::string_view text, std::string_view name) {
+  return parse(text, name, true);
 }
 
 std::string JsonPath::text() const {
@@ -218,30 +225,6 @@ std::string in_quotes(std::string_view text) {
       out += c;
   }
   return out + (n < text.size() ? "…\"" : "\"");
-}
-
-Result<std::string> read_file(const std::string& path, std::size_t most) {
-  const auto refuse = [&](std::string_view what) {
-    return Status{Code::BadInput, fmt::format("{}: {}.", path, what), {}, {}};
-  };
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return refuse(fmt::format("cannot be opened ({})", std::strerror(errno)));
-  std::string out;
-  struct stat about {};
-  const bool directory = ::fstat(fd, &about) == 0 && S_ISDIR(about.st_mode);
-  if (!directory && about.st_size > 0)
-    out.reserve(std::min(static_cast<std::size_t>(about.st_size), most));
-  char block[1 << 16];
-  ssize_t n = 0;
-  while (!directory && out.size() <= most &&
-         ((n = ::read(fd, block, sizeof block)) > 0 || (n < 0 && errno == EINTR)))
-    if (n > 0) out.append(block, static_cast<std::size_t>(n));
-  const int error = errno;
-  ::close(fd);
-  if (directory) return refuse("is a directory, where a file is expected");
-  if (n < 0) return refuse(fmt::format("cannot be read ({})", std::strerror(error)));
-  if (out.size() > most) return refuse(fmt::format("is larger than {} bytes", most));
-  return out;
 }
 
 }  // namespace lockstep::worker::simulator

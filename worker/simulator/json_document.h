@@ -42,6 +42,9 @@ inline constexpr int kMaxJsonDepth = 64;
 
 /// Reads one JSON document. Errors: BadInput, "NAME: PATH: what, at line L, column C".
 [[nodiscard]] Result<Json> parse_json(std::string_view text, std::string_view name);
+/// The same of one line of a file; `name` is "FILE:LINE". Errors: BadInput, "NAME: PATH: what, at
+/// column C".
+[[nodiscard]] Result<Json> parse_json_line(std::string_view text, std::string_view name);
 
 /// Where in a document a value stands, linked towards the root; lives on the reader's stack.
 class JsonPath {
@@ -65,9 +68,5 @@ class JsonPath {
 
 /// `text` in quotes on one line, control characters escaped, cut where it is long.
 [[nodiscard]] std::string in_quotes(std::string_view text);
-
-/// A file's bytes. Errors: BadInput (missing, a directory, not readable, more than `most` bytes),
-/// in one sentence.
-[[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t most = SIZE_MAX);
 
 }  // namespace lockstep::worker::simulator

@@ -6,6 +6,7 @@
 
 #include <lockstep/worker/simulator/json_document.h>
 #include <lockstep/worker/simulator/lengths_file.h>
+#include <lockstep/worker/simulator/regular_file.h>
 
 namespace lockstep::worker::simulator {
 namespace {

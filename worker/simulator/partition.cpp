@@ -1,81 +1,104 @@
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include <lockstep/worker/simulator/outline.h>
 
 namespace lockstep::worker::simulator {
 namespace {
 
-/// First ranks of the intervals on which nothing changes in any call, ascending; starts with 0.
-std::vector<std::int32_t> interval_starts(std::span<const ScenarioCall> calls, int world_size) {
-  std::vector<std::int32_t> starts{0};
-  for (const ScenarioCall& call : calls)
-    for (const ScenarioGroup& group : call.groups)
-      for (const RankSet::Run& run : group.ranks.runs()) {
-        starts.push_back(run.first);
-        if (run.last + 1 < world_size) starts.push_back(run.last + 1);
-      }
-  std::sort(starts.begin(), starts.end());
-  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
-  return starts;
-}
+/// A run of ranks in one group of a call.
+struct Piece {
+  RankSet::Run run;
+  int group = 0;
+  auto operator<=>(const Piece&) const = default;
+};
 
-/// The group of each interval in one call, -1 for none.
-std::vector<int> groups_of(const ScenarioCall& call, const std::vector<std::int32_t>& starts) {
-  std::vector<int> out(starts.size(), -1);
-  for (std::size_t g = 0; g < call.groups.size(); ++g)
-    for (const RankSet::Run& run : call.groups[g].ranks.runs()) {
-      const auto begin = std::lower_bound(starts.begin(), starts.end(), run.first);
-      for (auto it = begin; it != starts.end() && *it <= run.last; ++it)
-        out[static_cast<std::size_t>(it - starts.begin())] = static_cast<int>(g);
-    }
+/// The group of each class, by where its lowest rank is. `pieces` are disjoint.
+std::vector<int> groups_of(const std::vector<RankClass>& classes, std::vector<Piece> pieces) {
+  std::sort(pieces.begin(), pieces.end());
+  std::vector<int> out;
+  auto piece = pieces.begin();
+  for (const RankClass& of : classes) {
+    const std::int32_t lowest = of.lowest().value;
+    while (piece != pieces.end() && piece->run.last < lowest) ++piece;
+    out.push_back(piece != pieces.end() && piece->run.first <= lowest ? piece->group : -1);
+  }
   return out;
 }
 
 }  // namespace
 
-Outline::Outline(const Scenario& scenario)
-    : explicit_(scenario.calls.size()), calls_(scenario.calls) {
-  for (const auto& [number, away] : scenario.generator.absent) {
-    place_[explicit_ + number] = calls_.size();
-    ScenarioGroup group{scenario.generator.present(number, scenario.world_size), {}, {}};
-    ScenarioCall& call = calls_.emplace_back();
-    call.present = group.ranks;
-    if (!group.ranks.empty()) call.groups.push_back(std::move(group));
-  }
+void RankPartition::add(const ScenarioCall& call) {
+  std::vector<RankSet> groups;
+  for (const ScenarioGroup& group : call.groups) groups.push_back(group.ranks);
+  add(groups);
 }
 
-int Outline::group_of(const RankClass& of, std::size_t call) const {
-  if (call < explicit_) return of.group[call];
-  const auto at = place_.find(call);
-  return at == place_.end() ? 0 : of.group[at->second];
+void RankPartition::add(const std::vector<RankSet>& groups) {
+  if (groups == last_) return;
+  last_ = groups;
+  std::vector<std::int32_t> cuts;
+  for (const RankSet& group : groups)
+    for (const RankSet::Run& run : group.runs()) {
+      cuts.push_back(run.first);
+      if (run.last + 1 < world_size_) cuts.push_back(run.last + 1);
+    }
+  std::sort(cuts.begin(), cuts.end());
+  std::vector<std::int32_t> starts;
+  std::set_union(starts_.begin(), starts_.end(), cuts.begin(), cuts.end(),
+                 std::back_inserter(starts));
+  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+  // Per run of ranks: its class so far, and its group here.
+  std::vector<std::pair<int, int>> apart;
+  for (std::size_t i = 0, before = 0; i < starts.size(); ++i) {
+    while (before + 1 < starts_.size() && starts_[before + 1] <= starts[i]) ++before;
+    apart.emplace_back(class_of_[before], -1);
+  }
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (const RankSet::Run& run : groups[g].runs())
+      for (auto at = std::lower_bound(starts.begin(), starts.end(), run.first);
+           at != starts.end() && *at <= run.last; ++at)
+        apart[static_cast<std::size_t>(at - starts.begin())].second = static_cast<int>(g);
+  std::map<std::pair<int, int>, int> classes;
+  class_of_.clear();
+  for (const auto& one : apart)
+    class_of_.push_back(classes.try_emplace(one, static_cast<int>(classes.size())).first->second);
+  starts_ = std::move(starts);
 }
 
-std::vector<RankClass> partition(std::span<const ScenarioCall> calls, int world_size) {
-  const std::vector<std::int32_t> starts = interval_starts(calls, world_size);
-  // Refined call by call: intervals are in one class as long as they were in the same groups so
-  // far.
-  std::vector<int> class_of(starts.size(), 0);
-  std::vector<std::vector<int>> groups;
-  int count = 1;
-  for (const ScenarioCall& call : calls) {
-    groups.push_back(groups_of(call, starts));
-    std::map<std::pair<int, int>, int> refined;
-    for (std::size_t i = 0; i < starts.size(); ++i)
-      class_of[i] =
-          refined.try_emplace({class_of[i], groups.back()[i]}, static_cast<int>(refined.size()))
-              .first->second;
-    count = static_cast<int>(refined.size());
-  }
-  std::vector<RankClass> out(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < starts.size(); ++i) {
-    RankClass& into = out[static_cast<std::size_t>(class_of[i])];
-    const std::int32_t end = i + 1 < starts.size() ? starts[i + 1] : world_size;
-    if (into.ranks.empty())
-      for (const std::vector<int>& call : groups) into.group.push_back(call[i]);
-    into.ranks.insert({starts[i], end - 1});
+std::vector<RankClass> RankPartition::classes() const {
+  std::vector<RankClass> out;
+  for (std::size_t i = 0; i < starts_.size(); ++i) {
+    const auto c = static_cast<std::size_t>(class_of_[i]);
+    if (c == out.size()) out.emplace_back();
+    const std::int32_t end = i + 1 < starts_.size() ? starts_[i + 1] : world_size_;
+    out[c].ranks.insert({starts_[i], end - 1});
   }
   return out;
+}
+
+std::vector<int> groups_of(const std::vector<RankClass>& classes, const ScenarioCall& call) {
+  std::vector<Piece> pieces;
+  for (std::size_t g = 0; g < call.groups.size(); ++g)
+    for (const RankSet::Run& run : call.groups[g].ranks.runs())
+      pieces.push_back({run, static_cast<int>(g)});
+  return groups_of(classes, std::move(pieces));
+}
+
+std::vector<int> groups_of(const std::vector<RankClass>& classes, const RankSet& present) {
+  std::vector<Piece> pieces;
+  for (const RankSet::Run& run : present.runs()) pieces.push_back({run, 0});
+  return groups_of(classes, std::move(pieces));
+}
+
+std::vector<RankClass> classes_of(const Scenario& scenario) {
+  RankPartition apart =
+      scenario.stored ? scenario.stored->partition() : RankPartition(scenario.world_size);
+  for (const ScenarioCall& call : scenario.calls) apart.add(call);
+  for (const auto& [number, away] : scenario.generator.absent)
+    apart.add({scenario.generator.present(number, scenario.world_size)});
+  return apart.classes();
 }
 
 }  // namespace lockstep::worker::simulator

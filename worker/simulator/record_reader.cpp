@@ -18,67 +18,59 @@ Status refuse(std::string_view where, std::string_view what) {
 /// Takes one rank's file in, line by line.
 class RankReader {
  public:
-  explicit RankReader(std::string path) { out_.path = std::move(path); }
+  /// `known`: the source lists of all ranks, each held once.
+  RankReader(std::string path, SourceLists& known, const CallVisitor& visit)
+      : known_(known), visit_(visit) {
+    out_.path = std::move(path);
+  }
 
-  Result<RankRecord> read(std::string_view text) {
-    while (!text.empty()) {
-      const std::size_t end = text.find('\n');
-      if (end == text.npos) {
-        out_.truncated = true;
-        break;
-      }
-      ++line_;
-      const std::string name = fmt::format("{}:{}", out_.path, line_);
-      const auto json = parse_json(text.substr(0, end), name);
-      if (!json) return json.error();
-      RecordFields fields(*json, name, line_ == 1 ? kMaxWorldSize : out_.header.world_size);
-      take(fields);
-      if (fields.error()) return *fields.error();
-      text.remove_prefix(end + 1);
+  Result<RankRecord> read() {
+    const auto file = RegularFile::open(out_.path);
+    if (!file) return file.error();
+    LineReader lines(*file);
+    for (;;) {
+      const auto line = lines.next();
+      if (!line) return line.error();
+      out_.truncated = *line && !(*line)->whole;
+      if (!*line || out_.truncated) break;
+      if (const auto taken = take(**line); !taken) return taken.error();
     }
-    if (line_ == 0) return refuse(out_.path, "the record has no whole line");
-    out_.lines = line_;
+    if (out_.lines == 0) return refuse(out_.path, "the record has no whole line");
+    close_call();
+    out_.calls.finish(std::move(lists_));
     return std::move(out_);
   }
 
  private:
-  void take(RecordFields& in) {
-    if (line_ == 1) return take_header(in);
-    const std::string event = in.text("event");
+  Result<void> take(const LineReader::Line& line) {
+    const std::string name = fmt::format("{}:{}", out_.path, ++out_.lines);
+    const auto json = parse_json_line(line.text, name);
+    if (!json) return json.error();
+    RecordFields in(*json, name, out_.lines == 1 ? kMaxWorldSize : out_.header.world_size);
+    if (out_.lines == 1)
+      take_header(in);
+    else
+      take(in, in.text("event"), line.offset);
+    if (in.error()) return *in.error();
+    if (out_.last_call) (stretch_ += line.text) += '\n';
+    return {};
+  }
+
+  void take(RecordFields& in, const std::string& event, std::uint64_t offset) {
     if (event == "sources") return take_sources(in);
     if (event == "group") {
       out_.groups[in.text("name")] = in.ranks("ranks");
       return;
     }
     if (event == "state") return take_state(in);
-    if (event == "call") return take_call(in);
+    if (event == "call") return take_call(in, offset);
     if (event == "round") {
       if (in.has("error")) out_.failed_round = {in.round_key("key"), in.status("error")};
       return;
     }
-    if (out_.calls.empty() || out_.calls.back().outcome)
+    if (!out_.ends_within_a_call())
       return in.fail("event", fmt::format("{} stands outside of a call", in_quotes(event)));
-    if (event == "end") return take_end(in);
-    RecordedEvent out;
-    out.line = line_;
-    out.took = took(in);
-    if (event == "action" || event == "explain") {
-      out.kind = event == "action" ? RecordedEvent::Kind::Action : RecordedEvent::Kind::Explain;
-      out.text = in.text("text");
-    } else if (event == "trace") {
-      out.kind = RecordedEvent::Kind::Trace;
-      out.trace = take_trace(in);
-    } else if (event == "compile") {
-      out.kind = RecordedEvent::Kind::Compile;
-      if (in.has("failure")) out.failure = in.status("failure");
-    } else {
-      return in.fail("event", fmt::format("{} is no event of a record", in_quotes(event)));
-    }
-    out_.calls.back().events.push_back(std::move(out));
-  }
-
-  static Duration took(RecordFields& in) {
-    return Duration(in.has("ns") ? in.integer("ns", 0, INT64_MAX) : 0);
+    read_event_line(in, event, out_.lines, *out_.last_call);
   }
 
   void take_header(RecordFields& in) {
@@ -91,6 +83,7 @@ class RankReader {
     header.rank = Rank{static_cast<std::int32_t>(in.integer("rank", 0, header.world_size - 1))};
     header.config = in.config("config");
     header.build_id = in.text("build");
+    out_.calls = CallIndex(out_.path, header.world_size);
   }
 
   void take_sources(RecordFields& in) {
@@ -101,7 +94,7 @@ class RankReader {
     if (in.error()) return;
     auto list = std::make_shared<const SourceList>(std::move(specs));
     if (list->digest() != digest) return in.fail("digest", "this is not the digest of the sources");
-    lists_[digest] = std::move(list);
+    lists_[digest] = known_.try_emplace(digest, std::move(list)).first->second;
   }
 
   void take_state(RecordFields& in) {
@@ -113,68 +106,39 @@ class RankReader {
     for (const auto& [name, source] : *profile) state[name] = source.seen;
   }
 
-  void take_call(RecordFields& in) {
-    if (!out_.calls.empty() && !out_.calls.back().outcome)
+  void take_call(RecordFields& in, std::uint64_t offset) {
+    if (out_.ends_within_a_call())
       return in.fail("event", "a call starts before the one before it has ended");
-    RecordedCall call;
-    call.line = line_;
-    call.pause = took(in);
-    call.key = in.round_key("key");
-    const auto list = lists_.find(in.fingerprint("sources"));
+    RecordedCall call = read_call_line(in, lists_, out_.lines);
     if (in.error()) return;
-    if (list == lists_.end()) return in.fail("sources", "no list of sources has this digest");
-    call.observation.list = list->second;
-    call.observation.values = in.integers("values");
-    const std::size_t count = list->second->offsets().back();
-    if (in.has("strides")) call.observation.strides = in.integers("strides");
-    if (in.has("marks")) call.observation.marks = in.marks("marks");
-    if (call.observation.values.size() != count)
-      in.fail("values",
-              fmt::format("{} values for {} places", call.observation.values.size(), count));
-    if (!call.observation.strides.empty() && call.observation.strides.size() != count)
-      in.fail("strides",
-              fmt::format("{} strides for {} places", call.observation.strides.size(), count));
-    if (!call.observation.marks.empty() && call.observation.marks.size() != count)
-      in.fail("marks", fmt::format("{} marks for {} places", call.observation.marks.size(), count));
-    if (in.has("scalars")) call.observation.scalars = in.integers("scalars");
-    if (!call.observation.scalars.empty() &&
-        call.observation.scalars.size() != list->second->scalars())
-      in.fail("scalars", fmt::format("{} scalars for {} places", call.observation.scalars.size(),
-                                     list->second->scalars()));
-    if (in.has("seen")) call.seen = in.fingerprint("seen");
-    if (in.has("pending")) call.standing.pending = in.hexadecimal("pending");
-    if (in.has("trouble")) call.standing.trouble = in.status("trouble");
     if (auto state = stored_.extract(call.key.frame); !state.empty())
       call.stored = std::move(state.mapped());
-    out_.calls.push_back(std::move(call));
+    close_call();
+    out_.calls.start(offset, call);
+    out_.last_call = std::move(call);
   }
 
-  static TraceReport take_trace(RecordFields& in) {
-    TraceReport out;
-    out.graph = in.fingerprint("graph");
-    out.guards = in.guards("guards");
-    if (in.has("host_values")) out.host_values = in.host_values("host_values");
-    if (in.has("group_guards")) out.group_guards = in.group_guards("group_guards");
-    if (in.has("collectives")) out.collectives = in.fingerprint("collectives");
-    if (in.has("skeleton")) out.skeleton = in.fingerprint("skeleton");
-    if (in.has("prefixes")) out.prefixes = in.fingerprints("prefixes");
-    if (in.has("failure")) out.failure = in.status("failure");
-    return out;
+  /// All lines up to the next call, or to the end of the record, are known.
+  void close_call() {
+    if (!out_.last_call) return;
+    out_.calls.end(stretch_);
+    stretch_.clear();
+    if (const auto& outcome = out_.last_call->outcome) {
+      ++out_.outcomes[static_cast<std::size_t>(outcome->kind)];
+      if (outcome->error) {
+        out_.last_error = {out_.last_call->key, *outcome->error};
+        if (!out_.first_error) out_.first_error = out_.last_call->key;
+      }
+    }
+    if (visit_) visit_(out_, *out_.last_call);
   }
 
-  void take_end(RecordFields& in) {
-    CallOutcome outcome;
-    outcome.kind = in.outcome("outcome");
-    if (in.has("entry")) outcome.entry = static_cast<int>(in.integer("entry", 0, INT32_MAX));
-    if (in.has("error")) outcome.error = in.status("error");
-    out_.calls.back().outcome = std::move(outcome);
-    out_.calls.back().closing = took(in);
-  }
-
+  SourceLists& known_;
+  const CallVisitor& visit_;
   RankRecord out_;
-  std::map<shapes::Fingerprint, std::shared_ptr<const SourceList>> lists_;
+  SourceLists lists_;                         // of this rank
   std::map<std::string, FrameState> stored_;  // of frames that have not been called
-  int line_ = 0;
+  std::string stretch_;                       // the lines of the last call
 };
 
 Result<std::vector<std::string>> record_files(const std::string& directory) {
@@ -193,14 +157,14 @@ Result<std::vector<std::string>> record_files(const std::string& directory) {
 
 }  // namespace
 
-Result<std::vector<RankRecord>> read_record(const std::string& directory) {
+Result<std::vector<RankRecord>> read_record(const std::string& directory,
+                                            const CallVisitor& visit) {
   const auto files = record_files(directory);
   if (!files) return files.error();
   std::vector<RankRecord> out;
+  SourceLists known;
   for (const std::string& file : *files) {
-    const auto text = read_file(file);
-    if (!text) return text.error();
-    auto rank = RankReader(file).read(*text);
+    auto rank = RankReader(file, known, visit).read();
     if (!rank) return rank.error();
     out.push_back(*std::move(rank));
   }

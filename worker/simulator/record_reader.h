@@ -1,41 +1,20 @@
 // Reads the record of a job (README.md, "Records"). What a crash leaves behind, a last line that
 // was cut, is tolerated and said; anything else that is not a record is an error with file and
-// line.
+// line. Calls are not held: CallIndex reads them again.
 #pragma once
 
+#include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/record.h>
+#include <lockstep/worker/simulator/call_index.h>
 
 namespace lockstep::worker::simulator {
 
-/// What one rank wrote during a call: an action that its machine asked for, or what came of it.
-struct RecordedEvent {
-  enum class Kind : std::uint8_t { Action, Trace, Explain, Compile };
-  Kind kind = Kind::Action;
-  std::string text;               // Action, Explain
-  TraceReport trace;              // Trace
-  std::optional<Status> failure;  // Compile
-  Duration took{0};               // since the line before
-  int line = 0;
-};
-
-struct RecordedCall {
-  RoundKey key;
-  Observation observation;
-  std::optional<shapes::Fingerprint> seen;  // observation_digest() as the rank wrote it down
-  Standing standing;
-  std::optional<FrameState> stored;  // what the frame started from, on its first call
-  std::vector<RecordedEvent> events;
-  std::optional<CallOutcome> outcome;  // nullopt: the record ends within the call
-  Duration pause{0}, closing{0};       // from the line before the call, and before its end
-  int line = 0;
-};
-
-/// A round outside of calls that failed (settle, finish).
+/// A call or a round that ended in an error.
 struct RecordedFailure {
   RoundKey key;
   Status error;
@@ -45,13 +24,23 @@ struct RankRecord {
   std::string path;
   RecordHeader header;
   std::map<std::string, RankSet> groups;
-  std::vector<RecordedCall> calls;
-  std::optional<RecordedFailure> failed_round;  // the last one
+  CallIndex calls;
+  std::optional<RecordedCall> last_call;
+  std::array<std::size_t, 4> outcomes{};  // calls by CallOutcome::Kind
+  std::optional<RoundKey> first_error;    // of a call
+  std::optional<RecordedFailure> last_error;
+  std::optional<RecordedFailure> failed_round;  // outside of calls (settle, finish); the last one
   bool truncated = false;                       // the last line was cut
   int lines = 0;                                // whole ones
+
+  [[nodiscard]] bool ends_within_a_call() const { return last_call && !last_call->outcome; }
 };
 
+/// Sees every call of every rank once, rank by rank; the call is the last of `rank` so far.
+using CallVisitor = std::function<void(const RankRecord& rank, const RecordedCall& call)>;
+
 /// All ranks of a job, by rank. Errors: BadInput, with file and line.
-[[nodiscard]] Result<std::vector<RankRecord>> read_record(const std::string& directory);
+[[nodiscard]] Result<std::vector<RankRecord>> read_record(const std::string& directory,
+                                                          const CallVisitor& visit = {});
 
 }  // namespace lockstep::worker::simulator

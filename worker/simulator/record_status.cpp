@@ -24,13 +24,21 @@ class RankTeller {
     std::string guards;  // of its graph
   };
 
-  explicit RankTeller(const RankRecord& record) : record_(record) {
-    for (const RecordedCall& call : record.calls) take(call);
+  explicit RankTeller(const RankRecord& record) : record_(record) {}
+  /// What the rank tells next; nullopt: nothing more. Errors: those of CallIndex::read.
+  Result<std::optional<Told>> next() {
+    told_.reset();
+    while (!told_ && next_ < record_.calls.size()) {
+      const auto call = record_.calls.read(next_++);
+      if (!call) return call.error();
+      take(*call);
+    }
+    return std::move(told_);
   }
-  [[nodiscard]] const std::vector<Told>& told() const { return told_; }
+  // Require that all is told.
   [[nodiscard]] coordinator::Report report(Instant at) const {
     coordinator::Report out;
-    out.finished = !record_.failed_round && (record_.calls.empty() || record_.calls.back().outcome);
+    out.finished = !record_.failed_round && !record_.ends_within_a_call();
     out.phase = out.finished ? Phase::Finishing : phase_;
     out.event = last_step(record_);
     out.since_progress = at - now_;
@@ -106,7 +114,7 @@ class RankTeller {
         ++counters_.compiled;
         event.outcome = CallEvent::Outcome::Compiled;
         event.reason = reason(call);
-        made_[call.key.frame] = &call;
+        made_[call.key.frame] = {call.observation, call.key.call};
         break;
       case CallOutcome::Kind::Fallback:
         ++counters_.fallbacks;
@@ -120,14 +128,14 @@ class RankTeller {
         event.reason = call.outcome->error->text();
         break;
     }
-    told_.push_back({now_, std::move(event), guards});
+    told_ = Told{now_, std::move(event), guards};
   }
 
   /// What this rank saw that was not so when the last entry was made; empty: nothing.
   std::string reason(const RecordedCall& call) const {
     const auto made = made_.find(call.key.frame);
     if (made == made_.end()) return "first call";
-    const Observation& then = made->second->observation;
+    const Observation& then = made->second.seen;
     const Observation& now = call.observation;
     if (!(then.list->digest() == now.list->digest()))
       return "the inputs have other names, kinds, element types or numbers of dims";
@@ -138,16 +146,21 @@ class RankTeller {
                              now.list->sources()[s].kind == Kind::Tensor
                                  ? size_text(now.list->sources()[s].name, d)
                                  : now.list->sources()[s].name,
-                             now.of(s)[d], then.of(s)[d], made->second->key.call);
+                             now.of(s)[d], then.of(s)[d], made->second.call);
     return {};
   }
 
+  struct Made {
+    Observation seen;
+    std::uint64_t call = 0;
+  };
   const RankRecord& record_;
+  std::size_t next_ = 0;  // of its calls
   Instant now_{0};
   Phase phase_ = Phase::Starting;
   coordinator::CallCounters counters_;
-  std::map<std::string, const RecordedCall*> made_;  // by frame
-  std::vector<Told> told_;
+  std::map<std::string, Made> made_;  // the last entry, by frame
+  std::optional<Told> told_;
 };
 
 std::string configuration_of(const DecisionConfig& config) {
@@ -158,11 +171,16 @@ std::string configuration_of(const DecisionConfig& config) {
 }
 
 /// Tells the service what all ranks wrote down, in the order of their times. Returns the end.
-Instant tell(coordinator::Service& service, const std::vector<RankRecord>& ranks,
-             const std::string& job) {
+Result<Instant> tell(coordinator::Service& service, const std::vector<RankRecord>& ranks,
+                     const std::string& job) {
   std::vector<RankTeller> tellers(ranks.begin(), ranks.end());
-  std::vector<std::pair<const RankTeller::Told*, std::size_t>> all;
-  Instant end{0};
+  std::map<std::pair<Instant, std::size_t>, RankTeller::Told> next;  // at most one of each rank
+  const auto ask = [&](std::size_t r) -> Result<void> {
+    auto told = tellers[r].next();
+    if (!told) return told.error();
+    if (*told) next.try_emplace({(*told)->at, r}, **std::move(told));
+    return {};
+  };
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const coordinator::Identity identity{.job = job,
                                          .rank = ranks[r].header.rank,
@@ -170,15 +188,19 @@ Instant tell(coordinator::Service& service, const std::vector<RankRecord>& ranks
                                          .host = "not in a record",
                                          .build = ranks[r].header.build_id};
     (void)service.join(identity, ConnectionId(r + 1), Instant{0});
-    for (const RankTeller::Told& told : tellers[r].told()) all.emplace_back(&told, r);
-    end = std::max(end, tellers[r].end());
+    if (const auto asked = ask(r); !asked) return asked.error();
   }
   service.configure(ConnectionId(1), {configuration_of(ranks.front().header.config)});
-  std::stable_sort(all.begin(), all.end(),
-                   [](const auto& a, const auto& b) { return a.first->at < b.first->at; });
-  for (const auto& [told, r] : all)
-    if (const auto wanted = service.told(ConnectionId(r + 1), told->event, told->at))
-      service.graph(ConnectionId(r + 1), {*wanted, told->guards});
+  while (!next.empty()) {
+    const auto [at, told] = std::pair(next.begin()->first, std::move(next.begin()->second));
+    const std::size_t r = at.second;
+    next.erase(next.begin());
+    if (const auto wanted = service.told(ConnectionId(r + 1), told.event, told.at))
+      service.graph(ConnectionId(r + 1), {*wanted, told.guards});
+    if (const auto asked = ask(r); !asked) return asked.error();
+  }
+  Instant end{0};
+  for (const RankTeller& teller : tellers) end = std::max(end, teller.end());
   for (std::size_t r = 0; r < ranks.size(); ++r)
     service.report(ConnectionId(r + 1), tellers[r].report(end), end);
   for (std::size_t r = 0; r < ranks.size(); ++r) service.closed(ConnectionId(r + 1), end);
@@ -213,7 +235,9 @@ Result<std::string> record_status(const std::vector<RankRecord>& ranks,
                                               directory, coordinator::kMostRanks)};
   coordinator::Service service;
   const std::string job = directory.substr(0, coordinator::kJobBytes);
-  const Instant end = tell(service, ranks, job);
+  const auto told = tell(service, ranks, job);
+  if (!told) return told.error();
+  const Instant end = *told;
   const coordinator::About about{std::string(version), "a record", 0, Instant{0}};
   Json status = Json::parse(coordinator::status_document(service, about, end));
   status["made"] = made;

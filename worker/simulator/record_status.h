@@ -14,7 +14,7 @@ namespace lockstep::worker::simulator {
 /// A lockstep.status/1 document as the coordinator's core makes it, told by the record. A record
 /// holds no host, no process and no nodes of graphs: in place of a graph's text stand its guards.
 /// `watchdog`: the report of a watchdog, may be empty. Errors: BadInput (more ranks than are
-/// watched).
+/// watched; a record that is no longer what it was).
 [[nodiscard]] Result<std::string> record_status(const std::vector<RankRecord>& ranks,
                                                 const Explanation& explanation,
                                                 const std::string& directory,

@@ -1,45 +1,16 @@
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 #include <fmt/format.h>
 
 #include <lockstep/worker/simulator/call_replay.h>
 #include <lockstep/worker/simulator/dry_run.h>
+#include <lockstep/worker/simulator/joint_calls.h>
 #include <lockstep/worker/simulator/json_document.h>
 #include <lockstep/worker/simulator/replay.h>
 
 namespace lockstep::worker::simulator {
 namespace {
-
-/// The i-th call of a group, on the ranks that have one.
-struct JointCall {
-  std::string group;
-  std::vector<const RecordedCall*> of;  // by rank of the job; null where a rank has none
-};
-
-/// Calls in the order in which the lowest ranks made them.
-std::vector<JointCall> joint_calls(const std::vector<RankRecord>& ranks) {
-  std::vector<JointCall> out;
-  std::map<std::pair<std::string, std::size_t>, std::size_t> index;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    std::map<std::string, std::size_t> made;
-    for (const RecordedCall& call : ranks[r].calls) {
-      const auto [at, fresh] =
-          index.try_emplace({call.key.group, made[call.key.group]++}, out.size());
-      if (fresh) out.push_back({call.key.group, std::vector<const RecordedCall*>(ranks.size())});
-      out[at->second].of[r] = &call;
-    }
-  }
-  return out;
-}
-
-RankSet members_of(const std::string& group, const std::vector<RankRecord>& ranks) {
-  for (const RankRecord& rank : ranks)
-    if (const auto found = rank.groups.find(group); found != rank.groups.end())
-      return found->second;
-  return RankSet::all(static_cast<int>(ranks.size()));
-}
 
 std::vector<std::size_t> ranks_in(const RankSet& set) {
   std::vector<std::size_t> out;
@@ -54,33 +25,18 @@ FoldedRounds rounds_of(std::size_t size) {
   return {std::move(units), static_cast<int>(size)};
 }
 
-ScenarioValue value_of(const Observation& observation, std::size_t i) {
-  const SourceSpec& spec = observation.list->sources()[i];
-  const auto values = observation.of(i);
-  ScenarioValue out;
-  out.kind = spec.kind;
-  if (spec.kind == Kind::Tensor) {
-    out.dtype = spec.dtype;
-    out.sizes.assign(values.begin(), values.end());
-    for (std::size_t d = 0; d < values.size() && !observation.marks.empty(); ++d)
-      out.marks.push_back(observation.mark(i, d));
-  } else if (spec.kind != Kind::Float) {
-    out.number = values[0];
-  }
-  return out;
-}
-
 /// The job again, call by call.
 class JobReplay {
  public:
-  explicit JobReplay(const std::vector<RankRecord>& ranks) : ranks_(ranks), frames_(ranks.size()) {}
+  explicit JobReplay(const std::vector<RankRecord>& ranks)
+      : ranks_(ranks), joint_(ranks), frames_(ranks.size()) {}
 
   Result<Replay> run() {
     out_.result.world_size = ranks_.front().header.world_size;
     for (const RankRecord& rank : ranks_)
       if (rank.truncated)
         out_.notes.push_back(rank.path + ": the last line was cut and is left out.");
-    for (const JointCall& call : joint_calls(ranks_)) {
+    for (std::size_t call = 0; call < joint_.size(); ++call) {
       auto difference = replay_call(call);
       if (!difference) return difference.error();
       if (*difference) {
@@ -93,17 +49,32 @@ class JobReplay {
       out_.result.bytes_per_rank_max =
           std::max(out_.result.bytes_per_rank_max, rounds.bytes_per_rank_max());
     }
-    out_.result.uncoordinated = run_uncoordinated(scenario_of(ranks_));
+    const Scenario inputs = scenario_of(ranks_);
+    out_.result.uncoordinated = run_uncoordinated(inputs);
+    if (auto wrong = inputs.error()) return *std::move(wrong);
     return std::move(out_);
   }
 
  private:
-  Result<std::optional<Difference>> replay_call(const JointCall& call) {
-    const std::vector<std::size_t> members = ranks_in(members_of(call.group, ranks_));
-    FoldedRounds& rounds = rounds_.try_emplace(call.group, rounds_of(members.size())).first->second;
+  Result<std::optional<Difference>> replay_call(std::size_t call) {
+    const std::vector<std::size_t> members = ranks_in(joint_.members(call));
+    const auto known = rounds_.find(joint_.group(call));
+    FoldedRounds& rounds =
+        known != rounds_.end()
+            ? known->second
+            : rounds_.emplace(joint_.group(call), rounds_of(members.size())).first->second;
+    std::vector<std::optional<RecordedCall>> calls(members.size());
     std::vector<CallReplay::Member> seats;
-    for (const std::size_t r : members)
-      seats.push_back({Rank{static_cast<std::int32_t>(r)}, &ranks_[r], call.of[r], &frames_[r]});
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const std::size_t r = members[i];
+      if (const auto own = joint_.of(call, r)) {
+        auto read = ranks_[r].calls.read(*own);
+        if (!read) return read.error();
+        calls[i] = *std::move(read);
+      }
+      seats.push_back({Rank{static_cast<std::int32_t>(r)}, &ranks_[r],
+                       calls[i] ? &*calls[i] : nullptr, &frames_[r]});
+    }
     if (auto altered = altered_observation(seats)) return altered;
     CallReplay replay(seats, ranks_.front().header.config, rounds);
     auto difference = replay.run();
@@ -174,6 +145,7 @@ class JobReplay {
   }
 
   const std::vector<RankRecord>& ranks_;
+  JointCalls joint_;
   std::vector<FramesOfRank> frames_;            // per rank
   std::map<std::string, FoldedRounds> rounds_;  // per group
   Replay out_;
@@ -194,29 +166,7 @@ Scenario scenario_of(const std::vector<RankRecord>& ranks) {
   Scenario out;
   out.world_size = ranks.front().header.world_size;
   out.config = ranks.front().header.config;
-  for (const JointCall& joint : joint_calls(ranks)) {
-    ScenarioCall call;
-    using Alike =
-        std::tuple<std::string, shapes::Fingerprint, std::vector<std::int64_t>, std::vector<Mark>>;
-    std::map<Alike, std::size_t> alike;
-    for (std::size_t r = 0; r < joint.of.size(); ++r) {
-      if (joint.of[r] == nullptr) continue;
-      const Observation& seen = joint.of[r]->observation;
-      const std::string& frame = joint.of[r]->key.frame;
-      const auto [at, fresh] = alike.try_emplace(
-          {frame, seen.list->digest(), seen.values, seen.marks}, call.groups.size());
-      if (fresh) {
-        ScenarioGroup group{.ranks = {}, .frame = frame, .values = {}};
-        for (std::size_t i = 0; i < seen.list->sources().size(); ++i)
-          group.values[seen.list->sources()[i].name] = value_of(seen, i);
-        call.groups.push_back(std::move(group));
-      }
-      const RankSet rank = RankSet::of(Rank{static_cast<std::int32_t>(r)});
-      call.groups[at->second].ranks.insert(rank);
-      call.present.insert(rank);
-    }
-    out.calls.push_back(std::move(call));
-  }
+  out.stored = std::make_shared<RecordedCalls>(ranks);
   return out;
 }
 

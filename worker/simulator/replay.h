@@ -29,10 +29,11 @@ struct Replay {
   std::vector<std::string> notes;
 };
 
-/// Errors: BadInput, where the record contradicts itself.
+/// Errors: BadInput, where the record contradicts itself, or is no longer what it was.
 [[nodiscard]] Result<Replay> replay(const std::vector<RankRecord>& ranks);
 
-/// The recorded calls of one group as a scenario: inputs only, in the order of the calls.
+/// The recorded calls as a scenario: inputs only, in the order of the calls, read again when their
+/// turn comes. The ranks outlive it.
 [[nodiscard]] Scenario scenario_of(const std::vector<RankRecord>& ranks);
 
 }  // namespace lockstep::worker::simulator

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/simulator/call_lines.h>
 #include <lockstep/worker/simulator/scenario.h>
 #include <lockstep/worker/simulator/scenario_reader.h>
 
@@ -21,6 +22,20 @@ Result<Scenario> ScenarioReader::read(const Json& root) {
   read_scenario(root, scenario);
   if (error_) return *error_;
   return scenario;
+}
+
+Result<Scenario> ScenarioReader::read(const Json& root, LineReader& lines,
+                                      const std::string& path) {
+  lines_ = &lines;
+  path_ = path;
+  return read(root);
+}
+
+Result<ScenarioCall> ScenarioReader::read_call_alone(const Json& json) {
+  world_size_ = options_.world_size.value_or(1);
+  ScenarioCall call;
+  if (!read_call(json, {}, call)) return *error_;
+  return call;
 }
 
 bool ScenarioReader::read_scenario(const Json& json, Scenario& out) {
@@ -48,18 +63,10 @@ bool ScenarioReader::read_scenario(const Json& json, Scenario& out) {
   out.world_size = world_size_;
   if (const Json* config = json.find("config"))
     if (!read_config(*config, root.at("config"), out.config)) return false;
-  const Json* calls = generator != nullptr ? json.find("calls") : required(json, root, "calls");
-  const JsonPath path = root.at("calls");
-  if (calls != nullptr) {
-    if (array(*calls, path) == nullptr) return false;
-    const auto& list = *calls->as<Json::Array>();
-    out.calls.resize(list.size());
-    for (std::size_t i = 0; i < list.size(); ++i)
-      if (!read_call(list[i], path.at(i), out.calls[i])) return false;
-  }
-  if (generator == nullptr && calls == nullptr) return false;
+  if (!read_calls(json, generator == nullptr, out.calls)) return false;
   if (generator != nullptr && !read_generator(*generator, root.at("generator"), out.generator))
     return false;
+  if (lines_ != nullptr && !read_lines(out)) return false;
   const Json* cost = json.find("cost");
   if (cost != nullptr || options_.network) out.cost.emplace().seed = out.generator.seed;
   if (options_.network) out.cost->network = *options_.network;
@@ -69,6 +76,34 @@ bool ScenarioReader::read_scenario(const Json& json, Scenario& out) {
   const Json* faults = json.find("faults");
   return faults == nullptr ||
          read_faults(*faults, root.at("faults"), out, out.faults.emplace());
+}
+
+bool ScenarioReader::read_calls(const Json& json, bool needed, std::vector<ScenarioCall>& out) {
+  const JsonPath root, path = root.at("calls");
+  const Json* calls = json.find("calls");
+  if (lines_ != nullptr)
+    return calls == nullptr || fail(path, "here every call stands on a line of its own, below");
+  if (calls == nullptr) return !needed || required(json, root, "calls") != nullptr;
+  if (array(*calls, path) == nullptr) return false;
+  const auto& list = *calls->as<Json::Array>();
+  out.resize(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (!read_call(list[i], path.at(i), out[i])) return false;
+  return true;
+}
+
+bool ScenarioReader::read_lines(Scenario& out) {
+  auto stored = std::make_shared<CallLines>(path_, world_size_);
+  for (;;) {
+    const auto line = lines_->next();
+    if (line && !*line) break;
+    const auto added = line ? stored->add(**line) : Result<void>(line.error());
+    if (added) continue;
+    error_ = added.error();
+    return false;
+  }
+  out.stored = std::move(stored);
+  return true;
 }
 
 bool ScenarioReader::read_config(const Json& json, const JsonPath& path, DecisionConfig& out) {
@@ -148,16 +183,18 @@ bool ScenarioReader::read_group(const Json& json, const JsonPath& path, const Sc
   return values != nullptr && read_values(*values, path.at("values"), out.values);
 }
 
-ScenarioCall Scenario::call(std::size_t index) const {
-  if (index < calls.size()) return calls[index];
-  return generator.call(index - calls.size(), world_size);
+std::shared_ptr<const ScenarioCall> Scenario::call(std::size_t index) const {
+  // One that is held lives as long as the scenario, so nobody else need own it.
+  if (index < calls.size()) return {std::shared_ptr<const void>(), &calls[index]};
+  if (index < explicit_count()) return stored->call(index - calls.size());
+  return std::make_shared<const ScenarioCall>(generator.call(index - explicit_count(), world_size));
 }
 
 Scenario expanded(const Scenario& scenario) {
   Scenario out{scenario.world_size, scenario.config, scenario.calls, {},
                scenario.cost,       scenario.faults};
   for (std::size_t i = out.calls.size(); i < scenario.count(); ++i)
-    out.calls.push_back(scenario.call(i));
+    out.calls.push_back(*scenario.call(i));
   return out;
 }
 
@@ -168,11 +205,24 @@ Result<Scenario> parse_scenario(std::string_view text, std::string_view name,
   return ScenarioReader(name, options).read(*json);
 }
 
+static Result<Scenario> load_lines(const std::string& path, const ScenarioOptions& options) {
+  const auto file = RegularFile::open(path);
+  if (!file) return file.error();
+  LineReader lines(*file);
+  const auto first = lines.next();
+  if (!first) return first.error();
+  const std::string name = path + ":1";
+  const auto json = parse_json_line(*first ? (*first)->text : std::string_view(), name);
+  if (!json) return json.error();
+  return ScenarioReader(name, options).read(*json, lines, path);
+}
+
 Result<Scenario> load_scenario(const std::string& path, const ScenarioOptions& options) {
-  auto text = read_file(path);
-  if (!text) return std::move(text).error();
   ScenarioOptions here = options;
   here.folder = std::filesystem::path(path).parent_path().string();
+  if (path.ends_with(kLinesEnding)) return load_lines(path, here);
+  auto text = read_file(path);
+  if (!text) return std::move(text).error();
   return parse_scenario(*text, path, here);
 }
 

@@ -2,6 +2,7 @@
 // version 1"). Read strictly; ranks stay ranges, so a world of millions costs nothing.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include <lockstep/worker/simulator/fault.h>
 #include <lockstep/worker/simulator/generator.h>
 #include <lockstep/worker/simulator/scenario_call.h>
+#include <lockstep/worker/simulator/stored_calls.h>
 
 namespace lockstep::worker::simulator {
 
@@ -24,10 +26,20 @@ struct Scenario {
   Generator generator;                             // of the calls that come after those
   std::optional<CostModel> cost = std::nullopt;    // nullopt: nothing is timed
   std::optional<FaultPlan> faults = std::nullopt;  // nullopt: nothing goes wrong
+  /// Calls between those that are held and those that are generated; null: none.
+  std::shared_ptr<const StoredCalls> stored = nullptr;
 
-  [[nodiscard]] std::size_t count() const { return calls.size() + generator.count(); }
-  /// A copy of call `index`, made now if it is generated.
-  [[nodiscard]] ScenarioCall call(std::size_t index) const;
+  [[nodiscard]] std::size_t count() const { return explicit_count() + generator.count(); }
+  /// How many calls are not generated.
+  [[nodiscard]] std::size_t explicit_count() const {
+    return calls.size() + (stored ? stored->size() : 0);
+  }
+  /// Call `index`; read now if it is stored, made now if it is generated. The scenario outlives it.
+  [[nodiscard]] std::shared_ptr<const ScenarioCall> call(std::size_t index) const;
+  /// Why a stored call could not be read again, which makes whatever came of this scenario void.
+  [[nodiscard]] std::optional<Status> error() const {
+    return stored ? stored->error() : std::nullopt;
+  }
   bool operator==(const Scenario&) const = default;
 };
 
@@ -48,7 +60,7 @@ struct ScenarioOptions {
 /// "NAME: PATH: what is wrong".
 [[nodiscard]] Result<Scenario> parse_scenario(std::string_view text, std::string_view name,
                                               const ScenarioOptions& options = {});
-/// Reads a scenario file. Errors: BadInput.
+/// Reads a scenario file: JSON, or JSON lines where its name ends in .jsonl. Errors: BadInput.
 [[nodiscard]] Result<Scenario> load_scenario(const std::string& path,
                                              const ScenarioOptions& options = {});
 

@@ -6,6 +6,7 @@
 
 #include <lockstep/worker/simulator/generator.h>
 #include <lockstep/worker/simulator/json_document.h>
+#include <lockstep/worker/simulator/regular_file.h>
 #include <lockstep/worker/simulator/scenario.h>
 
 namespace lockstep::worker::simulator {
@@ -19,6 +20,10 @@ class ScenarioReader {
       : name_(name), options_(options) {}
 
   [[nodiscard]] Result<Scenario> read(const Json& root);
+  /// The same where the calls are the lines that follow, of the file at `path`.
+  [[nodiscard]] Result<Scenario> read(const Json& root, LineReader& lines, const std::string& path);
+  /// One call, of a world as large as the options say.
+  [[nodiscard]] Result<ScenarioCall> read_call_alone(const Json& json);
 
  private:
   // Fields: scenario_fields.cpp.
@@ -43,6 +48,8 @@ class ScenarioReader {
 
   // The scenario: scenario.cpp.
   bool read_scenario(const Json& json, Scenario& out);
+  bool read_calls(const Json& json, bool needed, std::vector<ScenarioCall>& out);
+  bool read_lines(Scenario& out);
   bool read_config(const Json& json, const JsonPath& path, DecisionConfig& out);
   bool read_call(const Json& json, const JsonPath& path, ScenarioCall& out);
   bool read_group(const Json& json, const JsonPath& path, const ScenarioCall& call,
@@ -114,6 +121,8 @@ class ScenarioReader {
 
   std::string_view name_;
   const ScenarioOptions& options_;
+  LineReader* lines_ = nullptr;  // that the calls are on; null: they are in the document
+  std::string path_{};           // of those lines
   int world_size_ = 1;
   std::int64_t ranks_per_host_ = 0;                          // 0: not said
   std::vector<std::pair<std::string, Sharing::Axis>> grid_;  // slowest first; none: no grid

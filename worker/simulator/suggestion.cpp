@@ -14,6 +14,7 @@ namespace {
 
 using Place = std::tuple<std::string, std::string, std::optional<std::size_t>>;
 using Dims = std::map<std::string, std::set<std::size_t>>;  // by source
+using FrameDims = std::map<std::string, Dims>;
 
 Place place_of(const std::string& frame, const SourceDecision& source, std::size_t d) {
   return {frame, source.spec.name,
@@ -44,13 +45,38 @@ Held held_in(const ScenarioCall& call) {
   return out;
 }
 
+void mark_call(const FrameDims& frames, ScenarioCall& call) {
+  const Held held = held_in(call);
+  for (ScenarioGroup& group : call.groups)
+    if (const auto dims = frames.find(group.frame); dims != frames.end())
+      mark(group.values, dims->second, held);
+}
+
+/// Stored calls with marks put on as they are read.
+class MarkedCalls final : public StoredCalls {
+ public:
+  MarkedCalls(std::shared_ptr<const StoredCalls> plain, FrameDims frames)
+      : plain_(std::move(plain)), frames_(std::move(frames)) {}
+  [[nodiscard]] std::size_t size() const override { return plain_->size(); }
+  [[nodiscard]] RankPartition partition() const override { return plain_->partition(); }
+
+ private:
+  [[nodiscard]] Result<ScenarioCall> read(std::size_t index) const override {
+    ScenarioCall call = *plain_->call(index);  // where that fails, plain_ says so
+    mark_call(frames_, call);
+    return call;
+  }
+  std::shared_ptr<const StoredCalls> plain_;
+  FrameDims frames_;
+};
+
 std::string dumped(const nlohmann::ordered_json& json, int indent = -1) {
   return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 /// What can be marked, by frame.
-std::map<std::string, Dims> markable(const std::vector<Suggestion>& suggestions) {
-  std::map<std::string, Dims> out;
+FrameDims markable(const std::vector<Suggestion>& suggestions) {
+  FrameDims out;
   for (const Suggestion& s : suggestions)
     if (s.dim) out[s.frame][s.source].insert(*s.dim);
   return out;
@@ -98,16 +124,12 @@ std::vector<Suggestion> suggest_marks(const Scenario& scenario, const DryRunResu
 }
 
 Scenario with_marks(Scenario scenario, const std::vector<Suggestion>& suggestions) {
-  const std::map<std::string, Dims> frames = markable(suggestions);
-  const auto mark_frame = [&](const std::string& frame, ScenarioValues& values,
-                              const Held& held = {}) {
-    if (const auto dims = frames.find(frame); dims != frames.end())
-      mark(values, dims->second, held);
+  const FrameDims frames = markable(suggestions);
+  const auto mark_frame = [&](const std::string& frame, ScenarioValues& values) {
+    if (const auto dims = frames.find(frame); dims != frames.end()) mark(values, dims->second, {});
   };
-  for (ScenarioCall& call : scenario.calls) {
-    const Held held = held_in(call);
-    for (ScenarioGroup& group : call.groups) mark_frame(group.frame, group.values, held);
-  }
+  for (ScenarioCall& call : scenario.calls) mark_call(frames, call);
+  if (scenario.stored) scenario.stored = std::make_shared<MarkedCalls>(scenario.stored, frames);
   for (Block& block : scenario.generator.blocks) {
     mark_frame(block.call.frame, block.call.like);
     for (Variant& variant : block.variants) mark_frame(variant.call.frame, variant.call.like);

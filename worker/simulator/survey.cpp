@@ -54,9 +54,9 @@ class Surveyor {
   [[nodiscard]] std::int32_t ranks_per_call() const {
     constexpr std::uint64_t kValues = 20'000'000;
     std::uint64_t values = 0;
-    for (std::size_t c = scenario_.calls.size(); c < scenario_.count(); ++c)
+    for (std::size_t c = scenario_.explicit_count(); c < scenario_.count(); ++c)
       if (drawn_apart(scenario_, c))
-        values += scenario_.generator.kind(c - scenario_.calls.size()).draws.size();
+        values += scenario_.generator.kind(c - scenario_.explicit_count()).draws.size();
     const auto world = static_cast<std::uint64_t>(scenario_.world_size);
     if (values == 0 || values * world <= kValues) return INT32_MAX;
     return static_cast<std::int32_t>(std::max<std::uint64_t>(16, kValues / 4 / values));
@@ -81,7 +81,7 @@ class Surveyor {
 
   /// Not all ranks may have been looked at: what any of them can draw counts.
   void add_reach() {
-    const std::size_t number = call_ - scenario_.calls.size();
+    const std::size_t number = call_ - scenario_.explicit_count();
     const RankInputs inputs = scenario_.generator.inputs(number, scenario_.world_size);
     const Tallies& tallies = tallies_of(scenario_.generator.kind(number).frame, inputs.like());
     for (std::size_t i = 0; i < tallies.size(); ++i) {

@@ -137,6 +137,7 @@ Result<Sweep> run_sweep(const std::string& path, const ScenarioOptions& read,
     if (!scenario) return scenario.error();
     out.calls = scenario->count();
     out.rows.push_back(row_of(range.values[i], dry_run(*scenario, each)));
+    if (auto wrong = scenario->error()) return *std::move(wrong);
     if (made) made(out);
   }
   return out;

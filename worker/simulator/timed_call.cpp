@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/simulator/call_inputs.h>
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/group.h>
 #include <lockstep/worker/simulator/timed_call.h>
@@ -19,8 +20,9 @@ std::string unused_name(const Scenario& scenario) {
   const auto add = [&](const ScenarioValues& values) {
     for (const auto& [source, value] : values) used.insert(source);
   };
-  for (const ScenarioCall& call : scenario.calls)
-    for (const ScenarioGroup& group : call.groups) add(group.values);
+  for (std::size_t i = 0; i < scenario.explicit_count(); ++i)
+    for (const auto call = scenario.call(i); const ScenarioGroup& group : call->groups)
+      add(group.values);
   for (const Block& block : scenario.generator.blocks) {
     add(block.call.like);
     for (const Variant& variant : block.variants) add(variant.call.like);
@@ -36,8 +38,7 @@ std::string unused_name(const Scenario& scenario) {
 Cast::Cast(const Scenario& scenario, std::span<const Fault> faults)
     : scenario_(scenario),
       faults_(faults),
-      outline_(scenario),
-      classes_(partition(outline_.calls(), scenario.world_size)),
+      classes_(classes_of(scenario)),
       compile_struck_(faults.size()) {
   std::set<std::int32_t> cuts;
   for (const Fault& fault : faults) {
@@ -76,20 +77,22 @@ bool Cast::hit(std::size_t unit, const Fault& fault) const {
 TimedCall::TimedCall(Cast& cast, std::size_t index)
     : cast_(cast), index_(index), machines_(cast.units_.size()) {
   const Scenario& scenario = cast.scenario_;
-  const std::size_t explicit_calls = scenario.calls.size();
   RankSet present;
-  if (index < explicit_calls || !scenario.generator.kind(index - explicit_calls).apart()) {
-    call_ = scenario.call(index);
+  std::vector<int> groups;
+  if (!drawn_apart(scenario, index)) {
+    call_ = *scenario.call(index);
     present = call_.present;
+    groups = groups_of(cast.classes_, call_);
   } else {
-    const std::size_t number = index - explicit_calls;
+    const std::size_t number = index - scenario.explicit_count();
     drawn_ = scenario.generator.inputs(number, scenario.world_size);
     present = scenario.generator.present(number, scenario.world_size);
     call_.frame = scenario.generator.kind(number).frame;
+    groups = groups_of(cast.classes_, present);
   }
   in_vain_ = present.size() != scenario.world_size;
   for (std::size_t u = machines_.size(); u-- > 0;) {
-    machines_[u].group = cast.outline_.group_of(cast.classes_[cast.class_of_[u]], index);
+    machines_[u].group = groups[cast.class_of_[u]];
     if (machines_[u].group >= 0) lowest_ = u;
   }
   if (!drawn_ && !call_.groups.empty())

@@ -32,7 +32,6 @@ class Cast {
 
   const Scenario& scenario_;
   std::span<const Fault> faults_;
-  Outline outline_;
   std::vector<RankClass> classes_;
   std::vector<Unit> units_;
   std::vector<std::size_t> class_of_;

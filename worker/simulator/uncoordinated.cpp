@@ -10,7 +10,6 @@
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/group.h>
 #include <lockstep/worker/simulator/member.h>
-#include <lockstep/worker/simulator/outline.h>
 #include <lockstep/worker/simulator/parallel.h>
 
 namespace lockstep::worker::simulator {
@@ -48,6 +47,10 @@ struct Ran {
 };
 /// What different things ranks ran in one call, by frame; sorted.
 using CallRuns = std::map<std::string, std::vector<Ran>>;
+struct CallOfAll {
+  CallRuns runs;
+  bool by_all = false;  // every rank makes it, and all call one frame
+};
 
 Ran run_call(const Scenario& scenario, std::size_t index, const std::string& name,
              const Observation& observation, Loner& rank) {
@@ -94,16 +97,16 @@ class Runs {
   Runs(const Scenario& scenario, const Progress& progress)
       : scenario_(scenario),
         progress_(progress),
-        outline_(scenario),
-        classes_(partition(outline_.calls(), scenario.world_size)),
+        classes_(classes_of(scenario)),
         members_(members_of(classes_, scenario.generator.apart())),
         calls_(scenario.count()) {}
 
   Uncoordinated run() {
-    constexpr std::size_t kTogether = 64;
-    in_parallel((members_.size() + kTogether - 1) / kTogether, [&](std::size_t part) {
-      const std::size_t first = part * kTogether;
-      run(std::span(members_).subspan(first, std::min(kTogether, members_.size() - first)));
+    // Stored calls are read again for each part, so there the parts are large.
+    const std::size_t together = scenario_.stored ? 4096 : 64;
+    in_parallel((members_.size() + together - 1) / together, [&](std::size_t part) {
+      const std::size_t first = part * together;
+      run(std::span(members_).subspan(first, std::min(together, members_.size() - first)));
     });
     for (std::size_t c = 0; c < calls_.size(); ++c) judge(c);
     return out_;
@@ -115,59 +118,52 @@ class Runs {
     std::map<std::string, std::pair<Ran, Member>> first;  // by frame
     for (std::size_t at = 0; at < members_.size(); at += kTogether) {
       const std::size_t count = std::min(kTogether, members_.size() - at);
-      std::vector<std::pair<std::string, Ran>> ran(count);
+      std::vector<std::optional<std::pair<std::string, Ran>>> ran(count);
       in_parallel(count, [&](std::size_t i) { ran[i] = run_up_to(c, members_[at + i], nullptr); });
       for (std::size_t i = 0; i < count; ++i) {
-        if (ran[i].first.empty() && !present(c, members_[at + i])) continue;
-        const auto known = first.try_emplace(ran[i].first, ran[i].second, members_[at + i]).first;
-        if (known->second.first == ran[i].second) continue;
+        if (!ran[i]) continue;
+        const auto& [frame, run] = *ran[i];
+        const auto known = first.try_emplace(frame, run, members_[at + i]).first;
+        if (known->second.first == run) continue;
         Side a, b;
-        (void)run_up_to(c, known->second.second, &a);
-        (void)run_up_to(c, members_[at + i], &b);
-        return cause_of(scenario_, c, ran[i].first, a, b);
+        if (!run_up_to(c, known->second.second, &a) || !run_up_to(c, members_[at + i], &b))
+          return std::nullopt;  // the call cannot be read again
+        return cause_of(scenario_, c, frame, a, b);
       }
     }
     return std::nullopt;
   }
 
  private:
-  [[nodiscard]] bool present(std::size_t c, const Member& member) const {
-    return outline_.group_of(*member.of, c) >= 0;
-  }
-
-  /// The frame that the member calls in call `c`, and what it runs there.
-  std::pair<std::string, Ran> run_up_to(std::size_t c, const Member& member, Side* side) {
+  /// The frame that the member calls in call `c`, and what it runs there; nullopt: it is absent.
+  std::optional<std::pair<std::string, Ran>> run_up_to(std::size_t c, const Member& member,
+                                                       Side* side) {
     std::vector<Loner> rank(1);
     CallRuns runs;
-    for (std::size_t i = 0; i <= c; ++i) runs = run_call_of(i, std::span(&member, 1), rank);
-    if (runs.empty()) return {};
+    for (std::size_t i = 0; i < c; ++i)
+      (void)run_call_of(i, CallSight(scenario_, classes_, i), std::span(&member, 1), rank);
+    const CallSight sight(scenario_, classes_, c);
+    runs = run_call_of(c, sight, std::span(&member, 1), rank);
+    if (runs.empty()) return std::nullopt;
     const auto& [frame, ran] = *runs.begin();
     if (side != nullptr) {
+      Observation room;
       side->rank = Rank{member.rank};
       side->compiled = ran.front().compiled;
-      side->seen = seen_by(c, member);
+      side->seen = sight.of(member, room);
       const Frame& cache = rank.front().frames.at(frame);
       if (rank.front().entry >= 0)
         side->uses = uses_of(cache.entries[static_cast<std::size_t>(rank.front().entry)].decision);
     }
-    return {frame, ran.front()};
-  }
-
-  [[nodiscard]] Observation seen_by(std::size_t c, const Member& member) const {
-    const std::size_t before = scenario_.calls.size();
-    if (c < before)
-      return observation_of(scenario_.calls[c]
-                                .groups[static_cast<std::size_t>(outline_.group_of(*member.of, c))]
-                                .values);
-    const RankInputs inputs = scenario_.generator.inputs(c - before, scenario_.world_size);
-    Observation seen = inputs.like();
-    inputs.fill(member.rank, seen);
-    return seen;
+    return std::pair(frame, ran.front());
   }
 
   void run(std::span<const Member> members) {
     std::vector<Loner> ranks(members.size());
-    for (std::size_t c = 0; c < calls_.size(); ++c) add(c, run_call_of(c, members, ranks));
+    for (std::size_t c = 0; c < calls_.size(); ++c) {
+      const CallSight sight(scenario_, classes_, c);
+      add(c, run_call_of(c, sight, members, ranks), sight.made_by_all());
+    }
     const std::lock_guard lock(mutex_);
     for (const Loner& rank : ranks)
       out_.compiles_per_rank_max = std::max(out_.compiles_per_rank_max, rank.compiles);
@@ -175,33 +171,23 @@ class Runs {
     if (progress_) progress_("ranks alone", done_, members_.size());
   }
 
-  CallRuns run_call_of(std::size_t c, std::span<const Member> members, std::vector<Loner>& ranks) {
+  CallRuns run_call_of(std::size_t c, const CallSight& sight, std::span<const Member> members,
+                       std::vector<Loner>& ranks) {
     CallRuns runs;
-    const std::size_t before = scenario_.calls.size();
-    const GeneratedCall* kind = c < before ? nullptr : &scenario_.generator.kind(c - before);
-    std::optional<RankInputs> inputs;
-    std::vector<Observation> observations;
-    if (kind != nullptr)
-      observations.push_back(
-          inputs.emplace(scenario_.generator.inputs(c - before, scenario_.world_size)).like());
-    else
-      for (const ScenarioGroup& group : scenario_.calls[c].groups)
-        observations.push_back(observation_of(group.values));
+    Observation room;
     for (std::size_t i = 0; i < members.size(); ++i) {
-      const int group = outline_.group_of(*members[i].of, c);
-      if (group < 0) continue;
-      const auto g = static_cast<std::size_t>(group);
-      const std::string& frame = kind != nullptr ? kind->frame : scenario_.calls[c].groups[g].frame;
-      if (inputs) inputs->fill(members[i].rank, observations[g]);
-      runs[frame].push_back(run_call(scenario_, c, frame, observations[g], ranks[i]));
+      if (!sight.made_by(members[i])) continue;
+      const std::string& frame = sight.frame(members[i]);
+      runs[frame].push_back(run_call(scenario_, c, frame, sight.of(members[i], room), ranks[i]));
     }
     return runs;
   }
 
-  void add(std::size_t c, CallRuns runs) {
+  void add(std::size_t c, CallRuns runs, bool by_all) {
     const std::lock_guard lock(mutex_);
+    calls_[c].by_all = by_all;
     for (auto& [frame, ran] : runs) {
-      std::vector<Ran>& all = calls_[c][frame];
+      std::vector<Ran>& all = calls_[c].runs[frame];
       all.insert(all.end(), ran.begin(), ran.end());
       std::sort(all.begin(), all.end());
       all.erase(std::unique(all.begin(), all.end()), all.end());
@@ -210,16 +196,16 @@ class Runs {
 
   void judge(std::size_t c) {
     bool compiled = false, fell_back = false;
-    for (const auto& [frame, ran] : calls_[c])
+    for (const auto& [frame, ran] : calls_[c].runs)
       for (const Ran& one : ran) {
         compiled |= one.compiled;
         fell_back |= !one.program;
       }
-    ++(!made_by_all(scenario_, c) ? out_.errors
-       : fell_back                ? out_.fallbacks
-       : compiled                 ? out_.compiles
-                                  : out_.reuses);
-    for (auto& [frame, ran] : calls_[c]) {
+    ++(!calls_[c].by_all ? out_.errors
+       : fell_back       ? out_.fallbacks
+       : compiled        ? out_.compiles
+                         : out_.reuses);
+    for (auto& [frame, ran] : calls_[c].runs) {
       if (ran.size() > 1 && !out_.first_divergent_call) out_.first_divergent_call = c;
       const auto end = std::unique(ran.begin(), ran.end(), [](const Ran& a, const Ran& b) {
         return a.program == b.program;
@@ -231,11 +217,10 @@ class Runs {
 
   const Scenario& scenario_;
   const Progress& progress_;
-  Outline outline_;
   std::vector<RankClass> classes_;
   std::vector<Member> members_;
   std::mutex mutex_;  // guards what follows
-  std::vector<CallRuns> calls_;
+  std::vector<CallOfAll> calls_;
   std::size_t done_ = 0;
   Uncoordinated out_;
 };

@@ -3,10 +3,8 @@
 #include <map>
 #include <set>
 
-#include <lockstep/worker/simulator/call_inputs.h>
 #include <lockstep/worker/simulator/cause.h>
 #include <lockstep/worker/simulator/member.h>
-#include <lockstep/worker/simulator/outline.h>
 #include <lockstep/worker/simulator/parallel.h>
 #include <lockstep/worker/simulator/upstream_program.h>
 #include <lockstep/worker/simulator/upstream_way.h>
@@ -17,38 +15,9 @@ namespace {
 using Programs = std::vector<std::uint32_t>;  // indices into all programs, the last used first
 
 struct UpstreamFrame {
-  std::map<const RankClass*, FrameState> states;
-  std::vector<Programs> entries;  // by member
+  std::map<std::size_t, FrameState> states;  // by class
+  std::vector<Programs> entries;             // by member
   int compiles = 0;
-};
-
-/// What the members of a class see in one call.
-class CallSight {
- public:
-  CallSight(const Scenario& scenario, const Outline& outline, std::size_t call)
-      : outline_(outline), call_(call) {
-    const std::size_t before = scenario.calls.size();
-    if (drawn_apart(scenario, call)) {
-      inputs_.emplace(scenario.generator.inputs(call - before, scenario.world_size));
-      return;
-    }
-    const ScenarioCall made = scenario.call(call);
-    for (const ScenarioGroup& group : made.groups) groups_.push_back(observation_of(group.values));
-  }
-  [[nodiscard]] const RankInputs* drawn() const { return inputs_ ? &*inputs_ : nullptr; }
-  /// `room` holds it where ranks draw for themselves.
-  const Observation& of(const Member& member, Observation& room) const {
-    if (!inputs_) return groups_[static_cast<std::size_t>(outline_.group_of(*member.of, call_))];
-    if (!room.list) room = inputs_->like();
-    inputs_->fill(member.rank, room);
-    return room;
-  }
-
- private:
-  const Outline& outline_;
-  std::size_t call_;
-  std::optional<RankInputs> inputs_;
-  std::vector<Observation> groups_;
 };
 
 void add_to(FrameState& joined, const Observation& seen) {
@@ -72,8 +41,7 @@ class Upstream {
   Upstream(const Scenario& scenario, const Progress& progress)
       : scenario_(scenario),
         progress_(progress),
-        outline_(scenario),
-        classes_(partition(outline_.calls(), scenario.world_size)),
+        classes_(classes_of(scenario)),
         members_(members_of(classes_, scenario.generator.apart())) {
     out_.name = "upstream";
   }
@@ -81,19 +49,19 @@ class Upstream {
   Way run() {
     for (std::size_t c = 0; c < scenario_.count(); ++c) {
       if (progress_) progress_("calls, upstream's way", c, scenario_.count());
-      if (!made_by_all(scenario_, c))
+      const CallSight sight(scenario_, classes_, c);
+      if (!sight.made_by_all())
         ++out_.errors;  // some wait for others until the time-out
       else
-        call(c, frame_called(scenario_, c));
+        call(c, sight.frame(members_.front()), sight);
     }
     return std::move(out_);
   }
 
  private:
-  void call(std::size_t c, const std::string& name) {
+  void call(std::size_t c, const std::string& name, const CallSight& sight) {
     UpstreamFrame& frame = frames_[name];
     frame.entries.resize(members_.size());
-    const CallSight sight(scenario_, outline_, c);
     if (hit(frame, sight)) {
       ++out_.reuses;
     } else if (frame.entries.front().size() >=
@@ -171,8 +139,8 @@ class Upstream {
   /// False: a rank cannot, and the others wait for it.
   bool compile(UpstreamFrame& frame, const CallSight& sight) {
     const FrameState all = joined(sight);
-    std::map<const RankClass*, FrameState> states = frame.states;
-    std::map<const RankClass*, std::shared_ptr<const UpstreamBase>> bases;
+    std::map<std::size_t, FrameState> states = frame.states;
+    std::map<std::size_t, std::shared_ptr<const UpstreamBase>> bases;
     std::vector<std::uint32_t> made(members_.size());
     std::map<std::pair<const UpstreamBase*, UpstreamProgram::Constants>, std::uint32_t> known;
     Observation room;
@@ -223,7 +191,6 @@ class Upstream {
 
   const Scenario& scenario_;
   const Progress& progress_;
-  Outline outline_;
   std::vector<RankClass> classes_;
   std::vector<Member> members_;
   std::map<std::string, UpstreamFrame> frames_;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
@@ -19,13 +18,8 @@ struct Trouble {
 /// The last error of a rank; its own call's, else that of a round outside of calls.
 Trouble last_trouble(const RankRecord& rank) {
   if (rank.failed_round) return {&rank.failed_round->key, &rank.failed_round->error};
-  for (auto call = rank.calls.rbegin(); call != rank.calls.rend(); ++call)
-    if (call->outcome && call->outcome->error) return {&call->key, &*call->outcome->error};
+  if (rank.last_error) return {&rank.last_error->key, &rank.last_error->error};
   return {};
-}
-
-bool ends_within_a_call(const RankRecord& rank) {
-  return !rank.calls.empty() && !rank.calls.back().outcome;
 }
 
 /// Ranks that say the same, by lowest rank.
@@ -72,19 +66,12 @@ std::string next_step(Code code) {
   }
 }
 
-std::string history(const std::vector<RankRecord>& ranks) {
-  std::array<std::size_t, 4> count{};
-  std::size_t errors = 0;
-  std::string first;
-  for (const RecordedCall& call : ranks.front().calls) {
-    if (!call.outcome) continue;
-    ++count[static_cast<std::size_t>(call.outcome->kind)];
-    if (call.outcome->error && ++errors == 1)
-      first = fmt::format("; the first error was in {}", call.key.text());
-  }
+std::string history(const RankRecord& rank) {
+  const auto& count = rank.outcomes;
   return fmt::format(
       "before    rank 0: {} calls, {} compiled, {} reused, {} fallbacks, {} errors{}\n",
-      ranks.front().calls.size(), count[1], count[0], count[2], count[3], first);
+      rank.calls.size(), count[1], count[0], count[2], count[3],
+      rank.first_error ? "; the first error was in " + rank.first_error->text() : "");
 }
 
 std::string replay_line(const Result<Replay>& again) {
@@ -96,8 +83,8 @@ std::string replay_line(const Result<Replay>& again) {
 }  // namespace
 
 std::string last_step(const RankRecord& rank) {
-  if (rank.calls.empty()) return "has made no call";
-  const RecordedCall& call = rank.calls.back();
+  if (!rank.last_call) return "has made no call";
+  const RecordedCall& call = *rank.last_call;
   if (call.outcome) return call.key.text() + ": done";
   if (call.events.empty()) return call.key.text() + ": just entered";
   const RecordedEvent& event = call.events.back();
@@ -112,7 +99,8 @@ std::string last_step(const RankRecord& rank) {
 }
 
 Explanation explain_record(const std::vector<RankRecord>& ranks) {
-  const auto lost = std::find_if(ranks.begin(), ranks.end(), ends_within_a_call);
+  const auto lost = std::find_if(ranks.begin(), ranks.end(),
+                                 [](const RankRecord& rank) { return rank.ends_within_a_call(); });
   Trouble trouble;
   for (const RankRecord& rank : ranks)
     if (trouble.error == nullptr) trouble = last_trouble(rank);
@@ -122,7 +110,7 @@ Explanation explain_record(const std::vector<RankRecord>& ranks) {
     told.cause = trouble.error->message;
   } else if (lost != ranks.end()) {
     told.verdict = fmt::format("the record of rank {} ends within {}", lost->header.rank.value,
-                               lost->calls.back().key.text());
+                               lost->last_call->key.text());
     told.cause =
         "the process ended there, or still runs: killed, crashed, or stopped by the watchdog";
   } else {
@@ -142,7 +130,7 @@ Explanation explain_record(const std::vector<RankRecord>& ranks) {
     out += fmt::format("next step {}\n",
                        next_step(trouble.error != nullptr ? trouble.error->code : Code::RankLost));
   const auto again = replay(ranks);
-  out += history(ranks) + replay_line(again);
+  out += history(ranks.front()) + replay_line(again);
   told.replay_differs = again && again->difference.has_value();
   return told;
 }
