@@ -224,6 +224,9 @@ int run(const Options& options) {
         "not go with a record, which is replayed as it is.",
         kUsage);
   }
+  if (options.sweep && std::filesystem::is_fifo(options.input, error))
+    return complain("--sweep reads the scenario once for each value; give it a file, not a pipe.",
+                    kUsage);
   simulator::ScenarioOptions read{.world_size = options.ranks, .seed = options.seed};
   read.networks = networks;
   if (options.network) {
