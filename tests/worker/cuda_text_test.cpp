@@ -2,6 +2,7 @@
 // 0, 1, 2, 5 and odd large ones, planned for few and for many elements, in two orders of threads.
 #include <algorithm>
 #include <cstring>
+#include <regex>
 
 #include "compiled_graph.h"
 #include "graph_builder.h"
@@ -11,6 +12,7 @@
 
 #include <lockstep/worker/codegen.h>
 #include <lockstep/worker/op.h>
+#include <lockstep/worker/reduction_split.h>
 
 namespace lockstep::worker {
 namespace {
@@ -83,6 +85,136 @@ TEST_P(CudaText, Indexing_AllSizes_AsInterpreted) { all_sizes(index_graph, false
 INSTANTIATE_TEST_SUITE_P(Dtypes, CudaText,
                          testing::Values(DType::F64, DType::F32, DType::I64, DType::Bool),
                          [](const auto& p) { return std::string(dtype_name(p.param)); });
+
+/// Names are fingerprints.
+std::string without_names(const std::string& text) {
+  return std::regex_replace(text, std::regex("k_[0-9a-f]{32}"), "NAME");
+}
+
+/// Text of the kernels alone.
+std::string kernels_of(const Program& program) {
+  std::string out = "\n";
+  for (const Kernel& kernel : program.kernels) out += kernel.text;
+  return without_names(out);
+}
+
+TEST(CudaTextSnapshot, FusedElementwise_TakesFourNeighboursAtATime) {
+  GraphBuilder g("fused");
+  const Expr n = g.symbol("x.size(0)");
+  const NodeId x = g.input("x", DType::F32, {n}), y = g.input("y", DType::F32, {n});
+  g.output(g.op(Op::Relu, {g.op(Op::Add, {x, y})}));
+  const Program program = generate(g.take(), Target::Cuda).value();
+  EXPECT_EQ(kernels_of(program), R"(
+extern "C" __global__ void __launch_bounds__(256) NAME(const float* __restrict b0, const float* __restrict b1, float* __restrict b2, long n0) {
+  b0 = (const float*)__builtin_assume_aligned(b0, 16);
+  b1 = (const float*)__builtin_assume_aligned(b1, 16);
+  b2 = (float*)__builtin_assume_aligned(b2, 16);
+  for (long t = (long)blockIdx.x * 256 + threadIdx.x; t < n0 / 4; t += (long)gridDim.x * 256) {
+#pragma unroll
+    for (long u = 0; u < 4; ++u) {
+      const long i0 = t * 4 + u;
+      const float v0 = b0[i0];
+      const float v1 = b1[i0];
+      const float v2 = v0 + v1;
+      const float v3 = v2 < (float)0 ? (float)0 : v2;
+      b2[i0] = v3;
+    }
+  }
+  for (long i0 = n0 / 4 * 4 + (long)blockIdx.x * 256 + threadIdx.x; i0 < n0; i0 += (long)gridDim.x * 256) {
+    const float v0 = b0[i0];
+    const float v1 = b1[i0];
+    const float v2 = v0 + v1;
+    const float v3 = v2 < (float)0 ? (float)0 : v2;
+    b2[i0] = v3;
+  }
+}
+)");
+}
+
+TEST(CudaTextSnapshot, SumOfRows_SharesARowAmongThreads) {
+  GraphBuilder g("rows");
+  const Expr n = g.symbol("x.size(0)"), m = g.symbol("x.size(1)");
+  const NodeId x = g.input("x", DType::F32, {n, m});
+  g.output(g.reduce(Op::Sum, x, {1}));
+  const Program program = generate(with_hints(g.take(), 100000, 512), Target::Cuda).value();
+  EXPECT_EQ(kernels_of(program), R"(
+extern "C" __global__ void __launch_bounds__(256) NAME(const float* __restrict b0, float* __restrict b1, long n0, long n1) {
+  const long outputs = n0;
+  const long reduced = n1;
+  __shared__ float total_of[256];
+  const int lane = threadIdx.x % 32;
+  const long items = outputs;
+  for (long group = blockIdx.x; group * 8 < items; group += gridDim.x) {
+    const long mine = group * 8 + threadIdx.x / 32;
+    const long item = mine < items ? mine : items - 1;
+    const long output = item, begin = 0, end = reduced;
+    const long i0 = output;
+    float total = 0;
+    for (long j = begin + lane; j < end; j += 32) {
+      const long i1 = j;
+      const float v0 = b0[((i0 * n1) + i1)];
+      total += (float)v0;
+    }
+    total_of[threadIdx.x] = total;
+    __syncthreads();
+    for (int width = 16; width > 0; width /= 2) {
+      if (lane < width) {
+        total += total_of[threadIdx.x + width];
+        total_of[threadIdx.x] = total;
+      }
+      __syncthreads();
+    }
+    if (lane == 0 && mine < items) {
+      b1[i0] = total;
+    }
+  }
+}
+)");
+}
+
+TEST(CudaPlan, SumOfAll_IsTwoLaunchesOverSizes) {
+  GraphBuilder g("all");
+  const Expr n = g.symbol("x.size(0)"), m = g.symbol("x.size(1)");
+  const NodeId x = g.input("x", DType::F32, {n, m});
+  g.output(g.reduce(Op::Sum, x, {0, 1}));
+  const std::string text = generate(with_hints(g.take(), 1000, 1000), Target::Cuda).value().text();
+  EXPECT_EQ(without_names(text.substr(0, text.find("unit 0"))), R"(program all: 2 nodes compiled, 0 interpreted, 2 steps, 2 kernels in 1 units
+  @0: in f32 of s0*s1, value of %0, steps 0-0
+  @1: arena f32 of 128, value of %1, steps 0-1
+  @2: out f32 of 1, value of %1, steps 1-1
+  0: kernel NAME @0 @1 (s0*s1) on 128 blocks of 256
+  1: kernel NAME @2 @1 on 1 blocks of 256
+)");
+}
+
+TEST(CudaPlan, AnyHint_GivesTheSameTextAgain_AndOthersOnlyOtherSplits) {
+  const auto text = [](std::int64_t a, std::int64_t b) {
+    return generate(with_hints(reduction_graph(DType::F32, std::nullopt), a, b), Target::Cuda)
+        .value()
+        .text();
+  };
+  EXPECT_EQ(text(300, 128), text(300, 128));
+  EXPECT_NE(text(300, 128), text(2, 5));
+  // Of a hint only powers of two are in the text.
+  EXPECT_EQ(text(300, 128), text(301, 129));
+}
+
+TEST(SplitReduction, AnySizes_KeepEveryThreadInWork) {
+  for (std::int64_t outputs : {0, 1, 2, 31, 1000, 100000, 10000000})
+    for (std::int64_t reduced : {0, 1, 31, 32, 2047, 2048, 1000000, 1 << 30})
+      for (const bool adjacent : {false, true}) {
+        const Split split = split_reduction(outputs, reduced, adjacent);
+        EXPECT_TRUE(split.lanes == 1 || split.lanes == 32 || split.lanes == 256);
+        EXPECT_TRUE(adjacent || split.lanes == 1);
+        EXPECT_EQ(split.pieces & (split.pieces - 1), 0);
+        EXPECT_GE(split.pieces, 1);
+        EXPECT_GE(std::max<std::int64_t>(reduced, 1), split.lanes);
+        if (split.pieces > 1) {
+          EXPECT_GE(reduced, split.pieces * split.lanes * 16);
+          EXPECT_LE(outputs * split.pieces * split.lanes, std::int64_t{1} << 18);
+        }
+      }
+}
 
 }  // namespace
 }  // namespace lockstep::worker

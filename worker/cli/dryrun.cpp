@@ -252,6 +252,9 @@ int run(const Options& options) {
   if (const auto refused = cannot_write(options)) return complain(*refused);
   std::error_code error;
   if (std::filesystem::is_directory(options.input, error)) return replay(options, networks);
+  if (options.sweep && std::filesystem::is_fifo(options.input, error))
+    return complain("--sweep reads the scenario once for each value; give it a file, not a pipe.",
+                    kUsage);
   simulator::ScenarioOptions read{.world_size = options.ranks, .seed = options.seed};
   read.networks = networks;
   if (options.network) {

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,9 +17,39 @@ namespace lockstep::worker::simulator {
 namespace {
 
 constexpr std::size_t kBlock = std::size_t{1} << 18;
+constexpr std::size_t kMostOfAPipe = std::size_t{1} << 30;
 
 Status refuse(std::string_view where, std::string_view what) {
   return {Code::BadInput, fmt::format("{}: {}.", where, what), {}, {}};
+}
+
+/// Up to where its last writer closes it.
+Result<std::string> read_pipe(const std::string& path, std::size_t most, Duration patience) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return refuse(path, fmt::format("cannot be opened ({})", std::strerror(errno)));
+  const auto limit =
+      static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(patience).count());
+  std::string out, wrong;
+  for (pollfd ready{fd, POLLIN, 0}; wrong.empty();) {
+    const int found = ::poll(&ready, 1, limit);
+    if (found < 0 && errno == EINTR) continue;
+    if (found == 0)
+      wrong = fmt::format("nothing has come out of this pipe for {:g} s",
+                          std::chrono::duration<double>(patience).count());
+    if (!wrong.empty()) break;
+    const std::size_t before = out.size();
+    out.resize(before + kBlock);
+    const ssize_t n = ::read(fd, out.data() + before, kBlock);
+    const int why = errno;
+    out.resize(before + static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    if (n == 0) break;
+    if (n < 0 && why != EAGAIN && why != EINTR)
+      wrong = fmt::format("cannot be read ({})", std::strerror(why));
+    if (out.size() > most) wrong = fmt::format("is larger than {} bytes", most);
+  }
+  ::close(fd);
+  if (!wrong.empty()) return refuse(path, wrong);
+  return out;
 }
 
 }  // namespace
@@ -96,7 +128,9 @@ Result<std::string> read_again(const std::string& path, const Stretch& stretch,
   return out;
 }
 
-Result<std::string> read_file(const std::string& path, std::size_t most) {
+Result<std::string> read_file(const std::string& path, std::size_t most, Duration patience) {
+  if (std::error_code unknown; std::filesystem::is_fifo(path, unknown))
+    return read_pipe(path, std::min(most, kMostOfAPipe), patience);
   const auto file = RegularFile::open(path);
   if (!file) return file.error();
   std::string out;

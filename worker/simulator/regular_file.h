@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/base/status.h>
 
 namespace lockstep::worker::simulator {
@@ -63,8 +64,10 @@ struct Stretch {
 [[nodiscard]] Result<std::string> read_again(const std::string& path, const Stretch& stretch,
                                              std::string_view where);
 
-/// A file's bytes. Errors: BadInput (missing, no regular file, not readable, more than `most`
-/// bytes), in one sentence.
-[[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t most = SIZE_MAX);
+/// A file's bytes, or what comes out of a pipe up to its end, of which there may be 1 GiB. Errors:
+/// BadInput (missing, a directory, not readable, more than `most` bytes, a pipe out of which nothing
+/// comes for `patience`), in one sentence.
+[[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t most = SIZE_MAX,
+                                            Duration patience = std::chrono::seconds(60));
 
 }  // namespace lockstep::worker::simulator

@@ -1,7 +1,10 @@
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "random_scenario.h"
 #include <gtest/gtest.h>
@@ -171,15 +174,32 @@ TEST(CallLines, FileChangedAfterwards_IsOneErrorWithItsLine) {
 }
 
 TEST(CallLines, Pipe_IsRefusedAtOnce) {
-  for (const char* ending : {".json", ".jsonl"}) {
-    const File file(ending);
-    ASSERT_EQ(mkfifo(file.path().c_str(), 0600), 0);
-    const auto scenario = load_scenario(file.path());
-    ASSERT_FALSE(scenario.has_value());
-    EXPECT_NE(scenario.error().message.find("a regular file is expected"), std::string::npos)
-        << scenario.error().message;
-  }
+  const File file(".jsonl");
+  ASSERT_EQ(mkfifo(file.path().c_str(), 0600), 0);
+  const auto scenario = load_scenario(file.path());
+  ASSERT_FALSE(scenario.has_value());
+  EXPECT_NE(scenario.error().message.find("a regular file is expected"), std::string::npos)
+      << scenario.error().message;
   EXPECT_FALSE(load_scenario("/dev/zero").has_value());
+}
+
+TEST(ReadFile, Pipe_IsReadToItsEndOrGivenUp) {
+  const File file(".json");
+  ASSERT_EQ(mkfifo(file.path().c_str(), 0600), 0);
+  const auto never = read_file(file.path(), SIZE_MAX, std::chrono::milliseconds(50));
+  ASSERT_FALSE(never.has_value());
+  EXPECT_TRUE(never.error().message.ends_with("nothing has come out of this pipe for 0.05 s."))
+      << never.error().message;
+  const std::string text(3'000'000, 'x');
+  for (const std::size_t most : {SIZE_MAX, std::size_t{1000}}) {
+    std::jthread writer([&] {
+      signal(SIGPIPE, SIG_IGN);
+      std::ofstream(file.path()) << text;
+    });
+    const auto all = read_file(file.path(), most);
+    EXPECT_EQ(all.has_value(), most == SIZE_MAX);
+    EXPECT_TRUE(!all || *all == text);
+  }
 }
 
 TEST(LineReader, LinesOfAnyLength_AreThoseOfTheText) {

@@ -1,0 +1,72 @@
+// CUDA kernels on a GPU against the interpreter. Skipped, and said aloud, where there is none.
+#include "compiled_graph.h"
+#include "driver_device.h"
+#include "op_graphs.h"
+#include <gtest/gtest.h>
+
+#include <lockstep/worker/codegen.h>
+#include <lockstep/worker/nvrtc_toolchain.h>
+#include <lockstep/worker/op.h>
+
+namespace lockstep::worker {
+namespace {
+
+class Gpu : public testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    auto opened = DriverDevice::open();
+    if (!opened) GTEST_SKIP() << "no GPU: " << opened.error().message;
+    device_ = *std::move(opened);
+  }
+  void check(GraphMaker make, std::int64_t hint, bool special) {
+    Graph graph = make(GetParam(), std::nullopt);
+    for (SymbolBinding& binding : graph.symbols) binding.hint = hint;
+    const Program program = generate(std::move(graph), Target::Cuda).value();
+    auto toolchain = open_nvrtc({.architecture = device_->architecture()});
+    ASSERT_TRUE(toolchain.has_value()) << toolchain.error().text();
+    std::vector<Bytes> units;
+    for (const std::string& unit : program.units) {
+      auto built = (*toolchain)->build(unit);
+      ASSERT_TRUE(built.has_value()) << built.error().text();
+      units.push_back(*std::move(built));
+    }
+    const auto loaded = device_->load(program, units);
+    ASSERT_TRUE(loaded.has_value()) << loaded.error().text();
+    std::mt19937_64 random(20264);
+    for (const auto& [a, b] : {std::pair{0, 0},
+                               {0, 5},
+                               {5, 0},
+                               {1, 1},
+                               {2, 5},
+                               {5, 2},
+                               {1, 10007},
+                               {10007, 1},
+                               {1031, 257}}) {
+      const Inputs inputs = inputs_for(random, GetParam(), a, b, special);
+      const auto expected = run_interpreted(program.graph, inputs);
+      if (!expected) continue;  // indices out of range: checked before kernels run
+      const auto got = run_launched(program, *device_, inputs);
+      ASSERT_TRUE(got.has_value()) << got.error().text();
+      EXPECT_TRUE(same(*got, *expected, GetParam() == DType::F32 ? 1e-3 : 1e-9))
+          << "sizes " << a << ", " << b;
+    }
+  }
+  std::unique_ptr<DriverDevice> device_;
+};
+
+TEST_P(Gpu, Elementwise_AsInterpreted) { check(elementwise_graph, 5, true); }
+TEST_P(Gpu, Views_AsInterpreted) { check(view_graph, 5, false); }
+TEST_P(Gpu, Reductions_AsInterpreted) {
+  if (GetParam() == DType::Bool) return;  // reductions take numbers
+  for (std::int64_t hint : {2, 300, 4096}) check(reduction_graph, hint, is_float(GetParam()));
+}
+TEST_P(Gpu, Indexing_AsInterpreted) {
+  for (std::int64_t hint : {2, 300}) check(index_graph, hint, false);
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, Gpu,
+                         testing::Values(DType::F64, DType::F32, DType::I64, DType::Bool),
+                         [](const auto& p) { return std::string(dtype_name(p.param)); });
+
+}  // namespace
+}  // namespace lockstep::worker
