@@ -52,10 +52,14 @@ TEST_P(CodegenOps, Reductions_AllSizes_AsInterpreted) {
 TEST_P(CodegenOps, ReductionsOfNaN_AllSizes_AsInterpreted) {
   if (is_float(GetParam())) all_sizes(reduction_graph, true);
 }
-TEST_P(CodegenOps, IndexingAndProducts_AllSizes_AsInterpreted) { all_sizes(index_graph, false); }
+TEST_P(CodegenOps, Indexing_AllSizes_AsInterpreted) { all_sizes(index_graph, false); }
+TEST_P(CodegenOps, Products_AllSizes_AsInterpreted) {
+  if (is_float(GetParam())) all_sizes(product_graph, false);
+}
 TEST_P(CodegenOps, StaticSizes_AsInterpreted) {
   if (GetParam() != DType::F64) return;  // the dtype and the kind of size do not meet anywhere
-  for (GraphMaker make : {elementwise_graph, view_graph, reduction_graph, index_graph})
+  for (GraphMaker make :
+       {elementwise_graph, view_graph, reduction_graph, index_graph, product_graph})
     fixed_sizes(make);
 }
 
@@ -67,9 +71,11 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, CodegenOps,
 // Collectives, host syncs and asserts are in executable_test.cpp.
 TEST(CodegenOpTable, EveryOp_IsInAGraphOfThisFile) {
   std::set<Op> seen;
-  for (GraphMaker make : {elementwise_graph, view_graph, reduction_graph, index_graph})
+  for (GraphMaker make :
+       {elementwise_graph, view_graph, reduction_graph, index_graph, product_graph})
     for (DType dtype : {DType::F32, DType::I64, DType::Bool}) {
       if (make == reduction_graph && dtype == DType::Bool) continue;
+      if (make == product_graph && dtype != DType::F32) continue;
       for (const Node& node : make(dtype, std::nullopt).nodes) seen.insert(node.op);
     }
   for (const OpRow& row : op_table()) {

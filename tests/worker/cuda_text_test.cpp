@@ -5,8 +5,8 @@
 #include <regex>
 
 #include "compiled_graph.h"
+#include "emulated_device.h"
 #include "graph_builder.h"
-#include "launched_graph.h"
 #include "op_graphs.h"
 #include <gtest/gtest.h>
 
@@ -44,18 +44,25 @@ class CudaText : public testing::TestWithParam<DType> {
                     bool special) {
     const auto program = generate(std::move(graph), Target::Cuda);
     ASSERT_TRUE(program.has_value()) << program.error().text();
-    const auto loaded = EmulatedDevice::load(*program);
+    auto built = build_emulated(*program);
+    ASSERT_TRUE(built.has_value()) << built.error().text();
+    EmulatedDevice device;
+    const auto loaded = DeviceProgram::load(std::move(built->program), built->units, device);
     ASSERT_TRUE(loaded.has_value()) << loaded.error().text();
-    EmulatedDevice& device = **loaded;
     std::mt19937_64 random(20263);
     for (const auto& [a, b] : sizes) {
       const Inputs inputs = inputs_for(random, GetParam(), a, b, special);
       const auto expected = run_interpreted(program->graph, inputs);
-      if (!expected) continue;  // indices out of range: checked before kernels run
       device.set_down(false);
-      const auto up = run_launched(*program, device, inputs);
+      const auto up = run_on_device(**loaded, device, inputs);
       device.set_down(true);
-      const auto down = run_launched(*program, device, inputs);
+      const auto down = run_on_device(**loaded, device, inputs);
+      EXPECT_EQ(device.live_bytes(), 0U);
+      if (!expected) {  // indices out of range
+        ASSERT_TRUE(up.has_error() && down.has_error());
+        EXPECT_EQ(up.error(), expected.error());
+        continue;
+      }
       ASSERT_TRUE(up.has_value() && down.has_value()) << (up ? down : up).error().text();
       EXPECT_TRUE(same(*up, *expected, bound(GetParam()))) << "sizes " << a << ", " << b;
       EXPECT_TRUE(identical(*up, *down)) << "depends on the order of threads: " << a << ", " << b;
@@ -178,7 +185,8 @@ TEST(CudaPlan, SumOfAll_IsTwoLaunchesOverSizes) {
   const NodeId x = g.input("x", DType::F32, {n, m});
   g.output(g.reduce(Op::Sum, x, {0, 1}));
   const std::string text = generate(with_hints(g.take(), 1000, 1000), Target::Cuda).value().text();
-  EXPECT_EQ(without_names(text.substr(0, text.find("unit 0"))), R"(program all: 2 nodes compiled, 0 interpreted, 2 steps, 2 kernels in 1 units
+  EXPECT_EQ(without_names(text.substr(0, text.find("unit 0"))),
+            R"(program all: 2 nodes compiled, 0 interpreted, 2 steps, 2 kernels in 1 units
   @0: in f32 of s0*s1, value of %0, steps 0-0
   @1: arena f32 of 128, value of %1, steps 0-1
   @2: out f32 of 1, value of %1, steps 1-1

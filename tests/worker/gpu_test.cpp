@@ -1,10 +1,10 @@
 // CUDA kernels on a GPU against the interpreter. Skipped, and said aloud, where there is none.
 #include "compiled_graph.h"
-#include "driver_device.h"
 #include "op_graphs.h"
 #include <gtest/gtest.h>
 
 #include <lockstep/worker/codegen.h>
+#include <lockstep/worker/cuda_device.h>
 #include <lockstep/worker/nvrtc_toolchain.h>
 #include <lockstep/worker/op.h>
 
@@ -14,8 +14,8 @@ namespace {
 class Gpu : public testing::TestWithParam<DType> {
  protected:
   void SetUp() override {
-    auto opened = DriverDevice::open();
-    if (!opened) GTEST_SKIP() << "no GPU: " << opened.error().message;
+    auto opened = open_cuda_device({});
+    if (!opened) GTEST_SKIP() << opened.error().message;
     device_ = *std::move(opened);
   }
   void check(GraphMaker make, std::int64_t hint, bool special) {
@@ -30,7 +30,7 @@ class Gpu : public testing::TestWithParam<DType> {
       ASSERT_TRUE(built.has_value()) << built.error().text();
       units.push_back(*std::move(built));
     }
-    const auto loaded = device_->load(program, units);
+    const auto loaded = DeviceProgram::load(program, units, *device_);
     ASSERT_TRUE(loaded.has_value()) << loaded.error().text();
     std::mt19937_64 random(20264);
     for (const auto& [a, b] : {std::pair{0, 0},
@@ -44,14 +44,18 @@ class Gpu : public testing::TestWithParam<DType> {
                                {1031, 257}}) {
       const Inputs inputs = inputs_for(random, GetParam(), a, b, special);
       const auto expected = run_interpreted(program.graph, inputs);
-      if (!expected) continue;  // indices out of range: checked before kernels run
-      const auto got = run_launched(program, *device_, inputs);
+      const auto got = run_on_device(**loaded, *device_, inputs);
+      if (!expected) {  // indices out of range
+        ASSERT_TRUE(got.has_error());
+        EXPECT_EQ(got.error(), expected.error());
+        continue;
+      }
       ASSERT_TRUE(got.has_value()) << got.error().text();
       EXPECT_TRUE(same(*got, *expected, GetParam() == DType::F32 ? 1e-3 : 1e-9))
           << "sizes " << a << ", " << b;
     }
   }
-  std::unique_ptr<DriverDevice> device_;
+  std::unique_ptr<Device> device_;
 };
 
 TEST_P(Gpu, Elementwise_AsInterpreted) { check(elementwise_graph, 5, true); }

@@ -134,7 +134,14 @@ Graph index_graph(DType dtype, const std::optional<Extent>& fixed) {
   g.output(g.op(Op::Argsort, {v}));
   g.output(g.op(Op::Cumsum, {v}));
   g.output(g.op(Op::Cumsum, {g.op(Op::Mul, {v, v})}));
-  if (!is_float(dtype)) return g.take();
+  return g.take();
+}
+
+Graph product_graph(DType dtype, const std::optional<Extent>& fixed) {
+  GraphBuilder g("products");
+  const Extent e = fixed ? *fixed : symbolic(g);
+  const NodeId x = g.input("x", dtype, {e.a, e.b}),
+               counts = g.input("counts", DType::I64, {Expr(4)});
   const NodeId wide = g.expand(g.reshape(x, {Expr(1), e.a, e.b}), {Expr(4), e.a, e.b});
   const NodeId weights = g.permute(wide, {0, 2, 1});  // [4, b, a]
   g.output(g.op(Op::SegmentMatmul, {x, weights, counts}));

@@ -22,8 +22,10 @@ using GraphMaker = Graph (*)(DType dtype, const std::optional<Extent>& fixed);
 [[nodiscard]] Graph view_graph(DType dtype, const std::optional<Extent>& fixed);
 /// Not of bool: reductions take numbers.
 [[nodiscard]] Graph reduction_graph(DType dtype, const std::optional<Extent>& fixed);
-/// Gather, index-add, sorting, scans and products.
+/// Gather, index-add, sorting and scans.
 [[nodiscard]] Graph index_graph(DType dtype, const std::optional<Extent>& fixed);
+/// Of floats: products are.
+[[nodiscard]] Graph product_graph(DType dtype, const std::optional<Extent>& fixed);
 
 /// Of each of these graphs; `special`: with infinities and NaN.
 [[nodiscard]] Inputs inputs_for(std::mt19937_64& random, DType dtype, std::int64_t a,

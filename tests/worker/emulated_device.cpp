@@ -1,0 +1,141 @@
+#include "emulated_device.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "compiled_graph.h"
+
+#include <lockstep/worker/cuda_nest.h>
+#include <lockstep/worker/scalar_text.h>
+
+namespace lockstep::worker {
+namespace {
+
+/// As kernels of the host are made, but in a hurry.
+Toolchain& quick_toolchain() {
+#ifdef __SANITIZE_ADDRESS__
+  return test_toolchain();
+#else
+  static const auto toolchain = [] {
+    HostToolchain::Options options;
+    options.flags.emplace_back("-O1");
+    return HostToolchain::open(options).value();
+  }();
+  return *toolchain;
+#endif
+}
+
+using Entry = int (*)(void* const*, const std::int64_t*, std::int64_t, bool);
+
+Status failure(std::string what) { return Status{Code::Environment, std::move(what), {}, {}}; }
+
+void* pointer(DeviceAddress at) { return reinterpret_cast<void*>(at); }
+
+}  // namespace
+
+Result<EmulatedProgram> build_emulated(Program program) {
+  std::string text = "#include \"" CUDA_ON_HOST "\"\n" + kernel_prelude(Target::Cuda);
+  for (Kernel& kernel : program.kernels) {
+    kernel.unit = 0;
+    const bool barriers = kernel.text.find("__syncthreads") != std::string::npos;
+    text += kernel.text + "extern \"C\" int run_" + kernel.name +
+            "(void* const* b, const long* n, long blocks, bool down) {\n"
+            "  return cuda_on_host::launch(" +
+            kernel.name + (barriers ? ", true" : ", false") + ", b, n, blocks, down);\n}\n";
+  }
+  program.units = {text};
+  auto built = quick_toolchain().build(text);
+  if (!built) return built.error();
+  return EmulatedProgram{std::move(program), {*std::move(built)}};
+}
+
+EmulatedDevice::~EmulatedDevice() = default;
+
+Result<void> EmulatedDevice::called(const char* call) {
+  if (calls_++ != fail_at_) return {};
+  return failure(std::string(call) + " failed on " + name_ + ": as it was told to");
+}
+
+Result<void> EmulatedDevice::within(DeviceAddress memory, std::size_t bytes) const {
+  const auto found = memory_.find(memory);
+  if (found != memory_.end() && bytes <= found->second.size) return {};
+  return failure("memory that is not there was used on " + name_);
+}
+
+Result<std::optional<DeviceAddress>> EmulatedDevice::allocate(std::size_t bytes) {
+  if (auto done = called("allocate"); !done) return done.error();
+  if (live_ + bytes > capacity_) return std::optional<DeviceAddress>();
+  // Filled with what is no number of any type, so that a kernel that reads before it writes shows.
+  constexpr std::size_t kAlignment = 256;
+  auto memory = std::make_unique<std::byte[]>(bytes + kAlignment);
+  std::memset(memory.get(), 0xff, bytes + kAlignment);
+  void* at = memory.get();
+  std::size_t space = bytes + kAlignment;
+  std::align(kAlignment, bytes, at, space);
+  const DeviceAddress address{reinterpret_cast<std::uint64_t>(at)};
+  memory_.emplace(address, Memory{std::move(memory), bytes});
+  live_ += bytes;
+  return std::optional(address);
+}
+
+Result<void> EmulatedDevice::free(DeviceAddress memory) {
+  if (auto done = within(memory, 0); !done) return done;
+  live_ -= memory_.at(memory).size;
+  memory_.erase(memory);
+  return {};
+}
+
+Result<void> EmulatedDevice::upload(DeviceAddress to, const void* from, std::size_t bytes) {
+  if (auto done = called("upload"); !done) return done;
+  if (auto done = within(to, bytes); !done) return done;
+  std::memcpy(pointer(to), from, bytes);
+  return {};
+}
+
+Result<void> EmulatedDevice::download(void* to, DeviceAddress from, std::size_t bytes) {
+  if (auto done = called("download"); !done) return done;
+  if (bytes == 0) return {};
+  if (auto done = within(from, bytes); !done) return done;
+  std::memcpy(to, pointer(from), bytes);
+  return {};
+}
+
+Result<DeviceModule> EmulatedDevice::load(const Bytes& object) {
+  if (auto done = called("load"); !done) return done.error();
+  auto loaded = LoadedObject::load(object);
+  if (!loaded) return loaded.error();
+  const DeviceModule module{reinterpret_cast<std::uint64_t>(loaded->get())};
+  modules_.emplace(module, *std::move(loaded));
+  return module;
+}
+
+Result<DeviceKernel> EmulatedDevice::kernel(DeviceModule module, const std::string& name) {
+  if (auto done = called("kernel"); !done) return done.error();
+  void* found = modules_.at(module)->symbol("run_" + name);
+  if (found == nullptr) return failure("there is no kernel " + name + " on " + name_);
+  return DeviceKernel{reinterpret_cast<std::uint64_t>(found)};
+}
+
+void EmulatedDevice::unload(DeviceModule module) { modules_.erase(module); }
+
+Result<void> EmulatedDevice::launch(DeviceKernel kernel, std::int64_t blocks, int threads,
+                                    std::span<const DeviceAddress> buffers,
+                                    std::span<const std::int64_t> numbers) {
+  if (auto done = called("launch"); !done) return done;
+  if (threads != kCudaBlock || blocks < 1) return failure("no such launch on " + name_);
+  std::vector<void*> pointers;
+  for (DeviceAddress at : buffers) {
+    if (at != DeviceAddress{})
+      if (auto done = within(at, 0); !done) return done;
+    pointers.push_back(pointer(at));
+  }
+  // Few blocks, so that loops have to stride: how many there are must not matter.
+  const std::int64_t few = std::min<std::int64_t>(blocks, 3);
+  const auto entry = reinterpret_cast<Entry>(kernel);
+  if (entry(pointers.data(), numbers.data(), few, down_) == 0) return {};
+  return failure("threads of a block come to different barriers on " + name_);
+}
+
+Result<void> EmulatedDevice::synchronise() { return called("synchronise"); }
+
+}  // namespace lockstep::worker

@@ -1,0 +1,66 @@
+// This processor in place of a GPU, for tests: runs the text of CUDA kernels (cuda_on_host.h). What
+// it shows is that text and runtime are right, not that a GPU runs them. It counts what is
+// allocated, runs out of memory and fails when it is told to.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include <lockstep/worker/device.h>
+#include <lockstep/worker/loaded_object.h>
+#include <lockstep/worker/program.h>
+
+namespace lockstep::worker {
+
+class EmulatedDevice final : public Device {
+ public:
+  ~EmulatedDevice() override;
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] const std::string& architecture() const override { return architecture_; }
+  Result<std::optional<DeviceAddress>> allocate(std::size_t bytes) override;
+  Result<void> free(DeviceAddress memory) override;
+  Result<void> upload(DeviceAddress to, const void* from, std::size_t bytes) override;
+  Result<void> download(void* to, DeviceAddress from, std::size_t bytes) override;
+  Result<DeviceModule> load(const Bytes& object) override;
+  Result<DeviceKernel> kernel(DeviceModule module, const std::string& name) override;
+  void unload(DeviceModule module) override;
+  /// Errors, besides those asked for: memory that was not allocated, or not that much of it;
+  /// threads of a block that come to different barriers.
+  Result<void> launch(DeviceKernel kernel, std::int64_t blocks, int threads,
+                      std::span<const DeviceAddress> buffers,
+                      std::span<const std::int64_t> numbers) override;
+  Result<void> synchronise() override;
+
+  /// Threads and blocks in falling order from now on.
+  void set_down(bool down) { down_ = down; }
+  void set_capacity(std::size_t bytes) { capacity_ = bytes; }
+  /// The n-th call from now on fails, counted from 0; frees do not count.
+  void fail_call(int n) { fail_at_ = calls_ + n; }
+  [[nodiscard]] int calls() const { return calls_; }
+  [[nodiscard]] std::size_t live_bytes() const { return live_; }
+  [[nodiscard]] std::size_t modules() const { return modules_.size(); }
+
+ private:
+  Result<void> called(const char* call);
+  Result<void> within(DeviceAddress memory, std::size_t bytes) const;
+  struct Memory {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t size = 0;
+  };
+  std::string name_ = "rank 1's emulated device", architecture_ = "this processor";
+  std::map<DeviceAddress, Memory> memory_;
+  std::map<DeviceModule, std::unique_ptr<LoadedObject>> modules_;
+  std::size_t live_ = 0, capacity_ = ~std::size_t{0};
+  int calls_ = 0, fail_at_ = -1;
+  bool down_ = false;
+};
+
+/// A program whose kernels are one unit, so that the compiler reads the shim once, and that unit.
+struct EmulatedProgram {
+  Program program;
+  std::vector<Bytes> units;
+};
+/// Requires a program for CUDA. Errors: as Toolchain::build.
+[[nodiscard]] Result<EmulatedProgram> build_emulated(Program program);
+
+}  // namespace lockstep::worker
