@@ -130,6 +130,8 @@ std::optional<std::string> same_file(const Options& options) {
                                    {"--csv", &options.csv}}) {
     if (!*file) continue;
     std::error_code failed;
+    if (part_of_record(**file, options.input))
+      return std::string(name) + " " + **file + " is a part of the record; give it another name.";
     const auto place = std::filesystem::weakly_canonical(**file, failed);
     const auto same = std::find_if(files.begin(), files.end(), [&](const auto& other) {
       return std::filesystem::weakly_canonical(other.second, failed) == place;

@@ -55,6 +55,9 @@ std::string heading(const std::string& given, const std::string& directory) {
 }
 
 int explain(const Wishes& wishes, const std::string& directory) {
+  if (!wishes.report.empty() && part_of_record(wishes.report, directory))
+    return complain("--report " + wishes.report + " is a part of the record; give it another name.",
+                    kUsage);
   std::string text;
   const std::vector<std::string> reports = reports_in(directory);
   if (!reports.empty()) {

@@ -97,8 +97,19 @@ Result<void> writable(std::string_view what, const std::string& path) {
   if (fs::is_directory(there)) return not_written(what, path, EISDIR);
   const bool device = fs::exists(there) && !fs::is_regular_file(there);
   const fs::path needed = device ? file : file.has_parent_path() ? file.parent_path() : ".";
+  if (!device && fs::exists(needed, none) && !fs::is_directory(needed, none))
+    return not_written(what, path, ENOTDIR);
   if (::access(needed.c_str(), W_OK) != 0) return not_written(what, path, errno);
   return {};
+}
+
+bool part_of_record(const std::string& file, const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const fs::path place = fs::weakly_canonical(file, none);
+  const std::string name = place.filename().string();
+  return name.starts_with("rank-") && name.ends_with(".jsonl") &&
+         fs::equivalent(place.parent_path(), directory, none);
 }
 
 bool colourful() {

@@ -46,6 +46,8 @@ int complain(const Status& failure);
                                        std::string_view text, unsigned mode = 0644);
 /// The file, or a new one in its folder, can be written as things stand. Errors: as write_whole().
 [[nodiscard]] Result<void> writable(std::string_view what, const std::string& file);
+/// Writing to the file would replace what a rank recorded in the directory.
+[[nodiscard]] bool part_of_record(const std::string& file, const std::string& directory);
 /// True if stdout is a terminal that shows colours.
 [[nodiscard]] bool colourful();
 

@@ -6,11 +6,6 @@
 namespace lockstep::worker::simulator {
 
 Result<void> CallLines::add(const LineReader::Line& line) {
-  if (line.text.size() > UINT32_MAX)
-    return Status{Code::BadInput,
-                  fmt::format("{}: the line is longer than {} bytes.", where(size()), UINT32_MAX),
-                  {},
-                  {}};
   const auto call = parse(size(), line.text);
   if (!call) return call.error();
   partition_.add(*call);

@@ -176,22 +176,18 @@ class Job {
     const auto first = static_cast<std::size_t>(lowest - machines.begin());
     result.reported = frames_[first].at(own).entries[entry].reported;
     if (scenario_.config.consistency == Consistency::SharedSizes)
-      result.own = own_decisions(machines, own, entry);
+      result.own = own_decisions(held_of(machines, own, entry));
     return result;
   }
 
   /// Where ranks share sizes only, each has an entry of its own.
-  std::vector<OwnDecision> own_decisions(Machines machines, const std::string& frame,
-                                         std::size_t entry) const {
-    std::vector<OwnDecision> out;
-    std::map<shapes::Fingerprint, std::size_t> known;
+  HeldDecisions held_of(Machines machines, const std::string& frame, std::size_t entry) const {
+    HeldDecisions out;
     for (std::size_t i = 0; i < machines.size(); ++i) {
       if (machines[i] == nullptr) continue;
-      const Decision& decision = frames_[i].at(frame).entries[entry].decision;
-      const auto [at, fresh] = known.try_emplace(program_of(decision), out.size());
-      if (fresh) out.push_back({{}, decision});
       const Unit& unit = layout_.units[i];
-      out[at->second].ranks.insert(RankSet::range(Rank{unit.first}, Rank{unit.last}));
+      out.emplace_back(RankSet::range(Rank{unit.first}, Rank{unit.last}),
+                       &frames_[i].at(frame).entries[entry].decision);
     }
     return out;
   }

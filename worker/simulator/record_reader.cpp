@@ -103,6 +103,7 @@ class RankReader {
     const auto profile = coordinator::decode_profile(std::as_bytes(std::span(bytes)));
     if (!profile) return in.fail("stored", "this is no state that a frame can start from");
     FrameState& state = stored_[frame];
+    out_.profiled = true;
     for (const auto& [name, source] : *profile) state[name] = source.seen;
   }
 
@@ -177,8 +178,11 @@ Result<std::vector<RankRecord>> read_record(const std::string& directory,
         header.build_id != first.build_id)
       return refuse(out[i].path + ":1", "world size, configuration or build differ from those in " +
                                             out.front().path + ", so this is not one job");
-    if (header.rank.value != static_cast<std::int32_t>(i))
-      return refuse(directory, fmt::format("the record of rank {} is missing or there twice", i));
+    if (header.rank.value > static_cast<std::int32_t>(i))
+      return refuse(directory, fmt::format("the record of rank {} is missing", i));
+    if (header.rank.value < static_cast<std::int32_t>(i))
+      return refuse(directory, fmt::format("the record of rank {} is there twice, in {} and {}",
+                                           header.rank.value, out[i - 1].path, out[i].path));
   }
   if (out.size() != static_cast<std::size_t>(first.world_size))
     return refuse(directory, fmt::format("the record of rank {} is missing, of {} ranks",

@@ -31,6 +31,7 @@ struct RankRecord {
   std::optional<RecordedFailure> last_error;
   std::optional<RecordedFailure> failed_round;  // outside of calls (settle, finish); the last one
   bool truncated = false;                       // the last line was cut
+  bool profiled = false;                        // frames started from what earlier runs had learnt
   int lines = 0;                                // whole ones
 
   [[nodiscard]] bool ends_within_a_call() const { return last_call && !last_call->outcome; }

@@ -7,6 +7,7 @@
 #include <lockstep/coordinator/status_document.h>
 #include <lockstep/worker/code_cache.h>
 #include <lockstep/worker/simulator/record_status.h>
+#include <lockstep/worker/simulator/timing.h>
 
 namespace lockstep::worker::simulator {
 namespace {
@@ -54,16 +55,16 @@ class RankTeller {
                     .epoch = call.key.epoch,
                     .call = call.key.call};
     std::string guards;
-    now_ += call.pause;
+    pass(call.pause);
     event.attempts = 0;
     const RecordedEvent* before = nullptr;
     for (const RecordedEvent& each : call.events) {
-      now_ += each.took;
+      pass(each.took);
       count(before, each.took, event);
       take(each, event, guards);
       before = &each;
     }
-    now_ += call.closing;
+    pass(call.closing);
     count(before, call.closing, event);
     if (call.outcome) end(call, event, guards);
   }
@@ -156,6 +157,8 @@ class RankTeller {
   };
   const RankRecord& record_;
   std::size_t next_ = 0;  // of its calls
+  void pass(Duration time) { now_ = Instant(sum_of_times(now_.count(), time.count())); }
+
   Instant now_{0};
   Phase phase_ = Phase::Starting;
   coordinator::CallCounters counters_;

@@ -23,14 +23,20 @@ std::string told(const CallOutcome& outcome) {
 }
 
 /// The first call that the inputs alone do not explain, as part of a sentence; nullopt: they do.
-std::optional<std::string> unexplained(const DryRunResult& recorded, const DryRunResult& inputs) {
+std::optional<std::string> unexplained(const std::vector<RankRecord>& ranks,
+                                       const DryRunResult& recorded, const DryRunResult& inputs) {
+  if (std::any_of(ranks.begin(), ranks.end(), [](const RankRecord& r) { return r.profiled; }))
+    return "the job started from what an earlier run had learnt, which is not among its inputs";
   for (std::size_t c = 0; c < recorded.calls.size(); ++c) {
     const CallOutcome &was = recorded.calls[c].outcome, &would = inputs.calls[c].outcome;
     if (!same_outcome(was, would))
       return fmt::format(
-          "call {} came to \"{}\" and its inputs alone would come to \"{}\", as what decided there "
-          "was a guard of the traced program, a failure or an option of the call",
+          "call {} came to \"{}\" and its inputs alone would come to \"{}\"; guards of a traced "
+          "program, failures and options of a call are not among its inputs",
           c, told(was), told(would));
+    const auto &made = recorded.calls[c].reported, &would_make = inputs.calls[c].reported;
+    if (made && would_make && program_of(*made) != program_of(*would_make))
+      return fmt::format("call {} compiled another decision than its inputs alone lead to", c);
   }
   if (recorded.rounds != inputs.rounds)
     return fmt::format("the job took {} rounds and its inputs alone would take {}", recorded.rounds,
@@ -59,13 +65,12 @@ Result<std::vector<Way>> answer(const std::vector<RankRecord>& ranks,
   how.learnt = &learnt;
   DryRunResult alone = dry_run(inputs, how);
   if (auto wrong = inputs.error()) return *std::move(wrong);
-  const auto other = unexplained(result, alone);
+  const auto other = unexplained(ranks, result, alone);
   if (other && questions.cost)
     return refuse(fmt::format("the times of this record cannot be told: {}.", *other));
   if (other)
-    notes.push_back(fmt::format(
-        "the ways compared are those of the recorded inputs, of programs without guards: {}.",
-        *other));
+    notes.push_back(
+        fmt::format("the ways compared are those of the recorded inputs alone: {}.", *other));
   result.timing = std::move(alone.timing);
   if (!questions.compare) return std::vector<Way>();
   alone.uncoordinated = result.uncoordinated;

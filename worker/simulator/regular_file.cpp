@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kBlock = std::size_t{1} << 18;
 constexpr std::size_t kMostOfAPipe = std::size_t{1} << 30;
+constexpr std::size_t kMostOfALine = std::size_t{1} << 28;
 
 Status refuse(std::string_view where, std::string_view what) {
   return {Code::BadInput, fmt::format("{}: {}.", where, what), {}, {}};
@@ -95,12 +96,16 @@ Result<std::optional<LineReader::Line>> LineReader::next() {
     const std::size_t end = held_.find('\n', seen);
     if (end != held_.npos) {
       const std::size_t start = std::exchange(line_, end + 1);
+      ++number_;
       return std::optional(
           Line{std::string_view(held_).substr(start, end - start), offset_ + start, true});
     }
     held_.erase(0, line_);
     offset_ += std::exchange(line_, 0);
     seen = held_.size();
+    if (seen > kMostOfALine)
+      return refuse(fmt::format("{}:{}", file_.path(), number_ + 1),
+                    fmt::format("the line is longer than {} bytes", kMostOfALine));
     held_.resize(seen + kBlock);
     const auto got = file_.read(offset_ + seen, std::span(held_).subspan(seen));
     if (!got) return got.error();

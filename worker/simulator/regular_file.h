@@ -44,13 +44,14 @@ class LineReader {
     bool whole = true;  // false: the file ends before the line does
   };
   explicit LineReader(const RegularFile& file) : file_(file) {}
-  /// nullopt: there are no more. Errors: BadInput.
+  /// nullopt: there are no more. Errors: BadInput (also of a line of more than 256 MiB).
   [[nodiscard]] Result<std::optional<Line>> next();
 
  private:
   const RegularFile& file_;
   std::string held_;          // bytes from `offset_` on
   std::size_t line_ = 0;      // where the next line starts in them
+  std::size_t number_ = 0;    // lines given
   std::uint64_t offset_ = 0;  // of held_ in the file
 };
 
@@ -65,8 +66,8 @@ struct Stretch {
                                              std::string_view where);
 
 /// A file's bytes, or what comes out of a pipe up to its end, of which there may be 1 GiB. Errors:
-/// BadInput (missing, a directory, not readable, more than `most` bytes, a pipe out of which nothing
-/// comes for `patience`), in one sentence.
+/// BadInput (missing, a directory, not readable, more than `most` bytes, a pipe out of which
+/// nothing comes for `patience`), in one sentence.
 [[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t most = SIZE_MAX,
                                             Duration patience = std::chrono::seconds(60));
 

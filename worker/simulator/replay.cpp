@@ -119,6 +119,18 @@ class JobReplay {
     return std::nullopt;
   }
 
+  /// What each rank that came to the call's end has as that entry.
+  static HeldDecisions held_by(const CallReplay& replay,
+                               const std::vector<CallReplay::Member>& seats,
+                               const std::pair<std::string, std::string>& at, std::size_t entry) {
+    HeldDecisions out;
+    for (std::size_t i = 0; i < seats.size(); ++i)
+      if (seats[i].call != nullptr && replay.outcome(i))
+        out.emplace_back(RankSet::of(seats[i].rank),
+                         &seats[i].frames->at(at).entries.at(entry).decision);
+    return out;
+  }
+
   /// What the lowest rank that came to the call's end says of it.
   void add_result(const CallReplay& replay, const std::vector<CallReplay::Member>& seats) {
     CallResult result;
@@ -134,9 +146,13 @@ class JobReplay {
       const std::pair at{seats[i].call->key.group, frame};
       result.outcome = *outcome;
       if (!outcome->error || outcome->error->code != Code::FrameMismatch) result.frame = frame;
-      if (outcome->kind == CallOutcome::Kind::Compiled)
-        result.reported =
-            seats[i].frames->at(at).entries[static_cast<std::size_t>(outcome->entry)].reported;
+      if (outcome->kind == CallOutcome::Kind::Compiled) {
+        const auto entry = static_cast<std::size_t>(outcome->entry);
+        result.reported = seats[i].frames->at(at).entries[entry].reported;
+        if (seats[i].call->key.consistency.value_or(ranks_.front().header.config.consistency) ==
+            Consistency::SharedSizes)
+          result.own = own_decisions(held_by(replay, seats, at, entry));
+      }
       break;
     }
     if (result.outcome.kind == CallOutcome::Kind::Error && !result.outcome.error)

@@ -1,4 +1,5 @@
 #include <charconv>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
@@ -127,6 +128,17 @@ std::string_view outcome_name(CallOutcome::Kind kind) {
 shapes::Fingerprint program_of(Decision decision) {
   for (SymbolDecision& symbol : decision.symbols) symbol.pinned_is_error = false;
   return decision.digest();
+}
+
+std::vector<OwnDecision> own_decisions(const HeldDecisions& held) {
+  std::vector<OwnDecision> out;
+  std::map<shapes::Fingerprint, std::size_t> known;
+  for (const auto& [ranks, decision] : held) {
+    const auto [at, fresh] = known.try_emplace(program_of(*decision), out.size());
+    if (fresh) out.push_back({{}, *decision});
+    out[at->second].ranks.insert(ranks);
+  }
+  return out;
 }
 
 Totals totals(const DryRunResult& result) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <lockstep/worker/call_machine.h>
@@ -24,6 +25,10 @@ struct OwnDecision {
   RankSet ranks;
   Decision decision;
 };
+
+/// The decisions that ranks hold, each different program once, in the order of `held`.
+using HeldDecisions = std::vector<std::pair<RankSet, const Decision*>>;
+[[nodiscard]] std::vector<OwnDecision> own_decisions(const HeldDecisions& held);
 
 /// What one call came to on all ranks.
 struct CallResult {

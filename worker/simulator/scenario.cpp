@@ -70,12 +70,11 @@ bool ScenarioReader::read_scenario(const Json& json, Scenario& out) {
   const Json* cost = json.find("cost");
   if (cost != nullptr || options_.network) out.cost.emplace().seed = out.generator.seed;
   if (options_.network) out.cost->network = *options_.network;
-  if (cost != nullptr && (!read_cost(*cost, root.at("cost"), *out.cost) ||
-                          !known_frames(*cost, root.at("cost"), out)))
+  if (cost != nullptr &&
+      (!read_cost(*cost, root.at("cost"), *out.cost) || !known_frames(*cost, root.at("cost"), out)))
     return false;
   const Json* faults = json.find("faults");
-  return faults == nullptr ||
-         read_faults(*faults, root.at("faults"), out, out.faults.emplace());
+  return faults == nullptr || read_faults(*faults, root.at("faults"), out, out.faults.emplace());
 }
 
 bool ScenarioReader::read_calls(const Json& json, bool needed, std::vector<ScenarioCall>& out) {

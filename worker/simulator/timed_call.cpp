@@ -181,7 +181,7 @@ void TimedCall::go_on(std::size_t unit) {
   for (;;) {
     const Action& action = seat.machine->next();
     if (const auto* trace = std::get_if<action::Trace>(&action)) {
-      seat.sources = trace->decision->sources.size();
+      seat.sources = trace->decision->sources.size() - (cast_.branch_.empty() ? 0 : 1);
       seat.symbols = trace->decision->symbols.size();
       seat.machine->traced(traced(*trace->decision));
     } else if (std::holds_alternative<action::Explain>(action)) {

@@ -102,31 +102,31 @@ class Runs {
         calls_(scenario.count()) {}
 
   Uncoordinated run() {
-    // Stored calls are read again for each part, so there the parts are large.
-    const std::size_t together = scenario_.stored ? 4096 : 64;
-    in_parallel((members_.size() + together - 1) / together, [&](std::size_t part) {
-      const std::size_t first = part * together;
-      run(std::span(members_).subspan(first, std::min(together, members_.size() - first)));
-    });
+    in_parts(members_, [&](std::size_t, std::span<const Member> part) { run(part); });
     for (std::size_t c = 0; c < calls_.size(); ++c) judge(c);
     return out_;
   }
 
   /// Who first part ways in call `c`, and over what; nullopt: nobody does.
   std::optional<Cause> cause(std::size_t c) {
-    constexpr std::size_t kTogether = 1024;
+    constexpr std::size_t kTogether = 4096;
     std::map<std::string, std::pair<Ran, Member>> first;  // by frame
     for (std::size_t at = 0; at < members_.size(); at += kTogether) {
       const std::size_t count = std::min(kTogether, members_.size() - at);
       std::vector<std::optional<std::pair<std::string, Ran>>> ran(count);
-      in_parallel(count, [&](std::size_t i) { ran[i] = run_up_to(c, members_[at + i], nullptr); });
+      in_parts(std::span(members_).subspan(at, count),
+               [&](std::size_t begin, std::span<const Member> part) {
+                 std::ranges::move(run_up_to(c, part, nullptr),
+                                   ran.begin() + static_cast<std::ptrdiff_t>(begin));
+               });
       for (std::size_t i = 0; i < count; ++i) {
         if (!ran[i]) continue;
         const auto& [frame, run] = *ran[i];
         const auto known = first.try_emplace(frame, run, members_[at + i]).first;
         if (known->second.first == run) continue;
         Side a, b;
-        if (!run_up_to(c, known->second.second, &a) || !run_up_to(c, members_[at + i], &b))
+        if (!run_up_to(c, std::span(&known->second.second, 1), &a)[0] ||
+            !run_up_to(c, std::span(&members_[at + i], 1), &b)[0])
           return std::nullopt;  // the call cannot be read again
         return cause_of(scenario_, c, frame, a, b);
       }
@@ -135,27 +135,41 @@ class Runs {
   }
 
  private:
-  /// The frame that the member calls in call `c`, and what it runs there; nullopt: it is absent.
-  std::optional<std::pair<std::string, Ran>> run_up_to(std::size_t c, const Member& member,
-                                                       Side* side) {
-    std::vector<Loner> rank(1);
-    CallRuns runs;
+  /// Parts of the members, on all cores; `work` is told where in `members` a part begins.
+  template <class Work>
+  void in_parts(std::span<const Member> members, Work work) const {
+    // Stored calls are read again for each part, so there the parts are large.
+    const std::size_t together = scenario_.stored ? 4096 : 64;
+    in_parallel((members.size() + together - 1) / together, [&](std::size_t part) {
+      const std::size_t first = part * together;
+      work(first, members.subspan(first, std::min(together, members.size() - first)));
+    });
+  }
+
+  /// Of each of the members: the frame that it calls in call `c`, and what it runs there; nullopt:
+  /// it is absent. `side`: of the only one.
+  std::vector<std::optional<std::pair<std::string, Ran>>> run_up_to(std::size_t c,
+                                                                    std::span<const Member> members,
+                                                                    Side* side) {
+    std::vector<Loner> ranks(members.size());
     for (std::size_t i = 0; i < c; ++i)
-      (void)run_call_of(i, CallSight(scenario_, classes_, i), std::span(&member, 1), rank);
+      (void)run_call_of(i, CallSight(scenario_, classes_, i), members, ranks);
     const CallSight sight(scenario_, classes_, c);
-    runs = run_call_of(c, sight, std::span(&member, 1), rank);
-    if (runs.empty()) return std::nullopt;
-    const auto& [frame, ran] = *runs.begin();
-    if (side != nullptr) {
-      Observation room;
-      side->rank = Rank{member.rank};
-      side->compiled = ran.front().compiled;
-      side->seen = sight.of(member, room);
-      const Frame& cache = rank.front().frames.at(frame);
-      if (rank.front().entry >= 0)
-        side->uses = uses_of(cache.entries[static_cast<std::size_t>(rank.front().entry)].decision);
+    std::vector<std::optional<std::pair<std::string, Ran>>> out(members.size());
+    Observation room;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (!sight.made_by(members[i])) continue;
+      const std::string& frame = sight.frame(members[i]);
+      out[i].emplace(frame, run_call(scenario_, c, frame, sight.of(members[i], room), ranks[i]));
+      if (side == nullptr) continue;
+      side->rank = Rank{members[i].rank};
+      side->compiled = out[i]->second.compiled;
+      side->seen = sight.of(members[i], room);
+      const Frame& cache = ranks[i].frames.at(frame);
+      if (ranks[i].entry >= 0)
+        side->uses = uses_of(cache.entries[static_cast<std::size_t>(ranks[i].entry)].decision);
     }
-    return std::pair(frame, ran.front());
+    return out;
   }
 
   void run(std::span<const Member> members) {

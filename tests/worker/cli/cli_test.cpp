@@ -174,6 +174,11 @@ TEST(Cli, OtherWaysAndSweeps_AreKeysAndDocumentsOfTheirOwn) {
   EXPECT_NE(nowhere.err.find("The report cannot be written to /no/such/folder/r.html"),
             std::string::npos)
       << nowhere.err;
+  const std::string below_a_file = scenario("marks") + "/r.html";
+  const Ran below = run("dryrun " + scenario("generated_jagged_batches") +
+                        " --sweep seed=1..3 --report " + below_a_file);
+  EXPECT_EQ(below.code, 7);
+  EXPECT_EQ(below.out, "");
   for (const char* options : {" --sweep ranks=0..8", " --sweep seed=1..3 --compare",
                               " --compare --no-counterfactual", " --sweep seed=1..99"}) {
     const Ran bad = run("dryrun " + scenario("generated_jagged_batches") + options);
@@ -181,6 +186,23 @@ TEST(Cli, OtherWaysAndSweeps_AreKeysAndDocumentsOfTheirOwn) {
     EXPECT_EQ(bad.out, "");
     EXPECT_EQ(std::count(bad.err.begin(), bad.err.end(), '\n'), 1) << bad.err;
   }
+}
+
+TEST(Cli, ReportOverARecord_IsRefused) {
+  const std::filesystem::path folder = testing::TempDir() + "lockstep-cli-record";
+  std::filesystem::create_directories(folder);
+  const std::string part = (folder / "rank-00000.jsonl").string();
+  std::ofstream(part) << "what a rank wrote";
+  for (const std::string command : {"dryrun ", "explain "}) {
+    const Ran ran = run(command + folder.string() + " --report " + part);
+    EXPECT_EQ(ran.code, 2) << ran.err;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_NE(ran.err.find("is a part of the record"), std::string::npos) << ran.err;
+    std::string kept;
+    std::getline(std::ifstream(part), kept);
+    EXPECT_EQ(kept, "what a rank wrote");
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Cli, HelpAndVersion_SucceedOnStdout) {

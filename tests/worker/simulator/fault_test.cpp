@@ -184,6 +184,18 @@ TEST(TimedRun, TimesThatAreNotGiven_AreThoseOfTheCosts) {
   EXPECT_GT(timed_run(*given, *given->faults, {}).end, 3 * 14s);
 }
 
+TEST(Faults, ABranch_CompilesNoLongerThanTheJobWithoutIt) {
+  std::string text = text_with_costs("");
+  text.replace(text.find("\"list\": []"), 10,
+               R"("list": [{"fault": "branch", "ranks": "1", "call": 2}])");
+  const auto scenario = parse_scenario(text, "test");
+  ASSERT_TRUE(scenario.has_value()) << scenario.error().message;
+  const TimedRun without = timed_run(*scenario, *scenario->faults, {});
+  const TimedRun with = timed_run(*scenario, *scenario->faults, scenario->faults->list);
+  EXPECT_LT(with.end, without.end + 100ms)
+      << "the flag that it branches on is no input of the user";
+}
+
 TEST(Faults, AJobThatEndsWithoutAny_IsSaid) {
   const auto scenario =
       parse_scenario(R"({"format": "lockstep.scenario/1", "world_size": 3, "calls": [

@@ -45,15 +45,27 @@ Scenario recorded_part(Scenario scenario) {
 }
 
 bool alike(const DryRunResult& a, const DryRunResult& b) {
-  for (std::size_t i = 0; i < a.calls.size(); ++i)
+  for (std::size_t i = 0; i < a.calls.size(); ++i) {
     if (outcome_text(a.calls[i].outcome) != outcome_text(b.calls[i].outcome)) return false;
+    const auto &one = a.calls[i].reported, &other = b.calls[i].reported;
+    if (one && other && program_of(*one) != program_of(*other)) return false;
+  }
   return a.rounds == b.rounds;
+}
+
+/// Who has which entry, where ranks have entries of their own.
+std::string own_text(const DryRunResult& result) {
+  std::string out;
+  for (const CallResult& call : result.calls)
+    for (const OwnDecision& own : call.own)
+      out += own.ranks.text() + " " + program_of(own.decision).text() + "\n";
+  return out;
 }
 
 // Where the inputs alone explain the record, the answers are those of the scenario that was
 // recorded; where not, there is no time and a sentence.
 TEST_F(RecordedAnswers, RandomJobs_AnswerAsTheirScenario) {
-  int explained = 0, not_explained = 0;
+  int explained = 0, not_explained = 0, own = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     Scenario scenario = recorded_part(random_scenario(seed));
     record_job(scenario, directory(seed));
@@ -81,10 +93,36 @@ TEST_F(RecordedAnswers, RandomJobs_AnswerAsTheirScenario) {
     ASSERT_TRUE(ways.has_value()) << "seed " << seed << ": " << ways.error().message;
     EXPECT_TRUE(notes.empty());
     EXPECT_EQ(calls_csv(again->result), calls_csv(dry)) << "seed " << seed;
+    EXPECT_EQ(own_text(again->result), own_text(dry)) << "seed " << seed;
+    own += own_text(dry).empty() ? 0 : 1;
     EXPECT_EQ(*ways, compare_ways(scenario, dry, learnt)) << "seed " << seed;
   }
   EXPECT_GE(explained, 20);
   EXPECT_GE(not_explained, 20);
+  EXPECT_GE(own, 5);
+}
+
+TEST_F(RecordedAnswers, JobThatStartedFromAProfile_IsSaidTo) {
+  {
+    auto recorder = Recorder::open(directory(0), {1, Rank{0}, {}, "test"});
+    ASSERT_TRUE(recorder.has_value());
+    (*recorder)->restored("f", {});
+    RoundKey key;
+    key.group = "world";
+    key.frame = "f";
+    (*recorder)->call(key, observation_of({}), {});
+  }
+  const auto ranks = read_record(directory(0));
+  ASSERT_TRUE(ranks.has_value()) << ranks.error().message;
+  auto again = replay(*ranks);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  std::vector<std::string> notes;
+  const auto timed = answer(*ranks, {.cost = cost()}, again->result, notes);
+  ASSERT_FALSE(timed.has_value());
+  EXPECT_NE(timed.error().message.find("what an earlier run had learnt"), std::string::npos);
+  ASSERT_TRUE(answer(*ranks, {.compare = true}, again->result, notes).has_value());
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_NE(notes[0].find("what an earlier run had learnt"), std::string::npos);
 }
 
 TEST_F(RecordedAnswers, GroupsOfRanks_AreRefused) {

@@ -14,4 +14,6 @@ showSweep(report);
 showWaits(report);
 showDims(report);
 showEntries(report);
+// Plots are drawn for the width of the screen, which changes when a phone is turned.
+window.matchMedia('(max-width: 640px)').addEventListener('change', () => location.reload());
 document.documentElement.dataset.painted = String(Math.round(performance.now()));
