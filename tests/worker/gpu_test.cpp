@@ -15,7 +15,7 @@ class Gpu : public testing::TestWithParam<DType> {
  protected:
   void SetUp() override {
     auto opened = open_cuda_device({});
-    if (!opened) GTEST_SKIP() << opened.error().message;
+    if (!opened) GTEST_SKIP() << "SKIPPED ALOUD: " << opened.error().message;
     device_ = *std::move(opened);
   }
   void check(GraphMaker make, std::int64_t hint, bool special) {
