@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "random_scenario.h"
+#include "record_directory.h"
 #include "recorded_job.h"
 #include <gtest/gtest.h>
 
@@ -18,30 +19,6 @@ namespace lockstep::worker::simulator {
 namespace {
 
 namespace fs = std::filesystem;
-
-class Directory {
- public:
-  Directory() {
-    std::string name = testing::TempDir() + "lockstep-index-XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  ~Directory() { fs::remove_all(path_); }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  [[nodiscard]] std::string path() const { return path_.string(); }
-  [[nodiscard]] std::string file(int rank) const {
-    return (path_ / record_file_name(Rank{rank})).string();
-  }
-
- private:
-  fs::path path_;
-};
-
-std::string contents(const std::string& path) {
-  std::ostringstream out;
-  out << std::ifstream(path).rdbuf();
-  return out.str();
-}
 
 /// All that a call says, as text.
 std::string text_of(const RecordedCall& call) {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "random_scenario.h"
+#include "record_directory.h"
 #include "recorded_job.h"
 #include <gtest/gtest.h>
 
@@ -17,30 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A directory that is empty at first and gone afterwards.
-class Directory {
- public:
-  Directory() {
-    std::string name = testing::TempDir() + "lockstep-record-XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  ~Directory() { fs::remove_all(path_); }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  [[nodiscard]] std::string path() const { return path_.string(); }
-  [[nodiscard]] std::string file(int rank) const {
-    return (path_ / record_file_name(Rank{rank})).string();
-  }
-
- private:
-  fs::path path_;
-};
-
-std::string contents(const std::string& path) {
-  std::ostringstream out;
-  out << std::ifstream(path).rdbuf();
-  return out.str();
-}
 void overwrite(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
