@@ -309,9 +309,9 @@ TEST(Executable, RunsOfManySizes_ReuseTheirMemory) {
       EXPECT_TRUE(agree(*executable,
                         {{"x", random_array(random, DType::F64, {rows, 16})}, {"w", weights}},
                         1e-10));
-      if (round == 0) settled = executable->arena_bytes();
+      if (round == 0) settled = executable->bytes();
     }
-  EXPECT_EQ(executable->arena_bytes(), settled);
+  EXPECT_EQ(executable->bytes(), settled);
   // 23 intermediate values, but never more than two or three at once.
   EXPECT_LE(settled, 4u * 100 * 16 * sizeof(double));
   EXPECT_EQ(executable->time().runs, 24u);

@@ -30,7 +30,7 @@ class Gpu : public testing::TestWithParam<DType> {
       ASSERT_TRUE(built.has_value()) << built.error().text();
       units.push_back(*std::move(built));
     }
-    const auto loaded = DeviceProgram::load(program, units, *device_);
+    const auto loaded = Executable::load(program, units, clock_, device_);
     ASSERT_TRUE(loaded.has_value()) << loaded.error().text();
     std::mt19937_64 random(20264);
     for (const auto& [a, b] : {std::pair{0, 0},
@@ -44,7 +44,7 @@ class Gpu : public testing::TestWithParam<DType> {
                                {1031, 257}}) {
       const Inputs inputs = inputs_for(random, GetParam(), a, b, special);
       const auto expected = run_interpreted(program.graph, inputs);
-      const auto got = run_on_device(**loaded, *device_, inputs);
+      const auto got = run_compiled(**loaded, inputs);
       if (!expected) {  // indices out of range
         ASSERT_TRUE(got.has_error());
         EXPECT_EQ(got.error(), expected.error());
@@ -55,7 +55,8 @@ class Gpu : public testing::TestWithParam<DType> {
           << "sizes " << a << ", " << b;
     }
   }
-  std::unique_ptr<Device> device_;
+  SystemClock clock_;
+  std::shared_ptr<Device> device_;
 };
 
 TEST_P(Gpu, Elementwise_AsInterpreted) { check(elementwise_graph, 5, true); }
