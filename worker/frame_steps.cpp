@@ -147,7 +147,8 @@ std::optional<Status> FrameRunner::Steps::compile() {
   const GroupContext& agreed = frame_.agreed;
   const Instant start = job.clock.now();
   const Lease lease(job);
-  Result<Program> program = generate(std::move(made_.graph), job.device ? Target::Cuda : Target::Host);
+  Result<Program> program =
+      generate(std::move(made_.graph), job.device ? Target::Cuda : Target::Host);
   BuildTools tools = job.tools;
   tools.members = agreed.group.members;
   tools.building = [&](const std::string& unit) {

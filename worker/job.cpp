@@ -43,8 +43,7 @@ std::string configuration(const Settings& settings, const DecisionConfig& decisi
              "processor={}\nrecompile_limit={}\nspecialize_float={}\nspecialize_int={}\n",
              decision.assume_at_least_two, decision.automatic_dynamic, build_id(),
              consistency_name(decision.consistency), processor == Processor::Cuda ? "cuda" : "host",
-             decision.recompile_limit,
-             decision.specialize_float, decision.specialize_int);
+             decision.recompile_limit, decision.specialize_float, decision.specialize_int);
 }
 
 std::string what(const std::exception_ptr& exception) {
@@ -110,7 +109,8 @@ void Job::State::tell_calls(std::shared_ptr<coordinator::Feed> feed) {
 }
 
 Result<void> Job::State::compare_start() {
-  return collectives::startup_round(*world.all, configuration(context.settings, context.decision, processor));
+  return collectives::startup_round(*world.all,
+                                    configuration(context.settings, context.decision, processor));
 }
 
 Result<void> Job::State::open_devices() {

@@ -57,9 +57,9 @@ class Job {
   /// Joins the job that mpirun started (a process that nobody started so is a job of one rank).
   /// Initialises MPI where nobody has. Collective.
   /// Errors, joint but for the first: BadInput (a LOCKSTEP_* variable), ConfigMismatch (ranks with
-  /// other settings or another build), Environment (no GPU on some rank, where programs are to run on
-  /// one). A joint one has been printed, once for all
-  /// ranks, when this returns; report() does not print it again.
+  /// other settings or another build), Environment (no GPU on some rank, where programs are to run
+  /// on one). A joint one has been printed, once for all ranks, when this returns; report() does
+  /// not print it again.
   [[nodiscard]] static Result<std::unique_ptr<Job>> init(int* argc, char*** argv,
                                                          JobOptions options = {});
   /// Joins a process that has called MPI_Init itself, at any thread level: attach(MPI_COMM_WORLD).
@@ -139,10 +139,10 @@ class CompiledFrame {
   CompiledFrame(FrameRunner& runner, std::function<Out(In)> body)
       : runner_(&runner), body_(std::move(body)) {}
 
-  /// Inputs that the caller gives away, as in step(std::move(input)), are freed within the run: each
-  /// after the step that reads it last.
-  /// Errors: BadInput (this rank's inputs cannot be read), or the joint error of the call; after a
-  /// joint error the next call goes on as if this one had not been made.
+  /// Inputs that the caller gives away, as in step(std::move(input)), are freed within the run:
+  /// each after the step that reads it last. Errors: BadInput (this rank's inputs cannot be read),
+  /// or the joint error of the call; after a joint error the next call goes on as if this one had
+  /// not been made.
   [[nodiscard]] Result<Out> operator()(In in) {
     Observation observation = runner_->take_observation();
     if (auto read = flatten(in, tree_, observation); !read) return runner_->refuse(read.error());

@@ -28,7 +28,8 @@ std::string host_identity() {
 }
 
 int count_below(const RankSet& ranks, Rank self) {
-  const RankSet others = ranks.minus(RankSet::range(self, Rank{std::numeric_limits<std::int32_t>::max()}));
+  const RankSet others =
+      ranks.minus(RankSet::range(self, Rank{std::numeric_limits<std::int32_t>::max()}));
   return static_cast<int>(others.size());
 }
 
@@ -36,10 +37,11 @@ Result<std::shared_ptr<Device>> open_nth(int index, Rank rank) {
   const auto count = cuda_device_count(rank);
   if (!count) return count.error();
   if (*count == 0)
-    return Status{Code::Environment,
-                  fmt::format("rank {}: the NVIDIA driver shows this process no device", rank.value),
-                  {},
-                  {}};
+    return Status{
+        Code::Environment,
+        fmt::format("rank {}: the NVIDIA driver shows this process no device", rank.value),
+        {},
+        {}};
   auto device = open_cuda_device({.ordinal = index % *count, .rank = rank});
   if (!device) return device.error();
   return std::shared_ptr<Device>(*std::move(device));
@@ -85,7 +87,8 @@ Result<void> JobDevices::open(CallDriver& everyone) {
   if (self.value == 0 && products->size() > 1) {
     std::string kinds;
     for (const RankValue& value : *products)
-      kinds += fmt::format("{}{}: {}", kinds.empty() ? "" : "; ", ranks_text(value.ranks), value.value);
+      kinds +=
+          fmt::format("{}{}: {}", kinds.empty() ? "" : "; ", ranks_text(value.ranks), value.value);
     context_.log.line("info", "lockstep: matrix products may round differently on: " + kinds);
   }
   context_.device = *std::move(device);
