@@ -47,6 +47,15 @@ Result<std::shared_ptr<Device>> open_nth(int index, Rank rank) {
   return std::shared_ptr<Device>(*std::move(device));
 }
 
+/// A sentence about this rank as one that others may say as well.
+std::string without_rank(std::string text, Rank self) {
+  for (const char* const after : {"'s ", " has ", ": "}) {
+    const std::string name = fmt::format("rank {}{}", self.value, after);
+    if (const auto at = text.find(name); at != std::string::npos) text.erase(at, name.size());
+  }
+  return text;
+}
+
 std::string ranks_text(const RankSet& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", ranks.text());
 }
@@ -62,7 +71,7 @@ Result<void> JobDevices::open(CallDriver& everyone) {
     if (host.ranks.contains(self)) index = count_below(host.ranks, self);
 
   auto device = open_nth(index, self);
-  const auto lacks = all_say(everyone, device ? "" : device.error().message);
+  const auto lacks = all_say(everyone, device ? "" : without_rank(device.error().message, self));
   if (!lacks) return lacks.error();
   std::vector<RankValue> lacking;
   RankSet without;
@@ -71,13 +80,16 @@ Result<void> JobDevices::open(CallDriver& everyone) {
     lacking.push_back(value);
     without.insert(value.ranks);
   }
-  if (!lacking.empty())
-    return Status{Code::Environment,
+  if (!lacking.empty()) {
+    Status status{Code::Environment,
                   fmt::format("{} cannot run on a GPU: {}; run the job on the host, or where every "
                               "rank has a GPU",
                               ranks_text(without), lacking.front().value),
                   {},
-                  std::move(lacking)};
+                  {}};
+    if (lacking.size() > 1) status.groups = std::move(lacking);
+    return status;
+  }
 
   auto units = all_say(everyone, (*device)->unit_name());
   if (!units) return units.error();
@@ -140,6 +152,7 @@ Result<std::string> JobDevices::join(GroupContext& group, CallDriver& driver) {
                                          .stream = device.stream(),
                                          .watch = context_.watch,
                                          .board_entry = entry,
+                                         .deadline = 2 * context_.settings.deadline,
                                          .poke = [this] { context_.poke(); }});
   const auto outcome = all_say(driver, data ? "" : data.error().message);
   if (!outcome) return outcome.error();
