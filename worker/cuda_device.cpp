@@ -1,130 +1,188 @@
+#include <utility>
+#include <vector>
+
 #include <cuda.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <lockstep/worker/cublas_products.h>
 #include <lockstep/worker/cuda_device.h>
 
 namespace lockstep::worker {
 namespace {
 
-/// The driver's functions, by the names that cuda.h gives to their present versions. Loaded for the
-/// life of the process.
-struct Driver {
-  decltype(&cuInit) init = nullptr;
-  decltype(&cuGetErrorName) error_name = nullptr;
-  decltype(&cuDeviceGet) device_get = nullptr;
-  decltype(&cuDeviceGetAttribute) attribute = nullptr;
-  decltype(&cuDeviceGetDefaultMemPool) memory_pool = nullptr;
-  decltype(&cuMemPoolSetAttribute) set_pool = nullptr;
-  decltype(&cuDevicePrimaryCtxRetain) retain = nullptr;
-  decltype(&cuDevicePrimaryCtxRelease) release = nullptr;
-  decltype(&cuCtxSetCurrent) set_current = nullptr;
-  decltype(&cuStreamCreate) create_stream = nullptr;
-  decltype(&cuStreamDestroy) destroy_stream = nullptr;
-  decltype(&cuStreamSynchronize) synchronise = nullptr;
-  decltype(&cuModuleLoadData) load = nullptr;
-  decltype(&cuModuleUnload) unload = nullptr;
-  decltype(&cuModuleGetFunction) function = nullptr;
-  decltype(&cuMemAllocAsync) allocate = nullptr;
-  decltype(&cuMemFreeAsync) free = nullptr;
-  decltype(&cuMemcpyHtoDAsync) upload = nullptr;
-  decltype(&cuMemcpyDtoHAsync) download = nullptr;
-  decltype(&cuLaunchKernel) launch = nullptr;
-};
-
+// The driver's functions. Macros, so that cuda.h's own ones give the names of the present versions.
+#define LOCKSTEP_DRIVER(FUNCTION)                  \
+  FUNCTION(init, cuInit)                           \
+  FUNCTION(error_name, cuGetErrorName)             \
+  FUNCTION(device_count, cuDeviceGetCount)         \
+  FUNCTION(device_get, cuDeviceGet)                \
+  FUNCTION(attribute, cuDeviceGetAttribute)        \
+  FUNCTION(unit, cuDeviceGetUuid)                  \
+  FUNCTION(memory_pool, cuDeviceGetDefaultMemPool) \
+  FUNCTION(set_pool, cuMemPoolSetAttribute)        \
+  FUNCTION(retain, cuDevicePrimaryCtxRetain)       \
+  FUNCTION(release, cuDevicePrimaryCtxRelease)     \
+  FUNCTION(get_current, cuCtxGetCurrent)           \
+  FUNCTION(set_current, cuCtxSetCurrent)           \
+  FUNCTION(create_stream, cuStreamCreate)          \
+  FUNCTION(destroy_stream, cuStreamDestroy)        \
+  FUNCTION(synchronise, cuStreamSynchronize)       \
+  FUNCTION(query, cuStreamQuery)                   \
+  FUNCTION(load, cuModuleLoadData)                 \
+  FUNCTION(unload, cuModuleUnload)                 \
+  FUNCTION(function, cuModuleGetFunction)          \
+  FUNCTION(allocate, cuMemAllocAsync)              \
+  FUNCTION(free, cuMemFreeAsync)                   \
+  FUNCTION(upload, cuMemcpyHtoDAsync)              \
+  FUNCTION(download, cuMemcpyDtoHAsync)            \
+  FUNCTION(fill, cuMemsetD8Async)                  \
+  FUNCTION(launch, cuLaunchKernel)                 \
+  FUNCTION(begin_capture, cuStreamBeginCapture)    \
+  FUNCTION(end_capture, cuStreamEndCapture)        \
+  FUNCTION(instantiate, cuGraphInstantiate)        \
+  FUNCTION(destroy_graph, cuGraphDestroy)          \
+  FUNCTION(launch_graph, cuGraphLaunch)            \
+  FUNCTION(destroy_exec, cuGraphExecDestroy)
 #define LOCKSTEP_QUOTED(name) #name
-#define LOCKSTEP_NAME_OF(name) LOCKSTEP_QUOTED(name)
-// Through a macro, so that cuda.h's own macros give the name of the present version.
-#define LOCKSTEP_FIND(member, name)                                                       \
-  driver.member =                                                                         \
-      reinterpret_cast<decltype(driver.member)>(::dlsym(handle, LOCKSTEP_NAME_OF(name))); \
-  if (driver.member == nullptr)                                                           \
-  return "NVIDIA's driver here is too old: it has no " LOCKSTEP_NAME_OF(name)
+#define LOCKSTEP_MEMBER(member, name) decltype(&name) member = nullptr;
+#define LOCKSTEP_FIND(member, name)                                                          \
+  driver.member = reinterpret_cast<decltype(&name)>(::dlsym(handle, LOCKSTEP_QUOTED(name))); \
+  if (driver.member == nullptr)                                                              \
+    return "NVIDIA's driver here is too old: it has no " LOCKSTEP_QUOTED(name);
+
+/// Loaded for the life of the process.
+struct Driver {
+  LOCKSTEP_DRIVER(LOCKSTEP_MEMBER)
+};
 
 /// What is wrong with it; empty where all is well.
 std::string find_driver(Driver& driver) {
   void* handle = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)
     return fmt::format("there is no NVIDIA driver on this machine ({})", ::dlerror());
-  LOCKSTEP_FIND(init, cuInit);
-  LOCKSTEP_FIND(error_name, cuGetErrorName);
-  LOCKSTEP_FIND(device_get, cuDeviceGet);
-  LOCKSTEP_FIND(attribute, cuDeviceGetAttribute);
-  LOCKSTEP_FIND(memory_pool, cuDeviceGetDefaultMemPool);
-  LOCKSTEP_FIND(set_pool, cuMemPoolSetAttribute);
-  LOCKSTEP_FIND(retain, cuDevicePrimaryCtxRetain);
-  LOCKSTEP_FIND(release, cuDevicePrimaryCtxRelease);
-  LOCKSTEP_FIND(set_current, cuCtxSetCurrent);
-  LOCKSTEP_FIND(create_stream, cuStreamCreate);
-  LOCKSTEP_FIND(destroy_stream, cuStreamDestroy);
-  LOCKSTEP_FIND(synchronise, cuStreamSynchronize);
-  LOCKSTEP_FIND(load, cuModuleLoadData);
-  LOCKSTEP_FIND(unload, cuModuleUnload);
-  LOCKSTEP_FIND(function, cuModuleGetFunction);
-  LOCKSTEP_FIND(allocate, cuMemAllocAsync);
-  LOCKSTEP_FIND(free, cuMemFreeAsync);
-  LOCKSTEP_FIND(upload, cuMemcpyHtoDAsync);
-  LOCKSTEP_FIND(download, cuMemcpyDtoHAsync);
-  LOCKSTEP_FIND(launch, cuLaunchKernel);
+  LOCKSTEP_DRIVER(LOCKSTEP_FIND)
   return {};
+}
+
+/// `whose`: "rank 2's CUDA device 0".
+Result<void> answer(const Driver& driver, CUresult result, const char* call,
+                    const std::string& whose) {
+  if (result == CUDA_SUCCESS) return {};
+  const char* name = nullptr;
+  driver.error_name(result, &name);
+  return Status{Code::Environment,
+                fmt::format("{} failed on {}: {} ({})", call, whose,
+                            name == nullptr ? "an unknown error" : name, static_cast<int>(result)),
+                {},
+                {}};
+}
+
+/// As nvidia-smi writes it.
+std::string unit_text(const CUuuid& unit) {
+  std::string out = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) out += '-';
+    out += fmt::format("{:02x}", static_cast<unsigned char>(unit.bytes[i]));
+  }
+  return out;
 }
 
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(CudaDeviceOptions options)
-      : name_(fmt::format("rank {}'s CUDA device {}", options.rank.value, options.ordinal)) {}
+      : ordinal_(options.ordinal),
+        name_(fmt::format("rank {}'s CUDA device {}", options.rank.value, options.ordinal)) {}
 
   ~CudaDevice() override {
-    if (stream_ != nullptr) driver_.destroy_stream(stream_);
-    if (context_ != nullptr) driver_.release(device_);
+    if (context_ == nullptr) return;
+    driver_.set_current(context_);
+    products_.reset();
+    if (workspace_ != DeviceAddress{}) driver_.free(raw(workspace_), stream_);
+    for (CUstream stream : {stream_, beside_})
+      if (stream != nullptr) driver_.destroy_stream(stream);
+    driver_.release(device_);
   }
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
 
-  Result<void> open(int ordinal) {
+  Result<void> open() {
     if (std::string why = find_driver(driver_); !why.empty())
       return Status{Code::Environment, fmt::format("{} cannot be opened: {}", name_, why), {}, {}};
     if (auto done = checked(driver_.init(0), "cuInit"); !done) return done;
-    if (auto done = checked(driver_.device_get(&device_, ordinal), "cuDeviceGet"); !done)
+    if (auto done = checked(driver_.device_get(&device_, ordinal_), "cuDeviceGet"); !done)
       return done;
     if (auto done = identify(); !done) return done;
     if (auto done = checked(driver_.retain(&context_, device_), "cuDevicePrimaryCtxRetain"); !done)
       return done;
-    if (auto done = checked(driver_.set_current(context_), "cuCtxSetCurrent"); !done) return done;
+    if (auto done = enter(); !done) return done;
     if (auto done = keep_freed_memory(); !done) return done;
-    return checked(driver_.create_stream(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    for (CUstream* stream : {&stream_, &beside_})
+      if (auto done =
+              checked(driver_.create_stream(stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+          !done)
+        return done;
+    return open_products();
   }
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] const std::string& architecture() const override { return architecture_; }
+  [[nodiscard]] int ordinal() const override { return ordinal_; }
+  [[nodiscard]] const std::string& unit_name() const override { return unit_name_; }
+  [[nodiscard]] const std::string& product_identity() const override {
+    return products_->identity();
+  }
+  [[nodiscard]] void* stream() const override { return stream_; }
 
   Result<std::optional<DeviceAddress>> allocate(std::size_t bytes) override {
+    if (auto done = enter(); !done) return done.error();
+    // What is asked for on a stream that records would be part of the recording.
+    const CUstream from = recording_ ? beside_ : stream_;
     CUdeviceptr at = 0;
-    const CUresult result = driver_.allocate(&at, bytes, stream_);
+    const CUresult result = driver_.allocate(&at, bytes, from);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) return std::optional<DeviceAddress>();
     if (auto done = checked(result, "cuMemAllocAsync"); !done) return done.error();
+    if (recording_)
+      if (auto done = checked(driver_.synchronise(beside_), "cuStreamSynchronize"); !done) {
+        freed_late_.push_back(DeviceAddress{at});
+        return done.error();
+      }
     return std::optional(DeviceAddress{at});
   }
   Result<void> free(DeviceAddress memory) override {
-    return checked(driver_.free(raw(memory), stream_), "cuMemFreeAsync");
+    if (auto done = enter(); !done) return done;
+    if (!recording_) return checked(driver_.free(raw(memory), stream_), "cuMemFreeAsync");
+    freed_late_.push_back(memory);
+    return {};
   }
   Result<void> upload(DeviceAddress to, const void* from, std::size_t bytes) override {
     if (bytes == 0) return {};
+    if (auto done = enter_unrecorded("an upload"); !done) return done;
     return checked(driver_.upload(raw(to), from, bytes, stream_), "cuMemcpyHtoDAsync");
   }
   Result<void> download(void* to, DeviceAddress from, std::size_t bytes) override {
+    if (auto done = enter_unrecorded("a download"); !done) return done;
     if (bytes > 0)
       if (auto done = checked(driver_.download(to, raw(from), bytes, stream_), "cuMemcpyDtoHAsync");
           !done)
         return done;
-    return synchronise();
+    return checked(driver_.synchronise(stream_), "cuStreamSynchronize");
+  }
+  Result<void> zero(DeviceAddress to, std::size_t bytes) override {
+    if (bytes == 0) return {};
+    if (auto done = enter(); !done) return done;
+    return checked(driver_.fill(raw(to), 0, bytes, stream_), "cuMemsetD8Async");
   }
 
   Result<DeviceModule> load(const Bytes& object) override {
+    if (auto done = enter(); !done) return done.error();
     CUmodule module = nullptr;
     if (auto done = checked(driver_.load(&module, object.data()), "cuModuleLoadData"); !done)
       return done.error();
     return DeviceModule{reinterpret_cast<std::uint64_t>(module)};
   }
   Result<DeviceKernel> kernel(DeviceModule module, const std::string& name) override {
+    if (auto done = enter(); !done) return done.error();
     CUfunction function = nullptr;
     if (auto done =
             checked(driver_.function(&function, raw(module), name.c_str()), "cuModuleGetFunction");
@@ -132,11 +190,14 @@ class CudaDevice final : public Device {
       return done.error();
     return DeviceKernel{reinterpret_cast<std::uint64_t>(function)};
   }
-  void unload(DeviceModule module) override { driver_.unload(raw(module)); }
+  void unload(DeviceModule module) override {
+    if (enter()) driver_.unload(raw(module));
+  }
 
   Result<void> launch(DeviceKernel kernel, std::int64_t blocks, int threads,
                       std::span<const DeviceAddress> buffers,
                       std::span<const std::int64_t> numbers) override {
+    if (auto done = enter(); !done) return done;
     std::vector<void*> parameters;
     for (const DeviceAddress& buffer : buffers)
       parameters.push_back(const_cast<DeviceAddress*>(&buffer));
@@ -148,24 +209,90 @@ class CudaDevice final : public Device {
                        nullptr),
         "cuLaunchKernel");
   }
+  Result<void> multiply(const Product& product) override {
+    const std::int64_t matrices = product.batch * product.m * product.n;
+    if (matrices == 0) return {};
+    if (product.k == 0)
+      return zero(product.out, static_cast<std::size_t>(matrices) * dtype_size(product.dtype));
+    if (auto done = enter(); !done) return done;
+    auto done = products_->multiply(product);
+    if (!done) note(done.error());
+    return done;
+  }
   Result<void> synchronise() override {
+    if (auto done = enter_unrecorded("a wait"); !done) return done;
     return checked(driver_.synchronise(stream_), "cuStreamSynchronize");
+  }
+  Result<bool> idle() override {
+    if (auto done = enter_unrecorded("a wait"); !done) return done.error();
+    const CUresult result = driver_.query(stream_);
+    if (result == CUDA_ERROR_NOT_READY) return false;
+    if (auto done = checked(result, "cuStreamQuery"); !done) return done.error();
+    return true;
+  }
+
+  Result<void> begin_recording() override {
+    if (auto done = enter_unrecorded("another recording"); !done) return done;
+    // Relaxed: memory and modules are no part of a recording, and threads of libraries do as they
+    // like.
+    auto done = checked(driver_.begin_capture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED),
+                        "cuStreamBeginCapture");
+    recording_ = done.has_value();
+    return done;
+  }
+  Result<DeviceRecording> end_recording() override {
+    (void)enter();  // what fails while recording is noted
+    CUgraph graph = nullptr;
+    (void)checked(driver_.end_capture(stream_, &graph), "cuStreamEndCapture");
+    CUgraphExec exec = nullptr;
+    if (!flaw_) (void)checked(driver_.instantiate(&exec, graph, 0), "cuGraphInstantiate");
+    if (graph != nullptr) (void)checked(driver_.destroy_graph(graph), "cuGraphDestroy");
+    recording_ = false;
+    for (DeviceAddress memory : std::exchange(freed_late_, {})) (void)free(memory);
+    const auto flaw = std::exchange(flaw_, std::nullopt);
+    if (!flaw) return DeviceRecording{reinterpret_cast<std::uint64_t>(exec)};
+    if (exec != nullptr) driver_.destroy_exec(exec);
+    return *flaw;
+  }
+  Result<void> launch(DeviceRecording recording) override {
+    if (auto done = enter_unrecorded("another recording"); !done) return done;
+    return checked(driver_.launch_graph(raw(recording), stream_), "cuGraphLaunch");
+  }
+  void destroy(DeviceRecording recording) override {
+    if (enter()) driver_.destroy_exec(raw(recording));
   }
 
  private:
   static CUdeviceptr raw(DeviceAddress at) { return static_cast<CUdeviceptr>(at); }
   static CUmodule raw(DeviceModule module) { return reinterpret_cast<CUmodule>(module); }
+  static CUgraphExec raw(DeviceRecording recording) {
+    return reinterpret_cast<CUgraphExec>(recording);
+  }
 
-  Result<void> checked(CUresult result, const char* call) const {
-    if (result == CUDA_SUCCESS) return {};
-    const char* name = nullptr;
-    driver_.error_name(result, &name);
-    return Status{
-        Code::Environment,
-        fmt::format("{} failed on {}: {} ({})", call, name_,
-                    name == nullptr ? "an unknown error" : name, static_cast<int>(result)),
-        {},
-        {}};
+  /// A recording that lacks a step is none.
+  void note(const Status& status) {
+    if (recording_ && !flaw_) flaw_ = status;
+  }
+  Result<void> checked(CUresult result, const char* call) {
+    auto done = answer(driver_, result, call, name_);
+    if (!done) note(done.error());
+    return done;
+  }
+  /// The thread may be another one than the last, or have worked on another device.
+  Result<void> enter() {
+    CUcontext now = nullptr;
+    if (auto done = checked(driver_.get_current(&now), "cuCtxGetCurrent"); !done) return done;
+    if (now == context_) return {};
+    return checked(driver_.set_current(context_), "cuCtxSetCurrent");
+  }
+  Result<void> enter_unrecorded(const char* what) {
+    if (!recording_) return enter();
+    const Status status{Code::Environment,
+                        fmt::format("{} has no place in a recording on {}", what, name_),
+                        {},
+                        {}};
+    note(status);
+    return status;
   }
 
   Result<void> identify() {
@@ -173,10 +300,14 @@ class CudaDevice final : public Device {
     for (const auto& [value, which] :
          {std::pair{&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR},
           {&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR},
+          {&multiprocessors_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT},
           {&pools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED}})
       if (auto done = checked(driver_.attribute(value, which, device_), "cuDeviceGetAttribute");
           !done)
         return done;
+    CUuuid unit{};
+    if (auto done = checked(driver_.unit(&unit, device_), "cuDeviceGetUuid"); !done) return done;
+    unit_name_ = unit_text(unit);
     architecture_ = fmt::format("sm_{}{}", major, minor);
     name_ += fmt::format(" ({})", architecture_);
     if (pools != 0) return {};
@@ -194,19 +325,55 @@ class CudaDevice final : public Device {
                    "cuMemPoolSetAttribute");
   }
 
+  Result<void> open_products() {
+    auto taken = allocate(CublasProducts::kWorkspaceBytes);
+    if (!taken) return taken.error();
+    if (!*taken)
+      return Status{Code::Environment,
+                    fmt::format("{} has no memory for the {} bytes that products work in", name_,
+                                CublasProducts::kWorkspaceBytes),
+                    {},
+                    {}};
+    workspace_ = **taken;
+    auto opened =
+        CublasProducts::open({stream_, name_, architecture_, multiprocessors_, workspace_});
+    if (!opened) return opened.error();
+    products_ = *std::move(opened);
+    return {};
+  }
+
   Driver driver_;
-  std::string name_, architecture_;
+  int ordinal_ = 0, multiprocessors_ = 0;
+  std::string name_, architecture_, unit_name_;
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
-  CUstream stream_ = nullptr;
+  CUstream stream_ = nullptr, beside_ = nullptr;
+  DeviceAddress workspace_{};
+  std::unique_ptr<CublasProducts> products_;
+  // Of the recording under way.
+  bool recording_ = false;
+  std::optional<Status> flaw_;
+  std::vector<DeviceAddress> freed_late_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Device>> open_cuda_device(CudaDeviceOptions options) {
   auto device = std::make_unique<CudaDevice>(options);
-  if (auto done = device->open(options.ordinal); !done) return done.error();
+  if (auto done = device->open(); !done) return done.error();
   return device;
+}
+
+Result<int> cuda_device_count(Rank rank) {
+  const std::string whose = fmt::format("rank {}", rank.value);
+  Driver driver;
+  if (std::string why = find_driver(driver); !why.empty())
+    return Status{Code::Environment, fmt::format("{} has no CUDA device: {}", whose, why), {}, {}};
+  if (auto done = answer(driver, driver.init(0), "cuInit", whose); !done) return done.error();
+  int count = 0;
+  if (auto done = answer(driver, driver.device_count(&count), "cuDeviceGetCount", whose); !done)
+    return done.error();
+  return count;
 }
 
 }  // namespace lockstep::worker

@@ -15,8 +15,12 @@ struct CudaDeviceOptions {
   Rank rank{0};     // named in errors
 };
 
-/// Errors: Environment, with the call and the driver's answer (no driver, no such device, built
+/// The device works in its primary context, which is made current wherever it is called. Errors:
+/// Environment, with the call and the driver's answer (no driver, no such device, no cuBLAS, built
 /// without CUDA).
 [[nodiscard]] Result<std::unique_ptr<Device>> open_cuda_device(CudaDeviceOptions options);
+
+/// How many devices the driver lets this process use. Errors: as open_cuda_device, `rank` is named.
+[[nodiscard]] Result<int> cuda_device_count(Rank rank);
 
 }  // namespace lockstep::worker

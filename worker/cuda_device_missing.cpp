@@ -3,15 +3,23 @@
 #include <lockstep/worker/cuda_device.h>
 
 namespace lockstep::worker {
+namespace {
+
+Status missing(Rank rank, const std::string& what) {
+  return {Code::Environment,
+          fmt::format("rank {} cannot {}: this program was built without CUDA "
+                      "(LOCKSTEP_WITH_CUDA); install the CUDA toolkit and configure again",
+                      rank.value, what),
+          {},
+          {}};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Device>> open_cuda_device(CudaDeviceOptions options) {
-  return Status{
-      Code::Environment,
-      fmt::format("rank {} cannot open CUDA device {}: this program was built without CUDA "
-                  "(LOCKSTEP_WITH_CUDA); install the CUDA toolkit and configure again",
-                  options.rank.value, options.ordinal),
-      {},
-      {}};
+  return missing(options.rank, fmt::format("open CUDA device {}", options.ordinal));
 }
+
+Result<int> cuda_device_count(Rank rank) { return missing(rank, "count CUDA devices"); }
 
 }  // namespace lockstep::worker

@@ -10,6 +10,7 @@
 #include <string>
 
 #include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/base/dtype.h>
 #include <lockstep/collectives/base/status.h>
 
 namespace lockstep::worker {
@@ -19,10 +20,21 @@ enum class DeviceAddress : std::uint64_t {};
 /// A loaded object, and a function of one.
 enum class DeviceModule : std::uint64_t {};
 enum class DeviceKernel : std::uint64_t {};
+/// Work that was recorded, to be done as often as one likes.
+enum class DeviceRecording : std::uint64_t {};
 
-/// One thread. Work is done in the order of the calls, most of it after they have returned: what
-/// goes wrong then is the error of a later call. Every error is one sentence that names the call,
-/// the rank and the device (Environment).
+/// out [batch, m, n] = a [batch, m, k] b [batch, k, n], all row-major, f32 or f64. Empty operands
+/// are fine: k == 0 gives zeros. `out` overlaps neither operand.
+struct Product {
+  DType dtype = DType::F32;
+  DeviceAddress a{}, b{}, out{};
+  bool transpose_a = false, transpose_b = false;  // each matrix lies with rows and columns swapped
+  std::int64_t batch = 1, m = 0, k = 0, n = 0;
+};
+
+/// One thread at a time, whichever. Work is done in the order of the calls, most of it after they
+/// have returned: what goes wrong then is the error of a later call. Every error is one sentence
+/// that names the call, the rank and the device (Environment).
 class Device {
  public:
   virtual ~Device() = default;
@@ -30,6 +42,14 @@ class Device {
   [[nodiscard]] virtual const std::string& name() const = 0;
   /// What kernels have to be built for: "sm_90".
   [[nodiscard]] virtual const std::string& architecture() const = 0;
+  [[nodiscard]] virtual int ordinal() const = 0;
+  /// Of the physical device, the same in every process: ranks with equal ones share it.
+  [[nodiscard]] virtual const std::string& unit_name() const = 0;
+  /// All that the bits of a product are a function of, besides its operands: a group whose ranks
+  /// have equal ones computes alike.
+  [[nodiscard]] virtual const std::string& product_identity() const = 0;
+  /// On which the device works, for libraries that put work there themselves: a CUstream.
+  [[nodiscard]] virtual void* stream() const = 0;
 
   /// At a multiple of 16 bytes at least, as kernels take it, uninitialised. nullopt if the device
   /// has not that much left. Requires bytes > 0.
@@ -40,6 +60,7 @@ class Device {
   virtual Result<void> upload(DeviceAddress to, const void* from, std::size_t bytes) = 0;
   /// Waits for everything that was started, then for the copy.
   virtual Result<void> download(void* to, DeviceAddress from, std::size_t bytes) = 0;
+  virtual Result<void> zero(DeviceAddress to, std::size_t bytes) = 0;
 
   /// `object` is what a toolchain for this architecture built.
   [[nodiscard]] virtual Result<DeviceModule> load(const Bytes& object) = 0;
@@ -51,8 +72,22 @@ class Device {
   virtual Result<void> launch(DeviceKernel kernel, std::int64_t blocks, int threads,
                               std::span<const DeviceAddress> buffers,
                               std::span<const std::int64_t> numbers) = 0;
+  virtual Result<void> multiply(const Product& product) = 0;
   /// Waits for everything that was started.
   virtual Result<void> synchronise() = 0;
+  /// Whether everything that was started is done. Never waits.
+  [[nodiscard]] virtual Result<bool> idle() = 0;
+
+  /// From here to the end launches, products, zeros and what libraries put on stream() are recorded
+  /// and not done. Memory is no part of that: it is there at once, and what is freed goes at the
+  /// end. Copies and waits are errors. Requires that nothing is being recorded.
+  virtual Result<void> begin_recording() = 0;
+  /// The caller's to destroy, before the device. Errors: the first one since the beginning, if any
+  /// call failed. Whatever the outcome, nothing is being recorded any more.
+  [[nodiscard]] virtual Result<DeviceRecording> end_recording() = 0;
+  /// All of it, in the order in which it was recorded, on memory that still has to be there.
+  virtual Result<void> launch(DeviceRecording recording) = 0;
+  virtual void destroy(DeviceRecording recording) = 0;
 };
 
 }  // namespace lockstep::worker

@@ -26,6 +26,8 @@ class Adapter {
   virtual void finish() = 0;
   /// What rank `peer` brings, seen from `self`: itself, or for the fake backend `self` again.
   [[nodiscard]] virtual int poses_as(int self, int peer) const { return (void)self, peer; }
+  /// Whether it reduces a dtype that has reductions elsewhere.
+  [[nodiscard]] virtual bool reduces(DType dtype) const { return (void)dtype, true; }
 };
 
 class Conformance : public testing::TestWithParam<std::function<std::unique_ptr<Adapter>()>> {

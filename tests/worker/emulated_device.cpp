@@ -6,6 +6,7 @@
 #include "compiled_graph.h"
 
 #include <lockstep/worker/cuda_nest.h>
+#include <lockstep/worker/products.h>
 #include <lockstep/worker/scalar_text.h>
 
 namespace lockstep::worker {
@@ -51,9 +52,20 @@ Result<EmulatedProgram> build_emulated(Program program) {
 
 EmulatedDevice::~EmulatedDevice() = default;
 
+Result<void> EmulatedDevice::flawed(Status status) {
+  if (recording_ && !flaw_) flaw_ = status;
+  return status;
+}
+
 Result<void> EmulatedDevice::called(const char* call) {
   if (calls_++ != fail_at_) return {};
-  return failure(std::string(call) + " failed on " + name_ + ": as it was told to");
+  return flawed(failure(std::string(call) + " failed on " + name_ + ": as it was told to"));
+}
+
+Result<void> EmulatedDevice::called_unrecorded(const char* call) {
+  if (recording_)
+    return flawed(failure(std::string(call) + " has no place in a recording on " + name_));
+  return called(call);
 }
 
 Result<void> EmulatedDevice::within(DeviceAddress memory, std::size_t bytes) const {
@@ -80,20 +92,24 @@ Result<std::optional<DeviceAddress>> EmulatedDevice::allocate(std::size_t bytes)
 
 Result<void> EmulatedDevice::free(DeviceAddress memory) {
   if (auto done = within(memory, 0); !done) return done;
+  if (recording_) {
+    freed_late_.push_back(memory);
+    return {};
+  }
   live_ -= memory_.at(memory).size;
   memory_.erase(memory);
   return {};
 }
 
 Result<void> EmulatedDevice::upload(DeviceAddress to, const void* from, std::size_t bytes) {
-  if (auto done = called("upload"); !done) return done;
+  if (auto done = called_unrecorded("upload"); !done) return done;
   if (auto done = within(to, bytes); !done) return done;
   std::memcpy(pointer(to), from, bytes);
   return {};
 }
 
 Result<void> EmulatedDevice::download(void* to, DeviceAddress from, std::size_t bytes) {
-  if (auto done = called("download"); !done) return done;
+  if (auto done = called_unrecorded("download"); !done) return done;
   if (bytes == 0) return {};
   if (auto done = within(from, bytes); !done) return done;
   std::memcpy(to, pointer(from), bytes);
@@ -118,24 +134,90 @@ Result<DeviceKernel> EmulatedDevice::kernel(DeviceModule module, const std::stri
 
 void EmulatedDevice::unload(DeviceModule module) { modules_.erase(module); }
 
+Result<void> EmulatedDevice::start(const char* call, Work work) {
+  if (auto done = called(call); !done) return done;
+  if (!recording_) return work();
+  recorded_.push_back(std::move(work));
+  return {};
+}
+
 Result<void> EmulatedDevice::launch(DeviceKernel kernel, std::int64_t blocks, int threads,
                                     std::span<const DeviceAddress> buffers,
                                     std::span<const std::int64_t> numbers) {
-  if (auto done = called("launch"); !done) return done;
-  if (threads != kCudaBlock || blocks < 1) return failure("no such launch on " + name_);
+  if (threads != kCudaBlock || blocks < 1) return flawed(failure("no such launch on " + name_));
   std::vector<void*> pointers;
-  for (DeviceAddress at : buffers) {
-    if (at != DeviceAddress{})
-      if (auto done = within(at, 0); !done) return done;
-    pointers.push_back(pointer(at));
-  }
-  // Few blocks, so that loops have to stride: how many there are must not matter.
-  const std::int64_t few = std::min<std::int64_t>(blocks, 3);
-  const auto entry = reinterpret_cast<Entry>(kernel);
-  if (entry(pointers.data(), numbers.data(), few, down_) == 0) return {};
-  return failure("threads of a block come to different barriers on " + name_);
+  for (DeviceAddress at : buffers) pointers.push_back(pointer(at));
+  return start("launch",
+               [this, kernel, blocks, pointers,
+                taken = std::vector(numbers.begin(), numbers.end())]() -> Result<void> {
+                 for (void* at : pointers)
+                   if (at != nullptr)
+                     if (auto done = within(DeviceAddress{reinterpret_cast<std::uint64_t>(at)}, 0);
+                         !done)
+                       return done;
+                 // Few blocks, so that loops have to stride: how many there are must not matter.
+                 const std::int64_t few = std::min<std::int64_t>(blocks, 3);
+                 const auto entry = reinterpret_cast<Entry>(kernel);
+                 if (entry(pointers.data(), taken.data(), few, down_) == 0) return {};
+                 return failure("threads of a block come to different barriers on " + name_);
+               });
 }
 
-Result<void> EmulatedDevice::synchronise() { return called("synchronise"); }
+Result<void> EmulatedDevice::zero(DeviceAddress to, std::size_t bytes) {
+  return start("zero", [=, this]() -> Result<void> {
+    if (bytes == 0) return {};
+    if (auto done = within(to, bytes); !done) return done;
+    std::memset(pointer(to), 0, bytes);
+    return {};
+  });
+}
+
+Result<void> EmulatedDevice::holds(DeviceAddress memory, std::int64_t elements, DType dtype) const {
+  if (elements == 0) return {};
+  return within(memory, static_cast<std::size_t>(elements) * dtype_size(dtype));
+}
+
+Result<void> EmulatedDevice::multiply(const Product& product) {
+  return start("multiply", [this, p = product]() -> Result<void> {
+    for (const auto& [at, elements] : {std::pair{p.a, p.batch * p.m * p.k},
+                                       {p.b, p.batch * p.k * p.n},
+                                       {p.out, p.batch * p.m * p.n}})
+      if (auto done = holds(at, elements, p.dtype); !done) return done;
+    worker::multiply(p.dtype, {pointer(p.a), p.transpose_a}, {pointer(p.b), p.transpose_b},
+                     pointer(p.out), p.batch, p.m, p.k, p.n);
+    return {};
+  });
+}
+
+Result<void> EmulatedDevice::synchronise() { return called_unrecorded("synchronise"); }
+
+Result<bool> EmulatedDevice::idle() {
+  if (auto done = called_unrecorded("idle"); !done) return done.error();
+  return true;
+}
+
+Result<void> EmulatedDevice::begin_recording() {
+  auto done = called_unrecorded("begin_recording");
+  recording_ = recording_ || done.has_value();
+  return done;
+}
+
+Result<DeviceRecording> EmulatedDevice::end_recording() {
+  (void)called("end_recording");
+  recording_ = false;
+  for (DeviceAddress memory : std::exchange(freed_late_, {})) (void)free(memory);
+  auto work = std::exchange(recorded_, {});
+  if (const auto flaw = std::exchange(flaw_, std::nullopt)) return *flaw;
+  const DeviceRecording recording{next_recording_++};
+  recordings_.emplace(recording, std::move(work));
+  return recording;
+}
+
+Result<void> EmulatedDevice::launch(DeviceRecording recording) {
+  if (auto done = called_unrecorded("launch of a recording"); !done) return done;
+  for (const Work& work : recordings_.at(recording))
+    if (auto done = work(); !done) return done;
+  return {};
+}
 
 }  // namespace lockstep::worker

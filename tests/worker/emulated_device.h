@@ -3,6 +3,7 @@
 // allocated, runs out of memory and fails when it is told to.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -17,6 +18,11 @@ class EmulatedDevice final : public Device {
   ~EmulatedDevice() override;
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] const std::string& architecture() const override { return architecture_; }
+  [[nodiscard]] int ordinal() const override { return 0; }
+  [[nodiscard]] const std::string& unit_name() const override { return unit_name_; }
+  [[nodiscard]] const std::string& product_identity() const override { return product_identity_; }
+  /// Null: there is no stream that a library could use.
+  [[nodiscard]] void* stream() const override { return nullptr; }
   Result<std::optional<DeviceAddress>> allocate(std::size_t bytes) override;
   Result<void> free(DeviceAddress memory) override;
   Result<void> upload(DeviceAddress to, const void* from, std::size_t bytes) override;
@@ -29,7 +35,14 @@ class EmulatedDevice final : public Device {
   Result<void> launch(DeviceKernel kernel, std::int64_t blocks, int threads,
                       std::span<const DeviceAddress> buffers,
                       std::span<const std::int64_t> numbers) override;
+  Result<void> zero(DeviceAddress to, std::size_t bytes) override;
+  Result<void> multiply(const Product& product) override;
   Result<void> synchronise() override;
+  Result<bool> idle() override;
+  Result<void> begin_recording() override;
+  Result<DeviceRecording> end_recording() override;
+  Result<void> launch(DeviceRecording recording) override;
+  void destroy(DeviceRecording recording) override { recordings_.erase(recording); }
 
   /// Threads and blocks in falling order from now on.
   void set_down(bool down) { down_ = down; }
@@ -39,20 +52,37 @@ class EmulatedDevice final : public Device {
   [[nodiscard]] int calls() const { return calls_; }
   [[nodiscard]] std::size_t live_bytes() const { return live_; }
   [[nodiscard]] std::size_t modules() const { return modules_.size(); }
+  [[nodiscard]] std::size_t recordings() const { return recordings_.size(); }
 
  private:
+  using Work = std::function<Result<void>()>;
   Result<void> called(const char* call);
+  /// The same of a call that has no place in a recording.
+  Result<void> called_unrecorded(const char* call);
+  Result<void> flawed(Status status);
   Result<void> within(DeviceAddress memory, std::size_t bytes) const;
+  /// Memory of a product or none.
+  Result<void> holds(DeviceAddress memory, std::int64_t elements, DType dtype) const;
+  /// Does it now, or records it.
+  Result<void> start(const char* call, Work work);
   struct Memory {
     std::unique_ptr<std::byte[]> bytes;
     std::size_t size = 0;
   };
   std::string name_ = "rank 1's emulated device", architecture_ = "this processor";
+  std::string unit_name_ = "emulated unit", product_identity_ = "emulated products";
   std::map<DeviceAddress, Memory> memory_;
   std::map<DeviceModule, std::unique_ptr<LoadedObject>> modules_;
   std::size_t live_ = 0, capacity_ = ~std::size_t{0};
   int calls_ = 0, fail_at_ = -1;
   bool down_ = false;
+  std::map<DeviceRecording, std::vector<Work>> recordings_;
+  std::uint64_t next_recording_ = 1;
+  // Of the recording under way.
+  bool recording_ = false;
+  std::vector<Work> recorded_;
+  std::optional<Status> flaw_;
+  std::vector<DeviceAddress> freed_late_;
 };
 
 /// A program whose kernels are one unit, so that the compiler reads the shim once, and that unit.

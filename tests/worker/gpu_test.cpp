@@ -1,5 +1,9 @@
-// CUDA kernels on a GPU against the interpreter. Skipped, and said aloud, where there is none.
+// CUDA kernels on a GPU against the interpreter, and what else a device does. Skipped, and said
+// aloud, where there is none.
+#include <thread>
+
 #include "compiled_graph.h"
+#include "device_suite.h"
 #include "op_graphs.h"
 #include <gtest/gtest.h>
 
@@ -71,6 +75,38 @@ TEST_P(Gpu, Indexing_AsInterpreted) {
 INSTANTIATE_TEST_SUITE_P(Dtypes, Gpu,
                          testing::Values(DType::F64, DType::F32, DType::I64, DType::Bool),
                          [](const auto& p) { return std::string(dtype_name(p.param)); });
+
+class GpuSeam : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto opened = open_cuda_device({});
+    if (!opened) GTEST_SKIP() << "SKIPPED ALOUD: " << opened.error().message;
+    device_ = *std::move(opened);
+  }
+  std::unique_ptr<Device> device_;
+};
+
+TEST_F(GpuSeam, Products_AsTheHosts) { expect_products(*device_); }
+TEST_F(GpuSeam, Zeros_WhereTheyAreAskedFor) { expect_zeros(*device_); }
+TEST_F(GpuSeam, Recordings_AreDoneWhenLaunched) { expect_recordings(*device_); }
+TEST_F(GpuSeam, FlawedRecordings_AreRefused) { expect_flawed_recordings_refused(*device_); }
+
+TEST_F(GpuSeam, AnotherThread_WorksOnTheSameDevice) {
+  std::thread([&] { expect_recordings(*device_); }).join();
+  expect_zeros(*device_);
+}
+
+TEST_F(GpuSeam, Names_AreTheDevicesOwn) {
+  EXPECT_TRUE(device_->unit_name().starts_with("GPU-")) << device_->unit_name();
+  EXPECT_EQ(device_->unit_name().size(), 40U);
+  EXPECT_NE(device_->product_identity().find(device_->architecture()), std::string::npos)
+      << device_->product_identity();
+  EXPECT_EQ(device_->ordinal(), 0);
+  EXPECT_NE(device_->stream(), nullptr);
+  const auto count = cuda_device_count(Rank{0});
+  ASSERT_TRUE(count.has_value()) << count.error().text();
+  EXPECT_GE(*count, 1);
+}
 
 }  // namespace
 }  // namespace lockstep::worker
