@@ -42,7 +42,7 @@ CUresult called(const char* call, Body&& body) {
   if (!driver().ready) return CUDA_ERROR_NOT_INITIALIZED;
   return body();
 }
-/// A call that gives something back has done so when it fails.
+/// A call that gives something back or waits has done so when it fails.
 template <class Body>
 CUresult giving_back(const char* call, Body&& body) {
   const bool fails = told_to_fail(call);

@@ -204,6 +204,10 @@ CUresult cuCtxSetCurrent(CUcontext context) {
   });
 }
 
+void emulated_cuda_set_memory(std::size_t bytes) {
+  for (const auto& device : driver().devices) device->place.memory.set_capacity(bytes);
+}
+
 std::size_t emulated_cuda_live_bytes() {
   std::size_t sum = 0;
   {

@@ -185,7 +185,7 @@ CUresult cuStreamDestroy(CUstream stream) {
 }
 
 CUresult cuStreamSynchronize(CUstream stream) {
-  return called("cuStreamSynchronize", [&] {
+  return giving_back("cuStreamSynchronize", [&] {
     Stream* on = find(stream);
     return on == nullptr ? CUDA_ERROR_INVALID_HANDLE : on->wait();
   });

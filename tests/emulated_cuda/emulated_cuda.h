@@ -17,12 +17,15 @@
 extern "C" {
 
 /// Of each of the three libraries, for what is called in it. The n-th call from now on fails, nth
-/// counted from 1; 0: none does. A call that gives something back fails after having done so.
+/// counted from 1; 0: none does. A call that gives something back or waits fails after having done
+/// so.
 void emulated_cuda_fail(const char* call, int nth);
 /// All functions that were called since the last emulated_cuda_fail, and how often.
 void emulated_cuda_calls(void (*each)(void* to, const char* call, int count), void* to);
 
-/// Of the driver. Bytes of memory that are not freed, on all devices, once all work is done.
+/// Of the driver. Bytes on each device from now on.
+void emulated_cuda_set_memory(std::size_t bytes);
+/// Bytes of memory that are not freed, on all devices, once all work is done.
 std::size_t emulated_cuda_live_bytes();
 /// Modules, streams, graphs and holders of contexts that are left.
 std::size_t emulated_cuda_live_objects();

@@ -17,9 +17,14 @@ bool untouched(const std::byte* zone) {
 
 }  // namespace
 
+void Memory::set_capacity(std::size_t capacity) {
+  const std::lock_guard lock(mutex_);
+  capacity_ = capacity;
+}
+
 std::optional<std::uint64_t> Memory::take(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (bytes > capacity_ - live_) return std::nullopt;
+  if (live_ + bytes > capacity_) return std::nullopt;
   auto all = std::make_unique<std::byte[]>(bytes + 3 * kZone);
   const auto start = reinterpret_cast<std::uint64_t>(all.get());
   const std::uint64_t at = (start + kZone - 1) / kZone * kZone + kZone;

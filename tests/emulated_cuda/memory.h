@@ -14,6 +14,8 @@ namespace lockstep::emulated_cuda {
 class Memory {
  public:
   explicit Memory(std::size_t capacity) : capacity_(capacity) {}
+  /// From now on; what there is stays.
+  void set_capacity(std::size_t capacity);
   /// nullopt if there is not that much left.
   [[nodiscard]] std::optional<std::uint64_t> take(std::size_t bytes);
   /// False if there is no such block, or what is beside it was written to.
@@ -27,10 +29,9 @@ class Memory {
     std::unique_ptr<std::byte[]> all;
     std::size_t bytes = 0;
   };
-  const std::size_t capacity_;
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Block> blocks_;
-  std::size_t live_ = 0;
+  std::size_t capacity_, live_ = 0;
 };
 
 }  // namespace lockstep::emulated_cuda

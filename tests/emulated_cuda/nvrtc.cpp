@@ -81,8 +81,8 @@ nvrtcResult compile(Compilation& compilation, const std::string& architecture) {
     compilation.log = toolchain.error().message;
     return NVRTC_ERROR_INTERNAL_ERROR;
   }
-  const std::string text = "#include \"" CUDA_ON_HOST "\"\n#line 1 \"kernels.cu\"\n" +
-                           compilation.text + entries(compilation.text);
+  const std::string text =
+      "#include \"" CUDA_ON_HOST "\"\n#line 1\n" + compilation.text + entries(compilation.text);
   const auto built = (*toolchain)->build(text);
   if (!built) {
     compilation.log = built.error().message;
