@@ -151,10 +151,13 @@ class CudaDevice final : public Device {
     return std::optional(DeviceAddress{at});
   }
   Result<void> free(DeviceAddress memory) override {
-    if (auto done = enter(); !done) return done;
-    if (!recording_) return checked(driver_.free(raw(memory), stream_), "cuMemFreeAsync");
-    freed_late_.push_back(memory);
-    return {};
+    auto entered = enter();
+    if (recording_) {
+      freed_late_.push_back(memory);
+      return entered;
+    }
+    auto done = checked(driver_.free(raw(memory), stream_), "cuMemFreeAsync");
+    return entered ? done : entered;
   }
   Result<void> upload(DeviceAddress to, const void* from, std::size_t bytes) override {
     if (bytes == 0) return {};
@@ -197,7 +200,8 @@ class CudaDevice final : public Device {
     return DeviceKernel{reinterpret_cast<std::uint64_t>(function)};
   }
   void unload(DeviceModule module) override {
-    if (enter()) driver_.unload(raw(module));
+    (void)enter();
+    driver_.unload(raw(module));
   }
 
   Result<void> launch(DeviceKernel kernel, std::int64_t blocks, int threads,
@@ -247,6 +251,9 @@ class CudaDevice final : public Device {
     return done;
   }
   Result<DeviceRecording> end_recording() override {
+    if (!recording_)
+      return Status{
+          Code::Environment, fmt::format("there is no recording to end on {}", name_), {}, {}};
     (void)enter();  // what fails while recording is noted
     CUgraph graph = nullptr;
     (void)checked(driver_.end_capture(stream_, &graph), "cuStreamEndCapture");
@@ -265,7 +272,8 @@ class CudaDevice final : public Device {
     return checked(driver_.launch_graph(raw(recording), stream_), "cuGraphLaunch");
   }
   void destroy(DeviceRecording recording) override {
-    if (enter()) driver_.destroy_exec(raw(recording));
+    (void)enter();
+    driver_.destroy_exec(raw(recording));
   }
 
  private:

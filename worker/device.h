@@ -85,7 +85,7 @@ class Device {
   /// at the end. Uploads, downloads and waits are errors. Requires that nothing is being recorded.
   virtual Result<void> begin_recording() = 0;
   /// The caller's to destroy, before the device. Errors: the first one since the beginning, if any
-  /// call failed. Whatever the outcome, nothing is being recorded any more.
+  /// call failed; nothing was being recorded. Whatever the outcome, nothing is any more.
   [[nodiscard]] virtual Result<DeviceRecording> end_recording() = 0;
   /// All of it, in the order in which it was recorded, on memory that still has to be there.
   virtual Result<void> launch(DeviceRecording recording) = 0;

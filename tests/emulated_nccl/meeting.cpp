@@ -68,18 +68,28 @@ void Meeting::take_in(int listener) {
 
 void Meeting::serve(int socket) {
   if (const auto greeting = read_greeting(socket)) {
-    const Answered joined = join(*greeting);
+    const Answered joined = join(*greeting, socket);
     bool well = write(socket, joined) && joined.result == ncclSuccess;
     while (well) {
       auto launched = read_launched(socket);
-      well = launched && write(socket, launch(greeting->rank, *launched));
+      well = launched && write(socket, launch(greeting->rank, *launched, socket));
     }
     leave(greeting->rank);
   }
   ::close(socket);
 }
 
-Answered Meeting::join(const Greeting& greeting) {
+template <class Done>
+void Meeting::wait(std::unique_lock<std::mutex>& lock, int rank, int socket, Done done) {
+  const auto over = [&] { return failed_ != ncclSuccess || done(); };
+  while (!changed_.wait_for(lock, std::chrono::milliseconds(2), over)) {
+    char byte = 0;
+    if (::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+      fail(ncclRemoteError, fmt::format("rank {} of the communicator has gone", rank));
+  }
+}
+
+Answered Meeting::join(const Greeting& greeting, int socket) {
   std::unique_lock lock(mutex_);
   if (members_.empty()) members_.resize(static_cast<std::size_t>(std::max(greeting.size, 1)));
   if (static_cast<std::size_t>(greeting.size) != members_.size() || greeting.rank < 0 ||
@@ -96,11 +106,11 @@ Answered Meeting::join(const Greeting& greeting) {
       fail(ncclInvalidUsage,
            fmt::format("Duplicate GPU detected : rank {} and rank {}", r, greeting.rank));
   changed_.notify_all();
-  changed_.wait(lock, [&] { return failed_ != ncclSuccess || all_here(); });
+  wait(lock, greeting.rank, socket, [&] { return all_here(); });
   return {failed_, why_, {}};
 }
 
-Answered Meeting::launch(int rank, Launched& launched) {
+Answered Meeting::launch(int rank, Launched& launched, int socket) {
   std::unique_lock lock(mutex_);
   Member& member = members_[static_cast<std::size_t>(rank)];
   member.answer = {};
@@ -112,7 +122,7 @@ Answered Meeting::launch(int rank, Launched& launched) {
   const auto done = [&] {
     return std::all_of(member.done.begin(), member.done.end(), [](bool d) { return d; });
   };
-  changed_.wait(lock, [&] { return failed_ != ncclSuccess || done(); });
+  wait(lock, rank, socket, done);
   member.launched = nullptr;
   if (done()) return std::move(member.answer);
   return {failed_, why_, {}};

@@ -32,8 +32,11 @@ class Meeting : public std::enable_shared_from_this<Meeting> {
 
   void take_in(int listener);
   void serve(int socket);
-  [[nodiscard]] Answered join(const Greeting& greeting);
-  [[nodiscard]] Answered launch(int rank, Launched& launched);
+  [[nodiscard]] Answered join(const Greeting& greeting, int socket);
+  [[nodiscard]] Answered launch(int rank, Launched& launched, int socket);
+  /// Until `done`, a failure, or the rank at `socket` has gone.
+  template <class Done>
+  void wait(std::unique_lock<std::mutex>& lock, int rank, int socket, Done done);
   void leave(int rank);
 
   // All with mutex_ held.

@@ -120,6 +120,16 @@ struct Call {
   }
 };
 
+/// How many there are, and how many of them, all in front, are pointers.
+template <class... P>
+constexpr int parameters(void (*)(P...)) {
+  return sizeof...(P);
+}
+template <class... P>
+constexpr int pointers(void (*)(P...)) {
+  return (0 + ... + (std::is_pointer_v<P> ? 1 : 0));
+}
+
 /// Status 0, or 1 if threads of a block do not come to the same barriers.
 template <class... P>
 int launch(void (*kernel)(P...), bool barriers, void* const* buffers, const long* numbers,

@@ -237,6 +237,7 @@ void expect_flawed_recordings_refused(Device& device) {
     EXPECT_EQ(recording.error(), refused.error());
     EXPECT_EQ(values.get(), before);
   }
+  EXPECT_TRUE(device.end_recording().has_error());
   expect_recordings(device);
 }
 

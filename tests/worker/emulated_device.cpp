@@ -220,6 +220,7 @@ Result<void> EmulatedDevice::begin_recording() {
 }
 
 Result<DeviceRecording> EmulatedDevice::end_recording() {
+  if (!recording_) return failure("there is no recording to end on " + name_);
   (void)called("end_recording");
   recording_ = false;
   for (DeviceAddress memory : std::exchange(freed_late_, {})) (void)free(memory);

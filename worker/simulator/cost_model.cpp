@@ -38,6 +38,35 @@ std::int64_t CostModel::compile_ns(const std::string& frame, std::size_t sources
   return capped_sum(capped_sum(compile.constant_ns, of_sources), of_symbols);
 }
 
+bool StepModel::counts_elements() const {
+  return per_element_ps > 0 || (memory && memory->per_element > 0) ||
+         std::any_of(kernels.begin(), kernels.end(), [](const KernelWork& kernel) {
+           return kernel.bytes.per_element > 0 || kernel.flops.per_element > 0;
+         });
+}
+
+std::int64_t CostModel::own_step_ns(const StepModel& step, std::int64_t elements) const {
+  std::int64_t picoseconds = 0;
+  if (__builtin_mul_overflow(elements, step.per_element_ps, &picoseconds)) return kLongest;
+  std::int64_t out = capped_sum(step.constant_ns, std::min(picoseconds / 1000, kLongest));
+  if (device)
+    for (const KernelWork& kernel : step.kernels)
+      out = capped_sum(out, kernels_ns(kernel, *device, elements));
+  return out;
+}
+
+std::int64_t CostModel::data_ns(const StepModel& step, int size) const {
+  const NetworkModel hosts = network.in_world(size);
+  const bool launched = device && data_network && !data_network->staging && size > 1;
+  std::int64_t out = 0;
+  for (const DataCollective& collective : step.collectives) {
+    const std::int64_t one = data_network ? collective_ns(collective, *data_network, size)
+                                          : collective_ns(collective, hosts, size);
+    out = capped_sum(out, times(collective.count, one + (launched ? device->launch_ns : 0)));
+  }
+  return out;
+}
+
 std::int64_t CostModel::skew_ns(std::uint64_t call, std::int32_t rank) const {
   if (!skew) return 0;
   constexpr std::uint64_t kPlace = 0x736B6577;  // "skew": a place that no draw of a call has

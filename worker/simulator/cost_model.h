@@ -1,5 +1,5 @@
-// What a job's calls take, as data: the network, when ranks come to a call, compiling, and the step
-// itself. The section "cost" of a scenario, or --network with the defaults here.
+// What a job's calls take, as data: the networks, when ranks come to a call, compiling, and the
+// step itself. The section "cost" of a scenario, or --network with the defaults here.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/worker/simulator/data_network.h>
+#include <lockstep/worker/simulator/device_model.h>
 #include <lockstep/worker/simulator/draw.h>
 #include <lockstep/worker/simulator/network_model.h>
 
@@ -20,19 +22,15 @@ struct CompileModel {
   bool operator==(const CompileModel&) const = default;
 };
 
-/// A collective of the step, over all ranks.
-struct DataCollective {
-  enum class Kind : std::uint8_t { AllReduce, ReduceScatter, AllGather, AllToAll };
-  Kind kind = Kind::AllReduce;
-  /// That a rank brings; AllGather: of the result, on every rank.
-  std::int64_t bytes = 0;
-  bool operator==(const DataCollective&) const = default;
-};
-
 struct StepModel {
   std::int64_t constant_ns = 0;
   std::int64_t per_element_ps = 0;  // picoseconds per element of the rank's tensors
+  std::vector<KernelWork> kernels;  // none where the model has no device
+  std::optional<Amount> memory;  // bytes of the device that a step holds at most; nullopt: not said
   std::vector<DataCollective> collectives;
+
+  /// Whether the elements of a rank's tensors matter.
+  [[nodiscard]] bool counts_elements() const;
   bool operator==(const StepModel&) const = default;
 };
 
@@ -44,7 +42,9 @@ struct FrameCost {
 
 /// Immutable once read.
 struct CostModel {
-  NetworkModel network;
+  NetworkModel network;                     // of the agreement, and of the step's collectives
+  std::optional<DataNetwork> data_network;  // of these in its place
+  std::optional<DeviceModel> device;        // that the steps run on
   std::optional<Draw> skew;  // how much later a rank comes to each call; nullopt: not at all
   std::int64_t skew_unit_ns = 1;
   std::uint64_t seed = 0;  // of the skew
@@ -58,6 +58,11 @@ struct CostModel {
   }
   [[nodiscard]] std::int64_t compile_ns(const std::string& frame, std::size_t sources,
                                         std::size_t symbols) const;
+  /// What a rank with so many elements does in a step by itself. At most kLongest.
+  [[nodiscard]] std::int64_t own_step_ns(const StepModel& step, std::int64_t elements) const;
+  /// The step's collectives in a world of so many ranks. On a device each is launched as a kernel
+  /// is, but not where the data goes through the host. At most kLongest.
+  [[nodiscard]] std::int64_t data_ns(const StepModel& step, int size) const;
   /// How much later the rank comes to this call. At most kLongest.
   [[nodiscard]] std::int64_t skew_ns(std::uint64_t call, std::int32_t rank) const;
   bool operator==(const CostModel&) const = default;

@@ -15,14 +15,20 @@ constexpr double kMaxMicroseconds = 1e9;  // of a single time
 }  // namespace
 
 bool ScenarioReader::read_cost(const Json& json, const JsonPath& path, CostModel& out) {
-  if (object(json, path) == nullptr || !known_keys(json, path,
-                                                   {"network", "record", "skew_ns", "skew_us",
-                                                    "deadline_s", "compile", "step", "frames"}))
+  if (object(json, path) == nullptr ||
+      !known_keys(json, path,
+                  {"network", "data_network", "device", "record", "skew_ns", "skew_us",
+                   "deadline_s", "compile", "step", "frames"}))
     return false;
   const Json* network = options_.network ? nullptr : required(json, path, "network");
   if (!options_.network &&
       (network == nullptr || !read_network(*network, path.at("network"), out.network)))
     return false;
+  if (const Json* data = json.find("data_network"))
+    if (!read_data_network(*data, path.at("data_network"), out.data_network.emplace()))
+      return false;
+  if (const Json* device = json.find("device"))
+    if (!read_device(*device, path.at("device"), out.device.emplace())) return false;
   if (const Json* record = json.find("record"))
     if (!read_recorded_costs(*record, path.at("record"), out)) return false;
   const Json *ns = json.find("skew_ns"), *us = json.find("skew_us");
@@ -34,9 +40,9 @@ bool ScenarioReader::read_cost(const Json& json, const JsonPath& path, CostModel
   if (const Json* deadline = json.find("deadline_s"))
     if (!real(*deadline, path.at("deadline_s"), 0.001, 1e6, seconds)) return false;
   out.deadline_ns = std::llround(seconds * 1e9);
-  if (!read_frame_cost(json, path, out.usual)) return false;
+  if (!read_frame_cost(json, path, out, out.usual)) return false;
   for (auto& [frame, cost] : out.frames)  // those of the record
-    if (!read_frame_cost(json, path, cost)) return false;
+    if (!read_frame_cost(json, path, out, cost)) return false;
   const Json* frames = json.find("frames");
   return frames == nullptr || read_frame_costs(*frames, path.at("frames"), out);
 }
@@ -74,18 +80,19 @@ bool ScenarioReader::read_frame_costs(const Json& json, const JsonPath& path, Co
   for (const auto& [frame, cost] : *json.as<Json::Object>()) {
     const JsonPath at = path.at(frame);
     if (object(cost, at) == nullptr || !known_keys(cost, at, {"compile", "step"})) return false;
-    if (!read_frame_cost(cost, at, out.frames.try_emplace(frame, out.usual).first->second))
+    if (!read_frame_cost(cost, at, out, out.frames.try_emplace(frame, out.usual).first->second))
       return false;
   }
   return true;
 }
 
 /// What is there replaces what `out` says.
-bool ScenarioReader::read_frame_cost(const Json& json, const JsonPath& path, FrameCost& out) {
+bool ScenarioReader::read_frame_cost(const Json& json, const JsonPath& path, const CostModel& model,
+                                     FrameCost& out) {
   if (const Json* compile = json.find("compile"))
     if (!read_compile(*compile, path.at("compile"), out.compile)) return false;
   const Json* step = json.find("step");
-  return step == nullptr || read_step(*step, path.at("step"), out.step);
+  return step == nullptr || read_step(*step, path.at("step"), model, out.step);
 }
 
 bool ScenarioReader::read_compile(const Json& json, const JsonPath& path, CompileModel& out) {
@@ -97,12 +104,15 @@ bool ScenarioReader::read_compile(const Json& json, const JsonPath& path, Compil
          microseconds(json, path, "per_symbol_us", out.per_symbol_ns);
 }
 
-bool ScenarioReader::read_step(const Json& json, const JsonPath& path, StepModel& out) {
+bool ScenarioReader::read_step(const Json& json, const JsonPath& path, const CostModel& model,
+                               StepModel& out) {
   out = {};
   if (object(json, path) == nullptr ||
-      !known_keys(json, path, {"constant_us", "per_element_ns", "collectives"}) ||
+      !known_keys(json, path,
+                  {"constant_us", "per_element_ns", "kernels", "memory", "collectives"}) ||
       !microseconds(json, path, "constant_us", out.constant_ns) ||
-      !microseconds(json, path, "per_element_ns", out.per_element_ps))
+      !microseconds(json, path, "per_element_ns", out.per_element_ps) ||
+      !read_device_step(json, path, model.device, out))
     return false;
   const Json* collectives = json.find("collectives");
   const JsonPath list_path = path.at("collectives");
@@ -118,19 +128,22 @@ bool ScenarioReader::read_step(const Json& json, const JsonPath& path, StepModel
   return true;
 }
 
-/// {"all_reduce": BYTES}
+/// {"all_reduce": BYTES, "count": 2}
 bool ScenarioReader::read_collective(const Json& json, const JsonPath& path, DataCollective& out) {
   constexpr std::string_view kKinds[] = {"all_reduce", "reduce_scatter", "all_gather",
                                          "all_to_all"};
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
-  const Json::Object* members = object(json, path);
-  if (members == nullptr) return false;
-  if (members->size() != 1) return fail(path, "expected one collective and its bytes");
-  if (!known_keys(json, path, {kKinds[0], kKinds[1], kKinds[2], kKinds[3]})) return false;
-  const auto& [name, bytes] = members->front();
-  while (kKinds[static_cast<std::size_t>(out.kind)] != name)
-    out.kind = static_cast<DataCollective::Kind>(static_cast<int>(out.kind) + 1);
-  return integer(bytes, path.at(name), 0, kMostBytes, out.bytes);
+  if (object(json, path) == nullptr ||
+      !known_keys(json, path, {kKinds[0], kKinds[1], kKinds[2], kKinds[3], "count"}))
+    return false;
+  const Json* count = json.find("count");
+  if (json.as<Json::Object>()->size() != (count == nullptr ? 1 : 2))
+    return fail(path, "expected one collective and its bytes");
+  if (count != nullptr && !integer(*count, path.at("count"), 1, 1'000'000, out.count)) return false;
+  std::size_t kind = 0;
+  while (json.find(kKinds[kind]) == nullptr) ++kind;
+  out.kind = static_cast<DataCollective::Kind>(kind);
+  return integer(*json.find(kKinds[kind]), path.at(kKinds[kind]), 0, kMostBytes, out.bytes);
 }
 
 bool ScenarioReader::read_network(const Json& json, const JsonPath& path, NetworkModel& out) {

@@ -24,7 +24,7 @@ double longest_call(const FaultPlan& plan, const std::optional<CostModel>& cost)
   constexpr std::int64_t kManySources = 1 << 20;
   std::int64_t step = 0, compile = 0;
   const auto join = [&](const FrameCost& frame) {
-    step = std::max(step, frame.step.constant_ns);
+    step = std::max(step, cost->own_step_ns(frame.step, 0));
     const double sources = static_cast<double>(frame.compile.per_source_ns) +
                            static_cast<double>(frame.compile.per_symbol_ns);
     const double all = static_cast<double>(frame.compile.constant_ns) + sources * kManySources;

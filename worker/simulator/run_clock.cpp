@@ -25,6 +25,8 @@ RunClock::RunClock(const CostModel& model, int size, std::size_t calls, std::siz
       span_every_(span_every(size, calls, most_spans)) {
   const auto ranks = static_cast<std::size_t>(size);
   timing_.network = model.network;
+  timing_.data_network = model.data_network;
+  timing_.device = model.device;
   for (auto* sums : {&timing_.ranks.wait_ns, &timing_.ranks.agreement_ns, &timing_.ranks.compile_ns,
                      &timing_.ranks.step_ns, &before_, &waited_})
     sums->assign(ranks, 0);
@@ -147,28 +149,32 @@ void RunClock::step(const Elements& elements) {
   const StepModel& step = model_.of(frame_).step;
   const std::span<std::int64_t> now = clocks_.now();
   std::vector<std::int64_t> of_rank;
-  if (step.per_element_ps > 0) {
+  if (step.counts_elements()) {
     of_rank.assign(static_cast<std::size_t>(size_), 0);
     elements(of_rank);
   }
-  std::int64_t slowest = 0, data = 0;
+  std::int64_t slowest = 0;
   pass(SpanKind::Step, timing_.ranks.step_ns, [&](std::size_t i) {
-    std::int64_t own = 0;
-    if (!of_rank.empty() && __builtin_mul_overflow(of_rank[i], step.per_element_ps, &own))
-      own = INT64_MAX;
-    own = std::min(step.constant_ns + own / 1000, kLongest);
+    const std::int64_t count = of_rank.empty() ? 0 : of_rank[i];
+    const std::int64_t own = model_.own_step_ns(step, count);
     slowest = std::max(slowest, own);
+    if (step.memory) hold(static_cast<std::int32_t>(i), step.memory->of(count));
     return own;
   });
-  for (const DataCollective& collective : step.collectives)
-    data =
-        std::min(data + collective_ns(collective, model_.network.in_world(size_), size_), kLongest);
-  call_.step_ns = slowest + data;
+  call_.data_ns = model_.data_ns(step, size_);
+  call_.step_ns = slowest + call_.data_ns;
   if (step.collectives.empty()) return;
   gather();
   const std::int64_t start = clocks_.latest();
   std::fill(now.begin(), now.end(), start);
-  pass(SpanKind::Step, timing_.ranks.step_ns, [&](std::size_t) { return data; });
+  pass(model_.data_network ? SpanKind::Data : SpanKind::Step, timing_.ranks.step_ns,
+       [&](std::size_t) { return call_.data_ns; });
+}
+
+/// The lowest of the ranks that hold most.
+void RunClock::hold(std::int32_t rank, std::int64_t bytes) {
+  if (!call_.memory || bytes > call_.memory->bytes)
+    call_.memory = MemoryPeak{.bytes = bytes, .rank = rank};
 }
 
 void RunClock::end(bool steps, const Elements& elements) {

@@ -61,6 +61,7 @@ class RunClock {
   void gather();
   void build();
   void step(const Elements& elements);
+  void hold(std::int32_t rank, std::int64_t bytes);
   template <class Of>
   void pass(SpanKind kind, std::vector<std::int64_t>& sums, Of of);
   void keep(SpanKind kind, std::int32_t rank, std::int64_t begin, std::int64_t end);

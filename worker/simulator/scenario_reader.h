@@ -109,15 +109,28 @@ class ScenarioReader {
   bool read_skew(const Json& json, const JsonPath& path, CostModel& out);
   bool known_frames(const Json& json, const JsonPath& path, const Scenario& scenario);
   bool read_frame_costs(const Json& json, const JsonPath& path, CostModel& out);
-  bool read_frame_cost(const Json& json, const JsonPath& path, FrameCost& out);
+  bool read_frame_cost(const Json& json, const JsonPath& path, const CostModel& model,
+                       FrameCost& out);
   bool read_compile(const Json& json, const JsonPath& path, CompileModel& out);
-  bool read_step(const Json& json, const JsonPath& path, StepModel& out);
+  bool read_step(const Json& json, const JsonPath& path, const CostModel& model, StepModel& out);
   bool read_collective(const Json& json, const JsonPath& path, DataCollective& out);
   bool read_network(const Json& json, const JsonPath& path, NetworkModel& out);
   bool read_link(const Json& json, const JsonPath& path, Link& out);
   bool read_recorded_costs(const Json& json, const JsonPath& path, CostModel& out);
   bool microseconds(const Json& json, const JsonPath& path, std::string_view key,
                     std::int64_t& out);
+
+  // Devices and their network: device_reader.cpp.
+  bool read_device(const Json& json, const JsonPath& path, DeviceModel& out);
+  bool read_rates(const Json& json, const JsonPath& path, DeviceModel& out);
+  bool read_device_step(const Json& json, const JsonPath& path,
+                        const std::optional<DeviceModel>& device, StepModel& out);
+  bool read_kernel(const Json& json, const JsonPath& path, const DeviceModel& device,
+                   KernelWork& out);
+  bool read_amount(const Json& json, const JsonPath& path, const std::string& name, Amount& out);
+  bool read_data_network(const Json& json, const JsonPath& path, DataNetwork& out);
+  bool read_named_link(const Json& json, const JsonPath& path, Link& out);
+  bool hosts_fit(const JsonPath& path, const DataNetwork& network, bool within, bool between);
 
   std::string_view name_;
   const ScenarioOptions& options_;

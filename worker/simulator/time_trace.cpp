@@ -11,8 +11,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string_view kind_name(SpanKind kind) {
-  constexpr std::string_view kNames[] = {"wait",      "vote",    "exchange",
-                                         "broadcast", "compile", "step"};
+  constexpr std::string_view kNames[] = {"wait",    "vote", "exchange", "broadcast",
+                                         "compile", "step", "data"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -324,8 +324,9 @@ Duration TimedJob::compile_of(std::size_t unit, TimedCall& call) const {
 }
 
 Duration TimedJob::step_of(Rank rank, const std::string& frame) {
-  Duration out = plan_.step.value_or(
-      scenario_.cost ? Duration(scenario_.cost->of(frame).step.constant_ns) : kUsualStep);
+  const auto& cost = scenario_.cost;
+  Duration out =
+      plan_.step.value_or(cost ? Duration(cost->own_step_ns(cost->of(frame).step, 0)) : kUsualStep);
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     const Fault& fault = faults_[i];
     if (fault.kind != Kind::Slow || !fault.ranks.contains(rank)) continue;

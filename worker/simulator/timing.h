@@ -4,10 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <lockstep/worker/simulator/data_network.h>
+#include <lockstep/worker/simulator/device_model.h>
 #include <lockstep/worker/simulator/network_model.h>
 
 namespace lockstep::worker::simulator {
@@ -20,6 +23,13 @@ struct Percentiles {
 /// Zeros where there are none. Reorders `times`.
 [[nodiscard]] Percentiles percentiles(std::span<std::int64_t> times);
 
+/// Of a device's memory, in one call.
+struct MemoryPeak {
+  std::int64_t bytes = 0;  // on the rank that holds most
+  std::int32_t rank = 0;   // the lowest such
+  bool operator==(const MemoryPeak&) const = default;
+};
+
 /// One call, over the ranks that made it. A round's end waits for the last rank that comes to it,
 /// so until that one is there a rank waits; what comes after is agreement.
 struct CallTiming {
@@ -28,8 +38,10 @@ struct CallTiming {
   std::int64_t agreement_ns = 0;  // rounds, from their last arrival to the end on the slowest rank
   std::int64_t compile_ns = 0;    // tracing and compiling, on the slowest rank
   std::int64_t step_ns = 0;       // the step and its collectives, on the slowest rank
-  Percentiles wait;               // for other ranks, before rounds and in the step's collectives
-  std::int32_t last_rank = -1;    // that came last to the first round; -1: none, or all at once
+  std::int64_t data_ns = 0;       // of step_ns: the collectives
+  std::optional<MemoryPeak> memory;  // where the model says what a step holds
+  Percentiles wait;                  // for other ranks, before rounds and in the step's collectives
+  std::int32_t last_rank = -1;       // that came last to the first round; -1: none, or all at once
   bool operator==(const CallTiming&) const = default;
 };
 
@@ -44,7 +56,7 @@ struct RankTimes {
 };
 
 /// What a rank does from one time to another.
-enum class SpanKind : std::uint8_t { Wait, Vote, Exchange, Broadcast, Compile, Step };
+enum class SpanKind : std::uint8_t { Wait, Vote, Exchange, Broadcast, Compile, Step, Data };
 struct TimeSpan {
   std::uint32_t call = 0;
   std::int32_t rank = 0;
@@ -55,6 +67,8 @@ struct TimeSpan {
 
 struct Timing {
   NetworkModel network;
+  std::optional<DataNetwork> data_network;  // as the model has them
+  std::optional<DeviceModel> device;
   std::vector<CallTiming> calls;  // as many as the result has
   RankTimes ranks;
   std::int64_t end_ns = 0;      // when the last rank is done

@@ -80,7 +80,8 @@ TEST_P(Shipped, Scenario_DivergesAloneAndAgreesWithTheOracle) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Shipped,
-                         testing::Values("moe_routing", "sparse_features", "text_lengths"),
+                         testing::Values("gpu_cluster", "moe_routing", "sparse_features",
+                                         "text_lengths"),
                          [](const auto& about) { return about.param; });
 
 }  // namespace

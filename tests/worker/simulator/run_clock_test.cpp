@@ -117,8 +117,16 @@ std::string random_costs(std::mt19937_64& random) {
                     R"({"alpha_us": 0.5, "beta_gbps": 3}})";
   if (random() % 3 != 0) out += R"(, "skew_ns": {"uniform": [0, 90000]})";
   out += R"(, "compile": {"constant_us": 900, "per_source_us": 30, "per_symbol_us": 1.5})";
-  out += R"(, "step": {"constant_us": 20, "per_element_ns": 0.5, "collectives": )"
-         R"([{"all_reduce": 30000}]})";
+  const bool device = random() % 2 == 0;
+  if (device)
+    out += R"(, "device": {"memory_gbps": 1.5, "memory_gb": 0.001, "launch_us": 3},)"
+           R"( "data_network": {"ranks_per_host": )" +
+           std::to_string(hosts) + R"(, "within": "nvlink4", "between": "infiniband_ndr"})";
+  out += R"(, "step": {"constant_us": 20, "per_element_ns": 0.5, )";
+  if (device)
+    out += R"("kernels": [{"count": 2, "bytes": 900, "bytes_per_element": 40}],)"
+           R"( "memory": {"bytes_per_element": 8}, )";
+  out += R"("collectives": [{"all_reduce": 30000}]})";
   return out + R"(, "frames": {"g": {"step": {}}}})";
 }
 

@@ -23,10 +23,12 @@ CHANGES = 800
 KEYS = ["x", "frame", "ranks", "values", "tensor", "int", "float", "bool", "marks", "uniform", "per",
         "min", "share", "first", "every", "probability", "total", "size", "calls", "inputs", "cost", "network",
         "skew_us", "compile", "step", "collectives", "all_reduce", "constant_us", "alpha_us", "within",
-        "faults", "fault", "count", "call", "at_s", "for_s", "delay_s", "rejected"]
+        "data_network", "device", "kernels", "bytes", "bytes_per_element", "flops", "dtype", "memory", "staging",
+        "between", "faults", "fault", "count", "call", "at_s", "for_s", "delay_s", "rejected"]
 VALUES = [None, True, 0, 1, -1, 3, 2**63, -2**63, 1.5, 4.0, "", "0", "0-3", "3-0", "01", "dynamic", "host",
           "f64", [], [1], [2, 1], ["data"], {}, {"ranks": 2}, {"x": 1}, {"share": 5}, {"uniform": [0, 3]},
           "rdma", {"network": "tcp"}, {"constant_us": 2.5}, [{"all_gather": 4}], {"alpha_us": 1, "beta_gbps": 2},
+          "h200", "dgx_h100", "nvlink4", "bf16", {"memory_gbps": 9}, {"between": "pcie5"}, {"bytes": 9}, [{"flops": 7}],
           "slow", "late", [0, 3], {"fault": "crashed", "ranks": "0", "call": 0}]
 # What a schema cannot say.
 ONLY_THE_READER = re.compile(
@@ -36,6 +38,7 @@ ONLY_THE_READER = re.compile(
     r"the generator makes|is not a file beside|cannot be (opened|read)|is a directory|"
     r"does not fit 64 bits|nor a calibrated network|is not a file beside|not a directory|"
     r"the scenario makes|the least is above|leave [0-9]+ of the world|"
+    r"needs the key device|the device has no tflops|devices a host, and the generator|does not say their link|"
     r"an earlier fault stops or crashes|s of virtual time|no call of the scenario has this frame")
 
 
