@@ -1,6 +1,7 @@
 // Ranks of one communicator of the emulated NCCL, on threads of this process.
 #pragma once
 
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +16,15 @@ namespace lockstep::collectives {
 /// "rank 2's emulated device"
 [[nodiscard]] inline std::string emulated_device(int rank) {
   return "rank " + std::to_string(rank) + "'s emulated device";
+}
+
+[[nodiscard]] inline NcclOptions options_of(int rank, int size, const NcclId& id,
+                                            Duration deadline) {
+  return {.rank = rank,
+          .size = size,
+          .id = id,
+          .device_name = emulated_device(rank),
+          .deadline = deadline};
 }
 
 /// each(rank) for all ranks at once; what they give, by rank.
@@ -40,5 +50,31 @@ void disconnect(std::vector<Connected>& ranks);
 /// Waits for what was put on no stream in this process; false where some of it is left after
 /// `time`.
 [[nodiscard]] bool launches_end(std::chrono::milliseconds time = std::chrono::seconds(20));
+
+/// Told to the emulated NCCL for as long as it lives.
+class Told {
+ public:
+  Told(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Told() { ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+/// A sum over one number of each rank; `data` is what this one brings and gets.
+struct Sum {
+  float brought = 1, got = 0;
+  [[nodiscard]] Collective collective(std::int64_t rows = 1) {
+    return {.kind = Collective::Kind::AllReduce,
+            .send = &brought,
+            .receive = &got,
+            .rows = rows,
+            .label = "step.cpp:7"};
+  }
+};
+
+[[nodiscard]] inline bool has(const Status& status, std::string_view text) {
+  return status.message.find(text) != std::string::npos;
+}
 
 }  // namespace lockstep::collectives

@@ -117,6 +117,14 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   });
 }
 
+CUresult cuCtxGetDevice(CUdevice* device) {
+  return called("cuCtxGetDevice", [&] {
+    if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    *device = current()->place.ordinal;
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
   return called("cuDeviceGetAttribute", [&] {
     if (device_of(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;

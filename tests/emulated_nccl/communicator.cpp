@@ -25,6 +25,13 @@ Function driver_function(const char* name) {
   return handle == nullptr ? nullptr : reinterpret_cast<Function>(::dlsym(handle, name));
 }
 
+/// Whether the memory is there, as the emulated driver knows it; on no stream it need not be its.
+bool there(const void* at, std::size_t bytes) {
+  static const auto within =
+      driver_function<bool (*)(const void*, std::size_t)>("emulated_cuda_within");
+  return bytes == 0 || within == nullptr || within(at, bytes);
+}
+
 std::mutex pending_mutex;  // of pending
 std::condition_variable pending_changed;
 int pending = 0;
@@ -130,20 +137,21 @@ ncclResult_t Communicator::launch(std::vector<Call> calls, void* stream) {
   auto made = std::make_unique<Launch>();
   made->communicator = shared_from_this();
   made->calls = std::move(calls);
+  made->stream = stream;
   Launch* launch = made.get();
   {
     const std::lock_guard lock(kept_mutex);
     kept.push_back(std::move(made));
   }
   const std::lock_guard lock(mutex_);
-  asked_ = [this, launch, stream] { enqueue(*launch, stream); };
+  asked_ = [this, launch] { enqueue(*launch); };
   busy_ = true;
   polls_ = 2;
   return ncclInProgress;
 }
 
-void Communicator::enqueue(Launch& launch, void* stream) {
-  if (stream == nullptr) {
+void Communicator::enqueue(Launch& launch) {
+  if (launch.stream == nullptr) {
     add_pending(1);
     const std::lock_guard lock(mutex_);
     ++unfinished_;
@@ -153,7 +161,7 @@ void Communicator::enqueue(Launch& launch, void* stream) {
   }
   const auto host = driver_function<decltype(&cuLaunchHostFunc)>("cuLaunchHostFunc");
   const auto capturing = driver_function<decltype(&cuStreamIsCapturing)>("cuStreamIsCapturing");
-  const auto on = static_cast<CUstream>(stream);
+  const auto on = static_cast<CUstream>(launch.stream);
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (capturing != nullptr && capturing(on, &status) == CUDA_SUCCESS)
     launch.captured = status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -202,7 +210,13 @@ void Communicator::carry_out(const Launch& launch) {
     ++running_;
   }
   Launched launched;
+  bool reachable = true;
   for (const Call& call : launch.calls) {
+    if (launch.stream != nullptr &&
+        !(there(call.send, call.send_bytes) && there(call.receive, call.receive_bytes))) {
+      reachable = false;
+      break;
+    }
     launched.operations.push_back(call.operation);
     const auto* from = static_cast<const std::byte*>(call.send);
     launched.blocks.emplace_back(from, from + call.send_bytes);
@@ -210,6 +224,8 @@ void Communicator::carry_out(const Launch& launch) {
   Answered answered;
   if (told_to_fail("launch"))
     answered = {ncclSystemError, "told to fail on the stream", {}};
+  else if (!reachable)
+    answered = {ncclUnhandledCudaError, "an illegal memory access was encountered", {}};
   else
     answered = exchange(launched);
   if (answered.result != ncclSuccess) {

@@ -66,12 +66,13 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   struct Launch {
     std::shared_ptr<Communicator> communicator;
     std::vector<Call> calls;
+    void* stream = nullptr;
     bool captured = false;  // a recording may do it many times, or never
   };
   static void run(void* launch);
   void carry_out(const Launch& launch);
   [[nodiscard]] Answered exchange(const Launched& launched);
-  void enqueue(Launch& launch, void* stream);
+  void enqueue(Launch& launch);
   void work();
   void fail(ncclResult_t result, const std::string& text);
 
