@@ -191,14 +191,6 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
   });
 }
 
-CUresult cuCtxGetDevice(CUdevice* device) {
-  return called("cuCtxGetDevice", [&] {
-    if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    *device = current()->place.ordinal;
-    return CUDA_SUCCESS;
-  });
-}
-
 CUresult cuCtxSetCurrent(CUcontext context) {
   return called("cuCtxSetCurrent", [&] {
     const std::lock_guard lock(driver().mutex);

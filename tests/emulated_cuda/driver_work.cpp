@@ -217,15 +217,6 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   });
 }
 
-CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
-  return called("cuStreamIsCapturing", [&] {
-    const Stream* on = find(stream);
-    if (on == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    *status = on->recording() ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
-  });
-}
-
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   const bool fails = told_to_fail("cuStreamEndCapture");
   Stream* on = find(stream);
