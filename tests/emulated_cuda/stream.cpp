@@ -75,7 +75,7 @@ CUresult Stream::refused_while_recording() {
 CUresult Stream::wait() {
   if (const CUresult refused = refused_while_recording(); refused != CUDA_SUCCESS) return refused;
   std::unique_lock lock(mutex_);
-  hurried_ = true;
+  hurried_ = !queue_.empty();
   changed_.notify_all();
   changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
   return place_.error;

@@ -221,6 +221,16 @@ TEST_F(CudaCalls, OfNvrtc_EachFailureIsOneSentence) {
   }
 }
 
+TEST_F(CudaCalls, ThatAllWork_DoWhatADeviceHasTo) {
+  {
+    const auto device = open_cuda_device({.rank = kRank}).value();
+    expect_products(*device);
+    expect_zeros(*device);
+    expect_flawed_recordings_refused(*device);
+  }
+  expect_nothing_left();
+}
+
 TEST_F(CudaCalls, KernelThatFails_IsTheErrorOfALaterCall) {
   const auto object = build(kText);
   ASSERT_TRUE(object.has_value()) << object.error().text();
