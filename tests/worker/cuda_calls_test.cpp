@@ -225,7 +225,7 @@ TEST_F(CudaCalls, ThatAllWork_DoWhatADeviceHasTo) {
   {
     const auto device = open_cuda_device({.rank = kRank}).value();
     expect_products(*device);
-    expect_zeros(*device);
+    expect_zeros_and_copies(*device);
     expect_flawed_recordings_refused(*device);
   }
   expect_nothing_left();
