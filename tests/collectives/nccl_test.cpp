@@ -170,10 +170,19 @@ TEST(Nccl, Poke_RunsInWaitsAndMayAbort) {
 
 TEST(Nccl, EndThatItsPeerDoesNotComeTo_LastsUntilTheDeadline) {
   auto ranks = connect_ranks(2, [](NcclOptions& o) { o.deadline = o.rank == 0 ? 100ms : 20s; });
+  Sum sums[2];
+  for (std::size_t r = 0; r < 2; ++r) EXPECT_TRUE(ranks[r]->start(sums[r].collective()));
+  EXPECT_TRUE(launches_end());
   ranks[0].reset();
-  Sum sum;
-  EXPECT_TRUE(ranks[1]->start(sum.collective()));
+  EXPECT_TRUE(ranks[1]->start(sums[1].collective()));
   EXPECT_NE(error_in_flight(*ranks[1]).message, "");
+}
+
+TEST(Nccl, EndOfWhatWasNeverUsed_WaitsForNobody) {
+  auto ranks = connect_ranks(2);
+  const auto begun = std::chrono::steady_clock::now();
+  ranks[0].reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 10s);  // of 20 that it would wait
 }
 
 TEST(Nccl, ReductionOfI16_IsRefusedAndNothingIsStarted) {
