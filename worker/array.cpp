@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 
 #include <lockstep/worker/array.h>
 
@@ -63,7 +64,24 @@ void write(void* base, std::int64_t i, double value) {
 
 Array::Array(DType dtype, std::vector<std::int64_t> sizes)
     : dtype_(dtype), sizes_(std::move(sizes)) {
-  storage_ = allocate(bytes());
+  storage_ = std::make_shared<Storage>(Storage{allocate(bytes()), nullptr});
+}
+
+Array Array::far(DType dtype, std::vector<std::int64_t> sizes,
+                 std::shared_ptr<const FarMemory> memory) {
+  Array array;
+  array.dtype_ = dtype;
+  array.sizes_ = std::move(sizes);
+  array.storage_ = std::make_shared<Storage>(Storage{nullptr, std::move(memory)});
+  return array;
+}
+
+void Array::bring_home() const {
+  if (storage_->host) return;
+  auto host = allocate(bytes());
+  if (auto fetched = storage_->far->fetch(host.get(), bytes()); !fetched)
+    throw std::runtime_error(fetched.error().message);
+  storage_->host = std::move(host);
 }
 
 Array Array::zeros(DType dtype, std::vector<std::int64_t> sizes) {

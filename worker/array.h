@@ -1,5 +1,5 @@
-// A concrete tensor on the host: dtype, sizes, contiguous row-major bytes. What programs pass in
-// and get back, and what kernels and the interpreter work on.
+// A concrete tensor: dtype, sizes, contiguous row-major bytes, on the host or on a device. What
+// programs pass in and get back, and what kernels and the interpreter work on.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,23 @@
 #include <vector>
 
 #include <lockstep/collectives/base/dtype.h>
+#include <lockstep/collectives/base/status.h>
 
 namespace lockstep::worker {
 
+/// Elements that lie elsewhere than in the host's memory: on a device.
+class FarMemory {
+ public:
+  virtual ~FarMemory() = default;
+  /// Copies the first `bytes` to the host. Errors: the device's.
+  [[nodiscard]] virtual Result<void> fetch(void* to, std::size_t bytes) const = 0;
+};
+
 /// Shared, 64-byte aligned storage: copying an Array shares it (as a tensor handle does
 /// everywhere); `clone` copies. The runtime never writes into an Array that was handed to it as an
-/// input.
+/// input. Elements on a device are brought to the host when they are first looked at, and live
+/// there alone once they may have been written to; a device that cannot give them is a
+/// std::runtime_error with its sentence. One thread for all that share storage on a device.
 class Array {
  public:
   Array() = default;
@@ -25,6 +36,9 @@ class Array {
   /// Converts each value to `dtype`. Requires as many values as elements.
   [[nodiscard]] static Array of(DType dtype, std::vector<std::int64_t> sizes,
                                 std::span<const double> values);
+  /// Elements on a device.
+  [[nodiscard]] static Array far(DType dtype, std::vector<std::int64_t> sizes,
+                                 std::shared_ptr<const FarMemory> memory);
   /// Views `storage` of another with other sizes; same number of elements.
   [[nodiscard]] Array reshaped(std::vector<std::int64_t> sizes) const;
   [[nodiscard]] Array clone() const;
@@ -33,8 +47,22 @@ class Array {
   [[nodiscard]] const std::vector<std::int64_t>& sizes() const { return sizes_; }
   [[nodiscard]] std::int64_t elements() const;
   [[nodiscard]] std::size_t bytes() const;
-  [[nodiscard]] void* data() { return storage_.get(); }
-  [[nodiscard]] const void* data() const { return storage_.get(); }
+  /// On the host.
+  [[nodiscard]] void* data() {
+    if (storage_ == nullptr) return nullptr;
+    if (storage_->far) bring_home();
+    storage_->far.reset();
+    return storage_->host.get();
+  }
+  [[nodiscard]] const void* data() const {
+    if (storage_ == nullptr) return nullptr;
+    if (storage_->far) bring_home();
+    return storage_->host.get();
+  }
+  /// Where the elements are on a device; null where the host alone has them.
+  [[nodiscard]] std::shared_ptr<const FarMemory> far_memory() const {
+    return storage_ ? storage_->far : nullptr;
+  }
   template <class T>
   [[nodiscard]] T* data_as() {
     return static_cast<T*>(data());
@@ -49,9 +77,14 @@ class Array {
   [[nodiscard]] explicit operator bool() const { return storage_ != nullptr; }
 
  private:
+  struct Storage {
+    std::shared_ptr<std::byte> host;  // null: not looked at yet
+    std::shared_ptr<const FarMemory> far;
+  };
+  void bring_home() const;
   DType dtype_ = DType::F32;
   std::vector<std::int64_t> sizes_;
-  std::shared_ptr<std::byte> storage_;
+  std::shared_ptr<Storage> storage_;
 };
 
 /// The number in a 0-d array: an integer or bool as it is, a float as the bits of a double. nullopt

@@ -37,6 +37,7 @@ namespace {
   FUNCTION(upload, cuMemcpyHtoDAsync)              \
   FUNCTION(download, cuMemcpyDtoHAsync)            \
   FUNCTION(fill, cuMemsetD8Async)                  \
+  FUNCTION(copy, cuMemcpyDtoDAsync)                \
   FUNCTION(launch, cuLaunchKernel)                 \
   FUNCTION(begin_capture, cuStreamBeginCapture)    \
   FUNCTION(end_capture, cuStreamEndCapture)        \
@@ -175,6 +176,11 @@ class CudaDevice final : public Device {
     if (bytes == 0) return {};
     if (auto done = enter(); !done) return done;
     return checked(driver_.fill(raw(to), 0, bytes, stream_), "cuMemsetD8Async");
+  }
+  Result<void> copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) override {
+    if (bytes == 0) return {};
+    if (auto done = enter(); !done) return done;
+    return checked(driver_.copy(raw(to), raw(from), bytes, stream_), "cuMemcpyDtoDAsync");
   }
 
   Result<DeviceModule> load(const Bytes& object) override {

@@ -61,6 +61,8 @@ class Device {
   /// Waits for everything that was started, then for the copy.
   virtual Result<void> download(void* to, DeviceAddress from, std::size_t bytes) = 0;
   virtual Result<void> zero(DeviceAddress to, std::size_t bytes) = 0;
+  /// From memory of the device to other memory of it.
+  virtual Result<void> copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) = 0;
 
   /// `object` is what a toolchain for this architecture built.
   [[nodiscard]] virtual Result<DeviceModule> load(const Bytes& object) = 0;
@@ -78,9 +80,9 @@ class Device {
   /// Whether everything that was started is done. Never waits.
   [[nodiscard]] virtual Result<bool> idle() = 0;
 
-  /// From here to the end launches, products, zeros and what libraries put on stream() are recorded
-  /// and not done. Memory is no part of that: it is there at once, and what is freed goes at the
-  /// end. Copies and waits are errors. Requires that nothing is being recorded.
+  /// From here to the end launches, products, zeros, copy()s and what libraries put on stream() are
+  /// recorded and not done. Memory is no part of that: it is there at once, and what is freed goes
+  /// at the end. Uploads, downloads and waits are errors. Requires that nothing is being recorded.
   virtual Result<void> begin_recording() = 0;
   /// The caller's to destroy, before the device. Errors: the first one since the beginning, if any
   /// call failed; nothing was being recorded. Whatever the outcome, nothing is any more.

@@ -14,12 +14,12 @@ Result<std::optional<DeviceAddress>> DevicePool::take(std::size_t bytes) {
     used_ += size;
     return std::optional(address);
   }
-  auto made = device_.allocate(bytes);
+  auto made = device_->allocate(bytes);
   if (made && !*made && !free_.empty()) {
     for (const auto& [size, address] : free_) blocks_.erase(address);
     free_.clear();
     kept_ = 0;
-    made = device_.allocate(bytes);
+    made = device_->allocate(bytes);
   }
   if (!made || !*made) return made;
   blocks_.emplace(**made, Block{std::make_unique<DeviceBlock>(device_, **made), bytes});

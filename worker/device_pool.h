@@ -7,22 +7,28 @@
 #include <memory>
 #include <set>
 
+#include <lockstep/worker/array.h>
 #include <lockstep/worker/device.h>
 
 namespace lockstep::worker {
 
-/// Owns memory of a device, which outlives it.
-class DeviceBlock {
+/// Owns memory of a device, and keeps the device open.
+class DeviceBlock final : public FarMemory {
  public:
-  DeviceBlock(Device& device, DeviceAddress address) : device_(device), address_(address) {}
+  DeviceBlock(std::shared_ptr<Device> device, DeviceAddress address)
+      : device_(std::move(device)), address_(address) {}
   /// A device that does not take it back has failed before: whoever waits for it hears of that.
-  ~DeviceBlock() { (void)device_.free(address_); }
+  ~DeviceBlock() override { (void)device_->free(address_); }
   DeviceBlock(const DeviceBlock&) = delete;
   DeviceBlock& operator=(const DeviceBlock&) = delete;
   [[nodiscard]] DeviceAddress address() const { return address_; }
+  [[nodiscard]] bool is_on(const Device& device) const { return device_.get() == &device; }
+  [[nodiscard]] Result<void> fetch(void* to, std::size_t bytes) const override {
+    return device_->download(to, address_, bytes);
+  }
 
  private:
-  Device& device_;
+  std::shared_ptr<Device> device_;
   DeviceAddress address_;
 };
 
@@ -34,7 +40,7 @@ class DevicePool {
  public:
   static constexpr std::size_t kGrain = 512;
 
-  explicit DevicePool(Device& device) : device_(device) {}
+  explicit DevicePool(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
   /// nullopt if there is not that much memory. Errors: the device's. Requires bytes > 0.
   [[nodiscard]] Result<std::optional<DeviceAddress>> take(std::size_t bytes);
@@ -52,7 +58,7 @@ class DevicePool {
     std::unique_ptr<DeviceBlock> memory;
     std::size_t bytes = 0;
   };
-  Device& device_;
+  std::shared_ptr<Device> device_;
   std::map<DeviceAddress, Block> blocks_;
   std::set<std::pair<std::size_t, DeviceAddress>> free_;
   std::size_t used_ = 0, kept_ = 0, peak_ = 0;

@@ -2,61 +2,42 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/arena.h>
 #include <lockstep/worker/carried_status.h>
+#include <lockstep/worker/device_machine.h>
 #include <lockstep/worker/executable.h>
 #include <lockstep/worker/graph_collective.h>
-#include <lockstep/worker/loaded_object.h>
-#include <lockstep/worker/products.h>
+#include <lockstep/worker/host_machine.h>
 #include <lockstep/worker/run_failure.h>
 #include <lockstep/worker/run_values.h>
 
 namespace lockstep::worker {
-namespace {
-
-using KernelFunction = void (*)(void* const*, const std::int64_t*);
-
-}  // namespace
 
 class Executable::Loaded {
  public:
   Loaded(Program program, const Clock& clock)
       : program_(std::move(program)), clock_(clock), values_(program_) {
-    pointers_.resize(program_.buffers.size());
-    outputs_.resize(program_.buffers.size());
     made_.resize(program_.steps.size());
-    dead_.resize(program_.steps.size());
-    for (BufferId at = 0; at < program_.buffers.size(); ++at) {
-      const Buffer& buffer = program_.buffers[at];
-      if (buffer.kind == Buffer::Kind::Input) continue;
-      made_[buffer.first].push_back(at);
-      if (buffer.kind == Buffer::Kind::Arena) dead_[buffer.last].push_back(at);
-    }
+    dropped_.resize(program_.steps.size());
+    std::vector<bool> seen(program_.buffers.size()), kept(program_.buffers.size());
+    for (const Program::Output& output : program_.outputs) kept[output.buffer] = true;
     for (std::size_t i = 0; i < program_.steps.size(); ++i) {
       const Step& step = program_.steps[i];
-      labels_.push_back(step.kind == Step::Kind::Collective
-                            ? collective_label(program_.graph.nodes[step.node])
-                            : "");
+      for (BufferId at : step.buffers) {
+        if (seen[at]) continue;
+        seen[at] = true;
+        made_[i].push_back(at);
+        if (!kept[at]) dropped_[program_.buffers[at].last].push_back(at);
+      }
+      labels_.push_back(step.kind == Step::Kind::Collective ? collective_label(node(step)) : "");
       if (step.kind == Step::Kind::Settle || step.carries_status) untold_ = i + 1;
     }
   }
 
-  Result<void> link(std::span<const Bytes> units) {
-    for (const Bytes& unit : units) {
-      auto object = LoadedObject::load(unit);
-      if (!object) return object.error();
-      objects_.push_back(*std::move(object));
-    }
-    for (const Kernel& kernel : program_.kernels) {
-      void* found =
-          kernel.unit < objects_.size() ? objects_[kernel.unit]->symbol(kernel.name) : nullptr;
-      if (found == nullptr)
-        return Status{Code::Environment,
-                      fmt::format("compiled unit {} has no kernel {}", kernel.unit, kernel.name),
-                      {},
-                      {}};
-      functions_.push_back(reinterpret_cast<KernelFunction>(found));
-    }
+  Result<void> link(std::span<const Bytes> units, std::shared_ptr<Device> device) {
+    auto machine =
+        device ? device_machine(program_, units, std::move(device)) : host_machine(program_, units);
+    if (!machine) return machine.error();
+    machine_ = *std::move(machine);
     return {};
   }
 
@@ -65,16 +46,16 @@ class Executable::Loaded {
     const Instant start = clock_.now();
     auto result = [&]() -> Result<std::vector<Array>> {
       try {
+        machine_->begin(host);
         if (auto bound = bind(inputs); !bound) return bound.error();
+        host.bound();
         if (auto done = run_steps(communicator, host); !done) return done.error();
         return collect();
       } catch (const std::bad_alloc&) {
         return no_memory();
       }
     }();
-    arena_.give_back_all();
-    for (Array& output : outputs_) output = Array();
-    bound_.clear();
+    machine_->end();
     ++time_.runs;
     time_.total += clock_.now() - start;
     return result;
@@ -82,7 +63,7 @@ class Executable::Loaded {
 
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] const RunTimes& time() const { return time_; }
-  [[nodiscard]] std::size_t arena_bytes() const { return arena_.bytes(); }
+  [[nodiscard]] std::size_t bytes() const { return machine_->bytes(); }
 
  private:
   [[nodiscard]] const Node& node(const Step& step) const { return program_.graph.nodes[step.node]; }
@@ -105,8 +86,7 @@ class Executable::Loaded {
       values_.gather(input.sizes, numbers_);
       if (array->sizes() != numbers_ && !misfit_)
         misfit_ = input_size_failure(source, array->sizes(), numbers_);
-      pointers_[input.buffer] = array->data();
-      bound_.push_back(*std::move(array));
+      machine_->bind(input.buffer, *std::move(array));
     }
     return {};
   }
@@ -124,20 +104,25 @@ class Executable::Loaded {
       if (!failure_ && step.kind != Step::Kind::Assert && step.kind != Step::Kind::HostSync)
         if (auto flaw = values_.flaw()) fail(step, *std::move(flaw));
       if (step.kind == Step::Kind::Settle) {
+        if (!failure_)
+          if (auto done = machine_->finish(); !done) fail(step, done.error());
         if (auto settled = settle(host); !settled) return settled;
         continue;
       }
       if (failure_ && step.kind == Step::Kind::Collective)
         if (auto done = take_part(i, communicator, host); !done) return done;
       if (failure_ || (only_asserts && step.kind != Step::Kind::Assert)) continue;
-      if (!allocate(i)) return no_memory();
-      if (auto done = execute(i, communicator, host); !done) return done;
-      for (BufferId at : dead_[i]) arena_.give_back(pointers_[at]);
+      if (auto done = make(i); !done)
+        fail(step, done.error());
+      else if (auto ended = execute(i, communicator, host); !ended)
+        return ended;
+      if (!failure_)
+        for (BufferId at : dropped_[i]) machine_->drop(at);
     }
     if (failure_) return failure_->status;
     if (misfit_) return *misfit_;
     if (auto flaw = values_.flaw()) return *flaw;
-    return {};
+    return machine_->finish();
   }
 
   void fail(const Step& step, Status status) {
@@ -163,47 +148,36 @@ class Executable::Loaded {
     const Step& step = program_.steps[i];
     if (i >= untold_ || !host.reaches_all() || !values_.knows(step.args)) return failure_->status;
     values_.gather(step.args, numbers_);
-    const Node& operand = program_.graph.nodes[node(step).inputs[0]];
     const auto ranks = ranks_of(node(step), communicator, host);
     if (!ranks) return ranks.error();
     if (!step.carries_status)
-      return take_part_with_zeros(**ranks, node(step), collective_buffers(step),
-                                  operand.meta.dtype, labels_[i]);
+      return machine_->exchange_zeros(**ranks, step, collective_sizes(step), labels_[i]);
     auto any = carried_.exchange(
-        **ranks, collective_of(node(step), collective_buffers(step), labels_[i]), true);
+        **ranks, collective_of(node(step), collective_sizes(step), labels_[i]), true);
     return any ? told(host) : any.error();
   }
 
-  bool allocate(std::size_t step) {
-    for (BufferId at : made_[step]) {
-      const Buffer& buffer = program_.buffers[at];
-      const std::int64_t elements = values_[buffer.elements];
-      if (buffer.kind == Buffer::Kind::Output) {
-        outputs_[at] = Array(buffer.dtype, {elements});
-        pointers_[at] = outputs_[at].data();
-      } else {
-        pointers_[at] = arena_.take(static_cast<std::size_t>(elements) * dtype_size(buffer.dtype));
-      }
-      if (pointers_[at] == nullptr) return false;
-    }
-    return true;
+  Result<void> make(std::size_t step) {
+    for (BufferId at : made_[step])
+      if (auto made = machine_->make(at, values_[program_.buffers[at].elements]); !made)
+        return made;
+    return {};
   }
 
+  /// Errors: what no other rank can be told of.
   Result<void> execute(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
     const Step& step = program_.steps[i];
     values_.gather(step.args, numbers_);
     const Instant start = clock_.now();
     switch (step.kind) {
       case Step::Kind::Kernel:
-        addresses_.clear();
-        for (BufferId at : step.buffers) addresses_.push_back(pointers_[at]);
-        functions_[step.kernel](addresses_.data(), numbers_.data());
+        if (auto done = machine_->launch(step, numbers_, values_); !done) fail(step, done.error());
         time_.kernels += clock_.now() - start;
         return {};
       case Step::Kind::Matmul:
       case Step::Kind::SegmentMatmul:
       case Step::Kind::SegmentOuter:
-        product(step);
+        if (auto done = machine_->multiply(step, numbers_); !done) fail(step, done.error());
         time_.products += clock_.now() - start;
         return {};
       case Step::Kind::Collective: {
@@ -211,49 +185,45 @@ class Executable::Loaded {
         time_.collectives += clock_.now() - start;
         return done;
       }
-      case Step::Kind::HostSync:
-        values_.bind(step.node, static_cast<const std::int64_t*>(pointers_[step.buffers[0]]));
+      case Step::Kind::HostSync: {
+        const auto list = machine_->read(step.buffers[0], node(step).binds.size());
+        if (list)
+          values_.bind(step.node, list->data());
+        else
+          fail(step, list.error());
         return {};
+      }
       default:
         check(step, communicator, host);
         return {};
     }
   }
 
-  void product(const Step& step) {
-    const auto at = [&](std::size_t k) { return pointers_[step.buffers[k]]; };
-    const DType dtype = node(step).meta.dtype;
-    const auto& n = numbers_;
-    if (step.kind == Step::Kind::Matmul)
-      return multiply(dtype, {at(0), step.transpose_a}, {at(1), step.transpose_b}, at(2), n[0],
-                      n[1], n[2], n[3]);
-    const std::span counts(static_cast<const std::int64_t*>(at(2)), static_cast<std::size_t>(n[3]));
-    if (step.kind == Step::Kind::SegmentMatmul)
-      multiply_segments(dtype, at(0), {at(1), step.transpose_b}, counts, at(3), n[1], n[2]);
-    else
-      multiply_segments_outer(dtype, at(0), at(1), counts, at(3), n[1], n[2]);
-  }
-
-  /// Where the values of a collective step are; its numbers are gathered.
-  NodeBuffers collective_buffers(const Step& step) const {
+  /// The sizes of a collective step's values; its numbers are gathered.
+  [[nodiscard]] NodeBuffers collective_sizes(const Step& step) const {
     const std::size_t operand_dims = program_.graph.nodes[node(step).inputs[0]].meta.sizes.size();
     const std::size_t result_dims = node(step).meta.sizes.size();
     const std::span<const std::int64_t> numbers = numbers_;
-    return {pointers_[step.buffers[0]], pointers_[step.buffers[1]], numbers.first(operand_dims),
+    return {nullptr, nullptr, numbers.first(operand_dims),
             numbers.subspan(operand_dims, result_dims),
             numbers.subspan(operand_dims + result_dims)};
   }
 
   Result<void> collective(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
     const Step& step = program_.steps[i];
-    const auto made = collective_of(node(step), collective_buffers(step), labels_[i]);
+    const NodeBuffers sizes = collective_sizes(step);
     const auto ranks = ranks_of(node(step), communicator, host);
     if (!ranks) return ranks.error();
-    if (!step.carries_status) return (*ranks)->run(made);
-    auto any = carried_.exchange(**ranks, made, false);
-    if (!any) return any.error();
-    if (*any) return told(host);
-    return {};
+    if (!step.carries_status) return machine_->exchange(**ranks, step, sizes, labels_[i]);
+    bool any = false;
+    auto done = machine_->on_host(step, sizes, [&](const NodeBuffers& buffers) -> Result<void> {
+      auto exchanged =
+          carried_.exchange(**ranks, collective_of(node(step), buffers, labels_[i]), false);
+      if (!exchanged) return exchanged.error();
+      any = *exchanged;
+      return {};
+    });
+    return any ? told(host) : done;
   }
 
   void check(const Step& step, collectives::Communicator& communicator, RunHost& host) {
@@ -271,8 +241,9 @@ class Executable::Loaded {
         fail(step, *std::move(failure));
       return;
     }
-    const auto* list = static_cast<const std::int64_t*>(pointers_[step.buffers[0]]);
-    const std::span values(list, static_cast<std::size_t>(numbers_[0]));
+    const auto list = machine_->read(step.buffers[0], static_cast<std::size_t>(numbers_[0]));
+    if (!list) return fail(step, list.error());
+    const std::span<const std::int64_t> values = *list;
     if (step.kind == Step::Kind::CountsCheck) {
       if (!counts_add_up(values, numbers_[1]))
         fail(step, counts_failure(program_.graph, step.node, values, numbers_[1]));
@@ -293,13 +264,9 @@ class Executable::Loaded {
     std::vector<Array> out;
     for (const Program::Output& output : program_.outputs) {
       values_.gather(output.sizes, numbers_);
-      if (program_.buffers[output.buffer].kind != Buffer::Kind::Input) {
-        out.push_back(outputs_[output.buffer].reshaped(numbers_));
-        continue;
-      }
-      std::size_t input = 0;
-      while (program_.inputs[input].buffer != output.buffer) ++input;
-      out.push_back(bound_[input].reshaped(numbers_));
+      auto array = machine_->output(output.buffer, numbers_);
+      if (!array) return array.error();
+      out.push_back(*std::move(array));
     }
     return out;
   }
@@ -307,17 +274,13 @@ class Executable::Loaded {
   Program program_;
   const Clock& clock_;
   RunValues values_;
-  std::vector<std::unique_ptr<LoadedObject>> objects_;
-  std::vector<KernelFunction> functions_;
-  std::vector<std::vector<BufferId>> made_, dead_;  // per step
+  std::unique_ptr<Machine> machine_;
+  std::vector<std::vector<BufferId>> made_, dropped_;  // per step
   std::vector<std::string> labels_;
   std::size_t untold_ = 0;  // from this step on no failure is told any more
   CarriedStatus carried_;
-  Arena arena_;
   RunTimes time_;
   // Of the run under way.
-  std::vector<void*> pointers_, addresses_;
-  std::vector<Array> outputs_, bound_;
   std::vector<std::int64_t> numbers_;
   std::optional<LocalFailure> failure_;
   std::optional<Status> misfit_;  // an input of other sizes than the entry's
@@ -327,9 +290,10 @@ Executable::Executable(std::unique_ptr<Loaded> loaded) : loaded_(std::move(loade
 Executable::~Executable() = default;
 
 Result<std::unique_ptr<Executable>> Executable::load(Program program, std::span<const Bytes> units,
-                                                     const Clock& clock) {
+                                                     const Clock& clock,
+                                                     std::shared_ptr<Device> device) {
   auto loaded = std::make_unique<Loaded>(std::move(program), clock);
-  if (auto linked = loaded->link(units); !linked) return linked.error();
+  if (auto linked = loaded->link(units, std::move(device)); !linked) return linked.error();
   return std::unique_ptr<Executable>(new Executable(std::move(loaded)));
 }
 
@@ -340,6 +304,6 @@ Result<std::vector<Array>> Executable::run(const Inputs& inputs,
 
 const Program& Executable::program() const { return loaded_->program(); }
 const RunTimes& Executable::time() const { return loaded_->time(); }
-std::size_t Executable::arena_bytes() const { return loaded_->arena_bytes(); }
+std::size_t Executable::bytes() const { return loaded_->bytes(); }
 
 }  // namespace lockstep::worker

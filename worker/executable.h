@@ -8,42 +8,49 @@
 
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/device.h>
 #include <lockstep/worker/program.h>
 #include <lockstep/worker/run_host.h>
 
 namespace lockstep::worker {
 
-/// Where the time of all runs so far went. What is left of `total` is binding, checks and settling.
+/// Where the time of all runs so far went. What is left of `total` is binding, checks and settling;
+/// on a device also waiting for it, and kernels and products count what starting them took.
 struct RunTimes {
   std::uint64_t runs = 0;
   Duration total{0}, kernels{0}, products{0}, collectives{0}, settling{0};
 };
 
-/// One thread. Keeps its memory between runs: in the steady state a run allocates its outputs only.
+/// One thread.
 class Executable {
  public:
   /// `units[i]` is the object of unit i: verified bytes from the artifact store, or fresh from a
-  /// toolchain. `clock` outlives it. Errors: Environment (an object cannot be loaded here).
-  [[nodiscard]] static Result<std::unique_ptr<Executable>> load(Program program,
-                                                                std::span<const Bytes> units,
-                                                                const Clock& clock);
+  /// toolchain. `clock` outlives it. `device` is where a program for CUDA runs, null for one for
+  /// the host. Errors: Environment (an object cannot be loaded here); the device's.
+  [[nodiscard]] static Result<std::unique_ptr<Executable>> load(
+      Program program, std::span<const Bytes> units, const Clock& clock,
+      std::shared_ptr<Device> device = nullptr);
   ~Executable();
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
 
-  /// The outputs, in the order of the graph. One that is an input shares its storage. A rank on
-  /// which something fails (an input of other sizes than the entry's included) computes nothing
-  /// more, and takes part in collectives with zeros until all ranks are told (settle_points.h);
-  /// where that is not possible (a bug, or no memory) the run ends at once, and the job with it.
-  /// Errors: the joint error of all ranks, or, before anything ran, BadInput for inputs that are
-  /// missing or of another dtype; Environment where there is no memory; the communicator's.
+  /// The outputs, in the order of the graph, on the device where there is one; they belong to the
+  /// caller. One that is an input shares its storage. Inputs are held until the step that reads
+  /// them last, by the run alone from RunHost::bound() on where nobody else holds them. On return
+  /// nothing of the run is under way. A rank on which something fails (an input of other sizes than
+  /// the entry's included) computes nothing more, and takes part in collectives with zeros until
+  /// all ranks are told (settle_points.h); where that is not possible (a bug, or no memory) the run
+  /// ends at once, and the job with it. Errors: the joint error of all ranks, or, before anything
+  /// ran, BadInput for inputs that are missing or of another dtype; Environment where there is no
+  /// memory; the communicator's.
   [[nodiscard]] Result<std::vector<Array>> run(const Inputs& inputs,
                                                collectives::Communicator& communicator,
                                                RunHost& host);
   [[nodiscard]] const Program& program() const;
   [[nodiscard]] const RunTimes& time() const;
-  /// Memory kept between runs.
-  [[nodiscard]] std::size_t arena_bytes() const;
+  /// Bytes of the values of runs: on the host what is kept between them, on a device the most that
+  /// the last run had at one time.
+  [[nodiscard]] std::size_t bytes() const;
 
  private:
   class Loaded;

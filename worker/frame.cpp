@@ -131,7 +131,8 @@ CallOutcome FrameRunner::agree(const Observation& observation, Steps& steps) {
 
 Result<std::vector<Array>> FrameRunner::call(Observation observation,
                                              std::span<const InputValue> values,
-                                             const std::function<void(Trace&)>& body) {
+                                             const std::function<void(Trace&)>& body,
+                                             const std::function<void()>& let_go) {
   State& frame = *state_;
   if (frame.unusable) return unusable();
   JobContext& job = frame.job;
@@ -184,7 +185,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   if (stopped)
     outputs = *std::move(stopped);
   else
-    outputs = run(*chosen, observation, values);
+    outputs = run(*chosen, observation, values, let_go);
   frame.counts.errors += outputs.has_error();
   frame.spare = std::move(observation);
   return outputs;

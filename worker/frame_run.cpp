@@ -14,7 +14,8 @@ Array single(DType dtype, double value) { return Array::of(dtype, {}, std::span(
 }  // namespace
 
 Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& seen,
-                                            std::span<const InputValue> values) {
+                                            std::span<const InputValue> values,
+                                            const std::function<void()>& let_go) {
   State& frame = *state_;
   JobContext& job = frame.job;
   job.note(frame.agreed.key.text() + " runs");
@@ -46,7 +47,11 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
   if (std::find(frame.counts.graphs.begin(), frame.counts.graphs.end(), entry.fingerprint) ==
       frame.counts.graphs.end())
     frame.counts.graphs.push_back(entry.fingerprint);
-  SettleRounds rounds(job, frame.agreed, *frame.over.data);
+  SettleRounds rounds(job, frame.agreed, frame.over, [&] {
+    for (const SourceSpec& source : sources)
+      if (source.kind == Kind::Tensor) entry.inputs.find(source.name)->second = Array();
+    let_go();
+  });
   if (!entry.executable) {
     frame.counts.nodes_interpreted += entry.nodes;
     auto outputs = interpret(entry.graph, entry.inputs, *frame.over.data, rounds);

@@ -147,7 +147,8 @@ std::optional<Status> FrameRunner::Steps::compile() {
   const GroupContext& agreed = frame_.agreed;
   const Instant start = job.clock.now();
   const Lease lease(job);
-  Result<Program> program = generate(std::move(made_.graph));
+  Result<Program> program =
+      generate(std::move(made_.graph), job.device ? Target::Cuda : Target::Host);
   BuildTools tools = job.tools;
   tools.members = agreed.group.members;
   tools.building = [&](const std::string& unit) {
@@ -158,7 +159,7 @@ std::optional<Status> FrameRunner::Steps::compile() {
   // Where a peer failed there is nothing to load: the commit vote tells all ranks whose it was.
   if (!made.objects) return made.failure;
   const std::size_t kernels = program->kernels.size();
-  auto loaded = Executable::load(std::move(*program), *made.objects, job.clock);
+  auto loaded = Executable::load(std::move(*program), *made.objects, job.clock, job.device);
   if (!loaded) return loaded.error();
   made_.executable = std::move(*loaded);
   story_ = fmt::format("{} kernels in {} units, {} of them built here, {} received, {:.0f} ms",

@@ -9,15 +9,18 @@
 #include <lockstep/worker/run_failure.h>
 
 namespace lockstep::worker {
-namespace {
 
-std::int64_t elements(std::span<const std::int64_t> sizes) {
+std::int64_t elements_of(std::span<const std::int64_t> sizes) {
   std::int64_t n = 1;
   for (std::int64_t size : sizes) n *= size;
   return n;
 }
 
-}  // namespace
+void fill_root(const Node& node, const NodeBuffers& buffers) {
+  const std::size_t bytes =
+      static_cast<std::size_t>(elements_of(buffers.result_sizes)) * dtype_size(node.meta.dtype);
+  if (node.op == Op::Broadcast && bytes > 0) std::memcpy(buffers.result, buffers.operand, bytes);
+}
 
 collectives::Collective collective_of(const Node& node, const NodeBuffers& buffers,
                                       std::string_view label) {
@@ -30,7 +33,7 @@ collectives::Collective collective_of(const Node& node, const NodeBuffers& buffe
   // Whole rows, as the communicator counts them; a 0-d value is one row of one element.
   const auto& sizes = node.op == Op::AllGather ? buffers.operand_sizes : buffers.result_sizes;
   out.rows = sizes.empty() ? 1 : sizes[0];
-  out.row_elements = sizes.empty() ? 1 : elements(sizes.subspan(1));
+  out.row_elements = sizes.empty() ? 1 : elements_of(sizes.subspan(1));
   switch (node.op) {
     case Op::AllToAll: {
       const std::size_t ranks = buffers.exprs.size() / 2;
@@ -52,9 +55,6 @@ collectives::Collective collective_of(const Node& node, const NodeBuffers& buffe
     default: {
       out.kind = Kind::Broadcast;
       out.root = Rank{static_cast<std::int32_t>(node.ints.at(0))};
-      const std::size_t bytes =
-          static_cast<std::size_t>(elements(buffers.result_sizes)) * dtype_size(node.meta.dtype);
-      if (bytes > 0) std::memcpy(buffers.result, buffers.operand, bytes);
       break;
     }
   }
@@ -64,7 +64,7 @@ collectives::Collective collective_of(const Node& node, const NodeBuffers& buffe
 Result<void> take_part_with_zeros(collectives::Communicator& communicator, const Node& node,
                                   NodeBuffers buffers, DType operand, std::string_view label) {
   const auto bytes = [](std::span<const std::int64_t> sizes, DType dtype) {
-    return static_cast<std::size_t>(elements(sizes)) * dtype_size(dtype);
+    return static_cast<std::size_t>(elements_of(sizes)) * dtype_size(dtype);
   };
   const std::vector<std::byte> sent(bytes(buffers.operand_sizes, operand));
   std::vector<std::byte> received(bytes(buffers.result_sizes, node.meta.dtype));

@@ -20,8 +20,14 @@ struct NodeBuffers {
   std::span<const std::int64_t> exprs;  // evaluated
 };
 
-/// The operation, not started. For a broadcast it copies the operand to the result first. `label`
-/// and `buffers` are referred to.
+[[nodiscard]] std::int64_t elements_of(std::span<const std::int64_t> sizes);
+
+/// A broadcast sends from where it receives: copies the operand to the result. Anything else:
+/// nothing. Both on the host.
+void fill_root(const Node& node, const NodeBuffers& buffers);
+
+/// The operation, not started; the result of a broadcast has been filled. `label` and `buffers` are
+/// referred to.
 [[nodiscard]] collectives::Collective collective_of(const Node& node, const NodeBuffers& buffers,
                                                     std::string_view label);
 

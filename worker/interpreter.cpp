@@ -225,6 +225,7 @@ class Interpretation {
     const NodeBuffers buffers{operand.data(), result.data(), operand.sizes(), call.sizes,
                               call.exprs};
     const std::string label = collective_label(call.node());
+    fill_root(call.node(), buffers);
     const collectives::Collective collective = collective_of(call.node(), buffers, label);
     const auto ranks = ranks_of(call.node(), communicator_, host_);
     if (!ranks) return ranks.error();

@@ -14,6 +14,7 @@
 #include <lockstep/worker/consistency.h>
 #include <lockstep/worker/job.h>
 #include <lockstep/worker/job_context.h>
+#include <lockstep/worker/job_devices.h>
 #include <lockstep/worker/job_groups.h>
 #include <lockstep/worker/job_publisher.h>
 #include <lockstep/worker/job_summary.h>
@@ -34,14 +35,15 @@ std::string build_id() {
   return shapes::fingerprint(bytes).text();
 }
 
-std::string configuration(const Settings& settings, const DecisionConfig& decision) {
+std::string configuration(const Settings& settings, const DecisionConfig& decision,
+                          Processor processor) {
   return settings.agreed_text() +
          fmt::format(
              "assume_at_least_two={}\nautomatic_dynamic={}\nbuild={}\nconsistency={}\n"
-             "recompile_limit={}\nspecialize_float={}\nspecialize_int={}\n",
+             "processor={}\nrecompile_limit={}\nspecialize_float={}\nspecialize_int={}\n",
              decision.assume_at_least_two, decision.automatic_dynamic, build_id(),
-             consistency_name(decision.consistency), decision.recompile_limit,
-             decision.specialize_float, decision.specialize_int);
+             consistency_name(decision.consistency), processor == Processor::Cuda ? "cuda" : "host",
+             decision.recompile_limit, decision.specialize_float, decision.specialize_int);
 }
 
 std::string what(const std::exception_ptr& exception) {
@@ -77,6 +79,8 @@ struct Job::State {
   std::unique_ptr<Recorder> recorder;
   JobContext context;
   JobTools tools{context};
+  JobDevices devices{context};
+  Processor processor = Processor::Host;
   std::deque<FrameRunner> frames;
   Instant started{0};
   bool summary = true;
@@ -84,6 +88,7 @@ struct Job::State {
 
   void tell_calls(std::shared_ptr<coordinator::Feed> feed);
   [[nodiscard]] Result<void> compare_start();
+  [[nodiscard]] Result<void> open_devices();
   [[nodiscard]] Result<void> open_record();
   /// All ranks, or this one alone where coordination is off.
   [[nodiscard]] GroupContext& agreeing() {
@@ -104,7 +109,13 @@ void Job::State::tell_calls(std::shared_ptr<coordinator::Feed> feed) {
 }
 
 Result<void> Job::State::compare_start() {
-  return collectives::startup_round(*world.all, configuration(context.settings, context.decision));
+  return collectives::startup_round(*world.all,
+                                    configuration(context.settings, context.decision, processor));
+}
+
+Result<void> Job::State::open_devices() {
+  if (auto open = devices.open(groups->everyone()); !open) return open;
+  return devices.connect(context.everyone, groups->everyone());
 }
 
 Result<void> Job::State::open_record() {
@@ -194,6 +205,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   JobContext& context = state->context;
   context.settings = *settings;
   context.decision = options.decision;
+  state->processor = options.processor;
   context.log = Log(settings->log);
   state->summary = options.summary;
   auto meeting = meeting_of(*settings, build_id());
@@ -218,7 +230,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
                      "lockstep: LOCKSTEP_COORDINATION=off: every rank decides for itself; expect "
                      "hangs and wrong numbers");
   auto feed = publish_progress(s.world, context.settings, context.log, build_id(),
-                               configuration(context.settings, context.decision));
+                               configuration(context.settings, context.decision, s.processor));
   if (!feed) return tell_at_start(board, feed.error());
   if (*feed) s.tell_calls(std::move(*feed));
   s.over = false;
@@ -229,6 +241,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   if (!record) standing.trouble = record.error();
   s.tools.open_directories();
   auto ready = s.status_round(RoundKey::Kind::Start, standing);
+  if (ready && s.processor == Processor::Cuda) ready = s.open_devices();
   if (ready) ready = s.tools.agree(*s.agreeing().driver, s.agreeing().key);
   if (!ready) {
     s.over = true;
@@ -254,7 +267,12 @@ FrameRunner& Job::add_frame(std::string name, const FrameOptions& options) {
 }
 
 Result<Group> Job::group(std::string name, const RankSet& members) {
-  return state_->groups->declare(std::move(name), members);
+  auto group = state_->groups->declare(std::move(name), members);
+  if (!group || group->empty() || !state_->context.device) return group;
+  GroupContext& at = *state_->context.group(*group);
+  if (auto connected = state_->devices.connect(at, *at.driver); !connected)
+    return connected.error();
+  return group;
 }
 
 Result<void> Job::settle() { return state_->status_round(RoundKey::Kind::Settle, {}); }

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,8 +30,18 @@
 
 namespace lockstep::worker {
 
+/// Where the programs of a job run. The same on all ranks.
+enum class Processor : std::uint8_t {
+  Host,
+  /// NVIDIA GPUs: kernels by NVRTC, products by cuBLAS, collectives by NCCL; by way of the host
+  /// where ranks share a GPU or have no NCCL. Inputs are taken from where they are; outputs stay on
+  /// the GPU until the host looks at them. What goes past the recompile limit runs on the host.
+  Cuda,
+};
+
 struct JobOptions {
   DecisionConfig decision;
+  Processor processor = Processor::Host;
   /// What the LOCKSTEP_* environment says, unless given.
   std::optional<Settings> settings;
   /// The table at the end of the job, on rank 0.
@@ -46,8 +57,9 @@ class Job {
   /// Joins the job that mpirun started (a process that nobody started so is a job of one rank).
   /// Initialises MPI where nobody has. Collective.
   /// Errors, joint but for the first: BadInput (a LOCKSTEP_* variable), ConfigMismatch (ranks with
-  /// other settings or another build), Environment. A joint one has been printed, once for all
-  /// ranks, when this returns; report() does not print it again.
+  /// other settings or another build), Environment (no GPU on some rank, where programs are to run
+  /// on one). A joint one has been printed, once for all ranks, when this returns; report() does
+  /// not print it again.
   [[nodiscard]] static Result<std::unique_ptr<Job>> init(int* argc, char*** argv,
                                                          JobOptions options = {});
   /// Joins a process that has called MPI_Init itself, at any thread level: attach(MPI_COMM_WORLD).
@@ -127,17 +139,24 @@ class CompiledFrame {
   CompiledFrame(FrameRunner& runner, std::function<Out(In)> body)
       : runner_(&runner), body_(std::move(body)) {}
 
-  /// Errors: BadInput (this rank's inputs cannot be read), or the joint error of the call; after a
-  /// joint error the next call goes on as if this one had not been made.
+  /// Inputs that the caller gives away, as in step(std::move(input)), are freed within the run:
+  /// each after the step that reads it last. Errors: BadInput (this rank's inputs cannot be read),
+  /// or the joint error of the call; after a joint error the next call goes on as if this one had
+  /// not been made.
   [[nodiscard]] Result<Out> operator()(In in) {
     Observation observation = runner_->take_observation();
     if (auto read = flatten(in, tree_, observation); !read) return runner_->refuse(read.error());
     input_values(in, tree_, values_);
     std::optional<Out> traced;
-    const auto outputs = runner_->call(std::move(observation), values_, [&](Trace& trace) {
+    const auto record = [&](Trace& trace) {
       traced = body_(traced_like(in, tree_, trace));
       add_outputs(*traced, trace);
-    });
+    };
+    const auto let_go = [&] {
+      values_.clear();
+      if constexpr (std::is_default_constructible_v<In>) in = In();
+    };
+    const auto outputs = runner_->call(std::move(observation), values_, record, let_go);
     const CallOutcome& outcome = runner_->last();
     // A new entry stays also where its first run failed, as on data that an assert refuses.
     if (outcome.kind == CallOutcome::Kind::Compiled)

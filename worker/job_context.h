@@ -40,6 +40,8 @@ struct GroupContext {
   Group group;
   collectives::Communicator* data = nullptr;
   CallDriver* driver = nullptr;
+  /// Null: collectives between devices go over `data`.
+  collectives::DeviceData* device_data = nullptr;
   RoundKey key;             // of the round under way
   std::uint64_t calls = 0;  // numbers given to calls and rounds so far
 
@@ -60,6 +62,7 @@ struct JobContext {
   std::map<std::string, GroupContext, std::less<>> groups;  // declared, by name
   collectives::Watch* watch = nullptr;
   BuildTools tools;                               // what units are built with
+  std::shared_ptr<Device> device;                 // where programs run; null: on the host
   coordinator::ProfileStore* profiles = nullptr;  // null: this job has none, or this rank
   RankSet profile_sharers;                        // ranks that see the same profiles as this one
   std::set<std::string> told;

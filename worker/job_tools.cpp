@@ -2,7 +2,9 @@
 #include <utility>
 
 #include <lockstep/collectives/base/private_folder.h>
+#include <lockstep/worker/host_toolchain.h>
 #include <lockstep/worker/job_tools.h>
+#include <lockstep/worker/nvrtc_toolchain.h>
 #include <lockstep/worker/roll.h>
 #include <lockstep/worker/toolchain_class.h>
 
@@ -45,10 +47,18 @@ Result<void> JobTools::agree(CallDriver& driver, RoundKey key) {
   return has_profiles() ? find_sharers(driver) : Result<void>{};
 }
 
+Result<std::unique_ptr<Toolchain>> JobTools::open_toolchain() const {
+  if (context_.device)
+    return open_nvrtc(
+        {.architecture = context_.device->architecture(), .rank = Rank{context_.rank()}});
+  auto host = HostToolchain::open({.compiler = context_.settings.compiler, .limit = kBuildLimit});
+  if (!host) return host.error();
+  return std::unique_ptr<Toolchain>(*std::move(host));
+}
+
 /// A rank without a compiler takes what others build.
 Result<void> JobTools::agree_compiler(CallDriver& driver, const RoundKey& key) {
-  auto compiler =
-      HostToolchain::open({.compiler = context_.settings.compiler, .limit = kBuildLimit});
+  auto compiler = open_toolchain();
   if (compiler) {
     toolchain_ = std::move(*compiler);
     context_.tools.toolchain = toolchain_.get();
@@ -58,7 +68,7 @@ Result<void> JobTools::agree_compiler(CallDriver& driver, const RoundKey& key) {
   const auto made_for = agree_toolchain(
       driver, key,
       toolchain_ ? Result<shapes::Fingerprint>(toolchain_->fingerprint()) : compiler.error(),
-      processor_kind());
+      context_.device ? "CUDA " + context_.device->architecture() : processor_kind());
   if (!made_for) return made_for.error();
   context_.tools.made_for = *made_for;
   if (!toolchain_)

@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 
-#include <lockstep/worker/host_toolchain.h>
 #include <lockstep/worker/job_context.h>
 
 namespace lockstep::worker {
@@ -23,12 +22,13 @@ class JobTools {
   [[nodiscard]] BuildCost cost() const { return toolchain_ ? toolchain_->cost() : BuildCost{}; }
 
  private:
+  [[nodiscard]] Result<std::unique_ptr<Toolchain>> open_toolchain() const;
   [[nodiscard]] Result<void> agree_compiler(CallDriver& driver, const RoundKey& key);
   [[nodiscard]] Result<void> find_sharers(CallDriver& driver);
   [[nodiscard]] bool has_profiles() const;
 
   JobContext& context_;
-  std::unique_ptr<HostToolchain> toolchain_;
+  std::unique_ptr<Toolchain> toolchain_;
   std::unique_ptr<coordinator::ArtifactStore> artifacts_;
   std::unique_ptr<coordinator::ProfileStore> profiles_;
 };

@@ -12,6 +12,8 @@
 
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/collectives/communicator.h>
+#include <lockstep/collectives/device_data.h>
+#include <lockstep/collectives/watch.h>
 #include <lockstep/worker/array.h>
 
 namespace lockstep::worker {
@@ -42,12 +44,22 @@ class RunHost {
   /// Between two steps of the program: votes that are under way meanwhile may move. Never waits,
   /// and cheap: it is called for every step.
   virtual void poke() {}
+  /// The inputs have been bound: the run holds what it needs of them for as long as it does.
+  virtual void bound() {}
   /// Who carries out the collectives of a group that the graph names. Null: this rank is in none of
   /// that name; no graph with one comes here.
   [[nodiscard]] virtual collectives::Communicator* group(std::string_view name) {
     (void)name;
     return nullptr;
   }
+  /// What carries collectives of that group between devices; no name: of the frame's ranks. Null:
+  /// they go over the host.
+  [[nodiscard]] virtual collectives::DeviceData* device_data(std::string_view name) {
+    (void)name;
+    return nullptr;
+  }
+  /// Armed while a device is waited for. Null: nobody watches.
+  [[nodiscard]] virtual collectives::Watch* watch() { return nullptr; }
 };
 
 }  // namespace lockstep::worker

@@ -21,11 +21,19 @@ collectives::Communicator* SettleRounds::group(std::string_view name) {
   return found == job_.groups.end() ? nullptr : found->second.data;
 }
 
-bool SettleRounds::reaches_all() const { return agreed_.driver->group().size() == data_.size(); }
+collectives::DeviceData* SettleRounds::device_data(std::string_view name) {
+  if (name.empty()) return over_.device_data;
+  const auto found = job_.groups.find(name);
+  return found == job_.groups.end() ? nullptr : found->second.device_data;
+}
+
+bool SettleRounds::reaches_all() const {
+  return agreed_.driver->group().size() == over_.data->size();
+}
 
 void SettleRounds::end_if_alone(const Result<std::vector<Array>>& outputs) const {
   if (outputs || joint_error_ || job_.watch == nullptr) return;
-  if (outputs.error().code == Code::Environment || (data_.size() > 1 && reaches_all()))
+  if (outputs.error().code == Code::Environment || (over_.data->size() > 1 && reaches_all()))
     job_.watch->end_job(outputs.error());
 }
 

@@ -12,13 +12,18 @@ namespace lockstep::worker {
 /// Each round has a key of its own. One thread.
 class SettleRounds final : public RunHost {
  public:
-  /// `data` carries the run's collectives.
-  SettleRounds(JobContext& job, GroupContext& agreed, const collectives::Communicator& data)
-      : job_(job), agreed_(agreed), data_(data) {}
+  /// `over` carries the run's collectives. `bound` is called once the inputs have been bound: who
+  /// holds them may let go of them.
+  SettleRounds(JobContext& job, GroupContext& agreed, GroupContext& over,
+               std::function<void()> bound)
+      : job_(job), agreed_(agreed), over_(over), bound_(std::move(bound)) {}
 
   Result<void> settle(const std::optional<LocalFailure>& mine) override;
   void poke() override { job_.poke(); }
+  void bound() override { bound_(); }
   collectives::Communicator* group(std::string_view name) override;
+  collectives::DeviceData* device_data(std::string_view name) override;
+  collectives::Watch* watch() override { return job_.watch; }
   /// Not where calls are agreed in a group of one.
   [[nodiscard]] bool reaches_all() const override;
 
@@ -29,7 +34,8 @@ class SettleRounds final : public RunHost {
  private:
   JobContext& job_;
   GroupContext& agreed_;
-  const collectives::Communicator& data_;
+  GroupContext& over_;
+  std::function<void()> bound_;
   std::uint32_t attempt_ = 0;
   bool joint_error_ = false;
 };

@@ -22,7 +22,7 @@ struct Options {
   std::vector<std::string> text = {"/usr/share/common-licenses"};
   int steps = 400, lines = 64, every = 10;
   double rate = 3e-3;
-  std::string dtype = "f32", losses;
+  std::string dtype = "f32", device = "host", losses;
 };
 
 /// Values of one tensor, or of one expert of it, from a seed of its own: the same numbers whatever
@@ -125,7 +125,7 @@ Result<void> train(Job& job, const Options& options, const Text& text) {
     in.batch =
         batch_of(text.train, static_cast<std::size_t>((s - 1) * options.lines), options.lines, job);
     in.rate = options.rate * std::sqrt(1 - std::pow(0.999, s)) / (1 - std::pow(0.9, s));
-    auto out = train_step(in);
+    auto out = train_step(std::move(in));
     if (!out) return out.error();
     in.parameters = out->parameters, in.first_moment = out->first_moment,
     in.second_moment = out->second_moment;
@@ -191,6 +191,9 @@ int main(int argc, char** argv) {
   app.add_option("--dtype", options.dtype, "Of parameters and activations")
       ->check(CLI::IsMember({"f32", "f64"}))
       ->capture_default_str();
+  app.add_option("--device", options.device, "Where the steps run: this processor or NVIDIA GPUs")
+      ->check(CLI::IsMember({"host", "cuda"}))
+      ->capture_default_str();
   app.add_option("--losses", options.losses,
                  "Write the loss of each step to this file, all digits");
   // All ranks read the same options and files; one of them says what is wrong with these.
@@ -211,7 +214,8 @@ int main(int argc, char** argv) {
     if (first) std::fprintf(stderr, "moe_text: %s.\n", error.c_str());
     return 2;
   }
-  auto job = Job::init(&argc, &argv);
+  auto job = Job::init(&argc, &argv,
+                       {.processor = options.device == "cuda" ? Processor::Cuda : Processor::Host});
   if (!job) return Job::report(job.error());
   if (Shape().experts % (*job)->size() != 0)
     return (*job)->fail(

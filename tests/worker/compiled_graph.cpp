@@ -67,20 +67,6 @@ Result<std::vector<Array>> run_compiled(Executable& executable, const Inputs& in
   return *std::move(out);
 }
 
-Result<std::vector<Array>> run_on_device(DeviceProgram& program, Device& device,
-                                         const Inputs& inputs) {
-  std::optional<Result<std::vector<DeviceArray>>> made;
-  run_alone([&](auto&, RunHost& host) { made = program.run(inputs, host); });
-  if (!*made) return made->error();
-  std::vector<Array> out;
-  for (const DeviceArray& array : **made) {
-    auto read = to_host(array, device);
-    if (!read) return read.error();
-    out.push_back(*std::move(read));
-  }
-  return out;
-}
-
 Result<std::vector<Array>> run_interpreted(const Graph& graph, const Inputs& inputs) {
   std::optional<Result<std::vector<Array>>> out;
   run_alone([&](auto& communicator, RunHost& host) {

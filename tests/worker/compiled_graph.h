@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/device_program.h>
 #include <lockstep/worker/executable.h>
 #include <lockstep/worker/host_toolchain.h>
 
@@ -21,9 +20,6 @@ namespace lockstep::worker {
 [[nodiscard]] std::unique_ptr<Executable> compile(const Graph& graph);
 
 [[nodiscard]] Result<std::vector<Array>> run_compiled(Executable& executable, const Inputs& inputs);
-/// The outputs, read back.
-[[nodiscard]] Result<std::vector<Array>> run_on_device(DeviceProgram& program, Device& device,
-                                                       const Inputs& inputs);
 [[nodiscard]] Result<std::vector<Array>> run_interpreted(const Graph& graph, const Inputs& inputs);
 
 /// Same dtypes, sizes and values: ints exactly, floats to `bound` relative to the larger magnitude

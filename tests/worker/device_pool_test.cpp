@@ -48,9 +48,9 @@ TEST(DevicePool, RandomSequences_AsThePolicySays) {
   for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8}) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
-    EmulatedDevice device;
+    const auto device = std::make_shared<EmulatedDevice>();
     Reference reference{{}, 40 * DevicePool::kGrain};
-    device.set_capacity(reference.capacity);
+    device->set_capacity(reference.capacity);
     {
       DevicePool pool(device);
       for (int step = 0; step < 2000; ++step) {
@@ -79,15 +79,15 @@ TEST(DevicePool, RandomSequences_AsThePolicySays) {
         for (const auto& block : reference.blocks) in_use += block.used ? block.bytes : 0;
         ASSERT_EQ(pool.used(), in_use);
         ASSERT_EQ(pool.used() + pool.kept(), reference.total());
-        ASSERT_EQ(device.live_bytes(), reference.total());
+        ASSERT_EQ(device->live_bytes(), reference.total());
       }
     }
-    EXPECT_EQ(device.live_bytes(), 0U);
+    EXPECT_EQ(device->live_bytes(), 0U);
   }
 }
 
 TEST(DevicePool, BlockThatIsPartedWith_OutlivesThePool) {
-  EmulatedDevice device;
+  const auto device = std::make_shared<EmulatedDevice>();
   std::shared_ptr<const DeviceBlock> kept;
   {
     DevicePool pool(device);
@@ -96,9 +96,9 @@ TEST(DevicePool, BlockThatIsPartedWith_OutlivesThePool) {
     kept = pool.part_with(**first);
     EXPECT_EQ(pool.used(), 1024U);
   }
-  EXPECT_EQ(device.live_bytes(), 1024U);
+  EXPECT_EQ(device->live_bytes(), 1024U);
   kept.reset();
-  EXPECT_EQ(device.live_bytes(), 0U);
+  EXPECT_EQ(device->live_bytes(), 0U);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ class EmulatedDeviceSeam : public testing::Test {
 };
 
 TEST_F(EmulatedDeviceSeam, Products_AsTheHosts) { expect_products(device_); }
-TEST_F(EmulatedDeviceSeam, Zeros_WhereTheyAreAskedFor) { expect_zeros(device_); }
+TEST_F(EmulatedDeviceSeam, Zeros_WhereTheyAreAskedFor) { expect_zeros_and_copies(device_); }
 TEST_F(EmulatedDeviceSeam, Recordings_AreDoneWhenLaunched) { expect_recordings(device_); }
 TEST_F(EmulatedDeviceSeam, FlawedRecordings_AreRefused) {
   expect_flawed_recordings_refused(device_);

@@ -141,10 +141,15 @@ void expect_products(Device& device) {
                         .n = n});
 }
 
-void expect_zeros(Device& device) {
+void expect_zeros_and_copies(Device& device) {
   const Values values(device, DType::F64, {1, 2, 3, 4, 5});
   EXPECT_TRUE(device.zero(values.at(), 0).has_value());
   EXPECT_TRUE(device.zero(values.at(), 3 * sizeof(double)).has_value());
+  EXPECT_EQ(values.get(), (std::vector<double>{0, 0, 0, 4, 5}));
+  const Values others(device, DType::F64, {6, 7, 8, 9, 10});
+  EXPECT_TRUE(device.copy(others.at(), values.at(), 0).has_value());
+  EXPECT_TRUE(device.copy(others.at(), values.at(), 4 * sizeof(double)).has_value());
+  EXPECT_EQ(others.get(), (std::vector<double>{0, 0, 0, 4, 10}));
   EXPECT_EQ(values.get(), (std::vector<double>{0, 0, 0, 4, 5}));
   EXPECT_TRUE(device.synchronise().has_value());
   const auto idle = device.idle();

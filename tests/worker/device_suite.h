@@ -9,7 +9,7 @@ namespace lockstep::worker {
 /// ones, with nothing written beyond the result.
 void expect_products(Device& device);
 /// Zeros where they are asked for and nowhere else; idle once all is waited for.
-void expect_zeros(Device& device);
+void expect_zeros_and_copies(Device& device);
 /// Nothing happens while it is recorded, all of it at every launch, on the values of then; memory
 /// may come and go meanwhile.
 void expect_recordings(Device& device);

@@ -69,8 +69,13 @@ Result<void> EmulatedDevice::called_unrecorded(const char* call) {
 }
 
 Result<void> EmulatedDevice::within(DeviceAddress memory, std::size_t bytes) const {
-  const auto found = memory_.find(memory);
-  if (found != memory_.end() && bytes <= found->second.size) return {};
+  auto found = memory_.upper_bound(memory);
+  if (found != memory_.begin()) {
+    --found;
+    const auto offset =
+        static_cast<std::uint64_t>(memory) - static_cast<std::uint64_t>(found->first);
+    if (offset + bytes <= found->second.size) return {};
+  }
   return failure("memory that is not there was used on " + name_);
 }
 
@@ -103,6 +108,7 @@ Result<void> EmulatedDevice::free(DeviceAddress memory) {
 
 Result<void> EmulatedDevice::upload(DeviceAddress to, const void* from, std::size_t bytes) {
   if (auto done = called_unrecorded("upload"); !done) return done;
+  ++uploads_;
   if (auto done = within(to, bytes); !done) return done;
   std::memcpy(pointer(to), from, bytes);
   return {};
@@ -110,6 +116,7 @@ Result<void> EmulatedDevice::upload(DeviceAddress to, const void* from, std::siz
 
 Result<void> EmulatedDevice::download(void* to, DeviceAddress from, std::size_t bytes) {
   if (auto done = called_unrecorded("download"); !done) return done;
+  ++downloads_;
   if (bytes == 0) return {};
   if (auto done = within(from, bytes); !done) return done;
   std::memcpy(to, pointer(from), bytes);
@@ -168,6 +175,16 @@ Result<void> EmulatedDevice::zero(DeviceAddress to, std::size_t bytes) {
     if (bytes == 0) return {};
     if (auto done = within(to, bytes); !done) return done;
     std::memset(pointer(to), 0, bytes);
+    return {};
+  });
+}
+
+Result<void> EmulatedDevice::copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) {
+  return start("copy", [=, this]() -> Result<void> {
+    if (bytes == 0) return {};
+    if (auto done = within(to, bytes); !done) return done;
+    if (auto done = within(from, bytes); !done) return done;
+    std::memcpy(pointer(to), pointer(from), bytes);
     return {};
   });
 }

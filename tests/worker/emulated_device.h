@@ -36,6 +36,7 @@ class EmulatedDevice final : public Device {
                       std::span<const DeviceAddress> buffers,
                       std::span<const std::int64_t> numbers) override;
   Result<void> zero(DeviceAddress to, std::size_t bytes) override;
+  Result<void> copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) override;
   Result<void> multiply(const Product& product) override;
   Result<void> synchronise() override;
   Result<bool> idle() override;
@@ -50,6 +51,8 @@ class EmulatedDevice final : public Device {
   /// The n-th call from now on fails, counted from 0; frees do not count.
   void fail_call(int n) { fail_at_ = calls_ + n; }
   [[nodiscard]] int calls() const { return calls_; }
+  [[nodiscard]] int uploads() const { return uploads_; }
+  [[nodiscard]] int downloads() const { return downloads_; }
   [[nodiscard]] std::size_t live_bytes() const { return live_; }
   [[nodiscard]] std::size_t modules() const { return modules_.size(); }
   [[nodiscard]] std::size_t recordings() const { return recordings_.size(); }
@@ -75,6 +78,7 @@ class EmulatedDevice final : public Device {
   std::map<DeviceModule, std::unique_ptr<LoadedObject>> modules_;
   std::size_t live_ = 0, capacity_ = ~std::size_t{0};
   int calls_ = 0, fail_at_ = -1;
+  int uploads_ = 0, downloads_ = 0;
   bool down_ = false;
   std::map<DeviceRecording, std::vector<Work>> recordings_;
   std::uint64_t next_recording_ = 1;

@@ -56,7 +56,7 @@ TEST(Executable, RoutedRows_AnyGroupSize_ComeBackSquaredAndDoubled) {
     OnRanks ranks(routed_graph(size), size);
     for (std::uint64_t seed : {1, 2, 3}) {
       const auto inputs = routed_inputs(size, seed);
-      const auto run = ranks.both(inputs);
+      const auto run = ranks.everywhere(inputs);
       for (int r = 0; r < size; ++r) {
         const auto at = static_cast<std::size_t>(r);
         ASSERT_TRUE(run.ranks[at]->has_value()) << run.ranks[at]->error().text();
@@ -74,7 +74,7 @@ TEST(Executable, AssertFailsOnOneRank_AllRanksFailAlikeBeforeTheNextCollective) 
   OnRanks ranks(routed_graph(3), 3);
   auto inputs = routed_inputs(3, 7);
   inputs[1]["x"] = Array::zeros(DType::F64, {100, 3});
-  const auto run = ranks.both(inputs);
+  const auto run = ranks.everywhere(inputs);
   EXPECT_EQ(run.collectives, 1);
   EXPECT_EQ(run.rounds, 1);
   for (const auto& rank : run.ranks) {
@@ -92,7 +92,7 @@ TEST(Executable, NegativeCount_IsTheUsersAssertNotASizeThatMakesNoSense) {
   OnRanks ranks(routed_graph(2), 2);
   auto inputs = routed_inputs(2, 7);
   inputs[0]["counts"] = integers({2}, {-1, 1});
-  const auto run = ranks.both(inputs);
+  const auto run = ranks.everywhere(inputs);
   for (const auto& rank : run.ranks) {
     ASSERT_FALSE(rank->has_value());
     EXPECT_EQ(rank->error().code, Code::RuntimeAssert);
@@ -119,7 +119,7 @@ TEST(Executable, NegativeSplit_AllRanksFailBeforeTheCollective) {
     mine["n"] = integers({}, {r == 0 ? 2 : 5});
     mine["m"] = integers({}, {2});
   }
-  const auto run = ranks.both(inputs);
+  const auto run = ranks.everywhere(inputs);
   EXPECT_EQ(run.collectives, 0);
   for (const auto& rank : run.ranks) {
     ASSERT_FALSE(rank->has_value());
@@ -153,7 +153,7 @@ TEST(Executable, EveryCollective_AnyGroupSize_AsInterpreted) {
       mine["x"] = random_array(random, DType::F64, {2 * size, 3});
       mine["s"] = Array::of(DType::F64, {}, std::vector<double>{3});
     }
-    const auto run = ranks.both(inputs);
+    const auto run = ranks.everywhere(inputs);
     EXPECT_EQ(run.collectives, 7);
     EXPECT_EQ(run.rounds, 0);
     for (const auto& rank : run.ranks) EXPECT_TRUE(rank->has_value());
@@ -249,7 +249,7 @@ TEST(Executable, InputOfOtherSizesOnOneRank_IsAJointFailureThatTheAssertExplains
                       {"rows", integers({2}, {0, 2})}};
     Inputs bad = good;
     bad["y"] = Array::zeros(DType::F64, {2});
-    const auto run = ranks.both({good, bad});
+    const auto run = ranks.everywhere({good, bad});
     EXPECT_EQ(run.collectives, 1);  // in which the rank that failed takes part
     EXPECT_EQ(run.rounds, 1);
     for (const auto& rank : run.ranks) {
@@ -309,9 +309,9 @@ TEST(Executable, RunsOfManySizes_ReuseTheirMemory) {
       EXPECT_TRUE(agree(*executable,
                         {{"x", random_array(random, DType::F64, {rows, 16})}, {"w", weights}},
                         1e-10));
-      if (round == 0) settled = executable->arena_bytes();
+      if (round == 0) settled = executable->bytes();
     }
-  EXPECT_EQ(executable->arena_bytes(), settled);
+  EXPECT_EQ(executable->bytes(), settled);
   // 23 intermediate values, but never more than two or three at once.
   EXPECT_LE(settled, 4u * 100 * 16 * sizeof(double));
   EXPECT_EQ(executable->time().runs, 24u);

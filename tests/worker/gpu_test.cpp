@@ -34,7 +34,7 @@ class Gpu : public testing::TestWithParam<DType> {
       ASSERT_TRUE(built.has_value()) << built.error().text();
       units.push_back(*std::move(built));
     }
-    const auto loaded = DeviceProgram::load(program, units, *device_);
+    const auto loaded = Executable::load(program, units, clock_, device_);
     ASSERT_TRUE(loaded.has_value()) << loaded.error().text();
     std::mt19937_64 random(20264);
     for (const auto& [a, b] : {std::pair{0, 0},
@@ -48,7 +48,7 @@ class Gpu : public testing::TestWithParam<DType> {
                                {1031, 257}}) {
       const Inputs inputs = inputs_for(random, GetParam(), a, b, special);
       const auto expected = run_interpreted(program.graph, inputs);
-      const auto got = run_on_device(**loaded, *device_, inputs);
+      const auto got = run_compiled(**loaded, inputs);
       if (!expected) {  // indices out of range
         ASSERT_TRUE(got.has_error());
         EXPECT_EQ(got.error(), expected.error());
@@ -59,7 +59,8 @@ class Gpu : public testing::TestWithParam<DType> {
           << "sizes " << a << ", " << b;
     }
   }
-  std::unique_ptr<Device> device_;
+  SystemClock clock_;
+  std::shared_ptr<Device> device_;
 };
 
 TEST_P(Gpu, Elementwise_AsInterpreted) { check(elementwise_graph, 5, true); }
@@ -87,13 +88,13 @@ class GpuSeam : public testing::Test {
 };
 
 TEST_F(GpuSeam, Products_AsTheHosts) { expect_products(*device_); }
-TEST_F(GpuSeam, Zeros_WhereTheyAreAskedFor) { expect_zeros(*device_); }
+TEST_F(GpuSeam, Zeros_WhereTheyAreAskedFor) { expect_zeros_and_copies(*device_); }
 TEST_F(GpuSeam, Recordings_AreDoneWhenLaunched) { expect_recordings(*device_); }
 TEST_F(GpuSeam, FlawedRecordings_AreRefused) { expect_flawed_recordings_refused(*device_); }
 
 TEST_F(GpuSeam, AnotherThread_WorksOnTheSameDevice) {
   std::thread([&] { expect_recordings(*device_); }).join();
-  expect_zeros(*device_);
+  expect_zeros_and_copies(*device_);
 }
 
 TEST_F(GpuSeam, Names_AreTheDevicesOwn) {

@@ -107,7 +107,7 @@ TEST(TrainingStep, SettlesOnceAndNoCollectiveWaitsForAWord) {
     const MoeStep step(ranks);
     OnRanks on_ranks(step.graph(), ranks);
     const auto run =
-        ranks == 2 ? on_ranks.both(step.inputs()) : on_ranks.interpreted(step.inputs());
+        ranks == 2 ? on_ranks.everywhere(step.inputs()) : on_ranks.interpreted(step.inputs());
     for (const auto& rank : run.ranks) ASSERT_TRUE(rank->has_value()) << rank->error().text();
     EXPECT_EQ(run.rounds, 1) << ranks;
     EXPECT_EQ(run.collectives, 10) << ranks;
@@ -128,7 +128,7 @@ TEST(TrainingStep, FailsAtEachNodeOnEachRank_Jointly) {
           inputs[static_cast<std::size_t>(r)]["trip"] = integers({}, {r == bad ? 1 : 0});
         const bool both = ranks == 2 && at % 67 == 0;
         compiled += both;
-        const auto run = both ? on_ranks.both(inputs) : on_ranks.interpreted(inputs);
+        const auto run = both ? on_ranks.everywhere(inputs) : on_ranks.interpreted(inputs);
         ASSERT_TRUE(joint(run, RankSet::of(Rank{bad}))) << "rank " << bad << " at node " << at;
         EXPECT_NE(run.ranks[0]->error().message.find("tripped"), std::string::npos);
         EXPECT_LE(run.rounds, 1);

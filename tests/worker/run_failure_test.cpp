@@ -282,7 +282,7 @@ TEST(RunFailure, RandomProgramsAndFailures_AreJointAndOtherwiseAsByPlainLoops) {
       add_rank(inputs);
       if (seed % 37 != 0) return on_ranks.interpreted(inputs);
       ++compiled;
-      return on_ranks.both(inputs);
+      return on_ranks.everywhere(inputs);
     };
     ASSERT_TRUE(as_expected(run(program.inputs()), program.expected())) << "seed " << seed;
     std::mt19937_64 random(seed);

@@ -13,7 +13,7 @@
 
 #include <lockstep/worker/codegen.h>
 #include <lockstep/worker/cuda_device.h>
-#include <lockstep/worker/device_program.h>
+#include <lockstep/worker/device_pool.h>
 
 namespace lockstep::worker {
 namespace {
@@ -21,32 +21,29 @@ namespace {
 using shapes::Expr;
 
 struct Loaded {
-  EmulatedDevice device;
-  std::unique_ptr<DeviceProgram> program;
+  std::shared_ptr<EmulatedDevice> device = std::make_shared<EmulatedDevice>();
+  SystemClock clock;
+  std::unique_ptr<Executable> program;
 
   explicit Loaded(Graph graph) {
     auto built = build_emulated(generate(std::move(graph), Target::Cuda).value());
     EXPECT_TRUE(built.has_value()) << built.error().text();
-    program = DeviceProgram::load(std::move(built->program), built->units, device).value();
+    program = Executable::load(std::move(built->program), built->units, clock, device).value();
   }
-  Result<std::vector<Array>> run(const Inputs& inputs) {
-    return run_on_device(*program, device, inputs);
-  }
-  Result<std::vector<DeviceArray>> run_resident(const Inputs& inputs) {
-    std::optional<Result<std::vector<DeviceArray>>> out;
-    run_alone([&](auto&, RunHost& host) { out = program->run(inputs, host); });
-    return *std::move(out);
-  }
+  /// Outputs stay on the device.
+  Result<std::vector<Array>> run(const Inputs& inputs) { return run_compiled(*program, inputs); }
   /// As the interpreter: outputs, or the same error.
   void expect_agreement(const Inputs& inputs) {
     const auto expected = run_interpreted(program->program().graph, inputs);
-    const auto got = run(inputs);
-    ASSERT_EQ(got.has_value(), expected.has_value()) << (got ? expected : got).error().text();
-    if (got)
-      EXPECT_TRUE(same(*got, *expected, 1e-9));
-    else
-      EXPECT_EQ(got.error(), expected.error());
-    EXPECT_EQ(device.live_bytes(), 0U);
+    {
+      const auto got = run(inputs);
+      ASSERT_EQ(got.has_value(), expected.has_value()) << (got ? expected : got).error().text();
+      if (got)
+        EXPECT_TRUE(same(*got, *expected, 1e-9));
+      else
+        EXPECT_EQ(got.error(), expected.error());
+    }
+    EXPECT_EQ(device->live_bytes(), 0U);
   }
 };
 
@@ -110,14 +107,14 @@ bool is_one_sentence(const std::string& text) {
          text.find(". ") == std::string::npos;
 }
 
-TEST(DeviceProgram, WhatTheHostReads_ComesInItsPlace) {
+TEST(DeviceMachine, WhatTheHostReads_ComesInItsPlace) {
   Loaded loaded(read_graph());
   loaded.expect_agreement(read_inputs(9, {1, 2}, {3, 0, 1}));
   loaded.expect_agreement(read_inputs(0, {0, 0}, {}));
   loaded.expect_agreement(read_inputs(1001, {100, 400}, {799, 0}));
 }
 
-TEST(DeviceProgram, WrongValues_AreTheInterpretersErrors) {
+TEST(DeviceMachine, WrongValues_AreTheInterpretersErrors) {
   Loaded loaded(read_graph());
   loaded.expect_agreement(read_inputs(9, {1, 2}, {3, 4, 1}));   // index outside
   loaded.expect_agreement(read_inputs(9, {1, 2}, {3, -1, 1}));  // negative index
@@ -130,63 +127,101 @@ TEST(DeviceProgram, WrongValues_AreTheInterpretersErrors) {
   loaded.expect_agreement(inputs);
 }
 
-TEST(DeviceProgram, MemoryOfAValue_ServesTheNext) {
+TEST(DeviceMachine, MemoryOfAValue_ServesTheNext) {
   Loaded loaded(chain_graph(12));
   Inputs inputs;
   inputs["x"] = Array::zeros(DType::F64, {256});  // 2048 bytes
   loaded.expect_agreement(inputs);
-  EXPECT_EQ(loaded.program->peak_bytes(), 2 * 2048U);
+  EXPECT_EQ(loaded.program->bytes(), 2 * 2048U);
 }
 
-TEST(DeviceProgram, Outputs_BelongToTheCaller) {
+TEST(DeviceMachine, Outputs_BelongToTheCaller) {
   Loaded loaded(read_graph());
   const Inputs inputs = read_inputs(100, {10, 20}, {3, 0, 1});
   const auto before = bytes_of(inputs);
-  auto first = loaded.run_resident(inputs);
+  auto first = loaded.run(inputs);
   ASSERT_TRUE(first.has_value()) << first.error().text();
-  // 40 sums, 3 picked, 4 numbers, x of 100 and rows of 3, in blocks of 512.
-  EXPECT_EQ(loaded.device.live_bytes(), 512U + 512 + 512 + 1024 + 512);
-  EXPECT_EQ((*first)[3].sizes, std::vector<std::int64_t>{100});
+  // 40 sums, 3 picked, 4 numbers, in blocks of 512; x and rows are the caller's own.
+  EXPECT_EQ(loaded.device->live_bytes(), 512U + 512 + 512);
+  EXPECT_EQ((*first)[3].data(), inputs.at("x").data());
   const auto second = loaded.run(inputs);
   ASSERT_TRUE(second.has_value());
-  for (std::size_t k = 0; k < first->size(); ++k) {
-    const Array array = to_host((*first)[k], loaded.device).value();
-    EXPECT_EQ(std::memcmp(array.data(), (*second)[k].data(), array.bytes()), 0) << k;
-  }
+  for (std::size_t k = 0; k < first->size(); ++k)
+    EXPECT_EQ(
+        std::memcmp(std::as_const((*first)[k]).data(), (*second)[k].data(), (*second)[k].bytes()),
+        0)
+        << k;
   EXPECT_EQ(bytes_of(inputs), before);
-  *first = {};
-  EXPECT_EQ(loaded.device.live_bytes(), 0U);
+  first->clear();
+  EXPECT_EQ(loaded.device->live_bytes(), 512U + 512 + 512);
 }
 
-TEST(DeviceProgram, AnyCallThatFails_FailsTheRunAndFreesAll) {
+TEST(DeviceMachine, OutputsOfOneRun_AreReadWhereTheyAreByTheNext) {
+  Loaded loaded(chain_graph(2));
+  Inputs inputs;
+  inputs["x"] = Array::of(DType::F64, {3}, std::vector<double>{1, 2, 3});
+  for (int k = 0; k < 3; ++k) {
+    auto out = loaded.run(inputs);
+    ASSERT_TRUE(out.has_value());
+    inputs["x"] = (*out)[0];
+  }
+  EXPECT_EQ(loaded.device->uploads(), 1);
+  EXPECT_EQ(loaded.device->downloads(), 0);
+  EXPECT_EQ(loaded.device->live_bytes(), 512U);
+  Array last = inputs["x"];
+  EXPECT_EQ(std::as_const(last).at(2), 36);  // six sums of sums of 1, 2, 3
+  EXPECT_EQ(std::as_const(last).at(1), 8);
+  EXPECT_EQ(loaded.device->downloads(), 1);
+  EXPECT_EQ(loaded.device->live_bytes(), 512U);
+  // Once it may have been written to, the host's values are the ones.
+  last.set(0, 100);
+  EXPECT_EQ(loaded.device->live_bytes(), 0U);
+  const auto out = loaded.run(inputs);
+  EXPECT_EQ((*out)[0].at(0), 100);
+  EXPECT_EQ(loaded.device->uploads(), 2);
+}
+
+TEST(DeviceMachine, MemoryThatTheDeviceDoesNotGiveBack_IsAnExceptionThatSaysSo) {
+  Loaded loaded(chain_graph(1));
+  const auto out = loaded.run({{"x", Array::zeros(DType::F64, {4})}});
+  loaded.device->fail_call(0);
+  try {
+    (void)(*out)[0].at(0);
+    ADD_FAILURE() << "no exception";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "download failed on rank 1's emulated device: as it was told to");
+  }
+}
+
+TEST(DeviceMachine, AnyCallThatFails_FailsTheRunAndFreesAll) {
   Loaded loaded(read_graph());
   const Inputs inputs = read_inputs(100, {10, 20}, {3, 0, 1});
   const auto before = bytes_of(inputs);
-  const int start = loaded.device.calls();
-  ASSERT_TRUE(loaded.run_resident(inputs).has_value());
-  const int calls = loaded.device.calls() - start;
+  const int start = loaded.device->calls();
+  ASSERT_TRUE(loaded.run(inputs).has_value());
+  const int calls = loaded.device->calls() - start;
   ASSERT_GT(calls, 10);
   for (int n = 0; n < calls; ++n) {
-    loaded.device.fail_call(n);
-    const auto got = loaded.run_resident(inputs);
+    loaded.device->fail_call(n);
+    const auto got = loaded.run(inputs);
     ASSERT_TRUE(got.has_error()) << n;
     EXPECT_EQ(got.error().code, Code::Environment);
     EXPECT_TRUE(
         got.error().message.ends_with(" failed on rank 1's emulated device: as it was told to"))
         << got.error().message;
     EXPECT_TRUE(is_one_sentence(got.error().message));
-    EXPECT_EQ(loaded.device.live_bytes(), 0U) << n;
+    EXPECT_EQ(loaded.device->live_bytes(), 0U) << n;
   }
   EXPECT_EQ(bytes_of(inputs), before);
   loaded.expect_agreement(inputs);
 }
 
-TEST(DeviceProgram, LittleMemory_IsEnoughOrAnExplainedError) {
+TEST(DeviceMachine, LittleMemory_IsEnoughOrAnExplainedError) {
   Loaded loaded(chain_graph(5));
   Inputs inputs;
   inputs["x"] = Array::zeros(DType::F64, {256});
   for (std::size_t capacity = 0; capacity < 4096; capacity += 512) {
-    loaded.device.set_capacity(capacity);
+    loaded.device->set_capacity(capacity);
     const auto got = loaded.run(inputs);
     ASSERT_TRUE(got.has_error()) << capacity;
     EXPECT_EQ(got.error().code, Code::Environment);
@@ -196,47 +231,35 @@ TEST(DeviceProgram, LittleMemory_IsEnoughOrAnExplainedError) {
                   (capacity < 2048 ? "input at model.cpp:1" : "cumsum at model.cpp:10") +
                   " in a run of frame chain, which uses " + (capacity < 2048 ? "0" : "2048") +
                   " bytes there and has given back those it kept; use smaller batches");
-    EXPECT_EQ(loaded.device.live_bytes(), 0U);
+    EXPECT_EQ(loaded.device->live_bytes(), 0U);
   }
-  loaded.device.set_capacity(4096);
+  loaded.device->set_capacity(4096);
   loaded.expect_agreement(inputs);
 }
 
-TEST(DeviceProgram, StepsWithoutAKernel_AreRefusedBeforeAnythingIsLoaded) {
-  EmulatedDevice device;
-  GraphBuilder g("model");
-  const Expr n = g.symbol("x.size(0)");
-  const NodeId x = g.input("x", DType::F64, {n, n});
-  g.line(7);
-  g.output(g.op(Op::Matmul, {x, x}));
-  const auto product = DeviceProgram::load(generate(g.take(), Target::Cuda).value(), {}, device);
-  ASSERT_TRUE(product.has_error());
-  EXPECT_EQ(product.error().code, Code::BadInput);
-  EXPECT_EQ(product.error().message,
-            "frame model cannot run on rank 1's emulated device: matmul at model.cpp:7 has no "
-            "kernel for devices yet; run it on the host");
-  GraphBuilder h("model");
-  const NodeId y = h.input("y", DType::F64, {Expr(4)});
-  h.output(h.collective(Op::AllReduce, y, 0));
-  const auto joint = DeviceProgram::load(generate(h.take(), Target::Cuda).value(), {}, device);
-  ASSERT_TRUE(joint.has_error());
-  EXPECT_NE(joint.error().message.find("all_reduce at model.cpp:1 has no kernel"),
-            std::string::npos)
-      << joint.error().message;
-  for (DType dtype : {DType::F32, DType::F64})
-    EXPECT_TRUE(DeviceProgram::load(
-                    generate(product_graph(dtype, std::nullopt), Target::Cuda).value(), {}, device)
-                    .has_error());
-  EXPECT_EQ(device.calls(), 0);
+TEST(DeviceMachine, Products_AsInterpreted) {
+  for (const DType dtype : {DType::F64, DType::F32}) {
+    const Graph graph = product_graph(dtype, std::nullopt);
+    Loaded loaded(graph);
+    std::mt19937_64 random(7);
+    for (const auto& [a, b] : {std::pair{0, 0}, {0, 5}, {5, 0}, {1, 1}, {2, 5}, {37, 11}}) {
+      const Inputs inputs = inputs_for(random, dtype, a, b, false);
+      const auto expected = run_interpreted(graph, inputs);
+      const auto got = loaded.run(inputs);
+      ASSERT_TRUE(got.has_value() && expected.has_value());
+      EXPECT_TRUE(same(*got, *expected, dtype == DType::F32 ? 1e-4 : 1e-9)) << a << ", " << b;
+    }
+  }
 }
 
-TEST(DeviceProgram, LoadThatFails_UnloadsWhatItHas) {
+TEST(DeviceMachine, LoadThatFails_UnloadsWhatItHas) {
   const auto built = build_emulated(generate(chain_graph(2), Target::Cuda).value()).value();
-  EmulatedDevice device;
+  const auto device = std::make_shared<EmulatedDevice>();
+  const SystemClock clock;
   for (int n = 0; n < 1 + static_cast<int>(built.program.kernels.size()); ++n) {
-    device.fail_call(n);
-    EXPECT_TRUE(DeviceProgram::load(built.program, built.units, device).has_error());
-    EXPECT_EQ(device.modules(), 0U);
+    device->fail_call(n);
+    EXPECT_TRUE(Executable::load(built.program, built.units, clock, device).has_error());
+    EXPECT_EQ(device->modules(), 0U);
   }
 }
 

@@ -1,0 +1,181 @@
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <lockstep/collectives/nccl.h>
+#include <lockstep/worker/cuda_device.h>
+#include <lockstep/worker/job_devices.h>
+#include <lockstep/worker/roll.h>
+
+namespace lockstep::worker {
+namespace {
+
+/// What every rank says, by value.
+Result<std::vector<RankValue>> all_say(CallDriver& driver, const std::string& mine) {
+  const auto roll = driver.exchange(roll_payload(driver.group().rank(), mine), join_rolls);
+  if (!roll) return roll.error();
+  return roll_values(*roll);
+}
+
+/// The same in all processes of a host, and in no other.
+std::string host_identity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+int count_below(const RankSet& ranks, Rank self) {
+  const RankSet others =
+      ranks.minus(RankSet::range(self, Rank{std::numeric_limits<std::int32_t>::max()}));
+  return static_cast<int>(others.size());
+}
+
+Result<std::shared_ptr<Device>> open_nth(int index, Rank rank) {
+  const auto count = cuda_device_count(rank);
+  if (!count) return count.error();
+  if (*count == 0)
+    return Status{
+        Code::Environment,
+        fmt::format("rank {}: the NVIDIA driver shows this process no device", rank.value),
+        {},
+        {}};
+  auto device = open_cuda_device({.ordinal = index % *count, .rank = rank});
+  if (!device) return device.error();
+  return std::shared_ptr<Device>(*std::move(device));
+}
+
+/// A sentence about this rank as one that others may say as well.
+std::string without_rank(std::string text, Rank self) {
+  for (const char* const after : {"'s ", " has ", ": "}) {
+    const std::string name = fmt::format("rank {}{}", self.value, after);
+    if (const auto at = text.find(name); at != std::string::npos) text.erase(at, name.size());
+  }
+  return text;
+}
+
+std::string ranks_text(const RankSet& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", ranks.text());
+}
+
+}  // namespace
+
+Result<void> JobDevices::open(CallDriver& everyone) {
+  const Rank self = everyone.group().rank();
+  const auto hosts = all_say(everyone, host_identity());
+  if (!hosts) return hosts.error();
+  int index = 0;
+  for (const RankValue& host : *hosts)
+    if (host.ranks.contains(self)) index = count_below(host.ranks, self);
+
+  auto device = open_nth(index, self);
+  const auto lacks = all_say(everyone, device ? "" : without_rank(device.error().message, self));
+  if (!lacks) return lacks.error();
+  std::vector<RankValue> lacking;
+  RankSet without;
+  for (const RankValue& value : *lacks) {
+    if (value.value.empty()) continue;
+    lacking.push_back(value);
+    without.insert(value.ranks);
+  }
+  if (!lacking.empty()) {
+    Status status{Code::Environment,
+                  fmt::format("{} cannot run on a GPU: {}; run the job on the host, or where every "
+                              "rank has a GPU",
+                              ranks_text(without), lacking.front().value),
+                  {},
+                  {}};
+    if (lacking.size() > 1) status.groups = std::move(lacking);
+    return status;
+  }
+
+  auto units = all_say(everyone, (*device)->unit_name());
+  if (!units) return units.error();
+  units_ = *std::move(units);
+  const auto products = all_say(everyone, (*device)->product_identity());
+  if (!products) return products.error();
+  if (self.value == 0 && products->size() > 1) {
+    std::string kinds;
+    for (const RankValue& value : *products)
+      kinds +=
+          fmt::format("{}{}: {}", kinds.empty() ? "" : "; ", ranks_text(value.ranks), value.value);
+    context_.log.line("info", "lockstep: matrix products may round differently on: " + kinds);
+  }
+  context_.device = *std::move(device);
+  return {};
+}
+
+Result<std::string> JobDevices::obstacle(const GroupContext& group, CallDriver& driver) {
+  for (const RankValue& unit : units_) {
+    const RankSet here = unit.ranks.minus(unit.ranks.minus(group.group.members));
+    if (here.size() > 1)
+      return fmt::format("{} share one GPU, which NCCL refuses", ranks_text(here));
+  }
+  const auto name = collectives::nccl_name(Rank{context_.rank()});
+  const auto names = all_say(driver, name ? *name : name.error().message);
+  if (!names) return names.error();
+  const auto failed = all_say(driver, name ? "" : name.error().message);
+  if (!failed) return failed.error();
+  for (const RankValue& value : *failed)
+    if (!value.value.empty()) return value.value;
+  if (names->size() == 1) return std::string();
+  return fmt::format("{} has {} and {} has {}", ranks_text((*names)[0].ranks), (*names)[0].value,
+                     ranks_text((*names)[1].ranks), (*names)[1].value);
+}
+
+/// Why it did not work, on any of the ranks; empty: it did.
+Result<std::string> JobDevices::join(GroupContext& group, CallDriver& driver) {
+  const Rank place = driver.group().rank();
+  Bytes id;
+  if (place.value == 0)
+    if (const auto made = collectives::nccl_unique_id(Rank{context_.rank()}))
+      id.assign(reinterpret_cast<const std::byte*>(made->data()),
+                reinterpret_cast<const std::byte*>(made->data() + made->size()));
+  auto told = driver.broadcast(Rank{0}, std::move(id));
+  if (!told) return told.error();
+  collectives::NcclId agreed{};
+  if (told->size() != agreed.size()) return "NCCL gives no id for a communicator";
+  std::copy_n(reinterpret_cast<const char*>(told->data()), agreed.size(), agreed.begin());
+  const Device& device = *context_.device;
+  const int entry = context_.watch == nullptr
+                        ? -1
+                        : context_.watch->board().entry(
+                              shapes::fingerprint("nccl " + group.group.label()).low >> 1 | 1,
+                              group.group.members, "NCCL of " + group.group.label());
+  auto data = collectives::connect_nccl({.rank = place.value,
+                                         .size = driver.group().size(),
+                                         .id = agreed,
+                                         .ordinal = device.ordinal(),
+                                         .device_name = device.name(),
+                                         .stream = device.stream(),
+                                         .watch = context_.watch,
+                                         .board_entry = entry,
+                                         .deadline = 2 * context_.settings.deadline,
+                                         .poke = [this] { context_.poke(); }});
+  const auto outcome = all_say(driver, data ? "" : data.error().message);
+  if (!outcome) return outcome.error();
+  for (const RankValue& value : *outcome)
+    if (!value.value.empty()) return value.value;
+  group.device_data = data_.emplace_back(*std::move(data)).get();
+  return std::string();
+}
+
+Result<void> JobDevices::connect(GroupContext& group, CallDriver& driver) {
+  auto why = obstacle(group, driver);
+  if (why && why->empty()) why = join(group, driver);
+  if (!why) return why.error();
+  if (driver.group().rank().value != 0) return {};
+  const std::string ranks = ranks_text(group.group.members);
+  context_.log.line(
+      "info", why->empty()
+                  ? fmt::format("lockstep: {} on GPUs ({}); their collectives go by {}", ranks,
+                                context_.device->name(), group.device_data->name())
+                  : fmt::format("lockstep: {} on GPUs ({}); their collectives are staged through "
+                                "the host, by {}, which is slow: {}",
+                                ranks, context_.device->name(), group.data->name(), *why));
+  return {};
+}
+
+}  // namespace lockstep::worker
