@@ -76,6 +76,20 @@ CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstre
   });
 }
 
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return called("cuMemcpyDtoDAsync", [&] {
+    Stream* on = find(stream);
+    if (on == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (bytes == 0) return CUDA_SUCCESS;
+    return on->start([&memory = on->place().memory, to, from, bytes] {
+      if (!memory.within(from, bytes) || !memory.within(to, bytes))
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+      std::memcpy(pointer(to), pointer(from), bytes);
+      return CUDA_SUCCESS;
+    });
+  });
+}
+
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream stream) {
   return called("cuMemsetD8Async", [&] {
     return start_within(find(stream), to, bytes, [=] { std::memset(pointer(to), value, bytes); });
