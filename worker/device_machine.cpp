@@ -9,13 +9,16 @@
 #include <lockstep/worker/device_machine.h>
 #include <lockstep/worker/device_pool.h>
 #include <lockstep/worker/op.h>
+#include <lockstep/worker/recordings.h>
 
 namespace lockstep::worker {
 namespace {
 
+DeviceAddress moved(DeviceAddress at, std::size_t bytes) {
+  return DeviceAddress{static_cast<std::uint64_t>(at) + bytes};
+}
 DeviceAddress offset(DeviceAddress at, std::int64_t elements, DType dtype) {
-  return DeviceAddress{static_cast<std::uint64_t>(at) +
-                       static_cast<std::uint64_t>(elements) * dtype_size(dtype)};
+  return moved(at, static_cast<std::size_t>(elements) * dtype_size(dtype));
 }
 
 void* pointer(DeviceAddress at) { return reinterpret_cast<void*>(at); }
@@ -26,6 +29,7 @@ class DeviceMachine final : public Machine {
       : program_(program), device_(std::move(device)), values_(program.buffers.size()) {}
 
   ~DeviceMachine() override {
+    recordings_.reset();
     for (DeviceModule module : modules_) device_->unload(module);
   }
   DeviceMachine(const DeviceMachine&) = delete;
@@ -50,36 +54,70 @@ class DeviceMachine final : public Machine {
     pool_.emplace(device_);
   }
 
-  void bind(BufferId at, Array value) override {
-    Value& bound = values_[at];
-    if (const auto* block = dynamic_cast<const DeviceBlock*>(value.far_memory().get());
-        block != nullptr && block->is_on(*device_)) {
-      bound.address = block->address();
-      bound.made = true;
-    }
-    bound.array = std::move(value);
-  }
+  void bind(BufferId at, Array value) override { values_[at].array = std::move(value); }
 
   Result<void> make(BufferId at, std::int64_t elements) override {
     Value& value = values_[at];
     if (value.made) return {};
     value.made = true;
-    const DType dtype = program_.buffers[at].dtype;
-    const auto bytes = static_cast<std::size_t>(elements) * dtype_size(dtype);
+    const auto bytes = static_cast<std::size_t>(elements) * dtype_size(program_.buffers[at].dtype);
     if (bytes == 0) return {};
+    const DeviceBlock* here = on_this_device(value.array);
+    const std::size_t given = value.array ? value.array.bytes() : 0;
+    if (here != nullptr && given == bytes) {
+      value.address = here->address();
+      return {};
+    }
     auto taken = take(bytes, at);
     if (!taken) return taken.error();
     value.address = *taken;
     value.pooled = true;
     if (!value.array) return {};
+    if (given < bytes)
+      if (auto done = device_->zero(moved(*taken, given), bytes - given); !done) return done;
+    if (given == 0) return {};
+    if (here != nullptr) return device_->copy(*taken, here->address(), given);
     uploading_.push_back(value.array);
-    return device_->upload(*taken, std::as_const(value.array).data(), bytes);
+    return device_->upload(*taken, std::as_const(value.array).data(), given);
   }
 
   void drop(BufferId at) override {
     if (values_[at].pooled) pool_->give_back(values_[at].address);
     values_[at] = {};
     lists_.erase(at);
+  }
+
+  void record(std::size_t limit) override {
+    recordings_ = std::make_unique<Recordings>(program_, device_, limit);
+  }
+  [[nodiscard]] std::size_t recordings() const override {
+    return recordings_ ? recordings_->made() : 0;
+  }
+
+  Result<std::size_t> replay(std::size_t step, const RunValues& values) override {
+    const Segment* segment = recordings_ ? recordings_->segment(step) : nullptr;
+    if (segment == nullptr) return std::size_t{0};
+    for (const auto& values_of : {&segment->in, &segment->out})
+      for (BufferId at : *values_of)
+        if (auto made = make(at, values[program_.buffers[at].elements]); !made) return made.error();
+    if (!recordings_) return std::size_t{0};  // there was no memory for both
+    const auto recording = recordings_->at(
+        *segment, values, [&](const auto& slots) { return start_in(slots, *segment, values); });
+    if (!recording) return recording.error();
+    if (*recording == nullptr) return std::size_t{0};
+    const auto carry = [&](BufferId at, bool in) -> Result<void> {
+      const std::int64_t elements = values[program_.buffers[at].elements];
+      const DeviceAddress own = values_[at].address, slot = (*recording)->slots.at(at);
+      return device_->copy(
+          in ? slot : own, in ? own : slot,
+          static_cast<std::size_t>(elements) * dtype_size(program_.buffers[at].dtype));
+    };
+    for (BufferId at : segment->in)
+      if (auto done = carry(at, true); !done) return done.error();
+    if (auto done = device_->launch((*recording)->work); !done) return done.error();
+    for (BufferId at : segment->out)
+      if (auto done = carry(at, false); !done) return done.error();
+    return segment->end;
   }
 
   Result<void> launch(const Step& step, std::span<const std::int64_t> numbers,
@@ -275,6 +313,31 @@ class DeviceMachine final : public Machine {
     Array array;          // of an input; of an output that was handed out
   };
 
+  [[nodiscard]] const DeviceBlock* on_this_device(const Array& array) const {
+    const auto* block = dynamic_cast<const DeviceBlock*>(array.far_memory().get());
+    return block != nullptr && block->is_on(*device_) ? block : nullptr;
+  }
+
+  /// The segment's steps, on values in these slots.
+  Result<void> start_in(const std::map<BufferId, DeviceAddress>& slots, const Segment& segment,
+                        const RunValues& values) {
+    std::map<BufferId, DeviceAddress> own;
+    for (const auto& [at, slot] : slots) own[at] = std::exchange(values_[at].address, slot);
+    const auto done = [&]() -> Result<void> {
+      std::vector<std::int64_t> numbers;
+      for (std::size_t i = segment.begin; i < segment.end; ++i) {
+        const Step& step = program_.steps[i];
+        values.gather(step.args, numbers);
+        auto started = step.kind == Step::Kind::Kernel ? launch(step, numbers, values)
+                                                       : multiply(step, numbers);
+        if (!started) return started;
+      }
+      return {};
+    }();
+    for (const auto& [at, address] : own) values_[at].address = address;
+    return done;
+  }
+
   [[nodiscard]] DType operand_dtype(const Node& node) const {
     return program_.graph.nodes[node.inputs[0]].meta.dtype;
   }
@@ -288,6 +351,12 @@ class DeviceMachine final : public Machine {
 
   Result<DeviceAddress> take(std::size_t bytes, BufferId at) {
     auto taken = pool_->take(bytes);
+    if (taken && !*taken && recordings_) {
+      // Recordings are a luxury.
+      if (auto done = finish(); !done) return done.error();
+      recordings_.reset();
+      taken = pool_->take(bytes);
+    }
     if (!taken) return taken.error();
     if (*taken) return **taken;
     const Node& of = program_.graph.nodes[program_.buffers[at].node];
@@ -312,6 +381,7 @@ class DeviceMachine final : public Machine {
   std::shared_ptr<Device> device_;
   std::vector<DeviceModule> modules_;
   std::vector<DeviceKernel> kernels_;
+  std::unique_ptr<Recordings> recordings_;  // null: none are made
   std::size_t peak_ = 0;
   // Of the run under way.
   RunHost* host_ = nullptr;

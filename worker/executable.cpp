@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <map>
 #include <new>
 
 #include <fmt/format.h>
@@ -7,6 +9,7 @@
 #include <lockstep/worker/executable.h>
 #include <lockstep/worker/graph_collective.h>
 #include <lockstep/worker/host_machine.h>
+#include <lockstep/worker/row_symbols.h>
 #include <lockstep/worker/run_failure.h>
 #include <lockstep/worker/run_values.h>
 
@@ -49,6 +52,7 @@ class Executable::Loaded {
         machine_->begin(host);
         if (auto bound = bind(inputs); !bound) return bound.error();
         host.bound();
+        recorded_ = options_ && !misfit_ && round_up();
         if (auto done = run_steps(communicator, host); !done) return done.error();
         return collect();
       } catch (const std::bad_alloc&) {
@@ -61,6 +65,14 @@ class Executable::Loaded {
     return result;
   }
 
+  void record(RecordingOptions options) {
+    if (program_.target == Target::Host) return;
+    options_ = std::move(options);
+    rows_ = row_symbols(program_.graph);
+    for (auto& [source, sizes] : options_->sizes) std::ranges::sort(sizes);
+    machine_->record(options_->limit);
+  }
+  [[nodiscard]] std::size_t recordings() const { return machine_->recordings(); }
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] const RunTimes& time() const { return time_; }
   [[nodiscard]] std::size_t bytes() const { return machine_->bytes(); }
@@ -78,6 +90,7 @@ class Executable::Loaded {
   Result<void> bind(const Inputs& inputs) {
     failure_.reset();
     misfit_.reset();
+    given_rows_.clear();
     if (auto bound = values_.bind(inputs); !bound) return bound.error();
     for (const Program::Input& input : program_.inputs) {
       const Node& source = program_.graph.nodes[input.node];
@@ -89,6 +102,26 @@ class Executable::Loaded {
       machine_->bind(input.buffer, *std::move(array));
     }
     return {};
+  }
+
+  /// Sizes up to the next that is recorded. False: this run is not to be recorded, and as it was.
+  bool round_up() {
+    const auto& symbols = program_.graph.symbols;
+    std::map<std::size_t, std::int64_t> rounded;
+    for (std::size_t i = 0; i < symbols.size(); ++i) {
+      const auto listed = options_->sizes.find(symbols[i].source);
+      if (listed == options_->sizes.end()) continue;
+      const std::int64_t size = values_.symbol(i);
+      const auto next = std::ranges::lower_bound(listed->second, size);
+      if (next == listed->second.end()) return false;
+      if (*next == size) continue;
+      // Of nothing no row can be appended to: what it would be looked up in may be empty too.
+      if (size == 0 || std::ranges::find(rows_, symbols[i].symbol) == rows_.end()) return false;
+      rounded[i] = *next;
+      given_rows_[symbols[i].symbol] = size;
+    }
+    values_.change(rounded);
+    return true;
   }
 
   Result<void> run_steps(collectives::Communicator& communicator, RunHost& host) {
@@ -112,12 +145,23 @@ class Executable::Loaded {
       if (failure_ && step.kind == Step::Kind::Collective)
         if (auto done = take_part(i, communicator, host); !done) return done;
       if (failure_ || (only_asserts && step.kind != Step::Kind::Assert)) continue;
+      if (recorded_) {
+        const auto next = machine_->replay(i, values_);
+        if (!next) {
+          fail(step, next.error());
+          continue;
+        }
+        if (*next > 0) {
+          for (; i < *next; ++i) drop(i);
+          --i;
+          continue;
+        }
+      }
       if (auto done = make(i); !done)
         fail(step, done.error());
       else if (auto ended = execute(i, communicator, host); !ended)
         return ended;
-      if (!failure_)
-        for (BufferId at : dropped_[i]) machine_->drop(at);
+      if (!failure_) drop(i);
     }
     if (failure_) return failure_->status;
     if (misfit_) return *misfit_;
@@ -155,6 +199,10 @@ class Executable::Loaded {
     auto any = carried_.exchange(
         **ranks, collective_of(node(step), collective_sizes(step), labels_[i]), true);
     return any ? told(host) : any.error();
+  }
+
+  void drop(std::size_t step) {
+    for (BufferId at : dropped_[step]) machine_->drop(at);
   }
 
   Result<void> make(std::size_t step) {
@@ -262,8 +310,12 @@ class Executable::Loaded {
 
   Result<std::vector<Array>> collect() {
     std::vector<Array> out;
-    for (const Program::Output& output : program_.outputs) {
+    for (std::size_t k = 0; k < program_.outputs.size(); ++k) {
+      const Program::Output& output = program_.outputs[k];
       values_.gather(output.sizes, numbers_);
+      const auto& sizes = program_.graph.nodes[program_.graph.outputs[k].node].meta.sizes;
+      for (const auto& [symbol, rows] : given_rows_)
+        if (!sizes.empty() && sizes[0] == shapes::Expr::symbol(symbol)) numbers_[0] = rows;
       auto array = machine_->output(output.buffer, numbers_);
       if (!array) return array.error();
       out.push_back(*std::move(array));
@@ -280,10 +332,14 @@ class Executable::Loaded {
   std::size_t untold_ = 0;  // from this step on no failure is told any more
   CarriedStatus carried_;
   RunTimes time_;
+  std::optional<RecordingOptions> options_;
+  std::vector<shapes::Symbol> rows_;  // that may be rounded up
   // Of the run under way.
   std::vector<std::int64_t> numbers_;
   std::optional<LocalFailure> failure_;
-  std::optional<Status> misfit_;  // an input of other sizes than the entry's
+  bool recorded_ = false;
+  std::map<shapes::Symbol, std::int64_t> given_rows_;  // of the symbols that were rounded up
+  std::optional<Status> misfit_;                       // an input of other sizes than the entry's
 };
 
 Executable::Executable(std::unique_ptr<Loaded> loaded) : loaded_(std::move(loaded)) {}
@@ -302,6 +358,8 @@ Result<std::vector<Array>> Executable::run(const Inputs& inputs,
   return loaded_->run(inputs, communicator, host);
 }
 
+void Executable::record(RecordingOptions options) { loaded_->record(std::move(options)); }
+std::size_t Executable::recordings() const { return loaded_->recordings(); }
 const Program& Executable::program() const { return loaded_->program(); }
 const RunTimes& Executable::time() const { return loaded_->time(); }
 std::size_t Executable::bytes() const { return loaded_->bytes(); }

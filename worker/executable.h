@@ -10,6 +10,7 @@
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/device.h>
 #include <lockstep/worker/program.h>
+#include <lockstep/worker/recording_options.h>
 #include <lockstep/worker/run_host.h>
 
 namespace lockstep::worker {
@@ -46,6 +47,10 @@ class Executable {
   [[nodiscard]] Result<std::vector<Array>> run(const Inputs& inputs,
                                                collectives::Communicator& communicator,
                                                RunHost& host);
+  /// Runs on a device are recorded from now on; on the host there is nothing to record.
+  void record(RecordingOptions options);
+  /// How many recordings there are.
+  [[nodiscard]] std::size_t recordings() const;
   [[nodiscard]] const Program& program() const;
   [[nodiscard]] const RunTimes& time() const;
   /// Bytes of the values of runs: on the host what is kept between them, on a device the most that

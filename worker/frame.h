@@ -13,6 +13,7 @@
 #include <lockstep/worker/call_driver.h>
 #include <lockstep/worker/group.h>
 #include <lockstep/worker/inputs.h>
+#include <lockstep/worker/recording_options.h>
 #include <lockstep/worker/tracer.h>
 
 namespace lockstep::worker {
@@ -38,6 +39,9 @@ struct FrameOptions {
   /// or "a == k*b + c": a guard (other sizes compile anew), or an assert (one entry for all sizes
   /// that satisfy it; others are an error when the graph runs).
   shapes::ShapeOptions::Complex complex_branches = shapes::ShapeOptions::Complex::Guard;
+  /// Recordings of the frame's runs on a device; none unless given. On the host it goes unused.
+  /// Ranks may have different ones.
+  std::optional<RecordingOptions> recordings{};
 };
 
 /// One thread. Borrows the job's context.

@@ -38,6 +38,7 @@ struct FrameRunner::State {
                 [&context](const Status& status) { context.tell(status.message); }),
         constraints(options.constraints),
         complex_branches(options.complex_branches),
+        recordings(options.recordings),
         stated(text_of(options)),
         index(number) {
     counts.frame = name;
@@ -101,6 +102,7 @@ struct FrameRunner::State {
   FrameProfile profile;
   Constraints constraints;
   shapes::ShapeOptions::Complex complex_branches;
+  std::optional<RecordingOptions> recordings;
   std::string stated;  // those two, as ranks compare them
   int index;
   std::map<int, Compiled> entries;

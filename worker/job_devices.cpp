@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <fstream>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -28,8 +27,7 @@ std::string host_identity() {
 }
 
 int count_below(const RankSet& ranks, Rank self) {
-  const RankSet others =
-      ranks.minus(RankSet::range(self, Rank{std::numeric_limits<std::int32_t>::max()}));
+  const RankSet others = ranks.minus(RankSet::range(self, Rank{ranks.runs().back().last}));
   return static_cast<int>(others.size());
 }
 
@@ -169,12 +167,14 @@ Result<void> JobDevices::connect(GroupContext& group, CallDriver& driver) {
   if (driver.group().rank().value != 0) return {};
   const std::string ranks = ranks_text(group.group.members);
   context_.log.line(
-      "info", why->empty()
-                  ? fmt::format("lockstep: {} on GPUs ({}); their collectives go by {}", ranks,
-                                context_.device->name(), group.device_data->name())
-                  : fmt::format("lockstep: {} on GPUs ({}); their collectives are staged through "
-                                "the host, by {}, which is slow: {}",
-                                ranks, context_.device->name(), group.data->name(), *why));
+      "info",
+      why->empty()
+          ? fmt::format("lockstep: {} on GPUs (the first is {}); their collectives go by {}", ranks,
+                        context_.device->name(), group.device_data->name())
+          : fmt::format(
+                "lockstep: {} on GPUs (the first is {}); their collectives are staged through "
+                "the host, by {}, which is slow: {}",
+                ranks, context_.device->name(), group.data->name(), *why));
   return {};
 }
 

@@ -22,11 +22,18 @@ class Machine {
   virtual void begin(RunHost& host) = 0;
   /// The value of an input. It is not written to, and let go of after the last step that reads it.
   virtual void bind(BufferId at, Array value) = 0;
-  /// Memory for the value of `at`; nothing to do for an input. Errors: Environment, with what there
-  /// is no memory for.
+  /// Memory for the value of `at`. An input with fewer elements gets zeros after its own. Errors:
+  /// Environment, with what there is no memory for.
   virtual Result<void> make(BufferId at, std::int64_t elements) = 0;
   /// No step will read it.
   virtual void drop(BufferId at) = 0;
+
+  /// Recordings are made from here on, if this machine can.
+  virtual void record(std::size_t limit) = 0;
+  [[nodiscard]] virtual std::size_t recordings() const = 0;
+  /// Starts the steps from this one on by a recording; the step after them, or 0 where there is
+  /// none and none can be made. What they make and read is made on the way.
+  virtual Result<std::size_t> replay(std::size_t step, const RunValues& values) = 0;
 
   /// A Kernel step with its arguments.
   virtual Result<void> launch(const Step& step, std::span<const std::int64_t> numbers,

@@ -47,6 +47,11 @@ Result<void> RunValues::bind(const Inputs& inputs) {
   return {};
 }
 
+void RunValues::change(const std::map<std::size_t, std::int64_t>& by) {
+  for (const auto& [index, value] : by) symbols_[index] = value;
+  evaluate(at_start_);
+}
+
 void RunValues::bind(NodeId host_sync, const std::int64_t* values) {
   const Sync& sync = *std::ranges::find(syncs_, host_sync, &Sync::node);
   for (std::size_t k = 0; k < sync.symbols.size(); ++k) {

@@ -2,6 +2,7 @@
 // between runs so that nothing is allocated. Used by the executable only.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -21,6 +22,12 @@ class RunValues {
   /// Binds the symbols of a host sync and evaluates what has all it needs now.
   void bind(NodeId host_sync, const std::int64_t* values);
 
+  /// Backed symbols get other values, `by` index in graph.symbols; what needs no other symbol is
+  /// evaluated again.
+  void change(const std::map<std::size_t, std::int64_t>& by);
+
+  /// Of graph.symbols[index].
+  [[nodiscard]] std::int64_t symbol(std::size_t index) const { return symbols_[index]; }
   [[nodiscard]] std::int64_t operator[](ExprSlot slot) const { return values_[slot]; }
   void gather(std::span<const ExprSlot> slots, std::vector<std::int64_t>& out) const;
   /// In this run, all symbols that these depend on have a value, and no value is wanting.

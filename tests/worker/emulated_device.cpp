@@ -154,6 +154,7 @@ Result<void> EmulatedDevice::launch(DeviceKernel kernel, std::int64_t blocks, in
   if (threads != kCudaBlock || blocks < 1) return flawed(failure("no such launch on " + name_));
   std::vector<void*> pointers;
   for (DeviceAddress at : buffers) pointers.push_back(pointer(at));
+  starts_ += recording_ ? 0 : 1;
   return start("launch",
                [this, kernel, blocks, pointers,
                 taken = std::vector(numbers.begin(), numbers.end())]() -> Result<void> {
@@ -195,6 +196,7 @@ Result<void> EmulatedDevice::holds(DeviceAddress memory, std::int64_t elements, 
 }
 
 Result<void> EmulatedDevice::multiply(const Product& product) {
+  starts_ += recording_ ? 0 : 1;
   return start("multiply", [this, p = product]() -> Result<void> {
     for (const auto& [at, elements] : {std::pair{p.a, p.batch * p.m * p.k},
                                        {p.b, p.batch * p.k * p.n},
@@ -233,6 +235,7 @@ Result<DeviceRecording> EmulatedDevice::end_recording() {
 
 Result<void> EmulatedDevice::launch(DeviceRecording recording) {
   if (auto done = called_unrecorded("launch of a recording"); !done) return done;
+  ++starts_;
   for (const Work& work : recordings_.at(recording))
     if (auto done = work(); !done) return done;
   return {};

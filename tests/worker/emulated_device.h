@@ -51,6 +51,8 @@ class EmulatedDevice final : public Device {
   /// The n-th call from now on fails, counted from 0; frees do not count.
   void fail_call(int n) { fail_at_ = calls_ + n; }
   [[nodiscard]] int calls() const { return calls_; }
+  /// Launches and products that were not recorded, and launches of recordings.
+  [[nodiscard]] int starts() const { return starts_; }
   [[nodiscard]] int uploads() const { return uploads_; }
   [[nodiscard]] int downloads() const { return downloads_; }
   [[nodiscard]] std::size_t live_bytes() const { return live_; }
@@ -78,7 +80,7 @@ class EmulatedDevice final : public Device {
   std::map<DeviceModule, std::unique_ptr<LoadedObject>> modules_;
   std::size_t live_ = 0, capacity_ = ~std::size_t{0};
   int calls_ = 0, fail_at_ = -1;
-  int uploads_ = 0, downloads_ = 0;
+  int starts_ = 0, uploads_ = 0, downloads_ = 0;
   bool down_ = false;
   std::map<DeviceRecording, std::vector<Work>> recordings_;
   std::uint64_t next_recording_ = 1;

@@ -73,8 +73,8 @@ class OnRanks {
                              communicator, host);
     });
   }
-  /// Each rank on a device of its own. `direct`: collectives between the devices, else by way of
-  /// the host.
+  /// Each rank on a device of its own. `direct`: collectives between the devices, and runs
+  /// recorded; else collectives by way of the host.
   Run on_devices(const std::vector<Inputs>& inputs, bool direct) {
     if (!for_devices_)
       for_devices_ = build_emulated(generate(graph_, Target::Cuda).value()).value();
@@ -82,6 +82,7 @@ class OnRanks {
       const auto device = std::make_shared<EmulatedDevice>();
       auto executable =
           Executable::load(for_devices_->program, for_devices_->units, clock_, device).value();
+      if (direct) executable->record({});
       HostWithData with_data(host, communicator);
       auto out = executable->run(inputs[static_cast<std::size_t>(rank)], communicator,
                                  direct ? with_data : host);

@@ -1,0 +1,27 @@
+// Where the values of some steps lie in one block of memory: what a recording of them needs, whose
+// addresses are fixed. Pure.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace lockstep::worker {
+
+/// A value that is in memory from step `first` to step `last`.
+struct SlotRequest {
+  std::size_t bytes = 0;
+  std::size_t first = 0, last = 0;
+};
+
+struct SlotPlan {
+  static constexpr std::size_t kAlignment = 256;
+  std::vector<std::size_t> offsets;  // per request, multiples of kAlignment
+  std::size_t bytes = 0;             // of the block
+};
+
+/// Values that are there at the same time do not overlap. In order of `first`, then of the list:
+/// each goes to the lowest place that is free.
+[[nodiscard]] SlotPlan plan_slots(std::span<const SlotRequest> requests);
+
+}  // namespace lockstep::worker
