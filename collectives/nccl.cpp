@@ -83,20 +83,22 @@ class Nccl final : public DeviceData {
   [[nodiscard]] Result<void> settle(const Answer& answer, const std::string& where);
   [[nodiscard]] Result<bool> settled(const char* call, const std::string& where);
   [[nodiscard]] Status late(const char* call, const std::string& where);
-  /// Ends the communicator; the first failure is the one that stays.
+  /// Ends the communicator and shows why on the board: peers that wait for this rank report it.
   Status fail(Status status);
 
   NcclOptions options_;
   NcclLibrary nccl_;
   std::string name_;
   ncclComm_t comm_ = nullptr;
-  std::uint64_t begun_ = 0;
+  std::uint64_t begun_ = 0;  // operations, the same on all ranks
   std::optional<Status> failure_;
   SystemClock clock_;
 };
 
 Nccl::~Nccl() {
-  if (comm_ != nullptr && std::uncaught_exceptions() > 0) abort();
+  // Where no rank has begun anything but the communicator there is nothing to wait for: a peer may
+  // have failed in that.
+  if (comm_ != nullptr && (begun_ == 1 || std::uncaught_exceptions() > 0)) abort();
   if (comm_ == nullptr) return;
   begin(OperationKind::Exchange, "ends NCCL");
   // Where it fails it has aborted; nobody hears of a destructor's failure.
@@ -271,6 +273,7 @@ Status Nccl::late(const char* call, const std::string& where) {
 
 Status Nccl::fail(Status status) {
   failure_ = std::move(status);
+  if (options_.watch != nullptr) options_.watch->seat().note(failure_->message, clock_.now());
   abort();
   return *failure_;
 }

@@ -45,9 +45,9 @@ struct NcclOptions {
 [[nodiscard]] Result<NcclId> nccl_unique_id(Rank rank);
 
 /// Waits until all ranks of the group have come. The device's primary context is current on this
-/// thread, now and at every later call. Destroying it waits for what is on the stream and for the
-/// ranks of this host to destroy theirs, until the deadline at most; recordings that hold its
-/// collectives are destroyed before it.
+/// thread, now and at every later call. Destroying it waits, where anything was started, for what
+/// is on the stream and for the ranks of this host to destroy theirs, until the deadline at most;
+/// recordings that hold its collectives are destroyed before it.
 /// Errors: those of DeviceData::start(), with call, rank and device; nothing is left then.
 [[nodiscard]] Result<std::unique_ptr<DeviceData>> connect_nccl(NcclOptions options);
 

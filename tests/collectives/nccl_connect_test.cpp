@@ -114,6 +114,8 @@ TEST(NcclConnect, RankThatNeverComes_IsNamedByTheWatchdogAndInTheTable) {
   ASSERT_FALSE(connected);
   ASSERT_EQ(connected.error().groups.size(), 2u) << connected.error().text();
   EXPECT_EQ(connected.error().groups[1].ranks.text(), "1-2");
+  EXPECT_EQ(job.board->state(Rank{0}).event.rfind("ncclCommInitRankConfig has not ended on", 0),
+            0u);
   auto verdict = job.told[0].get_future();
   ASSERT_EQ(verdict.wait_for(0s), std::future_status::ready);
   const Status said = verdict.get();

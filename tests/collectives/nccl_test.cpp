@@ -130,25 +130,42 @@ TEST(Nccl, CallThatFailsWithinAGroup_IsNamedAndLeavesNoGroupOpen) {
   EXPECT_EQ(sum.got, 1);
 }
 
-TEST(Nccl, CallsThatFail_AreNamed) {
-  for (const std::string call : {"ncclAllReduce", "ncclRecv", "ncclCommFinalize"}) {
-    const std::string nth = call + ":1";
-    const Told told("EMULATED_NCCL_FAIL", nth.c_str());
-    auto ranks = connect_ranks(1);
-    Sum sum;
-    Swap swap({1}, {1});
-    const auto started =
-        call == "ncclRecv" ? ranks[0]->start(swap.collective()) : ranks[0]->start(sum.collective());
-    EXPECT_EQ(started.has_value(), call == "ncclCommFinalize");
-    if (!started) {
-      EXPECT_TRUE(has(started.error(), call + " failed on rank 0's emulated device, in "))
-          << started.error().message;
-    }
-    EXPECT_TRUE(launches_end());
+/// One rank goes the whole way; the first thing that it is told.
+Status first_failure() {
+  if (auto name = nccl_name(Rank{0}); !name) return name.error();
+  const auto id = nccl_unique_id(Rank{0});
+  if (!id) return id.error();
+  auto data = connect_nccl(options_of(0, 1, *id, 20s));
+  if (!data) return data.error();
+  Sum sum;
+  Swap swap({1}, {1});
+  for (const Kind kind :
+       {Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::Broadcast, Kind::AllToAll}) {
+    Collective c = kind == Kind::AllToAll ? swap.collective() : sum.collective();
+    c.kind = kind;
+    if (auto started = (*data)->start(c); !started) return started.error();
   }
-  const Told told("EMULATED_NCCL_FAIL", "ncclCommInitRankConfig:1");
-  EXPECT_TRUE(has(connect_nccl(options_of(0, 1, nccl_unique_id(Rank{0}).value(), 20s)).error(),
-                  "ncclCommInitRankConfig failed"));
+  return (*data)->poll() ? Status{} : (*data)->poll().error();
+}
+
+TEST(Nccl, EachCallThatFails_IsNamed) {
+  EXPECT_EQ(first_failure(), Status{});
+  for (const std::string call :
+       {"ncclGetVersion", "ncclGetUniqueId", "ncclCommInitRankConfig", "ncclCommGetAsyncError",
+        "ncclCommCuDevice", "ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast",
+        "ncclGroupStart", "ncclSend", "ncclRecv", "ncclGroupEnd"}) {
+    const Told told("EMULATED_NCCL_FAIL", (call + ":1").c_str());
+    const Status status = first_failure();
+    EXPECT_EQ(status.message.rfind(call + " failed on rank 0", 0), 0u) << call << status.text();
+    EXPECT_TRUE(launches_end()) << call;
+  }
+  EXPECT_EQ(first_failure(), Status{});
+}
+
+TEST(Nccl, EndThatFails_Aborts) {
+  const Told told("EMULATED_NCCL_FAIL", "ncclCommFinalize:1");
+  EXPECT_EQ(first_failure(), Status{});
+  EXPECT_TRUE(launches_end());
 }
 
 TEST(Nccl, Poke_RunsInWaitsAndMayAbort) {
@@ -170,10 +187,19 @@ TEST(Nccl, Poke_RunsInWaitsAndMayAbort) {
 
 TEST(Nccl, EndThatItsPeerDoesNotComeTo_LastsUntilTheDeadline) {
   auto ranks = connect_ranks(2, [](NcclOptions& o) { o.deadline = o.rank == 0 ? 100ms : 20s; });
+  Sum sums[2];
+  for (std::size_t r = 0; r < 2; ++r) EXPECT_TRUE(ranks[r]->start(sums[r].collective()));
+  EXPECT_TRUE(launches_end());
   ranks[0].reset();
-  Sum sum;
-  EXPECT_TRUE(ranks[1]->start(sum.collective()));
+  EXPECT_TRUE(ranks[1]->start(sums[1].collective()));
   EXPECT_NE(error_in_flight(*ranks[1]).message, "");
+}
+
+TEST(Nccl, EndOfWhatWasNeverUsed_WaitsForNobody) {
+  auto ranks = connect_ranks(2);
+  const auto begun = std::chrono::steady_clock::now();
+  ranks[0].reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 10s);  // of 20 that it would wait
 }
 
 TEST(Nccl, ReductionOfI16_IsRefusedAndNothingIsStarted) {

@@ -3,9 +3,10 @@
 // asynchronous errors and aborts, and is strict where NCCL hangs or moves garbage.
 //
 // EMULATED_NCCL_FAIL=CALL:N[:RANK] fails the Nth such call of a communicator ("launch": its Nth
-// launch, on the stream); EMULATED_NCCL_SILENT_RANK=R: rank R never comes to a meeting.
+// launch, on the stream), CALL:1 all of those that have no communicator;
+// EMULATED_NCCL_SILENT_RANK=R: rank R never comes to a meeting.
 #include <algorithm>
-#include <cstring>
+#include <cstdlib>
 
 #include "communicator.h"
 #include "meeting.h"
@@ -31,6 +32,12 @@ ncclResult_t refuse(ncclResult_t result, const std::string& text) {
   say(text);
   if (group.depth > 0 && group.failed == ncclSuccess) group.failed = result;
   return result;
+}
+
+/// Of calls that have no communicator: told for their first one, all of them fail.
+bool told_to_fail(const std::string& call) {
+  const char* told = std::getenv("EMULATED_NCCL_FAIL");
+  return told != nullptr && told == call + ":1";
 }
 
 /// Null where it has been destroyed or aborted, which with NCCL is the end of the process.
@@ -104,6 +111,7 @@ extern "C" {
 bool emulatedNcclWait(int milliseconds) { return wait_for_launches(milliseconds); }
 
 ncclResult_t ncclGetVersion(int* version) {
+  if (told_to_fail("ncclGetVersion")) return refuse(ncclInternalError, "told to fail");
   *version = NCCL_VERSION_CODE;
   return ncclSuccess;
 }
@@ -123,6 +131,7 @@ const char* ncclGetErrorString(ncclResult_t result) {
 const char* ncclGetLastError(ncclComm_t) { return said(); }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  if (told_to_fail("ncclGetUniqueId")) return refuse(ncclSystemError, "told to fail");
   SocketName name{};
   if (!Meeting::open(name)) return refuse(ncclSystemError, "no socket to meet at");
   *id = {};
@@ -157,6 +166,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   const auto communicator = find(comm);
   if (!communicator) return refuse(ncclInvalidArgument, "no such communicator");
+  if (communicator->told_to_fail("ncclCommGetAsyncError"))
+    return refuse(ncclInternalError, "told to fail");
   *state = communicator->state();
   return ncclSuccess;
 }
@@ -164,6 +175,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
   const auto communicator = find(comm);
   if (!communicator) return refuse(ncclInvalidArgument, "no such communicator");
+  if (communicator->told_to_fail("ncclCommCuDevice"))
+    return refuse(ncclInternalError, "told to fail");
   *device = communicator->ordinal();
   return ncclSuccess;
 }
@@ -228,12 +241,14 @@ ncclResult_t ncclRecv(void* receive, size_t count, ncclDataType_t type, int peer
 }
 
 ncclResult_t ncclGroupStart() {
+  if (told_to_fail("ncclGroupStart")) return refuse(ncclInternalError, "told to fail");
   ++group.depth;
   return ncclSuccess;
 }
 
 ncclResult_t ncclGroupEnd() {
   if (group.depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd: not in a group call.");
+  if (told_to_fail("ncclGroupEnd")) (void)refuse(ncclInternalError, "told to fail");
   return --group.depth > 0 ? ncclSuccess : launch_group();
 }
 
