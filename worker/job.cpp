@@ -315,6 +315,7 @@ Result<void> Job::finish() {
 
 Status Job::leave(const std::string& why) {
   state_->over = true;
+  state_->devices.abort();
   return state_->tell_gone(
       {Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}});
 }
@@ -349,6 +350,7 @@ int Job::run(const std::function<Result<void>()>& program) {
 
 int Job::fail(const Status& status) {
   state_->over = true;
+  state_->devices.abort();
   // The error is joint: one rank prints it for all. The first to claim the report is the one.
   if (!state_->world.board->claim_report(exit_code(status.code))) report(status);
   return exit_code(status.code);

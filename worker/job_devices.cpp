@@ -160,6 +160,10 @@ Result<std::string> JobDevices::join(GroupContext& group, CallDriver& driver) {
   return std::string();
 }
 
+void JobDevices::abort() {
+  for (const auto& data : data_) data->abort();
+}
+
 Result<void> JobDevices::connect(GroupContext& group, CallDriver& driver) {
   auto why = obstacle(group, driver);
   if (why && why->empty()) why = join(group, driver);

@@ -88,6 +88,7 @@ class OnRanks {
                                  direct ? with_data : host);
       if (out)
         for (Array& array : *out) (void)array.data();
+      executable.reset();
       EXPECT_EQ(device->live_bytes(), 0U);
       return out;
     });
