@@ -156,7 +156,7 @@ void launches(benchmark::State& state, const Setting& setting) {
 
 /// Whole steps through the executable: times only, and what gpu_torch.py compares itself with.
 void steps(benchmark::State& state, const Setting& setting, Result<Model> made,
-           const StepShape& shape) {
+           const StepShape& shape, bool recorded = false) {
   if (!ready(state, setting)) return;
   auto model = taken(state, std::move(made));
   if (!model) return;
@@ -165,6 +165,7 @@ void steps(benchmark::State& state, const Setting& setting, Result<Model> made,
   auto stepped =
       taken(state, SteppedModel::load(*std::move(model), *std::move(built), setting.device));
   if (!stepped) return;
+  if (recorded) (*stepped)->record();
   const auto step = [&] { return (*stepped)->step(); };
   const auto wait = [&] { return setting.device->synchronise(); };
   for (const char* loss : {"first_loss", "second_loss"}) {
@@ -189,7 +190,7 @@ void steps(benchmark::State& state, const Setting& setting, Result<Model> made,
 }
 
 /// Small kernels through the executable: what its own work adds to launches.
-void run_overhead(benchmark::State& state, const Setting& setting) {
+void run_overhead(benchmark::State& state, const Setting& setting, bool recorded) {
   if (!ready(state, setting)) return;
   auto model = taken(state, small_kernels(setting.tiny ? 4 : 200));
   if (!model) return;
@@ -201,6 +202,7 @@ void run_overhead(benchmark::State& state, const Setting& setting) {
   auto stepped =
       taken(state, SteppedModel::load(*std::move(model), *std::move(built), setting.device));
   if (!stepped) return;
+  if (recorded) (*stepped)->record();
   compare(state, setting,
           {.floor = [&]() -> Result<void> {
              if (auto launched = (*kernels)->launch(); !launched) return launched;
@@ -240,10 +242,13 @@ void add_all(const Setting& setting) {
   add("sum_over_rows", [&](State& s) { reduction(s, setting, 0); });
   add("sum_of_all", [&](State& s) { reduction(s, setting, -1); });
   add("recorded_launches", [&](State& s) { launches(s, setting); });
-  add("run_of_small_kernels", [&](State& s) { run_overhead(s, setting); });
+  add("run_of_small_kernels", [&](State& s) { run_overhead(s, setting, false); });
+  add("recorded_run_of_small_kernels", [&](State& s) { run_overhead(s, setting, true); });
   add("transformer_block",
       [&setting, shape](State& s) { steps(s, setting, transformer_block(shape), shape); });
   add("moe_step", [&setting, shape](State& s) { steps(s, setting, moe_step(shape), shape); });
+  add("recorded_moe_step",
+      [&setting, shape](State& s) { steps(s, setting, moe_step(shape), shape, true); });
   benchmark::RegisterBenchmark(
       "build_moe_step", [&setting, shape](State& s) { building(s, setting, moe_step(shape)); })
       ->Unit(benchmark::kMillisecond)

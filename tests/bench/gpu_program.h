@@ -61,6 +61,8 @@ class SteppedModel {
   SteppedModel(const SteppedModel&) = delete;
   SteppedModel& operator=(const SteppedModel&) = delete;
 
+  /// Steps are recorded from now on.
+  void record() { executable_->record({}); }
   [[nodiscard]] Result<void> step();
   /// Of the last output after the last step, read back.
   [[nodiscard]] double last_value() const;
