@@ -19,6 +19,7 @@ TARGETS = {"LookupAndVote/1/32": 300, "HoldRelations": 200, "RecordGuards/5000":
 EVENTS_PER_S = 1e6
 COMPILE_TARGET = 1.2
 DIVERGENCE_TARGET_MS = 1000
+GPU_TARGET = 0.9  # of the bandwidth of a copy on the device
 
 
 def load(path):
@@ -85,6 +86,31 @@ def compile_cost(folder):
             *verdict(ratios[0], ratios[-1], COMPILE_TARGET if state == "cold" else None))
 
 
+def gpu(folder):
+    """Kernels against a copy on the same device, launches and runs against bare launches, steps against PyTorch's."""
+    result = load(folder / "gpu.json") or {"context": {}, "benchmarks": []}
+    if result["context"].get("figures"):
+        print(f"| gpu_bench: figures {result['context']['figures']} | | | | | |")
+        return
+    for b in result["benchmarks"]:
+        name = b["name"].split("/")[0]
+        if b.get("error_occurred"):
+            row(f"gpu {name}", "", b["error_message"], "", "", "")
+        elif "fraction" in b:
+            target = GPU_TARGET if "copy_GB/s" in b else None
+            met = "" if target is None else "met" if b["fraction_low"] >= target else (
+                "MISSED" if b["fraction_high"] < target else "open")
+            row(f"gpu {name}, floor over ours", f"{b['floor_us']:.1f} us", f"{b['real_time']:.1f} us",
+                f"{b['fraction']:.3f} [{b['fraction_low']:.3f}, {b['fraction_high']:.3f}]", target or "", met)
+        else:
+            row(f"gpu {name}", "", f"{b['real_time']:.1f} {b['time_unit']}", "", "", "")
+    for b in (load(folder / "gpu_torch.json") or {"benchmarks": []})["benchmarks"]:
+        for way in ("eager", "compiled"):
+            if f"{way}_us" in b:
+                row(f"gpu {b['name']}, PyTorch {way}", f"{b[f'{way}_us']:.0f} us", f"{b['ours_us']:.0f} us",
+                    f"{b[f'ours_over_{way}']:.3f}", "", "")
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     for path in sorted(folder.glob("vote_*.json"))[:1]:
@@ -112,6 +138,7 @@ def main():
                     f"{b['real_time']:.0f} ms", "",
                     *verdict(b["real_time"], b["real_time"], DIVERGENCE_TARGET_MS))
     compile_cost(folder)
+    gpu(folder)
 
 
 if __name__ == "__main__":

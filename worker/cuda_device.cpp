@@ -379,10 +379,11 @@ Result<std::unique_ptr<Device>> open_cuda_device(CudaDeviceOptions options) {
 }
 
 Result<int> cuda_device_count(Rank rank) {
-  const std::string whose = fmt::format("rank {}", rank.value);
+  const std::string whose = fmt::format("rank {}'s CUDA driver", rank.value);
   Driver driver;
   if (std::string why = find_driver(driver); !why.empty())
-    return Status{Code::Environment, fmt::format("{} has no CUDA device: {}", whose, why), {}, {}};
+    return Status{
+        Code::Environment, fmt::format("rank {} has no CUDA device: {}", rank.value, why), {}, {}};
   if (auto done = answer(driver, driver.init(0), "cuInit", whose); !done) return done.error();
   int count = 0;
   if (auto done = answer(driver, driver.device_count(&count), "cuDeviceGetCount", whose); !done)

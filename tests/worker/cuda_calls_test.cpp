@@ -4,9 +4,8 @@
 #include <map>
 #include <set>
 
-#include "../emulated_cuda/emulated_cuda.h"
+#include "../emulated_cuda/emulated_library.h"
 #include "device_suite.h"
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <lockstep/worker/cuda_device.h>
@@ -15,34 +14,9 @@
 namespace lockstep::worker {
 namespace {
 
+using emulated_cuda::Library;
+
 constexpr Rank kRank{2};
-
-/// One of the emulated libraries; the test is skipped where another one stands in its place.
-class Library {
- public:
-  explicit Library(const char* name) : handle_(::dlopen(name, RTLD_NOW | RTLD_LOCAL)) {}
-  [[nodiscard]] bool emulated() const { return find<void>("emulated_cuda_fail") != nullptr; }
-  void fail(const std::string& call, int nth) const {
-    find<decltype(emulated_cuda_fail)>("emulated_cuda_fail")(call.c_str(), nth);
-  }
-  /// Since the last fail().
-  [[nodiscard]] std::map<std::string, int> calls() const {
-    std::map<std::string, int> out;
-    find<decltype(emulated_cuda_calls)>("emulated_cuda_calls")(
-        [](void* to, const char* call, int count) {
-          (*static_cast<std::map<std::string, int>*>(to))[call] = count;
-        },
-        &out);
-    return out;
-  }
-  template <class Function>
-  [[nodiscard]] Function* find(const char* name) const {
-    return handle_ == nullptr ? nullptr : reinterpret_cast<Function*>(::dlsym(handle_, name));
-  }
-
- private:
-  void* handle_;
-};
 
 struct Freed {
   Device& device;
@@ -149,11 +123,8 @@ class CudaCalls : public testing::Test {
     nvrtc_.fail("", 0);
   }
   void expect_nothing_left() const {
-    EXPECT_EQ(driver_.find<std::size_t()>("emulated_cuda_live_bytes")(), 0U);
-    EXPECT_EQ(driver_.find<std::size_t()>("emulated_cuda_live_objects")(), 0U);
-  }
-  void set_memory(std::size_t bytes) const {
-    driver_.find<void(std::size_t)>("emulated_cuda_set_memory")(bytes);
+    EXPECT_EQ(driver_.live_bytes(), 0U);
+    EXPECT_EQ(driver_.live_objects(), 0U);
   }
   /// Fails each call of the library that a session makes, in turn.
   void expect_failures_told(const Library& library, int least) {
@@ -246,9 +217,9 @@ TEST_F(CudaCalls, KernelThatFails_IsTheErrorOfALaterCall) {
 }
 
 TEST_F(CudaCalls, LittleMemory_IsToldWhereItIsMissing) {
-  set_memory(1000);
+  driver_.set_memory(1000);
   const auto without = open_cuda_device({.rank = kRank});
-  set_memory(std::size_t{1} << 30);
+  driver_.set_memory(std::size_t{1} << 30);
   ASSERT_TRUE(without.has_error());
   EXPECT_EQ(without.error().message,
             "rank 2's CUDA device 0 (sm_90) has no memory for the 33554432 bytes that products "

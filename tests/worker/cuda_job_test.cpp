@@ -1,0 +1,78 @@
+// The training example with --device cuda, where emulated libraries take the places of CUDA's and
+// NCCL's: real processes run the code that runs on GPUs.
+#include <cmath>
+#include <sstream>
+#include <vector>
+
+#include "launch.h"
+#include <gtest/gtest.h>
+
+namespace lockstep::worker {
+namespace {
+
+/// `rank_1`: what rank 1 alone finds in its environment.
+Launched train(int ranks, int gpus, const std::string& options, const std::string& rank_1 = "A=a") {
+  const std::string environment = "env LOCKSTEP_CACHE_DIR=" TEST_CACHE
+                                  " LD_LIBRARY_PATH=" EMULATED_CUDA_FOLDER
+                                  ":$LD_LIBRARY_PATH"
+                                  " EMULATED_CUDA_DEVICES=" +
+                                  std::to_string(gpus);
+  return launch(environment + " " MPIRUN " -t 200 -n " + std::to_string(ranks) +
+                " sh -c '[ $OMPI_COMM_WORLD_RANK = 1 ] && export " + rank_1 +
+                "; exec " MOE_TEXT " --steps 3 --lines 8 --dtype f64 " + options + "'");
+}
+
+std::vector<double> losses_of(const std::string& file) {
+  std::istringstream lines(contents(file));
+  std::vector<double> losses;
+  for (double loss = 0; lines >> loss;) losses.push_back(loss);
+  return losses;
+}
+
+/// The losses of the same training on the host, to 1e-9 relative.
+void expect_the_hosts_losses(int ranks, int gpus, const std::string& way) {
+  const Folder folder;
+  const Launched host = train(ranks, gpus, "--losses " + (folder / "host"));
+  ASSERT_EQ(host.exit_code, 0) << host.output;
+  EXPECT_EQ(host.count("emulated CUDA"), 0) << host.output;
+  const Launched gpu = train(ranks, gpus, "--device cuda --losses " + (folder / "gpu"));
+  ASSERT_EQ(gpu.exit_code, 0) << gpu.output;
+  EXPECT_EQ(gpu.count("emulated CUDA"), ranks) << gpu.output;
+  EXPECT_EQ(gpu.count(way), 1) << gpu.output;
+  const auto expected = losses_of(folder / "host"), got = losses_of(folder / "gpu");
+  ASSERT_EQ(expected.size(), 3U);
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], expected[i], 1e-9 * std::abs(expected[i])) << "step " << i;
+}
+
+TEST(CudaJob, OfOneRank_LearnsAsTheHost) {
+  expect_the_hosts_losses(1, 1, "their collectives go by NCCL");
+}
+
+TEST(CudaJob, OfTwoRanksOnOneGpu_IsStagedAndLearnsAsTheHost) {
+  expect_the_hosts_losses(2, 1, "ranks 0-1 share one GPU, which NCCL refuses");
+}
+
+TEST(CudaJob, OfTwoRanksOnTwoGpus_LearnsAsTheHost) {
+  expect_the_hosts_losses(2, 2, "their collectives go by NCCL");
+}
+
+TEST(CudaJob, OfWhichOneRanksGpuFails_EndsWithOneSentenceForAll) {
+  // Two of what fails at once, and one that a later call finds out.
+  for (const auto& [failing, told] :
+       {std::pair{"cuLaunchKernel:100", "cuLaunchKernel failed on rank 1's CUDA device 1 (sm_90)"},
+        {"cublasGemmStridedBatchedEx:5",
+         "cublasGemmStridedBatchedEx failed on rank 1's CUDA device 1 (sm_90)"},
+        {"cuModuleLoadData:3", "cuModuleLoadData failed on rank 1's CUDA device 1 (sm_90)"},
+        {"cuInit:1", "rank 1 cannot run on a GPU: cuInit failed"},
+        {"kernel:30", " failed on rank 1's CUDA device 1 (sm_90)"}}) {
+    const Launched job = train(2, 2, "--device cuda", std::string("EMULATED_CUDA_FAIL=") + failing);
+    EXPECT_EQ(job.exit_code, 7) << failing << "\n" << job.output;
+    EXPECT_EQ(job.count("lockstep: ENVIRONMENT: "), 1) << failing << "\n" << job.output;
+    EXPECT_GE(job.count(told), 1) << failing << "\n" << job.output;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::worker
