@@ -2,11 +2,15 @@
 // are split over a tensor group, the rows of the batch over a data group, and one frame has
 // collectives of both.
 //
-//   mpirun -n 4 groups      prints the loss of each step, and that of the same network trained
-//                           in plain loops; exit code 7 if they differ
+//   mpirun -n 4 groups [--device cuda]
+//
+// prints the loss of each step, and that of the same network trained in plain loops; exit code 7 if
+// they differ. On GPUs each group has a NCCL communicator, and what stands between two collectives
+// is recorded and started as one.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/worker/job.h>
@@ -118,7 +122,8 @@ Result<void> run(Job& job) {
   const auto data = job.group("data", same_units);
   if (!tensor || !data) return tensor ? data.error() : tensor.error();
 
-  auto step = job.frame<Input, Output>("step", [&](Input in) { return train(in, *tensor, *data); });
+  auto step = job.frame<Input, Output>("step", {.recordings = RecordingOptions{}},
+                                       [&](Input in) { return train(in, *tensor, *data); });
   const std::int64_t mine = kHidden / tensor->size(), first = tensor->rank.value * mine;
   const int part = data->rank.value;
   Input in{{}, {}, weights(first, mine, 0, kIn), weights(first, mine, kIn, kIn + 1)};
@@ -147,7 +152,13 @@ Result<void> run(Job& job) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto job = Job::init(&argc, &argv);
+  const bool cuda =
+      argc == 3 && std::string_view(argv[1]) == "--device" && std::string_view(argv[2]) == "cuda";
+  if (argc > 1 && !cuda) {
+    std::fprintf(stderr, "groups: it takes nothing, or --device cuda.\n");
+    return 2;
+  }
+  auto job = Job::init(&argc, &argv, {.processor = cuda ? Processor::Cuda : Processor::Host});
   if (!job) return Job::report(job.error());
   if ((*job)->size() != 4) {
     std::fprintf(stderr, "groups: it takes 4 ranks, two groups of two each way.\n");

@@ -11,15 +11,19 @@ namespace lockstep::worker {
 namespace {
 
 /// `rank_1`: what rank 1 alone finds in its environment.
-Launched train(int ranks, int gpus, const std::string& options, const std::string& rank_1 = "A=a") {
+Launched on_gpus(int ranks, int gpus, const std::string& program,
+                 const std::string& rank_1 = "A=a") {
   const std::string environment = "env LOCKSTEP_CACHE_DIR=" TEST_CACHE
                                   " LD_LIBRARY_PATH=" EMULATED_CUDA_FOLDER
                                   ":$LD_LIBRARY_PATH"
                                   " EMULATED_CUDA_DEVICES=" +
                                   std::to_string(gpus);
   return launch(environment + " " MPIRUN " -t 200 -n " + std::to_string(ranks) +
-                " sh -c '[ $OMPI_COMM_WORLD_RANK = 1 ] && export " + rank_1 +
-                "; exec " MOE_TEXT " --steps 3 --lines 8 --dtype f64 " + options + "'");
+                " sh -c '[ $OMPI_COMM_WORLD_RANK = 1 ] && export " + rank_1 + "; exec " + program +
+                "'");
+}
+Launched train(int ranks, int gpus, const std::string& options, const std::string& rank_1 = "A=a") {
+  return on_gpus(ranks, gpus, MOE_TEXT " --steps 3 --lines 8 --dtype f64 " + options, rank_1);
 }
 
 std::vector<double> losses_of(const std::string& file) {
@@ -50,12 +54,70 @@ TEST(CudaJob, OfOneRank_LearnsAsTheHost) {
   expect_the_hosts_losses(1, 1, "their collectives go by NCCL");
 }
 
-TEST(CudaJob, OfTwoRanksOnOneGpu_IsStagedAndLearnsAsTheHost) {
-  expect_the_hosts_losses(2, 1, "ranks 0-1 share one GPU, which NCCL refuses");
+TEST(CudaJob, OfFourRanksOnOneGpu_IsStagedAndLearnsAsTheHost) {
+  expect_the_hosts_losses(4, 1, "ranks 0-3 share one GPU, which NCCL refuses");
 }
 
 TEST(CudaJob, OfTwoRanksOnTwoGpus_LearnsAsTheHost) {
   expect_the_hosts_losses(2, 2, "their collectives go by NCCL");
+}
+
+/// groups compares with plain loops itself, to 1e-12.
+TEST(CudaJob, OfOverlappingGroups_HasACommunicatorEachAndRecordsItsSteps) {
+  const Launched job = on_gpus(4, 4, GROUPS " --device cuda");
+  EXPECT_EQ(job.exit_code, 0) << job.output;
+  // All ranks, two tensor groups, two data groups.
+  EXPECT_EQ(job.count("their collectives go by NCCL"), 5) << job.output;
+  EXPECT_EQ(job.count("step 5: loss "), 1) << job.output;
+  const Launched shared = on_gpus(4, 2, GROUPS " --device cuda");
+  EXPECT_EQ(shared.exit_code, 0) << shared.output;
+  // Ranks 0,2 and 1,3 share a GPU: each tensor group has two, the data groups and all ranks do not.
+  EXPECT_EQ(shared.count("their collectives go by NCCL"), 2) << shared.output;
+  EXPECT_EQ(shared.count("which NCCL refuses"), 3) << shared.output;
+}
+
+TEST(CudaJob, OfGpusOfTwoKinds_BuildsForEach) {
+  const Launched job = on_gpus(
+      2, 2, "env LOCKSTEP_CACHE_DIR=$(mktemp -d) " MOE_TEXT " --steps 1 --lines 8 --device cuda",
+      "EMULATED_CUDA_ARCH=sm_80");
+  EXPECT_EQ(job.exit_code, 0) << job.output;
+  EXPECT_EQ(job.count("matrix products may round differently on: "), 1) << job.output;
+  EXPECT_EQ(job.count(" kernels in 8 units, 8 of them built here"), 1) << job.output;
+}
+
+TEST(CudaJob, WithoutADriver_SaysWhatIsMissing) {
+  for (const int ranks : {1, 3}) {
+    const Launched job = launch_ranks(ranks, MOE_TEXT " --steps 1 --device cuda");
+    EXPECT_EQ(job.exit_code, 7) << job.output;
+    EXPECT_EQ(job.count("lockstep: ENVIRONMENT: "), 1) << job.output;
+    EXPECT_EQ(job.count(" cannot run on a GPU: "), 1) << job.output;
+    EXPECT_GE(job.count("libcuda.so.1"), 1) << job.output;
+  }
+}
+
+TEST(CudaJob, OfWhichOneGpuHasTooLittleMemory_EndsWithOneSentenceForAll) {
+  const Launched job = train(2, 2, "--device cuda", "EMULATED_CUDA_MEMORY=35000000");
+  EXPECT_EQ(job.exit_code, 7) << job.output;
+  EXPECT_EQ(job.count("lockstep: ENVIRONMENT: "), 1) << job.output;
+  EXPECT_GE(job.count("rank 1's CUDA device 1 (sm_90) has no memory for the "), 1) << job.output;
+  EXPECT_GE(job.count("model.h:"), 1) << job.output;
+}
+
+TEST(CudaJob, NcclThatFailsInAStep_EndsTheJobWithCallRankAndDevice) {
+  const Launched job = train(2, 2, "--device cuda", "EMULATED_NCCL_FAIL=ncclAllReduce:2");
+  EXPECT_EQ(job.exit_code, 7) << job.output;
+  EXPECT_GE(job.count("ncclAllReduce"), 1) << job.output;
+  EXPECT_LT(job.seconds, 60);
+}
+
+TEST(CudaJob, RankThatDoesNotComeToNccl_IsNamedInTime) {
+  const Launched job =
+      on_gpus(2, 2,
+              "env EMULATED_NCCL_SILENT_RANK=1 LOCKSTEP_DEADLINE_SECONDS=3 " MOE_TEXT
+              " --steps 1 --device cuda");
+  EXPECT_EQ(job.exit_code, 4) << job.output;
+  EXPECT_GE(job.count("NCCL"), 1) << job.output;
+  EXPECT_LT(job.seconds, 60);
 }
 
 TEST(CudaJob, OfWhichOneRanksGpuFails_EndsWithOneSentenceForAll) {
