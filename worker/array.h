@@ -26,7 +26,7 @@ class FarMemory {
 /// everywhere); `clone` copies. The runtime never writes into an Array that was handed to it as an
 /// input. Elements on a device are brought to the host when they are first looked at, and live
 /// there alone once they may have been written to; a device that cannot give them is a
-/// std::runtime_error with its sentence. One thread for all that share storage on a device.
+/// std::runtime_error with its sentence. One thread for all Arrays of a device.
 class Array {
  public:
   Array() = default;

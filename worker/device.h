@@ -17,6 +17,9 @@ namespace lockstep::worker {
 
 /// Memory of a device. 0: memory of no bytes, which need not be allocated.
 enum class DeviceAddress : std::uint64_t {};
+[[nodiscard]] constexpr DeviceAddress moved(DeviceAddress at, std::size_t bytes) {
+  return DeviceAddress{static_cast<std::uint64_t>(at) + bytes};
+}
 /// A loaded object, and a function of one.
 enum class DeviceModule : std::uint64_t {};
 enum class DeviceKernel : std::uint64_t {};

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -8,18 +9,12 @@
 #include <lockstep/collectives/watch.h>
 #include <lockstep/worker/device_machine.h>
 #include <lockstep/worker/device_pool.h>
+#include <lockstep/worker/device_products.h>
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/recordings.h>
 
 namespace lockstep::worker {
 namespace {
-
-DeviceAddress moved(DeviceAddress at, std::size_t bytes) {
-  return DeviceAddress{static_cast<std::uint64_t>(at) + bytes};
-}
-DeviceAddress offset(DeviceAddress at, std::int64_t elements, DType dtype) {
-  return moved(at, static_cast<std::size_t>(elements) * dtype_size(dtype));
-}
 
 void* pointer(DeviceAddress at) { return reinterpret_cast<void*>(at); }
 
@@ -73,6 +68,7 @@ class DeviceMachine final : public Machine {
     value.address = *taken;
     value.pooled = true;
     if (!value.array) return {};
+    waited_ = false;
     if (given < bytes)
       if (auto done = device_->zero(moved(*taken, given), bytes - given); !done) return done;
     if (given == 0) return {};
@@ -97,14 +93,16 @@ class DeviceMachine final : public Machine {
   Result<std::size_t> replay(std::size_t step, const RunValues& values) override {
     const Segment* segment = recordings_ ? recordings_->segment(step) : nullptr;
     if (segment == nullptr) return std::size_t{0};
-    for (const auto& values_of : {&segment->in, &segment->out})
-      for (BufferId at : *values_of)
-        if (auto made = make(at, values[program_.buffers[at].elements]); !made) return made.error();
+    std::vector<BufferId> carried = segment->in;
+    carried.insert(carried.end(), segment->out.begin(), segment->out.end());
+    for (BufferId at : carried)
+      if (auto made = make(at, values[program_.buffers[at].elements]); !made) return made.error();
     if (!recordings_) return std::size_t{0};  // there was no memory for both
     const auto recording = recordings_->at(
         *segment, values, [&](const auto& slots) { return start_in(slots, *segment, values); });
     if (!recording) return recording.error();
     if (*recording == nullptr) return std::size_t{0};
+    waited_ = false;
     const auto carry = [&](BufferId at, bool in) -> Result<void> {
       const std::int64_t elements = values[program_.buffers[at].elements];
       const DeviceAddress own = values_[at].address, slot = (*recording)->slots.at(at);
@@ -124,6 +122,7 @@ class DeviceMachine final : public Machine {
                       const RunValues& values) override {
     std::vector<DeviceAddress> buffers;
     for (BufferId at : step.buffers) buffers.push_back(values_[at].address);
+    waited_ = false;
     const DeviceKernel kernel = kernels_[step.kernel];
     const std::int64_t blocks = values[step.launch->blocks];
     const int threads = step.launch->threads;
@@ -141,39 +140,18 @@ class DeviceMachine final : public Machine {
   }
 
   Result<void> multiply(const Step& step, std::span<const std::int64_t> n) override {
-    const auto at = [&](std::size_t k) { return values_[step.buffers[k]].address; };
-    const DType dtype = program_.graph.nodes[step.node].meta.dtype;
-    if (step.kind == Step::Kind::Matmul)
-      return device_->multiply(
-          {dtype, at(0), at(1), at(2), step.transpose_a, step.transpose_b, n[0], n[1], n[2], n[3]});
-    // rows, k, m, segments
-    const auto counts = read(step.buffers[2], static_cast<std::size_t>(n[3]));
-    if (!counts) return counts.error();
-    const std::int64_t k = n[1], m = n[2];
-    std::int64_t row = 0;
-    for (std::size_t e = 0; e < counts->size(); ++e) {
-      const std::int64_t rows = (*counts)[e];
-      const auto matrix = static_cast<std::int64_t>(e) * k * m;
-      const Product product = step.kind == Step::Kind::SegmentMatmul
-                                  ? Product{.dtype = dtype,
-                                            .a = offset(at(0), row * k, dtype),
-                                            .b = offset(at(1), matrix, dtype),
-                                            .out = offset(at(3), row * m, dtype),
-                                            .transpose_b = step.transpose_b,
-                                            .m = rows,
-                                            .k = k,
-                                            .n = m}
-                                  : Product{.dtype = dtype,
-                                            .a = offset(at(0), row * k, dtype),
-                                            .b = offset(at(1), row * m, dtype),
-                                            .out = offset(at(3), matrix, dtype),
-                                            .transpose_a = true,
-                                            .m = k,
-                                            .k = rows,
-                                            .n = m};
-      if (auto done = device_->multiply(product); !done) return done;
-      row += rows;
+    std::vector<DeviceAddress> at;
+    for (BufferId buffer : step.buffers) at.push_back(values_[buffer].address);
+    std::span<const std::int64_t> counts;
+    if (step.kind != Step::Kind::Matmul) {
+      const auto read_back = read(step.buffers[2], static_cast<std::size_t>(n[3]));
+      if (!read_back) return read_back.error();
+      counts = *read_back;
     }
+    waited_ = false;
+    const DType dtype = program_.graph.nodes[step.node].meta.dtype;
+    for (const Product& product : products_of(step, dtype, at, n, counts))
+      if (auto done = device_->multiply(product); !done) return done;
     return {};
   }
 
@@ -193,16 +171,18 @@ class DeviceMachine final : public Machine {
   Result<void> exchange(collectives::Communicator& ranks, const Step& step,
                         const NodeBuffers& sizes, std::string_view label) override {
     const Node& node = program_.graph.nodes[step.node];
-    if (auto* data = host_->device_data(node.text)) {
+    if (auto* data = data_of(step)) {
       NodeBuffers buffers = sizes;
       buffers.operand = pointer(values_[step.buffers[0]].address);
       buffers.result = pointer(values_[step.buffers[1]].address);
       if (node.op == Op::Broadcast)
-        if (auto done = device_->copy(values_[step.buffers[1]].address,
-                                      values_[step.buffers[0]].address, result_bytes(node, sizes));
+        if (auto done =
+                device_->copy(values_[step.buffers[1]].address, values_[step.buffers[0]].address,
+                              bytes_of(node.meta, sizes.result_sizes));
             !done)
           return done;
-      used_data_ = data;
+      used_data_.insert(data);
+      waited_ = false;
       return data->start(collective_of(node, buffers, label));
     }
     return on_host(step, sizes, [&](const NodeBuffers& buffers) {
@@ -214,9 +194,9 @@ class DeviceMachine final : public Machine {
   Result<void> exchange_zeros(collectives::Communicator& ranks, const Step& step,
                               const NodeBuffers& sizes, std::string_view label) override {
     const Node& node = program_.graph.nodes[step.node];
-    auto* data = host_->device_data(node.text);
+    auto* data = data_of(step);
     if (data == nullptr)
-      return take_part_with_zeros(ranks, node, sizes, operand_dtype(node), label);
+      return take_part_with_zeros(ranks, node, sizes, operand_of(step).dtype, label);
     NodeBuffers buffers = sizes;
     std::vector<DeviceAddress> scratch;
     const auto zeros = [&](std::size_t bytes) -> Result<void*> {
@@ -228,13 +208,14 @@ class DeviceMachine final : public Machine {
       return pointer(*taken);
     };
     const auto done = [&]() -> Result<void> {
-      auto operand = zeros(operand_bytes(node, sizes));
+      auto operand = zeros(bytes_of(operand_of(step), sizes.operand_sizes));
       if (!operand) return operand.error();
-      auto result = zeros(result_bytes(node, sizes));
+      auto result = zeros(bytes_of(node.meta, sizes.result_sizes));
       if (!result) return result.error();
       buffers.operand = *operand;
       buffers.result = *result;
-      used_data_ = data;
+      used_data_.insert(data);
+      waited_ = false;
       return data->start(collective_of(node, buffers, label));
     }();
     for (DeviceAddress at : scratch) pool_->give_back(at);
@@ -243,8 +224,8 @@ class DeviceMachine final : public Machine {
 
   Result<void> on_host(const Step& step, const NodeBuffers& sizes, const OnHost& act) override {
     const Node& node = program_.graph.nodes[step.node];
-    std::vector<std::byte> operand(operand_bytes(node, sizes));
-    const std::size_t bytes = result_bytes(node, sizes);
+    std::vector<std::byte> operand(bytes_of(operand_of(step), sizes.operand_sizes));
+    const std::size_t bytes = bytes_of(node.meta, sizes.result_sizes);
     std::vector<std::byte> result(bytes);
     if (auto done = download(operand.data(), values_[step.buffers[0]].address, operand.size());
         !done)
@@ -255,18 +236,24 @@ class DeviceMachine final : public Machine {
     if (auto done = act(buffers); !done) return done;
     if (bytes == 0) return {};
     staged_.push_back(std::move(result));
+    waited_ = false;
     return device_->upload(values_[step.buffers[1]].address, staged_.back().data(), bytes);
   }
 
+  Result<void> ready(const Step& step) override {
+    return step.carries_status || data_of(step) == nullptr ? finish() : Result<void>{};
+  }
+
   /// Neither the driver nor NCCL is asked to wait: a peer that does not come would never be named.
+  /// Where no peer is waited for the watch is not armed: this rank computes, as the host does.
   Result<void> finish() override {
-    const collectives::Watch::Armed armed(host_->watch());
+    const collectives::Watch::Armed armed(used_data_.empty() ? nullptr : host_->watch());
     for (int turns = 0;; ++turns) {
       auto idle = device_->idle();
       if (!idle) return idle.error();
+      for (auto* data : used_data_)
+        if (auto well = data->poll(); !well) return well;
       if (*idle) break;
-      if (used_data_ != nullptr)
-        if (auto well = used_data_->poll(); !well) return well;
       host_->poke();
       if (turns > 1000)
         std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -275,6 +262,7 @@ class DeviceMachine final : public Machine {
     }
     uploading_.clear();
     staged_.clear();
+    waited_ = true;
     return {};
   }
 
@@ -291,15 +279,14 @@ class DeviceMachine final : public Machine {
   }
 
   void end() override {
-    // After an error something may still be under way that reads the host's memory.
-    if (!uploading_.empty() || !staged_.empty()) (void)finish();
+    if (!waited_) (void)finish();  // after an error
     uploading_.clear();
     staged_.clear();
     peak_ = pool_->peak();
     for (Value& value : values_) value = {};
     pool_.reset();
     lists_.clear();
-    used_data_ = nullptr;
+    used_data_.clear();
     host_ = nullptr;
   }
 
@@ -338,15 +325,21 @@ class DeviceMachine final : public Machine {
     return done;
   }
 
-  [[nodiscard]] DType operand_dtype(const Node& node) const {
-    return program_.graph.nodes[node.inputs[0]].meta.dtype;
+  /// What carries a collective between devices; null: it goes by way of the host. NCCL does not
+  /// reduce i16.
+  [[nodiscard]] collectives::DeviceData* data_of(const Step& step) const {
+    const Node& node = program_.graph.nodes[step.node];
+    const bool reduces = node.op == Op::AllReduce || node.op == Op::ReduceScatter;
+    if (reduces && node.meta.dtype == DType::I16) return nullptr;
+    return host_->device_data(node.text);
   }
-  [[nodiscard]] std::size_t operand_bytes(const Node& node, const NodeBuffers& sizes) const {
-    return static_cast<std::size_t>(elements_of(sizes.operand_sizes)) *
-           dtype_size(operand_dtype(node));
+
+  [[nodiscard]] const TensorMeta& operand_of(const Step& step) const {
+    return program_.graph.nodes[program_.graph.nodes[step.node].inputs[0]].meta;
   }
-  [[nodiscard]] static std::size_t result_bytes(const Node& node, const NodeBuffers& sizes) {
-    return static_cast<std::size_t>(elements_of(sizes.result_sizes)) * dtype_size(node.meta.dtype);
+  [[nodiscard]] static std::size_t bytes_of(const TensorMeta& meta,
+                                            std::span<const std::int64_t> sizes) {
+    return static_cast<std::size_t>(elements_of(sizes)) * dtype_size(meta.dtype);
   }
 
   Result<DeviceAddress> take(std::size_t bytes, BufferId at) {
@@ -390,7 +383,8 @@ class DeviceMachine final : public Machine {
   std::map<BufferId, std::vector<std::int64_t>> lists_;  // read back
   std::vector<Array> uploading_;                         // memory of the host that uploads read
   std::vector<std::vector<std::byte>> staged_;           // the same
-  collectives::DeviceData* used_data_ = nullptr;
+  std::set<collectives::DeviceData*> used_data_;
+  bool waited_ = true;  // for all that was started
 };
 
 }  // namespace

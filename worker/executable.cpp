@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <new>
 
@@ -57,6 +58,8 @@ class Executable::Loaded {
         return collect();
       } catch (const std::bad_alloc&) {
         return no_memory();
+      } catch (const std::exception& error) {  // an input on a device that has failed
+        return Status{Code::Environment, error.what(), {}, {}};
       }
     }();
     machine_->end();
@@ -229,6 +232,10 @@ class Executable::Loaded {
         time_.products += clock_.now() - start;
         return {};
       case Step::Kind::Collective: {
+        if (auto ready = machine_->ready(step); !ready) {
+          fail(step, ready.error());
+          return take_part(i, communicator, host);
+        }
         auto done = collective(i, communicator, host);
         time_.collectives += clock_.now() - start;
         return done;

@@ -40,7 +40,6 @@ struct FrameOptions {
   /// that satisfy it; others are an error when the graph runs).
   shapes::ShapeOptions::Complex complex_branches = shapes::ShapeOptions::Complex::Guard;
   /// Recordings of the frame's runs on a device; none unless given. On the host it goes unused.
-  /// Ranks may have different ones.
   std::optional<RecordingOptions> recordings{};
 };
 

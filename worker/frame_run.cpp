@@ -1,5 +1,6 @@
 // One run of the entry that a call came to.
 #include <algorithm>
+#include <exception>
 
 #include <lockstep/worker/frame_state.h>
 #include <lockstep/worker/interpreter.h>
@@ -54,7 +55,13 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
   });
   if (!entry.executable) {
     frame.counts.nodes_interpreted += entry.nodes;
-    auto outputs = interpret(entry.graph, entry.inputs, *frame.over.data, rounds);
+    auto outputs = [&]() -> Result<std::vector<Array>> {
+      try {
+        return interpret(entry.graph, entry.inputs, *frame.over.data, rounds);
+      } catch (const std::exception& error) {  // no memory, or an input on a device that has failed
+        return Status{Code::Environment, error.what(), {}, {}};
+      }
+    }();
     rounds.end_if_alone(outputs);
     return outputs;
   }

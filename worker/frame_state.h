@@ -7,6 +7,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <lockstep/worker/constraints.h>
 #include <lockstep/worker/frame.h>
@@ -76,6 +77,12 @@ struct FrameRunner::State {
       out = "complex branches as asserts";
     for (const std::string& constraint : options.constraints)
       out += fmt::format("{}`{}`", out.empty() ? "" : ", ", constraint);
+    if (options.recordings) {
+      out += fmt::format("{}at most {} recordings", out.empty() ? "" : ", ",
+                         options.recordings->limit);
+      for (const auto& [source, sizes] : options.recordings->sizes)
+        out += fmt::format(", {} of {}", source, fmt::join(sizes, " "));
+    }
     return out;
   }
   /// The sets of a group share a profile, as do worlds of any size.

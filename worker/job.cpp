@@ -310,14 +310,16 @@ Result<void> Job::finish() {
   } else if (auto all = s.status_round(RoundKey::Kind::Finish, standing); !all) {
     return all;
   }
+  s.devices.close();
   return s.print_summary();
 }
 
 Status Job::leave(const std::string& why) {
   state_->over = true;
+  Status told =
+      state_->tell_gone({Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}});
   state_->devices.abort();
-  return state_->tell_gone(
-      {Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}});
+  return told;
 }
 
 /// The last vote of this rank; what all ranks heard. Peers that run a prefetched call, or are in a

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -145,7 +146,7 @@ class CompiledFrame {
   /// not been made.
   [[nodiscard]] Result<Out> operator()(In in) {
     Observation observation = runner_->take_observation();
-    if (auto read = flatten(in, tree_, observation); !read) return runner_->refuse(read.error());
+    if (auto read = read_inputs(in, observation); !read) return runner_->refuse(read.error());
     input_values(in, tree_, values_);
     std::optional<Out> traced;
     const auto record = [&](Trace& trace) {
@@ -154,7 +155,7 @@ class CompiledFrame {
     };
     const auto let_go = [&] {
       values_.clear();
-      if constexpr (std::is_default_constructible_v<In>) in = In();
+      if constexpr (std::is_default_constructible_v<In> && std::is_move_assignable_v<In>) in = In();
     };
     const auto outputs = runner_->call(std::move(observation), values_, record, let_go);
     const CallOutcome& outcome = runner_->last();
@@ -174,7 +175,7 @@ class CompiledFrame {
   /// others run meanwhile. Commitments that finish() comes before are dropped.
   void prefetch(In next) {
     Observation observation = runner_->take_observation();
-    const auto read = flatten(next, tree_, observation);
+    const auto read = read_inputs(next, observation);
     runner_->prefetch(std::move(observation),
                       read ? std::nullopt : std::optional<Status>(read.error()));
   }
@@ -190,6 +191,14 @@ class CompiledFrame {
   [[nodiscard]] std::string last_call() const { return runner_->last_text(); }
 
  private:
+  [[nodiscard]] Result<void> read_inputs(In& in, Observation& observation) {
+    try {
+      return flatten(in, tree_, observation);
+    } catch (const std::runtime_error& error) {  // a number on a device that has failed
+      return Status{Code::Environment, error.what(), {}, {}};
+    }
+  }
+
   FrameRunner* runner_;
   std::function<Out(In)> body_;
   InputTree tree_;

@@ -160,6 +160,12 @@ Result<std::string> JobDevices::join(GroupContext& group, CallDriver& driver) {
   return std::string();
 }
 
+void JobDevices::close() {
+  context_.everyone.device_data = nullptr;
+  for (auto& [name, group] : context_.groups) group.device_data = nullptr;
+  data_.clear();
+}
+
 void JobDevices::abort() {
   for (const auto& data : data_) data->abort();
 }

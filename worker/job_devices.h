@@ -23,6 +23,8 @@ class JobDevices {
   /// Collective over the group: by NCCL, if all of its ranks have it and a GPU of their own. Else
   /// collectives go over the host, and the group's lowest rank says why. Errors: the driver's.
   [[nodiscard]] Result<void> connect(GroupContext& group, CallDriver& driver);
+  /// Collective: the end of what carries collectives between devices.
+  void close();
   /// The job has failed: what is under way between devices ends, and nobody waits for its peers.
   void abort();
 

@@ -16,9 +16,11 @@ struct RecordingOptions {
   /// the next of them where the graph allows (row_symbols.h), else that run is not recorded. A size
   /// that is not named is taken as it is.
   std::map<std::string, std::vector<std::int64_t>> sizes{};
-  /// Recordings of one entry. Runs of further sizes are not recorded; none is from where the device
-  /// has no memory for both them and a run.
+  /// Recordings of one entry. Runs of further sizes are not recorded; none is from where a
+  /// recording failed, or the device has no memory for both them and a run.
   std::size_t limit = 16;
+
+  bool operator==(const RecordingOptions&) const = default;
 };
 
 }  // namespace lockstep::worker

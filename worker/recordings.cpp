@@ -98,15 +98,15 @@ Result<const Recordings::Recording*> Recordings::at(const Segment& segment, cons
   Recording recording;
   for (std::size_t k = 0; k < requests.size(); ++k)
     recording.slots[segment.all[k]] =
-        requests[k].bytes == 0
-            ? DeviceAddress{}
-            : DeviceAddress{static_cast<std::uint64_t>(**memory) + plan.offsets[k]};
+        requests[k].bytes == 0 ? DeviceAddress{} : moved(**memory, plan.offsets[k]);
   if (auto begun = device_->begin_recording(); !begun) return begun.error();
   const auto started = start(recording.slots);
   auto work = device_->end_recording();
   if (!started && work) device_->destroy(*work);
-  if (!started) return started.error();
-  if (!work) return work.error();
+  if (!started || !work) {
+    limit_ = made_;
+    return nullptr;
+  }
   recording.work = *work;
   ++made_;
   return &recordings_.emplace(std::move(key), std::move(recording)).first->second;

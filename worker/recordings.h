@@ -1,8 +1,9 @@
 // Recordings (CUDA graphs) of the steps of a program between those that need the host or other
-// ranks: one per segment and tuple of sizes, all in the same memory, of which one is done at a
+// ranks: one per segment and tuple of sizes, in memory that they share, of which one is done at a
 // time. Used by the device machine.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,8 +44,9 @@ class Recordings {
   /// The segment that begins at this step; null: none does.
   [[nodiscard]] const Segment* segment(std::size_t step) const;
   /// The segment's recording at these sizes; made by `start`, which starts the segment's steps on
-  /// values in the given slots, if there is none. Null: `limit` is reached, or there is no memory;
-  /// the steps are to be started one by one. Errors: those of `start`, the device's.
+  /// values in the given slots, if there is none. Null: `limit` is reached, there is no memory, or
+  /// a recording failed (none is tried after that); the steps are to be started one by one. Errors:
+  /// the device's.
   using Start = std::function<Result<void>(const std::map<BufferId, DeviceAddress>& slots)>;
   [[nodiscard]] Result<const Recording*> at(const Segment& segment, const RunValues& values,
                                             const Start& start);

@@ -62,7 +62,9 @@ class Rows {
         if (node.op != Op::Matmul || !rows || !has_rows(node, 0)) return false;
         return has_rows(node, 1) == (node.meta.sizes.size() == 3);
       case OpClass::Index:
-        return node.op == Op::IndexSelect && rows && !has_rows(node, 0);
+        // Appended indices have to be in range, and only those of an input are known to be 0.
+        return node.op == Op::IndexSelect && rows && !has_rows(node, 0) &&
+               graph_.nodes[node.inputs[1]].op == Op::Input;
       default:
         return false;
     }

@@ -2,6 +2,7 @@
 // frame for each run; the program that runs calls it.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include <lockstep/worker/job_context.h>
