@@ -135,10 +135,11 @@ Status first_failure() {
   if (auto name = nccl_name(Rank{0}); !name) return name.error();
   const auto id = nccl_unique_id(Rank{0});
   if (!id) return id.error();
-  auto data = connect_nccl(options_of(0, 1, *id, 20s));
-  if (!data) return data.error();
+  // They outlive the communicator: what is under way at its end still uses them.
   Sum sum;
   Swap swap({1}, {1});
+  auto data = connect_nccl(options_of(0, 1, *id, 20s));
+  if (!data) return data.error();
   for (const Kind kind :
        {Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::Broadcast, Kind::AllToAll}) {
     Collective c = kind == Kind::AllToAll ? swap.collective() : sum.collective();

@@ -33,9 +33,10 @@ constexpr unsigned kThreads = 256;
 constexpr unsigned long kStack = 64 * 1024;
 
 struct Fiber {
+  ~Fiber() { delete[] stack; }
   ucontext_t start;
   jmp_buf place;
-  char* stack = nullptr;  // kept while the process lives
+  char* stack = nullptr;  // kept while the kernels are loaded
   bool started = false, done = false;
 };
 

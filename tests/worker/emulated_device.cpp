@@ -110,7 +110,7 @@ Result<void> EmulatedDevice::upload(DeviceAddress to, const void* from, std::siz
   if (auto done = called_unrecorded("upload"); !done) return done;
   ++uploads_;
   if (auto done = within(to, bytes); !done) return done;
-  std::memcpy(pointer(to), from, bytes);
+  if (bytes > 0) std::memcpy(pointer(to), from, bytes);
   return {};
 }
 
