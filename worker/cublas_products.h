@@ -20,9 +20,9 @@ struct CublasPlace {
 };
 
 /// Products on one stream. Full precision (no TF32), no atomics, one workspace of a fixed size:
-/// what cuBLAS chooses, and so every bit of a product, is a function of identity(), of the product's
-/// sizes, dtype and transpositions and of the alignment of its operands, unless cuBLAS' own
-/// environment variables say otherwise. One thread at a time, in the context of the stream.
+/// what cuBLAS chooses, and so every bit of a product, is a function of identity(), of the
+/// product's sizes, dtype and transpositions and of the alignment of its operands, unless cuBLAS'
+/// own environment variables say otherwise. One thread at a time, in the context of the stream.
 class CublasProducts {
  public:
   static constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
