@@ -7,10 +7,12 @@
 #include <cstdio>
 #include <cstring>
 
+#include "gpu_exchange.h"
 #include "gpu_program.h"
 #include "paired_times.h"
 #include <benchmark/benchmark.h>
 
+#include <lockstep/collectives/nccl.h>
 #include <lockstep/worker/cuda_device.h>
 #include <lockstep/worker/nvrtc_toolchain.h>
 
@@ -214,6 +216,45 @@ void run_overhead(benchmark::State& state, const Setting& setting, bool recorded
   state.counters["kernels"] = static_cast<double>((*kernels)->count());
 }
 
+/// all_to_all_single of the data plane against a send and a receive by hand, on one GPU.
+void exchange(benchmark::State& state, const Setting& setting, std::int64_t rows) {
+  using lockstep::collectives::Collective;
+  if (!ready(state, setting)) return;
+  constexpr std::int64_t kWidth = 1024;
+  Device& device = *setting.device;
+  const auto elements = static_cast<std::size_t>(rows * kWidth);
+  const Area from(device, elements * 4), to(device, elements * 4);
+  if (!from || !to) return state.SkipWithError("the device has no memory for the exchange");
+  if (auto zeroed = device.zero(from.address(), elements * 4); !zeroed)
+    return state.SkipWithError(zeroed.error().message.c_str());
+  const auto id = taken(state, lockstep::collectives::nccl_unique_id(lockstep::Rank{0}));
+  if (!id) return;
+  auto data = taken(state, lockstep::collectives::connect_nccl({.rank = 0,
+                                                                .size = 1,
+                                                                .id = *id,
+                                                                .ordinal = device.ordinal(),
+                                                                .device_name = device.name(),
+                                                                .stream = device.stream()}));
+  if (!data) return;
+  auto bare = taken(state, BareExchange::open(device));
+  if (!bare) return;
+  const std::vector<std::int64_t> counts{rows};
+  const Collective ours{.kind = Collective::Kind::AllToAll,
+                        .send = reinterpret_cast<const void*>(from.address()),
+                        .receive = reinterpret_cast<void*>(to.address()),
+                        .row_elements = kWidth,
+                        .rows = rows,
+                        .send_rows = counts,
+                        .receive_rows = counts,
+                        .label = "all_to_all_single"};
+  compare(state, setting,
+          {.floor = [&] { return (*bare)->start(from.address(), to.address(), elements); },
+           .ours = [&] { return (*data)->start(ours); },
+           .wait = [&] { return device.synchronise(); }},
+          setting.calls(), 0, 0);
+  state.counters["bytes"] = static_cast<double>(elements * 4);
+}
+
 /// Text and cubins of the training step, from its graph. Needs no device.
 void building(benchmark::State& state, const Setting& setting, Result<Model> made) {
   if (!setting.toolchain) return state.SkipWithError(setting.missing.c_str());
@@ -244,6 +285,10 @@ void add_all(const Setting& setting) {
   add("recorded_launches", [&](State& s) { launches(s, setting); });
   add("run_of_small_kernels", [&](State& s) { run_overhead(s, setting, false); });
   add("recorded_run_of_small_kernels", [&](State& s) { run_overhead(s, setting, true); });
+  for (const std::int64_t rows :
+       setting.tiny ? std::vector<std::int64_t>{3} : std::vector<std::int64_t>{1, 4'096, 65'536})
+    add(("all_to_all_of_" + std::to_string(rows) + "_rows").c_str(),
+        [&setting, rows](State& s) { exchange(s, setting, rows); });
   add("transformer_block",
       [&setting, shape](State& s) { steps(s, setting, transformer_block(shape), shape); });
   add("moe_step", [&setting, shape](State& s) { steps(s, setting, moe_step(shape), shape); });
