@@ -1,4 +1,5 @@
-#include <cstring>
+#include <new>
+#include <utility>
 
 #include <fmt/format.h>
 
