@@ -124,18 +124,27 @@ TEST_F(JobSizes, Declared_AsTheErrorSays_TheFunctionCompiles) {
 
 TEST_F(JobSizes, Declared_OtherwiseOnOneRank_IsAFrameMismatchThatSaysWhat) {
   if (size == 1) return;
-  for (const bool assert : {false, true}) {
+  const auto declared = [&](const char* what) {
     FrameOptions options;
-    if (last && assert) options.complex_branches = shapes::ShapeOptions::Complex::Assert;
-    if (!assert) options.constraints = {last ? "x.size(0) <= 32" : "x.size(0) <= 64"};
-    auto step = job->frame<Two, Y>(assert ? "asserts" : "declares", options, sums);
+    const std::string option = what;
+    if (option == "constraints")
+      options.constraints = {last ? "x.size(0) <= 32" : "x.size(0) <= 64"};
+    else if (option == "recordings")
+      options.recordings = RecordingOptions{.sizes = {{"x.size(0)", {last ? 32 : 64}}}, .limit = 4};
+    else if (last)
+      options.complex_branches = shapes::ShapeOptions::Complex::Assert;
+    return options;
+  };
+  for (const auto& [what, said] : {std::pair{"constraints", "`x.size(0) <= 32`"},
+                                   {"branches", "complex branches as asserts"},
+                                   {"recordings", "at most 4 recordings, x.size(0) of 32"}}) {
+    auto step = job->frame<Two, Y>(what, declared(what), sums);
     const auto out = step(batch(0));
     ASSERT_FALSE(out);
     expect_joint(out.error());
     EXPECT_EQ(out.error().code, Code::FrameMismatch) << out.error().text();
-    EXPECT_TRUE(
-        contains(out.error().text(), "different options") &&
-        contains(out.error().text(), assert ? "complex branches as asserts" : "`x.size(0) <= 32`"))
+    EXPECT_TRUE(contains(out.error().text(), "different options") &&
+                contains(out.error().text(), said))
         << out.error().text();
   }
   EXPECT_TRUE(finish());
