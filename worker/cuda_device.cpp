@@ -2,82 +2,14 @@
 #include <vector>
 
 #include <cuda.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <lockstep/worker/cublas_products.h>
 #include <lockstep/worker/cuda_device.h>
+#include <lockstep/worker/cuda_driver.h>
 
 namespace lockstep::worker {
 namespace {
-
-// The driver's functions. Macros, so that cuda.h's own ones give the names of the present versions.
-#define LOCKSTEP_DRIVER(FUNCTION)                  \
-  FUNCTION(init, cuInit)                           \
-  FUNCTION(error_name, cuGetErrorName)             \
-  FUNCTION(device_count, cuDeviceGetCount)         \
-  FUNCTION(device_get, cuDeviceGet)                \
-  FUNCTION(attribute, cuDeviceGetAttribute)        \
-  FUNCTION(unit, cuDeviceGetUuid)                  \
-  FUNCTION(memory_pool, cuDeviceGetDefaultMemPool) \
-  FUNCTION(set_pool, cuMemPoolSetAttribute)        \
-  FUNCTION(retain, cuDevicePrimaryCtxRetain)       \
-  FUNCTION(release, cuDevicePrimaryCtxRelease)     \
-  FUNCTION(get_current, cuCtxGetCurrent)           \
-  FUNCTION(set_current, cuCtxSetCurrent)           \
-  FUNCTION(create_stream, cuStreamCreate)          \
-  FUNCTION(destroy_stream, cuStreamDestroy)        \
-  FUNCTION(synchronise, cuStreamSynchronize)       \
-  FUNCTION(query, cuStreamQuery)                   \
-  FUNCTION(load, cuModuleLoadData)                 \
-  FUNCTION(unload, cuModuleUnload)                 \
-  FUNCTION(function, cuModuleGetFunction)          \
-  FUNCTION(allocate, cuMemAllocAsync)              \
-  FUNCTION(free, cuMemFreeAsync)                   \
-  FUNCTION(upload, cuMemcpyHtoDAsync)              \
-  FUNCTION(download, cuMemcpyDtoHAsync)            \
-  FUNCTION(fill, cuMemsetD8Async)                  \
-  FUNCTION(copy, cuMemcpyDtoDAsync)                \
-  FUNCTION(launch, cuLaunchKernel)                 \
-  FUNCTION(begin_capture, cuStreamBeginCapture)    \
-  FUNCTION(end_capture, cuStreamEndCapture)        \
-  FUNCTION(instantiate, cuGraphInstantiate)        \
-  FUNCTION(destroy_graph, cuGraphDestroy)          \
-  FUNCTION(launch_graph, cuGraphLaunch)            \
-  FUNCTION(destroy_exec, cuGraphExecDestroy)
-#define LOCKSTEP_QUOTED(name) #name
-#define LOCKSTEP_MEMBER(member, name) decltype(&name) member = nullptr;
-#define LOCKSTEP_FIND(member, name)                                                          \
-  driver.member = reinterpret_cast<decltype(&name)>(::dlsym(handle, LOCKSTEP_QUOTED(name))); \
-  if (driver.member == nullptr)                                                              \
-    return "NVIDIA's driver here is too old: it has no " LOCKSTEP_QUOTED(name);
-
-/// Loaded for the life of the process.
-struct Driver {
-  LOCKSTEP_DRIVER(LOCKSTEP_MEMBER)
-};
-
-/// What is wrong with it; empty where all is well.
-std::string find_driver(Driver& driver) {
-  void* handle = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr)
-    return fmt::format("there is no NVIDIA driver on this machine ({})", ::dlerror());
-  LOCKSTEP_DRIVER(LOCKSTEP_FIND)
-  return {};
-}
-
-/// `whose`: "rank 2's CUDA device 0".
-Result<void> answer(const Driver& driver, CUresult result, const char* call,
-                    const std::string& whose) {
-  if (result == CUDA_SUCCESS) return {};
-  const char* name = nullptr;
-  driver.error_name(result, &name);
-  return Status{Code::Environment,
-                fmt::format("{} failed on {}: {} ({})", call, whose,
-                            name == nullptr ? "an unknown error" : name, static_cast<int>(result)),
-                {},
-                {}};
-}
 
 /// As nvidia-smi writes it.
 std::string unit_text(const CUuuid& unit) {
@@ -100,7 +32,8 @@ class CudaDevice final : public Device {
     driver_.set_current(context_);
     products_.reset();
     if (workspace_ != DeviceAddress{}) driver_.free(raw(workspace_), stream_);
-    for (CUstream stream : {stream_, beside_})
+    for (CUevent event : events_) driver_.destroy_event(event);
+    for (CUstream stream : {stream_, ranks_, beside_})
       if (stream != nullptr) driver_.destroy_stream(stream);
     driver_.release(device_);
   }
@@ -108,7 +41,7 @@ class CudaDevice final : public Device {
   CudaDevice& operator=(const CudaDevice&) = delete;
 
   Result<void> open() {
-    if (std::string why = find_driver(driver_); !why.empty())
+    if (std::string why = driver_.find(); !why.empty())
       return Status{Code::Environment, fmt::format("{} cannot be opened: {}", name_, why), {}, {}};
     if (auto done = checked(driver_.init(0), "cuInit"); !done) return done;
     if (auto done = checked(driver_.device_get(&device_, ordinal_), "cuDeviceGet"); !done)
@@ -118,7 +51,7 @@ class CudaDevice final : public Device {
       return done;
     if (auto done = enter(); !done) return done;
     if (auto done = keep_freed_memory(); !done) return done;
-    for (CUstream* stream : {&stream_, &beside_})
+    for (CUstream* stream : {&stream_, &ranks_, &beside_})
       if (auto done =
               checked(driver_.create_stream(stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
           !done)
@@ -133,7 +66,7 @@ class CudaDevice final : public Device {
   [[nodiscard]] const std::string& product_identity() const override {
     return products_->identity();
   }
-  [[nodiscard]] void* stream() const override { return stream_; }
+  [[nodiscard]] void* stream(DeviceStream which) const override { return raw(which); }
 
   Result<std::optional<DeviceAddress>> allocate(std::size_t bytes) override {
     if (auto done = enter(); !done) return done.error();
@@ -166,6 +99,7 @@ class CudaDevice final : public Device {
   }
   Result<void> download(void* to, DeviceAddress from, std::size_t bytes) override {
     if (auto done = enter_unrecorded("a download"); !done) return done;
+    if (auto done = checked(driver_.synchronise(ranks_), "cuStreamSynchronize"); !done) return done;
     if (bytes > 0)
       if (auto done = checked(driver_.download(to, raw(from), bytes, stream_), "cuMemcpyDtoHAsync");
           !done)
@@ -231,15 +165,44 @@ class CudaDevice final : public Device {
   }
   Result<void> synchronise() override {
     if (auto done = enter_unrecorded("a wait"); !done) return done;
-    return checked(driver_.synchronise(stream_), "cuStreamSynchronize");
+    for (CUstream stream : {ranks_, stream_})
+      if (auto done = checked(driver_.synchronise(stream), "cuStreamSynchronize"); !done)
+        return done;
+    return {};
   }
   Result<bool> idle() override {
     if (auto done = enter_unrecorded("a wait"); !done) return done.error();
-    const CUresult result = driver_.query(stream_);
-    if (result == CUDA_ERROR_NOT_READY) return false;
-    if (auto done = checked(result, "cuStreamQuery"); !done) return done.error();
+    for (CUstream stream : {ranks_, stream_}) {
+      const CUresult result = driver_.query(stream);
+      if (result == CUDA_ERROR_NOT_READY) return false;
+      if (auto done = checked(result, "cuStreamQuery"); !done) return done.error();
+    }
     return true;
   }
+
+  Result<DeviceEvent> mark(DeviceStream which) override {
+    if (auto done = enter_unrecorded("an event"); !done) return done.error();
+    if (events_.empty()) {
+      CUevent made = nullptr;
+      if (auto done =
+              checked(driver_.create_event(&made, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+          !done)
+        return done.error();
+      events_.push_back(made);
+    }
+    CUevent event = events_.back();
+    if (auto done = checked(driver_.record_event(event, raw(which)), "cuEventRecord"); !done)
+      return done.error();
+    events_.pop_back();
+    return DeviceEvent{reinterpret_cast<std::uint64_t>(event)};
+  }
+  Result<void> follow(DeviceStream which, DeviceEvent event) override {
+    if (auto done = enter_unrecorded("an event"); !done) return done;
+    return checked(driver_.wait_event(raw(which), raw(event), CU_EVENT_WAIT_DEFAULT),
+                   "cuStreamWaitEvent");
+  }
+  // Streams that wait for it wait for what it marked, also once it marks something else.
+  void release(DeviceEvent event) override { events_.push_back(raw(event)); }
 
   Result<void> begin_recording() override {
     if (auto done = enter_unrecorded("another recording"); !done) return done;
@@ -279,6 +242,10 @@ class CudaDevice final : public Device {
  private:
   static CUdeviceptr raw(DeviceAddress at) { return static_cast<CUdeviceptr>(at); }
   static CUmodule raw(DeviceModule module) { return reinterpret_cast<CUmodule>(module); }
+  static CUevent raw(DeviceEvent event) { return reinterpret_cast<CUevent>(event); }
+  [[nodiscard]] CUstream raw(DeviceStream which) const {
+    return which == DeviceStream::Work ? stream_ : ranks_;
+  }
   static CUgraphExec raw(DeviceRecording recording) {
     return reinterpret_cast<CUgraphExec>(recording);
   }
@@ -288,7 +255,7 @@ class CudaDevice final : public Device {
     if (recording_ && !flaw_) flaw_ = status;
   }
   Result<void> checked(CUresult result, const char* call) {
-    auto done = answer(driver_, result, call, name_);
+    auto done = driver_.answer(result, call, name_);
     if (!done) note(done.error());
     return done;
   }
@@ -356,12 +323,13 @@ class CudaDevice final : public Device {
     return {};
   }
 
-  Driver driver_;
+  CudaDriver driver_;
   int ordinal_ = 0, multiprocessors_ = 0;
   std::string name_, architecture_, unit_name_;
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
-  CUstream stream_ = nullptr, beside_ = nullptr;
+  CUstream stream_ = nullptr, ranks_ = nullptr, beside_ = nullptr;
+  std::vector<CUevent> events_;  // that mark nothing
   DeviceAddress workspace_{};
   std::unique_ptr<CublasProducts> products_;
   // Of the recording under way.
@@ -380,13 +348,13 @@ Result<std::unique_ptr<Device>> open_cuda_device(CudaDeviceOptions options) {
 
 Result<int> cuda_device_count(Rank rank) {
   const std::string whose = fmt::format("rank {}'s CUDA driver", rank.value);
-  Driver driver;
-  if (std::string why = find_driver(driver); !why.empty())
+  CudaDriver driver;
+  if (std::string why = driver.find(); !why.empty())
     return Status{
         Code::Environment, fmt::format("rank {} has no CUDA device: {}", rank.value, why), {}, {}};
-  if (auto done = answer(driver, driver.init(0), "cuInit", whose); !done) return done.error();
+  if (auto done = driver.answer(driver.init(0), "cuInit", whose); !done) return done.error();
   int count = 0;
-  if (auto done = answer(driver, driver.device_count(&count), "cuDeviceGetCount", whose); !done)
+  if (auto done = driver.answer(driver.device_count(&count), "cuDeviceGetCount", whose); !done)
     return done.error();
   return count;
 }

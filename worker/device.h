@@ -1,6 +1,7 @@
 // An accelerator as a program sees it: memory, copies, kernels, one stream on which all of it
-// happens in order. Implemented by CUDA's driver interface (cuda_device.h), and in tests by a
-// device that runs kernels on this processor. Whoever runs a program talks to this only.
+// happens in order, and one beside it for collectives between devices. Implemented by CUDA's driver
+// interface (cuda_device.h), and in tests by a device that runs kernels on this processor. Whoever
+// runs a program talks to this only.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,14 @@ enum class DeviceAddress : std::uint64_t {};
 /// A loaded object, and a function of one.
 enum class DeviceModule : std::uint64_t {};
 enum class DeviceKernel : std::uint64_t {};
+/// What is on one stream is done in order; what is on two at the same time or in any order, where
+/// neither follows the other.
+enum class DeviceStream : std::uint8_t {
+  Work,   // all that is started here
+  Ranks,  // collectives between devices, which libraries put there
+};
+/// All that was on a stream at some time.
+enum class DeviceEvent : std::uint64_t {};
 /// Work that was recorded, to be done as often as one likes.
 enum class DeviceRecording : std::uint64_t {};
 
@@ -51,17 +60,18 @@ class Device {
   /// All that the bits of a product are a function of, besides its operands: a group whose ranks
   /// have equal ones computes alike.
   [[nodiscard]] virtual const std::string& product_identity() const = 0;
-  /// On which the device works, for libraries that put work there themselves: a CUstream.
-  [[nodiscard]] virtual void* stream() const = 0;
+  /// For libraries that put work there themselves: a CUstream.
+  [[nodiscard]] virtual void* stream(DeviceStream which) const = 0;
 
   /// At a multiple of 16 bytes at least, as kernels take it, uninitialised. nullopt if the device
   /// has not that much left. Requires bytes > 0.
   [[nodiscard]] virtual Result<std::optional<DeviceAddress>> allocate(std::size_t bytes) = 0;
-  /// Once what was started before has been done with it.
+  /// Once what was started before has been done with it. Requires that Work follows what uses it on
+  /// Ranks.
   virtual Result<void> free(DeviceAddress memory) = 0;
   /// `from` stays as it is until the next download() or synchronise() has returned.
   virtual Result<void> upload(DeviceAddress to, const void* from, std::size_t bytes) = 0;
-  /// Waits for everything that was started, then for the copy.
+  /// Waits for everything on both streams, then for the copy.
   virtual Result<void> download(void* to, DeviceAddress from, std::size_t bytes) = 0;
   virtual Result<void> zero(DeviceAddress to, std::size_t bytes) = 0;
   /// From memory of the device to other memory of it.
@@ -78,14 +88,21 @@ class Device {
                               std::span<const DeviceAddress> buffers,
                               std::span<const std::int64_t> numbers) = 0;
   virtual Result<void> multiply(const Product& product) = 0;
-  /// Waits for everything that was started.
+  /// Waits for everything on both streams.
   virtual Result<void> synchronise() = 0;
-  /// Whether everything that was started is done. Never waits.
+  /// Whether everything on both streams is done. Never waits.
   [[nodiscard]] virtual Result<bool> idle() = 0;
 
-  /// From here to the end launches, products, zeros, copy()s and what libraries put on stream() are
+  /// What is on that stream now. The caller's to release.
+  [[nodiscard]] virtual Result<DeviceEvent> mark(DeviceStream which) = 0;
+  /// What is put on that stream from here on is done after it. The event may be released then.
+  virtual Result<void> follow(DeviceStream which, DeviceEvent event) = 0;
+  virtual void release(DeviceEvent event) = 0;
+
+  /// From here to the end launches, products, zeros, copy()s and what libraries put on Work are
   /// recorded and not done. Memory is no part of that: it is there at once, and what is freed goes
-  /// at the end. Uploads, downloads and waits are errors. Requires that nothing is being recorded.
+  /// at the end. Uploads, downloads, waits and events are errors. Requires that nothing is being
+  /// recorded.
   virtual Result<void> begin_recording() = 0;
   /// The caller's to destroy, before the device. Errors: the first one since the beginning, if any
   /// call failed; nothing was being recorded. Whatever the outcome, nothing is any more.

@@ -1,17 +1,13 @@
-#include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
-#include <thread>
 
-#include <fmt/format.h>
-
-#include <lockstep/collectives/watch.h>
 #include <lockstep/worker/device_machine.h>
 #include <lockstep/worker/device_pool.h>
 #include <lockstep/worker/device_products.h>
+#include <lockstep/worker/in_flight.h>
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/recordings.h>
+#include <lockstep/worker/run_failure.h>
 
 namespace lockstep::worker {
 namespace {
@@ -47,6 +43,7 @@ class DeviceMachine final : public Machine {
   void begin(RunHost& host) override {
     host_ = &host;
     pool_.emplace(device_);
+    in_flight_.emplace(device_, *pool_, host);
   }
 
   void bind(BufferId at, Array value) override { values_[at].array = std::move(value); }
@@ -78,8 +75,8 @@ class DeviceMachine final : public Machine {
   }
 
   void drop(BufferId at) override {
-    if (values_[at].pooled) pool_->give_back(values_[at].address);
-    values_[at] = {};
+    Value value = std::exchange(values_[at], {});
+    in_flight_->drop(value.address, value.pooled, std::move(value.array));
     lists_.erase(at);
   }
 
@@ -98,6 +95,7 @@ class DeviceMachine final : public Machine {
     for (BufferId at : carried)
       if (auto made = make(at, values[program_.buffers[at].elements]); !made) return made.error();
     if (!recordings_) return std::size_t{0};  // there was no memory for both
+    if (auto done = follow(carried); !done) return done.error();
     const auto recording = recordings_->at(
         *segment, values, [&](const auto& slots) { return start_in(slots, *segment, values); });
     if (!recording) return recording.error();
@@ -120,6 +118,7 @@ class DeviceMachine final : public Machine {
 
   Result<void> launch(const Step& step, std::span<const std::int64_t> numbers,
                       const RunValues& values) override {
+    if (auto done = follow(step.buffers); !done) return done;
     std::vector<DeviceAddress> buffers;
     for (BufferId at : step.buffers) buffers.push_back(values_[at].address);
     waited_ = false;
@@ -148,6 +147,7 @@ class DeviceMachine final : public Machine {
       if (!read_back) return read_back.error();
       counts = *read_back;
     }
+    if (auto done = follow(step.buffers); !done) return done;
     waited_ = false;
     const DType dtype = program_.graph.nodes[step.node].meta.dtype;
     for (const Product& product : products_of(step, dtype, at, n, counts))
@@ -172,18 +172,9 @@ class DeviceMachine final : public Machine {
                         const NodeBuffers& sizes, std::string_view label) override {
     const Node& node = program_.graph.nodes[step.node];
     if (auto* data = data_of(step)) {
-      NodeBuffers buffers = sizes;
-      buffers.operand = pointer(values_[step.buffers[0]].address);
-      buffers.result = pointer(values_[step.buffers[1]].address);
-      if (node.op == Op::Broadcast)
-        if (auto done =
-                device_->copy(values_[step.buffers[1]].address, values_[step.buffers[0]].address,
-                              bytes_of(node.meta, sizes.result_sizes));
-            !done)
-          return done;
-      used_data_.insert(data);
-      waited_ = false;
-      return data->start(collective_of(node, buffers, label));
+      const DeviceAddress operand = values_[step.buffers[0]].address,
+                          result = values_[step.buffers[1]].address;
+      return start(*data, step, sizes, operand, result, label);
     }
     return on_host(step, sizes, [&](const NodeBuffers& buffers) {
       fill_root(node, buffers);
@@ -197,28 +188,24 @@ class DeviceMachine final : public Machine {
     auto* data = data_of(step);
     if (data == nullptr)
       return take_part_with_zeros(ranks, node, sizes, operand_of(step).dtype, label);
-    NodeBuffers buffers = sizes;
     std::vector<DeviceAddress> scratch;
-    const auto zeros = [&](std::size_t bytes) -> Result<void*> {
-      if (bytes == 0) return nullptr;
+    const auto zeros = [&](std::size_t bytes) -> Result<DeviceAddress> {
+      if (bytes == 0) return DeviceAddress{};
       auto taken = take(bytes, step.buffers[0]);
       if (!taken) return taken.error();
       scratch.push_back(*taken);
       if (auto done = device_->zero(*taken, bytes); !done) return done.error();
-      return pointer(*taken);
+      return *taken;
     };
     const auto done = [&]() -> Result<void> {
       auto operand = zeros(bytes_of(operand_of(step), sizes.operand_sizes));
       if (!operand) return operand.error();
       auto result = zeros(bytes_of(node.meta, sizes.result_sizes));
       if (!result) return result.error();
-      buffers.operand = *operand;
-      buffers.result = *result;
-      used_data_.insert(data);
-      waited_ = false;
-      return data->start(collective_of(node, buffers, label));
+      if (auto departed = in_flight_->depart(); !departed) return departed;
+      return start(*data, step, sizes, *operand, *result, label);
     }();
-    for (DeviceAddress at : scratch) pool_->give_back(at);
+    for (DeviceAddress at : scratch) in_flight_->drop(at, true, {});
     return done;
   }
 
@@ -240,26 +227,23 @@ class DeviceMachine final : public Machine {
     return device_->upload(values_[step.buffers[1]].address, staged_.back().data(), bytes);
   }
 
-  Result<void> ready(const Step& step) override {
-    return step.carries_status || data_of(step) == nullptr ? finish() : Result<void>{};
+  Result<void> ready(const Step& step, const NodeBuffers& sizes) override {
+    if (step.carries_status || data_of(step) == nullptr) return finish();
+    const Node& node = program_.graph.nodes[step.node];
+    if (node.op == Op::Broadcast) {
+      if (auto done = follow(step.buffers); !done) return done;
+      waited_ = false;
+      if (auto done =
+              device_->copy(values_[step.buffers[1]].address, values_[step.buffers[0]].address,
+                            bytes_of(node.meta, sizes.result_sizes));
+          !done)
+        return done;
+    }
+    return in_flight_->depart();
   }
 
-  /// Neither the driver nor NCCL is asked to wait: a peer that does not come would never be named.
-  /// Where no peer is waited for the watch is not armed: this rank computes, as the host does.
   Result<void> finish() override {
-    const collectives::Watch::Armed armed(used_data_.empty() ? nullptr : host_->watch());
-    for (int turns = 0;; ++turns) {
-      auto idle = device_->idle();
-      if (!idle) return idle.error();
-      for (auto* data : used_data_)
-        if (auto well = data->poll(); !well) return well;
-      if (*idle) break;
-      host_->poke();
-      if (turns > 1000)
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-      else
-        std::this_thread::yield();
-    }
+    if (auto done = in_flight_->wait(); !done) return done;
     uploading_.clear();
     staged_.clear();
     waited_ = true;
@@ -280,13 +264,15 @@ class DeviceMachine final : public Machine {
 
   void end() override {
     if (!waited_) (void)finish();  // after an error
+    // What has failed and is still under way uses its memory before that is freed.
+    (void)in_flight_->follow_all();
+    in_flight_.reset();
     uploading_.clear();
     staged_.clear();
     peak_ = pool_->peak();
     for (Value& value : values_) value = {};
     pool_.reset();
     lists_.clear();
-    used_data_.clear();
     host_ = nullptr;
   }
 
@@ -303,6 +289,22 @@ class DeviceMachine final : public Machine {
   [[nodiscard]] const DeviceBlock* on_this_device(const Array& array) const {
     const auto* block = dynamic_cast<const DeviceBlock*>(array.far_memory().get());
     return block != nullptr && block->is_on(*device_) ? block : nullptr;
+  }
+
+  /// Before work that uses these values.
+  Result<void> follow(std::span<const BufferId> values) {
+    for (BufferId at : values)
+      if (auto done = in_flight_->follow(values_[at].address); !done) return done;
+    return {};
+  }
+
+  Result<void> start(collectives::DeviceData& data, const Step& step, const NodeBuffers& sizes,
+                     DeviceAddress operand, DeviceAddress result, std::string_view label) {
+    NodeBuffers buffers = sizes;
+    buffers.operand = pointer(operand);
+    buffers.result = pointer(result);
+    waited_ = false;
+    return in_flight_->start(data, collective_of(program_.graph.nodes[step.node], buffers, label));
   }
 
   /// The segment's steps, on values in these slots.
@@ -344,6 +346,10 @@ class DeviceMachine final : public Machine {
 
   Result<DeviceAddress> take(std::size_t bytes, BufferId at) {
     auto taken = pool_->take(bytes);
+    if (taken && !*taken && !in_flight_->empty()) {
+      if (auto done = in_flight_->follow_all(); !done) return done.error();
+      taken = pool_->take(bytes);
+    }
     if (taken && !*taken && recordings_) {
       // Recordings are a luxury.
       if (auto done = finish(); !done) return done.error();
@@ -352,16 +358,8 @@ class DeviceMachine final : public Machine {
     }
     if (!taken) return taken.error();
     if (*taken) return **taken;
-    const Node& of = program_.graph.nodes[program_.buffers[at].node];
-    return Status{
-        Code::Environment,
-        fmt::format("{} has no memory for the {} bytes of {} at {} in a run of frame {}, which "
-                    "uses {} bytes there and has given back those it kept; use smaller batches",
-                    device_->name(), bytes, op_row(of.op).name,
-                    of.where.file.empty() ? "the graph" : of.where.text(), program_.graph.name,
-                    pool_->used()),
-        {},
-        {}};
+    return device_memory_failure(program_.graph, program_.buffers[at].node, device_->name(), bytes,
+                                 pool_->used());
   }
 
   Result<void> download(void* to, DeviceAddress from, std::size_t bytes) {
@@ -379,12 +377,12 @@ class DeviceMachine final : public Machine {
   // Of the run under way.
   RunHost* host_ = nullptr;
   std::optional<DevicePool> pool_;
+  std::optional<InFlight> in_flight_;
   std::vector<Value> values_;
   std::map<BufferId, std::vector<std::int64_t>> lists_;  // read back
   std::vector<Array> uploading_;                         // memory of the host that uploads read
   std::vector<std::vector<std::byte>> staged_;           // the same
-  std::set<collectives::DeviceData*> used_data_;
-  bool waited_ = true;  // for all that was started
+  bool waited_ = true;                                   // for all that was started
 };
 
 }  // namespace

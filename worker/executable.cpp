@@ -232,7 +232,7 @@ class Executable::Loaded {
         time_.products += clock_.now() - start;
         return {};
       case Step::Kind::Collective: {
-        if (auto ready = machine_->ready(step); !ready) {
+        if (auto ready = machine_->ready(step, collective_sizes(step)); !ready) {
           fail(step, ready.error());
           return take_part(i, communicator, host);
         }

@@ -95,7 +95,7 @@ class HostMachine final : public Machine {
     return std::span(static_cast<const std::int64_t*>(pointers_[at]), count);
   }
 
-  Result<void> ready(const Step&) override { return {}; }
+  Result<void> ready(const Step&, const NodeBuffers&) override { return {}; }
 
   Result<void> exchange(collectives::Communicator& ranks, const Step& step,
                         const NodeBuffers& sizes, std::string_view label) override {

@@ -147,7 +147,7 @@ Result<std::string> JobDevices::join(GroupContext& group, CallDriver& driver) {
                                          .id = agreed,
                                          .ordinal = device.ordinal(),
                                          .device_name = device.name(),
-                                         .stream = device.stream(),
+                                         .stream = device.stream(DeviceStream::Ranks),
                                          .watch = context_.watch,
                                          .board_entry = entry,
                                          .deadline = 2 * context_.settings.deadline,

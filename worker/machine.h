@@ -43,10 +43,11 @@ class Machine {
   /// The first `count` elements of an i64 value, once they are known; valid until the next call.
   virtual Result<std::span<const std::int64_t>> read(BufferId at, std::size_t count) = 0;
 
-  /// Before a Collective step: if it goes by way of the host, waits for what was started, so that
-  /// what has failed is known while the rank can still take part with zeros.
-  virtual Result<void> ready(const Step& step) = 0;
-  /// A Collective step, carried out by `ranks` or by what they have on the device.
+  /// Before a Collective step: all but the collective itself, so that what fails is known while the
+  /// rank can still take part with zeros. If it goes by way of the host this waits for what was
+  /// started.
+  virtual Result<void> ready(const Step& step, const NodeBuffers& sizes) = 0;
+  /// A Collective step that is ready(), carried out by `ranks` or by what they have on the device.
   virtual Result<void> exchange(collectives::Communicator& ranks, const Step& step,
                                 const NodeBuffers& sizes, std::string_view label) = 0;
   /// The part of a rank that has failed: take_part_with_zeros().

@@ -129,6 +129,18 @@ Status input_size_failure(const Node& node, std::span<const std::int64_t> sizes,
                 {}};
 }
 
+Status device_memory_failure(const Graph& graph, NodeId node, const std::string& device,
+                             std::size_t bytes, std::size_t used) {
+  const Node& of = graph.nodes[node];
+  return Status{
+      Code::Environment,
+      fmt::format("{} has no memory for the {} bytes of {} at {} in a run of frame {}, which uses "
+                  "{} bytes there and has given back those it kept; use smaller batches",
+                  device, bytes, op_row(of.op).name, place(of), graph.name, used),
+      {},
+      {}};
+}
+
 Status told_but_not_found(const Graph& graph) {
   return Status{Code::Internal,
                 fmt::format("a rank of frame {} told of a failure with its counts, but none has "

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include <lockstep/worker/graph.h>
 #include <lockstep/worker/run_host.h>
@@ -29,6 +30,11 @@ namespace lockstep::worker {
 /// BadInput: an input's sizes are not those that the program was compiled for.
 [[nodiscard]] Status input_size_failure(const Node& node, std::span<const std::int64_t> sizes,
                                         std::span<const std::int64_t> expected);
+
+/// Environment: `device` has no memory for the value of `node`; `used` bytes are in use there.
+[[nodiscard]] Status device_memory_failure(const Graph& graph, NodeId node,
+                                           const std::string& device, std::size_t bytes,
+                                           std::size_t used);
 
 /// Internal: a counts exchange told of a failure that no rank owns up to.
 [[nodiscard]] Status told_but_not_found(const Graph& graph);

@@ -229,12 +229,13 @@ void exchange(benchmark::State& state, const Setting& setting, std::int64_t rows
     return state.SkipWithError(zeroed.error().message.c_str());
   const auto id = taken(state, lockstep::collectives::nccl_unique_id(lockstep::Rank{0}));
   if (!id) return;
-  auto data = taken(state, lockstep::collectives::connect_nccl({.rank = 0,
-                                                                .size = 1,
-                                                                .id = *id,
-                                                                .ordinal = device.ordinal(),
-                                                                .device_name = device.name(),
-                                                                .stream = device.stream()}));
+  auto data = taken(state, lockstep::collectives::connect_nccl(
+                               {.rank = 0,
+                                .size = 1,
+                                .id = *id,
+                                .ordinal = device.ordinal(),
+                                .device_name = device.name(),
+                                .stream = device.stream(lockstep::worker::DeviceStream::Work)}));
   if (!data) return;
   auto bare = taken(state, BareExchange::open(device));
   if (!bare) return;

@@ -26,7 +26,7 @@ class Exchange final : public BareExchange {
 
   Result<void> start(worker::DeviceAddress send, worker::DeviceAddress receive,
                      std::size_t elements) override {
-    auto* const stream = static_cast<cudaStream_t>(device_.stream());
+    auto* const stream = static_cast<cudaStream_t>(device_.stream(worker::DeviceStream::Work));
     if (auto done = checked(nccl_.group_start(), "ncclGroupStart"); !done) return done;
     const auto sent = nccl_.send(reinterpret_cast<const void*>(send), elements, ncclFloat32, 0,
                                  communicator_, stream);

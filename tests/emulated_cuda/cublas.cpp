@@ -155,6 +155,8 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(
     }
     gemm.f32 ? multiply<float>(gemm) : multiply<double>(gemm);
   };
+  for (const void* operand : {a, b}) emulated_cuda_touch(handle->stream, operand, 0, false);
+  emulated_cuda_touch(handle->stream, out, 0, true);
   return cuLaunchHostFunc(handle->stream, work, &handle->started.back()) == CUDA_SUCCESS
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_EXECUTION_FAILED;

@@ -25,6 +25,7 @@ struct Driver {
   std::map<CUstream, std::unique_ptr<Stream>> streams;
   std::map<CUmodule, std::shared_ptr<Module>> modules;
   std::map<CUfunction, std::shared_ptr<Module>> functions;
+  std::map<CUevent, std::shared_ptr<Mark>> events;  // null: not recorded
   std::map<CUgraph, Recording> graphs;
   std::map<CUgraphExec, Recording> execs;
   std::uint64_t next_handle = 0x1000;

@@ -86,6 +86,7 @@ CUresult cuGetErrorName(CUresult error, const char** name) {
     LOCKSTEP_NAMED(CUDA_ERROR_NOT_SUPPORTED)
     LOCKSTEP_NAMED(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
     LOCKSTEP_NAMED(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
+    LOCKSTEP_NAMED(CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
     LOCKSTEP_NAMED(CUDA_ERROR_UNKNOWN)
     default:
       *name = nullptr;
@@ -221,9 +222,18 @@ std::size_t emulated_cuda_live_bytes() {
 std::size_t emulated_cuda_live_objects() {
   Driver& all = driver();
   const std::lock_guard lock(all.mutex);
-  std::size_t sum = all.streams.size() + all.modules.size() + all.graphs.size() + all.execs.size();
+  std::size_t sum = all.streams.size() + all.events.size() + all.modules.size() +
+                    all.graphs.size() + all.execs.size();
   for (const auto& device : all.devices) sum += static_cast<std::size_t>(device->holders);
   return sum;
+}
+
+void emulated_cuda_touch(void* stream, const void* at, std::size_t bytes, bool writes) {
+  Stream* on = find(static_cast<CUstream>(stream));
+  const auto address = reinterpret_cast<std::uint64_t>(at);
+  if (on == nullptr || at == nullptr) return;
+  if (bytes == 0) bytes = on->place().memory.left_at(address);
+  (void)on->start({{address, bytes, writes}}, [] { return CUDA_SUCCESS; });
 }
 
 bool emulated_cuda_within(const void* at, std::size_t bytes) {

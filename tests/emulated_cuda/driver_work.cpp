@@ -10,15 +10,16 @@ namespace {
 void* pointer(CUdeviceptr at) { return reinterpret_cast<void*>(at); }
 
 /// Work that touches so much memory of the device.
-CUresult start_within(Stream* stream, CUdeviceptr at, std::size_t bytes,
+CUresult start_within(Stream* stream, CUdeviceptr at, std::size_t bytes, bool writes,
                       std::function<void()> body) {
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (bytes == 0) return CUDA_SUCCESS;
-  return stream->start([&memory = stream->place().memory, at, bytes, body = std::move(body)] {
-    if (!memory.within(at, bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    body();
-    return CUDA_SUCCESS;
-  });
+  return stream->start({{at, bytes, writes}},
+                       [&memory = stream->place().memory, at, bytes, body = std::move(body)] {
+                         if (!memory.within(at, bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+                         body();
+                         return CUDA_SUCCESS;
+                       });
 }
 
 void wait_for_all() {
@@ -48,6 +49,7 @@ CUresult cuMemAllocAsync(CUdeviceptr* at, std::size_t bytes, CUstream stream) {
     }
     if (!taken) return CUDA_ERROR_OUT_OF_MEMORY;
     *at = *taken;
+    on->made(*taken, bytes);
     return CUDA_SUCCESS;
   });
 }
@@ -58,7 +60,8 @@ CUresult cuMemFreeAsync(CUdeviceptr at, CUstream stream) {
     if (on == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (on->recording()) return CUDA_ERROR_NOT_SUPPORTED;
     if (!on->place().memory.within(at, 0)) return CUDA_ERROR_INVALID_VALUE;
-    return on->start_always([&memory = on->place().memory, at] {
+    const Access all{at, on->place().memory.left_at(at), true};
+    return on->start_always({all}, [&memory = on->place().memory, at] {
       return memory.give_back(at) ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
     });
   });
@@ -66,13 +69,15 @@ CUresult cuMemFreeAsync(CUdeviceptr at, CUstream stream) {
 
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
   return called("cuMemcpyHtoDAsync", [&] {
-    return start_within(find(stream), to, bytes, [=] { std::memcpy(pointer(to), from, bytes); });
+    return start_within(find(stream), to, bytes, true,
+                        [=] { std::memcpy(pointer(to), from, bytes); });
   });
 }
 
 CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   return called("cuMemcpyDtoHAsync", [&] {
-    return start_within(find(stream), from, bytes, [=] { std::memcpy(to, pointer(from), bytes); });
+    return start_within(find(stream), from, bytes, false,
+                        [=] { std::memcpy(to, pointer(from), bytes); });
   });
 }
 
@@ -81,18 +86,20 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, 
     Stream* on = find(stream);
     if (on == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (bytes == 0) return CUDA_SUCCESS;
-    return on->start([&memory = on->place().memory, to, from, bytes] {
-      if (!memory.within(from, bytes) || !memory.within(to, bytes))
-        return CUDA_ERROR_ILLEGAL_ADDRESS;
-      std::memcpy(pointer(to), pointer(from), bytes);
-      return CUDA_SUCCESS;
-    });
+    return on->start({{to, bytes, true}, {from, bytes, false}},
+                     [&memory = on->place().memory, to, from, bytes] {
+                       if (!memory.within(from, bytes) || !memory.within(to, bytes))
+                         return CUDA_ERROR_ILLEGAL_ADDRESS;
+                       std::memcpy(pointer(to), pointer(from), bytes);
+                       return CUDA_SUCCESS;
+                     });
   });
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream stream) {
   return called("cuMemsetD8Async", [&] {
-    return start_within(find(stream), to, bytes, [=] { std::memset(pointer(to), value, bytes); });
+    return start_within(find(stream), to, bytes, true,
+                        [=] { std::memset(pointer(to), value, bytes); });
   });
 }
 
@@ -153,9 +160,16 @@ CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
     std::vector<void*> values;
     for (int i = 0; i < kernel.parameters; ++i)
       values.push_back(*static_cast<void**>(parameters[i]));
+    // How much of the memory there it uses a kernel does not say.
+    std::vector<Access> accesses;
+    for (int i = 0; i < kernel.pointers; ++i) {
+      const auto at = reinterpret_cast<std::uint64_t>(values[i]);
+      accesses.push_back({at, on->place().memory.left_at(at), kernel.accesses[i] == 'w'});
+    }
     // Weakly: its kernels must not be left when a module is unloaded.
-    return on->start([&memory = on->place().memory, unloadable = std::weak_ptr(module), &kernel,
-                      values = std::move(values), x] {
+    return on->start(std::move(accesses), [&memory = on->place().memory,
+                                           unloadable = std::weak_ptr(module), &kernel,
+                                           values = std::move(values), x] {
       const auto loaded = unloadable.lock();
       if (told_to_fail("kernel") || !loaded) return CUDA_ERROR_LAUNCH_FAILED;
       for (int i = 0; i < kernel.pointers; ++i)
@@ -170,7 +184,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* argument) {
   return called("cuLaunchHostFunc", [&] {
     Stream* on = find(stream);
     if (on == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    return on->start([=] {
+    return on->start({}, [=] {
       function(argument);
       return CUDA_SUCCESS;
     });
@@ -209,6 +223,44 @@ CUresult cuStreamQuery(CUstream stream) {
   return called("cuStreamQuery", [&] {
     Stream* on = find(stream);
     return on == nullptr ? CUDA_ERROR_INVALID_HANDLE : on->query();
+  });
+}
+
+CUresult cuEventCreate(CUevent* event, unsigned int flags) {
+  return called("cuEventCreate", [&] {
+    if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (flags != CU_EVENT_DISABLE_TIMING) return CUDA_ERROR_NOT_SUPPORTED;
+    const std::lock_guard lock(driver().mutex);
+    *event = new_handle<CUevent>();
+    driver().events.emplace(*event, nullptr);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuEventDestroy(CUevent event) {
+  return giving_back("cuEventDestroy", [&] {
+    const std::lock_guard lock(driver().mutex);
+    return driver().events.erase(event) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  });
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  return called("cuEventRecord", [&] {
+    Stream* on = find(stream);
+    const std::lock_guard lock(driver().mutex);
+    const auto found = driver().events.find(event);
+    if (on == nullptr || found == driver().events.end()) return CUDA_ERROR_INVALID_HANDLE;
+    return on->mark(found->second);
+  });
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
+  return called("cuStreamWaitEvent", [&] {
+    Stream* on = find(stream);
+    const std::lock_guard lock(driver().mutex);
+    const auto found = driver().events.find(event);
+    if (on == nullptr || found == driver().events.end()) return CUDA_ERROR_INVALID_HANDLE;
+    return flags == 0 ? on->follow(found->second) : CUDA_ERROR_INVALID_VALUE;
   });
 }
 

@@ -8,6 +8,7 @@
 //   EMULATED_CUDA_DEVICES=2              devices; 1
 //   EMULATED_CUDA_ARCH=sm_80             what they are; sm_90
 //   EMULATED_CUDA_MEMORY=1048576         bytes on each; 4 GiB
+//   EMULATED_CUDA_SEED=7                 of how long work lies until it is done; 1
 //   EMULATED_CUDA_FAIL=cuLaunchKernel:7  that function's 7th call fails. "kernel:7": the 7th kernel
 //                                        that runs, which is found out by a later call
 #pragma once
@@ -27,8 +28,11 @@ void emulated_cuda_calls(void (*each)(void* to, const char* call, int count), vo
 void emulated_cuda_set_memory(std::size_t bytes);
 /// Bytes of memory that are not freed, on all devices, once all work is done.
 std::size_t emulated_cuda_live_bytes();
-/// Modules, streams, graphs and holders of contexts that are left.
+/// Modules, streams, events, graphs and holders of contexts that are left.
 std::size_t emulated_cuda_live_objects();
+/// What the next host function on a stream does with memory; 0 bytes: all from there to the end of
+/// its block.
+void emulated_cuda_touch(void* stream, const void* at, std::size_t bytes, bool writes);
 /// Whether there are so many bytes of one device's memory.
 bool emulated_cuda_within(const void* at, std::size_t bytes);
 }

@@ -13,6 +13,11 @@ namespace lockstep::emulated_cuda {
 class Library {
  public:
   explicit Library(const char* name) : handle_(::dlopen(name, RTLD_NOW | RTLD_LOCAL)) {}
+  /// Null: there is none of that name.
+  template <class Function>
+  [[nodiscard]] Function* find(const char* name) const {
+    return handle_ == nullptr ? nullptr : reinterpret_cast<Function*>(::dlsym(handle_, name));
+  }
   /// False: none, or NVIDIA's own.
   [[nodiscard]] bool emulated() const { return find<void>("emulated_cuda_fail") != nullptr; }
   void fail(const std::string& call, int nth) const {
@@ -40,10 +45,6 @@ class Library {
   }
 
  private:
-  template <class Function>
-  [[nodiscard]] Function* find(const char* name) const {
-    return handle_ == nullptr ? nullptr : reinterpret_cast<Function*>(::dlsym(handle_, name));
-  }
   void* handle_;
 };
 

@@ -55,6 +55,14 @@ bool Memory::within(std::uint64_t at, std::size_t bytes) const {
   return at - start <= block.bytes && bytes <= block.bytes - (at - start);
 }
 
+std::size_t Memory::left_at(std::uint64_t at) const {
+  const std::lock_guard lock(mutex_);
+  auto after = blocks_.upper_bound(at);
+  if (after == blocks_.begin()) return 0;
+  const auto& [start, block] = *--after;
+  return at - start <= block.bytes ? block.bytes - (at - start) : 0;
+}
+
 std::size_t Memory::live() const {
   const std::lock_guard lock(mutex_);
   return live_;

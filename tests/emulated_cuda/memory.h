@@ -22,6 +22,8 @@ class Memory {
   [[nodiscard]] bool give_back(std::uint64_t block);
   /// Whether all of it lies in one block.
   [[nodiscard]] bool within(std::uint64_t at, std::size_t bytes) const;
+  /// Of the block there, the bytes from here on.
+  [[nodiscard]] std::size_t left_at(std::uint64_t at) const;
   [[nodiscard]] std::size_t live() const;
 
  private:

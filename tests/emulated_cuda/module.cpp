@@ -29,10 +29,11 @@ Kernel* Module::kernel(const std::string& name) {
   if (const auto found = kernels_.find(name); found != kernels_.end()) return &found->second;
   void* run = object_->symbol("run_" + name);
   const auto* counts = static_cast<const int*>(object_->symbol("parameters_" + name));
-  if (run == nullptr || counts == nullptr) return nullptr;
+  void* accesses = object_->symbol("accesses_" + name);
+  if (run == nullptr || counts == nullptr || accesses == nullptr) return nullptr;
   return &kernels_
               .emplace(name, Kernel{this, reinterpret_cast<decltype(Kernel::run)>(run), counts[0],
-                                    counts[1]})
+                                    counts[1], reinterpret_cast<const char* (*)()>(accesses)()})
               .first->second;
 }
 

@@ -29,6 +29,7 @@ struct Kernel {
   Module* module = nullptr;
   int (*run)(void* const* parameters, std::int64_t blocks) = nullptr;
   int pointers = 0, parameters = 0;
+  const char* accesses = "";  // of each pointer: 'r' or 'w'
 };
 
 /// Lives on while work holds it, as loaded until it is unloaded.

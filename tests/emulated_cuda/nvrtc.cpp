@@ -47,6 +47,13 @@ std::string entries(const std::string& text) {
     out += "extern \"C\" const int parameters_" + name + "[2] = {cuda_on_host::pointers(" + name +
            "), cuda_on_host::parameters(" + name +
            ")};\n"
+           "extern \"C\" const char* accesses_" +
+           name +
+           "() {\n"
+           "  static constexpr auto all = cuda_on_host::accesses(" +
+           name +
+           ");\n"
+           "  return all.data();\n}\n"
            "extern \"C\" int run_" +
            name +
            "(void* const* p, long blocks) {\n"

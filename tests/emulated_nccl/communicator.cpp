@@ -169,6 +169,13 @@ void Communicator::enqueue(Launch& launch) {
     const std::lock_guard lock(mutex_);
     ++unfinished_;
   }
+  static const auto touch =
+      driver_function<void (*)(void*, const void*, std::size_t, bool)>("emulated_cuda_touch");
+  for (const Call& call : launch.calls) {
+    if (touch == nullptr) break;
+    if (call.send_bytes > 0) touch(on, call.send, call.send_bytes, false);
+    if (call.receive_bytes > 0) touch(on, call.receive, call.receive_bytes, true);
+  }
   if (host == nullptr || host(on, &Communicator::run, &launch) != CUDA_SUCCESS)
     fail(ncclUnhandledCudaError, "cuLaunchHostFunc failed");
 }

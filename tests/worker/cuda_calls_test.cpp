@@ -36,6 +36,14 @@ Result<Bytes> build(const std::string& text, const std::string& architecture = "
   return (*toolchain)->build(text);
 }
 
+Result<void> follow(Device& device, DeviceStream which, DeviceStream leader) {
+  const auto event = device.mark(leader);
+  if (!event) return event.error();
+  auto done = device.follow(which, *event);
+  device.release(*event);
+  return done;
+}
+
 /// 2 x, recorded, then multiplied by y: everything that a device can be asked for, in one session
 /// that ends where something fails.
 Result<std::vector<double>> session(const Bytes& object) {
@@ -71,6 +79,8 @@ Result<std::vector<double>> session(const Bytes& object) {
   std::vector<double> out(3);
   std::vector<std::function<Result<void>()>> steps{
       [&] { return device.upload(x, values.data(), kCount * sizeof(double)); },
+      [&] { return follow(device, DeviceStream::Ranks, DeviceStream::Work); },
+      [&] { return follow(device, DeviceStream::Work, DeviceStream::Ranks); },
       [&] { return device.begin_recording(); },
       [&] { return device.zero(y, kCount * sizeof(double)); },
       [&] { return device.launch(*kernel, 1, 256, buffers, numbers); },
@@ -107,8 +117,9 @@ bool is_one_sentence(const std::string& text) {
 /// What gives something back has nobody to tell; neither have contexts that are entered for it.
 bool may_fail_in_silence(const std::string& call) {
   static const std::set<std::string> quiet{
-      "cuMemFreeAsync",     "cuStreamDestroy", "cuDevicePrimaryCtxRelease", "cuModuleUnload",
-      "cuGraphExecDestroy", "cublasDestroy",   "cuCtxGetCurrent",           "cuCtxSetCurrent"};
+      "cuMemFreeAsync", "cuStreamDestroy",    "cuEventDestroy", "cuDevicePrimaryCtxRelease",
+      "cuModuleUnload", "cuGraphExecDestroy", "cublasDestroy",  "cuCtxGetCurrent",
+      "cuCtxSetCurrent"};
   return quiet.contains(call);
 }
 

@@ -5,6 +5,7 @@
 // which thread is first gives two results.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <tuple>
@@ -120,6 +121,13 @@ struct Call {
     std::apply(kernel, arguments);
   }
 };
+
+/// Of each pointer, all in front: 'w' where the kernel may write, 'r' where it only reads.
+template <class... P>
+constexpr auto accesses(void (*)(P...)) {
+  return std::array<char, sizeof...(P) + 1>{
+      (std::is_pointer_v<P> ? std::is_const_v<std::remove_pointer_t<P>> ? 'r' : 'w' : '\0')...};
+}
 
 /// How many there are, and how many of them, all in front, are pointers.
 template <class... P>

@@ -42,7 +42,13 @@ Result<EmulatedProgram> build_emulated(Program program) {
     text += kernel.text + "extern \"C\" int run_" + kernel.name +
             "(void* const* b, const long* n, long blocks, bool down) {\n"
             "  return cuda_on_host::launch(" +
-            kernel.name + (barriers ? ", true" : ", false") + ", b, n, blocks, down);\n}\n";
+            kernel.name + (barriers ? ", true" : ", false") +
+            ", b, n, blocks, down);\n}\n"
+            "extern \"C\" const char* accesses_" +
+            kernel.name +
+            "() {\n"
+            "  static constexpr auto all = cuda_on_host::accesses(" +
+            kernel.name + ");\n  return all.data();\n}\n";
   }
   program.units = {text};
   auto built = quick_toolchain().build(text);
@@ -50,7 +56,17 @@ Result<EmulatedProgram> build_emulated(Program program) {
   return EmulatedProgram{std::move(program), {*std::move(built)}};
 }
 
+EmulatedDevice::EmulatedDevice() {
+  for (int stream = 0; stream < 2; ++stream) (void)order_.add_stream();
+}
 EmulatedDevice::~EmulatedDevice() = default;
+
+Result<void> EmulatedDevice::put(DeviceStream stream, std::span<const Access> accesses) {
+  const std::string found = order_.put(static_cast<int>(stream), accesses);
+  if (found.empty()) return {};
+  if (disorder_.empty()) disorder_ = found + " (0: Work, 1: Ranks)";
+  return failure(disorder_);
+}
 
 Result<void> EmulatedDevice::flawed(Status status) {
   if (recording_ && !flaw_) flaw_ = status;
@@ -68,14 +84,16 @@ Result<void> EmulatedDevice::called_unrecorded(const char* call) {
   return called(call);
 }
 
-Result<void> EmulatedDevice::within(DeviceAddress memory, std::size_t bytes) const {
+std::size_t EmulatedDevice::left_at(DeviceAddress memory) const {
   auto found = memory_.upper_bound(memory);
-  if (found != memory_.begin()) {
-    --found;
-    const auto offset =
-        static_cast<std::uint64_t>(memory) - static_cast<std::uint64_t>(found->first);
-    if (offset + bytes <= found->second.size) return {};
-  }
+  if (found == memory_.begin()) return 0;
+  --found;
+  const auto offset = static_cast<std::uint64_t>(memory) - static_cast<std::uint64_t>(found->first);
+  return offset < found->second.size ? found->second.size - offset : 0;
+}
+
+Result<void> EmulatedDevice::within(DeviceAddress memory, std::size_t bytes) const {
+  if (const std::size_t left = left_at(memory); left > 0 && bytes <= left) return {};
   return failure("memory that is not there was used on " + name_);
 }
 
@@ -91,6 +109,7 @@ Result<std::optional<DeviceAddress>> EmulatedDevice::allocate(std::size_t bytes)
   std::align(kAlignment, bytes, at, space);
   const DeviceAddress address{reinterpret_cast<std::uint64_t>(at)};
   memory_.emplace(address, Memory{std::move(memory), bytes});
+  order_.made(0, static_cast<std::uint64_t>(address), bytes);
   live_ += bytes;
   return std::optional(address);
 }
@@ -101,22 +120,27 @@ Result<void> EmulatedDevice::free(DeviceAddress memory) {
     freed_late_.push_back(memory);
     return {};
   }
-  live_ -= memory_.at(memory).size;
+  const std::size_t bytes = memory_.at(memory).size;
+  auto done = put(DeviceStream::Work, access(memory, bytes, true));
+  live_ -= bytes;
   memory_.erase(memory);
-  return {};
+  return done;
 }
 
 Result<void> EmulatedDevice::upload(DeviceAddress to, const void* from, std::size_t bytes) {
   if (auto done = called_unrecorded("upload"); !done) return done;
   ++uploads_;
+  if (bytes == 0) return {};
   if (auto done = within(to, bytes); !done) return done;
-  if (bytes > 0) std::memcpy(pointer(to), from, bytes);
+  if (auto done = put(DeviceStream::Work, access(to, bytes, true)); !done) return done;
+  std::memcpy(pointer(to), from, bytes);
   return {};
 }
 
 Result<void> EmulatedDevice::download(void* to, DeviceAddress from, std::size_t bytes) {
   if (auto done = called_unrecorded("download"); !done) return done;
   ++downloads_;
+  if (auto done = wait(); !done) return done;
   if (bytes == 0) return {};
   if (auto done = within(from, bytes); !done) return done;
   std::memcpy(to, pointer(from), bytes);
@@ -135,17 +159,27 @@ Result<DeviceModule> EmulatedDevice::load(const Bytes& object) {
 Result<DeviceKernel> EmulatedDevice::kernel(DeviceModule module, const std::string& name) {
   if (auto done = called("kernel"); !done) return done.error();
   void* found = modules_.at(module)->symbol("run_" + name);
-  if (found == nullptr) return failure("there is no kernel " + name + " on " + name_);
-  return DeviceKernel{reinterpret_cast<std::uint64_t>(found)};
+  void* accesses = modules_.at(module)->symbol("accesses_" + name);
+  if (found == nullptr || accesses == nullptr)
+    return failure("there is no kernel " + name + " on " + name_);
+  const DeviceKernel kernel{reinterpret_cast<std::uint64_t>(found)};
+  accesses_[kernel] = reinterpret_cast<const char* (*)()>(accesses)();
+  return kernel;
 }
 
 void EmulatedDevice::unload(DeviceModule module) { modules_.erase(module); }
 
-Result<void> EmulatedDevice::start(const char* call, Work work) {
+Result<void> EmulatedDevice::start(const char* call, std::vector<Access> accesses, Body body) {
   if (auto done = called(call); !done) return done;
-  if (!recording_) return work();
-  recorded_.push_back(std::move(work));
+  const Work work{std::move(accesses), std::move(body)};
+  if (!recording_) return start(work);
+  recorded_.push_back(work);
   return {};
+}
+
+Result<void> EmulatedDevice::start(const Work& work) {
+  if (auto done = put(DeviceStream::Work, work.accesses); !done) return done;
+  return work.body();
 }
 
 Result<void> EmulatedDevice::launch(DeviceKernel kernel, std::int64_t blocks, int threads,
@@ -154,8 +188,13 @@ Result<void> EmulatedDevice::launch(DeviceKernel kernel, std::int64_t blocks, in
   if (threads != kCudaBlock || blocks < 1) return flawed(failure("no such launch on " + name_));
   std::vector<void*> pointers;
   for (DeviceAddress at : buffers) pointers.push_back(pointer(at));
-  starts_ += recording_ ? 0 : 1;
-  return start("launch",
+  // How much of the memory there a kernel uses it does not say.
+  std::vector<Access> accesses;
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    accesses.push_back(
+        access(buffers[i], left_at(buffers[i]), accesses_.at(kernel).at(i) == 'w')[0]);
+  count_start();
+  return start("launch", std::move(accesses),
                [this, kernel, blocks, pointers,
                 taken = std::vector(numbers.begin(), numbers.end())]() -> Result<void> {
                  for (void* at : pointers)
@@ -172,7 +211,7 @@ Result<void> EmulatedDevice::launch(DeviceKernel kernel, std::int64_t blocks, in
 }
 
 Result<void> EmulatedDevice::zero(DeviceAddress to, std::size_t bytes) {
-  return start("zero", [=, this]() -> Result<void> {
+  return start("zero", access(to, bytes, true), [=, this]() -> Result<void> {
     if (bytes == 0) return {};
     if (auto done = within(to, bytes); !done) return done;
     std::memset(pointer(to), 0, bytes);
@@ -181,13 +220,14 @@ Result<void> EmulatedDevice::zero(DeviceAddress to, std::size_t bytes) {
 }
 
 Result<void> EmulatedDevice::copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) {
-  return start("copy", [=, this]() -> Result<void> {
-    if (bytes == 0) return {};
-    if (auto done = within(to, bytes); !done) return done;
-    if (auto done = within(from, bytes); !done) return done;
-    std::memcpy(pointer(to), pointer(from), bytes);
-    return {};
-  });
+  return start("copy", {access(to, bytes, true)[0], access(from, bytes, false)[0]},
+               [=, this]() -> Result<void> {
+                 if (bytes == 0) return {};
+                 if (auto done = within(to, bytes); !done) return done;
+                 if (auto done = within(from, bytes); !done) return done;
+                 std::memcpy(pointer(to), pointer(from), bytes);
+                 return {};
+               });
 }
 
 Result<void> EmulatedDevice::holds(DeviceAddress memory, std::int64_t elements, DType dtype) const {
@@ -196,11 +236,17 @@ Result<void> EmulatedDevice::holds(DeviceAddress memory, std::int64_t elements, 
 }
 
 Result<void> EmulatedDevice::multiply(const Product& product) {
-  starts_ += recording_ ? 0 : 1;
-  return start("multiply", [this, p = product]() -> Result<void> {
-    for (const auto& [at, elements] : {std::pair{p.a, p.batch * p.m * p.k},
-                                       {p.b, p.batch * p.k * p.n},
-                                       {p.out, p.batch * p.m * p.n}})
+  const std::pair<DeviceAddress, std::int64_t> values[] = {
+      {product.a, product.batch * product.m * product.k},
+      {product.b, product.batch * product.k * product.n},
+      {product.out, product.batch * product.m * product.n}};
+  std::vector<Access> accesses;
+  for (const auto& [at, elements] : values)
+    accesses.push_back(access(at, static_cast<std::size_t>(elements) * dtype_size(product.dtype),
+                              at == product.out)[0]);
+  count_start();
+  return start("multiply", std::move(accesses), [=, this, p = product]() -> Result<void> {
+    for (const auto& [at, elements] : values)
       if (auto done = holds(at, elements, p.dtype); !done) return done;
     worker::multiply(p.dtype, {pointer(p.a), p.transpose_a}, {pointer(p.b), p.transpose_b},
                      pointer(p.out), p.batch, p.m, p.k, p.n);
@@ -208,11 +254,78 @@ Result<void> EmulatedDevice::multiply(const Product& product) {
   });
 }
 
-Result<void> EmulatedDevice::synchronise() { return called_unrecorded("synchronise"); }
+Result<void> EmulatedDevice::synchronise() {
+  if (auto done = called_unrecorded("synchronise"); !done) return done;
+  return wait();
+}
 
 Result<bool> EmulatedDevice::idle() {
   if (auto done = called_unrecorded("idle"); !done) return done.error();
+  if (auto done = wait(); !done) return done.error();
   return true;
+}
+
+Result<void> EmulatedDevice::wait() {
+  deliver(exchanged_);
+  for (int stream = 0; stream < 2; ++stream) order_.waited_for(stream);
+  if (disorder_.empty()) return {};
+  return failure(disorder_);
+}
+
+Result<void> EmulatedDevice::exchange(const collectives::Collective& collective, int size,
+                                      const Exchange& exchange) {
+  const auto extent = collectives::CollectiveExtent::of(collective, size);
+  const auto bytes = [&](std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * dtype_size(collective.dtype);
+  };
+  const DeviceAddress from{reinterpret_cast<std::uint64_t>(collective.send)},
+      to{reinterpret_cast<std::uint64_t>(collective.receive)};
+  const std::vector<Access> accesses{access(from, bytes(extent.send), false)[0],
+                                     access(to, bytes(extent.receive), true)[0]};
+  for (const Access& access : accesses)
+    if (access.bytes > 0)
+      if (auto done = within(DeviceAddress{access.at}, access.bytes); !done) return done;
+  if (auto done = put(DeviceStream::Ranks, accesses); !done) return done;
+  // What is there before the result is no number.
+  Late late{++exchanged_, to, {}};
+  const auto* const there = static_cast<const std::byte*>(collective.receive);
+  if (there != nullptr) late.result.assign(there, there + bytes(extent.receive));
+  collectives::Collective elsewhere = collective;
+  elsewhere.receive = late.result.data();
+  // On this stream the results before are there.
+  for (const Late& before : late_)
+    if (before.to == from) elsewhere.send = before.result.data();
+  if (auto done = exchange(elsewhere); !done) return done;
+  if (!late.result.empty()) std::memset(collective.receive, 0xff, late.result.size());
+  late_.push_back(std::move(late));
+  return {};
+}
+
+void EmulatedDevice::deliver(std::uint64_t until) {
+  while (!late_.empty() && late_.front().number <= until) {
+    const Late& first = late_.front();
+    if (!within(first.to, first.result.size()) && !first.result.empty())
+      disorder_ = "a collective writes memory that is not there";
+    else if (!first.result.empty())
+      std::memcpy(pointer(first.to), first.result.data(), first.result.size());
+    late_.pop_front();
+  }
+}
+
+Result<DeviceEvent> EmulatedDevice::mark(DeviceStream which) {
+  if (auto done = called_unrecorded("mark"); !done) return done.error();
+  const DeviceEvent event{next_event_++};
+  events_[event] = {order_.now(static_cast<int>(which)),
+                    which == DeviceStream::Ranks ? exchanged_ : 0};
+  return event;
+}
+
+Result<void> EmulatedDevice::follow(DeviceStream which, DeviceEvent event) {
+  if (auto done = called_unrecorded("follow"); !done) return done;
+  const Event& marked = events_.at(event);
+  order_.follow(static_cast<int>(which), marked.time);
+  if (which == DeviceStream::Work) deliver(marked.exchanged);
+  return {};
 }
 
 Result<void> EmulatedDevice::begin_recording() {
@@ -235,9 +348,9 @@ Result<DeviceRecording> EmulatedDevice::end_recording() {
 
 Result<void> EmulatedDevice::launch(DeviceRecording recording) {
   if (auto done = called_unrecorded("launch of a recording"); !done) return done;
-  ++starts_;
+  count_start();
   for (const Work& work : recordings_.at(recording))
-    if (auto done = work(); !done) return done;
+    if (auto done = start(work); !done) return done;
   return {};
 }
 

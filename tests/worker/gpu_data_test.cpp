@@ -33,7 +33,7 @@ class GpuRank {
                                                 .id = id,
                                                 .ordinal = ordinal,
                                                 .device_name = device_->name(),
-                                                .stream = device_->stream(),
+                                                .stream = device_->stream(DeviceStream::Work),
                                                 .deadline = kDeadline});
     if (took(connected)) data_ = *std::move(connected);
   }

@@ -103,7 +103,8 @@ TEST_F(GpuSeam, Names_AreTheDevicesOwn) {
   EXPECT_NE(device_->product_identity().find(device_->architecture()), std::string::npos)
       << device_->product_identity();
   EXPECT_EQ(device_->ordinal(), 0);
-  EXPECT_NE(device_->stream(), nullptr);
+  EXPECT_NE(device_->stream(DeviceStream::Work), nullptr);
+  EXPECT_NE(device_->stream(DeviceStream::Ranks), device_->stream(DeviceStream::Work));
   const auto count = cuda_device_count(Rank{0});
   ASSERT_TRUE(count.has_value()) << count.error().text();
   EXPECT_GE(*count, 1);

@@ -2,6 +2,7 @@
 // interpreted.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -19,15 +20,18 @@ namespace lockstep::worker {
 /// Carries collectives between devices whose memory is this process's.
 class EmulatedData final : public collectives::DeviceData {
  public:
-  explicit EmulatedData(collectives::Communicator& ranks) : ranks_(ranks) {}
+  EmulatedData(EmulatedDevice& device, collectives::Communicator& ranks)
+      : device_(device), ranks_(ranks) {}
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] Result<void> start(const collectives::Collective& collective) override {
-    return ranks_.run(collective);
+    return device_.exchange(collective, ranks_.size(),
+                            [&](const collectives::Collective& c) { return ranks_.run(c); });
   }
   [[nodiscard]] Result<void> poll() override { return {}; }
   void abort() override {}
 
  private:
+  EmulatedDevice& device_;
   collectives::Communicator& ranks_;
   std::string name_ = "memory of one process";
 };
@@ -35,7 +39,8 @@ class EmulatedData final : public collectives::DeviceData {
 /// A host whose ranks' devices have such data planes.
 class HostWithData final : public RunHost {
  public:
-  HostWithData(RunHost& host, collectives::Communicator& all) : host_(host), all_(all) {}
+  HostWithData(RunHost& host, collectives::Communicator& all, EmulatedDevice& device)
+      : host_(host), all_(all), device_(device) {}
   Result<void> settle(const std::optional<LocalFailure>& mine) override {
     return host_.settle(mine);
   }
@@ -45,13 +50,14 @@ class HostWithData final : public RunHost {
     collectives::Communicator* ranks = name.empty() ? &all_ : host_.group(name);
     if (ranks == nullptr) return nullptr;
     auto& data = data_[std::string(name)];
-    if (!data) data = std::make_unique<EmulatedData>(*ranks);
+    if (!data) data = std::make_unique<EmulatedData>(device_, *ranks);
     return data.get();
   }
 
  private:
   RunHost& host_;
   collectives::Communicator& all_;
+  EmulatedDevice& device_;
   std::map<std::string, std::unique_ptr<EmulatedData>> data_;
 };
 
@@ -64,6 +70,7 @@ class OnRanks {
   struct Run {
     std::vector<std::optional<Outcome>> ranks;
     int rounds = 0, collectives = 0;
+    int overlaps = 0;  // starts on devices while a collective was under way, of all ranks
   };
   Run compiled(const std::vector<Inputs>& inputs) {
     if (units_.empty()) units_ = build();
@@ -73,25 +80,34 @@ class OnRanks {
                              communicator, host);
     });
   }
-  /// Each rank on a device of its own. `direct`: collectives between the devices, and runs
-  /// recorded; else collectives by way of the host.
-  Run on_devices(const std::vector<Inputs>& inputs, bool direct) {
+  /// How collectives between devices go: by way of the host, or between the devices.
+  enum class Way : std::uint8_t { Staged, Direct, DirectRecorded };
+  /// Each rank on a device of its own, with so many bytes.
+  Run on_devices(const std::vector<Inputs>& inputs, Way way,
+                 std::size_t capacity = ~std::size_t{0}) {
+    std::atomic<int> overlaps = 0;
     if (!for_devices_)
       for_devices_ = build_emulated(generate(graph_, Target::Cuda).value()).value();
-    return run([&](int rank, collectives::Communicator& communicator, RunHost& host) {
+    Run all = run([&](int rank, collectives::Communicator& communicator, RunHost& host) {
       const auto device = std::make_shared<EmulatedDevice>();
+      device->set_capacity(capacity);
       auto executable =
           Executable::load(for_devices_->program, for_devices_->units, clock_, device).value();
-      if (direct) executable->record({});
-      HostWithData with_data(host, communicator);
+      if (way == Way::DirectRecorded) executable->record({});
+      HostWithData with_data(host, communicator, *device);
       auto out = executable->run(inputs[static_cast<std::size_t>(rank)], communicator,
-                                 direct ? with_data : host);
+                                 way == Way::Staged ? host : with_data);
       if (out)
         for (Array& array : *out) (void)array.data();
       executable.reset();
       EXPECT_EQ(device->live_bytes(), 0U);
+      EXPECT_EQ(device->events(), 0U);
+      EXPECT_EQ(device->disorder(), "");
+      overlaps += device->overlaps();
       return out;
     });
+    all.overlaps = overlaps;
+    return all;
   }
   Run interpreted(const std::vector<Inputs>& inputs) {
     return run([&](int rank, collectives::Communicator& communicator, RunHost& host) {
@@ -100,12 +116,13 @@ class OnRanks {
   }
 
   /// All give the same on every rank, in as many rounds and collectives: the interpreter, the
-  /// host's program, the devices' with either way for collectives.
+  /// host's program, the devices' with every way for collectives.
   Run everywhere(const std::vector<Inputs>& inputs) {
     Run expected = interpreted(inputs);
     compare(compiled(inputs), expected, "compiled");
-    compare(on_devices(inputs, false), expected, "on devices, staged");
-    compare(on_devices(inputs, true), expected, "on devices");
+    compare(on_devices(inputs, Way::Staged), expected, "on devices, staged");
+    compare(on_devices(inputs, Way::Direct), expected, "on devices");
+    compare(on_devices(inputs, Way::DirectRecorded), expected, "on devices, recorded");
     return expected;
   }
 

@@ -1,0 +1,66 @@
+// NVIDIA's driver as this process has found it. Included by cuda_*.cpp only; the one header that
+// includes cuda.h.
+#pragma once
+
+#include <string>
+
+#include <cuda.h>
+
+#include <lockstep/collectives/base/status.h>
+
+namespace lockstep::worker {
+
+// Macros, so that cuda.h's own ones give the names of the present versions.
+#define LOCKSTEP_DRIVER(FUNCTION)                  \
+  FUNCTION(init, cuInit)                           \
+  FUNCTION(error_name, cuGetErrorName)             \
+  FUNCTION(device_count, cuDeviceGetCount)         \
+  FUNCTION(device_get, cuDeviceGet)                \
+  FUNCTION(attribute, cuDeviceGetAttribute)        \
+  FUNCTION(unit, cuDeviceGetUuid)                  \
+  FUNCTION(memory_pool, cuDeviceGetDefaultMemPool) \
+  FUNCTION(set_pool, cuMemPoolSetAttribute)        \
+  FUNCTION(retain, cuDevicePrimaryCtxRetain)       \
+  FUNCTION(release, cuDevicePrimaryCtxRelease)     \
+  FUNCTION(get_current, cuCtxGetCurrent)           \
+  FUNCTION(set_current, cuCtxSetCurrent)           \
+  FUNCTION(create_stream, cuStreamCreate)          \
+  FUNCTION(destroy_stream, cuStreamDestroy)        \
+  FUNCTION(synchronise, cuStreamSynchronize)       \
+  FUNCTION(query, cuStreamQuery)                   \
+  FUNCTION(create_event, cuEventCreate)            \
+  FUNCTION(destroy_event, cuEventDestroy)          \
+  FUNCTION(record_event, cuEventRecord)            \
+  FUNCTION(wait_event, cuStreamWaitEvent)          \
+  FUNCTION(load, cuModuleLoadData)                 \
+  FUNCTION(unload, cuModuleUnload)                 \
+  FUNCTION(function, cuModuleGetFunction)          \
+  FUNCTION(allocate, cuMemAllocAsync)              \
+  FUNCTION(free, cuMemFreeAsync)                   \
+  FUNCTION(upload, cuMemcpyHtoDAsync)              \
+  FUNCTION(download, cuMemcpyDtoHAsync)            \
+  FUNCTION(fill, cuMemsetD8Async)                  \
+  FUNCTION(copy, cuMemcpyDtoDAsync)                \
+  FUNCTION(launch, cuLaunchKernel)                 \
+  FUNCTION(begin_capture, cuStreamBeginCapture)    \
+  FUNCTION(end_capture, cuStreamEndCapture)        \
+  FUNCTION(instantiate, cuGraphInstantiate)        \
+  FUNCTION(destroy_graph, cuGraphDestroy)          \
+  FUNCTION(launch_graph, cuGraphLaunch)            \
+  FUNCTION(destroy_exec, cuGraphExecDestroy)
+#define LOCKSTEP_MEMBER(member, name) decltype(&name) member = nullptr;
+
+/// Loaded for the life of the process. Immutable once found.
+struct CudaDriver {
+  LOCKSTEP_DRIVER(LOCKSTEP_MEMBER)
+
+  /// What is wrong with it; empty where all is well.
+  [[nodiscard]] std::string find();
+  /// `whose`: "rank 2's CUDA device 0". Errors: Environment, with the call and the driver's answer.
+  [[nodiscard]] Result<void> answer(CUresult result, const char* call,
+                                    const std::string& whose) const;
+};
+
+#undef LOCKSTEP_MEMBER
+
+}  // namespace lockstep::worker
