@@ -1,21 +1,20 @@
-#include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <lockstep/collectives/base/shared_library.h>
 #include <lockstep/worker/cuda_driver.h>
 
 namespace lockstep::worker {
 
 #define LOCKSTEP_QUOTED(name) #name
-#define LOCKSTEP_FIND(member, name)                                                   \
-  member = reinterpret_cast<decltype(&name)>(::dlsym(handle, LOCKSTEP_QUOTED(name))); \
-  if (member == nullptr) return "NVIDIA's driver here is too old: it has no " LOCKSTEP_QUOTED(name);
+#define LOCKSTEP_FIND(member, name) library.find(member, LOCKSTEP_QUOTED(name));
 
 std::string CudaDriver::find() {
-  void* handle = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr)
-    return fmt::format("there is no NVIDIA driver on this machine ({})", ::dlerror());
+  SharedLibrary library({"libcuda.so.1"});
+  if (!library.loaded())
+    return fmt::format("there is no NVIDIA driver on this machine ({})", library.why());
   LOCKSTEP_DRIVER(LOCKSTEP_FIND)
-  return {};
+  if (library.lacks().empty()) return {};
+  return "NVIDIA's driver here is too old: it has no " + library.lacks();
 }
 
 Result<void> CudaDriver::answer(CUresult result, const char* call, const std::string& whose) const {

@@ -168,78 +168,76 @@ class DeviceMachine final : public Machine {
     return std::span<const std::int64_t>(found->second);
   }
 
-  Result<void> exchange(collectives::Communicator& ranks, const Step& step,
-                        const NodeBuffers& sizes, std::string_view label) override {
+  Result<void> ready(const Step& step, const NodeBuffers& sizes) override {
     const Node& node = program_.graph.nodes[step.node];
-    if (auto* data = data_of(step)) {
-      const DeviceAddress operand = values_[step.buffers[0]].address,
-                          result = values_[step.buffers[1]].address;
-      return start(*data, step, sizes, operand, result, label);
+    const DeviceAddress operand = values_[step.buffers[0]].address;
+    if (step.carries_status || data_of(step) == nullptr) {
+      operand_.resize(bytes_of(operand_of(step), sizes.operand_sizes));
+      return operand_.empty() ? finish() : download(operand_.data(), operand, operand_.size());
     }
-    return on_host(step, sizes, [&](const NodeBuffers& buffers) {
-      fill_root(node, buffers);
-      return ranks.run(collective_of(node, buffers, label));
-    });
+    if (node.op == Op::Broadcast) {
+      if (auto done = follow(step.buffers); !done) return done;
+      waited_ = false;
+      if (auto done = device_->copy(values_[step.buffers[1]].address, operand,
+                                    bytes_of(node.meta, sizes.result_sizes));
+          !done)
+        return done;
+    }
+    return in_flight_->depart();
   }
 
-  Result<void> exchange_zeros(collectives::Communicator& ranks, const Step& step,
-                              const NodeBuffers& sizes, std::string_view label) override {
+  Result<bool> exchange(const Step& step, const NodeBuffers& sizes,
+                        std::string_view label) override {
+    auto* data = data_of(step);
+    if (data == nullptr) return false;
+    NodeBuffers buffers = sizes;
+    buffers.operand = pointer(values_[step.buffers[0]].address);
+    buffers.result = pointer(values_[step.buffers[1]].address);
+    return start(*data, step, buffers, label);
+  }
+
+  Result<bool> exchange_zeros(const Step& step, const NodeBuffers& sizes,
+                              std::string_view label) override {
     const Node& node = program_.graph.nodes[step.node];
     auto* data = data_of(step);
-    if (data == nullptr)
-      return take_part_with_zeros(ranks, node, sizes, operand_of(step).dtype, label);
+    if (data == nullptr) return false;
+    // There may be no memory left.
+    for (BufferId at = 0; at < values_.size(); ++at) drop(at);
+    NodeBuffers buffers = sizes;
     std::vector<DeviceAddress> scratch;
-    const auto zeros = [&](std::size_t bytes) -> Result<DeviceAddress> {
-      if (bytes == 0) return DeviceAddress{};
+    const auto zeros = [&](std::size_t bytes) -> Result<void*> {
+      if (bytes == 0) return nullptr;
       auto taken = take(bytes, step.buffers[0]);
       if (!taken) return taken.error();
       scratch.push_back(*taken);
       if (auto done = device_->zero(*taken, bytes); !done) return done.error();
-      return *taken;
+      return pointer(*taken);
     };
-    const auto done = [&]() -> Result<void> {
+    const auto started = [&]() -> Result<bool> {
       auto operand = zeros(bytes_of(operand_of(step), sizes.operand_sizes));
       if (!operand) return operand.error();
       auto result = zeros(bytes_of(node.meta, sizes.result_sizes));
       if (!result) return result.error();
-      if (auto departed = in_flight_->depart(); !departed) return departed;
-      return start(*data, step, sizes, *operand, *result, label);
+      buffers.operand = *operand;
+      buffers.result = *result;
+      if (auto departed = in_flight_->depart(); !departed) return departed.error();
+      return start(*data, step, buffers, label);
     }();
     for (DeviceAddress at : scratch) in_flight_->drop(at, true, {});
-    return done;
+    return started;
   }
 
   Result<void> on_host(const Step& step, const NodeBuffers& sizes, const OnHost& act) override {
-    const Node& node = program_.graph.nodes[step.node];
-    std::vector<std::byte> operand(bytes_of(operand_of(step), sizes.operand_sizes));
-    const std::size_t bytes = bytes_of(node.meta, sizes.result_sizes);
+    const std::size_t bytes = bytes_of(program_.graph.nodes[step.node].meta, sizes.result_sizes);
     std::vector<std::byte> result(bytes);
-    if (auto done = download(operand.data(), values_[step.buffers[0]].address, operand.size());
-        !done)
-      return done;
     NodeBuffers buffers = sizes;
-    buffers.operand = operand.data();
+    buffers.operand = operand_.data();
     buffers.result = result.data();
     if (auto done = act(buffers); !done) return done;
     if (bytes == 0) return {};
     staged_.push_back(std::move(result));
     waited_ = false;
     return device_->upload(values_[step.buffers[1]].address, staged_.back().data(), bytes);
-  }
-
-  Result<void> ready(const Step& step, const NodeBuffers& sizes) override {
-    if (step.carries_status || data_of(step) == nullptr) return finish();
-    const Node& node = program_.graph.nodes[step.node];
-    if (node.op == Op::Broadcast) {
-      if (auto done = follow(step.buffers); !done) return done;
-      waited_ = false;
-      if (auto done =
-              device_->copy(values_[step.buffers[1]].address, values_[step.buffers[0]].address,
-                            bytes_of(node.meta, sizes.result_sizes));
-          !done)
-        return done;
-    }
-    return in_flight_->depart();
   }
 
   Result<void> finish() override {
@@ -298,15 +296,6 @@ class DeviceMachine final : public Machine {
     return {};
   }
 
-  Result<void> start(collectives::DeviceData& data, const Step& step, const NodeBuffers& sizes,
-                     DeviceAddress operand, DeviceAddress result, std::string_view label) {
-    NodeBuffers buffers = sizes;
-    buffers.operand = pointer(operand);
-    buffers.result = pointer(result);
-    waited_ = false;
-    return in_flight_->start(data, collective_of(program_.graph.nodes[step.node], buffers, label));
-  }
-
   /// The segment's steps, on values in these slots.
   Result<void> start_in(const std::map<BufferId, DeviceAddress>& slots, const Segment& segment,
                         const RunValues& values) {
@@ -334,6 +323,15 @@ class DeviceMachine final : public Machine {
     const bool reduces = node.op == Op::AllReduce || node.op == Op::ReduceScatter;
     if (reduces && node.meta.dtype == DType::I16) return nullptr;
     return host_->device_data(node.text);
+  }
+
+  Result<bool> start(collectives::DeviceData& data, const Step& step, const NodeBuffers& buffers,
+                     std::string_view label) {
+    waited_ = false;
+    auto done =
+        in_flight_->start(data, collective_of(program_.graph.nodes[step.node], buffers, label));
+    if (!done) return done.error();
+    return true;
   }
 
   [[nodiscard]] const TensorMeta& operand_of(const Step& step) const {
@@ -382,6 +380,7 @@ class DeviceMachine final : public Machine {
   std::map<BufferId, std::vector<std::int64_t>> lists_;  // read back
   std::vector<Array> uploading_;                         // memory of the host that uploads read
   std::vector<std::vector<std::byte>> staged_;           // the same
+  std::vector<std::byte> operand_;                       // of the collective that is ready
   bool waited_ = true;                                   // for all that was started
 };
 

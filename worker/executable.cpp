@@ -160,10 +160,7 @@ class Executable::Loaded {
           continue;
         }
       }
-      if (auto done = make(i); !done)
-        fail(step, done.error());
-      else if (auto ended = execute(i, communicator, host); !ended)
-        return ended;
+      if (auto ended = execute(i, communicator, host); !ended) return ended;
       if (!failure_) drop(i);
     }
     if (failure_) return failure_->status;
@@ -197,11 +194,16 @@ class Executable::Loaded {
     values_.gather(step.args, numbers_);
     const auto ranks = ranks_of(node(step), communicator, host);
     if (!ranks) return ranks.error();
-    if (!step.carries_status)
-      return machine_->exchange_zeros(**ranks, step, collective_sizes(step), labels_[i]);
-    auto any = carried_.exchange(
-        **ranks, collective_of(node(step), collective_sizes(step), labels_[i]), true);
-    return any ? told(host) : any.error();
+    const NodeBuffers sizes = collective_sizes(step);
+    if (step.carries_status) {
+      auto any = carried_.exchange(**ranks, collective_of(node(step), sizes, labels_[i]), true);
+      return any ? told(host) : any.error();
+    }
+    const auto between_devices = machine_->exchange_zeros(step, sizes, labels_[i]);
+    if (!between_devices) return between_devices.error();
+    if (*between_devices) return {};
+    const DType operand = program_.graph.nodes[node(step).inputs[0]].meta.dtype;
+    return take_part_with_zeros(**ranks, node(step), sizes, operand, labels_[i]);
   }
 
   void drop(std::size_t step) {
@@ -218,8 +220,15 @@ class Executable::Loaded {
   /// Errors: what no other rank can be told of.
   Result<void> execute(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
     const Step& step = program_.steps[i];
+    const bool collective_step = step.kind == Step::Kind::Collective;
     values_.gather(step.args, numbers_);
     const Instant start = clock_.now();
+    auto prepared = make(i);
+    if (prepared && collective_step) prepared = machine_->ready(step, collective_sizes(step));
+    if (!prepared) {
+      fail(step, prepared.error());
+      return collective_step ? take_part(i, communicator, host) : Result<void>{};
+    }
     switch (step.kind) {
       case Step::Kind::Kernel:
         if (auto done = machine_->launch(step, numbers_, values_); !done) fail(step, done.error());
@@ -232,10 +241,6 @@ class Executable::Loaded {
         time_.products += clock_.now() - start;
         return {};
       case Step::Kind::Collective: {
-        if (auto ready = machine_->ready(step, collective_sizes(step)); !ready) {
-          fail(step, ready.error());
-          return take_part(i, communicator, host);
-        }
         auto done = collective(i, communicator, host);
         time_.collectives += clock_.now() - start;
         return done;
@@ -269,16 +274,26 @@ class Executable::Loaded {
     const NodeBuffers sizes = collective_sizes(step);
     const auto ranks = ranks_of(node(step), communicator, host);
     if (!ranks) return ranks.error();
-    if (!step.carries_status) return machine_->exchange(**ranks, step, sizes, labels_[i]);
-    bool any = false;
-    auto done = machine_->on_host(step, sizes, [&](const NodeBuffers& buffers) -> Result<void> {
-      auto exchanged =
-          carried_.exchange(**ranks, collective_of(node(step), buffers, labels_[i]), false);
-      if (!exchanged) return exchanged.error();
-      any = *exchanged;
-      return {};
-    });
-    return any ? told(host) : done;
+    if (!step.carries_status) {
+      const auto between_devices = machine_->exchange(step, sizes, labels_[i]);
+      if (!between_devices) return between_devices.error();
+      if (*between_devices) return {};
+    }
+    Result<bool> any = false;  // a rank that has failed
+    const auto done =
+        machine_->on_host(step, sizes, [&](const NodeBuffers& buffers) -> Result<void> {
+          fill_root(node(step), buffers);
+          const auto collective = collective_of(node(step), buffers, labels_[i]);
+          if (step.carries_status)
+            any = carried_.exchange(**ranks, collective, false);
+          else if (auto ran = (*ranks)->run(collective); !ran)
+            any = ran.error();
+          return any ? Result<void>{} : any.error();
+        });
+    if (!any) return any.error();
+    if (*any) return told(host);
+    if (!done) fail(step, done.error());
+    return {};
   }
 
   void check(const Step& step, collectives::Communicator& communicator, RunHost& host) {

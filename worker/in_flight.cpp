@@ -27,8 +27,9 @@ Result<void> InFlight::start(collectives::DeviceData& data,
                              const collectives::Collective& collective) {
   used_.insert(&data);
   auto done = data.start(collective);
-  // Whoever has to follow it makes the event that could not be made here, or finds out why not.
+  // Of what fails here nobody can be told before the next wait.
   const auto end = device_->mark(DeviceStream::Ranks);
+  if (!end && !flaw_) flaw_ = end.error();
   flights_.push_back({end ? std::optional(*end) : std::nullopt,
                       address(collective.send),
                       address(collective.receive),
@@ -37,11 +38,11 @@ Result<void> InFlight::start(collectives::DeviceData& data,
 }
 
 Result<void> InFlight::follow(DeviceAddress memory) {
+  if (flaw_) return *flaw_;
   if (memory == DeviceAddress{}) return {};
   for (std::size_t count = flights_.size(); count > 0; --count) {
     const Flight& flight = flights_[count - 1];
     if (flight.written != memory) continue;
-    if (!flight.end) return follow_all();
     if (auto done = device_->follow(DeviceStream::Work, *flight.end); !done) return done;
     land(count);
     return {};
@@ -81,6 +82,7 @@ Result<void> InFlight::wait() {
       std::this_thread::yield();
   }
   land(flights_.size());
+  if (flaw_) return *flaw_;
   return {};
 }
 

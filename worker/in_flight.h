@@ -66,6 +66,7 @@ class InFlight {
   RunHost& host_;
   std::set<collectives::DeviceData*> used_;
   std::vector<Flight> flights_;
+  std::optional<Status> flaw_;  // the event of a collective that the device did not make
 };
 
 }  // namespace lockstep::worker

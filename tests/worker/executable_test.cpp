@@ -16,6 +16,7 @@ namespace lockstep::worker {
 namespace {
 
 using shapes::Expr;
+using Way = OnRanks::Way;
 /// Rows routed to ranks by counts that only the data tells, as a mixture of experts does.
 Graph routed_graph(int size) {
   GraphBuilder g("routed");
@@ -157,6 +158,71 @@ TEST(Executable, EveryCollective_AnyGroupSize_AsInterpreted) {
     EXPECT_EQ(run.collectives, 7);
     EXPECT_EQ(run.rounds, 0);
     for (const auto& rank : run.ranks) EXPECT_TRUE(rank->has_value());
+  }
+}
+
+/// A broadcast, with memory of another value held or not, and after it a read and an assert.
+Graph broadcast_graph(bool holding) {
+  GraphBuilder g("broadcast");
+  const NodeId x = g.input("x", DType::F64, {Expr(4)}), s = g.input("s", DType::I64, {});
+  if (holding) g.output(g.op(Op::Neg, {x}));
+  const NodeId y = g.collective(Op::Broadcast, x, 1);
+  g.output(y);
+  const auto u = g.read(Op::Item, s);
+  g.check(shapes::equal(u[0], 3), "it is three");
+  g.output(g.collective(Op::AllReduce, y, 0));
+  return g.take();
+}
+
+std::vector<Inputs> broadcast_inputs(int size) {
+  return {static_cast<std::size_t>(size),
+          {{"x", Array::of(DType::F64, {4}, std::vector<double>(4, 2))}, {"s", integers({}, {3})}}};
+}
+
+void expect_the_same_error(const OnRanks::Run& run, const Status& error) {
+  for (const auto& rank : run.ranks) {
+    ASSERT_TRUE(rank->has_error());
+    EXPECT_EQ(rank->error(), error);
+  }
+}
+
+TEST(Executable, DeviceCallThatFails_IsToldToAllRanks) {
+  for (int size : {2, 3})
+    for (const Way way : {Way::Staged, Way::Direct, Way::DirectRecorded}) {
+      OnRanks ranks(broadcast_graph(false), size);
+      for (int bad = 0; bad < size; ++bad) {
+        bool copy = false;
+        int n = 0;  // the call that fails, up to the first after the last collective
+        for (;; ++n) {
+          SCOPED_TRACE(testing::Message() << "way " << static_cast<int>(way) << ", call " << n
+                                          << " of rank " << bad << " of " << size);
+          const auto run =
+              ranks.on_devices(broadcast_inputs(size), way, [&](int rank, EmulatedDevice& device) {
+                if (rank == bad) device.fail_call(n);
+              });
+          if (run.ranks[static_cast<std::size_t>((bad + 1) % size)]->has_value()) break;
+          const auto& failed = *run.ranks[static_cast<std::size_t>(bad)];
+          ASSERT_TRUE(failed.has_error());
+          expect_the_same_error(run, failed.error());
+          copy |= failed.error().message.starts_with("copy failed");
+        }
+        EXPECT_GE(n, 8);
+        EXPECT_EQ(copy, way != Way::Staged);
+      }
+    }
+}
+
+TEST(Executable, DeviceWithoutMemoryForACollective_IsToldToAllRanks) {
+  for (const Way way : {Way::Staged, Way::Direct}) {
+    OnRanks ranks(broadcast_graph(true), 2);
+    const auto run = ranks.on_devices(
+        broadcast_inputs(2), way,
+        [](int rank, EmulatedDevice& device) { device.set_capacity(rank == 0 ? 1024 : 1 << 20); });
+    ASSERT_TRUE(run.ranks[0]->has_error());
+    const Status& error = run.ranks[0]->error();
+    EXPECT_NE(error.message.find("no memory for the 32 bytes of broadcast"), std::string::npos)
+        << error.message;
+    expect_the_same_error(run, error);
   }
 }
 

@@ -82,19 +82,20 @@ class OnRanks {
   }
   /// How collectives between devices go: by way of the host, or between the devices.
   enum class Way : std::uint8_t { Staged, Direct, DirectRecorded };
-  /// Each rank on a device of its own, with so many bytes.
+  /// Each rank on a device of its own. `prepare` may tell a rank's device to fail, or to have
+  /// little memory.
   Run on_devices(const std::vector<Inputs>& inputs, Way way,
-                 std::size_t capacity = ~std::size_t{0}) {
+                 const std::function<void(int rank, EmulatedDevice& device)>& prepare = {}) {
     std::atomic<int> overlaps = 0;
     if (!for_devices_)
       for_devices_ = build_emulated(generate(graph_, Target::Cuda).value()).value();
     Run all = run([&](int rank, collectives::Communicator& communicator, RunHost& host) {
       const auto device = std::make_shared<EmulatedDevice>();
-      device->set_capacity(capacity);
       auto executable =
           Executable::load(for_devices_->program, for_devices_->units, clock_, device).value();
       if (way == Way::DirectRecorded) executable->record({});
       HostWithData with_data(host, communicator, *device);
+      if (prepare) prepare(rank, *device);
       auto out = executable->run(inputs[static_cast<std::size_t>(rank)], communicator,
                                  way == Way::Staged ? host : with_data);
       if (out)
