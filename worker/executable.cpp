@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/carried_status.h>
+#include <lockstep/worker/deferred_checks.h>
 #include <lockstep/worker/device_machine.h>
 #include <lockstep/worker/executable.h>
 #include <lockstep/worker/graph_collective.h>
@@ -19,7 +20,7 @@ namespace lockstep::worker {
 class Executable::Loaded {
  public:
   Loaded(Program program, const Clock& clock)
-      : program_(std::move(program)), clock_(clock), values_(program_) {
+      : program_(std::move(program)), clock_(clock), values_(program_), checks_(program_) {
     made_.resize(program_.steps.size());
     dropped_.resize(program_.steps.size());
     std::vector<bool> seen(program_.buffers.size()), kept(program_.buffers.size());
@@ -92,6 +93,7 @@ class Executable::Loaded {
 
   Result<void> bind(const Inputs& inputs) {
     failure_.reset();
+    checks_.forget();
     misfit_.reset();
     given_rows_.clear();
     if (auto bound = values_.bind(inputs); !bound) return bound.error();
@@ -142,6 +144,7 @@ class Executable::Loaded {
       if (step.kind == Step::Kind::Settle) {
         if (!failure_)
           if (auto done = machine_->finish(); !done) fail(step, done.error());
+        (void)well();
         if (auto settled = settle(host); !settled) return settled;
         continue;
       }
@@ -155,7 +158,10 @@ class Executable::Loaded {
           continue;
         }
         if (*next > 0) {
-          for (; i < *next; ++i) drop(i);
+          for (; i < *next; ++i) {
+            checks_.started(i);
+            drop(i);
+          }
           --i;
           continue;
         }
@@ -166,14 +172,21 @@ class Executable::Loaded {
         return ended;
       if (!failure_) drop(i);
     }
-    if (failure_) return failure_->status;
+    if (!well()) return failure_->status;
     if (misfit_) return *misfit_;
     if (auto flaw = values_.flaw()) return *flaw;
     return machine_->finish();
   }
 
+  /// It may follow from what an earlier step has found, which is not known yet.
   void fail(const Step& step, Status status) {
-    failure_ = LocalFailure{std::move(status), step.node};
+    failure_ = checks_.failure(*machine_, values_, LocalFailure{std::move(status), step.node});
+  }
+
+  /// Where the device is waited for anyway: whether this rank is well, by what checks have found.
+  bool well() {
+    if (!failure_) failure_ = checks_.failure(*machine_, values_, std::nullopt);
+    return !failure_;
   }
 
   Result<void> settle(RunHost& host) {
@@ -221,8 +234,14 @@ class Executable::Loaded {
     values_.gather(step.args, numbers_);
     const Instant start = clock_.now();
     switch (step.kind) {
+      case Step::Kind::IndexCheck:
+        if (!step.launch) break;
+        [[fallthrough]];
       case Step::Kind::Kernel:
-        if (auto done = machine_->launch(step, numbers_, values_); !done) fail(step, done.error());
+        if (auto done = machine_->launch(step, numbers_, values_); !done)
+          fail(step, done.error());
+        else
+          checks_.started(i);
         time_.kernels += clock_.now() - start;
         return {};
       case Step::Kind::Matmul:
@@ -232,15 +251,15 @@ class Executable::Loaded {
         time_.products += clock_.now() - start;
         return {};
       case Step::Kind::Collective: {
-        if (auto ready = machine_->ready(step); !ready) {
-          fail(step, ready.error());
-          return take_part(i, communicator, host);
-        }
+        const auto waited = machine_->ready(step);
+        if (!waited) fail(step, waited.error());
+        if (!waited || (*waited && !well())) return take_part(i, communicator, host);
         auto done = collective(i, communicator, host);
         time_.collectives += clock_.now() - start;
         return done;
       }
       case Step::Kind::HostSync: {
+        if (!well()) return {};
         const auto list = machine_->read(step.buffers[0], node(step).binds.size());
         if (list)
           values_.bind(step.node, list->data());
@@ -249,9 +268,10 @@ class Executable::Loaded {
         return {};
       }
       default:
-        check(step, communicator, host);
-        return {};
+        break;
     }
+    check(step, communicator, host);
+    return {};
   }
 
   /// The sizes of a collective step's values; its numbers are gathered.
@@ -296,6 +316,7 @@ class Executable::Loaded {
         fail(step, *std::move(failure));
       return;
     }
+    if (!well()) return;
     const auto list = machine_->read(step.buffers[0], static_cast<std::size_t>(numbers_[0]));
     if (!list) return fail(step, list.error());
     const std::span<const std::int64_t> values = *list;
@@ -344,6 +365,7 @@ class Executable::Loaded {
   // Of the run under way.
   std::vector<std::int64_t> numbers_;
   std::optional<LocalFailure> failure_;
+  DeferredChecks checks_;
   bool recorded_ = false;
   std::map<shapes::Symbol, std::int64_t> given_rows_;  // of the symbols that were rounded up
   std::optional<Status> misfit_;                       // an input of other sizes than the entry's

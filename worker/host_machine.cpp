@@ -95,7 +95,11 @@ class HostMachine final : public Machine {
     return std::span(static_cast<const std::int64_t*>(pointers_[at]), count);
   }
 
-  Result<void> ready(const Step&) override { return {}; }
+  Result<std::span<const std::int64_t>> outcomes() override {
+    return std::span<const std::int64_t>();
+  }
+
+  Result<bool> ready(const Step&) override { return false; }
 
   Result<void> exchange(collectives::Communicator& ranks, const Step& step,
                         const NodeBuffers& sizes, std::string_view label) override {

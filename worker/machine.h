@@ -35,7 +35,7 @@ class Machine {
   /// none and none can be made. What they make and read is made on the way.
   virtual Result<std::size_t> replay(std::size_t step, const RunValues& values) = 0;
 
-  /// A Kernel step with its arguments.
+  /// A Kernel step with its arguments, or an IndexCheck that is one.
   virtual Result<void> launch(const Step& step, std::span<const std::int64_t> numbers,
                               const RunValues& values) = 0;
   /// A Matmul, SegmentMatmul or SegmentOuter step, its counts checked.
@@ -43,9 +43,13 @@ class Machine {
   /// The first `count` elements of an i64 value, once they are known; valid until the next call.
   virtual Result<std::span<const std::int64_t>> read(BufferId at, std::size_t count) = 0;
 
+  /// What the run's checks on the device have found, Program::outcomes, once it is known; valid
+  /// until the next call.
+  virtual Result<std::span<const std::int64_t>> outcomes() = 0;
+
   /// Before a Collective step: if it goes by way of the host, waits for what was started, so that
-  /// what has failed is known while the rank can still take part with zeros.
-  virtual Result<void> ready(const Step& step) = 0;
+  /// what has failed is known while the rank can still take part with zeros. True: it has waited.
+  virtual Result<bool> ready(const Step& step) = 0;
   /// A Collective step, carried out by `ranks` or by what they have on the device.
   virtual Result<void> exchange(collectives::Communicator& ranks, const Step& step,
                                 const NodeBuffers& sizes, std::string_view label) = 0;
