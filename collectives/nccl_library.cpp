@@ -1,21 +1,12 @@
 #include <algorithm>
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <lockstep/collectives/base/shared_library.h>
 #include <lockstep/collectives/nccl_library.h>
 
 namespace lockstep::collectives {
 namespace {
-
-/// From the system first, else from where it was when this was configured.
-void* open_library(std::string& why) {
-  for (const char* name : {"libnccl.so.2", LOCKSTEP_NCCL_PATH}) {
-    if (void* handle = ::dlopen(name, RTLD_NOW | RTLD_LOCAL); handle != nullptr) return handle;
-    if (why.empty()) why = ::dlerror();
-  }
-  return nullptr;
-}
 
 Code code_of(ncclResult_t result) {
   switch (result) {
@@ -41,28 +32,33 @@ std::string said(const char* text) {
 }  // namespace
 
 Result<NcclLibrary> NcclLibrary::load(std::string_view who) {
-  std::string why;
-  NcclLibrary library;
-  void* handle = open_library(why);
-  const auto find = [&]<class Function>(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(::dlsym(handle, name));
-    if (function == nullptr) why = fmt::format("NCCL here is too old: it has no {}", name);
-    return function != nullptr;
+  const auto refused = [&](const std::string& why) {
+    return Status{Code::Environment, fmt::format("{} cannot use NCCL: {}", who, why)};
   };
-  if (handle != nullptr && find(library.version, "ncclGetVersion") &&
-      find(library.error_string, "ncclGetErrorString") &&
-      find(library.last_error, "ncclGetLastError") && find(library.unique_id, "ncclGetUniqueId") &&
-      find(library.init_rank, "ncclCommInitRankConfig") &&
-      find(library.async_error, "ncclCommGetAsyncError") &&
-      find(library.device, "ncclCommCuDevice") && find(library.finalize, "ncclCommFinalize") &&
-      find(library.destroy, "ncclCommDestroy") && find(library.abort, "ncclCommAbort") &&
-      find(library.all_reduce, "ncclAllReduce") && find(library.all_gather, "ncclAllGather") &&
-      find(library.reduce_scatter, "ncclReduceScatter") &&
-      find(library.broadcast, "ncclBroadcast") && find(library.send, "ncclSend") &&
-      find(library.receive, "ncclRecv") && find(library.group_start, "ncclGroupStart") &&
-      find(library.group_end, "ncclGroupEnd"))
-    return library;
-  return Status{Code::Environment, fmt::format("{} cannot use NCCL: {}", who, why)};
+  // From the system first, else from where it was when this was configured.
+  SharedLibrary library({"libnccl.so.2", LOCKSTEP_NCCL_PATH});
+  if (!library.loaded()) return refused(library.why());
+  NcclLibrary nccl;
+  library.find(nccl.version, "ncclGetVersion");
+  library.find(nccl.error_string, "ncclGetErrorString");
+  library.find(nccl.last_error, "ncclGetLastError");
+  library.find(nccl.unique_id, "ncclGetUniqueId");
+  library.find(nccl.init_rank, "ncclCommInitRankConfig");
+  library.find(nccl.async_error, "ncclCommGetAsyncError");
+  library.find(nccl.device, "ncclCommCuDevice");
+  library.find(nccl.finalize, "ncclCommFinalize");
+  library.find(nccl.destroy, "ncclCommDestroy");
+  library.find(nccl.abort, "ncclCommAbort");
+  library.find(nccl.all_reduce, "ncclAllReduce");
+  library.find(nccl.all_gather, "ncclAllGather");
+  library.find(nccl.reduce_scatter, "ncclReduceScatter");
+  library.find(nccl.broadcast, "ncclBroadcast");
+  library.find(nccl.send, "ncclSend");
+  library.find(nccl.receive, "ncclRecv");
+  library.find(nccl.group_start, "ncclGroupStart");
+  library.find(nccl.group_end, "ncclGroupEnd");
+  if (library.lacks().empty()) return nccl;
+  return refused("NCCL here is too old: it has no " + library.lacks());
 }
 
 Result<std::string> NcclLibrary::name(std::string_view who) const {

@@ -1,14 +1,13 @@
 #include <cublas_v2.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <lockstep/collectives/base/shared_library.h>
 #include <lockstep/worker/cublas_products.h>
 
 namespace lockstep::worker {
 namespace {
 
-/// The library's functions, by the names of their present versions. Loaded for the life of the
-/// process, and not linked, so that programs start where it is not installed.
+/// The library's functions, by the names of their present versions.
 struct Cublas {
   decltype(&cublasCreate) create = nullptr;
   decltype(&cublasDestroy) destroy = nullptr;
@@ -25,27 +24,16 @@ struct Cublas {
 
 /// What is wrong with it; empty where all is well.
 std::string find_cublas(Cublas& cublas) {
-  void* handle = nullptr;
-  std::string why;
-  for (const char* name : {LOCKSTEP_CUBLAS_SONAME, LOCKSTEP_CUBLAS_PATH}) {
-    handle = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) break;
-    if (why.empty()) why = ::dlerror();
-  }
-  if (handle == nullptr) return why + "; install the CUDA toolkit";
-  why.clear();
-  const auto find = [&]<class Function>(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(::dlsym(handle, name));
-    if (function == nullptr && why.empty()) why = fmt::format("it is too old: it has no {}", name);
-  };
-  find(cublas.create, LOCKSTEP_NAME_OF(cublasCreate));
-  find(cublas.destroy, LOCKSTEP_NAME_OF(cublasDestroy));
-  find(cublas.status_name, LOCKSTEP_NAME_OF(cublasGetStatusName));
-  find(cublas.version, LOCKSTEP_NAME_OF(cublasGetVersion));
-  find(cublas.set_stream, LOCKSTEP_NAME_OF(cublasSetStream));
-  find(cublas.set_workspace, LOCKSTEP_NAME_OF(cublasSetWorkspace));
-  find(cublas.gemm, LOCKSTEP_NAME_OF(cublasGemmStridedBatchedEx_64));
-  return why;
+  SharedLibrary library({LOCKSTEP_CUBLAS_SONAME, LOCKSTEP_CUBLAS_PATH});
+  if (!library.loaded()) return library.why() + "; install the CUDA toolkit";
+  library.find(cublas.create, LOCKSTEP_NAME_OF(cublasCreate));
+  library.find(cublas.destroy, LOCKSTEP_NAME_OF(cublasDestroy));
+  library.find(cublas.status_name, LOCKSTEP_NAME_OF(cublasGetStatusName));
+  library.find(cublas.version, LOCKSTEP_NAME_OF(cublasGetVersion));
+  library.find(cublas.set_stream, LOCKSTEP_NAME_OF(cublasSetStream));
+  library.find(cublas.set_workspace, LOCKSTEP_NAME_OF(cublasSetWorkspace));
+  library.find(cublas.gemm, LOCKSTEP_NAME_OF(cublasGemmStridedBatchedEx_64));
+  return library.lacks().empty() ? "" : "it is too old: it has no " + library.lacks();
 }
 
 /// A row-major matrix is, read by columns, its transpose.

@@ -2,9 +2,9 @@
 #include <vector>
 
 #include <cuda.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <lockstep/collectives/base/shared_library.h>
 #include <lockstep/worker/cublas_products.h>
 #include <lockstep/worker/cuda_device.h>
 
@@ -47,10 +47,7 @@ namespace {
   FUNCTION(destroy_exec, cuGraphExecDestroy)
 #define LOCKSTEP_QUOTED(name) #name
 #define LOCKSTEP_MEMBER(member, name) decltype(&name) member = nullptr;
-#define LOCKSTEP_FIND(member, name)                                                          \
-  driver.member = reinterpret_cast<decltype(&name)>(::dlsym(handle, LOCKSTEP_QUOTED(name))); \
-  if (driver.member == nullptr)                                                              \
-    return "NVIDIA's driver here is too old: it has no " LOCKSTEP_QUOTED(name);
+#define LOCKSTEP_FIND(member, name) library.find(driver.member, LOCKSTEP_QUOTED(name));
 
 /// Loaded for the life of the process.
 struct Driver {
@@ -59,11 +56,12 @@ struct Driver {
 
 /// What is wrong with it; empty where all is well.
 std::string find_driver(Driver& driver) {
-  void* handle = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr)
-    return fmt::format("there is no NVIDIA driver on this machine ({})", ::dlerror());
+  SharedLibrary library({"libcuda.so.1"});
+  if (!library.loaded())
+    return fmt::format("there is no NVIDIA driver on this machine ({})", library.why());
   LOCKSTEP_DRIVER(LOCKSTEP_FIND)
-  return {};
+  if (library.lacks().empty()) return {};
+  return "NVIDIA's driver here is too old: it has no " + library.lacks();
 }
 
 /// `whose`: "rank 2's CUDA device 0".

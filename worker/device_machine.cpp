@@ -148,35 +148,40 @@ class DeviceMachine final : public Machine {
     return std::span<const std::int64_t>(outcomes_);
   }
 
-  Result<void> exchange(collectives::Communicator& ranks, const Step& step,
-                        const NodeBuffers& sizes, std::string_view label) override {
+  Result<bool> ready(const Step& step, const NodeBuffers& sizes) override {
     const Node& node = program_.graph.nodes[step.node];
-    if (auto* data = data_of(step)) {
-      NodeBuffers buffers = sizes;
-      buffers.operand = pointer(values_[step.buffers[0]].address);
-      buffers.result = pointer(values_[step.buffers[1]].address);
-      if (node.op == Op::Broadcast)
-        if (auto done =
-                device_->copy(values_[step.buffers[1]].address, values_[step.buffers[0]].address,
-                              bytes_of(node.meta, sizes.result_sizes));
-            !done)
-          return done;
-      used_data_.insert(data);
-      waited_ = false;
-      return data->start(collective_of(node, buffers, label));
+    const DeviceAddress operand = values_[step.buffers[0]].address;
+    if (step.carries_status || data_of(step) == nullptr) {
+      operand_.resize(bytes_of(operand_of(step), sizes.operand_sizes));
+      auto done = operand_.empty() ? finish() : download(operand_.data(), operand, operand_.size());
+      if (!done) return done.error();
+      return true;
     }
-    return on_host(step, sizes, [&](const NodeBuffers& buffers) {
-      fill_root(node, buffers);
-      return ranks.run(collective_of(node, buffers, label));
-    });
+    if (node.op != Op::Broadcast) return false;
+    waited_ = false;
+    auto copied = device_->copy(values_[step.buffers[1]].address, operand,
+                                bytes_of(node.meta, sizes.result_sizes));
+    if (!copied) return copied.error();
+    return false;
   }
 
-  Result<void> exchange_zeros(collectives::Communicator& ranks, const Step& step,
-                              const NodeBuffers& sizes, std::string_view label) override {
+  Result<bool> exchange(const Step& step, const NodeBuffers& sizes,
+                        std::string_view label) override {
+    auto* data = data_of(step);
+    if (data == nullptr) return false;
+    NodeBuffers buffers = sizes;
+    buffers.operand = pointer(values_[step.buffers[0]].address);
+    buffers.result = pointer(values_[step.buffers[1]].address);
+    return start(*data, step, buffers, label);
+  }
+
+  Result<bool> exchange_zeros(const Step& step, const NodeBuffers& sizes,
+                              std::string_view label) override {
     const Node& node = program_.graph.nodes[step.node];
     auto* data = data_of(step);
-    if (data == nullptr)
-      return take_part_with_zeros(ranks, node, sizes, operand_of(step).dtype, label);
+    if (data == nullptr) return false;
+    // There may be no memory left.
+    for (BufferId at = 0; at < values_.size(); ++at) drop(at);
     NodeBuffers buffers = sizes;
     std::vector<DeviceAddress> scratch;
     const auto zeros = [&](std::size_t bytes) -> Result<void*> {
@@ -187,43 +192,30 @@ class DeviceMachine final : public Machine {
       if (auto done = device_->zero(*taken, bytes); !done) return done.error();
       return pointer(*taken);
     };
-    const auto done = [&]() -> Result<void> {
+    const auto started = [&]() -> Result<bool> {
       auto operand = zeros(bytes_of(operand_of(step), sizes.operand_sizes));
       if (!operand) return operand.error();
       auto result = zeros(bytes_of(node.meta, sizes.result_sizes));
       if (!result) return result.error();
       buffers.operand = *operand;
       buffers.result = *result;
-      used_data_.insert(data);
-      waited_ = false;
-      return data->start(collective_of(node, buffers, label));
+      return start(*data, step, buffers, label);
     }();
     for (DeviceAddress at : scratch) pool_->give_back(at);
-    return done;
+    return started;
   }
 
   Result<void> on_host(const Step& step, const NodeBuffers& sizes, const OnHost& act) override {
-    const Node& node = program_.graph.nodes[step.node];
-    std::vector<std::byte> operand(bytes_of(operand_of(step), sizes.operand_sizes));
-    const std::size_t bytes = bytes_of(node.meta, sizes.result_sizes);
+    const std::size_t bytes = bytes_of(program_.graph.nodes[step.node].meta, sizes.result_sizes);
     std::vector<std::byte> result(bytes);
-    if (auto done = download(operand.data(), values_[step.buffers[0]].address, operand.size());
-        !done)
-      return done;
     NodeBuffers buffers = sizes;
-    buffers.operand = operand.data();
+    buffers.operand = operand_.data();
     buffers.result = result.data();
     if (auto done = act(buffers); !done) return done;
     if (bytes == 0) return {};
     staged_.push_back(std::move(result));
     waited_ = false;
     return device_->upload(values_[step.buffers[1]].address, staged_.back().data(), bytes);
-  }
-
-  Result<bool> ready(const Step& step) override {
-    if (!step.carries_status && data_of(step) != nullptr) return false;
-    if (auto done = finish(); !done) return done.error();
-    return true;
   }
 
   /// Neither the driver nor NCCL is asked to wait: a peer that does not come would never be named.
@@ -315,6 +307,15 @@ class DeviceMachine final : public Machine {
     return host_->device_data(node.text);
   }
 
+  Result<bool> start(collectives::DeviceData& data, const Step& step, const NodeBuffers& buffers,
+                     std::string_view label) {
+    used_data_.insert(&data);
+    waited_ = false;
+    auto done = data.start(collective_of(program_.graph.nodes[step.node], buffers, label));
+    if (!done) return done.error();
+    return true;
+  }
+
   [[nodiscard]] const TensorMeta& operand_of(const Step& step) const {
     return program_.graph.nodes[program_.graph.nodes[step.node].inputs[0]].meta;
   }
@@ -364,6 +365,7 @@ class DeviceMachine final : public Machine {
   std::vector<std::int64_t> outcomes_;                   // the same
   std::vector<Array> uploading_;                         // memory of the host that uploads read
   std::vector<std::vector<std::byte>> staged_;           // the same
+  std::vector<std::byte> operand_;                       // of the collective that is ready
   std::set<collectives::DeviceData*> used_data_;
   bool waited_ = true;  // for all that was started
 };

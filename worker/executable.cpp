@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <exception>
-#include <map>
 #include <new>
 
 #include <fmt/format.h>
@@ -11,7 +9,7 @@
 #include <lockstep/worker/executable.h>
 #include <lockstep/worker/graph_collective.h>
 #include <lockstep/worker/host_machine.h>
-#include <lockstep/worker/row_symbols.h>
+#include <lockstep/worker/rounded_rows.h>
 #include <lockstep/worker/run_failure.h>
 #include <lockstep/worker/run_values.h>
 
@@ -54,7 +52,7 @@ class Executable::Loaded {
         machine_->begin(host);
         if (auto bound = bind(inputs); !bound) return bound.error();
         host.bound();
-        recorded_ = options_ && !misfit_ && round_up();
+        recorded_ = rows_ && !misfit_ && rows_->round_up(values_);
         if (auto done = run_steps(communicator, host); !done) return done.error();
         return collect();
       } catch (const std::bad_alloc&) {
@@ -71,10 +69,8 @@ class Executable::Loaded {
 
   void record(RecordingOptions options) {
     if (program_.target == Target::Host) return;
-    options_ = std::move(options);
-    rows_ = row_symbols(program_.graph);
-    for (auto& [source, sizes] : options_->sizes) std::ranges::sort(sizes);
-    machine_->record(options_->limit);
+    machine_->record(options.limit);
+    rows_.emplace(program_.graph, std::move(options));
   }
   [[nodiscard]] std::size_t recordings() const { return machine_->recordings(); }
   [[nodiscard]] const Program& program() const { return program_; }
@@ -95,7 +91,7 @@ class Executable::Loaded {
     failure_.reset();
     checks_.forget();
     misfit_.reset();
-    given_rows_.clear();
+    if (rows_) rows_->forget();
     if (auto bound = values_.bind(inputs); !bound) return bound.error();
     for (const Program::Input& input : program_.inputs) {
       const Node& source = program_.graph.nodes[input.node];
@@ -107,26 +103,6 @@ class Executable::Loaded {
       machine_->bind(input.buffer, *std::move(array));
     }
     return {};
-  }
-
-  /// Sizes up to the next that is recorded. False: this run is not to be recorded, and as it was.
-  bool round_up() {
-    const auto& symbols = program_.graph.symbols;
-    std::map<std::size_t, std::int64_t> rounded;
-    for (std::size_t i = 0; i < symbols.size(); ++i) {
-      const auto listed = options_->sizes.find(symbols[i].source);
-      if (listed == options_->sizes.end()) continue;
-      const std::int64_t size = values_.symbol(i);
-      const auto next = std::ranges::lower_bound(listed->second, size);
-      if (next == listed->second.end()) return false;
-      if (*next == size) continue;
-      // Of nothing no row can be appended to: what it would be looked up in may be empty too.
-      if (size == 0 || std::ranges::find(rows_, symbols[i].symbol) == rows_.end()) return false;
-      rounded[i] = *next;
-      given_rows_[symbols[i].symbol] = size;
-    }
-    values_.change(rounded);
-    return true;
   }
 
   Result<void> run_steps(collectives::Communicator& communicator, RunHost& host) {
@@ -166,10 +142,7 @@ class Executable::Loaded {
           continue;
         }
       }
-      if (auto done = make(i); !done)
-        fail(step, done.error());
-      else if (auto ended = execute(i, communicator, host); !ended)
-        return ended;
+      if (auto ended = execute(i, communicator, host); !ended) return ended;
       if (!failure_) drop(i);
     }
     if (!well()) return failure_->status;
@@ -210,11 +183,16 @@ class Executable::Loaded {
     values_.gather(step.args, numbers_);
     const auto ranks = ranks_of(node(step), communicator, host);
     if (!ranks) return ranks.error();
-    if (!step.carries_status)
-      return machine_->exchange_zeros(**ranks, step, collective_sizes(step), labels_[i]);
-    auto any = carried_.exchange(
-        **ranks, collective_of(node(step), collective_sizes(step), labels_[i]), true);
-    return any ? told(host) : any.error();
+    const NodeBuffers sizes = collective_sizes(step);
+    if (step.carries_status) {
+      auto any = carried_.exchange(**ranks, collective_of(node(step), sizes, labels_[i]), true);
+      return any ? told(host) : any.error();
+    }
+    const auto between_devices = machine_->exchange_zeros(step, sizes, labels_[i]);
+    if (!between_devices) return between_devices.error();
+    if (*between_devices) return {};
+    const DType operand = program_.graph.nodes[node(step).inputs[0]].meta.dtype;
+    return take_part_with_zeros(**ranks, node(step), sizes, operand, labels_[i]);
   }
 
   void drop(std::size_t step) {
@@ -231,8 +209,14 @@ class Executable::Loaded {
   /// Errors: what no other rank can be told of.
   Result<void> execute(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
     const Step& step = program_.steps[i];
+    const bool collective_step = step.kind == Step::Kind::Collective;
     values_.gather(step.args, numbers_);
     const Instant start = clock_.now();
+    if (auto made = make(i); !made)
+      fail(step, made.error());
+    else if (collective_step)
+      get_ready(step);
+    if (failure_) return collective_step ? take_part(i, communicator, host) : Result<void>{};
     switch (step.kind) {
       case Step::Kind::IndexCheck:
         if (!step.launch) break;
@@ -251,9 +235,6 @@ class Executable::Loaded {
         time_.products += clock_.now() - start;
         return {};
       case Step::Kind::Collective: {
-        const auto waited = machine_->ready(step);
-        if (!waited) fail(step, waited.error());
-        if (!waited || (*waited && !well())) return take_part(i, communicator, host);
         auto done = collective(i, communicator, host);
         time_.collectives += clock_.now() - start;
         return done;
@@ -274,6 +255,15 @@ class Executable::Loaded {
     return {};
   }
 
+  /// For a collective step; its numbers are gathered.
+  void get_ready(const Step& step) {
+    const auto waited = machine_->ready(step, collective_sizes(step));
+    if (!waited)
+      fail(step, waited.error());
+    else if (*waited)
+      (void)well();
+  }
+
   /// The sizes of a collective step's values; its numbers are gathered.
   [[nodiscard]] NodeBuffers collective_sizes(const Step& step) const {
     const std::size_t operand_dims = program_.graph.nodes[node(step).inputs[0]].meta.sizes.size();
@@ -289,16 +279,26 @@ class Executable::Loaded {
     const NodeBuffers sizes = collective_sizes(step);
     const auto ranks = ranks_of(node(step), communicator, host);
     if (!ranks) return ranks.error();
-    if (!step.carries_status) return machine_->exchange(**ranks, step, sizes, labels_[i]);
-    bool any = false;
-    auto done = machine_->on_host(step, sizes, [&](const NodeBuffers& buffers) -> Result<void> {
-      auto exchanged =
-          carried_.exchange(**ranks, collective_of(node(step), buffers, labels_[i]), false);
-      if (!exchanged) return exchanged.error();
-      any = *exchanged;
-      return {};
-    });
-    return any ? told(host) : done;
+    if (!step.carries_status) {
+      const auto between_devices = machine_->exchange(step, sizes, labels_[i]);
+      if (!between_devices) return between_devices.error();
+      if (*between_devices) return {};
+    }
+    Result<bool> any = false;  // a rank that has failed
+    const auto done =
+        machine_->on_host(step, sizes, [&](const NodeBuffers& buffers) -> Result<void> {
+          fill_root(node(step), buffers);
+          const auto collective = collective_of(node(step), buffers, labels_[i]);
+          if (step.carries_status)
+            any = carried_.exchange(**ranks, collective, false);
+          else if (auto ran = (*ranks)->run(collective); !ran)
+            any = ran.error();
+          return any ? Result<void>{} : any.error();
+        });
+    if (!any) return any.error();
+    if (*any) return told(host);
+    if (!done) fail(step, done.error());
+    return {};
   }
 
   void check(const Step& step, collectives::Communicator& communicator, RunHost& host) {
@@ -342,8 +342,7 @@ class Executable::Loaded {
       const Program::Output& output = program_.outputs[k];
       values_.gather(output.sizes, numbers_);
       const auto& sizes = program_.graph.nodes[program_.graph.outputs[k].node].meta.sizes;
-      for (const auto& [symbol, rows] : given_rows_)
-        if (!sizes.empty() && sizes[0] == shapes::Expr::symbol(symbol)) numbers_[0] = rows;
+      if (const auto given = rows_ ? rows_->given(sizes) : std::nullopt) numbers_[0] = *given;
       auto array = machine_->output(output.buffer, numbers_);
       if (!array) return array.error();
       out.push_back(*std::move(array));
@@ -360,15 +359,13 @@ class Executable::Loaded {
   std::size_t untold_ = 0;  // from this step on no failure is told any more
   CarriedStatus carried_;
   RunTimes time_;
-  std::optional<RecordingOptions> options_;
-  std::vector<shapes::Symbol> rows_;  // that may be rounded up
+  std::optional<RoundedRows> rows_;  // none: no run is recorded
   // Of the run under way.
   std::vector<std::int64_t> numbers_;
   std::optional<LocalFailure> failure_;
   DeferredChecks checks_;
   bool recorded_ = false;
-  std::map<shapes::Symbol, std::int64_t> given_rows_;  // of the symbols that were rounded up
-  std::optional<Status> misfit_;                       // an input of other sizes than the entry's
+  std::optional<Status> misfit_;  // an input of other sizes than the entry's
 };
 
 Executable::Executable(std::unique_ptr<Loaded> loaded) : loaded_(std::move(loaded)) {}

@@ -99,22 +99,13 @@ class HostMachine final : public Machine {
     return std::span<const std::int64_t>();
   }
 
-  Result<bool> ready(const Step&) override { return false; }
+  Result<bool> ready(const Step&, const NodeBuffers&) override { return true; }
 
-  Result<void> exchange(collectives::Communicator& ranks, const Step& step,
-                        const NodeBuffers& sizes, std::string_view label) override {
-    const Node& node = program_.graph.nodes[step.node];
-    return on_host(step, sizes, [&](const NodeBuffers& buffers) {
-      fill_root(node, buffers);
-      return ranks.run(collective_of(node, buffers, label));
-    });
+  Result<bool> exchange(const Step&, const NodeBuffers&, std::string_view) override {
+    return false;
   }
-
-  Result<void> exchange_zeros(collectives::Communicator& ranks, const Step& step,
-                              const NodeBuffers& sizes, std::string_view label) override {
-    const Node& node = program_.graph.nodes[step.node];
-    return take_part_with_zeros(ranks, node, sizes, program_.graph.nodes[node.inputs[0]].meta.dtype,
-                                label);
+  Result<bool> exchange_zeros(const Step&, const NodeBuffers&, std::string_view) override {
+    return false;
   }
 
   Result<void> on_host(const Step& step, const NodeBuffers& sizes, const OnHost& act) override {

@@ -47,16 +47,18 @@ class Machine {
   /// until the next call.
   virtual Result<std::span<const std::int64_t>> outcomes() = 0;
 
-  /// Before a Collective step: if it goes by way of the host, waits for what was started, so that
-  /// what has failed is known while the rank can still take part with zeros. True: it has waited.
-  virtual Result<bool> ready(const Step& step) = 0;
-  /// A Collective step, carried out by `ranks` or by what they have on the device.
-  virtual Result<void> exchange(collectives::Communicator& ranks, const Step& step,
-                                const NodeBuffers& sizes, std::string_view label) = 0;
-  /// The part of a rank that has failed: take_part_with_zeros().
-  virtual Result<void> exchange_zeros(collectives::Communicator& ranks, const Step& step,
-                                      const NodeBuffers& sizes, std::string_view label) = 0;
-  /// Has `act` read the first value of a Collective step and write the second, on the host.
+  /// Before a Collective step: has what it sends where it is sent from, so that what has failed is
+  /// known while the rank can still take part with zeros. True: all that was started is done.
+  virtual Result<bool> ready(const Step& step, const NodeBuffers& sizes) = 0;
+  /// Starts a Collective step between devices. False: it goes by way of the host. Errors: those of
+  /// what carries it, of which nobody can be told.
+  virtual Result<bool> exchange(const Step& step, const NodeBuffers& sizes,
+                                std::string_view label) = 0;
+  /// The same with zeros, of a rank that has failed: nothing else will be asked for but end().
+  virtual Result<bool> exchange_zeros(const Step& step, const NodeBuffers& sizes,
+                                      std::string_view label) = 0;
+  /// Has `act` read the first value of a Collective step that is ready, and write the second, on
+  /// the host. Errors: act's, or what became of its result on this rank.
   using OnHost = std::function<Result<void>(const NodeBuffers& buffers)>;
   virtual Result<void> on_host(const Step& step, const NodeBuffers& sizes, const OnHost& act) = 0;
 

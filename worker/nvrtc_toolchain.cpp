@@ -2,17 +2,16 @@
 #include <charconv>
 #include <ctime>
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <nvrtc.h>
 
+#include <lockstep/collectives/base/shared_library.h>
 #include <lockstep/worker/nvrtc_toolchain.h>
 
 namespace lockstep::worker {
 namespace {
 
-/// The library, loaded for the life of the process: NVRTC keeps threads and caches of its own. It
-/// is not linked, so that programs start where it is not installed.
+/// The library's functions. It stays loaded: NVRTC keeps threads and caches of its own.
 struct Nvrtc {
   decltype(&nvrtcVersion) version = nullptr;
   decltype(&nvrtcGetErrorString) error_string = nullptr;
@@ -27,27 +26,22 @@ struct Nvrtc {
   decltype(&nvrtcGetCUBIN) cubin = nullptr;
 };
 
-/// Null and a reason where it cannot be loaded whole.
-bool load(Nvrtc& nvrtc, std::string& why) {
-  void* handle = nullptr;
-  for (const char* name : {LOCKSTEP_NVRTC_SONAME, LOCKSTEP_NVRTC_PATH}) {
-    handle = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) break;
-    if (why.empty()) why = ::dlerror();
-  }
-  if (handle == nullptr) return false;
-  const auto find = [&]<class Function>(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(::dlsym(handle, name));
-    if (function == nullptr) why = fmt::format("it has no {}", name);
-    return function != nullptr;
-  };
-  return find(nvrtc.version, "nvrtcVersion") && find(nvrtc.error_string, "nvrtcGetErrorString") &&
-         find(nvrtc.architecture_count, "nvrtcGetNumSupportedArchs") &&
-         find(nvrtc.architectures, "nvrtcGetSupportedArchs") &&
-         find(nvrtc.create, "nvrtcCreateProgram") && find(nvrtc.compile, "nvrtcCompileProgram") &&
-         find(nvrtc.destroy, "nvrtcDestroyProgram") &&
-         find(nvrtc.log_size, "nvrtcGetProgramLogSize") && find(nvrtc.log, "nvrtcGetProgramLog") &&
-         find(nvrtc.cubin_size, "nvrtcGetCUBINSize") && find(nvrtc.cubin, "nvrtcGetCUBIN");
+/// What is wrong with it; empty where all is well.
+std::string find_nvrtc(Nvrtc& nvrtc) {
+  SharedLibrary library({LOCKSTEP_NVRTC_SONAME, LOCKSTEP_NVRTC_PATH});
+  if (!library.loaded()) return library.why();
+  library.find(nvrtc.version, "nvrtcVersion");
+  library.find(nvrtc.error_string, "nvrtcGetErrorString");
+  library.find(nvrtc.architecture_count, "nvrtcGetNumSupportedArchs");
+  library.find(nvrtc.architectures, "nvrtcGetSupportedArchs");
+  library.find(nvrtc.create, "nvrtcCreateProgram");
+  library.find(nvrtc.compile, "nvrtcCompileProgram");
+  library.find(nvrtc.destroy, "nvrtcDestroyProgram");
+  library.find(nvrtc.log_size, "nvrtcGetProgramLogSize");
+  library.find(nvrtc.log, "nvrtcGetProgramLog");
+  library.find(nvrtc.cubin_size, "nvrtcGetCUBINSize");
+  library.find(nvrtc.cubin, "nvrtcGetCUBIN");
+  return library.lacks().empty() ? "" : "it has no " + library.lacks();
 }
 
 /// The first line that says what is wrong, else the first line.
@@ -165,8 +159,7 @@ class NvrtcToolchain final : public Toolchain {
 
 Result<std::unique_ptr<Toolchain>> open_nvrtc(NvrtcOptions options) {
   Nvrtc nvrtc;
-  std::string why;
-  if (!load(nvrtc, why))
+  if (const std::string why = find_nvrtc(nvrtc); !why.empty())
     return Status{Code::Environment,
                   fmt::format("rank {} cannot load NVRTC for {}: {}; install the CUDA toolkit",
                               options.rank.value, options.architecture, why),

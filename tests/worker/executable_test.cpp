@@ -160,6 +160,71 @@ TEST(Executable, EveryCollective_AnyGroupSize_AsInterpreted) {
   }
 }
 
+/// A broadcast, with memory of another value held or not, and after it a read and an assert.
+Graph broadcast_graph(bool holding) {
+  GraphBuilder g("broadcast");
+  const NodeId x = g.input("x", DType::F64, {Expr(4)}), s = g.input("s", DType::I64, {});
+  if (holding) g.output(g.op(Op::Neg, {x}));
+  const NodeId y = g.collective(Op::Broadcast, x, 1);
+  g.output(y);
+  const auto u = g.read(Op::Item, s);
+  g.check(shapes::equal(u[0], 3), "it is three");
+  g.output(g.collective(Op::AllReduce, y, 0));
+  return g.take();
+}
+
+std::vector<Inputs> broadcast_inputs(int size) {
+  return {static_cast<std::size_t>(size),
+          {{"x", Array::of(DType::F64, {4}, std::vector<double>(4, 2))}, {"s", integers({}, {3})}}};
+}
+
+void expect_the_same_error(const OnRanks::Run& run, const Status& error) {
+  for (const auto& rank : run.ranks) {
+    ASSERT_TRUE(rank->has_error());
+    EXPECT_EQ(rank->error(), error);
+  }
+}
+
+TEST(Executable, DeviceCallThatFails_IsToldToAllRanks) {
+  for (int size : {2, 3})
+    for (const bool direct : {false, true}) {
+      OnRanks ranks(broadcast_graph(false), size);
+      for (int bad = 0; bad < size; ++bad) {
+        bool copy = false;
+        int n = 0;  // the call that fails, up to the first after the last collective
+        for (;; ++n) {
+          SCOPED_TRACE(testing::Message() << (direct ? "direct" : "staged") << ", call " << n
+                                          << " of rank " << bad << " of " << size);
+          const auto run = ranks.on_devices(broadcast_inputs(size), direct,
+                                            [&](int rank, EmulatedDevice& device) {
+                                              if (rank == bad) device.fail_call(n);
+                                            });
+          if (run.ranks[static_cast<std::size_t>((bad + 1) % size)]->has_value()) break;
+          const auto& failed = *run.ranks[static_cast<std::size_t>(bad)];
+          ASSERT_TRUE(failed.has_error());
+          expect_the_same_error(run, failed.error());
+          copy |= failed.error().message.starts_with("copy failed");
+        }
+        EXPECT_GE(n, 8);
+        EXPECT_EQ(copy, direct);
+      }
+    }
+}
+
+TEST(Executable, DeviceWithoutMemoryForACollective_IsToldToAllRanks) {
+  for (const bool direct : {false, true}) {
+    OnRanks ranks(broadcast_graph(true), 2);
+    const auto run = ranks.on_devices(
+        broadcast_inputs(2), direct,
+        [](int rank, EmulatedDevice& device) { device.set_capacity(rank == 0 ? 1024 : 1 << 20); });
+    ASSERT_TRUE(run.ranks[0]->has_error());
+    const Status& error = run.ranks[0]->error();
+    EXPECT_NE(error.message.find("no memory for the 32 bytes of broadcast"), std::string::npos)
+        << error.message;
+    expect_the_same_error(run, error);
+  }
+}
+
 class Checks : public testing::Test {
  protected:
   Status failure_of(GraphBuilder& g, const Inputs& inputs) {

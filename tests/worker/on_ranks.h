@@ -74,8 +74,9 @@ class OnRanks {
     });
   }
   /// Each rank on a device of its own. `direct`: collectives between the devices, and runs
-  /// recorded; else collectives by way of the host.
-  Run on_devices(const std::vector<Inputs>& inputs, bool direct) {
+  /// recorded; else collectives by way of the host. `prepare` may tell a rank's device to fail.
+  Run on_devices(const std::vector<Inputs>& inputs, bool direct,
+                 const std::function<void(int rank, EmulatedDevice& device)>& prepare = {}) {
     if (!for_devices_)
       for_devices_ = build_emulated(generate(graph_, Target::Cuda).value()).value();
     return run([&](int rank, collectives::Communicator& communicator, RunHost& host) {
@@ -84,6 +85,7 @@ class OnRanks {
           Executable::load(for_devices_->program, for_devices_->units, clock_, device).value();
       if (direct) executable->record({});
       HostWithData with_data(host, communicator);
+      if (prepare) prepare(rank, *device);
       auto out = executable->run(inputs[static_cast<std::size_t>(rank)], communicator,
                                  direct ? with_data : host);
       if (out)
