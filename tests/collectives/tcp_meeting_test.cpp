@@ -1,5 +1,6 @@
 // The rendezvous on real sockets: who comes late, twice, wrong or not at all, and strangers.
 #include <atomic>
+#include <future>
 
 #include "tcp_ranks.h"
 #include <gtest/gtest.h>
@@ -148,15 +149,15 @@ TEST(TcpMeeting, WithoutRank0_TheOthersNameIt) {
 
 TEST(TcpMeeting, SecondProcessOfOneRank_IsTurnedAway_TheJobGoesOn) {
   auto options = alike(3);
-  std::vector<std::optional<Meeting>> came(3);
-  std::vector<std::thread> threads;
-  for (const std::size_t r : {0U, 1U})
-    threads.emplace_back([&, r] { came[r].emplace(tcp_meet(options[r])); });
-  std::this_thread::sleep_for(200ms);
-  expect_refused(tcp_meet(options[1]), Code::BadInput, "came second: rank 1 (process");
-  came[2].emplace(tcp_meet(options[2]));
-  for (std::thread& thread : threads) thread.join();
-  expect_a_job({*came[0], *came[1], *came[2]});
+  const auto come = [&](std::size_t r) {
+    return std::async(std::launch::async, [&, r] { return tcp_meet(options[r]); });
+  };
+  auto host = come(0), one = come(1), other = come(1);
+  while (other.wait_for(1ms) != std::future_status::ready)
+    if (one.wait_for(1ms) == std::future_status::ready) std::swap(one, other);
+  expect_refused(other.get(), Code::BadInput, "came second: rank 1 (process");
+  const Meeting last = tcp_meet(options[2]);
+  expect_a_job({host.get(), one.get(), last});
 }
 
 TEST(TcpMeeting, AnotherWorldSize_EndsItForAll_NamingBoth) {
@@ -223,7 +224,7 @@ TEST(TcpMeeting, RankThatCameAndWentAgain_MayComeAgain) {
     ASSERT_FALSE(first.read().empty()) << "who is missing";
     expect_refused(tcp_meet(options[1]), Code::BadInput, "came second");
   }
-  std::this_thread::sleep_for(100ms);
+  std::this_thread::sleep_for(1s);  // rank 0 has seen that it went
   std::thread other([&] { second.emplace(tcp_meet(options[2])); });
   Meeting again = tcp_meet(options[1]);
   thread.join();

@@ -285,7 +285,7 @@ TEST_F(HistoryTest, WriteThatTakesLong_HoldsNobodyUp) {
     HistoryWriter writer(root_.string());
     writer.give({news("c", 1, "train")});
     EXPECT_FALSE(writer.idle());
-    EXPECT_LT(std::chrono::steady_clock::now() - began, 200ms);
+    EXPECT_LT(std::chrono::steady_clock::now() - began, 1s);
     EXPECT_FALSE(writer.wait_idle(300ms));
   }
   EXPECT_LT(std::chrono::steady_clock::now() - began, 3s);

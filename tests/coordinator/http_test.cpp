@@ -265,7 +265,7 @@ TEST(HttpServer, RequestThatDrips_IsDroppedInTime) {
   for (std::size_t i = 0; i < request.size() && open; ++i)
     open = drips.write(std::span(request).subspan(i, 1)) && !drips.closed_within(20ms);
   EXPECT_FALSE(open);
-  EXPECT_LT(clock.now() - began, 1500ms);
+  EXPECT_LT(clock.now() - began, 4s) << "else it would have read to the end";
 }
 
 TEST(HttpServer, RebindingAndGarbage_AreRefusedAndItGoesOn) {

@@ -1,8 +1,12 @@
 // A training program that takes its time, for coordinator_job_test.cpp.
-// usage: coordinator_job_rank CALLS MILLISECONDS [stall SECONDS]   rank 1 sleeps so long at call 5
+// usage: coordinator_job_rank CALLS MILLISECONDS [stall SECONDS | hold FILE]
+//   stall: rank 1 sleeps so long at call 5; hold: before the last call all wait, a minute at most,
+//   until FILE is there
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -29,13 +33,22 @@ struct Output {
   }
 };
 
-Result<void> train(Job& job, int calls, std::chrono::milliseconds pause,
-                   std::chrono::seconds stall) {
+struct Plan {
+  int calls = 0;
+  std::chrono::milliseconds pause{0};
+  std::chrono::seconds stall{0};
+  std::string hold;
+};
+
+Result<void> train(Job& job, const Plan& plan) {
   auto step = job.frame<Input, Output>(
       "train_step", [](Input in) { return Output{all_reduce(sum(in.x * in.x))}; });
-  for (int call = 0; call < calls; ++call) {
-    if (call == 5 && job.rank() == 1) std::this_thread::sleep_for(stall);
-    std::this_thread::sleep_for(pause);
+  for (int call = 0; call < plan.calls; ++call) {
+    if (call == 5 && job.rank() == 1) std::this_thread::sleep_for(plan.stall);
+    if (call == plan.calls - 1 && !plan.hold.empty())
+      for (int tries = 0; tries < 1200 && !std::filesystem::exists(plan.hold); ++tries)
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(plan.pause);
     lockstep::worker::Array x(lockstep::DType::F64, {3 + (job.rank() + call) % 3});
     for (std::int64_t i = 0; i < x.elements(); ++i) x.set(i, 0.5 + call);
     const auto out = step({Tensor(x)});
@@ -54,8 +67,9 @@ int main(int argc, char** argv) {
   if (argc != 3 && argc != 5) return 2;
   auto job = Job::init(&argc, &argv);
   if (!job) return Job::report(job.error());
-  const std::chrono::seconds stall(argc == 5 ? std::atoi(argv[4]) : 0);
-  return (*job)->run([&] {
-    return train(**job, std::atoi(argv[1]), std::chrono::milliseconds(std::atoi(argv[2])), stall);
-  });
+  Plan plan{std::atoi(argv[1]), std::chrono::milliseconds(std::atoi(argv[2]))};
+  if (argc == 5 && std::string_view(argv[3]) == "stall")
+    plan.stall = std::chrono::seconds(std::atoi(argv[4]));
+  if (argc == 5 && std::string_view(argv[3]) == "hold") plan.hold = argv[4];
+  return (*job)->run([&] { return train(**job, plan); });
 }

@@ -34,6 +34,20 @@ std::string totals(const Launched& job) {
   return out;
 }
 
+/// A file that jobs wait for before their last call.
+class Gate {
+ public:
+  explicit Gate(std::string file) : file_(std::move(file)) {}
+  ~Gate() { open(); }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  void open() const { std::ofstream{file_} << ""; }
+  [[nodiscard]] std::string argument() const { return " hold " + file_; }
+
+ private:
+  std::string file_;
+};
+
 class CoordinatedJob : public testing::Test {
  protected:
   CoordinatedJob() : coordinator_({"--port-file", port_file()}, folder_ / "") {}
@@ -60,17 +74,19 @@ class CoordinatedJob : public testing::Test {
   }
   Folder folder_;
   cli::CoordinatorProcess coordinator_;
+  Gate gate_{folder_ / "gate"};
 };
 
 TEST_F(CoordinatedJob, RanksOfARun_AreSeenAndFinishWithoutAFinding) {
   ASSERT_TRUE(coordinator_.says("ready at"));
-  auto running = start("100 50", "LOCKSTEP_JOB_ID=nightly");
+  auto running = start("20 50" + gate_.argument(), "LOCKSTEP_JOB_ID=nightly");
   Json last;
   EXPECT_TRUE(comes_to([&](const Json& job) {
     last = job;
     return job["job"] == "nightly" && job["live"] == "0-2" && job["size"] == 3 &&
            job["doing"][0]["ordinal"] > 10 && job["doing"][0]["event"] != "";
   })) << last.dump(1);
+  gate_.open();
   const Launched done = running.get();
   EXPECT_EQ(done.exit_code, 0) << done.output;
   EXPECT_TRUE(comes_to([](const Json& job) { return job["finished"] == "0-2"; })) << job();
@@ -80,9 +96,11 @@ TEST_F(CoordinatedJob, RanksOfARun_AreSeenAndFinishWithoutAFinding) {
 TEST_F(CoordinatedJob, CoordinatorKilledInTheMiddle_ChangesNothingButOneLine) {
   ASSERT_TRUE(coordinator_.says("ready at"));
   const Launched alone = launch_ranks(3, COORDINATOR_JOB_RANK " 30 50", "LOCKSTEP_COORDINATOR= ");
-  auto running = start("30 50");
+  auto running = start("30 50" + gate_.argument());
   ASSERT_TRUE(comes_to([](const Json& job) { return job["live"] == "0-2"; }));
   coordinator_.signal(SIGKILL);
+  std::this_thread::sleep_for(1s);  // it is missed while the job runs
+  gate_.open();
   const Launched done = running.get();
   EXPECT_EQ(done.exit_code, 0) << done.output;
   const std::string wanted = totals(alone);
@@ -135,13 +153,17 @@ TEST_F(RecordedJob, RunsCompilesAndReasons_AreKeptAndOutliveTheCoordinator) {
   ASSERT_TRUE(coordinator_.says("ready at"));
   ASSERT_EQ(nightly("12 100").get().exit_code, 0);
   ASSERT_TRUE(comes_to([](const Json& job) { return job["finished"] == "0-2"; }));
-  auto second = nightly("60 100");
+  auto second = nightly("20 100" + gate_.argument());
   ASSERT_TRUE(comes_to([](const Json& job) { return job["run"] == 2 && job["live"] == "0-2"; }));
-  std::this_thread::sleep_for(2500ms);  // it writes once a second
   Json seen = document();
+  for (int tries = 0; tries < 40 && seen["runs"].size() < 2; ++tries) {
+    std::this_thread::sleep_for(500ms);  // it writes once a second
+    seen = document();
+  }
   EXPECT_EQ(seen["format"], "lockstep.history/1");
   ASSERT_EQ(seen["runs"].size(), 2U) << seen.dump(1) << " while the coordinator writes";
   coordinator_.signal(SIGKILL);
+  gate_.open();
   EXPECT_EQ(second.get().exit_code, 0);
 
   seen = document("nightly");
@@ -215,14 +237,16 @@ class WatchedByRankZero : public testing::Test {
     return status;
   }
   Folder folder_;
+  Gate gate_{folder_ / "gate"};
 };
 
 TEST_F(WatchedByRankZero, StatusFindsTheJobOfThisHostWithoutBeingTold) {
-  auto running = start("160 50", "LOCKSTEP_JOB_ID=nightly");
+  auto running = start("20 50" + gate_.argument(), "LOCKSTEP_JOB_ID=nightly");
   const Launched status = status_with("", "    0-2 ");
   EXPECT_EQ(status.exit_code, 0) << status.output;
   EXPECT_EQ(status.count("job nightly: 3 ranks"), 1) << status.output;
   const Launched known = status_with("--json nightly", R"("told": "0-2")");
+  gate_.open();
   ASSERT_EQ(known.exit_code, 0) << known.output << running.get().output;
   const Json job = Json::parse(known.output)["jobs"][0];
   ASSERT_GE(job["calls"].size(), 1U);
@@ -242,20 +266,21 @@ TEST_F(WatchedByRankZero, StatusFindsTheJobOfThisHostWithoutBeingTold) {
 }
 
 TEST_F(WatchedByRankZero, TwoJobs_AreTakenApartByTheirNames) {
-  auto nightly = start("80 50", "LOCKSTEP_JOB_ID=nightly");
-  auto sweep = start("80 50", "LOCKSTEP_JOB_ID=sweep/7");
+  auto nightly = start("20 50" + gate_.argument(), "LOCKSTEP_JOB_ID=nightly");
+  auto sweep = start("20 50" + gate_.argument(), "LOCKSTEP_JOB_ID=sweep/7");
   const Launched which = status_with("", "2 coordinators listen on this host");
   EXPECT_EQ(which.exit_code, 2) << which.output;
   EXPECT_EQ(which.count("  nightly\n"), 1) << which.output;
   EXPECT_EQ(which.count("  sweep_7"), 1) << which.output;
   EXPECT_EQ(status_with("nightly", "job nightly: 3 ranks").exit_code, 0);
   EXPECT_EQ(status_with("sweep_7", "job sweep/7: 3 ranks").exit_code, 0);
+  gate_.open();
   EXPECT_EQ(nightly.get().exit_code, 0);
   EXPECT_EQ(sweep.get().exit_code, 0);
 }
 
 TEST_F(WatchedByRankZero, KilledRankZero_LeavesAFileThatIsNoLongerBelieved) {
-  auto running = start("80 50", "LOCKSTEP_JOB_ID=nightly");
+  auto running = start("20 50" + gate_.argument(), "LOCKSTEP_JOB_ID=nightly");
   const Launched status = status_with("--json", "\"live\": \"0-2\"");
   ASSERT_EQ(status.exit_code, 0) << status.output;
   const Json document = Json::parse(status.output);

@@ -18,7 +18,7 @@ Launched on_gpus(int ranks, int gpus, const std::string& program,
                                   ":$LD_LIBRARY_PATH"
                                   " EMULATED_CUDA_DEVICES=" +
                                   std::to_string(gpus);
-  return launch(environment + " " MPIRUN " -t 200 -n " + std::to_string(ranks) +
+  return launch(environment + " " MPIRUN " -t 500 -n " + std::to_string(ranks) +
                 " sh -c '[ $OMPI_COMM_WORLD_RANK = 1 ] && export " + rank_1 + "; exec " + program +
                 "'");
 }

@@ -33,7 +33,7 @@ Launched launch(const std::string& command) {
 
 #ifdef MPIRUN
 Launched launch_ranks(int ranks, const std::string& program, const std::string& environment) {
-  return launch("env LOCKSTEP_CACHE_DIR=" TEST_CACHE " " + environment + " " MPIRUN " -t 60 -n " +
+  return launch("env LOCKSTEP_CACHE_DIR=" TEST_CACHE " " + environment + " " MPIRUN " -t 150 -n " +
                 std::to_string(ranks) + " " + program);
 }
 #endif

@@ -23,7 +23,7 @@ struct Outcome {
 
 Outcome run(const std::string& argument) {
   const std::string command = std::string("LOCKSTEP_DEADLINE_SECONDS=30 LOCKSTEP_CACHE_DIR=") +
-                              TEST_CACHE + " " + MPIRUN + " -t 50 -n 3 " + RING_RANK + " " +
+                              TEST_CACHE + " " + MPIRUN + " -t 150 -n 3 " + RING_RANK + " " +
                               argument + " 2>&1";
   Outcome out;
   FILE* pipe = ::popen(command.c_str(), "r");
