@@ -6,6 +6,7 @@
 
 #include <lockstep/worker/codegen.h>
 #include <lockstep/worker/cuda_nest.h>
+#include <lockstep/worker/emit_cuda.h>
 #include <lockstep/worker/emitter.h>
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/plan.h>
@@ -100,7 +101,10 @@ class Generator {
   }
 
   void add_step(const PlannedStep& planned) {
-    if (planned.kind == Step::Kind::Kernel) return add_kernels(planned);
+    if (planned.kind == Step::Kind::Kernel)
+      return add_kernels(planned.node, emit(program_.graph, plan_, planned, program_.target));
+    if (planned.kind == Step::Kind::IndexCheck && program_.target == Target::Cuda)
+      return add_index_check(planned.node);
     Step step;
     step.kind = planned.kind;
     step.node = planned.node;
@@ -123,10 +127,9 @@ class Generator {
         step.buffers = {buffer(at.inputs[0])};
         break;
       case Step::Kind::IndexCheck: {
-        const NodeId index = at.op == Op::IndexAdd ? at.inputs[0] : at.inputs[1];
+        const auto& [index, limit] = indices(planned.node);
         step.buffers = {buffer(index)};
-        step.args = {slot(shapes::product(node(index).meta.sizes)),
-                     slot(at.op == Op::IndexAdd ? at.exprs[0] : operand(0).meta.sizes[0])};
+        step.args = {slot(shapes::product(node(index).meta.sizes)), slot(limit)};
         break;
       }
       case Step::Kind::CountsCheck: {
@@ -155,18 +158,30 @@ class Generator {
       for (const Expr& expr : more) step.args.push_back(slot(expr));
   }
 
-  void add_kernels(const PlannedStep& planned) {
-    const Emission emission = emit(program_.graph, plan_, planned, program_.target);
+  /// The list of an op that looks up, and what its indices have to stay below.
+  [[nodiscard]] std::pair<NodeId, Expr> indices(NodeId id) const {
+    const Node& at = node(id);
+    if (at.op == Op::IndexAdd) return {at.inputs[0], at.exprs[0]};
+    return {at.inputs[1], node(at.inputs[0]).meta.sizes[0]};
+  }
+
+  void add_index_check(NodeId id) {
+    const auto& [index, limit] = indices(id);
+    add_kernels(id, emit_index_check(program_.graph, plan_, index, limit));
+    program_.steps.back().kind = Step::Kind::IndexCheck;
+    program_.steps.back().outcome = program_.outcomes++;
+  }
+
+  void add_kernels(NodeId at, const Emission& emission) {
     std::vector<std::optional<BufferId>> scratch(emission.scratch.size());
     for (const KernelText& text : emission.kernels) {
       Step step;
-      step.node = planned.node;
+      step.node = at;
       step.kernel = kernel(text);
       for (NodeId id : text.buffers) step.buffers.push_back(buffer(id));
       for (std::size_t which : text.scratch) {
         const Emission::Scratch& memory = emission.scratch[which];
-        if (!scratch[which])
-          scratch[which] = add_buffer(planned.node, memory.dtype, memory.elements);
+        if (!scratch[which]) scratch[which] = add_buffer(at, memory.dtype, memory.elements);
         step.buffers.push_back(*scratch[which]);
       }
       step.args = slots(text.arguments);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/collectives/watch.h>
+#include <lockstep/worker/device_kernels.h>
 #include <lockstep/worker/device_machine.h>
 #include <lockstep/worker/device_pool.h>
 #include <lockstep/worker/device_products.h>
@@ -21,28 +22,12 @@ void* pointer(DeviceAddress at) { return reinterpret_cast<void*>(at); }
 class DeviceMachine final : public Machine {
  public:
   DeviceMachine(const Program& program, std::shared_ptr<Device> device)
-      : program_(program), device_(std::move(device)), values_(program.buffers.size()) {}
+      : program_(program),
+        device_(std::move(device)),
+        kernels_(program, device_),
+        values_(program.buffers.size()) {}
 
-  ~DeviceMachine() override {
-    recordings_.reset();
-    for (DeviceModule module : modules_) device_->unload(module);
-  }
-  DeviceMachine(const DeviceMachine&) = delete;
-  DeviceMachine& operator=(const DeviceMachine&) = delete;
-
-  Result<void> link(std::span<const Bytes> units) {
-    for (const Bytes& unit : units) {
-      auto module = device_->load(unit);
-      if (!module) return module.error();
-      modules_.push_back(*module);
-    }
-    for (const Kernel& kernel : program_.kernels) {
-      auto found = device_->kernel(modules_[kernel.unit], kernel.name);
-      if (!found) return found.error();
-      kernels_.push_back(*found);
-    }
-    return {};
-  }
+  Result<void> link(std::span<const Bytes> units) { return kernels_.load(units); }
 
   void begin(RunHost& host) override {
     host_ = &host;
@@ -123,20 +108,7 @@ class DeviceMachine final : public Machine {
     std::vector<DeviceAddress> buffers;
     for (BufferId at : step.buffers) buffers.push_back(values_[at].address);
     waited_ = false;
-    const DeviceKernel kernel = kernels_[step.kernel];
-    const std::int64_t blocks = values[step.launch->blocks];
-    const int threads = step.launch->threads;
-    if (!step.launch->merged) return device_->launch(kernel, blocks, threads, buffers, numbers);
-    std::vector<std::int64_t> with_width(numbers.begin(), numbers.end());
-    with_width.push_back(0);
-    for (std::int64_t width = 1; width < values[*step.launch->merged]; width *= 4)
-      for (const std::int64_t now : {width, 2 * width}) {
-        with_width.back() = now;
-        if (auto done = device_->launch(kernel, blocks, threads, buffers, with_width); !done)
-          return done;
-        std::swap(buffers[buffers.size() - 1], buffers[buffers.size() - 2]);
-      }
-    return {};
+    return kernels_.start(step, std::move(buffers), numbers, values);
   }
 
   Result<void> multiply(const Step& step, std::span<const std::int64_t> n) override {
@@ -168,17 +140,29 @@ class DeviceMachine final : public Machine {
     return std::span<const std::int64_t>(found->second);
   }
 
-  Result<void> ready(const Step& step, const NodeBuffers& sizes) override {
+  Result<std::span<const std::int64_t>> outcomes() override {
+    const std::size_t bytes = program_.outcomes * kOutcomeBytes;
+    outcomes_.resize(bytes / 8);
+    if (auto done = download(outcomes_.data(), kernels_.outcomes(), bytes); !done)
+      return done.error();
+    return std::span<const std::int64_t>(outcomes_);
+  }
+
+  Result<bool> ready(const Step& step, const NodeBuffers& sizes) override {
     const Node& node = program_.graph.nodes[step.node];
     const DeviceAddress operand = values_[step.buffers[0]].address;
     if (step.carries_status || data_of(step) == nullptr) {
       operand_.resize(bytes_of(operand_of(step), sizes.operand_sizes));
-      return operand_.empty() ? finish() : download(operand_.data(), operand, operand_.size());
+      auto done = operand_.empty() ? finish() : download(operand_.data(), operand, operand_.size());
+      if (!done) return done.error();
+      return true;
     }
-    if (node.op != Op::Broadcast) return {};
+    if (node.op != Op::Broadcast) return false;
     waited_ = false;
-    return device_->copy(values_[step.buffers[1]].address, operand,
-                         bytes_of(node.meta, sizes.result_sizes));
+    auto copied = device_->copy(values_[step.buffers[1]].address, operand,
+                                bytes_of(node.meta, sizes.result_sizes));
+    if (!copied) return copied.error();
+    return false;
   }
 
   Result<bool> exchange(const Step& step, const NodeBuffers& sizes,
@@ -305,8 +289,7 @@ class DeviceMachine final : public Machine {
       for (std::size_t i = segment.begin; i < segment.end; ++i) {
         const Step& step = program_.steps[i];
         values.gather(step.args, numbers);
-        auto started = step.kind == Step::Kind::Kernel ? launch(step, numbers, values)
-                                                       : multiply(step, numbers);
+        auto started = step.launch ? launch(step, numbers, values) : multiply(step, numbers);
         if (!started) return started;
       }
       return {};
@@ -371,8 +354,7 @@ class DeviceMachine final : public Machine {
 
   const Program& program_;
   std::shared_ptr<Device> device_;
-  std::vector<DeviceModule> modules_;
-  std::vector<DeviceKernel> kernels_;
+  DeviceKernels kernels_;
   std::unique_ptr<Recordings> recordings_;  // null: none are made
   std::size_t peak_ = 0;
   // Of the run under way.
@@ -380,6 +362,7 @@ class DeviceMachine final : public Machine {
   std::optional<DevicePool> pool_;
   std::vector<Value> values_;
   std::map<BufferId, std::vector<std::int64_t>> lists_;  // read back
+  std::vector<std::int64_t> outcomes_;                   // the same
   std::vector<Array> uploading_;                         // memory of the host that uploads read
   std::vector<std::vector<std::byte>> staged_;           // the same
   std::vector<std::byte> operand_;                       // of the collective that is ready

@@ -27,7 +27,8 @@ std::string scoped(const std::string& loops) { return "  {\n" + loops + "  }\n";
 
 }  // namespace
 
-CudaEmitter::CudaEmitter(const Graph& graph, const Plan& plan) : Emitter(graph, plan) {
+CudaEmitter::CudaEmitter(const Graph& graph, const Plan& plan)
+    : Emitter(graph, plan, Indices::Unchecked) {
   for (const SymbolBinding& binding : graph.symbols) hints_[binding.symbol] = binding.hint;
 }
 
@@ -151,6 +152,55 @@ void CudaEmitter::index_add(NodeId id) {
   inner(fmt::format("total += {};", body().value(rows, access)));
   nest().after(level, fmt::format("{} = total;", into));
   add_kernel(cuda_text(nest()), total(id).front());
+}
+
+void CudaEmitter::add_check(NodeId list, const Expr& limit, std::string_view pointers,
+                            const Split& split) {
+  add_kernel(cuda_reduction_text(nest(), split), Expr(split.pieces * split.lanes));
+  // Sizes are arguments even where they are numbers: one text serves all checks.
+  KernelText& kernel = emission_.kernels.back();
+  kernel.parameters = fmt::format("const long* __restrict b0, {}, long n0, long n1", pointers);
+  kernel.buffers = {list};
+  kernel.arguments = {total(list).front(), limit};
+}
+
+// A minimum, which comes out the same however it is shared out, so it takes no atomic; its place is
+// written whatever was found, so nothing has to be cleared before a run or a recording.
+Emission CudaEmitter::index_check(NodeId list, const Expr& limit) {
+  const Total least{"long", "total", "n0", Total::Join::Min};
+  const auto outcome = [&] {
+    nest().after(-1, "found[0] = total < n0 ? total : -1;");
+    nest().after(-1, "found[1] = total < n0 ? b0[total] : 0;");
+  };
+  const Split split = split_reduction(1, hint(total(list).front()), true);
+  nest().total(-1, least);
+  const std::string at = nest().open(index_name("n0", -1)).text;
+  inner(
+      fmt::format("total = (unsigned long)b0[{0}] >= (unsigned long)n1 && {0} < total ? {0} : "
+                  "total;",
+                  at));
+  if (split.pieces == 1) {
+    outcome();
+    add_check(list, limit, "long* __restrict found", split);
+    return std::move(emission_);
+  }
+  emission_.scratch.push_back({DType::I64, Expr(split.pieces)});
+  nest().after(-1, "p0[piece] = total;");
+  add_check(list, limit, "long* __restrict p0", split);
+  emission_.kernels.back().scratch = {0};
+  nest().total(-1, least);
+  const std::string piece = nest().open(index_constant(split.pieces)).text;
+  inner(fmt::format("total = p0[{0}] < total ? p0[{0}] : total;", piece));
+  outcome();
+  Split join = split_reduction(1, split.pieces, true);
+  join.pieces = 1;
+  add_check(list, limit, "const long* __restrict p0, long* __restrict found", join);
+  emission_.kernels.back().scratch = {0};
+  return std::move(emission_);
+}
+
+Emission emit_index_check(const Graph& graph, const Plan& plan, NodeId list, const Expr& limit) {
+  return CudaEmitter(graph, plan).index_check(list, limit);
 }
 
 IndexText CudaEmitter::open_pieces(const Expr& elements, std::int64_t pieces) {

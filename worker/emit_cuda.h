@@ -7,12 +7,20 @@
 #include <map>
 
 #include <lockstep/worker/emitter.h>
+#include <lockstep/worker/reduction_split.h>
 
 namespace lockstep::worker {
+
+/// Kernels that look for the first index of `list` that is not in [0, limit). The last one takes
+/// the list, then its scratch, then a pointer that is no memory of the step: where the outcome goes
+/// (Step::outcome). Its arguments are always the list's elements and the limit.
+[[nodiscard]] Emission emit_index_check(const Graph& graph, const Plan& plan, NodeId list,
+                                        const shapes::Expr& limit);
 
 class CudaEmitter final : public Emitter {
  public:
   CudaEmitter(const Graph& graph, const Plan& plan);
+  [[nodiscard]] Emission index_check(NodeId list, const shapes::Expr& limit);
 
  private:
   void elementwise(const PlannedStep& step) override;
@@ -36,6 +44,9 @@ class CudaEmitter final : public Emitter {
   /// Opens the pieces of a scan over `elements` and the loop over what is in one: the index of an
   /// element.
   IndexText open_pieces(const shapes::Expr& elements, std::int64_t pieces);
+  /// The kernel of the least total, said by `pointers` besides the list, for `threads`.
+  void add_check(NodeId list, const shapes::Expr& limit, std::string_view pointers,
+                 const Split& split);
   /// What stands before each piece, and after the last one all, in scratch 0.
   void scan_pieces(DType dtype, std::int64_t pieces);
 

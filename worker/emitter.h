@@ -43,7 +43,8 @@ struct Emission {
 /// What the targets share: the loops of each op. One kernel is under way at a time.
 class Emitter {
  public:
-  Emitter(const Graph& graph, const Plan& plan) : graph_(graph), plan_(plan), body_(graph, plan) {}
+  Emitter(const Graph& graph, const Plan& plan, Indices indices = Indices::Checked)
+      : graph_(graph), plan_(plan), body_(graph, plan, indices) {}
   virtual ~Emitter() = default;
   Emitter(const Emitter&) = delete;
   Emitter& operator=(const Emitter&) = delete;

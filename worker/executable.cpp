@@ -1,16 +1,15 @@
-#include <algorithm>
 #include <exception>
-#include <map>
 #include <new>
 
 #include <fmt/format.h>
 
 #include <lockstep/worker/carried_status.h>
+#include <lockstep/worker/deferred_checks.h>
 #include <lockstep/worker/device_machine.h>
 #include <lockstep/worker/executable.h>
 #include <lockstep/worker/graph_collective.h>
 #include <lockstep/worker/host_machine.h>
-#include <lockstep/worker/row_symbols.h>
+#include <lockstep/worker/rounded_rows.h>
 #include <lockstep/worker/run_failure.h>
 #include <lockstep/worker/run_values.h>
 
@@ -19,7 +18,7 @@ namespace lockstep::worker {
 class Executable::Loaded {
  public:
   Loaded(Program program, const Clock& clock)
-      : program_(std::move(program)), clock_(clock), values_(program_) {
+      : program_(std::move(program)), clock_(clock), values_(program_), checks_(program_) {
     made_.resize(program_.steps.size());
     dropped_.resize(program_.steps.size());
     std::vector<bool> seen(program_.buffers.size()), kept(program_.buffers.size());
@@ -53,7 +52,7 @@ class Executable::Loaded {
         machine_->begin(host);
         if (auto bound = bind(inputs); !bound) return bound.error();
         host.bound();
-        recorded_ = options_ && !misfit_ && round_up();
+        recorded_ = rows_ && !misfit_ && rows_->round_up(values_);
         if (auto done = run_steps(communicator, host); !done) return done.error();
         return collect();
       } catch (const std::bad_alloc&) {
@@ -70,10 +69,8 @@ class Executable::Loaded {
 
   void record(RecordingOptions options) {
     if (program_.target == Target::Host) return;
-    options_ = std::move(options);
-    rows_ = row_symbols(program_.graph);
-    for (auto& [source, sizes] : options_->sizes) std::ranges::sort(sizes);
-    machine_->record(options_->limit);
+    machine_->record(options.limit);
+    rows_.emplace(program_.graph, std::move(options));
   }
   [[nodiscard]] std::size_t recordings() const { return machine_->recordings(); }
   [[nodiscard]] const Program& program() const { return program_; }
@@ -92,8 +89,9 @@ class Executable::Loaded {
 
   Result<void> bind(const Inputs& inputs) {
     failure_.reset();
+    checks_.forget();
     misfit_.reset();
-    given_rows_.clear();
+    if (rows_) rows_->forget();
     if (auto bound = values_.bind(inputs); !bound) return bound.error();
     for (const Program::Input& input : program_.inputs) {
       const Node& source = program_.graph.nodes[input.node];
@@ -105,26 +103,6 @@ class Executable::Loaded {
       machine_->bind(input.buffer, *std::move(array));
     }
     return {};
-  }
-
-  /// Sizes up to the next that is recorded. False: this run is not to be recorded, and as it was.
-  bool round_up() {
-    const auto& symbols = program_.graph.symbols;
-    std::map<std::size_t, std::int64_t> rounded;
-    for (std::size_t i = 0; i < symbols.size(); ++i) {
-      const auto listed = options_->sizes.find(symbols[i].source);
-      if (listed == options_->sizes.end()) continue;
-      const std::int64_t size = values_.symbol(i);
-      const auto next = std::ranges::lower_bound(listed->second, size);
-      if (next == listed->second.end()) return false;
-      if (*next == size) continue;
-      // Of nothing no row can be appended to: what it would be looked up in may be empty too.
-      if (size == 0 || std::ranges::find(rows_, symbols[i].symbol) == rows_.end()) return false;
-      rounded[i] = *next;
-      given_rows_[symbols[i].symbol] = size;
-    }
-    values_.change(rounded);
-    return true;
   }
 
   Result<void> run_steps(collectives::Communicator& communicator, RunHost& host) {
@@ -142,6 +120,7 @@ class Executable::Loaded {
       if (step.kind == Step::Kind::Settle) {
         if (!failure_)
           if (auto done = machine_->finish(); !done) fail(step, done.error());
+        (void)well();
         if (auto settled = settle(host); !settled) return settled;
         continue;
       }
@@ -155,7 +134,10 @@ class Executable::Loaded {
           continue;
         }
         if (*next > 0) {
-          for (; i < *next; ++i) drop(i);
+          for (; i < *next; ++i) {
+            checks_.started(i);
+            drop(i);
+          }
           --i;
           continue;
         }
@@ -163,14 +145,21 @@ class Executable::Loaded {
       if (auto ended = execute(i, communicator, host); !ended) return ended;
       if (!failure_) drop(i);
     }
-    if (failure_) return failure_->status;
+    if (!well()) return failure_->status;
     if (misfit_) return *misfit_;
     if (auto flaw = values_.flaw()) return *flaw;
     return machine_->finish();
   }
 
+  /// It may follow from what an earlier step has found, which is not known yet.
   void fail(const Step& step, Status status) {
-    failure_ = LocalFailure{std::move(status), step.node};
+    failure_ = checks_.failure(*machine_, values_, LocalFailure{std::move(status), step.node});
+  }
+
+  /// Where the device is waited for anyway: whether this rank is well, by what checks have found.
+  bool well() {
+    if (!failure_) failure_ = checks_.failure(*machine_, values_, std::nullopt);
+    return !failure_;
   }
 
   Result<void> settle(RunHost& host) {
@@ -223,15 +212,20 @@ class Executable::Loaded {
     const bool collective_step = step.kind == Step::Kind::Collective;
     values_.gather(step.args, numbers_);
     const Instant start = clock_.now();
-    auto prepared = make(i);
-    if (prepared && collective_step) prepared = machine_->ready(step, collective_sizes(step));
-    if (!prepared) {
-      fail(step, prepared.error());
-      return collective_step ? take_part(i, communicator, host) : Result<void>{};
-    }
+    if (auto made = make(i); !made)
+      fail(step, made.error());
+    else if (collective_step)
+      get_ready(step);
+    if (failure_) return collective_step ? take_part(i, communicator, host) : Result<void>{};
     switch (step.kind) {
+      case Step::Kind::IndexCheck:
+        if (!step.launch) break;
+        [[fallthrough]];
       case Step::Kind::Kernel:
-        if (auto done = machine_->launch(step, numbers_, values_); !done) fail(step, done.error());
+        if (auto done = machine_->launch(step, numbers_, values_); !done)
+          fail(step, done.error());
+        else
+          checks_.started(i);
         time_.kernels += clock_.now() - start;
         return {};
       case Step::Kind::Matmul:
@@ -246,6 +240,7 @@ class Executable::Loaded {
         return done;
       }
       case Step::Kind::HostSync: {
+        if (!well()) return {};
         const auto list = machine_->read(step.buffers[0], node(step).binds.size());
         if (list)
           values_.bind(step.node, list->data());
@@ -254,9 +249,19 @@ class Executable::Loaded {
         return {};
       }
       default:
-        check(step, communicator, host);
-        return {};
+        break;
     }
+    check(step, communicator, host);
+    return {};
+  }
+
+  /// For a collective step; its numbers are gathered.
+  void get_ready(const Step& step) {
+    const auto waited = machine_->ready(step, collective_sizes(step));
+    if (!waited)
+      fail(step, waited.error());
+    else if (*waited)
+      (void)well();
   }
 
   /// The sizes of a collective step's values; its numbers are gathered.
@@ -311,6 +316,7 @@ class Executable::Loaded {
         fail(step, *std::move(failure));
       return;
     }
+    if (!well()) return;
     const auto list = machine_->read(step.buffers[0], static_cast<std::size_t>(numbers_[0]));
     if (!list) return fail(step, list.error());
     const std::span<const std::int64_t> values = *list;
@@ -336,8 +342,7 @@ class Executable::Loaded {
       const Program::Output& output = program_.outputs[k];
       values_.gather(output.sizes, numbers_);
       const auto& sizes = program_.graph.nodes[program_.graph.outputs[k].node].meta.sizes;
-      for (const auto& [symbol, rows] : given_rows_)
-        if (!sizes.empty() && sizes[0] == shapes::Expr::symbol(symbol)) numbers_[0] = rows;
+      if (const auto given = rows_ ? rows_->given(sizes) : std::nullopt) numbers_[0] = *given;
       auto array = machine_->output(output.buffer, numbers_);
       if (!array) return array.error();
       out.push_back(*std::move(array));
@@ -354,14 +359,13 @@ class Executable::Loaded {
   std::size_t untold_ = 0;  // from this step on no failure is told any more
   CarriedStatus carried_;
   RunTimes time_;
-  std::optional<RecordingOptions> options_;
-  std::vector<shapes::Symbol> rows_;  // that may be rounded up
+  std::optional<RoundedRows> rows_;  // none: no run is recorded
   // Of the run under way.
   std::vector<std::int64_t> numbers_;
   std::optional<LocalFailure> failure_;
+  DeferredChecks checks_;
   bool recorded_ = false;
-  std::map<shapes::Symbol, std::int64_t> given_rows_;  // of the symbols that were rounded up
-  std::optional<Status> misfit_;                       // an input of other sizes than the entry's
+  std::optional<Status> misfit_;  // an input of other sizes than the entry's
 };
 
 Executable::Executable(std::unique_ptr<Loaded> loaded) : loaded_(std::move(loaded)) {}

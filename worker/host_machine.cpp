@@ -95,7 +95,11 @@ class HostMachine final : public Machine {
     return std::span(static_cast<const std::int64_t*>(pointers_[at]), count);
   }
 
-  Result<void> ready(const Step&, const NodeBuffers&) override { return {}; }
+  Result<std::span<const std::int64_t>> outcomes() override {
+    return std::span<const std::int64_t>();
+  }
+
+  Result<bool> ready(const Step&, const NodeBuffers&) override { return true; }
 
   Result<bool> exchange(const Step&, const NodeBuffers&, std::string_view) override {
     return false;

@@ -196,7 +196,13 @@ KernelBody::Value KernelBody::selected(NodeId id, Access access, const Mask& mas
       compute(node.inputs[1], {graph_.nodes[node.inputs[1]].meta.sizes, {access.index[0]}}, mask);
   access.index[0] = index_name(row.name, row.level);
   access.sizes = graph_.nodes[node.inputs[0]].meta.sizes;
-  return compute(node.inputs[0], access, mask);
+  if (indices_ == Indices::Checked) return compute(node.inputs[0], access, mask);
+  const Value there =
+      define("bool",
+             fmt::format("{}((unsigned long){} < (unsigned long){})",
+                         mask ? mask->name + " & " : "", row.name, number(access.sizes[0]).text),
+             std::max(row.level, mask ? mask->level : -1));
+  return compute(node.inputs[0], access, there);
 }
 
 Access KernelBody::own_access(NodeId id, const Access& access) {

@@ -19,9 +19,14 @@ struct Access {
   std::vector<IndexText> index;
 };
 
+/// What is known of lists of indices when a kernel runs: all are in range, or it may be that the
+/// check's outcome is not known yet, so one out of range must touch no memory, whatever it gives.
+enum class Indices : std::uint8_t { Checked, Unchecked };
+
 class KernelBody {
  public:
-  KernelBody(const Graph& graph, const Plan& plan) : graph_(graph), plan_(plan) {}
+  KernelBody(const Graph& graph, const Plan& plan, Indices indices)
+      : graph_(graph), plan_(plan), indices_(indices) {}
 
   /// Forgets everything.
   void start_kernel();
@@ -81,6 +86,7 @@ class KernelBody {
 
   const Graph& graph_;
   const Plan& plan_;
+  Indices indices_;
   LoopNest nest_;
   std::map<std::string, Value> known_;
   std::vector<NodeId> buffers_;

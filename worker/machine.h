@@ -35,7 +35,7 @@ class Machine {
   /// none and none can be made. What they make and read is made on the way.
   virtual Result<std::size_t> replay(std::size_t step, const RunValues& values) = 0;
 
-  /// A Kernel step with its arguments.
+  /// A Kernel step with its arguments, or an IndexCheck that is one.
   virtual Result<void> launch(const Step& step, std::span<const std::int64_t> numbers,
                               const RunValues& values) = 0;
   /// A Matmul, SegmentMatmul or SegmentOuter step, its counts checked.
@@ -43,9 +43,13 @@ class Machine {
   /// The first `count` elements of an i64 value, once they are known; valid until the next call.
   virtual Result<std::span<const std::int64_t>> read(BufferId at, std::size_t count) = 0;
 
+  /// What the run's checks on the device have found, Program::outcomes, once it is known; valid
+  /// until the next call.
+  virtual Result<std::span<const std::int64_t>> outcomes() = 0;
+
   /// Before a Collective step: has what it sends where it is sent from, so that what has failed is
-  /// known while the rank can still take part with zeros.
-  virtual Result<void> ready(const Step& step, const NodeBuffers& sizes) = 0;
+  /// known while the rank can still take part with zeros. True: all that was started is done.
+  virtual Result<bool> ready(const Step& step, const NodeBuffers& sizes) = 0;
   /// Starts a Collective step between devices. False: it goes by way of the host. Errors: those of
   /// what carries it, of which nobody can be told.
   virtual Result<bool> exchange(const Step& step, const NodeBuffers& sizes,

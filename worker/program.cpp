@@ -62,7 +62,7 @@ std::string Program::text() const {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
     out += fmt::format("  {}: {}", i, step_name(step.kind));
-    if (step.kind == Step::Kind::Kernel) out += " " + kernels[step.kernel].name;
+    if (step.kind == Step::Kind::Kernel || step.launch) out += " " + kernels[step.kernel].name;
     for (BufferId at : step.buffers) out += fmt::format(" @{}", at);
     for (ExprSlot at : step.args) out += fmt::format(" ({})", exprs.expr(at).text());
     if (step.launch)
@@ -70,6 +70,8 @@ std::string Program::text() const {
                          step.launch->threads);
     if (step.launch && step.launch->merged)
       out += fmt::format(" merging {}", exprs.expr(*step.launch->merged).text());
+    if (step.kind == Step::Kind::IndexCheck && step.launch)
+      out += fmt::format(" to outcome {}", step.outcome);
     if (step.carries_status) out += " with status";
     out += step.transpose_a || step.transpose_b
                ? fmt::format(" transposed {}{}\n", step.transpose_a ? "a" : "",

@@ -9,7 +9,7 @@ namespace {
 
 /// Products over segments of rows are not: they go by counts that the host has read.
 bool can_be_recorded(const Step& step) {
-  return step.kind == Step::Kind::Kernel || step.kind == Step::Kind::Matmul;
+  return step.launch || step.kind == Step::Kind::Matmul;
 }
 
 Segment segment_over(const Program& program, std::size_t begin, std::size_t end) {

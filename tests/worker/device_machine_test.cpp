@@ -24,11 +24,13 @@ struct Loaded {
   std::shared_ptr<EmulatedDevice> device = std::make_shared<EmulatedDevice>();
   SystemClock clock;
   std::unique_ptr<Executable> program;
+  std::size_t loaded_bytes = 0;  // that the program has besides the values of runs
 
   explicit Loaded(Graph graph) {
     auto built = build_emulated(generate(std::move(graph), Target::Cuda).value());
     EXPECT_TRUE(built.has_value()) << built.error().text();
     program = Executable::load(std::move(built->program), built->units, clock, device).value();
+    loaded_bytes = device->live_bytes();
   }
   /// Outputs stay on the device.
   Result<std::vector<Array>> run(const Inputs& inputs) { return run_compiled(*program, inputs); }
@@ -43,7 +45,7 @@ struct Loaded {
       else
         EXPECT_EQ(got.error(), expected.error());
     }
-    EXPECT_EQ(device->live_bytes(), 0U);
+    EXPECT_EQ(device->live_bytes(), loaded_bytes);
   }
 };
 
@@ -142,7 +144,8 @@ TEST(DeviceMachine, Outputs_BelongToTheCaller) {
   auto first = loaded.run(inputs);
   ASSERT_TRUE(first.has_value()) << first.error().text();
   // 40 sums, 3 picked, 4 numbers, in blocks of 512; x and rows are the caller's own.
-  EXPECT_EQ(loaded.device->live_bytes(), 512U + 512 + 512);
+  const std::size_t outputs = loaded.loaded_bytes + 512 + 512 + 512;
+  EXPECT_EQ(loaded.device->live_bytes(), outputs);
   EXPECT_EQ((*first)[3].data(), inputs.at("x").data());
   const auto second = loaded.run(inputs);
   ASSERT_TRUE(second.has_value());
@@ -153,7 +156,7 @@ TEST(DeviceMachine, Outputs_BelongToTheCaller) {
         << k;
   EXPECT_EQ(bytes_of(inputs), before);
   first->clear();
-  EXPECT_EQ(loaded.device->live_bytes(), 512U + 512 + 512);
+  EXPECT_EQ(loaded.device->live_bytes(), outputs);
 }
 
 TEST(DeviceMachine, OutputsOfOneRun_AreReadWhereTheyAreByTheNext) {
@@ -210,7 +213,7 @@ TEST(DeviceMachine, AnyCallThatFails_FailsTheRunAndFreesAll) {
         got.error().message.ends_with(" failed on rank 1's emulated device: as it was told to"))
         << got.error().message;
     EXPECT_TRUE(is_one_sentence(got.error().message));
-    EXPECT_EQ(loaded.device->live_bytes(), 0U) << n;
+    EXPECT_EQ(loaded.device->live_bytes(), loaded.loaded_bytes) << n;
   }
   EXPECT_EQ(bytes_of(inputs), before);
   loaded.expect_agreement(inputs);
@@ -253,14 +256,21 @@ TEST(DeviceMachine, Products_AsInterpreted) {
 }
 
 TEST(DeviceMachine, LoadThatFails_UnloadsWhatItHas) {
-  const auto built = build_emulated(generate(chain_graph(2), Target::Cuda).value()).value();
+  const auto built = build_emulated(generate(read_graph(), Target::Cuda).value()).value();
   const auto device = std::make_shared<EmulatedDevice>();
   const SystemClock clock;
-  for (int n = 0; n < 1 + static_cast<int>(built.program.kernels.size()); ++n) {
+  for (int n = 0; n < 2 + static_cast<int>(built.program.kernels.size()); ++n) {
     device->fail_call(n);
     EXPECT_TRUE(Executable::load(built.program, built.units, clock, device).has_error());
     EXPECT_EQ(device->modules(), 0U);
   }
+  device->set_capacity(15);
+  const auto loaded = Executable::load(built.program, built.units, clock, device);
+  ASSERT_TRUE(loaded.has_error());
+  EXPECT_EQ(loaded.error().message,
+            "rank 1's emulated device has no memory for 16 bytes that frame read needs besides its "
+            "values");
+  EXPECT_EQ(device->modules(), 0U);
 }
 
 TEST(CudaDevice, NoSuchDevice_SaysWhatIsMissing) {

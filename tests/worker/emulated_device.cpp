@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "compiled_graph.h"
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <lockstep/worker/cuda_nest.h>
 #include <lockstep/worker/products.h>
@@ -83,14 +85,18 @@ Result<std::optional<DeviceAddress>> EmulatedDevice::allocate(std::size_t bytes)
   if (auto done = called("allocate"); !done) return done.error();
   if (live_ + bytes > capacity_) return std::optional<DeviceAddress>();
   // Filled with what is no number of any type, so that a kernel that reads before it writes shows.
-  constexpr std::size_t kAlignment = 256;
-  auto memory = std::make_unique<std::byte[]>(bytes + kAlignment);
-  std::memset(memory.get(), 0xff, bytes + kAlignment);
-  void* at = memory.get();
-  std::size_t space = bytes + kAlignment;
-  std::align(kAlignment, bytes, at, space);
+  constexpr std::size_t kAlignment = 16;
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t inside = (bytes + page - 1) / page * page;
+  void* const all = mmap(nullptr, inside + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED) return std::optional<DeviceAddress>();
+  const std::shared_ptr<void> pages(all, [=](void* p) { munmap(p, inside + 2 * page); });
+  std::byte* const begin = static_cast<std::byte*>(all) + page;
+  if (mprotect(begin, inside, PROT_READ | PROT_WRITE) != 0) return std::optional<DeviceAddress>();
+  std::memset(begin, 0xff, inside);
+  const std::byte* const at = begin + (inside - bytes) / kAlignment * kAlignment;
   const DeviceAddress address{reinterpret_cast<std::uint64_t>(at)};
-  memory_.emplace(address, Memory{std::move(memory), bytes});
+  memory_.emplace(address, Memory{pages, bytes});
   live_ += bytes;
   return std::optional(address);
 }
@@ -212,6 +218,7 @@ Result<void> EmulatedDevice::synchronise() { return called_unrecorded("synchroni
 
 Result<bool> EmulatedDevice::idle() {
   if (auto done = called_unrecorded("idle"); !done) return done.error();
+  ++waits_;
   return true;
 }
 

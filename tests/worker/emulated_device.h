@@ -55,6 +55,8 @@ class EmulatedDevice final : public Device {
   [[nodiscard]] int starts() const { return starts_; }
   [[nodiscard]] int uploads() const { return uploads_; }
   [[nodiscard]] int downloads() const { return downloads_; }
+  /// How often it was asked whether it is done.
+  [[nodiscard]] int waits() const { return waits_; }
   [[nodiscard]] std::size_t live_bytes() const { return live_; }
   [[nodiscard]] std::size_t modules() const { return modules_.size(); }
   [[nodiscard]] std::size_t recordings() const { return recordings_.size(); }
@@ -70,8 +72,9 @@ class EmulatedDevice final : public Device {
   Result<void> holds(DeviceAddress memory, std::int64_t elements, DType dtype) const;
   /// Does it now, or records it.
   Result<void> start(const char* call, Work work);
+  /// Ends where no memory is, and begins behind a page of none: an access beyond ends the test.
   struct Memory {
-    std::unique_ptr<std::byte[]> bytes;
+    std::shared_ptr<void> pages;
     std::size_t size = 0;
   };
   std::string name_ = "rank 1's emulated device", architecture_ = "this processor";
@@ -80,7 +83,7 @@ class EmulatedDevice final : public Device {
   std::map<DeviceModule, std::unique_ptr<LoadedObject>> modules_;
   std::size_t live_ = 0, capacity_ = ~std::size_t{0};
   int calls_ = 0, fail_at_ = -1;
-  int starts_ = 0, uploads_ = 0, downloads_ = 0;
+  int starts_ = 0, uploads_ = 0, downloads_ = 0, waits_ = 0;
   bool down_ = false;
   std::map<DeviceRecording, std::vector<Work>> recordings_;
   std::uint64_t next_recording_ = 1;
