@@ -241,7 +241,8 @@ Result<void> Nccl::settle(const Answer& answer, const std::string& where) {
   if (!taken(answer.result))
     return fail(nccl_.failure(answer.call, options_.device_name, where, answer.result));
   if (answer.result == ncclSuccess) return {};
-  const Watch::Armed armed(options_.watch);
+  const bool asked = begun_ == 1 && options_.give_up;
+  const Watch::Armed armed(asked ? nullptr : options_.watch);
   const Instant begun = clock_.now();
   for (;;) {
     using namespace std::chrono_literals;
@@ -250,6 +251,9 @@ Result<void> Nccl::settle(const Answer& answer, const std::string& where) {
     if (*done) return {};
     if (options_.poke) options_.poke();
     if (failure_) return *failure_;
+    if (asked && options_.give_up())
+      return fail(Status{Code::Gone, fmt::format("{} gave up on {}, as another rank has",
+                                                 answer.call, options_.device_name)});
     const Duration waited = clock_.now() - begun;
     if (waited > options_.deadline) return fail(late(answer.call, where));
     if (waited > 2ms)

@@ -36,6 +36,10 @@ struct NcclOptions {
   /// Called again and again while it waits: moves the control rounds of the same thread. May call
   /// abort(), once connected. Empty: nothing.
   std::function<void()> poke;
+  /// Called again and again while the communicator begins; true: a rank on which it cannot begin
+  /// has told the others, and this one gives up (Gone). Does not wait long, and arms the watch
+  /// where it waits, which the beginning itself then does not. Empty: only the deadline ends it.
+  std::function<bool()> give_up;
 };
 
 /// "NCCL 2.28.9". Errors: Environment (no library, built without NCCL).

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <fstream>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -52,6 +53,67 @@ std::string without_rank(std::string text, Rank self) {
     if (const auto at = text.find(name); at != std::string::npos) text.erase(at, name.size());
   }
   return text;
+}
+
+/// The ranks of a group tell each other how their communicators begin, while they do: a rank on
+/// which that fails would be waited for in vain. Every rank takes part in the same rounds, the last
+/// of which has the same end for all.
+class Beginning {
+ public:
+  explicit Beginning(CallDriver& driver) : driver_(driver) {}
+
+  /// It has neither begun nor failed here; told now and then. True: it has failed on another rank.
+  bool under_way() {
+    using namespace std::chrono_literals;
+    if (clock_.now() < next_) return false;
+    tell(kUnderWay);
+    next_ = clock_.now() + 20ms;
+    return over_.has_value();
+  }
+  /// `failure`: of this rank; none: it has begun. Why it has not on all of them; empty: it has.
+  Result<std::string> ended(const std::optional<Status>& failure) {
+    std::string mine;
+    if (failure) mine = (failure->code == Code::RankLost ? 'b' : 'a') + failure->message;
+    while (!over_) tell(mine);
+    return *over_;
+  }
+
+ private:
+  static constexpr const char* kUnderWay = "under way";
+
+  /// What NCCL says of a rank that has gone comes behind what that rank says itself.
+  void tell(const std::string& mine) {
+    const auto said = all_say(driver_, mine);
+    if (!said) {
+      over_ = said.error();
+      return;
+    }
+    const std::string* worst = nullptr;  // 'a' before 'b' before "under way" before nothing
+    for (const RankValue& value : *said)
+      if (!value.value.empty() && (worst == nullptr || value.value[0] < worst->front()))
+        worst = &value.value;
+    if (worst == nullptr)
+      over_ = std::string();
+    else if (*worst != kUnderWay)
+      over_ = worst->substr(1);
+  }
+
+  CallDriver& driver_;
+  SystemClock clock_;
+  Instant next_{0};
+  std::optional<Result<std::string>> over_;
+};
+
+/// An id for a communicator, or why there is none, as it is broadcast.
+Bytes told_id(Rank self) {
+  const auto made = collectives::nccl_unique_id(self);
+  std::string text(1, made ? 'i' : '-');
+  if (made)
+    text.append(made->begin(), made->end());
+  else
+    text += made.error().message;
+  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+  return {bytes, bytes + text.size()};
 }
 
 std::string ranks_text(const RankSet& ranks) {
@@ -126,22 +188,22 @@ Result<std::string> JobDevices::obstacle(const GroupContext& group, CallDriver& 
 /// Why it did not work, on any of the ranks; empty: it did.
 Result<std::string> JobDevices::join(GroupContext& group, CallDriver& driver) {
   const Rank place = driver.group().rank();
-  Bytes id;
-  if (place.value == 0)
-    if (const auto made = collectives::nccl_unique_id(Rank{context_.rank()}))
-      id.assign(reinterpret_cast<const std::byte*>(made->data()),
-                reinterpret_cast<const std::byte*>(made->data() + made->size()));
-  auto told = driver.broadcast(Rank{0}, std::move(id));
+  auto told =
+      driver.broadcast(Rank{0}, place.value == 0 ? told_id(Rank{context_.rank()}) : Bytes{});
   if (!told) return told.error();
+  std::string id(reinterpret_cast<const char*>(told->data()), told->size());
+  const bool given = id.starts_with('i');
+  id.erase(0, 1);
   collectives::NcclId agreed{};
-  if (told->size() != agreed.size()) return "NCCL gives no id for a communicator";
-  std::copy_n(reinterpret_cast<const char*>(told->data()), agreed.size(), agreed.begin());
+  if (!given || id.size() != agreed.size()) return id;
+  std::ranges::copy(id, agreed.begin());
   const Device& device = *context_.device;
   const int entry = context_.watch == nullptr
                         ? -1
                         : context_.watch->board().entry(
                               shapes::fingerprint("nccl " + group.group.label()).low >> 1 | 1,
                               group.group.members, "NCCL of " + group.group.label());
+  Beginning beginning(driver);
   auto data = collectives::connect_nccl({.rank = place.value,
                                          .size = driver.group().size(),
                                          .id = agreed,
@@ -151,11 +213,10 @@ Result<std::string> JobDevices::join(GroupContext& group, CallDriver& driver) {
                                          .watch = context_.watch,
                                          .board_entry = entry,
                                          .deadline = 2 * context_.settings.deadline,
-                                         .poke = [this] { context_.poke(); }});
-  const auto outcome = all_say(driver, data ? "" : data.error().message);
-  if (!outcome) return outcome.error();
-  for (const RankValue& value : *outcome)
-    if (!value.value.empty()) return value.value;
+                                         .poke = [this] { context_.poke(); },
+                                         .give_up = [&] { return beginning.under_way(); }});
+  auto why = beginning.ended(data ? std::nullopt : std::optional(data.error()));
+  if (!why || !why->empty()) return why;
   group.device_data = data_.emplace_back(*std::move(data)).get();
   return std::string();
 }

@@ -57,6 +57,33 @@ TEST(NcclConnect, IdThatIsNone_IsAnErrorOfTheCall) {
       << status.message;
 }
 
+TEST(NcclConnect, RankThatIsToldToGiveUp_DoesSoSoon) {
+  const Told told("EMULATED_NCCL_SILENT_RANK", "0");
+  int asked = 0;
+  auto waiting = options_of(0, 2, nccl_unique_id(Rank{0}).value(), 20s);
+  waiting.give_up = [&] { return ++asked == 5; };
+  const auto connected = connect_nccl(waiting);
+  ASSERT_FALSE(connected);
+  EXPECT_EQ(connected.error().code, Code::Gone);
+  EXPECT_EQ(connected.error().message,
+            "ncclCommInitRankConfig gave up on rank 0's emulated device, as another rank has");
+  EXPECT_EQ(asked, 5);
+}
+
+TEST(NcclConnect, OnceItHasBegun_NobodyIsAskedToGiveUp) {
+  int asked_after = 0;
+  bool begun = false;
+  auto ranks = connect_ranks(2, [&](NcclOptions& o) {
+    if (o.rank == 0) o.give_up = [&] { return asked_after += begun ? 1 : 0, begun; };
+  });
+  begun = true;
+  Sum sums[2];
+  for (std::size_t r = 0; r < 2; ++r) EXPECT_TRUE(ranks[r]->start(sums[r].collective()));
+  EXPECT_TRUE(launches_end());
+  disconnect(ranks);
+  EXPECT_EQ(asked_after, 0);
+}
+
 TEST(NcclConnect, SizesThatDiffer_AreAnErrorOnAll) {
   const NcclId id = nccl_unique_id(Rank{0}).value();
   for (const Status& status : at_once(2, [&](int rank) {

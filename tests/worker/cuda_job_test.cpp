@@ -2,6 +2,7 @@
 // NCCL's: real processes run the code that runs on GPUs.
 #include <cmath>
 #include <sstream>
+#include <tuple>
 #include <vector>
 
 #include "launch.h"
@@ -22,8 +23,9 @@ Launched on_gpus(int ranks, int gpus, const std::string& program,
                 " sh -c '[ $OMPI_COMM_WORLD_RANK = 1 ] && export " + rank_1 + "; exec " + program +
                 "'");
 }
+const std::string kTraining = MOE_TEXT " --steps 3 --lines 8 --dtype f64 ";
 Launched train(int ranks, int gpus, const std::string& options, const std::string& rank_1 = "A=a") {
-  return on_gpus(ranks, gpus, MOE_TEXT " --steps 3 --lines 8 --dtype f64 " + options, rank_1);
+  return on_gpus(ranks, gpus, kTraining + options, rank_1);
 }
 
 std::vector<double> losses_of(const std::string& file) {
@@ -33,13 +35,16 @@ std::vector<double> losses_of(const std::string& file) {
   return losses;
 }
 
-/// The losses of the same training on the host, to 1e-9 relative.
-void expect_the_hosts_losses(int ranks, int gpus, const std::string& way) {
+/// The losses of the same training on the host, to 1e-9 relative. `told`: to the libraries, in
+/// front of the program.
+void expect_the_hosts_losses(int ranks, int gpus, const std::string& way,
+                             const std::string& told = {}) {
   const Folder folder;
   const Launched host = train(ranks, gpus, "--losses " + (folder / "host"));
   ASSERT_EQ(host.exit_code, 0) << host.output;
   EXPECT_EQ(host.count("emulated CUDA"), 0) << host.output;
-  const Launched gpu = train(ranks, gpus, "--device cuda --losses " + (folder / "gpu"));
+  const Launched gpu =
+      on_gpus(ranks, gpus, told + kTraining + "--device cuda --losses " + (folder / "gpu"));
   ASSERT_EQ(gpu.exit_code, 0) << gpu.output;
   EXPECT_EQ(gpu.count("emulated CUDA"), ranks) << gpu.output;
   EXPECT_EQ(gpu.count(way), 1) << gpu.output;
@@ -110,14 +115,69 @@ TEST(CudaJob, NcclThatFailsInAStep_EndsTheJobWithCallRankAndDevice) {
   EXPECT_LT(job.seconds, 60);
 }
 
-TEST(CudaJob, RankThatDoesNotComeToNccl_IsNamedInTime) {
+/// A deadline that no test waits for, and what NCCL is told.
+std::string with_nccl_told(const std::string& what) {
+  return "env LOCKSTEP_DEADLINE_SECONDS=300 EMULATED_NCCL_" + what + " ";
+}
+
+TEST(CudaJob, NcclThatCannotBeginOnOneRank_IsStagedAndLearnsAsTheHost) {
+  // At once, and after a while in which the others wait.
+  expect_the_hosts_losses(2, 2, "which is slow: ncclCommInitRankConfig failed on rank 1's CUDA",
+                          with_nccl_told("FAIL=ncclCommInitRankConfig:1:1"));
+  expect_the_hosts_losses(
+      4, 4, "which is slow: ncclCommGetAsyncError failed on rank 2's CUDA device 2 (sm_90): ",
+      with_nccl_told("SILENT_RANK=0 EMULATED_NCCL_FAIL=ncclCommGetAsyncError:1000:2"));
+}
+
+TEST(CudaJob, NcclThatCannotBeginOnOneRank_IsToldSoonAnywhere) {
+  for (const auto& [ranks, told, way] :
+       {std::tuple{1, "FAIL=ncclCommInitRankConfig:1:0",
+                   "ncclCommInitRankConfig failed on rank 0's CUDA device 0"},
+        {2, "FAIL=ncclGetUniqueId:1", "ncclGetUniqueId failed on rank 0"},
+        {4, "FAIL=ncclCommCuDevice:1:3", "ncclCommCuDevice failed on rank 3's CUDA device 3"},
+        {4, "FAIL=ncclCommInitRankConfig:1:0",
+         "ncclCommInitRankConfig failed on rank 0's CUDA device 0"}}) {
+    const Launched job =
+        on_gpus(ranks, ranks,
+                with_nccl_told(told) + MOE_TEXT " --steps 1 --lines 8 --dtype f64 --device cuda");
+    EXPECT_EQ(job.exit_code, 0) << told << "\n" << job.output;
+    EXPECT_EQ(job.count(std::string("which is slow: ") + way), 1) << told << "\n" << job.output;
+    EXPECT_LT(job.seconds, 100);
+  }
+}
+
+TEST(CudaJob, NcclThatCannotBeginOnARankOfSomeGroups_IsStagedInThoseAlone) {
+  const Launched job = on_gpus(4, 4, "env LOCKSTEP_DEADLINE_SECONDS=300 " GROUPS " --device cuda",
+                               "EMULATED_NCCL_FAIL=ncclCommInitRankConfig:1");
+  EXPECT_EQ(job.exit_code, 0) << job.output;
+  // Rank 1 is in three of the five.
+  EXPECT_EQ(job.count("ncclCommInitRankConfig failed on rank 1's CUDA device 1"), 3) << job.output;
+  EXPECT_EQ(job.count("their collectives go by NCCL"), 2) << job.output;
+  EXPECT_LT(job.seconds, 100);
+}
+
+TEST(CudaJob, RanksThatNcclDoesNotBringTogether_AreStagedAfterTheDeadline) {
   const Launched job =
       on_gpus(2, 2,
-              "env EMULATED_NCCL_SILENT_RANK=1 LOCKSTEP_DEADLINE_SECONDS=3 " MOE_TEXT
-              " --steps 1 --device cuda");
-  EXPECT_EQ(job.exit_code, 4) << job.output;
-  EXPECT_GE(job.count("NCCL"), 1) << job.output;
-  EXPECT_LT(job.seconds, 60);
+              "env EMULATED_NCCL_SILENT_RANK=1 LOCKSTEP_DEADLINE_SECONDS=2 " MOE_TEXT
+              " --steps 1 --lines 8 --device cuda");
+  EXPECT_EQ(job.exit_code, 0) << job.output;
+  EXPECT_EQ(job.count("which is slow: ncclCommInitRankConfig has not ended on rank "), 1)
+      << job.output;
+  EXPECT_EQ(job.count(" for 4 s: not all 2 ranks have come to it"), 1) << job.output;
+}
+
+TEST(CudaJob, RankThatIsKilledWhileNcclBegins_IsNamed) {
+  // Nobody meets rank 0, and a second after it has tried rank 1 is killed.
+  const Launched job =
+      on_gpus(2, 2,
+              "env EMULATED_NCCL_SILENT_RANK=0 LOCKSTEP_DEADLINE_SECONDS=300 " MOE_TEXT
+              " --steps 1 --lines 8 --device cuda",
+              "A=a && (sleep 6; kill -9 $$) & :");
+  EXPECT_EQ(job.exit_code, 137) << job.output;
+  EXPECT_GE(job.count("RANK_LOST"), 1) << job.output;
+  EXPECT_GE(job.count("connects NCCL"), 1) << job.output;
+  EXPECT_LT(job.seconds, 100);
 }
 
 TEST(CudaJob, OfWhichOneRanksGpuFails_EndsWithOneSentenceForAll) {
