@@ -159,13 +159,13 @@ TEST(DeferredChecks, HoweverManyLookUps_TheHostWaitsOnce) {
 
 /// A random program on v, 8 doubles per rank, with lists that look up, asserts and collectives.
 struct RandomChecks {
-  enum class Kind { Select, Chain, Add, Assert, Counts, Reduce, Gather };
+  enum class Kind { Select, Chain, Add, Read, Assert, Counts, Reduce, Gather };
   std::vector<Kind> kinds;
   int ranks;
 
   RandomChecks(std::mt19937_64& random, int size) : ranks(size) {
     for (std::size_t n = 4 + random() % 5; n > 0; --n)
-      kinds.push_back(static_cast<Kind>(random() % 7));
+      kinds.push_back(static_cast<Kind>(random() % 8));
   }
   [[nodiscard]] static std::string list(std::size_t i) { return "list" + std::to_string(i); }
 
@@ -175,14 +175,18 @@ struct RandomChecks {
     std::vector<NodeId> lists;
     for (std::size_t i = 0; i < kinds.size(); ++i)
       lists.push_back(g.input(list(i), DType::I64, {Expr(8)}));
+    const Expr flag = greatest(g, g.input(list(kinds.size()), DType::I64, {Expr(8)}));
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       g.line(10 + static_cast<std::uint32_t>(i));
-      v = made(g, kinds[i], v, lists[i]);
+      v = made(g, kinds[i], v, lists[i], flag);
     }
     g.output(v);
     return g.take();
   }
-  NodeId made(GraphBuilder& g, Kind kind, NodeId v, NodeId of) const {
+  static Expr greatest(GraphBuilder& g, NodeId list) {
+    return g.read(Op::Item, g.reduce(Op::Amax, list, {0}))[0];
+  }
+  NodeId made(GraphBuilder& g, Kind kind, NodeId v, NodeId of, const Expr& flag) const {
     switch (kind) {
       case Kind::Select:
         return g.op(Op::IndexSelect, {v, of});
@@ -190,20 +194,17 @@ struct RandomChecks {
         return g.op(Op::IndexSelect, {v, g.op(Op::IndexSelect, {of, of})});
       case Kind::Add:
         return g.index_add(of, v, Expr(8));
-      case Kind::Assert: {
-        const auto total = g.read(Op::Item, g.reduce(Op::Amax, of, {0}));
-        g.check(shapes::less_equal(total[0], 7), "numbers are small");
+      case Kind::Read:
+        g.check(shapes::less_equal(greatest(g, of), 7), "numbers are small");
         return v;
+      case Kind::Assert:  // the host has known it since the beginning
+        g.check(shapes::less_equal(flag, 7), "the flag is small");
+        return v;
+      case Kind::Counts: {  // one each, of what is small
+        const auto full = [&](double value) { return g.full(DType::I64, {Expr(8)}, value); };
+        const NodeId counts = g.op(Op::Maximum, {full(1), g.op(Op::Sub, {of, full(6)})});
+        return g.op(Op::IndexSelect, {v, g.segment_ids(counts, Expr(8))});
       }
-      case Kind::Counts:  // one each
-        return g.op(
-            Op::IndexSelect,
-            {v, g.segment_ids(
-                    g.op(Op::Add, {g.op(Op::Mul, {of, g.full(DType::I64, {Expr(8)}, 0)}),
-                                   g.op(Op::Maximum,
-                                        {g.full(DType::I64, {Expr(8)}, 1),
-                                         g.op(Op::Sub, {of, g.full(DType::I64, {Expr(8)}, 6)})})}),
-                    Expr(8))});
       case Kind::Reduce:
         return g.op(Op::Add, {v, g.collective(Op::AllReduce, v, 2)});
       case Kind::Gather:
@@ -218,10 +219,10 @@ struct RandomChecks {
     std::vector<Inputs> out(static_cast<std::size_t>(ranks));
     for (Inputs& mine : out) {
       mine["v"] = random_array(random, DType::F64, {8});
-      for (std::size_t i = 0; i < kinds.size(); ++i) mine[list(i)] = random_indices(random, 8, 8);
+      for (std::size_t i = 0; i <= kinds.size(); ++i) mine[list(i)] = random_indices(random, 8, 8);
     }
     for (; spoilt > 0; --spoilt) {
-      Array& one = out[random() % out.size()][list(random() % kinds.size())];
+      Array& one = out[random() % out.size()][list(random() % (kinds.size() + 1))];
       const std::int64_t bad[] = {-1, 8, kLowest, kHighest, 9};
       one.data_as<std::int64_t>()[random() % 8] = bad[random() % 5];
     }

@@ -32,7 +32,7 @@ std::int64_t Sharing::groups() const {
 }
 
 std::uint64_t Draw::place(std::uint64_t seed, std::uint64_t call, std::uint64_t index) const {
-  if (per.every_call) return mixed(mixed(seed, call), index);
+  if (per.every_call) return mixed(call_place(seed, call), index);
   return mixed(mixed(mixed(seed, UINT64_MAX), digest(source)), dim ? *dim + 1 : 0);
 }
 

@@ -20,6 +20,12 @@ namespace lockstep::worker::simulator {
   return z ^ (z >> 31);
 }
 
+/// Where a call's draws begin. Seeds lie far apart, so that the calls of one are not those of the
+/// next one, a call later.
+[[nodiscard]] constexpr std::uint64_t call_place(std::uint64_t seed, std::uint64_t call) {
+  return mixed(1 + (seed - 1) * 0xD1342543DE82EF95ull, call);
+}
+
 /// Which ranks draw the same: those with the same coordinates on some axes of the world.
 struct Sharing {
   /// Coordinate (rank / stride) % size.

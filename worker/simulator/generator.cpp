@@ -107,7 +107,7 @@ const GeneratedCall& Generator::kind(std::size_t number) const {
     of_block -= static_cast<std::uint64_t>(block->repeat);
   for (std::size_t i = 0; i < block->variants.size(); ++i) {
     // Places from the end of the numbers, where no draw stands.
-    const std::uint64_t random = mixed(mixed(mixed(seed, number), UINT64_MAX - i), 0);
+    const std::uint64_t random = mixed(mixed(call_place(seed, number), UINT64_MAX - i), 0);
     if (applies(block->variants[i], of_block, random)) return block->variants[i].call;
   }
   return block->call;

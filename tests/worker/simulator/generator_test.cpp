@@ -48,6 +48,16 @@ TEST(Generator, SameSeed_SameCalls_OtherSeed_OtherCalls) {
                read(text, {.world_size = {}, .seed = 6}));
 }
 
+/// One seed's calls were once those of the seed before it, a call later.
+TEST(Generator, NeighbouringSeeds_HaveNoCallInCommon) {
+  const std::string text = with_size(R"({"uniform": [0, 1000000000]})");
+  std::set<std::int64_t> seen;
+  for (std::uint64_t seed = 0; seed < 4; ++seed)
+    for (const ScenarioCall& call : read(text, {.world_size = {}, .seed = seed}).calls)
+      seen.insert(size_on(call, 0));
+  EXPECT_EQ(seen.size(), 4U * 20U);
+}
+
 TEST(Generator, LargerWorld_KeepsTheSizesOfTheRanksItHad) {
   const std::string text = with_size(R"({"uniform": [0, 1000]})");
   const Scenario small = read(text), large = read(text, {.world_size = 60, .seed = {}});
