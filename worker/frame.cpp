@@ -173,6 +173,10 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
       ++frame.counts.compiled;
       frame.profile.keep(frame.cache);
       frame.entries.insert_or_assign(last_.entry, steps.take());
+      // No call comes to those again; their memory goes, with what was recorded of them.
+      std::erase_if(frame.entries, [&](const auto& made) {
+        return frame.cache.entries[static_cast<std::size_t>(made.first)].superseded;
+      });
       say_compiled(misfits, steps.story());
     } else {
       ++frame.counts.reused;

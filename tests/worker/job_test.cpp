@@ -1,5 +1,8 @@
 // What a job's frames give on real ranks: values, entries that are made, kept and chosen.
+#include <fstream>
 #include <map>
+#include <set>
+#include <sstream>
 
 #include "job_ranks.h"
 
@@ -88,6 +91,43 @@ TEST_F(JobTest, NestedInputsOfEveryKind_GiveNestedOutputs) {
     EXPECT_EQ(out->twice.to_int(), 2 * c.repeats);
     EXPECT_DOUBLE_EQ(out->half.value(), c.rate / 2);
   }
+  EXPECT_TRUE(finish());
+}
+
+/// Compiled units that this process has loaded: files in memory, mapped once each or more.
+std::size_t loaded_units() {
+  std::ifstream maps("/proc/self/maps");
+  std::set<std::string> files;  // by inode
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string address, access, offset, device, inode;
+    words >> address >> access >> offset >> device >> inode;
+    if (line.find("/memfd:lockstep") != std::string::npos) files.insert(inode);
+  }
+  return files.size();
+}
+
+TEST_F(JobTest, EntryThatIsReplaced_LetsGoOfItsMemory) {
+  auto step = job->frame<X, Y>("step", [](X in) { return Y{sum(in.x * 3.0)}; });
+  const auto call = [&](std::int64_t rows, std::int64_t columns) {
+    const auto out = step({filled({rows, columns}, 1)});
+    ASSERT_TRUE(out) << out.error().text();
+    EXPECT_EQ(only(out->y), 3.0 * static_cast<double>(rows * columns));
+  };
+  call(4, 3);
+  const std::size_t one = loaded_units();
+  EXPECT_GT(one, 0U);
+  call(5, 4);
+  EXPECT_TRUE(step.last_compiled());
+  const std::size_t two = loaded_units();
+  EXPECT_GT(two, one);  // sizes of 2 and more, besides those of the first call
+  call(1, 4);
+  EXPECT_TRUE(step.last_compiled());
+  EXPECT_EQ(loaded_units(), two);  // all sizes, which serves what the last one did
+  call(4, 3);
+  call(5, 4);
+  EXPECT_FALSE(step.last_compiled());
+  EXPECT_EQ(loaded_units(), two);
   EXPECT_TRUE(finish());
 }
 
