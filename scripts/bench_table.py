@@ -120,6 +120,7 @@ def main():
     pairs(folder, "vote_*.json")
     pairs(folder, "exchange_*.json")
     pairs(folder, "traced_*.json")
+    pairs(folder, "counts_*.json")
     for path in sorted(folder.glob("prefetch_*.json")):
         result = load(path)
         for b in result["benchmarks"]:
