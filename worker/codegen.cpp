@@ -20,6 +20,8 @@ using shapes::Expr;
 // One unit costs a compiler start (about 40 ms); text beyond this is worth another rank's time.
 constexpr std::size_t kUnitBytes = 6 * 1024;
 constexpr std::size_t kMaxUnits = 8;
+// Counts that are checked by one thread of a device.
+constexpr std::int64_t kMaxToldCounts = 1024;
 
 Status unsupported(const Node& node, std::string_view what) {
   return Status{Code::BadInput,
@@ -103,8 +105,14 @@ class Generator {
   void add_step(const PlannedStep& planned) {
     if (planned.kind == Step::Kind::Kernel)
       return add_kernels(planned.node, emit(program_.graph, plan_, planned, program_.target));
-    if (planned.kind == Step::Kind::IndexCheck && program_.target == Target::Cuda)
-      return add_index_check(planned.node);
+    if (program_.target == Target::Cuda && planned.kind == Step::Kind::IndexCheck) {
+      const auto& [index, limit] = indices(planned.node);
+      return add_deferred(planned, emit_index_check(program_.graph, plan_, index, limit), 2);
+    }
+    if (program_.target == Target::Cuda && planned.kind == Step::Kind::CountsCheck)
+      if (const auto counts = deferred_counts(planned.node))
+        return add_deferred(planned, emit_counts_check(program_.graph, plan_, planned.node),
+                            1 + *counts);
     Step step;
     step.kind = planned.kind;
     step.node = planned.node;
@@ -165,11 +173,30 @@ class Generator {
     return {at.inputs[1], node(at.inputs[0]).meta.sizes[0]};
   }
 
-  void add_index_check(NodeId id) {
-    const auto& [index, limit] = indices(id);
-    add_kernels(id, emit_index_check(program_.graph, plan_, index, limit));
-    program_.steps.back().kind = Step::Kind::IndexCheck;
-    program_.steps.back().outcome = program_.outcomes++;
+  /// How many counts the device checks by itself: those that nobody on the host reads, and so few
+  /// that all of them can be told.
+  [[nodiscard]] std::optional<std::uint32_t> deferred_counts(NodeId id) const {
+    if (node(id).op != Op::SegmentIds) return std::nullopt;
+    const NodeId list = plan_.storage[node(id).inputs[0]];
+    for (const PlannedStep& step : plan_.steps) {
+      const Node& at = node(step.node);
+      const bool is_product =
+          step.kind == Step::Kind::SegmentMatmul || step.kind == Step::Kind::SegmentOuter;
+      if ((is_product && plan_.storage[at.inputs[2]] == list) ||
+          (step.kind == Step::Kind::HostSync && plan_.storage[at.inputs[0]] == list))
+        return std::nullopt;
+    }
+    const auto count = node(node(id).inputs[0]).meta.sizes[0].constant();
+    if (!count || *count > kMaxToldCounts) return std::nullopt;
+    return static_cast<std::uint32_t>(*count);
+  }
+
+  /// The last of the kernels tells what the check found, in so many numbers.
+  void add_deferred(const PlannedStep& check, const Emission& emission, std::uint32_t numbers) {
+    add_kernels(check.node, emission);
+    program_.steps.back().kind = check.kind;
+    program_.steps.back().outcome = program_.outcomes;
+    program_.outcomes += numbers;
   }
 
   void add_kernels(NodeId at, const Emission& emission) {

@@ -6,8 +6,7 @@
 namespace lockstep::worker {
 
 void DeferredChecks::started(std::size_t step) {
-  const Step& check = program_.steps[step];
-  if (check.kind == Step::Kind::IndexCheck && check.launch) started_.push_back(step);
+  if (program_.steps[step].deferred()) started_.push_back(step);
 }
 
 std::optional<LocalFailure> DeferredChecks::failure(Machine& machine, const RunValues& values,
@@ -19,11 +18,15 @@ std::optional<LocalFailure> DeferredChecks::failure(Machine& machine, const RunV
     return known ? known : LocalFailure{outcomes.error(), program_.steps[asked.back()].node};
   for (std::size_t at : asked) {
     const Step& step = program_.steps[at];
-    const auto outcome = outcomes->subspan(std::size_t{2} * step.outcome, 2);
-    if (outcome[0] >= 0)
-      return LocalFailure{
-          index_failure(program_.graph, step.node, outcome[0], outcome[1], values[step.args[1]]),
-          step.node};
+    const std::span<const std::int64_t> outcome = outcomes->subspan(step.outcome);
+    if (outcome[0] < 0) continue;
+    const auto elements = static_cast<std::size_t>(values[step.args[0]]);
+    const std::int64_t limit = values[step.args[1]];
+    return LocalFailure{
+        step.kind == Step::Kind::IndexCheck
+            ? index_failure(program_.graph, step.node, outcome[0], outcome[1], limit)
+            : counts_failure(program_.graph, step.node, outcome.subspan(1, elements), limit),
+        step.node};
   }
   return known;
 }

@@ -22,7 +22,7 @@ Result<void> DeviceKernels::load(std::span<const Bytes> units) {
     kernels_.push_back(*found);
   }
   if (program_.outcomes == 0) return {};
-  const std::size_t bytes = program_.outcomes * kOutcomeBytes;
+  const std::size_t bytes = program_.outcomes * sizeof(std::int64_t);
   auto memory = device_->allocate(bytes);
   if (!memory) return memory.error();
   if (!*memory)
@@ -39,8 +39,7 @@ Result<void> DeviceKernels::load(std::span<const Bytes> units) {
 Result<void> DeviceKernels::start(const Step& step, std::vector<DeviceAddress> buffers,
                                   std::span<const std::int64_t> numbers,
                                   const RunValues& values) const {
-  if (step.kind == Step::Kind::IndexCheck)
-    buffers.push_back(moved(outcomes(), step.outcome * kOutcomeBytes));
+  if (step.deferred()) buffers.push_back(moved(outcomes(), step.outcome * sizeof(std::int64_t)));
   const DeviceKernel kernel = kernels_[step.kernel];
   const std::int64_t blocks = values[step.launch->blocks];
   const int threads = step.launch->threads;

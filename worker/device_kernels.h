@@ -24,11 +24,11 @@ class DeviceKernels {
 
   /// Errors: the device's; Environment where it has no memory for outcomes.
   [[nodiscard]] Result<void> load(std::span<const Bytes> units);
-  /// Starts a Kernel or an IndexCheck step: all launches that it takes, on values in `buffers`.
+  /// Starts a Kernel step or a deferred check: all launches that it takes, on values in `buffers`.
   [[nodiscard]] Result<void> start(const Step& step, std::vector<DeviceAddress> buffers,
                                    std::span<const std::int64_t> numbers,
                                    const RunValues& values) const;
-  /// Of Program::outcomes, two i64 each. Stays where it is, so recordings may have it in them.
+  /// Of Program::outcomes. Stays where it is, so recordings may have it in them.
   [[nodiscard]] DeviceAddress outcomes() const {
     return outcomes_ ? outcomes_->address() : DeviceAddress{};
   }

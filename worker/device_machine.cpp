@@ -141,9 +141,8 @@ class DeviceMachine final : public Machine {
   }
 
   Result<std::span<const std::int64_t>> outcomes() override {
-    const std::size_t bytes = program_.outcomes * kOutcomeBytes;
-    outcomes_.resize(bytes / 8);
-    if (auto done = download(outcomes_.data(), kernels_.outcomes(), bytes); !done)
+    outcomes_.resize(program_.outcomes);
+    if (auto done = download(outcomes_.data(), kernels_.outcomes(), 8 * outcomes_.size()); !done)
       return done.error();
     return std::span<const std::int64_t>(outcomes_);
   }
@@ -252,6 +251,7 @@ class DeviceMachine final : public Machine {
     peak_ = pool_->peak();
     for (Value& value : values_) value = {};
     pool_.reset();
+    if (device_->shared()) (void)device_->synchronise();  // what is free now is other ranks'
     lists_.clear();
     host_ = nullptr;
   }

@@ -199,6 +199,21 @@ Emission CudaEmitter::index_check(NodeId list, const Expr& limit) {
   return std::move(emission_);
 }
 
+Emission CudaEmitter::counts_check(NodeId counts, const Expr& rows) {
+  nest().before(-1, "long left = n1;\nbool fits = true;");
+  const std::string at = nest().open(index_name("n0", -1)).text;
+  inner(fmt::format("const long count = b0[{0}];\nfound[1 + {0}] = count;", at));
+  inner("fits = fits && count >= 0 && count <= left;\nif (fits) left -= count;");
+  nest().after(-1, "found[0] = fits && left == 0 ? -1 : 0;");
+  add_check(counts, rows, "long* __restrict found", Split());
+  return std::move(emission_);
+}
+
+Emission emit_counts_check(const Graph& graph, const Plan& plan, NodeId segment_ids) {
+  const Node& node = graph.nodes[segment_ids];
+  return CudaEmitter(graph, plan).counts_check(node.inputs[0], node.meta.sizes[0]);
+}
+
 Emission emit_index_check(const Graph& graph, const Plan& plan, NodeId list, const Expr& limit) {
   return CudaEmitter(graph, plan).index_check(list, limit);
 }

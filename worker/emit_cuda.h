@@ -17,10 +17,14 @@ namespace lockstep::worker {
 [[nodiscard]] Emission emit_index_check(const Graph& graph, const Plan& plan, NodeId list,
                                         const shapes::Expr& limit);
 
+/// The same of the counts of a SegmentIds node, which have to add up to its elements: one kernel.
+[[nodiscard]] Emission emit_counts_check(const Graph& graph, const Plan& plan, NodeId segment_ids);
+
 class CudaEmitter final : public Emitter {
  public:
   CudaEmitter(const Graph& graph, const Plan& plan);
   [[nodiscard]] Emission index_check(NodeId list, const shapes::Expr& limit);
+  [[nodiscard]] Emission counts_check(NodeId counts, const shapes::Expr& rows);
 
  private:
   void elementwise(const PlannedStep& step) override;

@@ -219,7 +219,8 @@ class Executable::Loaded {
     if (failure_) return collective_step ? take_part(i, communicator, host) : Result<void>{};
     switch (step.kind) {
       case Step::Kind::IndexCheck:
-        if (!step.launch) break;
+      case Step::Kind::CountsCheck:
+        if (!step.deferred()) break;
         [[fallthrough]];
       case Step::Kind::Kernel:
         if (auto done = machine_->launch(step, numbers_, values_); !done)

@@ -35,7 +35,7 @@ class Machine {
   /// none and none can be made. What they make and read is made on the way.
   virtual Result<std::size_t> replay(std::size_t step, const RunValues& values) = 0;
 
-  /// A Kernel step with its arguments, or an IndexCheck that is one.
+  /// A Kernel step with its arguments, or a deferred check.
   virtual Result<void> launch(const Step& step, std::span<const std::int64_t> numbers,
                               const RunValues& values) = 0;
   /// A Matmul, SegmentMatmul or SegmentOuter step, its counts checked.

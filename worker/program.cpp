@@ -70,8 +70,7 @@ std::string Program::text() const {
                          step.launch->threads);
     if (step.launch && step.launch->merged)
       out += fmt::format(" merging {}", exprs.expr(*step.launch->merged).text());
-    if (step.kind == Step::Kind::IndexCheck && step.launch)
-      out += fmt::format(" to outcome {}", step.outcome);
+    if (step.deferred()) out += fmt::format(" to outcome {}", step.outcome);
     if (step.carries_status) out += " with status";
     out += step.transpose_a || step.transpose_b
                ? fmt::format(" transposed {}{}\n", step.transpose_a ? "a" : "",

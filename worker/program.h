@@ -52,7 +52,7 @@ struct Step {
     Collective,     // buffers operand, result; args operand sizes, result sizes, exprs of the node
     HostSync,       // buffer x: binds the node's symbols
     Assert,         // the node's predicate
-    IndexCheck,     // buffer index; args elements, limit. Cuda: a kernel, its outcome is read later
+    IndexCheck,     // buffer index; args elements, limit
     CountsCheck,    // buffer counts; args segments, rows
     SplitsCheck,    // args operand rows, result rows, exprs of the node
     Settle,         // a status round
@@ -64,13 +64,15 @@ struct Step {
   bool carries_status = false;                    // Collective: Telling::Carried
   std::vector<BufferId> buffers;
   std::vector<ExprSlot> args;
-  std::optional<Launch> launch{};  // Kernel or IndexCheck of a program for CUDA
-  /// Such an IndexCheck: of Program::outcomes, where its kernel's last buffer is. Two i64: the
-  /// first position in the list whose index is out of range, or -1, and that index.
+  std::optional<Launch> launch{};  // Kernel or deferred check of a program for CUDA
+  /// Deferred check: the first of Program::outcomes that its kernel writes to, by a pointer after
+  /// its buffers. IndexCheck: the first position in the list whose index is out of range, or -1,
+  /// and that index. CountsCheck: -1 if the counts add up, else 0, and the counts.
   std::uint32_t outcome = 0;
-};
 
-inline constexpr std::size_t kOutcomeBytes = 16;
+  /// A check that a device does, and whose outcome is read later.
+  [[nodiscard]] bool deferred() const { return launch && kind != Kind::Kernel; }
+};
 
 /// Host: extern "C" void NAME(void* const* buffers, const long* args). Cuda: extern "C" __global__,
 /// a parameter per buffer and then one long per argument; buffers at multiples of 16 bytes.
@@ -100,7 +102,7 @@ struct Program {
     std::vector<ExprSlot> sizes;
   };
   std::vector<Output> outputs;
-  std::uint32_t outcomes = 0;  // of checks on the device
+  std::uint32_t outcomes = 0;  // i64 that deferred checks write to
   /// Expressions that are sizes of values: a run on which one is negative fails.
   std::vector<ExprSlot> sizes;
   std::uint32_t nodes_compiled = 0;  // nodes that do something: in a kernel or a step of their own

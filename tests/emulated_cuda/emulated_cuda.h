@@ -28,6 +28,8 @@ void emulated_cuda_calls(void (*each)(void* to, const char* call, int count), vo
 void emulated_cuda_set_memory(std::size_t bytes);
 /// Bytes of memory that are not freed, on all devices, once all work is done.
 std::size_t emulated_cuda_live_bytes();
+/// Bytes that were freed and that the process keeps from others.
+std::size_t emulated_cuda_kept_bytes();
 /// Modules, streams, events, graphs and holders of contexts that are left.
 std::size_t emulated_cuda_live_objects();
 /// What the next host function on a stream does with memory; 0 bytes: all from there to the end of

@@ -33,6 +33,7 @@ std::optional<std::uint64_t> Memory::take(std::size_t bytes) {
   std::memset(pointer(at) + bytes, kBeside, kZone);
   blocks_.emplace(at, Block{std::move(all), bytes});
   live_ += bytes;
+  freed_ -= std::min(freed_, bytes);
   return at;
 }
 
@@ -43,6 +44,7 @@ bool Memory::give_back(std::uint64_t block) {
   const std::size_t bytes = found->second.bytes;
   const bool sound = untouched(pointer(block) - kZone) && untouched(pointer(block) + bytes);
   live_ -= bytes;
+  freed_ += bytes;
   blocks_.erase(found);
   return sound;
 }
@@ -61,6 +63,21 @@ std::size_t Memory::left_at(std::uint64_t at) const {
   if (after == blocks_.begin()) return 0;
   const auto& [start, block] = *--after;
   return at - start <= block.bytes ? block.bytes - (at - start) : 0;
+}
+
+void Memory::keep(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  keep_ = bytes;
+}
+
+void Memory::release() {
+  const std::lock_guard lock(mutex_);
+  if (freed_ > keep_) freed_ = 0;
+}
+
+std::size_t Memory::kept() const {
+  const std::lock_guard lock(mutex_);
+  return freed_;
 }
 
 std::size_t Memory::live() const {

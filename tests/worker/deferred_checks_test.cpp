@@ -1,5 +1,6 @@
 // Checks of indices on a device, whose outcome is known only later: what is told is what the
 // interpreter tells, no index touches memory that it should not, and nobody is waited for.
+#include <algorithm>
 #include <limits>
 
 #include "compiled_graph.h"
@@ -155,6 +156,55 @@ TEST(DeferredChecks, HoweverManyLookUps_TheHostWaitsOnce) {
     EXPECT_EQ(one.downloads, 1);
     EXPECT_EQ(asked(6, recorded), one);
   }
+}
+
+/// Rows of n to segments by `segments` counts. `read`: which the host reads, too.
+Graph segments_graph(std::int64_t segments, bool read) {
+  GraphBuilder g("segments");
+  const Expr n = g.symbol("x.size(0)");
+  const NodeId x = g.input("x", DType::F64, {n}),
+               counts = g.input("counts", DType::I64, {Expr(segments)});
+  const NodeId twice = g.op(Op::Add, {counts, counts});
+  g.line(20);
+  const NodeId ids = g.segment_ids(twice, n);
+  g.output(ids);
+  g.output(g.op(Op::IndexSelect, {x, ids}));
+  if (read) (void)g.read(Op::ToList, twice);
+  g.output(g.op(Op::Cumsum, {x}));
+  return g.take();
+}
+
+TEST(DeferredChecks, CountsThatNobodyReads_AreCheckedWithoutAWait) {
+  const EmulatedProgram built = emulated(segments_graph(4, false));
+  for (const bool recorded : {false, true}) {
+    Loaded loaded(built, recorded);
+    for (const std::int64_t n : {0, 6, 512})
+      for (const std::vector<std::int64_t>& counts : {std::vector<std::int64_t>{0, 0, 0, 0},
+                                                      {1, 0, 2, 0},
+                                                      {0, 0, 0, 256},
+                                                      {-1, 3, 1, 0},
+                                                      {0, 0, 0, kHighest / 2},
+                                                      {kLowest / 2, 3, kHighest / 2, 1},
+                                                      {3, 0, 1, -1}}) {
+        Inputs inputs = {{"x", Array::zeros(DType::F64, {n})}};
+        inputs["counts"] = integers({4}, counts);
+        const int before = loaded.device->downloads();
+        loaded.expect_agreement(inputs);
+        EXPECT_LE(loaded.device->downloads() - before, 1 + 3);  // outcomes, then what is compared
+      }
+  }
+}
+
+TEST(DeferredChecks, CountsThatTheHostReadsOrAreTooManyToTell_AreCheckedThere) {
+  const auto deferred = [](std::int64_t segments, bool read) {
+    const Program program = generate(segments_graph(segments, read), Target::Cuda).value();
+    const auto check = std::ranges::find(program.steps, Step::Kind::CountsCheck, &Step::kind);
+    return check->deferred();
+  };
+  EXPECT_TRUE(deferred(1, false));
+  EXPECT_TRUE(deferred(1024, false));
+  EXPECT_FALSE(deferred(1025, false));
+  EXPECT_FALSE(deferred(4, true));
 }
 
 /// A random program on v, 8 doubles per rank, with lists that look up, asserts and collectives.
