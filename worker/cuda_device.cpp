@@ -115,7 +115,7 @@ class CudaDevice final : public Device {
     if (auto done = checked(driver_.retain(&context_, device_), "cuDevicePrimaryCtxRetain"); !done)
       return done;
     if (auto done = enter(); !done) return done;
-    if (auto done = keep_freed_memory(); !done) return done;
+    if (auto done = keep_freed(~cuuint64_t{0}); !done) return done;
     for (CUstream* stream : {&stream_, &beside_})
       if (auto done =
               checked(driver_.create_stream(stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
@@ -170,6 +170,12 @@ class CudaDevice final : public Device {
         return done;
     return checked(driver_.synchronise(stream_), "cuStreamSynchronize");
   }
+  Result<void> share() override {
+    if (auto done = enter(); !done) return done;
+    shared_ = true;
+    return keep_freed(0);
+  }
+  [[nodiscard]] bool shared() const override { return shared_; }
   Result<void> zero(DeviceAddress to, std::size_t bytes) override {
     if (bytes == 0) return {};
     if (auto done = enter(); !done) return done;
@@ -327,13 +333,13 @@ class CudaDevice final : public Device {
   }
 
   /// For the next run: the driver gives freed memory back at every synchronisation otherwise.
-  Result<void> keep_freed_memory() {
+  /// The driver gives back what it holds beyond that at the next wait for a stream.
+  Result<void> keep_freed(cuuint64_t most) {
     CUmemoryPool pool = nullptr;
     if (auto done = checked(driver_.memory_pool(&pool, device_), "cuDeviceGetDefaultMemPool");
         !done)
       return done;
-    cuuint64_t all = ~cuuint64_t{0};
-    return checked(driver_.set_pool(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all),
+    return checked(driver_.set_pool(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &most),
                    "cuMemPoolSetAttribute");
   }
 
@@ -360,6 +366,7 @@ class CudaDevice final : public Device {
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr, beside_ = nullptr;
+  bool shared_ = false;
   DeviceAddress workspace_{};
   std::unique_ptr<CublasProducts> products_;
   // Of the recording under way.

@@ -59,6 +59,10 @@ class Device {
   [[nodiscard]] virtual Result<std::optional<DeviceAddress>> allocate(std::size_t bytes) = 0;
   /// Once what was started before has been done with it.
   virtual Result<void> free(DeviceAddress memory) = 0;
+  /// Other processes use the device too: from now on what is freed is theirs once the next
+  /// synchronise() or download() has returned. Until this is called it is kept for this process.
+  virtual Result<void> share() = 0;
+  [[nodiscard]] virtual bool shared() const = 0;
   /// `from` stays as it is until the next download() or synchronise() has returned.
   virtual Result<void> upload(DeviceAddress to, const void* from, std::size_t bytes) = 0;
   /// Waits for everything that was started, then for the copy.

@@ -258,6 +258,7 @@ class DeviceMachine final : public Machine {
     peak_ = pool_->peak();
     for (Value& value : values_) value = {};
     pool_.reset();
+    if (device_->shared()) (void)device_->synchronise();  // what is free now is other ranks'
     lists_.clear();
     used_data_.clear();
     host_ = nullptr;

@@ -154,6 +154,9 @@ Result<void> JobDevices::open(CallDriver& everyone) {
   auto units = all_say(everyone, (*device)->unit_name());
   if (!units) return units.error();
   units_ = *std::move(units);
+  for (const RankValue& unit : units_)
+    if (unit.ranks.contains(self) && unit.ranks.size() > 1)
+      if (auto shared = (*device)->share(); !shared) context_.tell(shared.error().message);
   const auto products = all_say(everyone, (*device)->product_identity());
   if (!products) return products.error();
   if (self.value == 0 && products->size() > 1) {

@@ -156,9 +156,11 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
   });
 }
 
-CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute attribute, void*) {
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
   return called("cuMemPoolSetAttribute", [&] {
-    return attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (attribute != CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) return CUDA_ERROR_INVALID_VALUE;
+    reinterpret_cast<Device*>(pool)->place.memory.keep(*static_cast<cuuint64_t*>(value));
+    return CUDA_SUCCESS;
   });
 }
 
@@ -215,6 +217,12 @@ std::size_t emulated_cuda_live_bytes() {
     for (const auto& [handle, stream] : driver().streams) (void)stream->wait();
   }
   for (const auto& device : driver().devices) sum += device->place.memory.live();
+  return sum;
+}
+
+std::size_t emulated_cuda_kept_bytes() {
+  std::size_t sum = 0;
+  for (const auto& device : driver().devices) sum += device->place.memory.kept();
   return sum;
 }
 

@@ -201,7 +201,10 @@ CUresult cuStreamDestroy(CUstream stream) {
 CUresult cuStreamSynchronize(CUstream stream) {
   return giving_back("cuStreamSynchronize", [&] {
     Stream* on = find(stream);
-    return on == nullptr ? CUDA_ERROR_INVALID_HANDLE : on->wait();
+    if (on == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult result = on->wait();
+    on->place().memory.release();
+    return result;
   });
 }
 

@@ -27,6 +27,8 @@ void emulated_cuda_calls(void (*each)(void* to, const char* call, int count), vo
 void emulated_cuda_set_memory(std::size_t bytes);
 /// Bytes of memory that are not freed, on all devices, once all work is done.
 std::size_t emulated_cuda_live_bytes();
+/// Bytes that were freed and that the process keeps from others.
+std::size_t emulated_cuda_kept_bytes();
 /// Modules, streams, graphs and holders of contexts that are left.
 std::size_t emulated_cuda_live_objects();
 /// Whether there are so many bytes of one device's memory.

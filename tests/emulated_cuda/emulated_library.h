@@ -32,6 +32,9 @@ class Library {
   [[nodiscard]] std::size_t live_bytes() const {
     return find<decltype(emulated_cuda_live_bytes)>("emulated_cuda_live_bytes")();
   }
+  [[nodiscard]] std::size_t kept_bytes() const {
+    return find<decltype(emulated_cuda_kept_bytes)>("emulated_cuda_kept_bytes")();
+  }
   [[nodiscard]] std::size_t live_objects() const {
     return find<decltype(emulated_cuda_live_objects)>("emulated_cuda_live_objects")();
   }

@@ -33,6 +33,7 @@ std::optional<std::uint64_t> Memory::take(std::size_t bytes) {
   std::memset(pointer(at) + bytes, kBeside, kZone);
   blocks_.emplace(at, Block{std::move(all), bytes});
   live_ += bytes;
+  freed_ -= std::min(freed_, bytes);
   return at;
 }
 
@@ -43,6 +44,7 @@ bool Memory::give_back(std::uint64_t block) {
   const std::size_t bytes = found->second.bytes;
   const bool sound = untouched(pointer(block) - kZone) && untouched(pointer(block) + bytes);
   live_ -= bytes;
+  freed_ += bytes;
   blocks_.erase(found);
   return sound;
 }
@@ -53,6 +55,21 @@ bool Memory::within(std::uint64_t at, std::size_t bytes) const {
   if (after == blocks_.begin()) return false;
   const auto& [start, block] = *--after;
   return at - start <= block.bytes && bytes <= block.bytes - (at - start);
+}
+
+void Memory::keep(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  keep_ = bytes;
+}
+
+void Memory::release() {
+  const std::lock_guard lock(mutex_);
+  if (freed_ > keep_) freed_ = 0;
+}
+
+std::size_t Memory::kept() const {
+  const std::lock_guard lock(mutex_);
+  return freed_;
 }
 
 std::size_t Memory::live() const {

@@ -23,6 +23,11 @@ class Memory {
   /// Whether all of it lies in one block.
   [[nodiscard]] bool within(std::uint64_t at, std::size_t bytes) const;
   [[nodiscard]] std::size_t live() const;
+  /// What is freed stays with the process until release(), and beyond that as much as `bytes`; then
+  /// all of it goes, as a pool of the driver's does.
+  void keep(std::size_t bytes);
+  void release();
+  [[nodiscard]] std::size_t kept() const;
 
  private:
   struct Block {
@@ -31,7 +36,7 @@ class Memory {
   };
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Block> blocks_;
-  std::size_t capacity_, live_ = 0;
+  std::size_t capacity_, live_ = 0, freed_ = 0, keep_ = 0;
 };
 
 }  // namespace lockstep::emulated_cuda

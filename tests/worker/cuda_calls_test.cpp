@@ -234,6 +234,28 @@ TEST_F(CudaCalls, LittleMemory_IsToldWhereItIsMissing) {
   expect_nothing_left();
 }
 
+TEST_F(CudaCalls, MemoryThatIsFreed_IsKeptUnlessTheDeviceIsShared) {
+  constexpr std::size_t kBytes = std::size_t{1} << 20;
+  const auto device = open_cuda_device({.rank = kRank}).value();
+  const auto freed = [&] {
+    EXPECT_TRUE(device->free(**device->allocate(kBytes)).has_value());
+    EXPECT_TRUE(device->synchronise().has_value());
+    return driver_.kept_bytes();
+  };
+  EXPECT_FALSE(device->shared());
+  EXPECT_GE(freed(), kBytes);
+  EXPECT_TRUE(device->share().has_value());
+  EXPECT_TRUE(device->shared());
+  EXPECT_EQ(freed(), 0U);
+  driver_.fail("cuMemPoolSetAttribute", 1);
+  const auto refused = device->share();
+  ASSERT_TRUE(refused.has_error());
+  EXPECT_TRUE(refused.error().message.starts_with(
+      "cuMemPoolSetAttribute failed on rank 2's CUDA device 0 (sm_90): "))
+      << refused.error().message;
+  driver_.fail("", 0);
+}
+
 TEST_F(CudaCalls, ObjectOfAnotherArchitecture_IsRefused) {
   const auto object = build(kText, "sm_80");
   ASSERT_TRUE(object.has_value()) << object.error().text();

@@ -67,6 +67,18 @@ TEST(CudaJob, OfTwoRanksOnTwoGpus_LearnsAsTheHost) {
   expect_the_hosts_losses(2, 2, "their collectives go by NCCL");
 }
 
+TEST(CudaJob, OfRanksThatShareAGpu_KeepsNoMemoryThatIsFreed) {
+  // Seen by the call that is only made then, and without which the job goes on.
+  const auto told = [](int gpus) {
+    const Launched job = on_gpus(2, gpus, MOE_TEXT " --steps 1 --lines 8 --device cuda",
+                                 "EMULATED_CUDA_FAIL=cuMemPoolSetAttribute:2");
+    EXPECT_EQ(job.exit_code, 0) << job.output;
+    return job.count("rank 1: cuMemPoolSetAttribute failed on rank 1's CUDA device 0 (sm_90)");
+  };
+  EXPECT_EQ(told(1), 1);
+  EXPECT_EQ(told(2), 0);
+}
+
 /// groups compares with plain loops itself, to 1e-12.
 TEST(CudaJob, OfOverlappingGroups_HasACommunicatorEachAndRecordsItsSteps) {
   const Launched job = on_gpus(4, 4, GROUPS " --device cuda");

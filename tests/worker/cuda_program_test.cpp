@@ -103,5 +103,27 @@ TEST(CudaProgram, EachCallThatFails_IsOneSentenceAndLeavesNothing) {
   driver.fail("", 0);
 }
 
+TEST(CudaProgram, OnASharedDevice_ARunKeepsNothingFromOthers) {
+  const Library driver("libcuda.so.1");
+  if (!driver.emulated())
+    GTEST_SKIP() << "SKIPPED ALOUD: the emulated libraries are not those of this process";
+  const Program program = generate(mixed_graph(), Target::Cuda).value();
+  const auto toolchain = open_nvrtc({.architecture = "sm_90"}).value();
+  std::vector<Bytes> units;
+  for (const std::string& unit : program.units) units.push_back(toolchain->build(unit).value());
+  driver.fail("", 0);
+  const std::shared_ptr<Device> device = open_cuda_device({.rank = Rank{2}}).value();
+  const SystemClock clock;
+  const auto loaded = Executable::load(program, units, clock, device).value();
+  ASSERT_TRUE(run_compiled(*loaded, mixed_inputs()).has_value());
+  ASSERT_TRUE(device->synchronise().has_value());
+  EXPECT_GT(driver.kept_bytes(), 0U);
+  ASSERT_TRUE(device->share().has_value());
+  const auto outputs = run_compiled(*loaded, mixed_inputs());
+  ASSERT_TRUE(outputs.has_value());
+  EXPECT_GT(driver.live_bytes(), 0U);  // once all work is done
+  EXPECT_EQ(driver.kept_bytes(), 0U);
+}
+
 }  // namespace
 }  // namespace lockstep::worker

@@ -112,6 +112,11 @@ Result<void> EmulatedDevice::free(DeviceAddress memory) {
   return {};
 }
 
+Result<void> EmulatedDevice::share() {
+  shared_ = true;
+  return called("share");
+}
+
 Result<void> EmulatedDevice::upload(DeviceAddress to, const void* from, std::size_t bytes) {
   if (auto done = called_unrecorded("upload"); !done) return done;
   ++uploads_;

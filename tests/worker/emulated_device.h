@@ -25,6 +25,8 @@ class EmulatedDevice final : public Device {
   [[nodiscard]] void* stream() const override { return nullptr; }
   Result<std::optional<DeviceAddress>> allocate(std::size_t bytes) override;
   Result<void> free(DeviceAddress memory) override;
+  Result<void> share() override;
+  [[nodiscard]] bool shared() const override { return shared_; }
   Result<void> upload(DeviceAddress to, const void* from, std::size_t bytes) override;
   Result<void> download(void* to, DeviceAddress from, std::size_t bytes) override;
   Result<DeviceModule> load(const Bytes& object) override;
@@ -84,7 +86,7 @@ class EmulatedDevice final : public Device {
   std::size_t live_ = 0, capacity_ = ~std::size_t{0};
   int calls_ = 0, fail_at_ = -1;
   int starts_ = 0, uploads_ = 0, downloads_ = 0, waits_ = 0;
-  bool down_ = false;
+  bool down_ = false, shared_ = false;
   std::map<DeviceRecording, std::vector<Work>> recordings_;
   std::uint64_t next_recording_ = 1;
   // Of the recording under way.
