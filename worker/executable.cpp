@@ -215,7 +215,7 @@ class Executable::Loaded {
     if (auto made = make(i); !made)
       fail(step, made.error());
     else if (collective_step)
-      get_ready(step);
+      get_ready(step, host);
     if (failure_) return collective_step ? take_part(i, communicator, host) : Result<void>{};
     switch (step.kind) {
       case Step::Kind::IndexCheck:
@@ -257,11 +257,11 @@ class Executable::Loaded {
   }
 
   /// For a collective step; its numbers are gathered.
-  void get_ready(const Step& step) {
+  void get_ready(const Step& step, RunHost& host) {
     const auto waited = machine_->ready(step, collective_sizes(step));
     if (!waited)
       fail(step, waited.error());
-    else if (*waited)
+    else if (*waited || !host.reaches_all())  // what is sent cannot be called back
       (void)well();
   }
 

@@ -207,6 +207,46 @@ TEST(DeferredChecks, CountsThatTheHostReadsOrAreTooManyToTell_AreCheckedThere) {
   EXPECT_FALSE(deferred(4, true));
 }
 
+/// Of whose failure no other rank learns; counts what goes to them.
+class UntoldHost final : public RunHost, public collectives::DeviceData {
+ public:
+  Result<void> settle(const std::optional<LocalFailure>& mine) override {
+    return mine ? Result<void>(mine->status) : Result<void>();
+  }
+  [[nodiscard]] bool reaches_all() const override { return false; }
+  collectives::DeviceData* device_data(std::string_view) override { return this; }
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] Result<void> start(const collectives::Collective&) override {
+    ++sent;
+    return {};
+  }
+  [[nodiscard]] Result<void> poll() override { return {}; }
+  void abort() override {}
+  int sent = 0;
+
+ private:
+  std::string name_ = "nobody";
+};
+
+TEST(DeferredChecks, WherePeersCannotBeTold_NothingThatMayBeWrongIsSent) {
+  GraphBuilder g("sent");
+  const NodeId v = g.input("v", DType::F64, {Expr(8)}),
+               list = g.input("list", DType::I64, {Expr(8)});
+  g.output(g.collective(Op::AllReduce, g.op(Op::IndexSelect, {v, list}), 0));
+  const EmulatedProgram built = emulated(g.take());
+  for (const bool recorded : {false, true})
+    for (const std::int64_t last : {7, 8}) {
+      Loaded loaded(built, recorded);
+      UntoldHost host;
+      Inputs inputs = {{"v", Array::zeros(DType::F64, {8})}};
+      inputs["list"] = integers({8}, {0, 1, 2, 3, 4, 5, 6, last});
+      run_alone([&](collectives::Communicator& communicator, RunHost&) {
+        EXPECT_EQ(loaded.program->run(inputs, communicator, host).has_value(), last < 8);
+      });
+      EXPECT_EQ(host.sent, last < 8 ? 1 : 0);
+    }
+}
+
 /// A random program on v, 8 doubles per rank, with lists that look up, asserts and collectives.
 struct RandomChecks {
   enum class Kind { Select, Chain, Add, Read, Assert, Counts, Reduce, Gather };

@@ -1,5 +1,6 @@
 // CUDA kernels on a GPU against the interpreter, and what else a device does. Skipped, and said
 // aloud, where there is none.
+#include <limits>
 #include <thread>
 
 #include "compiled_graph.h"
@@ -22,7 +23,8 @@ class Gpu : public testing::TestWithParam<DType> {
     if (!opened) GTEST_SKIP() << "SKIPPED ALOUD: " << opened.error().message;
     device_ = *std::move(opened);
   }
-  void check(GraphMaker make, std::int64_t hint, bool special) {
+  /// `spoil`: one index of each run is out of range.
+  void check(GraphMaker make, std::int64_t hint, bool special, bool spoil = false) {
     Graph graph = make(GetParam(), std::nullopt);
     for (SymbolBinding& binding : graph.symbols) binding.hint = hint;
     const Program program = generate(std::move(graph), Target::Cuda).value();
@@ -46,7 +48,11 @@ class Gpu : public testing::TestWithParam<DType> {
                                {1, 10007},
                                {10007, 1},
                                {1031, 257}}) {
-      const Inputs inputs = inputs_for(random, GetParam(), a, b, special);
+      Inputs inputs = inputs_for(random, GetParam(), a, b, special);
+      if (Array& rows = inputs["rows"]; spoil && rows.elements() > 0) {
+        const std::int64_t bad[] = {-1, a, std::numeric_limits<std::int64_t>::min()};
+        rows.data_as<std::int64_t>()[random() % static_cast<std::uint64_t>(b)] = bad[random() % 3];
+      }
       const auto expected = run_interpreted(program.graph, inputs);
       const auto got = run_compiled(**loaded, inputs);
       if (!expected) {  // indices out of range
@@ -71,6 +77,10 @@ TEST_P(Gpu, Reductions_AsInterpreted) {
 }
 TEST_P(Gpu, Indexing_AsInterpreted) {
   for (std::int64_t hint : {2, 300}) check(index_graph, hint, false);
+}
+
+TEST_P(Gpu, IndexingOutOfRange_AsInterpreted) {
+  for (std::int64_t hint : {2, 100000}) check(index_graph, hint, false, true);
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, Gpu,
