@@ -1,3 +1,4 @@
+#include <cstring>
 #include <map>
 #include <optional>
 
@@ -216,6 +217,11 @@ class DeviceMachine final : public Machine {
     buffers.result = result.data();
     if (auto done = act(buffers); !done) return done;
     if (bytes == 0) return {};
+    if (step.carries_status) {  // counts, which the host looks at next
+      auto& list = lists_[step.buffers[1]];
+      list.resize(bytes / 8);
+      std::memcpy(list.data(), result.data(), bytes);
+    }
     staged_.push_back(std::move(result));
     waited_ = false;
     return device_->upload(values_[step.buffers[1]].address, staged_.back().data(), bytes);
@@ -242,7 +248,7 @@ class DeviceMachine final : public Machine {
   }
 
   void end() override {
-    if (!waited_) (void)finish();  // after an error
+    const bool over = waited_ || finish().has_value();  // not so after some errors
     // What has failed and is still under way uses its memory before that is freed.
     (void)in_flight_->follow_all();
     in_flight_.reset();
@@ -251,7 +257,9 @@ class DeviceMachine final : public Machine {
     peak_ = pool_->peak();
     for (Value& value : values_) value = {};
     pool_.reset();
-    if (device_->shared()) (void)device_->synchronise();  // what is free now is other ranks'
+    // What is free now is other ranks'. What is not over may wait for a peer, and is not waited
+    // for.
+    if (over && device_->shared()) (void)device_->synchronise();
     lists_.clear();
     host_ = nullptr;
   }

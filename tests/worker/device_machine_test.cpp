@@ -159,6 +159,30 @@ TEST(DeviceMachine, Outputs_BelongToTheCaller) {
   EXPECT_EQ(loaded.device->live_bytes(), outputs);
 }
 
+TEST(DeviceMachine, CountsThatTheHostHasExchanged_AreNotReadBack) {
+  const auto downloads = [](bool looked_at) {
+    GraphBuilder g("counts");
+    const NodeId x = g.input("x", DType::F64, {g.symbol("x.size(0)")}),
+                 at = g.input("at", DType::I64, {Expr(2)}),
+                 counts = g.input("counts", DType::I64, {Expr(1)});
+    g.output(g.op(Op::IndexSelect, {x, at}));  // may fail on one rank alone, which the counts tell
+    const NodeId received = g.all_to_all(counts, {Expr(1)}, {Expr(1)});
+    if (looked_at) g.output(g.full(DType::F64, {g.read(Op::ToList, received)[0]}, 1));
+    g.output(received);
+    Loaded loaded(g.take());
+    EXPECT_TRUE(std::ranges::any_of(loaded.program->program().steps, &Step::carries_status));
+    const Inputs inputs = {{"x", Array::zeros(DType::F64, {3})},
+                           {"at", Array::of(DType::I64, {2}, std::vector<double>{2, 0})},
+                           {"counts", Array::of(DType::I64, {1}, std::vector<double>{5})}};
+    const auto out = loaded.run(inputs);
+    EXPECT_TRUE(out.has_value());
+    const int asked = loaded.device->downloads();
+    if (looked_at && out) EXPECT_EQ((*out)[1].sizes(), std::vector<std::int64_t>{5});
+    return asked;
+  };
+  EXPECT_EQ(downloads(true), downloads(false));
+}
+
 TEST(DeviceMachine, OutputsOfOneRun_AreReadWhereTheyAreByTheNext) {
   Loaded loaded(chain_graph(2));
   Inputs inputs;
