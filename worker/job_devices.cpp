@@ -201,11 +201,14 @@ Result<std::string> JobDevices::join(GroupContext& group, CallDriver& driver) {
   if (!given || id.size() != agreed.size()) return id;
   std::ranges::copy(id, agreed.begin());
   const Device& device = *context_.device;
-  const int entry = context_.watch == nullptr
-                        ? -1
-                        : context_.watch->board().entry(
-                              shapes::fingerprint("nccl " + group.group.label()).low >> 1 | 1,
-                              group.group.members, "NCCL of " + group.group.label());
+  const int entry =
+      context_.watch == nullptr
+          ? -1
+          : context_.watch->board().entry(
+                shapes::fingerprint("nccl " + group.group.label()).low >> 1 | 1,
+                group.group.members,
+                fmt::format("NCCL of {}{}{}", group.group.name, group.group.name.empty() ? "" : " ",
+                            ranks_text(group.group.members)));
   Beginning beginning(driver);
   auto data = collectives::connect_nccl({.rank = place.value,
                                          .size = driver.group().size(),
