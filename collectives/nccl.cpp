@@ -142,6 +142,7 @@ Result<void> Nccl::connect() {
                        fmt::format("NCCL took CUDA device {} for {}, whose ordinal is {}: its "
                                    "context was not current on this thread",
                                    ordinal, options_.device_name, options_.ordinal)});
+  options_.give_up = nullptr;  // what it looks at need not outlive the beginning
   return {};
 }
 

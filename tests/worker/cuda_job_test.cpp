@@ -171,21 +171,21 @@ TEST(CudaJob, NcclThatCannotBeginOnARankOfSomeGroups_IsStagedInThoseAlone) {
 TEST(CudaJob, RanksThatNcclDoesNotBringTogether_AreStagedAfterTheDeadline) {
   const Launched job =
       on_gpus(2, 2,
-              "env EMULATED_NCCL_SILENT_RANK=1 LOCKSTEP_DEADLINE_SECONDS=2 " MOE_TEXT
+              "env EMULATED_NCCL_SILENT_RANK=1 LOCKSTEP_DEADLINE_SECONDS=5 " MOE_TEXT
               " --steps 1 --lines 8 --device cuda");
   EXPECT_EQ(job.exit_code, 0) << job.output;
   EXPECT_EQ(job.count("which is slow: ncclCommInitRankConfig has not ended on rank "), 1)
       << job.output;
-  EXPECT_EQ(job.count(" for 4 s: not all 2 ranks have come to it"), 1) << job.output;
+  EXPECT_EQ(job.count(" for 10 s: not all 2 ranks have come to it"), 1) << job.output;
 }
 
 TEST(CudaJob, RankThatIsKilledWhileNcclBegins_IsNamed) {
-  // Nobody meets rank 0, and a second after it has tried rank 1 is killed.
+  // Nobody meets rank 0; rank 1 is killed when both have long been waiting for it.
   const Launched job =
       on_gpus(2, 2,
               "env EMULATED_NCCL_SILENT_RANK=0 LOCKSTEP_DEADLINE_SECONDS=300 " MOE_TEXT
               " --steps 1 --lines 8 --device cuda",
-              "A=a && (sleep 6; kill -9 $$) & :");
+              "A=a && (sleep 12; kill -9 $$) & :");
   EXPECT_EQ(job.exit_code, 137) << job.output;
   EXPECT_GE(job.count("RANK_LOST"), 1) << job.output;
   EXPECT_GE(job.count("connects NCCL"), 1) << job.output;

@@ -62,14 +62,23 @@ Result<std::vector<std::vector<double>>> job(const Program& program,
   return out;
 }
 
+struct Built {
+  Program program;
+  std::vector<Bytes> units;
+};
+Built mixed_program() {
+  Built out{generate(mixed_graph(), Target::Cuda).value(), {}};
+  const auto toolchain = open_nvrtc({.architecture = "sm_90"}).value();
+  for (const std::string& unit : out.program.units)
+    out.units.push_back(toolchain->build(unit).value());
+  return out;
+}
+
 TEST(CudaProgram, EachCallThatFails_IsOneSentenceAndLeavesNothing) {
   const Library driver("libcuda.so.1");
   if (!driver.emulated())
     GTEST_SKIP() << "SKIPPED ALOUD: the emulated libraries are not those of this process";
-  const Program program = generate(mixed_graph(), Target::Cuda).value();
-  const auto toolchain = open_nvrtc({.architecture = "sm_90"}).value();
-  std::vector<Bytes> units;
-  for (const std::string& unit : program.units) units.push_back(toolchain->build(unit).value());
+  const auto [program, units] = mixed_program();
 
   driver.fail("", 0);
   const auto expected = job(program, units);
@@ -107,10 +116,7 @@ TEST(CudaProgram, OnASharedDevice_ARunKeepsNothingFromOthers) {
   const Library driver("libcuda.so.1");
   if (!driver.emulated())
     GTEST_SKIP() << "SKIPPED ALOUD: the emulated libraries are not those of this process";
-  const Program program = generate(mixed_graph(), Target::Cuda).value();
-  const auto toolchain = open_nvrtc({.architecture = "sm_90"}).value();
-  std::vector<Bytes> units;
-  for (const std::string& unit : program.units) units.push_back(toolchain->build(unit).value());
+  const auto [program, units] = mixed_program();
   driver.fail("", 0);
   const std::shared_ptr<Device> device = open_cuda_device({.rank = Rank{2}}).value();
   const SystemClock clock;
