@@ -19,7 +19,7 @@ using lockstep::Result;
 using lockstep::Status;
 
 struct Options {
-  std::vector<std::string> text = {"/usr/share/common-licenses"};
+  std::vector<std::string> text = {usual_text()};
   int steps = 400, lines = 64, every = 10;
   double rate = 3e-3;
   std::string dtype = "f32", device = "host", losses;

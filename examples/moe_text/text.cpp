@@ -66,6 +66,13 @@ void measure_entropies(Text& text) {
 
 }  // namespace
 
+std::string usual_text() {
+  std::error_code failed;
+  const fs::path program = fs::read_symlink("/proc/self/exe", failed);
+  const fs::path packed = program.parent_path().parent_path() / "share" / "lockstep" / "text";
+  return fs::is_directory(packed, failed) ? packed.string() : "/usr/share/common-licenses";
+}
+
 bool read_text(const std::vector<std::string>& paths, Text& text, std::string& error) {
   std::vector<fs::path> files;
   for (const std::string& path : paths) {

@@ -26,6 +26,10 @@ struct Text {
   double unigram = 0, bigram = 0;
 };
 
+/// The folder of text that comes with a packed folder of programs, else the licence texts that Debian
+/// and its kin have.
+std::string usual_text();
+
 /// Reads the files; directories stand for the regular files in them, links left out. On failure
 /// `error` names the file.
 bool read_text(const std::vector<std::string>& paths, Text& text, std::string& error);

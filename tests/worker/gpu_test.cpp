@@ -5,6 +5,7 @@
 
 #include "compiled_graph.h"
 #include "device_suite.h"
+#include "graph_builder.h"
 #include "op_graphs.h"
 #include <gtest/gtest.h>
 
@@ -96,6 +97,25 @@ class GpuSeam : public testing::Test {
   }
   std::unique_ptr<Device> device_;
 };
+
+/// The least that shows that text becomes a kernel and the kernel runs.
+TEST_F(GpuSeam, OneKernel_AsInterpreted) {
+  GraphBuilder builder("one_kernel");
+  const NodeId x = builder.input("x", DType::F64, {builder.symbol("x.size(0)")});
+  builder.output(builder.op(Op::Add, {builder.op(Op::Mul, {x, x}), x}));
+  const Program program = generate(builder.take(), Target::Cuda).value();
+  auto toolchain = open_nvrtc({.architecture = device_->architecture()});
+  ASSERT_TRUE(toolchain.has_value()) << toolchain.error().text();
+  const auto unit = (*toolchain)->build(program.units.at(0));
+  ASSERT_TRUE(unit.has_value()) << unit.error().text();
+  const SystemClock clock;
+  const std::vector<Bytes> units{*unit};
+  const auto loaded = Executable::load(program, units, clock, std::move(device_));
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().text();
+  std::mt19937_64 random(17);
+  for (const std::int64_t n : {0, 1, 100003})
+    EXPECT_TRUE(agree(**loaded, {{"x", random_array(random, DType::F64, {n})}}, 1e-12)) << n;
+}
 
 TEST_F(GpuSeam, Products_AsTheHosts) { expect_products(*device_); }
 TEST_F(GpuSeam, Zeros_WhereTheyAreAskedFor) { expect_zeros_and_copies(*device_); }
