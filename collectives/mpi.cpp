@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -220,6 +222,22 @@ Result<std::unique_ptr<Communicator>> mpi_group(const Communicator& all, const R
   MPI_Group_free(&every);
   if (rc != MPI_SUCCESS) return Status{Code::Environment, mpi_failure("MPI_Comm_create_group", rc)};
   return make(control, members, group, name, parent->options());
+}
+
+std::string mpi_library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  std::string line(text.data());
+  line.resize(std::min(line.find('\n'), line.size()));
+  std::ranges::replace(line, '\t', ' ');
+  return line;
+}
+
+int mpi_processes() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
 }
 
 }  // namespace lockstep::collectives

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -28,6 +29,11 @@ class MpiSession {
   explicit MpiSession(bool owner) : owner_(owner) {}
   bool owner_;
 };
+
+/// What the MPI that is loaded calls itself.
+[[nodiscard]] std::string mpi_library();
+/// Of MPI_COMM_WORLD. Requires a session.
+[[nodiscard]] int mpi_processes();
 
 /// Collective over `comm`. The progress board of the job: shared memory among the ranks of each
 /// host, its name taken away again before this returns. Errors: Environment, the same on all ranks

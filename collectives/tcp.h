@@ -22,6 +22,11 @@ namespace lockstep::collectives {
 struct TcpOptions {
   /// Where rank 0 listens until all have come; an address of its host.
   Endpoint rendezvous;
+  /// Unless empty, ranks of one host meet by this file instead, and neither `rendezvous` nor
+  /// `secret` is looked at: rank 0 listens at a free port of loopback, and says there at which, and
+  /// with which secret. It goes when all have come. What an earlier job has left there misleads
+  /// nobody.
+  std::string file{};
   Rank rank;
   int size = 1;
   /// Shared by the processes of the job, and by nobody else; kSecretBytes or more.

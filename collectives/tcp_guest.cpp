@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/collectives/rendezvous_file.h>
 #include <lockstep/collectives/tcp_rendezvous.h>
 
 namespace lockstep::collectives {
@@ -17,7 +18,20 @@ constexpr std::chrono::seconds kGrace{2};
 
 }  // namespace
 
+/// False: rank 0 has not said yet where it listens, or has said nothing that can be believed.
+bool TcpRendezvous::read_place() {
+  const auto word = read_rendezvous(options_.file);
+  if (!word) {
+    if (word.error().code != Code::Environment) fail(word.error());
+    return false;
+  }
+  options_.rendezvous = word->at;
+  made_.loop->secret = secret_of_ranks(word->secret);
+  return true;
+}
+
 void TcpRendezvous::seek() {
+  if (!options_.file.empty() && !read_place()) return seek_later();
   to_host_ = TcpLink::connect(*made_.loop, options_.rendezvous,
                               {.established = [this] { found(); },
                                .message = [this](TcpMessage m) { host_said(std::move(m)); },
@@ -27,13 +41,19 @@ void TcpRendezvous::seek() {
 void TcpRendezvous::host_ended(const Status& why) {
   last_trouble_ = why.message;
   missing_ = RankSet{};
-  if (why.code == Code::Version && why.message != "it does not answer")
+  // A file that an earlier job has left may name a port that is another's by now.
+  const bool left = !options_.file.empty();
+  if (why.code == Code::Version && !left && why.message != "it does not answer")
     return fail({Code::Version,
                  fmt::format("The rendezvous at {} is not that of rank {}: {}; give all ranks one "
                              "secret (LOCKSTEP_TOKEN or LOCKSTEP_TOKEN_FILE) and one build.",
                              options_.rendezvous.text(), options_.rank.value, why.message),
                  "",
                  {}});
+  seek_later();
+}
+
+void TcpRendezvous::seek_later() {
   pause_.expires_after(kPause);
   pause_.async_wait([this](const Failure& stopped) {
     if (!stopped) seek();

@@ -7,6 +7,7 @@
 
 #include <lockstep/collectives/base/board.h>
 #include <lockstep/collectives/hmac.h>
+#include <lockstep/collectives/rendezvous_file.h>
 #include <lockstep/collectives/tcp_rendezvous.h>
 
 namespace lockstep::collectives {
@@ -32,13 +33,13 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
+}  // namespace
+
 /// Not the coordinator's: who speaks to that is not taken for a rank.
 Secret secret_of_ranks(const Secret& shared) {
   const Mac mac = hmac_sha256(shared, std::as_bytes(std::span(std::string_view("lockstep ranks"))));
   return {mac.begin(), mac.end()};
 }
-
-}  // namespace
 
 TcpRendezvous::TcpRendezvous(const TcpOptions& options)
     : options_(options),
@@ -53,6 +54,7 @@ TcpRendezvous::TcpRendezvous(const TcpOptions& options)
 
 TcpRendezvous::~TcpRendezvous() {
   Failure ignored;
+  if (published_) ::unlink(options_.file.c_str());
   acceptor_.close(ignored);
   for (const TcpLinkPtr& link : strangers_) link->close();
   for (const auto& [rank, link] : guests_) link->close();
@@ -100,6 +102,23 @@ Result<void> TcpRendezvous::listen(const Endpoint& at) {
                                    : ""),
                 "",
                 {}};
+}
+
+/// Where the ranks meet, for messages.
+std::string TcpRendezvous::place() const {
+  return options_.rendezvous.port == 0 ? options_.file : options_.rendezvous.text();
+}
+
+Result<void> TcpRendezvous::open() {
+  if (options_.file.empty()) return listen(options_.rendezvous);
+  if (auto open = listen({"127.0.0.1", 0}); !open) return open;
+  Failure ignored;
+  options_.rendezvous = {"127.0.0.1", acceptor_.local_endpoint(ignored).port()};
+  const Secret secret = random_secret();
+  made_.loop->secret = secret_of_ranks(secret);
+  auto said = write_rendezvous(options_.file, {options_.rendezvous, secret});
+  published_ = said.has_value();
+  return said;
 }
 
 void TcpRendezvous::accept() {
@@ -164,7 +183,7 @@ void TcpRendezvous::keep(Rank peer, const TcpLinkPtr& link) {
 Status TcpRendezvous::too_late() const {
   const auto stuck = [](std::string text) { return Status{Code::Stuck, std::move(text), "", {}}; };
   const double waited = seconds(options_.patience);
-  const std::string at = options_.rendezvous.text();
+  const std::string at = place();
   const std::string trouble = last_trouble_.empty() ? "" : fmt::format(" ({})", last_trouble_);
   if (met_) {
     RankSet without;
@@ -200,7 +219,7 @@ Result<TcpMeeting> TcpRendezvous::run() {
     return std::move(made_);
   }
   if (host()) {
-    if (auto open = listen(options_.rendezvous); !open) return open.error();
+    if (auto opened = open(); !opened) return opened.error();
   } else {
     seek();
   }
@@ -234,7 +253,7 @@ Result<std::shared_ptr<TcpMesh>> tcp_meet(const TcpOptions& options) {
                     options.rank.value, options.size, kMostRanks),
         "",
         {}};
-  if (options.secret.size() < kSecretBytes)
+  if (options.file.empty() && options.secret.size() < kSecretBytes)
     return Status{Code::Version, "A job over TCP needs a secret; see LOCKSTEP_TOKEN.", "", {}};
   // The links of the meeting end before its loop does, and those that are kept go with it.
   auto meeting = std::make_unique<TcpRendezvous>(options);

@@ -14,6 +14,9 @@ namespace lockstep::collectives {
 
 using TcpLinkPtr = std::shared_ptr<TcpLink>;
 
+/// What the ranks prove to each other that they know, of the secret that their job was given.
+[[nodiscard]] Secret secret_of_ranks(const Secret& shared);
+
 /// One process at the rendezvous, up to when it is connected with all others.
 class TcpRendezvous {
  public:
@@ -26,15 +29,19 @@ class TcpRendezvous {
   [[nodiscard]] bool host() const { return options_.rank.value == 0; }
   [[nodiscard]] bool complete() const;
   [[nodiscard]] Result<void> listen(const Endpoint& at);
+  [[nodiscard]] std::string place() const;
   void accept();
   void welcome(TcpLink::Socket socket);
   // As rank 0:
+  [[nodiscard]] Result<void> open();
   void came(const TcpLinkPtr& link, const Arrival& arrival);
   void tell_who_is_missing();
   void turn_away_all();
   void hand_out_roster();
   // As another rank:
   void seek();
+  void seek_later();
+  [[nodiscard]] bool read_place();
   void found();
   void host_said(TcpMessage message);
   void host_ended(const Status& why);
@@ -60,7 +67,8 @@ class TcpRendezvous {
   RankSet missing_;
   RankSet told_;  // by rank 0: that the job cannot start
   std::string last_trouble_;
-  bool met_ = false;  // all have come, and it is known where they are
+  bool published_ = false;  // by rank 0: the file says where it listens
+  bool met_ = false;        // all have come, and it is known where they are
   std::optional<Status> failure_;
 };
 

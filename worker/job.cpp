@@ -19,7 +19,6 @@
 #include <lockstep/worker/job_publisher.h>
 #include <lockstep/worker/job_summary.h>
 #include <lockstep/worker/job_tools.h>
-#include <lockstep/worker/meeting.h>
 #include <lockstep/worker/report_folder.h>
 #include <lockstep/worker/world.h>
 
@@ -208,12 +207,10 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   state->processor = options.processor;
   context.log = Log(settings->log);
   state->summary = options.summary;
-  auto meeting = meeting_of(*settings, build_id());
-  if (!meeting) return meeting.error();
-  auto world = join_world({.comm = comm,
-                           .meeting = *std::move(meeting),
-                           .deadline = settings->deadline,
-                           .report_dir = report_folder(*settings)});
+  WorldOptions joining{
+      .comm = comm, .deadline = settings->deadline, .report_dir = report_folder(*settings)};
+  if (auto found = find_ranks(joining, *settings, build_id()); !found) return found.error();
+  auto world = join_world(joining);
   if (!world) return world.error();
   state->world = std::move(*world);
   state->groups = std::make_unique<JobGroups>(state->world, context);

@@ -5,6 +5,8 @@
 
 namespace lockstep::worker {
 
+/// Whether processes that a launcher has started are joined by MPI; else they have to meet.
+[[nodiscard]] bool joins_by_mpi();
 /// As join_world() and join_group(), without a meeting.
 [[nodiscard]] Result<World> join_launched(const WorldOptions& options);
 [[nodiscard]] Result<std::unique_ptr<collectives::Communicator>> join_launched_group(

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <lockstep/collectives/base/private_folder.h>
+#include <lockstep/shapes/fingerprint.h>
 #include <lockstep/worker/meeting.h>
 
 namespace lockstep::worker {
@@ -29,11 +31,40 @@ Result<Secret> secret_of(const Settings& settings, const Endpoint& at) {
   return collectives::own_secret(settings.cache_dir + "/rendezvous.token");
 }
 
+Status on_several_hosts(const Launcher& launcher) {
+  return {
+      Code::Environment,
+      fmt::format(
+          "{} ranks were started together, {}, and this build of lockstep has no MPI: say where "
+          "they meet over TCP, at an address of the host of rank 0 and with a secret in a file "
+          "of mode 0600 that all hosts have: {}, and LOCKSTEP_TOKEN_FILE=FILE likewise.",
+          launcher.size,
+          launcher.one_host ? "on several hosts" : "it is not known whether on one host",
+          with_variable(launcher.kind, "LOCKSTEP_RENDEZVOUS", "ADDRESS:PORT")),
+      "LOCKSTEP_RENDEZVOUS",
+      {}};
+}
+
+/// What the ranks of a job are, wherever they meet.
+collectives::TcpOptions meeting(Rank rank, int size, const Settings& settings, std::string build) {
+  collectives::TcpOptions out;
+  out.rank = rank;
+  out.size = size;
+  out.job = settings.job_id;
+  out.build = std::move(build);
+  return out;
+}
+
 }  // namespace
 
 Result<std::optional<collectives::TcpOptions>> meeting_of(const Settings& settings,
                                                           std::string build) {
   if (settings.rendezvous.empty()) return std::optional<collectives::TcpOptions>{};
+  auto options = meeting(Rank{settings.rank}, settings.world_size, settings, std::move(build));
+  if (settings.rendezvous.starts_with('/')) {
+    options.file = settings.rendezvous;
+    return std::optional(std::move(options));
+  }
   const auto at = Endpoint::parse(settings.rendezvous);
   if (!at) return at.error();
   if (at->port == 0 || at->address == "0.0.0.0" || at->address == "::")
@@ -46,12 +77,20 @@ Result<std::optional<collectives::TcpOptions>> meeting_of(const Settings& settin
         {}};
   auto secret = secret_of(settings, *at);
   if (!secret) return secret.error();
-  return std::optional(collectives::TcpOptions{.rendezvous = *at,
-                                               .rank = Rank{settings.rank},
-                                               .size = settings.world_size,
-                                               .secret = *std::move(secret),
-                                               .job = settings.job_id,
-                                               .build = std::move(build)});
+  options.rendezvous = *at;
+  options.secret = *std::move(secret);
+  return std::optional(std::move(options));
+}
+
+Result<std::optional<collectives::TcpOptions>> launched_meeting(
+    const Settings& settings, const std::optional<Launcher>& launcher, std::string build) {
+  if (!launcher || launcher->size == 1) return std::optional<collectives::TcpOptions>{};
+  if (launcher->one_host != true) return on_several_hosts(*launcher);
+  auto options = meeting(Rank{launcher->rank}, launcher->size, settings, std::move(build));
+  const std::string folder = settings.cache_dir + "/rendezvous";
+  make_private_folder(folder);
+  options.file = folder + "/" + shapes::fingerprint(launcher->id).text();
+  return std::optional(std::move(options));
 }
 
 }  // namespace lockstep::worker

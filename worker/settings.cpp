@@ -64,8 +64,9 @@ Result<std::chrono::milliseconds> seconds(std::string_view text) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(value * 1000));
 }
 
-Result<int> whole_number(const char* name, int least) {
+Result<int> whole_number(const char* name, int least, const std::optional<int>& otherwise) {
   const std::string text = variable(name);
+  if (text.empty() && otherwise) return *otherwise;
   int value = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failed == std::errc{} && end == text.data() + text.size() && value >= least) return value;
@@ -76,16 +77,21 @@ Result<int> whole_number(const char* name, int least) {
 Result<void> read_rendezvous(Settings& settings) {
   settings.rendezvous = variable("LOCKSTEP_RENDEZVOUS");
   if (settings.rendezvous.empty()) return {};
-  const auto rank = whole_number("LOCKSTEP_RANK", 0);
+  const auto launcher = launcher_from_environment();
+  const auto told = [&](int Launcher::*which) {
+    return launcher ? std::optional((*launcher).*which) : std::nullopt;
+  };
+  const auto rank = whole_number("LOCKSTEP_RANK", 0, told(&Launcher::rank));
   if (!rank) return rank.error();
-  const auto size = whole_number("LOCKSTEP_WORLD_SIZE", 1);
+  const auto size = whole_number("LOCKSTEP_WORLD_SIZE", 1, told(&Launcher::size));
   if (!size) return size.error();
   if (*rank >= *size)
-    return bad("LOCKSTEP_RANK", variable("LOCKSTEP_RANK"),
+    return bad("LOCKSTEP_RANK", std::to_string(*rank),
                fmt::format("a number below LOCKSTEP_WORLD_SIZE, which is {}", *size));
   settings.rank = *rank;
   settings.world_size = *size;
-  if (settings.launch.empty()) settings.launch = settings.rendezvous;
+  if (settings.launch.empty())  // of a file its name: its folder is a private one
+    settings.launch = std::filesystem::path(settings.rendezvous).filename();
   return {};
 }
 
@@ -142,6 +148,18 @@ std::string Settings::job_name() const {
   std::error_code failed;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", failed).filename();
   return launch.empty() ? program : fmt::format("{}-{}", program, launch);
+}
+
+std::optional<Launcher> launcher_from_environment() {
+  return launcher_of([](const char* name) { return variable(name); });
+}
+
+int rank_told() {
+  const auto launcher = launcher_from_environment();
+  const int launched = launcher ? launcher->rank : 0;
+  if (variable("LOCKSTEP_RENDEZVOUS").empty()) return launched;
+  const auto rank = whole_number("LOCKSTEP_RANK", 0, launched);
+  return rank ? *rank : launched;
 }
 
 std::string file_name_of(std::string name) {

@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/coordinator/artifact_store.h>
+#include <lockstep/worker/launcher.h>
 
 namespace lockstep::worker {
 
@@ -28,8 +30,10 @@ struct Settings {
   std::string launch;      // what the launcher calls this start of the job; empty: it says nothing
   std::string token;       // LOCKSTEP_TOKEN: the secret shared with it; never compared or printed
   std::string token_file;  // LOCKSTEP_TOKEN_FILE: holds it
-  std::string rendezvous;  // LOCKSTEP_RENDEZVOUS: where processes meet that no launcher started
-  int rank = 0, world_size = 1;  // LOCKSTEP_RANK, LOCKSTEP_WORLD_SIZE: of those processes
+  /// LOCKSTEP_RENDEZVOUS: where processes meet over TCP: an address, or the path of a file.
+  std::string rendezvous;
+  /// LOCKSTEP_RANK, LOCKSTEP_WORLD_SIZE of processes that meet; else as their launcher has told.
+  int rank = 0, world_size = 1;
   bool coordination = true;      // LOCKSTEP_COORDINATION=off
   std::string compiler = "c++";  // LOCKSTEP_CXX
 
@@ -42,6 +46,12 @@ struct Settings {
   /// "name=value" lines of what must be the same on every rank; compared in the start-up round.
   [[nodiscard]] std::string agreed_text() const;
 };
+
+/// Who has started this process together with others, if anybody has; as launcher_of().
+[[nodiscard]] std::optional<Launcher> launcher_from_environment();
+/// Which rank this process will be, as far as that is known before its job starts; else 0. For what
+/// one rank is to say for all.
+[[nodiscard]] int rank_told();
 
 /// A name as part of a path: what is no letter, digit, dot or dash is an underscore.
 [[nodiscard]] std::string file_name_of(std::string name);

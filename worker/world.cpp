@@ -1,6 +1,7 @@
 #include <utility>
 
 #include <lockstep/worker/launched_world.h>
+#include <lockstep/worker/meeting.h>
 #include <lockstep/worker/report_folder.h>
 
 namespace lockstep::worker {
@@ -42,6 +43,18 @@ collectives::WatchOptions watch_options(const WorldOptions& options, Rank self, 
   remove_report(options.report_dir, self.value);
   out.report_file = report_file(options.report_dir, self.value);
   return out;
+}
+
+Result<void> find_ranks(WorldOptions& options, const Settings& settings, const std::string& build) {
+  if (options.comm != nullptr) return {};
+  const auto launcher = launcher_from_environment();
+  if (launcher && launcher->offers_mpi) options.launched = launcher->size;
+  auto meeting = settings.rendezvous.empty() && !joins_by_mpi()
+                     ? launched_meeting(settings, launcher, build)
+                     : meeting_of(settings, build);
+  if (!meeting) return meeting.error();
+  options.meeting = *std::move(meeting);
+  return {};
 }
 
 Result<World> join_world(const WorldOptions& options) {

@@ -15,6 +15,8 @@
 
 namespace lockstep::worker {
 
+struct Settings;
+
 /// Starting and ending a job takes as long as the last rank does: these waits get so many
 /// deadlines.
 inline constexpr int kEdgeDeadlines = 5;
@@ -40,6 +42,9 @@ struct WorldOptions {
   /// Where the processes meet, if no launcher has started them; goes unused where there is a
   /// `comm`.
   std::optional<collectives::TcpOptions> meeting;
+  /// How many processes this one's launcher says that it has started; looked at where MPI is to
+  /// join them all.
+  int launched = 1;
   /// Of every watched wait. Where a rank does not come within kEdgeDeadlines of them to the start,
   /// or, where this process started MPI, to its end, the job is over (Stuck); only over TCP is it
   /// known who has not come to the start, and only there is that an error rather than the end of
@@ -49,6 +54,12 @@ struct WorldOptions {
   /// empty.
   std::string report_dir;
 };
+
+/// Fills in how the ranks come together, as `settings` and the launcher of this process say; where
+/// `options` has a communicator there is nothing to find. Errors: as meeting_of() and
+/// launched_meeting().
+[[nodiscard]] Result<void> find_ranks(WorldOptions& options, const Settings& settings,
+                                      const std::string& build);
 
 /// Collective. Errors: Environment; over TCP also those of tcp_meet().
 [[nodiscard]] Result<World> join_world(const WorldOptions& options);

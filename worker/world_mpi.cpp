@@ -64,7 +64,20 @@ Status nobody_started(Duration patience) {
       {}};
 }
 
+/// The launcher and the MPI of this build are not of one kind: each process is alone to its MPI.
+Status not_the_launchers(int launched) {
+  return {Code::Environment,
+          fmt::format("{} processes were started together, but to the MPI of this build ({}) each "
+                      "of them is alone; start them with its own mpirun, or let them meet over TCP "
+                      "(LOCKSTEP_RENDEZVOUS).",
+                      launched, collectives::mpi_library()),
+          {},
+          {}};
+}
+
 }  // namespace
+
+bool joins_by_mpi() { return true; }
 
 Result<World> join_launched(const WorldOptions& options) {
   const void* comm = options.comm;
@@ -75,6 +88,8 @@ Result<World> join_launched(const WorldOptions& options) {
   World world;
   const auto session = std::make_shared<Session>(std::move(*opened), patience);
   world.session = session;
+  if (comm == nullptr && options.launched > 1 && collectives::mpi_processes() == 1)
+    return not_the_launchers(options.launched);
   auto board = collectives::mpi_board(comm);
   if (!board) return board.error();
   world.board = std::move(*board);

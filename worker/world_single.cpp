@@ -1,23 +1,9 @@
-#include <cstdlib>
-
-#include <fmt/format.h>
-
 #include <lockstep/collectives/fake.h>
 #include <lockstep/worker/launched_world.h>
 
 namespace lockstep::worker {
-namespace {
 
-/// How many processes were started together, where the launcher says so. The environment is read
-/// here, as MPI reads it itself.
-int started_together() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
-    if (const char* value = std::getenv(name); value != nullptr && std::atoi(value) > 1)
-      return std::atoi(value);
-  return 1;
-}
-
-}  // namespace
+bool joins_by_mpi() { return false; }
 
 Result<World> join_launched(const WorldOptions& options) {
   if (options.comm != nullptr)
@@ -26,18 +12,10 @@ Result<World> join_launched(const WorldOptions& options) {
                   "with LOCKSTEP_WITH_MPI=ON.",
                   {},
                   {}};
-  if (const int ranks = started_together(); ranks > 1)
-    return Status{Code::Environment,
-                  fmt::format("This build of lockstep has no MPI, and {} processes were started "
-                              "together: each would be a job of its own. Build it with "
-                              "LOCKSTEP_WITH_MPI=ON, start one process, or let them meet over TCP "
-                              "(LOCKSTEP_RENDEZVOUS).",
-                              ranks),
-                  {},
-                  {}};
   World world;
   world.board = Board::in_process(1);
-  auto watch = collectives::Watch::start(*world.board, Rank{0}, watch_options(options, Rank{0}, world));
+  auto watch =
+      collectives::Watch::start(*world.board, Rank{0}, watch_options(options, Rank{0}, world));
   if (!watch) return watch.error();
   world.watch = std::move(*watch);
   auto all = collectives::fake_communicator(Rank{0}, 1);

@@ -197,8 +197,7 @@ int main(int argc, char** argv) {
   app.add_option("--losses", options.losses,
                  "Write the loss of each step to this file, all digits");
   // All ranks read the same options and files; one of them says what is wrong with these.
-  const char* number = std::getenv("OMPI_COMM_WORLD_RANK");
-  const bool first = number == nullptr || std::string(number) == "0";
+  const bool first = rank_told() == 0;
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -1,5 +1,6 @@
 // The rendezvous on real sockets: who comes late, twice, wrong or not at all, and strangers.
 #include <atomic>
+#include <filesystem>
 #include <future>
 
 #include "tcp_ranks.h"
@@ -12,6 +13,7 @@
 #include <lockstep/collectives/arrivals.h>
 #include <lockstep/collectives/frame_session.h>
 #include <lockstep/collectives/hmac.h>
+#include <lockstep/collectives/rendezvous_file.h>
 #include <lockstep/collectives/tcp_message.h>
 #include <lockstep/collectives/vote.h>
 
@@ -130,6 +132,75 @@ TEST(TcpMeeting, RanksThatComeInAnyOrderAndLate_AreAJob) {
   std::vector<Meeting> all;
   for (auto& one : came) all.push_back(*std::move(one));
   expect_a_job(all);
+}
+
+/// Meeting by a file in a folder that goes with the object.
+struct ByFile {
+  explicit ByFile(int size) : options(alike(size)) {
+    std::string name = (std::filesystem::temp_directory_path() / "lockstep_meet_XXXXXX").string();
+    folder = ::mkdtemp(name.data());
+    for (TcpOptions& one : options) {
+      one.rendezvous = {};
+      one.secret.clear();
+      one.file = folder + "/meet";
+    }
+  }
+  ~ByFile() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  }
+  ByFile(const ByFile&) = delete;
+  ByFile& operator=(const ByFile&) = delete;
+  [[nodiscard]] bool nothing_left() const { return std::filesystem::is_empty(folder); }
+
+  std::vector<TcpOptions> options;
+  std::string folder;
+};
+
+TEST(TcpMeeting, RanksThatMeetByAFile_AreAJob_AndNothingIsLeft) {
+  const ByFile at(4);
+  expect_a_job(meet({at.options[2], at.options[3], at.options[1], at.options[0]}));
+  EXPECT_TRUE(at.nothing_left());
+}
+
+TEST(TcpMeeting, FileThatAnEarlierJobLeft_MisleadsNobody) {
+  const Endpoint dead = free_endpoint();
+  const auto theirs = alike(2);  // another job of this user, which listens
+  std::optional<Meeting> other;
+  std::thread thread([&] { other.emplace(tcp_meet(theirs[0])); });
+  for (const Endpoint& left : {dead, theirs[0].rendezvous}) {
+    const ByFile at(2);
+    ASSERT_TRUE(write_rendezvous(at.options[0].file, {left, random_secret()}));
+    std::optional<Meeting> guest;
+    std::thread early([&] { guest.emplace(tcp_meet(at.options[1])); });
+    std::this_thread::sleep_for(300ms);
+    Meeting host = tcp_meet(at.options[0]);
+    early.join();
+    expect_a_job({host, *guest});
+    EXPECT_TRUE(at.nothing_left());
+  }
+  Meeting last = tcp_meet(theirs[1]);
+  thread.join();
+  expect_a_job({*other, last});
+}
+
+TEST(TcpMeeting, WhoDoesNotComeToTheFile_IsNamed) {
+  ByFile at(3);
+  for (TcpOptions& one : at.options) one.patience = 400ms;
+  expect_refused(tcp_meet(at.options[1]), Code::Stuck,
+                 "found nobody at the rendezvous at " + at.options[1].file + " for 0.4 s: rank 0");
+  const auto came = meet({at.options[0], at.options[2]});
+  for (const Meeting& one : came) expect_refused(one, Code::Stuck, "rank 1 had not come");
+  EXPECT_TRUE(at.nothing_left());
+}
+
+TEST(TcpMeeting, FileThatOthersMayWriteOrNobodyCan_IsRefused) {
+  ByFile at(2);
+  ASSERT_TRUE(write_rendezvous(at.options[0].file, {free_endpoint(), random_secret()}));
+  std::filesystem::permissions(at.options[0].file, std::filesystem::perms(0620));
+  expect_refused(tcp_meet(at.options[1]), Code::Version, "others may read or write it");
+  for (TcpOptions& one : at.options) one.file = at.folder + "/none/meet";
+  expect_refused(tcp_meet(at.options[0]), Code::Environment, "cannot say in " + at.folder);
 }
 
 TEST(TcpMeeting, RanksThatDoNotCome_AreNamedOnAllThatDid) {

@@ -10,7 +10,7 @@
 #include <lockstep/collectives/fake.h>
 #include <lockstep/collectives/startup.h>
 #include <lockstep/shapes/fingerprint.h>
-#include <lockstep/worker/meeting.h>
+#include <lockstep/worker/settings.h>
 
 namespace lockstep::capi {
 namespace {
@@ -24,11 +24,12 @@ std::string build_id() {
   return shapes::fingerprint(bytes).text();
 }
 
-/// Where the environment says that the processes of the job meet.
-Result<std::optional<collectives::TcpOptions>> meeting_told() {
+/// How the processes of the job come together, as the environment says.
+Result<void> find_ranks(worker::WorldOptions& joining) {
+  if (joining.comm != nullptr) return {};
   const auto settings = worker::Settings::from_environment();
   if (!settings) return settings.error();
-  return worker::meeting_of(*settings, build_id());
+  return worker::find_ranks(joining, *settings, build_id());
 }
 
 Result<Duration> deadline_of(double seconds) {
@@ -177,12 +178,11 @@ int lockstep_group_open(const void* comm, double deadline_seconds, const char* r
     *group = nullptr;
     const auto deadline = deadline_of(deadline_seconds);
     // A rank with a wrong deadline still joins: the others wait for it.
-    auto meeting = meeting_told();
-    if (!meeting) return meeting.error();
-    auto world = worker::join_world({.comm = comm,
-                                     .meeting = *std::move(meeting),
-                                     .deadline = deadline ? *deadline : std::chrono::seconds(60),
-                                     .report_dir = report_folder == nullptr ? "" : report_folder});
+    worker::WorldOptions joining{.comm = comm,
+                                 .deadline = deadline ? *deadline : std::chrono::seconds(60),
+                                 .report_dir = report_folder == nullptr ? "" : report_folder};
+    if (auto found = find_ranks(joining); !found) return found.error();
+    auto world = worker::join_world(joining);
     if (!world) return world.error();
     auto made = std::make_unique<lockstep_group>();
     made->state = std::make_shared<Group>();

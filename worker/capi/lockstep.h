@@ -91,8 +91,8 @@ const char* lockstep_report_value(const lockstep_report* report, size_t row);
 
 typedef struct lockstep_group lockstep_group;
 /* Collective. `comm` points to an MPI_Comm, which is duplicated and otherwise left alone; NULL: all
- * processes that mpirun started, with MPI initialised here where nobody has, or, where
- * LOCKSTEP_RENDEZVOUS is set, those that meet there over TCP. MPI may have been
+ * processes that mpirun started, with MPI initialised here where nobody has (in a build without MPI
+ * they meet over TCP), or, where LOCKSTEP_RENDEZVOUS is set, those that meet there. MPI may have been
  * initialised by anybody, at any thread level; it must not be finalised before the group is closed.
  * `deadline_seconds`: how long a rank that is waited for may show no progress, 0: 60.
  * `report_folder` also gets the watchdog's report; NULL: none. The deadline is compared between the
