@@ -168,10 +168,11 @@ def agree(name, way, theirs, mine):
         fail(f"{name}: a loss is {mine} here and {theirs} by PyTorch ({way}): not the same model, so no ratio")
 
 
-def compare(arguments, torch, ways, name, kind):
-    """A row of the table: our figures are taken before and after PyTorch's."""
+def compare(arguments, torch, ways, name, kind, found):
+    """Adds a row of the table, written as it grows: our figures are taken before and after PyTorch's."""
     before = ours(arguments, name)
     row = {"name": name, "losses": [before["first_loss"], before["second_loss"]]}
+    found["benchmarks"].append(row)
     device = "cpu" if arguments.check else "cuda"
     for way in ways:
         peer = kind(torch, device, before)
@@ -183,14 +184,22 @@ def compare(arguments, torch, ways, name, kind):
         agree(name, way, float(step()), before["first_loss"])
         row[f"{way}_first_step_s"] = time.perf_counter() - begin
         agree(name, way, float(step()), before["second_loss"])  # gradients and update too
-        if not arguments.check:
-            row[f"{way}_us"] = median_us(torch, step, 3 if arguments.tiny else 31)
-    if arguments.check:
-        return row
-    row["ours_us"] = statistics.mean([before["real_time"], ours(arguments, name)["real_time"]])
-    for way in ways:
-        row[f"ours_over_{way}"] = row["ours_us"] / row[f"{way}_us"]
+        if arguments.check:
+            continue
+        row[f"{way}_us"] = median_us(torch, step, 3 if arguments.tiny else 31)
+        row["ours_us"] = statistics.mean([before["real_time"], ours(arguments, name)["real_time"]])
+        for known in [known for known in ways if f"{known}_us" in row]:
+            row[f"ours_over_{known}"] = row["ours_us"] / row[f"{known}_us"]
+        write(arguments.out, found)
     return row
+
+
+def write(file, found):
+    """The whole file or, where this is cut short, the one before."""
+    if file:
+        with open(file + ".part", "w") as out:
+            json.dump(found, out, indent=1)
+        os.replace(file + ".part", file)
 
 
 def main():
@@ -213,12 +222,12 @@ def main():
         ways.append("compiled")
     elif not arguments.check:
         print(f"gpu_torch: PyTorch {torch.__version__} has no torch.compile; eager only", file=sys.stderr)
-    rows = [compare(arguments, torch, ways, name, kind) for name, kind in (("transformer_block", Block), ("moe_step", MoeStep))]
     context = {"torch": torch.__version__, "tiny": arguments.tiny,
                "device": "this processor" if arguments.check else torch.cuda.get_device_name()}
-    if arguments.out:
-        with open(arguments.out, "w") as file:
-            json.dump({"context": context, "benchmarks": rows}, file, indent=1)
+    found = {"context": context, "benchmarks": []}
+    rows = [compare(arguments, torch, ways, name, kind, found)
+            for name, kind in (("transformer_block", Block), ("moe_step", MoeStep))]
+    write(arguments.out, found)
     for row in rows:
         if arguments.check:
             print(f"{row['name']}: losses of two steps agree ({row['losses'][0]:.6g}, {row['losses'][1]:.6g})")
