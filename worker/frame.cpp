@@ -208,15 +208,19 @@ void FrameRunner::say_compiled(const std::vector<Misfit>& misfits, const std::st
   if (frame.over.data->rank().value == 0) {
     job.log.line(
         "info", mark,
-        fmt::format("{}: compiled: {}; {}", frame.cache.name, symbols_text(entry.decision), story));
+        fmt::format("{}: {}: {}; {}", frame.cache.name, job.interprets ? "traced" : "compiled",
+                    symbols_text(entry.decision), story));
     job.log.line("debug", mark, decision_text(entry.decision));
     const auto namer = entry.namer();
     for (const shapes::Guard& guard : entry.guards)
       job.log.line("guards", mark,
                    fmt::format("guard {}   # {}", guard.predicate.text(namer), guard.where.text()));
-    const Program& program = frame.entries.at(last_.entry).executable->program();
-    if (job.log.on("graph")) job.log.line("graph", mark, program.graph.text());
-    if (job.log.on("output_code")) job.log.line("output_code", mark, program.text());
+    const Compiled& made = frame.entries.at(last_.entry);
+    const Program* program = made.executable ? &made.executable->program() : nullptr;
+    if (job.log.on("graph"))
+      job.log.line("graph", mark, (program != nullptr ? program->graph : made.graph).text());
+    if (program != nullptr && job.log.on("output_code"))
+      job.log.line("output_code", mark, program->text());
   }
 }
 

@@ -145,6 +145,10 @@ std::string FrameRunner::Steps::explain(std::size_t node) {
 std::optional<Status> FrameRunner::Steps::compile() {
   JobContext& job = frame_.job;
   const GroupContext& agreed = frame_.agreed;
+  if (job.interprets) {
+    story_ = "interpreted";
+    return std::nullopt;
+  }
   const Instant start = job.clock.now();
   const Lease lease(job);
   Result<Program> program =

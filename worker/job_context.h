@@ -61,7 +61,8 @@ struct JobContext {
   GroupContext alone;                                       // this one
   std::map<std::string, GroupContext, std::less<>> groups;  // declared, by name
   collectives::Watch* watch = nullptr;
-  BuildTools tools;                               // what units are built with
+  BuildTools tools;         // what units are built with
+  bool interprets = false;  // no rank has a compiler: no units are built, graphs are interpreted
   std::shared_ptr<Device> device;                 // where programs run; null: on the host
   coordinator::ProfileStore* profiles = nullptr;  // null: this job has none, or this rank
   RankSet profile_sharers;                        // ranks that see the same profiles as this one

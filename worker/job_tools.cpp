@@ -51,12 +51,13 @@ Result<std::unique_ptr<Toolchain>> JobTools::open_toolchain() const {
   if (context_.device)
     return open_nvrtc(
         {.architecture = context_.device->architecture(), .rank = Rank{context_.rank()}});
-  auto host = HostToolchain::open({.compiler = context_.settings.compiler, .limit = kBuildLimit});
+  auto host =
+      HostToolchain::open({.compiler = context_.settings.compiler_command(), .limit = kBuildLimit});
   if (!host) return host.error();
   return std::unique_ptr<Toolchain>(*std::move(host));
 }
 
-/// A rank without a compiler takes what others build.
+/// A rank without a compiler takes what others build; without any there is nothing to take.
 Result<void> JobTools::agree_compiler(CallDriver& driver, const RoundKey& key) {
   auto compiler = open_toolchain();
   if (compiler) {
@@ -68,12 +69,29 @@ Result<void> JobTools::agree_compiler(CallDriver& driver, const RoundKey& key) {
   const auto made_for = agree_toolchain(
       driver, key,
       toolchain_ ? Result<shapes::Fingerprint>(toolchain_->fingerprint()) : compiler.error(),
-      context_.device ? "CUDA " + context_.device->architecture() : processor_kind());
+      context_.device ? "CUDA " + context_.device->architecture() : processor_kind(),
+      context_.device || !context_.settings.compiler.empty());
   if (!made_for) return made_for.error();
-  context_.tools.made_for = *made_for;
+  context_.interprets = !*made_for;
+  if (context_.interprets) {
+    say_interpreted(compiler.error().message);
+    return {};
+  }
+  context_.tools.made_for = **made_for;
   if (!toolchain_)
     context_.tell("takes the kernels that other ranks build: " + compiler.error().message);
   return {};
+}
+
+/// Once for the job, or by each rank that goes its own way.
+void JobTools::say_interpreted(std::string why) const {
+  if (context_.rank() != 0 && context_.settings.coordination) return;
+  if (why.find("LOCKSTEP_CXX") == std::string::npos)
+    why += "; install a C++ compiler or name one in LOCKSTEP_CXX";
+  context_.log.line("info",
+                    "lockstep: no rank has a C++ compiler, so kernels are interpreted: slower, "
+                    "by how much is not known, with the same results to rounding (" +
+                        why + ")");
 }
 
 /// One rank of those that see a directory keeps profiles in it.

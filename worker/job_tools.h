@@ -24,6 +24,7 @@ class JobTools {
  private:
   [[nodiscard]] Result<std::unique_ptr<Toolchain>> open_toolchain() const;
   [[nodiscard]] Result<void> agree_compiler(CallDriver& driver, const RoundKey& key);
+  void say_interpreted(std::string why) const;
   [[nodiscard]] Result<void> find_sharers(CallDriver& driver);
   [[nodiscard]] bool has_profiles() const;
 

@@ -139,7 +139,7 @@ Result<Settings> Settings::from_environment() {
   settings.launch = launch_id();
   if (auto read = read_rendezvous(settings); !read) return read.error();
   settings.job_id = variable("LOCKSTEP_JOB_ID");
-  settings.compiler = variable("LOCKSTEP_CXX", "c++");
+  settings.compiler = variable("LOCKSTEP_CXX");
   return settings;
 }
 

@@ -34,11 +34,14 @@ struct Settings {
   std::string rendezvous;
   /// LOCKSTEP_RANK, LOCKSTEP_WORLD_SIZE of processes that meet; else as their launcher has told.
   int rank = 0, world_size = 1;
-  bool coordination = true;      // LOCKSTEP_COORDINATION=off
-  std::string compiler = "c++";  // LOCKSTEP_CXX
+  bool coordination = true;  // LOCKSTEP_COORDINATION=off
+  /// LOCKSTEP_CXX; empty: none is named. Then c++ builds kernels, and where no rank has it they are
+  /// interpreted.
+  std::string compiler;
 
   /// Errors: BadInput, naming the variable and what it takes.
   [[nodiscard]] static Result<Settings> from_environment();
+  [[nodiscard]] std::string compiler_command() const { return compiler.empty() ? "c++" : compiler; }
   /// Where databases lie in the cache directory, apart from the artifacts.
   [[nodiscard]] std::string stores_dir() const { return cache_dir + "/stores"; }
   /// Of the job: its id, else made of the program's name and the launch; the same on all ranks.

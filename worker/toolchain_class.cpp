@@ -26,6 +26,7 @@ constexpr std::array<std::string_view, 9> kLasting{"vendor_id",       "cpu famil
 struct Said {
   shapes::Fingerprint processor;
   bool knows_processor = false;
+  bool needs_toolchain = false;
   std::optional<shapes::Fingerprint> toolchain;
   std::string why;  // it has no toolchain
 };
@@ -46,6 +47,7 @@ std::string text_of(const Said& said) {
   ByteWriter out;
   put(out, said.processor);
   out.u8(said.knows_processor ? 1 : 0);
+  out.u8(said.needs_toolchain ? 1 : 0);
   out.u8(said.toolchain ? 1 : 0);
   put(out, said.toolchain.value_or(shapes::Fingerprint{}));
   out.text(said.why);
@@ -58,6 +60,7 @@ Said read(const std::string& text) {
   Said said;
   said.processor = take(in);
   said.knows_processor = in.u8() == 1;
+  said.needs_toolchain = in.u8() == 1;
   const bool has = in.u8() == 1;
   const shapes::Fingerprint toolchain = take(in);
   if (has) said.toolchain = toolchain;
@@ -74,6 +77,11 @@ std::optional<shapes::Fingerprint> class_of(const Said& said, const std::vector<
         other.processor == said.processor)
       return other.toolchain;
   return std::nullopt;
+}
+
+bool all_do_without(const std::vector<Said>& all) {
+  return std::ranges::none_of(all,
+                              [](const Said& one) { return one.toolchain || one.needs_toolchain; });
 }
 
 /// The error where some rank finds no class.
@@ -119,13 +127,14 @@ std::string processor_kind() {
   return processor_kind(std::string{std::istreambuf_iterator<char>(cpuinfo), {}});
 }
 
-Result<shapes::Fingerprint> agree_toolchain(CallDriver& driver, const RoundKey& key,
-                                            const Result<shapes::Fingerprint>& mine,
-                                            std::string_view processor) {
+Result<std::optional<shapes::Fingerprint>> agree_toolchain(CallDriver& driver, const RoundKey& key,
+                                                           const Result<shapes::Fingerprint>& mine,
+                                                           std::string_view processor,
+                                                           bool needed) {
   const auto vote = driver.ballot(key, Vote::of(mine ? Vote::kOnes : 0, key.hash(), 0, 0));
   if (!vote) return vote.error();
-  if (vote->entries() == Vote::kOnes) return mine;
-  const Said said{shapes::fingerprint(processor), !processor.empty(),
+  if (mine && vote->entries() == Vote::kOnes) return std::optional(*mine);
+  const Said said{shapes::fingerprint(processor), !processor.empty(), needed,
                   mine ? std::optional(*mine) : std::nullopt,
                   mine ? std::string() : mine.error().message};
   const auto roll = driver.exchange(roll_payload(driver.group().rank(), text_of(said)), join_rolls);
@@ -133,8 +142,9 @@ Result<shapes::Fingerprint> agree_toolchain(CallDriver& driver, const RoundKey& 
   const std::vector<RankValue> values = roll_values(*roll);
   std::vector<Said> all;
   for (const RankValue& value : values) all.push_back(read(value.value));
+  if (all_do_without(all)) return std::optional<shapes::Fingerprint>{};
   if (auto alone = left_alone(values, all)) return *std::move(alone);
-  if (const auto found = class_of(said, all)) return *found;
+  if (const auto found = class_of(said, all)) return found;
   return Status{Code::Internal, "the ranks' toolchains cannot be read", {}, {}};
 }
 

@@ -3,6 +3,7 @@
 // use what others build.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,11 +19,12 @@ namespace lockstep::worker {
 [[nodiscard]] std::string processor_kind();
 
 /// Collective, once at start: one vote where every rank has a compiler. `mine` is the rank's
-/// Toolchain::fingerprint(), or why it has no compiler; `processor` its processor_kind(). Errors,
-/// the same on all ranks: Environment where a rank has no compiler and no rank with its kind of
-/// processor has one.
-[[nodiscard]] Result<shapes::Fingerprint> agree_toolchain(CallDriver& driver, const RoundKey& key,
-                                                          const Result<shapes::Fingerprint>& mine,
-                                                          std::string_view processor);
+/// Toolchain::fingerprint(), or why it has no compiler; `processor` its processor_kind();
+/// `needed`: it cannot do without, since one was asked for. nullopt, the same on all ranks: no rank
+/// has a compiler, and none needs one. Errors, the same on all ranks: Environment where else a rank
+/// has no compiler and no rank with its kind of processor has one.
+[[nodiscard]] Result<std::optional<shapes::Fingerprint>> agree_toolchain(
+    CallDriver& driver, const RoundKey& key, const Result<shapes::Fingerprint>& mine,
+    std::string_view processor, bool needed = true);
 
 }  // namespace lockstep::worker

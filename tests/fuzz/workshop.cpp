@@ -86,7 +86,7 @@ Result<void> Workshop::agree(worker::Agreement& all) {
   const auto agreed = worker::agree_toolchain(all.driver(), key, mine,
                                               fmt::format("processor {}", host().processor));
   if (!agreed) return agreed.error();
-  tools_.made_for = *agreed;
+  tools_.made_for = **agreed;  // all need one
   return {};
 }
 

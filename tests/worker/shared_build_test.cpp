@@ -395,10 +395,11 @@ TEST_F(SharedBuild, PeerThatSendsOtherBytes_IsFoundBeforeAnythingIsLoaded) {
 
 class ToolchainClass : public SharedBuild {
  protected:
-  Result<shapes::Fingerprint> agree(const Result<shapes::Fingerprint>& mine,
-                                    const std::string& processor) {
+  Result<std::optional<shapes::Fingerprint>> agree(const Result<shapes::Fingerprint>& mine,
+                                                   const std::string& processor,
+                                                   bool needed = true) {
     CallDriver driver(*group_, {});
-    auto found = agree_toolchain(driver, {}, mine, processor);
+    auto found = agree_toolchain(driver, {}, mine, processor, needed);
     EXPECT_LE(driver.times().exchanges, 1U);
     return found;
   }
@@ -417,6 +418,18 @@ TEST_F(ToolchainClass, RankWithoutOne_JoinsTheLowestRankWithItsProcessor) {
                          : agree(rank_ == 0 ? old_ : new_, rank_ == 0 ? "old cpu" : "new cpu");
   ASSERT_TRUE(found) << found.error().text();
   EXPECT_EQ(*found, rank_ == 0 ? old_ : new_);
+}
+
+TEST_F(ToolchainClass, NoRankWithACompiler_IsAnErrorOnlyWhereOneIsNeeded) {
+  const auto found = agree(environment("no c++"), "cpu", false);
+  ASSERT_TRUE(found) << found.error().text();
+  EXPECT_EQ(*found, std::nullopt);
+  const auto asked_for = agree(environment("no such c++"), "cpu", rank_ == last_);
+  ASSERT_FALSE(asked_for);
+  EXPECT_EQ(asked_for.error().code, Code::Environment);
+  const auto kinds = agree(rank_ == 0 ? Result<shapes::Fingerprint>(old_) : environment("no c++"),
+                           rank_ == 0 ? "a cpu" : "another cpu", false);
+  EXPECT_EQ(kinds.has_value(), size_ == 1) << "another processor has one";
 }
 
 TEST_F(ToolchainClass, RankWithAProcessorOfItsOwnOrAnUnknownOne_IsAnErrorOnAll) {

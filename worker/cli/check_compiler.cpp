@@ -2,12 +2,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <lockstep/worker/cli/checks.h>
+#include <lockstep/worker/settings.h>
 
 namespace lockstep::worker::cli {
 namespace {
@@ -50,32 +52,35 @@ bool loads(const fs::path& object, std::string& why) {
 }  // namespace
 
 Check check_compiler() {
-  Check check{"compiler", Check::Grade::Fail, {}};
+  const auto settings = Settings::from_environment();
+  const std::string named = settings ? settings->compiler : "";
+  const std::string compiler = named.empty() ? Settings().compiler_command() : named;
+  const auto failed = [](std::string why) {
+    return Check{"compiler", Check::Grade::Fail, std::move(why)};
+  };
   const Scratch scratch;
-  if (scratch.path().empty()) {
-    check.detail = "no scratch directory can be made; point TMPDIR at a writable one";
-    return check;
-  }
+  if (scratch.path().empty())
+    return failed("no scratch directory can be made; point TMPDIR at a writable one");
   const fs::path source = scratch.path() / "probe.cpp", object = scratch.path() / "probe.so";
   std::ofstream(source) << "extern \"C\" int lockstep_doctor() { return 42; }\n";
-  std::vector<std::string> names{"c++", "g++", "clang++"};
-  if (const char* chosen = std::getenv("CXX"); chosen != nullptr && *chosen != 0)
-    names.insert(names.begin(), chosen);
-  for (const std::string& name : names) {
-    const int code =
-        run_program({name, "-shared", "-fPIC", "-o", object.string(), source.string()});
-    if (code < 0 || code == 127) continue;
-    std::string why;
-    if (code != 0)
-      check.detail = fmt::format("{} does not build a shared object (exit code {})", name, code);
-    else if (!loads(object, why))
-      check.detail = fmt::format("what {} builds cannot be loaded ({})", name, why);
-    else
-      return {"compiler", Check::Grade::Ok, name + " builds shared objects that load"};
-    return check;
-  }
-  check.detail = "no C++ compiler on PATH (tried c++, g++, clang++); run scripts/setup, or set CXX";
-  return check;
+  const int code =
+      run_program({compiler, "-shared", "-fPIC", "-o", object.string(), source.string()});
+  const bool missing = code < 0 || code == 127;
+  if (missing && !named.empty())
+    return failed(
+        fmt::format("LOCKSTEP_CXX names {}, which cannot be started; unset it, or name a "
+                    "C++ compiler that is there",
+                    named));
+  if (missing)
+    return {"compiler", Check::Grade::Warn,
+            fmt::format("there is no {} on PATH: kernels are interpreted, which is slower, by how "
+                        "much is not known; install a C++ compiler or name one in LOCKSTEP_CXX",
+                        compiler)};
+  if (code != 0)
+    return failed(fmt::format("{} does not build a shared object (exit code {})", compiler, code));
+  if (std::string why; !loads(object, why))
+    return failed(fmt::format("what {} builds cannot be loaded ({})", compiler, why));
+  return {"compiler", Check::Grade::Ok, compiler + " builds shared objects that load"};
 }
 
 }  // namespace lockstep::worker::cli

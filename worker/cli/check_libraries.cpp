@@ -38,6 +38,11 @@ class Library {
 };
 
 Check check_mpi() {
+  if (!built_with_mpi())
+    return {
+        "mpi", Check::Grade::Warn,
+        "not in this build: ranks meet over TCP, also where mpirun starts them; run-ranks starts "
+        "them without it"};
   const Library mpi{"libmpi.so.40", "libmpi.so.12", "libmpi.so"};
   // Allowed before MPI_Init; 8192 is MPI_MAX_LIBRARY_VERSION_STRING of every known MPI or more.
   const auto version = mpi.find<int (*)(char*, int*)>("MPI_Get_library_version");

@@ -16,10 +16,13 @@ struct Check {
 /// All checks, in the order printed.
 [[nodiscard]] std::vector<Check> check_machine();
 
-/// A compiler that builds a shared object which this process can load and call.
+/// The compiler of jobs, LOCKSTEP_CXX or c++, builds a shared object which this process can load
+/// and call. Without c++ jobs interpret kernels.
 [[nodiscard]] Check check_compiler();
 /// Libraries that are used where present: loaded to ask their version, not initialised.
 [[nodiscard]] std::vector<Check> check_libraries();
+/// Whether this build joins the ranks of mpirun by MPI; else they meet over TCP.
+[[nodiscard]] bool built_with_mpi();
 /// Real ranks under mpirun: the ordered tree, and MPI's own reductions with an operation that does
 /// not commute. Takes about a second.
 [[nodiscard]] Check check_mpi_order();

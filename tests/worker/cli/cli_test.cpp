@@ -234,7 +234,28 @@ TEST(Cli, Doctor_ListsItsChecks) {
   EXPECT_EQ(grades["mpi order"], "ok");
 #else
   EXPECT_EQ(grades["mpi order"], "warn") << "not tested: this build has no MPI";
+  EXPECT_EQ(grades["mpi"], "warn");
+  EXPECT_NE(ran.out.find("not in this build: ranks meet over TCP"), std::string::npos) << ran.out;
 #endif
+}
+
+TEST(Cli, Doctor_LooksAtTheCompilerThatJobsTake) {
+  const auto compiler = [](const std::string& environment) {
+    const Ran ran = run("doctor --json", environment);
+    const auto json = nlohmann::json::parse(ran.out);
+    for (const auto& check : json["checks"])
+      if (check["name"] == "compiler")
+        return std::pair(check["status"].get<std::string>(), check["detail"].get<std::string>());
+    return std::pair<std::string, std::string>();
+  };
+  EXPECT_EQ(compiler("CXX=/no/such/compiler").first, "ok") << "jobs do not look at it";
+  const auto named = compiler("LOCKSTEP_CXX=/no/such/compiler");
+  EXPECT_EQ(named.first, "fail");
+  EXPECT_NE(named.second.find("LOCKSTEP_CXX names /no/such/compiler"), std::string::npos);
+  EXPECT_EQ(compiler("LOCKSTEP_CXX=false").first, "fail");
+  const auto none = compiler("PATH=/no/such/folder");
+  EXPECT_EQ(none.first, "warn");
+  EXPECT_NE(none.second.find("kernels are interpreted"), std::string::npos) << none.second;
 }
 
 #ifdef HAVE_MPI
