@@ -1,8 +1,8 @@
 // CUDA's libraries as far as this project uses them, on this processor, for tests of whole
-// processes where there is no GPU: libcuda.so.1, and libnvrtc and libcublas of CUDA 12 and of 13, in
-// a folder of their own, which a test puts first in LD_LIBRARY_PATH. What they show is that the
-// code that calls CUDA calls it rightly, not that a GPU does what it is told. They say so on
-// stderr, in the device's UUID and in versions. Never installed.
+// processes where there is no GPU: libcuda.so.1, and libnvrtc and libcublas of CUDA 12 and 13, in a
+// folder of their own, which a test puts first in LD_LIBRARY_PATH. What they show is that the code
+// that calls CUDA calls it rightly, not that a GPU does what it is told. They say so on stderr, in
+// the device's UUID and in versions. Never installed.
 //
 // The environment of the process that loads them:
 //   EMULATED_CUDA_DEVICES=2              devices; 1
