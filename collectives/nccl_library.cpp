@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/collectives/base/shared_library.h>
+#include <lockstep/collectives/base/cuda_library.h>
 #include <lockstep/collectives/nccl_library.h>
 
 namespace lockstep::collectives {
@@ -35,9 +35,9 @@ Result<NcclLibrary> NcclLibrary::load(std::string_view who) {
   const auto refused = [&](const std::string& why) {
     return Status{Code::Environment, fmt::format("{} cannot use NCCL: {}", who, why)};
   };
-  // From the system first, else from where it was when this was configured.
-  SharedLibrary library({"libnccl.so.2", LOCKSTEP_NCCL_PATH});
-  if (!library.loaded()) return refused(library.why());
+  auto opened = CudaLibrary::open(CudaLibrary::Kind::Nccl);
+  if (!opened) return refused(opened.error().message);
+  CudaLibrary& library = *opened;
   NcclLibrary nccl;
   library.find(nccl.version, "ncclGetVersion");
   library.find(nccl.error_string, "ncclGetErrorString");
@@ -57,8 +57,8 @@ Result<NcclLibrary> NcclLibrary::load(std::string_view who) {
   library.find(nccl.receive, "ncclRecv");
   library.find(nccl.group_start, "ncclGroupStart");
   library.find(nccl.group_end, "ncclGroupEnd");
-  if (library.lacks().empty()) return nccl;
-  return refused("NCCL here is too old: it has no " + library.lacks());
+  if (const std::string flaw = library.flaw(); !flaw.empty()) return refused(flaw);
+  return nccl;
 }
 
 Result<std::string> NcclLibrary::name(std::string_view who) const {

@@ -32,7 +32,7 @@ struct NcclLibrary {
   decltype(&ncclGroupStart) group_start = nullptr;
   decltype(&ncclGroupEnd) group_end = nullptr;
 
-  /// `who` is named in the error. Errors: Environment (no library, too old a one).
+  /// `who` is named in the error. Errors: Environment (no library that fits).
   [[nodiscard]] static Result<NcclLibrary> load(std::string_view who);
   /// "NCCL 2.28.9". Errors: as failure().
   [[nodiscard]] Result<std::string> name(std::string_view who) const;

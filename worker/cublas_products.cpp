@@ -1,7 +1,7 @@
 #include <cublas_v2.h>
 #include <fmt/format.h>
 
-#include <lockstep/collectives/base/shared_library.h>
+#include <lockstep/collectives/base/cuda_library.h>
 #include <lockstep/worker/cublas_products.h>
 
 namespace lockstep::worker {
@@ -24,8 +24,9 @@ struct Cublas {
 
 /// What is wrong with it; empty where all is well.
 std::string find_cublas(Cublas& cublas) {
-  SharedLibrary library({LOCKSTEP_CUBLAS_SONAME, LOCKSTEP_CUBLAS_PATH});
-  if (!library.loaded()) return library.why() + "; install the CUDA toolkit";
+  auto opened = CudaLibrary::open(CudaLibrary::Kind::Cublas);
+  if (!opened) return opened.error().message;
+  CudaLibrary& library = *opened;
   library.find(cublas.create, LOCKSTEP_NAME_OF(cublasCreate));
   library.find(cublas.destroy, LOCKSTEP_NAME_OF(cublasDestroy));
   library.find(cublas.status_name, LOCKSTEP_NAME_OF(cublasGetStatusName));
@@ -33,7 +34,7 @@ std::string find_cublas(Cublas& cublas) {
   library.find(cublas.set_stream, LOCKSTEP_NAME_OF(cublasSetStream));
   library.find(cublas.set_workspace, LOCKSTEP_NAME_OF(cublasSetWorkspace));
   library.find(cublas.gemm, LOCKSTEP_NAME_OF(cublasGemmStridedBatchedEx_64));
-  return library.lacks().empty() ? "" : "it is too old: it has no " + library.lacks();
+  return library.flaw();
 }
 
 /// A row-major matrix is, read by columns, its transpose.

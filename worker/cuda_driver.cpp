@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <lockstep/collectives/base/shared_library.h>
+#include <lockstep/collectives/base/cuda_library.h>
 #include <lockstep/worker/cuda_driver.h>
 
 namespace lockstep::worker {
@@ -9,12 +9,11 @@ namespace lockstep::worker {
 #define LOCKSTEP_FIND(member, name) library.find(member, LOCKSTEP_QUOTED(name));
 
 std::string CudaDriver::find() {
-  SharedLibrary library({"libcuda.so.1"});
-  if (!library.loaded())
-    return fmt::format("there is no NVIDIA driver on this machine ({})", library.why());
+  auto opened = CudaLibrary::open(CudaLibrary::Kind::Driver);
+  if (!opened) return opened.error().message;
+  CudaLibrary& library = *opened;
   LOCKSTEP_DRIVER(LOCKSTEP_FIND)
-  if (library.lacks().empty()) return {};
-  return "NVIDIA's driver here is too old: it has no " + library.lacks();
+  return library.flaw();
 }
 
 Result<void> CudaDriver::answer(CUresult result, const char* call, const std::string& whose) const {

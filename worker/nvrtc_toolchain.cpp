@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <nvrtc.h>
 
-#include <lockstep/collectives/base/shared_library.h>
+#include <lockstep/collectives/base/cuda_library.h>
 #include <lockstep/worker/nvrtc_toolchain.h>
 
 namespace lockstep::worker {
@@ -28,8 +28,9 @@ struct Nvrtc {
 
 /// What is wrong with it; empty where all is well.
 std::string find_nvrtc(Nvrtc& nvrtc) {
-  SharedLibrary library({LOCKSTEP_NVRTC_SONAME, LOCKSTEP_NVRTC_PATH});
-  if (!library.loaded()) return library.why();
+  auto opened = CudaLibrary::open(CudaLibrary::Kind::Nvrtc);
+  if (!opened) return opened.error().message;
+  CudaLibrary& library = *opened;
   library.find(nvrtc.version, "nvrtcVersion");
   library.find(nvrtc.error_string, "nvrtcGetErrorString");
   library.find(nvrtc.architecture_count, "nvrtcGetNumSupportedArchs");
@@ -41,7 +42,7 @@ std::string find_nvrtc(Nvrtc& nvrtc) {
   library.find(nvrtc.log, "nvrtcGetProgramLog");
   library.find(nvrtc.cubin_size, "nvrtcGetCUBINSize");
   library.find(nvrtc.cubin, "nvrtcGetCUBIN");
-  return library.lacks().empty() ? "" : "it has no " + library.lacks();
+  return library.flaw();
 }
 
 /// The first line that says what is wrong, else the first line.
@@ -161,8 +162,8 @@ Result<std::unique_ptr<Toolchain>> open_nvrtc(NvrtcOptions options) {
   Nvrtc nvrtc;
   if (const std::string why = find_nvrtc(nvrtc); !why.empty())
     return Status{Code::Environment,
-                  fmt::format("rank {} cannot load NVRTC for {}: {}; install the CUDA toolkit",
-                              options.rank.value, options.architecture, why),
+                  fmt::format("rank {} cannot load NVRTC for {}: {}", options.rank.value,
+                              options.architecture, why),
                   {},
                   {}};
   auto toolchain = std::make_unique<NvrtcToolchain>(nvrtc, std::move(options));

@@ -1,4 +1,7 @@
+#include <utility>
+
 #include <dlfcn.h>
+#include <link.h>
 
 #include <lockstep/collectives/base/shared_library.h>
 
@@ -11,6 +14,15 @@ SharedLibrary::SharedLibrary(std::initializer_list<const char*> names) {
     const char* said = ::dlerror();
     if (why_.empty() && said != nullptr) why_ = said;
   }
+}
+
+std::string SharedLibrary::path() const {
+  link_map* entry = nullptr;
+  return ::dlinfo(handle_, RTLD_DI_LINKMAP, &entry) == 0 ? entry->l_name : "";
+}
+
+void SharedLibrary::drop() {
+  if (void* handle = std::exchange(handle_, nullptr); handle != nullptr) ::dlclose(handle);
 }
 
 void* SharedLibrary::symbol(const char* name) {

@@ -7,13 +7,17 @@
 
 namespace lockstep {
 
-/// Stays loaded for the life of the process, whatever becomes of this. One thread.
+/// Stays loaded for the life of the process, whatever becomes of this, unless dropped. One thread.
 class SharedLibrary {
  public:
   /// The first of these names and paths that can be loaded.
   explicit SharedLibrary(std::initializer_list<const char*> names);
 
   [[nodiscard]] bool loaded() const { return handle_ != nullptr; }
+  /// The file that the loader took. Requires loaded().
+  [[nodiscard]] std::string path() const;
+  /// It may be unloaded, unless others use it: nothing that was found in it is used any more.
+  void drop();
   /// What the loader says of the first name, where none was loaded.
   [[nodiscard]] const std::string& why() const { return why_; }
 

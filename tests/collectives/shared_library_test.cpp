@@ -19,6 +19,19 @@ TEST(SharedLibrary, ThatIsThere_GivesItsFunctions) {
   EXPECT_EQ(library.lacks(), "");
 }
 
+TEST(SharedLibrary, ThatIsThere_SaysWhichFileItIs) {
+  const SharedLibrary library({"libc.so.6"});
+  EXPECT_TRUE(library.path().starts_with("/")) << library.path();
+  EXPECT_TRUE(library.path().ends_with("/libc.so.6")) << library.path();
+}
+
+TEST(SharedLibrary, ThatIsDropped_IsNotLoaded) {
+  SharedLibrary library({"libc.so.6"});
+  library.drop();
+  EXPECT_FALSE(library.loaded());
+  library.drop();
+}
+
 TEST(SharedLibrary, WithoutAFunction_SaysTheFirstThatItLacks) {
   SharedLibrary library({"libc.so.6"});
   void (*none)() = nullptr;

@@ -109,7 +109,11 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle) {
 /// No version that there is.
 cublasStatus_t cublasGetVersion(cublasHandle_t, int* version) {
   if (told_to_fail("cublasGetVersion")) return CUBLAS_STATUS_INTERNAL_ERROR;
-  *version = CUBLAS_VER_MAJOR * 10000 + 9999;
+  *version = EMULATED_MAJOR * 10000 + 9999;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasGetProperty(libraryPropertyType which, int* value) {
+  *value = which == MAJOR_VERSION ? EMULATED_MAJOR : 99;
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -62,6 +62,20 @@ CUresult cuInit(unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
+/// Before cuInit, too.
+CUresult cuDriverGetVersion(int* version) {
+  if (told_to_fail("cuDriverGetVersion")) return CUDA_ERROR_UNKNOWN;
+  *version =
+      std::atoi(setting("EMULATED_CUDA_VERSION", std::to_string(CUDA_VERSION).c_str()).c_str());
+  return CUDA_SUCCESS;
+}
+
+/// NVRTC of CUDA 12 asks for tables, and does without.
+CUresult cuGetExportTable(const void** table, const CUuuid*) {
+  *table = nullptr;
+  return CUDA_ERROR_NOT_FOUND;
+}
+
 CUresult cuGetErrorName(CUresult error, const char** name) {
 #define LOCKSTEP_NAMED(code) \
   case code:                 \

@@ -1,12 +1,13 @@
 // CUDA's libraries as far as this project uses them, on this processor, for tests of whole
-// processes where there is no GPU: libcuda.so.1, libnvrtc and libcublas in a folder of their own,
-// which a test puts first in LD_LIBRARY_PATH. What they show is that the code that calls CUDA calls
-// it rightly, not that a GPU does what it is told. They say so on stderr, in the device's UUID and
-// in versions. Never installed.
+// processes where there is no GPU: libcuda.so.1, and libnvrtc and libcublas of CUDA 12 and 13, in a
+// folder of their own, which a test puts first in LD_LIBRARY_PATH. What they show is that the code
+// that calls CUDA calls it rightly, not that a GPU does what it is told. They say so on stderr, in
+// the device's UUID and in versions. Never installed.
 //
 // The environment of the process that loads them:
 //   EMULATED_CUDA_DEVICES=2              devices; 1
 //   EMULATED_CUDA_ARCH=sm_80             what they are; sm_90
+//   EMULATED_CUDA_VERSION=12080          of CUDA, as the driver has it; the toolkit's at building
 //   EMULATED_CUDA_MEMORY=1048576         bytes on each; 4 GiB
 //   EMULATED_CUDA_SEED=7                 of how long work lies until it is done; 1
 //   EMULATED_CUDA_FAIL=cuLaunchKernel:7  that function's 7th call fails. "kernel:7": the 7th kernel

@@ -114,7 +114,7 @@ using namespace lockstep::emulated_cuda;
 /// No version that there is, so that no artifact of this is ever taken for one of NVRTC's.
 nvrtcResult nvrtcVersion(int* major, int* minor) {
   if (told_to_fail("nvrtcVersion")) return NVRTC_ERROR_INTERNAL_ERROR;
-  *major = NVRTC_MAJOR;
+  *major = EMULATED_MAJOR;
   *minor = 999;
   return NVRTC_SUCCESS;
 }

@@ -4,7 +4,8 @@
 //
 // EMULATED_NCCL_FAIL=CALL:N[:RANK] fails the Nth such call of a communicator ("launch": its Nth
 // launch, on the stream), CALL:1 all of those that have no communicator;
-// EMULATED_NCCL_SILENT_RANK=R: rank R never comes to a meeting.
+// EMULATED_NCCL_SILENT_RANK=R: rank R never comes to a meeting; EMULATED_NCCL_VERSION=21701: it
+// says that it is of that version.
 #include <algorithm>
 #include <cstdlib>
 
@@ -112,7 +113,8 @@ bool emulatedNcclWait(int milliseconds) { return wait_for_launches(milliseconds)
 
 ncclResult_t ncclGetVersion(int* version) {
   if (told_to_fail("ncclGetVersion")) return refuse(ncclInternalError, "told to fail");
-  *version = NCCL_VERSION_CODE;
+  const char* other = std::getenv("EMULATED_NCCL_VERSION");
+  *version = other == nullptr ? NCCL_VERSION_CODE : std::atoi(other);
   return ncclSuccess;
 }
 

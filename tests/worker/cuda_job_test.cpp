@@ -102,6 +102,17 @@ TEST(CudaJob, OfGpusOfTwoKinds_BuildsForEach) {
   EXPECT_EQ(job.count(" kernels in 8 units, 8 of them built here"), 1) << job.output;
 }
 
+TEST(CudaJob, OfDriversOfTwoVersions_TakesTheLibrariesThatEachRuns) {
+  const Launched job = on_gpus(
+      2, 2, "env LOCKSTEP_CACHE_DIR=$(mktemp -d) " MOE_TEXT " --steps 1 --lines 8 --device cuda",
+      "EMULATED_CUDA_VERSION=12080 || export EMULATED_CUDA_VERSION=13000");
+  EXPECT_EQ(job.exit_code, 0) << job.output;
+  EXPECT_EQ(job.count("matrix products may round differently on: rank 0: cuBLAS 139999, "), 1)
+      << job.output;
+  EXPECT_EQ(job.count("rank 1: cuBLAS 129999, "), 1) << job.output;
+  EXPECT_EQ(job.count(" kernels in 8 units, 8 of them built here"), 1) << job.output;
+}
+
 TEST(CudaJob, WithoutADriver_SaysWhatIsMissing) {
   for (const int ranks : {1, 3}) {
     const Launched job = launch_ranks(ranks, MOE_TEXT " --steps 1 --device cuda");

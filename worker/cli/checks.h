@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/collectives/base/cuda_places.h>
+
 namespace lockstep::worker::cli {
 
 struct Check {
@@ -19,10 +21,14 @@ struct Check {
 /// The compiler of jobs, LOCKSTEP_CXX or c++, builds a shared object which this process can load
 /// and call. Without c++ jobs interpret kernels.
 [[nodiscard]] Check check_compiler();
-/// Libraries that are used where present: loaded to ask their version, not initialised.
+/// Libraries that are used where present: loaded to ask their version.
 [[nodiscard]] std::vector<Check> check_libraries();
 /// Whether this build joins the ranks of mpirun by MPI; else they meet over TCP.
 [[nodiscard]] bool built_with_mpi();
+/// "cuda" (the driver and its devices, which alone is initialised), "nvrtc" and "cublas", of which
+/// none need be there.
+[[nodiscard]] std::vector<Check> check_cuda(const CudaPlaces& places);
+[[nodiscard]] Check check_nccl(const CudaPlaces& places);
 /// Real ranks under mpirun: the ordered tree, and MPI's own reductions with an operation that does
 /// not commute. Takes about a second.
 [[nodiscard]] Check check_mpi_order();

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <tuple>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -228,7 +229,9 @@ TEST(Cli, Doctor_ListsItsChecks) {
   EXPECT_EQ(ran.code, json["ok"].get<bool>() ? 0 : 7);
   std::map<std::string, std::string> grades;
   for (const auto& check : json["checks"]) grades[check["name"]] = check["status"];
-  EXPECT_EQ(grades.size(), 8U);
+  EXPECT_EQ(grades.size(), 10U);
+  for (const char* name : {"cuda", "nvrtc", "cublas", "nccl"})
+    EXPECT_TRUE(grades[name] == "ok" || grades[name] == "warn") << name;
   EXPECT_EQ(grades["compiler"], "ok");
 #ifdef HAVE_MPI
   EXPECT_EQ(grades["mpi order"], "ok");
@@ -239,6 +242,7 @@ TEST(Cli, Doctor_ListsItsChecks) {
 #endif
 }
 
+<<<<<<< HEAD
 TEST(Cli, Doctor_LooksAtTheCompilerThatJobsTake) {
   const auto compiler = [](const std::string& environment) {
     const Ran ran = run("doctor --json", environment);
@@ -257,6 +261,34 @@ TEST(Cli, Doctor_LooksAtTheCompilerThatJobsTake) {
   EXPECT_EQ(none.first, "warn");
   EXPECT_NE(none.second.find("kernels are interpreted"), std::string::npos) << none.second;
 }
+=======
+#ifdef EMULATED_CUDA_FOLDER
+TEST(Cli, DoctorOnEmulatedCuda_NamesEachLibraryWithPathAndVersion) {
+  for (const auto& [version, cuda, major] :
+       {std::tuple{"12080", "12.8", "12"}, {"13000", "13.0", "13"}}) {
+    const Ran ran = run("doctor --json", "LD_LIBRARY_PATH=" EMULATED_CUDA_FOLDER
+                                         ":$LD_LIBRARY_PATH EMULATED_CUDA_VERSION=" +
+                                             std::string(version));
+    std::map<std::string, std::string> details;
+    const auto json = nlohmann::json::parse(ran.out);
+    for (const auto& check : json["checks"])
+      if (check["status"] == "ok") details[check["name"]] = check["detail"];
+    const auto at = [](const std::string& file) {
+      return " (" EMULATED_CUDA_FOLDER "/" + file + ")";
+    };
+    const std::string of = major;
+    EXPECT_EQ(details["cuda"],
+              std::string("1 device, NVIDIA driver of CUDA ") + cuda + at("libcuda.so.1"));
+    EXPECT_EQ(details["nvrtc"], "NVRTC " + of + ".999" + at("libnvrtc.so." + of));
+    EXPECT_EQ(details["cublas"], "cuBLAS " + of + ".99.99" + at("libcublas.so." + of));
+#ifdef HAVE_NCCL
+    EXPECT_TRUE(details["nccl"].starts_with("NCCL 2.")) << details["nccl"];
+    EXPECT_TRUE(details["nccl"].ends_with(at("libnccl.so.2"))) << details["nccl"];
+#endif
+  }
+}
+#endif
+>>>>>>> cuda-libraries
 
 #ifdef HAVE_MPI
 TEST(FailureMode29, Doctor_MpiThatBreaksRankOrder_IsFound) {
