@@ -8,19 +8,23 @@
 // that are emulated it runs, and says that its times are no figures.
 //
 // usage: scripts/mpirun -n RANKS counts_bench [--batches N] [--calls N] [--out FILE]
+// The ranks are joined as those of a job, so scripts/run-ranks in place of mpirun does as well.
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <utility>
 
 #include "interleaved.h"
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <mpi.h>
 
-#include <lockstep/collectives/mpi.h>
+#include <lockstep/collectives/base/board.h>
+#include <lockstep/collectives/census.h>
 #include <lockstep/collectives/nccl.h>
 #include <lockstep/worker/carried_status.h>
 #include <lockstep/worker/cuda_device.h>
+#include <lockstep/worker/settings.h>
+#include <lockstep/worker/world.h>
 
 namespace {
 
@@ -29,10 +33,13 @@ using collectives::Collective;
 using worker::Device;
 using worker::DeviceAddress;
 
+/// The ranks of this run, once they are joined.
+worker::World* joined = nullptr;
+
 [[noreturn]] void give_up(const Status& status) {
+  if (joined != nullptr && joined->all->size() > 1) joined->watch->end_job(status);
   fmt::print(stderr, "counts_bench: {}\n", status.text());
-  MPI_Abort(MPI_COMM_WORLD, exit_code(status.code));
-  std::abort();
+  std::_Exit(exit_code(status.code));
 }
 
 void require(const Result<void>& done) {
@@ -44,13 +51,33 @@ T require(Result<T> result) {
   return *std::move(result);
 }
 
-/// This rank's; null, and why, where its host has fewer, or it cannot be opened.
-std::shared_ptr<Device> own_device(int rank, std::string& why) {
-  MPI_Comm host = MPI_COMM_NULL;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host);
-  int local = 0;
-  MPI_Comm_rank(host, &local);
-  MPI_Comm_free(&host);
+/// The smallest or largest of all ranks' numbers.
+double reduced(collectives::Communicator& ranks, collectives::Reduce reduce, double mine) {
+  double all = 0;
+  require(ranks.run({.kind = Collective::Kind::AllReduce,
+                     .dtype = DType::F64,
+                     .reduce = reduce,
+                     .send = &mine,
+                     .receive = &all,
+                     .rows = 1,
+                     .label = "batch"}));
+  return all;
+}
+
+/// This rank's place among those of its host.
+int place_on_host(collectives::Communicator& ranks) {
+  const Rank self = ranks.rank();
+  for (const RankValue& host : require(collectives::take_census(ranks, fmt::to_string(host_id()))))
+    if (host.ranks.contains(self)) {
+      int place = 0;
+      for (int r = 0; r < self.value; ++r) place += host.ranks.contains(Rank{r}) ? 1 : 0;
+      return place;
+    }
+  return 0;
+}
+
+/// The `local`th; null, and why, where this rank's host has fewer, or it cannot be opened.
+std::shared_ptr<Device> own_device(int rank, int local, std::string& why) {
   const auto count = worker::cuda_device_count(Rank{rank});
   if (!count) {
     why = count.error().message;
@@ -144,21 +171,36 @@ class Counts {
   worker::CarriedStatus carried_;
 };
 
+bench::Together together(collectives::Communicator& ranks) {
+  bench::Together out;
+  out.rank = ranks.rank().value, out.size = ranks.size();
+  out.barrier = [&ranks] { (void)reduced(ranks, collectives::Reduce::Max, 0); };
+  out.slowest = [&ranks](double mine) { return reduced(ranks, collectives::Reduce::Max, mine); };
+  out.seconds = [] {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double>(now).count();
+  };
+  return out;
+}
+
 bool emulated(const Device& device) {
   return device.unit_name().find("656d756c-6174-6564") != std::string::npos;  // "emulated"
 }
 
 /// Collective over ranks that have a device each.
-bool compare(int rank, Device& device, int batches, int calls, std::string out) {
-  const auto board = require(collectives::mpi_board(nullptr));
-  const auto watch = require(collectives::Watch::start(*board, Rank{rank}, {}));
-  const auto ranks = require(collectives::mpi_communicator(nullptr, {.watch = watch.get()}));
+bool compare(collectives::Communicator& ranks, Device& device, int batches, int calls,
+             std::string out) {
+  const int rank = ranks.rank().value;
   collectives::NcclId id{};
   if (rank == 0) id = require(collectives::nccl_unique_id(Rank{0}));
-  MPI_Bcast(id.data(), static_cast<int>(id.size()), MPI_BYTE, 0, MPI_COMM_WORLD);
+  require(ranks.run({.kind = Collective::Kind::Broadcast,
+                     .dtype = DType::U8,
+                     .receive = id.data(),
+                     .rows = static_cast<std::int64_t>(id.size()),
+                     .label = "id"}));
   const auto nccl =
       require(collectives::connect_nccl({.rank = rank,
-                                         .size = ranks->size(),
+                                         .size = ranks.size(),
                                          .id = id,
                                          .ordinal = device.ordinal(),
                                          .device_name = device.name(),
@@ -167,8 +209,8 @@ bool compare(int rank, Device& device, int batches, int calls, std::string out) 
     fmt::print(stderr, "counts_bench: no figures: the devices are emulated on this processor\n");
     out.clear();
   }
-  Counts one(*ranks, device, *nccl, 1), eight(*ranks, device, *nccl, 8);
-  return bench::run_pairs("counts_bench",
+  Counts one(ranks, device, *nccl, 1), eight(ranks, device, *nccl, 8);
+  return bench::run_pairs(together(ranks), "counts_bench",
                           {{"counts/1", calls, [&] { one.by_nccl(); }, [&] { one.by_host(); }},
                            {"counts/8", calls, [&] { eight.by_nccl(); }, [&] { eight.by_host(); }}},
                           batches, out);
@@ -185,21 +227,22 @@ int main(int argc, char** argv) {
   app.add_option("--out", out, "JSON file");
   CLI11_PARSE(app, argc, argv);
 
-  MPI_Init(&argc, &argv);
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const auto settings = require(worker::Settings::from_environment());
+  worker::WorldOptions joining;
+  joining.deadline = settings.deadline;
+  require(worker::find_ranks(joining, settings, "counts_bench"));
+  worker::World world = require(worker::join_world(joining));
+  joined = &world;
+  collectives::Communicator& ranks = *world.all;
+  const int rank = ranks.rank().value;
   std::string why;
-  const std::shared_ptr<Device> device = own_device(rank, why);
+  const std::shared_ptr<Device> device = own_device(rank, place_on_host(ranks), why);
   // The lowest rank without one says so for all.
-  constexpr int kNone = 1 << 30;
-  int first = device ? kNone : rank;
-  MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-  const bool missing = first != kNone;
-  bool written = true;
-  if (!missing)
-    written = compare(rank, *device, batches, calls, out);
-  else if (rank == first)
+  const int none = ranks.size();
+  const auto first = static_cast<int>(
+      reduced(ranks, collectives::Reduce::Min, static_cast<double>(device ? none : rank)));
+  if (first == none) return compare(ranks, *device, batches, calls, out) ? 0 : 1;
+  if (rank == first)
     fmt::print(stderr, "counts_bench: every rank needs a GPU of its own: {}\n", why);
-  MPI_Finalize();
-  return missing ? exit_code(Code::Environment) : written ? 0 : 1;
+  return exit_code(Code::Environment);
 }

@@ -8,7 +8,6 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <mpi.h>
 
 namespace lockstep::bench {
 namespace {
@@ -19,15 +18,13 @@ struct Figures {
 };
 
 /// Time per call of one batch, the slowest rank's.
-double batch_us(const std::function<void()>& prepare, const std::function<void()>& call,
-                int calls) {
+double batch_us(const Together& ranks, const std::function<void()>& prepare,
+                const std::function<void()>& call, int calls) {
   if (prepare) prepare();
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double begin = MPI_Wtime();
+  ranks.barrier();
+  const double begin = ranks.seconds();
   for (int i = 0; i < calls; ++i) call();
-  double mine = (MPI_Wtime() - begin) * 1e6 / calls, slowest = 0;
-  MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return slowest;
+  return ranks.slowest((ranks.seconds() - begin) * 1e6 / calls);
 }
 
 double median(std::vector<double> values) {
@@ -38,9 +35,9 @@ double median(std::vector<double> values) {
 
 /// Each batch in the order floor, ours, ours, floor, so that what the one leaves in the caches for
 /// the other cancels. The median of the ratios; its 95 % interval from order statistics.
-Figures measure(const Pair& pair, int batches) {
-  const auto floor = [&] { return batch_us(pair.prepare_floor, pair.floor, pair.calls); };
-  const auto our = [&] { return batch_us(pair.prepare_ours, pair.ours, pair.calls); };
+Figures measure(const Together& ranks, const Pair& pair, int batches) {
+  const auto floor = [&] { return batch_us(ranks, pair.prepare_floor, pair.floor, pair.calls); };
+  const auto our = [&] { return batch_us(ranks, pair.prepare_ours, pair.ours, pair.calls); };
   (void)floor(), (void)our();
   std::vector<double> floors, ours, ratios;
   for (int b = 0; b < batches; ++b) {
@@ -83,15 +80,13 @@ nlohmann::json machine() {
   return {{"cpu", model}, {"cores", std::thread::hardware_concurrency()}, {"load", load}};
 }
 
-bool run_pairs(const std::string& program, const std::vector<Pair>& pairs, int batches,
-               const std::string& out) {
-  int rank = 0, size = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+bool run_pairs(const Together& ranks, const std::string& program, const std::vector<Pair>& pairs,
+               int batches, const std::string& out) {
+  const int rank = ranks.rank, size = ranks.size;
   nlohmann::json result{{"context", machine()}};
   result["context"].update({{"executable", program}, {"ranks", size}});
   for (const Pair& pair : pairs) {
-    const Figures f = measure(pair, batches);
+    const Figures f = measure(ranks, pair, batches);
     if (rank != 0) continue;
     fmt::print("n={} {:44} floor {:10.3f} us  ours {:10.3f} us  ratio {:.3f} [{:.3f}, {:.3f}]\n",
                size, pair.name, f.floor_us, f.ours_us, f.ratio, f.low, f.high);
