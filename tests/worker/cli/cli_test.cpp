@@ -242,7 +242,6 @@ TEST(Cli, Doctor_ListsItsChecks) {
 #endif
 }
 
-<<<<<<< HEAD
 TEST(Cli, Doctor_LooksAtTheCompilerThatJobsTake) {
   const auto compiler = [](const std::string& environment) {
     const Ran ran = run("doctor --json", environment);
@@ -261,7 +260,7 @@ TEST(Cli, Doctor_LooksAtTheCompilerThatJobsTake) {
   EXPECT_EQ(none.first, "warn");
   EXPECT_NE(none.second.find("kernels are interpreted"), std::string::npos) << none.second;
 }
-=======
+
 #ifdef EMULATED_CUDA_FOLDER
 TEST(Cli, DoctorOnEmulatedCuda_NamesEachLibraryWithPathAndVersion) {
   for (const auto& [version, cuda, major] :
@@ -288,7 +287,6 @@ TEST(Cli, DoctorOnEmulatedCuda_NamesEachLibraryWithPathAndVersion) {
   }
 }
 #endif
->>>>>>> cuda-libraries
 
 #ifdef HAVE_MPI
 TEST(FailureMode29, Doctor_MpiThatBreaksRankOrder_IsFound) {
