@@ -207,10 +207,11 @@ class GpuChecks(unittest.TestCase):
         self.assertEqual(self.outcomes()["find"], "failed")
         self.assertEqual({self.outcomes()[name] for name in STEPS[1:]}, {"skipped"})
 
-    def test_failing_benchmark_leaves_the_figures_before_it(self):
-        self.tell("bench", "case \"$*\" in *sum/b*) echo 'ERROR OCCURRED: no memory'; exit 0 ;; esac")
+    def test_failing_benchmark_is_told_and_the_others_are_taken(self):
+        self.tell("bench", "case \"$*\" in *copy/a*) echo 'ERROR OCCURRED: no memory'; exit 0 ;; esac")
         code, output, _ = self.run_checks()
         self.assertEqual((code, self.outcomes()["bench"]), (1, "failed"), output)
+        self.assertEqual(self.details()["bench"], "1 benchmarks in gpu.json; copy/a: ERROR OCCURRED: no memory")
         merged = json.loads((self.folder / "results" / "gpu.json").read_text())
         self.assertEqual(len(merged["benchmarks"]), 1)
 
