@@ -203,6 +203,15 @@ int lockstep_group_open(const void* comm, double deadline_seconds, const char* r
   });
 }
 
+int lockstep_launched(void) {
+  int processes = 1;
+  const int told = guarded([&]() -> Result<void> {
+    if (const auto launcher = worker::launcher_from_environment()) processes = launcher->size;
+    return {};
+  });
+  return told == 0 ? processes : 1;
+}
+
 int lockstep_group_alone(lockstep_group** group) {
   return guarded([&]() -> Result<void> {
     if (group == nullptr) return bad_input("group is NULL; give the address of a handle");

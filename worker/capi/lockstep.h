@@ -100,7 +100,10 @@ typedef struct lockstep_group lockstep_group;
  * has not come), VERSION (another secret or library), BAD_INPUT, RANK_LOST. */
 int lockstep_group_open(const void* comm, double deadline_seconds, const char* report_folder,
                         lockstep_group** group);
-/* A group of this process only, without MPI. */
+/* How many processes a launcher (mpirun, mpiexec, srun) has started together with this one, as its
+ * variables tell; 1: none. */
+int lockstep_launched(void);
+/* A group of this process only, without MPI; also where a launcher has started others. */
 int lockstep_group_alone(lockstep_group** group);
 /* -1 where `group` is NULL. */
 int lockstep_group_rank(const lockstep_group* group);

@@ -10,7 +10,7 @@
 
 One file without dependencies, so that it can be copied beside a program. It calls the C library
 liblockstep (lockstep.h has the contract), which it looks for in $LOCKSTEP_LIBRARY, beside itself, one
-folder up, and where the system keeps libraries. mpi4py is needed for groups of several processes only;
+folder up, and where the system keeps libraries. mpi4py is needed for groups of a communicator only;
 numpy arrays and torch tensors are known by their `shape` and `dtype`.
 
 Functions marked collective are called by every rank in the same order and raise alike on all of
@@ -92,7 +92,7 @@ _SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "report_text": (_S, (_P,)), "report_source": (_S, (_P,)), "report_rows": (_N, (_P,)),
     "report_ranks": (_S, (_P, _N)), "report_value": (_S, (_P, _N)),
     "group_open": (_I, (_P, ctypes.c_double, _S, _P)), "group_alone": (_I, (_P,)),
-    "group_rank": (_I, (_P,)), "group_size": (_I, (_P,)), "busy": (_I, (_P, ctypes.c_double)),
+    "launched": (_I, ()), "group_rank": (_I, (_P,)), "group_size": (_I, (_P,)), "busy": (_I, (_P, ctypes.c_double)),
     "trouble": (_I, (_P, _I, _S)), "settle": (_I, (_P,)), "vote_any": (_I, (_P, _I, _P)),
     "vote_all": (_I, (_P, _I, _P)), "more": (_I, (_P, _I, _P)), "finish": (_I, (_P,)),
     "leave": (_I, (_P, _S)), "resync": (_I, (_P,)), "poke": (_I, (_P,)), "group_close": (None, (_P,)),
@@ -203,17 +203,21 @@ def _said(error: BaseException) -> str:
 
 class Group:
     """The ranks that agree. `comm` is an mpi4py communicator, duplicated and otherwise left alone;
-    None: the processes that meet at LOCKSTEP_RENDEZVOUS, or where that is not set this process alone.
+    None: the processes that meet at LOCKSTEP_RENDEZVOUS, else all that a launcher (mpirun, srun) has
+    started together, else this process. `alone`: this process, whoever has started it.
     Collective. As a context manager it finishes at the end, collectively;
     an exception that leaves the block is told to the other ranks, whose next call raises Gone."""
 
     def __init__(self, comm: Any = None, deadline: float = 60.0,
-                 report_folder: Optional[str] = None) -> None:
+                 report_folder: Optional[str] = None, *, alone: bool = False) -> None:
+        if alone and comm is not None:
+            raise ValueError("a group of this process alone has no communicator; leave one of the two out")
         self._handle = ctypes.c_void_p()
         self._process = os.getpid()
         self._agreements: List[Agreement] = []
         self._promised = False  # something has been prefetched
-        if comm is None and not os.environ.get("LOCKSTEP_RENDEZVOUS"):
+        together = os.environ.get("LOCKSTEP_RENDEZVOUS") or _lib.launched() > 1
+        if alone or (comm is None and not together):
             _check(_lib.group_alone(ctypes.byref(self._handle)))
         else:
             address = None

@@ -427,8 +427,16 @@ class Ending(unittest.TestCase):
         except lockstep.Gone as error:
             self.assertIn(f"rank {SIZE - 1} left: KeyError: 'batch'", error.message)
 
+    def test_a_group_without_a_communicator_is_the_launchers(self):
+        # Regression: each process was a group of its own, without a word.
+        with lockstep.Group(deadline=30) as group:
+            self.assertEqual((group.rank, group.size), (RANK, SIZE))
+            self.assertEqual(group.any(LAST), True)
+
     def test_a_group_of_this_process_alone(self):
-        with lockstep.Group() as group:
+        with self.assertRaisesRegex(ValueError, "leave one of the two out"):
+            lockstep.Group(MPI.COMM_WORLD, alone=True)
+        with lockstep.Group(alone=True) as group:
             self.assertEqual((group.rank, group.size), (0, 1))
             double = lockstep.agreed(lambda x: 2 * x, group, name="double")
             self.assertEqual(double(4), 8)
