@@ -102,7 +102,8 @@ Sorted to_blame(const Look& look, const Operation& operation, const RankSet& mis
       if (!member->finished && (!member->connection || look.silent(*member))) continue;
       if (seen->state.waiting && !member->finished) continue;           // for another
       if (seen->state.lease > look.now && !member->finished) continue;  // busy
-      const Instant since = std::max(operation.since, seen->state.progress);
+      const Instant since =
+          std::max({operation.since, seen->state.progress, seen->state.lease});
       const Duration still = look.now - since;
       if (still < look.rules.stuck_warn) continue;
       out.add(Rank{r}, since, still >= look.rules.stuck_act);

@@ -72,7 +72,9 @@ void Progress::take(const Identity& identity, const Report& report, Instant now)
   const bool same_wait = seen.state.waiting && report.waiting && seen.state.begun == report.begun &&
                          seen.state.ordinal == report.ordinal && seen.state.group == report.group;
   if (!same_wait) seen.wait_told = now;
+  const Instant leased = std::min(seen.state.lease, now);  // until when, where it has ended
   seen.state = state_of(identity, report, now);
+  seen.state.lease = std::max(seen.state.lease, leased);
   seen.told = now;
   seen.groups = report.groups;
   seen.counters = report.counters;

@@ -8,6 +8,7 @@
 #include <lockstep/worker/graph_prints.h>
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/shared_build.h>
+#include <lockstep/worker/world.h>
 
 namespace lockstep::worker {
 
@@ -31,13 +32,13 @@ std::string collectives_text(const Graph& graph) {
   return out;
 }
 
-/// This rank is busy and alive, though it makes no progress that others see: a slow compile is not
-/// a dead rank. Renewed by the build of each unit.
+/// This rank is busy and alive, though it makes no progress that others see: a slow trace or compile
+/// is not a dead rank. That of a compile is renewed by the build of each unit.
 class Lease {
  public:
-  explicit Lease(JobContext& job) : job_(job) {
-    job_.phase(Phase::Compiling);
-    job_.busy_for(job_.settings.deadline);
+  Lease(JobContext& job, Phase phase, Duration time) : job_(job) {
+    job_.phase(phase);
+    job_.busy_for(time);
   }
   ~Lease() {
     job_.busy_for(Duration{0});
@@ -54,7 +55,8 @@ class Lease {
 
 Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   JobContext& job = frame_.job;
-  job.phase(Phase::Tracing);
+  // Who waits for it waits a deadline more.
+  const Lease lease(job, Phase::Tracing, (kEdgeDeadlines - 1) * job.settings.deadline);
   const TraceSetup setup{.frame = frame_.cache.name,
                          .decision = decision,
                          .observation = &seen_,
@@ -69,7 +71,6 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
                          .specialize_float = frame_.job.decision.specialize_float,
                          .shapes = {.complex = frame_.complex_branches}};
   Result<Graph> graph = worker::trace(setup, body_);
-  job.phase(Phase::Running);
   if (round_failed_) return *round_failed_;
   return report_of(std::move(graph));
 }
@@ -150,7 +151,7 @@ std::optional<Status> FrameRunner::Steps::compile() {
     return std::nullopt;
   }
   const Instant start = job.clock.now();
-  const Lease lease(job);
+  const Lease lease(job, Phase::Compiling, job.settings.deadline);
   Result<Program> program =
       generate(std::move(made_.graph), job.device ? Target::Cuda : Target::Host);
   BuildTools tools = job.tools;

@@ -91,9 +91,13 @@ TEST(Diagnosis, CompileOfHalfAnHour_IsNoAlarmWhileItsLeaseIsRenewed) {
   int after = 0;  // the compiler is killed, and nobody renews
   while (ranks.findings().empty()) {
     ranks.pass(seconds(1));
-    ASSERT_LE(++after, 10);
+    ASSERT_LE(++after, 11);
   }
   EXPECT_EQ(ranks.findings()[0].ranks, RankSet::of({3}));
+  // Regression: the half hour counted, and the job was ended at once.
+  EXPECT_FALSE(ranks.findings()[0].act) << ranks.findings()[0].message;
+  ranks.pass(seconds(75));
+  EXPECT_TRUE(ranks.findings()[0].act) << ranks.findings()[0].message;
 }
 
 TEST(Diagnosis, RankThatWaitsForAnother_IsNotBlamed) {
