@@ -12,8 +12,10 @@ namespace lockstep::worker {
 
 /// Sends in_splits[p] rows of x to rank p, in order, and receives out_splits[p] from it; the result
 /// has sum(out_splits) rows, in rank order. Each split >= 0 and sum(in_splits) == rows of x are
-/// checked when the graph runs unless proven. That my in_splits[p] is rank p's out_splits[me] is
-/// the caller's to ensure: exchange the counts first.
+/// checked when the graph runs unless proven. So is, before any row moves, that in_splits[p] is
+/// out_splits[here] on rank p: where they do not fit all ranks get RuntimeAssert ("rank 1 expects 5
+/// rows from rank 0, which sends 3"). out_splits made of exchanged counts just as in_splits are
+/// made of what was sent are proven to fit; other lists cost an exchange of counts and a vote.
 [[nodiscard]] Tensor all_to_all_single(const Tensor& x, const Sizes& out_splits,
                                        const Sizes& in_splits, const Group& group = {},
                                        Line where = Line::current());

@@ -12,6 +12,7 @@
 #include <lockstep/worker/rounded_rows.h>
 #include <lockstep/worker/run_failure.h>
 #include <lockstep/worker/run_values.h>
+#include <lockstep/worker/split_lists.h>
 
 namespace lockstep::worker {
 
@@ -31,7 +32,7 @@ class Executable::Loaded {
         made_[i].push_back(at);
         if (!kept[at]) dropped_[program_.buffers[at].last].push_back(at);
       }
-      labels_.push_back(step.kind == Step::Kind::Collective ? collective_label(node(step)) : "");
+      labels_.push_back(label(step));
       if (step.kind == Step::Kind::Settle || step.carries_status) untold_ = i + 1;
     }
   }
@@ -79,6 +80,10 @@ class Executable::Loaded {
 
  private:
   [[nodiscard]] const Node& node(const Step& step) const { return program_.graph.nodes[step.node]; }
+  [[nodiscard]] std::string label(const Step& step) const {
+    if (step.kind == Step::Kind::SplitsExchange) return comparison_label(node(step));
+    return step.kind == Step::Kind::Collective ? collective_label(node(step)) : "";
+  }
   [[nodiscard]] Status no_memory() const {
     return Status{
         Code::Environment,
@@ -122,6 +127,10 @@ class Executable::Loaded {
           if (auto done = machine_->finish(); !done) fail(step, done.error());
         (void)well();
         if (auto settled = settle(host); !settled) return settled;
+        continue;
+      }
+      if (step.kind == Step::Kind::SplitsExchange) {
+        if (auto done = compare(i, communicator, host); !done) return done;
         continue;
       }
       if (failure_ && step.kind == Step::Kind::Collective)
@@ -193,6 +202,22 @@ class Executable::Loaded {
     if (*between_devices) return {};
     const DType operand = program_.graph.nodes[node(step).inputs[0]].meta.dtype;
     return take_part_with_zeros(**ranks, node(step), sizes, operand, labels_[i]);
+  }
+
+  /// A rank that has failed takes part, and tells at the settle step that follows.
+  Result<void> compare(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
+    if (failure_ && !host.reaches_all()) return {};
+    const Step& step = program_.steps[i];
+    const auto ranks = ranks_of(node(step), communicator, host);
+    if (!ranks) return ranks.error();
+    numbers_.clear();
+    if (!failure_) values_.gather(step.args, numbers_);
+    const Instant start = clock_.now();
+    std::optional<Status> misfit;
+    auto done = compare_splits(**ranks, host, node(step), numbers_, labels_[i], misfit);
+    time_.collectives += clock_.now() - start;
+    if (misfit) fail(step, *std::move(misfit));
+    return done;
   }
 
   void drop(std::size_t step) {

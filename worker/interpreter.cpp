@@ -9,6 +9,7 @@
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/run_failure.h>
 #include <lockstep/worker/settle_points.h>
+#include <lockstep/worker/split_lists.h>
 
 namespace lockstep::worker {
 namespace {
@@ -33,6 +34,8 @@ class Interpretation {
       if (kind == OpClass::Collective || kind == OpClass::HostSync) give_up_on_misfit(id);
       if (kind == OpClass::Collective) {
         if (!failure_) check_splits(id);
+        if (points_.compares[id])
+          if (auto compared = compare(id); !compared) return compared.error();
         if (points_.before[id] == Telling::Word)
           if (auto settled = settle(); !settled) return settled.error();
         if (failure_) {
@@ -136,6 +139,22 @@ class Interpretation {
     if (auto failure = splits_failure(graph_, id, call.exprs, call.operands[0]->sizes()[0],
                                       call.sizes[0], (*ranks)->size()))
       fail(id, *std::move(failure));
+  }
+
+  /// A rank that has failed takes part, and tells at the word that follows.
+  Result<void> compare(NodeId id) {
+    if (failure_ && !host_.reaches_all()) return {};
+    const Node& node = graph_.nodes[id];
+    NodeCall call;
+    const bool well = !failure_ && prepare(id, call);
+    const auto ranks = ranks_of(node, communicator_, host_);
+    if (!ranks) return ranks.error();
+    const auto splits =
+        well ? std::span<const std::int64_t>(call.exprs) : std::span<const std::int64_t>();
+    std::optional<Status> misfit;
+    auto done = compare_splits(**ranks, host_, node, splits, comparison_label(node), misfit);
+    if (misfit) fail(id, *std::move(misfit));
+    return done;
   }
 
   /// False, with failure_ set, where a size has no value.

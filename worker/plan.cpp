@@ -74,6 +74,7 @@ class Scheduler {
     switch (op_row(node.op).kind) {
       case OpClass::Collective:
         if (node.op == Op::AllToAll) add(Step::Kind::SplitsCheck, id);
+        if (points_.compares[id]) add(Step::Kind::SplitsExchange, id);
         if (points_.before[id] == Telling::Word) add(Step::Kind::Settle, id);
         made_[id] = add(Step::Kind::Collective, id);
         plan_.steps.back().carries_status = points_.before[id] == Telling::Carried;

@@ -45,17 +45,18 @@ struct Launch {
 
 struct Step {
   enum class Kind : std::uint8_t {
-    Kernel,         // kernels[kernel](buffers, args)
-    Matmul,         // buffers a, b, out; args batch, m, k, n
-    SegmentMatmul,  // buffers x, w, counts, out; args rows, k, m, segments
-    SegmentOuter,   // buffers x, y, counts, out; args rows, k, m, segments
-    Collective,     // buffers operand, result; args operand sizes, result sizes, exprs of the node
-    HostSync,       // buffer x: binds the node's symbols
-    Assert,         // the node's predicate
-    IndexCheck,     // buffer index; args elements, limit
-    CountsCheck,    // buffer counts; args segments, rows
-    SplitsCheck,    // args operand rows, result rows, exprs of the node
-    Settle,         // a status round
+    Kernel,          // kernels[kernel](buffers, args)
+    Matmul,          // buffers a, b, out; args batch, m, k, n
+    SegmentMatmul,   // buffers x, w, counts, out; args rows, k, m, segments
+    SegmentOuter,    // buffers x, y, counts, out; args rows, k, m, segments
+    Collective,      // buffers operand, result; args operand sizes, result sizes, exprs of the node
+    HostSync,        // buffer x: binds the node's symbols
+    Assert,          // the node's predicate
+    IndexCheck,      // buffer index; args elements, limit
+    CountsCheck,     // buffer counts; args segments, rows
+    SplitsCheck,     // args operand rows, result rows, exprs of the node
+    SplitsExchange,  // compares split lists with those of the peers; args exprs of the node
+    Settle,          // a status round
   };
   Kind kind = Kind::Kernel;
   NodeId node = 0;

@@ -52,6 +52,11 @@ class RunHost {
     (void)name;
     return nullptr;
   }
+  /// Which rank of the job has this place in that group; no name: among the frame's ranks.
+  [[nodiscard]] virtual Rank rank_at(std::string_view group, Rank place) const {
+    (void)group;
+    return place;
+  }
   /// What carries collectives of that group between devices; no name: of the frame's ranks. Null:
   /// they go over the host.
   [[nodiscard]] virtual collectives::DeviceData* device_data(std::string_view name) {

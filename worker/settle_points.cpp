@@ -5,6 +5,7 @@
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/settle_points.h>
 #include <lockstep/worker/settled_facts.h>
+#include <lockstep/worker/split_lists.h>
 
 namespace lockstep::worker {
 namespace {
@@ -18,21 +19,29 @@ bool constant(std::span<const Expr> exprs) {
 
 class Walk {
  public:
-  explicit Walk(const Graph& graph) : graph_(graph), facts_(graph), open_(graph.peers_may_differ) {
+  explicit Walk(const Graph& graph)
+      : graph_(graph),
+        blocks_(graph),
+        facts_(graph, blocks_),
+        lists_(graph, blocks_),
+        open_(graph.peers_may_differ) {
     for (const SymbolBinding& binding : graph.symbols) bound_.insert(binding.symbol);
     known_ = bound_;
     points_.before.resize(graph.nodes.size(), Telling::Nothing);
+    points_.compares.resize(graph.nodes.size(), false);
   }
 
   SettlePoints run() {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const Node& node = graph_.nodes[id];
       if (op_row(node.op).kind == OpClass::Collective) {
-        points_.before[id] = telling(node);
+        points_.compares[id] = node.op == Op::AllToAll && !lists_.fit(node);
+        points_.before[id] = points_.compares[id] ? Telling::Word : telling(node);
         if (points_.before[id] != Telling::Nothing) settle();
       }
       open_ = open_ || may_fail(node);
       facts_.pass(id);
+      lists_.pass(node);
       bound_.insert(node.binds.begin(), node.binds.end());
       if (!open_) known_ = bound_;
     }
@@ -98,7 +107,9 @@ class Walk {
   }
 
   const Graph& graph_;
+  ExchangedBlocks blocks_;
   SettledFacts facts_;
+  SplitLists lists_;
   SettlePoints points_;
   std::set<Symbol> bound_, known_;  // known: bound before anything that open_ speaks of
   bool open_;                       // a rank may have failed since the last point

@@ -22,7 +22,10 @@ enum class Telling : std::uint8_t {
 
 struct SettlePoints {
   std::vector<Telling> before;  // per node; Nothing for all but collectives
-  bool at_end = false;          // a status round after the last node
+  /// Per node: an AllToAll whose lists nothing proves to fit (split_lists.h). The ranks of its
+  /// group compare them right before the word that then stands before it.
+  std::vector<bool> compares;
+  bool at_end = false;  // a status round after the last node
 
   /// A failure before the collective `id` is told to all ranks there or later.
   [[nodiscard]] bool told_from(NodeId id) const;

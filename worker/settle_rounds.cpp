@@ -21,6 +21,17 @@ collectives::Communicator* SettleRounds::group(std::string_view name) {
   return found == job_.groups.end() ? nullptr : found->second.data;
 }
 
+Rank SettleRounds::rank_at(std::string_view group, Rank place) const {
+  const auto found = job_.groups.find(group);
+  const GroupContext& context = group.empty() || found == job_.groups.end() ? over_ : found->second;
+  std::int32_t before = place.value;
+  for (const RankSet::Run& run : context.group.members.runs()) {
+    if (before <= run.last - run.first) return Rank{run.first + before};
+    before -= run.last - run.first + 1;
+  }
+  return place;  // all ranks of the job
+}
+
 collectives::DeviceData* SettleRounds::device_data(std::string_view name) {
   if (name.empty()) return over_.device_data;
   const auto found = job_.groups.find(name);

@@ -23,6 +23,7 @@ class SettleRounds final : public RunHost {
   void poke() override { job_.poke(); }
   void bound() override { bound_(); }
   collectives::Communicator* group(std::string_view name) override;
+  [[nodiscard]] Rank rank_at(std::string_view group, Rank place) const override;
   collectives::DeviceData* device_data(std::string_view name) override;
   collectives::Watch* watch() override { return job_.watch; }
   /// Not where calls are agreed in a group of one.

@@ -3,20 +3,18 @@
 // Conservative: what it does not say may hold or not. Called by settle_points.
 #pragma once
 
-#include <map>
-#include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
+#include <lockstep/worker/exchanged_blocks.h>
 #include <lockstep/worker/graph.h>
 
 namespace lockstep::worker {
 
-/// Fed with the nodes in order. Refers to the graph.
+/// Fed with the nodes in order. Refers to the graph and to what was exchanged in it.
 class SettledFacts {
  public:
-  explicit SettledFacts(const Graph& graph);
+  SettledFacts(const Graph& graph, const ExchangedBlocks& blocks);
 
   /// Takes in what node `id` is. An assert is certain here if `holds` says so of its predicate.
   void pass(NodeId id);
@@ -36,12 +34,10 @@ class SettledFacts {
   [[nodiscard]] bool never_negative(const shapes::Expr& expr) const;
   [[nodiscard]] bool settled(const shapes::Predicate& predicate) const;
   [[nodiscard]] bool holds_on_the_sender(const shapes::Predicate& predicate) const;
-  [[nodiscard]] std::optional<NodeId> sent_twin(NodeId id) const;
 
   const Graph& graph_;
+  const ExchangedBlocks& blocks_;
   std::vector<shapes::Predicate> settled_, pending_;
-  std::map<NodeId, NodeId> twins_;  // of what was received: the same of what was sent
-  std::map<shapes::Symbol, std::pair<NodeId, std::size_t>> bound_;  // by which node, which element
 };
 
 }  // namespace lockstep::worker

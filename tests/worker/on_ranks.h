@@ -46,6 +46,9 @@ class HostWithData final : public RunHost {
   }
   [[nodiscard]] bool reaches_all() const override { return host_.reaches_all(); }
   collectives::Communicator* group(std::string_view name) override { return host_.group(name); }
+  [[nodiscard]] Rank rank_at(std::string_view group, Rank place) const override {
+    return host_.rank_at(group, place);
+  }
   collectives::DeviceData* device_data(std::string_view name) override {
     collectives::Communicator* ranks = name.empty() ? &all_ : host_.group(name);
     if (ranks == nullptr) return nullptr;

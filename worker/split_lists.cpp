@@ -1,0 +1,148 @@
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/graph_collective.h>
+#include <lockstep/worker/split_lists.h>
+
+namespace lockstep::worker {
+namespace {
+
+using shapes::Expr;
+using shapes::Symbol;
+
+constexpr std::int64_t kFailed = -1;
+
+std::string text_of(std::span<const Expr> exprs) {
+  std::string out;
+  for (const Expr& expr : exprs) out += expr.text() + ", ";
+  return out;
+}
+
+std::string rows_text(std::int64_t rows) {
+  return fmt::format("{} row{}", rows, rows == 1 ? "" : "s");
+}
+
+}  // namespace
+
+/// A rank on which the assert fails has failed, and is told of before its lists are used.
+void SplitLists::pass(const Node& node) {
+  if (node.op != Op::Assert) return;
+  const shapes::Predicate& predicate = node.asserts.at(0).predicate;
+  const std::vector<Symbol> symbols = predicate.expr.symbols();
+  if (symbols.size() != 2 || predicate.relation != shapes::Predicate::Relation::Equal) return;
+  const Expr a = Expr::symbol(symbols[0]), b = Expr::symbol(symbols[1]);
+  if (predicate.expr != a - b && predicate.expr != b - a) return;
+  Symbol from = read_back(symbols[0]), to = read_back(symbols[1]);
+  if (blocks_.binder(from)) std::swap(from, to);
+  if (from == to || blocks_.binder(from)) return;
+  for (auto& [symbol, other] : equal_)
+    if (other == from) other = to;
+  equal_[from] = to;
+}
+
+Symbol SplitLists::read_back(Symbol symbol) const {
+  const auto other = equal_.find(symbol);
+  return other == equal_.end() ? symbol : other->second;
+}
+
+bool SplitLists::fit(const Node& node) {
+  if (graph_.peers_may_differ) return false;  // what others' lists are made of is not known
+  const std::span exprs(node.exprs);
+  std::string in = text_of(exprs.first(exprs.size() / 2));
+  std::string out = text_of(exprs.subspan(exprs.size() / 2));
+  if (out < in) std::swap(in, out);
+  const bool fresh = fitted_.emplace(node.text, std::move(in), std::move(out)).second;
+  return !fresh || made_to_fit(node);
+}
+
+bool SplitLists::made_to_fit(const Node& node) const {
+  const std::span exprs(node.exprs);
+  const Exprs in = exprs.first(exprs.size() / 2), out = exprs.subspan(exprs.size() / 2);
+  if (in.size() == 1 && in[0] == out[0]) return true;
+  if (in[0].constant())
+    return std::ranges::all_of(exprs, [&](const Expr& each) { return each == in[0]; });
+  return received_is_sent(node, in, out) || received_is_sent(node, out, in);
+}
+
+/// Every number is one and the same function of a block: of the peer's block of what this rank
+/// sent, or of the block that came from the peer.
+bool SplitLists::received_is_sent(const Node& node, Exprs sent, Exprs received) const {
+  const auto first = of_first_block(node, 0, sent[0], Side::Sent);
+  if (!first) return false;
+  for (std::size_t peer = 0; peer < sent.size(); ++peer)
+    if (of_first_block(node, peer, sent[peer], Side::Sent) != first ||
+        of_first_block(node, peer, received[peer], Side::Received) != first)
+      return false;
+  return true;
+}
+
+/// `rows` by the first block of lists that were sent; nullopt where it is made of anything but the
+/// block of that peer, in lists of that side.
+std::optional<Expr> SplitLists::of_first_block(const Node& node, std::size_t peer, const Expr& rows,
+                                               Side side) const try {
+  const std::size_t ranks = node.exprs.size() / 2;
+  std::map<Symbol, Expr> firsts;
+  for (const Symbol symbol : rows.symbols()) {
+    const auto bound = blocks_.binder(read_back(symbol));
+    if (!bound) return std::nullopt;
+    auto [list, element] = *bound;
+    const std::size_t elements = graph_.nodes[list].binds.size();
+    if (side == Side::Received) {
+      const auto sent = blocks_.sent(list);
+      if (!sent || blocks_.exchange(list).text != node.text ||
+          blocks_.exchange(list).exprs.size() != node.exprs.size())
+        return std::nullopt;
+      list = *sent;
+    }
+    const std::vector<Symbol>& binds = graph_.nodes[list].binds;
+    const std::size_t block = elements / ranks;
+    if (binds.size() != elements || elements % ranks != 0 || element / block != peer)
+      return std::nullopt;
+    firsts[symbol] = Expr::symbol(binds[element % block]);
+  }
+  return rows.substitute(firsts);
+} catch (const shapes::OverflowError&) {
+  return std::nullopt;
+}
+
+std::string comparison_label(const Node& node) { return "row counts of " + collective_label(node); }
+
+Result<void> compare_splits(collectives::Communicator& group, RunHost& host, const Node& node,
+                            std::span<const std::int64_t> splits, std::string_view label,
+                            std::optional<Status>& misfit) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  std::vector<std::int64_t> sent(ranks, kFailed), received(ranks, kFailed);
+  const std::vector<std::int64_t> one_each(ranks, 1);
+  if (!splits.empty()) std::ranges::copy(splits.first(ranks), sent.begin());
+  collectives::Collective counts;
+  counts.kind = collectives::Collective::Kind::AllToAll;
+  counts.dtype = DType::I64;
+  counts.send = sent.data();
+  counts.receive = received.data();
+  counts.rows = group.size();
+  counts.send_rows = counts.receive_rows = one_each;
+  counts.label = label;
+  if (auto done = group.run(counts); !done) return done.error();
+  for (std::size_t peer = 0; !splits.empty() && peer < ranks; ++peer) {
+    const std::int64_t expected = splits[ranks + peer];
+    if (received[peer] == kFailed || received[peer] == expected) continue;
+    const auto in_job = [&](std::size_t place) {
+      return host.rank_at(node.text, Rank{static_cast<std::int32_t>(place)}).value;
+    };
+    const auto self = static_cast<std::size_t>(group.rank().value);
+    misfit = Status{
+        Code::RuntimeAssert,
+        fmt::format("{}: rank {} expects {} from rank {}, which sends {}; exchange the counts and "
+                    "read out_splits from what they bring",
+                    collective_label(node), in_job(self), rows_text(expected), in_job(peer),
+                    received[peer]),
+        {},
+        {}};
+    return {};
+  }
+  return {};
+}
+
+}  // namespace lockstep::worker

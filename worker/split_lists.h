@@ -1,0 +1,66 @@
+// Whether the split lists of an all_to_all fit together: whether every rank sends each peer as many
+// rows as the peer expects. Here: what a graph says of that before it runs, and the comparison of
+// the lists for all that it leaves open. Shared by the interpreter and the compiled program.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include <lockstep/worker/exchanged_blocks.h>
+#include <lockstep/worker/graph.h>
+#include <lockstep/worker/run_host.h>
+
+namespace lockstep::worker {
+
+/// Fed with the nodes in order. Static, so every rank that runs the graph has the same answers.
+/// Refers to the graph and to what was exchanged in it.
+class SplitLists {
+ public:
+  SplitLists(const Graph& graph, const ExchangedBlocks& blocks) : graph_(graph), blocks_(blocks) {}
+
+  /// Takes in what the node makes certain.
+  void pass(const Node& node);
+  /// The lists of an AllToAll fit on every rank that comes here with its peers: all are one number,
+  /// one is what an exchange brought of the other, or they fitted before, also the other way round.
+  /// Where this is false they have to be compared, and are taken to fit from then on.
+  [[nodiscard]] bool fit(const Node& node);
+
+ private:
+  using Exprs = std::span<const shapes::Expr>;
+  [[nodiscard]] bool made_to_fit(const Node& node) const;
+  [[nodiscard]] bool received_is_sent(const Node& node, Exprs sent, Exprs received) const;
+  enum class Side : std::uint8_t { Sent, Received };
+  [[nodiscard]] std::optional<shapes::Expr> of_first_block(const Node& node, std::size_t peer,
+                                                           const shapes::Expr& rows,
+                                                           Side side) const;
+
+  /// The symbol, or the one that was read back and is equal to it.
+  [[nodiscard]] shapes::Symbol read_back(shapes::Symbol symbol) const;
+
+  const Graph& graph_;
+  const ExchangedBlocks& blocks_;
+  /// Group and lists, in the order of the texts of the lists.
+  std::set<std::tuple<std::string, std::string, std::string>> fitted_;
+  /// What asserts say of symbols that are bound before the run: each to the last of its likes.
+  std::map<shapes::Symbol, shapes::Symbol> equal_;
+};
+
+/// "row counts of all_to_all_single at moe.cpp:41"
+[[nodiscard]] std::string comparison_label(const Node& node);
+
+/// This rank's part in the comparison, which every rank of the group takes before any row moves:
+/// each tells its peers how many rows it sends them. What does not fit is this rank's failure:
+/// `misfit` (RuntimeAssert), else left as it is. `splits` are the lists, evaluated; empty where
+/// this rank has failed, which is told at the status round that follows. Errors: the
+/// communicator's.
+[[nodiscard]] Result<void> compare_splits(collectives::Communicator& group, RunHost& host,
+                                          const Node& node, std::span<const std::int64_t> splits,
+                                          std::string_view label, std::optional<Status>& misfit);
+
+}  // namespace lockstep::worker
