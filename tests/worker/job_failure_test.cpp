@@ -129,6 +129,44 @@ TEST_F(JobFailure, FramesOfSomeRanksOnly_DoNotShiftThoseOfAll) {
   expect_goes_on(step, {filled({3}, 1)}, 3 * size);
 }
 
+// Regression: it was "the branch", with group_any as a way out.
+TEST_F(JobFailure, SizeMadeANumberWhereSizesDiffer_IsToldAsToInt) {
+  if (size == 1) return;
+  int line = 0;
+  auto step = job->frame<X, Y>("step", [&line](X in) {
+    line = __LINE__ + 1;
+    const auto rows = static_cast<double>(in.x.size(0).to_int());
+    return Y{all_reduce(sum(in.x) * rows)};
+  });
+  const Status error = refused(step({filled({last ? 6 : 3}, 1)}), Code::BranchDivergence);
+  for (const std::string& part :
+       {"to_int() at job_failure_test.cpp:" + std::to_string(line) + " fixes x.size(0) to ",
+        std::string("keep it a SymInt"), std::string("mark the dim static"), last_text()})
+    EXPECT_TRUE(contains(error.text(), part)) << part << " is not in " << error.text();
+  EXPECT_FALSE(contains(error.text(), "group_any")) << error.text();
+  EXPECT_FALSE(contains(error.text(), "branch at")) << error.text();
+}
+
+// Regression: the programs differed at input("x"), without a line.
+TEST_F(JobFailure, SizeMadeANumberOnOneRank_NamesItsLine) {
+  if (size == 1) return;
+  int line = 0;
+  auto step = job->frame<X, Y>("step", [&](X in) {
+    line = __LINE__ + 1;
+    const std::int64_t rows = last ? in.x.size(0).to_int() : 1;
+    EXPECT_GT(rows, 0);
+    return Y{all_reduce(sum(in.x))};
+  });
+  const auto first = step({filled({3}, 1)});
+  ASSERT_TRUE(first) << first.error().text();
+  const Status error = refused(step({filled({5}, 1)}), Code::GraphDivergence);
+  ASSERT_EQ(error.groups.size(), 2U) << error.text();
+  EXPECT_EQ(error.groups[1].ranks, RankSet::of(Rank{size - 1}));
+  EXPECT_TRUE(contains(error.groups[1].value, "to_int() at job_failure_test.cpp:" +
+                                                  std::to_string(line) + " fixes x.size(0)"))
+      << error.text();
+}
+
 TEST_F(JobFailure, ProgramsThatDiffer_NameTheFirstNode) {
   if (size == 1) return;
   bool differs = true;
