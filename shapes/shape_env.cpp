@@ -253,6 +253,7 @@ std::int64_t ShapeEnv::number(const Expr& expr, const Location& where) {
   const auto value = e.evaluate(hints());
   if (!value) throw_no_value(text_of(expr), e, where);
   add_guard(equal(e, *value), equal(expr, *value), where);
+  guards_.back().note = fmt::format("fixes {} to {}", text_of(expr), *value);
   return *value;
 }
 

@@ -71,6 +71,7 @@ std::string testimony(const RoundKey& key, const Standing& standing, std::string
   out.text(key.frame);
   out.text(std::string(key.consistency ? consistency_name(*key.consistency) : "as the job's") +
            (key.options.empty() ? "" : ", ") + key.options);
+  out.text(key.after);
   out.text(key.text() + std::string(remark));
   out.u64(standing.pending);
   put(out, standing.trouble);
@@ -82,6 +83,7 @@ Testimony read_testimony(ByteReader& line) {
   Testimony said;
   said.frame = line.text();
   said.options = line.text();
+  said.after = line.text();
   said.key = line.text();
   said.pending = line.u64();
   said.trouble = take_failure(line);
@@ -123,6 +125,16 @@ Status diagnose(const std::vector<RankValue>& roll) {
                         "ones on every rank",
                         lines.front().frame),
             "consistency", std::move(modes)};
+  auto places = table(lines, [](const Line& l) {
+    return l.after.empty() ? "made before all others" : "made after frame " + l.after;
+  });
+  if (calls && places.size() > 1)
+    return {Code::FrameMismatch,
+            fmt::format("the ranks made their frames in different orders, as frame {} shows; make "
+                        "the same frames in the same order on every rank",
+                        lines.front().frame),
+            {},
+            std::move(places)};
   auto keys = table(lines, [](const Line& l) { return l.key; });
   if (keys.size() > 1)
     return {Code::FrameMismatch,

@@ -36,7 +36,7 @@ struct Standing {
 
 /// A testimony as the others read it.
 struct Testimony {
-  std::string frame, options, key;  // key: RoundKey::text()
+  std::string frame, options, after, key;  // key: RoundKey::text()
   std::uint64_t pending = 0;
   std::optional<Status> trouble;
   std::uint32_t trouble_at = 0;
@@ -45,7 +45,7 @@ struct Testimony {
 [[nodiscard]] Testimony read_testimony(ByteReader& line);
 
 /// The error that a roll of testimonies comes to: the earliest trouble, of the lowest rank that has
-/// it, else different frames or rounds, else different standings.
+/// it, else different frames, made alike or not, or rounds, else different standings.
 [[nodiscard]] Status diagnose(const std::vector<RankValue>& roll);
 
 /// "ranks 0-2 are the majority; " or "no majority; ", by the number of ranks in the table.

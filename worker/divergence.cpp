@@ -33,7 +33,7 @@ std::string guard_line(const shapes::Guard& guard, const Decision& decision,
 }
 
 struct Branch {
-  std::string frame;
+  std::string frame, note;
   std::string where = "a line of another rank", condition = "a size";
   bool caller_built = false;
 };
@@ -55,6 +55,12 @@ Status branch_status(const Branch& branch, std::vector<RankValue> roll) {
                 "not on {}; build without that condition where the sizes of some rank may "
                 "break it, or pad the inputs",
                 branch.frame, branch.condition, branch.where, true_on, not_on)
+      : branch.note.starts_with("fixes ")
+          ? fmt::format(
+                "{}: to_int() at {} {}, the agreed example, but that holds on {} and not on {}; "
+                "keep it a SymInt and compute with that, or give every rank that size and mark the "
+                "dim static",
+                branch.frame, branch.where, branch.note, true_on, not_on)
           : fmt::format(
                 "{}: the branch at {} on {} goes one way for the agreed example sizes, but that "
                 "holds on {} and not on {}; let the group decide with group_any(cond) or "
@@ -99,6 +105,7 @@ void CallMachine::elected_guard(std::uint64_t guard) {
   if (guard < report_.guards.size()) {
     const shapes::Guard& failed = report_.guards[guard];
     branch.where = failed.where.text();
+    branch.note = failed.note;
     branch.condition = failed.predicate.text(decision_.source_namer(report_.host_values));
     mine = guard_line(failed, decision_, report_.host_values, observation_);
   }

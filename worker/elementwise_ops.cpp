@@ -61,7 +61,7 @@ Tensor silu(const Tensor& x, Line where) {
 Tensor where(const Tensor& condition, const TensorOperand& a, const TensorOperand& b) {
   if (a.plain && b.plain)
     refuse(b.where, "where", "give at least one of the two values as a tensor");
-  if (condition.empty() || condition.dtype() != DType::Bool)
+  if (condition.empty() || condition.dtype(b.where) != DType::Bool)
     refuse(b.where, "where", "the condition must be a bool tensor; compare first");
   const std::vector<Tensor> values = aligned("where", {a, b}, b.where);
   return emit(Op::Where, broadcast_together("where", {condition, values[0], values[1]}, b.where),
@@ -69,7 +69,7 @@ Tensor where(const Tensor& condition, const TensorOperand& a, const TensorOperan
 }
 
 Tensor cast(const Tensor& x, DType dtype, Line where) {
-  if (x.traced() && x.dtype() == dtype) return x;
+  if (x.traced() && x.dtype(where) == dtype) return x;
   Node node;
   node.meta.dtype = dtype;
   return emit(Op::Cast, {x}, std::move(node), where);

@@ -98,6 +98,7 @@ void FrameRunner::prefetch(Observation observation, std::optional<Status> unread
   if (frame.unusable) return;  // as every call says
   RoundKey key = frame.agreed.key;
   frame.put_key(key);
+  if (!unreadable) unreadable = frame.taken;
   if (!unreadable) unreadable = frame.constraints.apply(frame.cache.name, observation);
   if (!unreadable) restore_profile(observation);
   if (unreadable) observation = ObservationBuilder().build();
@@ -135,6 +136,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
                                              const std::function<void()>& let_go) {
   State& frame = *state_;
   if (frame.unusable) return unusable();
+  if (frame.taken) return refuse(*frame.taken);
   JobContext& job = frame.job;
   if (const auto broken = frame.constraints.apply(frame.cache.name, observation))
     return refuse(*broken);

@@ -29,6 +29,7 @@ std::optional<Status> FrameRunner::audit(const Compiled* about_to_run, const Obs
   key.frame = frame.cache.name;
   key.consistency.reset();
   key.options.clear();
+  key.after.clear();
   key.attempt = 0;
   ++key.call;
   job.note(key.text());

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -45,6 +46,12 @@ struct FrameRunner::State {
     counts.frame = name;
     counts.shared = &over == &job.everyone && consistency == Consistency::SameGraph;
     if (group == nullptr) unusable = not_of(options.group, name);
+    if (group != nullptr) enter(name);
+  }
+  /// The frame's name and place among those of its group.
+  void enter(const std::string& name) {
+    if (!over.frames.insert(name).second) taken = name_taken(name);
+    if (consistency != Consistency::Local) after = std::exchange(over.last_frame, name);
   }
   /// Of this frame's calls, but for the number.
   void put_key(RoundKey& key) const {
@@ -53,6 +60,7 @@ struct FrameRunner::State {
     key.consistency.reset();
     if (consistency != job.decision.consistency) key.consistency = consistency;
     key.options = stated;
+    key.after = after;
     key.attempt = 0;
   }
   /// The key of this frame's next call.
@@ -98,6 +106,16 @@ struct FrameRunner::State {
             {}};
   }
 
+  static Status name_taken(const std::string& frame) {
+    return {
+        Code::BadInput,
+        fmt::format("a frame {} has been made before; make each frame once and call it as often "
+                    "as needed, and give another frame another name",
+                    frame),
+        {},
+        {}};
+  }
+
   JobContext& job;
   bool audited;
   AuditLedger findings;
@@ -105,12 +123,14 @@ struct FrameRunner::State {
   GroupContext& over;              // whose collectives the frame has
   GroupContext& agreed;            // who agrees on its calls
   std::optional<Status> unusable;  // by this rank; nothing was agreed on
+  std::optional<Status> taken;     // its name; the error of all its calls
   Frame cache;
   FrameProfile profile;
   Constraints constraints;
   shapes::ShapeOptions::Complex complex_branches;
   std::optional<RecordingOptions> recordings;
   std::string stated;  // those two, as ranks compare them
+  std::string after;   // the frame that was made before it, which ranks compare too
   int index;
   std::map<int, Compiled> entries;
   Observation spare;

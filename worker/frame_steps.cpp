@@ -32,6 +32,21 @@ std::string collectives_text(const Graph& graph) {
   return out;
 }
 
+/// Where the traced function made a number of a size of `input`: "to_int() at a.cpp:3 fixes
+/// x.size(0) to 3".
+std::string fixed_text(const Graph& graph, const std::string& input) {
+  std::vector<std::string> parts;
+  for (const shapes::Guard& guard : graph.guards)
+    for (const SymbolBinding& known : graph.symbols)
+      if (guard.predicate.relation == shapes::Predicate::Relation::Equal &&
+          guard.predicate.expr.symbols() == std::vector{known.symbol} &&
+          known.source.starts_with(input + ".size("))
+        parts.push_back(fmt::format("{} at {} fixes {}",
+                                    guard.note.empty() ? "the branch" : "to_int()",
+                                    guard.where.text(), known.source));
+  return parts.empty() ? "an input" : fmt::format("{}", fmt::join(parts, "; "));
+}
+
 /// This rank is busy and alive, though it makes no progress that others see: a slow trace or compile
 /// is not a dead rank. That of a compile is renewed by the build of each unit.
 class Lease {
@@ -139,7 +154,8 @@ std::string FrameRunner::Steps::explain(std::size_t node) {
   std::string text;
   if (node < graph.nodes.size())
     text = fmt::format("{}   # {}", graph.node_text(static_cast<NodeId>(node)),
-                       graph.nodes[node].where.text());
+                       graph.nodes[node].op == Op::Input ? fixed_text(graph, graph.nodes[node].text)
+                                                         : graph.nodes[node].where.text());
   return text;
 }
 

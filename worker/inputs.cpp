@@ -40,6 +40,10 @@ void InputReader::leaf(const SymFloat& f) {
 
 void InputReader::leaf(const Tensor& tensor) {
   const InputTree::Leaf* leaf = next(Kind::Tensor);
+  if (tensor.traced()) {  // the scanner says so
+    fits_ = false;
+    return;
+  }
   const Array& array = tensor.array();
   const std::vector<std::int64_t>& sizes = array.sizes();
   if (!leaf || !array || leaf->dtype != array.dtype() || leaf->ndim != sizes.size()) {
@@ -47,8 +51,7 @@ void InputReader::leaf(const Tensor& tensor) {
     return;
   }
   std::copy(sizes.begin(), sizes.end(), values_ + leaf->offset);
-  if (sizes.empty() && array.dtype() < DType::F16)
-    out_.scalars[leaf->scalar] = *scalar_in(array);
+  if (sizes.empty() && array.dtype() < DType::F16) out_.scalars[leaf->scalar] = *scalar_in(array);
   if (!tensor.marks().empty()) mark(*leaf, tensor.marks());
 }
 

@@ -137,6 +137,7 @@ void Job::State::next_round(GroupContext& all, RoundKey::Kind kind) {
   all.key.frame.clear();
   all.key.consistency.reset();
   all.key.options.clear();
+  all.key.after.clear();
   all.key.attempt = 0;
   all.key.call = ++all.calls;
   context.note(all.key.text());

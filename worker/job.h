@@ -79,7 +79,8 @@ class Job {
 
   /// A frame: a function that is traced, agreed on and compiled as a whole. `body` takes the inputs
   /// by value and returns the outputs; both are nested structs (inputs.h). The frame borrows the
-  /// job. All ranks make the same frames in the same order.
+  /// job. All ranks make the same frames, each once, in the same order: a frame made in another
+  /// place on some rank is FrameMismatch at its first call, one whose name is taken BadInput.
   template <class In, class Out>
   [[nodiscard]] CompiledFrame<In, Out> frame(std::string name, std::function<Out(In)> body) {
     return frame<In, Out>(std::move(name), {}, std::move(body));

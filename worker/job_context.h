@@ -42,8 +42,10 @@ struct GroupContext {
   CallDriver* driver = nullptr;
   /// Null: collectives between devices go over `data`.
   collectives::DeviceData* device_data = nullptr;
-  RoundKey key;             // of the round under way
-  std::uint64_t calls = 0;  // numbers given to calls and rounds so far
+  RoundKey key;                  // of the round under way
+  std::uint64_t calls = 0;       // numbers given to calls and rounds so far
+  std::set<std::string> frames;  // made over these ranks, by name
+  std::string last_frame;        // the latest of them on whose calls these ranks agree
 
   /// A prefetched call whose turn has come: its vote goes out.
   void begin_next() {

@@ -51,6 +51,7 @@ ordered_json key_json(const RoundKey& key) {
                    {"attempt", key.attempt}};
   if (key.consistency) out["consistency"] = consistency_name(*key.consistency);
   if (!key.options.empty()) out["options"] = text_json(key.options);
+  if (!key.after.empty()) out["after"] = text_json(key.after);
   if (!key.owed.empty()) out["owed"] = text_json(key.owed);
   return out;
 }

@@ -98,7 +98,7 @@ TensorMeta meta_of(const Tensor& x) { return x.trace()->meta(x.node()); }
 
 std::int64_t checked_dim(std::string_view what, const Tensor& x, std::int64_t dim,
                          const Line& where) {
-  const std::int64_t n = x.ndim();
+  const std::int64_t n = x.ndim(where);
   if (dim < -n || dim >= n)
     refuse(where, what, fmt::format("a tensor with {} dims has no dim {}", n, dim));
   return dim < 0 ? dim + n : dim;

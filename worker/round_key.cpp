@@ -40,6 +40,7 @@ std::uint64_t RoundKey::hash() const {
   const std::uint64_t mode = consistency ? static_cast<std::uint64_t>(*consistency) + 1 : 0;
   h = mixed(h ^ (mode << 48) ^ (std::uint64_t{attempt} << 8) ^ static_cast<std::uint64_t>(kind));
   if (!options.empty()) h = mixed(~h, options);
+  if (!after.empty()) h = mixed(~h ^ after.size(), after);
   return owed.empty() ? h : mixed(h, owed);
 }
 

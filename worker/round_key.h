@@ -34,8 +34,10 @@ struct RoundKey {
   std::optional<Consistency> consistency{};
   /// What else its calls depend on that each rank states for itself; may be empty.
   std::string options{};
-  /// The call (its key's text) that was agreed on ahead and is still to be made by this rank; may be
-  /// empty. A rank that has left it out is in no round with those that have made it.
+  /// The frame that was made before it, of those whose calls the group agrees on; empty: none.
+  std::string after{};
+  /// The call (its key's text) that was agreed on ahead and is still to be made by this rank; may
+  /// be empty. A rank that has left it out is in no round with those that have made it.
   std::string owed{};
   /// Stable across ranks and builds; no allocation.
   [[nodiscard]] std::uint64_t hash() const;

@@ -28,24 +28,31 @@ SymBool asked(shapes::Predicate predicate, const IntOperand& a, const IntOperand
 
 const Expr& of(const IntOperand& a) { return a.value.expr(); }
 
+/// What knows the values, while they are known.
+shapes::ShapeEnv& open_env(const std::shared_ptr<Trace>& trace, const Line& where) {
+  trace->need_open("an integer", where);
+  return trace->env();
+}
+
 void check_divisor(const IntOperand& a, const IntOperand& b) {
   if (of(b) == Expr(0))
     throw TraceUsageError(location(b.where).text() + ": division of " + of(a).text() + " by 0");
   if (const auto trace = common_trace(a, b); trace && !of(b).constant())
-    trace->env().check(shapes::not_equal(of(b), 0), trace->here(b.where), "divisor is not 0");
+    open_env(trace, b.where)
+        .check(shapes::not_equal(of(b), 0), trace->here(b.where), "divisor is not 0");
 }
 
 }  // namespace
 
 std::int64_t SymInt::to_int(Line where) const {
-  if (trace_) return trace_->env().to_int(expr_, trace_->here(where));
+  if (trace_) return open_env(trace_, where).to_int(expr_, trace_->here(where));
   return expr_.constant().value_or(0);
 }
 
 SymBool::SymBool(bool value) : predicate_(shapes::equal(value ? 0 : 1, 0)), where_() {}
 
 SymBool::operator bool() const {
-  if (trace_) return trace_->env().evaluate(predicate_, trace_->here(where_));
+  if (trace_) return open_env(trace_, where_).evaluate(predicate_, trace_->here(where_));
   return predicate_.constant().value_or(false);
 }
 
@@ -66,7 +73,7 @@ SymInt ceil_div(const IntOperand& a, const IntOperand& b) {
 }
 std::int64_t isqrt(const SymInt& value, Line where) {
   if (const auto& trace = value.trace())
-    return trace->env().isqrt(value.expr(), trace->here(where));
+    return open_env(trace, where).isqrt(value.expr(), trace->here(where));
   return shapes::ShapeEnv().isqrt(value.expr(), location(where));
 }
 SymInt operator-(const SymInt& a) { return {-a.expr(), a.trace()}; }
@@ -94,7 +101,7 @@ SymBool operator>=(const IntOperand& a, const IntOperand& b) {
 
 void check(const SymBool& condition, std::string message, Line where) {
   if (const auto& trace = condition.trace()) {
-    trace->env().check(condition.predicate(), trace->here(where), std::move(message));
+    open_env(trace, where).check(condition.predicate(), trace->here(where), std::move(message));
   } else if (!condition) {
     throw shapes::ConstraintError(location(where).text() + ": check failed" +
                                   (message.empty() ? "" : ": " + message));
@@ -103,12 +110,12 @@ void check(const SymBool& condition, std::string message, Line where) {
 
 bool statically_true(const SymBool& condition) {
   if (const auto& trace = condition.trace())
-    return trace->env().statically_true(condition.predicate());
+    return open_env(trace, condition.where()).statically_true(condition.predicate());
   return condition.predicate().constant().value_or(false);
 }
 
-std::int64_t peek(const SymInt& value, std::int64_t fallback) {
-  if (const auto& trace = value.trace()) return trace->env().peek(value.expr(), fallback);
+std::int64_t peek(const SymInt& value, std::int64_t fallback, Line where) {
+  if (const auto& trace = value.trace()) return open_env(trace, where).peek(value.expr(), fallback);
   return value.expr().constant().value_or(fallback);
 }
 
@@ -117,7 +124,8 @@ namespace {
 bool guard_or(const SymBool& condition, bool fallback) {
   const auto& trace = condition.trace();
   if (!trace) return condition.predicate().constant().value_or(fallback);
-  return trace->env().evaluate_or(condition.predicate(), fallback, trace->here(condition.where()));
+  return open_env(trace, condition.where())
+      .evaluate_or(condition.predicate(), fallback, trace->here(condition.where()));
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ class SymInt {
   /// The trace it belongs to; null for a plain number.
   [[nodiscard]] const std::shared_ptr<Trace>& trace() const { return trace_; }
   /// A number, where code needs one. Pins a symbol to the agreed hint by a guard; throws
-  /// DataDependentError for a value that is only known when the graph runs.
+  /// DataDependentError for a value that is only known when the graph runs, TraceUsageError once
+  /// the trace has ended, as all that asks for a value here.
   [[nodiscard]] std::int64_t to_int(Line where = Line::current()) const;
   /// "2*s0 + 1"
   [[nodiscard]] std::string text() const { return expr_.text(); }
@@ -104,7 +105,8 @@ void check(const SymBool& condition, std::string message = {}, Line where = Line
 [[nodiscard]] bool statically_true(const SymBool& condition);
 /// The value under the agreed hints, for choices that may not depend on it but run better knowing
 /// it: no guard. `fallback` for values that exist only when the graph runs.
-[[nodiscard]] std::int64_t peek(const SymInt& value, std::int64_t fallback);
+[[nodiscard]] std::int64_t peek(const SymInt& value, std::int64_t fallback,
+                                Line where = Line::current());
 /// A branch that takes false (true) where a value that exists only when the graph runs leaves it
 /// open: nothing is recorded then, and both ways must be right. Otherwise as `if`.
 [[nodiscard]] bool guard_or_false(const SymBool& condition);

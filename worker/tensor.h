@@ -34,18 +34,24 @@ class Tensor {
 
   [[nodiscard]] bool traced() const { return trace_ != nullptr; }
   [[nodiscard]] bool empty() const { return !trace_ && !array_; }
-  /// Requires a concrete tensor.
-  [[nodiscard]] const Array& array() const { return array_; }
+  /// The data. In a trace there is none yet: throws DataDependentError that says what to do; after
+  /// it TraceUsageError. Both name the line.
+  [[nodiscard]] const Array& array(Line where = Line::current()) const {
+    if (trace_) refuse_data(where);
+    return array_;
+  }
   [[nodiscard]] const std::shared_ptr<Trace>& trace() const { return trace_; }
   /// Requires a traced tensor. Node numbers change when the trace ends.
   [[nodiscard]] NodeId node() const { return node_; }
 
-  [[nodiscard]] DType dtype() const;
-  [[nodiscard]] int ndim() const;
+  // What is known of a traced tensor too, until its trace ends: TraceUsageError after that, and for
+  // an empty tensor.
+  [[nodiscard]] DType dtype(Line where = Line::current()) const;
+  [[nodiscard]] int ndim(Line where = Line::current()) const;
   /// Negative dims count from the end. Throws TraceUsageError where there is no such dim.
-  [[nodiscard]] SymInt size(std::int64_t dim) const;
-  [[nodiscard]] std::vector<SymInt> sizes() const;
-  [[nodiscard]] SymInt numel() const;
+  [[nodiscard]] SymInt size(std::int64_t dim, Line where = Line::current()) const;
+  [[nodiscard]] std::vector<SymInt> sizes(Line where = Line::current()) const;
+  [[nodiscard]] SymInt numel(Line where = Line::current()) const;
 
   /// The rows where a bool tensor, over the leading dims, is true: [u, ..] (selection_ops.h).
   [[nodiscard]] Tensor operator[](const TensorOperand& mask) const;
@@ -57,16 +63,19 @@ class Tensor {
 
   /// What the user says of the dims, this call; empty: nothing. Read when inputs are flattened.
   [[nodiscard]] const std::vector<Mark>& marks() const { return marks_; }
-  void mark(std::int64_t dim, Mark mark);
+  /// Throws TraceUsageError for a traced tensor: marks are for what calls are given.
+  void mark(std::int64_t dim, Mark mark, Line where = Line::current());
 
  private:
+  [[noreturn]] void refuse_data(const Line& where) const;
   Array array_;
   std::shared_ptr<Trace> trace_;
   NodeId node_ = 0;
   std::vector<Mark> marks_;
 };
 
-/// A float input: a number outside a trace, a value of the run inside one. In arithmetic it takes the dtype of the tensor that it meets, as a plain number does.
+/// A float input: a number outside a trace, a value of the run inside one. In arithmetic it takes
+/// the dtype of the tensor that it meets, as a plain number does.
 class SymFloat {
  public:
   SymFloat() = default;
@@ -74,12 +83,17 @@ class SymFloat {
   /// Requires a traced 0-d f64 tensor.
   explicit SymFloat(Tensor tensor) : tensor_(std::move(tensor)) {}
   [[nodiscard]] bool traced() const { return tensor_.traced(); }
-  /// Requires one that is not traced.
-  [[nodiscard]] double value() const { return value_; }
+  /// The number. In a trace there is none yet, unless floats are specialised: throws
+  /// DataDependentError that says what to do; after it TraceUsageError. Both name the line.
+  [[nodiscard]] double value(Line where = Line::current()) const {
+    if (traced()) refuse_value(where);
+    return value_;
+  }
   /// Requires one that is traced: 0-d, f64.
   [[nodiscard]] const Tensor& tensor() const { return tensor_; }
 
  private:
+  [[noreturn]] void refuse_value(const Line& where) const;
   double value_ = 0;
   Tensor tensor_;
 };
@@ -92,12 +106,18 @@ class SymFloat {
 [[nodiscard]] SymFloat operator-(const SymFloat& x);
 
 /// Tells how this dim is to be treated in calls that get this handle: overrides automatic dynamic.
-inline void mark_dynamic(Tensor& tensor, std::int64_t dim) { tensor.mark(dim, Mark::Dynamic); }
-inline void mark_maybe_dynamic(Tensor& tensor, std::int64_t dim) {
-  tensor.mark(dim, Mark::MaybeDynamic);
+inline void mark_dynamic(Tensor& tensor, std::int64_t dim, Line where = Line::current()) {
+  tensor.mark(dim, Mark::Dynamic, where);
 }
-inline void mark_unbacked(Tensor& tensor, std::int64_t dim) { tensor.mark(dim, Mark::Unbacked); }
-inline void mark_static(Tensor& tensor, std::int64_t dim) { tensor.mark(dim, Mark::Static); }
+inline void mark_maybe_dynamic(Tensor& tensor, std::int64_t dim, Line where = Line::current()) {
+  tensor.mark(dim, Mark::MaybeDynamic, where);
+}
+inline void mark_unbacked(Tensor& tensor, std::int64_t dim, Line where = Line::current()) {
+  tensor.mark(dim, Mark::Unbacked, where);
+}
+inline void mark_static(Tensor& tensor, std::int64_t dim, Line where = Line::current()) {
+  tensor.mark(dim, Mark::Static, where);
+}
 
 /// An operand of arithmetic with the line it is used on: a tensor, a float input, or a number.
 struct TensorOperand {

@@ -127,14 +127,27 @@ shapes::Location Trace::here(const Line& where) const {
   return standing_ ? *standing_ : location(where);
 }
 
+void Trace::need_open(std::string_view what, const Line& where) const {
+  if (!ended_) return;
+  const std::string line = where.line() == 0 ? "" : location(where).text() + ": ";
+  throw TraceUsageError(fmt::format(
+      "{}{} of frame {} is used after its trace has ended; return it from the frame and "
+      "use what the call gives",
+      line, what, setup_.frame));
+}
+
 TensorMeta Trace::meta(NodeId id) const {
+  need_open("a tensor", Line());
   TensorMeta meta = nodes_[id].meta;
   for (Expr& size : meta.sizes) size = env_.simplify(size);
   return meta;
 }
 
 NodeId Trace::operand(const Tensor& tensor, const Line& where) const {
-  if (tensor.trace().get() == this && !ended_) return tensor.node();
+  if (tensor.trace().get() == this) {
+    need_open("a tensor", where);
+    return tensor.node();
+  }
   throw TraceUsageError(fmt::format(
       "{}: {} is used in frame {}; {}", here(where).text(),
       tensor.empty()    ? "an empty tensor"
@@ -150,9 +163,7 @@ Tensor Trace::record(Node node, const Line& where) {
         "{}: {} in frame {}, which is local: its ranks do not agree on its calls, so they cannot "
         "meet in a collective; give the frame another consistency",
         node.where.text(), op_row(node.op).name, setup_.frame));
-  if (ended_)
-    throw TraceUsageError(
-        fmt::format("{}: the trace of frame {} has ended", node.where.text(), setup_.frame));
+  need_open("an integer", where);
   std::vector<TensorMeta> operands;
   for (const NodeId input : node.inputs) operands.push_back(meta(input));
   for (Expr& expr : node.exprs) expr = env_.simplify(expr);
@@ -220,6 +231,7 @@ std::optional<std::int64_t> Trace::local_value(Symbol symbol) const {
 }
 
 bool Trace::ask_group(const SymBool& condition, bool all, const Line& where) {
+  need_open("an integer", where);
   const shapes::Predicate& predicate = condition.predicate();
   if (const std::optional<bool> proven = env_.prove(predicate)) return *proven;
   const std::string_view name = all ? "group_all" : "group_any";
@@ -279,6 +291,12 @@ Result<Graph> trace(const TraceSetup& setup, const std::function<void(Trace&)>& 
     return Status{Code::TraceError, fmt::format("frame {}: {}", setup.frame, what), {}, {}};
   };
   std::shared_ptr<Trace> trace;
+  const struct Closing {
+    const std::shared_ptr<Trace>& trace;
+    ~Closing() {
+      if (trace) trace->close();
+    }
+  } closing{trace};
   const auto last_line = [&]() -> std::string {
     if (!trace || trace->node_count() == 0) return "";
     const shapes::Location& where = trace->node(static_cast<NodeId>(trace->node_count() - 1)).where;

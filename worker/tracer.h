@@ -84,6 +84,11 @@ class Trace : public std::enable_shared_from_this<Trace> {
   // For the functions of the tensor language.
   /// The user's line; the forward op's line while its gradient is recorded.
   [[nodiscard]] shapes::Location here(const Line& where) const;
+  /// Throws TraceUsageError, naming `what` was used and the line (none: a default one), where the
+  /// trace has ended.
+  void need_open(std::string_view what, const Line& where) const;
+  /// Handles that live on are refused from here on. finish() does it too.
+  void close() { ended_ = true; }
   void stand_at(std::optional<shapes::Location> line) { standing_ = std::move(line); }
   /// Appends a node; the shape rule completes its meta. Throws TraceUsageError with the rule's
   /// words.
@@ -91,7 +96,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   /// The value that `tensor` stands for. Throws TraceUsageError if it is not of this trace.
   [[nodiscard]] NodeId operand(const Tensor& tensor, const Line& where) const;
   /// The node as recorded.
-  [[nodiscard]] const Node& node(NodeId id) const { return nodes_[id]; }
+  [[nodiscard]] const Node& node(NodeId id) const { return nodes_.at(id); }
   [[nodiscard]] std::size_t node_count() const { return nodes_.size(); }
   /// Dtype and sizes as known now.
   [[nodiscard]] TensorMeta meta(NodeId id) const;

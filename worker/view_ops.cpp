@@ -136,7 +136,7 @@ Tensor permute(const Tensor& x, const Dims& dims, Line where) {
 }
 
 Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b, Line where) {
-  Dims order(static_cast<std::size_t>(x.ndim()));
+  Dims order(static_cast<std::size_t>(x.ndim(where)));
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[static_cast<std::size_t>(checked_dim("transpose", x, a, where))],
             order[static_cast<std::size_t>(checked_dim("transpose", x, b, where))]);

@@ -1,5 +1,6 @@
 // What goes wrong on one rank, or between ranks, is one error on all of them, and the job goes on.
 #include <map>
+#include <optional>
 #include <stdexcept>
 
 #include "job_ranks.h"
@@ -56,6 +57,114 @@ TEST_F(JobFailure, BranchThatDiverges_NamesLineRanksAndFixes) {
   ASSERT_EQ(error.groups.size(), 2U);
   EXPECT_EQ(error.groups[1].ranks, RankSet::of(Rank{size - 1}));
   expect_goes_on(step, {filled({3}, 1)}, 3 * size);
+}
+
+// Regression: both ran, as one frame to the ranks.
+TEST_F(JobFailure, SecondFrameOfAName_IsRefusedAtItsFirstCallOnAllRanks) {
+  const auto body = [](X in) { return Y{all_reduce(sum(in.x))}; };
+  auto step = job->frame<X, Y>("step", body);
+  auto again = job->frame<X, Y>("step", body);
+  const Status error = refused(again({filled({3}, 1)}), Code::BadInput);
+  EXPECT_TRUE(contains(error.text(), "a frame step has been made before")) << error.text();
+  EXPECT_TRUE(contains(error.text(), "give another frame another name")) << error.text();
+  expect_goes_on(step, {filled({3}, 1)}, 3 * size);
+}
+
+TEST_F(JobFailure, SecondFrameOfANameOnOneRank_NamesThatRank) {
+  if (size == 1) return;
+  const auto body = [](X in) { return Y{all_reduce(sum(in.x))}; };
+  auto step = job->frame<X, Y>("step", body);
+  std::optional<CompiledFrame<X, Y>> again;
+  if (last) again = job->frame<X, Y>("step", {.consistency = Consistency::SameGraph}, body);
+  const Status error = refused((again ? *again : step)({filled({3}, 1)}), Code::BadInput);
+  EXPECT_TRUE(contains(error.text(), last_text() + " failed before")) << error.text();
+  EXPECT_TRUE(contains(error.text(), "a frame step has been made before")) << error.text();
+  const auto out = step({filled({3}, 1)});
+  ASSERT_TRUE(out) << out.error().text();
+  EXPECT_EQ(only(out->y), 3 * size);
+}
+
+// Regression: the calls ran, and finish() spoke of pending asserts and agreed values.
+TEST_F(JobFailure, FramesMadeInAnotherOrder_AreAMismatchAtTheFirstCall) {
+  if (size == 1) return;
+  const auto body = [](X in) { return Y{all_reduce(sum(in.x))}; };
+  std::optional<CompiledFrame<X, Y>> first, second;
+  if (last) second = job->frame<X, Y>("second", body);
+  first = job->frame<X, Y>("first", body);
+  if (!last) second = job->frame<X, Y>("second", body);
+  const Status error = refused((*first)({filled({3}, 1)}), Code::FrameMismatch);
+  EXPECT_TRUE(contains(error.text(), "made their frames in different orders")) << error.text();
+  ASSERT_EQ(error.groups.size(), 2U) << error.text();
+  EXPECT_EQ(error.groups[0].value, "made before all others");
+  EXPECT_EQ(error.groups[1].value, "made after frame second");
+  EXPECT_EQ(error.groups[1].ranks, RankSet::of(Rank{size - 1}));
+}
+
+TEST_F(JobFailure, FrameOfAnotherName_NamesTheRanksAndTheFrames) {
+  if (size == 1) return;
+  const auto body = [](X in) { return Y{all_reduce(sum(in.x))}; };
+  auto step = job->frame<X, Y>(last ? "stepp" : "step", body);
+  const Status error = refused(step({filled({3}, 1)}), Code::FrameMismatch);
+  ASSERT_EQ(error.groups.size(), 2U) << error.text();
+  EXPECT_EQ(error.groups[0].value, "step");
+  EXPECT_EQ(error.groups[1].value, "stepp");
+  EXPECT_EQ(error.groups[1].ranks, RankSet::of(Rank{size - 1}));
+}
+
+// Members make frames of their group, and every rank may make local ones, without a place among
+// those of all ranks.
+TEST_F(JobFailure, FramesOfSomeRanksOnly_DoNotShiftThoseOfAll) {
+  const auto body = [](X in) { return Y{sum(in.x)}; };
+  const auto alone = job->group("alone", RankSet::of(Rank{rank}));
+  ASSERT_TRUE(alone) << alone.error().text();
+  if (last) {
+    auto mine = job->frame<X, Y>("mine", {.group = *alone}, body);
+    auto look = job->frame<X, Y>("look", {.consistency = Consistency::Local}, body);
+    EXPECT_TRUE(mine({filled({3}, 1)}));
+    EXPECT_TRUE(look({filled({3}, 1)}));
+  }
+  auto step = job->frame<X, Y>("step", [](X in) { return Y{all_reduce(sum(in.x))}; });
+  auto of_group = job->frame<X, Y>("step", {.group = *alone}, body);
+  EXPECT_TRUE(of_group({filled({3}, 1)})) << "a name may be used in each group";
+  expect_goes_on(step, {filled({3}, 1)}, 3 * size);
+}
+
+// Regression: it was "the branch", with group_any as a way out.
+TEST_F(JobFailure, SizeMadeANumberWhereSizesDiffer_IsToldAsToInt) {
+  if (size == 1) return;
+  int line = 0;
+  auto step = job->frame<X, Y>("step", [&line](X in) {
+    line = __LINE__ + 1;
+    const auto rows = static_cast<double>(in.x.size(0).to_int());
+    return Y{all_reduce(sum(in.x) * rows)};
+  });
+  const Status error = refused(step({filled({last ? 6 : 3}, 1)}), Code::BranchDivergence);
+  for (const std::string& part :
+       {"to_int() at job_failure_test.cpp:" + std::to_string(line) + " fixes x.size(0) to ",
+        std::string("keep it a SymInt"), std::string("mark the dim static"), last_text()})
+    EXPECT_TRUE(contains(error.text(), part)) << part << " is not in " << error.text();
+  EXPECT_FALSE(contains(error.text(), "group_any")) << error.text();
+  EXPECT_FALSE(contains(error.text(), "branch at")) << error.text();
+}
+
+// Regression: the programs differed at input("x"), without a line.
+TEST_F(JobFailure, SizeMadeANumberOnOneRank_NamesItsLine) {
+  if (size == 1) return;
+  int line = 0;
+  auto step = job->frame<X, Y>("step", [&](X in) {
+    line = __LINE__ + 1;
+    const std::int64_t rows = last ? in.x.size(0).to_int() : 1;
+    EXPECT_GT(rows, 0);
+    return Y{all_reduce(sum(in.x))};
+  });
+  const auto first = step({filled({3}, 1)});
+  ASSERT_TRUE(first) << first.error().text();
+  const Status error = refused(step({filled({5}, 1)}), Code::GraphDivergence);
+  ASSERT_EQ(error.groups.size(), 2U) << error.text();
+  EXPECT_EQ(error.groups[1].ranks, RankSet::of(Rank{size - 1}));
+  EXPECT_TRUE(contains(error.groups[1].value, "to_int() at job_failure_test.cpp:" +
+                                                  std::to_string(line) + " fixes x.size(0)"))
+      << error.text();
 }
 
 TEST_F(JobFailure, ProgramsThatDiffer_NameTheFirstNode) {
@@ -180,10 +289,13 @@ struct Number {
 TEST_F(JobFailure, KindThatDiffers_IsNamed) {
   if (size == 1) return;
   // The ranks have different ideas of the input x of "step".
-  auto tensor = job->frame<X, Y>(last ? "other" : "step", [](X in) { return Y{in.x}; });
-  auto number = job->frame<Number, Y>(last ? "step" : "other", [](Number) { return Y{}; });
-  const auto error = last ? refused(number({4}), Code::KindMismatch)
-                          : refused(tensor({filled({2}, 1)}), Code::KindMismatch);
+  const auto of_tensor = [&] {
+    return job->frame<X, Y>("step", [](X in) { return Y{in.x}; })({filled({2}, 1)});
+  };
+  const auto of_number = [&] {
+    return job->frame<Number, Y>("step", [](Number) { return Y{}; })({4});
+  };
+  const auto error = refused(last ? of_number() : of_tensor(), Code::KindMismatch);
   EXPECT_EQ(error.source, "x");
   EXPECT_TRUE(job->settle());
 }

@@ -3,6 +3,7 @@
 #include <regex>
 
 #include "tracing.h"
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <lockstep/worker/autodiff.h>
@@ -74,6 +75,105 @@ TEST(Language, SizesThatCannotFit_AreRefused) {
   refused([](Trace& t) { (void)sum(in(t, "w"), {2}); }, "no dim 2");
   refused([](Trace& t) { (void)squeeze(in(t, "x"), 0); }, "not the constant 1");
   refused([](Trace& t) { (void)permute(in(t, "w"), {0, 0}); }, "no order");
+}
+
+/// What a TRACE_ERROR says of `body`, which is given the float lr and x [s0].
+std::string error_in_trace(const std::function<void(SymFloat, Tensor)>& body) {
+  static const Decision decision =
+      DecisionBuilder().number("lr").tensor("x", DType::F32, {dynamic(3)}).get();
+  const Result<Graph> graph = trace(test::setup(decision), [&](Trace& t) {
+    body(t.float_input(0), t.tensor_input(1));
+    t.output("y", t.tensor_input(1));
+  });
+  if (graph) return "";
+  EXPECT_EQ(graph.error().code, Code::TraceError) << graph.error().text();
+  return graph.error().message;
+}
+
+std::string place(unsigned line) { return fmt::format("language_test.cpp:{}: ", line); }
+
+/// Must throw, with this line and `words`.
+void refused_at(unsigned line, const std::string& words, const std::function<void()>& body) {
+  try {
+    body();
+    ADD_FAILURE() << "line " << line << " should be refused: " << words;
+  } catch (const TraceUsageError& error) {
+    EXPECT_EQ(std::string(error.what()).find(place(line)), 0U) << error.what();
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
+// Regression: value() was 0, and array().at(0) a crash.
+TEST(Language, DataReadInATrace_IsATraceErrorWithTheLineAndWhatToDo) {
+  unsigned line = 0;
+  std::string error = error_in_trace([&](const SymFloat& lr, const Tensor&) {
+    line = __LINE__ + 1;
+    EXPECT_NE(lr.value(), lr.value()) << "a number";
+  });
+  EXPECT_NE(error.find(place(line) + "value() of a float"), std::string::npos) << error;
+  EXPECT_NE(error.find("compute with the float itself"), std::string::npos) << error;
+  error = error_in_trace([&](const SymFloat& lr, const Tensor&) {
+    line = __LINE__ + 1;
+    EXPECT_NE((lr * 2.0 + 1.0).value(), 1) << "a number";
+  });
+  EXPECT_NE(error.find(place(line) + "value() of a float"), std::string::npos) << error;
+  error = error_in_trace([&](const SymFloat&, const Tensor& x) {
+    line = __LINE__ + 1;
+    EXPECT_EQ(x.array().elements(), 3) << "an array";
+  });
+  EXPECT_NE(error.find(place(line) + "array() of a tensor"), std::string::npos) << error;
+  EXPECT_NE(error.find("return it and read it"), std::string::npos) << error;
+  error = error_in_trace([&](const SymFloat&, Tensor x) {
+    line = __LINE__ + 1;
+    mark_dynamic(x, 0);
+  });
+  EXPECT_NE(error.find(place(line) + "a mark on a tensor in the traced"), std::string::npos)
+      << error;
+}
+
+TEST(Language, DataReadOutsideOfATrace_IsThere) {
+  const std::vector<double> values{1, 2};
+  EXPECT_EQ(Tensor(Array::of(DType::F32, {2}, values)).array().at(1), 2);
+  EXPECT_EQ((SymFloat(0.5) * SymFloat(3)).value(), 1.5);
+}
+
+// Regression: these read freed memory, or gave the sizes of the call that was traced.
+TEST(Language, HandlesThatOutliveTheirTrace_AreRefusedWithTheLine) {
+  for (const bool fails : {false, true}) {
+    SymFloat lr;
+    Tensor x;
+    SymInt n, six;
+    const std::string error = error_in_trace([&](const SymFloat& f, const Tensor& t) {
+      lr = f, x = t, n = t.size(0), six = n + 3;
+      if (fails) throw std::runtime_error("stop");
+    });
+    EXPECT_EQ(error.empty(), !fails);
+    const std::string ended = "of frame step is used after its trace has ended; return it";
+    refused_at(__LINE__, "a float " + ended, [&] { (void)lr.value(); });
+    refused_at(__LINE__, "a tensor " + ended, [&] { (void)x.array(); });
+    refused_at(__LINE__, "a tensor " + ended, [&] { (void)x.dtype(); });
+    refused_at(__LINE__, "a tensor " + ended, [&] { (void)x.ndim(); });
+    refused_at(__LINE__, "a tensor " + ended, [&] { (void)x.size(0); });
+    refused_at(__LINE__, "a tensor " + ended, [&] { (void)x.sizes(); });
+    refused_at(__LINE__, "a tensor " + ended, [&] { (void)x.numel(); });
+    refused_at(__LINE__, "a tensor " + ended, [&] { (void)exp(x); });
+    refused_at(__LINE__, "a tensor " + ended, [&] { (void)(x + 1.0); });
+    refused_at(__LINE__, "a tensor " + ended, [&] { (void)(lr > 1.0); });
+    refused_at(__LINE__, "a tensor " + ended, [&] { (void)cast(x, DType::F32); });
+    refused_at(__LINE__, "a tensor " + ended, [&] { (void)transpose(x, 0, 0); });
+    refused_at(__LINE__, "a tensor " + ended, [&] { (void)tolist(x); });
+    refused_at(__LINE__, "an integer " + ended, [&] { (void)six.to_int(); });
+    refused_at(__LINE__, "an integer " + ended, [&] { (void)isqrt(n); });
+    refused_at(__LINE__, "an integer " + ended, [&] { (void)peek(n, 1); });
+    refused_at(__LINE__, "an integer " + ended, [&] { (void)static_cast<bool>(n > 2); });
+    refused_at(__LINE__, "an integer " + ended, [&] { (void)guard_or_true(n > 2); });
+    refused_at(__LINE__, "an integer " + ended, [&] { (void)statically_true(n > 2); });
+    refused_at(__LINE__, "an integer " + ended, [&] { (void)group_any(n > 2); });
+    refused_at(__LINE__, "an integer " + ended, [&] { (void)group_all(n > 2); });
+    refused_at(__LINE__, "an integer " + ended, [&] { check(n > 2); });
+    refused_at(__LINE__, "an integer " + ended, [&] { (void)zeros({n}, DType::F32); });
+    EXPECT_THROW((void)static_cast<bool>(x), TraceUsageError);
+  }
 }
 
 TEST(Language, DtypesThatDiffer_AreRefused) {

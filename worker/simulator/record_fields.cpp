@@ -158,6 +158,7 @@ RoundKey RecordFields::round_key(std::string_view key) {
     out.attempt = static_cast<std::uint32_t>(in.integer("attempt", 0, UINT32_MAX));
     if (in.has("consistency")) out.consistency = in.consistency("consistency");
     if (in.has("options")) out.options = in.text("options");
+    if (in.has("after")) out.after = in.text("after");
     if (in.has("owed")) out.owed = in.text("owed");
     return out;
   });
