@@ -69,9 +69,10 @@ std::string ranks_text(const RankSet& ranks) {
 std::string testimony(const RoundKey& key, const Standing& standing, std::string_view remark) {
   ByteWriter out;
   out.text(key.frame);
+  // How it was made, and behind a zero what before it, where there is such a frame.
   out.text(std::string(key.consistency ? consistency_name(*key.consistency) : "as the job's") +
-           (key.options.empty() ? "" : ", ") + key.options);
-  out.text(key.after);
+           (key.options.empty() ? "" : ", ") + key.options +
+           (key.after.empty() ? "" : '\0' + key.after));
   out.text(key.text() + std::string(remark));
   out.u64(standing.pending);
   put(out, standing.trouble);
@@ -83,7 +84,10 @@ Testimony read_testimony(ByteReader& line) {
   Testimony said;
   said.frame = line.text();
   said.options = line.text();
-  said.after = line.text();
+  if (const std::size_t end = said.options.find('\0'); end != std::string::npos) {
+    said.after = said.options.substr(end + 1);
+    said.options.resize(end);
+  }
   said.key = line.text();
   said.pending = line.u64();
   said.trouble = take_failure(line);
