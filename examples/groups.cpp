@@ -1,6 +1,7 @@
 // Groups that overlap: four ranks train one small network, two by two. The network's hidden units
 // are split over a tensor group, the rows of the batch over a data group, and one frame has
-// collectives of both.
+// collectives of both. Batches have other numbers of rows in every step and in each part of the
+// data: the same within a tensor group, which checks it, so rows are a symbol and it compiles twice.
 //
 //   mpirun -n 4 groups [--device cuda]
 //
@@ -23,7 +24,7 @@ using lockstep::collectives::Reduce;
 
 namespace {
 
-constexpr std::int64_t kIn = 3, kHidden = 4, kRows = 5, kSteps = 6;
+constexpr std::int64_t kIn = 3, kHidden = 4, kSteps = 8;
 constexpr double kRate = 0.05;
 
 struct Input {
@@ -54,6 +55,7 @@ Output train(const Input& in, const Group& tensor, const Group& data) {
           in.w2 - all_reduce(grads[1], Reduce::Sum, data) / rows * kRate};
 }
 
+std::int64_t rows_of(int part, std::int64_t step) { return 3 + (2 * step + 4 * part) % 7; }
 double feature(int part, std::int64_t step, std::int64_t row, std::int64_t i) {
   return std::sin(static_cast<double>(1 + part + 7 * step + 3 * row + 5 * i));
 }
@@ -74,7 +76,7 @@ class Plain {
   double step(std::int64_t number) {
     double loss = 0, rows = 0, g1[kIn][kHidden] = {}, g2[kHidden] = {};
     for (int part = 0; part < 2; ++part)
-      for (std::int64_t row = 0; row < kRows; ++row, ++rows) {
+      for (std::int64_t row = 0; row < rows_of(part, number); ++row, ++rows) {
         double x[kIn], h[kHidden], out = 0;
         for (std::int64_t i = 0; i < kIn; ++i) x[i] = feature(part, number, row, i);
         for (std::int64_t k = 0; k < kHidden; ++k) {
@@ -131,11 +133,12 @@ Result<void> run(Job& job) {
   bool same = true;
   for (std::int64_t number = 0; number < kSteps; ++number) {
     std::vector<double> x, y;
-    for (std::int64_t row = 0; row < kRows; ++row) {
+    const std::int64_t rows = rows_of(part, number);
+    for (std::int64_t row = 0; row < rows; ++row) {
       for (std::int64_t i = 0; i < kIn; ++i) x.push_back(feature(part, number, row, i));
       y.push_back(target(&x[static_cast<std::size_t>(row * kIn)]));
     }
-    in.x = tensor_of({kRows, kIn}, x), in.y = tensor_of({kRows}, y);
+    in.x = tensor_of({rows, kIn}, x), in.y = tensor_of({rows}, y);
     const auto out = step(in);
     if (!out) return out.error();
     in.w1 = out->w1, in.w2 = out->w2;

@@ -48,6 +48,15 @@ std::optional<Status> foreign_guard(const Decision& decision, const SourceList& 
                         guard.predicate.text(), guard.where.text(), symbol.name(), kBug),
             {},
             {}};
+  for (const UniformSize& size : report.uniform)
+    for (const shapes::Symbol symbol : size.expr.symbols())
+      if (symbol.unbacked || std::find(known.begin(), known.end(), symbol) == known.end())
+        return Status{Code::Internal,
+                      fmt::format("{} at {} needs {} alike on all ranks, which is no size of an "
+                                  "input; {}",
+                                  size.what, size.where.text(), size.expr.text(), kBug),
+                      {},
+                      {}};
   return std::nullopt;
 }
 
@@ -78,6 +87,7 @@ CallMachine::CallMachine(Rank self, int size, const DecisionConfig& config, Roun
   // Under shared_sizes the ranks' lists may differ and each entry knows its own.
   std::uint64_t state = frame_.digest();
   if (config_.consistency != Consistency::SharedSizes) state ^= observation_.list->digest().low;
+  state ^= frame_.uniform_digest(observation_);
   vote(Stage::Call, RoundKey::Kind::Call, frame_.lookup(observation_), state, standing_.pending,
        flag_of(standing_.trouble));
 }
@@ -104,6 +114,10 @@ void CallMachine::voted(const Vote& result) {
       return called(result);
     case Stage::Witness:
       return witnessed(result);
+    case Stage::Uniform:
+      return compared(result.same_state());
+    case Stage::NewUniform:
+      return compared_new(result.same_state());
     case Stage::Verify:
       return verified(result);
     case Stage::Commit:
@@ -117,7 +131,9 @@ void CallMachine::voted(const Vote& result) {
 
 void CallMachine::called(const Vote& result) {
   if (result.any_flag() || !result.same_pending()) return take_stock();
-  candidates_ = result.same_state() ? result.entries() : 0;
+  fit_ = result.entries();
+  uniform_differs_ = !result.same_state();  // as far as is known
+  candidates_ = uniform_differs_ ? 0 : fit_;
   same_list_ = result.same_state() && config_.consistency != Consistency::SharedSizes;
   ask_for_witnesses();
 }
@@ -140,8 +156,7 @@ void CallMachine::ask_for_witnesses() {
   }
   if (question > 0)
     return vote(Stage::Witness, RoundKey::Kind::Witness, answers, 0, 0, std::nullopt);
-  if (candidates_ == 0) return gather();
-  finish({CallOutcome::Kind::Reused, frame_.pick(candidates_), std::nullopt});
+  choose();
 }
 
 void CallMachine::witnessed(const Vote& result) {
@@ -156,8 +171,28 @@ void CallMachine::witnessed(const Vote& result) {
     }
     bit <<= 1;
   }
-  if (candidates_ == 0) return gather();
-  finish({CallOutcome::Kind::Reused, frame_.pick(candidates_), std::nullopt});
+  choose();
+}
+
+void CallMachine::choose() {
+  if (candidates_ == 0) return gathered_ ? decided() : gather();
+  const int picked = frame_.pick(candidates_);
+  const Entry& entry = frame_.entries[static_cast<std::size_t>(picked)];
+  if (!uniform_differs_ || entry.uniform.empty())
+    return finish({CallOutcome::Kind::Reused, picked, std::nullopt});
+  vote(Stage::Uniform, RoundKey::Kind::Uniform, Vote::kOnes, entry.uniform_into(0, observation_), 0,
+       std::nullopt);
+}
+
+/// Something that some entry needs alike is not: whether it is something that this one needs.
+void CallMachine::compared(bool equal) {
+  const int picked = frame_.pick(candidates_);
+  if (equal) return finish({CallOutcome::Kind::Reused, picked, std::nullopt});
+  std::uint64_t bit = 1;
+  for (int i = 0; i < picked; ++i)
+    if (!frame_.entries[static_cast<std::size_t>(i)].superseded) bit <<= 1;
+  candidates_ &= ~bit;
+  choose();
 }
 
 void CallMachine::joined(const Bytes& result) {
@@ -203,7 +238,7 @@ void CallMachine::verify(TraceReport report) {
     flag = VoteFlag::TraceFailed;
   } else {
     entry_ = Entry::make(decision_, reported_, observation_.list, report_.guards, report_.graph,
-                         report_.group_guards, report_.host_values);
+                         report_.group_guards, report_.host_values, report_.uniform);
     const auto failed = entry_->failed_guard(observation_);
     if (failed) flag = VoteFlag::GuardFailed;
     failed_guard_ = failed.value_or(report_.guards.size());
@@ -220,7 +255,21 @@ void CallMachine::verified(const Vote& result) {
       return joint_failure(roll, frame, "traced");
     });
   if (!result.same_state() || !result.same_pending()) return count_nodes();
-  if (result.raised(VoteFlag::GuardFailed)) return elect_guard();
+  guard_failed_ = result.raised(VoteFlag::GuardFailed);
+  if (entry_->uniform.empty()) return guard_failed_ ? elect_guard() : build();
+  vote(Stage::NewUniform, RoundKey::Kind::Uniform, Vote::kOnes,
+       entry_->uniform_into(0, observation_), 0, std::nullopt);
+}
+
+void CallMachine::compared_new(bool equal) {
+  if (equal) return guard_failed_ ? elect_guard() : build();
+  take_roll(values_line(entry_->uniform_values(observation_)),
+            [sizes = entry_->uniform, namer = entry_->namer(), frame = frame_.name](auto roll) {
+              return uniform_violation(sizes, namer, frame, roll);
+            });
+}
+
+void CallMachine::build() {
   if (falls_back_) return finish({CallOutcome::Kind::Fallback, -1, std::nullopt});
   ask(Stage::Compile, action::Compile{});
 }

@@ -35,6 +35,8 @@ struct TraceReport {
   std::vector<GroupGuard> group_guards;
   /// What guards may mention besides the decision's symbols: the backed symbols that follow those.
   std::vector<HostValue> host_values;
+  /// What all ranks need alike; as guards.
+  std::vector<UniformSize> uniform;
   /// Covers the ordered list of collectives; what same_collectives compares.
   shapes::Fingerprint collectives;
   /// Graph::prefix_fingerprints(), for finding the first difference; may be empty.
@@ -80,12 +82,14 @@ class CallMachine {
   enum class Stage : std::uint8_t {
     Call,
     Witness,
+    Uniform,  // whether an entry's uniform sizes are
     Roster,
     Gather,
     Elect,
     Hints,
     Trace,
     Verify,
+    NewUniform,  // whether the new entry's uniform sizes are
     Compile,
     Commit,  // the way to a new entry
     GuardElect,
@@ -101,9 +105,14 @@ class CallMachine {
   void called(const collectives::Vote& result);
   void ask_for_witnesses();
   void witnessed(const collectives::Vote& result);
+  void choose();
+  void compared(bool equal);
+  void decided();
   void hinted();
   void verify(TraceReport report);
   void verified(const collectives::Vote& result);
+  void compared_new(bool equal);
+  void build();
   void committed(const collectives::Vote& result);
 
   // What the group sees: gather.cpp.
@@ -141,8 +150,12 @@ class CallMachine {
   Standing standing_;
   Stage stage_ = Stage::Call;
   Action action_;
-  Verdict verdict_;                // what the roll under way comes to
-  std::uint64_t candidates_ = 0;   // entries that fit on every rank, but for "some rank" guards
+  Verdict verdict_;               // what the roll under way comes to
+  std::uint64_t candidates_ = 0;  // entries that fit on every rank, but for "some rank" guards
+  std::uint64_t fit_ = 0;         // entries that fit on every rank, if all hold the same
+  bool uniform_differs_ = false;  // the ranks' states in the vote did, by what must be uniform
+  bool gathered_ = false;
+  bool guard_failed_ = false;      // of the new entry, on some rank
   bool same_list_ = false;         // all ranks hold the same source list and stored state
   JointObservation joint_;         // from Gather on
   Decision decision_, reported_;   // from Gather on

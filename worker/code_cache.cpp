@@ -47,6 +47,18 @@ void subtract(shapes::Fingerprint& sum, const shapes::Fingerprint& part) {
   sum.low -= part.low;
 }
 
+/// Sources by name: under shared_sizes the lists of ranks differ.
+std::uint64_t marks_into(std::uint64_t digest, const Observation& observation) {
+  const SourceList& list = *observation.list;
+  for (std::size_t s = 0; s < list.sources().size(); ++s)
+    for (std::size_t d = 0; d < observation.of(s).size(); ++d) {
+      if (observation.mark(s, d) != Mark::Uniform) continue;
+      const shapes::Fingerprint name = shapes::fingerprint(list.sources()[s].name);
+      digest = mixed(mixed(digest, static_cast<std::int64_t>(name.low ^ d)), observation.of(s)[d]);
+    }
+  return digest;
+}
+
 /// How users write the value at `at` of a source's values.
 std::string value_name(const SourceSpec& spec, std::size_t at) {
   return spec.kind == Kind::Tensor ? size_text(spec.name, at) : spec.name;
@@ -60,7 +72,8 @@ std::string_view use_name(bool symbol, bool unbacked) {
 
 Entry Entry::make(Decision decision, Decision reported, std::shared_ptr<const SourceList> list,
                   std::vector<shapes::Guard> guards, shapes::Fingerprint graph,
-                  std::vector<GroupGuard> group_guards, std::vector<HostValue> host_values) {
+                  std::vector<GroupGuard> group_guards, std::vector<HostValue> host_values,
+                  std::vector<UniformSize> uniform) {
   Entry entry;
   const std::vector<shapes::Symbol> symbols = decision.trace_symbols();
   std::vector<shapes::Symbol> slots;
@@ -85,6 +98,8 @@ Entry Entry::make(Decision decision, Decision reported, std::shared_ptr<const So
     slots.push_back(symbol);
   entry.program_ = shapes::GuardProgram::compile(guards, slots);
   entry.group_program_ = GroupGuardProgram::compile(group_guards, slots);
+  if (!uniform.empty()) entry.uniform_values_ = UniformValues(uniform, slots);
+  entry.uniform = std::move(uniform);
   entry.host_values = std::move(host_values);
   entry.group_guards = std::move(group_guards);
   entry.decision = std::move(decision);
@@ -143,6 +158,18 @@ bool Entry::witnesses(std::size_t question, const Observation& observation) cons
   return over && group_program_.witnesses(question, *over);
 }
 
+std::uint64_t Entry::uniform_into(std::uint64_t digest, const Observation& observation) const {
+  std::vector<std::int64_t> room;
+  const auto over = operands(observation, room);
+  return over ? uniform_values_.mixed_into(digest, *over) : digest;
+}
+
+std::vector<std::int64_t> Entry::uniform_values(const Observation& observation) const {
+  std::vector<std::int64_t> room;
+  const auto over = operands(observation, room);
+  return over ? uniform_values_.of(*over) : std::vector<std::int64_t>(uniform.size());
+}
+
 std::optional<HostValue> Entry::changed_host_value(const Observation& a,
                                                    const Observation& b) const {
   if (!same_sources(*a.list) || !same_sources(*b.list)) return std::nullopt;
@@ -179,8 +206,13 @@ bool Entry::replaces(const Entry& older) const {
   };
   // A symbol must mean the same in both.
   if (!host_values.empty() && host_values != older.host_values) return false;
+  const auto asked = [&](const UniformSize& size) {
+    return std::any_of(older.uniform.begin(), older.uniform.end(),
+                       [&](const UniformSize& s) { return s.same(size); });
+  };
   return supersedes(decision, older.decision) && shapes::covers(guard_set(), older.guard_set()) &&
-         std::all_of(group_guards.begin(), group_guards.end(), answered);
+         std::all_of(group_guards.begin(), group_guards.end(), answered) &&
+         std::all_of(uniform.begin(), uniform.end(), asked);
 }
 
 std::uint64_t Frame::lookup(const Observation& observation) const {
@@ -192,6 +224,14 @@ std::uint64_t Frame::lookup(const Observation& observation) const {
     bit <<= 1;
   }
   return mask;
+}
+
+std::uint64_t Frame::uniform_digest(const Observation& observation) const {
+  std::uint64_t digest = 0;
+  for (const Entry& entry : entries)
+    if (!entry.uniform.empty() && !entry.superseded && entry.same_sources(*observation.list))
+      digest = entry.uniform_into(digest, observation);
+  return observation.marks.empty() ? digest : marks_into(digest, observation);
 }
 
 int Frame::pick(std::uint64_t mask) const {

@@ -16,6 +16,7 @@
 #include <lockstep/worker/exchange.h>
 #include <lockstep/worker/group_guard.h>
 #include <lockstep/worker/host_value.h>
+#include <lockstep/worker/uniform_size.h>
 
 namespace lockstep::worker {
 
@@ -30,17 +31,20 @@ struct Entry {
   std::vector<shapes::Guard> guards;  // of the trace, over the symbols
   std::vector<GroupGuard> group_guards;
   std::vector<HostValue> host_values;
+  std::vector<UniformSize> uniform;  // over the symbols; the same on all ranks in a call it serves
   shapes::Fingerprint graph;
   shapes::Fingerprint reported_digest;
   bool superseded = false;
 
-  /// `list` is the source list that the decision was made for. Requires that the guards mention
-  /// backed symbols of the decision and host values only, and that those are well formed.
+  /// `list` is the source list that the decision was made for. Requires that the guards and uniform
+  /// sizes mention backed symbols of the decision and host values only, and that those are well
+  /// formed.
   [[nodiscard]] static Entry make(Decision decision, Decision reported,
                                   std::shared_ptr<const SourceList> list,
                                   std::vector<shapes::Guard> guards, shapes::Fingerprint graph,
                                   std::vector<GroupGuard> group_guards = {},
-                                  std::vector<HostValue> host_values = {});
+                                  std::vector<HostValue> host_values = {},
+                                  std::vector<UniformSize> uniform = {});
   /// The decision was made for the same sources.
   [[nodiscard]] bool same_sources(const SourceList& list) const {
     return &list == list_.get() || list.digest() == list_->digest();
@@ -54,6 +58,11 @@ struct Entry {
   /// one. Requires the entry's sources.
   [[nodiscard]] std::size_t questions() const { return group_program_.questions(); }
   [[nodiscard]] bool witnesses(std::size_t question, const Observation& observation) const;
+  /// Mixes the values of the uniform sizes into `digest`. Requires the entry's sources.
+  [[nodiscard]] std::uint64_t uniform_into(std::uint64_t digest,
+                                           const Observation& observation) const;
+  /// Those values, in order. Requires the entry's sources.
+  [[nodiscard]] std::vector<std::int64_t> uniform_values(const Observation& observation) const;
   /// The first host value that the two calls have otherwise.
   [[nodiscard]] std::optional<HostValue> changed_host_value(const Observation& a,
                                                             const Observation& b) const;
@@ -73,6 +82,7 @@ struct Entry {
   std::shared_ptr<const SourceList> list_;
   shapes::GuardProgram program_;
   GroupGuardProgram group_program_;
+  UniformValues uniform_values_;
   std::vector<std::int64_t> lower_, upper_;  // parallel to values; equal where static
   std::vector<Use> uses_;                    // parallel to values
 };
@@ -96,6 +106,9 @@ struct Frame {
   /// The entries that fit this observation: bit i is the i-th entry that is not superseded. The hot
   /// path of every call: no allocation.
   [[nodiscard]] std::uint64_t lookup(const Observation& observation) const;
+  /// Covers what must be equal on all ranks for this call, though it is no part of an entry: the
+  /// uniform sizes of the entries with its sources, and the dims that it marks uniform. 0: nothing.
+  [[nodiscard]] std::uint64_t uniform_digest(const Observation& observation) const;
   /// One line per entry that is not superseded and does not fit.
   [[nodiscard]] std::vector<Misfit> explain(const Observation& observation) const;
   /// The entry to run among those that fit on every rank: fewest symbols, then lowest index.

@@ -151,6 +151,9 @@ class Generator {
         step.args = {slot(operand(0).meta.sizes[0]), slot(at.meta.sizes[0])};
         for (const Expr& expr : at.exprs) step.args.push_back(slot(expr));
         break;
+      case Step::Kind::SizesExchange:
+        step.args = slots(planned.sizes);
+        break;
       case Step::Kind::SplitsExchange:
         step.args = slots(at.exprs);
         break;

@@ -16,10 +16,9 @@ struct Over {
   std::int64_t size = 1;
 };
 
-Over over(std::string_view what, const Tensor& x, const Group& group, const Line& where) {
-  const std::shared_ptr<Trace> trace = trace_of(what, std::vector{x}, where);
-  const Group& frames = trace->group();
-  if (group.name.empty() || group.name == frames.name) return {{}, trace->group_size()};
+Over over(std::string_view what, const Trace& trace, const Group& group, const Line& where) {
+  const Group& frames = trace.group();
+  if (group.name.empty() || group.name == frames.name) return {{}, trace.group_size()};
   if (group.empty())
     refuse(where, what,
            fmt::format("this rank is in no set of group {}; make the frame one of that group",
@@ -32,6 +31,29 @@ Over over(std::string_view what, const Tensor& x, const Group& group, const Line
                     "frame; make the frame one of a group that holds both",
                     group.label(), others.text(), frames.label()));
   return {group.name, group.size()};
+}
+
+Over over(std::string_view what, const Tensor& x, const Group& group, const Line& where) {
+  return over(what, *trace_of(what, std::vector{x}, where), group, where);
+}
+
+/// Rows that each rank of a group has an equal share of.
+SymInt share(std::string_view what, const Tensor& x, std::int64_t ranks, const Line& where) {
+  const std::shared_ptr<Trace> trace = trace_of(what, std::vector{x}, where);
+  const TensorMeta meta = meta_of(x);
+  if (meta.sizes.empty()) refuse(where, what, "a 0-d tensor has no rows");
+  const Expr& rows = meta.sizes[0];
+  const shapes::Predicate whole = shapes::equal(shapes::mod(rows, ranks), 0);
+  if (rows.has_unbacked())
+    trace->env().check(whole, trace->here(where),
+                       fmt::format("{}: the rows are a multiple of the {} ranks", what, ranks));
+  else if (!SymBool(whole, trace, where))
+    refuse(
+        where, what,
+        fmt::format("the rows of {} cannot be shared by {} ranks; pad them to a multiple, or pass "
+                    "splits to all_to_all_single",
+                    meta_text(meta), ranks));
+  return trace->integer(shapes::floor_div(rows, ranks));
 }
 
 Tensor collective(Op op, const Tensor& x, std::int64_t attribute, Over ranks, const Line& where) {
@@ -85,14 +107,9 @@ Tensor all_to_all_single(const Tensor& x, const Sizes& out_splits, const Sizes& 
 
 Tensor all_to_all_single(const Tensor& x, const Group& group, Line where) {
   const std::int64_t n = over("all_to_all_single", x, group, where).size;
-  const auto rows = x.ndim() == 0 ? std::nullopt : meta_of(x).sizes[0].constant();
-  if (!rows || *rows % n != 0)
-    refuse(where, "all_to_all_single",
-           fmt::format("without splits the rows of {} must be a constant multiple of the {} ranks; "
-                       "pass the splits",
-                       meta_text(meta_of(x)), n));
-  const Sizes splits(static_cast<std::size_t>(n), SymInt(*rows / n));
-  return all_to_all_single(x, splits, splits, group, where);
+  const Sizes splits(static_cast<std::size_t>(n), share("all_to_all_single", x, n, where));
+  const Tensor received = all_to_all_single(x, splits, splits, group, where);
+  return view(received, meta_of(x).sizes, where);
 }
 
 Tensor all_reduce(const Tensor& x, collectives::Reduce reduce, const Group& group, Line where) {
@@ -104,8 +121,14 @@ Tensor all_gather(const Tensor& x, const Group& group, Line where) {
   return collective(Op::AllGather, x, ranks.size, ranks, where);
 }
 Tensor reduce_scatter(const Tensor& x, const Group& group, Line where) {
-  const Over ranks = over("reduce_scatter", x, group, where);
-  return collective(Op::ReduceScatter, x, ranks.size, ranks, where);
+  Over ranks = over("reduce_scatter", x, group, where);
+  Node node;
+  node.ints = {ranks.size};
+  node.meta = meta_of(x);
+  if (!node.meta.sizes.empty())
+    node.meta.sizes[0] = share("reduce_scatter", x, ranks.size, where).expr();
+  node.text = std::move(ranks.name);
+  return emit(Op::ReduceScatter, {x}, std::move(node), where);
 }
 Tensor broadcast(const Tensor& x, Rank root, const Group& group, Line where) {
   const Over ranks = over("broadcast", x, group, where);
@@ -113,6 +136,22 @@ Tensor broadcast(const Tensor& x, Rank root, const Group& group, Line where) {
     refuse(where, "broadcast",
            fmt::format("there is no rank {} in a group of {}", root.value, ranks.size));
   return collective(Op::Broadcast, x, root.value, ranks, where);
+}
+
+void check_same(const SymInt& size, const Group& group, Line where) {
+  if (!size.trace()) return;  // a number of the program
+  const std::shared_ptr<Trace> trace = size.trace();
+  trace->need_open("an integer", where);
+  Over ranks = over("check_same", *trace, group, where);
+  const Expr known = trace->env().simplify(size.expr());
+  if (known.constant()) return;
+  if (!known.has_unbacked() && !trace->peers_may_differ())
+    return trace->need_uniform({known, std::move(ranks.name), "check_same", trace->here(where)});
+  // What exists only when the graph runs is compared there, with the greatest of the group; so is
+  // what other ranks may not ask for.
+  const Tensor greatest =
+      all_reduce(scalar(*trace, size, where), collectives::Reduce::Max, group, where);
+  check(size == item(greatest, Values::Any, where), "check_same: another rank has more", where);
 }
 
 Tensor group_rank(const Tensor& like, const Group& group, Line where) {

@@ -24,14 +24,12 @@ bool differs(const SourceCell& cell, Code code) {
   }
 }
 
-bool differs(const DimCell& cell, Code code) {
-  if (!cell.marked(Mark::Static)) return false;
-  if (code == Code::MarkConflict) return cell.marked(Mark::Dynamic) || cell.marked(Mark::Unbacked);
-  return cell.least != cell.greatest;
+bool marked_both_ways(const DimCell& cell) {
+  return cell.marked(Mark::Static) && (cell.marked(Mark::Dynamic) || cell.marked(Mark::Unbacked));
 }
 
 /// What is wrong and what to do next; `what` is the source or dim as users write it.
-std::string sentence(Code code, std::string_view what) {
+std::string sentence(Code code, std::string_view what, Mark mark) {
   switch (code) {
     case Code::SourceMismatch:
       return fmt::format(
@@ -65,9 +63,9 @@ std::string sentence(Code code, std::string_view what) {
           what);
     default:
       return fmt::format(
-          "{} is marked static, but its size differs between ranks; pad it to one "
+          "{} is marked {}, but its size differs between ranks; pad it to one "
           "size or remove the mark",
-          what);
+          what, mark_name(mark));
   }
 }
 
@@ -84,10 +82,24 @@ std::optional<Conflict> find_conflict(const JointObservation& joint, const Decis
       for (const SourceCell& cell : joint.sources)
         if (differs(cell, code)) return Conflict{code, std::string(cell.name), std::nullopt};
   }
-  for (const Code code : {Code::MarkConflict, Code::ConstraintViolation})
+  const auto first_dim = [&](const auto& differs) -> std::optional<Conflict> {
     for (const SourceCell& cell : joint.sources)
       for (std::size_t d = 0; d < cell.dims.size(); ++d)
-        if (differs(cell.dims[d], code)) return Conflict{code, std::string(cell.name), d};
+        if (differs(cell.dims[d])) return Conflict{{}, std::string(cell.name), d};
+    return std::nullopt;
+  };
+  if (auto found = first_dim([](const DimCell& cell) { return marked_both_ways(cell); })) {
+    found->code = Code::MarkConflict;
+    return found;
+  }
+  for (const Mark mark : {Mark::Static, Mark::Uniform})
+    if (auto found = first_dim([mark](const DimCell& cell) {
+          return cell.marked(mark) && cell.least != cell.greatest;
+        })) {
+      found->code = Code::ConstraintViolation;
+      found->mark = mark;
+      return found;
+    }
   return std::nullopt;
 }
 
@@ -117,8 +129,8 @@ std::optional<std::string> conflict_value(const Conflict& conflict, const Observ
 Status conflict_status(const Conflict& conflict, std::string_view frame,
                        std::vector<RankValue> groups) {
   const std::string what = name_of(conflict);
-  return {conflict.code, fmt::format("{}: {}", frame, sentence(conflict.code, what)), what,
-          std::move(groups)};
+  return {conflict.code, fmt::format("{}: {}", frame, sentence(conflict.code, what, conflict.mark)),
+          what, std::move(groups)};
 }
 
 }  // namespace lockstep::worker

@@ -11,6 +11,7 @@ struct Conflict {
   Code code = Code::SourceMismatch;
   std::string source;
   std::optional<std::size_t> dim;  // MarkConflict and ConstraintViolation
+  Mark mark = Mark::Static;        // ConstraintViolation: static or uniform
   bool operator==(const Conflict&) const = default;
 };
 

@@ -11,7 +11,7 @@ bool symbolic_dim(const SourceCell& cell, std::size_t dim) {
   const DimCell& seen = cell.dims[dim];
   if (seen.marked(Mark::Dynamic) || seen.marked(Mark::Unbacked)) return true;
   if (seen.marked(Mark::Static)) return false;
-  return seen.marked(Mark::MaybeDynamic) || cell.size_dynamic(dim);
+  return seen.marked(Mark::MaybeDynamic) || seen.marked(Mark::Uniform) || cell.size_dynamic(dim);
 }
 
 bool symbolic_int(const SourceCell& cell) { return cell.scalar_dynamic(); }

@@ -56,7 +56,7 @@ bool read_cells(const Columns& columns, std::vector<DimCell>& cells) {
   }
   for (std::size_t i = 0; !marks.absent() && i < cells.size(); ++i) {
     cells[i].marks = static_cast<std::uint8_t>(marks[i]);
-    sound &= marks[i] > 0 && marks[i] < 1 << 5;
+    sound &= marks[i] > 0 && marks[i] < 1 << kMarkCount;
   }
   return sound;
 }

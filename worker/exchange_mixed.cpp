@@ -153,7 +153,7 @@ class Reader {
     DimCell& out = joint_.cells[slot];
     out = {columns_.word(Column::First, slot), columns_.word(Column::Least, slot),
            columns_.word(Column::Greatest, slot), static_cast<std::uint8_t>(marks)};
-    require(out.least <= out.first && out.first <= out.greatest && marks > 0 && marks < 1 << 5);
+    require(out.least <= out.first && out.first <= out.greatest && marks > 0 && marks < 1 << kMarkCount);
     return &out;
   }
   void dims(SourceCell& out, std::size_t i, std::size_t slot) {

@@ -51,6 +51,20 @@ std::optional<std::pair<NodeId, std::size_t>> ExchangedBlocks::binder(shapes::Sy
   return found == bound_.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::optional<ExchangedBlocks::Number> ExchangedBlocks::number(shapes::Symbol symbol) const {
+  const auto bound = binder(symbol);
+  if (!bound) return std::nullopt;
+  const Node& brought = graph_.nodes[graph_.nodes[bound->first].inputs.at(0)];
+  const std::size_t ranks = brought.exprs.size() / 2;
+  if (!equal_constant_splits(brought) ||
+      brought.meta.sizes != std::vector<Expr>{Expr(std::int64_t(ranks))})
+    return std::nullopt;
+  const Node* sent = &graph_.nodes[brought.inputs[0]];
+  while (sent->op == Op::Expand || sent->op == Op::Reshape) sent = &graph_.nodes[sent->inputs[0]];
+  if (sent->op != Op::Scalar) return std::nullopt;
+  return Number{sent->exprs[0], bound->second, &brought};
+}
+
 std::optional<NodeId> ExchangedBlocks::twin(NodeId id) const {
   const Node& at = graph_.nodes[id];
   if (equal_constant_splits(at)) return at.inputs[0];

@@ -21,6 +21,14 @@ class ExchangedBlocks {
   [[nodiscard]] std::optional<NodeId> sent(NodeId id) const;
   /// The exchange that brought what such a node is made of.
   [[nodiscard]] const Node& exchange(NodeId id) const;
+  /// One number that every rank has sent to all its peers, by one and the same expression.
+  struct Number {
+    shapes::Expr sent;     // what this rank sent
+    std::size_t peer = 0;  // whose number the symbol is
+    const Node* exchange = nullptr;
+  };
+  /// None: the symbol is no such number.
+  [[nodiscard]] std::optional<Number> number(shapes::Symbol symbol) const;
   /// The list that binds the symbol, and as which element. None: it is bound before the run.
   [[nodiscard]] std::optional<std::pair<NodeId, std::size_t>> binder(shapes::Symbol symbol) const;
 

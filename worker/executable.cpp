@@ -12,6 +12,7 @@
 #include <lockstep/worker/rounded_rows.h>
 #include <lockstep/worker/run_failure.h>
 #include <lockstep/worker/run_values.h>
+#include <lockstep/worker/size_comparison.h>
 #include <lockstep/worker/split_lists.h>
 
 namespace lockstep::worker {
@@ -81,6 +82,7 @@ class Executable::Loaded {
  private:
   [[nodiscard]] const Node& node(const Step& step) const { return program_.graph.nodes[step.node]; }
   [[nodiscard]] std::string label(const Step& step) const {
+    if (step.kind == Step::Kind::SizesExchange) return size_comparison_label(node(step));
     if (step.kind == Step::Kind::SplitsExchange) return comparison_label(node(step));
     return step.kind == Step::Kind::Collective ? collective_label(node(step)) : "";
   }
@@ -118,7 +120,8 @@ class Executable::Loaded {
       // sense.
       const bool only_asserts = misfit_ && !failure_;
       const bool sync = step.kind == Step::Kind::Settle || step.kind == Step::Kind::Collective ||
-                        step.kind == Step::Kind::HostSync || step.kind == Step::Kind::SplitsCheck;
+                        step.kind == Step::Kind::HostSync || step.kind == Step::Kind::SplitsCheck ||
+                        step.kind == Step::Kind::SizesExchange;
       if (only_asserts && sync) fail(step, *misfit_);
       if (!failure_ && step.kind != Step::Kind::Assert && step.kind != Step::Kind::HostSync)
         if (auto flaw = values_.flaw()) fail(step, *std::move(flaw));
@@ -129,7 +132,7 @@ class Executable::Loaded {
         if (auto settled = settle(host); !settled) return settled;
         continue;
       }
-      if (step.kind == Step::Kind::SplitsExchange) {
+      if (step.kind == Step::Kind::SizesExchange || step.kind == Step::Kind::SplitsExchange) {
         if (auto done = compare(i, communicator, host); !done) return done;
         continue;
       }
@@ -214,10 +217,19 @@ class Executable::Loaded {
     if (!failure_) values_.gather(step.args, numbers_);
     const Instant start = clock_.now();
     std::optional<Status> misfit;
-    auto done = compare_splits(**ranks, host, node(step), numbers_, labels_[i], misfit);
+    auto done = step.kind == Step::Kind::SplitsExchange
+                    ? compare_splits(**ranks, host, node(step), numbers_, labels_[i], misfit)
+                    : compare_sizes(**ranks, host, program_.graph, node(step), exprs_of(step),
+                                    numbers_, labels_[i], misfit);
     time_.collectives += clock_.now() - start;
     if (misfit) fail(step, *std::move(misfit));
     return done;
+  }
+
+  [[nodiscard]] std::vector<shapes::Expr> exprs_of(const Step& step) const {
+    std::vector<shapes::Expr> exprs;
+    for (const ExprSlot slot : step.args) exprs.push_back(program_.exprs.expr(slot));
+    return exprs;
   }
 
   void drop(std::size_t step) {

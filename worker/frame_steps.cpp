@@ -24,7 +24,7 @@ std::string collectives_text(const Graph& graph) {
     if (op_row(node.op).kind != OpClass::Collective) continue;
     out += fmt::format("{} of {}", op_row(node.op).name, dtype_name(node.meta.dtype));
     for (std::size_t d = node.op == Op::AllToAll ? 1 : 0; d < node.meta.sizes.size(); ++d)
-      out += " x " + node.meta.sizes[d].text();
+      out += " x " + joint_size_text(node.meta.sizes[d]);
     if (!node.ints.empty()) out += fmt::format(", {{{}}}", fmt::join(node.ints, ", "));
     if (!node.text.empty()) out += ", group " + node.text;
     out += "\n";
@@ -47,8 +47,8 @@ std::string fixed_text(const Graph& graph, const std::string& input) {
   return parts.empty() ? "an input" : fmt::format("{}", fmt::join(parts, "; "));
 }
 
-/// This rank is busy and alive, though it makes no progress that others see: a slow trace or compile
-/// is not a dead rank. That of a compile is renewed by the build of each unit.
+/// This rank is busy and alive, though it makes no progress that others see: a slow trace or
+/// compile is not a dead rank. That of a compile is renewed by the build of each unit.
 class Lease {
  public:
   Lease(JobContext& job, Phase phase, Duration time) : job_(job) {
@@ -121,6 +121,7 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
   if (frame_.job.feed) frame_.job.feed->keep({made_.fingerprint, made_.graph.text()});
   report.group_guards = made_.graph.group_guards;
   report.guards = made_.graph.guards;
+  report.uniform = made_.graph.agreed_uniform();
   report.host_values = made_.graph.host_values();
   return report;
 }

@@ -38,6 +38,8 @@ void CallMachine::rostered(const Bytes& payload) {
                                      std::move(roll)};
                      });
   frame_.learn_names(roster->names);
+  const bool lists_differ = roster->list.differs && config_.consistency != Consistency::SharedSizes;
+  uniform_differs_ = uniform_differs_ && !roster->state.differs && !lists_differ;
   const bool states_differ = roster->state.differs && config_.automatic_dynamic;
   if (!roster->list.differs && !states_differ) {
     same_list_ = true;
@@ -74,6 +76,13 @@ void CallMachine::gathered(const Bytes& payload) {
                      [conflict = *conflict, frame = frame_.name](auto roll) {
                        return conflict_status(conflict, frame, std::move(roll));
                      });
+  gathered_ = true;
+  // The mask of the vote is one of entries that all ranks hold: what differed was something else.
+  candidates_ = uniform_differs_ ? fit_ : 0;
+  ask_for_witnesses();
+}
+
+void CallMachine::decided() {
   // Past the limit the ranks still trace and compare one graph, which is then interpreted: a
   // fallback must not pair collectives wrongly either.
   falls_back_ = frame_.at_limit(config_);

@@ -211,12 +211,14 @@ Gradients all_reduce_rule(const Backward& b) {
                Line::current())};
 }
 Gradients all_gather_rule(const Backward& b) {
-  return {emit(Op::ReduceScatter, {b.grad}, Node{.ints = b.node.ints, .text = b.node.text},
+  return {emit(Op::ReduceScatter, {b.grad},
+               Node{.ints = b.node.ints, .text = b.node.text, .meta = meta_of(b.inputs[0])},
                Line::current())};
 }
 Gradients reduce_scatter_rule(const Backward& b) {
-  return {emit(Op::AllGather, {b.grad}, Node{.ints = b.node.ints, .text = b.node.text},
-               Line::current())};
+  return {resized(emit(Op::AllGather, {b.grad}, Node{.ints = b.node.ints, .text = b.node.text},
+                       Line::current()),
+                  b.inputs[0])};
 }
 
 }  // namespace

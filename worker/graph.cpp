@@ -103,6 +103,9 @@ GraphPrints prints_of(const Graph& graph) {
     out.text(guard.predicate.text())
         .add(static_cast<std::int64_t>(guard.over))
         .add(std::int64_t{guard.value});
+  // Left out where there are none: what was stored before there were such sizes stays valid.
+  if (!graph.uniform.empty()) out.add("uniform").count(graph.uniform.size());
+  for (const UniformSize& size : graph.uniform) out.text(size.expr.text()).add(size.group);
   const Prints::Both whole = out.finish();
   prints.graph = whole.exact;
   prints.skeleton = whole.skeleton;
@@ -110,6 +113,13 @@ GraphPrints prints_of(const Graph& graph) {
 }
 
 Fingerprint node_fingerprint(const Node& node) { return prints_of(node).exact; }
+
+std::vector<UniformSize> Graph::agreed_uniform() const {
+  std::vector<UniformSize> out;
+  for (const UniformSize& size : uniform)
+    if (size.group.empty()) out.push_back(size);
+  return out;
+}
 
 std::vector<HostValue> Graph::host_values() const {
   std::vector<HostValue> out;
@@ -123,6 +133,10 @@ std::vector<Fingerprint> Graph::prefix_fingerprints() const { return prints_of(*
 Fingerprint Graph::fingerprint() const { return prints_of(*this).graph; }
 
 Fingerprint Graph::skeleton_fingerprint() const { return prints_of(*this).skeleton; }
+
+std::string joint_size_text(const shapes::Expr& size) {
+  return size.constant() ? size.text() : "?";
+}
 
 std::vector<NodeId> Graph::joint_nodes() const {
   std::vector<NodeId> joint;
@@ -146,7 +160,7 @@ std::vector<Fingerprint> Graph::joint_prefixes() const {
     add_count(out, node.exprs.size());
     // The number of rows that all_to_all gives may differ between ranks; all other sizes may not.
     for (std::size_t d = node.op == Op::AllToAll ? 1 : 0; d < node.meta.sizes.size(); ++d)
-      out.add(node.meta.sizes[d].text());
+      out.add(joint_size_text(node.meta.sizes[d]));
     prefixes.push_back(last = out.finish());
   }
   return prefixes;

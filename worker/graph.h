@@ -12,6 +12,7 @@
 #include <lockstep/shapes/guard.h>
 #include <lockstep/worker/group_guard.h>
 #include <lockstep/worker/host_value.h>
+#include <lockstep/worker/uniform_size.h>
 
 namespace lockstep::worker {
 
@@ -109,6 +110,10 @@ struct SymbolBinding {
   HostValue value{};  // without steps: a size or an int argument
 };
 
+/// A size of a collective, where only its collectives are compared: those that are symbols may be
+/// written in other ways on other ranks, and are compared when the graph runs.
+[[nodiscard]] std::string joint_size_text(const shapes::Expr& size);
+
 /// A finished graph. Value type.
 struct Graph {
   std::string name;  // frame
@@ -123,9 +128,14 @@ struct Graph {
   std::vector<SymbolBinding> symbols;
   std::vector<shapes::Guard> guards;
   std::vector<GroupGuard> group_guards;
+  /// Sizes that all ranks of a group need alike. Those of the frame's group are agreed on by the
+  /// vote of every call; others are compared when the graph runs (uniform_facts.h).
+  std::vector<UniformSize> uniform;
   /// Other ranks may run graphs that agree with this one in their collectives alone.
   bool peers_may_differ = false;
 
+  /// Those of the frame's group.
+  [[nodiscard]] std::vector<UniformSize> agreed_uniform() const;
   /// Those of the symbols.
   [[nodiscard]] std::vector<HostValue> host_values() const;
   /// One line per node, in user terms:

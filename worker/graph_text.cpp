@@ -68,6 +68,10 @@ std::string Graph::text() const {
     out += fmt::format("  guard {} of the group: {} is {}   # {}\n",
                        guard.over == GroupGuard::Over::Any ? "any" : "all", guard.predicate.text(),
                        guard.value, guard.where.text());
+  for (const UniformSize& size : uniform)
+    out += fmt::format("  uniform {}{}   # {} at {}\n", size.expr.text(),
+                       size.group.empty() ? "" : " over group " + size.group, size.what,
+                       size.where.text());
   for (NodeId id = 0; id < nodes.size(); ++id) {
     const shapes::Location& where = nodes[id].where;
     out += "  " + node_text(id);

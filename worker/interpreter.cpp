@@ -9,6 +9,7 @@
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/run_failure.h>
 #include <lockstep/worker/settle_points.h>
+#include <lockstep/worker/size_comparison.h>
 #include <lockstep/worker/split_lists.h>
 
 namespace lockstep::worker {
@@ -34,6 +35,8 @@ class Interpretation {
       if (kind == OpClass::Collective || kind == OpClass::HostSync) give_up_on_misfit(id);
       if (kind == OpClass::Collective) {
         if (!failure_) check_splits(id);
+        if (!points_.same[id].empty())
+          if (auto compared = compare_with_peers(id); !compared) return compared.error();
         if (points_.compares[id])
           if (auto compared = compare(id); !compared) return compared.error();
         if (points_.before[id] == Telling::Word)
@@ -153,6 +156,26 @@ class Interpretation {
         well ? std::span<const std::int64_t>(call.exprs) : std::span<const std::int64_t>();
     std::optional<Status> misfit;
     auto done = compare_splits(**ranks, host_, node, splits, comparison_label(node), misfit);
+    if (misfit) fail(id, *std::move(misfit));
+    return done;
+  }
+
+  /// The same for sizes.
+  Result<void> compare_with_peers(NodeId id) {
+    if (failure_ && !host_.reaches_all()) return {};
+    const Node& node = graph_.nodes[id];
+    std::vector<std::int64_t> values;
+    for (const shapes::Expr& size : points_.same[id]) {
+      const auto value = size.evaluate(valuation());
+      if (!value || *value < 0) fail(id, size_failure(graph_, size, value));
+      values.push_back(value.value_or(0));
+    }
+    if (failure_) values.clear();
+    const auto ranks = ranks_of(node, communicator_, host_);
+    if (!ranks) return ranks.error();
+    std::optional<Status> misfit;
+    auto done = compare_sizes(**ranks, host_, graph_, node, points_.same[id], values,
+                              size_comparison_label(node), misfit);
     if (misfit) fail(id, *std::move(misfit));
     return done;
   }

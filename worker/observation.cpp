@@ -13,8 +13,8 @@ std::string_view kind_name(Kind kind) {
 }
 
 std::string_view mark_name(Mark mark) {
-  static constexpr std::array<std::string_view, 5> kNames{"", "dynamic", "maybe_dynamic",
-                                                          "unbacked", "static"};
+  static constexpr std::array<std::string_view, kMarkCount> kNames{
+      "", "dynamic", "maybe_dynamic", "unbacked", "static", "uniform"};
   return kNames[static_cast<std::size_t>(mark)];
 }
 

@@ -22,8 +22,9 @@ enum class Kind : std::uint8_t { Tensor, Int, Float, Bool };
 [[nodiscard]] std::string_view kind_name(Kind kind);
 
 /// What a user says of a dim, this call.
-enum class Mark : std::uint8_t { None, Dynamic, MaybeDynamic, Unbacked, Static };
-/// "dynamic", "maybe_dynamic", "unbacked", "static"; "" for None
+enum class Mark : std::uint8_t { None, Dynamic, MaybeDynamic, Unbacked, Static, Uniform };
+inline constexpr int kMarkCount = 6;
+/// "dynamic", "maybe_dynamic", "unbacked", "static", "uniform"; "" for None
 [[nodiscard]] std::string_view mark_name(Mark mark);
 
 /// One input as all calls with the same list see it.

@@ -64,7 +64,7 @@ class Scheduler {
 
  private:
   std::size_t add(Step::Kind kind, NodeId id, std::vector<NodeId> roots = {}) {
-    plan_.steps.push_back({kind, id, std::move(roots), false, false});
+    plan_.steps.push_back({kind, id, std::move(roots)});
     loads_.emplace_back();
     return plan_.steps.size() - 1;
   }
@@ -74,6 +74,10 @@ class Scheduler {
     switch (op_row(node.op).kind) {
       case OpClass::Collective:
         if (node.op == Op::AllToAll) add(Step::Kind::SplitsCheck, id);
+        if (!points_.same[id].empty()) {
+          add(Step::Kind::SizesExchange, id);
+          plan_.steps.back().sizes = points_.same[id];
+        }
         if (points_.compares[id]) add(Step::Kind::SplitsExchange, id);
         if (points_.before[id] == Telling::Word) add(Step::Kind::Settle, id);
         made_[id] = add(Step::Kind::Collective, id);

@@ -20,6 +20,7 @@ struct PlannedStep {
   bool carries_status = false;  // Collective: Telling::Carried
   /// Kernel of elementwise values: one flat loop will do.
   bool flat = false;
+  std::vector<shapes::Expr> sizes{};  // SizesExchange: what is compared
 };
 
 struct Plan {

@@ -30,6 +30,8 @@ std::string_view step_name(Step::Kind kind) {
       return "counts_check";
     case Step::Kind::SplitsCheck:
       return "splits_check";
+    case Step::Kind::SizesExchange:
+      return "sizes_exchange";
     case Step::Kind::SplitsExchange:
       return "splits_exchange";
     case Step::Kind::Settle:

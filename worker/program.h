@@ -55,6 +55,7 @@ struct Step {
     IndexCheck,      // buffer index; args elements, limit
     CountsCheck,     // buffer counts; args segments, rows
     SplitsCheck,     // args operand rows, result rows, exprs of the node
+    SizesExchange,   // compares sizes with those of the peers; args the sizes
     SplitsExchange,  // compares split lists with those of the peers; args exprs of the node
     Settle,          // a status round
   };

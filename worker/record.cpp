@@ -232,8 +232,7 @@ void Recorder::traced(const TraceReport& report) {
     line.json["guards"].push_back({{"text", guard.predicate.text()},
                                    {"file", text_json(guard.where.file)},
                                    {"line", guard.where.line}});
-  if (!report.host_values.empty())
-    line.json["host_values"] = host_values_json(report.host_values);
+  if (!report.host_values.empty()) line.json["host_values"] = host_values_json(report.host_values);
   for (const GroupGuard& guard : report.group_guards)
     line.json["group_guards"].push_back(
         {{"text", guard.predicate.text()},
@@ -241,6 +240,11 @@ void Recorder::traced(const TraceReport& report) {
          {"value", guard.value},
          {"file", text_json(guard.where.file)},
          {"line", guard.where.line}});
+  for (const UniformSize& size : report.uniform)
+    line.json["uniform"].push_back({{"text", size.expr.text()},
+                                    {"what", size.what},
+                                    {"file", text_json(size.where.file)},
+                                    {"line", size.where.line}});
   if (report.collectives != shapes::Fingerprint{})
     line.json["collectives"] = report.collectives.text();
   if (report.skeleton != shapes::Fingerprint{}) line.json["skeleton"] = report.skeleton.text();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 
@@ -6,6 +7,7 @@
 #include <lockstep/worker/settle_points.h>
 #include <lockstep/worker/settled_facts.h>
 #include <lockstep/worker/split_lists.h>
+#include <lockstep/worker/uniform_facts.h>
 
 namespace lockstep::worker {
 namespace {
@@ -24,24 +26,32 @@ class Walk {
         blocks_(graph),
         facts_(graph, blocks_),
         lists_(graph, blocks_),
+        uniform_(graph.nodes),
         open_(graph.peers_may_differ) {
     for (const SymbolBinding& binding : graph.symbols) bound_.insert(binding.symbol);
     known_ = bound_;
     points_.before.resize(graph.nodes.size(), Telling::Nothing);
     points_.compares.resize(graph.nodes.size(), false);
+    points_.same.resize(graph.nodes.size());
+    for (const UniformSize& size : graph.uniform) uniform_.learn(size.expr, size.group);
+    for (const UniformSize& size : graph.uniform)
+      if (!size.group.empty()) in_groups_[size.group].push_back(size.expr);
   }
 
   SettlePoints run() {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const Node& node = graph_.nodes[id];
       if (op_row(node.op).kind == OpClass::Collective) {
-        points_.compares[id] = node.op == Op::AllToAll && !lists_.fit(node);
-        points_.before[id] = points_.compares[id] ? Telling::Word : telling(node);
+        points_.same[id] = unknown_sizes(node);
+        points_.compares[id] = node.op == Op::AllToAll && !lists_.fit(node, uniform_);
+        points_.before[id] =
+            points_.compares[id] || !points_.same[id].empty() ? Telling::Word : telling(node);
         if (points_.before[id] != Telling::Nothing) settle();
       }
       open_ = open_ || may_fail(node);
       facts_.pass(id);
       lists_.pass(node);
+      uniform_.pass();
       bound_.insert(node.binds.begin(), node.binds.end());
       if (!open_) known_ = bound_;
     }
@@ -50,6 +60,27 @@ class Walk {
   }
 
  private:
+  /// What its group has to compare for this collective, and with its first one all that is to be
+  /// alike in the group and known before the run.
+  std::vector<Expr> unknown_sizes(const Node& node) {
+    std::vector<Expr> out;
+    if (const auto first = in_groups_.extract(node.text)) out = std::move(first.mapped());
+    for (const Expr& size : uniform_needs(graph_.nodes, node)) {
+      // Where graphs may differ only what stands for a symbol is known to do so on all ranks.
+      const bool open = graph_.peers_may_differ ? !size.constant() && !is_split(node, size)
+                                                : !uniform_.uniform(size, node.text);
+      if (!open) continue;
+      if (!graph_.peers_may_differ) uniform_.learn(size, node.text);
+      out.push_back(size);
+    }
+    return out;
+  }
+
+  /// Lists are compared as a whole.
+  static bool is_split(const Node& node, const Expr& size) {
+    return node.op == Op::AllToAll && size == node.exprs.at(0);
+  }
+
   /// The node may fail on one rank alone. Collectives are looked at by telling().
   [[nodiscard]] bool may_fail(const Node& node) const {
     if (node.op == Op::Assert) return !facts_.holds(node.asserts.at(0).predicate);
@@ -110,6 +141,8 @@ class Walk {
   ExchangedBlocks blocks_;
   SettledFacts facts_;
   SplitLists lists_;
+  UniformFacts uniform_;
+  std::map<std::string, std::vector<Expr>> in_groups_;  // of groups that have not met yet
   SettlePoints points_;
   std::set<Symbol> bound_, known_;  // known: bound before anything that open_ speaks of
   bool open_;                       // a rank may have failed since the last point

@@ -25,6 +25,9 @@ struct SettlePoints {
   /// Per node: an AllToAll whose lists nothing proves to fit (split_lists.h). The ranks of its
   /// group compare them right before the word that then stands before it.
   std::vector<bool> compares;
+  /// Per node: sizes that the ranks of its group need alike and do not know to be
+  /// (uniform_facts.h). They compare them there too.
+  std::vector<std::vector<shapes::Expr>> same;
   bool at_end = false;  // a status round after the last node
 
   /// A failure before the collective `id` is told to all ranks there or later.

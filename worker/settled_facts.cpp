@@ -11,6 +11,21 @@ using shapes::Expr;
 using shapes::Predicate;
 using shapes::Symbol;
 
+/// x // n times n is x, where the predicate is x % n == 0.
+std::optional<Predicate> whole_quotient(const Predicate& predicate) try {
+  const auto terms = predicate.expr.terms();
+  if (predicate.relation != Predicate::Relation::Equal || terms.size() != 1 ||
+      terms[0].factors.size() != 1)
+    return std::nullopt;
+  const Expr::Atom& atom = *terms[0].factors[0].atom;
+  if (atom.op != Expr::Op::Mod) return std::nullopt;
+  const Expr& x = atom.operands[0];
+  const Expr& n = atom.operands[1];
+  return shapes::equal(shapes::floor_div(x, n) * n, x);
+} catch (const shapes::OverflowError&) {
+  return std::nullopt;
+}
+
 }  // namespace
 
 SettledFacts::SettledFacts(const Graph& graph, const ExchangedBlocks& blocks)
@@ -18,6 +33,13 @@ SettledFacts::SettledFacts(const Graph& graph, const ExchangedBlocks& blocks)
   for (const SymbolBinding& binding : graph.symbols)
     if (binding.source.find(".size(") != std::string::npos)
       settled_.push_back(shapes::greater_equal(Expr::symbol(binding.symbol), 0));
+  // An entry is looked up by them, on all ranks.
+  for (const shapes::Guard& guard : graph.guards) settled_on_all(guard.predicate);
+}
+
+void SettledFacts::settled_on_all(const Predicate& predicate) {
+  settled_.push_back(predicate);
+  if (auto also = whole_quotient(predicate)) settled_.push_back(*std::move(also));
 }
 
 void SettledFacts::pass(NodeId id) {
@@ -25,7 +47,10 @@ void SettledFacts::pass(NodeId id) {
   pass_counts(at);
   if (at.op != Op::Assert) return;
   const Predicate& predicate = at.asserts.at(0).predicate;
-  (holds(predicate) ? settled_ : pending_).push_back(predicate);
+  if (holds(predicate))
+    settled_on_all(predicate);
+  else
+    pending_.push_back(predicate);
 }
 
 /// Counts cannot be negative, nor more than what was counted, on any rank.
@@ -41,7 +66,7 @@ void SettledFacts::pass_counts(const Node& at) try {
 }
 
 void SettledFacts::settle() {
-  settled_.insert(settled_.end(), pending_.begin(), pending_.end());
+  for (const Predicate& predicate : pending_) settled_on_all(predicate);
   pending_.clear();
 }
 
@@ -51,7 +76,7 @@ bool SettledFacts::settled(const Predicate& predicate) const {
 }
 
 bool SettledFacts::holds(const Predicate& predicate) const try {
-  return settled(predicate) || holds_on_the_sender(predicate);
+  return settled(predicate) || holds_on_the_sender(predicate) || holds_of_the_number(predicate);
 } catch (const shapes::OverflowError&) {
   return false;
 }
@@ -61,6 +86,10 @@ bool SettledFacts::never_negative(const Expr& expr) const {
   return std::ranges::all_of(expr.terms(), [&](const Expr::Term& term) {
     return term.coefficient >= 0 &&
            std::ranges::all_of(term.factors, [&](const Expr::Factor& factor) {
+             const Expr::Atom& atom = *factor.atom;
+             const bool quotient =
+                 atom.op == Expr::Op::FloorDiv && atom.operands[1].constant().value_or(0) > 0;
+             if (quotient) return never_negative(atom.operands[0]);
              const Expr value = Expr::of_atom(factor.atom);
              return value.as_symbol() && settled(shapes::greater_equal(value, 0));
            });
@@ -72,6 +101,16 @@ bool SettledFacts::add_up(std::span<const Expr> counts, const Expr& rows) const 
          std::ranges::all_of(counts, [&](const Expr& e) { return never_negative(e); });
 } catch (const shapes::OverflowError&) {
   return false;
+}
+
+/// A predicate on one received number: it holds of what every rank sends.
+bool SettledFacts::holds_of_the_number(const Predicate& predicate) const {
+  const auto symbols = predicate.expr.symbols();
+  const auto number = symbols.size() == 1 ? blocks_.number(symbols[0]) : std::nullopt;
+  if (!number) return false;
+  const Predicate sent = predicate.substitute(symbols[0], number->sent);
+  return settled(sent) || (sent.relation == Predicate::Relation::NonNegative &&
+                           sent.expr == number->sent && never_negative(sent.expr));
 }
 
 bool SettledFacts::in_doubt(Symbol symbol) const {

@@ -31,8 +31,10 @@ class SettledFacts {
  private:
   [[nodiscard]] const Node& node(NodeId id) const { return graph_.nodes[id]; }
   void pass_counts(const Node& at);
+  void settled_on_all(const shapes::Predicate& predicate);
   [[nodiscard]] bool never_negative(const shapes::Expr& expr) const;
   [[nodiscard]] bool settled(const shapes::Predicate& predicate) const;
+  [[nodiscard]] bool holds_of_the_number(const shapes::Predicate& predicate) const;
   [[nodiscard]] bool holds_on_the_sender(const shapes::Predicate& predicate) const;
 
   const Graph& graph_;

@@ -249,13 +249,6 @@ Outcome all_to_all_rule(const Node& node, const TensorMeta& x) {
 
 Outcome collective_rule(const Node& node, const TensorMeta& x) {
   if (node.op == Op::AllToAll) return all_to_all_rule(node, x);
-  for (const Expr& size : x.sizes)
-    if (!size.constant())
-      return fault(
-          node,
-          "size {} of {} may differ between ranks; pad to a constant size, or exchange rows "
-          "with all_to_all_single",
-          size.text(), meta_text(x));
   const std::int64_t n = node.ints[0];
   TensorMeta out = x;
   if (node.op == Op::AllReduce &&
@@ -267,9 +260,17 @@ Outcome collective_rule(const Node& node, const TensorMeta& x) {
   if (node.op == Op::AllGather) {
     out.sizes[0] = x.sizes[0] * n;
   } else {
-    const std::int64_t rows = *x.sizes[0].constant();
-    if (rows % n != 0) return fault(node, "{} rows cannot be shared by {} ranks", rows, n);
-    out.sizes[0] = rows / n;
+    const auto rows = x.sizes[0].constant();
+    if (rows && *rows % n != 0)
+      return fault(node, "{} rows cannot be shared by {} ranks", *rows, n);
+    // Of a symbol the caller knows best how its share is written.
+    if (rows)
+      out.sizes[0] = *rows / n;
+    else if (!equal_but_for(node.meta, x, 0) || surely_differ(node.meta.sizes[0] * n, x.sizes[0]))
+      return fault(node, "{} is no share of {} among {} ranks", meta_text(node.meta), meta_text(x),
+                   n);
+    else
+      out.sizes[0] = node.meta.sizes[0];
   }
   return out;
 }

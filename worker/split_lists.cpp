@@ -47,23 +47,37 @@ Symbol SplitLists::read_back(Symbol symbol) const {
   return other == equal_.end() ? symbol : other->second;
 }
 
-bool SplitLists::fit(const Node& node) {
+bool SplitLists::fit(const Node& node, const UniformFacts& uniform) {
   if (graph_.peers_may_differ) return false;  // what others' lists are made of is not known
   const std::span exprs(node.exprs);
   std::string in = text_of(exprs.first(exprs.size() / 2));
   std::string out = text_of(exprs.subspan(exprs.size() / 2));
   if (out < in) std::swap(in, out);
   const bool fresh = fitted_.emplace(node.text, std::move(in), std::move(out)).second;
-  return !fresh || made_to_fit(node);
+  return !fresh || made_to_fit(node, uniform);
 }
 
-bool SplitLists::made_to_fit(const Node& node) const {
+bool SplitLists::made_to_fit(const Node& node, const UniformFacts& uniform) const {
   const std::span exprs(node.exprs);
   const Exprs in = exprs.first(exprs.size() / 2), out = exprs.subspan(exprs.size() / 2);
   if (in.size() == 1 && in[0] == out[0]) return true;
-  if (in[0].constant())
-    return std::ranges::all_of(exprs, [&](const Expr& each) { return each == in[0]; });
-  return received_is_sent(node, in, out) || received_is_sent(node, out, in);
+  if (uniform.uniform(in[0], node.text))
+    if (std::ranges::all_of(exprs, [&](const Expr& each) { return each == in[0]; })) return true;
+  if (in[0].constant()) return false;
+  return received_is_sent(node, in, out) || received_is_sent(node, out, in) ||
+         numbers_of_peers(node, in, out) || numbers_of_peers(node, out, in);
+}
+
+/// Every rank told its peers one number: `own` is that number each time, `theirs` what each told.
+bool SplitLists::numbers_of_peers(const Node& node, Exprs own, Exprs theirs) const {
+  for (std::size_t peer = 0; peer < own.size(); ++peer) {
+    const auto symbol = theirs[peer].as_symbol();
+    const auto number = symbol ? blocks_.number(*symbol) : std::nullopt;
+    if (!number || number->peer != peer || number->sent != own[peer] ||
+        number->exchange->text != node.text || number->exchange->exprs.size() != node.exprs.size())
+      return false;
+  }
+  return true;
 }
 
 /// Every number is one and the same function of a block: of the peer's block of what this rank

@@ -15,6 +15,7 @@
 #include <lockstep/worker/exchanged_blocks.h>
 #include <lockstep/worker/graph.h>
 #include <lockstep/worker/run_host.h>
+#include <lockstep/worker/uniform_facts.h>
 
 namespace lockstep::worker {
 
@@ -26,15 +27,16 @@ class SplitLists {
 
   /// Takes in what the node makes certain.
   void pass(const Node& node);
-  /// The lists of an AllToAll fit on every rank that comes here with its peers: all are one number,
+  /// The lists of an AllToAll fit on every rank that comes here with its peers: all are one size,
   /// one is what an exchange brought of the other, or they fitted before, also the other way round.
   /// Where this is false they have to be compared, and are taken to fit from then on.
-  [[nodiscard]] bool fit(const Node& node);
+  [[nodiscard]] bool fit(const Node& node, const UniformFacts& uniform);
 
  private:
   using Exprs = std::span<const shapes::Expr>;
-  [[nodiscard]] bool made_to_fit(const Node& node) const;
+  [[nodiscard]] bool made_to_fit(const Node& node, const UniformFacts& uniform) const;
   [[nodiscard]] bool received_is_sent(const Node& node, Exprs sent, Exprs received) const;
+  [[nodiscard]] bool numbers_of_peers(const Node& node, Exprs own, Exprs theirs) const;
   enum class Side : std::uint8_t { Sent, Received };
   [[nodiscard]] std::optional<shapes::Expr> of_first_block(const Node& node, std::size_t peer,
                                                            const shapes::Expr& rows,

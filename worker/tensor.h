@@ -118,6 +118,10 @@ inline void mark_unbacked(Tensor& tensor, std::int64_t dim, Line where = Line::c
 inline void mark_static(Tensor& tensor, std::int64_t dim, Line where = Line::current()) {
   tensor.mark(dim, Mark::Static, where);
 }
+/// As maybe_dynamic, and the same on all ranks: a size that differs is ConstraintViolation.
+inline void mark_uniform(Tensor& tensor, std::int64_t dim, Line where = Line::current()) {
+  tensor.mark(dim, Mark::Uniform, where);
+}
 
 /// An operand of arithmetic with the line it is used on: a tensor, a float input, or a number.
 struct TensorOperand {

@@ -230,6 +230,22 @@ std::optional<std::int64_t> Trace::local_value(Symbol symbol) const {
   return std::nullopt;
 }
 
+void Trace::need_uniform(UniformSize size) {
+  if (!setup_.peers_may_differ) facts_.learn(size.expr, size.group);
+  uniform_.push_back(std::move(size));
+}
+
+/// Over the frame's group, by what the trace has said so far.
+bool Trace::is_uniform(const Expr& size) {
+  if (setup_.peers_may_differ) return false;
+  std::vector<UniformSize> needed;
+  while (facts_.next() < nodes_.size()) {
+    add_needs(nodes_, facts_, needed);
+    facts_.pass();
+  }
+  return facts_.uniform(size, "");
+}
+
 bool Trace::ask_group(const SymBool& condition, bool all, const Line& where) {
   need_open("an integer", where);
   const shapes::Predicate& predicate = condition.predicate();
@@ -240,6 +256,8 @@ bool Trace::ask_group(const SymBool& condition, bool all, const Line& where) {
         "{}: {}({}) asks for a value that exists only when the graph runs; use where(), or check() "
         "what must hold",
         here(where).text(), name, predicate.text(env_.source_namer())));
+  // All ranks would answer the same: a branch like any other.
+  if (is_uniform(predicate.expr)) return static_cast<bool>(condition);
   const auto mine = predicate.evaluate([this](Symbol s) { return local_value(s); });
   if (!mine)
     throw shapes::OverflowError(fmt::format("{}: {}({}) does not fit in 64 bits",
@@ -282,6 +300,11 @@ Graph Trace::finish() {
   for (const auto& record : env_.symbols()) guards.ranges[record.symbol] = record.declared;
   graph.guards = shapes::minimal_guards(guards);
   graph.group_guards = group_guards_;
+  for (UniformSize& size : uniform_) {
+    size.expr = env_.simplify(size.expr);
+    if (!size.expr.constant()) graph.uniform.push_back(std::move(size));
+  }
+  add_uniform_needs(graph);
   ended_ = true;
   return graph;
 }

@@ -18,6 +18,7 @@
 #include <lockstep/worker/group.h>
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/tensor.h>
+#include <lockstep/worker/uniform_facts.h>
 
 namespace lockstep::worker {
 
@@ -77,6 +78,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] Tensor rank(const std::string& group = {});
   [[nodiscard]] int group_size() const { return setup_.group_size; }
   [[nodiscard]] const Group& group() const { return setup_.group; }
+  [[nodiscard]] bool peers_may_differ() const { return setup_.peers_may_differ; }
 
   /// Names must be unique.
   void output(std::string name, const Tensor& value);
@@ -116,6 +118,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   /// nullopt otherwise.
   [[nodiscard]] std::optional<SymInt> host_value(const Tensor& x);
   [[nodiscard]] bool ask_group(const SymBool& condition, bool all, const Line& where);
+  /// A size that is known before the graph runs is the same on all ranks of the group.
+  void need_uniform(UniformSize size);
   void stop_gradient(NodeId id) { stopped_.insert(id); }
   [[nodiscard]] bool gradient_stops(NodeId id) const { return stopped_.contains(id); }
 
@@ -131,6 +135,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] std::optional<std::int64_t> local_value(shapes::Symbol symbol) const;
   [[nodiscard]] std::optional<std::int64_t> local_scalar(std::string_view source) const;
   [[nodiscard]] std::int64_t agreed(std::int64_t mine);
+  [[nodiscard]] bool is_uniform(const shapes::Expr& size);
   [[nodiscard]] std::optional<std::vector<HostValue::Step>> host_steps(NodeId id) const;
   [[nodiscard]] shapes::Expr host_symbol(HostValue value, shapes::Range range);
 
@@ -142,6 +147,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::map<std::string, NodeId> ranks_;        // by group
   std::vector<Graph::Output> outputs_;
   std::vector<GroupGuard> group_guards_;
+  std::vector<UniformSize> uniform_;  // what the program says; collectives ask for more
+  UniformFacts facts_{nodes_};        // of the nodes that a question of the group has come past
   std::vector<SymbolBinding> host_values_;
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
   std::map<shapes::Fingerprint, NodeId> recorded_;

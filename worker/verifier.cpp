@@ -91,6 +91,7 @@ class Verifier {
   void guards() {
     for (const shapes::Guard& guard : graph_.guards) predicate(guard.predicate);
     for (const GroupGuard& guard : graph_.group_guards) predicate(guard.predicate);
+    for (const UniformSize& size : graph_.uniform) predicate(shapes::equal(size.expr, 0));
   }
   void predicate(const shapes::Predicate& guard) {
     for (const Symbol symbol : guard.expr.symbols()) {

@@ -158,7 +158,7 @@ class Writer {
     if (v.sizes.empty() || !random_.chance(marks_)) return v;
     v.marks.assign(v.sizes.size(), Mark::None);
     v.marks[static_cast<std::size_t>(random_.below(static_cast<int>(v.sizes.size())))] =
-        static_cast<Mark>(random_.between(1, 4));
+        static_cast<Mark>(random_.between(1, 5));
     return v;
   }
 

@@ -40,7 +40,7 @@ Inputs random_inputs(Random& random, const Theme& theme) {
   in.real("lr").boolean("flag", theme.flag != (rarely(random) && rarely(random)));
   in.tensor("x", std::move(x), rarely(random) && rarely(random) ? DType::U8 : theme.dtype);
   for (std::size_t d = 0; d < dims; ++d)
-    if (rarely(random)) in.mark("x", d, static_cast<Mark>(below(random, 5)));
+    if (rarely(random)) in.mark("x", d, static_cast<Mark>(below(random, 6)));
   if (theme.has_n != (rarely(random) && rarely(random))) in.integer("n", below(random, 3));
   return in;
 }

@@ -56,7 +56,7 @@ Group GroupProgram::group_of(const std::string& name, int rank) const {
 std::vector<double> GroupProgram::input(int rank) const {
   std::mt19937 random(seed_ * 1000 + static_cast<unsigned>(rank));
   std::vector<double> out;
-  for (std::int64_t i = 0; i < width_; ++i) out.push_back(static_cast<double>(random() % 17) - 8);
+  for (std::int64_t i = 0; i < width(); ++i) out.push_back(static_cast<double>(random() % 17) - 8);
   return out;
 }
 

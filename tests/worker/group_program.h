@@ -24,7 +24,9 @@ class GroupProgram {
   [[nodiscard]] Group group_of(const std::string& name, int rank) const;
   /// What rank `rank` puts in: f64 [width()].
   [[nodiscard]] std::vector<double> input(int rank) const;
-  [[nodiscard]] std::int64_t width() const { return width_; }
+  [[nodiscard]] std::int64_t width() const { return times_ * width_; }
+  /// Inputs become so many times as wide; the program stays as it is.
+  void widen(std::int64_t times) { times_ = times; }
   /// The program, traced.
   [[nodiscard]] Tensor traced(Tensor x, const std::map<std::string, Group>& groups) const;
   /// What each rank must get out.
@@ -43,7 +45,7 @@ class GroupProgram {
 
   int size_;
   unsigned seed_;
-  std::int64_t width_;
+  std::int64_t width_, times_ = 1;
   std::map<std::string, std::vector<RankSet>> layouts_;
   std::vector<Step> steps_;
 };

@@ -253,20 +253,23 @@ TEST_F(JobGroupsTest, RandomOverlappingGroups_GiveWhatPlainLoopsGive) {
   for (const unsigned seed : {1U, 2U, 3U}) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     start({});
-    const GroupProgram program(size, seed);
+    GroupProgram program(size, seed);
     std::map<std::string, Group> groups;
     for (const auto& [name, layout] : program.layouts()) {
       groups[name] = job->group(name, program.set_of(name, rank)).value();
       EXPECT_EQ(groups[name], program.group_of(name, rank));
     }
     auto step = job->frame<X, Y>("step", [&](X in) { return Y{program.traced(in.x, groups)}; });
-    const std::vector<double> own = program.input(rank);
-    for (int call = 0; call < 2; ++call) {
+    // As a constant, and as a symbol that all collectives need alike.
+    for (const std::int64_t times : {1, 1, 3, 2, 5}) {
+      program.widen(times);
+      const std::vector<double> own = program.input(rank);
       const auto out = step({Tensor(Array::of(DType::F64, {program.width()}, own))});
       ASSERT_TRUE(out) << out.error().text();
       std::vector<double> got;
       for (std::int64_t i = 0; i < program.width(); ++i) got.push_back(out->y.array().at(i));
       EXPECT_EQ(got, program.expected()[static_cast<std::size_t>(rank)]);
+      EXPECT_FALSE(step.last_compiled() && (times == 2 || times == 5)) << step.last_call();
     }
     EXPECT_TRUE(finish());
   }

@@ -171,7 +171,10 @@ typedef enum lockstep_mark {
   LOCKSTEP_MARK_DYNAMIC,
   LOCKSTEP_MARK_MAYBE_DYNAMIC,
   LOCKSTEP_MARK_UNBACKED,
-  LOCKSTEP_MARK_STATIC
+  LOCKSTEP_MARK_STATIC,
+  /* As MAYBE_DYNAMIC, and the same on all ranks: a size that differs is
+     LOCKSTEP_CONSTRAINT_VIOLATION. */
+  LOCKSTEP_MARK_UNIFORM
 } lockstep_mark;
 
 typedef struct lockstep_observation lockstep_observation;

@@ -318,7 +318,7 @@ class Group:
 
 _DTYPES = {"bool": "bool", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32",
            "int64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
-_MARKS = {"dynamic": 1, "maybe_dynamic": 2, "unbacked": 3, "static": 4}
+_MARKS = {"dynamic": 1, "maybe_dynamic": 2, "unbacked": 3, "static": 4, "uniform": 5}
 _TENSOR, _INT, _FLOAT, _BOOL = range(4)
 
 #: name, kind, number of the dtype, number of dims: what a version of a function depends on.
@@ -416,7 +416,8 @@ class Observation:
     """What this rank sees of the inputs of one call: `Observation(batch=batch, lr=0.1)`. Nested
     values become sources with names like `batch.tokens[0]`: arrays with their sizes, ints and bools
     with their values, floats without. None and strings count as part of the name. `marks` maps a
-    name to {dim: "dynamic" | "maybe_dynamic" | "unbacked" | "static"}."""
+    name to {dim: "dynamic" | "maybe_dynamic" | "unbacked" | "static" | "uniform"}; a
+    size marked uniform must be the same on all ranks."""
 
     def __init__(self, marks: Optional[Mapping[str, Mapping[int, str]]] = None,
                  **inputs: Any) -> None:

@@ -14,7 +14,7 @@ using worker::Mark;
 static_assert(LOCKSTEP_F64 == static_cast<int>(DType::F64));
 static_assert(LOCKSTEP_BF16 == static_cast<int>(DType::BF16));
 static_assert(LOCKSTEP_BOOLEAN == static_cast<int>(Kind::Bool));
-static_assert(LOCKSTEP_MARK_STATIC == static_cast<int>(Mark::Static));
+static_assert(LOCKSTEP_MARK_UNIFORM == static_cast<int>(Mark::Uniform));
 
 namespace {
 
@@ -244,7 +244,7 @@ int lockstep_set_mark(lockstep_observation* observation, size_t source, size_t d
     if (dim >= (*found)->marks.size())
       return bad_input(fmt::format("{} has {} dims, so there is no dim {}", (*found)->spec.name,
                                    (*found)->marks.size(), dim));
-    if (mark < LOCKSTEP_MARK_NONE || mark > LOCKSTEP_MARK_STATIC)
+    if (mark < LOCKSTEP_MARK_NONE || mark > LOCKSTEP_MARK_UNIFORM)
       return bad_input(fmt::format("{} is no mark; use one of LOCKSTEP_MARK_…", mark));
     (*found)->marks[dim] = static_cast<Mark>(mark);
     observation->changed = true;

@@ -17,6 +17,7 @@ TraceReport take_trace(RecordFields& in) {
   out.guards = in.guards("guards");
   if (in.has("host_values")) out.host_values = in.host_values("host_values");
   if (in.has("group_guards")) out.group_guards = in.group_guards("group_guards");
+  if (in.has("uniform")) out.uniform = in.uniform_sizes("uniform");
   if (in.has("collectives")) out.collectives = in.fingerprint("collectives");
   if (in.has("skeleton")) out.skeleton = in.fingerprint("skeleton");
   if (in.has("prefixes")) out.prefixes = in.fingerprints("prefixes");

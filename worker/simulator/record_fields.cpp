@@ -21,7 +21,7 @@ std::optional<T> named(std::string_view text, std::string_view (*name_of)(T), in
   return std::nullopt;
 }
 
-constexpr int kKinds = 4, kMarks = 5, kCodes = static_cast<int>(Code::Internal) + 1;
+constexpr int kKinds = 4, kCodes = static_cast<int>(Code::Internal) + 1;
 
 }  // namespace
 
@@ -103,7 +103,7 @@ std::vector<Mark> RecordFields::marks(std::string_view key) {
   std::vector<Mark> out;
   const auto* items = list(key);
   for (std::size_t i = 0; items != nullptr && i < items->size(); ++i) {
-    const auto mark = named<Mark>(text_of((*items)[i], key), mark_name, kMarks);
+    const auto mark = named<Mark>(text_of((*items)[i], key), mark_name, kMarkCount);
     if (!mark) fail(key, "a list of marks is expected here");
     out.push_back(mark.value_or(Mark::None));
   }
@@ -242,6 +242,22 @@ std::vector<GroupGuard> RecordFields::group_guards(std::string_view key) {
       guard.where = {in.text("file"),
                      static_cast<std::uint32_t>(in.integer("line", 0, UINT32_MAX))};
       return guard;
+    }));
+  return out;
+}
+
+std::vector<UniformSize> RecordFields::uniform_sizes(std::string_view key) {
+  std::vector<UniformSize> out;
+  const auto* items = list(key);
+  for (std::size_t i = 0; items != nullptr && i < items->size(); ++i)
+    out.push_back(within((*items)[i], key, [](RecordFields& in) {
+      UniformSize size;
+      const auto expr = shapes::parse_expr(in.text("text"));
+      if (!expr) in.fail("text", "this is no size");
+      size.expr = expr.value_or(shapes::Expr(0));
+      size.what = in.text("what");
+      size.where = {in.text("file"), static_cast<std::uint32_t>(in.integer("line", 0, UINT32_MAX))};
+      return size;
     }));
   return out;
 }

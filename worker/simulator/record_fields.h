@@ -28,6 +28,7 @@ class RecordFields {
   [[nodiscard]] std::vector<shapes::Guard> guards(std::string_view key);
   [[nodiscard]] std::vector<HostValue> host_values(std::string_view key);
   [[nodiscard]] std::vector<GroupGuard> group_guards(std::string_view key);
+  [[nodiscard]] std::vector<UniformSize> uniform_sizes(std::string_view key);
   [[nodiscard]] Status status(std::string_view key);
   [[nodiscard]] Consistency consistency(std::string_view key);
   [[nodiscard]] DecisionConfig config(std::string_view key);

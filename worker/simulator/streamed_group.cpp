@@ -24,7 +24,7 @@ bool joins_by(const collectives::Join& join,
 /// could ask for more, are no part of a dry run, and where there are any nothing is sure.
 std::uint64_t sure_to_fit(const Frame& frame, const RankInputs& inputs) {
   for (const Entry& entry : frame.entries)
-    if (!entry.guards.empty() || !entry.group_guards.empty()) return 0;
+    if (!entry.guards.empty() || !entry.group_guards.empty() || !entry.uniform.empty()) return 0;
   return frame.lookup(inputs.least()) & frame.lookup(inputs.greatest());
 }
 
@@ -62,7 +62,10 @@ class StreamedGroup::Call {
         all.words[w] = combine == Combine::And ? all.words[w] & mine.words[w]
                                                : std::min(all.words[w], mine.words[w]);
     }
-    if (inputs_ != nullptr && !voted_) all.words[0] = entries_that_fit(all.words[0]);
+    if (inputs_ != nullptr && !voted_) {
+      all.words[0] = entries_that_fit(all.words[0]);
+      join_uniform_sizes(all);
+    }
     if (inputs_ != nullptr && combine == Combine::Min) {
       if (!joint_ || known_donor(*joint_)) return std::nullopt;
       all.words[0] = lowest_donor();
@@ -145,6 +148,29 @@ class StreamedGroup::Call {
       all &= mask;
     });
     return all;
+  }
+
+  /// What the other ranks see of dims marked uniform is in their votes too.
+  void join_uniform_sizes(Vote& all) {
+    const std::vector<Mark>& marks = inputs_->like().marks;
+    if (std::ranges::find(marks, Mark::Uniform) == marks.end()) return;
+    std::atomic<std::uint64_t> state{all.words[3]}, complement{all.words[4]};
+    const std::vector<Unit> shares = shares_of(group_.size_);
+    in_parallel(shares.size(), [&](std::size_t i) {
+      Observation seen = inputs_->like();
+      for (std::int32_t r = shares[i].first; r <= shares[i].last;
+           r = next_other(r, shares[i].last)) {
+        inputs_->fill(r, seen);
+        const auto& machine = machines_[unit_of(Rank{r})];
+        const std::uint64_t mine = asked<action::Vote>(*machine).mine.words[3] ^
+                                   machine->frame().uniform_digest(machine->observation()) ^
+                                   machine->frame().uniform_digest(seen);
+        state &= mine;
+        complement &= ~mine;
+      }
+    });
+    all.words[3] = state;
+    all.words[4] = complement;
   }
 
   /// The first rank after r that may see other values, at most end + 1.

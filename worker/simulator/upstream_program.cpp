@@ -11,6 +11,7 @@ Use use_of_dim(Mark mark, bool dynamic) {
       return dynamic ? Use::Dynamic : Use::Constant;
     case Mark::Dynamic:
     case Mark::MaybeDynamic:
+    case Mark::Uniform:
       return Use::Dynamic;
     case Mark::Unbacked:
       return Use::Unbacked;

@@ -80,6 +80,8 @@ ordered_json mark_word(Mark m) {
       return "unbacked";
     case Mark::Static:
       return "static";
+    case Mark::Uniform:
+      return "uniform";
   }
   return nullptr;
 }
@@ -169,11 +171,12 @@ class Group {
         return error_of("MARK_CONFLICT", label(d), with(d),
                         [&](int r) { return mark_word(mark(r, d)); });
     }
-    for (const Dim& d : dims_)
-      if (marked(d, Mark::Static) &&
-          !same_for_all(with(d), [&](int r) { return size_at(*ranks_.at(r), d); }))
-        return error_of("CONSTRAINT_VIOLATION", label(d), with(d),
-                        [&](int r) { return ordered_json(size_at(*ranks_.at(r), d)); });
+    for (const Mark equal : {Mark::Static, Mark::Uniform})
+      for (const Dim& d : dims_)
+        if (marked(d, equal) &&
+            !same_for_all(with(d), [&](int r) { return size_at(*ranks_.at(r), d); }))
+          return error_of("CONSTRAINT_VIOLATION", label(d), with(d),
+                          [&](int r) { return ordered_json(size_at(*ranks_.at(r), d)); });
     return nullptr;
   }
 
@@ -297,8 +300,8 @@ class Group {
   }
   bool symbol(const State& state, const Dim& d) const {
     if (marked(d, Mark::Dynamic) || marked(d, Mark::Unbacked)) return true;
-    return !marked(d, Mark::Static) &&
-           (marked(d, Mark::MaybeDynamic) || state.at(d.first).dynamic(d.second));
+    return !marked(d, Mark::Static) && (marked(d, Mark::MaybeDynamic) || marked(d, Mark::Uniform) ||
+                                        state.at(d.first).dynamic(d.second));
   }
   int donor_of(const OracleEntry& entry) const {
     std::set<Dim> wanted;

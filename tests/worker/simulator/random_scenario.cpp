@@ -75,7 +75,7 @@ class Writer {
     if (v.kind == Kind::Tensor && !v.sizes.empty() && chance(marks_)) {
       v.marks.assign(v.sizes.size(), Mark::None);
       v.marks[static_cast<std::size_t>(between(0, static_cast<int>(v.sizes.size()) - 1))] =
-          static_cast<Mark>(between(1, 4));
+          static_cast<Mark>(between(1, 5));
     }
     return v;
   }
@@ -131,7 +131,8 @@ nlohmann::ordered_json value_json(const ScenarioValue& v) {
       break;
   }
   nlohmann::ordered_json out{{"tensor", v.sizes}, {"dtype", dtype_name(v.dtype)}};
-  constexpr const char* kMarkNames[] = {"", "dynamic", "maybe_dynamic", "unbacked", "static"};
+  constexpr const char* kMarkNames[] = {"",         "dynamic", "maybe_dynamic",
+                                        "unbacked", "static",  "uniform"};
   for (std::size_t d = 0; d < v.marks.size(); ++d)
     if (v.marks[d] != Mark::None)
       out["marks"][std::to_string(d)] = kMarkNames[static_cast<std::size_t>(v.marks[d])];
