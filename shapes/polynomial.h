@@ -32,6 +32,11 @@ namespace lockstep::shapes {
 /// Every coefficient divided by d. Requires that d divides them all.
 [[nodiscard]] Expr divide_coefficients(const Expr& e, std::int64_t d);
 
+/// Whether the term is written with a minus: "-Mod(a, b)", but CeilDiv(a, b) for -((-a) // b).
+[[nodiscard]] bool reads_as_negative(const Expr::Term& term);
+/// Whether it could be written the other way round as well: -((a - b) // 2), CeilDiv(b - a, 2).
+[[nodiscard]] bool reads_either_way(const Expr::Term& term);
+
 /// The factors that every term has, each with its lowest power.
 [[nodiscard]] std::vector<Expr::Factor> common_monomial(const Expr& e);
 [[nodiscard]] std::vector<Expr::Factor> common_monomial(const std::vector<Expr::Factor>& a,

@@ -63,14 +63,14 @@ const std::vector<Case>& data_dependent() {
       {"of values that a check ties",
        [](Scene& s) {
          s.check(equal(s.u, 2 * s.v), 12);
-         s.ask(equal(mod(s.u + s.v, 2), 0), 20);
+         s.ask(equal(mod(s.u + s.v, 5), 0), 20);
        },
-       "model.py:20: this branch on `Mod(counts.tolist()[0] + counts.tolist()[1], 2) == 0` needs "
+       "model.py:20: this branch on `Mod(counts.tolist()[0] + counts.tolist()[1], 5) == 0` needs "
        "counts.tolist()[0] (made at model.py:11, between 0 and 18) and counts.tolist()[1] (made at "
        "model.py:11, between 0 and 9), known only when the graph runs (true for counts.tolist()[0] "
        "= 0, counts.tolist()[1] = 0; false for counts.tolist()[0] = 2, counts.tolist()[1] = 1); "
        "write the general path that is right either way, call check(Mod(counts.tolist()[0] + "
-       "counts.tolist()[1], 2) == 0) or check(Mod(counts.tolist()[0] + counts.tolist()[1], 2) != "
+       "counts.tolist()[1], 5) == 0) or check(Mod(counts.tolist()[0] + counts.tolist()[1], 5) != "
        "0) before it if one of them always holds"},
       {"that comes down to less",
        [](Scene& s) {
