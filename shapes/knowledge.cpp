@@ -19,22 +19,6 @@ constexpr int kMaxEndSteps = 64;      // by which excluded values and remainders
 constexpr std::size_t kMaxTerms = 8;  // of a fact that narrows ranges or becomes a replacement
 constexpr std::size_t kMaxEqualities = 16;  // facts that an equality is combined with
 
-// The coefficient of the symbol where it stands alone in one term and nowhere else; zero otherwise.
-std::int64_t sole_coefficient(const Expr& e, Symbol symbol) {
-  std::int64_t out = 0;
-  for (const auto& term : e.terms()) {
-    for (const auto& factor : term.factors) {
-      const auto inside = Expr::of_atom(factor.atom).symbols();
-      if (!std::binary_search(inside.begin(), inside.end(), symbol)) continue;
-      const bool alone =
-          term.factors.size() == 1 && factor.power == 1 && factor.atom->op == Expr::Op::Symbol;
-      if (!alone || out != 0) return 0;
-      out = term.coefficient;
-    }
-  }
-  return out;
-}
-
 std::int64_t coefficient_of(const Expr& e, const std::vector<Expr::Factor>& monomial) {
   for (const auto& term : e.terms())
     if (compare_monomials(term.factors, monomial) == 0) return term.coefficient;
