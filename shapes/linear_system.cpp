@@ -12,12 +12,11 @@ using Part = LinearSystem::Part;
 using Row = LinearSystem::Row;
 using Variable = LinearSystem::Variable;
 
-constexpr Wide kMost = Wide{1} << 62;    // of the numbers of a row
-constexpr Wide kNone = Wide{1} << 100;   // a bound there, of either sign, is none
-constexpr std::size_t kMaxSums = 256;    // while variables are eliminated
-constexpr Wide kMaxTried = 4096;         // values of one variable
-constexpr int kMaxRounds = 4;            // of bounds that follow from bounds
-constexpr Variable kFresh = UINT32_MAX;  // no variable
+constexpr Wide kMost = Wide{1} << 62;  // of the numbers of a row
+constexpr Wide kNone = Wide{1} << 100;  // a bound there, of either sign, is none
+constexpr std::int64_t kMaxSums = 96;  // while variables are eliminated
+constexpr Wide kMaxTried = 4096;  // values of one variable
+constexpr int kMaxRounds = 4;  // of bounds that follow from bounds
 
 Wide magnitude(Wide v) { return v < 0 ? -v : v; }
 bool fits(Wide v) { return magnitude(v) < kMost; }
@@ -95,14 +94,16 @@ void LinearSystem::require(Relation relation, const Row& row) {
   contradictory_ = contradictory_ || known.lower > known.upper;
 }
 
-bool LinearSystem::is_contradictory(int& fuel) const { return LinearSystem(*this).refuted(fuel); }
+bool LinearSystem::is_contradictory(Trying trying, int& fuel) const {
+  return LinearSystem(*this).refuted(trying, fuel);
+}
 
-bool LinearSystem::refuted(int& fuel) {
+bool LinearSystem::refuted(Trying trying, int& fuel) {
   solve_equalities(fuel);
   narrow_variables(fuel);
   if (contradictory_) return true;
   if (fuel <= 0 || sums_.empty()) return false;
-  return eliminated_to_nothing(fuel) || refuted_by_trying(fuel);
+  return eliminated_to_nothing(fuel) || (trying == Trying::Yes && refuted_by_trying(fuel));
 }
 
 void LinearSystem::solve_equalities(int& fuel) {
@@ -118,31 +119,29 @@ void LinearSystem::solve_equalities(int& fuel) {
   }
 }
 
-// The parts add up to the value. A variable with the coefficient ±1 is given by the others. Else
-// the one with the least coefficient c gives way to the whole number t = x + the sum of q*others,
-// q = floor(other coefficient / c), which leaves remainders below c: it ends, as Euclid's does.
-void LinearSystem::solve(const std::vector<Part>& parts, Wide value, int& fuel) {
-  const Part least = *std::min_element(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+// The parts, without a common factor, add up to the value. A variable with the coefficient ±1 is
+// given by the others. Until there is one, the one with the least coefficient c gives way to the
+// whole number t = x + the sum of q*others, q = floor(other coefficient / c), which leaves
+// remainders below c: it ends, as Euclid's algorithm does.
+void LinearSystem::solve(std::vector<Part> parts, Wide value, int& fuel) {
+  const auto by_magnitude = [](const Part& a, const Part& b) {
     return magnitude(a.coefficient) < magnitude(b.coefficient);
-  });
-  const Variable x = least.variable;
-  const Wide c = least.coefficient;
-  Row by;
-  if (magnitude(c) == 1) {
-    for (const Part& part : parts)
-      if (part.variable != x) by.parts.push_back({part.variable, -c * part.coefficient});
-    by.constant = c * value;
-    return substitute(x, by, fuel);
+  };
+  for (;;) {
+    const auto [x, c] = *std::min_element(parts.begin(), parts.end(), by_magnitude);
+    const bool is_given = magnitude(c) == 1;
+    Row by{{}, is_given ? c * value : 0};
+    std::vector<Part> left;
+    for (const auto& [variable, k] : parts) {
+      const Wide q = variable != x ? floor_divide(k, c) : is_given ? 0 : -1;
+      const Wide rest = variable == x ? c : k - q * c;
+      if (q != 0) by.parts.push_back({variable, -q});
+      if (rest != 0) left.push_back({variable, rest});
+    }
+    substitute(x, by, fuel);
+    if (is_given) return;
+    parts = std::move(left);
   }
-  Row left{{}, -value};
-  for (const Part& part : parts) {
-    const Wide q = part.variable == x ? -1 : floor_divide(part.coefficient, c);
-    const Wide rest = part.variable == x ? c : part.coefficient - q * c;
-    if (q != 0) by.parts.push_back({part.variable, -q});
-    if (rest != 0) left.parts.push_back({part.variable, rest});
-  }
-  substitute(x, by, fuel);
-  require(Relation::Equal, left);
 }
 
 void LinearSystem::substitute(Variable variable, const Row& by, int& fuel) {
@@ -176,7 +175,7 @@ void LinearSystem::substitute(Variable variable, const Row& by, int& fuel) {
 // Of the inequalities alone, and of fractions as well: none is left that can be wrong, or one is.
 bool LinearSystem::eliminated_to_nothing(int& fuel) const {
   LinearSystem left = *this;
-  while (!left.contradictory_ && fuel > 0 && left.sums_.size() <= kMaxSums) {
+  while (!left.contradictory_ && fuel > 0) {
     const auto next = left.cheapest(std::nullopt);
     if (!next) return false;
     left.eliminate(*next, fuel);
@@ -185,7 +184,7 @@ bool LinearSystem::eliminated_to_nothing(int& fuel) const {
   return left.contradictory_;
 }
 
-// The variable whose elimination makes the fewest rows.
+// The variable whose elimination makes the fewest rows; nullopt: none is left, or they are too many.
 std::optional<Variable> LinearSystem::cheapest(std::optional<Variable> kept) const {
   std::map<Variable, std::pair<std::int64_t, std::int64_t>> bounds;  // from below, from above
   for (const auto& [parts, known] : sums_) {
@@ -203,7 +202,8 @@ std::optional<Variable> LinearSystem::cheapest(std::optional<Variable> kept) con
     const std::int64_t made = count.first * count.second - count.first - count.second;
     if (!out || made < least) std::tie(out, least) = std::pair(std::optional(variable), made);
   }
-  return out;
+  const bool too_many = static_cast<std::int64_t>(sums_.size()) + least > kMaxSums;
+  return too_many ? std::nullopt : out;
 }
 
 // Every bound from below against every bound from above.
@@ -236,7 +236,7 @@ void LinearSystem::eliminate(Variable variable, int& fuel) {
 
 Range LinearSystem::range(Variable variable, int& fuel) const {
   LinearSystem left = *this;
-  while (!left.contradictory_ && fuel > 0 && left.sums_.size() <= kMaxSums) {
+  while (!left.contradictory_ && fuel > 0) {
     const auto next = left.cheapest(variable);
     if (!next) break;
     left.eliminate(*next, fuel);
@@ -297,22 +297,34 @@ void LinearSystem::narrow_variables(int& fuel) {
   }
 }
 
-bool LinearSystem::refuted_by_trying(int& fuel) const {
-  Variable variable = kFresh;
-  Wide width = kMaxTried;
+// The variable with the fewest values: of those that have bounds of their own, else of all.
+std::optional<LinearSystem::Candidate> LinearSystem::narrowest(int& fuel) const {
+  std::optional<Candidate> out;
+  std::set<Variable> others;
+  const auto take = [&](Variable variable, Wide lower, Wide upper) {
+    if (lower == -kNone || upper == kNone || upper - lower >= kMaxTried) return;
+    if (!out || upper - lower < out->upper - out->lower) out = {variable, lower, upper};
+  };
   for (const auto& [parts, known] : sums_) {
-    const bool is_bounded = known.lower != -kNone && known.upper != kNone;
-    if (parts.size() != 1 || !is_bounded || known.upper - known.lower >= width) continue;
-    width = known.upper - known.lower;
-    variable = parts[0].variable;
+    for (const Part& part : parts) others.insert(part.variable);
+    if (parts.size() == 1) take(parts[0].variable, known.lower, known.upper);
   }
-  if (variable == kFresh) return false;
-  const Known known = sums_.at({Part{variable, 1}});
-  for (Wide value = known.lower; value <= known.upper; ++value) {
-    if (known.excluded.contains(value)) continue;
+  if (out) return out;
+  for (const Variable variable : others) {
+    const Range range = this->range(variable, fuel);
+    if (range.lower != Range::kMin && range.upper != Range::kMax)
+      take(variable, range.lower, range.upper);
+  }
+  return out;
+}
+
+bool LinearSystem::refuted_by_trying(int& fuel) const {
+  const auto candidate = narrowest(fuel);
+  if (!candidate) return false;
+  for (Wide value = candidate->lower; value <= candidate->upper; ++value) {
     LinearSystem tried = *this;
-    tried.substitute(variable, {{}, value}, fuel);
-    if (fuel <= 0 || !tried.refuted(fuel)) return false;
+    tried.substitute(candidate->variable, {{}, value}, fuel);
+    if (fuel <= 0 || !tried.refuted(Trying::Yes, fuel)) return false;
   }
   return true;
 }

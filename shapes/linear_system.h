@@ -32,10 +32,11 @@ class LinearSystem {
   [[nodiscard]] static std::optional<Row> sum(const Row& a, Wide k, const Row& b);
 
   void require(Predicate::Relation relation, const Row& row);
+  enum class Trying : std::uint8_t { No, Yes };
   /// True: no whole numbers satisfy all of it. By solving the equalities, then eliminating the
-  /// variables of the inequalities, then trying the values of a variable that has few. Takes steps
-  /// off the fuel, about one per part of a row; false once that is spent.
-  [[nodiscard]] bool is_contradictory(int& fuel) const;
+  /// variables of the inequalities, then, if that is asked for, trying the values of a variable
+  /// that has few. Takes steps off the fuel, about one per part of a row; false once that is spent.
+  [[nodiscard]] bool is_contradictory(Trying trying, int& fuel) const;
   /// Bounds of the variable: what eliminating the others leaves.
   [[nodiscard]] Range range(Variable variable, int& fuel) const;
 
@@ -47,9 +48,9 @@ class LinearSystem {
   };
   using Sums = std::map<std::vector<Part>, Known>;
 
-  [[nodiscard]] bool refuted(int& fuel);
+  [[nodiscard]] bool refuted(Trying trying, int& fuel);
   void solve_equalities(int& fuel);
-  void solve(const std::vector<Part>& parts, Wide value, int& fuel);
+  void solve(std::vector<Part> parts, Wide value, int& fuel);
   void substitute(Variable variable, const Row& by, int& fuel);
   [[nodiscard]] bool eliminated_to_nothing(int& fuel) const;
   void eliminate(Variable variable, int& fuel);
@@ -58,6 +59,11 @@ class LinearSystem {
   void add_bounds(const std::vector<Part>& parts, const Known& known, const Part& of,
                   std::vector<Row>& out) const;
   void narrow_variables(int& fuel);
+  struct Candidate {
+    Variable variable;
+    Wide lower, upper;
+  };
+  [[nodiscard]] std::optional<Candidate> narrowest(int& fuel) const;
   [[nodiscard]] bool refuted_by_trying(int& fuel) const;
 
   Sums sums_;

@@ -17,6 +17,7 @@ using Row = LinearSystem::Row;
 using Variable = LinearSystem::Variable;
 
 constexpr Wide kMaxTried = 4096;
+constexpr std::size_t kMaxCompared = 8;  // symbols whose values are counted
 
 /// Predicates as linear relations: of the symbols, of a quotient q per pair x, n that is divided
 /// (n*q <= x < n*q + n), and of one unknown per product, minimum, maximum or other division.
@@ -148,8 +149,11 @@ class Refutation {
       if (predicate.constant() == false) return true;
       if (!predicate.constant()) form.require(predicate);
     }
-    if (form.system().is_contradictory(fuel_)) return true;
-    return !form.unclear().empty() && by_trying(all, form);
+    if (form.system().is_contradictory(LinearSystem::Trying::No, fuel_)) return true;
+    const auto fewest = fewest_candidates(all, form);
+    if (fewest && fewest->count() <= kMaxTried - tried_) return by_trying(*fewest, all);
+    return form.unclear().empty() &&
+           form.system().is_contradictory(LinearSystem::Trying::Yes, fuel_);
   }
 
  private:
@@ -162,21 +166,32 @@ class Refutation {
     }
   };
 
-  bool by_trying(const std::vector<Predicate>& all, LinearForm& form) {
-    std::optional<Candidates> fewest;
-    for (const Symbol symbol : form.unclear()) {
+  // Of the symbols that the relations say least about, else of all.
+  std::optional<Candidates> fewest_candidates(const std::vector<Predicate>& all,
+                                              LinearForm& form) const {
+    std::set<Symbol> symbols = form.unclear();
+    for (auto it = all.begin(); it != all.end() && form.unclear().empty(); ++it)
+      for (const Symbol symbol : it->expr.symbols()) symbols.insert(symbol);
+    std::optional<Candidates> out;
+    std::size_t compared = 0;
+    for (const Symbol symbol : symbols) {
+      if (fuel_ <= 0 || compared++ == kMaxCompared) break;
       const Candidates next = candidates(symbol, all, form);
-      if (!fewest || next.count() < fewest->count()) fewest = next;
+      if (!out || next.count() < out->count()) out = next;
     }
-    if (fuel_ <= 0 || fewest->count() > kMaxTried - tried_) return false;
-    std::int64_t value = fewest->range.lower;
-    for (Wide left = fewest->count(); left > 0; --left, value += fewest->step) {
+    return out;
+  }
+
+  // True: with none of the values can the others be satisfied.
+  bool by_trying(const Candidates& candidates, const std::vector<Predicate>& all) {
+    std::int64_t value = candidates.range.lower;
+    for (Wide left = candidates.count(); left > 0; --left, value += candidates.step) {
       ++tried_;
       std::vector<Predicate> there;
       bool fails = false;
       for (std::size_t i = 0; i < all.size() && !fails; ++i) {
         fuel_ -= static_cast<int>(1 + all[i].expr.terms().size());
-        there.push_back(all[i].substitute(fewest->symbol, value));
+        there.push_back(all[i].substitute(candidates.symbol, value));
         fails = there.back().constant() == false;
       }
       if (!fails && (fuel_ <= 0 || tried_ > kMaxTried || !of(there))) return false;
@@ -184,7 +199,8 @@ class Refutation {
     return true;
   }
 
-  Candidates candidates(Symbol symbol, const std::vector<Predicate>& all, LinearForm& form) {
+  Candidates candidates(Symbol symbol, const std::vector<Predicate>& all,
+                        LinearForm& form) const {
     Facts facts;
     for (const Predicate& predicate : all) {
       const auto symbols = predicate.expr.symbols();
