@@ -65,8 +65,8 @@ Minuses minuses_of(const Expr::Atom& atom) {
 // How a factor is shown: a quotient of what is negative as the CeilDiv of its opposite, which turns
 // the sign.
 struct Shown {
-  bool negative = false;  // has a minus before it
-  bool turned = false;    // has none only because of a factor that reads as well both ways
+  bool negative = false;         // has a minus before it
+  bool turned = false;           // has none only because of a factor that reads as well both ways
   std::vector<bool> rounded_up;  // by factor
 };
 

@@ -178,8 +178,7 @@ bool Knowledge::narrow(Symbol symbol, std::vector<Predicate>& consequences) {
   }
   if (range != ranges_.at(symbol)) changed_.push_back(symbol);
   ranges_[symbol] = range;
-  if (range.lower == range.upper)
-    static_cast<void>(replace_by(e - range.lower, consequences));
+  if (range.lower == range.upper) static_cast<void>(replace_by(e - range.lower, consequences));
   return !range.empty();
 }
 

@@ -12,11 +12,11 @@ using Part = LinearSystem::Part;
 using Row = LinearSystem::Row;
 using Variable = LinearSystem::Variable;
 
-constexpr Wide kMost = Wide{1} << 62;  // of the numbers of a row
+constexpr Wide kMost = Wide{1} << 62;   // of the numbers of a row
 constexpr Wide kNone = Wide{1} << 100;  // a bound there, of either sign, is none
-constexpr std::int64_t kMaxSums = 96;  // while variables are eliminated
-constexpr Wide kMaxTried = 4096;  // values of one variable
-constexpr int kMaxRounds = 4;  // of bounds that follow from bounds
+constexpr std::int64_t kMaxSums = 96;   // while variables are eliminated
+constexpr Wide kMaxTried = 4096;        // values of one variable
+constexpr int kMaxRounds = 4;           // of bounds that follow from bounds
 
 Wide magnitude(Wide v) { return v < 0 ? -v : v; }
 bool fits(Wide v) { return magnitude(v) < kMost; }
@@ -184,7 +184,8 @@ bool LinearSystem::eliminated_to_nothing(int& fuel) const {
   return left.contradictory_;
 }
 
-// The variable whose elimination makes the fewest rows; nullopt: none is left, or they are too many.
+// The variable whose elimination makes the fewest rows; nullopt: none is left, or they are too
+// many.
 std::optional<Variable> LinearSystem::cheapest(std::optional<Variable> kept) const {
   std::map<Variable, std::pair<std::int64_t, std::int64_t>> bounds;  // from below, from above
   for (const auto& [parts, known] : sums_) {
@@ -226,7 +227,8 @@ void LinearSystem::eliminate(Variable variable, int& fuel) {
     for (const Row& a : above) {
       fuel -= static_cast<int>(1 + a.parts.size() + b.parts.size());
       if (fuel <= 0) return;
-      const Wide of_b = coefficient_of(b.parts, variable), of_a = -coefficient_of(a.parts, variable);
+      const Wide of_b = coefficient_of(b.parts, variable),
+                 of_a = -coefficient_of(a.parts, variable);
       const auto scaled = sum({}, of_a, b);
       const auto both = scaled ? sum(*scaled, of_b, a) : std::nullopt;
       if (both) require(Relation::NonNegative, *both);

@@ -199,8 +199,7 @@ class Refutation {
     return true;
   }
 
-  Candidates candidates(Symbol symbol, const std::vector<Predicate>& all,
-                        LinearForm& form) const {
+  Candidates candidates(Symbol symbol, const std::vector<Predicate>& all, LinearForm& form) const {
     Facts facts;
     for (const Predicate& predicate : all) {
       const auto symbols = predicate.expr.symbols();

@@ -14,9 +14,9 @@ using Relation = Predicate::Relation;
 
 // Counted limits: past them a symbol is not called pinned, identically on every rank.
 constexpr int kFuelAtFirst = 100000, kFuelPerPredicate = 200, kMostFuel = 200000;
-constexpr std::size_t kMaxSaid = 48;               // that a question takes into account
-constexpr std::size_t kMaxMended = 64;             // predicates on the way to another point
-constexpr int kMaxDoublings = 12;                  // of a step from the hint
+constexpr std::size_t kMaxSaid = 48;    // that a question takes into account
+constexpr std::size_t kMaxMended = 64;  // predicates on the way to another point
+constexpr int kMaxDoublings = 12;       // of a step from the hint
 constexpr std::int64_t kMostDivisor = 1LL << 30;
 
 // The numbers that something in it is divided by, as one multiple of all; within the limit.

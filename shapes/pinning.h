@@ -13,8 +13,8 @@
 
 namespace lockstep::shapes {
 
-/// Conservative: a symbol that it calls pinned is; of one that it does not, either a second value is
-/// known, or none was found and that there is none was not shown. What it spends is counted and
+/// Conservative: a symbol that it calls pinned is; of one that it does not, either a second value
+/// is known, or none was found and that there is none was not shown. What it spends is counted and
 /// grows with what is said, so a trace costs no more for symbols that are hard to tell. A pure
 /// function of the calls made, in order. One thread.
 class Pinning {
@@ -55,8 +55,8 @@ class Pinning {
 
   std::map<Symbol, Record> records_;
   std::vector<Guard> said_;
-  std::size_t linked_ = 0;                     // of said_, what is linked
-  std::map<Symbol, Point> others_;             // by watched symbol; none: no other value was found
+  std::size_t linked_ = 0;          // of said_, what is linked
+  std::map<Symbol, Point> others_;  // by watched symbol; none: no other value was found
   std::map<Symbol, std::set<Symbol>> moved_by_;  // watched symbols whose other point moves this one
   std::set<Symbol> without_other_;
   int fuel_ = 0;

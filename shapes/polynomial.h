@@ -27,7 +27,8 @@ namespace lockstep::shapes {
 
 /// The constant term.
 [[nodiscard]] std::int64_t constant_term(const Expr& e);
-/// The coefficient of the symbol where it stands alone in one term and nowhere else; zero otherwise.
+/// The coefficient of the symbol where it stands alone in one term and nowhere else; zero
+/// otherwise.
 [[nodiscard]] std::int64_t sole_coefficient(const Expr& e, Symbol symbol);
 /// Greatest common divisor of the coefficients, >= 0; without the constant term unless asked.
 [[nodiscard]] std::int64_t content(const Expr& e, bool with_constant);

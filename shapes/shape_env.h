@@ -149,8 +149,7 @@ class ShapeEnv {
   void add_symbol(SymbolRecord record);
 
   // shape_env_constraint.cpp
-  void throw_if_broken(const Predicate& asked, const Location& where,
-                       const Outcome& outcome) const;
+  void throw_if_broken(const Predicate& asked, const Location& where, const Outcome& outcome) const;
   [[noreturn]] void throw_pinned(const SymbolRecord& r, std::int64_t value, const Predicate& asked,
                                  const Location& where) const;
   [[noreturn]] void throw_narrowed(const SymbolRecord& r, const Predicate& asked,
@@ -158,8 +157,7 @@ class ShapeEnv {
   [[nodiscard]] std::string to_declare(const Predicate& predicate, const SymbolRecord& r) const;
   void throw_if_tied(const Predicate& guard, const Predicate& asked, const Location& where,
                      const Expr* number) const;
-  [[nodiscard]] std::vector<Asked> linked(const Predicate& conclusion,
-                                          const Predicate* also) const;
+  [[nodiscard]] std::vector<Asked> linked(const Predicate& conclusion, const Predicate* also) const;
   [[nodiscard]] bool forces(const std::vector<Asked>& some, const Predicate* also,
                             const Predicate& conclusion) const;
   [[nodiscard]] std::vector<Asked> needed(std::vector<Asked> all, const Predicate* also,

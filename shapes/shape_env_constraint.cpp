@@ -72,8 +72,8 @@ bool ShapeEnv::forces(const std::vector<Asked>& some, const Predicate* also,
   const auto symbol = d.direction.as_symbol();
   if (!symbol || conclusion.relation != Predicate::Relation::Equal) return false;
   int fuel = Pinning::kFuelPerQuestion;
-  return is_only_value(*symbol, -d.offset, premises, [&](Symbol s) { return record(s).declared; },
-                       fuel);
+  return is_only_value(
+      *symbol, -d.offset, premises, [&](Symbol s) { return record(s).declared; }, fuel);
 }
 
 // Of all these a smallest set that, with `also`, comes to the conclusion: none of it can be left

@@ -84,9 +84,8 @@ void record_guards(benchmark::State& state, Constraint constraint) {
     std::vector<Expr> s;
     std::vector<Symbol> slots;
     for (std::int64_t i = 0; i < symbols; ++i) {
-      s.push_back(
-          env.backed("x" + std::to_string(i) + ".size(0)", 16 * (i % 50 + 2), {2, Range::kMax},
-                      constraint));
+      s.push_back(env.backed("x" + std::to_string(i) + ".size(0)", 16 * (i % 50 + 2),
+                             {2, Range::kMax}, constraint));
       slots.push_back(*s.back().as_symbol());
     }
     for (std::int64_t g = 0; g < guards; ++g) {
