@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <lockstep/shapes/facts.h>
@@ -31,8 +32,7 @@ std::int64_t floor_mod(Wide a, std::int64_t b) {
 void tighten(Facts::Known& known) {
   Range& range = known.range;
   const std::int64_t n = std::max<std::int64_t>(known.residues.modulus, 1);
-  if (usable(range.lower)) range.lower += floor_mod(Wide{known.residues.residue} - range.lower, n);
-  if (usable(range.upper)) range.upper -= floor_mod(Wide{range.upper} - known.residues.residue, n);
+  range = tightened(range, known.residues);
   while (!range.empty() && known.excluded.contains(range.lower)) range.lower += n;
   while (!range.empty() && known.excluded.contains(range.upper)) range.upper -= n;
 }
@@ -126,7 +126,11 @@ void Facts::add_as_written(const Predicate& predicate) {
     case Relation::Equal:
       if (!integral) return;
       known.range = intersect(known.range, Range::of(floored));
-      add_residue(d.direction, floored);
+      if (const Expr::Atom* mod = as_atom(d.direction, Expr::Op::Mod)) {
+        // Mod(x, m) == value says what x is modulo m.
+        const auto m = mod->operands[1].constant();
+        if (m && *m >= 2) add_remainder(mod->operands[0], floored, *m);
+      }
       break;
     case Relation::NotEqual:
       if (integral) known.excluded.insert(floored);
@@ -135,16 +139,14 @@ void Facts::add_as_written(const Predicate& predicate) {
   tighten(known);
 }
 
-// Mod(x, m) == value says what x is modulo m.
-void Facts::add_residue(const Expr& direction, std::int64_t value) {
-  const Expr::Atom* atom = as_atom(direction, Expr::Op::Mod);
-  const auto m = atom ? atom->operands[1].constant() : std::nullopt;
-  if (!m || *m < 2 || !usable(*m)) return;
-  const Direction x = direction_of(atom->operands[0]);
-  const std::int64_t residue = solve_congruence(x.scale, floor_mod(Wide{value} - x.offset, *m), *m);
+void Facts::add_remainder(const Expr& e, std::int64_t value, std::int64_t m) {
+  if (!usable(m)) return;
+  const Direction x = direction_of(e);
+  if (std::gcd(x.scale, m) != 1) return;
+  const std::int64_t residue = solve_congruence(x.scale, floor_mod(Wide{value} - x.offset, m), m);
   has_residues_ = true;
   Known& known = at(x.direction);
-  const auto both = intersect(known.residues, ModularSet::of(residue, *m));
+  const auto both = intersect(known.residues, ModularSet::of(residue, m));
   if (both) {
     known.residues = *both;
     tighten(known);

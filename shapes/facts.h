@@ -32,6 +32,8 @@ class Facts {
  public:
   /// The predicate holds. Requires that it is not constant. Throws OverflowError.
   void add(const Predicate& predicate);
+  /// e is value + k*m. Requires that e is not constant and m >= 2. Throws OverflowError.
+  void add_remainder(const Expr& e, std::int64_t value, std::int64_t m);
   /// Bounds of the expression by its direction alone.
   [[nodiscard]] Range range(const Expr& e) const;
   /// False only where e is known never to be zero.
@@ -55,7 +57,6 @@ class Facts {
 
  private:
   void add_as_written(const Predicate& predicate);
-  void add_residue(const Expr& direction, std::int64_t value);
   Known& at(const Expr& direction);
   void forget(const Expr& direction);
   std::map<Expr, Known> by_direction_;

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <deque>
+#include <numeric>
 
 #include <lockstep/shapes/knowledge.h>
+#include <lockstep/shapes/polynomial.h>
 #include <lockstep/shapes/prover.h>
 #include <lockstep/shapes/simplifier.h>
 #include <lockstep/shapes/wide.h>
@@ -15,21 +17,12 @@ using Relation = Predicate::Relation;
 constexpr int kMaxConsequences = 256;
 constexpr int kMaxEndSteps = 64;      // by which excluded values and remainders move a bound
 constexpr std::size_t kMaxTerms = 8;  // of a fact that narrows ranges or becomes a replacement
+constexpr std::size_t kMaxEqualities = 16;  // facts that an equality is combined with
 
-// The coefficient of the symbol where it stands alone in one term and nowhere else; zero otherwise.
-std::int64_t sole_coefficient(const Expr& e, Symbol symbol) {
-  std::int64_t out = 0;
-  for (const auto& term : e.terms()) {
-    for (const auto& factor : term.factors) {
-      const auto inside = Expr::of_atom(factor.atom).symbols();
-      if (!std::binary_search(inside.begin(), inside.end(), symbol)) continue;
-      const bool alone =
-          term.factors.size() == 1 && factor.power == 1 && factor.atom->op == Expr::Op::Symbol;
-      if (!alone || out != 0) return 0;
-      out = term.coefficient;
-    }
-  }
-  return out;
+std::int64_t coefficient_of(const Expr& e, const std::vector<Expr::Factor>& monomial) {
+  for (const auto& term : e.terms())
+    if (compare_monomials(term.factors, monomial) == 0) return term.coefficient;
+  return 0;
 }
 
 // The x with c*x in r.
@@ -152,25 +145,29 @@ bool Knowledge::learn_all(std::deque<Predicate> open, int taken) {
 
 // False where no value is left.
 bool Knowledge::absorb(const Predicate& fact, std::vector<Predicate>& consequences) {
-  if (const auto symbol = direction_of(fact.expr).direction.as_symbol()) {
-    facts_.add(fact);
-    return narrow(*symbol, consequences);
-  }
+  const Expr direction = direction_of(fact.expr).direction;
   facts_.add(fact);
-  propagate(fact, consequences);
-  const bool is_equal = facts_.range(fact.expr) == Range::of(0);
-  if (is_equal && consequences.empty()) {
-    replace_by(fact.expr, consequences);
-  } else if (is_equal) {
-    consequences.push_back({Relation::Equal, fact.expr});  // again once the ranges are narrower
+  if (const auto symbol = direction.as_symbol()) return narrow(*symbol, consequences);
+  if (const Expr::Atom* remainder = as_atom(direction, Expr::Op::Mod)) {
+    const auto symbol = remainder->operands[0].as_symbol();
+    if (symbol && !narrow(*symbol, consequences)) return false;
   }
-  return true;
+  propagate(fact, consequences);
+  propagate_into_quotient(direction, consequences);
+  if (facts_.range(fact.expr) != Range::of(0)) return true;
+  if (!consequences.empty()) {
+    consequences.push_back({Relation::Equal, fact.expr});  // again once the ranges are narrower
+    return true;
+  }
+  if (fact.expr.terms().size() > kMaxTerms || replace_by(fact.expr, consequences)) return true;
+  eliminate(fact.expr, consequences);
+  return learn_remainders(fact.expr, consequences);
 }
 
 // Takes over what the facts say of a symbol alone; one value left makes it that number.
 bool Knowledge::narrow(Symbol symbol, std::vector<Predicate>& consequences) {
   const Expr e = Expr::symbol(symbol);
-  Range range = intersect(ranges_.at(symbol), facts_.range(e));
+  Range range = tightened(intersect(ranges_.at(symbol), facts_.range(e)), facts_.residues(e));
   const auto possible = [&](std::int64_t v) { return facts_.may_be_zero(e - v); };
   for (int i = 0; i < kMaxEndSteps && !range.empty(); ++i) {
     const bool low = range.lower == Range::kMin || possible(range.lower);
@@ -181,7 +178,7 @@ bool Knowledge::narrow(Symbol symbol, std::vector<Predicate>& consequences) {
   }
   if (range != ranges_.at(symbol)) changed_.push_back(symbol);
   ranges_[symbol] = range;
-  if (range.lower == range.upper) replace_by(e - range.lower, consequences);
+  if (range.lower == range.upper) static_cast<void>(replace_by(e - range.lower, consequences));
   return !range.empty();
 }
 
@@ -206,6 +203,52 @@ void Knowledge::propagate(const Predicate& fact, std::vector<Predicate>& consequ
   }
 }
 
+// lower <= x // n <= upper bounds x: from n*lower to n*upper + n - 1.
+void Knowledge::propagate_into_quotient(const Expr& direction,
+                                        std::vector<Predicate>& consequences) const {
+  const Expr::Atom* quotient = as_atom(direction, Expr::Op::FloorDiv);
+  const auto n = quotient ? quotient->operands[1].constant() : std::nullopt;
+  if (!n || *n < 1) return;
+  const Expr& x = quotient->operands[0];
+  const auto ranges = symbol_ranges();
+  const Range found = Range::of(*n) * facts_.range(direction) + Range{0, *n - 1};
+  const Range known = Prover(facts_, ranges).bounds(x);
+  if (found.lower > known.lower) consequences.push_back(greater_equal(x, found.lower));
+  if (found.upper < known.upper) consequences.push_back(less_equal(x, found.upper));
+}
+
+// Given zero == 0, the other terms being multiples of m says what a term is modulo m.
+bool Knowledge::learn_remainders(const Expr& zero, std::vector<Predicate>& consequences) {
+  const std::int64_t c = constant_term(zero);
+  for (const auto& term : zero.terms()) {
+    const Expr alone = Expr::of_terms({term});
+    const std::int64_t m = content(zero - alone, false);
+    if (alone.constant() || m < 2) continue;
+    facts_.add_remainder(alone, -(c % m), m);
+    const auto symbol = direction_of(alone).direction.as_symbol();
+    if (symbol && !narrow(*symbol, consequences)) return false;
+  }
+  return true;
+}
+
+// Given zero == 0, takes a term out of it by each other equality that has that: what is left of two
+// terms is told. (Two sums of the same total that differ in one part: those parts are equal.)
+void Knowledge::eliminate(const Expr& zero, std::vector<Predicate>& consequences) const {
+  for (const Expr& direction : facts_.sharing_terms(zero, kMaxEqualities)) {
+    const Range known = facts_.of(direction)->range;
+    if (known.lower != known.upper || direction.terms().size() > kMaxTerms) continue;
+    const Expr other = direction - known.lower;
+    for (const auto& term : zero.terms()) {
+      const std::int64_t c = coefficient_of(other, term.factors);
+      if (c == 0 || term.factors.empty()) continue;
+      const std::int64_t g = std::gcd(c, term.coefficient);
+      const Expr left = zero * (c / g) - other * (term.coefficient / g);
+      const std::size_t constants = constant_term(left) != 0 ? 1 : 0;
+      if (left != 0 && left.terms().size() <= 2 + constants) consequences.push_back(equal(left, 0));
+    }
+  }
+}
+
 // The expression that the symbol is, given zero == 0; nullopt where it may not be replaced.
 std::optional<Expr> Knowledge::target_for(Symbol symbol, const Expr& zero) const {
   const std::int64_t c = sole_coefficient(zero, symbol);
@@ -223,8 +266,8 @@ std::optional<Expr> Knowledge::target_for(Symbol symbol, const Expr& zero) const
 }
 
 // From zero == 0 eliminates the latest symbol that can be: unbacked before backed, then by serial.
-void Knowledge::replace_by(const Expr& zero, std::vector<Predicate>& consequences) {
-  if (zero.terms().size() > kMaxTerms) return;
+// False where there is none.
+bool Knowledge::replace_by(const Expr& zero, std::vector<Predicate>& consequences) {
   const auto symbols = zero.symbols();
   for (auto it = symbols.rbegin(); it != symbols.rend(); ++it) {
     const auto target = target_for(*it, zero);
@@ -232,8 +275,9 @@ void Knowledge::replace_by(const Expr& zero, std::vector<Predicate>& consequence
     replace(*it, *target);
     const auto moved = facts_.take(*it);
     consequences.insert(consequences.end(), moved.begin(), moved.end());
-    return;
+    return true;
   }
+  return false;
 }
 
 void Knowledge::replace(Symbol symbol, const Expr& target) {

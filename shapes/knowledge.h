@@ -63,7 +63,10 @@ class Knowledge {
   [[nodiscard]] bool absorb(const Predicate& fact, std::vector<Predicate>& consequences);
   [[nodiscard]] bool narrow(Symbol symbol, std::vector<Predicate>& consequences);
   void propagate(const Predicate& fact, std::vector<Predicate>& consequences) const;
-  void replace_by(const Expr& zero, std::vector<Predicate>& consequences);
+  void propagate_into_quotient(const Expr& direction, std::vector<Predicate>& consequences) const;
+  [[nodiscard]] bool learn_remainders(const Expr& zero, std::vector<Predicate>& consequences);
+  void eliminate(const Expr& zero, std::vector<Predicate>& consequences) const;
+  [[nodiscard]] bool replace_by(const Expr& zero, std::vector<Predicate>& consequences);
   [[nodiscard]] std::optional<Expr> target_for(Symbol symbol, const Expr& zero) const;
   void replace(Symbol symbol, const Expr& target);
   [[nodiscard]] SymbolRanges symbol_ranges() const;

@@ -9,6 +9,7 @@ namespace lockstep::shapes {
 namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 31;  // products of two fit in int64
+constexpr std::int64_t kFarthest = INT64_MAX / 4;      // from which bounds are moved
 
 std::int64_t floor_mod(std::int64_t a, std::int64_t n) {
   const std::int64_t r = a % n;
@@ -110,6 +111,16 @@ std::optional<ModularSet> intersect(const ModularSet& a, const ModularSet& b) {
   const std::int64_t k =
       floor_mod((b.residue - a.residue) / g, n) * inverse_by_gcd(a.modulus / g, n) % n;
   return bounded(modulus, Wide{a.residue} + Wide{a.modulus} * k);
+}
+
+Range tightened(const Range& range, const ModularSet& set) {
+  if (set.modulus == 0) return intersect(range, Range::of(set.residue));
+  Range out = range;
+  // A bound this close to the end of int64 may not be moved.
+  const auto usable = [](std::int64_t v) { return v > -kFarthest && v < kFarthest; };
+  if (usable(out.lower)) out.lower += floor_mod(set.residue - out.lower, set.modulus);
+  if (usable(out.upper)) out.upper -= floor_mod(out.upper - set.residue, set.modulus);
+  return out;
 }
 
 ModularSet modular_set_of(const Expr& e, const KnownResidues& known) {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include <lockstep/shapes/expr.h>
+#include <lockstep/shapes/range.h>
 
 namespace lockstep::shapes {
 
@@ -31,6 +32,9 @@ struct ModularSet {
 /// The members that both have, by the Chinese remainder theorem; nullopt: there are none. The
 /// larger modulus of the two where the combined one does not fit.
 [[nodiscard]] std::optional<ModularSet> intersect(const ModularSet& a, const ModularSet& b);
+
+/// The range from its first member of the set to its last one: empty where it has none.
+[[nodiscard]] Range tightened(const Range& range, const ModularSet& set);
 
 /// Gives what is known of an expression as a whole.
 using KnownResidues = std::function<ModularSet(const Expr&)>;

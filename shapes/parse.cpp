@@ -2,7 +2,8 @@
 //   predicate: sum ("==" | "!=" | "<" | "<=" | ">" | ">=") sum
 //   sum:       term (("+" | "-") term)*
 //   term:      unary (("*" | "//" | "%") unary)*
-//   unary:     "-" unary | number | name | "(" sum ")" | ("Mod" | "Min" | "Max") "(" sum, ... ")"
+//   unary:     "-" unary | number | name | "(" sum ")"
+//              | ("Mod" | "CeilDiv" | "Min" | "Max") "(" sum, ... ")"
 #include <charconv>
 
 #include <lockstep/shapes/guard.h>
@@ -150,6 +151,7 @@ class Parser {
       return take(")") ? out : fail();
     }
     if (take("Mod(")) return call(mod, 2);
+    if (take("CeilDiv(")) return call(ceil_div, 2);
     if (take("Min(")) return call(min, 0);
     if (take("Max(")) return call(max, 0);
     skip_spaces();

@@ -73,6 +73,21 @@ const Expr::Atom* as_atom(const Expr& e, Expr::Op op) {
   return factors[0].atom.get();
 }
 
+std::int64_t sole_coefficient(const Expr& e, Symbol symbol) {
+  std::int64_t out = 0;
+  for (const auto& term : e.terms()) {
+    for (const auto& factor : term.factors) {
+      const auto inside = Expr::of_atom(factor.atom).symbols();
+      if (!std::binary_search(inside.begin(), inside.end(), symbol)) continue;
+      const bool alone =
+          term.factors.size() == 1 && factor.power == 1 && factor.atom->op == Expr::Op::Symbol;
+      if (!alone || out != 0) return 0;
+      out = term.coefficient;
+    }
+  }
+  return out;
+}
+
 std::int64_t constant_term(const Expr& e) {
   const auto terms = e.terms();
   return !terms.empty() && terms.back().factors.empty() ? terms.back().coefficient : 0;

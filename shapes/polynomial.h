@@ -27,10 +27,18 @@ namespace lockstep::shapes {
 
 /// The constant term.
 [[nodiscard]] std::int64_t constant_term(const Expr& e);
+/// The coefficient of the symbol where it stands alone in one term and nowhere else; zero
+/// otherwise.
+[[nodiscard]] std::int64_t sole_coefficient(const Expr& e, Symbol symbol);
 /// Greatest common divisor of the coefficients, >= 0; without the constant term unless asked.
 [[nodiscard]] std::int64_t content(const Expr& e, bool with_constant);
 /// Every coefficient divided by d. Requires that d divides them all.
 [[nodiscard]] Expr divide_coefficients(const Expr& e, std::int64_t d);
+
+/// Whether the term is written with a minus: "-Mod(a, b)", but CeilDiv(a, b) for -((-a) // b).
+[[nodiscard]] bool reads_as_negative(const Expr::Term& term);
+/// Whether it could be written the other way round as well: -((a - b) // 2), CeilDiv(b - a, 2).
+[[nodiscard]] bool reads_either_way(const Expr::Term& term);
 
 /// The factors that every term has, each with its lowest power.
 [[nodiscard]] std::vector<Expr::Factor> common_monomial(const Expr& e);

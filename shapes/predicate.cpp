@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <lockstep/shapes/evaluation.h>
@@ -49,6 +50,25 @@ const char* sign_text(Relation relation, bool strict, bool turned) {
   return strict ? " > " : " >= ";
 }
 
+// The terms that stand on the left, so that no minus is read. Where all would be on one side and
+// the number with them, one that reads as well turned round goes to the other: "CeilDiv(a, b) == 3"
+// for "(-a) // b + 3 == 0".
+std::vector<Expr::Term> left_side(const Expr& e, std::int64_t constant) {
+  std::vector<Expr::Term> left, right;
+  for (const auto& term : e.terms())
+    if (!term.factors.empty()) (reads_as_negative(term) ? right : left).push_back(term);
+  const bool has_both = !left.empty() && !right.empty();
+  auto& all = left.empty() ? right : left;
+  auto& other = left.empty() ? left : right;
+  const bool is_beside = left.empty() ? constant < 0 : constant > 0;
+  const auto turned = std::find_if(all.begin(), all.end(), reads_either_way);
+  if (has_both || turned == all.end() || (!is_beside && (constant != 0 || all.size() == 1)))
+    return left;
+  other.push_back(*turned);
+  all.erase(turned);
+  return left;
+}
+
 }  // namespace
 
 std::string Location::text() const { return line == 0 ? file : file + ":" + std::to_string(line); }
@@ -93,12 +113,8 @@ std::string Predicate::text() const {
 }
 
 std::string Predicate::text(const Namer& namer) const {
-  std::vector<Expr::Term> positive;
-  for (const auto& term : expr.terms()) {
-    if (term.coefficient > 0 && !term.factors.empty()) positive.push_back(term);
-  }
   const std::int64_t c = constant_term(expr);
-  Expr left = Expr::of_terms(std::move(positive));
+  Expr left = Expr::of_terms(left_side(expr, c));
   Expr right = left - (expr - c);
   bool strict = false;
   if (relation == Relation::NonNegative && c == -1 && left != 0 && right != 0) {

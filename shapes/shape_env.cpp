@@ -43,6 +43,8 @@ void ShapeEnv::add_symbol(SymbolRecord record) {
   index_[record.symbol] = symbols_.size();
   known_.add(record.symbol, record.range);
   static_cast<void>(known_.take_changed());
+  pinning_.add(record.symbol, record.range, record.hint);
+  if (record.constraint != Constraint::None) pinning_.watch(record.symbol);
   symbols_.push_back(std::move(record));
 }
 
@@ -72,12 +74,12 @@ void ShapeEnv::declare(const Predicate& predicate, const Location& where) {
   declared_.push_back({predicate, where, "declared"});
   const Predicate p = known_.simplify(predicate);
   if (known_.prove_simplified(p) == true) return;
-  const std::vector<Symbol> changed = take_over(p, predicate, where);
-  for (const Symbol symbol : changed) {
+  const Outcome outcome = take_over(p, predicate, where);
+  for (const Symbol symbol : outcome.changed) {
     SymbolRecord& r = symbols_[index_.at(symbol)];
     r.promised = r.range;
   }
-  throw_if_broken(predicate, where, changed);
+  throw_if_broken(predicate, where, outcome);
 }
 
 const ShapeEnv::SymbolRecord& ShapeEnv::record(Symbol symbol) const {
@@ -183,7 +185,8 @@ bool ShapeEnv::becomes_assert(const Predicate& guard) const {
   return options_.complex == ShapeOptions::Complex::Assert && !is_simple(guard);
 }
 
-void ShapeEnv::add_guard(const Predicate& guard, const Predicate& asked, const Location& where) {
+void ShapeEnv::add_guard(const Predicate& guard, const Predicate& asked, const Location& where,
+                         const Expr* number) {
   if (becomes_assert(guard)) {
     return add_assert(guard, asked, where, "the branch that was traced is right for this only");
   }
@@ -191,7 +194,7 @@ void ShapeEnv::add_guard(const Predicate& guard, const Predicate& asked, const L
     throw std::logic_error(
         fmt::format("{}: `{}` would add a guard to a frozen graph", where.text(), text_of(asked)));
   }
-  throw_if_tied(guard, asked, where);
+  throw_if_tied(guard, asked, where, number);
   guards_.push_back({sharpened(guard), where, {}});
   learn(guards_.back().predicate, asked, where);
 }
@@ -211,17 +214,16 @@ void ShapeEnv::learn(const Predicate& fact, const Predicate& asked, const Locati
   throw_if_broken(asked, where, take_over(fact, asked, where));
 }
 
-// The symbols whose range or number changed.
-std::vector<Symbol> ShapeEnv::take_over(const Predicate& fact, const Predicate& asked,
-                                        const Location& where) {
+ShapeEnv::Outcome ShapeEnv::take_over(const Predicate& fact, const Predicate& asked,
+                                      const Location& where) {
   if (!known_.learn_open(fact)) {
     throw ConstraintError(fmt::format(
         "{}: `{}` contradicts what earlier checks and branches say{}; correct one of them",
         where.text(), text_of(asked), because(fact.negated(), nullptr, ": ")));
   }
-  std::vector<Symbol> changed = known_.take_changed();
-  for (const Symbol symbol : changed) symbols_[index_.at(symbol)].range = known_.range(symbol);
-  return changed;
+  Outcome out{known_.take_changed(), pinning_.say(asked, where)};
+  for (const Symbol symbol : out.changed) symbols_[index_.at(symbol)].range = known_.range(symbol);
+  return out;
 }
 
 void ShapeEnv::check(const Predicate& predicate, const Location& where, std::string message) {
@@ -252,7 +254,7 @@ std::int64_t ShapeEnv::number(const Expr& expr, const Location& where) {
   if (e.has_unbacked()) throw_data_dependent_int(e, expr, where);
   const auto value = e.evaluate(hints());
   if (!value) throw_no_value(text_of(expr), e, where);
-  add_guard(equal(e, *value), equal(expr, *value), where);
+  add_guard(equal(e, *value), equal(expr, *value), where, &expr);
   guards_.back().note = fmt::format("fixes {} to {}", text_of(expr), *value);
   return *value;
 }

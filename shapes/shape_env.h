@@ -11,6 +11,7 @@
 
 #include <lockstep/shapes/guard.h>
 #include <lockstep/shapes/knowledge.h>
+#include <lockstep/shapes/pinning.h>
 #include <lockstep/shapes/range.h>
 
 namespace lockstep::shapes {
@@ -30,7 +31,7 @@ class ConstraintError : public std::runtime_error {
 /// that breaks it.
 enum class Constraint : std::uint8_t {
   None,
-  Varies,      // it may be narrowed, but never to a single number
+  Varies,      // it may be narrowed, but never to a single number, whatever it takes to see that
   WholeRange,  // every value of its range is served: no guard narrows it or ties it to another one
 };
 
@@ -131,26 +132,38 @@ class ShapeEnv {
                                                            const Location& where);
   [[nodiscard]] Predicate sharpened(const Predicate& guard) const;
   [[nodiscard]] bool becomes_assert(const Predicate& guard) const;
-  void add_guard(const Predicate& guard, const Predicate& asked, const Location& where);
+  /// `number`: what was asked to be a number; nullptr: the guard is of a branch.
+  void add_guard(const Predicate& guard, const Predicate& asked, const Location& where,
+                 const Expr* number = nullptr);
   void add_assert(const Predicate& assert, const Predicate& asked, const Location& where,
                   std::string message);
   void learn(const Predicate& fact, const Predicate& asked, const Location& where);
-  [[nodiscard]] std::vector<Symbol> take_over(const Predicate& fact, const Predicate& asked,
-                                              const Location& where);
+  /// The symbols that a fact was about after all.
+  struct Outcome {
+    std::vector<Symbol> changed;  // their range or number is another one
+    std::vector<Symbol> pinned;   // of those with a constraint: they have one value left
+  };
+  [[nodiscard]] Outcome take_over(const Predicate& fact, const Predicate& asked,
+                                  const Location& where);
   [[nodiscard]] std::int64_t number(const Expr& expr, const Location& where);
   void add_symbol(SymbolRecord record);
 
   // shape_env_constraint.cpp
-  void throw_if_broken(const Predicate& asked, const Location& where,
-                       const std::vector<Symbol>& changed) const;
+  void throw_if_broken(const Predicate& asked, const Location& where, const Outcome& outcome) const;
   [[noreturn]] void throw_pinned(const SymbolRecord& r, std::int64_t value, const Predicate& asked,
                                  const Location& where) const;
   [[noreturn]] void throw_narrowed(const SymbolRecord& r, const Predicate& asked,
                                    const Location& where) const;
   [[nodiscard]] std::string to_declare(const Predicate& predicate, const SymbolRecord& r) const;
-  void throw_if_tied(const Predicate& guard, const Predicate& asked, const Location& where) const;
-  [[nodiscard]] std::vector<Asked> reasons(const Predicate& conclusion,
-                                           const Predicate* also) const;
+  void throw_if_tied(const Predicate& guard, const Predicate& asked, const Location& where,
+                     const Expr* number) const;
+  [[nodiscard]] std::vector<Asked> linked(const Predicate& conclusion, const Predicate* also) const;
+  [[nodiscard]] bool forces(const std::vector<Asked>& some, const Predicate* also,
+                            const Predicate& conclusion) const;
+  [[nodiscard]] std::vector<Asked> needed(std::vector<Asked> all, const Predicate* also,
+                                          const Predicate& conclusion) const;
+  [[nodiscard]] std::string list_of(const std::vector<Asked>& reasons,
+                                    std::string_view opening) const;
   [[nodiscard]] std::string because(const Predicate& conclusion, const Predicate* also,
                                     std::string_view opening) const;
 
@@ -175,6 +188,7 @@ class ShapeEnv {
   std::vector<Guard> declared_;
   std::vector<Asked> asked_;
   Knowledge known_;
+  Pinning pinning_;
   std::map<Symbol, std::size_t> index_;  // into symbols_
   std::uint32_t backed_count_ = 0, unbacked_count_ = 0;
   bool frozen_ = false;

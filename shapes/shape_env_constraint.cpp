@@ -6,6 +6,7 @@
 
 #include <lockstep/shapes/declaration.h>
 #include <lockstep/shapes/facts.h>
+#include <lockstep/shapes/only_value.h>
 #include <lockstep/shapes/shape_env.h>
 
 namespace lockstep::shapes {
@@ -28,10 +29,10 @@ bool mentions_any(const Expr& e, const std::set<Symbol>& symbols) {
 
 }  // namespace
 
-// Of all that was accepted, a smallest set that, with `also`, comes to the conclusion: none of it
-// can be left out. Empty where the prover needs none, or does not see it.
-std::vector<ShapeEnv::Asked> ShapeEnv::reasons(const Predicate& conclusion,
-                                               const Predicate* also) const {
+// Of all that was accepted, what shares symbols with the conclusion, directly or through each
+// other; of much the last.
+std::vector<ShapeEnv::Asked> ShapeEnv::linked(const Predicate& conclusion,
+                                              const Predicate* also) const {
   std::vector<Asked> all;
   for (const Guard& guard : declared_) all.push_back({guard.predicate, true, guard.where});
   for (const Asked& asked : asked_)
@@ -50,36 +51,60 @@ std::vector<ShapeEnv::Asked> ShapeEnv::reasons(const Predicate& conclusion,
   }
   std::erase_if(all, [&](const Asked& one) { return !mentions_any(one.predicate.expr, linked); });
   if (all.size() > kMaxReasons) all.erase(all.begin(), all.end() - kMaxReasons);
+  return all;
+}
 
-  const auto forces = [&](const std::vector<Asked>& some) {
-    Knowledge known;
-    for (const Symbol s : linked) known.add(s, record(s).declared);
-    for (const Asked& one : some)
-      if (!known.learn(one.predicate)) return true;
-    if (also && !known.learn(*also)) return true;
-    return known.prove(conclusion) == true;
-  };
-  if (!forces(all)) return {};
+bool ShapeEnv::forces(const std::vector<Asked>& some, const Predicate* also,
+                      const Predicate& conclusion) const {
+  std::vector<Predicate> premises;
+  for (const Asked& one : some) premises.push_back(one.predicate);
+  if (also) premises.push_back(*also);
+  std::set<Symbol> symbols;
+  for (const Symbol s : conclusion.expr.symbols()) symbols.insert(s);
+  for (const Predicate& one : premises)
+    for (const Symbol s : one.expr.symbols()) symbols.insert(s);
+  Knowledge known;
+  for (const Symbol s : symbols) known.add(s, record(s).declared);
+  for (const Predicate& one : premises)
+    if (!known.learn(one)) return true;
+  if (known.prove(conclusion) == true) return true;
+  const Direction d = direction_of(conclusion.expr);
+  const auto symbol = d.direction.as_symbol();
+  if (!symbol || conclusion.relation != Predicate::Relation::Equal) return false;
+  int fuel = Pinning::kFuelPerQuestion;
+  return is_only_value(
+      *symbol, -d.offset, premises, [&](Symbol s) { return record(s).declared; }, fuel);
+}
+
+// Of all these a smallest set that, with `also`, comes to the conclusion: none of it can be left
+// out. Empty where none is needed, or it is not seen.
+std::vector<ShapeEnv::Asked> ShapeEnv::needed(std::vector<Asked> all, const Predicate* also,
+                                              const Predicate& conclusion) const {
+  if (!forces(all, also, conclusion)) return {};
   for (std::size_t i = all.size(); i-- > 0;) {
     std::vector<Asked> fewer = all;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    if (forces(fewer)) all = std::move(fewer);
+    if (forces(fewer, also, conclusion)) all = std::move(fewer);
   }
   return all;
 }
 
-std::string ShapeEnv::because(const Predicate& conclusion, const Predicate* also,
-                              std::string_view opening) const {
+std::string ShapeEnv::list_of(const std::vector<Asked>& reasons, std::string_view opening) const {
   std::string out;
-  for (const Asked& reason : reasons(conclusion, also))
+  for (const Asked& reason : reasons)
     out += fmt::format("{}`{}` at {}", out.empty() ? opening : ", ", text_of(reason.predicate),
                        reason.where.text());
   return out;
 }
 
+std::string ShapeEnv::because(const Predicate& conclusion, const Predicate* also,
+                              std::string_view opening) const {
+  return list_of(needed(linked(conclusion, also), also, conclusion), opening);
+}
+
 void ShapeEnv::throw_if_broken(const Predicate& asked, const Location& where,
-                               const std::vector<Symbol>& changed) const {
-  for (const Symbol symbol : std::set<Symbol>(changed.begin(), changed.end())) {
+                               const Outcome& outcome) const {
+  for (const Symbol symbol : std::set<Symbol>(outcome.changed.begin(), outcome.changed.end())) {
     const SymbolRecord& r = record(symbol);
     if (r.constraint == Constraint::None) continue;
     if (const auto value = known_.number(symbol); value && r.declared.lower != r.declared.upper)
@@ -87,17 +112,23 @@ void ShapeEnv::throw_if_broken(const Predicate& asked, const Location& where,
     if (r.constraint == Constraint::WholeRange && r.range != r.promised)
       throw_narrowed(r, asked, where);
   }
+  for (const Symbol symbol : outcome.pinned)
+    throw_pinned(record(symbol), *record(symbol).hint, asked, where);
 }
 
 void ShapeEnv::throw_pinned(const SymbolRecord& r, std::int64_t value, const Predicate& asked,
                             const Location& where) const {
   const auto arguments = dim_arguments(r.source);
+  const Predicate conclusion = equal(Expr::symbol(r.symbol), value);
+  std::vector<Asked> near;
+  for (const Guard& said : pinning_.said_about(r.symbol))
+    near.push_back({said.predicate, true, said.where});
+  auto reasons = needed(near, &asked, conclusion);
+  if (reasons.empty()) reasons = needed(linked(conclusion, &asked), &asked, conclusion);
   throw ConstraintError(fmt::format(
       "{}: `{}`{} fixes {} to {}, but that dim is marked dynamic; write code that is right for "
       "every size, or, if it always is {}, {}",
-      where.text(), text_of(asked),
-      because(equal(Expr::symbol(r.symbol), value), &asked, " together with "), r.source, value,
-      value,
+      where.text(), text_of(asked), list_of(reasons, " together with "), r.source, value, value,
       arguments ? fmt::format("call mark_static({}) or remove the mark", *arguments)
                 : "remove the mark"));
 }
@@ -121,8 +152,8 @@ std::string ShapeEnv::to_declare(const Predicate& predicate, const SymbolRecord&
 }
 
 // A guard that is open where the whole range of a symbol was promised.
-void ShapeEnv::throw_if_tied(const Predicate& guard, const Predicate& asked,
-                             const Location& where) const {
+void ShapeEnv::throw_if_tied(const Predicate& guard, const Predicate& asked, const Location& where,
+                             const Expr* number) const {
   std::vector<const SymbolRecord*> promised;
   for (const Symbol s : guard.expr.symbols())
     if (record(s).constraint == Constraint::WholeRange) promised.push_back(&record(s));
@@ -132,12 +163,14 @@ void ShapeEnv::throw_if_tied(const Predicate& guard, const Predicate& asked,
   if (alone && direction_of(guard.expr).direction.as_symbol() &&
       guard.relation != Predicate::Relation::NotEqual)
     return;
+  const std::string asks = number ? fmt::format("to_int({})", text_of(*number))
+                                  : fmt::format("this branch on `{}`", text_of(asked));
   throw ConstraintError(
-      fmt::format("{}: this branch on `{}` was traced for sizes with `{}` only, but {} was "
-                  "declared to be {}{}; "
-                  "write code that is right either way, or {}",
-                  where.text(), text_of(asked), text_of(guard), promised[0]->source,
+      fmt::format("{}: {} was traced for sizes with `{}` only, but {} was declared to be {}{}; {}, "
+                  "or {}",
+                  where.text(), asks, text_of(guard), promised[0]->source,
                   range_text(promised[0]->promised), alone ? "" : ", whatever the other sizes are",
+                  number ? "keep the size symbolic" : "write code that is right either way",
                   to_declare(guard, *promised[0])));
 }
 

@@ -74,8 +74,9 @@ void ProveFromASum(benchmark::State& state) {
 BENCHMARK(ProveFromASum)->Arg(2)->Arg(8);
 
 /// A trace with many sizes: every guard asked, learnt from, the list made minimal and compiled, its
-/// text in source names written. Five guards per symbol, of five kinds.
-void RecordGuards(benchmark::State& state) {
+/// text in source names written. Five guards per symbol, of five kinds. Marked: every size must
+/// vary.
+void record_guards(benchmark::State& state, Constraint constraint) {
   const std::int64_t guards = state.range(0), symbols = guards / 5;
   std::size_t kept = 0;
   for (auto _ : state) {
@@ -83,8 +84,8 @@ void RecordGuards(benchmark::State& state) {
     std::vector<Expr> s;
     std::vector<Symbol> slots;
     for (std::int64_t i = 0; i < symbols; ++i) {
-      s.push_back(
-          env.backed("x" + std::to_string(i) + ".size(0)", 16 * (i % 50 + 2), {2, Range::kMax}));
+      s.push_back(env.backed("x" + std::to_string(i) + ".size(0)", 16 * (i % 50 + 2),
+                             {2, Range::kMax}, constraint));
       slots.push_back(*s.back().as_symbol());
     }
     for (std::int64_t g = 0; g < guards; ++g) {
@@ -110,7 +111,10 @@ void RecordGuards(benchmark::State& state) {
       static_cast<double>(guards) / 1e6,
       benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
+void RecordGuards(benchmark::State& state) { record_guards(state, Constraint::None); }
 BENCHMARK(RecordGuards)->Arg(500)->Arg(1000)->Arg(2000)->Arg(5000)->Unit(benchmark::kMillisecond);
+void RecordGuardsOfMarked(benchmark::State& state) { record_guards(state, Constraint::Varies); }
+BENCHMARK(RecordGuardsOfMarked)->Arg(500)->Arg(5000)->Unit(benchmark::kMillisecond);
 
 /// Splits of a known total, as many as there are peers: one assert over all of them.
 void AssertASum(benchmark::State& state) {

@@ -63,14 +63,14 @@ const std::vector<Case>& data_dependent() {
       {"of values that a check ties",
        [](Scene& s) {
          s.check(equal(s.u, 2 * s.v), 12);
-         s.ask(equal(mod(s.u + s.v, 2), 0), 20);
+         s.ask(equal(mod(s.u + s.v, 5), 0), 20);
        },
-       "model.py:20: this branch on `Mod(counts.tolist()[0] + counts.tolist()[1], 2) == 0` needs "
+       "model.py:20: this branch on `Mod(counts.tolist()[0] + counts.tolist()[1], 5) == 0` needs "
        "counts.tolist()[0] (made at model.py:11, between 0 and 18) and counts.tolist()[1] (made at "
        "model.py:11, between 0 and 9), known only when the graph runs (true for counts.tolist()[0] "
        "= 0, counts.tolist()[1] = 0; false for counts.tolist()[0] = 2, counts.tolist()[1] = 1); "
        "write the general path that is right either way, call check(Mod(counts.tolist()[0] + "
-       "counts.tolist()[1], 2) == 0) or check(Mod(counts.tolist()[0] + counts.tolist()[1], 2) != "
+       "counts.tolist()[1], 5) == 0) or check(Mod(counts.tolist()[0] + counts.tolist()[1], 5) != "
        "0) before it if one of them always holds"},
       {"that comes down to less",
        [](Scene& s) {
@@ -196,6 +196,14 @@ const std::vector<Case>& constraints() {
        "model.py:20: this branch on `p.size(0) != 7` was traced for sizes with `p.size(0) != 7` "
        "only, but p.size(0) was declared to be between 2 and 64; write code that is right either "
        "way, or declare \"p.size(0) != 7\" in the frame's constraints"},
+      {"tied by a number of two sizes",
+       [](Scene& s) {
+         static_cast<void>(s.env.to_int(s.y + 2 * s.promised, {kFile, 20}));
+       },
+       "model.py:20: to_int(y.size(1) + 2*p.size(0)) was traced for sizes with `y.size(1) + "
+       "2*p.size(0) == 24` only, but p.size(0) was declared to be between 2 and 64, whatever the "
+       "other sizes are; keep the size symbolic, or declare \"y.size(1) == -2*p.size(0) + 24\" in "
+       "the frame's constraints"},
       {"a check that fails", [](Scene& s) { s.check(equal(s.x, s.y), 20, "rows match"); },
        "model.py:20: check(x.size(0) == y.size(1)) does not hold (rows match): x.size(0) is 8, "
        "y.size(1) is 12; correct the sizes or the check"},

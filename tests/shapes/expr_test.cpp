@@ -171,8 +171,38 @@ TEST(Expr, EqualExpressions_AreOneNode) {
   EXPECT_EQ(Expr(0).identity(), (s0 - s0).identity());
 }
 
+// No text has a negative quotient that nobody wrote.
+TEST(Expr, QuotientsRoundedUp_ReadAsThat) {
+  const std::vector<std::pair<std::string, std::string>> all = {
+      {ceil_div(s0, 2).text(), "CeilDiv(s0, 2)"},
+      {(8 * ceil_div(s0, 8)).text(), "8*CeilDiv(s0, 8)"},
+      {(s1 - ceil_div(s0, 8)).text(), "s1 - CeilDiv(s0, 8)"},
+      {ceil_div(s0 - s1, 2).text(), "CeilDiv(s0 - s1, 2)"},
+      {ceil_div(s1 - s0, 2).text(), "CeilDiv(-s0 + s1, 2)"},
+      {ceil_div(s0, s1).text(), "CeilDiv(s0, s1)"},
+      {(s1 * ceil_div(s0, 4)).text(), "s1*CeilDiv(s0, 4)"},
+      {(ceil_div(s0, 4) * ceil_div(s0, 4)).text(), "CeilDiv(s0, 4)*CeilDiv(s0, 4)"},
+      {floor_div(s1 - s0, 2).text(), "(-s0 + s1) // 2"},
+      {floor_div(-s0, 2).text(), "-CeilDiv(s0, 2)"},
+      {(s1 - floor_div(s0, 2)).text(), "s1 - s0 // 2"},
+      {equal(ceil_div(s0, 2), 3).text(), "CeilDiv(s0, 2) == 3"},
+      {greater(ceil_div(s0, s1), 3).text(), "CeilDiv(s0, s1) >= 4"},
+      {less(ceil_div(s0, 2), 3).text(), "CeilDiv(s0, 2) <= 2"},
+      {equal(ceil_div(s0 - s1, 2), 3).text(), "CeilDiv(s0 - s1, 2) == 3"},
+      {equal(floor_div(s1 - s0, 2), 3).text(), "(-s0 + s1) // 2 == 3"},
+      {less(ceil_div(s0 - s1, 2), 3).text(), "CeilDiv(s0 - s1, 2) <= 2"},
+      {greater(ceil_div(s0 - s1, 2), 3).text(), "CeilDiv(s0 - s1, 2) >= 4"},
+      {equal(s1, ceil_div(s0, 2)).text(), "s1 == CeilDiv(s0, 2)"},
+      {equal(s1, ceil_div(s0 - s1, 2)).text(), "s1 == CeilDiv(s0 - s1, 2)"},
+      {less_equal(ceil_div(s0, 2) + s1, 9).text(), "s1 + CeilDiv(s0, 2) <= 9"},
+  };
+  for (const auto& [is, expected] : all) EXPECT_EQ(is, expected);
+  for (const Expr& e : {ceil_div(s0 - s1, 2), 3 - s1 * ceil_div(-s0, s1), floor_div(5 - s0, 4)})
+    EXPECT_EQ(parse_expr(e.text()), e) << e.text();
+}
+
 TEST(Expr, CeilDivAndPower_AreWrittenWithTheOtherAtoms) {
-  EXPECT_EQ(ceil_div(s0, 4).text(), "-((-s0) // 4)");
+  EXPECT_EQ(ceil_div(s0, 4).text(), "CeilDiv(s0, 4)");
   EXPECT_EQ(power(s0 + 1, 3), s0 * s0 * s0 + 3 * s0 * s0 + 3 * s0 + 1);
   EXPECT_EQ(power(s0, 0), Expr(1));
   for (std::int64_t n = -9; n < 10; ++n) {

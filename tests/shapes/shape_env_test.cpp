@@ -493,5 +493,57 @@ TEST_F(ShapeEnvTest, HugeNumbers_AreOpenNotWrong) {
   EXPECT_TRUE(ask(greater(n, -INT64_MAX)));
 }
 
+TEST_F(ShapeEnvTest, EqualityWithFactors_TellsRemainders) {
+  const Expr a = size(6), b = size(4), c = size(10), d = size(15), e = size(8);
+  EXPECT_TRUE(ask(equal(2 * a, 3 * b)));
+  EXPECT_EQ(env.prove(equal(mod(a, 3), 0)), true);
+  EXPECT_EQ(env.simplify(mod(b + 1, 2)), Expr(1));
+  EXPECT_EQ(env.range(b).lower, 2);
+  EXPECT_TRUE(ask(equal(6 * c + 10 * d, 15 * e + 90)));
+  EXPECT_EQ(env.simplify(mod(c, 5)), Expr(0));
+  EXPECT_EQ(env.simplify(mod(d, 3)), Expr(0));
+  EXPECT_EQ(env.simplify(mod(e, 2)), Expr(0));
+  EXPECT_EQ(env.prove(equal(mod(c, 2), 0)), std::nullopt);
+}
+
+TEST_F(ShapeEnvTest, EqualityWithFactors_TellsRemaindersWithANumber) {
+  const Expr a = size(7), b = size(5);
+  EXPECT_TRUE(ask(equal(3 * a, 4 * b + 1)));
+  EXPECT_EQ(env.simplify(mod(a, 4)), Expr(3));
+  EXPECT_EQ(env.simplify(mod(b, 3)), Expr(2));
+  EXPECT_EQ(env.range(a).lower, 3);
+}
+
+TEST_F(ShapeEnvTest, PartsThatSumsShowEqual_AreReplaced) {
+  const Expr s = size(9), u = item(kCount), v = item(kCount), w = item(kCount);
+  must(equal(u + v, s));
+  must(equal(u + w, s));
+  EXPECT_EQ(env.simplify(w), v);
+  const Expr x = item(kCount), y = item(kCount);
+  must(equal(2 * x, 3 * s));
+  must(equal(2 * y, 3 * s));
+  EXPECT_EQ(env.simplify(y), x);
+  EXPECT_EQ(env.simplify(x * y), x * x);
+}
+
+TEST_F(ShapeEnvTest, Quotients_BoundWhatIsDivided) {
+  const Expr a = size(5), b = size(14), c = size(9), u = item();
+  EXPECT_TRUE(ask(equal(ceil_div(a, 2), 3)));
+  EXPECT_EQ(env.range(a), (Range{5, 6}));
+  EXPECT_TRUE(ask(equal(floor_div(b, 4), 3)));
+  EXPECT_EQ(env.range(b), (Range{12, 15}));
+  EXPECT_TRUE(ask(less(floor_div(c + b, 5), 5)));
+  EXPECT_TRUE(ask(less(c, 13)));
+  must(greater_equal(ceil_div(u, 8), 2));
+  EXPECT_TRUE(ask(greater(u, 8)));
+  EXPECT_EQ(guards().size(), 3u);
+}
+
+TEST_F(ShapeEnvTest, RemainderMovesTheBounds) {
+  const Expr a = size(6, {2, 100});
+  EXPECT_TRUE(ask(equal(mod(a, 90), 6)));
+  EXPECT_EQ(env.range(a), (Range{6, 96}));
+}
+
 }  // namespace
 }  // namespace lockstep::shapes

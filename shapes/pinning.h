@@ -1,0 +1,65 @@
+// Whether what was said in a trace leaves a symbol that must vary one value only. Asked after every
+// guard, so it remembers another value that all of it admits. Internal to this folder.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include <lockstep/shapes/guard.h>
+#include <lockstep/shapes/range.h>
+
+namespace lockstep::shapes {
+
+/// Conservative: a symbol that it calls pinned is; of one that it does not, either a second value
+/// is known, or none was found and that there is none was not shown. What it spends is counted and
+/// grows with what is said, so a trace costs no more for symbols that are hard to tell. A pure
+/// function of the calls made, in order. One thread.
+class Pinning {
+ public:
+  /// Steps of is_only_value that one question may take.
+  static constexpr int kFuelPerQuestion = 60000;
+
+  void add(Symbol symbol, Range declared, std::optional<std::int64_t> hint);
+  /// It is to have more values than the hint. Requires that it was added, with a hint.
+  void watch(Symbol symbol);
+  /// The predicate holds from here on. Gives the watched symbols that are pinned with it.
+  [[nodiscard]] std::vector<Symbol> say(const Predicate& predicate, const Location& where);
+  /// Of what was said before the last, what is nearest to the symbol, in the order said.
+  [[nodiscard]] std::vector<Guard> said_about(Symbol symbol) const;
+
+ private:
+  using Point = std::map<Symbol, std::int64_t>;
+  struct Record {
+    Range declared;
+    std::optional<std::int64_t> hint;
+    std::vector<std::size_t> said;  // what mentions it
+    Symbol linked;                  // the next one towards the one that stands for all linked ones
+    std::int64_t divisor = 1;       // a multiple of all that those are divided by
+  };
+
+  [[nodiscard]] Symbol all_linked(Symbol symbol) const;
+  void link(const Predicate& predicate);
+  [[nodiscard]] std::set<Symbol> doubtful(const Predicate& predicate) const;
+  [[nodiscard]] bool holds(const Predicate& predicate, const Point& moved) const;
+  [[nodiscard]] std::optional<Point> another(Symbol symbol);
+  [[nodiscard]] std::optional<Point> moved_to(Symbol symbol, std::int64_t value);
+  [[nodiscard]] bool mend(const Predicate& predicate, Point& moved, std::vector<Symbol>& set) const;
+  [[nodiscard]] std::optional<std::int64_t> solved(const Predicate& predicate, Symbol symbol,
+                                                   const Point& moved) const;
+  void remember(Symbol symbol, std::optional<Point> other);
+  [[nodiscard]] bool is_pinned(Symbol symbol);
+  [[nodiscard]] std::vector<std::size_t> nearest(Symbol symbol) const;
+
+  std::map<Symbol, Record> records_;
+  std::vector<Guard> said_;
+  std::size_t linked_ = 0;          // of said_, what is linked
+  std::map<Symbol, Point> others_;  // by watched symbol; none: no other value was found
+  std::map<Symbol, std::set<Symbol>> moved_by_;  // watched symbols whose other point moves this one
+  std::set<Symbol> without_other_;
+  int fuel_ = 0;
+};
+
+}  // namespace lockstep::shapes
