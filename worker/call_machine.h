@@ -75,6 +75,8 @@ class CallMachine {
   [[nodiscard]] const TraceReport& trace_report() const { return report_; }
   [[nodiscard]] const Observation& observation() const { return observation_; }
   [[nodiscard]] const Standing& standing() const { return standing_; }
+  /// The decision settles the frame. Known once the exchange has been joined.
+  [[nodiscard]] bool settling() const { return settling_; }
 
  private:
   enum class Stage : std::uint8_t {
@@ -110,6 +112,7 @@ class CallMachine {
   void gather();
   void rostered(const Bytes& payload);
   void gathered(const Bytes& payload);
+  void decide_call();
   void unreadable();
 
   // In search of what differs: divergence.cpp.
@@ -144,12 +147,14 @@ class CallMachine {
   Verdict verdict_;                // what the roll under way comes to
   std::uint64_t candidates_ = 0;   // entries that fit on every rank, but for "some rank" guards
   bool same_list_ = false;         // all ranks hold the same source list and stored state
-  JointObservation joint_;         // from Gather on
+  std::optional<std::uint64_t> alike_;  // from Roster on: of every rank, where ranks may differ
+  JointObservation joint_;              // from Gather on
   Decision decision_, reported_;   // from Gather on
   TraceReport report_;             // from Trace on
   shapes::Fingerprint compared_;   // from Verify on: what must be equal on all ranks
   std::optional<Entry> entry_;     // from Verify on
   std::optional<Status> failure_;  // this rank's, at Trace or Compile
+  bool settling_ = false;          // the decision settles the frame
   bool falls_back_ = false;        // past the recompile limit: traced and compared, not compiled
   std::size_t failed_guard_ = 0;
   std::size_t most_nodes_ = 0;                       // of any rank's graph

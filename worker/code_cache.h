@@ -45,6 +45,8 @@ struct Entry {
   [[nodiscard]] bool same_sources(const SourceList& list) const {
     return &list == list_.get() || list.digest() == list_->digest();
   }
+  /// The same sources and bools.
+  [[nodiscard]] bool same_structure(const Observation& observation) const;
   /// Same sources, values within bounds, this call's marks honoured, guards true; what group
   /// guards ask of every rank included.
   [[nodiscard]] bool fits(const Observation& observation) const;
@@ -105,6 +107,11 @@ struct Frame {
   [[nodiscard]] int live() const;
   /// A call that no entry fits falls back. Equal on all ranks.
   [[nodiscard]] bool at_limit(const DecisionConfig& config) const;
+  /// Those made for sources and bools like these, as a mask in the manner of lookup().
+  [[nodiscard]] std::uint64_t alike(const Observation& observation) const;
+  /// The next entry of a structure settles the frame (DecisionConfig::settle). `alike`: the entries
+  /// of that structure on every rank. Equal on all ranks.
+  [[nodiscard]] bool settles_next(const DecisionConfig& config, std::uint64_t alike) const;
   /// Those that `entry` replaces, as a mask in the manner of lookup().
   [[nodiscard]] std::uint64_t replaced_by(const Entry& entry) const;
 

@@ -85,7 +85,8 @@ Tensor all_to_all_single(const Tensor& x, const Sizes& out_splits, const Sizes& 
 
 Tensor all_to_all_single(const Tensor& x, const Group& group, Line where) {
   const std::int64_t n = over("all_to_all_single", x, group, where).size;
-  const auto rows = x.ndim() == 0 ? std::nullopt : meta_of(x).sizes[0].constant();
+  const std::shared_ptr<Trace> trace = trace_of("all_to_all_single", std::vector{x}, where);
+  const auto rows = x.ndim() == 0 ? std::nullopt : trace->number(meta_of(x).sizes[0], where);
   if (!rows || *rows % n != 0)
     refuse(where, "all_to_all_single",
            fmt::format("without splits the rows of {} must be a constant multiple of the {} ranks; "

@@ -50,6 +50,7 @@ struct SourceCell {
   std::uint16_t dtypes = 0;                         // one bit per DType that some rank has
   std::uint32_t least_ndim = 0, greatest_ndim = 0;  // over the ranks that have a tensor
   std::uint8_t truths = 0;                          // bit 0: some rank has false; bit 1: true
+  bool settled = false;  // what is not marked static becomes a symbol, whether it varies or not
   const DimCell* number = nullptr;                  // over the ranks that have an int, if any
   std::span<const DimCell> dims;             // by dim index, over the ranks that have that dim
   const shapes::Seen* strides = nullptr;     // parallel to `dims`; nullptr: contiguous
@@ -88,6 +89,9 @@ struct JointObservation {
 
   /// Tells the sources what was stored of them; `state` outlives this.
   void know(const FrameState& state);
+  /// Whether the decision is to settle its frame (DecisionConfig::settle). `but_ints`: sources that
+  /// are an int on some rank are left as they are.
+  void settle(bool on, bool but_ints);
 
   JointObservation() = default;
   JointObservation(JointObservation&&) = default;

@@ -238,9 +238,10 @@ typedef struct lockstep_config {
   int32_t automatic_dynamic;   /* sizes that differ become symbols */
   int32_t assume_at_least_two; /* until a rank sees less */
   int32_t recompile_limit;     /* 1 to 64 versions of a function, then calls fall back */
+  int32_t settle;              /* half of them for one list of inputs, then all sizes are symbols */
 } lockstep_config;
 #define LOCKSTEP_CONFIG_INIT \
-  { sizeof(lockstep_config), LOCKSTEP_SAME_GRAPH, 1, 1, 8 }
+  { sizeof(lockstep_config), LOCKSTEP_SAME_GRAPH, 1, 1, 8, 1 }
 
 typedef struct lockstep_agreement lockstep_agreement;
 /* Collective. `name` tells agreements of one group apart in reports. `config` may be NULL. What the
