@@ -59,6 +59,8 @@ struct Entry {
   /// The first host value that the two calls have otherwise.
   [[nodiscard]] std::optional<HostValue> changed_host_value(const Observation& a,
                                                             const Observation& b) const;
+  /// What it asks of its symbols.
+  [[nodiscard]] shapes::GuardSet guard_set() const;
   /// Names the symbols of guards by their source.
   [[nodiscard]] shapes::Namer namer() const;
   /// True if the entry serves all that `older` serves, so that `older` can go.
@@ -67,7 +69,6 @@ struct Entry {
  private:
   enum class Use : std::uint8_t { Static, Symbol, Unbacked };
   [[nodiscard]] bool honours(const std::vector<Mark>& marks) const;
-  [[nodiscard]] shapes::GuardSet guard_set() const;
   /// What the programs run on: the values, behind them the host values. `room` holds them where
   /// there are any. nullopt: the scalars were not read.
   [[nodiscard]] std::optional<std::span<const std::int64_t>> operands(
