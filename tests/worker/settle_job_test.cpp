@@ -1,10 +1,14 @@
 // Frames that settle, through the job on real ranks: inputs that change one after another come to an
 // end of compiling, and what they compute stays right.
+#include <filesystem>
 #include <numeric>
 #include <random>
 #include <vector>
 
 #include "job_ranks.h"
+
+#include <lockstep/worker/simulator/record_reader.h>
+#include <lockstep/worker/simulator/verdict.h>
 
 namespace lockstep::worker {
 namespace {
@@ -185,8 +189,13 @@ TEST_F(SettleJob, SizesOfOneAndSizesInCollectives_StayWhatTheyAre) {
 
 // What needs a number of a size gets it, by a guard, and says where.
 TEST_F(SettleJob, SizeThatHostCodePins_IsStaticAgain_AndNamedWithItsLine) {
+  const std::string record =
+      testing::TempDir() + "lockstep-settle-record-" + std::to_string(size);
+  if (rank == 0) std::filesystem::remove_all(record);
+  MPI_Barrier(MPI_COMM_WORLD);
   Settings loud = quiet();
   loud.log = {"info"};
+  loud.record_dir = record;
   start({.recompile_limit = 2}, loud);
   unsigned line = 0;
   auto step = job->frame<Affine, Y>("step", [&](const Affine& in) {
@@ -207,11 +216,20 @@ TEST_F(SettleJob, SizeThatHostCodePins_IsStaticAgain_AndNamedWithItsLine) {
   EXPECT_EQ(only(out->y), 24.0 * size);
   const std::string told = testing::internal::GetCapturedStderr();
   const std::string want = "step: settle_job_test.cpp:" + std::to_string(line) +
-                           " makes a number of w.size(0), so each of its values is an entry of its "
-                           "own; compute with the size itself";
+                           " takes w.size(0) as a number (to_int(), or an op that needs one), so "
+                           "each of its values is an entry of its own; compute with the SymInt";
   EXPECT_EQ(told.find(want) != std::string::npos, rank == 0) << told;
   EXPECT_EQ(told.find(want), told.rfind(want)) << told;
-  EXPECT_TRUE(finish());
+  ASSERT_TRUE(finish());
+  job.reset();
+  if (rank != 0) return;
+  const auto ranks = simulator::read_record(record);
+  ASSERT_TRUE(ranks) << ranks.error().text();
+  EXPECT_TRUE(ranks->front().header.config.settle);
+  const simulator::Explanation explained = simulator::explain_record(*ranks);
+  EXPECT_FALSE(explained.replay_differs) << explained.text;
+  EXPECT_TRUE(contains(explained.text, "advice    " + want)) << explained.text;
+  std::filesystem::remove_all(record);
 }
 
 TEST_F(SettleJob, ListThatGrows_IsNamedAtTheSecondRecompile) {
@@ -274,6 +292,17 @@ TEST_F(SettleJob, FunctionThatFailsEitherWay_IsTheErrorOfAll_AndTheNextCallWorks
   ASSERT_TRUE(out) << out.error().text();
   EXPECT_EQ(only(out->y), 3.0 * size);
   EXPECT_TRUE(finish());
+}
+
+TEST_F(SettleJob, OnSomeRanksOnly_IsRefusedAtTheStart) {
+  if (size == 1) return;
+  ASSERT_TRUE(finish());
+  job.reset();
+  const auto made = Job::attach(MPI_COMM_WORLD, {.decision = {.settle = last}, .settings = quiet()});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, Code::ConfigMismatch);
+  EXPECT_EQ(made.error().source, "settle");
+  expect_joint(made.error());
 }
 
 TEST_F(SettleJob, ReadingBackAListOfAnInput_KeepsItsLength) {

@@ -207,18 +207,19 @@ TEST(RecompileAdvice, NamesSizesAndIntsThatGuardsMakeNumbers_ByTheirLine) {
   const Expr n = Expr::symbol({false, 0}), x0 = Expr::symbol({false, 1}),
              x1 = Expr::symbol({false, 2}), y = Expr::symbol({false, 3});
   const std::vector<shapes::Guard> guards{
-      {shapes::equal(n, 3), {"a.cpp", 1}},      {shapes::greater_equal(x0, 3), {"a.cpp", 2}},
+      {shapes::equal(n, 3), {"a.cpp", 1}, "fixes n to 3"},
+      {shapes::greater_equal(x0, 3), {"a.cpp", 2}},
       {shapes::less_equal(x0, 3), {"a.cpp", 3}}, {shapes::less_equal(x1, 9), {"a.cpp", 4}},
       {shapes::equal(y, x1 + 3), {"a.cpp", 5}}};
   const auto told = numbers_again(entry_of(inputs(3, 7), true, guards));
   ASSERT_EQ(told.size(), 2U);
   EXPECT_EQ(told[0],
-            "a.cpp:1 makes a number of n, so each of its values is an entry of its own; compute "
-            "with the integer itself (no to_int() and no branch on it), or pass it as a 0-d tensor");
+            "a.cpp:1 takes n as a number (to_int(), or an op that needs one), so each of its values "
+            "is an entry of its own; compute with the SymInt itself, or pass it as a 0-d tensor");
   EXPECT_EQ(told[1],
-            "a.cpp:3 makes a number of x.size(0), so each of its values is an entry of its own; "
-            "compute with the size itself (no to_int() and no branch on it), or mark the dim "
-            "static if it never varies");
+            "the branch at a.cpp:3 on x.size(0) <= 3 leaves x.size(0) one number, so each of its "
+            "values is an entry of its own; compute both sides and select with where(), or mark "
+            "the dim static if it never varies");
   EXPECT_TRUE(numbers_again(entry_of(inputs(3, 7).mark("y", 0, Mark::Dynamic), false,
                                      {{shapes::equal(n, 7), {"a.cpp", 6}}}))
                   .empty())
