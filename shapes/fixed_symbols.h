@@ -15,8 +15,8 @@ struct FixedSymbol {
   std::size_t guard = 0;  // index into GuardSet::guards
 };
 
-/// In the order of the guards. Conservative: a symbol that the prover leaves open is not among them.
-/// A range of one value is no guard.
+/// In the order of the guards. Conservative: a symbol that the prover leaves open is not among
+/// them. A range of one value is no guard.
 [[nodiscard]] std::vector<FixedSymbol> fixed_symbols(const GuardSet& set);
 
 }  // namespace lockstep::shapes

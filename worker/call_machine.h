@@ -144,11 +144,12 @@ class CallMachine {
   Standing standing_;
   Stage stage_ = Stage::Call;
   Action action_;
+  /// Frame::alike on every rank, where that may be another; from Roster on.
+  std::optional<std::uint64_t> alike_;
   Verdict verdict_;                // what the roll under way comes to
   std::uint64_t candidates_ = 0;   // entries that fit on every rank, but for "some rank" guards
   bool same_list_ = false;         // all ranks hold the same source list and stored state
-  std::optional<std::uint64_t> alike_;  // from Roster on: of every rank, where ranks may differ
-  JointObservation joint_;              // from Gather on
+  JointObservation joint_;         // from Gather on
   Decision decision_, reported_;   // from Gather on
   TraceReport report_;             // from Trace on
   shapes::Fingerprint compared_;   // from Verify on: what must be equal on all ranks

@@ -50,11 +50,11 @@ struct SourceCell {
   std::uint16_t dtypes = 0;                         // one bit per DType that some rank has
   std::uint32_t least_ndim = 0, greatest_ndim = 0;  // over the ranks that have a tensor
   std::uint8_t truths = 0;                          // bit 0: some rank has false; bit 1: true
-  bool settled = false;  // what is not marked static becomes a symbol, whether it varies or not
   const DimCell* number = nullptr;                  // over the ranks that have an int, if any
   std::span<const DimCell> dims;             // by dim index, over the ranks that have that dim
   const shapes::Seen* strides = nullptr;     // parallel to `dims`; nullptr: contiguous
   const shapes::Dynamism* stored = nullptr;  // what was known before; nullptr: nothing
+  bool settled = false;                      // all that is not marked static is to be a symbol
 
   [[nodiscard]] bool has(Kind kind) const {
     return (kinds >> static_cast<unsigned>(kind) & 1) != 0;

@@ -47,8 +47,8 @@ std::string fixed_text(const Graph& graph, const std::string& input) {
   return parts.empty() ? "an input" : fmt::format("{}", fmt::join(parts, "; "));
 }
 
-/// This rank is busy and alive, though it makes no progress that others see: a slow trace or compile
-/// is not a dead rank. That of a compile is renewed by the build of each unit.
+/// This rank is busy and alive, though it makes no progress that others see: a slow trace or
+/// compile is not a dead rank. That of a compile is renewed by the build of each unit.
 class Lease {
  public:
   Lease(JobContext& job, Phase phase, Duration time) : job_(job) {

@@ -79,9 +79,8 @@ std::string number_text(const Entry& entry, const shapes::Guard& guard,
                         guard.predicate.text(entry.namer()), symbol.source)
           : fmt::format("{} takes {} as a number (to_int(), or an op that needs one)",
                         guard.where.text(), symbol.source);
-  const std::string_view instead = guard.note.empty()
-                                       ? "compute both sides and select with where()"
-                                       : "compute with the SymInt itself";
+  const std::string_view instead = guard.note.empty() ? "compute both sides and select with where()"
+                                                      : "compute with the SymInt itself";
   const std::string_view else_way =
       symbol.min ? "mark the dim static if it never varies" : "pass it as a 0-d tensor";
   return fmt::format("{}, so each of its values is an entry of its own; {}, or {}", what, instead,

@@ -1,5 +1,5 @@
-// What to write so that a frame compiles less: sizes that its code makes numbers again, and lists of
-// inputs that grow. For people; no decision depends on it. Called after a compile.
+// What to write so that a frame compiles less: sizes that its code makes numbers again, and lists
+// of inputs that grow. For people; no decision depends on it. Called after a compile.
 #pragma once
 
 #include <string>

@@ -233,8 +233,7 @@ void Recorder::traced(const TraceReport& report) {
     line.json["guards"].push_back({{"text", guard.predicate.text()},
                                    {"file", text_json(guard.where.file)},
                                    {"line", guard.where.line}});
-  if (!report.host_values.empty())
-    line.json["host_values"] = host_values_json(report.host_values);
+  if (!report.host_values.empty()) line.json["host_values"] = host_values_json(report.host_values);
   for (const GroupGuard& guard : report.group_guards)
     line.json["group_guards"].push_back(
         {{"text", guard.predicate.text()},

@@ -41,6 +41,7 @@ Expr broadcast_size(std::string_view what, Trace& trace, const Expr& one, const 
   if (one == Expr(1)) return other;
   // Of sizes that no rank has seen vary, whether they are equal picks the entry.
   if (trace.only_settled(one) && trace.only_settled(other) &&
+      trace.env().peek(one - other, 1) == 0 &&
       trace.env().evaluate(shapes::equal(one, other), trace.here(where)))
     return trace.env().simplify(one);
   const Expr a = trace.one_or(one, where), b = trace.one_or(other, where);

@@ -45,8 +45,8 @@ std::string group_text(const GroupPlan& group) {
                      group.config.automatic_dynamic ? "" : ", no automatic dynamic",
                      group.config.assume_at_least_two ? "" : ", sizes from 0",
                      group.config.recompile_limit, group.config.settle ? ", settles" : "",
-                     group.branches ? ", branches" : "",
-                     group.asks ? ", asks the group" : "", group.builds ? ", builds" : "");
+                     group.branches ? ", branches" : "", group.asks ? ", asks the group" : "",
+                     group.builds ? ", builds" : "");
 }
 
 std::string step_text(const Step& step, const GroupPlan& group) {

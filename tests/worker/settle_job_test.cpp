@@ -1,5 +1,5 @@
-// Frames that settle, through the job on real ranks: inputs that change one after another come to an
-// end of compiling, and what they compute stays right.
+// Frames that settle, through the job on real ranks: inputs that change one after another come to
+// an end of compiling, and what they compute stays right.
 #include <filesystem>
 #include <numeric>
 #include <random>
@@ -105,8 +105,8 @@ TEST_F(SettleJob, FourteenIntsThatChangeOneAfterAnother_AreFourEntries) {
   auto step = job->frame<Numbers, Y>("step", [](const Numbers& in) {
     Tensor all = sum(in.x);
     for (std::size_t i = 0; i < in.ns.size(); ++i)
-      all = all + cast(scalar(*in.x.trace(), in.ns[i] * static_cast<std::int64_t>(i + 1)),
-                       DType::F64);
+      all = all +
+            cast(scalar(*in.x.trace(), in.ns[i] * static_cast<std::int64_t>(i + 1)), DType::F64);
     return Y{all_reduce(all)};
   });
   std::vector<std::int64_t> numbers(kInputs, 1);
@@ -189,8 +189,7 @@ TEST_F(SettleJob, SizesOfOneAndSizesInCollectives_StayWhatTheyAre) {
 
 // What needs a number of a size gets it, by a guard, and says where.
 TEST_F(SettleJob, SizeThatHostCodePins_IsStaticAgain_AndNamedWithItsLine) {
-  const std::string record =
-      testing::TempDir() + "lockstep-settle-record-" + std::to_string(size);
+  const std::string record = testing::TempDir() + "lockstep-settle-record-" + std::to_string(size);
   if (rank == 0) std::filesystem::remove_all(record);
   MPI_Barrier(MPI_COMM_WORLD);
   Settings loud = quiet();
@@ -250,8 +249,9 @@ TEST_F(SettleJob, ListThatGrows_IsNamedAtTheSecondRecompile) {
     EXPECT_EQ(only(out->y), 2.0 * static_cast<double>(length));
   }
   EXPECT_FALSE(contains(told[1], "the list"));
-  EXPECT_EQ(contains(told[2], "step: the list xs has come with 1, 2 and 3 elements, and each length "
-                              "is an entry of its own; stack the elements"),
+  EXPECT_EQ(contains(told[2],
+                     "step: the list xs has come with 1, 2 and 3 elements, and each length "
+                     "is an entry of its own; stack the elements"),
             rank == 0)
       << told[2];
   EXPECT_TRUE(finish());
@@ -298,7 +298,8 @@ TEST_F(SettleJob, OnSomeRanksOnly_IsRefusedAtTheStart) {
   if (size == 1) return;
   ASSERT_TRUE(finish());
   job.reset();
-  const auto made = Job::attach(MPI_COMM_WORLD, {.decision = {.settle = last}, .settings = quiet()});
+  const auto made =
+      Job::attach(MPI_COMM_WORLD, {.decision = {.settle = last}, .settings = quiet()});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, Code::ConfigMismatch);
   EXPECT_EQ(made.error().source, "settle");

@@ -23,12 +23,14 @@ TEST(Settle, TheCompileThatWouldBeTheHalf_TakesEverySizeAndIntAsASymbol) {
   VirtualRanks ranks(2, {.recompile_limit = 5});
   EXPECT_EQ(outcome_text(ranks.joint({inputs(3, 7), inputs(3, 7)})), "compiled 0");
   EXPECT_EQ(outcome_text(ranks.joint({inputs(5, 7), inputs(5, 7)})), "compiled 1");
-  EXPECT_EQ(newest(ranks), "b: bool true; n: int 3; x: f32[s0, 4]; y: f32[7] | s0 = x.size(0) min "
-                           "2 hint 5");
+  EXPECT_EQ(newest(ranks),
+            "b: bool true; n: int 3; x: f32[s0, 4]; y: f32[7] | s0 = x.size(0) min "
+            "2 hint 5");
   EXPECT_EQ(outcome_text(ranks.joint({inputs(5, 9), inputs(6, 9)})), "compiled 2");
-  EXPECT_EQ(newest(ranks), "b: bool true; n: int s0; x: f32[s1, s2]; y: f32[s3] | s0 = n hint 3, "
-                           "s1 = x.size(0) min 0 hint 5, s2 = x.size(1) min 0 hint 4, s3 = "
-                           "y.size(0) min 0 hint 9");
+  EXPECT_EQ(newest(ranks),
+            "b: bool true; n: int s0; x: f32[s1, s2]; y: f32[s3] | s0 = n hint 3, "
+            "s1 = x.size(0) min 0 hint 5, s2 = x.size(1) min 0 hint 4, s3 = "
+            "y.size(0) min 0 hint 9");
   EXPECT_EQ(outcome_text(ranks.joint({inputs(0, 1, -5), inputs(1, 0, 8)})), "reused 2");
   EXPECT_EQ(outcome_text(ranks.joint({inputs(8, 7), inputs(9, 7)})), "reused 1");
   EXPECT_EQ(outcome_text(ranks.joint({inputs(3, 7), inputs(3, 7)})), "reused 0");
@@ -46,8 +48,9 @@ TEST(Settle, LimitsOfOneAndTwo_SettleTheFirstCompile) {
 TEST(Settle, Marks_StaticStaysStatic_UnbackedStaysUnbacked) {
   VirtualRanks ranks(2, {.recompile_limit = 2});
   ranks.joint({inputs(3, 7).mark("x", 1, Mark::Static), inputs(3, 7).mark("y", 0, Mark::Unbacked)});
-  EXPECT_EQ(newest(ranks), "b: bool true; n: int s0; x: f32[s1, 4]; y: f32[s2] | s0 = n hint 3, s1 "
-                           "= x.size(0) min 0 hint 3, s2 = y.size(0) unbacked min 0 hint 7");
+  EXPECT_EQ(newest(ranks),
+            "b: bool true; n: int s0; x: f32[s1, 4]; y: f32[s2] | s0 = n hint 3, s1 "
+            "= x.size(0) min 0 hint 3, s2 = y.size(0) unbacked min 0 hint 7");
 }
 
 TEST(Settle, ItIsNoPartOfTheState) {
@@ -99,9 +102,10 @@ TEST(Settle, SharedSizes_CountsEntriesThatAreAlikeOnEveryRank) {
 TEST(Settle, SpecializedInts_AreConstantsInASettledEntryToo) {
   VirtualRanks ranks(1, {.recompile_limit = 1, .specialize_int = true});
   ranks.joint({inputs(3, 7)});
-  EXPECT_EQ(newest(ranks), "b: bool true; n: int 3; x: f32[s0, s1]; y: f32[s2] | s0 = x.size(0) "
-                           "min 0 hint 3, s1 = x.size(1) min 0 hint 4, s2 = y.size(0) min 0 hint "
-                           "7");
+  EXPECT_EQ(newest(ranks),
+            "b: bool true; n: int 3; x: f32[s0, s1]; y: f32[s2] | s0 = x.size(0) "
+            "min 0 hint 3, s1 = x.size(1) min 0 hint 4, s2 = y.size(0) min 0 hint "
+            "7");
 }
 
 TEST(Settle, TraceThatFails_IsMadeAgainWithTheSizesThatVary) {
@@ -206,16 +210,17 @@ TEST(RecompileAdvice, NamesSizesAndIntsThatGuardsMakeNumbers_ByTheirLine) {
   using shapes::Expr;
   const Expr n = Expr::symbol({false, 0}), x0 = Expr::symbol({false, 1}),
              x1 = Expr::symbol({false, 2}), y = Expr::symbol({false, 3});
-  const std::vector<shapes::Guard> guards{
-      {shapes::equal(n, 3), {"a.cpp", 1}, "fixes n to 3"},
-      {shapes::greater_equal(x0, 3), {"a.cpp", 2}},
-      {shapes::less_equal(x0, 3), {"a.cpp", 3}}, {shapes::less_equal(x1, 9), {"a.cpp", 4}},
-      {shapes::equal(y, x1 + 3), {"a.cpp", 5}}};
+  const std::vector<shapes::Guard> guards{{shapes::equal(n, 3), {"a.cpp", 1}, "fixes n to 3"},
+                                          {shapes::greater_equal(x0, 3), {"a.cpp", 2}},
+                                          {shapes::less_equal(x0, 3), {"a.cpp", 3}},
+                                          {shapes::less_equal(x1, 9), {"a.cpp", 4}},
+                                          {shapes::equal(y, x1 + 3), {"a.cpp", 5}}};
   const auto told = numbers_again(entry_of(inputs(3, 7), true, guards));
   ASSERT_EQ(told.size(), 2U);
-  EXPECT_EQ(told[0],
-            "a.cpp:1 takes n as a number (to_int(), or an op that needs one), so each of its values "
-            "is an entry of its own; compute with the SymInt itself, or pass it as a 0-d tensor");
+  EXPECT_EQ(
+      told[0],
+      "a.cpp:1 takes n as a number (to_int(), or an op that needs one), so each of its values "
+      "is an entry of its own; compute with the SymInt itself, or pass it as a 0-d tensor");
   EXPECT_EQ(told[1],
             "the branch at a.cpp:3 on x.size(0) <= 3 leaves x.size(0) one number, so each of its "
             "values is an entry of its own; compute both sides and select with where(), or mark "

@@ -107,9 +107,9 @@ bool ScenarioReader::read_lines(Scenario& out) {
 
 bool ScenarioReader::read_config(const Json& json, const JsonPath& path, DecisionConfig& out) {
   if (object(json, path) == nullptr ||
-      !known_keys(json, path,
-                  {"consistency", "automatic_dynamic", "assume_at_least_two", "recompile_limit",
-                   "settle"}))
+      !known_keys(
+          json, path,
+          {"consistency", "automatic_dynamic", "assume_at_least_two", "recompile_limit", "settle"}))
     return false;
   if (const Json* v = json.find("consistency")) {
     std::size_t number = 0;

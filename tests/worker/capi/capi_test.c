@@ -1,7 +1,6 @@
 /* The C interface from a C program, under mpirun with any number of ranks. */
-#include <stddef.h>
-
 #include "calls.h"
+#include <stddef.h>
 
 static void check_decision(const lockstep_decision* decision) {
   int is_symbol = -1, unbacked = -1;
