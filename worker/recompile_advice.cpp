@@ -69,22 +69,13 @@ std::string counted(const std::set<std::size_t>& numbers) {
   return fmt::format("{} and {}", fmt::join(others, ", "), last);
 }
 
-/// Of a guard that leaves `symbol` one number.
-std::string number_text(const Entry& entry, const shapes::Guard& guard,
-                        const SymbolDecision& symbol) {
-  // Guards of numbers that were asked for say so; others are branches.
-  const std::string what =
-      guard.note.empty()
-          ? fmt::format("the branch at {} on {} leaves {} one number", guard.where.text(),
-                        guard.predicate.text(entry.namer()), symbol.source)
-          : fmt::format("{} takes {} as a number (to_int(), or an op that needs one)",
-                        guard.where.text(), symbol.source);
-  const std::string_view instead = guard.note.empty() ? "compute both sides and select with where()"
-                                                      : "compute with the SymInt itself";
-  const std::string_view else_way =
-      symbol.min ? "mark the dim static if it never varies" : "pass it as a 0-d tensor";
-  return fmt::format("{}, so each of its values is an entry of its own; {}, or {}", what, instead,
-                     else_way);
+/// Without the number, so that it is said once for all of them.
+std::string number_text(const shapes::Guard& guard, const SymbolDecision& symbol) {
+  return fmt::format(
+      "{} makes {} a number, so each of its values is an entry of its own; compute with the SymInt "
+      "itself in place of to_int(), select with where() in place of a branch, or {}",
+      guard.where.text(), symbol.source,
+      symbol.min ? "mark the dim static if it never varies" : "pass it as a 0-d tensor");
 }
 
 }  // namespace
@@ -99,7 +90,7 @@ std::vector<std::string> numbers_again(const Entry& entry) {
     if (at == symbols.end()) continue;
     const SymbolDecision& symbol = decided[static_cast<std::size_t>(at - symbols.begin())];
     if (!symbol.settled) continue;
-    out.push_back(number_text(entry, entry.guards[fixed.guard], symbol));
+    out.push_back(number_text(entry.guards[fixed.guard], symbol));
   }
   return out;
 }

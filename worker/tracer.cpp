@@ -193,6 +193,7 @@ std::optional<std::int64_t> Trace::number(const Expr& size, const Line& where) {
   const Expr known = env_.simplify(size);
   if (const auto constant = known.constant()) return constant;
   if (!only_settled(known)) return std::nullopt;
+  for (const Symbol symbol : known.symbols()) (void)env_.to_int(Expr::symbol(symbol), here(where));
   return env_.to_int(known, here(where));
 }
 

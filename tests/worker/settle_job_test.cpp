@@ -214,9 +214,10 @@ TEST_F(SettleJob, SizeThatHostCodePins_IsStaticAgain_AndNamedWithItsLine) {
   EXPECT_TRUE(step.last_compiled());
   EXPECT_EQ(only(out->y), 24.0 * size);
   const std::string told = testing::internal::GetCapturedStderr();
-  const std::string want = "step: settle_job_test.cpp:" + std::to_string(line) +
-                           " takes w.size(0) as a number (to_int(), or an op that needs one), so "
-                           "each of its values is an entry of its own; compute with the SymInt";
+  const std::string want =
+      "step: settle_job_test.cpp:" + std::to_string(line) +
+      " makes w.size(0) a number, so each of its values is an entry of its own; compute with "
+      "the SymInt itself";
   EXPECT_EQ(told.find(want) != std::string::npos, rank == 0) << told;
   EXPECT_EQ(told.find(want), told.rfind(want)) << told;
   ASSERT_TRUE(finish());

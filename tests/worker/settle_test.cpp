@@ -217,14 +217,15 @@ TEST(RecompileAdvice, NamesSizesAndIntsThatGuardsMakeNumbers_ByTheirLine) {
                                           {shapes::equal(y, x1 + 3), {"a.cpp", 5}}};
   const auto told = numbers_again(entry_of(inputs(3, 7), true, guards));
   ASSERT_EQ(told.size(), 2U);
+  EXPECT_EQ(told[0],
+            "a.cpp:1 makes n a number, so each of its values is an entry of its own; compute with "
+            "the SymInt itself in place of to_int(), select with where() in place of a branch, or "
+            "pass it as a 0-d tensor");
   EXPECT_EQ(
-      told[0],
-      "a.cpp:1 takes n as a number (to_int(), or an op that needs one), so each of its values "
-      "is an entry of its own; compute with the SymInt itself, or pass it as a 0-d tensor");
-  EXPECT_EQ(told[1],
-            "the branch at a.cpp:3 on x.size(0) <= 3 leaves x.size(0) one number, so each of its "
-            "values is an entry of its own; compute both sides and select with where(), or mark "
-            "the dim static if it never varies");
+      told[1],
+      "a.cpp:3 makes x.size(0) a number, so each of its values is an entry of its own; "
+      "compute with the SymInt itself in place of to_int(), select with where() in place of a "
+      "branch, or mark the dim static if it never varies");
   EXPECT_TRUE(numbers_again(entry_of(inputs(3, 7).mark("y", 0, Mark::Dynamic), false,
                                      {{shapes::equal(n, 7), {"a.cpp", 6}}}))
                   .empty())

@@ -262,7 +262,8 @@ typedef struct lockstep_built lockstep_built;
  * in `program` (left as it is: only decisions are compared), or anything else. What else there is
  * to say, guards or the reason of a failure, goes to `built`, which is valid during this call. Must
  * not call collective functions. `decision` is valid as long as the agreement if the version comes
- * into being, else during this call only. */
+ * into being, else during this call only. With `settle` a build that fails on some rank may be asked
+ * for once more with fewer symbols, by another decision for the same `entry`. */
 typedef int (*lockstep_build)(void* context, int entry, const lockstep_decision* decision,
                               lockstep_fingerprint* program, lockstep_built* built);
 /* `code`: TRACE_ERROR, COMPILE_ERROR (the default) or ENVIRONMENT. The first reason counts. */
