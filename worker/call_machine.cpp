@@ -250,6 +250,11 @@ void CallMachine::verify(TraceReport report) {
 }
 
 void CallMachine::verified(const Vote& result) {
+  if (result.raised(VoteFlag::TraceFailed) && settling_) {
+    // What cannot be traced with every size a symbol may be with those that vary.
+    settling_ = false;
+    return decide_call();
+  }
   if (result.raised(VoteFlag::TraceFailed))
     return take_roll(report_line(failure_), [frame = frame_.name](auto roll) {
       return joint_failure(roll, frame, "traced");

@@ -77,6 +77,8 @@ class CallMachine {
   [[nodiscard]] const TraceReport& trace_report() const { return report_; }
   [[nodiscard]] const Observation& observation() const { return observation_; }
   [[nodiscard]] const Standing& standing() const { return standing_; }
+  /// The decision settles the frame. Known once the exchange has been joined.
+  [[nodiscard]] bool settling() const { return settling_; }
 
  private:
   enum class Stage : std::uint8_t {
@@ -119,6 +121,7 @@ class CallMachine {
   void gather();
   void rostered(const Bytes& payload);
   void gathered(const Bytes& payload);
+  void decide_call();
   void unreadable();
 
   // In search of what differs: divergence.cpp.
@@ -150,6 +153,8 @@ class CallMachine {
   Standing standing_;
   Stage stage_ = Stage::Call;
   Action action_;
+  /// Frame::alike on every rank, where that may be another; from Roster on.
+  std::optional<std::uint64_t> alike_;
   Verdict verdict_;               // what the roll under way comes to
   std::uint64_t candidates_ = 0;  // entries that fit on every rank, but for "some rank" guards
   std::uint64_t fit_ = 0;         // entries that fit on every rank, if all hold the same
@@ -163,6 +168,7 @@ class CallMachine {
   shapes::Fingerprint compared_;   // from Verify on: what must be equal on all ranks
   std::optional<Entry> entry_;     // from Verify on
   std::optional<Status> failure_;  // this rank's, at Trace or Compile
+  bool settling_ = false;          // the decision settles the frame
   bool falls_back_ = false;        // past the recompile limit: traced and compared, not compiled
   std::size_t failed_guard_ = 0;
   std::size_t most_nodes_ = 0;                       // of any rank's graph

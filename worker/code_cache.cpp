@@ -111,6 +111,15 @@ Entry Entry::make(Decision decision, Decision reported, std::shared_ptr<const So
   return entry;
 }
 
+bool Entry::same_structure(const Observation& observation) const {
+  if (!same_sources(*observation.list)) return false;
+  for (std::size_t s = 0; s < decision.sources.size(); ++s)
+    if (decision.sources[s].spec.kind == Kind::Bool &&
+        decision.sources[s].dims[0].value != observation.of(s)[0])
+      return false;
+  return true;
+}
+
 bool Entry::fits(const Observation& observation) const {
   if (!same_sources(*observation.list)) return false;
   const std::int64_t* value = observation.values.data();
@@ -255,6 +264,22 @@ int Frame::live() const {
 
 bool Frame::at_limit(const DecisionConfig& config) const {
   return live() >= std::min(config.recompile_limit, kMaxEntries);
+}
+
+std::uint64_t Frame::alike(const Observation& observation) const {
+  std::uint64_t mask = 0;
+  std::uint64_t bit = 1;
+  for (const Entry& entry : entries) {
+    if (entry.superseded) continue;
+    if (entry.same_structure(observation)) mask |= bit;
+    bit <<= 1;
+  }
+  return mask;
+}
+
+bool Frame::settles_next(const DecisionConfig& config, std::uint64_t alike) const {
+  const int half = (std::min(config.recompile_limit, kMaxEntries) + 1) / 2;
+  return config.settle && !at_limit(config) && std::popcount(alike) + 1 >= half;
 }
 
 std::uint64_t Frame::replaced_by(const Entry& entry) const {

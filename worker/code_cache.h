@@ -49,6 +49,8 @@ struct Entry {
   [[nodiscard]] bool same_sources(const SourceList& list) const {
     return &list == list_.get() || list.digest() == list_->digest();
   }
+  /// The same sources and bools.
+  [[nodiscard]] bool same_structure(const Observation& observation) const;
   /// Same sources, values within bounds, this call's marks honoured, guards true; what group
   /// guards ask of every rank included.
   [[nodiscard]] bool fits(const Observation& observation) const;
@@ -66,6 +68,8 @@ struct Entry {
   /// The first host value that the two calls have otherwise.
   [[nodiscard]] std::optional<HostValue> changed_host_value(const Observation& a,
                                                             const Observation& b) const;
+  /// What it asks of its symbols.
+  [[nodiscard]] shapes::GuardSet guard_set() const;
   /// Names the symbols of guards by their source.
   [[nodiscard]] shapes::Namer namer() const;
   /// True if the entry serves all that `older` serves, so that `older` can go.
@@ -74,7 +78,6 @@ struct Entry {
  private:
   enum class Use : std::uint8_t { Static, Symbol, Unbacked };
   [[nodiscard]] bool honours(const std::vector<Mark>& marks) const;
-  [[nodiscard]] shapes::GuardSet guard_set() const;
   /// What the programs run on: the values, behind them the host values. `room` holds them where
   /// there are any. nullopt: the scalars were not read.
   [[nodiscard]] std::optional<std::span<const std::int64_t>> operands(
@@ -118,6 +121,11 @@ struct Frame {
   [[nodiscard]] int live() const;
   /// A call that no entry fits falls back. Equal on all ranks.
   [[nodiscard]] bool at_limit(const DecisionConfig& config) const;
+  /// Those made for sources and bools like these, as a mask in the manner of lookup().
+  [[nodiscard]] std::uint64_t alike(const Observation& observation) const;
+  /// The next entry of a structure settles the frame (DecisionConfig::settle). `alike`: the entries
+  /// of that structure on every rank. Equal on all ranks.
+  [[nodiscard]] bool settles_next(const DecisionConfig& config, std::uint64_t alike) const;
   /// Those that `entry` replaces, as a mask in the manner of lookup().
   [[nodiscard]] std::uint64_t replaced_by(const Entry& entry) const;
 

@@ -7,19 +7,25 @@
 namespace lockstep::worker {
 namespace {
 
-bool symbolic_dim(const SourceCell& cell, std::size_t dim) {
+/// By its marks or by what has been seen of it.
+bool varies(const SourceCell& cell, std::size_t dim) {
   const DimCell& seen = cell.dims[dim];
   if (seen.marked(Mark::Dynamic) || seen.marked(Mark::Unbacked)) return true;
   if (seen.marked(Mark::Static)) return false;
   return seen.marked(Mark::MaybeDynamic) || seen.marked(Mark::Uniform) || cell.size_dynamic(dim);
 }
 
-bool symbolic_int(const SourceCell& cell) { return cell.scalar_dynamic(); }
+bool symbolic_dim(const SourceCell& cell, std::size_t dim) {
+  return varies(cell, dim) || (cell.settled && !cell.dims[dim].marked(Mark::Static));
+}
+
+bool symbolic_int(const SourceCell& cell) { return cell.settled || cell.scalar_dynamic(); }
 
 /// The lower bound of every backed tensor symbol of the entry: one bound for all, so that a frame
 /// that meets an empty batch settles with one more compile.
 std::int64_t lower_bound(const JointObservation& joint, const DecisionConfig& config) {
-  if (!config.assume_at_least_two) return 0;
+  const auto settled = [](const SourceCell& cell) { return cell.settled; };
+  if (!config.assume_at_least_two || std::ranges::any_of(joint.sources, settled)) return 0;
   for (const JointSymbol& symbol : joint_symbols(joint)) {
     if (!symbol.dim || symbol.unbacked) continue;
     if (joint.sources[symbol.source].smallest(*symbol.dim) < 2) return 0;
@@ -51,7 +57,8 @@ class Decider {
       case Kind::Int:
         source.dims.push_back(symbolic_int(cell) ? symbol({.source = std::string(cell.name),
                                                            .min = std::nullopt,
-                                                           .hint = cell.number->first})
+                                                           .hint = cell.number->first,
+                                                           .settled = !cell.scalar_dynamic()})
                                                  : DimDecision{.value = cell.number->first});
         break;
       case Kind::Tensor:
@@ -70,7 +77,8 @@ class Decider {
                    .unbacked = unbacked,
                    .min = unbacked ? 0 : lower_,
                    .hint = seen.first,
-                   .pinned_is_error = seen.marked(Mark::Dynamic)});
+                   .pinned_is_error = seen.marked(Mark::Dynamic),
+                   .settled = !varies(cell, d)});
   }
   DimDecision symbol(SymbolDecision made) {
     out_.symbols.push_back(std::move(made));

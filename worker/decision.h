@@ -37,6 +37,7 @@ struct SymbolDecision {
   std::optional<std::int64_t> min;  // nullopt: no bound (ints)
   std::int64_t hint = 0;            // from one rank for all symbols
   bool pinned_is_error = false;     // a rank marked it dynamic: specialising it is an error
+  bool settled = false;             // nothing but DecisionConfig::settle makes it a symbol
   bool operator==(const SymbolDecision&) const = default;
 };
 
@@ -69,6 +70,9 @@ struct DecisionConfig {
   bool automatic_dynamic = true;
   bool assume_at_least_two = true;
   int recompile_limit = 8;  // 1 to 64
+  /// Of the entries that one structure of inputs may have, the one that makes it half of the limit
+  /// takes every size and int that is not marked static as a symbol, whether it varies or not.
+  bool settle = true;
   /// Ints stay constants as long as all ranks of a call have the same.
   bool specialize_int = false;
   /// Floats are constants of traced functions: another value is another entry.

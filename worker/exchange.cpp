@@ -198,6 +198,10 @@ std::optional<JointObservation> read_list_payload(std::span<const std::byte> joi
   return out;
 }
 
+void JointObservation::settle(bool on, bool but_ints) {
+  for (SourceCell& cell : sources) cell.settled = on && !(but_ints && cell.number != nullptr);
+}
+
 void JointObservation::know(const FrameState& state) {
   auto stored = state.begin();
   for (SourceCell& cell : sources) {

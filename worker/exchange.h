@@ -54,6 +54,7 @@ struct SourceCell {
   std::span<const DimCell> dims;             // by dim index, over the ranks that have that dim
   const shapes::Seen* strides = nullptr;     // parallel to `dims`; nullptr: contiguous
   const shapes::Dynamism* stored = nullptr;  // what was known before; nullptr: nothing
+  bool settled = false;                      // all that is not marked static is to be a symbol
 
   [[nodiscard]] bool has(Kind kind) const {
     return (kinds >> static_cast<unsigned>(kind) & 1) != 0;
@@ -88,6 +89,9 @@ struct JointObservation {
 
   /// Tells the sources what was stored of them; `state` outlives this.
   void know(const FrameState& state);
+  /// Whether the decision is to settle its frame (DecisionConfig::settle). `but_ints`: sources that
+  /// are an int on some rank are left as they are.
+  void settle(bool on, bool but_ints);
 
   JointObservation() = default;
   JointObservation(JointObservation&&) = default;

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include <lockstep/worker/frame_steps.h>
 #include <lockstep/worker/promise.h>
+#include <lockstep/worker/recompile_advice.h>
 #include <lockstep/worker/recorded_call.h>
 
 namespace lockstep::worker {
@@ -179,7 +181,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
       std::erase_if(frame.entries, [&](const auto& made) {
         return frame.cache.entries[static_cast<std::size_t>(made.first)].superseded;
       });
-      say_compiled(misfits, steps.story());
+      say_compiled(misfits, steps);
     } else {
       ++frame.counts.reused;
     }
@@ -197,21 +199,22 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   return outputs;
 }
 
-void FrameRunner::say_compiled(const std::vector<Misfit>& misfits, const std::string& story) {
+void FrameRunner::say_compiled(const std::vector<Misfit>& misfits, const Steps& steps) {
   State& frame = *state_;
   const JobContext& job = frame.job;
   const int rank = job.rank();
-  const CompileMark mark{rank, frame.index, last_.entry, 0};
+  const CompileMark mark{rank, frame.index, last_.entry, steps.refused() ? 1 : 0};
   const Entry& entry = frame.cache.entries[static_cast<std::size_t>(last_.entry)];
   for (const Misfit& misfit : misfits)
     job.log.line("info", mark,
                  fmt::format("{}: entry {} does not fit here: {}", frame.cache.name, misfit.entry,
                              misfit.reason));
   if (frame.over.data->rank().value == 0) {
+    say_advice(mark, steps);
     job.log.line(
         "info", mark,
         fmt::format("{}: {}: {}; {}", frame.cache.name, job.interprets ? "traced" : "compiled",
-                    symbols_text(entry.decision), story));
+                    symbols_text(entry.decision), steps.story()));
     job.log.line("debug", mark, decision_text(entry.decision));
     const auto namer = entry.namer();
     for (const shapes::Guard& guard : entry.guards)
@@ -223,6 +226,22 @@ void FrameRunner::say_compiled(const std::vector<Misfit>& misfits, const std::st
       job.log.line("graph", mark, (program != nullptr ? program->graph : made.graph).text());
     if (program != nullptr && job.log.on("output_code"))
       job.log.line("output_code", mark, program->text());
+  }
+}
+
+void FrameRunner::say_advice(const CompileMark& mark, const Steps& steps) {
+  State& frame = *state_;
+  std::vector<std::string>& told = frame.counts.advice;
+  std::vector<std::string> advice = recompile_advice(frame.cache.entries);
+  if (steps.refused())
+    advice.push_back(fmt::format(
+        "its trace fails with every size a symbol, so sizes that change make entries up to the "
+        "limit of {} ({}); mark the dim static if it never varies",
+        frame.job.decision.recompile_limit, steps.refused()->message));
+  for (std::string& text : advice) {
+    if (std::ranges::find(told, text) != told.end()) continue;
+    frame.job.log.line("info", mark, fmt::format("{}: {}", frame.cache.name, text));
+    told.push_back(std::move(text));
   }
 }
 

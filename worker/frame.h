@@ -20,6 +20,7 @@ namespace lockstep::worker {
 
 struct JobContext;
 struct FrameCounts;
+struct CompileMark;
 
 /// Who runs a frame, and what they agree on. The same on all ranks of the group.
 struct FrameOptions {
@@ -87,7 +88,8 @@ class FrameRunner {
   [[nodiscard]] Result<std::vector<Array>> run(Compiled& entry, const Observation& seen,
                                                std::span<const InputValue> values,
                                                const std::function<void()>& let_go);
-  void say_compiled(const std::vector<Misfit>& misfits, const std::string& story);
+  void say_compiled(const std::vector<Misfit>& misfits, const Steps& steps);
+  void say_advice(const CompileMark& mark, const Steps& steps);
   std::unique_ptr<State> state_;
   CallOutcome last_;
   Duration agreement_{0};

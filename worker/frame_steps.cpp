@@ -87,7 +87,9 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
                          .shapes = {.complex = frame_.complex_branches}};
   Result<Graph> graph = worker::trace(setup, body_);
   if (round_failed_) return *round_failed_;
-  return report_of(std::move(graph));
+  TraceReport report = report_of(std::move(graph));
+  if (report.failure) refused_ = report.failure;
+  return report;
 }
 
 TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {

@@ -22,6 +22,9 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
 
   [[nodiscard]] Compiled take() { return std::move(made_); }
   [[nodiscard]] const std::string& story() const { return story_; }
+  /// Why this rank's trace failed with every size a symbol, if it did; the call's entry then has
+  /// those that vary.
+  [[nodiscard]] const std::optional<Status>& refused() const { return refused_; }
 
  private:
   Result<bool> group_any(bool mine) override;
@@ -32,7 +35,7 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
   const Observation& seen_;
   const std::function<void(Trace&)>& body_;
   Compiled made_;
-  std::optional<Status> round_failed_;
+  std::optional<Status> round_failed_, refused_;
   std::uint32_t questions_ = 0;
   std::string story_;
 };

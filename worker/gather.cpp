@@ -15,6 +15,8 @@ void CallMachine::gather() {
       roster_of(observation_, frame_.state, config_.automatic_dynamic, *frame_.dictionary());
   mine.state.digest = frame_.state_digest();
   mine.entries.digest = frame_.entries_digest();
+  if (config_.settle && config_.consistency == Consistency::SharedSizes)
+    mine.alike = frame_.alike(observation_);
   ask(Stage::Roster, action::Exchange{encode(mine), join_rosters});
 }
 
@@ -40,6 +42,7 @@ void CallMachine::rostered(const Bytes& payload) {
   frame_.learn_names(roster->names);
   const bool lists_differ = roster->list.differs && config_.consistency != Consistency::SharedSizes;
   uniform_differs_ = uniform_differs_ && !roster->state.differs && !lists_differ;
+  alike_ = roster->alike;
   const bool states_differ = roster->state.differs && config_.automatic_dynamic;
   if (!roster->list.differs && !states_differ) {
     same_list_ = true;
@@ -86,6 +89,13 @@ void CallMachine::decided() {
   // Past the limit the ranks still trace and compare one graph, which is then interpreted: a
   // fallback must not pair collectives wrongly either.
   falls_back_ = frame_.at_limit(config_);
+  settling_ = frame_.settles_next(config_, alike_ ? *alike_ : frame_.alike(observation_));
+  decide_call();
+}
+
+void CallMachine::decide_call() {
+  joint_.settle(settling_, config_.specialize_int);
+  failure_.reset();
   reported_ = decide(joint_, config_);
   if (auto own = decide_for(observation_, joint_, config_))
     decision_ = std::move(*own);

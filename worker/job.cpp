@@ -39,10 +39,12 @@ std::string configuration(const Settings& settings, const DecisionConfig& decisi
   return settings.agreed_text() +
          fmt::format(
              "assume_at_least_two={}\nautomatic_dynamic={}\nbuild={}\nconsistency={}\n"
-             "processor={}\nrecompile_limit={}\nspecialize_float={}\nspecialize_int={}\n",
+             "processor={}\nrecompile_limit={}\nsettle={}\nspecialize_float={}\nspecialize_int={}"
+             "\n",
              decision.assume_at_least_two, decision.automatic_dynamic, build_id(),
              consistency_name(decision.consistency), processor == Processor::Cuda ? "cuda" : "host",
-             decision.recompile_limit, decision.specialize_float, decision.specialize_int);
+             decision.recompile_limit, decision.settle, decision.specialize_float,
+             decision.specialize_int);
 }
 
 std::string what(const std::exception_ptr& exception) {

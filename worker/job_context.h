@@ -29,6 +29,7 @@ struct FrameCounts {
   std::uint64_t calls = 0, reused = 0, compiled = 0, fallbacks = 0, errors = 0;
   std::uint64_t nodes_compiled = 0, nodes_interpreted = 0;  // run, summed over calls
   std::vector<shapes::Fingerprint> graphs;                  // that ran, in order of their first run
+  std::vector<std::string> advice;                          // recompile_advice.h; each once
 };
 
 /// The longest that one compile unit may take; the toolchain ends the compiler then.

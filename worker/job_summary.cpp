@@ -58,6 +58,8 @@ std::string summary_text(int ranks, const std::vector<FrameCounts>& frames, cons
     out += fmt::format("  {:<24}{:>12.3f}{:>12.3f}\n", JobTimes::kNames[i], least.seconds[i],
                        most.seconds[i]);
   out += fmt::format("  nodes run compiled {}, interpreted {}\n", compiled, interpreted);
+  for (const FrameCounts& f : frames)
+    for (const std::string& advice : f.advice) out += fmt::format("  {}: {}\n", f.frame, advice);
   out += fmt::format("  all ranks ran {}\n", program_fingerprint(frames).text());
   return out;
 }

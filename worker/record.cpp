@@ -73,7 +73,8 @@ ordered_json config_json(const DecisionConfig& config) {
   ordered_json out{{"consistency", consistency_name(config.consistency)},
                    {"automatic_dynamic", config.automatic_dynamic},
                    {"assume_at_least_two", config.assume_at_least_two},
-                   {"recompile_limit", config.recompile_limit}};
+                   {"recompile_limit", config.recompile_limit},
+                   {"settle", config.settle}};
   if (config.specialize_int) out["specialize_int"] = true;
   return out;
 }

@@ -35,9 +35,17 @@ DType common_dtype(std::string_view what, const std::vector<TensorOperand>& oper
   return dtype.value_or(DType::F64);
 }
 
-Expr broadcast_size(std::string_view what, Trace& trace, const Expr& a, const Expr& b,
+Expr broadcast_size(std::string_view what, Trace& trace, const Expr& one, const Expr& other,
                     const Line& where) {
-  if (a == b || b == Expr(1)) return a;
+  if (one == other || other == Expr(1)) return one;
+  if (one == Expr(1)) return other;
+  // Of sizes that no rank has seen vary, whether they are equal picks the entry.
+  if (trace.only_settled(one) && trace.only_settled(other) &&
+      trace.env().peek(one - other, 1) == 0 &&
+      trace.env().evaluate(shapes::equal(one, other), trace.here(where)))
+    return trace.env().simplify(one);
+  const Expr a = trace.one_or(one, where), b = trace.one_or(other, where);
+  if (b == Expr(1)) return a;
   if (a == Expr(1)) return b;
   if (a.constant() && b.constant())
     refuse(where, what, fmt::format("sizes {} and {} do not fit", a.text(), b.text()));

@@ -37,6 +37,7 @@ Bytes encode(const Roster& roster) {
     out.text(known.name);
     out.u32(known.dims);
   }
+  if (roster.alike) out.u64(*roster.alike);
   return std::move(out).take();
 }
 
@@ -53,6 +54,7 @@ std::optional<Roster> decode_roster(std::span<const std::byte> bytes) {
     sound = known.dims <= kMostDims && (out.names.empty() || out.names.back().name < known.name);
     out.names.push_back(std::move(known));
   }
+  if (sound && in.ok() && !in.at_end()) out.alike = in.u64();
   if (!sound || !in.ok() || !in.at_end()) return std::nullopt;
   return out;
 }
@@ -60,10 +62,10 @@ std::optional<Roster> decode_roster(std::span<const std::byte> bytes) {
 Bytes join_rosters(std::span<const std::byte> lower, std::span<const std::byte> higher) {
   const auto a = decode_roster(lower);
   const auto b = decode_roster(higher);
-  if (!a || !b) return {};
+  if (!a || !b || a->alike.has_value() != b->alike.has_value()) return {};
   return encode({join(a->dictionary, b->dictionary), join(a->list, b->list),
-                 join(a->state, b->state), join(a->entries, b->entries),
-                 merge(a->names, b->names)});
+                 join(a->state, b->state), join(a->entries, b->entries), merge(a->names, b->names),
+                 a->alike ? std::optional(*a->alike & *b->alike) : std::nullopt});
 }
 
 }  // namespace lockstep::worker

@@ -46,6 +46,7 @@ void Trace::add_symbols() {
     symbols_.push_back(symbol.unbacked
                            ? env_.unbacked(symbol.source, range, {})
                            : env_.backed(symbol.source, symbol.hint, range, constraint));
+    if (symbol.settled) settled_.insert(*symbols_.back().as_symbol());
   }
   for (const shapes::Guard& relation : declared.relations)
     env_.declare(relation.predicate, relation.where);
@@ -164,6 +165,7 @@ Tensor Trace::record(Node node, const Line& where) {
         "meet in a collective; give the frame another consistency",
         node.where.text(), op_row(node.op).name, setup_.frame));
   need_open("an integer", where);
+  fix_sizes(node, where);
   std::vector<TensorMeta> operands;
   for (const NodeId input : node.inputs) operands.push_back(meta(input));
   for (Expr& expr : node.exprs) expr = env_.simplify(expr);
@@ -181,6 +183,32 @@ Tensor Trace::record(Node node, const Line& where) {
   return {shared_from_this(), next};
 }
 
+bool Trace::only_settled(const Expr& size) const {
+  const std::vector<Symbol> symbols = size.symbols();
+  return !symbols.empty() &&
+         std::ranges::all_of(symbols, [&](Symbol s) { return settled_.contains(s); });
+}
+
+std::optional<std::int64_t> Trace::number(const Expr& size, const Line& where) {
+  const Expr known = env_.simplify(size);
+  if (const auto constant = known.constant()) return constant;
+  if (!only_settled(known)) return std::nullopt;
+  for (const Symbol symbol : known.symbols()) (void)env_.to_int(Expr::symbol(symbol), here(where));
+  return env_.to_int(known, here(where));
+}
+
+Expr Trace::one_or(const Expr& size, const Line& where) {
+  if (!settled_.empty() && env_.peek(size, 0) == 1 && number(size, where) == 1) return 1;
+  return size;
+}
+
+/// What the host reads takes numbers.
+void Trace::fix_sizes(const Node& node, const Line& where) {
+  if (settled_.empty() || op_row(node.op).kind != OpClass::HostSync) return;
+  for (const NodeId input : node.inputs)
+    for (const Expr& size : meta(input).sizes) (void)number(size, where);
+}
+
 std::vector<SymInt> Trace::read_back(Op op, const Tensor& x, const Line& where, std::string name,
                                      std::int64_t least) {
   const NodeId id = operand(x, where);
@@ -194,7 +222,7 @@ std::vector<SymInt> Trace::read_back(Op op, const Tensor& x, const Line& where, 
     const std::optional<Expr> limit = count_limit(nodes_, id);
     if (limit) range = intersect(range, {0, env_.range(*limit).upper});
     const TensorMeta from = meta(id);
-    const std::int64_t count = from.sizes.empty() ? 1 : from.sizes[0].constant().value_or(0);
+    const std::int64_t count = from.sizes.empty() ? 1 : number(from.sizes[0], where).value_or(0);
     for (std::int64_t i = 0; i < count; ++i) {
       std::string source = node.text;
       if (source.empty()) source = op == Op::Item ? "item()" : fmt::format("tolist()[{}]", i);

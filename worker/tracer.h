@@ -106,6 +106,14 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] SymInt integer(shapes::Expr expr) {
     return {env_.simplify(expr), shared_from_this()};
   }
+  /// A size as a number, where an op needs one: a constant, or a symbol for no other reason than
+  /// that the frame settles, which is the agreed number from here on (a guard). nullopt: neither.
+  [[nodiscard]] std::optional<std::int64_t> number(const shapes::Expr& size, const Line& where);
+  /// The size; 1 where it would be that number. Only a 1 that is known is broadcast.
+  [[nodiscard]] shapes::Expr one_or(const shapes::Expr& size, const Line& where);
+  /// Symbols for no other reason than that the frame settles: equal on all ranks, in every call so
+  /// far.
+  [[nodiscard]] bool only_settled(const shapes::Expr& size) const;
   /// The integers that `x` holds, bound by one ToList or Item node per tensor: asked again, the
   /// same ones. `name`: what an Item is to the user, where that is not the op. Their range is what
   /// the ops that made `x` say (count_limit.h), and at least `least`, which the caller knows for
@@ -131,6 +139,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void add_symbols();
   void add_inputs();
   [[nodiscard]] shapes::Expr dim(const DimDecision& decision) const;
+  void fix_sizes(const Node& node, const Line& where);
   [[nodiscard]] const SourceDecision& source_of(std::size_t source, Kind kind) const;
   [[nodiscard]] std::optional<std::int64_t> local_value(shapes::Symbol symbol) const;
   [[nodiscard]] std::optional<std::int64_t> local_scalar(std::string_view source) const;
@@ -143,6 +152,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   shapes::ShapeEnv env_;
   std::vector<Node> nodes_;
   std::vector<shapes::Expr> symbols_;          // of the decision, by number
+  std::set<shapes::Symbol> settled_;           // of those, SymbolDecision::settled
   std::vector<std::optional<NodeId>> inputs_;  // per source
   std::map<std::string, NodeId> ranks_;        // by group
   std::vector<Graph::Output> outputs_;

@@ -155,7 +155,7 @@ Tensor expand(const Tensor& x, const Sizes& sizes, Line where) {
       to[i] = from[i - lead];
     }
     to[i] = trace->env().simplify(to[i]);
-    if (i < lead || from[i - lead] == Expr(1)) {
+    if (i < lead || trace->one_or(from[i - lead], where) == Expr(1)) {
       trace->env().check(shapes::greater_equal(to[i], 0), trace->here(where),
                          "expand to a negative size");
       continue;
@@ -183,9 +183,9 @@ Tensor unsqueeze(const Tensor& x, std::int64_t dim, Line where) {
 
 Tensor squeeze(const Tensor& x, std::int64_t dim, Line where) {
   const std::int64_t d = checked_dim("squeeze", x, dim, where);
-  (void)trace_of("squeeze", std::vector{x}, where);
+  const std::shared_ptr<Trace> trace = trace_of("squeeze", std::vector{x}, where);
   std::vector<Expr> sizes = meta_of(x).sizes;
-  if (sizes[static_cast<std::size_t>(d)] != Expr(1))
+  if (trace->one_or(sizes[static_cast<std::size_t>(d)], where) != Expr(1))
     refuse(where, "squeeze",
            fmt::format("dim {} of {} is not the constant 1", d, meta_text(meta_of(x))));
   sizes.erase(sizes.begin() + d);

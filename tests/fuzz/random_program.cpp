@@ -16,7 +16,7 @@ using worker::simulator::ScenarioValue;
 
 class Writer {
  public:
-  explicit Writer(std::uint64_t seed) : random_(seed) {}
+  explicit Writer(std::uint64_t seed) : settles_(seed % 3 != 0), random_(seed) {}
 
   Program program() {
     const bool large = random_.chance(1);
@@ -74,7 +74,8 @@ class Writer {
     group.config = {.consistency = static_cast<Consistency>(random_.pick({0, 0, 0, 1, 2})),
                     .automatic_dynamic = !random_.chance(20),
                     .assume_at_least_two = !random_.chance(25),
-                    .recompile_limit = random_.chance(50) ? 8 : random_.between(1, 3)};
+                    .recompile_limit = random_.chance(50) ? 8 : random_.between(1, 3),
+                    .settle = settles_};
     if (!calm_) {
       group.branches = random_.chance(25);
       group.asks = group.config.consistency == Consistency::SameGraph && random_.chance(25);
@@ -191,6 +192,7 @@ class Writer {
     program_.faults.push_back(fault);
   }
 
+  bool settles_;
   Random random_;
   Program program_;
   bool calm_ = false;

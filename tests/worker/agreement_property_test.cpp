@@ -49,7 +49,8 @@ DecisionConfig random_config(Random& random) {
   return {.consistency = static_cast<Consistency>(below(random, 3)),
           .automatic_dynamic = below(random, 4) != 0,
           .assume_at_least_two = below(random, 3) != 0,
-          .recompile_limit = 1 + below(random, 8)};
+          .recompile_limit = 1 + below(random, 8),
+          .settle = below(random, 2) == 0};
 }
 
 /// A trace that branches on its first backed symbol, now and then differs, now and then fails.

@@ -26,7 +26,7 @@ class CallTelling : public testing::Test {
   std::unique_ptr<collectives::Communicator> group;
   std::shared_ptr<coordinator::Feed> feed = std::make_shared<coordinator::Feed>();
   CallTeller teller{feed};
-  Agreement agreement{*group, "world", {.recompile_limit = 2}};
+  Agreement agreement{*group, "world", {.recompile_limit = 2, .settle = false}};
   Agreement::Build build = [](int, const Decision& decision) -> Result<Built> {
     std::this_thread::sleep_for(5ms);
     return Built{decision.digest(), {}};

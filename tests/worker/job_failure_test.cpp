@@ -365,7 +365,7 @@ TEST_F(JobFailure, CheckThatFailsOnOneRank_IsKnownToAllBeforeTheNextCollective) 
 }
 
 TEST_F(JobFailure, CheckThatFailsInAnInterpretedCall_IsKnownToAll) {
-  start({.automatic_dynamic = false, .recompile_limit = 1});
+  start({.automatic_dynamic = false, .recompile_limit = 1, .settle = false});
   auto step = job->frame<Counted, Y>("step", sum_counted);
   const auto with_count = [](std::int64_t rows, std::int64_t count) {
     return Counted{filled({rows}, 1), integers({count})};

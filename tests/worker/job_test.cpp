@@ -257,7 +257,7 @@ TEST_F(JobTest, GroupAll_BothAnswersHaveAnEntryThatIsReused) {
 }
 
 TEST_F(JobTest, RecompileLimit_AllRanksInterpretTheRest) {
-  start({.automatic_dynamic = false, .recompile_limit = 2});
+  start({.automatic_dynamic = false, .recompile_limit = 2, .settle = false});
   auto step = job->frame<X, Y>("step", [](X in) { return Y{all_reduce(sum(in.x * in.x))}; });
   for (std::int64_t call = 0; call < 6; ++call) {
     const std::int64_t rows = 2 + call % 4;

@@ -231,8 +231,8 @@ TEST_F(MoeTest, GradientsAreFiniteDifferences) {
   EXPECT_GE(compared, 30);
 }
 
-TEST_F(MoeTest, InterpretedCallsGiveTheNumbersOfCompiledOnes) {
-  std::vector<double> compiled, interpreted;
+TEST_F(MoeTest, InterpretedAndSettledCallsGiveTheNumbersOfCompiledOnes) {
+  std::vector<double> compiled, interpreted, settled;
   const std::size_t counts[] = {8, 6, 9, 1, 4};
   const auto run = [&](std::vector<double>& numbers) {
     Model many(*job);
@@ -250,11 +250,16 @@ TEST_F(MoeTest, InterpretedCallsGiveTheNumbersOfCompiledOnes) {
     EXPECT_TRUE(finish());
   };
   run(compiled);
-  start({.automatic_dynamic = false, .recompile_limit = 1});
+  start({.automatic_dynamic = false, .recompile_limit = 1, .settle = false});
   run(interpreted);
+  start({.recompile_limit = 1});  // one entry, in which the parameters' sizes are symbols too
+  run(settled);
   ASSERT_EQ(compiled.size(), interpreted.size());
-  for (std::size_t i = 0; i < compiled.size(); ++i)
+  ASSERT_EQ(compiled.size(), settled.size());
+  for (std::size_t i = 0; i < compiled.size(); ++i) {
     ASSERT_NEAR(compiled[i], interpreted[i], 1e-9) << i;
+    ASSERT_NEAR(compiled[i], settled[i], 1e-9) << i;
+  }
 }
 
 struct Trained {

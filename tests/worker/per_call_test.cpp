@@ -255,7 +255,7 @@ TEST(PerCall, Marks_RestrictTheFitOfTheRankThatMarks_Only) {
 }
 
 TEST(PerCall, RecompileLimit_IsAGroupDecision_FallbackForThatCallOnly) {
-  VirtualRanks ranks(2, {.recompile_limit = 2});
+  VirtualRanks ranks(2, {.recompile_limit = 2, .settle = false});
   const auto b = [](bool v, std::int64_t n) { return Inputs().boolean("b", v).integer("n", n); };
   ranks.joint({b(true, 3), b(true, 3)});
   ranks.joint({b(false, 3), b(false, 3)});
@@ -268,11 +268,11 @@ TEST(PerCall, RecompileLimit_IsAGroupDecision_FallbackForThatCallOnly) {
 }
 
 TEST(PerCall, RecompileLimit_DoesNotCountSuperseded_ButHoldsThoughTheNewOneWouldSupersede) {
-  VirtualRanks ranks(1, {.recompile_limit = 2});
+  VirtualRanks ranks(1, {.recompile_limit = 2, .settle = false});
   ranks.joint({tokens({4})});
   ranks.joint({tokens({5})});
   EXPECT_EQ(outcome_text(ranks.joint({tokens({1})})), "fallback");
-  VirtualRanks others(2, {.recompile_limit = 2});
+  VirtualRanks others(2, {.recompile_limit = 2, .settle = false});
   others.joint({tokens({4}), tokens({5})});
   EXPECT_EQ(outcome_text(others.joint({tokens({1}), tokens({5})})), "compiled 1");
   EXPECT_EQ(outcome_text(others.joint({tokens({1}), tokens({5}).mark("x", 0, Mark::Unbacked)})),

@@ -37,7 +37,7 @@ class Recoverable : public RecoverableRanks {
     expect_right(step, 9, 2);
     said_while([&] { expect_goes_on(step, 2, other); });
 
-    restart({.automatic_dynamic = false, .recompile_limit = 1});
+    restart({.automatic_dynamic = false, .recompile_limit = 1, .settle = false});
     auto again = frame("again", 2), beside = frame("beside");
     said_while([&] {
       expect_right(beside, 1);
@@ -130,7 +130,7 @@ TEST_F(Recoverable, RuntimeAssert_AfterTheDataDependentAllToAll) {
 }
 
 TEST_F(Recoverable, RecompileLimit_AllRanksFallBackTogetherAndSaySo) {
-  restart({.automatic_dynamic = false, .recompile_limit = 2});
+  restart({.automatic_dynamic = false, .recompile_limit = 2, .settle = false});
   auto other = frame("other"), step = frame("step", 2);
   const std::string said = said_while([&] {
     for (int round = 0; round < 2; ++round)

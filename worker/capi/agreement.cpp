@@ -1,4 +1,5 @@
 #include <charconv>
+#include <cstddef>
 #include <utility>
 
 #include "handle.h"
@@ -25,7 +26,9 @@ shapes::Fingerprint own(const lockstep_fingerprint& fingerprint) {
 Result<DecisionConfig> config_of(const lockstep_config* config) {
   DecisionConfig out;
   if (config == nullptr) return out;
-  if (config->struct_size != sizeof(lockstep_config))
+  // Who was built before there was `settle` gets the default.
+  if (config->struct_size != sizeof(lockstep_config) &&
+      config->struct_size != offsetof(lockstep_config, settle))
     return bad_input(
         "config.struct_size is not sizeof(lockstep_config); start from "
         "LOCKSTEP_CONFIG_INIT");
@@ -41,6 +44,7 @@ Result<DecisionConfig> config_of(const lockstep_config* config) {
   out.automatic_dynamic = config->automatic_dynamic != 0;
   out.assume_at_least_two = config->assume_at_least_two != 0;
   out.recompile_limit = config->recompile_limit;
+  if (config->struct_size == sizeof(lockstep_config)) out.settle = config->settle != 0;
   return out;
 }
 
@@ -48,9 +52,9 @@ std::string text_of(const std::string& name, const Result<DecisionConfig>& confi
   if (!config) return fmt::format("agreement={}\narguments={}\n", name, config.error().message);
   return fmt::format(
       "agreement={}\narguments=well\nassume_at_least_two={}\nautomatic_dynamic={}\nconsistency={}\n"
-      "recompile_limit={}\n",
+      "recompile_limit={}\nsettle={}\n",
       name, config->assume_at_least_two, config->automatic_dynamic,
-      static_cast<int>(config->consistency), config->recompile_limit);
+      static_cast<int>(config->consistency), config->recompile_limit, config->settle);
 }
 
 std::string plain(const char* text) { return text == nullptr ? "" : text; }

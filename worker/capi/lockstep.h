@@ -241,9 +241,10 @@ typedef struct lockstep_config {
   int32_t automatic_dynamic;   /* sizes that differ become symbols */
   int32_t assume_at_least_two; /* until a rank sees less */
   int32_t recompile_limit;     /* 1 to 64 versions of a function, then calls fall back */
+  int32_t settle;              /* half of them for one list of inputs, then all sizes are symbols */
 } lockstep_config;
 #define LOCKSTEP_CONFIG_INIT \
-  { sizeof(lockstep_config), LOCKSTEP_SAME_GRAPH, 1, 1, 8 }
+  { sizeof(lockstep_config), LOCKSTEP_SAME_GRAPH, 1, 1, 8, 1 }
 
 typedef struct lockstep_agreement lockstep_agreement;
 /* Collective. `name` tells agreements of one group apart in reports. `config` may be NULL. What the
@@ -264,7 +265,8 @@ typedef struct lockstep_built lockstep_built;
  * in `program` (left as it is: only decisions are compared), or anything else. What else there is
  * to say, guards or the reason of a failure, goes to `built`, which is valid during this call. Must
  * not call collective functions. `decision` is valid as long as the agreement if the version comes
- * into being, else during this call only. */
+ * into being, else during this call only. With `settle` a build that fails on some rank may be asked
+ * for once more with fewer symbols, by another decision for the same `entry`. */
 typedef int (*lockstep_build)(void* context, int entry, const lockstep_decision* decision,
                               lockstep_fingerprint* program, lockstep_built* built);
 /* `code`: TRACE_ERROR, COMPILE_ERROR (the default) or ENVIRONMENT. The first reason counts. */

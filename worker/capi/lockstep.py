@@ -58,7 +58,7 @@ class _Fingerprint(ctypes.Structure):
 class _Config(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("consistency", ctypes.c_int32),
                 ("automatic_dynamic", ctypes.c_int32), ("assume_at_least_two", ctypes.c_int32),
-                ("recompile_limit", ctypes.c_int32)]
+                ("recompile_limit", ctypes.c_int32), ("settle", ctypes.c_int32)]
 
 
 class _Run(ctypes.Structure):
@@ -551,17 +551,19 @@ def _program_bytes(program: Any) -> bytes:
 
 class Agreement:
     """Versions of functions on which the ranks of a group agree. Collective. `consistency` is
-    "same_graph", "same_collectives" or "shared_sizes"; `recompile_limit` is 1 to 64."""
+    "same_graph", "same_collectives" or "shared_sizes"; `recompile_limit` is 1 to 64. `settle`: one
+    list of inputs has at most half as many versions; the last takes all sizes and ints as symbols,
+    but for sizes marked static."""
 
     def __init__(self, group: Group, name: str = "world", consistency: str = "same_graph",
                  automatic_dynamic: bool = True, assume_at_least_two: bool = True,
-                 recompile_limit: int = 8) -> None:
+                 recompile_limit: int = 8, settle: bool = True) -> None:
         self.group = group
         self._handle = ctypes.c_void_p()
         self._decisions: Dict[Tuple[str, int], Decision] = {}
         self._declared: _Declared = {}
         config = _Config(ctypes.sizeof(_Config), _CONSISTENCY.get(consistency, -1),
-                         automatic_dynamic, assume_at_least_two, recompile_limit)
+                         automatic_dynamic, assume_at_least_two, recompile_limit, settle)
         _check(_lib.agreement_create(group._handle, name.encode(), ctypes.byref(config),
                                      ctypes.byref(self._handle)))
         group._agreements.append(self)

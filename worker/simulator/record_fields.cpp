@@ -291,7 +291,7 @@ DecisionConfig RecordFields::config(std::string_view key) {
   const Json* json = get(key);
   if (json == nullptr) return {};
   return within(*json, key, [](RecordFields& in) {
-    DecisionConfig out;
+    DecisionConfig out{.settle = in.has("settle") && in.flag("settle")};
     out.consistency = in.consistency("consistency");
     out.automatic_dynamic = in.flag("automatic_dynamic");
     out.assume_at_least_two = in.flag("assume_at_least_two");

@@ -168,9 +168,10 @@ class RankTeller {
 
 std::string configuration_of(const DecisionConfig& config) {
   return fmt::format(
-      "consistency={}\nautomatic_dynamic={}\nassume_at_least_two={}\nrecompile_limit={}\n",
+      "consistency={}\nautomatic_dynamic={}\nassume_at_least_two={}\nrecompile_limit={}\n"
+      "settle={}\n",
       consistency_name(config.consistency), config.automatic_dynamic, config.assume_at_least_two,
-      config.recompile_limit);
+      config.recompile_limit, config.settle);
 }
 
 /// Tells the service what all ranks wrote down, in the order of their times. Returns the end.

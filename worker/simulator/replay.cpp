@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/recompile_advice.h>
 #include <lockstep/worker/simulator/call_replay.h>
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/joint_calls.h>
@@ -131,6 +132,14 @@ class JobReplay {
     return out;
   }
 
+  void add_advice(const std::string& frame, const std::vector<Entry>& entries) {
+    for (const std::string& advice : recompile_advice(entries)) {
+      std::string line = fmt::format("{}: {}", frame, advice);
+      if (std::ranges::find(out_.advice, line) == out_.advice.end())
+        out_.advice.push_back(std::move(line));
+    }
+  }
+
   /// What the lowest rank that came to the call's end says of it.
   void add_result(const CallReplay& replay, const std::vector<CallReplay::Member>& seats) {
     CallResult result;
@@ -148,6 +157,7 @@ class JobReplay {
       if (!outcome->error || outcome->error->code != Code::FrameMismatch) result.frame = frame;
       if (outcome->kind == CallOutcome::Kind::Compiled) {
         const auto entry = static_cast<std::size_t>(outcome->entry);
+        add_advice(frame, seats[i].frames->at(at).entries);
         result.reported = seats[i].frames->at(at).entries[entry].reported;
         if (seats[i].call->key.consistency.value_or(ranks_.front().header.config.consistency) ==
             Consistency::SharedSizes)

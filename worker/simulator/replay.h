@@ -27,6 +27,8 @@ struct Replay {
   std::optional<Difference> difference;
   /// What the record lacks: ranks whose last line was cut or whose last call has no end.
   std::vector<std::string> notes;
+  /// What to write so that frames compile less (recompile_advice.h), each once, with its frame.
+  std::vector<std::string> advice;
 };
 
 /// Errors: BadInput, where the record contradicts itself, or is no longer what it was.

@@ -107,8 +107,9 @@ bool ScenarioReader::read_lines(Scenario& out) {
 
 bool ScenarioReader::read_config(const Json& json, const JsonPath& path, DecisionConfig& out) {
   if (object(json, path) == nullptr ||
-      !known_keys(json, path,
-                  {"consistency", "automatic_dynamic", "assume_at_least_two", "recompile_limit"}))
+      !known_keys(
+          json, path,
+          {"consistency", "automatic_dynamic", "assume_at_least_two", "recompile_limit", "settle"}))
     return false;
   if (const Json* v = json.find("consistency")) {
     std::size_t number = 0;
@@ -124,6 +125,8 @@ bool ScenarioReader::read_config(const Json& json, const JsonPath& path, Decisio
     if (!integer(*v, path.at("recompile_limit"), 1, 64, limit)) return false;
     out.recompile_limit = static_cast<int>(limit);
   }
+  if (const Json* v = json.find("settle"))
+    if (!boolean(*v, path.at("settle"), out.settle)) return false;
   return true;
 }
 

@@ -21,7 +21,7 @@ inline constexpr int kMaxWorldSize = 16'777'216;
 
 struct Scenario {
   int world_size = 1;
-  DecisionConfig config;
+  DecisionConfig config{.settle = false};
   std::vector<ScenarioCall> calls;
   Generator generator;                             // of the calls that come after those
   std::optional<CostModel> cost = std::nullopt;    // nullopt: nothing is timed

@@ -67,7 +67,7 @@ class StreamedGroup::Call {
       join_uniform_sizes(all);
     }
     if (inputs_ != nullptr && combine == Combine::Min) {
-      if (!joint_ || known_donor(*joint_)) return std::nullopt;
+      if (!joint_ || known_donor(decided())) return std::nullopt;
       all.words[0] = lowest_donor();
     }
     voted_ = true;
@@ -119,7 +119,7 @@ class StreamedGroup::Call {
   Bytes broadcast() {
     const Rank root = asked<action::Broadcast>(*machines_[0]).root;
     Bytes payload = inputs_ != nullptr && joint_
-                        ? encode_hints(*joint_, seen_by(root))
+                        ? encode_hints(decided(), seen_by(root))
                         : asked<action::Broadcast>(*machines_[unit_of(root)]).mine;
     group_.rounds_.broadcast(root, payload.size());
     if (group_.clock_ != nullptr) group_.clock_->broadcast(root, payload.size());
@@ -184,7 +184,7 @@ class StreamedGroup::Call {
   std::uint64_t lowest_donor() {
     std::vector<std::size_t> sizes;
     const SourceList& list = *inputs_->like().list;
-    for (const JointSymbol& symbol : joint_symbols(*joint_))
+    for (const JointSymbol& symbol : joint_symbols(decided()))
       if (symbol.dim) sizes.push_back(list.offsets()[symbol.source] + *symbol.dim);
     std::atomic<std::int32_t> lowest{INT32_MAX};
     const std::vector<Unit> shares = shares_of(group_.size_);
@@ -210,6 +210,12 @@ class StreamedGroup::Call {
     joint_ = read_list_payload(joined, inputs_->like().list,
                                group_.config_.automatic_dynamic ? &state : nullptr);
     return joint_.has_value();
+  }
+
+  /// What the group has seen, as the machines decide on it.
+  const JointObservation& decided() {
+    joint_->settle(machines_[0]->settling(), group_.config_.specialize_int);
+    return *joint_;
   }
 
   [[nodiscard]] Observation seen_by(Rank rank) const {

@@ -82,6 +82,12 @@ FrameDims markable(const std::vector<Suggestion>& suggestions) {
   return out;
 }
 
+/// Where a place became a symbol.
+struct MadeSymbol {
+  std::size_t call = 0;
+  bool settled = false;  // for no other reason than that the frame settled
+};
+
 /// {"x": {0: "dynamic"}}, as Python reads it.
 std::string python_marks(const Dims& dims) {
   std::string out;
@@ -99,26 +105,29 @@ std::string python_marks(const Dims& dims) {
 std::vector<Suggestion> suggest_marks(const Scenario& scenario, const DryRunResult& result,
                                       const Survey& survey) {
   std::set<Place> constant;
-  std::map<Place, std::size_t> made_symbol;  // by which call
+  std::map<Place, MadeSymbol> made_symbol;
   for (std::size_t c = 0; c < result.calls.size(); ++c) {
     if (!result.calls[c].reported) continue;
     const std::string frame = frame_called(scenario, c);
-    for (const SourceDecision& source : result.calls[c].reported->sources) {
+    const Decision& reported = *result.calls[c].reported;
+    for (const SourceDecision& source : reported.sources) {
       if (source.spec.kind == Kind::Bool) continue;
       for (std::size_t d = 0; d < source.dims.size(); ++d) {
         Place place = place_of(frame, source, d);
         if (!source.dims[d].is_symbol)
           constant.insert(std::move(place));
         else if (constant.contains(place))
-          made_symbol.emplace(std::move(place), c);
+          made_symbol.emplace(std::move(place),
+                              MadeSymbol{c, reported.symbols[source.dims[d].symbol].settled});
       }
     }
   }
   std::vector<Suggestion> out;
   for (const SurveyedDim& dim : survey.dims) {
     const auto made = made_symbol.find({dim.frame, dim.source, dim.dim});
-    if (made != made_symbol.end())
-      out.push_back({dim.frame, dim.source, dim.dim, made->second, dim.least, dim.greatest});
+    if (made == made_symbol.end()) continue;
+    if (made->second.settled && dim.least == dim.greatest) continue;  // it never varied
+    out.push_back({dim.frame, dim.source, dim.dim, made->second.call, dim.least, dim.greatest});
   }
   return out;
 }

@@ -130,7 +130,10 @@ Explanation explain_record(const std::vector<RankRecord>& ranks) {
     out += fmt::format("next step {}\n",
                        next_step(trouble.error != nullptr ? trouble.error->code : Code::RankLost));
   const auto again = replay(ranks, false);
-  out += history(ranks.front()) + replay_line(again);
+  out += history(ranks.front());
+  if (again)
+    for (const std::string& advice : again->advice) out += "advice    " + advice + "\n";
+  out += replay_line(again);
   told.replay_differs = again && again->difference.has_value();
   return told;
 }

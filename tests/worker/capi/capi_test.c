@@ -1,5 +1,6 @@
 /* The C interface from a C program, under mpirun with any number of ranks. */
 #include "calls.h"
+#include <stddef.h>
 
 static void check_decision(const lockstep_decision* decision) {
   int is_symbol = -1, unbacked = -1;
@@ -86,6 +87,50 @@ static void past_the_limit_calls_fall_back(void) {
   CHECK(entry == -1 && decision == NULL && builds.count == 1);
   lockstep_observation_free(seen);
   lockstep_agreement_free(agreement);
+}
+
+/* Fourteen ints that change one after another, in an agreement with the given configuration:
+ * versions built, and calls without one. */
+static void change_ints(const lockstep_config* config, int* versions, int* without) {
+  lockstep_agreement* agreement = NULL;
+  lockstep_observation* seen = NULL;
+  struct builds builds = {0, -1, 0, "", ""};
+  size_t i = 0, source = 0;
+  int call, entry = 0;
+  CHECK(!lockstep_observation_create(&seen));
+  for (i = 0; i < 14; ++i) {
+    char name[8];
+    snprintf(name, sizeof name, "n%d", (int)i);
+    CHECK(!lockstep_observe_int(seen, name, &source) && source == i);
+    CHECK(!lockstep_set_int(seen, i, 3));
+  }
+  CHECK(!lockstep_agreement_create(group, "ints", config, &agreement));
+  *without = 0;
+  for (call = 0; call <= 14; ++call) {
+    if (call > 0) CHECK(!lockstep_set_int(seen, (size_t)(call - 1), -1));
+    CHECK(!lockstep_agree(agreement, "step", seen, build, &builds, &entry, NULL, NULL));
+    *without += entry < 0;
+  }
+  *versions = builds.count;
+  lockstep_observation_free(seen);
+  lockstep_agreement_free(agreement);
+}
+
+static void a_frame_settles(void) {
+  lockstep_config config = LOCKSTEP_CONFIG_INIT;
+  int versions = 0, without = 0;
+  change_ints(NULL, &versions, &without);
+  CHECK(versions == 4 && without == 0);
+  config.recompile_limit = 3;
+  change_ints(&config, &versions, &without);
+  CHECK(versions == 2 && without == 0);
+  config.settle = 0;
+  change_ints(&config, &versions, &without);
+  CHECK(versions == 3 && without == 12);
+  /* A caller that was built before there was `settle`. */
+  config.struct_size = (uint32_t)offsetof(lockstep_config, settle);
+  change_ints(&config, &versions, &without);
+  CHECK(versions == 2 && without == 0);
 }
 
 static void an_error_of_one_rank_is_every_ranks(void) {
@@ -247,6 +292,11 @@ static void other_configurations_are_refused_on_all(void) {
     CHECK_FAILS(lockstep_agreement_create(group, "world", &config, &agreement),
                 LOCKSTEP_CONFIG_MISMATCH, "recompile_limit");
     CHECK(agreement == NULL);
+    config.recompile_limit = 8;
+    config.settle = !last();
+    CHECK_FAILS(lockstep_agreement_create(group, "world", &config, &agreement),
+                LOCKSTEP_CONFIG_MISMATCH, "settle");
+    config.settle = 1;
   }
   config.recompile_limit = last() ? 65 : 8;
   CHECK_FAILS(lockstep_agreement_create(group, "world", &config, &agreement),
@@ -351,6 +401,7 @@ int main(int argc, char** argv) {
   open_group(argc, argv);
   agreement_settles_on_one_dynamic_version();
   past_the_limit_calls_fall_back();
+  a_frame_settles();
   an_error_of_one_rank_is_every_ranks();
   votes_are_joint();
   audit_finds_and_stops();

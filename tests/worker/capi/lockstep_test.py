@@ -130,6 +130,16 @@ class Agreeing(unittest.TestCase):
         agreement.agree("f", lockstep.Observation(b=True))
         self.assertEqual(agreement.agree("f", lockstep.Observation(b=False)), (None, False, None))
 
+    def test_sizes_and_ints_that_change_one_after_another_settle(self):
+        for settle, entries in ((True, 4), (False, 8)):
+            agreement = lockstep.Agreement(GROUP, f"settle {settle}", settle=settle)
+            seen, calls = set(), 14
+            for changed in range(calls + 1):
+                sizes = [5 if i < changed else 3 for i in range(calls)]
+                seen.add(agreement.agree("f", lockstep.Observation(
+                    xs=[numpy.zeros(n) if i % 2 else n for i, n in enumerate(sizes)])).entry)
+            self.assertEqual(seen, set(range(entries)) | (set() if settle else {None}))
+
     def test_programs_that_differ_are_an_error_on_all_ranks(self):
         if SIZE == 1:
             return

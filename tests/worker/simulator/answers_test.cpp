@@ -256,6 +256,19 @@ TEST(Suggestion, RandomScenarios_MarksMakeNoErrors) {
   }
 }
 
+TEST(Suggestion, SizeThatOnlySettlingMadeASymbol_IsSuggestedWhereItVariedLater) {
+  const Scenario scenario = read(R"({"format": "lockstep.scenario/1", "world_size": 1,
+    "config": {"recompile_limit": 4, "settle": true}, "calls": [
+    {"frame": "f", "inputs": [{"ranks": "0", "values": {"x": {"tensor": [4, 8, 2]}}}]},
+    {"frame": "f", "inputs": [{"ranks": "0", "values": {"x": {"tensor": [5, 8, 2]}}}]},
+    {"frame": "f", "inputs": [{"ranks": "0", "values": {"x": {"tensor": [5, 9, 2]}}}]}]})");
+  const auto suggestions = suggest_marks(scenario, dry_run(scenario), survey(scenario));
+  ASSERT_EQ(suggestions.size(), 2U) << "the last dim never varied";
+  EXPECT_EQ(suggestions[0].dim, 0U);
+  EXPECT_EQ(suggestions[1].dim, 1U);
+  EXPECT_EQ(suggestions[1].call, 1U);
+}
+
 TEST(Suggestion, IntThatBecameASymbol_IsNamedButNotMarked) {
   const Scenario scenario = read(R"({"format": "lockstep.scenario/1", "world_size": 1, "calls": [
     {"frame": "f", "inputs": [{"ranks": "0", "values": {"n": {"int": 3}}}]},

@@ -212,8 +212,23 @@ class Group {
     for (const auto& [r, values] : ranks_) add(state, *values);
   }
 
-  OracleEntry decide(const State& state) const {
-    bool two = config_.assume_at_least_two;
+  /// The same sources, kinds, dtypes, ndims and bools.
+  bool alike(const Own& own, int rank) const {
+    Own mine;
+    for (const auto& [name, v] : *ranks_.at(rank)) {
+      mine.sources[name] = {v.kind, v.kind == Kind::Tensor ? v.dtype : DType::F32};
+      if (v.kind == Kind::Tensor) mine.ndims[name] = v.sizes.size();
+      if (v.kind == Kind::Bool) mine.bools[name] = v.number;
+    }
+    return mine.sources == own.sources && mine.ndims == own.ndims && mine.bools == own.bools;
+  }
+
+  /// `settled`: by the paragraph "With `settle`".
+  OracleEntry decide(const State& state, bool settled) const {
+    const auto symbol = [&](const State& s, const Dim& d) {
+      return this->symbol(s, d) || (settled && !marked(d, Mark::Static));
+    };
+    bool two = config_.assume_at_least_two && !settled;
     for (const Dim& d : dims_)
       if (symbol(state, d) && !marked(d, Mark::Unbacked))
         two = two && *state.at(d.first).sizes.at(d.second).begin() >= 2;
@@ -224,7 +239,7 @@ class Group {
         own.sources[name] = {v.kind, v.kind == Kind::Tensor ? v.dtype : DType::F32};
         if (v.kind == Kind::Bool) own.bools[name] = v.number;
         if (v.kind == Kind::Int) {
-          const bool dynamic = state.at(name).dynamic(-1);
+          const bool dynamic = settled || state.at(name).dynamic(-1);
           own.places[{name, -1}] = {dynamic, false, std::nullopt, dynamic ? 0 : v.number};
         }
         if (v.kind != Kind::Tensor) continue;
@@ -394,13 +409,17 @@ int run_call(const DecisionConfig& config, const Ranks& ranks, OracleFrame& fram
     out["error"] = e;
     return -1;
   }
-  int best = -1, alive = 0;
+  int best = -1, alive = 0, alike = 0;
   for (std::size_t i = 0; i < frame.entries.size(); ++i) {
     const OracleEntry& entry = frame.entries[i];
     if (entry.superseded) continue;
     ++alive;
-    bool fit = true;
-    for (int r : group.all()) fit = fit && group.fits(entry.own.at(r), r);
+    bool fit = true, same = true;
+    for (int r : group.all()) {
+      fit = fit && group.fits(entry.own.at(r), r);
+      same = same && group.alike(entry.own.at(r), r);
+    }
+    alike += same ? 1 : 0;
     if (fit && (best < 0 || entry.reported_symbols <
                                 frame.entries[static_cast<std::size_t>(best)].reported_symbols))
       best = static_cast<int>(i);
@@ -418,7 +437,8 @@ int run_call(const DecisionConfig& config, const Ranks& ranks, OracleFrame& fram
     group.remember(frame.state);
   else
     frame.state = group.observed();
-  OracleEntry entry = group.decide(frame.state);
+  const int half = config.recompile_limit / 2 + config.recompile_limit % 2;
+  OracleEntry entry = group.decide(frame.state, config.settle && alike >= half - 1);
   out["outcome"] = "compiled";
   out["entry"] = frame.entries.size();
   group.report(entry, out);

@@ -21,7 +21,8 @@ class Writer {
                                             : Consistency::SameGraph;
     out.config.automatic_dynamic = !chance(0.2);
     out.config.assume_at_least_two = !chance(0.2);
-    out.config.recompile_limit = chance(0.5) ? 8 : chance(0.2) ? 64 : between(1, 3);
+    out.config.recompile_limit = chance(0.4) ? 8 : chance(0.2) ? 64 : between(1, 8);
+    out.config.settle = chance(0.5);
     wild_ = pick({0.0, 0.02, 0.1, 0.4});
     wobble_ = pick({0.1, 0.3, 0.7});
     marks_ = pick({0.0, 0.1, 0.3});
@@ -30,7 +31,7 @@ class Writer {
     const int sources = between(0, 3);
     for (int i = 0; i < sources; ++i) habit_[pick(kNames)] = value();
     if (chance(0.1)) habit_["int"] = value();
-    const int calls = between(0, 14);
+    const int calls = between(0, 18);
     for (int i = 0; i < calls; ++i) out.calls.push_back(call(out.world_size));
     return out;
   }
@@ -167,7 +168,8 @@ std::string scenario_text(const Scenario& scenario) {
        {{"consistency", kConsistencyNames[static_cast<std::size_t>(scenario.config.consistency)]},
         {"automatic_dynamic", scenario.config.automatic_dynamic},
         {"assume_at_least_two", scenario.config.assume_at_least_two},
-        {"recompile_limit", scenario.config.recompile_limit}}},
+        {"recompile_limit", scenario.config.recompile_limit},
+        {"settle", scenario.config.settle}}},
       {"calls", calls}};
   return out.dump();
 }

@@ -36,11 +36,12 @@ CostModel cost() {
   return out;
 }
 
-/// What a record holds of a scenario: the calls that all ranks make.
+/// What a record holds of a scenario: the calls that all ranks make, with the frames they call.
 Scenario recorded_part(Scenario scenario) {
   std::erase_if(scenario.calls, [&](const ScenarioCall& call) {
     return call.present != RankSet::all(scenario.world_size);
   });
+  for (ScenarioCall& call : scenario.calls) call.frame.reset();
   return scenario;
 }
 

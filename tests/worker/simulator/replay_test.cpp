@@ -87,6 +87,31 @@ TEST(Replay, RandomJobs_AreRegeneratedByteForByte) {
     EXPECT_EQ(reached.count(needed), 1U) << needed;
 }
 
+TEST(Replay, RecordOfBeforeFramesSettled_IsReplayedWithoutIt) {
+  Scenario scenario = wobble();
+  scenario.config.recompile_limit = 2;
+  const auto without_the_key = [](const Directory& directory, const std::string& key) {
+    for (int rank = 0; rank < 2; ++rank) {
+      const std::string whole = contents(directory.file(rank));
+      ASSERT_NE(whole.find(key), std::string::npos) << whole.substr(0, 400);
+      overwrite(directory.file(rank), replaced(whole, key, ""));
+    }
+  };
+  for (const bool settle : {false, true}) {
+    scenario.config.settle = settle;
+    const Directory directory;
+    const auto outcomes = record_job(scenario, directory.path());
+    EXPECT_EQ(outcomes[1], settle ? "reused 0" : "compiled 1");
+    const auto as_said = replay_of(directory);
+    ASSERT_TRUE(as_said.has_value()) << as_said.error().message;
+    EXPECT_FALSE(as_said->difference.has_value());
+    without_the_key(directory, settle ? ",\"settle\":true" : ",\"settle\":false");
+    const auto again = replay_of(directory);
+    ASSERT_TRUE(again.has_value()) << again.error().message;
+    EXPECT_EQ(again->difference.has_value(), settle);
+  }
+}
+
 TEST(Replay, LostRank_EndsThePeersAsRecorded) {
   const Directory directory;
   record_job(wobble(), directory.path(), {.lost_rank = 1, .lost_call = 2});

@@ -113,6 +113,7 @@ const Bad kBad[] = {
      "out of range"},
     {"ConfigLimit65", with_config(R"({"recompile_limit": 65})"), "config.recompile_limit",
      "out of range"},
+    {"ConfigSettle", with_config(R"({"settle": 1})"), "config.settle", "true or false"},
     {"ConfigDuplicate", with_config(R"({"recompile_limit": 5, "recompile_limit": 5})"),
      "config.recompile_limit", "twice"},
     {"CallUnknown", with_calls(R"({"frame": "f", "inputs": [], "name": 1})"), "calls[0].name",
@@ -236,7 +237,7 @@ TEST(Scenario, ExampleOfTheFormat_IsReadWhole) {
                                      "job.json");
   ASSERT_TRUE(result.has_value()) << result.error().message;
   EXPECT_EQ(result->world_size, 4);
-  EXPECT_EQ(result->config, DecisionConfig{});
+  EXPECT_EQ(result->config, DecisionConfig{.settle = false});
   ASSERT_EQ(result->calls.size(), 1U);
   const ScenarioCall& call = result->calls[0];
   EXPECT_EQ(call.present, RankSet::all(4));
@@ -262,7 +263,8 @@ TEST(Scenario, EdgesOfTheFormat_AreAccepted) {
         with_value(R"({"int": -9223372036854775808})"), with_value(R"({"int": -0})"),
         with_value(R"({"float": 1e3})"), with_value(R"({"float": 3})"),
         with_value(R"({"float": 99999999999999999999})"), with_config("{}"),
-        with_config(R"({"consistency": "shared_sizes", "recompile_limit": 64})")})
+        with_config(R"({"consistency": "shared_sizes", "recompile_limit": 64})"),
+        with_config(R"({"settle": true})")})
     EXPECT_TRUE(parse_scenario(text, "job.json").has_value()) << text;
 }
 
