@@ -125,6 +125,9 @@ struct Graph {
   std::vector<GroupGuard> group_guards;
   /// Other ranks may run graphs that agree with this one in their collectives alone.
   bool peers_may_differ = false;
+  /// What the trace's questions to its group came to, in the order asked: with them the same
+  /// function gives the same graph again. Of no fingerprint, as hints are.
+  std::vector<std::int64_t> answers;
 
   /// Those of the symbols.
   [[nodiscard]] std::vector<HostValue> host_values() const;

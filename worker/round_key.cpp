@@ -28,9 +28,19 @@ std::uint64_t mixed(std::uint64_t seed, std::string_view text) {
   return seed;
 }
 
-constexpr std::array<std::string_view, 12> kKindNames{
-    "call",   "verification", "commit",  "close",        "settle", "more",
-    "finish", "start",        "witness", "audited call", "group",  "resync"};
+constexpr std::array<std::string_view, 13> kKindNames{"call",
+                                                      "verification",
+                                                      "commit",
+                                                      "close",
+                                                      "settle",
+                                                      "more",
+                                                      "finish",
+                                                      "start",
+                                                      "witness",
+                                                      "audited call",
+                                                      "group",
+                                                      "resync",
+                                                      "check of what was captured, call"};
 
 }  // namespace
 

@@ -27,7 +27,8 @@ struct RoundKey {
     Witness,
     Audit,
     Group,
-    Resync
+    Resync,
+    Captures
   };
   Kind kind = Kind::Call;
   /// Of the frame, where it is not that of the job.

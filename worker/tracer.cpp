@@ -246,11 +246,14 @@ bool Trace::ask_group(const SymBool& condition, bool all, const Line& where) {
                                             here(where).text(), name,
                                             predicate.text(env_.source_namer())));
   bool answer = *mine;
-  if (setup_.host) {
+  if (const auto earlier = earlier_answer()) {
+    answer = *earlier != 0;
+  } else if (setup_.host && setup_.answers == nullptr) {
     const Result<bool> any = setup_.host->group_any(all ? !*mine : *mine);
     if (!any) throw GroupFailure{any.error()};
     answer = all ? !*any : *any;
   }
+  answers_.push_back(answer ? 1 : 0);
   group_guards_.push_back(
       {predicate, all ? GroupGuard::Over::All : GroupGuard::Over::Any, answer, here(where)});
   // What holds on every rank holds here: worth knowing in the branch that asked.
@@ -282,6 +285,7 @@ Graph Trace::finish() {
   for (const auto& record : env_.symbols()) guards.ranges[record.symbol] = record.declared;
   graph.guards = shapes::minimal_guards(guards);
   graph.group_guards = group_guards_;
+  graph.answers = answers_;
   ended_ = true;
   return graph;
 }

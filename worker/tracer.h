@@ -55,6 +55,9 @@ struct TraceSetup {
   bool specialize_float = false;
   /// What becomes of branches that say more than a bound.
   shapes::ShapeOptions shapes{};
+  /// Graph::answers of the trace that this one repeats, in place of asking; null: there is none.
+  /// Questions beyond these take this rank's answer.
+  const std::vector<std::int64_t>* answers = nullptr;
 };
 
 /// The graph under construction; what functions of the tensor language record into. Held by shared
@@ -131,6 +134,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] std::optional<std::int64_t> local_value(shapes::Symbol symbol) const;
   [[nodiscard]] std::optional<std::int64_t> local_scalar(std::string_view source) const;
   [[nodiscard]] std::int64_t agreed(std::int64_t mine);
+  /// To the question that is next, in the trace that this one repeats.
+  [[nodiscard]] std::optional<std::int64_t> earlier_answer() const;
   [[nodiscard]] std::optional<std::vector<HostValue::Step>> host_steps(NodeId id) const;
   [[nodiscard]] shapes::Expr host_symbol(HostValue value, shapes::Range range);
 
@@ -143,6 +148,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<Graph::Output> outputs_;
   std::vector<GroupGuard> group_guards_;
   std::vector<SymbolBinding> host_values_;
+  std::vector<std::int64_t> answers_;
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
   std::map<shapes::Fingerprint, NodeId> recorded_;
   std::set<NodeId> stopped_;
