@@ -85,6 +85,11 @@ Tensor Trace::tensor_input(std::size_t source) {
 SymInt Trace::int_input(std::size_t source) {
   return integer(dim(source_of(source, Kind::Int).dims.at(0)));
 }
+
+std::int64_t Trace::fixed_int_input(std::size_t source) {
+  const std::string& name = source_of(source, Kind::Int).spec.name;
+  return env_.to_int(int_input(source).expr(), {fmt::format("{}{}", kFixedInput, name), 0});
+}
 bool Trace::bool_input(std::size_t source) const {
   return source_of(source, Kind::Bool).dims.at(0).value != 0;
 }
@@ -154,6 +159,14 @@ NodeId Trace::operand(const Tensor& tensor, const Line& where) const {
       : tensor.traced() ? "a tensor of another trace"
                         : "a concrete tensor",
       setup_.frame, tensor.empty() ? "give it a value first" : "pass it to the frame as an input"));
+}
+
+void Trace::need_own(const SymInt& n, const Line& where) const {
+  if (!n.trace() || n.trace().get() == this) return;
+  n.trace()->need_open("an integer", where);
+  throw TraceUsageError(fmt::format(
+      "{}: an integer of another trace is used in frame {}; pass it to the frame as an input",
+      here(where).text(), setup_.frame));
 }
 
 Tensor Trace::record(Node node, const Line& where) {

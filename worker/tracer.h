@@ -70,6 +70,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   // Inputs by number of their source in the decision. Each requires the kind that its name tells.
   [[nodiscard]] Tensor tensor_input(std::size_t source);
   [[nodiscard]] SymInt int_input(std::size_t source);
+  /// One that the user declared as a number: pinned to the agreed one.
+  [[nodiscard]] std::int64_t fixed_int_input(std::size_t source);
   /// A number where floats are specialised.
   [[nodiscard]] SymFloat float_input(std::size_t source);
   [[nodiscard]] bool bool_input(std::size_t source) const;
@@ -98,6 +100,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   Tensor record(Node node, const Line& where);
   /// The value that `tensor` stands for. Throws TraceUsageError if it is not of this trace.
   [[nodiscard]] NodeId operand(const Tensor& tensor, const Line& where) const;
+  /// Throws TraceUsageError, with the line, if `n` is an integer of another trace.
+  void need_own(const SymInt& n, const Line& where) const;
   /// The node as recorded.
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_.at(id); }
   [[nodiscard]] std::size_t node_count() const { return nodes_.size(); }
