@@ -1,11 +1,11 @@
 #include <bit>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <stdexcept>
 
 #include <lockstep/worker/array.h>
+#include <lockstep/worker/half.h>
 
 namespace lockstep::worker {
 namespace {
@@ -17,38 +17,6 @@ std::shared_ptr<std::byte> allocate(std::size_t bytes) {
   void* memory = std::aligned_alloc(kAlignment, rounded);
   if (!memory) throw std::bad_alloc();
   return {static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); }};
-}
-
-float float_of_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
-
-/// IEEE 754 binary16, subnormals included.
-double half_to_double(std::uint16_t h) {
-  const int exponent = h >> 10 & 31;
-  const int fraction = h & 1023;
-  const double sign = h & 0x8000 ? -1.0 : 1.0;
-  if (exponent == 31) return fraction ? std::nan("") : sign * HUGE_VAL;
-  if (exponent == 0) return sign * std::ldexp(fraction, -24);
-  return sign * std::ldexp(1024 + fraction, exponent - 25);
-}
-
-/// Rounds to nearest, ties to even.
-std::uint16_t double_to_half(double value) {
-  const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  const double v = std::fabs(value);
-  if (std::isnan(value)) return sign | 0x7e00;
-  if (v >= 65520.0) return sign | 0x7c00;
-  int exponent = 0;
-  std::frexp(v, &exponent);
-  const int scale = v < 0x1p-14 ? 24 : 11 - exponent;  // units of the last place
-  const auto units = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(v, scale)));
-  if (scale == 24) return static_cast<std::uint16_t>(sign | units);  // a carry makes it normal
-  return static_cast<std::uint16_t>(sign | (((exponent + 14) << 10) + (units - 1024)));
-}
-
-std::uint16_t double_to_bfloat(double value) {
-  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-  if (std::isnan(value)) return static_cast<std::uint16_t>(bits >> 16 | 0x40);
-  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 template <class T>
@@ -142,9 +110,8 @@ double Array::at(std::int64_t i) const {
     case DType::I64:
       return read<std::int64_t>(data(), i);
     case DType::F16:
-      return half_to_double(data_as<std::uint16_t>()[i]);
     case DType::BF16:
-      return float_of_bits(std::uint32_t{data_as<std::uint16_t>()[i]} << 16);
+      return half_value(dtype_, data_as<std::uint16_t>()[i]);
     case DType::F32:
       return read<float>(data(), i);
     case DType::F64:
@@ -174,10 +141,8 @@ void Array::set(std::int64_t i, double value) {
       write<std::int64_t>(data(), i, value);
       break;
     case DType::F16:
-      data_as<std::uint16_t>()[i] = double_to_half(value);
-      break;
     case DType::BF16:
-      data_as<std::uint16_t>()[i] = double_to_bfloat(value);
+      data_as<std::uint16_t>()[i] = half_bits(dtype_, value);
       break;
     case DType::F32:
       write<float>(data(), i, value);

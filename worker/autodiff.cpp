@@ -2,6 +2,7 @@
 
 #include <lockstep/worker/autodiff.h>
 #include <lockstep/worker/gradients.h>
+#include <lockstep/worker/half.h>
 
 namespace lockstep::worker {
 namespace {
@@ -48,16 +49,25 @@ class Sweep {
       throw TraceUsageError(fmt::format("{}: {} has no gradient; detach() what goes into it",
                                         node.where.text(), op_row(node.op).name));
     trace_.stand_at(node.where);
+    if (sums_gradient(node.op)) back.grad = computable(back.grad);
     const std::vector<Tensor> grads = rule(back);
     for (std::size_t i = 0; i < grads.size(); ++i)
-      if (back.wanted[i] && grads[i].traced()) add(node.inputs[i], grads[i]);
+      if (back.wanted[i] && grads[i].traced())
+        add(node.inputs[i], cast(grads[i], back.inputs[i].dtype()));
   }
 
   void add(NodeId id, const Tensor& contribution) {
-    grads_[id] = grads_[id].traced()
-                     ? emit(Op::Add, {grads_[id], contribution}, {}, Line::current())
-                     : contribution;
+    if (!grads_[id].traced()) {
+      grads_[id] = contribution;
+      return;
+    }
+    const Tensor total =
+        emit(Op::Add, {computable(grads_[id]), computable(contribution)}, {}, Line::current());
+    grads_[id] = cast(total, contribution.dtype());
   }
+
+  /// In a dtype that has sums: f16 and bf16 have none.
+  static Tensor computable(const Tensor& x) { return is_half(x.dtype()) ? cast(x, DType::F32) : x; }
 
   Trace& trace_;
   std::vector<bool> wanted_;

@@ -48,13 +48,10 @@ class Generator {
 
   Result<Program> run() {
     const Graph& graph = program_.graph;
-    for (const Node& node : graph.nodes) {
-      if (c_type(node.meta.dtype).empty())
-        return unsupported(node, "which this build can store but not compute with");
+    for (const Node& node : graph.nodes)
       if (op_row(node.op).kind == OpClass::Product && node.meta.dtype != DType::F32 &&
           node.meta.dtype != DType::F64)
         return unsupported(node, "but products are of floats");
-    }
     program_.exprs = ExprTable(all_symbols(graph));
     plan_ = plan(graph);
     for (NodeId id = 0; id < graph.nodes.size(); ++id)

@@ -81,7 +81,9 @@ void need_matching_constants(const Sizes& out_splits, const Sizes& in_splits, co
 
 Tensor all_to_all_single(const Tensor& x, const Sizes& out_splits, const Sizes& in_splits,
                          const Group& group, Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("all_to_all_single", std::vector{x}, where);
+  const std::shared_ptr<Trace> trace =
+      trace_of("all_to_all_single", std::vector{x}, out_splits, where);
+  for (const SymInt& split : in_splits) trace->need_own(split, where);
   Over ranks = over("all_to_all_single", x, group, where);
   const auto n = static_cast<std::size_t>(ranks.size);
   if (out_splits.size() != n || in_splits.size() != n)

@@ -15,6 +15,7 @@ Tensor index_along(Trace& trace, const Sizes& sizes, std::int64_t dim, const Lin
 }
 
 void need_nonnegative(Trace& trace, std::string_view what, const Sizes& sizes, const Line& where) {
+  for (const SymInt& size : sizes) trace.need_own(size, where);
   for (const SymInt& size : sizes)
     trace.env().check(shapes::greater_equal(size.expr(), 0), trace.here(where),
                       std::string(what) + " needs sizes that are not negative");
@@ -61,6 +62,7 @@ Tensor iota(const Sizes& sizes, std::int64_t dim, Line where) {
 }
 
 Tensor scalar(Trace& trace, const SymInt& value, Line where) {
+  trace.need_own(value, where);
   Node node;
   node.op = Op::Scalar;
   node.exprs = {value.expr()};

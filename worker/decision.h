@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/collectives/base/status.h>
@@ -23,6 +24,9 @@ struct DimDecision {
   std::int64_t value = 0;  // static only
   bool operator==(const DimDecision&) const = default;
 };
+
+/// In place of a line: what pins an input that the user declared as a number; its name follows.
+inline constexpr std::string_view kFixedInput = "the std::int64_t input ";
 
 struct SourceDecision {
   SourceSpec spec;

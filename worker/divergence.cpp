@@ -55,6 +55,11 @@ Status branch_status(const Branch& branch, std::vector<RankValue> roll) {
                 "not on {}; build without that condition where the sizes of some rank may "
                 "break it, or pad the inputs",
                 branch.frame, branch.condition, branch.where, true_on, not_on)
+      : branch.where.starts_with(kFixedInput)
+          ? fmt::format(
+                "{}: {} {}, the agreed example, but that holds on {} and not on {}; declare it "
+                "SymInt and compute with that, or give every rank the same number",
+                branch.frame, branch.where, branch.note, true_on, not_on)
       : branch.note.starts_with("fixes ")
           ? fmt::format(
                 "{}: to_int() at {} {}, the agreed example, but that holds on {} and not on {}; "

@@ -7,30 +7,30 @@ namespace {
 Tensor unary(Op op, const Tensor& x, const Line& where) { return emit(op, {x}, {}, where); }
 
 template <class Plain>
-SymFloat float_result(Op op, const SymFloat& a, const SymFloat& b, Plain plain) {
-  if (!a.traced() && !b.traced()) return plain(a.value(), b.value());
-  const Line nowhere;  // operators on two plain classes have no parameter for a line
-  TensorOperand x(a, nowhere), y(b, nowhere);
+SymFloat float_result(Op op, const SymFloat& a, const FloatOperand& b, Plain plain) {
+  if (!a.traced() && !b.value.traced()) return plain(a.value(), b.value.value());
+  TensorOperand x(a, b.where), y(b.value, b.where);
   x.weak = y.weak = false;
-  return SymFloat(emit(op, aligned(op_row(op).name, {x, y}, nowhere), {}, nowhere));
+  return SymFloat(emit(op, aligned(op_row(op).name, {x, y}, b.where), {}, b.where));
 }
 
 }  // namespace
 
-SymFloat operator+(const SymFloat& a, const SymFloat& b) {
+SymFloat operator+(const SymFloat& a, const FloatOperand& b) {
   return float_result(Op::Add, a, b, [](double x, double y) { return x + y; });
 }
-SymFloat operator-(const SymFloat& a, const SymFloat& b) {
+SymFloat operator-(const SymFloat& a, const FloatOperand& b) {
   return float_result(Op::Sub, a, b, [](double x, double y) { return x - y; });
 }
-SymFloat operator*(const SymFloat& a, const SymFloat& b) {
+SymFloat operator*(const SymFloat& a, const FloatOperand& b) {
   return float_result(Op::Mul, a, b, [](double x, double y) { return x * y; });
 }
-SymFloat operator/(const SymFloat& a, const SymFloat& b) {
+SymFloat operator/(const SymFloat& a, const FloatOperand& b) {
   return float_result(Op::Div, a, b, [](double x, double y) { return x / y; });
 }
 
-SymFloat operator-(const SymFloat& x) { return SymFloat(-1.0) * x; }
+// A sign alone has no operand that could bring its line.
+SymFloat operator-(const SymFloat& x) { return SymFloat(-1.0) * FloatOperand(x, Line()); }
 Tensor operator-(const TensorOperand& x) { return neg(x.tensor, x.where); }
 
 Tensor neg(const Tensor& x, Line where) { return unary(Op::Neg, x, where); }

@@ -109,6 +109,17 @@ void FrameRunner::prefetch(Observation observation, std::optional<Status> unread
   frame.agreed.begin_next();
 }
 
+// Which entry serves a call is the group's answer, so all ranks count the same hits.
+std::optional<Status> FrameRunner::check_captures(Steps& steps, const Compiled& entry) {
+  State& frame = *state_;
+  if (frame.counts.reused % frame.job.settings.check_captures != 0) return std::nullopt;
+  std::optional<Status> mine = steps.trace_again(entry, last_.entry);
+  RoundKey key = frame.agreed.key;
+  key.kind = RoundKey::Kind::Captures;
+  const auto joint = frame.agreed.driver->status_round(key, {.pending = 0, .trouble = mine});
+  return joint ? mine : joint.error();
+}
+
 /// The agreement of one call, and the vote of the next one that was prefetched.
 CallOutcome FrameRunner::agree(const Observation& observation, Steps& steps) {
   State& frame = *state_;
@@ -188,7 +199,12 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     chosen = &frame.entries.at(last_.entry);
   }
   std::optional<Status> stopped;
-  if (frame.audited) stopped = audit(chosen, observation);
+  if (job.settings.check_captures != 0 && last_.kind == CallOutcome::Kind::Reused)
+    stopped = check_captures(steps, *chosen);
+  if (frame.audited) {
+    last_.error = stopped;
+    if (auto joint = audit(stopped ? nullptr : chosen, observation)) stopped = std::move(joint);
+  }
   Result<std::vector<Array>> outputs = std::vector<Array>{};
   if (stopped)
     outputs = *std::move(stopped);

@@ -84,6 +84,8 @@ class FrameRunner {
   [[nodiscard]] Status refuse_promised(const Status& status);
   void restore_profile(const Observation& observation);
   [[nodiscard]] CallOutcome agree(const Observation& observation, Steps& steps);
+  /// Every so many calls that an entry serves, as the job's settings say. The error is joint.
+  [[nodiscard]] std::optional<Status> check_captures(Steps& steps, const Compiled& entry);
   [[nodiscard]] std::optional<Status> audit(const Compiled* about_to_run, const Observation& seen);
   [[nodiscard]] Result<std::vector<Array>> run(Compiled& entry, const Observation& seen,
                                                std::span<const InputValue> values,

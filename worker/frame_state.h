@@ -18,12 +18,18 @@ namespace lockstep::worker {
 
 /// A graph that can be run: built, or by the interpreter.
 struct FrameRunner::Compiled {
-  Graph graph;  // where it is interpreted
+  Graph graph;        // where it is interpreted
+  Decision decision;  // that it was traced under
   shapes::Fingerprint fingerprint;
   std::uint64_t nodes = 0;
   std::string collectives;                 // one per line; what an audit compares
   std::unique_ptr<Executable> executable;  // null: interpreted
   Inputs inputs;                           // of the last run; the map is kept
+
+  /// As it was traced.
+  [[nodiscard]] const Graph& traced() const {
+    return executable ? executable->program().graph : graph;
+  }
 };
 
 struct FrameRunner::State {

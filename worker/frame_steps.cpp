@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <lockstep/worker/captures.h>
 #include <lockstep/worker/codegen.h>
 #include <lockstep/worker/frame_steps.h>
 #include <lockstep/worker/graph_prints.h>
@@ -68,28 +69,54 @@ class Lease {
 
 }  // namespace
 
+TraceSetup FrameRunner::Steps::setup(const Decision& decision) {
+  return {.frame = frame_.cache.name,
+          .decision = decision,
+          .observation = &seen_,
+          .group_size = frame_.over.data->size(),
+          .group = frame_.over.group,
+          .local = frame_.consistency == Consistency::Local && !frame_.audited,
+          .host = this,
+          .peers_may_differ = frame_.audited ||
+                              frame_.consistency == Consistency::SameCollectives ||
+                              frame_.consistency == Consistency::SharedSizes,
+          .constraints = frame_.constraints.texts(),
+          .specialize_float = frame_.job.decision.specialize_float,
+          .shapes = {.complex = frame_.complex_branches}};
+}
+
 Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   JobContext& job = frame_.job;
   // Who waits for it waits a deadline more.
   const Lease lease(job, Phase::Tracing, (kEdgeDeadlines - 1) * job.settings.deadline);
-  const TraceSetup setup{.frame = frame_.cache.name,
-                         .decision = decision,
-                         .observation = &seen_,
-                         .group_size = frame_.over.data->size(),
-                         .group = frame_.over.group,
-                         .local = frame_.consistency == Consistency::Local && !frame_.audited,
-                         .host = this,
-                         .peers_may_differ = frame_.audited ||
-                                             frame_.consistency == Consistency::SameCollectives ||
-                                             frame_.consistency == Consistency::SharedSizes,
-                         .constraints = frame_.constraints.texts(),
-                         .specialize_float = frame_.job.decision.specialize_float,
-                         .shapes = {.complex = frame_.complex_branches}};
-  Result<Graph> graph = worker::trace(setup, body_);
+  Result<Graph> graph = worker::trace(setup(decision), body_);
   if (round_failed_) return *round_failed_;
+  made_.decision = decision;
   TraceReport report = report_of(std::move(graph));
   if (report.failure) refused_ = report.failure;
   return report;
+}
+
+std::optional<Status> FrameRunner::Steps::trace_again(const Compiled& entry, int number) {
+  JobContext& job = frame_.job;
+  const Lease lease(job, Phase::Tracing, (kEdgeDeadlines - 1) * job.settings.deadline);
+  TraceSetup again = setup(entry.decision);
+  again.answers = &entry.traced().answers;
+  const Result<Graph> graph = worker::trace(again, body_);
+  if (graph && graph->fingerprint() == entry.fingerprint) return std::nullopt;
+  // A trace that fails says which frame; so does this.
+  const std::string prefix = fmt::format("frame {}: ", frame_.cache.name);
+  std::string what = graph ? capture_text(entry.traced(), *graph) : graph.error().message;
+  if (what.starts_with(prefix)) what.erase(0, prefix.size());
+  return Status{
+      Code::TraceError,
+      fmt::format(
+          "{}traced again, its function does not give entry {} any more: {}; what a traced "
+          "function captures is a constant of the entry, so what changes between calls must "
+          "be an input",
+          prefix, number, what),
+      {},
+      {}};
 }
 
 TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {

@@ -20,6 +20,10 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
   std::string explain(std::size_t node) override;
   std::optional<Status> compile() override;
 
+  /// Traces once more what `entry` was made of, without asking anybody, and compares: an error
+  /// where the function does something else now.
+  [[nodiscard]] std::optional<Status> trace_again(const Compiled& entry, int number);
+
   [[nodiscard]] Compiled take() { return std::move(made_); }
   [[nodiscard]] const std::string& story() const { return story_; }
   /// Why this rank's trace failed with every size a symbol, if it did; the call's entry then has
@@ -30,6 +34,7 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
   Result<bool> group_any(bool mine) override;
   Result<std::int64_t> of_lowest(std::int64_t mine) override;
   [[nodiscard]] RoundKey next_question();
+  [[nodiscard]] TraceSetup setup(const Decision& decision);
   [[nodiscard]] TraceReport report_of(Result<Graph> graph);
   State& frame_;
   const Observation& seen_;

@@ -223,6 +223,10 @@ Gradients reduce_scatter_rule(const Backward& b) {
 
 }  // namespace
 
+bool sums_gradient(Op op) {
+  return op == Op::Expand || op == Op::IndexSelect || op == Op::AllGather;
+}
+
 GradientRule gradient_rule(Op op) {
   switch (op) {
     case Op::Neg:

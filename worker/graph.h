@@ -133,6 +133,9 @@ struct Graph {
   std::vector<UniformSize> uniform;
   /// Other ranks may run graphs that agree with this one in their collectives alone.
   bool peers_may_differ = false;
+  /// What the trace's questions to its group came to, in the order asked: with them the same
+  /// function gives the same graph again. Of no fingerprint, as hints are.
+  std::vector<std::int64_t> answers;
 
   /// Those of the frame's group.
   [[nodiscard]] std::vector<UniformSize> agreed_uniform() const;

@@ -12,7 +12,8 @@ Tensor index_select(const Tensor& x, const Tensor& index, Line where) {
 }
 
 Tensor index_add(const SymInt& rows, const Tensor& index, const Tensor& values, Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("index_add", std::vector{index, values}, where);
+  const std::shared_ptr<Trace> trace =
+      trace_of("index_add", std::vector{index, values}, {rows}, where);
   if (index.ndim() != 1 || values.ndim() < 1)
     refuse(where, "index_add", "takes index [M] and values [M, ..]");
   const shapes::Location here = trace->here(where);
@@ -30,7 +31,7 @@ Tensor argsort(const Tensor& x, Line where) { return emit(Op::Argsort, {x}, {}, 
 Tensor cumsum(const Tensor& x, Line where) { return emit(Op::Cumsum, {x}, {}, where); }
 
 Tensor segment_ids(const Tensor& counts, const SymInt& total, Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("segment_ids", std::vector{counts}, where);
+  const std::shared_ptr<Trace> trace = trace_of("segment_ids", std::vector{counts}, {total}, where);
   trace->env().check(shapes::greater_equal(total.expr(), 0), trace->here(where),
                      "segment_ids of a negative total");
   Node node;

@@ -124,6 +124,12 @@ Result<InputTree> InputScanner::take() {
   return std::move(tree_);
 }
 
-void detail::OutputCollector::leaf(const SymInt& n) { trace_.output(name(), scalar(trace_, n)); }
+void detail::OutputCollector::leaf(const SymInt& n) {
+  if (n.trace() && n.trace().get() != &trace_)
+    throw TraceUsageError("output " + name() +
+                          " is an integer of another trace; return what the frame computes from "
+                          "its inputs");
+  trace_.output(name(), scalar(trace_, n));
+}
 
 }  // namespace lockstep::worker

@@ -48,7 +48,7 @@ class TraceFiller final : public NamelessWalk {
   void leaf(Tensor& tensor) { tensor = trace_.tensor_input(next()); }
   void leaf(SymFloat& f) { f = trace_.float_input(next()); }
   void leaf(SymInt& n) { n = trace_.int_input(next()); }
-  void leaf(std::int64_t& n) { n = trace_.int_input(next()).to_int(); }
+  void leaf(std::int64_t& n) { n = trace_.fixed_int_input(next()); }
   void leaf(bool& b) { b = trace_.bool_input(next()); }
 
  private:

@@ -22,8 +22,8 @@ struct NodeCall {
   [[nodiscard]] DType dtype() const { return node().meta.dtype; }
 };
 
-/// The element type that stands for `dtype` in the interpreter's loops; f16 and bf16 have none and
-/// are refused before anything runs.
+/// The element type that stands for `dtype` in the interpreter's loops. f16 and bf16 have none: what
+/// moves them copies bytes, casts go by half.h, and no other op takes them.
 template <class F>
 decltype(auto) with_type(DType dtype, F&& f) {
   switch (dtype) {

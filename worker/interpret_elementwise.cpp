@@ -1,6 +1,8 @@
 #include <cmath>
+#include <cstring>
 #include <limits>
 
+#include <lockstep/worker/half.h>
 #include <lockstep/worker/interpret.h>
 
 namespace lockstep::worker {
@@ -134,6 +136,44 @@ To cast(From x) {
   }
 }
 
+/// One rounding, whatever it is cast from.
+void cast_to_half(const Array& from, Array& out) {
+  auto* to = out.data_as<std::uint16_t>();
+  if (is_half(from.dtype())) {
+    for (std::int64_t i = 0; i < out.elements(); ++i) to[i] = half_bits(out.dtype(), from.at(i));
+    return;
+  }
+  with_type(from.dtype(), [&]<class From>(std::type_identity<From>) {
+    for (std::int64_t i = 0; i < out.elements(); ++i)
+      to[i] = half_bits(out.dtype(), static_cast<long double>(from.data_as<From>()[i]));
+  });
+}
+
+void cast_all(const Array& from, Array& out) {
+  if (is_half(out.dtype())) return cast_to_half(from, out);
+  with_type(out.dtype(), [&]<class To>(std::type_identity<To>) {
+    To* to = out.data_as<To>();
+    if (is_half(from.dtype())) {
+      for (std::int64_t i = 0; i < out.elements(); ++i) to[i] = cast<To>(from.at(i));
+      return;
+    }
+    with_type(from.dtype(), [&]<class From>(std::type_identity<From>) {
+      for (std::int64_t i = 0; i < out.elements(); ++i) to[i] = cast<To>(from.data_as<From>()[i]);
+    });
+  });
+}
+
+void choose(const NodeCall& call, Array& out) {
+  const std::size_t width = dtype_size(out.dtype());
+  const bool* condition = call.operands[0]->data_as<bool>();
+  for (std::int64_t i = 0; i < out.elements(); ++i) {
+    const auto at = static_cast<std::size_t>(i) * width;
+    const Array& from = *call.operands[condition[i] ? 1 : 2];
+    std::memcpy(static_cast<std::byte*>(out.data()) + at,
+                static_cast<const std::byte*>(from.data()) + at, width);
+  }
+}
+
 template <class T>
 void binary_loop(const NodeCall& call, Array& out) {
   const T* a = call.operands[0]->data_as<T>();
@@ -167,6 +207,10 @@ void fill(const NodeCall& call, Array& out) {
 
 Array interpret_source(const NodeCall& call) {
   Array out(call.dtype(), call.sizes);
+  if (is_half(call.dtype())) {
+    for (std::int64_t i = 0; i < out.elements(); ++i) out.set(i, call.node().number);
+    return out;
+  }
   with_type(call.dtype(), [&]<class T>(std::type_identity<T>) { fill<T>(call, out); });
   return out;
 }
@@ -177,18 +221,10 @@ Array interpret_elementwise(const NodeCall& call) {
   const Array& first = *call.operands[0];
   switch (call.node().op) {
     case Op::Cast:
-      with_type(first.dtype(), [&]<class From>(std::type_identity<From>) {
-        with_type(call.dtype(), [&]<class To>(std::type_identity<To>) {
-          for (std::int64_t i = 0; i < n; ++i)
-            out.data_as<To>()[i] = cast<To>(first.data_as<From>()[i]);
-        });
-      });
+      cast_all(first, out);
       break;
     case Op::Where:
-      with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {
-        for (std::int64_t i = 0; i < n; ++i)
-          out.data_as<T>()[i] = call.operands[first.data_as<bool>()[i] ? 1 : 2]->data_as<T>()[i];
-      });
+      choose(call, out);
       break;
     default:
       with_type(first.dtype(), [&]<class T>(std::type_identity<T>) {

@@ -59,16 +59,6 @@ class Interpretation {
 
  private:
   Result<void> bind() {
-    for (const Node& node : graph_.nodes)
-      if (node.meta.dtype == DType::F16 || node.meta.dtype == DType::BF16)
-        return Status{
-            Code::BadInput,
-            fmt::format(
-                "{} at {} has dtype {}, which this build can store but not compute with; cast "
-                "to f32",
-                op_row(node.op).name, node.where.text(), dtype_name(node.meta.dtype)),
-            {},
-            {}};
     for (const SymbolBinding& binding : graph_.symbols) {
       const auto value = bound_value(binding, inputs_);
       if (!value) return value.error();

@@ -205,6 +205,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   if (!settings) return settings.error();
   auto state = std::make_unique<State>();
   JobContext& context = state->context;
+  if (options.check_captures) settings->check_captures = *options.check_captures;
   context.settings = *settings;
   context.decision = options.decision;
   state->processor = options.processor;

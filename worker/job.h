@@ -47,6 +47,10 @@ struct JobOptions {
   std::optional<Settings> settings;
   /// The table at the end of the job, on rank 0.
   bool summary = true;
+  /// Every so many calls of a frame that an entry serves, its function is traced again, for
+  /// variables that it captured and that have changed (frame()); 0: never. Unless given, what
+  /// LOCKSTEP_CHECK_CAPTURES says. The same on all ranks.
+  std::optional<std::uint32_t> check_captures{};
 };
 
 template <class In, class Out>
@@ -79,7 +83,17 @@ class Job {
 
   /// A frame: a function that is traced, agreed on and compiled as a whole. `body` takes the inputs
   /// by value and returns the outputs; both are nested structs (inputs.h). The frame borrows the
-  /// job. All ranks make the same frames, each once, in the same order: a frame made in another
+  /// job.
+  ///
+  /// What `body` captures, or reads in any way but through its argument, is a constant of the entry
+  /// that is traced: it is read when an entry is made, and a later change is not seen. What changes
+  /// between calls is an input: SymFloat or SymInt for a number. JobOptions::check_captures looks:
+  /// on every N-th call that an entry serves, all ranks trace `body` again before it runs, so its
+  /// host code (counters, prints, random numbers) runs again, too. Where it records anything else
+  /// than the entry has, the call is TraceError on all ranks, with the first difference and its
+  /// line, and the entry stays as it is.
+  ///
+  /// All ranks make the same frames, each once, in the same order: a frame made in another
   /// place on some rank is FrameMismatch at its first call, one whose name is taken BadInput.
   template <class In, class Out>
   [[nodiscard]] CompiledFrame<In, Out> frame(std::string name, std::function<Out(In)> body) {

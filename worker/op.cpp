@@ -87,4 +87,20 @@ bool is_float(DType dtype) {
 }
 bool is_number(DType dtype) { return dtype != DType::Bool; }
 
+bool computes(Op op) {
+  switch (op_row(op).kind) {
+    case OpClass::Elementwise:
+      return op != Op::Cast && op != Op::Where;
+    case OpClass::Index:
+      return op != Op::IndexSelect;
+    case OpClass::Collective:
+      return op == Op::AllReduce || op == Op::ReduceScatter;
+    case OpClass::Reduction:
+    case OpClass::Product:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace lockstep::worker

@@ -42,5 +42,8 @@ struct OpRow {
 [[nodiscard]] bool is_float(DType dtype);
 /// Not bool: what arithmetic works on.
 [[nodiscard]] bool is_number(DType dtype);
+/// Whether the op does more with elements than to move, choose and cast them: f16 and bf16 have no
+/// such ops.
+[[nodiscard]] bool computes(Op op);
 
 }  // namespace lockstep::worker

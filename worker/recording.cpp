@@ -89,9 +89,19 @@ std::shared_ptr<Trace> trace_of(std::string_view what, std::span<const Tensor> o
 
 std::shared_ptr<Trace> trace_of(std::string_view what, const Sizes& sizes, const Line& where) {
   for (const SymInt& size : sizes)
-    if (size.trace()) return size.trace();
+    if (size.trace()) {
+      for (const SymInt& other : sizes) size.trace()->need_own(other, where);
+      return size.trace();
+    }
   refuse(where, what,
          "none of the sizes comes from the frame's inputs; pass the Trace as first argument");
+}
+
+std::shared_ptr<Trace> trace_of(std::string_view what, std::span<const Tensor> operands,
+                                const Sizes& sizes, const Line& where) {
+  std::shared_ptr<Trace> trace = trace_of(what, operands, where);
+  for (const SymInt& size : sizes) trace->need_own(size, where);
+  return trace;
 }
 
 Tensor emit(Op op, const std::vector<Tensor>& operands, Node attributes, const Line& where) {

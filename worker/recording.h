@@ -18,6 +18,11 @@ namespace lockstep::worker {
 [[nodiscard]] std::shared_ptr<Trace> trace_of(std::string_view what, const Sizes& sizes,
                                               const Line& where);
 
+/// The trace of the operands. Throws for `sizes` of another one, too.
+[[nodiscard]] std::shared_ptr<Trace> trace_of(std::string_view what,
+                                              std::span<const Tensor> operands, const Sizes& sizes,
+                                              const Line& where);
+
 /// Records an op on tensors; `attributes` gives all but op, inputs and line.
 [[nodiscard]] Tensor emit(Op op, const std::vector<Tensor>& operands, Node attributes,
                           const Line& where);

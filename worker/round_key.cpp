@@ -28,7 +28,7 @@ std::uint64_t mixed(std::uint64_t seed, std::string_view text) {
   return seed;
 }
 
-constexpr std::array<std::string_view, 13> kKindNames{"call",
+constexpr std::array<std::string_view, 14> kKindNames{"call",
                                                       "verification",
                                                       "commit",
                                                       "close",
@@ -40,7 +40,8 @@ constexpr std::array<std::string_view, 13> kKindNames{"call",
                                                       "audited call",
                                                       "group",
                                                       "resync",
-                                                      "comparison of uniform sizes"};
+                                                      "comparison of uniform sizes",
+                                                      "check of what was captured, call"};
 
 }  // namespace
 

@@ -28,7 +28,8 @@ struct RoundKey {
     Audit,
     Group,
     Resync,
-    Uniform
+    Uniform,
+    Captures
   };
   Kind kind = Kind::Call;
   /// Of the frame, where it is not that of the job.

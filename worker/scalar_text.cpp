@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/half.h>
 #include <lockstep/worker/scalar_text.h>
 
 namespace lockstep::worker {
@@ -35,6 +36,8 @@ inline float log_(float x) { return logf(x); }
 inline double log_(double x) { return log(x); }
 inline float tanh_(float x) { return tanhf(x); }
 inline double tanh_(double x) { return tanh(x); }
+inline unsigned bits_of(float x) { return __builtin_bit_cast(unsigned, x); }
+inline float float_of(unsigned bits) { return __builtin_bit_cast(float, bits); }
 )";
 
 // Of every target.
@@ -68,7 +71,49 @@ template <class T> inline long to_long(T x) {
 template <class T> inline bool sorts_before(T a, T b) { return a < b || (a == a && b != b); }
 )";
 
-constexpr std::string_view kHostTail = R"(template <class T> void argsort(const T* x, long* out, long* scratch, long n) {
+// Of every target: casts of f16 and bf16, whose elements are bits. A float holds all of their
+// values. To them everything goes by `to_odd`, which keeps in the last bit of a float whether
+// something was cut off, so that the second rounding is the only one. The parts of f16: 2^112 moves
+// its smallest exponent to that of a float, also for numbers below the normal ones, whose rounding
+// the addition of a number with the same last place does.
+constexpr std::string_view kHalf = R"(inline float to_odd(float x) { return x; }
+inline float to_odd(double x) {
+  const float y = (float)x;
+  const double back = (double)y;
+  if (back == x || x != x) return y;
+  return float_of((bits_of(y) - ((back > x) == (x > 0.0) ? 1U : 0U)) | 1U);
+}
+inline float to_odd(long x) {
+  if (x >= -9007199254740992L && x <= 9007199254740992L) return to_odd((double)x);
+  return to_odd((double)((x & -2048L) | ((x & 2047L) != 0 ? 2048L : 0L)));
+}
+template <class T> inline float to_odd(T x) { return to_odd((long)x); }
+inline float of_bf16(unsigned short h) {
+  return float_of((h & 0x7fffU) > 0x7f80U ? 0x7fc00000U : (unsigned)h << 16);
+}
+inline unsigned short bf16_of(float x) {
+  const unsigned bits = bits_of(x);
+  if ((bits & 0x7fffffffU) > 0x7f800000U) return 0x7fc0;
+  return (unsigned short)((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
+}
+inline float of_f16(unsigned short h) {
+  const unsigned rest = h & 0x7fffU;
+  if (rest > 0x7c00U) return float_of(0x7fc00000U);
+  const unsigned bits = rest == 0x7c00U ? 0x7f800000U : bits_of(float_of(rest << 13) * 0x1p112f);
+  return float_of(bits | (h & 0x8000U) << 16);
+}
+inline unsigned short f16_of(float x) {
+  const unsigned bits = bits_of(x), sign = bits >> 16 & 0x8000U, rest = bits & 0x7fffffffU;
+  if (rest > 0x7f800000U) return 0x7e00;
+  if (rest >= 0x477ff000U) return (unsigned short)(sign | 0x7c00U);
+  if (rest < 0x38800000U)
+    return (unsigned short)(sign | (bits_of(float_of(rest) + 0.5f) - 0x3f000000U));
+  return (unsigned short)(sign | (((rest + 0xfffU + (rest >> 13 & 1U)) >> 13) - 0x1c000U));
+}
+)";
+
+constexpr std::string_view kHostTail =
+    R"(template <class T> void argsort(const T* x, long* out, long* scratch, long n) {
   long* from = out;
   long* to = scratch;
   for (long i = 0; i < n; ++i) from[i] = i;
@@ -92,8 +137,8 @@ constexpr std::string_view kHostTail = R"(template <class T> void argsort(const 
 
 // NVRTC knows CUDA's functions without headers, but none of the names that GCC gives to its own.
 // `merge_step` is one pass of a stable sort: every element finds its place in the two runs of
-// `width` that it stands in. `first_place` finds where in the sorted `order` a value of x begins, and
-// `segment_of` the first end that lies beyond i.
+// `width` that it stands in. `first_place` finds where in the sorted `order` a value of x begins,
+// and `segment_of` the first end that lies beyond i.
 constexpr std::string_view kCudaHead = R"(// lockstep kernels for CUDA, format 1
 #define __builtin_sqrtf sqrtf
 #define __builtin_sqrt sqrt
@@ -113,9 +158,12 @@ __device__ inline float log_(float x) { return logf(x); }
 __device__ inline double log_(double x) { return log(x); }
 __device__ inline float tanh_(float x) { return tanhf(x); }
 __device__ inline double tanh_(double x) { return tanh(x); }
+__device__ inline unsigned bits_of(float x) { return __float_as_uint(x); }
+__device__ inline float float_of(unsigned bits) { return __uint_as_float(bits); }
 )";
 
-constexpr std::string_view kCudaTail = R"(__device__ inline long first_place(const long* x, const long* order, long n, long value) {
+constexpr std::string_view kCudaTail =
+    R"(__device__ inline long first_place(const long* x, const long* order, long n, long value) {
   long low = 0, high = n;
   while (low < high) {
     const long middle = low + (high - low) / 2;
@@ -173,9 +221,10 @@ std::string qualified(std::string_view text, std::string_view by) {
 }  // namespace
 
 const std::string& kernel_prelude(Target target) {
-  static const std::string host = fmt::format("{}{}{}", kHostHead, kShared, kHostTail);
+  static const std::string host = fmt::format("{}{}{}{}", kHostHead, kShared, kHalf, kHostTail);
   static const std::string cuda =
-      fmt::format("{}{}{}", kCudaHead, qualified(kShared, "__device__ "), kCudaTail);
+      fmt::format("{}{}{}{}", kCudaHead, qualified(kShared, "__device__ "),
+                  qualified(kHalf, "__device__ "), kCudaTail);
   return target == Target::Host ? host : cuda;
 }
 
@@ -197,9 +246,11 @@ std::string_view c_type(DType dtype) {
       return "float";
     case DType::F64:
       return "double";
-    default:
-      return "";
+    case DType::F16:
+    case DType::BF16:
+      return "unsigned short";
   }
+  return "";
 }
 
 std::string literal_text(DType dtype, double number) {
@@ -216,6 +267,7 @@ std::string literal_text(DType dtype, double number) {
     return fmt::format("{:a}{}", value, wide ? "" : "f");
   }
   if (dtype == DType::Bool) return number != 0 ? "true" : "false";
+  if (is_half(dtype)) return fmt::format("(unsigned short){}", half_bits(dtype, number));
   const bool fits = number >= -9223372036854775808.0 && number < 9223372036854775808.0;
   const std::int64_t value =
       fits ? static_cast<std::int64_t>(number) : std::numeric_limits<std::int64_t>::min();
@@ -232,6 +284,20 @@ std::string extreme_text(DType dtype, bool lowest) {
   return fmt::format("({})({}((1UL << {}) - 1UL){})", c_type(dtype), lowest ? "-(long)" : "(long)",
                      bits - 1, lowest ? " - 1" : "");
 }
+
+namespace {
+
+/// The value of `name`, an element of dtype `from`, as `to`.
+std::string cast_text(const std::string& name, DType from, DType to) {
+  if (is_half(from))
+    return cast_text(fmt::format("of_{}({})", dtype_name(from), name), DType::F32, to);
+  if (is_half(to)) return fmt::format("{}_of(to_odd({}))", dtype_name(to), name);
+  if (to == DType::Bool) return fmt::format("{} != 0", name);
+  if (is_float(from) && !is_float(to)) return fmt::format("({})to_long({})", c_type(to), name);
+  return fmt::format("({}){}", c_type(to), name);
+}
+
+}  // namespace
 
 std::string elementwise_text(const Node& node, DType from, std::span<const std::string> operands) {
   const std::string_view type = c_type(node.meta.dtype);
@@ -263,10 +329,7 @@ std::string elementwise_text(const Node& node, DType from, std::span<const std::
     case Op::Not:
       return fmt::format("({})(!{})", type, a);
     case Op::Cast:
-      if (node.meta.dtype == DType::Bool) return fmt::format("{} != 0", a);
-      if (is_float(from) && !is_float(node.meta.dtype))
-        return fmt::format("({})to_long({})", type, a);
-      return fmt::format("({}){}", type, a);
+      return cast_text(a, from, node.meta.dtype);
     case Op::Add:
       return cut("+");
     case Op::Sub:

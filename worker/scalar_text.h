@@ -12,7 +12,8 @@
 
 namespace lockstep::worker {
 
-/// "float", "long"; empty for dtypes that kernels cannot compute with (f16, bf16).
+/// "float", "long". An element of f16 or bf16 is an "unsigned short", its bits: kernels move it as it
+/// is, and casts compute with a float.
 [[nodiscard]] std::string_view c_type(DType dtype);
 
 /// The value of an elementwise node. `operands` are names of values of the operands' dtypes;

@@ -157,7 +157,8 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::int64_t di
 }
 
 Tensor repeat_interleave(const Tensor& x, const Sizes& repeats, std::int64_t dim, Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("repeat_interleave", std::vector{x}, where);
+  const std::shared_ptr<Trace> trace =
+      trace_of("repeat_interleave", std::vector{x}, repeats, where);
   const std::int64_t d = checked_dim("repeat_interleave", x, dim, where);
   const auto length = static_cast<std::int64_t>(repeats.size());
   if ((x.size(d).expr() - Expr(length)).constant().value_or(0) != 0)
@@ -179,7 +180,8 @@ Tensor repeat_interleave(const Tensor& x, const Sizes& repeats, std::int64_t dim
 }
 
 Tensor repeat_interleave(const Tensor& x, const SymInt& repeats, std::int64_t dim, Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("repeat_interleave", std::vector{x}, where);
+  const std::shared_ptr<Trace> trace =
+      trace_of("repeat_interleave", std::vector{x}, {repeats}, where);
   const auto d = static_cast<std::size_t>(checked_dim("repeat_interleave", x, dim, where));
   if (repeats.expr().constant().value_or(0) < 0)
     refuse(where, "repeat_interleave", fmt::format("repeats are negative ({})", repeats.text()));

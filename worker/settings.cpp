@@ -131,6 +131,9 @@ Result<Settings> Settings::from_environment() {
     if (!parsed) return parsed.error();
     settings.cache_limit = *parsed;
   }
+  const auto checked = whole_number("LOCKSTEP_CHECK_CAPTURES", 0, 0);
+  if (!checked) return checked.error();
+  settings.check_captures = static_cast<std::uint32_t>(*checked);
   settings.record_dir = variable("LOCKSTEP_RECORD");
   settings.cache_dir = variable("LOCKSTEP_CACHE_DIR", default_cache_dir());
   settings.coordinator = variable("LOCKSTEP_COORDINATOR");
@@ -170,9 +173,9 @@ std::string file_name_of(std::string name) {
 
 std::string Settings::agreed_text() const {
   return fmt::format(
-      "LOCKSTEP_COORDINATION={}\nLOCKSTEP_DEADLINE_SECONDS={}\nLOCKSTEP_JOB_ID={}\n"
-      "LOCKSTEP_RECORD={}\n",
-      coordination ? "on" : "off", deadline.count() / 1000.0, job_id, record_dir);
+      "LOCKSTEP_CHECK_CAPTURES={}\nLOCKSTEP_COORDINATION={}\nLOCKSTEP_DEADLINE_SECONDS={}\n"
+      "LOCKSTEP_JOB_ID={}\nLOCKSTEP_RECORD={}\n",
+      check_captures, coordination ? "on" : "off", deadline.count() / 1000.0, job_id, record_dir);
 }
 
 }  // namespace lockstep::worker

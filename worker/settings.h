@@ -35,6 +35,9 @@ struct Settings {
   /// LOCKSTEP_RANK, LOCKSTEP_WORLD_SIZE of processes that meet; else as their launcher has told.
   int rank = 0, world_size = 1;
   bool coordination = true;  // LOCKSTEP_COORDINATION=off
+  /// LOCKSTEP_CHECK_CAPTURES: every so many calls of a frame that an entry serves, its function is
+  /// traced again (Job::frame); 0: never.
+  std::uint32_t check_captures = 0;
   /// LOCKSTEP_CXX; empty: none is named. Then c++ builds kernels, and where no rank has it they are
   /// interpreted.
   std::string compiler;

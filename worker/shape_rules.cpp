@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/half.h>
 #include <lockstep/worker/op.h>
 #include <lockstep/worker/shape_rules.h>
 
@@ -330,6 +331,12 @@ Outcome result_meta(const Node& node, Metas in) {
   if (!in.empty())
     if (const auto want = missing(row.takes, in[0].dtype); !want.empty())
       return fault(node, "takes {}, not {}; cast first", want, meta_text(in[0]));
+  for (const TensorMeta& operand : in)
+    if (is_half(operand.dtype) && computes(node.op))
+      return fault(node,
+                   "{} is stored, moved and cast, but not computed with; write cast(x, DType::F32) "
+                   "for each such operand, and cast the result back",
+                   meta_text(operand));
   switch (row.kind) {
     case OpClass::Source:
       return source_rule(node);

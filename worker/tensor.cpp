@@ -12,6 +12,7 @@ Tensor binary(Op op, const TensorOperand& a, const TensorOperand& b) {
 
 /// An integer as an operand beside `x`: a number where it is one.
 TensorOperand beside(const Tensor& x, const CountOperand& n) {
+  if (x.traced()) x.trace()->need_own(n.value, n.where);
   if (const auto number = n.value.expr().constant();
       number && std::abs(*number) < (std::int64_t{1} << 53))
     return {*number, n.where};

@@ -98,12 +98,42 @@ class SymFloat {
   Tensor tensor_;
 };
 
+/// A float as an operand, with the line it is used on.
+struct FloatOperand {
+  FloatOperand(SymFloat f, Line line = Line::current())  // NOLINT: converts on purpose
+      : value(std::move(f)), where(line) {}
+  template <class T>
+  requires std::floating_point<T> || std::integral<T> FloatOperand(
+      T n, Line line = Line::current())  // NOLINT: converts on purpose
+      : value(static_cast<double>(n)), where(line) {}
+  SymFloat value;
+  Line where;
+};
+
 /// Stay float inputs, so `lr * 0.5` still takes the dtype of what it meets.
-[[nodiscard]] SymFloat operator+(const SymFloat& a, const SymFloat& b);
-[[nodiscard]] SymFloat operator-(const SymFloat& a, const SymFloat& b);
-[[nodiscard]] SymFloat operator*(const SymFloat& a, const SymFloat& b);
-[[nodiscard]] SymFloat operator/(const SymFloat& a, const SymFloat& b);
+[[nodiscard]] SymFloat operator+(const SymFloat& a, const FloatOperand& b);
+[[nodiscard]] SymFloat operator-(const SymFloat& a, const FloatOperand& b);
+[[nodiscard]] SymFloat operator*(const SymFloat& a, const FloatOperand& b);
+[[nodiscard]] SymFloat operator/(const SymFloat& a, const FloatOperand& b);
 [[nodiscard]] SymFloat operator-(const SymFloat& x);
+template <class T>
+concept PlainNumber = std::floating_point<T> || std::integral<T>;
+template <PlainNumber T>
+[[nodiscard]] SymFloat operator+(T a, const FloatOperand& b) {
+  return SymFloat(static_cast<double>(a)) + b;
+}
+template <PlainNumber T>
+[[nodiscard]] SymFloat operator-(T a, const FloatOperand& b) {
+  return SymFloat(static_cast<double>(a)) - b;
+}
+template <PlainNumber T>
+[[nodiscard]] SymFloat operator*(T a, const FloatOperand& b) {
+  return SymFloat(static_cast<double>(a)) * b;
+}
+template <PlainNumber T>
+[[nodiscard]] SymFloat operator/(T a, const FloatOperand& b) {
+  return SymFloat(static_cast<double>(a)) / b;
+}
 
 /// Tells how this dim is to be treated in calls that get this handle: overrides automatic dynamic.
 inline void mark_dynamic(Tensor& tensor, std::int64_t dim, Line where = Line::current()) {

@@ -86,6 +86,11 @@ Tensor Trace::tensor_input(std::size_t source) {
 SymInt Trace::int_input(std::size_t source) {
   return integer(dim(source_of(source, Kind::Int).dims.at(0)));
 }
+
+std::int64_t Trace::fixed_int_input(std::size_t source) {
+  const std::string& name = source_of(source, Kind::Int).spec.name;
+  return env_.to_int(int_input(source).expr(), {fmt::format("{}{}", kFixedInput, name), 0});
+}
 bool Trace::bool_input(std::size_t source) const {
   return source_of(source, Kind::Bool).dims.at(0).value != 0;
 }
@@ -155,6 +160,14 @@ NodeId Trace::operand(const Tensor& tensor, const Line& where) const {
       : tensor.traced() ? "a tensor of another trace"
                         : "a concrete tensor",
       setup_.frame, tensor.empty() ? "give it a value first" : "pass it to the frame as an input"));
+}
+
+void Trace::need_own(const SymInt& n, const Line& where) const {
+  if (!n.trace() || n.trace().get() == this) return;
+  n.trace()->need_open("an integer", where);
+  throw TraceUsageError(fmt::format(
+      "{}: an integer of another trace is used in frame {}; pass it to the frame as an input",
+      here(where).text(), setup_.frame));
 }
 
 Tensor Trace::record(Node node, const Line& where) {
@@ -292,11 +305,14 @@ bool Trace::ask_group(const SymBool& condition, bool all, const Line& where) {
                                             here(where).text(), name,
                                             predicate.text(env_.source_namer())));
   bool answer = *mine;
-  if (setup_.host) {
+  if (const auto earlier = earlier_answer()) {
+    answer = *earlier != 0;
+  } else if (setup_.host && setup_.answers == nullptr) {
     const Result<bool> any = setup_.host->group_any(all ? !*mine : *mine);
     if (!any) throw GroupFailure{any.error()};
     answer = all ? !*any : *any;
   }
+  answers_.push_back(answer ? 1 : 0);
   group_guards_.push_back(
       {predicate, all ? GroupGuard::Over::All : GroupGuard::Over::Any, answer, here(where)});
   // What holds on every rank holds here: worth knowing in the branch that asked.
@@ -333,6 +349,7 @@ Graph Trace::finish() {
     if (!size.expr.constant()) graph.uniform.push_back(std::move(size));
   }
   add_uniform_needs(graph);
+  graph.answers = answers_;
   ended_ = true;
   return graph;
 }

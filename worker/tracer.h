@@ -56,6 +56,9 @@ struct TraceSetup {
   bool specialize_float = false;
   /// What becomes of branches that say more than a bound.
   shapes::ShapeOptions shapes{};
+  /// Graph::answers of the trace that this one repeats, in place of asking; null: there is none.
+  /// Questions beyond these take this rank's answer.
+  const std::vector<std::int64_t>* answers = nullptr;
 };
 
 /// The graph under construction; what functions of the tensor language record into. Held by shared
@@ -68,6 +71,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   // Inputs by number of their source in the decision. Each requires the kind that its name tells.
   [[nodiscard]] Tensor tensor_input(std::size_t source);
   [[nodiscard]] SymInt int_input(std::size_t source);
+  /// One that the user declared as a number: pinned to the agreed one.
+  [[nodiscard]] std::int64_t fixed_int_input(std::size_t source);
   /// A number where floats are specialised.
   [[nodiscard]] SymFloat float_input(std::size_t source);
   [[nodiscard]] bool bool_input(std::size_t source) const;
@@ -97,6 +102,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   Tensor record(Node node, const Line& where);
   /// The value that `tensor` stands for. Throws TraceUsageError if it is not of this trace.
   [[nodiscard]] NodeId operand(const Tensor& tensor, const Line& where) const;
+  /// Throws TraceUsageError, with the line, if `n` is an integer of another trace.
+  void need_own(const SymInt& n, const Line& where) const;
   /// The node as recorded.
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_.at(id); }
   [[nodiscard]] std::size_t node_count() const { return nodes_.size(); }
@@ -145,6 +152,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] std::optional<std::int64_t> local_scalar(std::string_view source) const;
   [[nodiscard]] std::int64_t agreed(std::int64_t mine);
   [[nodiscard]] bool is_uniform(const shapes::Expr& size);
+  /// To the question that is next, in the trace that this one repeats.
+  [[nodiscard]] std::optional<std::int64_t> earlier_answer() const;
   [[nodiscard]] std::optional<std::vector<HostValue::Step>> host_steps(NodeId id) const;
   [[nodiscard]] shapes::Expr host_symbol(HostValue value, shapes::Range range);
 
@@ -160,6 +169,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<UniformSize> uniform_;  // what the program says; collectives ask for more
   UniformFacts facts_{nodes_};        // of the nodes that a question of the group has come past
   std::vector<SymbolBinding> host_values_;
+  std::vector<std::int64_t> answers_;
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
   std::map<shapes::Fingerprint, NodeId> recorded_;
   std::set<NodeId> stopped_;

@@ -87,11 +87,18 @@ std::optional<std::int64_t> Trace::local_scalar(std::string_view source) const {
   return setup_.observation ? scalar_of(*setup_.observation, source) : std::nullopt;
 }
 
+std::optional<std::int64_t> Trace::earlier_answer() const {
+  if (setup_.answers == nullptr || answers_.size() >= setup_.answers->size()) return std::nullopt;
+  return (*setup_.answers)[answers_.size()];
+}
+
 std::int64_t Trace::agreed(std::int64_t mine) {
   // Where ranks may differ in their branches each takes its own, as with sizes.
-  if (setup_.host == nullptr || setup_.local || setup_.peers_may_differ) return mine;
-  const Result<std::int64_t> value = setup_.host->of_lowest(mine);
+  const bool asks = setup_.host != nullptr && !setup_.local && !setup_.peers_may_differ;
+  Result<std::int64_t> value = earlier_answer().value_or(mine);
+  if (asks && setup_.answers == nullptr) value = setup_.host->of_lowest(mine);
   if (!value) throw GroupFailure{value.error()};
+  answers_.push_back(*value);
   return *value;
 }
 

@@ -101,7 +101,7 @@ Tensor permuted(const Tensor& x, Dims dims, const Line& where) {
 }  // namespace
 
 Tensor reshape(const Tensor& x, const Sizes& sizes, Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("reshape", std::vector{x}, where);
+  const std::shared_ptr<Trace> trace = trace_of("reshape", std::vector{x}, sizes, where);
   const std::vector<Expr> from = meta_of(x).sizes;
   std::vector<Expr> to, known;
   std::optional<std::size_t> open;
@@ -144,7 +144,7 @@ Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b, Line where) {
 }
 
 Tensor expand(const Tensor& x, const Sizes& sizes, Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("expand", std::vector{x}, where);
+  const std::shared_ptr<Trace> trace = trace_of("expand", std::vector{x}, sizes, where);
   const std::vector<Expr> from = meta_of(x).sizes;
   if (sizes.size() < from.size()) refuse(where, "expand", "cannot drop dims");
   const std::size_t lead = sizes.size() - from.size();
@@ -194,7 +194,7 @@ Tensor squeeze(const Tensor& x, std::int64_t dim, Line where) {
 
 Tensor slice(const Tensor& x, std::int64_t dim, const SymInt& start, const SymInt& length,
              Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("slice", std::vector{x}, where);
+  const std::shared_ptr<Trace> trace = trace_of("slice", std::vector{x}, {start, length}, where);
   const std::int64_t d = checked_dim("slice", x, dim, where);
   Node node;
   node.meta = meta_of(x);
@@ -218,7 +218,7 @@ Tensor slice(const Tensor& x, std::int64_t dim, const SymInt& start, const SymIn
 
 Tensor pad(const Tensor& x, std::int64_t dim, const SymInt& before, const SymInt& after,
            Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("pad", std::vector{x}, where);
+  const std::shared_ptr<Trace> trace = trace_of("pad", std::vector{x}, {before, after}, where);
   Node node;
   node.ints = {checked_dim("pad", x, dim, where)};
   for (const SymInt& count : {before, after}) {
@@ -258,7 +258,7 @@ Tensor cat(const std::vector<Tensor>& xs, std::int64_t dim, Line where) {
 }
 
 std::vector<Tensor> split(const Tensor& x, const Sizes& sizes, std::int64_t dim, Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("split", std::vector{x}, where);
+  const std::shared_ptr<Trace> trace = trace_of("split", std::vector{x}, sizes, where);
   const Expr size = meta_of(x).sizes[static_cast<std::size_t>(checked_dim("split", x, dim, where))];
   for (const SymInt& part : sizes)
     trace->env().check(shapes::greater_equal(part.expr(), 0), trace->here(where),

@@ -9,6 +9,7 @@
 #include <lockstep/worker/build.h>
 #include <lockstep/worker/codegen.h>
 #include <lockstep/worker/interpreter.h>
+#include <lockstep/worker/op.h>
 
 namespace lockstep::worker {
 namespace {
@@ -100,7 +101,7 @@ testing::AssertionResult agree(Executable& executable, const Inputs& inputs, dou
 Array random_array(std::mt19937_64& random, DType dtype, std::vector<std::int64_t> sizes,
                    bool special) {
   Array out(dtype, std::move(sizes));
-  const bool floats = dtype == DType::F32 || dtype == DType::F64;
+  const bool floats = is_float(dtype);
   std::uniform_real_distribution<double> real(-2, 2);
   std::uniform_int_distribution<int> small(-3, 3), kind(0, 9);
   for (std::int64_t i = 0; i < out.elements(); ++i) {

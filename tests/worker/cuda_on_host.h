@@ -25,6 +25,8 @@ static Dim blockIdx, threadIdx, gridDim, blockDim;
 #define __shared__ static
 #define __syncthreads() cuda_on_host::barrier()
 #define __int_as_float(bits) std::bit_cast<float>(bits)
+#define __float_as_uint(x) std::bit_cast<unsigned>(x)
+#define __uint_as_float(bits) std::bit_cast<float>(bits)
 #define __longlong_as_double(bits) std::bit_cast<double>(bits)
 
 namespace {

@@ -286,6 +286,30 @@ struct Number {
   }
 };
 
+struct Plain {
+  std::int64_t rows = 0;
+  Tensor x;
+  template <class V>
+  void fields(V& v) {
+    v("rows", rows), v("x", x);
+  }
+};
+
+// Regression: it was told as to_int() at a header of ours.
+TEST_F(JobFailure, PlainNumberThatDiffers_IsNamed) {
+  if (size == 1) return;
+  auto step = job->frame<Plain, Y>(
+      "step", [](Plain in) { return Y{all_reduce(sum(in.x)) * static_cast<double>(in.rows)}; });
+  const Status error = refused(step({last ? 5 : 3, filled({2}, 1)}), Code::BranchDivergence);
+  EXPECT_TRUE(contains(error.message,
+                       "step: the std::int64_t input rows fixes rows to 3, the agreed "
+                       "example, but that holds on rank"))
+      << error.text();
+  EXPECT_TRUE(contains(error.message, "declare it SymInt")) << error.text();
+  EXPECT_FALSE(contains(error.text(), ".h:")) << error.text();
+  expect_goes_on(step, {3, filled({2}, 1)}, 6 * size);
+}
+
 TEST_F(JobFailure, KindThatDiffers_IsNamed) {
   if (size == 1) return;
   // The ranks have different ideas of the input x of "step".

@@ -94,6 +94,34 @@ TEST_F(JobTest, NestedInputsOfEveryKind_GiveNestedOutputs) {
   EXPECT_TRUE(finish());
 }
 
+TEST_F(JobTest, HalfPrecision_GoesInThroughCollectivesAndOut) {
+  for (const DType dtype : {DType::F16, DType::BF16}) {
+    const std::string name(dtype_name(dtype));
+    auto step = job->frame<X, Y>("gather_" + name, [](X in) { return Y{all_gather(in.x)}; });
+    auto narrow = job->frame<X, Y>("narrow_" + name, [dtype](X in) {
+      return Y{cast(cast(in.x, DType::F32) * 2.0, dtype)};
+    });
+    auto sums = job->frame<X, Y>("sum_" + name, [](X in) { return Y{all_reduce(in.x)}; });
+    const std::vector<double> mine{1.5, -0.25 * rank};
+    const Tensor x = Array::of(dtype, {2}, mine);
+    const auto all = step({x});
+    ASSERT_TRUE(all) << all.error().text();
+    EXPECT_EQ(all->y.dtype(), dtype);
+    for (std::int64_t r = 0; r < size; ++r)
+      EXPECT_EQ(all->y.array().at(2 * r + 1), -0.25 * static_cast<double>(r));
+    const auto doubled = narrow({x});
+    ASSERT_TRUE(doubled) << doubled.error().text();
+    EXPECT_EQ(doubled->y.dtype(), dtype);
+    EXPECT_EQ(doubled->y.array().at(0), 3);
+    const auto refused = sums({x});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::TraceError);
+    EXPECT_NE(refused.error().message.find("write cast(x, DType::F32)"), std::string::npos)
+        << refused.error().text();
+  }
+  EXPECT_TRUE(finish());
+}
+
 /// Compiled units that this process has loaded: files in memory, mapped once each or more.
 std::size_t loaded_units() {
   std::ifstream maps("/proc/self/maps");

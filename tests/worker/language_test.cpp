@@ -8,6 +8,7 @@
 
 #include <lockstep/worker/autodiff.h>
 #include <lockstep/worker/collective_ops.h>
+#include <lockstep/worker/selection_ops.h>
 #include <lockstep/worker/tracer.h>
 
 namespace lockstep::worker {
@@ -174,6 +175,69 @@ TEST(Language, HandlesThatOutliveTheirTrace_AreRefusedWithTheLine) {
     refused_at(__LINE__, "an integer " + ended, [&] { (void)zeros({n}, DType::F32); });
     EXPECT_THROW((void)static_cast<bool>(x), TraceUsageError);
   }
+}
+
+// Regression: a size of another trace was taken as it stood, as a symbol of this one.
+TEST(Language, IntegersKeptFromAnotherTrace_AreRefusedWithTheLine) {
+  SymInt n, three;  // a symbol, and a constant of its trace
+  EXPECT_EQ(
+      error_in_trace([&](const SymFloat&, const Tensor& x) { n = x.size(0), three = n - n + 3; }),
+      "");
+  const std::string ended = "an integer of frame step is used after its trace has ended; return it";
+  const std::string error = error_in_trace([&](const SymFloat&, const Tensor& x) {
+    const Tensor i = cast(x, DType::I64), zero = slice(i, 0, 0, 1);
+    const SymInt own = x.size(0);
+    refused_at(__LINE__, ended, [&] { (void)reshape(x, {n}); });
+    refused_at(__LINE__, ended, [&] { (void)reshape(x, {three, -1}); });
+    refused_at(__LINE__, ended, [&] { (void)expand(x, {n, -1}); });
+    refused_at(__LINE__, ended, [&] { (void)slice(x, 0, n, 1); });
+    refused_at(__LINE__, ended, [&] { (void)slice(x, 0, 0, n - 1); });
+    refused_at(__LINE__, ended, [&] { (void)pad(x, 0, 0, n); });
+    refused_at(__LINE__, ended, [&] { (void)split(x, {own, n}, 0); });
+    refused_at(__LINE__, ended, [&] { (void)full({own, n}, 1, DType::F32); });
+    refused_at(__LINE__, ended, [&] { (void)full(*x.trace(), {n}, 1, DType::F32); });
+    refused_at(__LINE__, ended, [&] { (void)zeros(*x.trace(), {three}, DType::F32); });
+    refused_at(__LINE__, ended, [&] { (void)iota({own, n}, 1); });
+    refused_at(__LINE__, ended, [&] { (void)arange(*x.trace(), n); });
+    refused_at(__LINE__, ended, [&] { (void)scalar(*x.trace(), n); });
+    refused_at(__LINE__, ended, [&] { (void)(x * n); });
+    refused_at(__LINE__, ended, [&] { (void)(x / three); });
+    refused_at(__LINE__, ended, [&] { (void)index_add(n, i, x); });
+    refused_at(__LINE__, ended, [&] { (void)segment_ids(i, n); });
+    refused_at(__LINE__, ended, [&] { (void)one_hot(i, n, DType::F32); });
+    refused_at(__LINE__, ended, [&] { (void)repeat_interleave(x, n, 0); });
+    refused_at(__LINE__, ended, [&] { (void)repeat_interleave(zero, Sizes{n}, 0); });
+    refused_at(__LINE__, ended, [&] { (void)all_to_all_single(x, {n}, {own}); });
+    refused_at(__LINE__, ended, [&] { (void)all_to_all_single(x, {own}, {n}); });
+    refused_at(__LINE__, "integers of two traces meet", [&] { (void)(own + n); });
+    refused_at(__LINE__, "integers of two traces meet", [&] { (void)(own == n); });
+    // A number that was asked for is one.
+    EXPECT_EQ(full(*x.trace(), {3}, 1, DType::F32).size(0).text(), "3");
+  });
+  EXPECT_EQ(error, "");
+}
+
+// Regression: these named no line.
+TEST(Language, FloatsKeptFromAnotherTrace_AreRefusedWithTheLineOfTheOperator) {
+  SymFloat kept;
+  EXPECT_EQ(error_in_trace([&](const SymFloat& lr, const Tensor&) { kept = lr; }), "");
+  const std::string error = error_in_trace([&](const SymFloat& lr, const Tensor& x) {
+    const std::string words = "a tensor of another trace is used in frame step";
+    refused_at(__LINE__, words, [&] { (void)(lr + kept); });
+    refused_at(__LINE__, words, [&] { (void)(lr - kept); });
+    refused_at(__LINE__, words, [&] { (void)(lr * kept); });
+    refused_at(__LINE__, words, [&] { (void)(lr / kept); });
+    refused_at(__LINE__, words, [&] { (void)(x * kept); });
+    const std::string ended = "a tensor of frame step is used after its trace has ended";
+    refused_at(__LINE__, ended, [&] { (void)(kept * 2.0); });
+    refused_at(__LINE__, ended, [&] { (void)(2 - kept); });
+    refused_at(__LINE__, ended, [&] { (void)(kept / kept); });
+    // What is computed keeps its line, and is a float still: it takes the tensor's dtype.
+    const SymFloat rate = 1 - lr * 0.5 / (lr + 2) + lr * lr;
+    EXPECT_EQ((x * rate).dtype(), DType::F32);
+    EXPECT_EQ(x.trace()->node(rate.tensor().node()).where.text() + ": ", place(__LINE__ - 2));
+  });
+  EXPECT_EQ(error, "");
 }
 
 TEST(Language, DtypesThatDiffer_AreRefused) {

@@ -55,6 +55,9 @@ TEST_P(Nvrtc, EveryOpsKernels_AreInTheCubin) {
          {elementwise_graph, view_graph, reduction_graph, index_graph, product_graph})
       if (make != product_graph || is_float(dtype))
         expect_kernels(make(dtype, std::nullopt), *made);
+  for (DType dtype : {DType::F16, DType::BF16})
+    for (GraphMaker make : {elementwise_graph, view_graph, index_graph})
+      expect_kernels(make(dtype, std::nullopt), *made);
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, Nvrtc, testing::Values("sm_80", "sm_90"),

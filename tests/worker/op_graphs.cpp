@@ -5,6 +5,7 @@
 #include "compiled_graph.h"
 #include "graph_builder.h"
 
+#include <lockstep/worker/half.h>
 #include <lockstep/worker/op.h>
 
 namespace lockstep::worker {
@@ -15,6 +16,7 @@ using shapes::Expr;
 Extent symbolic(GraphBuilder& g) { return {g.symbol("x.size(0)"), g.symbol("x.size(1)")}; }
 
 std::vector<Op> elementwise_ops(DType dtype) {
+  if (is_half(dtype)) return {};
   if (dtype == DType::Bool) return {Op::Not, Op::And, Op::Or, Op::Eq, Op::Ne};
   std::vector<Op> ops{Op::Neg, Op::Abs, Op::Relu,    Op::Add,     Op::Sub,
                       Op::Mul, Op::Div, Op::Maximum, Op::Minimum, Op::Lt,
@@ -36,9 +38,10 @@ Graph elementwise_graph(DType dtype, const std::optional<Extent>& fixed) {
   for (Op op : elementwise_ops(dtype))
     g.output(op_row(op).operands == 2 ? g.op(op, {x, y}) : g.op(op, {x}));
   g.output(g.op(Op::Where, {c, x, y}));
-  for (DType to :
-       {DType::F64, DType::F32, DType::I64, DType::I32, DType::I8, DType::U8, DType::Bool})
+  for (DType to : {DType::F64, DType::F32, DType::I64, DType::I32, DType::I8, DType::U8,
+                   DType::Bool, DType::F16, DType::BF16})
     g.output(g.cast(x, to));
+  for (DType by : {DType::F16, DType::BF16}) g.output(g.cast(g.cast(y, by), dtype));
   g.output(g.cast(g.op(Op::Where, {c, y, g.full(dtype, {e.a, e.b}, 1)}), DType::F64));
   return g.take();
 }
@@ -47,10 +50,13 @@ Graph view_graph(DType dtype, const std::optional<Extent>& fixed) {
   GraphBuilder g("views");
   const Extent e = fixed ? *fixed : symbolic(g);
   const NodeId x = g.input("x", dtype, {e.a, e.b}), y = g.input("y", dtype, {e.a, e.b});
-  const NodeId w = g.op(Op::Where, {g.op(Op::Ne, {x, y}), x, y});  // something to compute inline
+  const NodeId differ =
+      is_half(dtype) ? g.input("c", DType::Bool, {e.a, e.b}) : g.op(Op::Ne, {x, y});
+  const NodeId w = g.op(Op::Where, {differ, x, y});  // something to compute inline
   const auto both = [&](NodeId id) {
     g.output(id);
-    g.output(g.op(Op::Where, {g.op(Op::Eq, {id, id}), id, id}));
+    g.output(is_half(dtype) ? g.cast(id, DType::F32)
+                            : g.op(Op::Where, {g.op(Op::Eq, {id, id}), id, id}));
   };
   for (NodeId v : {x, w}) {
     both(g.permute(v, {1, 0}));
@@ -118,14 +124,15 @@ Graph index_graph(DType dtype, const std::optional<Extent>& fixed) {
   const NodeId picked = g.op(Op::IndexSelect, {x, rows});
   const NodeId ids = g.segment_ids(counts, e.a);
   g.output(picked);
-  g.output(g.op(Op::Ne, {picked, picked}));
   g.output(g.pad(picked, 0, 1, 0));
   g.output(g.op(Op::IndexSelect, {v, g.op(Op::IndexSelect, {rows, rows})}));
   g.output(ids);
   g.output(g.op(Op::Argsort, {g.op(Op::Argsort, {ids})}));
+  g.output(g.nonzero(c, e.a * e.b + 1));
+  if (is_half(dtype)) return g.take();
+  g.output(g.op(Op::Ne, {picked, picked}));
   // Asked for more places than there can be, and for fewer.
   const NodeId truths = g.op(Op::Ne, {x, g.op(Op::Where, {c, x, g.full(dtype, {e.a, e.b}, 1)})});
-  g.output(g.nonzero(c, e.a * e.b + 1));
   g.output(g.nonzero(truths, e.a));
   g.output(g.nonzero(g.permute(truths, {1, 0}), Expr(3)));
   if (dtype == DType::Bool) return g.take();

@@ -45,5 +45,26 @@ TEST_F(CacheLimit, MayDifferBetweenRanks) {
   EXPECT_EQ(with("1G")->agreed_text(), with("2G")->agreed_text());
 }
 
+TEST(CheckCaptures, IsHowOftenItIsLooked_TheSameOnAllRanks) {
+  const auto with = [](const char* text) {
+    ::setenv("LOCKSTEP_CHECK_CAPTURES", text, 1);
+    auto settings = Settings::from_environment();
+    ::unsetenv("LOCKSTEP_CHECK_CAPTURES");
+    return settings;
+  };
+  EXPECT_EQ(with("")->check_captures, 0U);
+  EXPECT_EQ(with("0")->check_captures, 0U);
+  EXPECT_EQ(with("100")->check_captures, 100U);
+  EXPECT_NE(with("100")->agreed_text(), with("99")->agreed_text());
+  for (const char* text : {"-1", "on", "1.5", "99999999999"}) {
+    const auto settings = with(text);
+    ASSERT_FALSE(settings) << text;
+    EXPECT_EQ(settings.error().code, Code::BadInput);
+    EXPECT_NE(settings.error().message.find("LOCKSTEP_CHECK_CAPTURES=" + std::string(text)),
+              std::string::npos)
+        << settings.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::worker
