@@ -211,9 +211,9 @@ Gradients all_reduce_rule(const Backward& b) {
                Line::current())};
 }
 Gradients all_gather_rule(const Backward& b) {
-  return {emit(Op::ReduceScatter, {b.grad},
-               Node{.ints = b.node.ints, .text = b.node.text, .meta = meta_of(b.inputs[0])},
-               Line::current())};
+  Node node{.ints = b.node.ints, .text = b.node.text, .meta = meta_of(b.inputs[0])};
+  node.meta.dtype = b.grad.dtype();
+  return {emit(Op::ReduceScatter, {b.grad}, std::move(node), Line::current())};
 }
 Gradients reduce_scatter_rule(const Backward& b) {
   return {resized(emit(Op::AllGather, {b.grad}, Node{.ints = b.node.ints, .text = b.node.text},
