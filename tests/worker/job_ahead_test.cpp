@@ -37,6 +37,34 @@ TEST_F(JobAhead, PrefetchedCalls_GiveTheSameResults_AlsoWhereTheyCompile) {
   EXPECT_TRUE(finish());
 }
 
+TEST_F(JobAhead, SizesThatAllNeedAlike_ArePromisedToo) {
+  auto step = job->frame<X, Y>("padded", [](X in) { return Y{all_reduce(in.x)}; });
+  const auto rows = [](int call) { return 2 + (5 * call) % 7; };
+  const auto padded = [&](int call, int more) {
+    return X{filled({rows(call) + more, 3}, 1.0 + call)};
+  };
+  const auto expect = [&](const Result<Y>& out, int call) {
+    ASSERT_TRUE(out) << out.error().text();
+    EXPECT_EQ(out->y.array().sizes()[0], rows(call));
+    EXPECT_EQ(out->y.array().at(0), size * (1.0 + call));
+  };
+  step.prefetch(padded(0, 0));
+  for (int call = 0; call < 8; ++call) {
+    step.prefetch(padded(call + 1, 0));
+    expect(step(padded(call, 0)), call);
+  }
+  expect(step(padded(8, 0)), 8);
+  if (size > 1) {
+    step.prefetch(padded(9, last ? 1 : 0));
+    const auto out = step(padded(9, last ? 1 : 0));
+    ASSERT_FALSE(out) << "rows moved";
+    EXPECT_EQ(out.error().code, Code::ConstraintViolation) << out.error().text();
+    expect_joint(out.error());
+  }
+  expect(step(padded(10, 0)), 10);
+  EXPECT_TRUE(finish());
+}
+
 TEST_F(JobAhead, TwoFramesInTurn_EachKeepsItsPromises) {
   auto train = frame("train"), evaluate = frame("evaluate");
   train.prefetch(batch(0));

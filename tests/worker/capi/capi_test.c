@@ -182,6 +182,9 @@ static void an_error_of_one_rank_is_every_ranks(void) {
                 LOCKSTEP_CONSTRAINT_VIOLATION, "tokens.size(1)");
     CHECK(strcmp(lockstep_report_source(lockstep_last_error()), "tokens.size(1)") == 0);
     CHECK(strcmp(lockstep_report_value(lockstep_last_error(), 1), "17") == 0);
+    CHECK(!lockstep_set_mark(seen, 0, 1, LOCKSTEP_MARK_UNIFORM));
+    CHECK_FAILS(lockstep_agree(agreement, "step", seen, build, &builds, &entry, NULL, NULL),
+                LOCKSTEP_CONSTRAINT_VIOLATION, "tokens.size(1) is marked uniform");
     CHECK_FAILS(lockstep_agree(agreement, last() ? "evaluate" : "step", seen, build, &builds,
                                &entry, NULL, NULL),
                 LOCKSTEP_FRAME_MISMATCH, "evaluate");
@@ -337,7 +340,7 @@ static void wrong_arguments_are_one_clear_sentence(void) {
               "3 values were given; the declared sources have 4");
   CHECK_FAILS(lockstep_set_all(seen, all, 4), LOCKSTEP_BAD_INPUT, "size 0 of tokens is -2");
   CHECK_FAILS(lockstep_set_mark(seen, 0, 2, LOCKSTEP_MARK_STATIC), LOCKSTEP_BAD_INPUT, "no dim 2");
-  CHECK_FAILS(lockstep_set_mark(seen, 0, 1, 5), LOCKSTEP_BAD_INPUT, "5 is no mark");
+  CHECK_FAILS(lockstep_set_mark(seen, 0, 1, 6), LOCKSTEP_BAD_INPUT, "6 is no mark");
   CHECK_FAILS(lockstep_settle(NULL), LOCKSTEP_BAD_INPUT, "group is NULL");
   CHECK_FAILS(lockstep_trouble(group, LOCKSTEP_STUCK, "x"), LOCKSTEP_BAD_INPUT, "(STUCK)");
   CHECK_FAILS(lockstep_trouble(group, LOCKSTEP_BAD_INPUT, NULL), LOCKSTEP_BAD_INPUT,

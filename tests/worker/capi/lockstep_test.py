@@ -109,6 +109,21 @@ class Agreeing(unittest.TestCase):
         static = lockstep.Observation({"x": {0: "static"}}, x=x)
         self.assertEqual(agreement.agree("f", static).decision.inputs["x"], [4, 4])
 
+    def test_a_size_marked_uniform_is_a_symbol_that_all_ranks_have_alike(self):
+        agreement = lockstep.Agreement(GROUP, "uniform")
+
+        def agree(rows):
+            x = numpy.zeros((rows, 4))
+            return agreement.agree("f", lockstep.Observation({"x": {0: "uniform"}}, x=x))
+
+        self.assertEqual(agree(4).decision.inputs["x"], ["s0", 4])
+        self.assertEqual((agree(9).entry, agree(9).is_new), (0, False))
+        if SIZE > 1:
+            with self.assertRaisesRegex(lockstep.ConstraintViolation, "is marked uniform") as caught:
+                agree(7 if LAST else 9)
+            self.assertEqual(caught.exception.ranks[-1], (str(SIZE - 1), "7"))
+        self.assertEqual((agree(7).entry, agree(7).is_new), (0, False))
+
     def test_a_build_that_raises_on_one_rank_is_every_ranks_error(self):
         agreement = lockstep.Agreement(GROUP, "build")
 

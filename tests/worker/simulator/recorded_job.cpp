@@ -11,8 +11,9 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// Branches on whether the first symbol is even; asks for unbacked data where a symbol is 3.
-TraceReport trace(const Decision& decision) {
+/// Branches on whether the first symbol is even; asks for unbacked data where a symbol is 3. Where
+/// the ranks have one graph, an even number of symbols means that the last is needed alike.
+TraceReport trace(const Decision& decision, bool one_graph) {
   TraceReport report;
   shapes::FingerprintBuilder graph;
   graph.add(decision.digest());
@@ -25,6 +26,8 @@ TraceReport trace(const Decision& decision) {
     if (decision.symbols[0].hint == 3)
       report.failure = Status{Code::TraceError, "three is \xff too many", {}, {}};
   }
+  if (one_graph && symbols.size() % 2 == 0 && !symbols.empty() && !symbols.back().unbacked)
+    report.uniform = {{shapes::Expr::symbol(symbols.back()), "", "all_reduce", {"step.cpp", 43}}};
   report.graph = graph.finish();
   report.prefixes = {report.graph};
   report.collectives = report.graph;
@@ -37,12 +40,12 @@ struct Process {
 };
 
 /// True: at a round, which is written down.
-bool advance(CallMachine& machine, Recorder& recorder) {
+bool advance(CallMachine& machine, Recorder& recorder, bool one_graph) {
   for (;;) {
     const Action& action = machine.next();
     recorder.action(action);
     if (const auto* traced = std::get_if<action::Trace>(&action)) {
-      TraceReport report = trace(*traced->decision);
+      TraceReport report = trace(*traced->decision, one_graph);
       recorder.traced(report);
       machine.traced(std::move(report));
     } else if (const auto* explain = std::get_if<action::Explain>(&action)) {
@@ -76,6 +79,7 @@ std::vector<std::string> record_job(const Scenario& scenario, const std::string&
     units.push_back({rank.value, rank.value});
   }
   FoldedRounds rounds(units, scenario.world_size);
+  const bool one_graph = scenario.config.consistency == Consistency::SameGraph;
   std::vector<std::string> outcomes;
   bool gone = false;
   for (std::size_t c = 0; c < scenario.calls.size() && !gone; ++c) {
@@ -104,7 +108,7 @@ std::vector<std::string> record_job(const Scenario& scenario, const std::string&
     for (std::size_t waiting = 1; waiting > 0;) {
       waiting = 0;
       for (std::size_t r = 0; r < size; ++r)
-        if (machines[r]) waiting += advance(*machines[r], *ranks[r].recorder) ? 1 : 0;
+        if (machines[r]) waiting += advance(*machines[r], *ranks[r].recorder, one_graph) ? 1 : 0;
       if (waiting == 0) break;
       if (gone) {
         for (auto& machine : machines)

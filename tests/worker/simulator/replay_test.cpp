@@ -82,8 +82,9 @@ TEST(Replay, RandomJobs_AreRegeneratedByteForByte) {
       reached.insert(outcomes[i].substr(0, outcomes[i].find_first_of(":0123456789")));
     }
   }
-  for (const char* needed : {"reused ", "compiled ", "fallback", "error BRANCH_DIVERGENCE",
-                             "error TRACE_ERROR", "error GRAPH_DIVERGENCE"})
+  for (const char* needed :
+       {"reused ", "compiled ", "fallback", "error BRANCH_DIVERGENCE", "error TRACE_ERROR",
+        "error GRAPH_DIVERGENCE", "error CONSTRAINT_VIOLATION"})
     EXPECT_EQ(reached.count(needed), 1U) << needed;
 }
 
