@@ -34,7 +34,7 @@ std::string sentence(Code code, std::string_view what, Mark mark) {
     case Code::SourceMismatch:
       return fmt::format(
           "input {} is present on some ranks and absent on others; pass it on every "
-          "rank (an empty tensor where there is nothing) or on none",
+          "rank (a tensor without rows, as zeros({{0, 4}}), where there is nothing) or on none",
           what);
     case Code::KindMismatch:
       return fmt::format(

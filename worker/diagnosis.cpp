@@ -97,6 +97,12 @@ Testimony read_testimony(ByteReader& line) {
   return said;
 }
 
+/// What helps where a loop has more turns on some ranks.
+constexpr std::string_view kUneven =
+    "; where ranks have different numbers of batches, loop while job.more(have_batch), or give "
+    "what "
+    "each rank does alone Consistency::Local";
+
 Status diagnose(const std::vector<RankValue>& roll) {
   std::vector<Line> lines;
   for (const RankValue& value : roll) lines.push_back(read(value));
@@ -119,7 +125,8 @@ Status diagnose(const std::vector<RankValue>& roll) {
   if (calls && frames.size() > 1)
     return {Code::FrameMismatch,
             "the ranks entered different frames at the same call; make every rank call the same "
-            "frames in the same order",
+            "frames in the same order" +
+                std::string(kUneven),
             {},
             std::move(frames)};
   auto modes = table(lines, [](const Line& l) { return l.options; });
@@ -140,10 +147,13 @@ Status diagnose(const std::vector<RankValue>& roll) {
             {},
             std::move(places)};
   auto keys = table(lines, [](const Line& l) { return l.key; });
+  const bool one_has_no_call =
+      std::ranges::any_of(lines, [](const Line& line) { return line.frame.empty(); });
   if (keys.size() > 1)
     return {Code::FrameMismatch,
             "the ranks met in different rounds; make every rank make the same calls in the same "
-            "order",
+            "order" +
+                std::string(one_has_no_call ? kUneven : ""),
             {},
             std::move(keys)};
   auto pending = table(lines, [](const Line& l) { return fmt::format("{:016x}", l.pending); });

@@ -57,6 +57,8 @@ std::uint64_t RoundKey::hash() const {
 
 std::string RoundKey::text() const {
   std::string out(kKindNames[static_cast<std::size_t>(kind) % kKindNames.size()]);
+  // A round inside a run of the frame, or at its end.
+  if (kind == Kind::Settle && !frame.empty()) out = "the end of call";
   if (kind != Kind::Resync) out += fmt::format(" {}", call);
   if (!frame.empty()) out += fmt::format(" of {}", frame);
   if (!group.empty()) out += fmt::format(" in group {}", group);

@@ -77,7 +77,9 @@ int exit_code(Code code) {
 
 std::string Status::text() const {
   std::string out = fmt::format("{}: {}", code_name(code), message);
-  if (groups.empty()) return out;
+  // What all ranks say alike is said once.
+  const bool said = groups.size() == 1 && message.find(groups[0].value) != std::string::npos;
+  if (groups.empty() || said) return out;
   out += " [";
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const bool one = groups[i].ranks.size() == 1;

@@ -183,8 +183,8 @@ TEST(JobFault, RecordThatIsThereAlready_IsRefusedOnAllRanks) {
   ASSERT_EQ(faulty("none", environment).exit_code, 0);
   const Launched again = faulty("none", environment);
   expect_one(again, "BAD_INPUT", 2);
-  // One row for all: the files of the ranks have different names, but the trouble is the same.
-  EXPECT_GE(again.count("[ranks 0-2: "), 1) << again.output;
+  // One line for all: the files of the ranks have different names, but the trouble is the same.
+  EXPECT_GE(again.count("ranks 0-2 failed before start"), 1) << again.output;
 }
 
 TEST(JobFault, Prefetch_ChangesNoResult_AndItsRecordReplays) {

@@ -265,10 +265,14 @@ TEST(Language, NothingOfTheTrace_IsRefusedWithTheWayOut) {
   refused([](Trace& t) { (void)(in(t, "w") + Tensor()); }, "an empty tensor");
 }
 
-TEST(Language, CollectivesOnSizesThatMayDiffer_AreRefused) {
-  refused([](Trace& t) { (void)all_reduce(in(t, "x")); }, "may differ between ranks");
-  refused([](Trace& t) { (void)all_gather(in(t, "x")); }, "may differ between ranks");
-  refused([](Trace& t) { (void)all_to_all_single(in(t, "x")); }, "pass the splits");
+TEST(Language, CollectivesOnRowsThatDoNotFit_AreRefused) {
+  refused([](Trace& t) { (void)all_to_all_single(in(t, "x")); }, "pass splits to all_to_all_single");
+  refused([](Trace& t) { (void)send_recv(in(t, "x"), {{Rank{0}, Rank{2}}}); }, "no rank 2");
+  refused(
+      [](Trace& t) {
+        (void)send_recv(in(t, "x"), {{Rank{0}, Rank{1}}, {Rank{0}, Rank{0}}});
+      },
+      "rank 0 sends twice");
   refused(
       [](Trace& t) {
         (void)all_to_all_single(in(t, "w"), {1, 2}, {1, 2});
