@@ -58,6 +58,19 @@ TEST(CodeCache, Explain_NamesTheValueTheMarkOrTheGuardWithItsLine) {
   EXPECT_EQ(boolean[3].reason, "b is false, the entry has true");
 }
 
+TEST(CodeCache, Explain_SaysWhichInputIsAnother) {
+  Frame frame("f");
+  frame.commit(entry_for(Inputs().integer("n", 3).tensor("x", {5, 10})), {}, 0);
+  const auto why = [&](Inputs inputs) { return frame.explain(inputs.build()).at(0).reason; };
+  EXPECT_EQ(why(Inputs().integer("n", 3).tensor("x", {5, 10}).real("lr")),
+            "the entry has no input lr");
+  EXPECT_EQ(why(Inputs().tensor("x", {5, 10})), "input n of the entry is missing");
+  EXPECT_EQ(why(Inputs().boolean("n", true).tensor("x", {5, 10})),
+            "n is bool, in the entry it is int");
+  EXPECT_EQ(why(Inputs().integer("n", 3).tensor("x", {5}, DType::F64)),
+            "x is a tensor f64 of 1 dim, in the entry it is a tensor f32 of 2 dims");
+}
+
 TEST(CodeCache, Explain_SpeaksOfExactlyTheEntriesThatLookupLeavesOut) {
   Frame frame("f");
   frame.commit(entry_for(Inputs().integer("n", 3).tensor("x", {5, 10})), {}, 0);

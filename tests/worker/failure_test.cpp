@@ -198,6 +198,42 @@ TEST_F(Failure, Graphs_DifferInARanksOwnNumber_SaysSoAndNamesIt) {
   expect_as_before();
 }
 
+TEST(Diagnosis, RanksWithOtherNumbersOfBatches_AreToldOfMore) {
+  const auto meeting = [](const std::string& frame, RoundKey::Kind kind) {
+    RoundKey one, other;
+    one.frame = "train";
+    other.frame = frame;
+    other.kind = kind;
+    return diagnose(
+        {{RankSet::of({0}), testimony(one, {})}, {RankSet::of({1}), testimony(other, {})}});
+  };
+  for (const Status& error :
+       {meeting("evaluate", RoundKey::Kind::Call), meeting("", RoundKey::Kind::More),
+        meeting("", RoundKey::Kind::Finish)}) {
+    EXPECT_EQ(error.code, Code::FrameMismatch);
+    EXPECT_NE(error.message.find("job.more(have_batch)"), std::string::npos) << error.message;
+    EXPECT_NE(error.message.find("Consistency::Local"), std::string::npos) << error.message;
+  }
+  EXPECT_EQ(meeting("train", RoundKey::Kind::Commit).message.find("more("), std::string::npos);
+}
+
+TEST(Diagnosis, ARoundInsideARun_IsNamedByItsCall) {
+  RoundKey key;
+  key.frame = "v49";
+  key.call = 24;
+  key.kind = RoundKey::Kind::Settle;
+  EXPECT_EQ(key.text(), "the end of call 24 of v49");
+  key.frame.clear();
+  EXPECT_EQ(key.text(), "settle 24");
+}
+
+TEST(Diagnosis, WhatAllRanksSay_IsSaidOnce) {
+  const Status same{Code::TraceError, "f: failed on ranks 0-1: no", {}, {{RankSet::all(2), "no"}}};
+  EXPECT_EQ(same.text(), "TRACE_ERROR: f: failed on ranks 0-1: no");
+  const Status other{Code::TraceError, "f: failed on rank 0: no", {}, {{RankSet::all(2), "yes"}}};
+  EXPECT_EQ(other.text(), "TRACE_ERROR: f: failed on rank 0: no [ranks 0-1: yes]");
+}
+
 TEST(RankConstant, Texts_DifferInOneNumberOnly_AreTold) {
   const auto of = [](const std::vector<std::string>& texts) {
     std::vector<RankValue> roll;
