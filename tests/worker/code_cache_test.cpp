@@ -76,8 +76,8 @@ TEST(CodeCache, Explain_SpeaksOfExactlyTheEntriesThatLookupLeavesOut) {
   frame.commit(entry_for(Inputs().integer("n", 3).tensor("x", {5, 10})), {}, 0);
   frame.commit(entry_for(dynamic(5)), {}, 0);
   for (std::int64_t size : {0, 1, 2, 5, 9})
-    for (Mark mark :
-         {Mark::None, Mark::Dynamic, Mark::MaybeDynamic, Mark::Unbacked, Mark::Static}) {
+    for (Mark mark : {Mark::None, Mark::Dynamic, Mark::MaybeDynamic, Mark::Unbacked, Mark::Static,
+                      Mark::Uniform}) {
       const Observation seen =
           Inputs().integer("n", 3).tensor("x", {size, 10}).mark("x", 0, mark).build();
       std::uint64_t left_out = 0;

@@ -156,7 +156,8 @@ Way naive_upstream(const Scenario& given) {
             const std::string key = name + "|" + std::to_string(d);
             const Mark mark = value.marks.empty() ? Mark::None : value.marks[d];
             entry.marks[key] = mark;
-            bool symbol = mark == Mark::Dynamic || mark == Mark::MaybeDynamic;
+            bool symbol =
+                mark == Mark::Dynamic || mark == Mark::MaybeDynamic || mark == Mark::Uniform;
             if (mark == Mark::None) symbol = history && (source.all || source.dims.at(d).dynamic);
             if (symbol && value.sizes[d] < 2 && mark == Mark::Dynamic) violated = true;
             entry.program[key] = mark == Mark::Unbacked          ? "u"
