@@ -372,6 +372,8 @@ class Check {
     if (program_.strikes(Fault::Kind::Garbled) || program_.strikes(Fault::Kind::LostCache)) return;
     for (const Ended* one : operation) {
       expect(one->fits, "I1", [&] { return "an entry that does not fit: " + seen(*one); });
+      expect(first.outcome.error || one->uniform == first.uniform, "I1",
+             [&] { return "sizes apart that the entry needs alike, " + seen(operation); });
       expect(one->live <= group.config.recompile_limit, "I1",
              [&] { return fmt::format("{} entries, ", one->live) + seen(*one); });
       expect(first.outcome.error || one->past == first.past, "I1",

@@ -61,7 +61,7 @@ std::optional<Violation> check_restart(const Program& program, const Run& run) {
   for (const auto& [key, by_rank] : compiled) {
     const GroupPlan& group = program.groups[key.first];
     // Past the recompile limit nothing is learnt.
-    if (!restarted(program, group) || group.branches || group.asks ||
+    if (!restarted(program, group) || group.branches || group.asks || group.pads ||
         !group.config.automatic_dynamic || group.config.recompile_limit < 8 ||
         !steady(program, key.first, key.second))
       continue;

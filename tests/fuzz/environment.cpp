@@ -43,6 +43,9 @@ Result<TraceReport> Environment::trace(const worker::Decision& decision) {
       report.guards = {{taken ? small : small.negated(), {"step.cpp", 7}}};
       report.graph.high += taken ? 1 : 2;
     }
+  const auto symbols = decision.trace_symbols();
+  if (group_.pads && !symbols.empty() && !symbols.back().unbacked)
+    report.uniform = {{shapes::Expr::symbol(symbols.back()), "", "all_reduce", {"step.cpp", 8}}};
   if (group_.asks)
     if (auto asked = ask(decision, report); !asked) return asked.error();
   if (struck_.graph && !report.failure) {

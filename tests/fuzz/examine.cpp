@@ -20,7 +20,7 @@ std::string told(const Ended& one) {
 bool is_plain(const Program& program) {
   return program.faults.empty() && program.starts.empty() &&
          std::none_of(program.groups.begin(), program.groups.end(),
-                      [](const GroupPlan& g) { return g.branches || g.asks; }) &&
+                      [](const GroupPlan& g) { return g.branches || g.asks || g.pads; }) &&
          std::all_of(program.hosts.begin(), program.hosts.end(),
                      [](const Host& host) { return host.compiler != 0; });
 }

@@ -40,13 +40,13 @@ std::string values_text(const Values& values) {
 
 std::string group_text(const GroupPlan& group) {
   constexpr std::array kConsistency{"same_graph", "same_collectives", "shared_sizes"};
-  return fmt::format("ranks {}, {}{}{}, limit {}{}{}{}{}", group.members.text(),
+  return fmt::format("ranks {}, {}{}{}, limit {}{}{}{}{}{}", group.members.text(),
                      kConsistency[static_cast<std::size_t>(group.config.consistency)],
                      group.config.automatic_dynamic ? "" : ", no automatic dynamic",
                      group.config.assume_at_least_two ? "" : ", sizes from 0",
                      group.config.recompile_limit, group.config.settle ? ", settles" : "",
                      group.branches ? ", branches" : "", group.asks ? ", asks the group" : "",
-                     group.builds ? ", builds" : "");
+                     group.pads ? ", pads" : "", group.builds ? ", builds" : "");
 }
 
 std::string step_text(const Step& step, const GroupPlan& group) {

@@ -24,6 +24,7 @@ struct GroupPlan {
   worker::DecisionConfig config;
   bool branches = false;  // the traced function branches on its first symbol
   bool asks = false;      // it asks the group about its first symbol (same_graph only)
+  bool pads = false;      // its collectives need its last symbol alike (same_graph only)
   bool builds = false;    // its programs are built by the ranks together
 };
 

@@ -79,6 +79,7 @@ class Writer {
     if (!calm_) {
       group.branches = random_.chance(25);
       group.asks = group.config.consistency == Consistency::SameGraph && random_.chance(25);
+      group.pads = group.config.consistency == Consistency::SameGraph && random_.chance(25);
     }
     program_.groups.push_back(std::move(group));
     habits_.emplace_back();

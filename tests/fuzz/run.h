@@ -36,7 +36,8 @@ struct Ended {
   std::uint64_t past = 0;         // digest of the frame afterwards
   int live = 0;                   // entries of the frame
   bool fits = true;               // the entry fits this rank's own inputs
-  std::optional<Code> struck;     // the error that a fault on this rank must make of it
+  std::vector<std::int64_t> uniform{};  // this rank's values of what the entry needs alike
+  std::optional<Code> struck;           // the error that a fault on this rank must make of it
   bool broke_promise =
       false;             // by this rank: its peers may hear of the error in the next round only
   bool garbled = false;  // this rank garbled a payload in it

@@ -75,6 +75,7 @@ Program without_source(Program program, std::size_t step, const std::string& nam
 Program plain_group(Program program, std::size_t group) {
   program.groups[group].config = {};
   program.groups[group].branches = program.groups[group].asks = false;
+  program.groups[group].pads = false;
   program.groups[group].builds = false;
   return program;
 }

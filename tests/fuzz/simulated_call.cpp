@@ -124,6 +124,7 @@ SimulatedProcess::Next SimulatedProcess::call(Group& group, std::size_t index, c
     const worker::Entry& entry = frame.entries[static_cast<std::size_t>(ended.outcome.entry)];
     ended.graph = entry.graph;
     ended.fits = entry.fits(seen);
+    if (ended.fits) ended.uniform = entry.uniform_values(seen);
   }
   const Next next = record(group, std::move(ended));
   if (next == Next::GoOn) compute();
