@@ -1,7 +1,7 @@
 // Groups that overlap: four ranks train one small network, two by two. The network's hidden units
 // are split over a tensor group, the rows of the batch over a data group, and one frame has
 // collectives of both. Batches have other numbers of rows in every step and in each part of the
-// data: the same within a tensor group, which checks it, so rows are a symbol and it compiles twice.
+// data: the same within a tensor group, which compares them, so one program serves all steps.
 //
 //   mpirun -n 4 groups [--device cuda]
 //
