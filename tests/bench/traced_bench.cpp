@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "exchange_by_hand.h"
 #include "interleaved.h"
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -28,6 +29,7 @@ namespace {
 using namespace lockstep::worker;  // NOLINT: a bench reads like a user's program
 using lockstep::DType;
 using lockstep::Result;
+using lockstep::bench::ExchangeByHand;
 using lockstep::bench::Pair;
 using lockstep::collectives::Communicator;
 
@@ -95,37 +97,11 @@ std::unique_ptr<Executable> compiled(int ranks, std::int64_t rows) {
   return Executable::load(std::move(program), units, kClock).value();
 }
 
-/// The same exchange by hand, buffers made once.
-struct ByHand {
-  explicit ByHand(int ranks, std::int64_t rows)
-      : n(static_cast<std::size_t>(ranks)),
-        counts(n, rows),
-        incoming(n),
-        send(n * static_cast<std::size_t>(rows * kWidth), 1.0F),
-        receive(send.size()) {}
-  void operator()() {
-    MPI_Alltoall(counts.data(), 1, MPI_INT64_T, incoming.data(), 1, MPI_INT64_T, MPI_COMM_WORLD);
-    std::vector<int> elements(2 * n), places(2 * n);
-    for (std::size_t p = 0; p < n; ++p) {
-      elements[p] = static_cast<int>(counts[p] * kWidth);
-      elements[n + p] = static_cast<int>(incoming[p] * kWidth);
-      if (p == 0) continue;
-      places[p] = places[p - 1] + elements[p - 1];
-      places[n + p] = places[n + p - 1] + elements[n + p - 1];
-    }
-    MPI_Alltoallv(send.data(), elements.data(), places.data(), MPI_FLOAT, receive.data(),
-                  elements.data() + n, places.data() + n, MPI_FLOAT, MPI_COMM_WORLD);
-  }
-  std::size_t n;
-  std::vector<std::int64_t> counts, incoming;
-  std::vector<float> send, receive;
-};
-
 void add_pairs(std::vector<Pair>& pairs, Communicator& group, CompiledFrame<Routed, Received> frame,
                std::int64_t bytes, int calls) {
   const int ranks = group.size();
   const std::int64_t rows = bytes / 4 / kWidth;
-  const auto floor = [hand = std::make_shared<ByHand>(ranks, rows)] { (*hand)(); };
+  const auto floor = [hand = std::make_shared<ExchangeByHand>(ranks, rows, kWidth)] { (*hand)(); };
   const std::vector<double> each(static_cast<std::size_t>(ranks), static_cast<double>(rows));
   const Routed in{Array::zeros(DType::F32, {ranks * rows, kWidth}),
                   Array::of(DType::I64, {ranks}, each)};

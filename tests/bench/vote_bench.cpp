@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "exchange_by_hand.h"
 #include "interleaved.h"
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -78,7 +79,6 @@ Pair tcp_pair(Communicator& mpi, Communicator& tcp, int calls) {
 struct Exchange {
   std::vector<float> send, receive;
   std::vector<std::int64_t> send_rows, receive_rows;
-  std::vector<int> counts, places;
 };
 
 /// `bytes` per pair, rows of 64 floats, counts exchanged on both sides.
@@ -91,22 +91,8 @@ Pair all_to_all_pair(Communicator& group, std::int64_t bytes, int calls) {
   x->receive = x->send;
   x->send_rows.assign(n, rows);
   x->receive_rows.assign(n, 0);
-  const auto floor = [x, n] {
-    std::vector<std::int64_t> incoming(n);
-    MPI_Alltoall(x->send_rows.data(), 1, MPI_INT64_T, incoming.data(), 1, MPI_INT64_T,
-                 MPI_COMM_WORLD);
-    x->counts.resize(2 * n);
-    x->places.resize(2 * n);
-    for (std::size_t p = 0, s = 0, r = 0; p < n; ++p) {
-      x->counts[p] = static_cast<int>(x->send_rows[p] * kWidth);
-      x->counts[n + p] = static_cast<int>(incoming[p] * kWidth);
-      x->places[p] = static_cast<int>(s);
-      x->places[n + p] = static_cast<int>(r);
-      s += static_cast<std::size_t>(x->counts[p]);
-      r += static_cast<std::size_t>(x->counts[n + p]);
-    }
-    MPI_Alltoallv(x->send.data(), x->counts.data(), x->places.data(), MPI_FLOAT, x->receive.data(),
-                  x->counts.data() + n, x->places.data() + n, MPI_FLOAT, MPI_COMM_WORLD);
+  const auto floor = [hand = std::make_shared<bench::ExchangeByHand>(group.size(), rows, kWidth)] {
+    (*hand)();
   };
   const auto ours = [x, n, &group] {
     const std::vector<std::int64_t> one(n, 1);
