@@ -44,6 +44,14 @@ struct Routed {
   }
 };
 
+struct Reduced {
+  Tensor x;
+  template <class V>
+  void fields(V& v) {
+    v("x", x);
+  }
+};
+
 struct Received {
   Tensor y;
   template <class V>
@@ -122,6 +130,25 @@ void add_pairs(std::vector<Pair>& pairs, Communicator& group, CompiledFrame<Rout
   pairs.push_back({name + "/frame_call", calls, floor, call, 0});
 }
 
+/// Reduces x, whose rows are a symbol: over the frame's group, where the vote of the call tells
+/// that all ranks have as many, and over a group of the same ranks, which compares them in each
+/// run.
+Pair uniform_pair(Job& job, const Group& group) {
+  const auto call = [&job](const std::string& name, const Group& over) {
+    auto frame = std::make_shared<CompiledFrame<Reduced, Received>>(
+        job.frame<Reduced, Received>(name, [over](Reduced in) {
+          return Received{all_reduce(in.x, lockstep::collectives::Reduce::Sum, over)};
+        }));
+    const auto run = [frame](std::int64_t rows) {
+      if (!(*frame)({Array::zeros(DType::F32, {rows, kWidth})})) std::abort();
+    };
+    run(2);
+    run(3);
+    return [run] { run(4); };
+  };
+  return {"uniform_all_reduce/1KiB/group", 500, call("frames", {}), call("groups", group), 0};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -143,6 +170,9 @@ int main(int argc, char** argv) {
     std::vector<Pair> pairs;
     add_pairs(pairs, *group, frame("small"), 64 << 10, group->size() > 2 ? 20 : 200);
     add_pairs(pairs, *group, frame("large"), 4 << 20, 4);
+    auto same = (*job)->group("all", lockstep::RankSet::all(group->size()));
+    if (!same) return same.error();
+    pairs.push_back(uniform_pair(**job, *same));
     if (!lockstep::bench::run_pairs("traced_bench", pairs, batches, out))
       return lockstep::Status{lockstep::Code::Environment, "cannot write " + out, {}, {}};
     return {};
