@@ -147,10 +147,10 @@ void check_same(const SymInt& size, const Group& group, Line where) {
   Over ranks = over("check_same", *trace, group, where);
   const Expr known = trace->env().simplify(size.expr());
   if (known.constant()) return;
-  if (!known.has_unbacked() && !trace->peers_may_differ())
+  if (!known.has_unbacked() && ranks.name.empty() && !trace->peers_may_differ())
     return trace->need_uniform({known, std::move(ranks.name), "check_same", trace->here(where)});
   // What exists only when the graph runs is compared there, with the greatest of the group; so is
-  // what other ranks may not ask for.
+  // what other ranks may not ask for, and what is said of a group that may have no collective.
   const Tensor greatest =
       all_reduce(scalar(*trace, size, where), collectives::Reduce::Max, group, where);
   check(size == item(greatest, Values::Any, where), "check_same: another rank has more", where);

@@ -68,7 +68,7 @@ struct Route {
                                const Group& group = {}, Line where = Line::current());
 
 /// `size` is the same on all ranks of the group: known from here on, and told of as a collective's
-/// need is.
+/// need is; over a group within the frame's, by an all_reduce and a check() where it stands.
 void check_same(const SymInt& size, const Group& group = {}, Line where = Line::current());
 /// This rank's place in the group: 0-d i64, a runtime value and never a constant of the program.
 /// `like` is any tensor of the frame.

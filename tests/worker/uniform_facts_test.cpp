@@ -182,6 +182,14 @@ TEST(UniformFacts, RowsThatDiffer_CostAnExchangeOfCountsAndNoRound) {
   EXPECT_FALSE(settle_points(gathered).at_end) << gathered.text();
 }
 
+TEST(UniformFacts, ListsOfSharesAndRoutes_AreProvenToFit) {
+  const Graph graph = traced([](Trace& t, Tensor x, Tensor) {
+    t.output("y", reduce_scatter(x, x.size(0) / 4, 0));
+    t.output("z", send_recv(x, {{Rank{0}, Rank{1}}, {Rank{1}, Rank{3}}}));
+  });
+  EXPECT_EQ(std::ranges::count(settle_points(graph).compares, true), 0) << graph.text();
+}
+
 TEST(UniformFacts, WhereGraphsMayDiffer_SymbolsAreComparedEachTime_AndTheVoteHasNone) {
   const Graph graph = traced(
       [](Trace& t, Tensor x, Tensor) {

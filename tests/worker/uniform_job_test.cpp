@@ -291,6 +291,24 @@ TEST_F(UniformGroups, ADifferenceInOneSet_ReachesTheWholeFrame) {
   EXPECT_TRUE(finish());
 }
 
+TEST_F(UniformGroups, CheckSame_HoldsWithoutACollectiveOfTheGroup) {
+  auto& step = frame([this](X in) {
+    check_same(in.x.size(0), set);
+    return Y{in.x * 2.0};
+  });
+  for (const std::int64_t rows : {4, 6, 3})
+    expect_rows(step, rows + place, rows + place, 2 * (1 + rank));
+  if (size > 1) {
+    const auto result = call(step, last ? 8 : 7, 1);
+    ASSERT_FALSE(result.has_value()) << "a difference was not seen";
+    EXPECT_EQ(result.error().code, Code::RuntimeAssert) << result.error().text();
+    EXPECT_TRUE(contains(result.error().message, "check_same")) << result.error().text();
+    expect_joint(result.error());
+  }
+  expect_rows(step, 5, 5, 2 * (1 + rank));
+  EXPECT_TRUE(finish());
+}
+
 TEST_F(UniformGroups, WhatIsUniformOverTheFrame_IsOverItsGroups) {
   // Two needs and one fact: the vote of the call carries it, and no round is left for the run.
   auto& step = frame([this](X in) {
