@@ -25,6 +25,8 @@ namespace lockstep::worker {
 /// What one frame's calls came to.
 struct FrameCounts {
   std::string frame;
+  std::string group;   // of ranks that agree on it; empty: all of the job
+  bool alone = false;  // this rank decides for itself
   bool shared = true;  // by all ranks of the job, and they run the same graphs of it
   std::uint64_t calls = 0, reused = 0, compiled = 0, fallbacks = 0, errors = 0;
   std::uint64_t nodes_compiled = 0, nodes_interpreted = 0;  // run, summed over calls
