@@ -65,6 +65,7 @@ struct JobContext {
   GroupContext everyone;                                    // all ranks
   GroupContext alone;                                       // this one
   std::map<std::string, GroupContext, std::less<>> groups;  // declared, by name
+  Nesting nesting;                                          // of all that were declared
   collectives::Watch* watch = nullptr;
   BuildTools tools;         // what units are built with
   bool interprets = false;  // no rank has a compiler: no units are built, graphs are interpreted

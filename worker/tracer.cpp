@@ -321,6 +321,11 @@ bool Trace::ask_group(const SymBool& condition, bool all, const Line& where) {
   return answer;
 }
 
+const Nesting& Trace::known_nesting() const {
+  static const Nesting kNone;
+  return setup_.nesting != nullptr ? *setup_.nesting : kNone;
+}
+
 Graph Trace::finish() {
   Graph graph;
   graph.name = setup_.frame;
@@ -348,6 +353,7 @@ Graph Trace::finish() {
     size.expr = env_.simplify(size.expr);
     if (!size.expr.constant()) graph.uniform.push_back(std::move(size));
   }
+  graph.nesting = known_nesting();
   add_uniform_needs(graph);
   graph.answers = answers_;
   ended_ = true;

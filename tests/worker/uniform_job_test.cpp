@@ -341,6 +341,24 @@ TEST_F(UniformGroups, WhatIsUniformOverTheFrame_IsOverItsGroups) {
   EXPECT_TRUE(finish());
 }
 
+TEST_F(UniformGroups, ASetWithinAnother_NeedsNoComparisonOfItsOwn) {
+  const Group one = job->group("one", RankSet::of({rank})).value();
+  const Group whole = job->group("whole", RankSet::all(size)).value();
+  auto& step = frame([&](X in) {
+    const Tensor y = all_reduce(in.x, Reduce::Sum, whole);
+    return Y{all_reduce(all_reduce(y, Reduce::Max, set), Reduce::Max, one)};
+  });
+  for (const std::int64_t rows : {4, 6, 2, 0}) expect_rows(step, rows, rows, sum_of_ranks());
+  if (size > 1) {
+    const auto result = call(step, last ? 8 : 7, 1);
+    ASSERT_FALSE(result.has_value()) << "rows moved";
+    EXPECT_EQ(result.error().code, Code::ConstraintViolation) << result.error().text();
+    expect_joint(result.error());
+  }
+  expect_rows(step, 3, 3, sum_of_ranks());
+  EXPECT_TRUE(finish());
+}
+
 /// Rows that differ between ranks: rank r has its own number of them, each r + 1 plus a tenth of
 /// its place.
 class UnevenJob : public UniformJob {
