@@ -3,7 +3,7 @@
 #include <exception>
 
 #include <lockstep/worker/frame_state.h>
-#include <lockstep/worker/interpreter.h>
+#include <lockstep/worker/interpreter/interpreter.h>
 #include <lockstep/worker/settle_rounds.h>
 
 namespace lockstep::worker {

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "../worker/access_order.h"
+#include "access_order.h"
 #include "memory.h"
 #include <cuda.h>
 

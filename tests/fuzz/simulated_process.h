@@ -18,7 +18,7 @@
 #include "run.h"
 #include "workshop.h"
 
-#include <lockstep/collectives/simulated.h>
+#include <lockstep/collectives/simulated/simulated.h>
 #include <lockstep/worker/agreement.h>
 
 namespace lockstep::fuzz {

@@ -1,7 +1,7 @@
 // The agreement without a tracer or MPI: one rank that agrees with itself.
 #include <cstdio>
 
-#include <lockstep/collectives/fake.h>
+#include <lockstep/collectives/simulated/fake.h>
 #include <lockstep/worker/agreement.h>
 
 using namespace lockstep;
