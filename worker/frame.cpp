@@ -5,7 +5,6 @@
 
 #include <lockstep/worker/agreement/promise.h>
 #include <lockstep/worker/agreement/recompile_advice.h>
-#include <lockstep/worker/agreement/recorded_call.h>
 #include <lockstep/worker/frame_steps.h>
 
 namespace lockstep::worker {
@@ -132,11 +131,11 @@ CallOutcome FrameRunner::agree(const Observation& observation, Steps& steps) {
     driver.renew_scalars(observation);
     frame.agreed.key = driver.ahead_key();
     job.note(frame.agreed.key.text());
-    outcome = recorded_take(job.recorder, driver, observation, steps);
+    outcome = driver.take(steps);
   } else {
     const RoundKey& key = frame.next_call();
     job.note(key.text());
-    outcome = recorded_call(job.recorder, driver, key, frame.cache, observation, {}, steps);
+    outcome = driver.call(key, frame.cache, observation, {}, steps);
   }
   agreement_ = job.clock.now() - start - (driver.times().trace + driver.times().compile - before);
   frame.agreed.begin_next();
@@ -157,11 +156,6 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   if (const Observation* promised = frame.agreed.driver->promised(frame.cache))
     if (const auto broken = broken_promise(frame.cache, *promised, observation))
       return refuse(*broken);
-  const std::uint64_t fits = frame.cache.lookup(observation);
-  const bool first = frame.cache.entries.empty();
-  std::vector<Misfit> misfits;
-  if (fits == 0 && !first && job.log.on("info")) misfits = frame.cache.explain(observation);
-
   Steps steps(frame, observation, body);
   last_ = agree(observation, steps);
   ++frame.counts.calls;
@@ -178,7 +172,8 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     ++frame.counts.fallbacks;
     interpreted = steps.take();
     if (!frame.told_fallback)
-      job.log.line("info", "lockstep: " + limit_text(frame.cache.name, job.decision, misfits));
+      job.log.line("info",
+                   "lockstep: " + limit_text(frame.cache.name, job.decision, steps.misfits()));
     frame.told_fallback = true;
   } else {
     if (last_.kind == CallOutcome::Kind::Compiled) {
@@ -189,7 +184,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
       std::erase_if(frame.entries, [&](const auto& made) {
         return frame.cache.entries[static_cast<std::size_t>(made.first)].superseded;
       });
-      say_compiled(misfits, steps);
+      say_compiled(steps);
     } else {
       ++frame.counts.reused;
     }
@@ -212,13 +207,13 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   return outputs;
 }
 
-void FrameRunner::say_compiled(const std::vector<Misfit>& misfits, const Steps& steps) {
+void FrameRunner::say_compiled(const Steps& steps) {
   State& frame = *state_;
   const JobContext& job = frame.job;
   const int rank = job.rank();
   const CompileMark mark{rank, frame.index, last_.entry, steps.refused() ? 1 : 0};
   const Entry& entry = frame.cache.entries[static_cast<std::size_t>(last_.entry)];
-  for (const Misfit& misfit : misfits)
+  for (const Misfit& misfit : steps.misfits())
     job.log.line("info", mark,
                  fmt::format("{}: entry {} does not fit here: {}", frame.cache.name, misfit.entry,
                              misfit.reason));

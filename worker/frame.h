@@ -90,7 +90,7 @@ class FrameRunner {
   [[nodiscard]] Result<std::vector<Array>> run(Compiled& entry, const Observation& seen,
                                                std::span<const InputValue> values,
                                                const std::function<void()>& let_go);
-  void say_compiled(const std::vector<Misfit>& misfits, const Steps& steps);
+  void say_compiled(const Steps& steps);
   void say_advice(const CompileMark& mark, const Steps& steps);
   std::unique_ptr<State> state_;
   CallOutcome last_;

@@ -88,6 +88,7 @@ TraceSetup FrameRunner::Steps::setup(const Decision& decision) {
 
 Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   JobContext& job = frame_.job;
+  if (job.log.on("info") && frame_.cache.lookup(seen_) == 0) misfits_ = frame_.cache.explain(seen_);
   // Who waits for it waits a deadline more.
   const Lease lease(job, Phase::Tracing, (kEdgeDeadlines - 1) * job.settings.deadline);
   Result<Graph> graph = worker::trace(setup(decision), body_);

@@ -25,6 +25,8 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
   [[nodiscard]] std::optional<Status> trace_again(const Compiled& entry, int number);
 
   [[nodiscard]] Compiled take() { return std::move(made_); }
+  /// Why entries do not fit, where no entry fits here; for the log.
+  [[nodiscard]] const std::vector<Misfit>& misfits() const { return misfits_; }
   [[nodiscard]] const std::string& story() const { return story_; }
   /// Why this rank's trace failed with every size a symbol, if it did; the call's entry then has
   /// those that vary.
@@ -41,6 +43,7 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
   const std::function<void(Trace&)>& body_;
   Compiled made_;
   std::optional<Status> round_failed_, refused_;
+  std::vector<Misfit> misfits_;
   std::uint32_t questions_ = 0;
   std::string story_;
 };

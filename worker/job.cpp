@@ -106,7 +106,7 @@ struct Job::State {
 void Job::State::tell_calls(std::shared_ptr<coordinator::Feed> feed) {
   context.feed = feed;
   teller = std::make_unique<CallTeller>(std::move(feed));
-  groups->observe(teller.get());
+  groups->observe(*teller);
 }
 
 Result<void> Job::State::compare_start() {
@@ -130,6 +130,7 @@ Result<void> Job::State::open_record() {
   if (!opened) return opened.error();
   recorder = std::move(*opened);
   context.recorder = recorder.get();
+  groups->observe(*recorder);
   if (!context.settings.coordination) groups->record_alone();
   return {};
 }

@@ -68,7 +68,7 @@ Result<void> JobGroups::join(const Group& group) {
       line.own = std::move(*own);
       line.driver = std::make_unique<CallDriver>(*line.own, context_.decision,
                                                  RankSet::of(world_.all->rank()));
-      line.driver->observe(observer_);
+      for (CallObserver* observer : observers_) line.driver->observe(*observer);
       GroupContext& at = context_.groups[group.name];
       at = {.group = group, .data = line.own.get(), .driver = line.driver.get(), .key = {}};
       at.key.group = group.label();
@@ -81,8 +81,8 @@ Result<void> JobGroups::join(const Group& group) {
   return everyone().status_round(key_, standing);
 }
 
-void JobGroups::observe(CallObserver* observer) {
-  observer_ = observer;
+void JobGroups::observe(CallObserver& observer) {
+  observers_.push_back(&observer);
   everyone_.driver->observe(observer);
   alone_.driver->observe(observer);
   for (const Line& line : lines_) line.driver->observe(observer);

@@ -24,8 +24,8 @@ class JobGroups {
   [[nodiscard]] Result<void> open();
   /// Job::group.
   [[nodiscard]] Result<Group> declare(std::string name, const RankSet& members);
-  /// From here on the observer hears of the calls of all groups. It outlives this.
-  void observe(CallObserver* observer);
+  /// From here on the observer, one of several, hears of the calls of all groups. It outlives this.
+  void observe(CallObserver& observer);
   /// Before the first call that this rank decides alone.
   void record_alone();
   /// All ranks, whatever the mode.
@@ -42,7 +42,7 @@ class JobGroups {
   [[nodiscard]] Result<void> join(const Group& group);
 
   const World& world_;
-  CallObserver* observer_ = nullptr;
+  std::vector<CallObserver*> observers_;
   JobContext& context_;
   Line everyone_, alone_;
   std::deque<Line> lines_;  // of declared groups

@@ -140,11 +140,11 @@ Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observa
   }
   CallOutcome outcome;
   if (ahead) {
-    outcome = driver().take(steps, watcher_);
+    outcome = driver().take(steps);
   } else {
     if (!standing.trouble) standing.trouble = std::exchange(trouble_, std::nullopt);
     outcome = driver().call(next_round(frame_name, RoundKey::Kind::Call), frame,
-                            std::move(observation), std::move(standing), steps, watcher_);
+                            std::move(observation), std::move(standing), steps);
   }
   begin_next();
   return agreed(outcome, frame);

@@ -139,8 +139,6 @@ class Agreement {
   [[nodiscard]] Frame& frame(std::string_view name);
   /// Where the time of all calls went.
   [[nodiscard]] const CallTimes& times() const { return rounds_.driver.times(); }
-  /// Sees every action of every call, for a record; may be empty.
-  void watch(std::function<void(const Action&)> watcher) { watcher_ = std::move(watcher); }
 
  private:
   [[nodiscard]] RoundKey key_of(std::string_view frame, RoundKey::Kind kind) const;
@@ -167,7 +165,6 @@ class Agreement {
   std::map<std::string, shapes::Fingerprint, std::less<>> contents_;
   std::map<std::string, FrameProfile, std::less<>> profiles_;
   AuditLedger ledger_;
-  std::function<void(const Action&)> watcher_;
 };
 
 }  // namespace lockstep::worker

@@ -79,8 +79,9 @@ Result<void> CallDriver::await_vote() {
   return ended;
 }
 
-CallOutcome CallDriver::take(CallSteps& steps, const std::function<void(const Action&)>& log) {
-  if (log) log(ahead_->machine.next());
+CallOutcome CallDriver::take(CallSteps& steps) {
+  for (CallObserver* observer : observers_) observer->began(ahead_->machine);
+  for (CallObserver* observer : observers_) observer->acts(ahead_->machine.next());
   const CallTimes before = times_;
   const Result<void> in = settled_ ? Result<void>{} : await_vote();
   settled_ = true;
@@ -93,7 +94,7 @@ CallOutcome CallDriver::take(CallSteps& steps, const std::function<void(const Ac
   } else {
     machine.failed(in.error());
   }
-  return drive(machine, steps, before, log);
+  return drive(machine, steps, before);
 }
 
 Result<void> CallDriver::confirm(const CallMachine& machine) {

@@ -43,7 +43,8 @@ void CallDriver::count_vote(Duration took, Duration wait, const Vote* result,
   ++times_.votes;
   times_.rounds.wait.add(wait);
   times_.rounds.wire.add(took - wait);
-  const bool at_one = combine == collectives::Combine::Min || (result != nullptr && result->clean());
+  const bool at_one =
+      combine == collectives::Combine::Min || (result != nullptr && result->clean());
   ++times_.rounds.votes[result == nullptr ? RoundEnd::Broken
                         : at_one          ? RoundEnd::Agreed
                                           : RoundEnd::Diverged];
@@ -58,8 +59,8 @@ void CallDriver::count_exchange(Instant start, bool done) {
 }
 
 void CallDriver::tell(CallMachine& machine, const Vote& result) {
-  const bool agreed = std::get<action::Vote>(machine.next()).combine == collectives::Combine::And &&
-                      result.clean();
+  const bool agreed =
+      std::get<action::Vote>(machine.next()).combine == collectives::Combine::And && result.clean();
   machine.voted(result);
   unconfirmed_ = result.clean() && result.raised(VoteFlag::Ahead);
   if (agreed && std::holds_alternative<action::Exchange>(machine.next()))
@@ -94,26 +95,24 @@ Result<Bytes> CallDriver::broadcast(Rank root, Bytes mine) {
 }
 
 CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation observation,
-                             Standing standing, CallSteps& steps,
-                             const std::function<void(const Action&)>& log) {
+                             Standing standing, CallSteps& steps) {
   release(frame);
   if (standing.speaks_for.empty()) standing.speaks_for = self_;
   CallMachine machine(group_.rank(), group_.size(), frame.own_config.value_or(config_), placed(key),
                       frame, std::move(observation), std::move(standing));
-  return drive(machine, steps, times_, log);
+  for (CallObserver* observer : observers_) observer->began(machine);
+  return drive(machine, steps, times_);
 }
 
-CallOutcome CallDriver::drive(CallMachine& machine, CallSteps& steps, CallTimes before,
-                              const std::function<void(const Action&)>& log) {
+CallOutcome CallDriver::drive(CallMachine& machine, CallSteps& steps, CallTimes before) {
   for (;;) {
-    if (log) log(machine.next());
+    for (CallObserver* observer : observers_) observer->acts(machine.next());
     auto outcome = answer(machine, steps);
     if (!outcome) continue;
     if (outcome->error && outcome->error->code == Code::FrameMismatch) drop_promises();
-    if (observer_ != nullptr) {
-      CallTimes took = times_;
-      observer_->ended(machine, *outcome, took -= before);
-    }
+    CallTimes took = times_;
+    took -= before;
+    for (CallObserver* observer : observers_) observer->ended(machine, *outcome, took);
     return *std::move(outcome);
   }
 }
@@ -134,20 +133,25 @@ std::optional<CallOutcome> CallDriver::answer(CallMachine& machine, CallSteps& s
     const auto result = broadcast(to_broadcast->root, to_broadcast->mine);
     result ? tell(machine, *result) : machine.failed(result.error());
   } else if (const auto* to_trace = std::get_if<action::Trace>(&action)) {
-    if (observer_ != nullptr) observer_->missed(machine);
+    for (CallObserver* observer : observers_) observer->missed(machine);
     const Instant start = now();
     auto report = steps.trace(*to_trace->decision);
     times_.trace += now() - start;
     ++times_.traces;
+    if (report)
+      for (CallObserver* observer : observers_) observer->traced(*report);
     report ? machine.traced(std::move(*report)) : machine.failed(report.error());
   } else if (const auto* to_explain = std::get_if<action::Explain>(&action)) {
-    machine.explained(steps.explain(to_explain->node));
+    std::string text = steps.explain(to_explain->node);
+    for (CallObserver* observer : observers_) observer->explained(text);
+    machine.explained(std::move(text));
   } else if (std::holds_alternative<action::Compile>(action)) {
     const Instant start = now();
     const Duration rounds = times_.vote + times_.exchange;
     auto failure = steps.compile();
     times_.compile += now() - start - (times_.vote + times_.exchange - rounds);
     ++times_.compiles;
+    for (CallObserver* observer : observers_) observer->compiled(failure);
     machine.compiled(std::move(failure));
   } else {
     return std::get<action::Finish>(action).outcome;

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,11 +47,21 @@ struct CallTimes {
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
+  /// Before the first action. A call that was prefetched begins when it is made.
+  virtual void began(const CallMachine& machine) { (void)machine; }
+  /// What the machine asks for, before it is done.
+  virtual void acts(const Action& action) { (void)action; }
   /// No entry fits on every rank; before each trace, while the frame is as it was.
-  virtual void missed(const CallMachine& machine) = 0;
+  virtual void missed(const CallMachine& machine) { (void)machine; }
+  // What the steps answered.
+  virtual void traced(const TraceReport& report) { (void)report; }
+  virtual void explained(std::string_view text) { (void)text; }
+  virtual void compiled(const std::optional<Status>& failure) { (void)failure; }
   /// `took`: what the driver spent on the call.
   virtual void ended(const CallMachine& machine, const CallOutcome& outcome,
-                     const CallTimes& took) = 0;
+                     const CallTimes& took) {
+    (void)machine, (void)outcome, (void)took;
+  }
 };
 
 /// One group of ranks as seen from one of them. One thread. The group is not used again after a
@@ -74,13 +83,12 @@ class CallDriver {
   CallDriver(const CallDriver&) = delete;
   CallDriver& operator=(const CallDriver&) = delete;
 
-  /// Null: nobody. It outlives the driver.
-  void observe(CallObserver* observer) { observer_ = observer; }
+  /// One more that is told of all calls from here on. It outlives the driver.
+  void observe(CallObserver& observer) { observers_.push_back(&observer); }
 
-  /// Takes the call to its end. `log` (may be empty) gets every action's canonical line.
+  /// Takes the call to its end.
   [[nodiscard]] CallOutcome call(const RoundKey& key, Frame& frame, Observation observation,
-                                 Standing standing, CallSteps& steps,
-                                 const std::function<void(const Action&)>& log = {});
+                                 Standing standing, CallSteps& steps);
 
   /// Commits to a call of `frame`, after those already promised. The key's call number is given by
   /// begin(). A trouble in `standing` becomes the error of that call on every rank.
@@ -112,8 +120,7 @@ class CallDriver {
   /// `key` as a round of this driver has it: with the call that is owed.
   [[nodiscard]] RoundKey placed(RoundKey key) const;
   /// Takes the call ahead to its end, as call() does. Requires that there is one.
-  [[nodiscard]] CallOutcome take(CallSteps& steps,
-                                 const std::function<void(const Action&)>& log = {});
+  [[nodiscard]] CallOutcome take(CallSteps& steps);
   /// Gives up all promises on this rank alone, which cannot keep one: `why`. Takes part in the call
   /// ahead as far as its agreement goes. Errors: the joint error where all ranks hear of it by
   /// that; else they run an entry as promised, and `why` is for the next round.
@@ -168,8 +175,7 @@ class CallDriver {
   };
 
   /// `before`: the times when the call began.
-  [[nodiscard]] CallOutcome drive(CallMachine& machine, CallSteps& steps, CallTimes before,
-                                  const std::function<void(const Action&)>& log);
+  [[nodiscard]] CallOutcome drive(CallMachine& machine, CallSteps& steps, CallTimes before);
   /// Does the one thing that `machine` asks for; nullopt unless it was to finish.
   [[nodiscard]] std::optional<CallOutcome> answer(CallMachine& machine, CallSteps& steps);
   /// After the vote of a call that is a miss: are those that cast it ahead here?
@@ -208,7 +214,7 @@ class CallDriver {
   collectives::Communicator& group_;
   DecisionConfig config_;
   RankSet self_;
-  CallObserver* observer_ = nullptr;
+  std::vector<CallObserver*> observers_;
   SystemClock clock_;
   CallTimes times_;
   std::deque<Promise> promises_;  // oldest first, without the one whose call is ahead

@@ -194,7 +194,9 @@ void Recorder::restored(std::string_view frame, const FrameState& state) {
   write(line);
 }
 
-void Recorder::call(const RoundKey& key, const Observation& observation, const Standing& standing) {
+void Recorder::began(const CallMachine& machine) {
+  const Observation& observation = machine.observation();
+  const Standing& standing = machine.standing();
   if (known_lists_.insert(observation.list->digest()).second) {
     Line list("sources");
     list.json["digest"] = observation.list->digest().text();
@@ -202,7 +204,7 @@ void Recorder::call(const RoundKey& key, const Observation& observation, const S
     write(list);
   }
   Line line("call");
-  line.json["key"] = key_json(key);
+  line.json["key"] = key_json(machine.key());
   line.json["sources"] = observation.list->digest().text();
   line.json["values"] = observation.values;
   if (!observation.strides.empty()) line.json["strides"] = observation.strides;
@@ -218,7 +220,7 @@ void Recorder::call(const RoundKey& key, const Observation& observation, const S
   write(line);
 }
 
-void Recorder::action(const Action& action) {
+void Recorder::acts(const Action& action) {
   Line line("action");
   line.json["text"] = text_json(action_text(action));
   line.json["ns"] = since_last();
@@ -272,7 +274,7 @@ void Recorder::compiled(const std::optional<Status>& failure) {
   write(line);
 }
 
-void Recorder::ended(const CallOutcome& outcome) {
+void Recorder::ended(const CallMachine&, const CallOutcome& outcome, const CallTimes&) {
   Line line("end");
   constexpr const char* kNames[] = {"reused", "compiled", "fallback", "error"};
   line.json["outcome"] = kNames[static_cast<std::size_t>(outcome.kind)];

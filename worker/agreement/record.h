@@ -13,7 +13,7 @@
 
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/base/status.h>
-#include <lockstep/worker/agreement/call_machine.h>
+#include <lockstep/worker/agreement/call_driver.h>
 
 namespace lockstep::worker {
 
@@ -35,9 +35,9 @@ struct RecordHeader {
 /// altered afterwards is found even where it would have changed no decision.
 [[nodiscard]] shapes::Fingerprint observation_digest(const Observation& observation);
 
-/// Writes one rank's file. Every line is one write(2) to a file opened for appending, so a crash
+/// Writes one rank's file, as an observer of its drivers. Every line is one write(2) to a file opened for appending, so a crash
 /// can cut the last line at most. One thread.
-class Recorder {
+class Recorder final : public CallObserver {
  public:
   /// Told once where the disk takes no more; the job goes on without the rest of its record.
   using Report = std::function<void(const Status&)>;
@@ -47,7 +47,7 @@ class Recorder {
   [[nodiscard]] static Result<std::unique_ptr<Recorder>> open(const std::string& directory,
                                                               const RecordHeader& header,
                                                               Report report = {});
-  ~Recorder();
+  ~Recorder() override;
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
@@ -56,12 +56,13 @@ class Recorder {
   void group(std::string_view name, const RankSet& members);
   /// Before the first call of a frame that starts from a stored state (a profile).
   void restored(std::string_view frame, const FrameState& state);
-  void call(const RoundKey& key, const Observation& observation, const Standing& standing);
-  void action(const Action& action);
-  void traced(const TraceReport& report);
-  void explained(std::string_view text);
-  void compiled(const std::optional<Status>& failure);
-  void ended(const CallOutcome& outcome);
+  void began(const CallMachine& machine) override;
+  void acts(const Action& action) override;
+  void traced(const TraceReport& report) override;
+  void explained(std::string_view text) override;
+  void compiled(const std::optional<Status>& failure) override;
+  void ended(const CallMachine& machine, const CallOutcome& outcome,
+             const CallTimes& took) override;
   /// A round outside of calls (settle, finish); for readers, not replayed.
   void round(const RoundKey& key, const Result<void>& result);
 

@@ -56,7 +56,7 @@ Result<void> Group::publish(const worker::Settings& settings, const std::string&
   if (!feed) return feed.error();
   if (*feed == nullptr) return {};
   teller = std::make_unique<worker::CallTeller>(std::move(*feed));
-  rounds->driver.observe(teller.get());
+  rounds->driver.observe(*teller);
   return {};
 }
 

@@ -18,7 +18,7 @@ using coordinator::CallEvent;
 class CallTelling : public testing::Test {
  protected:
   CallTelling() : group(std::move(collectives::mpi_communicator(nullptr, {}).value())) {
-    agreement.driver().observe(&teller);
+    agreement.driver().observe(teller);
   }
   Result<Agreed> call(std::int64_t rows) {
     return agreement.agree("step", Inputs().tensor("x", {rows, 3}).build(), build);

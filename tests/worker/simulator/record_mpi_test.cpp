@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/worker/agreement/recorded_call.h>
 #include <lockstep/worker/simulator/answers/replay.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 
@@ -65,6 +64,7 @@ TEST(RecordMpi, RecordedJob_IsReplayedByteForByte) {
                        [](const Status& cut) { ADD_FAILURE() << cut.text(); });
     ASSERT_TRUE(recorder.has_value()) << recorder.error().message;
     CallDriver driver(*group, scenario.config);
+    driver.observe(**recorder);
     std::map<std::string, Frame> frames;
     std::vector<std::string> outcomes;
     for (std::size_t c = 0; c < scenario.calls.size(); ++c) {
@@ -78,8 +78,8 @@ TEST(RecordMpi, RecordedJob_IsReplayedByteForByte) {
         Steps steps(c, last);
         Frame& frame = frames[inputs.frame];
         frame.name = inputs.frame;
-        outcomes.push_back(outcome_text(recorded_call(recorder->get(), driver, key, frame,
-                                                      observation_of(inputs.values), {}, steps)));
+        outcomes.push_back(
+            outcome_text(driver.call(key, frame, observation_of(inputs.values), {}, steps)));
       }
     }
     RoundKey end;
@@ -122,6 +122,7 @@ TEST(DryRunMpi, RandomScenarios_ComeToWhatTheDryRunSays) {
     });
     const DryRunResult said = dry_run(scenario, {.counterfactual = false});
     CallDriver driver(*group, scenario.config);
+    driver.observe(**recorder);
     std::map<std::string, Frame> frames;
     for (std::size_t c = 0; c < scenario.calls.size(); ++c)
       for (const ScenarioGroup& inputs : scenario.calls[c].groups) {
