@@ -1,4 +1,4 @@
-// Rules of formats, "Per call", for the other consistencies: shared_sizes and same_collectives.
+// Rules of rules.md, "Consistency", for those other than same_graph: shared_sizes and same_collectives.
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
