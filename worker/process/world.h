@@ -17,8 +17,8 @@ namespace lockstep::worker {
 
 struct Settings;
 
-/// Starting and ending a job takes as long as the last rank does, and so does a user's function that
-/// is traced: these waits get so many deadlines.
+/// Starting and ending a job takes as long as the last rank does, and so does a user's function
+/// that is traced: these waits get so many deadlines.
 inline constexpr int kEdgeDeadlines = 5;
 
 /// All ranks of the job as seen from this one. Members go in reverse order: the communicator before
