@@ -1,4 +1,4 @@
-// What the frames of one job share. Owned by the job; internal to job.cpp and frame.cpp.
+// What the frames of one job share. Owned by the job; internal to the files of this folder.
 #pragma once
 
 #include <functional>

@@ -19,7 +19,7 @@ struct Violation {
 /// I2: two runs of one program that differ in the timing of messages only. Requires that nothing
 /// ends the job early.
 [[nodiscard]] std::optional<Violation> check_same(const Run& a, const Run& b);
-/// What every call comes to by a second reading of the formats. Requires a program without faults
+/// What every call comes to by a second reading of the rules. Requires a program without faults
 /// whose functions neither branch nor ask.
 [[nodiscard]] std::optional<Violation> check_oracle(const Program& program, const Run& run);
 

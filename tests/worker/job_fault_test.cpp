@@ -1,5 +1,5 @@
 // Real jobs under mpirun that go wrong: one message that says what and where, soon, and the exit
-// code that the formats promise. mpirun's code is that of the first rank that failed.
+// code that README.md promises. mpirun's code is that of the first rank that failed.
 #include <filesystem>
 #include <fstream>
 #include <regex>

@@ -73,8 +73,8 @@ class Agreement {
   Agreement(Rounds& rounds, std::string name, DecisionConfig config);
 
   /// Collective, before each call of `frame`. `build` runs where no entry fits on every rank; the
-  /// entry exists only if it succeeded on all. Errors, the same on all ranks: those of the dry-run
-  /// result (formats), BranchDivergence, GraphDivergence, what `build` failed with, and those of
+  /// entry exists only if it succeeded on all. Errors, the same on all ranks: those about inputs
+  /// (exchange/rules.md), BranchDivergence, GraphDivergence, what `build` failed with, and those of
   /// Communicator::poll. After any but the last the next call works.
   [[nodiscard]] Result<Agreed> agree(std::string_view frame, Observation observation,
                                      const Build& build, Standing standing = {});

@@ -73,8 +73,7 @@ class CallObserver {
 /// sizes, not what happens in between: a rank that goes another way after its vote came in is found
 /// by the next round of the ranks that make the call. That is at once where the call is a miss, for
 /// it is confirmed by one more vote then; where it is a hit, the key of every round says whether
-/// the call is still to be made. A vote on which the ranks are not at one drops all promises, on
-/// all ranks.
+/// the call is still to be made. If a vote is not unanimous, every rank drops all its promises.
 class CallDriver {
  public:
   /// `self`: this rank as errors number it, in a group that numbers its ranks by place.

@@ -1,6 +1,7 @@
-// The life of one call of a coordinated frame (design section 3) as a pure state machine: it says
-// what to do next, its driver does it and reports back. One object file for a real job (job.cpp
-// drives it over MPI) and for a dry run (simulator/ drives it over virtual ranks).
+// The life of one call of a coordinated frame (README.md, "One call") as a pure state machine: it
+// says what to do next, its driver does it and reports back. One object file for a real job
+// (call_driver.cpp drives it over a communicator) and for a dry run (simulator/cluster drives it
+// over virtual ranks).
 //
 //   lookup - vote -+- run
 //                  +- exchange - decide - trace - verify - compile - commit - run

@@ -1,4 +1,4 @@
-// The record of a job, one file of JSON lines per rank (README.md, "Records"): what each rank
+// The record of a job, one file of JSON lines per rank (record.md): what each rank
 // observed, was told and decided, so that a dry run can do it again. Written as it happens; refuses
 // to overwrite another record, and never stops the job: where the disk gives out, the record ends.
 #pragma once

@@ -1,7 +1,7 @@
 // The roll: what every rank says, as a table of distinct values with the ranks that say them.
-// Unlike a census it is complete: an error about inputs lists every distinct value (formats,
-// version 1), so its length grows with the number of distinct values. Taken on the way to an error
-// only.
+// Unlike a census it is complete: an error about inputs lists every distinct value
+// (exchange/rules.md), so its length grows with the number of distinct values. Taken on the way to
+// an error only.
 #pragma once
 
 #include <optional>

@@ -22,7 +22,7 @@ Json dim_json(const DimDecision& dim) {
   return dim.value;
 }
 
-/// In the manner of the dry-run result (formats, version 1).
+/// In the manner of the dry-run result (simulator/cluster/result.md).
 std::string json_text(const Decision& decision) {
   Json decisions = Json::object(), symbols = Json::object();
   for (const SourceDecision& source : decision.sources) {

@@ -1,5 +1,5 @@
 // The subcommands of the `lockstep` binary: one table, one file each. A subcommand writes its
-// result to stdout and everything else to stderr; its exit code is one of formats.md, "Commands".
+// result to stdout and everything else to stderr; its exit codes are in README.md.
 #pragma once
 
 #include <functional>

@@ -12,8 +12,8 @@
 namespace lockstep::worker {
 
 /// Kernels that look for the first index of `list` that is not in [0, limit). The last one takes
-/// the list, then its scratch, then a pointer that is no memory of the step: where the outcome goes
-/// (Step::outcome). Its arguments are always the list's elements and the limit.
+/// the list, then its scratch, then a pointer to the outcome (Step::outcome), which is not one of
+/// the step's buffers. Its arguments are always the list's elements and the limit.
 [[nodiscard]] Emission emit_index_check(const Graph& graph, const Plan& plan, NodeId list,
                                         const shapes::Expr& limit);
 

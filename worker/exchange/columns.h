@@ -2,8 +2,8 @@
 // that all ranks hold alike, so that no names travel. Joined word by word, without decoding.
 // All little-endian: a header (version, sections, slots, sources: u32 each; digest of the layout:
 // two u64), then those columns, in the order of `Column`, whose section is announced in the header.
-// Bytes of peers are checked before use: what is no such vector joins to an empty one, which is
-// none either.
+// Bytes of peers are checked before use: an invalid vector makes the join empty, and an empty
+// vector is invalid, too.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Ranks whose inputs cannot be one call: found in the joined payload, in the order of formats "Per
-// call" rule 1, and turned into one error with the value of every rank.
+// Ranks whose inputs cannot be one call: found in the joined payload, in the order of rules.md
+// ("Per call", 1), and turned into one error with the value of every rank.
 #pragma once
 
 #include <lockstep/worker/exchange/decision.h>

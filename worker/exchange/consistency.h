@@ -14,7 +14,7 @@ enum class Consistency : std::uint8_t {
   Local,            // nothing: each rank decides for itself; the frame has no collectives
 };
 
-/// "same_graph", as the formats spell it.
+/// "same_graph", as scenarios and records spell it.
 [[nodiscard]] std::string_view consistency_name(Consistency consistency);
 /// nullopt: no such name.
 [[nodiscard]] std::optional<Consistency> consistency_of(std::string_view name);

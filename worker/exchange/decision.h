@@ -84,7 +84,7 @@ struct DecisionConfig {
   bool operator==(const DecisionConfig&) const = default;
 };
 
-/// What the group reports for the joint call (formats: "Per call" rule 4). Hints are those of the
+/// What the group reports for the joint call (rules.md, "Per call", 4). Hints are those of the
 /// lowest rank that has each dim; apply_hints puts in the donor's. Requires that find_conflict has
 /// nothing to say.
 [[nodiscard]] Decision decide(const JointObservation& joint, const DecisionConfig& config);

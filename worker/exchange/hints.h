@@ -1,4 +1,4 @@
-// The hints of a decision come from one rank for all symbols (design section 4): a mix per dim
+// The hints of a decision come from one rank for all symbols (rules.md): a mix per dim
 // could break relations such as s0*s1 == s2. The donor is the lowest rank that has every dim that
 // is a symbol with a size of at least 2, else the lowest rank.
 #pragma once

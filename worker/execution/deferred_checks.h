@@ -20,8 +20,8 @@ class DeferredChecks {
   /// The step was started; called in their order. Steps that are no such check do not count.
   void started(std::size_t step);
   /// Waits for those that were started, where there are any: the failure of the first of them, in
-  /// the order of steps, that refuses its values. Otherwise `known`, a failure that came after
-  /// them; otherwise the device's error, if it has one. None is asked again.
+  /// the order of steps, that refuses its values. Else `known`, a failure that came after them;
+  /// else the device's error, if it has one. Each check is reported once.
   [[nodiscard]] std::optional<LocalFailure> failure(Machine& machine, const RunValues& values,
                                                     std::optional<LocalFailure> known);
 

@@ -36,14 +36,14 @@ class Executable {
   Executable& operator=(const Executable&) = delete;
 
   /// The outputs, in the order of the graph, on the device where there is one; they belong to the
-  /// caller. One that is an input shares its storage. Inputs are held until the step that reads
-  /// them last, by the run alone from RunHost::bound() on where nobody else holds them. On return
-  /// nothing of the run is under way. A rank on which something fails (an input of other sizes than
-  /// the entry's included) computes nothing more, and takes part in collectives with zeros until
-  /// all ranks are told (settle_points.h); where that is not possible (a bug, or no memory) the run
-  /// ends at once, and the job with it. Errors: the joint error of all ranks, or, before anything
-  /// ran, BadInput for inputs that are missing or of another dtype; Environment where there is no
-  /// memory; the communicator's.
+  /// caller. One that is an input shares its storage. Each input is released after its last
+  /// reader; from RunHost::bound() on the run holds the only reference, unless the caller kept one.
+  /// On return nothing of the run is under way. A rank on which something fails (an input of other
+  /// sizes than the entry's included) computes nothing more, and takes part in collectives with
+  /// zeros until all ranks are told (settle_points.h); where that is not possible (a bug, or no
+  /// memory) the run ends at once, and the job with it. Errors: the joint error of all ranks, or,
+  /// before anything ran, BadInput for inputs that are missing or of another dtype; Environment
+  /// where there is no memory; the communicator's.
   [[nodiscard]] Result<std::vector<Array>> run(const Inputs& inputs,
                                                collectives::Communicator& communicator,
                                                RunHost& host);

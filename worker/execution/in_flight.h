@@ -15,8 +15,9 @@
 
 namespace lockstep::worker {
 
-/// Those of one run that the device's Work does not follow yet, in order. One thread. Before it
-/// goes Work follows all of them, or all is done. Host and pool outlive it.
+/// The collectives of one run that the kernels' stream (Work) does not wait for yet, oldest first.
+/// At destruction it waits for all of them, or all have ended. One thread. Host and pool outlive
+/// it.
 class InFlight {
  public:
   InFlight(std::shared_ptr<Device> device, DevicePool& pool, RunHost& host)

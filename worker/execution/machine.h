@@ -51,8 +51,8 @@ class Machine {
   /// from, so that what has failed is known while the rank can still take part with zeros. True:
   /// all that was started is done.
   virtual Result<bool> ready(const Step& step, const NodeBuffers& sizes) = 0;
-  /// Starts a Collective step between devices. False: it goes by way of the host. Errors: those of
-  /// what carries it, of which nobody can be told.
+  /// Starts a Collective step between devices. False: it must be staged through the host. Errors
+  /// are the transport's; peers cannot be told of them.
   virtual Result<bool> exchange(const Step& step, const NodeBuffers& sizes,
                                 std::string_view label) = 0;
   /// The same with zeros, of a rank that has failed: nothing else will be asked for but end().

@@ -1,6 +1,6 @@
-// The op table: one row per op. Adding an op means adding a row here, a rule in shape_rules.cpp, a
-// gradient in gradients.cpp, a loop in interpreter.cpp and an expression in codegen.cpp; tests walk
-// the table and fail for a row that lacks one of them.
+// The op table: one row per op. Adding an op means adding a row in op.cpp, a rule in
+// shape_rules.cpp, a function of the tensor language, a gradient, a loop of the interpreter and a
+// text (README.md, "Adding an op"); tests walk the table and fail for a row that lacks one of them.
 #pragma once
 
 #include <span>

@@ -9,9 +9,9 @@
 namespace lockstep::worker {
 
 /// Those of graph.symbols that are the number of rows (dim 0) of some values and occur nowhere
-/// else, where row i of a value comes from rows i of its operands alone. A symbol that is summed
-/// over, that data is routed by, or that a collective, a host sync, an offset or an assert knows is
-/// none. Pure.
+/// else, where row i of a value comes from rows i of its operands alone. Symbols that are summed
+/// over, used for routing, or that appear in a collective, host sync, offset or assert are left
+/// out. Pure.
 [[nodiscard]] std::vector<shapes::Symbol> row_symbols(const Graph& graph);
 
 }  // namespace lockstep::worker

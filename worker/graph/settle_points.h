@@ -1,7 +1,7 @@
 // Where the ranks that run a graph learn of each other's failures, so that all return the same
 // error and no collective meets a rank that cannot take part in it. Static: a pure function of the
 // graph, so every rank has the same points. The interpreter and the compiled program use the same
-// ones. The argument why they suffice is in the folder's README.
+// ones. The argument why they suffice is in README.md, "Joint failure inside a graph".
 #pragma once
 
 #include <vector>

@@ -17,14 +17,14 @@ namespace lockstep::worker {
 
 struct Settings;
 
-/// Starting and ending a job takes as long as the last rank does, and so does a user's function that
-/// is traced: these waits get so many deadlines.
+/// Starting and ending a job takes as long as the last rank does, and so does a user's function
+/// that is traced: these waits get so many deadlines.
 inline constexpr int kEdgeDeadlines = 5;
 
 /// All ranks of the job as seen from this one. Members go in reverse order: the communicator before
 /// the watch, both before MPI or the connections, and the board last, for it shows who has not come
-/// to the end. Before the board goes what reads it to the last, and before the watch what speaks to
-/// it from outside, where there are such things.
+/// to the end. Readers of the board are destroyed before the board, and external callers of the
+/// watch before the watch.
 struct World {
   std::unique_ptr<Board> board;
   std::shared_ptr<void> reader;

@@ -4,8 +4,8 @@
 //
 //   const Tensor kept = x[score > 0.5];                  // [u0, 8] of x [s0, 8]
 //   const Tensor each = kept * weights;                  // sizes like others; u0 may be 0 or 1
-//   check(kept.size(0) <= 64, "a batch fits");           // on all ranks jointly, when the graph
-//   runs if (kept.size(0) == 0) ...                           // refused: known only then
+//   check(kept.size(0) <= 64, "a batch fits");           // on all ranks jointly, in the run
+//   if (kept.size(0) == 0) ...                           // refused: known only then
 //
 // Ranks have counts of their own and run one graph. The count lies between 0 and the number of
 // elements; the same mask again gives the same one, whichever op asks. Gradients go to the elements

@@ -1,4 +1,4 @@
-// The rules of formats, "Per call", the paragraph "With `settle`"; and what a user is told.
+// The rules of worker/exchange/rules.md, "Frames settle"; and what a user is told.
 #include <random>
 
 #include "naive_exchange.h"

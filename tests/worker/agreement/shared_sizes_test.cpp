@@ -1,4 +1,4 @@
-// Rules of formats, "Per call", for the other consistencies: shared_sizes and same_collectives.
+// The rules of worker/exchange/rules.md, "Consistency": shared_sizes and same_collectives.
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 

@@ -77,7 +77,7 @@ bool fits(const NaiveRank::Entry& entry, const ScenarioValues& values) {
   return true;
 }
 
-/// The rules of README.md, "Ways compared", rank by rank on plain maps.
+/// The rules of answers/README.md, "Ways compared", rank by rank on plain maps.
 Way naive_upstream(const Scenario& given) {
   const Scenario scenario = expanded(given);
   Way out;

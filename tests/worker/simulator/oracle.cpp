@@ -16,7 +16,7 @@ using Dim = std::pair<std::string, int>;  // source, dim; an int is dim -1
 /// Ranks that take part, with what each passes in.
 using Ranks = std::map<int, const Values*>;
 
-/// State of one source: text of formats.md, "State".
+/// State of one source: as in rules.md, "State".
 struct Memory {
   std::set<std::int64_t> ints;                  // int values seen
   std::set<std::size_t> ndims;                  // numbers of dims seen

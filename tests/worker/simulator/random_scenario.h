@@ -1,4 +1,4 @@
-// Random small scenarios that reach every rule of formats.md: narrow ranges of values, so that
+// Random small scenarios that reach every rule of rules.md: narrow ranges of values, so that
 // calls meet again, differ, supersede, hit limits and go wrong in every way.
 #pragma once
 

@@ -15,11 +15,11 @@ struct Explanation {
   bool replay_differs = false;
 };
 
+/// The last thing that its record says of a rank: "call 7 of step: exchange".
+[[nodiscard]] std::string last_step(const RankRecord& rank);
 /// What `lockstep explain` prints: the cause in one line, the ranks with their values, what each
 /// rank did last where some did not come through, the next step, what the job did until then, and
 /// whether a replay gives the same.
-/// The last thing that its record says of a rank: "call 7 of step: exchange".
-[[nodiscard]] std::string last_step(const RankRecord& rank);
 [[nodiscard]] Explanation explain_record(const std::vector<RankRecord>& ranks);
 
 }  // namespace lockstep::worker::simulator

@@ -8,7 +8,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// The value of the key "cost" of a result's JSON (README.md, "The cost model").
+/// The value of the key "cost" of a result's JSON (result.md).
 [[nodiscard]] std::string cost_json(const DryRunResult& result);
 
 /// Lines for the table's foot: the network, the run's times, where they went, the slowest ranks.

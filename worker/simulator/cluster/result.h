@@ -1,4 +1,4 @@
-// What a dry run found, and its JSON (formats.md, "Dry-run result, version 1").
+// What a dry run found, and its JSON (result.md).
 #pragma once
 
 #include <cstdint>

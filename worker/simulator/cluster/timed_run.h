@@ -28,7 +28,7 @@ struct TimedRun {
   std::uint64_t events = 0;  // of the network
 };
 
-/// The start of a job waits for so many deadlines (../../collectives/README.md, "Faults seen").
+/// The start of a job waits for so many deadlines (collectives/README.md, "Faults seen").
 inline constexpr int kStartDeadlines = 5;
 
 /// `progress` is told of calls, and may be empty. `plan` gives the times; its list is not looked

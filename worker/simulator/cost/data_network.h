@@ -44,7 +44,8 @@ struct DataNetwork {
                                          const DataNetwork& network, int size);
 
 /// "nvlink3", "infiniband_ndr", …: what NCCL's own cost model takes such a link to reach
-/// (README.md, "Devices and their network"); "shm", "tcp" and "rdma" are those of network_model.h.
+/// (../input/cost.md, "Devices and their network"); "shm", "tcp" and "rdma" are those of
+/// network_model.h.
 [[nodiscard]] std::vector<std::string_view> link_names();
 [[nodiscard]] std::optional<Link> link_preset(std::string_view name);
 

@@ -53,7 +53,7 @@ struct KernelWork {
                                       std::int64_t elements);
 
 /// "a100", "h100", "h200", "b200": the SXM modules. Peaks are NVIDIA's; what of them is reached is
-/// assumed (README.md, "Devices and their network").
+/// assumed (../input/cost.md, "Devices and their network").
 [[nodiscard]] std::vector<std::string_view> device_names();
 [[nodiscard]] std::optional<DeviceModel> device_preset(std::string_view name);
 

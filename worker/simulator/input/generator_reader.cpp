@@ -107,8 +107,8 @@ bool ScenarioReader::read_block(const Json& json, const JsonPath& path, Block& o
   return true;
 }
 
-// With a frame of its own a variant has values of its own; without, what it does not name is as in
-// the block.
+// A variant that names a frame gives all its values; without a frame, missing values are the
+// block's.
 bool ScenarioReader::read_variant(const Json& json, const JsonPath& path, const Json& values,
                                   const Block& block, Variant& out) {
   if (object(json, path) == nullptr ||

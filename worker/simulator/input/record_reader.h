@@ -1,4 +1,4 @@
-// Reads the record of a job (README.md, "Records"). What a crash leaves behind, a last line that
+// Reads the record of a job (agreement/record.md). What a crash leaves behind, a last line that
 // was cut, is tolerated and said; anything else that is not a record is an error with file and
 // line. Calls are not held: CallIndex reads them again.
 #pragma once

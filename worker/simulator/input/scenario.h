@@ -1,5 +1,5 @@
-// A scenario: what every rank of a job calls with which inputs, as data (formats.md, "Scenario,
-// version 1"). Read strictly; ranks stay ranges, so a world of millions costs nothing.
+// A scenario: what every rank of a job calls with which inputs, as data (scenario.md).
+// Read strictly; ranks stay ranges, so a world of millions costs nothing.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Reads the parts of a scenario from JSON. Internal to scenario*.cpp and *_reader.cpp.
+// Reads the parts of a scenario from JSON. Internal to this folder.
 #pragma once
 
 #include <initializer_list>
