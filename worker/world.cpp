@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <utility>
 
+#include <lockstep/collectives/fake.h>
 #include <lockstep/worker/launched_world.h>
 #include <lockstep/worker/meeting.h>
 #include <lockstep/worker/report_folder.h>
@@ -30,6 +32,14 @@ Result<World> join_met(const WorldOptions& options) {
   if (!all) return all.error();
   world.all = std::move(*all);
   return world;
+}
+
+Result<std::unique_ptr<collectives::Communicator>> mirrored_group(Rank self,
+                                                                  const RankSet& members) {
+  Rank place{};
+  for (const RankSet::Run& run : members.runs())
+    place.value += std::clamp(self.value - run.first, 0, run.last - run.first + 1);
+  return collectives::fake_communicator(place, static_cast<int>(members.size()));
 }
 
 }  // namespace
@@ -66,6 +76,7 @@ Result<std::unique_ptr<collectives::Communicator>> join_group(const World& world
                                                               const RankSet& members,
                                                               std::uint64_t id,
                                                               std::string_view name) {
+  if (world.all->mirrors()) return mirrored_group(world.all->rank(), members);
   if (!world.mesh) return join_launched_group(world, members, id, name);
   return collectives::tcp_group(world.mesh, world.watch.get(), members, id, name);
 }
