@@ -34,6 +34,19 @@ Result<World> join_met(const WorldOptions& options) {
   return world;
 }
 
+Result<World> join_mirrors(const WorldOptions& options) {
+  World world;
+  world.board = Board::in_process(1);
+  auto watch =
+      collectives::Watch::start(*world.board, Rank{0}, watch_options(options, Rank{0}, world));
+  if (!watch) return watch.error();
+  world.watch = std::move(*watch);
+  auto all = collectives::fake_communicator(options.mirror->self, options.mirror->size);
+  if (!all) return all.error();
+  world.all = std::move(*all);
+  return world;
+}
+
 Result<std::unique_ptr<collectives::Communicator>> mirrored_group(Rank self,
                                                                   const RankSet& members) {
   Rank place{};
@@ -48,6 +61,7 @@ collectives::WatchOptions watch_options(const WorldOptions& options, Rank self, 
   world.last_words = std::make_shared<LastWords>();
   collectives::WatchOptions out;
   out.deadline = options.deadline;
+  out.before_end = options.before_end;
   out.last_word = [words = world.last_words](const Status& verdict) { words->say(verdict); };
   if (options.report_dir.empty()) return out;
   remove_report(options.report_dir, self.value);
@@ -56,7 +70,12 @@ collectives::WatchOptions watch_options(const WorldOptions& options, Rank self, 
 }
 
 Result<void> find_ranks(WorldOptions& options, const Settings& settings, const std::string& build) {
+  if (settings.trace) options.comm = nullptr;  // its ranks are not those that are traced
   if (options.comm != nullptr) return {};
+  if (settings.trace && settings.rendezvous.empty()) {
+    options.mirror = WorldOptions::Mirror{Rank{settings.rank}, settings.world_size};
+    return {};
+  }
   const auto launcher = launcher_from_environment();
   if (launcher && launcher->offers_mpi) options.launched = launcher->size;
   auto meeting = settings.rendezvous.empty() && !joins_by_mpi()
@@ -68,8 +87,14 @@ Result<void> find_ranks(WorldOptions& options, const Settings& settings, const s
 }
 
 Result<World> join_world(const WorldOptions& options) {
+  if (options.mirror) return join_mirrors(options);
   const bool meets = options.meeting && options.comm == nullptr;
   return meets ? join_met(options) : join_launched(options);
+}
+
+void leave_world(World& world, Duration patience) {
+  if (world.watch) world.watch->seat().finish();
+  if (world.mesh) collectives::tcp_leave(*world.mesh, patience);
 }
 
 Result<std::unique_ptr<collectives::Communicator>> join_group(const World& world,
