@@ -90,6 +90,9 @@ class FrameRunner {
   [[nodiscard]] Result<std::vector<Array>> run(Compiled& entry, const Observation& seen,
                                                std::span<const InputValue> values,
                                                const std::function<void()>& let_go);
+  /// Where calls are traced only: writes down the one that has just been agreed on, and what was
+  /// found against it since.
+  void tell_trace(const Compiled* traced, const std::optional<Status>& stopped = std::nullopt);
   void say_compiled(const std::vector<Misfit>& misfits, const Steps& steps);
   void say_advice(const CompileMark& mark, const Steps& steps);
   std::unique_ptr<State> state_;

@@ -19,6 +19,7 @@
 #include <lockstep/worker/record.h>
 #include <lockstep/worker/settings.h>
 #include <lockstep/worker/shared_build.h>
+#include <lockstep/worker/trace_sheet.h>
 
 namespace lockstep::worker {
 
@@ -71,6 +72,7 @@ struct JobContext {
   RankSet profile_sharers;                        // ranks that see the same profiles as this one
   std::set<std::string> told;
   Recorder* recorder = nullptr;             // null: no record
+  TraceSheet* sheet = nullptr;              // null: calls run; else they are traced only
   std::shared_ptr<coordinator::Feed> feed;  // null: nobody is to hear of the calls
   RunTimes run;                             // of all frames
 

@@ -16,6 +16,12 @@ namespace lockstep::worker {
 
 inline constexpr std::string_view kNoCoordinator = "off";
 
+/// How a process is traced in place of being run (trace_sheet.h); told by `lockstep trace` only.
+struct TraceMode {
+  std::string folder;       // LOCKSTEP_TRACE: where each rank writes what it traced
+  std::uint64_t calls = 0;  // LOCKSTEP_TRACE_CALLS: a rank ends after so many; 0: it goes on
+};
+
 struct Settings {
   /// Topics of LOCKSTEP_LOG: "info", "guards", "graph", "output_code", "off".
   std::set<std::string> log = {"info"};
@@ -41,6 +47,10 @@ struct Settings {
   /// LOCKSTEP_CXX; empty: none is named. Then c++ builds kernels, and where no rank has it they are
   /// interpreted.
   std::string compiler;
+  /// Nothing is compiled and nothing runs; there is no coordinator, and no profile of another run.
+  /// Without a rendezvous, LOCKSTEP_RANK of LOCKSTEP_WORLD_SIZE is one process that all other ranks
+  /// mirror.
+  std::optional<TraceMode> trace;
 
   /// Errors: BadInput, naming the variable and what it takes.
   [[nodiscard]] static Result<Settings> from_environment();
