@@ -175,6 +175,8 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   JobContext& job = frame.job;
   if (const auto broken = frame.constraints.apply(frame.cache.name, observation))
     return refuse(*broken);
+  if (job.infer != nullptr)
+    if (auto told = tell_classes(observation, values, body); !told) return told.error();
   restore_profile(observation);
   if (const Observation* promised = frame.agreed.driver->promised(frame.cache))
     if (const auto broken = broken_promise(frame.cache, *promised, observation))

@@ -12,6 +12,7 @@
 #include <lockstep/collectives/startup.h>
 #include <lockstep/worker/call_teller.h>
 #include <lockstep/worker/consistency.h>
+#include <lockstep/worker/infer_mode.h>
 #include <lockstep/worker/job.h>
 #include <lockstep/worker/job_context.h>
 #include <lockstep/worker/job_devices.h>
@@ -74,6 +75,7 @@ Status tell_at_start(Board& board, const Status& status) {
 }  // namespace
 
 struct Job::State {
+  std::unique_ptr<InferMode> infer;   // null: nobody asks for classes of sizes
   std::unique_ptr<TraceSheet> sheet;  // null: the job is run; the watch of the world speaks to it
   World world;
   std::unique_ptr<CallTeller> teller;  // null: nobody is to hear of the calls
@@ -116,6 +118,12 @@ Result<void> Job::State::trace(bool attached) {
   if (!opened) return opened.error();
   sheet = std::move(*opened);
   context.sheet = sheet.get();
+  if (!settings.infer.empty()) {
+    auto asked = InferMode::open(settings.infer);
+    if (!asked) return asked.error();
+    infer = std::move(*asked);
+    context.infer = infer.get();
+  }
   sheet->leave_by([this] { leave_world(world, context.settings.deadline); });
   if (attached)
     sheet->note(

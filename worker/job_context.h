@@ -23,6 +23,8 @@
 
 namespace lockstep::worker {
 
+class InferMode;
+
 /// What one frame's calls came to.
 struct FrameCounts {
   std::string frame;
@@ -72,6 +74,7 @@ struct JobContext {
   RankSet profile_sharers;                        // ranks that see the same profiles as this one
   std::set<std::string> told;
   Recorder* recorder = nullptr;             // null: no record
+  InferMode* infer = nullptr;               // null: nobody asks for classes of sizes
   TraceSheet* sheet = nullptr;              // null: calls run; else they are traced only
   std::shared_ptr<coordinator::Feed> feed;  // null: nobody is to hear of the calls
   RunTimes run;                             // of all frames

@@ -101,6 +101,7 @@ Result<void> read_trace(Settings& settings) {
   const auto calls = whole_number("LOCKSTEP_TRACE_CALLS", 0, 0);
   if (!calls) return calls.error();
   settings.trace = TraceMode{folder, static_cast<std::uint64_t>(*calls)};
+  settings.infer = variable("LOCKSTEP_INFER");
   settings.coordinator = kNoCoordinator;
   settings.job_id.clear();
   return {};

@@ -51,6 +51,7 @@ struct Settings {
   /// Without a rendezvous, LOCKSTEP_RANK of LOCKSTEP_WORLD_SIZE is one process that all other ranks
   /// mirror.
   std::optional<TraceMode> trace;
+  std::string infer;  // LOCKSTEP_INFER, of a program that is traced: the folder of infer_mode.h
 
   /// Errors: BadInput, naming the variable and what it takes.
   [[nodiscard]] static Result<Settings> from_environment();

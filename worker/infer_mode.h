@@ -1,0 +1,52 @@
+// A program that `lockstep infer` has started: it is traced (trace_sheet.h), and at the first call
+// of each frame that was asked for its classes of sizes are inferred and written down. Internal to
+// the command and the frames of a job.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/worker/infer.h>
+
+namespace lockstep::worker {
+
+/// What the command asks for, as a file in the folder that LOCKSTEP_INFER names.
+struct InferRequest {
+  shapes::Range box{0, 64};
+  struct Asked {
+    std::string group, frame;
+    std::vector<SymbolDecision> symbols;  // of its recorded entries
+  };
+  std::vector<Asked> frames;
+
+  /// Errors: Environment.
+  [[nodiscard]] Result<void> write(const std::string& folder) const;
+  /// Errors: BadInput (there is none, or it is no such file).
+  [[nodiscard]] static Result<InferRequest> read(const std::string& folder);
+};
+
+/// In the folder: a line per frame, as infer_json().
+inline constexpr std::string_view kInferredLines = "classes.jsonl";
+
+/// One thread.
+class InferMode {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<InferMode>> open(const std::string& folder);
+  /// The frame is asked for, and has not been told. Null: not so.
+  [[nodiscard]] const InferRequest::Asked* asked(std::string_view group,
+                                                 std::string_view frame) const;
+  [[nodiscard]] const shapes::Range& box() const { return request_.box; }
+  /// Errors: Environment.
+  [[nodiscard]] Result<void> tell(const InferredFrame& frame);
+  /// Every frame that was asked for has been told.
+  [[nodiscard]] bool done() const { return request_.frames.empty(); }
+
+ private:
+  std::string folder_;
+  InferRequest request_;  // what is left of it
+};
+
+}  // namespace lockstep::worker
