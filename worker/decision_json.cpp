@@ -30,8 +30,8 @@ std::string decision_json(const Decision& decision) {
   for (std::size_t i = 0; i < decision.symbols.size(); ++i) {
     const SymbolDecision& symbol = decision.symbols[i];
     symbols[fmt::format("s{}", i)] = {{"source", symbol.source},
-                                        {"min", symbol.min ? Json(*symbol.min) : Json(nullptr)},
-                                        {"hint", symbol.hint}};
+                                      {"min", symbol.min ? Json(*symbol.min) : Json(nullptr)},
+                                      {"hint", symbol.hint}};
   }
   const Json whole{{"decisions", std::move(decisions)}, {"symbols", std::move(symbols)}};
   return whole.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -159,6 +159,13 @@ Result<Settings> Settings::from_environment() {
   return settings;
 }
 
+std::string TraceMode::sheet(int rank) const {
+  return fmt::format("{}/rank-{:05d}.jsonl", folder, rank);
+}
+std::string TraceMode::stopped(int rank) const {
+  return fmt::format("{}/rank-{:05d}.stopped", folder, rank);
+}
+
 std::string Settings::job_name() const {
   if (!job_id.empty()) return job_id;
   std::error_code failed;

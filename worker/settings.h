@@ -20,7 +20,14 @@ inline constexpr std::string_view kNoCoordinator = "off";
 struct TraceMode {
   std::string folder;       // LOCKSTEP_TRACE: where each rank writes what it traced
   std::uint64_t calls = 0;  // LOCKSTEP_TRACE_CALLS: a rank ends after so many; 0: it goes on
+
+  /// "FOLDER/rank-00003.jsonl"
+  [[nodiscard]] std::string sheet(int rank) const;
+  /// Beside it once the rank has stopped before the end of its program.
+  [[nodiscard]] std::string stopped(int rank) const;
 };
+/// Of what is in a sheet.
+inline constexpr std::string_view kTraceSheetFormat = "lockstep.trace_sheet/1";
 
 struct Settings {
   /// Topics of LOCKSTEP_LOG: "info", "guards", "graph", "output_code", "off".

@@ -1,8 +1,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,10 +17,6 @@ namespace lockstep::worker {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string path_of(const std::string& folder, Rank rank, std::string_view extension) {
-  return fmt::format("{}/rank-{:05d}.{}", folder, rank.value, extension);
-}
 
 Json status_json(const Status& status) {
   Json groups = Json::array();
@@ -63,16 +59,14 @@ class TraceSheet::Line {
   Json json;
 };
 
-std::string trace_sheet_name(Rank rank) { return fmt::format("rank-{:05d}.jsonl", rank.value); }
-
-TraceSheet::TraceSheet(int fd, const TraceMode& mode, Rank rank, int size)
-    : fd_(fd), folder_(mode.folder), rank_(rank), size_(size), calls_(mode.calls) {}
+TraceSheet::TraceSheet(int fd, TraceMode mode, Rank rank, int size)
+    : fd_(fd), mode_(std::move(mode)), rank_(rank), size_(size) {}
 
 TraceSheet::~TraceSheet() { ::close(fd_); }
 
 Result<std::unique_ptr<TraceSheet>> TraceSheet::open(const TraceMode& mode, Rank rank, int size,
                                                      bool mirrors) {
-  const std::string path = path_of(mode.folder, rank, "jsonl");
+  const std::string path = mode.sheet(rank.value);
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
   if (fd < 0 && errno == EEXIST)
     return Status{Code::BadInput,
@@ -165,7 +159,7 @@ void TraceSheet::stop(const std::string& why, bool for_a_peer) {
   line.json["why"] = why;
   write(line);
   // Peers look for it when they find that this rank does not come.
-  if (std::FILE* mark = std::fopen(path_of(folder_, rank_, "stopped").c_str(), "we")) {
+  if (std::FILE* mark = std::fopen(mode_.stopped(rank_.value).c_str(), "we")) {
     std::fputs(for_a_peer ? "for a peer\n" : "of its own\n", mark);
     std::fclose(mark);
   }
@@ -179,7 +173,7 @@ void TraceSheet::excuse(const Status& verdict) {
   if (verdict.code != Code::Stuck && verdict.code != Code::RankLost) return;
   RankSet first, any;
   for (std::int32_t r = 0; r < size_; ++r) {
-    std::FILE* mark = std::fopen(path_of(folder_, Rank{r}, "stopped").c_str(), "re");
+    std::FILE* mark = std::fopen(mode_.stopped(r).c_str(), "re");
     if (mark == nullptr) continue;
     any.insert(RankSet::of(Rank{r}));
     if (std::fgetc(mark) == 'o') first.insert(RankSet::of(Rank{r}));

@@ -1,6 +1,6 @@
-// What one rank tells `lockstep trace` of the calls that it made: a file of JSON lines in the folder
-// that the command names (LOCKSTEP_TRACE), internal to the two (cli/trace_report.h reads it). And the
-// end of such a rank, which comes where its program needs what only a run can give.
+// What one rank tells `lockstep trace` of the calls that it made: a file of JSON lines in the
+// folder that the command names (LOCKSTEP_TRACE), internal to the two (cli/trace_report.h reads
+// it). And the end of such a rank, which comes where its program needs what only a run can give.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,8 @@
 
 namespace lockstep::worker {
 
-inline constexpr std::string_view kTraceSheetFormat = "lockstep.trace_sheet/1";
-
-/// "rank-00003.jsonl", and beside it "rank-00003.stopped" once the rank has stopped.
-[[nodiscard]] std::string trace_sheet_name(Rank rank);
-
-/// One rank's file. Calls and rounds are told by the thread that makes them; stop() and excuse() may
-/// come from the watchdog's, too.
+/// One rank's file. Calls and rounds are told by the thread that makes them; stop() and excuse()
+/// may come from the watchdog's, too.
 class TraceSheet {
  public:
   /// Makes the file. Errors: Environment (it cannot be written, or is there already).
@@ -50,7 +45,7 @@ class TraceSheet {
   };
   void call(const Call& call);
   /// As many calls as were asked for have been made.
-  [[nodiscard]] bool full() const { return calls_ != 0 && made_ >= calls_; }
+  [[nodiscard]] bool full() const { return mode_.calls != 0 && made_ >= mode_.calls; }
   /// A failure outside of calls. `what`: "finish", "the start".
   void failed(std::string_view what, const Status& status);
   /// The job came to its end.
@@ -64,17 +59,16 @@ class TraceSheet {
 
  private:
   class Line;
-  TraceSheet(int fd, const TraceMode& mode, Rank rank, int size);
+  TraceSheet(int fd, TraceMode mode, Rank rank, int size);
   void write(const Line& line);
   void know(const Graph& graph, const shapes::Fingerprint& fingerprint);
   [[noreturn]] void stop(const std::string& why, bool for_a_peer);
 
   int fd_;
-  std::string folder_;
+  TraceMode mode_;
   Rank rank_;
   int size_;
-  std::uint64_t calls_;     // at most
-  std::uint64_t made_ = 0;  // so far
+  std::uint64_t made_ = 0;  // calls so far
   std::set<shapes::Fingerprint> known_;
   std::set<std::string> noted_;
   std::function<void()> leave_;

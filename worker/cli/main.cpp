@@ -15,6 +15,7 @@ namespace {
 
 constexpr Subcommand kSubcommands[] = {
     {"dryrun", "run a scenario, or replay a recorded job, without a cluster", declare_dryrun},
+    {"trace", "trace the first calls of a program as if N ranks ran it", declare_trace},
     {"explain", "say what went wrong in a recorded job", declare_explain},
     {"doctor", "check that this machine has what lockstep needs", declare_doctor},
     {"coordinator", "watch jobs: run the coordinator on its own", declare_coordinator},

@@ -31,6 +31,7 @@ struct Subcommand {
 [[nodiscard]] std::function<int()> declare_history(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_status(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_dump(CLI::App& app);
+[[nodiscard]] std::function<int()> declare_trace(CLI::App& app);
 
 /// Writes all of `text` to stdout. Returns `code`, or 7 with a sentence on stderr where stdout does
 /// not take it.
