@@ -194,9 +194,18 @@ SizeClasses infer_size_classes(const SizeBox& box,
 Served served_in(const SizeBox& box, const std::vector<Guard>& guards) {
   SizeBox part = box;
   for (const Guard& guard : guards) part.promised.push_back(guard.predicate);
+  return unserved_in(part, {});
+}
+
+Served unserved_in(const SizeBox& box, const std::vector<std::vector<Guard>>& classes) {
   const std::uint64_t steps = SizeClassLimits{}.steps;
-  const SolvedPoint least = BoxCover(part, steps).least();
-  return {least.point, as_count(BoxCover(part, steps).count(0)), least.point || least.none};
+  BoxCover search(box, steps), counts(box, steps);
+  for (const std::vector<Guard>& guards : classes) {
+    search.add(guards);
+    counts.add(guards);
+  }
+  const SolvedPoint least = search.least();
+  return {least.point, as_count(counts.count(classes.size())), least.point || least.none};
 }
 
 std::string point_text(const SizeBox& box, const SizePoint& point, const Namer& namer) {

@@ -99,6 +99,9 @@ struct Served {
   bool known = true;                    // false: out of steps
 };
 [[nodiscard]] Served served_in(const SizeBox& box, const std::vector<Guard>& guards);
+/// The same of the points that are in none of some classes.
+[[nodiscard]] Served unserved_in(const SizeBox& box,
+                                 const std::vector<std::vector<Guard>>& classes);
 
 /// "x.size(0) = 0, x.size(1) = 3"
 [[nodiscard]] std::string point_text(const SizeBox& box, const SizePoint& point,

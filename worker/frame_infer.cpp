@@ -148,7 +148,7 @@ Result<void> FrameRunner::tell_classes(const Observation& observation,
                                        const std::function<void(Trace&)>& body) {
   State& frame = *state_;
   InferMode& mode = *frame.job.infer;
-  const InferRequest::Asked* asked = mode.asked(frame.over.group.name, frame.cache.name);
+  const InferRequest::Asked* asked = mode.asked(frame.agreed.key.group, frame.cache.name);
   if (asked == nullptr) return {};
   const auto classes = infer_over(observation, values, body, {.box = mode.box()}, asked->symbols);
   if (!classes) return {};  // inputs of another structure

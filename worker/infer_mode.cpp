@@ -1,70 +1,12 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <lockstep/worker/infer_mode.h>
 
 namespace lockstep::worker {
-namespace {
-
-using Json = nlohmann::json;
-
-std::string request_file(const std::string& folder) { return folder + "/request.json"; }
-
-Status trouble(Code code, const std::string& file, std::string_view what) {
-  return {code, fmt::format("{}: {}", file, what), {}, {}};
-}
-
-}  // namespace
-
-Result<void> InferRequest::write(const std::string& folder) const {
-  Json all = Json::array();
-  for (const Asked& asked : frames) {
-    Json symbols = Json::array();
-    for (const SymbolDecision& symbol : asked.symbols)
-      symbols.push_back({{"source", symbol.source},
-                         {"unbacked", symbol.unbacked},
-                         {"pinned_is_error", symbol.pinned_is_error},
-                         {"settled", symbol.settled}});
-    all.push_back({{"group", asked.group}, {"frame", asked.frame}, {"symbols", symbols}});
-  }
-  const Json out{{"low", box.lower}, {"high", box.upper}, {"frames", std::move(all)}};
-  const std::string file = request_file(folder);
-  std::ofstream to(file, std::ios::binary);
-  to << out.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (to.flush()) return {};
-  return trouble(Code::Environment, file, std::strerror(errno));
-}
-
-Result<InferRequest> InferRequest::read(const std::string& folder) {
-  const std::string file = request_file(folder);
-  std::ifstream from(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(from), {}};
-  InferRequest out;
-  try {
-    const Json json = Json::parse(text);
-    out.box = {json.at("low").get<std::int64_t>(), json.at("high").get<std::int64_t>()};
-    for (const Json& frame : json.at("frames")) {
-      Asked& asked = out.frames.emplace_back();
-      asked.group = frame.at("group").get<std::string>();
-      asked.frame = frame.at("frame").get<std::string>();
-      for (const Json& symbol : frame.at("symbols"))
-        asked.symbols.push_back({.source = symbol.at("source").get<std::string>(),
-                                 .unbacked = symbol.at("unbacked").get<bool>(),
-                                 .min = std::nullopt,
-                                 .pinned_is_error = symbol.at("pinned_is_error").get<bool>(),
-                                 .settled = symbol.at("settled").get<bool>()});
-    }
-  } catch (const Json::exception& error) {
-    return trouble(Code::BadInput, file,
-                   fmt::format("is no question of lockstep infer ({})", error.what()));
-  }
-  return out;
-}
 
 Result<std::unique_ptr<InferMode>> InferMode::open(const std::string& folder) {
   auto request = InferRequest::read(folder);
@@ -89,7 +31,7 @@ Result<void> InferMode::tell(const InferredFrame& frame) {
   std::ofstream to(file, std::ios::binary | std::ios::app);
   to << infer_json(frame) << "\n";
   if (to.flush()) return {};
-  return trouble(Code::Environment, file, std::strerror(errno));
+  return Status{Code::Environment, fmt::format("{}: {}", file, std::strerror(errno)), {}, {}};
 }
 
 }  // namespace lockstep::worker

@@ -10,26 +10,9 @@
 #include <vector>
 
 #include <lockstep/worker/infer.h>
+#include <lockstep/worker/infer_request.h>
 
 namespace lockstep::worker {
-
-/// What the command asks for, as a file in the folder that LOCKSTEP_INFER names.
-struct InferRequest {
-  shapes::Range box{0, 64};
-  struct Asked {
-    std::string group, frame;
-    std::vector<SymbolDecision> symbols;  // of its recorded entries
-  };
-  std::vector<Asked> frames;
-
-  /// Errors: Environment.
-  [[nodiscard]] Result<void> write(const std::string& folder) const;
-  /// Errors: BadInput (there is none, or it is no such file).
-  [[nodiscard]] static Result<InferRequest> read(const std::string& folder);
-};
-
-/// In the folder: a line per frame, as infer_json().
-inline constexpr std::string_view kInferredLines = "classes.jsonl";
 
 /// One thread.
 class InferMode {

@@ -165,7 +165,8 @@ Result<void> Job::State::open_record() {
                                {.world_size = world.all->size(),
                                 .rank = world.all->rank(),
                                 .config = context.decision,
-                                .build_id = build_id()},
+                                .build_id = build_id(),
+                                .program = this_program()},
                                [this](const Status& status) { context.tell(status.message); });
   if (!opened) return opened.error();
   recorder = std::move(*opened);

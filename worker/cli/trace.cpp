@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <lockstep/worker/cli/scratch.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/cli/trace_ranks.h>
 #include <lockstep/worker/cli/trace_report.h>
@@ -27,27 +28,6 @@ struct Wishes {
   int size = 0, rank = -1;
   std::uint64_t calls = 8;
   bool all = false, json = false, graphs = false;
-};
-
-/// A folder of this user's alone, which goes with the object.
-class Scratch {
- public:
-  Scratch() {
-    std::error_code failed;
-    std::string name = (std::filesystem::temp_directory_path(failed) / "lockstep-trace-XXXXXX");
-    if (!failed && ::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  /// Empty: none could be made.
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
 };
 
 bool can_be_run(const std::string& path) {
@@ -94,7 +74,7 @@ int run(const Wishes& wishes) {
     return complain("there is no program " + words[0] + " that can be run.", kUsage);
   const auto settings = Settings::from_environment();
   if (!settings) return complain(settings.error());
-  const Scratch scratch;
+  const Scratch scratch("lockstep-trace");
   if (scratch.path().empty())
     return complain("no folder for the trace can be made; see TMPDIR.", kEnvironment);
   words[0] = program;

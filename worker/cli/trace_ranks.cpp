@@ -43,6 +43,7 @@ std::vector<std::string> environment_of(const TraceRun& run, int rank) {
       {"LOCKSTEP_RANK", std::to_string(rank)},
       {"LOCKSTEP_RENDEZVOUS", run.alone ? "" : run.folder + "/meeting"},
       {"OMPI_MCA_ess_singleton_isolated", "1"}};  // a program that starts MPI is alone to it
+  own.insert(run.variables.begin(), run.variables.end());
   if (std::getenv("LOCKSTEP_LOG") == nullptr) own["LOCKSTEP_LOG"] = "off";
   std::vector<std::string> out;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -168,6 +169,7 @@ class Ranks {
   const TraceRun& run_;
   Signals signals_;
   SystemClock clock_;
+  Instant started_ = clock_.now();
   std::vector<RankProcess> ranks_;
   bool killed_ = false;
   int told_ = 0;
@@ -187,7 +189,8 @@ class Ranks {
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);
   sigprocmask(SIG_SETMASK, &mask, nullptr);
-  ::execve(words[0].c_str(), pointers(words).data(), pointers(variables).data());
+  const bool there = run.directory.empty() || ::chdir(run.directory.c_str()) == 0;
+  if (there) ::execve(words[0].c_str(), pointers(words).data(), pointers(variables).data());
   const std::string failed =
       fmt::format("lockstep: cannot start {}: {}.\n", words[0], std::strerror(errno));
   (void)!::write(STDERR_FILENO, failed.data(), failed.size());
@@ -262,7 +265,8 @@ void Ranks::press() {
   const bool some_ended =
       std::any_of(ranks_.begin(), ranks_.end(), [](const auto& r) { return r.end.has_value(); });
   stopped_ticks_ = some_ended && all_left_are_stopped() ? stopped_ticks_ + 1 : 0;
-  const bool over = (told_ != 0 && now - told_at_ >= kGrace) || stopped_ticks_ >= kStoppedTicks ||
+  const bool late = run_.limit && now - started_ >= *run_.limit;
+  const bool over = late || (told_ != 0 && now - told_at_ >= kGrace) || stopped_ticks_ >= kStoppedTicks ||
                     (bad_since_ && now - *bad_since_ >= kEdgeDeadlines * run_.deadline + 15s);
   if (over) tell(SIGKILL);
 }

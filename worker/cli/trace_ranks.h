@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ struct TraceRun {
   std::vector<std::string> command;  // the program as a path, and its arguments
   std::string folder;                // private and empty: for the sheets, and where the ranks meet
   Duration deadline{0};
+  std::string directory{};                         // where the program starts; empty: here
+  std::map<std::string, std::string> variables{};  // of the environment, besides
+  std::optional<Duration> limit{};                 // what still runs then is killed
 };
 
 /// How the process of one rank ended.
