@@ -246,7 +246,7 @@ Result<std::unique_ptr<Job>> Job::init(int*, char***, JobOptions options) {
 
 Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options) {
   Result<Settings> settings =
-      options.settings ? Result<Settings>(*options.settings) : Settings::from_environment();
+      options.settings ? Settings::traced(*options.settings) : Settings::from_environment();
   if (!settings) return settings.error();
   auto state = std::make_unique<State>();
   JobContext& context = state->context;

@@ -159,6 +159,20 @@ Result<Settings> Settings::from_environment() {
   return settings;
 }
 
+Result<Settings> Settings::traced(Settings own) {
+  if (variable("LOCKSTEP_TRACE").empty()) return own;
+  const auto told = from_environment();
+  if (!told) return told.error();
+  own.trace = told->trace;
+  own.coordinator = told->coordinator;
+  own.job_id = told->job_id;
+  own.launch = told->launch;
+  own.rendezvous = told->rendezvous;
+  own.rank = told->rank;
+  own.world_size = told->world_size;
+  return own;
+}
+
 std::string TraceMode::sheet(int rank) const {
   return fmt::format("{}/rank-{:05d}.jsonl", folder, rank);
 }

@@ -62,6 +62,9 @@ struct Settings {
 
   /// Errors: BadInput, naming the variable and what it takes.
   [[nodiscard]] static Result<Settings> from_environment();
+  /// `own`, but for a process that is traced: it is, whatever its program sets. Errors: as
+  /// from_environment().
+  [[nodiscard]] static Result<Settings> traced(Settings own);
   [[nodiscard]] std::string compiler_command() const { return compiler.empty() ? "c++" : compiler; }
   /// Where databases lie in the cache directory, apart from the artifacts.
   [[nodiscard]] std::string stores_dir() const { return cache_dir + "/stores"; }

@@ -181,7 +181,7 @@ void TraceSheet::excuse(const Status& verdict) {
   }
   if (any.empty()) return;
   const RankSet& named = first.empty() ? any : first;
-  stop(fmt::format("it waits for rank{} {}, which {} stopped", named.size() == 1 ? "" : "s",
+  stop(fmt::format("waiting for rank{} {}, which {} stopped", named.size() == 1 ? "" : "s",
                    named.text(), named.size() == 1 ? "has" : "have"),
        true);
 }

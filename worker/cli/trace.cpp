@@ -48,7 +48,7 @@ std::string find_program(const std::string& name) {
 
 /// What is wrong with the wishes; empty: nothing.
 std::string usage_error(const Wishes& wishes, const std::vector<std::string>& words) {
-  if (wishes.size == 0) return "it is not said how many ranks the job is to have (--of N)";
+  if (wishes.app->count("--of") == 0) return "it is not said how many ranks the job is to have (--of N)";
   if (wishes.size < 1 || wishes.size > kMostRanks)
     return fmt::format("--of {} is no number of ranks from 1 to {}", wishes.size, kMostRanks);
   const bool one = wishes.app->count("--rank") > 0;
@@ -88,6 +88,7 @@ int run(const Wishes& wishes) {
   if (!ended) return complain(ended.error());
   const auto report = trace_report(traced, *ended, wishes.graphs);
   if (!report) return complain(report.error());
+  if (!report->made_job) return complain(report->complaint, report->exit_code);
   const int printed = print_result(wishes.json ? report->json : report->text, kOk);
   if (printed != kOk) return printed;
   return report->complaint.empty() ? kOk : complain(report->complaint, report->exit_code);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <lockstep/worker/cli/trace_ranks.h>
+#include <lockstep/worker/settings.h>
 #include <lockstep/worker/world.h>
 
 extern char** environ;
@@ -162,6 +163,11 @@ class Ranks {
   void reap();
   void press();
   [[nodiscard]] bool all_left_are_stopped() const;
+  [[nodiscard]] bool made_job(std::size_t i) const {
+    return ::access(TraceMode{run_.folder}.sheet(number(i)).c_str(), F_OK) == 0;
+  }
+  [[nodiscard]] int number(std::size_t i) const { return run_.alone.value_or(static_cast<int>(i)); }
+  void say_that_it_waits();
   [[nodiscard]] bool running() const {
     return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& r) { return !r.end; });
   }
@@ -174,7 +180,9 @@ class Ranks {
   bool killed_ = false;
   int told_ = 0;
   Instant told_at_{0};
-  std::optional<Instant> bad_since_;
+  const Instant began_ = clock_.now();
+  std::optional<Instant> bad_since_, jobless_since_;
+  bool told_of_waiting_ = false;
   int stopped_ticks_ = 0;
 };
 
@@ -237,11 +245,12 @@ void Ranks::reap() {
     int status = 0;
     RankProcess& rank = ranks_[i];
     if (rank.end || ::waitpid(rank.pid, &status, WNOHANG) != rank.pid) continue;
-    RankEnd end{.rank = run_.alone.value_or(static_cast<int>(i))};
+    RankEnd end{.rank = number(i)};
     end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     end.by_us = end.signal != 0 && (killed_ || end.signal == told_);
     if (!end.ended() && !bad_since_) bad_since_ = clock_.now();
+    if (!made_job(i) && !jobless_since_) jobless_since_ = clock_.now();
     ::kill(-rank.pid, SIGKILL);  // what it has left behind
     rank.end = end;
     rank.lines.close();
@@ -259,14 +268,26 @@ bool Ranks::all_left_are_stopped() const {
   return true;
 }
 
-/// Ends what does not end by itself.
+void Ranks::say_that_it_waits() {
+  if (told_of_waiting_ || clock_.now() - began_ < run_.deadline) return;
+  told_of_waiting_ = true;
+  for (std::size_t i = 0; i < ranks_.size(); ++i)
+    if (made_job(i)) return;
+  fmt::print(stderr, "lockstep: after {:g} s no rank has made a job; Ctrl-C ends the trace.\n",
+             std::chrono::duration<double>(run_.deadline).count());
+}
+
+/// Ends what does not end by itself. The others cannot meet a rank that ended without making a job.
 void Ranks::press() {
+  say_that_it_waits();
   const Instant now = clock_.now();
   const bool some_ended =
       std::any_of(ranks_.begin(), ranks_.end(), [](const auto& r) { return r.end.has_value(); });
   stopped_ticks_ = some_ended && all_left_are_stopped() ? stopped_ticks_ + 1 : 0;
   const bool late = run_.limit && now - started_ >= *run_.limit;
-  const bool over = late || (told_ != 0 && now - told_at_ >= kGrace) || stopped_ticks_ >= kStoppedTicks ||
+  const bool over = late || (told_ != 0 && now - told_at_ >= kGrace) ||
+                    stopped_ticks_ >= kStoppedTicks ||
+                    (jobless_since_ && now - *jobless_since_ >= 1s) ||
                     (bad_since_ && now - *bad_since_ >= kEdgeDeadlines * run_.deadline + 15s);
   if (over) tell(SIGKILL);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <lockstep/worker/cli/trace_report.h>
@@ -180,10 +181,10 @@ std::string counted(std::size_t n, std::string_view what) {
 
 std::string dims_text(const Json& dims) {
   if (!dims.is_array()) return dims.is_string() ? dims.get<std::string>() : dims.dump();
-  std::string out;
+  std::vector<std::string> texts;
   for (const Json& dim : dims)
-    out += (out.empty() ? "" : ", ") + (dim.is_string() ? dim.get<std::string>() : dim.dump());
-  return fmt::format("[{}]", out);
+    texts.push_back(dim.is_string() ? dim.get<std::string>() : dim.dump());
+  return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
 std::string decisions_text(const Json& call) {
@@ -210,16 +211,15 @@ std::string decisions_text(const Json& call) {
 std::string call_text(const Json& call) {
   std::string what = call.at("outcome");
   if (call.contains("error"))
-    what += " " + call.at("error").at("code").get<std::string>();
+    what += fmt::format(" {}", call.at("error").at("code").get<std::string>());
   else if (call.contains("entry"))
     what += fmt::format(" entry {}", call.at("entry").get<int>());
   std::string graph;
   if (call.contains("graph"))
     graph = fmt::format("graph {}, {}", call.at("graph").get<std::string>(),
                         counted(call.at("collectives").get<std::size_t>(), "collective"));
-  const std::string frame =
-      call.at("frame").get<std::string>() +
-      (call.contains("group") ? " over " + call.at("group").get<std::string>() : std::string());
+  std::string frame = call.at("frame");
+  if (call.contains("group")) frame += fmt::format(" over {}", call.at("group").get<std::string>());
   std::string out =
       fmt::format("  {:<20} {:>4}  {:<10} {:<24} {}", frame, call.at("call").get<std::size_t>(),
                   call.at("ranks").get<std::string>(), what, graph);
@@ -243,8 +243,8 @@ std::string end_text(const Json& end) {
     out += "was ended";
   else
     out += kind;
-  out += " after " + counted(made, "call");
-  if (!end.at("why").is_null()) out += ": " + end.at("why").get<std::string>();
+  out += fmt::format(" after {}", counted(made, "call"));
+  if (!end.at("why").is_null()) out += fmt::format(": {}", end.at("why").get<std::string>());
   if (const Json& code = end.at("exit_code"); !code.is_null() && code != 0)
     out += fmt::format(" (exit code {})", code.get<int>());
   return out + "\n";
@@ -273,7 +273,7 @@ std::string text_of(const Json& report, bool graphs) {
     out += fmt::format("  {} of the graphs {} left to a run\n", counted(checks, "check"),
                        checks == 1 ? "is" : "are");
   for (const Json& note : report.at("notes"))
-    out += "  " + note.at("text").get<std::string>() + "\n";
+    out += fmt::format("  {}\n", note.at("text").get<std::string>());
   return out;
 }
 
@@ -292,7 +292,7 @@ void conclude(const TraceRun& run, const RanksEnd& ended, const std::vector<Shee
   }
   if (ended.told != 0) {
     out.exit_code = 128 + ended.told;
-    out.complaint = "the trace was told to end (" + signal_text(ended.told) + ").";
+    out.complaint = fmt::format("the trace was told to end by {}.", signal_text(ended.told));
   } else if (!killed.empty()) {
     out.exit_code = exit_code(Code::RankLost);
     const auto first = std::find_if(sheets.begin(), sheets.end(), [&](const Sheet& sheet) {
@@ -301,10 +301,15 @@ void conclude(const TraceRun& run, const RanksEnd& ended, const std::vector<Shee
     out.complaint =
         fmt::format("{} {} ended by {}.", ranks_text(killed), killed.size() == 1 ? "was" : "were",
                     signal_text(first->end.signal));
+  } else if (!without.empty() && out.made_job) {
+    out.exit_code = code != 0 ? code : 2;
+    out.complaint = fmt::format("{} of {} ended without making the job that the others made{}.",
+                                ranks_text(without), run.command[0],
+                                code == 0 ? "" : fmt::format(" (exit code {})", code));
   } else if (!error.is_null()) {
     out.exit_code = error.at("exit_code");
     out.complaint = error.at("text");
-  } else if (without.size() == static_cast<std::int64_t>(sheets.size())) {
+  } else if (!out.made_job) {
     out.exit_code = 2;
     out.complaint = fmt::format(
         "{} ended without making a job{}; only programs with frames of job.h can be traced.",
@@ -327,6 +332,8 @@ Result<TraceReport> trace_report(const TraceRun& run, const RanksEnd& ended, boo
     sheets.push_back(std::move(*sheet));
     traced.insert(RankSet::of(Rank{end.rank}));
   }
+  TraceReport out;
+  for (const Sheet& sheet : sheets) out.made_job |= sheet.made_job;
   const Json error = first_error(sheets);
   Shared ends;
   for (const Sheet& sheet : sheets) ends.add(sheet.end.rank, end_of(sheet), 0);
@@ -341,7 +348,6 @@ Result<TraceReport> trace_report(const TraceRun& run, const RanksEnd& ended, boo
               {"ends", std::move(ends).take()},
               {"notes", shared_of(sheets, &Sheet::notes)},
               {"error", error.is_null() ? Json(nullptr) : error_of(error)}};
-  TraceReport out;
   conclude(run, ended, sheets, error, out);
   out.json = report.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   out.text = text_of(report, graphs);

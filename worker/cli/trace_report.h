@@ -15,6 +15,7 @@ struct TraceReport {
   /// Why the command does not end with 0, in one sentence; empty: it does.
   std::string complaint;
   int exit_code = 0;
+  bool made_job = false;  // some rank did; else there is nothing to report but the complaint
 };
 
 /// `graphs`: the text for people has the graphs, too. Errors: Environment (a sheet cannot be read).
