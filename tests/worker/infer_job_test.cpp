@@ -3,7 +3,6 @@
 #include <map>
 
 #include "job_ranks.h"
-
 #include <nlohmann/json.hpp>
 
 #include <lockstep/worker/infer.h>
@@ -22,14 +21,20 @@ struct In {
   }
 };
 
+struct Two {
+  Tensor x, y;
+  template <class V>
+  void fields(V& v) {
+    v("x", x), v("y", y);
+  }
+};
+
 class InferJob : public JobRanks {
  protected:
   static std::vector<std::string> outcomes(const InferredFrame& frame) {
     std::vector<std::string> out;
     for (const ExampleTrace& example : frame.examples)
-      out.push_back(example.error       ? "trace"
-                    : example.run_error ? "run"
-                                        : "ok" + example.not_run);
+      out.push_back(example.error ? "trace" : example.run_error ? "run" : "ok" + example.not_run);
     return out;
   }
   static std::string guards(const InferredFrame& frame, std::size_t index) {
@@ -99,7 +104,8 @@ TEST_F(InferJob, EveryPoint_IsTracedAsItsClassIs) {
       });
     });
     ASSERT_NE(at, all->cover.classes.end()) << n;
-    const ExampleTrace& as = all->examples[static_cast<std::size_t>(at - all->cover.classes.begin())];
+    const ExampleTrace& as =
+        all->examples[static_cast<std::size_t>(at - all->cover.classes.begin())];
     EXPECT_EQ(outcomes(*one)[0] == "ok", !as.error && !as.run_error) << n;
     ASSERT_EQ(one->examples[0].graph == nullptr, as.graph == nullptr) << n;
     if (as.graph) {
@@ -118,7 +124,8 @@ TEST_F(InferJob, RunThatFails_IsToldOfItsClass) {
   };
   auto step = job->frame<In, Y>("step", body);
   const auto found =
-      step.infer(In{filled({4, 2}, 1), integers({3, 1}), SymInt(9), 0.75}, {.box = {0, 5}, .symbols = {{"table.size(0)", "index.size(0)", "most"}}});
+      step.infer(In{filled({4, 2}, 1), integers({3, 1}), SymInt(9), 0.75},
+                 {.box = {0, 5}, .symbols = {{"table.size(0)", "index.size(0)", "most"}}});
   ASSERT_TRUE(found) << found.error().text();
   ASSERT_TRUE(found->cover.whole);
   EXPECT_EQ(outcomes(*found), (std::vector<std::string>{"ok", "ok"}));
@@ -149,10 +156,6 @@ TEST_F(InferJob, QuestionsOfTheGroup_AreAnsweredAsIfAllWereAlike) {
 }
 
 TEST_F(InferJob, DeclaredRelations_BoundTheBox) {
-  struct Two {
-    Tensor x, y;
-    void fields(auto& v) { v("x", x), v("y", y); }
-  };
   const auto body = [](Two in) { return Y{sum(in.x) + sum(in.y)}; };
   auto step = job->frame<Two, Y>(
       "step", {.constraints = {"2 <= x.size(0)", "y.size(0) == 2 * x.size(0)"}}, body);

@@ -1,10 +1,11 @@
 // lockstep infer on records of real jobs: the classes of the program, of the record alone where the
 // program cannot be asked, and what is wrong with either.
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <regex>
 
 #include "launch.h"
-
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -26,8 +27,8 @@ class Infer : public testing::Test {
   }
   /// Both streams apart.
   Launched infer(const std::string& options = "") {
-    const Launched ran = launch(LOCKSTEP " infer " + directory() + " " + options + " 2>" +
-                                (folder / "errors"));
+    const Launched ran =
+        launch(LOCKSTEP " infer " + directory() + " " + options + " 2>" + (folder / "errors"));
     errors = contents(folder / "errors");
     return ran;
   }
@@ -42,8 +43,7 @@ class Infer : public testing::Test {
   void change_header(const std::string& pattern, const std::string& by) {
     std::string text = contents(file());
     const std::size_t end = text.find('\n');
-    const std::string header =
-        std::regex_replace(text.substr(0, end), std::regex(pattern), by);
+    const std::string header = std::regex_replace(text.substr(0, end), std::regex(pattern), by);
     EXPECT_NE(header, text.substr(0, end));
     std::ofstream(file(), std::ios::binary) << header << text.substr(end);
   }
@@ -103,8 +103,8 @@ TEST_F(Infer, Text_HasClassesCausesAndGuardsWithTheirLines) {
   for (const char* part :
        {"one\n", "class 1: ok; ", " of 169 points", "example: n = 0, x.size(0) = 9",
         "caused by infer_rank.cpp:", "x.size(0) != 9   # infer_rank.cpp:", ", a check",
-        "check(x.size(0) != 9) does not hold (not nine)", "recorded entry 0: ",
-        "served by no recorded entry: ", "two\n"})
+        "check(x.size(0) != 9) does not hold (not nine)",
+        "recorded entry 0: ", "served by no recorded entry: ", "two\n"})
     EXPECT_EQ(ran.count(part) > 0, true) << part << "\n" << ran.output;
   EXPECT_EQ(ran.count("not complete"), 0) << ran.output;
 }
@@ -152,9 +152,8 @@ TEST_F(Infer, WrongUseAndWhatIsNoRecord_AreOneSentenceAndCode2) {
     EXPECT_EQ(std::ranges::count(errors, '\n'), 1) << options << errors;
   }
   const std::string kept = contents(file());
-  for (const std::string& text :
-       {std::string("garbage\n"), std::string(), kept.substr(0, 40),
-        "{\"format\":\"lockstep.record/2\"}\n" + kept}) {
+  for (const std::string& text : {std::string("garbage\n"), std::string(), kept.substr(0, 40),
+                                  "{\"format\":\"lockstep.record/2\"}\n" + kept}) {
     std::ofstream(file(), std::ios::binary) << text;
     const Launched ran = infer("--json");
     EXPECT_EQ(ran.exit_code, 2) << text;
@@ -168,8 +167,8 @@ TEST_F(Infer, WrongUseAndWhatIsNoRecord_AreOneSentenceAndCode2) {
   }
 }
 
-TEST_F(Infer, CutRecord_IsReadAsFarAsItGoes) {
-  record(2);
+TEST_F(Infer, CutRecord_IsReadAsFarAsItsRanksGoTogether) {
+  record(1);
   const std::string kept = contents(file());
   for (const std::size_t part : {3U, 2U}) {
     std::ofstream(file(), std::ios::binary) << kept.substr(0, kept.size() * (part - 1) / part);
@@ -177,6 +176,13 @@ TEST_F(Infer, CutRecord_IsReadAsFarAsItGoes) {
     EXPECT_FALSE(out["notes"].empty());
     EXPECT_FALSE(out["frames"].empty());
   }
+  std::filesystem::remove_all(directory());
+  record(2);
+  const std::string of_two = contents(file());
+  std::ofstream(file(), std::ios::binary) << of_two.substr(0, of_two.size() / 2);
+  EXPECT_EQ(infer("--json").exit_code, 2);
+  EXPECT_EQ(std::ranges::count(errors, '\n'), 1) << errors;
+  EXPECT_NE(errors.find("is cut here"), std::string::npos) << errors;
 }
 
 }  // namespace

@@ -105,8 +105,9 @@ ProgramAnswer ask_program(const Wishes& wishes, const RankRecord& record,
   if (auto written = request_for(recorded, box).write(scratch.path()); !written)
     return {{}, written.error().message};
   const RecordHeader::Program& program = *record.header.program;
-  std::fprintf(stderr, "lockstep: starts, as rank 0 of %d, in %s: %s\n", record.header.world_size,
-               program.directory.c_str(), command_line(program).c_str());
+  std::fprintf(stderr,
+               "lockstep: starts, as rank 0 of %d, in %s: %s (what it prints has no meaning)\n",
+               record.header.world_size, program.directory.c_str(), command_line(program).c_str());
   TraceRun run{
       .size = record.header.world_size,
       .alone = 0,
