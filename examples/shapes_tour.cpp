@@ -45,10 +45,10 @@ void model(ShapeEnv& env, const Expr& rows, const Expr& width) {
   }
 }
 
-// The part of it that inputs decide.
-void sizes_of_model(ShapeEnv& env, const Expr& rows, const Expr& width) {
-  if (env.evaluate(less(rows * width, 4096), {"model.cpp", 12})) return;
-  env.check(equal(mod(width, 8), 0), {"model.cpp", 14}, "wide rows go by eights");
+// A second one, which inputs alone decide: small batches as they are, others in rows of eights.
+void second_model(ShapeEnv& env, const Expr& rows, const Expr& width) {
+  if (env.evaluate(less(rows * width, 1024), {"model.cpp", 42})) return;
+  env.check(equal(mod(width, 8), 0), {"model.cpp", 43}, "large batches have rows of eights");
 }
 
 // Which sizes one entry serves each, over all from 0 to 64: the least point in no class so far is
@@ -61,7 +61,7 @@ void classes() {
     const Expr rows = env.backed("tokens.size(0)", point[0], {0, Range::kMax});
     const Expr width = env.backed("tokens.size(1)", point[1], {0, Range::kMax});
     try {
-      sizes_of_model(env, rows, width);
+      second_model(env, rows, width);
     } catch (const ConstraintError& error) {
       return point_trace(env, error.what());
     }

@@ -148,11 +148,13 @@ Result<void> FrameRunner::tell_classes(const Observation& observation,
                                        const std::function<void(Trace&)>& body) {
   State& frame = *state_;
   InferMode& mode = *frame.job.infer;
-  const InferRequest::Asked* asked = mode.asked(frame.agreed.key.group, frame.cache.name);
+  const std::string structure = structure_of(observation);
+  const InferRequest::Asked* asked =
+      mode.asked(frame.agreed.key.group, frame.cache.name, structure);
   if (asked == nullptr) return {};
   const auto classes = infer_over(observation, values, body, {.box = mode.box()}, asked->symbols);
-  if (!classes) return {};  // inputs of another structure
-  if (auto told = mode.tell(*classes); !told) return told;
+  if (!classes) return classes.error();
+  if (auto told = mode.tell(*classes, structure); !told) return told;
   if (mode.done()) frame.job.sheet->stop("every frame of the record has been inferred");
   return {};
 }

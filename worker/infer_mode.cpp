@@ -17,19 +17,20 @@ Result<std::unique_ptr<InferMode>> InferMode::open(const std::string& folder) {
   return out;
 }
 
-const InferRequest::Asked* InferMode::asked(std::string_view group, std::string_view frame) const {
+const InferRequest::Asked* InferMode::asked(std::string_view group, std::string_view frame,
+                                            std::string_view structure) const {
   for (const InferRequest::Asked& asked : request_.frames)
-    if (asked.group == group && asked.frame == frame) return &asked;
+    if (asked.group == group && asked.frame == frame && asked.structure == structure) return &asked;
   return nullptr;
 }
 
-Result<void> InferMode::tell(const InferredFrame& frame) {
+Result<void> InferMode::tell(const InferredFrame& frame, const std::string& structure) {
   std::erase_if(request_.frames, [&](const InferRequest::Asked& asked) {
-    return asked.group == frame.group && asked.frame == frame.frame;
+    return asked.group == frame.group && asked.frame == frame.frame && asked.structure == structure;
   });
   const std::string file = fmt::format("{}/{}", folder_, kInferredLines);
   std::ofstream to(file, std::ios::binary | std::ios::app);
-  to << infer_json(frame) << "\n";
+  to << structure << "\t" << infer_json(frame) << "\n";
   if (to.flush()) return {};
   return Status{Code::Environment, fmt::format("{}: {}", file, std::strerror(errno)), {}, {}};
 }

@@ -18,12 +18,12 @@ namespace lockstep::worker {
 class InferMode {
  public:
   [[nodiscard]] static Result<std::unique_ptr<InferMode>> open(const std::string& folder);
-  /// The frame is asked for, and has not been told. Null: not so.
-  [[nodiscard]] const InferRequest::Asked* asked(std::string_view group,
-                                                 std::string_view frame) const;
+  /// Asked for, and not told yet. Null: not so.
+  [[nodiscard]] const InferRequest::Asked* asked(std::string_view group, std::string_view frame,
+                                                 std::string_view structure) const;
   [[nodiscard]] const shapes::Range& box() const { return request_.box; }
   /// Errors: Environment.
-  [[nodiscard]] Result<void> tell(const InferredFrame& frame);
+  [[nodiscard]] Result<void> tell(const InferredFrame& frame, const std::string& structure);
   /// Every frame that was asked for has been told.
   [[nodiscard]] bool done() const { return request_.frames.empty(); }
 

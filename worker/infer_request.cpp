@@ -21,6 +21,24 @@ Status trouble(Code code, const std::string& file, std::string_view what) {
 
 }  // namespace
 
+std::string structure_of(const Decision& decision) {
+  std::vector<SourceSpec> specs;
+  std::string out;
+  for (const SourceDecision& source : decision.sources) {
+    specs.push_back(source.spec);
+    if (source.spec.kind == Kind::Bool) out += source.dims[0].value != 0 ? "+" : "-";
+  }
+  return SourceList(std::move(specs)).digest().text() + out;
+}
+
+std::string structure_of(const Observation& observation) {
+  std::string out = observation.list->digest().text();
+  const auto& sources = observation.list->sources();
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    if (sources[i].kind == Kind::Bool) out += observation.of(i)[0] != 0 ? "+" : "-";
+  return out;
+}
+
 Result<void> InferRequest::write(const std::string& folder) const {
   Json all = Json::array();
   for (const Asked& asked : frames) {
@@ -30,7 +48,10 @@ Result<void> InferRequest::write(const std::string& folder) const {
                          {"unbacked", symbol.unbacked},
                          {"pinned_is_error", symbol.pinned_is_error},
                          {"settled", symbol.settled}});
-    all.push_back({{"group", asked.group}, {"frame", asked.frame}, {"symbols", symbols}});
+    all.push_back({{"group", asked.group},
+                   {"frame", asked.frame},
+                   {"structure", asked.structure},
+                   {"symbols", symbols}});
   }
   const Json out{{"low", box.lower}, {"high", box.upper}, {"frames", std::move(all)}};
   const std::string file = request_file(folder);
@@ -52,6 +73,7 @@ Result<InferRequest> InferRequest::read(const std::string& folder) {
       Asked& asked = out.frames.emplace_back();
       asked.group = frame.at("group").get<std::string>();
       asked.frame = frame.at("frame").get<std::string>();
+      asked.structure = frame.at("structure").get<std::string>();
       for (const Json& symbol : frame.at("symbols"))
         asked.symbols.push_back({.source = symbol.at("source").get<std::string>(),
                                  .unbacked = symbol.at("unbacked").get<bool>(),

@@ -12,11 +12,15 @@
 
 namespace lockstep::worker {
 
+/// Sources and bools of a call: what entries for other sizes have in common.
+[[nodiscard]] std::string structure_of(const Decision& decision);
+[[nodiscard]] std::string structure_of(const Observation& observation);
+
 /// What the command asks for, as a file in the folder that LOCKSTEP_INFER names.
 struct InferRequest {
   shapes::Range box{0, 64};
   struct Asked {
-    std::string group, frame;
+    std::string group, frame, structure;
     std::vector<SymbolDecision> symbols;  // of its recorded entries
   };
   std::vector<Asked> frames;
@@ -27,7 +31,7 @@ struct InferRequest {
   [[nodiscard]] static Result<InferRequest> read(const std::string& folder);
 };
 
-/// In the folder: a line per frame, as infer_json().
+/// In the folder: a line per structure of a frame: its name, a tab, infer_json().
 inline constexpr std::string_view kInferredLines = "classes.jsonl";
 
 }  // namespace lockstep::worker

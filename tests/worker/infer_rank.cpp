@@ -12,9 +12,10 @@ namespace {
 struct In {
   Tensor x;
   SymInt n;
+  bool wide = false;
   template <class V>
   void fields(V& v) {
-    v("x", x), v("n", n);
+    v("x", x), v("n", n), v("wide", wide);
   }
 };
 struct Out {
@@ -33,6 +34,7 @@ Out first(In in) {
 }
 
 Out second(In in) {
+  if (in.wide) return {sum(in.x * 2.0)};
   if (in.x.size(0) > 8) return {sum(in.x)};  // second branch
   return {sum(in.x * 3.0)};
 }
@@ -52,7 +54,7 @@ int main(int argc, char** argv) {
       if (step == 0 && argc > 1)
         std::this_thread::sleep_for(std::chrono::seconds(std::atoi(argv[1])));
       (void)out->y.array().at(0);
-      if (auto next = two({x, SymInt(1)}); !next) return next.error();
+      if (auto next = two({x, SymInt(1), step == 1}); !next) return next.error();
     }
     return {};
   });

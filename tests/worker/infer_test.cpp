@@ -52,7 +52,7 @@ class Infer : public testing::Test {
     const Json out = json(options);
     EXPECT_EQ(out["complete"], false);
     EXPECT_NE(out["reason"].get<std::string>().find(reason), std::string::npos) << out["reason"];
-    ASSERT_EQ(out["frames"].size(), 2U);
+    ASSERT_EQ(out["frames"].size(), 3U);
     for (const Json& frame : out["frames"]) EXPECT_FALSE(frame["recorded"].empty());
   }
 
@@ -69,7 +69,7 @@ TEST_F(Infer, RecordsOfOneTwoAndFourRanks_GiveTheClassesOfTheProgram) {
     const Json out = json();
     EXPECT_EQ(out["complete"], true) << out["reason"];
     EXPECT_EQ(out["world_size"], ranks);
-    ASSERT_EQ(out["frames"].size(), 2U);
+    ASSERT_EQ(out["frames"].size(), 3U);
     const Json& one = out["frames"][0]["inferred"];
     EXPECT_EQ(out["frames"][0]["frame"], "one");
     EXPECT_EQ(one["ranks"], ranks);
@@ -84,7 +84,10 @@ TEST_F(Infer, RecordsOfOneTwoAndFourRanks_GiveTheClassesOfTheProgram) {
     EXPECT_EQ(one["points"], 65 * 65);
     EXPECT_EQ(one["classes"][2]["cause"]["text"], "n*x.size(0) >= 41");
     EXPECT_NE(contents(INFER_SOURCE).find("// first branch"), std::string::npos);
+    EXPECT_EQ(out["frames"][1]["frame"], "two");
     EXPECT_EQ(out["frames"][1]["inferred"]["classes"].size(), 2U);
+    EXPECT_EQ(out["frames"][2]["frame"], "two");  // with the other bool
+    EXPECT_EQ(out["frames"][2]["inferred"]["classes"].size(), 1U);
     EXPECT_NE(errors.find("as rank 0 of " + std::to_string(ranks)), std::string::npos) << errors;
     EXPECT_NE(errors.find(INFER_RANK), std::string::npos) << errors;
     // What the entries serve, of the same sizes.

@@ -76,11 +76,11 @@ std::string command_line(const RecordHeader::Program& program) {
   return out;
 }
 
-/// One question per frame: its structure with the most sizes.
+/// One question per structure of a frame.
 InferRequest request_for(const std::vector<RecordedClasses>& recorded, const shapes::Range& box) {
   InferRequest out{.box = box, .frames = {}};
   for (const RecordedClasses& one : recorded)
-    out.frames.push_back({one.group, one.frame, one.symbols});
+    out.frames.push_back({one.group, one.frame, one.structure, one.symbols});
   return out;
 }
 

@@ -49,22 +49,18 @@ Json frame_json(const RecordedClasses& of) {
           {"inferred", nullptr}};
 }
 
-bool same_sizes(const Json& a, const Json& b) {
-  if (a.size() != b.size()) return false;
-  return std::ranges::all_of(a.items(), [&](const auto& side) { return b.contains(side.key()); });
-}
-
-/// Puts the answer to the frame with the same name and sizes.
-void put_answer(Json& frames, const std::string& line) {
-  const Json answer = Json::parse(line, nullptr, false);
+/// Puts the answer to the frame and structure that it is about.
+void put_answer(Json& frames, const std::vector<RecordedClasses>& recorded,
+                const std::string& line) {
+  const std::size_t tab = std::min(line.find('\t'), line.size());
+  Json answer = Json::parse(line.substr(std::min(tab + 1, line.size())), nullptr, false);
   if (!answer.is_object()) return;
-  for (Json& frame : frames) {
-    if (!frame["inferred"].is_null() || frame["frame"] != answer["frame"] ||
-        frame["group"] != answer["group"] || !same_sizes(frame["box"], answer["box"]))
+  for (std::size_t i = 0; i < recorded.size(); ++i) {
+    if (recorded[i].frame != answer["frame"] || recorded[i].group != answer["group"] ||
+        recorded[i].structure != line.substr(0, tab))
       continue;
-    Json inferred = answer;
-    for (const char* key : {"frame", "group"}) inferred.erase(key);
-    frame["inferred"] = std::move(inferred);
+    for (const char* key : {"frame", "group"}) answer.erase(key);
+    frames[i]["inferred"] = std::move(answer);
     return;
   }
 }
@@ -155,7 +151,7 @@ InferReport infer_report(const std::string& directory, int world_size, const sha
                          const std::vector<std::string>& notes) {
   Json frames = Json::array();
   for (const RecordedClasses& one : recorded) frames.push_back(frame_json(one));
-  for (const std::string& line : answer.lines) put_answer(frames, line);
+  for (const std::string& line : answer.lines) put_answer(frames, recorded, line);
   std::string reason = answer.reason;
   for (const Json& frame : frames) {
     const Json& inferred = frame["inferred"];

@@ -10,7 +10,7 @@ namespace lockstep::worker::cli {
 
 /// What came of starting the program.
 struct ProgramAnswer {
-  std::vector<std::string> lines;  // infer_json(), one per frame that was reached
+  std::vector<std::string> lines;  // as in kInferredLines
   std::string reason;              // why there are not all of them; empty: there are
 };
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/infer_request.h>
 #include <lockstep/worker/simulator/recorded_classes.h>
 
 namespace lockstep::worker::simulator {
@@ -11,27 +12,16 @@ namespace {
 using shapes::Expr;
 using shapes::Guard;
 
-/// Sources and bools are alike.
-bool same_structure(const Decision& a, const Decision& b) {
-  if (a.sources.size() != b.sources.size()) return false;
-  for (std::size_t i = 0; i < a.sources.size(); ++i) {
-    const SourceDecision &x = a.sources[i], &y = b.sources[i];
-    if (!(x.spec == y.spec) || (x.spec.kind == Kind::Bool && x.dims != y.dims)) return false;
-  }
-  return true;
-}
-
 /// The entries of one structure.
 class Structure {
  public:
-  Structure(std::string group, std::string frame) {
+  Structure(std::string group, std::string frame, std::string name) {
     out_.group = std::move(group);
     out_.frame = std::move(frame);
+    out_.structure = std::move(name);
   }
   void add(int number, const Entry& entry) { entries_.emplace_back(number, &entry); }
-  [[nodiscard]] bool takes(const Entry& entry) const {
-    return same_structure(entries_.front().second->decision, entry.decision);
-  }
+  [[nodiscard]] const std::string& name() const { return out_.structure; }
 
   RecordedClasses take(const shapes::Range& box) {
     const Decision& first = entries_.front().second->decision;
@@ -123,9 +113,10 @@ std::vector<RecordedClasses> recorded_classes(const Replay& replay, const shapes
     for (std::size_t i = 0; i < frame.entries.size(); ++i) {
       const Entry& entry = frame.entries[i];
       if (entry.superseded) continue;
-      auto same = std::ranges::find_if(structures, [&](const auto& s) { return s.takes(entry); });
+      const std::string name = structure_of(entry.decision);
+      auto same = std::ranges::find(structures, name, &Structure::name);
       if (same == structures.end())
-        same = structures.insert(structures.end(), Structure(at.first, at.second));
+        same = structures.insert(structures.end(), Structure(at.first, at.second, name));
       same->add(static_cast<int>(i), entry);
     }
     for (Structure& structure : structures) out.push_back(structure.take(box));

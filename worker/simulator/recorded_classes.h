@@ -20,7 +20,7 @@ struct ServedSizes {
 
 /// The entries of one frame for one list of sources and bools.
 struct RecordedClasses {
-  std::string group, frame;
+  std::string group, frame, structure;  // structure_of()
   shapes::SizeBox box;
   std::vector<std::string> names;  // of its sides: what is a symbol in some entry, or differs
   std::vector<SymbolDecision> symbols;
