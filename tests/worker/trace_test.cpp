@@ -389,7 +389,7 @@ TEST_F(Trace, NumbersOfSizesAndInputs_HaveTheirValues) {
 }
 
 TEST_F(Trace, Calls_EndEachRankAfterSoMany) {
-  for (const std::string mode : {" calls", " ahead", " pairs"}) {
+  for (const std::string mode : {" calls", " ahead", " pairs", " attached"}) {
     const Traced traced = run("--of 4 --all --calls 3 --json " + kRank + mode);
     ASSERT_EQ(traced.code, 0) << traced.err;
     ASSERT_EQ(traced.json.at("ends").size(), 1U) << traced.json.at("ends");

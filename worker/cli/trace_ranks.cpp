@@ -43,7 +43,9 @@ std::vector<std::string> environment_of(const TraceRun& run, int rank) {
       {"LOCKSTEP_WORLD_SIZE", std::to_string(run.size)},
       {"LOCKSTEP_RANK", std::to_string(rank)},
       {"LOCKSTEP_RENDEZVOUS", run.alone ? "" : run.folder + "/meeting"},
-      {"OMPI_MCA_ess_singleton_isolated", "1"}};  // a program that starts MPI is alone to it
+      // A program that starts MPI is alone to it, and what it leaves lies in the folder.
+      {"OMPI_MCA_ess_singleton_isolated", "1"},
+      {"OMPI_MCA_orte_tmpdir_base", run.folder}};
   own.insert(run.variables.begin(), run.variables.end());
   if (std::getenv("LOCKSTEP_LOG") == nullptr) own["LOCKSTEP_LOG"] = "off";
   std::vector<std::string> out;
@@ -249,7 +251,7 @@ void Ranks::reap() {
     end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     end.by_us = end.signal != 0 && (killed_ || end.signal == told_);
-    if (!end.ended() && !bad_since_) bad_since_ = clock_.now();
+    if (!end.well() && !bad_since_) bad_since_ = clock_.now();
     if (!made_job(i) && !jobless_since_) jobless_since_ = clock_.now();
     ::kill(-rank.pid, SIGKILL);  // what it has left behind
     rank.end = end;

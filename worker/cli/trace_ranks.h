@@ -31,7 +31,7 @@ struct RankEnd {
   int exit_code = 0;
   int signal = 0;      // that ended it; 0: it exited
   bool by_us = false;  // that signal was this command's
-  bool ended() const { return exit_code == 0 && signal == 0; }
+  [[nodiscard]] bool well() const { return exit_code == 0 && signal == 0; }
 };
 
 struct RanksEnd {

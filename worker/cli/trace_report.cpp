@@ -240,7 +240,7 @@ std::string end_text(const Json& end) {
   else if (kind == "finished")
     out += "came to the end of the job";
   else if (kind == "killed" || kind == "ended")
-    out += "was ended";
+    out += one ? "was ended" : "were ended";
   else
     out += kind;
   out += fmt::format(" after {}", counted(made, "call"));
