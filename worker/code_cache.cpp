@@ -374,32 +374,6 @@ std::optional<std::string> value_misfit(const Decision& decision, const Observat
   return std::nullopt;
 }
 
-std::string kind_text(const SourceSpec& spec) {
-  return spec.kind == Kind::Tensor ? fmt::format("a tensor {} of {} dim{}", dtype_name(spec.dtype),
-                                                 spec.ndim, spec.ndim == 1 ? "" : "s")
-                                   : std::string(kind_name(spec.kind));
-}
-
-/// The first source that is another in the call than in the entry. Requires that one is.
-std::string other_source(const Decision& decision, const SourceList& list) {
-  const auto in_entry = [&](const std::string& name) {
-    const auto found = std::ranges::find_if(
-        decision.sources, [&](const SourceDecision& source) { return source.spec.name == name; });
-    return found == decision.sources.end() ? nullptr : &found->spec;
-  };
-  for (const SourceSpec& spec : list.sources()) {
-    const SourceSpec* known = in_entry(spec.name);
-    if (known == nullptr) return fmt::format("the entry has no input {}", spec.name);
-    if (*known != spec)
-      return fmt::format("{} is {}, in the entry it is {}", spec.name, kind_text(spec),
-                         kind_text(*known));
-  }
-  for (const SourceDecision& source : decision.sources)
-    if (!list.find(source.spec.name))
-      return fmt::format("input {} of the entry is missing", source.spec.name);
-  return "the inputs are others";
-}
-
 }  // namespace
 
 std::vector<Misfit> Frame::explain(const Observation& observation) const {
@@ -409,7 +383,7 @@ std::vector<Misfit> Frame::explain(const Observation& observation) const {
     if (entry.superseded) continue;
     std::string reason;
     if (!entry.same_sources(*observation.list)) {
-      reason = other_source(entry.decision, *observation.list);
+      reason = other_source(entry.list().sources(), *observation.list);
     } else if (auto misfit = value_misfit(entry.decision, observation)) {
       reason = std::move(*misfit);
     } else if (const auto failed = entry.failed_guard(observation)) {

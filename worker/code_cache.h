@@ -45,6 +45,7 @@ struct Entry {
                                   std::vector<GroupGuard> group_guards = {},
                                   std::vector<HostValue> host_values = {},
                                   std::vector<UniformSize> uniform = {});
+  [[nodiscard]] const SourceList& list() const { return *list_; }
   /// The decision was made for the same sources.
   [[nodiscard]] bool same_sources(const SourceList& list) const {
     return &list == list_.get() || list.digest() == list_->digest();

@@ -13,7 +13,7 @@
 #include <lockstep/worker/run_failure.h>
 #include <lockstep/worker/run_values.h>
 #include <lockstep/worker/size_comparison.h>
-#include <lockstep/worker/split_lists.h>
+#include <lockstep/worker/split_comparison.h>
 
 namespace lockstep::worker {
 
@@ -83,7 +83,7 @@ class Executable::Loaded {
   [[nodiscard]] const Node& node(const Step& step) const { return program_.graph.nodes[step.node]; }
   [[nodiscard]] std::string label(const Step& step) const {
     if (step.kind == Step::Kind::SizesExchange) return size_comparison_label(node(step));
-    if (step.kind == Step::Kind::SplitsExchange) return comparison_label(node(step));
+    if (step.kind == Step::Kind::SplitsExchange) return split_comparison_label(node(step));
     return step.kind == Step::Kind::Collective ? collective_label(node(step)) : "";
   }
   [[nodiscard]] Status no_memory() const {

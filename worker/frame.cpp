@@ -204,10 +204,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     ++frame.counts.fallbacks;
     interpreted = steps.take();
     if (!frame.told_fallback)
-      job.log.line("info",
-                   fmt::format("lockstep: {} has reached its recompile limit of {}; calls that fit "
-                               "no entry are interpreted from here on, on all ranks",
-                               frame.cache.name, job.decision.recompile_limit));
+      job.log.line("info", "lockstep: " + limit_text(frame.cache.name, job.decision, misfits));
     frame.told_fallback = true;
   } else {
     if (last_.kind == CallOutcome::Kind::Compiled) {

@@ -50,6 +50,8 @@ struct FrameRunner::State {
         stated(text_of(options)),
         index(number) {
     counts.frame = name;
+    counts.group = over.group.name;
+    counts.alone = &agreed == &job.alone;
     counts.shared = &over == &job.everyone && consistency == Consistency::SameGraph;
     if (group == nullptr) unusable = not_of(options.group, name);
     if (group != nullptr) enter(name);

@@ -75,6 +75,7 @@ TraceSetup FrameRunner::Steps::setup(const Decision& decision) {
           .observation = &seen_,
           .group_size = frame_.over.data->size(),
           .group = frame_.over.group,
+          .nesting = &frame_.job.nesting,
           .local = frame_.consistency == Consistency::Local && !frame_.audited,
           .host = this,
           .peers_may_differ = frame_.audited ||

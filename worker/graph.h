@@ -10,6 +10,7 @@
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/shapes/fingerprint.h>
 #include <lockstep/shapes/guard.h>
+#include <lockstep/worker/group.h>
 #include <lockstep/worker/group_guard.h>
 #include <lockstep/worker/host_value.h>
 #include <lockstep/worker/uniform_size.h>
@@ -131,6 +132,8 @@ struct Graph {
   /// Sizes that all ranks of a group need alike. Those of the frame's group are agreed on by the
   /// vote of every call; others are compared when the graph runs (uniform_facts.h).
   std::vector<UniformSize> uniform;
+  /// Of the groups that a job had when it was traced: the same on all ranks, of no fingerprint.
+  Nesting nesting;
   /// Other ranks may run graphs that agree with this one in their collectives alone.
   bool peers_may_differ = false;
   /// What the trace's questions to its group came to, in the order asked: with them the same

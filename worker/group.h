@@ -2,6 +2,8 @@
 // Job::group.
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
 
 #include <lockstep/collectives/base/rank.h>
@@ -23,5 +25,8 @@ struct Group {
   [[nodiscard]] std::string label() const;
   bool operator==(const Group&) const = default;
 };
+
+/// By name the groups within each group: every set of theirs lies in one of its sets.
+using Nesting = std::map<std::string, std::set<std::string>>;
 
 }  // namespace lockstep::worker

@@ -85,7 +85,7 @@ std::string declaration(const Group& group) {
   return {reinterpret_cast<const char*>(view.data()), view.size()};
 }
 
-Result<void> compare_declarations(const std::vector<RankValue>& roll) {
+Result<std::vector<RankSet>> compare_declarations(const std::vector<RankValue>& roll) {
   std::vector<Declaration> all;
   for (const RankValue& line : roll) {
     auto one = read(line);
@@ -109,6 +109,7 @@ Result<void> compare_declarations(const std::vector<RankValue>& roll) {
   const std::string& name = all.front().name;
   if (size == 0)
     return mismatch(all, fmt::format("group {} has no ranks; at least one set has to", name));
+  std::vector<RankSet> sets;
   for (const Declaration& d : all) {
     if (d.members.empty()) continue;
     if (const RankSet others = d.members.minus(d.who); !others.empty())
@@ -120,8 +121,28 @@ Result<void> compare_declarations(const std::vector<RankValue>& roll) {
       return mismatch(all, fmt::format("group {}: its sets have different sizes, {} and {} ranks; "
                                        "one program serves sets of one size",
                                        name, size, d.members.size()));
+    sets.push_back(d.members);
   }
-  return {};
+  return sets;
+}
+
+namespace {
+
+bool lies_within(const std::vector<RankSet>& inner, const std::vector<RankSet>& outer) {
+  return std::ranges::all_of(inner, [&](const RankSet& set) {
+    return std::ranges::any_of(outer, [&](const RankSet& of) { return set.minus(of).empty(); });
+  });
+}
+
+}  // namespace
+
+void nest(const std::string& name, std::vector<RankSet> own,
+          std::map<std::string, std::vector<RankSet>>& sets, Nesting& nesting) {
+  for (const auto& [other, theirs] : sets) {
+    if (lies_within(own, theirs)) nesting[other].insert(name);
+    if (lies_within(theirs, own)) nesting[name].insert(other);
+  }
+  sets.emplace(name, std::move(own));
 }
 
 }  // namespace lockstep::worker

@@ -2,6 +2,7 @@
 // Pure; the job facade moves the declarations between the ranks.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,9 +19,13 @@ namespace lockstep::worker {
 /// One rank's line for the roll.
 [[nodiscard]] std::string declaration(const Group& group);
 
-/// Whether the lines of all ranks make a group: one name, every rank of a set gives that very set,
-/// all sets of one size. Errors: ConfigMismatch with the table of who gave what; Internal (a line
+/// The sets of a group, by lowest rank, if the lines of all ranks make one: one name, every rank of
+/// a set gives that very set, all sets of one size. Errors: ConfigMismatch with the table of who gave what; Internal (a line
 /// cannot be read).
-[[nodiscard]] Result<void> compare_declarations(const std::vector<RankValue>& roll);
+[[nodiscard]] Result<std::vector<RankSet>> compare_declarations(const std::vector<RankValue>& roll);
+
+/// Adds a group to those declared before it, `sets`, which it joins, and to what is within what.
+void nest(const std::string& name, std::vector<RankSet> own,
+          std::map<std::string, std::vector<RankSet>>& sets, Nesting& nesting);
 
 }  // namespace lockstep::worker

@@ -10,7 +10,7 @@
 #include <lockstep/worker/run_failure.h>
 #include <lockstep/worker/settle_points.h>
 #include <lockstep/worker/size_comparison.h>
-#include <lockstep/worker/split_lists.h>
+#include <lockstep/worker/split_comparison.h>
 
 namespace lockstep::worker {
 namespace {
@@ -145,7 +145,7 @@ class Interpretation {
     const auto splits =
         well ? std::span<const std::int64_t>(call.exprs) : std::span<const std::int64_t>();
     std::optional<Status> misfit;
-    auto done = compare_splits(**ranks, host_, node, splits, comparison_label(node), misfit);
+    auto done = compare_splits(**ranks, host_, node, splits, split_comparison_label(node), misfit);
     if (misfit) fail(id, *std::move(misfit));
     return done;
   }

@@ -229,9 +229,12 @@ Result<void> Job::State::print_summary() {
                                              .label = "summary"};
     if (auto done = world.all->run(over_ranks); !done) return done;
   }
+  const std::vector<FrameCounts> counted = counts();
+  const auto lines = gather(*world.all, frame_lines(world.all->rank(), counted));
+  if (!lines) return lines.error();
   if (world.all->rank().value == 0 && summary) {
-    const std::string text =
-        summary_text(world.all->size(), counts(), groups->times(), least, most, tools.cost());
+    const std::string text = summary_text(world.all->size(), *lines, counted, groups->times(),
+                                          least, most, tools.cost());
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   }

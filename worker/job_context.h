@@ -28,6 +28,8 @@ class InferMode;
 /// What one frame's calls came to.
 struct FrameCounts {
   std::string frame;
+  std::string group;   // of ranks that agree on it; empty: all of the job
+  bool alone = false;  // this rank decides for itself
   bool shared = true;  // by all ranks of the job, and they run the same graphs of it
   std::uint64_t calls = 0, reused = 0, compiled = 0, fallbacks = 0, errors = 0;
   std::uint64_t nodes_compiled = 0, nodes_interpreted = 0;  // run, summed over calls
@@ -66,6 +68,7 @@ struct JobContext {
   GroupContext everyone;                                    // all ranks
   GroupContext alone;                                       // this one
   std::map<std::string, GroupContext, std::less<>> groups;  // declared, by name
+  Nesting nesting;                                          // of all that were declared
   collectives::Watch* watch = nullptr;
   BuildTools tools;         // what units are built with
   bool interprets = false;  // no rank has a compiler: no units are built, graphs are interpreted

@@ -35,24 +35,26 @@ Result<Group> JobGroups::declare(std::string name, const RankSet& members) {
     mine = Status{Code::BadInput, fmt::format("group {} has been declared before", name), name, {}};
   key_.kind = RoundKey::Kind::Group;
   ++key_.call;
-  if (auto same = compare(mine); !same) return same.error();
+  auto sets = compare(mine);
+  if (!sets) return sets.error();
   if (auto joined = join(*mine); !joined) return joined.error();
+  nest(mine->name, *std::move(sets), sets_, context_.nesting);
   return mine;
 }
 
 /// Every rank hears what all ranks declare.
-Result<void> JobGroups::compare(const Result<Group>& mine) {
+Result<std::vector<RankSet>> JobGroups::compare(const Result<Group>& mine) {
   collectives::Communicator& all = *world_.all;
   key_.attempt = 0;
   context_.note(key_.text());
   Standing standing;
   if (!mine) standing.trouble = mine.error();
-  if (auto well = everyone().status_round(key_, standing); !well) return well;
+  if (auto well = everyone().status_round(key_, standing); !well) return well.error();
   RankSet speaks_for = RankSet::of(all.rank());
   if (all.mirrors()) speaks_for.insert(mine->members);
   collectives::TreeRound round(all.rank(), all.size(), roll_payload(speaks_for, declaration(*mine)),
                                join_rolls);
-  if (auto joined = all.run(round); !joined) return joined;
+  if (auto joined = all.run(round); !joined) return joined.error();
   return compare_declarations(roll_values(round.result()));
 }
 

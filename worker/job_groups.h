@@ -3,9 +3,11 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <lockstep/worker/job_context.h>
 #include <lockstep/worker/world.h>
@@ -36,7 +38,7 @@ class JobGroups {
     std::unique_ptr<collectives::Communicator> own;  // null: the world's
     std::unique_ptr<CallDriver> driver;
   };
-  [[nodiscard]] Result<void> compare(const Result<Group>& mine);
+  [[nodiscard]] Result<std::vector<RankSet>> compare(const Result<Group>& mine);
   [[nodiscard]] Result<void> join(const Group& group);
 
   const World& world_;
@@ -45,6 +47,7 @@ class JobGroups {
   Line everyone_, alone_;
   std::deque<Line> lines_;  // of declared groups
   std::set<std::string> names_;
+  std::map<std::string, std::vector<RankSet>> sets_;  // of all ranks
   RoundKey key_;  // of the last declaration; counted apart from calls
   bool alone_is_recorded_ = false;
 };

@@ -21,8 +21,20 @@ struct JobTimes {
 /// equal on ranks that ran the same.
 [[nodiscard]] shapes::Fingerprint program_fingerprint(const std::vector<FrameCounts>& frames);
 
-/// The table, for people. `least` and `most` are over the ranks.
-[[nodiscard]] std::string summary_text(int ranks, const std::vector<FrameCounts>& frames,
+/// What frames come to on all ranks, each line with the ranks whose line it is.
+struct FrameLines {
+  std::vector<RankValue> rows;    // of the table
+  std::vector<RankValue> advice;  // "step: the list xs has come with …"
+};
+
+/// This rank's part of them. Of frames that ranks decide alone only rank 0 tells.
+[[nodiscard]] FrameLines frame_lines(Rank self, const std::vector<FrameCounts>& frames);
+/// The lines of all ranks. Collective. Errors: the communicator's.
+[[nodiscard]] Result<FrameLines> gather(collectives::Communicator& all, const FrameLines& mine);
+
+/// The table, for people. `least` and `most` are over the ranks; `frames` are this rank's.
+[[nodiscard]] std::string summary_text(int ranks, const FrameLines& lines,
+                                       const std::vector<FrameCounts>& frames,
                                        const CallTimes& calls, const JobTimes& least,
                                        const JobTimes& most, const BuildCost& built);
 

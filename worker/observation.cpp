@@ -119,6 +119,29 @@ std::optional<std::int64_t> scalar_of(const Observation& observation, std::strin
   return observation.scalars[*scalar];
 }
 
+namespace {
+
+std::string kind_text(const SourceSpec& spec) {
+  return spec.kind == Kind::Tensor ? fmt::format("a tensor {} of {} dim{}", dtype_name(spec.dtype),
+                                                 spec.ndim, spec.ndim == 1 ? "" : "s")
+                                   : std::string(kind_name(spec.kind));
+}
+
+}  // namespace
+
+std::string other_source(const std::vector<SourceSpec>& known, const SourceList& list) {
+  for (const SourceSpec& spec : list.sources()) {
+    const auto same = std::ranges::find(known, spec.name, &SourceSpec::name);
+    if (same == known.end()) return fmt::format("the entry has no input {}", spec.name);
+    if (*same != spec)
+      return fmt::format("{} is {}, in the entry it is {}", spec.name, kind_text(spec),
+                         kind_text(*same));
+  }
+  for (const SourceSpec& spec : known)
+    if (!list.find(spec.name)) return fmt::format("input {} of the entry is missing", spec.name);
+  return "the inputs are others";
+}
+
 std::string size_text(std::string_view source, std::size_t dim) {
   return fmt::format("{}.size({})", source, dim);
 }

@@ -118,6 +118,11 @@ class ObservationBuilder {
 [[nodiscard]] std::optional<std::int64_t> scalar_of(const Observation& observation,
                                                     std::string_view source);
 
+/// The first source of a call that an entry made for `known` has otherwise: "the entry has no input
+/// mask". Requires that there is one.
+[[nodiscard]] std::string other_source(const std::vector<SourceSpec>& known,
+                                       const SourceList& list);
+
 /// "tokens.size(0)": what users write, and what messages name.
 [[nodiscard]] std::string size_text(std::string_view source, std::size_t dim);
 

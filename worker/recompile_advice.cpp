@@ -122,6 +122,22 @@ std::vector<std::string> growing_lists(const std::vector<Entry>& entries) {
   return out;
 }
 
+std::string limit_text(std::string_view frame, const DecisionConfig& config,
+                       const std::vector<Misfit>& misfits) {
+  const std::string cause = misfits.empty()
+                                ? "this rank's inputs fit entries that other ranks' do not"
+                                : fmt::format("entry {} does not fit here: {}",
+                                              misfits.back().entry, misfits.back().reason);
+  const char* cure = !config.automatic_dynamic
+                         ? "turn automatic_dynamic on, mark the dims that vary dynamic"
+                     : !config.settle ? "turn settle on, mark the dims that vary dynamic"
+                                      : "keep the lines that such guards name from fixing a size";
+  return fmt::format(
+      "{} has reached its recompile limit of {}; calls that fit no entry are "
+      "interpreted from here on, on all ranks ({}); {}, or raise recompile_limit",
+      frame, config.recompile_limit, cause, cure);
+}
+
 std::vector<std::string> recompile_advice(const std::vector<Entry>& entries) {
   std::vector<std::string> out = growing_lists(entries);
   std::vector<std::string> numbers = numbers_again(entries.back());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/worker/code_cache.h>
@@ -16,6 +17,11 @@ namespace lockstep::worker {
 /// The lists of inputs whose length is all that tells the last of `entries` from two or more before
 /// it, each with another length: a sentence each.
 [[nodiscard]] std::vector<std::string> growing_lists(const std::vector<Entry>& entries);
+
+/// What a frame says where it first comes to its recompile limit: why the newest entry that this
+/// rank's inputs do not fit is not for them, and what to change. `misfits`: as Frame::explain().
+[[nodiscard]] std::string limit_text(std::string_view frame, const DecisionConfig& config,
+                                     const std::vector<Misfit>& misfits);
 
 /// Both, of the last entry.
 [[nodiscard]] std::vector<std::string> recompile_advice(const std::vector<Entry>& entries);

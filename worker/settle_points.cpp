@@ -26,7 +26,7 @@ class Walk {
         blocks_(graph),
         facts_(graph, blocks_),
         lists_(graph, blocks_),
-        uniform_(graph.nodes),
+        uniform_(graph.nodes, graph.nesting),
         open_(graph.peers_may_differ) {
     for (const SymbolBinding& binding : graph.symbols) bound_.insert(binding.symbol);
     known_ = bound_;

@@ -1,6 +1,6 @@
-// Whether the split lists of an all_to_all fit together: whether every rank sends each peer as many
-// rows as the peer expects. Here: what a graph says of that before it runs, and the comparison of
-// the lists for all that it leaves open. Shared by the interpreter and the compiled program.
+// Whether the split lists of an all_to_all fit together, that is whether every rank sends each peer as
+// many rows as the peer expects: what a graph says before it runs. The lists that it leaves open are
+// compared in the run (split_comparison.h).
 #pragma once
 
 #include <map>
@@ -8,13 +8,11 @@
 #include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
 #include <lockstep/worker/exchanged_blocks.h>
 #include <lockstep/worker/graph.h>
-#include <lockstep/worker/run_host.h>
 #include <lockstep/worker/uniform_facts.h>
 
 namespace lockstep::worker {
@@ -52,17 +50,5 @@ class SplitLists {
   /// What asserts say of symbols that are bound before the run: each to the last of its likes.
   std::map<shapes::Symbol, shapes::Symbol> equal_;
 };
-
-/// "row counts of all_to_all_single at moe.cpp:41"
-[[nodiscard]] std::string comparison_label(const Node& node);
-
-/// This rank's part in the comparison, which every rank of the group takes before any row moves:
-/// each tells its peers how many rows it sends them. What does not fit is this rank's failure:
-/// `misfit` (RuntimeAssert), else left as it is. `splits` are the lists, evaluated; empty where
-/// this rank has failed, which is told at the status round that follows. Errors: the
-/// communicator's.
-[[nodiscard]] Result<void> compare_splits(collectives::Communicator& group, RunHost& host,
-                                          const Node& node, std::span<const std::int64_t> splits,
-                                          std::string_view label, std::optional<Status>& misfit);
 
 }  // namespace lockstep::worker

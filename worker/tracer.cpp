@@ -352,6 +352,11 @@ TraceReliance Trace::reliance(std::optional<std::string> error) const {
   return out;
 }
 
+const Nesting& Trace::known_nesting() const {
+  static const Nesting kNone;
+  return setup_.nesting != nullptr ? *setup_.nesting : kNone;
+}
+
 Graph Trace::finish() {
   Graph graph;
   graph.name = setup_.frame;
@@ -379,6 +384,7 @@ Graph Trace::finish() {
     size.expr = env_.simplify(size.expr);
     if (!size.expr.constant()) graph.uniform.push_back(std::move(size));
   }
+  graph.nesting = known_nesting();
   add_uniform_needs(graph);
   graph.answers = answers_;
   ended_ = true;

@@ -51,6 +51,8 @@ struct TraceSetup {
   int group_size = 1;
   /// Who they are, so that collectives stay among them; without members: not known.
   Group group{};
+  /// Of the job's groups; null: of no group is it known.
+  const Nesting* nesting = nullptr;
   /// No rank may wait for another: collectives are refused.
   bool local = false;
   /// Null: group_any takes this rank's answer, as in a group of one.
@@ -154,6 +156,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
 
  private:
   explicit Trace(const TraceSetup& setup) : setup_(setup), env_(setup.shapes) {}
+  [[nodiscard]] const Nesting& known_nesting() const;
   void add_symbols();
   void add_inputs();
   [[nodiscard]] shapes::Expr dim(const DimDecision& decision) const;
@@ -179,7 +182,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<GroupGuard> group_guards_;
   std::vector<std::size_t> asked_before_;  // of each of those: questions of sizes that came before
   std::vector<UniformSize> uniform_;  // what the program says; collectives ask for more
-  UniformFacts facts_{nodes_};        // of the nodes that a question of the group has come past
+  UniformFacts facts_{nodes_, known_nesting()};        // of the nodes that a question of the group has come past
   std::vector<SymbolBinding> host_values_;
   std::vector<std::int64_t> answers_;
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;

@@ -93,10 +93,17 @@ UniformFacts::Groups UniformFacts::bit(const std::string& group) const {
   return found == groups_.end() ? 0 : found->second;
 }
 
-UniformFacts::Groups UniformFacts::named(const std::string& group) {
-  if (group.empty()) return kAll;
+UniformFacts::Groups UniformFacts::added(const std::string& group) {
   if (groups_.size() + 1 < kMostGroups) groups_.emplace(group, Groups{2} << groups_.size());
   return bit(group);
+}
+
+UniformFacts::Groups UniformFacts::named(const std::string& group) {
+  if (group.empty()) return kAll;
+  Groups groups = added(group);
+  if (const auto within = nesting_.find(group); within != nesting_.end())
+    for (const std::string& inner : within->second) groups |= added(inner);
+  return groups;
 }
 
 void UniformFacts::learn(const Expr& size, const std::string& group) {
@@ -186,7 +193,7 @@ UniformFacts::Groups UniformFacts::same_in(const Expr& size) const {
 
 void add_uniform_needs(Graph& graph) {
   if (graph.peers_may_differ) return;
-  UniformFacts facts(graph.nodes);
+  UniformFacts facts(graph.nodes, graph.nesting);
   for (const UniformSize& size : graph.uniform) facts.learn(size.expr, size.group);
   while (facts.next() < graph.nodes.size()) {
     add_needs(graph.nodes, facts, graph.uniform);

@@ -19,10 +19,11 @@ namespace lockstep::worker {
 [[nodiscard]] std::vector<shapes::Expr> uniform_needs(const std::vector<Node>& nodes,
                                                       const Node& collective);
 
-/// Fed with the nodes in order. Refers to them.
+/// Fed with the nodes in order. Refers to them and to the nesting of the groups.
 class UniformFacts {
  public:
-  explicit UniformFacts(const std::vector<Node>& nodes) : nodes_(nodes) {}
+  UniformFacts(const std::vector<Node>& nodes, const Nesting& nesting)
+      : nodes_(nodes), nesting_(nesting) {}
 
   /// Takes in what the next node makes known.
   void pass();
@@ -39,7 +40,9 @@ class UniformFacts {
   using Groups = std::uint64_t;
   static constexpr Groups kFrame = 1, kAll = ~Groups{0};
   [[nodiscard]] Groups bit(const std::string& group) const;
+  /// That of a group, and of those within it.
   [[nodiscard]] Groups named(const std::string& group);
+  [[nodiscard]] Groups added(const std::string& group);
   [[nodiscard]] bool of_uniform_parts(const shapes::Expr& size, Groups group) const;
   [[nodiscard]] bool made_of_a_known_one(const shapes::Expr& size, Groups group) const;
   [[nodiscard]] bool uniform_in(const shapes::Expr& size, Groups group) const;
@@ -51,6 +54,7 @@ class UniformFacts {
     Groups groups = 0;
   };
   const std::vector<Node>& nodes_;
+  const Nesting& nesting_;
   std::map<std::string, Groups> groups_;  // other than the frame's
   std::vector<Known> known_;
   std::map<shapes::Symbol, Groups> symbols_;

@@ -30,7 +30,9 @@ std::vector<RankValue> table(const std::vector<RankSet>& sets, const std::string
   return out;
 }
 
-std::string message(const Result<void>& result) { return result ? "" : result.error().message; }
+std::string message(const Result<std::vector<RankSet>>& result) {
+  return result ? "" : result.error().message;
+}
 
 TEST(GroupDeclared, OwnPlace_IsThatAmongTheMembers) {
   for (const int self : {1, 3, 4, 7}) {
@@ -64,7 +66,7 @@ TEST(GroupDeclarations, PartitionsAndPartsOfTheJob_Fit) {
   const RankSet low = set({0, 1}), high = set({2, 3}), even = set({0, 2}), odd = set({1, 3});
   EXPECT_TRUE(compare_declarations(table({low, low, high, high})));
   EXPECT_TRUE(compare_declarations(table({even, odd, even, odd})));
-  EXPECT_TRUE(compare_declarations(table({low, low, {}, {}})));
+  EXPECT_EQ(compare_declarations(table({low, low, {}, {}})).value(), std::vector{low});
   EXPECT_TRUE(compare_declarations(table({{}, odd, {}, odd})));
   EXPECT_TRUE(compare_declarations(table({set({0}), set({1}), set({2})})));
 }
@@ -111,6 +113,20 @@ TEST(GroupDeclarations, AlteredLines_AreNeverTakenForAGroup) {
   const std::string whole = declaration({"tensor", set({0, 2}), {}});
   for (std::size_t cut = 0; cut < whole.size(); ++cut)
     EXPECT_FALSE(compare_declarations({{set({0, 2}), whole.substr(0, cut)}})) << cut;
+}
+
+TEST(GroupNesting, AGroupIsWithinAnother_WhereEverySetOfItIsWithinASetOfThat) {
+  std::map<std::string, std::vector<RankSet>> sets;
+  Nesting nesting;
+  nest("pair", {set({0, 1}), set({2, 3})}, sets, nesting);
+  nest("odd", {set({1, 3})}, sets, nesting);
+  nest("half", {set({0, 1, 2, 3}), set({4, 5, 6, 7})}, sets, nesting);  // after what is within it
+  nest("one", {set({0}), set({1}), set({2}), set({4})}, sets, nesting);
+  nest("other pair", {set({0, 1}), set({2, 3})}, sets, nesting);
+  const Nesting expected{{"half", {"odd", "one", "other pair", "pair"}},
+                         {"other pair", {"pair"}},
+                         {"pair", {"other pair"}}};
+  EXPECT_EQ(nesting, expected);
 }
 
 }  // namespace

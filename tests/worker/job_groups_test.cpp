@@ -1,6 +1,7 @@
 // Groups of a job on real ranks: what is agreed on in a group alone, and how their errors read.
 #include "group_program.h"
 #include "job_ranks.h"
+#include <fmt/format.h>
 
 namespace lockstep::worker {
 namespace {
@@ -54,6 +55,45 @@ TEST_F(JobGroupsTest, CallsAreCountedAndAgreedInTheGroupAlone) {
   ASSERT_TRUE(all) << all.error().text();
   EXPECT_EQ(only(all->y), 2.0 * size);
   EXPECT_TRUE(finish());
+}
+
+TEST_F(JobGroupsTest, Summary_HasTheFramesOfAllGroups) {
+  if (size < 2) return;
+  job.reset();
+  auto made = Job::attach(MPI_COMM_WORLD, {.settings = quiet(), .summary = true});
+  ASSERT_TRUE(made) << made.error().text();
+  job = std::move(*made);
+  const Group half = halves();
+  auto whole = job->frame<X, Y>("whole", total);
+  // Frames that the lower half does not have, and one that both have and call differently often.
+  auto both = job->frame<X, Y>("both", {.group = half}, total);
+  if (!half.empty()) {
+    for (int call = 0; call < (upper ? 3 : 1); ++call) ASSERT_TRUE(both(rows(2)));
+  }
+  if (upper) {
+    ASSERT_TRUE((job->frame<X, Y>("upper", {.group = half}, total))(rows(2)));
+  }
+  ASSERT_TRUE(whole(rows(2)));
+  testing::internal::CaptureStdout();
+  const bool ended = finish();
+  const std::string said = testing::internal::GetCapturedStdout();
+  ASSERT_TRUE(ended);
+  if (rank != 0) {
+    EXPECT_EQ(said, "");
+    return;
+  }
+  const auto line = [](const std::string& name, int calls, const std::string& ranks) {
+    return fmt::format("  {:<24}{:>8}{:>10}{:>8}{:>10}{:>8}{}\n", name, calls, 1, calls - 1, 0, 0,
+                       ranks.empty() ? "" : "  rank" + ranks);
+  };
+  const auto ranks = [&](int first) {
+    return half_size == 1 ? fmt::format(" {}", first)
+                          : fmt::format("s {}-{}", first, first + half_size - 1);
+  };
+  EXPECT_TRUE(contains(said, line("whole", 1, ""))) << said;
+  EXPECT_TRUE(contains(said, line("both (half)", 1, ranks(0)))) << said;
+  EXPECT_TRUE(contains(said, line("both (half)", 3, ranks(half_size)))) << said;
+  EXPECT_TRUE(contains(said, line("upper (half)", 1, ranks(half_size)))) << said;
 }
 
 TEST_F(JobGroupsTest, RankWithoutASet_IsToldSoAndNobodyWaitsForIt) {

@@ -57,38 +57,49 @@ extern "C" ssize_t send(int file, const void* bytes, size_t size, int flags) {
 namespace {
 
 struct Input {
-  Tensor x;
+  Tensor x, even;  // of other sizes on each rank; of one size on all of them
   template <class V>
   void fields(V& v) {
-    v("x", x);
+    v("x", x), v("even", even);
   }
 };
 
 struct Output {
-  Tensor total, shares;
+  Tensor total, shares, rows, even;
   template <class V>
   void fields(V& v) {
-    v("total", total), v("shares", shares);
+    v("total", total), v("shares", shares), v("rows", rows), v("even", even);
   }
 };
+
+double sum_of(const Tensor& tensor) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < tensor.array().elements(); ++i) sum += tensor.array().at(i);
+  return sum;
+}
+
+Array filled(std::int64_t size, double value) {
+  Array out(lockstep::DType::F64, {size});
+  for (std::int64_t i = 0; i < size; ++i) out.set(i, value);
+  return out;
+}
 
 Result<void> train(Job& job, bool faulty, bool sending, std::chrono::milliseconds pause) {
   auto step = job.frame<Input, Output>("step", [](Input in) {
     const Tensor mine = sum(in.x * in.x);
-    return Output{all_reduce(mine), all_gather(reshape(mine, {1}))};
+    return Output{all_reduce(mine), all_gather(reshape(mine, {1})), all_gather(in.x, 0),
+                  all_reduce(in.even)};
   });
   for (int call = 0; call < 8; ++call) {
     std::this_thread::sleep_for(pause);
     if (call == 5 && faulty) armed = true;
     if (call == 5 && !sending) misbehave();
-    Array x(lockstep::DType::F64, {2 + (job.rank() + call) % 3});
-    for (std::int64_t i = 0; i < x.elements(); ++i) x.set(i, 0.5 + call);
-    const auto out = step(Input{x});
+    const auto out =
+        step(Input{filled(2 + (job.rank() + call) % 3, 0.5 + call), filled(call % 4, 1)});
     if (!out) return out.error();
-    double shares = 0;
-    for (std::int64_t r = 0; r < job.size(); ++r) shares += out->shares.array().at(r);
-    std::printf("rank %d call %d: total %.17g shares %.17g\n", job.rank(), call,
-                out->total.array().at(0), shares);
+    std::printf("rank %d call %d: total %.17g shares %.17g rows %.17g even %.17g\n", job.rank(),
+                call, sum_of(out->total), sum_of(out->shares), sum_of(out->rows),
+                sum_of(out->even));
   }
   return {};
 }

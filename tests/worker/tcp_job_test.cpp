@@ -30,10 +30,14 @@ TEST(TcpJob, ResultsOnEveryRank_AreThoseOfArithmetic) {
     const Launched job = launch_met(n, kRank + " none call 0");
     EXPECT_EQ(job.count("left with 0"), n) << job.output;
     for (int call = 0; call < 8; ++call) {
-      double total = 0;
-      for (int r = 0; r < n; ++r) total += (2 + (r + call) % 3) * (0.5 + call) * (0.5 + call);
+      double total = 0, rows = 0;
+      for (int r = 0; r < n; ++r) {
+        total += (2 + (r + call) % 3) * (0.5 + call) * (0.5 + call);
+        rows += (2 + (r + call) % 3) * (0.5 + call);
+      }
       std::ostringstream text;
-      text << "call " << call << ": total " << total << " shares " << total << "\n";
+      text << "call " << call << ": total " << total << " shares " << total << " rows " << rows
+           << " even " << call % 4 * n << "\n";
       EXPECT_EQ(job.count(text.str()), n) << text.str() << job.output;
     }
   }

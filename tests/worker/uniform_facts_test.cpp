@@ -28,13 +28,14 @@ Group tensor_group() {
 }
 
 /// x is [s0, s1], counts i64 [4].
-Graph traced(const std::function<void(Trace&, Tensor, Tensor)>& body,
-             bool peers_may_differ = false) {
+Graph traced(const std::function<void(Trace&, Tensor, Tensor)>& body, bool peers_may_differ = false,
+             const Nesting& nesting = {}) {
   DecisionBuilder decision;
   decision.tensor("counts", DType::I64, {kRanks})
       .tensor("x", DType::F64, {dynamic(8, 0), dynamic(6, 0)});
   TraceSetup setup = test::setup(decision.get(), kRanks);
   setup.peers_may_differ = peers_may_differ;
+  setup.nesting = &nesting;
   setup.group = {"", RankSet::all(kRanks), Rank{0}};
   auto made = trace(setup, [&](Trace& t) {
     body(t, t.tensor_input(t.source("x")), t.tensor_input(t.source("counts")));
@@ -115,6 +116,23 @@ TEST(UniformFacts, TheFramesGroup_ContainsAllOthers_AndNotTheOtherWayRound) {
     t.output("y", all_reduce(all_reduce(sum(x, {1}), Reduce::Sum, tensor)));
   });
   EXPECT_EQ(needs(asks), "tensor: s0, s0");
+}
+
+TEST(UniformFacts, AGroupWithinAnother_Inherits_WhicheverIsNamedFirst) {
+  const Group tensor = tensor_group(), stage{"stage", RankSet::all(kRanks), Rank{0}};
+  const Nesting nesting{{"stage", {"tensor"}}};
+  const auto first = [](const Group& a, const Group& b) {
+    return [=](Trace& t, Tensor x, Tensor) {
+      const Tensor y = all_reduce(sum(x, {1}), Reduce::Sum, a);
+      t.output("y", y);
+      t.output("z", all_reduce(y * 2.0, Reduce::Max, b));
+    };
+  };
+  EXPECT_EQ(needs(traced(first(stage, tensor), false, nesting)), "stage: s0");
+  EXPECT_EQ(compared(traced(first(stage, tensor), false, nesting)).first, 1U);
+  // What the inner one compares first says nothing of the outer one; nor does a group elsewhere.
+  EXPECT_EQ(needs(traced(first(tensor, stage), false, nesting)), "tensor: s0, stage: s0");
+  EXPECT_EQ(needs(traced(first(stage, tensor))), "stage: s0, tensor: s0");
 }
 
 TEST(UniformFacts, EvenSplits_OfASymbol_NeedItAndItsShare) {

@@ -248,6 +248,26 @@ TEST_F(UniformJob, WhereGraphsMayDiffer_SizesAreCompared) {
   EXPECT_TRUE(finish());
 }
 
+TEST_F(UniformJob, AuditedFrame_SizesAreCompared) {
+  auto& step = frame([](X in) { return Y{all_reduce(in.x)}; }, {.audit = true});
+  for (const std::int64_t rows : {4, 6, 3, 0, 1}) expect_rows(step, rows, rows, sum_of_ranks());
+  for (const bool apart : {true, false, true}) {
+    if (!apart || size == 1) {
+      expect_rows(step, 7, 7, sum_of_ranks());
+      continue;
+    }
+    const auto result = call(step, last ? 6 : 5, 1);
+    ASSERT_FALSE(result.has_value()) << "rows moved";
+    EXPECT_EQ(result.error().code, Code::ConstraintViolation) << result.error().text();
+    EXPECT_EQ(result.error().source, "x.size(0)");
+    // Ranks that decide for themselves tell it each in their own words.
+    EXPECT_TRUE(contains(result.error().message, "x.size(0) is 5 on rank"))
+        << result.error().text();
+    EXPECT_TRUE(contains(result.error().message, "and 6 on " + last_text()));
+  }
+  EXPECT_TRUE(finish());
+}
+
 /// Sets of ranks that share a size; other sets have another one.
 class UniformGroups : public UniformJob {
  protected:
@@ -321,6 +341,24 @@ TEST_F(UniformGroups, WhatIsUniformOverTheFrame_IsOverItsGroups) {
   EXPECT_TRUE(finish());
 }
 
+TEST_F(UniformGroups, ASetWithinAnother_NeedsNoComparisonOfItsOwn) {
+  const Group one = job->group("one", RankSet::of({rank})).value();
+  const Group whole = job->group("whole", RankSet::all(size)).value();
+  auto& step = frame([&](X in) {
+    const Tensor y = all_reduce(in.x, Reduce::Sum, whole);
+    return Y{all_reduce(all_reduce(y, Reduce::Max, set), Reduce::Max, one)};
+  });
+  for (const std::int64_t rows : {4, 6, 2, 0}) expect_rows(step, rows, rows, sum_of_ranks());
+  if (size > 1) {
+    const auto result = call(step, last ? 8 : 7, 1);
+    ASSERT_FALSE(result.has_value()) << "rows moved";
+    EXPECT_EQ(result.error().code, Code::ConstraintViolation) << result.error().text();
+    expect_joint(result.error());
+  }
+  expect_rows(step, 3, 3, sum_of_ranks());
+  EXPECT_TRUE(finish());
+}
+
 /// Rows that differ between ranks: rank r has its own number of them, each r + 1 plus a tenth of
 /// its place.
 class UnevenJob : public UniformJob {
@@ -371,8 +409,9 @@ TEST_F(UnevenJob, AllGather_JoinsRowsInRankOrder_AndTheirGradientsComeBack) {
       for (std::int64_t i = 0; i < rows_of(r, call); ++i, ++at) {
         EXPECT_EQ(y->y.array().at(2 * at), value(r, i));
         EXPECT_EQ(t->y.array().at(at), value(r, i));
-        if (r == rank)
+        if (r == rank) {
           EXPECT_EQ(g->y.array().at(2 * i), sum_of_ranks() * (1 + 0.125 * static_cast<double>(at)));
+        }
       }
   }
   EXPECT_TRUE(finish());
@@ -430,6 +469,47 @@ TEST_F(UnevenJob, SendRecv_PassesRowsOn_AndGradientsBack) {
     for (std::int64_t i = 0; i < rows; ++i) EXPECT_EQ(y->y.array().at(2 * i), value(rank - 1, i));
     for (std::int64_t i = 0; i < rows_of(rank, call); ++i)
       EXPECT_EQ(g->y.array().at(2 * i), last ? 0 : 2 * value(rank, i));
+  }
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(UnevenJob, Gradients_AreFiniteDifferencesOfTheSumOverRanks) {
+  std::vector<Route> routes;
+  for (int r = 0; r + 1 < size; ++r) routes.push_back({Rank{r + 1}, Rank{r}});
+  const auto loss_of = [routes](const Tensor& x) {
+    const Tensor me = cast(group_rank(x), DType::F64) + 1.0;
+    const Tensor gathered = all_gather(x * x, 0);
+    const Tensor weight = cast(iota(gathered.sizes(), 0), DType::F64) * 0.125 + me;
+    const Tensor turned = all_gather(permute(x, {1, 0}), 1);
+    const Tensor share = reduce_scatter(gathered * x.size(0) * me, x.size(0), 0);
+    const Tensor passed = send_recv(x * me, routes);
+    return sum(gathered * gathered * weight) + sum(turned * turned * turned) * me +
+           sum(share * share) + sum(passed * passed * passed);
+  };
+  auto& loss = frame([=](X in) { return Y{all_reduce(loss_of(in.x))}; });
+  auto& gradient = frame([=](X in) { return Y{grad(loss_of(in.x), {in.x})[0]}; });
+  const double h = 1e-5;
+  for (int call = 0; call < kCalls; ++call) {
+    const auto found = gradient({mine(call)});
+    ASSERT_TRUE(found) << found.error().text();
+    ASSERT_EQ(found->y.array().sizes(), (std::vector<std::int64_t>{rows_of(rank, call), 2}));
+    for (int r = 0; r < size; ++r)
+      for (const std::int64_t at : {std::int64_t{0}, 2 * rows_of(r, call) - 1}) {
+        if (at >= 2 * rows_of(r, call) || at < 0) continue;
+        double side[2];
+        for (const int s : {0, 1}) {
+          Array x = mine(call).array().clone();
+          if (rank == r) x.set(at, x.at(at) + (s ? h : -h));
+          const auto out = loss({Tensor(x)});
+          ASSERT_TRUE(out) << out.error().text();
+          side[s] = only(out->y);
+        }
+        const double difference = (side[1] - side[0]) / (2 * h);
+        if (rank == r) {
+          EXPECT_NEAR(found->y.array().at(at) / difference, 1, 1e-7)
+              << "call " << call << ", element " << at << " of rank " << r << ": " << difference;
+        }
+      }
   }
   EXPECT_TRUE(finish());
 }

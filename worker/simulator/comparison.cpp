@@ -1,7 +1,10 @@
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include <lockstep/worker/simulator/comparison.h>
 #include <lockstep/worker/simulator/suggestion.h>
+#include <lockstep/worker/simulator/timed_run.h>
 #include <lockstep/worker/simulator/upstream_way.h>
 
 namespace lockstep::worker::simulator {
@@ -65,6 +68,26 @@ std::vector<Way> compare_ways(const Scenario& scenario, const DryRunResult& resu
   return out;
 }
 
-std::uint64_t comparison_bytes(const Scenario& scenario) { return upstream_bytes(scenario); }
+std::optional<Status> too_large(const Scenario& scenario, const DryRunOptions& options) {
+  constexpr std::uint64_t kLimit = std::uint64_t{4} << 30;
+  if (const std::uint64_t timed = scenario.faults ? timed_run_bytes(scenario) : 0; timed > kLimit)
+    return Status{
+        Code::BadInput,
+        fmt::format("simulating {} ranks with faults, each by itself, would take about {} "
+                    "GiB of memory, more than {}; use fewer ranks",
+                    scenario.world_size, (timed >> 30) + 1, kLimit >> 30),
+        {},
+        {}};
+  const std::uint64_t bytes = (options.counterfactual ? uncoordinated_bytes(scenario) : 0) +
+                              (options.compare ? upstream_bytes(scenario) : 0);
+  if (bytes <= kLimit) return std::nullopt;
+  return Status{Code::BadInput,
+                fmt::format("running each of {} ranks alone through {} calls would take about {} "
+                            "GiB of memory, more than {}; leave that out with "
+                            "--no-counterfactual, or use fewer ranks or calls",
+                            scenario.world_size, scenario.count(), (bytes >> 30) + 1, kLimit >> 30),
+                {},
+                {}};
+}
 
 }  // namespace lockstep::worker::simulator

@@ -10,7 +10,9 @@ namespace lockstep::worker::simulator {
 [[nodiscard]] std::vector<Way> compare_ways(const Scenario& scenario, const DryRunResult& result,
                                             const Profiles& learnt, const Progress& progress = {});
 
-/// An estimate of what that holds at once, beside the run itself.
-[[nodiscard]] std::uint64_t comparison_bytes(const Scenario& scenario);
+/// Why a run of this scenario, and compare_ways() where the options say so, does not fit into
+/// memory, with the estimate; nullopt: it does.
+[[nodiscard]] std::optional<Status> too_large(const Scenario& scenario,
+                                              const DryRunOptions& options);
 
 }  // namespace lockstep::worker::simulator

@@ -5,7 +5,6 @@
 
 #include <lockstep/worker/frame_profile.h>
 #include <lockstep/worker/simulator/call_inputs.h>
-#include <lockstep/worker/simulator/comparison.h>
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/group.h>
 #include <lockstep/worker/simulator/outline.h>
@@ -303,28 +302,6 @@ DryRunResult dry_run(const Scenario& scenario, const DryRunOptions& options) {
   DryRunResult result = dry_run(scenario, manner, options);
   if (scenario.faults) result.faults = fault_report(scenario, options.progress);
   return result;
-}
-
-std::optional<Status> too_large(const Scenario& scenario, const DryRunOptions& options) {
-  constexpr std::uint64_t kLimit = std::uint64_t{4} << 30;
-  if (const std::uint64_t timed = scenario.faults ? timed_run_bytes(scenario) : 0; timed > kLimit)
-    return Status{
-        Code::BadInput,
-        fmt::format("simulating {} ranks with faults, each by itself, would take about {} "
-                    "GiB of memory, more than {}; use fewer ranks",
-                    scenario.world_size, (timed >> 30) + 1, kLimit >> 30),
-        {},
-        {}};
-  const std::uint64_t bytes = (options.counterfactual ? uncoordinated_bytes(scenario) : 0) +
-                              (options.compare ? comparison_bytes(scenario) : 0);
-  if (bytes <= kLimit) return std::nullopt;
-  return Status{Code::BadInput,
-                fmt::format("running each of {} ranks alone through {} calls would take about {} "
-                            "GiB of memory, more than {}; leave that out with "
-                            "--no-counterfactual, or use fewer ranks or calls",
-                            scenario.world_size, scenario.count(), (bytes >> 30) + 1, kLimit >> 30),
-                {},
-                {}};
 }
 
 }  // namespace lockstep::worker::simulator

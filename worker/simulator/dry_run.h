@@ -44,9 +44,6 @@ struct DryRunOptions {
                                    const DryRunOptions& options = {});
 /// Streamed where ranks draw for themselves; else rank by rank where the world is small.
 [[nodiscard]] DryRunResult dry_run(const Scenario& scenario, const DryRunOptions& options = {});
-/// Why this scenario does not fit into memory, with the estimate; nullopt: it does.
-[[nodiscard]] std::optional<Status> too_large(const Scenario& scenario,
-                                              const DryRunOptions& options);
 
 /// Every rank alone, by the rules for a group of one.
 [[nodiscard]] Uncoordinated run_uncoordinated(const Scenario& scenario,

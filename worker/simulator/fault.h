@@ -39,6 +39,10 @@ struct Fault {
 /// "crashed at call 5", "stopped at 1.5 s for 30 s", "slow by 0.02 s a step"
 [[nodiscard]] std::string fault_text(const Fault& fault);
 
+/// What a scenario without a section "cost" takes for granted.
+inline constexpr Duration kUsualStep = std::chrono::milliseconds(100);
+inline constexpr Duration kUsualCompile = std::chrono::seconds(2);
+
 /// The section: the faults, and the times of the job that they meet; what is not given is the cost
 /// model's, where the scenario has one.
 struct FaultPlan {

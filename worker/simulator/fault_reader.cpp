@@ -7,7 +7,6 @@
 
 #include <lockstep/worker/simulator/draw.h>
 #include <lockstep/worker/simulator/scenario_reader.h>
-#include <lockstep/worker/simulator/timed_run.h>
 
 namespace lockstep::worker::simulator {
 namespace {

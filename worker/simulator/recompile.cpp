@@ -41,6 +41,12 @@ bool same_sources(const Decision& decision, const SourceList& list) {
                     });
 }
 
+std::vector<SourceSpec> specs_of(const Decision& decision) {
+  std::vector<SourceSpec> specs;
+  for (const SourceDecision& source : decision.sources) specs.push_back(source.spec);
+  return specs;
+}
+
 /// What one entry asks of one value, with what did not keep to it.
 struct Demand {
   std::string source;
@@ -127,9 +133,9 @@ class Trial {
  private:
   /// Ranks that have the entry in its form `own`.
   bool fits(std::size_t own, const RankSet& ranks, const Observation& seen) {
-    if (!same_sources(known_.own[own].decision, *seen.list)) {
-      others_.source.clear();
-      others_.needs = "other inputs";
+    const Decision& decision = known_.own[own].decision;
+    if (!same_sources(decision, *seen.list)) {
+      if (others_.needs.empty()) others_.needs = other_source(specs_of(decision), *seen.list);
       add(others_, ranks, 0);
       return false;
     }
@@ -180,7 +186,8 @@ Recompile explain(const Scenario& scenario, std::size_t call, const std::string&
 
 std::string Obstacle::text() const {
   if (source.empty())
-    return fmt::format("{} bring{} other inputs", ranks.text(), ranks.count() == 1 ? "s" : "");
+    return fmt::format("{} bring{} other inputs: {}", ranks.text(), ranks.count() == 1 ? "s" : "",
+                       needs);
   if (!mark.empty())
     return fmt::format("{} is marked {} on {}, in the entry it is {}", source, mark, ranks.text(),
                        needs);

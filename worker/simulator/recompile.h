@@ -13,7 +13,7 @@ namespace lockstep::worker::simulator {
 /// What kept one entry from serving some ranks of a call.
 struct Obstacle {
   std::string source;  // "tokens.size(0)", "n"; "" where the sources are others
-  std::string needs;   // what the entry has: "5", "at least 2", "a dynamic size", "other inputs"
+  std::string needs;   // what the entry has: "5", "at least 2"; else: "the entry has no input mask"
   SomeRanks ranks;
   std::int64_t least = 0, greatest = 0;  // the value on these ranks
   std::string mark;                      // where it is a mark that the entry does not honour

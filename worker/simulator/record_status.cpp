@@ -139,7 +139,8 @@ class RankTeller {
     const Observation& then = made->second.seen;
     const Observation& now = call.observation;
     if (!(then.list->digest() == now.list->digest()))
-      return "the inputs have other names, kinds, element types or numbers of dims";
+      return fmt::format("{} (made in call {})", other_source(then.list->sources(), *now.list),
+                         made->second.call);
     for (std::size_t s = 0; s < now.list->sources().size(); ++s)
       for (std::size_t d = 0; d < now.of(s).size(); ++d)
         if (now.of(s)[d] != then.of(s)[d])

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <lockstep/worker/simulator/comparison.h>
 #include <lockstep/worker/simulator/cost_report.h>
 #include <lockstep/worker/simulator/json_document.h>
 #include <lockstep/worker/simulator/sweep.h>

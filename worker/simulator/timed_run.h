@@ -28,10 +28,6 @@ struct TimedRun {
   std::uint64_t events = 0;  // of the network
 };
 
-/// What a scenario without a section "cost" takes for granted.
-inline constexpr Duration kUsualStep = std::chrono::milliseconds(100);
-inline constexpr Duration kUsualCompile = std::chrono::seconds(2);
-
 /// The start of a job waits for so many deadlines (../../collectives/README.md, "Faults seen").
 inline constexpr int kStartDeadlines = 5;
 

@@ -206,6 +206,20 @@ TEST(Recompile, SizeThatChanges_IsSaidWithRanksAndValues) {
             "x.size(0) is 0 to 1 on ranks 0-3, the entry needs at least 2");
 }
 
+TEST(Recompile, OtherInputs_AreNamed) {
+  const Scenario scenario = read(R"({"format": "lockstep.scenario/1", "world_size": 2, "calls": [
+    {"frame": "f", "inputs": [{"ranks": "0-1", "values": {"x": {"tensor": [5]}}}]},
+    {"frame": "f", "inputs": [{"ranks": "0-1", "values": {"x": {"tensor": [5], "dtype": "i64"}}}]},
+    {"frame": "f", "inputs": [{"ranks": "0-1", "values": {"mask": {"tensor": [5]}, "x": {"tensor": [5]}}}]}]})");
+  const auto found = explain_compiles(scenario, dry_run(scenario));
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[1].entries.at(0).obstacles.at(0).text(),
+            "ranks 0-1 bring other inputs: x is a tensor i64 of 1 dim, in the entry it is a tensor "
+            "f32 of 1 dim");
+  EXPECT_EQ(found[2].entries.at(0).obstacles.at(0).text(),
+            "ranks 0-1 bring other inputs: the entry has no input mask");
+}
+
 TEST(Recompile, RanksFarApart_AreCountedAndNotAllNamed) {
   SomeRanks ranks;
   for (std::int32_t r = 0; r < 1000; r += 2) ranks.add(RankSet::of(Rank{r}));

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <lockstep/worker/simulator/comparison.h>
 #include <lockstep/worker/simulator/dry_run.h>
 #include <lockstep/worker/simulator/timed_run.h>
 

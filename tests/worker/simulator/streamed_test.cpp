@@ -7,6 +7,7 @@
 #include "random_scenario.h"
 #include <gtest/gtest.h>
 
+#include <lockstep/worker/simulator/comparison.h>
 #include <lockstep/worker/simulator/dry_run.h>
 
 namespace lockstep::worker::simulator {

@@ -34,7 +34,7 @@ function showFacts({world_size: ranks, totals}) {
 
 function obstacleItem(o) {
   const on = ['on ', someRanks(o.on)];
-  if (!o.source) return element('li', {}, 'inputs with other names, kinds, element types or numbers of dims ', ...on);
+  if (!o.source) return element('li', {}, `${o.needs} `, ...on);
   if (o.mark) return element('li', {}, element('code', {}, o.source), ` is marked ${o.mark} `, ...on, `, in the entry it is ${o.needs}`);
   const truth = o.needs === 'true' || o.needs === 'false', value = truth ? `${o.least !== 0}` : rangeText(o);
   return element('li', {}, element('code', {}, o.source), ` is ${value} `, ...on, `; the entry ${o.needs.startsWith('at least') ? 'needs' : 'has'} ${o.needs}`);
