@@ -251,11 +251,10 @@ void FrameRunner::say_compiled(const std::vector<Misfit>& misfits, const Steps& 
                              misfit.reason));
   if (frame.over.data->rank().value == 0) {
     say_advice(mark, steps);
-    job.log.line(
-        "info", mark,
-        fmt::format("{}: {}: {}; {}", frame.cache.name,
-                    job.interprets || job.sheet != nullptr ? "traced" : "compiled",
-                    symbols_text(entry.decision), steps.story()));
+    job.log.line("info", mark,
+                 fmt::format("{}: {}: {}; {}", frame.cache.name,
+                             job.interprets || job.sheet != nullptr ? "traced" : "compiled",
+                             symbols_text(entry.decision), steps.story()));
     job.log.line("debug", mark, decision_text(entry.decision));
     const auto namer = entry.namer();
     for (const shapes::Guard& guard : entry.guards)

@@ -342,13 +342,12 @@ TraceReliance Trace::reliance(std::optional<std::string> error) const {
   };
   for (shapes::Guard& guard : sizes.relied) {
     if (!told(guard)) continue;
-    out.values.push_back(fmt::format("{}   # {}", guard.predicate.text(env_.source_namer()),
-                                     guard.where.text()));
+    out.values.push_back(
+        fmt::format("{}   # {}", guard.predicate.text(env_.source_namer()), guard.where.text()));
     guard.predicate = guard.predicate.substitute(given);
   }
-  std::erase_if(sizes.relied, [](const shapes::Guard& guard) {
-    return guard.predicate.constant() == true;
-  });
+  std::erase_if(sizes.relied,
+                [](const shapes::Guard& guard) { return guard.predicate.constant() == true; });
   return out;
 }
 
