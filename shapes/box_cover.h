@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/shapes/guard.h>
-#include <lockstep/shapes/range.h>
+#include <lockstep/shapes/expr/guard.h>
+#include <lockstep/shapes/expr/range.h>
+#include <lockstep/shapes/expr/wide.h>
 #include <lockstep/shapes/size_classes.h>
-#include <lockstep/shapes/wide.h>
 
 namespace lockstep::shapes {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include <lockstep/shapes/facts/knowledge.h>
 #include <lockstep/shapes/fixed_symbols.h>
-#include <lockstep/shapes/knowledge.h>
 
 namespace lockstep::shapes {
 

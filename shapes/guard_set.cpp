@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <set>
 
-#include <lockstep/shapes/facts.h>
+#include <lockstep/shapes/facts/facts.h>
+#include <lockstep/shapes/facts/knowledge.h>
 #include <lockstep/shapes/guard_set.h>
-#include <lockstep/shapes/knowledge.h>
 
 namespace lockstep::shapes {
 namespace {

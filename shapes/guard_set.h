@@ -5,8 +5,8 @@
 #include <map>
 #include <vector>
 
-#include <lockstep/shapes/guard.h>
-#include <lockstep/shapes/range.h>
+#include <lockstep/shapes/expr/guard.h>
+#include <lockstep/shapes/expr/range.h>
 
 namespace lockstep::shapes {
 

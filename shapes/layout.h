@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include <lockstep/shapes/dynamism.h>
+#include <lockstep/shapes/expr/dynamism.h>
 #include <lockstep/shapes/shape_env.h>
 
 namespace lockstep::shapes {

@@ -2,10 +2,10 @@
 #include <numeric>
 #include <utility>
 
-#include <lockstep/shapes/evaluation.h>
-#include <lockstep/shapes/only_value.h>
+#include <lockstep/shapes/expr/evaluation.h>
+#include <lockstep/shapes/expr/polynomial.h>
+#include <lockstep/shapes/facts/only_value.h>
 #include <lockstep/shapes/pinning.h>
-#include <lockstep/shapes/polynomial.h>
 
 namespace lockstep::shapes {
 namespace {

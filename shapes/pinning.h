@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include <lockstep/shapes/guard.h>
-#include <lockstep/shapes/range.h>
+#include <lockstep/shapes/expr/guard.h>
+#include <lockstep/shapes/expr/range.h>
 
 namespace lockstep::shapes {
 

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/shapes/polynomial.h>
+#include <lockstep/shapes/expr/polynomial.h>
+#include <lockstep/shapes/expr/wide.h>
 #include <lockstep/shapes/shape_env.h>
-#include <lockstep/shapes/wide.h>
 
 namespace lockstep::shapes {
 namespace {

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include <lockstep/shapes/guard.h>
-#include <lockstep/shapes/knowledge.h>
+#include <lockstep/shapes/expr/guard.h>
+#include <lockstep/shapes/expr/range.h>
+#include <lockstep/shapes/facts/knowledge.h>
 #include <lockstep/shapes/pinning.h>
-#include <lockstep/shapes/range.h>
 
 namespace lockstep::shapes {
 

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/shapes/declaration.h>
-#include <lockstep/shapes/facts.h>
-#include <lockstep/shapes/only_value.h>
+#include <lockstep/shapes/facts/declaration.h>
+#include <lockstep/shapes/facts/facts.h>
+#include <lockstep/shapes/facts/only_value.h>
 #include <lockstep/shapes/shape_env.h>
 
 namespace lockstep::shapes {

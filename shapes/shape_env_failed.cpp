@@ -1,7 +1,7 @@
 // Which other sizes fail as the agreed ones did.
 #include <utility>
 
-#include <lockstep/shapes/evaluation.h>
+#include <lockstep/shapes/expr/evaluation.h>
 #include <lockstep/shapes/shape_env.h>
 
 namespace lockstep::shapes {

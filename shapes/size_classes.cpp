@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/shapes/box_cover.h>
-#include <lockstep/shapes/evaluation.h>
+#include <lockstep/shapes/expr/evaluation.h>
 #include <lockstep/shapes/guard_set.h>
 #include <lockstep/shapes/size_classes.h>
 

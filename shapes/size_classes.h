@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/shapes/guard.h>
-#include <lockstep/shapes/range.h>
+#include <lockstep/shapes/expr/guard.h>
+#include <lockstep/shapes/expr/range.h>
 #include <lockstep/shapes/shape_env.h>
 
 namespace lockstep::shapes {

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/agreement/promise.h>
+#include <lockstep/worker/agreement/recompile_advice.h>
+#include <lockstep/worker/agreement/recorded_call.h>
 #include <lockstep/worker/frame_steps.h>
-#include <lockstep/worker/promise.h>
-#include <lockstep/worker/recompile_advice.h>
-#include <lockstep/worker/recorded_call.h>
 
 namespace lockstep::worker {
 

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include <lockstep/shapes/shape_env.h>
-#include <lockstep/worker/call_driver.h>
-#include <lockstep/worker/group.h>
-#include <lockstep/worker/infer.h>
-#include <lockstep/worker/inputs.h>
-#include <lockstep/worker/recording_options.h>
-#include <lockstep/worker/tracer.h>
+#include <lockstep/worker/agreement/call_driver.h>
+#include <lockstep/worker/execution/recording_options.h>
+#include <lockstep/worker/graph/group.h>
+#include <lockstep/worker/preview/infer.h>
+#include <lockstep/worker/trace/inputs.h>
+#include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker {
 

@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/collectives/fake.h>
+#include <lockstep/collectives/simulated/fake.h>
 #include <lockstep/worker/frame_state.h>
-#include <lockstep/worker/infer_mode.h>
-#include <lockstep/worker/interpreter.h>
-#include <lockstep/worker/valueless.h>
+#include <lockstep/worker/interpreter/interpreter.h>
+#include <lockstep/worker/preview/infer_mode.h>
+#include <lockstep/worker/preview/valueless.h>
 
 namespace lockstep::worker {
 namespace {

@@ -3,9 +3,9 @@
 #include <exception>
 
 #include <lockstep/worker/frame_state.h>
-#include <lockstep/worker/interpreter.h>
+#include <lockstep/worker/interpreter/interpreter.h>
+#include <lockstep/worker/preview/valueless.h>
 #include <lockstep/worker/settle_rounds.h>
-#include <lockstep/worker/valueless.h>
 
 namespace lockstep::worker {
 

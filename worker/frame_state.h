@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <lockstep/worker/constraints.h>
+#include <lockstep/worker/exchange/constraints.h>
 #include <lockstep/worker/frame.h>
 #include <lockstep/worker/job_context.h>
 

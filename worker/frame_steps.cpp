@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <lockstep/worker/captures.h>
-#include <lockstep/worker/codegen.h>
+#include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/frame_steps.h>
-#include <lockstep/worker/graph_prints.h>
-#include <lockstep/worker/op.h>
-#include <lockstep/worker/shared_build.h>
-#include <lockstep/worker/world.h>
+#include <lockstep/worker/graph/graph_prints.h>
+#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/process/world.h>
+#include <lockstep/worker/toolchain/shared_build.h>
+#include <lockstep/worker/trace/captures.h>
 
 namespace lockstep::worker {
 

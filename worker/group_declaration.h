@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <lockstep/collectives/base/status.h>
-#include <lockstep/worker/group.h>
+#include <lockstep/worker/graph/group.h>
 
 namespace lockstep::worker {
 

@@ -10,18 +10,18 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/startup.h>
-#include <lockstep/worker/call_teller.h>
-#include <lockstep/worker/consistency.h>
-#include <lockstep/worker/infer_mode.h>
+#include <lockstep/worker/agreement/call_teller.h>
+#include <lockstep/worker/exchange/consistency.h>
 #include <lockstep/worker/job.h>
 #include <lockstep/worker/job_context.h>
 #include <lockstep/worker/job_devices.h>
 #include <lockstep/worker/job_groups.h>
-#include <lockstep/worker/job_publisher.h>
 #include <lockstep/worker/job_summary.h>
 #include <lockstep/worker/job_tools.h>
-#include <lockstep/worker/report_folder.h>
-#include <lockstep/worker/world.h>
+#include <lockstep/worker/preview/infer_mode.h>
+#include <lockstep/worker/process/job_publisher.h>
+#include <lockstep/worker/process/report_folder.h>
+#include <lockstep/worker/process/world.h>
 
 namespace lockstep::worker {
 namespace {

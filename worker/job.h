@@ -21,13 +21,13 @@
 #include <vector>
 
 #include <lockstep/collectives/base/status.h>
-#include <lockstep/worker/autodiff.h>
-#include <lockstep/worker/collective_ops.h>
 #include <lockstep/worker/frame.h>
-#include <lockstep/worker/inputs.h>
-#include <lockstep/worker/selection_ops.h>
-#include <lockstep/worker/settings.h>
-#include <lockstep/worker/tensor_ops.h>
+#include <lockstep/worker/process/settings.h>
+#include <lockstep/worker/trace/autodiff.h>
+#include <lockstep/worker/trace/collective_ops.h>
+#include <lockstep/worker/trace/inputs.h>
+#include <lockstep/worker/trace/selection_ops.h>
+#include <lockstep/worker/trace/tensor_ops.h>
 
 namespace lockstep::worker {
 

@@ -10,16 +10,16 @@
 #include <vector>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/coordinator/feed.h>
-#include <lockstep/worker/call_driver.h>
-#include <lockstep/worker/executable.h>
-#include <lockstep/worker/frame_profile.h>
-#include <lockstep/worker/group.h>
-#include <lockstep/worker/log.h>
-#include <lockstep/worker/record.h>
-#include <lockstep/worker/settings.h>
-#include <lockstep/worker/shared_build.h>
-#include <lockstep/worker/trace_sheet.h>
+#include <lockstep/coordinator/client/feed.h>
+#include <lockstep/worker/agreement/call_driver.h>
+#include <lockstep/worker/agreement/frame_profile.h>
+#include <lockstep/worker/agreement/record.h>
+#include <lockstep/worker/execution/executable.h>
+#include <lockstep/worker/graph/group.h>
+#include <lockstep/worker/preview/trace_sheet.h>
+#include <lockstep/worker/process/log.h>
+#include <lockstep/worker/process/settings.h>
+#include <lockstep/worker/toolchain/shared_build.h>
 
 namespace lockstep::worker {
 

@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/collectives/nccl.h>
-#include <lockstep/worker/cuda_device.h>
+#include <lockstep/collectives/nccl/nccl.h>
+#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/device/cuda_device.h>
 #include <lockstep/worker/job_devices.h>
-#include <lockstep/worker/roll.h>
 
 namespace lockstep::worker {
 namespace {

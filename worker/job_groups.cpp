@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/collectives/fake.h>
+#include <lockstep/collectives/simulated/fake.h>
 #include <lockstep/collectives/tree.h>
+#include <lockstep/worker/agreement/roll.h>
 #include <lockstep/worker/group_declaration.h>
 #include <lockstep/worker/job_groups.h>
-#include <lockstep/worker/roll.h>
 
 namespace lockstep::worker {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <lockstep/worker/job_context.h>
-#include <lockstep/worker/world.h>
+#include <lockstep/worker/process/world.h>
 
 namespace lockstep::worker {
 

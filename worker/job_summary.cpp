@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/agreement/roll.h>
 #include <lockstep/worker/job_summary.h>
-#include <lockstep/worker/roll.h>
 
 namespace lockstep::worker {
 

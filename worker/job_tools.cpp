@@ -2,11 +2,11 @@
 #include <utility>
 
 #include <lockstep/collectives/base/private_folder.h>
-#include <lockstep/worker/host_toolchain.h>
+#include <lockstep/worker/agreement/roll.h>
 #include <lockstep/worker/job_tools.h>
-#include <lockstep/worker/nvrtc_toolchain.h>
-#include <lockstep/worker/roll.h>
-#include <lockstep/worker/toolchain_class.h>
+#include <lockstep/worker/toolchain/host_toolchain.h>
+#include <lockstep/worker/toolchain/nvrtc_toolchain.h>
+#include <lockstep/worker/toolchain/toolchain_class.h>
 
 namespace lockstep::worker {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <lockstep/worker/job_context.h>
-#include <lockstep/worker/run_host.h>
+#include <lockstep/worker/run/run_host.h>
 
 namespace lockstep::worker {
 

@@ -17,7 +17,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <lockstep/coordinator/ask_status.h>
+#include <lockstep/coordinator/client/ask_status.h>
 
 using namespace lockstep;
 using namespace lockstep::coordinator;

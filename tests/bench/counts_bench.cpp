@@ -20,11 +20,11 @@
 
 #include <lockstep/collectives/base/board.h>
 #include <lockstep/collectives/census.h>
-#include <lockstep/collectives/nccl.h>
-#include <lockstep/worker/carried_status.h>
-#include <lockstep/worker/cuda_device.h>
-#include <lockstep/worker/settings.h>
-#include <lockstep/worker/world.h>
+#include <lockstep/collectives/nccl/nccl.h>
+#include <lockstep/worker/device/cuda_device.h>
+#include <lockstep/worker/process/settings.h>
+#include <lockstep/worker/process/world.h>
+#include <lockstep/worker/run/carried_status.h>
 
 namespace {
 

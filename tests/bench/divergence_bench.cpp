@@ -13,9 +13,9 @@
 #include <mpi.h>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/worker/call_driver.h>
-#include <lockstep/worker/tensor_ops.h>
-#include <lockstep/worker/tracer.h>
+#include <lockstep/worker/agreement/call_driver.h>
+#include <lockstep/worker/trace/tensor_ops.h>
+#include <lockstep/worker/trace/tracer.h>
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include <lockstep/worker/simulator/timed_run.h>
+#include <lockstep/worker/simulator/cluster/timed_run.h>
 
 namespace lockstep::worker::simulator {
 namespace {

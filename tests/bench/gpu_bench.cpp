@@ -12,9 +12,9 @@
 #include "paired_times.h"
 #include <benchmark/benchmark.h>
 
-#include <lockstep/collectives/nccl.h>
-#include <lockstep/worker/cuda_device.h>
-#include <lockstep/worker/nvrtc_toolchain.h>
+#include <lockstep/collectives/nccl/nccl.h>
+#include <lockstep/worker/device/cuda_device.h>
+#include <lockstep/worker/toolchain/nvrtc_toolchain.h>
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <lockstep/collectives/nccl_library.h>
+#include <lockstep/collectives/nccl/nccl_library.h>
 
 namespace lockstep::bench {
 namespace {

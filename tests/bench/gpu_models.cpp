@@ -5,9 +5,9 @@
 #include "../worker/tracing.h"
 #include "moe_text/model.h"
 
-#include <lockstep/worker/gradients.h>
-#include <lockstep/worker/tensor_ops.h>
-#include <lockstep/worker/tracer.h>
+#include <lockstep/worker/trace/gradients.h>
+#include <lockstep/worker/trace/tensor_ops.h>
+#include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::bench {
 namespace {

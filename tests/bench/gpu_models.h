@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/graph.h>
-#include <lockstep/worker/run_host.h>
+#include <lockstep/worker/graph/graph.h>
+#include <lockstep/worker/run/run_host.h>
 
 namespace lockstep::bench {
 

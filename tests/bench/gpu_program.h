@@ -6,9 +6,9 @@
 
 #include "gpu_models.h"
 
-#include <lockstep/worker/device.h>
-#include <lockstep/worker/executable.h>
-#include <lockstep/worker/toolchain.h>
+#include <lockstep/worker/codegen/toolchain.h>
+#include <lockstep/worker/device/device.h>
+#include <lockstep/worker/execution/executable.h>
 
 namespace lockstep::bench {
 

@@ -3,12 +3,12 @@
 
 #include <benchmark/benchmark.h>
 
-#include <lockstep/worker/build.h>
-#include <lockstep/worker/codegen.h>
-#include <lockstep/worker/executable.h>
-#include <lockstep/worker/host_toolchain.h>
-#include <lockstep/worker/tensor_ops.h>
-#include <lockstep/worker/tracer.h>
+#include <lockstep/worker/codegen/codegen.h>
+#include <lockstep/worker/execution/executable.h>
+#include <lockstep/worker/toolchain/build.h>
+#include <lockstep/worker/toolchain/host_toolchain.h>
+#include <lockstep/worker/trace/tensor_ops.h>
+#include <lockstep/worker/trace/tracer.h>
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include <lockstep/shapes/guard.h>
+#include <lockstep/shapes/expr/guard.h>
 #include <lockstep/shapes/guard_set.h>
 #include <lockstep/shapes/shape_env.h>
 

@@ -9,8 +9,8 @@
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
-#include <lockstep/worker/simulator/dry_run.h>
-#include <lockstep/worker/simulator/parallel.h>
+#include <lockstep/worker/simulator/cluster/dry_run.h>
+#include <lockstep/worker/simulator/draw/parallel.h>
 
 namespace lockstep::worker::simulator {
 namespace {

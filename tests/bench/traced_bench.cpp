@@ -16,13 +16,13 @@
 #include <mpi.h>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/worker/build.h>
-#include <lockstep/worker/call_driver.h>
-#include <lockstep/worker/codegen.h>
-#include <lockstep/worker/executable.h>
-#include <lockstep/worker/host_toolchain.h>
+#include <lockstep/worker/agreement/call_driver.h>
+#include <lockstep/worker/codegen/codegen.h>
+#include <lockstep/worker/execution/executable.h>
 #include <lockstep/worker/job.h>
-#include <lockstep/worker/tracer.h>
+#include <lockstep/worker/toolchain/build.h>
+#include <lockstep/worker/toolchain/host_toolchain.h>
+#include <lockstep/worker/trace/tracer.h>
 
 namespace {
 

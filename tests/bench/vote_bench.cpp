@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/collectives/tcp.h>
+#include <lockstep/collectives/tcp/tcp.h>
 #include <lockstep/collectives/vote.h>
 
 namespace {

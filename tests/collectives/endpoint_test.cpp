@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <lockstep/collectives/endpoint.h>
-#include <lockstep/collectives/secret.h>
+#include <lockstep/collectives/wire/endpoint.h>
+#include <lockstep/collectives/wire/secret.h>
 
 namespace lockstep::collectives {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/collectives/frame.h>
+#include <lockstep/collectives/wire/frame.h>
 
 namespace lockstep::collectives {
 namespace {

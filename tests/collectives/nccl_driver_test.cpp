@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/collectives/nccl.h>
+#include <lockstep/collectives/nccl/nccl.h>
 
 namespace lockstep::collectives {
 namespace {

@@ -1,7 +1,7 @@
 // A build without NCCL says so where NCCL is asked for.
 #include <gtest/gtest.h>
 
-#include <lockstep/collectives/nccl.h>
+#include <lockstep/collectives/nccl/nccl.h>
 
 namespace lockstep::collectives {
 namespace {

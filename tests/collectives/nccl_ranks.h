@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/collectives/nccl.h>
+#include <lockstep/collectives/nccl/nccl.h>
 
 namespace lockstep::collectives {
 

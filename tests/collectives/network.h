@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/collectives/simulated.h>
+#include <lockstep/collectives/simulated/simulated.h>
 
 namespace lockstep::collectives {
 

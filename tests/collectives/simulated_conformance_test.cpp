@@ -1,7 +1,7 @@
 #include "conformance.h"
 
-#include <lockstep/collectives/fake.h>
-#include <lockstep/collectives/simulated.h>
+#include <lockstep/collectives/simulated/fake.h>
+#include <lockstep/collectives/simulated/simulated.h>
 
 namespace lockstep::collectives {
 namespace {

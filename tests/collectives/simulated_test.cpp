@@ -6,7 +6,7 @@
 #include "network.h"
 
 #include <lockstep/collectives/census.h>
-#include <lockstep/collectives/simulated_events.h>
+#include <lockstep/collectives/simulated/simulated_events.h>
 #include <lockstep/collectives/startup.h>
 #include <lockstep/collectives/tree.h>
 #include <lockstep/collectives/vote.h>

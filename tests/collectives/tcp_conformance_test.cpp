@@ -4,7 +4,7 @@
 #include "conformance.h"
 #include "tcp_ranks.h"
 
-#include <lockstep/collectives/tcp_mesh.h>
+#include <lockstep/collectives/tcp/tcp_mesh.h>
 
 namespace lockstep::collectives {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <lockstep/collectives/arrivals.h>
-#include <lockstep/collectives/tcp.h>
-#include <lockstep/collectives/tcp_mesh.h>
+#include <lockstep/collectives/tcp/arrivals.h>
+#include <lockstep/collectives/tcp/tcp.h>
+#include <lockstep/collectives/tcp/tcp_mesh.h>
 
 using namespace lockstep;
 using namespace lockstep::collectives;

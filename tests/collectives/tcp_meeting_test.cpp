@@ -10,12 +10,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <lockstep/collectives/arrivals.h>
-#include <lockstep/collectives/frame_session.h>
-#include <lockstep/collectives/hmac.h>
-#include <lockstep/collectives/rendezvous_file.h>
-#include <lockstep/collectives/tcp_message.h>
+#include <lockstep/collectives/tcp/arrivals.h>
+#include <lockstep/collectives/tcp/rendezvous_file.h>
+#include <lockstep/collectives/tcp/tcp_message.h>
 #include <lockstep/collectives/vote.h>
+#include <lockstep/collectives/wire/frame_session.h>
+#include <lockstep/collectives/wire/hmac.h>
 
 namespace lockstep::collectives {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include <lockstep/collectives/tcp.h>
+#include <lockstep/collectives/tcp/tcp.h>
 
 namespace lockstep::collectives {
 

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <lockstep/coordinator/artifact_store.h>
+#include <lockstep/coordinator/store/artifact_store.h>
 
 namespace lockstep::coordinator {
 namespace {

@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <lockstep/coordinator/database.h>
-#include <lockstep/coordinator/file_system.h>
+#include <lockstep/coordinator/store/database.h>
+#include <lockstep/coordinator/store/file_system.h>
 
 namespace lockstep::coordinator {
 namespace {

@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <lockstep/coordinator/history_collector.h>
-#include <lockstep/coordinator/history_store.h>
-#include <lockstep/coordinator/history_writer.h>
+#include <lockstep/coordinator/documents/history_collector.h>
+#include <lockstep/coordinator/store/history_store.h>
+#include <lockstep/coordinator/store/history_writer.h>
 
 namespace lockstep::coordinator {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/coordinator/feed.h>
-#include <lockstep/coordinator/history.h>
+#include <lockstep/coordinator/client/feed.h>
+#include <lockstep/coordinator/service/history.h>
 
 namespace lockstep::coordinator {
 namespace {

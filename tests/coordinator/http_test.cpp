@@ -10,10 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <lockstep/coordinator/ask_status.h>
-#include <lockstep/coordinator/http_connection.h>
-#include <lockstep/coordinator/page.h>
-#include <lockstep/coordinator/page_parts.h>
+#include <lockstep/coordinator/client/ask_status.h>
+#include <lockstep/coordinator/documents/page.h>
+#include <lockstep/coordinator/documents/page_parts.h>
+#include <lockstep/coordinator/server/http_connection.h>
 
 namespace lockstep::coordinator {
 namespace {

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <lockstep/coordinator/history_store.h>
-#include <lockstep/coordinator/publisher.h>
+#include <lockstep/coordinator/client/publisher.h>
+#include <lockstep/coordinator/store/history_store.h>
 
 namespace lockstep::coordinator {
 namespace {

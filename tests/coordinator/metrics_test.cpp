@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <lockstep/coordinator/dump_document.h>
-#include <lockstep/coordinator/metrics.h>
-#include <lockstep/coordinator/trace_document.h>
+#include <lockstep/coordinator/documents/dump_document.h>
+#include <lockstep/coordinator/documents/trace_document.h>
+#include <lockstep/coordinator/server/metrics.h>
 
 namespace lockstep::coordinator {
 namespace {

@@ -12,8 +12,8 @@
 #include "watched_ranks.h"
 #include <fmt/format.h>
 
-#include <lockstep/coordinator/page.h>
-#include <lockstep/coordinator/status_document.h>
+#include <lockstep/coordinator/documents/page.h>
+#include <lockstep/coordinator/documents/status_document.h>
 
 using namespace lockstep;
 using namespace lockstep::coordinator;

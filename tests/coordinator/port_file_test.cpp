@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <lockstep/coordinator/port_file.h>
+#include <lockstep/coordinator/speech/port_file.h>
 
 namespace lockstep::coordinator {
 namespace {

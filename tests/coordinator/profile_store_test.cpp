@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <lockstep/coordinator/profile_store.h>
+#include <lockstep/coordinator/store/profile_store.h>
 
 namespace lockstep::coordinator {
 namespace {

@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <lockstep/coordinator/ask_status.h>
-#include <lockstep/coordinator/publisher.h>
+#include <lockstep/coordinator/client/ask_status.h>
+#include <lockstep/coordinator/client/publisher.h>
 
 namespace lockstep::coordinator {
 namespace {

@@ -2,7 +2,7 @@
 #include "watched_ranks.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/coordinator/headline.h>
+#include <lockstep/coordinator/documents/headline.h>
 
 namespace lockstep::coordinator {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/coordinator/service.h>
+#include <lockstep/coordinator/service/service.h>
 
 namespace lockstep::coordinator {
 

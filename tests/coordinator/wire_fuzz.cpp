@@ -10,9 +10,9 @@
 #include <map>
 #include <memory>
 
-#include <lockstep/coordinator/connection.h>
-#include <lockstep/coordinator/http_connection.h>
-#include <lockstep/coordinator/website.h>
+#include <lockstep/coordinator/server/connection.h>
+#include <lockstep/coordinator/server/http_connection.h>
+#include <lockstep/coordinator/server/website.h>
 
 using namespace lockstep;
 using namespace lockstep::coordinator;

@@ -1,7 +1,7 @@
 // Messages and the handshake, byte by byte and against who does not play by the rules.
 #include <gtest/gtest.h>
 
-#include <lockstep/coordinator/session.h>
+#include <lockstep/coordinator/speech/session.h>
 
 namespace lockstep::coordinator {
 namespace {

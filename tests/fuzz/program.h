@@ -10,8 +10,8 @@
 
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/base/rank.h>
-#include <lockstep/worker/decision.h>
-#include <lockstep/worker/simulator/scenario.h>
+#include <lockstep/worker/exchange/decision.h>
+#include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::fuzz {
 

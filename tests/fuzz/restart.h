@@ -10,7 +10,7 @@
 #include "program.h"
 #include "scratch.h"
 
-#include <lockstep/coordinator/profile_store.h>
+#include <lockstep/coordinator/store/profile_store.h>
 
 namespace lockstep::fuzz {
 

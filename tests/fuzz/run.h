@@ -11,8 +11,8 @@
 
 #include "program.h"
 
-#include <lockstep/shapes/fingerprint.h>
-#include <lockstep/worker/action.h>
+#include <lockstep/shapes/expr/fingerprint.h>
+#include <lockstep/worker/agreement/action.h>
 
 namespace lockstep::fuzz {
 

@@ -2,7 +2,7 @@
 #include "simulated_process.h"
 #include <fmt/format.h>
 
-#include <lockstep/worker/simulator/dry_run.h>
+#include <lockstep/worker/simulator/cluster/dry_run.h>
 
 namespace lockstep::fuzz {
 

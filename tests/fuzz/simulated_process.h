@@ -18,8 +18,8 @@
 #include "run.h"
 #include "workshop.h"
 
-#include <lockstep/collectives/simulated.h>
-#include <lockstep/worker/agreement.h>
+#include <lockstep/collectives/simulated/simulated.h>
+#include <lockstep/worker/agreement/agreement.h>
 
 namespace lockstep::fuzz {
 

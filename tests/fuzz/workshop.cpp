@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/toolchain_class.h>
+#include <lockstep/worker/toolchain/toolchain_class.h>
 
 namespace lockstep::fuzz {
 namespace {

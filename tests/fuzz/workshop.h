@@ -11,9 +11,9 @@
 #include "run.h"
 #include "scratch.h"
 
-#include <lockstep/coordinator/artifact_store.h>
-#include <lockstep/worker/agreement.h>
-#include <lockstep/worker/shared_build.h>
+#include <lockstep/coordinator/store/artifact_store.h>
+#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/toolchain/shared_build.h>
 
 namespace lockstep::fuzz {
 

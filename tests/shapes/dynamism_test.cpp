@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/shapes/dynamism.h>
+#include <lockstep/shapes/expr/dynamism.h>
 
 namespace lockstep::shapes {
 namespace {

@@ -3,8 +3,8 @@
 #include "random_expr.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/shapes/expr.h>
-#include <lockstep/shapes/range.h>
+#include <lockstep/shapes/expr/expr.h>
+#include <lockstep/shapes/expr/range.h>
 
 namespace lockstep::shapes {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/shapes/fingerprint.h>
+#include <lockstep/shapes/expr/fingerprint.h>
 
 namespace lockstep::shapes {
 namespace {

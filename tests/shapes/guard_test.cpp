@@ -1,7 +1,7 @@
 #include "random_expr.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/shapes/guard.h>
+#include <lockstep/shapes/expr/guard.h>
 
 namespace lockstep::shapes {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/shapes/modular_set.h>
+#include <lockstep/shapes/expr/modular_set.h>
 
 namespace lockstep::shapes {
 namespace {

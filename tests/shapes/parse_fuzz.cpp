@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <lockstep/shapes/guard.h>
+#include <lockstep/shapes/expr/guard.h>
 
 using namespace lockstep::shapes;
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include <lockstep/shapes/guard.h>
+#include <lockstep/shapes/expr/guard.h>
 
 namespace lockstep::shapes::testing {
 

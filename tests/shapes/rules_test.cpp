@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/shapes/shape_env.h>
-#include <lockstep/shapes/solver.h>
+#include <lockstep/shapes/validation/solver.h>
 
 namespace lockstep::shapes {
 namespace {

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/shapes/guard_set.h>
-#include <lockstep/shapes/validation.h>
+#include <lockstep/shapes/validation/validation.h>
 
 namespace lockstep::shapes {
 

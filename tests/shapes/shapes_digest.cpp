@@ -8,7 +8,7 @@
 #include "shuffled_allocation.h"
 #include <CLI/CLI.hpp>
 
-#include <lockstep/shapes/fingerprint.h>
+#include <lockstep/shapes/expr/fingerprint.h>
 
 namespace lockstep::shapes::testing {
 namespace {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/shapes/guard_set.h>
-#include <lockstep/shapes/solver.h>
-#include <lockstep/shapes/validation.h>
+#include <lockstep/shapes/validation/solver.h>
+#include <lockstep/shapes/validation/validation.h>
 
 namespace lockstep::shapes {
 namespace {

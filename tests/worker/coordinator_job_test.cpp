@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <lockstep/coordinator/ask_status.h>
+#include <lockstep/coordinator/client/ask_status.h>
 
 namespace lockstep::worker {
 namespace {

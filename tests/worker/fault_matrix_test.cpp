@@ -14,8 +14,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <lockstep/worker/simulator/fault_report.h>
-#include <lockstep/worker/simulator/scenario.h>
+#include <lockstep/worker/simulator/cluster/fault_report.h>
+#include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::worker {
 namespace {

@@ -7,7 +7,7 @@
 #include "job_ranks.h"
 #include <unistd.h>
 
-#include <lockstep/worker/simulator/replay.h>
+#include <lockstep/worker/simulator/answers/replay.h>
 
 namespace lockstep::worker {
 namespace {

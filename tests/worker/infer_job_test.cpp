@@ -5,7 +5,7 @@
 #include "job_ranks.h"
 #include <nlohmann/json.hpp>
 
-#include <lockstep/worker/infer.h>
+#include <lockstep/worker/preview/infer.h>
 
 namespace lockstep::worker {
 namespace {

@@ -10,7 +10,7 @@
 #include "launch.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/coordinator/profile_store.h>
+#include <lockstep/coordinator/store/profile_store.h>
 
 namespace lockstep::worker {
 namespace {

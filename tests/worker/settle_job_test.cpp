@@ -7,8 +7,8 @@
 
 #include "job_ranks.h"
 
-#include <lockstep/worker/simulator/record_reader.h>
-#include <lockstep/worker/simulator/verdict.h>
+#include <lockstep/worker/simulator/answers/verdict.h>
+#include <lockstep/worker/simulator/input/record_reader.h>
 
 namespace lockstep::worker {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "compiler_ranks.h"
 
-#include <lockstep/worker/autodiff.h>
+#include <lockstep/worker/trace/autodiff.h>
 
 namespace lockstep::worker {
 namespace {

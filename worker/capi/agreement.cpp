@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/collectives/startup.h>
-#include <lockstep/worker/source_guard.h>
+#include <lockstep/worker/exchange/source_guard.h>
 
 using namespace lockstep;
 using namespace lockstep::capi;

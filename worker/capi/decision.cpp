@@ -4,7 +4,7 @@
 #include "handle.h"
 #include <fmt/format.h>
 
-#include <lockstep/worker/decision_json.h>
+#include <lockstep/worker/exchange/decision_json.h>
 
 using namespace lockstep;
 using namespace lockstep::capi;

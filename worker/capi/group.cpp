@@ -7,10 +7,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <lockstep/collectives/fake.h>
+#include <lockstep/collectives/simulated/fake.h>
 #include <lockstep/collectives/startup.h>
-#include <lockstep/shapes/fingerprint.h>
-#include <lockstep/worker/settings.h>
+#include <lockstep/shapes/expr/fingerprint.h>
+#include <lockstep/worker/process/settings.h>
 
 namespace lockstep::capi {
 namespace {

@@ -13,10 +13,10 @@
 
 #include <lockstep.h>
 
-#include <lockstep/worker/agreement.h>
-#include <lockstep/worker/call_teller.h>
-#include <lockstep/worker/job_publisher.h>
-#include <lockstep/worker/world.h>
+#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agreement/call_teller.h>
+#include <lockstep/worker/process/job_publisher.h>
+#include <lockstep/worker/process/world.h>
 
 struct lockstep_report {
   explicit lockstep_report(lockstep::Status what);

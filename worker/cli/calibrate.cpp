@@ -11,7 +11,7 @@
 
 #include <lockstep/worker/cli/calibrate.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/simulator/network_file.h>
+#include <lockstep/worker/simulator/cost/network_file.h>
 
 namespace lockstep::worker::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include <lockstep/worker/cli/checks.h>
-#include <lockstep/worker/settings.h>
+#include <lockstep/worker/process/settings.h>
 
 namespace lockstep::worker::cli {
 namespace {

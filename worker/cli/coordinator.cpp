@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/base/private_folder.h>
-#include <lockstep/coordinator/server.h>
+#include <lockstep/coordinator/server/server.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/coordinator_address.h>
+#include <lockstep/worker/process/coordinator_address.h>
 
 namespace lockstep::worker::cli {
 namespace {

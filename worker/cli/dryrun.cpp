@@ -16,15 +16,15 @@
 
 #include <lockstep/worker/cli/calibrate.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/settings.h>
-#include <lockstep/worker/simulator/comparison.h>
-#include <lockstep/worker/simulator/cost_report.h>
-#include <lockstep/worker/simulator/dry_run.h>
-#include <lockstep/worker/simulator/recorded_answers.h>
-#include <lockstep/worker/simulator/recorded_costs.h>
-#include <lockstep/worker/simulator/replay.h>
-#include <lockstep/worker/simulator/report.h>
-#include <lockstep/worker/simulator/time_trace.h>
+#include <lockstep/worker/process/settings.h>
+#include <lockstep/worker/simulator/answers/comparison.h>
+#include <lockstep/worker/simulator/answers/recorded_answers.h>
+#include <lockstep/worker/simulator/answers/replay.h>
+#include <lockstep/worker/simulator/cluster/cost_report.h>
+#include <lockstep/worker/simulator/cluster/dry_run.h>
+#include <lockstep/worker/simulator/input/recorded_costs.h>
+#include <lockstep/worker/simulator/report/report.h>
+#include <lockstep/worker/simulator/report/time_trace.h>
 
 namespace lockstep::worker::cli {
 namespace {

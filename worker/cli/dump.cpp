@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <lockstep/coordinator/ask_status.h>
+#include <lockstep/coordinator/client/ask_status.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/coordinator_address.h>
+#include <lockstep/worker/process/coordinator_address.h>
 
 namespace lockstep::worker::cli {
 namespace {

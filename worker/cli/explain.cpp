@@ -10,12 +10,12 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <lockstep/coordinator/page.h>
+#include <lockstep/coordinator/documents/page.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/report_folder.h>
-#include <lockstep/worker/simulator/record_status.h>
-#include <lockstep/worker/simulator/regular_file.h>
-#include <lockstep/worker/simulator/verdict.h>
+#include <lockstep/worker/process/report_folder.h>
+#include <lockstep/worker/simulator/answers/record_status.h>
+#include <lockstep/worker/simulator/answers/verdict.h>
+#include <lockstep/worker/simulator/draw/regular_file.h>
 
 namespace lockstep::worker::cli {
 namespace {

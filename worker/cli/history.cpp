@@ -5,10 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <lockstep/coordinator/history_store.h>
+#include <lockstep/coordinator/store/history_store.h>
 #include <lockstep/worker/cli/history_table.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/settings.h>
+#include <lockstep/worker/process/settings.h>
 
 namespace lockstep::worker::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/coordinator/past.h>
-#include <lockstep/coordinator/profile_store.h>
+#include <lockstep/coordinator/store/past.h>
+#include <lockstep/coordinator/store/profile_store.h>
 
 namespace lockstep::worker::cli {
 

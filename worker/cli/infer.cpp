@@ -13,11 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <lockstep/worker/agreement/infer_request.h>
 #include <lockstep/worker/cli/infer_report.h>
 #include <lockstep/worker/cli/scratch.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/cli/trace_ranks.h>
-#include <lockstep/worker/infer_request.h>
 
 namespace lockstep::worker::cli {
 namespace {

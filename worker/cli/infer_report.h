@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/simulator/recorded_classes.h>
+#include <lockstep/worker/simulator/answers/recorded_classes.h>
 
 namespace lockstep::worker::cli {
 

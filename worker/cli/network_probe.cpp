@@ -17,9 +17,9 @@
 
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/simulator/calibration.h>
-#include <lockstep/worker/simulator/cost_report.h>
-#include <lockstep/worker/simulator/network_file.h>
+#include <lockstep/worker/simulator/cluster/cost_report.h>
+#include <lockstep/worker/simulator/cost/calibration.h>
+#include <lockstep/worker/simulator/cost/network_file.h>
 
 namespace {
 

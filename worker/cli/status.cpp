@@ -7,11 +7,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <lockstep/coordinator/ask_status.h>
-#include <lockstep/coordinator/http_answer.h>
+#include <lockstep/coordinator/client/ask_status.h>
+#include <lockstep/coordinator/server/http_answer.h>
 #include <lockstep/worker/cli/status_table.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/coordinator_address.h>
+#include <lockstep/worker/process/coordinator_address.h>
 
 namespace lockstep::worker::cli {
 namespace {

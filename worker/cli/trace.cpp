@@ -14,7 +14,7 @@
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/cli/trace_ranks.h>
 #include <lockstep/worker/cli/trace_report.h>
-#include <lockstep/worker/settings.h>
+#include <lockstep/worker/process/settings.h>
 
 namespace lockstep::worker::cli {
 namespace {

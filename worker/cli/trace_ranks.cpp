@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include <lockstep/worker/cli/trace_ranks.h>
-#include <lockstep/worker/settings.h>
-#include <lockstep/worker/world.h>
+#include <lockstep/worker/process/settings.h>
+#include <lockstep/worker/process/world.h>
 
 extern char** environ;
 

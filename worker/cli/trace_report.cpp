@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/worker/cli/trace_report.h>
-#include <lockstep/worker/settings.h>
+#include <lockstep/worker/process/settings.h>
 
 namespace lockstep::worker::cli {
 namespace {

@@ -1,8 +1,8 @@
 // The agreement without a tracer or MPI: one rank that agrees with itself.
 #include <cstdio>
 
-#include <lockstep/collectives/fake.h>
-#include <lockstep/worker/agreement.h>
+#include <lockstep/collectives/simulated/fake.h>
+#include <lockstep/worker/agreement/agreement.h>
 
 using namespace lockstep;
 using namespace lockstep::worker;

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <lockstep/coordinator/publisher.h>
+#include <lockstep/coordinator/client/publisher.h>
 
 namespace lockstep::worker::cli {
 namespace {

@@ -8,11 +8,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <lockstep/worker/code_cache.h>
-#include <lockstep/worker/simulator/call_inputs.h>
-#include <lockstep/worker/simulator/dry_run.h>
-#include <lockstep/worker/simulator/recompile.h>
-#include <lockstep/worker/simulator/suggestion.h>
+#include <lockstep/worker/agreement/code_cache.h>
+#include <lockstep/worker/simulator/answers/recompile.h>
+#include <lockstep/worker/simulator/answers/suggestion.h>
+#include <lockstep/worker/simulator/cluster/dry_run.h>
+#include <lockstep/worker/simulator/input/call_inputs.h>
 
 namespace lockstep::worker::simulator {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/collectives/fake.h>
-#include <lockstep/worker/simulator/calibration.h>
+#include <lockstep/collectives/simulated/fake.h>
+#include <lockstep/worker/simulator/cost/calibration.h>
 
 namespace lockstep::worker::simulator {
 namespace {

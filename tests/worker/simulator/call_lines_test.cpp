@@ -11,11 +11,11 @@
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
-#include <lockstep/worker/simulator/comparison.h>
-#include <lockstep/worker/simulator/dry_run.h>
-#include <lockstep/worker/simulator/outline.h>
-#include <lockstep/worker/simulator/regular_file.h>
-#include <lockstep/worker/simulator/report.h>
+#include <lockstep/worker/simulator/answers/comparison.h>
+#include <lockstep/worker/simulator/cluster/dry_run.h>
+#include <lockstep/worker/simulator/draw/regular_file.h>
+#include <lockstep/worker/simulator/input/outline.h>
+#include <lockstep/worker/simulator/report/report.h>
 
 namespace lockstep::worker::simulator {
 namespace {

@@ -6,9 +6,9 @@
 #include "random_scenario.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/simulator/comparison.h>
-#include <lockstep/worker/simulator/sweep.h>
-#include <lockstep/worker/simulator/upstream_way.h>
+#include <lockstep/worker/simulator/answers/comparison.h>
+#include <lockstep/worker/simulator/answers/sweep.h>
+#include <lockstep/worker/simulator/answers/upstream_way.h>
 
 namespace lockstep::worker::simulator {
 namespace {

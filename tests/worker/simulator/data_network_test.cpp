@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/simulator/data_network.h>
+#include <lockstep/worker/simulator/cost/data_network.h>
 
 namespace lockstep::worker::simulator {
 namespace {

@@ -8,10 +8,10 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/simulator/distribution.h>
-#include <lockstep/worker/simulator/draw.h>
-#include <lockstep/worker/simulator/elementary.h>
-#include <lockstep/worker/simulator/lengths_file.h>
+#include <lockstep/worker/simulator/draw/distribution.h>
+#include <lockstep/worker/simulator/draw/draw.h>
+#include <lockstep/worker/simulator/draw/elementary.h>
+#include <lockstep/worker/simulator/draw/lengths_file.h>
 
 namespace lockstep::worker::simulator {
 namespace {

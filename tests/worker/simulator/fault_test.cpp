@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/simulator/comparison.h>
-#include <lockstep/worker/simulator/dry_run.h>
-#include <lockstep/worker/simulator/timed_run.h>
+#include <lockstep/worker/simulator/answers/comparison.h>
+#include <lockstep/worker/simulator/cluster/dry_run.h>
+#include <lockstep/worker/simulator/cluster/timed_run.h>
 
 namespace lockstep::worker::simulator {
 namespace {

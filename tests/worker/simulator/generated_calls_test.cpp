@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <lockstep/worker/simulator/generator.h>
-#include <lockstep/worker/simulator/scenario.h>
+#include <lockstep/worker/simulator/input/generator.h>
+#include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::worker::simulator {
 namespace {

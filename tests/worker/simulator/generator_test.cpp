@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/simulator/dry_run.h>
-#include <lockstep/worker/simulator/scenario.h>
+#include <lockstep/worker/simulator/cluster/dry_run.h>
+#include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::worker::simulator {
 namespace {

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <lockstep/worker/simulator/dry_run.h>
+#include <lockstep/worker/simulator/cluster/dry_run.h>
 
 namespace lockstep::worker::simulator {
 namespace {

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <lockstep/worker/simulator/network_file.h>
-#include <lockstep/worker/simulator/network_model.h>
-#include <lockstep/worker/simulator/timing.h>
+#include <lockstep/worker/simulator/cost/network_file.h>
+#include <lockstep/worker/simulator/cost/network_model.h>
+#include <lockstep/worker/simulator/cost/timing.h>
 
 namespace lockstep::worker::simulator {
 namespace {

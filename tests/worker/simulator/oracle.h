@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include <lockstep/worker/simulator/scenario.h>
+#include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::worker::simulator {
 

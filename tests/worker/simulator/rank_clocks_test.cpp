@@ -8,10 +8,10 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/collectives/simulated.h>
+#include <lockstep/collectives/simulated/simulated.h>
 #include <lockstep/collectives/tree.h>
 #include <lockstep/collectives/vote.h>
-#include <lockstep/worker/simulator/rank_clocks.h>
+#include <lockstep/worker/simulator/cost/rank_clocks.h>
 
 namespace lockstep::worker::simulator {
 namespace {

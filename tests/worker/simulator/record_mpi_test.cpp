@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/worker/recorded_call.h>
-#include <lockstep/worker/simulator/dry_run.h>
-#include <lockstep/worker/simulator/replay.h>
+#include <lockstep/worker/agreement/recorded_call.h>
+#include <lockstep/worker/simulator/answers/replay.h>
+#include <lockstep/worker/simulator/cluster/dry_run.h>
 
 namespace lockstep::worker::simulator {
 namespace {

@@ -4,11 +4,11 @@
 #include "recorded_job.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/simulator/comparison.h>
-#include <lockstep/worker/simulator/cost_report.h>
-#include <lockstep/worker/simulator/recorded_answers.h>
-#include <lockstep/worker/simulator/recorded_costs.h>
-#include <lockstep/worker/simulator/replay.h>
+#include <lockstep/worker/simulator/answers/comparison.h>
+#include <lockstep/worker/simulator/answers/recorded_answers.h>
+#include <lockstep/worker/simulator/answers/replay.h>
+#include <lockstep/worker/simulator/cluster/cost_report.h>
+#include <lockstep/worker/simulator/input/recorded_costs.h>
 
 namespace lockstep::worker::simulator {
 namespace {

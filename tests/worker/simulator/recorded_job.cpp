@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/record.h>
-#include <lockstep/worker/simulator/dry_run.h>
-#include <lockstep/worker/simulator/group.h>
+#include <lockstep/worker/agreement/record.h>
+#include <lockstep/worker/simulator/cluster/dry_run.h>
+#include <lockstep/worker/simulator/cluster/group.h>
 
 namespace lockstep::worker::simulator {
 namespace {

@@ -9,9 +9,9 @@
 #include "recorded_job.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/simulator/dry_run.h>
-#include <lockstep/worker/simulator/replay.h>
-#include <lockstep/worker/simulator/verdict.h>
+#include <lockstep/worker/simulator/answers/replay.h>
+#include <lockstep/worker/simulator/answers/verdict.h>
+#include <lockstep/worker/simulator/cluster/dry_run.h>
 
 namespace lockstep::worker::simulator {
 namespace {

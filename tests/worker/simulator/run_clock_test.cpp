@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <lockstep/worker/simulator/cost_report.h>
-#include <lockstep/worker/simulator/dry_run.h>
-#include <lockstep/worker/simulator/time_trace.h>
+#include <lockstep/worker/simulator/cluster/cost_report.h>
+#include <lockstep/worker/simulator/cluster/dry_run.h>
+#include <lockstep/worker/simulator/report/time_trace.h>
 
 namespace lockstep::worker::simulator {
 namespace {

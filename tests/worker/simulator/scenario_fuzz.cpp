@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <lockstep/worker/simulator/json_document.h>
-#include <lockstep/worker/simulator/lengths_file.h>
-#include <lockstep/worker/simulator/scenario.h>
+#include <lockstep/worker/simulator/draw/json_document.h>
+#include <lockstep/worker/simulator/draw/lengths_file.h>
+#include <lockstep/worker/simulator/input/scenario.h>
 
 using namespace lockstep;
 using namespace lockstep::worker::simulator;

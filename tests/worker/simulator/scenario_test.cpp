@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/simulator/json_document.h>
-#include <lockstep/worker/simulator/scenario.h>
+#include <lockstep/worker/simulator/draw/json_document.h>
+#include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::worker::simulator {
 namespace {

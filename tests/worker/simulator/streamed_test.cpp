@@ -7,8 +7,8 @@
 #include "random_scenario.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/simulator/comparison.h>
-#include <lockstep/worker/simulator/dry_run.h>
+#include <lockstep/worker/simulator/answers/comparison.h>
+#include <lockstep/worker/simulator/cluster/dry_run.h>
 
 namespace lockstep::worker::simulator {
 namespace {

@@ -1,0 +1,105 @@
+// The TCP backend, for jobs that no launcher started: the processes of a job meet at an address,
+// prove to each other that they know its secret, and are then connected each with each. Only
+// factories: Asio and OpenSSL stay in the .cpp files.
+//
+// Nothing moves by itself: the thread that uses a communicator reads and writes the connections
+// while it polls or waits.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/collectives/communicator.h>
+#include <lockstep/collectives/watch.h>
+#include <lockstep/collectives/wire/endpoint.h>
+#include <lockstep/collectives/wire/secret.h>
+
+namespace lockstep::collectives {
+
+struct TcpOptions {
+  /// Where rank 0 listens until all have come; an address of its host.
+  Endpoint rendezvous;
+  /// Unless empty, ranks of one host meet by this file instead, and neither `rendezvous` nor
+  /// `secret` is looked at: rank 0 listens at a free port of loopback, and says there at which, and
+  /// with which secret. It goes when all have come. What an earlier job has left there misleads
+  /// nobody.
+  std::string file{};
+  Rank rank;
+  int size = 1;
+  /// Shared by the processes of the job, and by nobody else; kSecretBytes or more.
+  Secret secret;
+  /// Compared between the ranks; see Arrivals.
+  std::string job, build;
+  /// How long the ranks may take to come.
+  Duration patience = std::chrono::seconds(300);
+  /// The longest message of a peer that is believed.
+  std::size_t longest_message = std::size_t{1} << 36;
+};
+
+/// The connections of a process with all others of its job. Shared by its communicators. Its end
+/// says goodbye to the peers: the end of this process after that is no loss to them. Any thread may
+/// call tell(); all else belongs to one.
+class TcpMesh;
+
+/// Collective: meets the others. Ranks may come in any order. Errors: Stuck (who has not come, or
+/// cannot be reached, in time), Version (another secret, protocol or build, naming both sides),
+/// BadInput (another world size or job, a rank that is there already), Environment (no address to
+/// listen at, no descriptors), RankLost.
+[[nodiscard]] Result<std::shared_ptr<TcpMesh>> tcp_meet(const TcpOptions& options);
+
+/// Collective. The progress board: shared memory among the ranks of each host, its name taken away
+/// again before this returns. Errors: Environment, Stuck (a rank of this host does not answer).
+[[nodiscard]] Result<std::unique_ptr<Board>> tcp_board(TcpMesh& mesh, Duration patience);
+
+/// Carries the progress board between the hosts of a job: what this rank's slot says goes to one
+/// rank of each other host, and what ranks of other hosts have said goes onto this host's board, by
+/// one rank of it. For WatchOptions::look; one thread. Where all ranks are on one host it does
+/// nothing.
+class TcpCarrier {
+ public:
+  /// Both outlive it.
+  TcpCarrier(TcpMesh& mesh, Board& board);
+  void look(Instant now);
+
+ private:
+  struct Heard {
+    RankState state;
+    std::vector<Board::Begun> begun;
+    Instant at{0};
+    bool silent = false;
+  };
+  void hear(Instant now);
+  TcpMesh& mesh_;
+  Board& board_;
+  std::vector<Rank> tells_;  // the lowest rank of each other host
+  bool hears_ = false;       // this is the lowest rank of its own
+  Instant told_{0};
+  std::map<std::int32_t, Heard> heard_;
+};
+
+/// Tells all peers that the job is over and why, as far as they can be told within 0.2 s. For
+/// WatchOptions::tell.
+void tcp_tell(TcpMesh& mesh, const Status& verdict);
+
+/// Says goodbye before the end of the job: whoever waits for this rank is told that it will not
+/// come. Then hears the others out, so that nothing which was sent to them is lost, until all have
+/// said goodbye or are gone, or `patience` is over. The mesh is not used again.
+void tcp_leave(TcpMesh& mesh, Duration patience);
+
+/// Over all ranks. A peer that is gone ends the job: through the watch if there is one, else as the
+/// error of every operation (RankLost); so does a verdict of a peer, with its own code.
+[[nodiscard]] Result<std::unique_ptr<Communicator>> tcp_communicator(std::shared_ptr<TcpMesh> mesh,
+                                                                     Watch* watch);
+
+/// Over `members` only, each rank numbered by its place among them, in errors by its number in the
+/// job. `group` tells groups apart, here and on the board; not kWorldGroup. Not collective.
+/// Errors: BadInput (this rank is no member).
+[[nodiscard]] Result<std::unique_ptr<Communicator>> tcp_group(std::shared_ptr<TcpMesh> mesh,
+                                                              Watch* watch, const RankSet& members,
+                                                              std::uint64_t group,
+                                                              std::string_view name);
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,80 @@
+// One TCP connection between two processes of a job, either side of it: the handshake of
+// frame_session.h, then messages. Used by the TCP backend only; the one header with Asio in it.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <lockstep/collectives/base/clock.h>
+#include <lockstep/collectives/tcp/tcp_message.h>
+#include <lockstep/collectives/wire/frame_session.h>
+
+namespace lockstep::collectives {
+
+/// What all connections of a process have in common. Whoever waits drives it.
+struct TcpLoop {
+  boost::asio::io_context io{1};
+  Secret secret;
+  std::array<std::byte, 64 * 1024> incoming{};  // of whichever connection is being read
+};
+
+/// One connection. Held by what is under way on it, and by who uses it; outlived by the loop. One
+/// thread at a time.
+class TcpLink : public std::enable_shared_from_this<TcpLink> {
+ public:
+  using Socket = boost::asio::ip::tcp::socket;
+  struct Events {
+    std::function<void()> established = [] {};
+    std::function<void(TcpMessage)> message = [](TcpMessage) {};
+    /// At most once, and nothing after it. Environment: nobody listens there. Version: it does not
+    /// know the secret, speaks something else, or is not believed. RankLost: it closed the
+    /// connection, or that broke off.
+    std::function<void(const Status& why)> ended = [](const Status&) {};
+  };
+
+  static std::shared_ptr<TcpLink> accept(TcpLoop& loop, Socket socket, Events events);
+  static std::shared_ptr<TcpLink> connect(TcpLoop& loop, const Endpoint& to, Events events);
+  TcpLink(TcpLoop& loop, Socket socket, FrameSession::Side side, Events events);
+
+  /// From the next event on; may be called within one.
+  void on(Events events) { events_ = std::make_shared<const Events>(std::move(events)); }
+  /// Requires established().
+  void send(const TcpMessage& message);
+  [[nodiscard]] bool established() const { return session_.established(); }
+  /// Bytes that the system has not taken yet.
+  [[nodiscard]] std::size_t queued() const { return queued_; }
+  /// Closes it once all is sent and the other side has read it, or after a second; no events.
+  void finish();
+  void close();
+  /// The other side's address, and this side's; empty where it is closed.
+  [[nodiscard]] std::string peer_address() const;
+  [[nodiscard]] std::string own_address() const;
+
+ private:
+  void prepare();
+  void limit(Duration time, const char* why);
+  void read();
+  void took(std::span<const std::byte> bytes);
+  void push(Bytes bytes);
+  void flush();
+  void end(Code code, const std::string& why);
+
+  TcpLoop& loop_;
+  Socket socket_;
+  FrameSession session_;
+  std::shared_ptr<const Events> events_;
+  boost::asio::steady_timer limit_;
+  std::deque<Bytes> queue_;
+  std::size_t sent_ = 0;  // of the first in the queue
+  std::size_t queued_ = 0;
+  bool writing_ = false, deaf_ = false, over_ = false;
+};
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,113 @@
+// What processes of a job say to each other over TCP, under a key of frame_session.h, and its
+// bytes. Reading takes nothing on trust: texts and lists are capped, values in range, no byte left
+// over. Used by the TCP backend and its tests.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <lockstep/collectives/base/board.h>
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/collectives/wire/endpoint.h>
+#include <lockstep/collectives/wire/frame.h>
+
+namespace lockstep::collectives {
+
+/// Of these messages; told in Arrival, and refused there where it is another.
+inline constexpr std::uint32_t kTcpVersion = 1;
+inline constexpr std::size_t kMostRanks = 65'536;
+/// Tells one start of a job from every other.
+using MeetingId = std::array<std::byte, 16>;
+
+/// A process comes to the rendezvous.
+struct Arrival {
+  std::uint32_t version = kTcpVersion;
+  std::string job;
+  Rank rank;
+  int size = 0;
+  std::string build;
+  std::string host;
+  std::uint64_t host_id = 0;
+  std::int32_t pid = 0;
+  std::uint16_t port = 0;  // at which it listens for its peers
+  bool operator==(const Arrival&) const = default;
+};
+/// "rank 3 (process 4711 on n1)"
+[[nodiscard]] std::string who(const Arrival& arrival);
+
+/// Who has not come yet.
+struct Waiting {
+  RankSet missing;
+  bool operator==(const Waiting&) const = default;
+};
+/// It is not let in, or the meeting has failed for all, and this is why.
+struct TurnedAway {
+  Code code = Code::Internal;
+  std::string message;
+  bool operator==(const TurnedAway&) const = default;
+};
+/// Where to find a rank of the job.
+struct Peer {
+  Endpoint listens;
+  std::string host;
+  std::uint64_t host_id = 0;
+  std::int32_t pid = 0;
+  bool operator==(const Peer&) const = default;
+};
+/// All have come: peers from `first` on. The last piece ends with rank `size - 1`.
+struct RosterPart {
+  static constexpr std::size_t kMostPeers = 256;
+  MeetingId meeting{};
+  std::uint32_t first = 0;
+  std::vector<Peer> peers;
+  bool operator==(const RosterPart&) const = default;
+};
+/// First word between two peers.
+struct Introduction {
+  MeetingId meeting{};
+  Rank rank;
+  bool operator==(const Introduction&) const = default;
+};
+/// A piece of a message of a group.
+struct Part {
+  static constexpr std::size_t kMostBytes = 60 * 1024;
+  /// Control messages of one fixed length, others, data, and what the ranks of a host say when they
+  /// open their board. Control and data are two lines; neither holds up the other.
+  enum class Kind : std::uint8_t { Bare, Payload, Data, Board };
+  std::uint64_t group = 0;
+  Kind kind = Kind::Bare;
+  std::uint64_t total = 0;  // bytes of the whole message
+  Bytes bytes;
+  bool operator==(const Part&) const = default;
+};
+/// The rank is done: the end of its connection is no loss.
+struct Goodbye {
+  bool operator==(const Goodbye&) const = default;
+};
+/// The job is over, and this is why; who hears it ends with it.
+struct Verdict {
+  Status status;
+  bool operator==(const Verdict&) const = default;
+};
+
+/// A rank's slot of the progress board, for hosts that do not share it: times as spans.
+struct Progress {
+  RankState state;  // progress: time since then; lease: time left
+  std::vector<Board::Begun> begun;
+  bool operator==(const Progress& other) const;
+};
+
+/// In the order of their frames' types, from kFirstSealedType on.
+using TcpMessage = std::variant<Arrival, Waiting, TurnedAway, RosterPart, Introduction, Part,
+                                Goodbye, Verdict, Progress>;
+
+[[nodiscard]] std::uint8_t type_of(const TcpMessage& message);
+/// Texts that are too long are cut, and so is the table of a verdict.
+[[nodiscard]] Bytes encode(const TcpMessage& message);
+/// nullopt: no such type, or no payload of it.
+[[nodiscard]] std::optional<TcpMessage> decode_tcp(const Frame& frame);
+
+}  // namespace lockstep::collectives

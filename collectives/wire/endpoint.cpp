@@ -1,0 +1,43 @@
+#include <charconv>
+
+#include <boost/asio/ip/address.hpp>
+#include <fmt/format.h>
+
+#include <lockstep/collectives/wire/endpoint.h>
+
+namespace lockstep::collectives {
+
+Result<Endpoint> Endpoint::parse(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  Endpoint out;
+  boost::system::error_code wrong;
+  if (colon != std::string_view::npos) {
+    std::string_view host = text.substr(0, colon);
+    const std::string_view port = text.substr(colon + 1);
+    const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+    if (bracketed) host = host.substr(1, host.size() - 2);
+    const auto address = boost::asio::ip::make_address(std::string(host), wrong);
+    const auto [end, failed] = std::from_chars(port.data(), port.data() + port.size(), out.port);
+    out.address = address.to_string();
+    if (!wrong && failed == std::errc{} && end == port.data() + port.size() && !port.empty() &&
+        address.is_v6() == bracketed)
+      return out;
+  }
+  return Status{Code::BadInput,
+                fmt::format("{} is no address to listen at or to connect to; it takes a numeric "
+                            "address and a port, for example 127.0.0.1:4711 or [::1]:4711.",
+                            text)};
+}
+
+std::string Endpoint::text() const {
+  return address.find(':') == std::string::npos ? fmt::format("{}:{}", address, port)
+                                                : fmt::format("[{}]:{}", address, port);
+}
+
+bool Endpoint::loopback() const {
+  boost::system::error_code wrong;
+  const auto parsed = boost::asio::ip::make_address(address, wrong);
+  return !wrong && parsed.is_loopback();
+}
+
+}  // namespace lockstep::collectives

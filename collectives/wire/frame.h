@@ -1,0 +1,82 @@
+// The frames in which processes of a job and its coordinator speak over a stream of bytes, version
+// 1, in both directions. Little-endian:
+//
+//   magic "LKSC" (4)  version (1)  type (1)  zero (2)  length of the payload (4)  counter (8)
+//   payload
+//   HMAC-SHA256 over all of the above (32), once the two have a key
+//
+// The first five bytes stay where they are in every version. Nothing is set aside for a payload
+// before its length is checked, and no payload is looked at before its HMAC is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include <lockstep/collectives/wire/hmac.h>
+
+namespace lockstep::collectives {
+
+inline constexpr std::uint8_t kProtocolVersion = 2;
+inline constexpr std::size_t kHeaderBytes = 20;
+/// Longest payloads: while the two have no key yet, and after.
+inline constexpr std::size_t kPlainPayloadBytes = 64, kSealedPayloadBytes = 64 * 1024;
+
+/// Types of frames without HMAC, in this order; Rejected in place of an answer. Those of frames
+/// under HMAC begin with kFirstSealedType and belong to who uses them.
+enum class FrameType : std::uint8_t { Hello = 1, Challenge, Proof, Welcome, Rejected };
+inline constexpr std::uint8_t kFirstSealedType = 16;
+
+/// Why what came is not taken, and the connection closed.
+enum class Refusal : std::uint8_t {
+  Magic = 1,  // no frame of this protocol
+  Version,    // of another version
+  Size,       // a payload longer than allowed
+  Altered,    // or made with another key
+  Replay,     // a counter that is not the next
+  Order,      // a type that has no place here
+  Malformed,  // a payload that is none of its type
+  Token,      // the other side does not know the secret
+};
+[[nodiscard]] std::string_view refusal_text(Refusal refusal);
+
+struct Frame {
+  std::uint8_t type = 0;
+  Bytes payload;
+};
+
+/// What one side writes. The counter of its sealed frames counts from 0.
+class FrameWriter {
+ public:
+  /// Requires that the payload is within its limit.
+  [[nodiscard]] static Bytes plain(FrameType type, std::span<const std::byte> payload);
+  [[nodiscard]] Bytes sealed(std::uint8_t type, std::span<const std::byte> payload);
+  void key(const Mac& key) { key_ = key; }
+
+ private:
+  Mac key_{};
+  std::uint64_t counter_ = 0;
+};
+
+/// Takes a stream apart into frames. It keeps at most what was put in since the last next() and one
+/// frame.
+class FrameReader {
+ public:
+  void put(std::span<const std::byte> bytes);
+  /// The next frame; nullopt where it has not come whole; a refusal, again at every later call.
+  [[nodiscard]] std::variant<std::optional<Frame>, Refusal> next();
+  /// From the next frame on all are sealed with this key.
+  void key(const Mac& key) { key_ = key; }
+
+ private:
+  [[nodiscard]] std::optional<Refusal> wrong_header(std::span<const std::byte> header) const;
+  Bytes buffer_;
+  std::size_t taken_ = 0;  // of buffer_
+  std::optional<Mac> key_;
+  std::uint64_t counter_ = 0;
+  std::optional<Refusal> refused_;
+};
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,303 @@
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <lockstep/coordinator/client/client.h>
+#include <lockstep/coordinator/client/publisher.h>
+
+namespace lockstep::coordinator {
+
+Report report_of(const Board& board, Rank rank, Instant now) {
+  RankState state = board.state(rank);
+  Report report;
+  report.waiting = state.waiting;
+  report.finished = state.finished;
+  report.phase = state.phase;
+  report.operation = state.operation;
+  report.begun = state.begun;
+  report.group = state.group;
+  report.ordinal = state.ordinal;
+  report.group_name = std::move(state.group_name);
+  report.event = std::move(state.event);
+  report.since_progress = std::max(now - state.progress, Duration{0});
+  report.lease_left = std::max(state.lease - now, Duration{0});
+  for (const Board::Begun& begun : board.begun(rank))
+    report.groups.push_back({begun.group, begun.operations});
+  return report;
+}
+
+/// Everything below runs on the publisher's thread, but for stop() and what is atomic.
+struct Publisher::Thread {
+  Thread(const Board& the_board, PublisherOptions the_options)
+      : board(the_board), options(std::move(the_options)), pause(options.first_pause) {}
+
+  void run();
+  void attempt();
+  void speak();
+  void pass_on();
+  void heard(const Message& message);
+  void hear_verdict(const Verdict& verdict);
+  void ended(const Status& why);
+  void refused(const Refused& refused);
+  [[nodiscard]] bool worth_telling(const Report& now) const;
+  void drive();
+  void wait(Duration time);
+  [[nodiscard]] bool unanswered() const;
+  void say_goodbye();
+  void stop();
+  void last_word(const Status& verdict);
+  void say_ending();
+
+  const Board& board;
+  PublisherOptions options;
+  SystemClock clock;
+  std::atomic<bool> joined{false};
+  std::unique_ptr<Client> client;
+  bool over = false, was_refused = false;  // this attempt
+  Duration pause;
+  Instant attempted{0};
+  std::string said;  // why it cannot be reached, as said; empty where it can be
+  std::uint64_t looks = 0, looks_waiting = 0;
+  Report last_look;
+  Instant waits_since{0};  // in the operation of the last look, where it waits in one
+  bool configured = false;
+  std::optional<Report> told;
+  bool told_stays = false;  // it told of a wait that two looks saw
+  Instant told_at{0};
+  std::mutex mutex;
+  bool stopping = false;           // under mutex
+  Client* to_interrupt = nullptr;  // under mutex
+  std::condition_variable wake;
+  std::optional<Ending> ending;  // under mutex; until it is sent
+  bool noted = false;            // under mutex
+  std::condition_variable was_noted;
+  std::thread thread;
+};
+
+/// A rank that waits in one operation at two looks running, has left such a wait that it told of,
+/// is in another phase or has finished. A wait that comes and goes between two looks is every step.
+bool Publisher::Thread::worth_telling(const Report& now) const {
+  if (now.phase != told->phase || now.finished != told->finished) return true;
+  const bool in_told_wait = now.waiting && told->waiting && now.begun == told->begun;
+  if (told_stays) return !in_told_wait;
+  return now.waiting && last_look.waiting && now.begun == last_look.begun;
+}
+
+/// What the program told since the last look.
+void Publisher::Thread::pass_on() {
+  constexpr int kEventsPerLook = 16;
+  if (!options.feed || !joined.load() || !client->idle()) return;
+  if (!configured)
+    if (auto configuration = options.feed->configuration(); !configuration.text.empty()) {
+      client->send(std::move(configuration));
+      configured = true;
+    }
+  for (int i = 0; i < kEventsPerLook; ++i) {
+    auto event = options.feed->take();
+    if (!event) return;
+    client->send(*std::move(event));
+  }
+}
+
+/// A job that goes on is nobody's to end: the rank must have waited for a while, and wait still.
+void Publisher::Thread::hear_verdict(const Verdict& verdict) {
+  constexpr std::chrono::seconds kLongEnough{1};
+  const RankState state = board.state(options.identity.rank);
+  if (!options.obey || !state.waiting || !last_look.waiting || state.begun != last_look.begun ||
+      clock.now() - waits_since < kLongEnough)
+    return;
+  options.obey({verdict.code, verdict.message, {}, {}});
+}
+
+void Publisher::Thread::heard(const Message& message) {
+  if (const auto* why = std::get_if<Refused>(&message)) return refused(*why);
+  if (const auto* verdict = std::get_if<Verdict>(&message)) return hear_verdict(*verdict);
+  if (const auto* wanted = std::get_if<GraphWanted>(&message)) {
+    auto graph = options.feed ? options.feed->graph(wanted->graph) : std::nullopt;
+    if (graph) client->send(*std::move(graph));
+    return;
+  }
+  if (std::holds_alternative<Noted>(message)) {
+    const std::lock_guard lock(mutex);
+    noted = true;
+    was_noted.notify_all();
+  }
+  if (!std::holds_alternative<Joined>(message)) return;
+  if (!said.empty()) options.say("The coordinator is there again.");
+  said.clear();
+  pause = options.first_pause;
+  joined.store(true);
+}
+
+void Publisher::Thread::say_ending() {
+  if (!joined.load()) return;
+  const std::lock_guard lock(mutex);
+  if (ending) client->send(*std::exchange(ending, std::nullopt));
+}
+
+/// A look; and a report, where one is due and the one before has gone out.
+void Publisher::Thread::speak() {
+  const Instant now = clock.now();
+  Report report = report_of(board, options.identity.rank, now);
+  report.looks = ++looks;
+  report.looks_waiting = looks_waiting += report.waiting ? 1 : 0;
+  if (!report.waiting || !last_look.waiting || report.begun != last_look.begun) waits_since = now;
+  const bool due = !told || now - told_at >= options.every ||
+                   (now - told_at >= 2 * options.look && worth_telling(report));
+  pass_on();
+  if (joined.load() && due && client->idle()) {
+    if (options.feed) report.counters = options.feed->counters();
+    client->send(report);
+    told_stays = report.waiting && last_look.waiting && report.begun == last_look.begun;
+    told = report;
+    told_at = now;
+  }
+  last_look = std::move(report);
+}
+
+void Publisher::Thread::ended(const Status& why) {
+  over = true;
+  joined.store(false);
+  if (was_refused) return;
+  if (said.empty()) options.say(why.message + " The job goes on without it.");
+  said = why.message;
+}
+
+void Publisher::Thread::refused(const Refused& refused) {
+  was_refused = true;
+  if (said != refused.message) options.say("The coordinator refuses this rank: " + refused.message);
+  said = refused.message;
+}
+
+void Publisher::Thread::attempt() {
+  over = was_refused = configured = false;
+  told.reset();
+  attempted = clock.now();
+  client = std::make_unique<Client>(
+      options.coordinator, options.secret,
+      Client::Events{.established = [this] { client->send(Join{options.identity}); },
+                     .message = [this](const Message& message) { heard(message); },
+                     .ended = [this](const Status& why) { ended(why); }});
+}
+
+/// The client, for a look's time or until the publisher is to stop.
+void Publisher::Thread::drive() {
+  const auto interruptible = [this](Client* which) {
+    const std::lock_guard lock(mutex);
+    to_interrupt = which;
+    return !stopping;
+  };
+  if (interruptible(client.get())) client->run_for(options.look);
+  (void)interruptible(nullptr);
+}
+
+/// Until the time has passed or the publisher is to stop.
+void Publisher::Thread::wait(Duration time) {
+  std::unique_lock lock(mutex);
+  wake.wait_for(lock, time, [this] { return stopping || ending; });
+}
+
+void Publisher::Thread::say_goodbye() {
+  if (!joined.load()) return;
+  const Instant until = clock.now() + options.goodbye;
+  while (!over && !client->idle() && clock.now() < until) client->run_for(options.look / 10);
+  if (over || !client->idle()) return;
+  pass_on();
+  Report report = report_of(board, options.identity.rank, clock.now());
+  if (options.feed) report.counters = options.feed->counters();
+  report.looks = looks;
+  report.looks_waiting = looks_waiting;
+  client->send(report);
+  while (!over && !client->idle() && clock.now() < until) client->run_for(options.look / 10);
+}
+
+/// A machine that is gone does not even refuse: neither a connection nor what is sent over one.
+bool Publisher::Thread::unanswered() const {
+  const Instant since = joined.load() ? told_at : attempted;
+  return !over && (!joined.load() || !client->idle()) && clock.now() - since > options.patience;
+}
+
+void Publisher::Thread::run() {
+  const auto stopped = [this] {
+    const std::lock_guard lock(mutex);
+    return stopping;
+  };
+  Instant next_attempt{0};
+  while (!stopped()) {
+    if (!client && clock.now() >= next_attempt) attempt();
+    if (client) {
+      const Instant began = clock.now();
+      drive();
+      if (unanswered())
+        ended({Code::Stuck,
+               fmt::format("The coordinator at {} does not answer.", options.coordinator.text())});
+      if (!over) wait(options.look - (clock.now() - began));
+    } else {
+      wait(options.look);
+    }
+    if (client && over) {
+      client.reset();
+      next_attempt = clock.now() + pause;
+      pause = std::min(pause * 2, options.last_pause);
+    }
+    speak();
+    say_ending();
+  }
+  say_goodbye();
+}
+
+void Publisher::Thread::last_word(const Status& verdict) {
+  constexpr std::chrono::milliseconds kLong{100};
+  if (std::this_thread::get_id() == thread.get_id() || !joined.load()) return;
+  std::unique_lock lock(mutex);
+  noted = false;
+  ending = Ending{verdict.code, verdict.message};
+  if (to_interrupt != nullptr) to_interrupt->interrupt();
+  wake.notify_all();
+  was_noted.wait_for(lock, kLong, [this] { return noted; });
+}
+
+void Publisher::Thread::stop() {
+  {
+    const std::lock_guard lock(mutex);
+    stopping = true;
+    if (to_interrupt != nullptr) to_interrupt->interrupt();
+  }
+  wake.notify_all();
+  if (thread.joinable()) thread.join();
+}
+
+Publisher::Publisher(std::unique_ptr<Thread> thread) : thread_(std::move(thread)) {}
+Publisher::~Publisher() { thread_->stop(); }
+bool Publisher::joined() const { return thread_->joined.load(); }
+void Publisher::last_word(const Status& verdict) { thread_->last_word(verdict); }
+
+Result<std::unique_ptr<Publisher>> Publisher::start(const Board& board, PublisherOptions options) {
+  std::unique_ptr<Publisher> publisher(
+      new Publisher(std::make_unique<Thread>(board, std::move(options))));
+  Thread& thread = *publisher->thread_;
+  // Signals are for the program's own threads.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::optional<Status> failed;
+  try {
+    thread.thread = std::thread([&thread] { thread.run(); });
+  } catch (const std::system_error& error) {
+    failed =
+        Status{Code::Environment, fmt::format("The publisher cannot start: {}.", error.what())};
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (failed) return *failed;
+  return publisher;
+}
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,37 @@
+#include <fmt/format.h>
+
+#include <lockstep/coordinator/documents/announcer.h>
+
+namespace lockstep::coordinator {
+
+void Announcer::complain(const std::string& line) {
+  if (left_-- > 0)
+    say_(line);
+  else
+    ++kept_;
+}
+
+std::map<std::string, RankSet> Announcer::look(const Service& service, Instant now) {
+  std::map<std::string, RankSet> named;
+  std::set<std::string> hold;
+  for (const auto& [id, job] : service.jobs())
+    for (const Finding& finding : service.diagnose(job, now)) {
+      named[id].insert(finding.ranks);
+      const char* severity = finding.act ? "ACT" : "WARN";
+      // Who lags may be another at every look: said once while anybody does.
+      const bool lags = finding.kind == Finding::Kind::Lags;
+      const std::string key = fmt::format("{} {} {} {}", severity, kind_name(finding.kind),
+                                          lags ? "" : finding.ranks.text(), id);
+      if (!said_.contains(key) && !unsaid_.contains(finding.kind))
+        say_(fmt::format("{} {} job={}: {}", severity, kind_name(finding.kind), id,
+                         finding.message));
+      hold.insert(key);
+    }
+  said_ = std::move(hold);
+  if (kept_ > 0) say_(fmt::format("{} more connections were refused or dropped", kept_));
+  left_ = kComplaints;
+  kept_ = 0;
+  return named;
+}
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,86 @@
+// What happened in the jobs of a coordinator, as events and as counts: what is new between two
+// looks at the service core. No sockets and no clock.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/coordinator/documents/event_line.h>
+#include <lockstep/coordinator/service/service.h>
+
+namespace lockstep::coordinator {
+
+/// What was told of calls, counted from the job's first run on: for metrics.
+struct CallTally {
+  /// Upper bounds, in seconds, of all but the last bucket.
+  static constexpr std::array<double, 10> kBounds{0.01, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000};
+  struct Histogram {
+    std::array<std::uint64_t, kBounds.size() + 1> buckets{};  // each counted once
+    double sum = 0;
+  };
+  /// Trace and compile of the slowest rank, by outcome.
+  std::map<std::string_view, Histogram> compile;
+  struct Recompile {
+    std::string_view reason;
+    bool forced = false;  // an entry fitted on some rank, and not on others
+    auto operator<=>(const Recompile&) const = default;
+  };
+  std::map<Recompile, std::uint64_t> recompiles;
+  std::map<std::string_view, std::uint64_t> divergences;  // by what differs
+};
+
+/// One thread.
+class Chronicle {
+ public:
+  static constexpr std::size_t kMostLines = 4096, kMostBytes = 4 * 1024 * 1024;
+
+  /// To be called once a second or so, with time that does not go back. Returns the lines of what
+  /// is new. A call is told of once all ranks have told of it, or two seconds after the first.
+  std::vector<std::string> look(const Service& service, Instant now, WallTime wall);
+
+  /// The last ones, oldest first.
+  [[nodiscard]] const std::deque<std::string>& lines() const { return lines_; }
+  /// By job, of those that the service knew at the last look.
+  [[nodiscard]] const std::map<std::string, CallTally>& tallies() const { return tallies_; }
+
+ private:
+  struct Known {
+    int run = 0;
+    RankSet live, finished, came;
+    std::map<std::string, EventLine> findings;  // that hold
+    std::uint64_t next_call = 0;
+    bool ended = false;  // a verdict was given
+  };
+  void look_at(const std::string& id, const WatchedJob& job, const Service& service);
+  void members(const WatchedJob& job, Known& known);
+  void findings(const WatchedJob& job, const Service& service, Known& known);
+  void calls(const WatchedJob& job, Known& known);
+  void call(const WatchedJob& job, const ToldCall& told);
+  [[nodiscard]] EventLine event(std::string_view level, std::string_view name) const;
+  void add(const EventLine& event);
+
+  std::map<std::string, Known> jobs_;
+  std::map<std::string, CallTally> tallies_;
+  std::deque<std::string> lines_;
+  std::size_t bytes_ = 0;
+  // Of the look that is under way.
+  std::vector<std::string> new_lines_;
+  std::string job_;
+  int run_ = 1;
+  Instant now_{0};
+  WallTime wall_{};
+};
+
+/// "first_call", "size", "value", "bound", "guard", "inputs", "mark", "elsewhere" (an entry fitted
+/// here) or "other": a bounded set, for labels. `reason` is that of a CallEvent; of several entries
+/// the first counts.
+[[nodiscard]] std::string_view reason_class(std::string_view reason);
+/// What differs, by the code of an error: "graph", "dtype", …; empty where nothing does.
+[[nodiscard]] std::string_view field_kind(Code code);
+
+}  // namespace lockstep::coordinator

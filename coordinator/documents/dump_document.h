@@ -1,0 +1,13 @@
+// Every rank of every job by itself, as last seen ("lockstep.dump/1"): for `lockstep dump`.
+#pragma once
+
+#include <string>
+
+#include <lockstep/coordinator/service/service.h>
+
+namespace lockstep::coordinator {
+
+/// A line a rank, so its length goes with the number of ranks.
+[[nodiscard]] std::string dump_document(const Service& service, Instant now);
+
+}  // namespace lockstep::coordinator

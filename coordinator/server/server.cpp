@@ -1,0 +1,443 @@
+#include <array>
+#include <atomic>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <lockstep/coordinator/documents/announcer.h>
+#include <lockstep/coordinator/documents/history_collector.h>
+#include <lockstep/coordinator/server/connection.h>
+#include <lockstep/coordinator/server/http_connection.h>
+#include <lockstep/coordinator/server/peer_user.h>
+#include <lockstep/coordinator/server/server.h>
+#include <lockstep/coordinator/server/website.h>
+#include <lockstep/coordinator/store/history_writer.h>
+
+namespace lockstep::coordinator {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using Failure = boost::system::error_code;
+
+namespace {
+
+/// How often limits are looked after.
+constexpr std::chrono::milliseconds kSweep{250};
+/// How often jobs are diagnosed, and how soon after a connection was closed.
+constexpr std::chrono::milliseconds kLook{1000}, kLookAfterClose{50};
+/// The same while ranks that end the job wait to hear that it is written down, and how long they do.
+constexpr std::chrono::milliseconds kLookAtEnding{5}, kEndingKept{500};
+/// What the system keeps for a reader that does not take it.
+constexpr int kSendBuffer = 64 * 1024;
+/// How long the other side may take to read why it was refused.
+constexpr std::chrono::seconds kLinger{1};
+/// How long the end waits for history, twice at most.
+constexpr std::chrono::seconds kLastWrite{1};
+/// Connections of browsers and scrapers whose request has been taken; those who stay leave room for
+/// those who do not.
+constexpr std::size_t kMostViewers = 64, kMostFollowers = 48;
+
+/// Of this start of the coordinator, in the history.
+std::string random_name() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+/// A socket and what stands behind it. In the server's table while it is open; whatever is under
+/// way on it holds it, too.
+struct Link {
+  Link(tcp::socket the_socket, Connection the_connection, std::string from, Instant now)
+      : socket(std::move(the_socket)),
+        connection(std::move(the_connection)),
+        peer(std::move(from)),
+        came(now),
+        heard(now),
+        moved(now) {}
+  tcp::socket socket;
+  Connection connection;
+  std::optional<HttpConnection> http;  // what it speaks instead, from its first byte
+  std::string peer;
+  Instant came, heard;
+  Instant moved;  // when the reader last took something, or there was nothing to take
+  std::deque<Bytes> queue;
+  std::size_t queued = 0;
+  bool fresh = true;  // nothing has come yet
+  bool writing = false, last_words = false;
+
+  [[nodiscard]] Bytes more() { return http ? http->more() : connection.more(); }
+};
+using LinkPtr = std::shared_ptr<Link>;
+
+}  // namespace
+
+struct Server::Loop {
+  explicit Loop(ServerOptions the_options)
+      : options(std::move(the_options)),
+        acceptor(io),
+        signals(io),
+        sweeper(io),
+        looker(io),
+        service(options.rules),
+        announcer(options.say, options.unsaid) {
+    if (!options.store.empty()) history = std::make_unique<HistoryWriter>(options.store);
+  }
+
+  void accept();
+  void welcome(tcp::socket socket);
+  void make_room();
+  void read(const LinkPtr& link);
+  void took(const LinkPtr& link, std::span<const std::byte> bytes);
+  void took_http(const LinkPtr& link, std::span<const std::byte> bytes);
+  [[nodiscard]] HttpDoor door(const LinkPtr& link);
+  [[nodiscard]] HttpAnswer content(Resource resource);
+  [[nodiscard]] Sight sight() const;
+  void update_viewers();
+  void write_down();
+  void send(const LinkPtr& link, Bytes bytes);
+  void write(const LinkPtr& link);
+  void drop(LinkPtr link, const std::string& why);
+  void sweep();
+  void look(Duration in);
+  void tell_verdicts();
+  void keep_history();
+  void answer_endings();
+  void finish_history();
+  void complain(const std::string& line) { announcer.complain(line); }
+
+  ServerOptions options;
+  asio::io_context io{1};
+  tcp::acceptor acceptor;
+  asio::signal_set signals;
+  asio::steady_timer sweeper, looker;
+  Service service;
+  Announcer announcer;
+  std::unique_ptr<HistoryWriter> history;  // null: none is kept
+  HistoryCollector news{random_name()};
+  Chronicle chronicle;
+  RejectedFrames rejected{};
+  SystemClock clock;
+  About about;
+  Endpoint endpoint;
+  std::map<ConnectionId, LinkPtr> links;
+  std::set<ConnectionId> strangers;  // by age
+  std::set<ConnectionId> viewers;
+  std::uint64_t last_connection = 0;
+  std::map<ConnectionId, Instant> endings;  // to be answered once the history has them: came when
+  bool endings_given = false;               // the history writer has all of them
+  std::atomic<std::size_t> speakers{0};         // of the service
+  std::array<std::byte, 64 * 1024> incoming{};  // of whichever connection is being read
+};
+
+void Server::Loop::accept() {
+  acceptor.async_accept([this](const Failure& failure, tcp::socket socket) {
+    if (failure == asio::error::operation_aborted) return;
+    if (!failure) {
+      welcome(std::move(socket));
+      return accept();
+    }
+    // No descriptors left, most likely: those in use end some day.
+    complain(fmt::format("a connection could not be accepted: {}", failure.message()));
+    auto pause = std::make_shared<asio::steady_timer>(io, kSweep);
+    pause->async_wait([this, pause](const Failure& stopped) {
+      if (!stopped) accept();
+    });
+  });
+}
+
+void Server::Loop::make_room() {
+  if (strangers.size() < options.most_strangers) return;
+  const auto oldest = links.find(*strangers.begin());
+  drop(oldest->second, "more came before it had proven the secret");
+}
+
+void Server::Loop::welcome(tcp::socket socket) {
+  Failure failure;
+  const auto peer = socket.remote_endpoint(failure);
+  if (failure) return;  // gone already
+  ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+  socket.non_blocking(true, failure);
+  socket.set_option(tcp::no_delay(true), failure);
+  socket.set_option(asio::socket_base::send_buffer_size(kSendBuffer), failure);
+  if (links.size() >= options.most_connections)
+    return complain(fmt::format("{} connections are open; one more was refused", links.size()));
+  make_room();
+  const ConnectionId id{++last_connection};
+  auto link = std::make_shared<Link>(
+      std::move(socket), Connection(id, options.secret, collectives::random_nonce()),
+      Endpoint{peer.address().to_string(), peer.port()}.text(), clock.now());
+  links.emplace(id, link);
+  strangers.insert(id);
+  read(link);
+}
+
+void Server::Loop::read(const LinkPtr& link) {
+  link->socket.async_wait(tcp::socket::wait_read, [this, link](const Failure& stopped) {
+    if (stopped || !links.contains(link->connection.id())) return;
+    Failure failure;
+    const std::size_t n = link->socket.read_some(asio::buffer(incoming), failure);
+    if (failure == asio::error::would_block) return read(link);
+    if (failure) return drop(link, "");
+    // What comes after its last words is thrown away: closed at once, it would not read them.
+    if (!link->last_words) took(link, std::span(incoming).first(n));
+    if (links.contains(link->connection.id())) read(link);
+  });
+}
+
+void Server::Loop::took(const LinkPtr& link, std::span<const std::byte> bytes) {
+  if (std::exchange(link->fresh, false) && HttpReader::begins(bytes)) link->http.emplace();
+  link->heard = clock.now();
+  if (link->http) return took_http(link, bytes);
+  Connection::Outcome outcome = link->connection.take(bytes, service, about, link->heard);
+  speakers.store(service.speakers());
+  if (link->connection.established()) strangers.erase(link->connection.id());
+  if (outcome.replaced)
+    if (const auto earlier = links.find(*outcome.replaced); earlier != links.end())
+      drop(earlier->second, "");
+  if (!outcome.complaint.empty())
+    complain(fmt::format("{} was refused: {}", link->peer, outcome.complaint));
+  if (outcome.refusal) ++rejected[static_cast<std::size_t>(*outcome.refusal)];
+  if (outcome.ending) {
+    endings.emplace(link->connection.id(), link->heard);
+    endings_given = false;
+    look(Duration{0});
+  }
+  link->last_words = outcome.close;
+  send(link, std::move(outcome.send));
+}
+
+HttpDoor Server::Loop::door(const LinkPtr& link) {
+  const auto user = peer_user(link->socket.native_handle());
+  return {endpoint.address, page_password(options.secret),
+          user && (*user == ::geteuid() || *user == 0)};
+}
+
+HttpAnswer Server::Loop::content(Resource resource) {
+  if (viewers.size() >= (resource == Resource::Updates ? kMostFollowers : kMostViewers))
+    return unavailable(fmt::format("{} others look at this now.", viewers.size()));
+  return website(resource, sight());
+}
+
+Sight Server::Loop::sight() const {
+  return {service, chronicle, rejected, about, clock.now(), std::chrono::system_clock::now()};
+}
+
+void Server::Loop::took_http(const LinkPtr& link, std::span<const std::byte> bytes) {
+  if (link->http->answered()) return;
+  const std::string complaint = link->http->take(
+      bytes, {[&] { return door(link); }, [&](Resource resource) { return content(resource); }});
+  if (!complaint.empty()) complain(fmt::format("{} was refused: {}", link->peer, complaint));
+  if (!link->http->answered()) return;
+  if (link->http->admitted()) {
+    strangers.erase(link->connection.id());
+    viewers.insert(link->connection.id());
+  }
+  if (!link->writing) write(link);
+}
+
+/// One document for all who follow; whoever still has one to take gets a later one.
+void Server::Loop::update_viewers() {
+  std::shared_ptr<const std::string> event;
+  const std::set<ConnectionId> all = viewers;
+  for (const ConnectionId id : all) {
+    const auto found = links.find(id);
+    if (found == links.end() || !found->second->http->streams()) continue;
+    const LinkPtr link = found->second;
+    if (!event)
+      event = std::make_shared<const std::string>(website(Resource::Updates, sight()).body);
+    link->http->update(event);
+    if (!link->writing) write(link);
+  }
+}
+
+void Server::Loop::send(const LinkPtr& link, Bytes bytes) {
+  link->queued += bytes.size();
+  if (!bytes.empty()) link->queue.push_back(std::move(bytes));
+  if (link->queued > options.most_queued_bytes) return drop(link, "it does not read");
+  if (!link->writing) write(link);
+}
+
+void Server::Loop::write(const LinkPtr& link) {
+  if (link->queue.empty()) {
+    Bytes part = link->last_words ? Bytes{} : link->more();
+    if (part.empty()) {
+      if (link->http && link->http->over()) link->last_words = true;
+      link->moved = clock.now();
+      Failure ignored;
+      if (link->last_words) link->socket.shutdown(tcp::socket::shutdown_send, ignored);
+      return;
+    }
+    link->queued += part.size();
+    link->queue.push_back(std::move(part));
+  }
+  if (!link->writing) link->moved = clock.now();
+  link->writing = true;
+  asio::async_write(link->socket, asio::buffer(link->queue.front()),
+                    [this, link](const Failure& failure, std::size_t) {
+                      link->writing = false;
+                      if (!links.contains(link->connection.id())) return;
+                      if (failure) return drop(link, "");
+                      link->queued -= link->queue.front().size();
+                      link->queue.pop_front();
+                      link->moved = clock.now();
+                      write(link);
+                    });
+}
+
+/// By value: the caller's may be the one in the table.
+void Server::Loop::drop(LinkPtr link, const std::string& why) {
+  const ConnectionId id = link->connection.id();
+  if (links.erase(id) == 0) return;
+  strangers.erase(id);
+  viewers.erase(id);
+  if (!why.empty()) complain(fmt::format("{} was dropped: {}", link->peer, why));
+  Failure ignored;
+  link->socket.close(ignored);
+  if (link->http) return;
+  service.closed(id, clock.now());
+  speakers.store(service.speakers());
+  look(kLookAfterClose);
+}
+
+void Server::Loop::sweep() {
+  const Instant now = clock.now();
+  std::vector<std::pair<LinkPtr, const char*>> over;
+  for (const auto& [id, link] : links) {
+    if (strangers.contains(id) && now - link->came > options.handshake)
+      over.emplace_back(link, "it has not proven the secret in time");
+    else if (link->last_words && now - link->moved > kLinger)
+      over.emplace_back(link, "");
+    else if (link->writing && now - link->moved > options.slow_reader)
+      over.emplace_back(link, "it does not read");
+    else if (now - link->heard > options.idle && !(link->http && link->http->streams()))
+      over.emplace_back(link, "it has said nothing");
+  }
+  for (const auto& [link, why] : over) drop(link, why);
+  sweeper.expires_after(kSweep);
+  sweeper.async_wait([this](const Failure& stopped) {
+    if (!stopped) sweep();
+  });
+}
+
+/// At the earlier of this and what was set before.
+void Server::Loop::look(Duration in) {
+  const auto at = asio::steady_timer::clock_type::now() +
+                  std::chrono::duration_cast<asio::steady_timer::duration>(in);
+  if (looker.expiry() > asio::steady_timer::clock_type::now() && looker.expiry() <= at) return;
+  looker.expires_at(at);
+  looker.async_wait([this](const Failure& stopped) {
+    if (stopped) return;
+    for (const auto& [job, ranks] : announcer.look(service, clock.now()))
+      service.follow(job, ranks);
+    tell_verdicts();
+    write_down();
+    update_viewers();
+    keep_history();
+    answer_endings();
+    look(endings.empty() ? Duration{kLook} : Duration{kLookAtEnding});
+  });
+}
+
+void Server::Loop::write_down() {
+  std::string lines;
+  for (const std::string& line : chronicle.look(service, clock.now(), sight().wall)) lines += line;
+  if (options.record && !lines.empty()) options.record(lines);
+}
+
+/// Again at every look: a rank obeys only while it waits.
+void Server::Loop::tell_verdicts() {
+  for (const auto& [id, job] : service.jobs()) {
+    const auto verdict = service.verdict(job, clock.now());
+    if (!verdict) continue;
+    for (const ConnectionId connection : service.connections(id))
+      if (const auto link = links.find(connection); link != links.end())
+        send(LinkPtr(link->second), link->second->connection.tell(*verdict));
+  }
+}
+
+/// What is new, unless the last is still being written: then it waits in the service.
+void Server::Loop::keep_history() {
+  if (history == nullptr) return;
+  for (const std::string& line : history->complaints()) options.say(line);
+  if (!history->idle()) return;
+  const auto wall =
+      std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+  if (auto batch = news.collect(service, clock.now(), wall); !batch.empty())
+    history->give(std::move(batch));
+  endings_given = true;
+}
+
+/// Whoever ends the job waits for this, and not for long.
+void Server::Loop::answer_endings() {
+  const bool written = history == nullptr || (endings_given && history->idle());
+  std::erase_if(endings, [&](const auto& ending) {
+    const auto link = links.find(ending.first);
+    if (written && link != links.end())
+      send(LinkPtr(link->second), link->second->connection.tell(Noted{}));
+    return written || clock.now() - ending.second > kEndingKept;
+  });
+}
+
+void Server::Loop::finish_history() {
+  if (history == nullptr) return;
+  (void)history->wait_idle(kLastWrite);
+  keep_history();
+  const bool written = history->wait_idle(kLastWrite);
+  for (const std::string& line : history->complaints()) options.say(line);
+  if (!written) options.say("the last of the history was not written in time; it is lost");
+}
+
+Server::Server(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
+Server::~Server() = default;
+
+Result<std::unique_ptr<Server>> Server::listen(ServerOptions options) {
+  auto loop = std::make_unique<Loop>(std::move(options));
+  const Endpoint& wanted = loop->options.listen;
+  Failure failure;
+  const tcp::endpoint where(asio::ip::make_address(wanted.address, failure), wanted.port);
+  if (!failure) loop->acceptor.open(where.protocol(), failure);
+  // A compiler that a rank starts must hold no socket of the coordinator that is in it.
+  if (!failure) ::fcntl(loop->acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
+  if (!failure) loop->acceptor.set_option(tcp::acceptor::reuse_address(true), failure);
+  if (!failure) loop->acceptor.bind(where, failure);
+  if (!failure) loop->acceptor.listen(asio::socket_base::max_listen_connections, failure);
+  if (failure)
+    return Status{Code::Environment, fmt::format("The coordinator cannot listen at {}: {}.",
+                                                 wanted.text(), failure.message())};
+  loop->endpoint = {wanted.address, loop->acceptor.local_endpoint().port()};
+  loop->about = {loop->options.version, loop->endpoint.text(), ::getpid(), loop->clock.now()};
+  return std::unique_ptr<Server>(new Server(std::move(loop)));
+}
+
+const Endpoint& Server::endpoint() const { return loop_->endpoint; }
+
+void Server::run() {
+  if (loop_->options.signals) {
+    loop_->signals.add(SIGINT);
+    loop_->signals.add(SIGTERM);
+    loop_->signals.async_wait([this](const Failure& stopped, int) {
+      if (!stopped) loop_->io.stop();
+    });
+  }
+  loop_->accept();
+  loop_->sweep();
+  loop_->look(kLook);
+  loop_->io.run();
+  loop_->finish_history();
+}
+
+void Server::stop() { loop_->io.stop(); }
+std::size_t Server::speakers() const { return loop_->speakers.load(); }
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,91 @@
+// The calls of one job in which more happened than running an entry that was there, as its ranks
+// told them. No sockets and no clock; bounded, whatever is told.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <lockstep/collectives/base/clock.h>
+#include <lockstep/coordinator/speech/call_event.h>
+
+namespace lockstep::coordinator {
+
+/// Ranks that told the same graph and outcome of one call. More than one version of a call: the
+/// ranks differ.
+struct Version {
+  shapes::Fingerprint graph{};
+  CallEvent::Outcome outcome = CallEvent::Outcome::Compiled;
+  Code code = Code::Internal;
+  std::string decisions;  // of the lowest of the ranks
+  RankSet ranks;
+};
+
+struct ToldReason {
+  std::string text;
+  RankSet ranks;
+};
+
+/// One call, as all ranks that have told of it do.
+struct ToldCall {
+  static constexpr std::size_t kMostVersions = 64, kMostReasons = 16;
+  std::uint64_t serial = 0;               // calls of this job as they were first told, from 0
+  CallEvent event;                        // of the lowest rank so far
+  RankSet told;                           // ranks that have told of it
+  Instant first{0}, last{0};              // when the first and the latest rank told
+  std::vector<Version> versions;          // at most kMostVersions
+  std::vector<ToldReason> reasons;        // at most kMostReasons, in order of arrival
+  RankSet other_versions, other_reasons;  // ranks of further ones
+  Duration compile_most{0}, waited_most{0};
+  Rank compile_slowest{};
+};
+
+/// What one frame came to: the calls told, not the ranks that told them.
+struct ToldFrame {
+  std::uint64_t compiled = 0, fallbacks = 0, errors = 0;
+  std::uint64_t last = 0;  // serial of the latest call
+};
+
+/// One thread.
+class History {
+ public:
+  static constexpr std::size_t kMostCalls = 1024, kMostGraphs = 64, kMostFrames = 1024;
+
+  void take(Rank rank, const CallEvent& event, Instant now);
+  /// To be asked of this rank: the text of its graph, where nobody has told it. The same graph is
+  /// asked for again where it has not come within ten seconds.
+  [[nodiscard]] std::optional<shapes::Fingerprint> wanted(const CallEvent& event, Instant now);
+  /// One that was asked for; others are ignored.
+  void take_graph(const shapes::Fingerprint& graph, std::string text);
+  void configure(std::string text) { configuration_ = std::move(text); }
+
+  /// The last kMostCalls, oldest first, by serial without gaps.
+  [[nodiscard]] const std::deque<ToldCall>& calls() const { return calls_; }
+  /// By name; no more than kMostFrames, further ones are in no table.
+  [[nodiscard]] const std::map<std::string, ToldFrame>& frames() const { return frames_; }
+  /// nullptr: not known, or no longer.
+  [[nodiscard]] const std::string* graph_text(const shapes::Fingerprint& graph) const;
+  [[nodiscard]] const std::string& configuration() const { return configuration_; }
+
+ private:
+  using Key = std::tuple<std::uint64_t, std::string, std::uint64_t, std::string>;
+  [[nodiscard]] ToldCall& call_of(const CallEvent& event, Instant now);
+
+  std::deque<ToldCall> calls_;
+  std::map<Key, std::uint64_t> serials_;  // of calls_: epoch, group, call, frame
+  std::uint64_t next_ = 0;
+  std::map<std::string, ToldFrame> frames_;
+  struct Graph {
+    std::optional<std::string> text;
+    Instant asked{0};
+  };
+  std::map<shapes::Fingerprint, Graph> graphs_;
+  std::deque<shapes::Fingerprint> graph_order_;
+  std::string configuration_;
+};
+
+}  // namespace lockstep::coordinator

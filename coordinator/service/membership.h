@@ -1,0 +1,88 @@
+// Who belongs to one job: which ranks have come, from where, as which process, and which connection
+// they speak through. No sockets and no clock: `now` is handed in.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/coordinator/speech/report.h>
+
+namespace lockstep::coordinator {
+
+/// One connection to the coordinator; never used twice.
+enum class ConnectionId : std::uint64_t {};
+
+/// One rank that has come at least once.
+struct Member {
+  Identity identity;
+  std::optional<ConnectionId> connection;  // none: closed
+  Instant joined{0};                       // this incarnation
+  Instant heard{0};                        // last word, or the moment the connection closed
+  int restarts = 0;                        // incarnations before this one
+  bool finished = false;
+};
+
+/// The ranks of one job. One thread.
+///
+/// A rank that comes again as the same incarnation has reconnected and replaces its earlier
+/// connection. Another incarnation has been restarted, and is taken only once the earlier one is
+/// gone: two live processes that both say they are rank 3 are an error of whoever started them.
+class Membership {
+ public:
+  /// Size, build and deadline are those of the rank that comes first.
+  explicit Membership(const Identity& first);
+
+  struct Admission {
+    bool restarted = false;
+    std::optional<ConnectionId> replaced;  // to be closed
+  };
+  /// `silent_after`: an earlier incarnation that has said nothing for so long is gone.
+  /// Requires 0 <= rank < size of the identity. Errors: Version (another build or world size than
+  /// the ranks that are here, which are named; another live process is this rank).
+  [[nodiscard]] Result<Admission> join(const Identity& identity, ConnectionId connection,
+                                       Instant now, Duration silent_after);
+  void heard(Rank rank, bool finished, Instant now);
+  /// No effect where the rank speaks through another connection by now.
+  void closed(Rank rank, ConnectionId connection, Instant now);
+
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] const std::string& build() const { return build_; }
+  [[nodiscard]] Duration deadline() const { return deadline_; }
+  /// Its ranks have come from more hosts than one.
+  [[nodiscard]] bool several_hosts() const { return several_hosts_; }
+  /// nullptr: it has never come.
+  [[nodiscard]] const Member* member(Rank rank) const {
+    return members_[static_cast<std::size_t>(rank.value)].get();
+  }
+  /// True if this very process has come before.
+  [[nodiscard]] bool knows(const Identity& identity) const;
+  /// Ranks that are connected and have not finished.
+  [[nodiscard]] RankSet live() const;
+  [[nodiscard]] bool anyone_live() const { return live_ > 0; }
+  [[nodiscard]] RankSet finished() const;
+  [[nodiscard]] RankSet absent() const;
+  /// "ranks 3,8-15 (host a: 3; host b: 8-15)"; without hosts where none of them has come.
+  [[nodiscard]] std::string text(const RankSet& ranks) const;
+
+ private:
+  [[nodiscard]] std::optional<Status> objection(const Identity& identity, Instant now,
+                                                Duration silent_after) const;
+  int size_;
+  std::string build_;
+  Duration deadline_;
+  std::uint64_t first_host_;
+  bool several_hosts_ = false;
+  int live_ = 0;
+  std::vector<std::unique_ptr<Member>> members_;  // by rank
+};
+
+/// "absent", "finished", "connected" or "closed"; nullptr: it has never come.
+[[nodiscard]] std::string_view link_name(const Member* member);
+/// "rank 3" or "ranks 3,8-15"
+[[nodiscard]] std::string ranks_text(const RankSet& ranks);
+
+}  // namespace lockstep::coordinator

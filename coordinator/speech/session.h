@@ -1,0 +1,44 @@
+// One side of a connection to a coordinator: the frames of collectives/wire/frame_session.h, turned into
+// messages and checked for who may say them. Pure.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <lockstep/collectives/wire/frame_session.h>
+#include <lockstep/coordinator/speech/message.h>
+
+namespace lockstep::coordinator {
+
+using collectives::Nonce;
+using collectives::Refusal;
+using collectives::Secret;
+
+/// One side of one connection. One thread.
+class Session {
+ public:
+  enum class Side { Coordinator, Client };
+  /// As FrameSession.
+  Session(Side side, Secret secret, const Nonce& nonce);
+
+  /// What a client says first; empty for a coordinator.
+  [[nodiscard]] Bytes open() const { return frames_.open(); }
+
+  struct Taken {
+    std::vector<Message> messages;
+    Bytes reply;                     // to be sent, also where it is refused: then it says why
+    std::optional<Refusal> refusal;  // send the reply, then close
+  };
+  [[nodiscard]] Taken take(std::span<const std::byte> bytes);
+  /// Requires established(): its messages are read on the other side only then.
+  [[nodiscard]] Bytes seal(const Message& message);
+  /// The other side has shown that it knows the secret.
+  [[nodiscard]] bool established() const { return !over_ && frames_.established(); }
+
+ private:
+  Side side_;
+  collectives::FrameSession frames_;
+  bool over_ = false;  // a message was refused
+};
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,122 @@
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <signal.h>
+
+#include <lockstep/coordinator/store/history_writer.h>
+
+namespace lockstep::coordinator {
+namespace {
+
+constexpr std::chrono::seconds kTryAgain{1}, kEnd{1};
+/// Complaints that nobody has taken yet.
+constexpr std::size_t kMostComplaints = 16;
+
+}  // namespace
+
+struct HistoryWriter::Shared {
+  const std::string directory;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<std::vector<RunNews>> batch;  // until it is written
+  std::vector<std::string> complaints;
+  bool stop = false, over = false;
+
+  explicit Shared(std::string where) : directory(std::move(where)) {}
+  void complain(const std::string& line) {
+    const std::lock_guard lock(mutex);
+    if (complaints.size() < kMostComplaints) complaints.push_back(line);
+  }
+};
+
+HistoryWriter::HistoryWriter(std::string directory)
+    : shared_(std::make_shared<Shared>(std::move(directory))) {
+  // Signals are for the program's own threads.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    // Detached, because nothing ends a write that hangs; it holds what it uses.
+    std::thread([shared = shared_] {
+      work(*shared);
+      const std::lock_guard lock(shared->mutex);
+      shared->over = true;
+      shared->changed.notify_all();
+    }).detach();
+  } catch (const std::system_error& error) {
+    shared_->over = true;
+    shared_->complain(std::string("the history is not written: ") + error.what());
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+HistoryWriter::~HistoryWriter() {
+  std::unique_lock lock(shared_->mutex);
+  shared_->stop = true;
+  shared_->changed.notify_all();
+  shared_->changed.wait_for(lock, kEnd, [this] { return shared_->over; });
+}
+
+bool HistoryWriter::idle() const {
+  const std::lock_guard lock(shared_->mutex);
+  return !shared_->batch && !shared_->over;
+}
+
+bool HistoryWriter::wait_idle(Duration patience) const {
+  std::unique_lock lock(shared_->mutex);
+  return shared_->changed.wait_for(lock, patience,
+                                   [this] { return !shared_->batch || shared_->over; });
+}
+
+void HistoryWriter::give(std::vector<RunNews> news) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->batch = std::move(news);
+  shared_->changed.notify_all();
+}
+
+std::vector<std::string> HistoryWriter::complaints() {
+  const std::lock_guard lock(shared_->mutex);
+  return std::exchange(shared_->complaints, {});
+}
+
+void HistoryWriter::work(Shared& shared) {
+  std::unique_ptr<HistoryStore> store;
+  const auto write = [&](const std::vector<RunNews>& news) -> Result<void> {
+    if (store == nullptr) {
+      auto opened =
+          HistoryStore::open({.directory = shared.directory, .report = [&](const Status& status) {
+                                shared.complain(status.message);
+                              }});
+      if (!opened) return opened.error();
+      store = std::move(*opened);
+    }
+    return store->write(news);
+  };
+  std::string trouble;  // that lasts
+  std::unique_lock lock(shared.mutex);
+  while (!shared.stop) {
+    if (!shared.batch) {
+      shared.changed.wait(lock);
+      continue;
+    }
+    const std::vector<RunNews>& batch = *shared.batch;  // nobody gives another before it is written
+    lock.unlock();
+    const auto written = write(batch);
+    if (!written && trouble != written.error().message)
+      shared.complain("the history is not written: " + written.error().message);
+    trouble = written ? std::string() : written.error().message;
+    lock.lock();
+    if (written) {
+      shared.batch.reset();
+      shared.changed.notify_all();
+    } else {
+      shared.changed.wait_for(lock, kTryAgain, [&] { return shared.stop; });
+    }
+  }
+}
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,279 @@
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <ctime>
+#include <string_view>
+#include <utility>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/sha.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <lockstep/coordinator/store/verified_directory.h>
+
+namespace lockstep::coordinator {
+namespace {
+
+// A file is the payload and a footer: format and version, payload length, key, SHA-256 over all
+// that precedes it.
+constexpr std::size_t kHeadBytes = 8 + 8 + 16;
+constexpr std::size_t kFooterBytes = kHeadBytes + SHA256_DIGEST_LENGTH;
+constexpr std::string_view kTemporary = "tmp.";
+constexpr std::time_t kForeignLeftoverSeconds = 24 * 3600;
+
+Status environment(std::string message) {
+  return Status{Code::Environment, std::move(message), {}, {}};
+}
+
+/// A descriptor that is closed at the end of its scope.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+using Digest = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
+
+Digest sha256(std::span<const std::byte> bytes, std::span<const std::byte> more) {
+  SHA256_CTX context;
+  Digest digest;
+// The one-shot interface cannot take two spans and EVP needs a heap object for the same thing.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  SHA256_Init(&context);
+  SHA256_Update(&context, bytes.data(), bytes.size());
+  SHA256_Update(&context, more.data(), more.size());
+  SHA256_Final(digest.data(), &context);
+#pragma GCC diagnostic pop
+  return digest;
+}
+
+Bytes footer_of(std::string_view format, const shapes::Fingerprint& key,
+                std::span<const std::byte> payload) {
+  ByteWriter writer;
+  for (char c : format) writer.u8(static_cast<std::uint8_t>(c));
+  writer.u64(payload.size());
+  writer.u64(key.high);
+  writer.u64(key.low);
+  const Digest digest = sha256(payload, writer.view());
+  for (unsigned char c : digest) writer.u8(c);
+  return std::move(writer).take();
+}
+
+/// What is wrong with a file's content; empty if it is whole and is what `key` names.
+std::string flaw(std::string_view format, const shapes::Fingerprint& key,
+                 std::span<const std::byte> file) {
+  if (file.size() < kFooterBytes) return fmt::format("it is cut short at {} bytes", file.size());
+  const auto payload = file.first(file.size() - kFooterBytes);
+  const auto footer = file.last(kFooterBytes);
+  const Bytes expected = footer_of(format, key, payload);
+  if (std::memcmp(footer.data(), expected.data(), kHeadBytes) != 0)
+    return "its footer is not of this format, name and length";
+  if (std::memcmp(footer.data(), expected.data(), kFooterBytes) != 0)
+    return "its SHA-256 does not match";
+  return {};
+}
+
+bool write_all(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+bool read_all(int fd, std::span<std::byte> into, std::size_t& got) {
+  got = 0;
+  while (got < into.size()) {
+    const ssize_t n = ::read(fd, into.data() + got, into.size() - got);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    if (n == 0) break;
+    got += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+/// Numbers temporary files within the process: several stores may share a directory.
+unsigned next_number() {
+  static std::atomic<unsigned> next{0};
+  return next++;
+}
+
+/// "tmp.PID.NUMBER.HOST": the writer's process, if the name is one of a writer on this host.
+std::optional<pid_t> local_writer(std::string_view name) {
+  name.remove_prefix(kTemporary.size());
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+  if (error != std::errc() || pid <= 0) return std::nullopt;
+  const std::string host = fmt::format(".{}", host_name());
+  return name.ends_with(host) ? std::optional(pid) : std::nullopt;
+}
+
+/// The key whose file has this name.
+std::optional<shapes::Fingerprint> key_of(std::string_view name) {
+  shapes::Fingerprint key;
+  if (name.size() != 32) return std::nullopt;
+  (void)std::from_chars(name.data(), name.data() + 16, key.high, 16);
+  (void)std::from_chars(name.data() + 16, name.data() + 32, key.low, 16);
+  return key.text() == name ? std::optional(key) : std::nullopt;
+}
+
+}  // namespace
+
+std::string content_digest(std::span<const std::byte> bytes) {
+  std::string text;
+  for (unsigned char c : sha256(bytes, {})) text += fmt::format("{:02x}", c);
+  return text;
+}
+
+Result<std::unique_ptr<VerifiedDirectory>> VerifiedDirectory::open(Options options) {
+  auto directory =
+      PrivateDirectory::open(options.path, options.content.noun, options.content.danger);
+  if (!directory) return directory.error();
+  std::unique_ptr<VerifiedDirectory> opened(
+      new VerifiedDirectory(std::move(options), std::move(*directory)));
+  opened->remove_leftovers();
+  return opened;
+}
+
+void VerifiedDirectory::remove_leftovers() {
+  DIR* listing = ::fdopendir(::openat(directory_.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (listing == nullptr) return;
+  while (const dirent* entry = ::readdir(listing)) {
+    const std::string name = entry->d_name;
+    if (!name.starts_with(kTemporary)) continue;
+    bool dead = false;
+    if (const auto pid = local_writer(name)) {
+      dead = ::kill(*pid, 0) != 0 && errno == ESRCH;
+    } else {
+      struct stat info {};
+      dead = ::fstatat(directory_.fd(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+             info.st_mtime + kForeignLeftoverSeconds < std::time(nullptr);
+    }
+    if (dead) ::unlinkat(directory_.fd(), name.c_str(), 0);
+  }
+  ::closedir(listing);
+}
+
+std::vector<VerifiedDirectory::File> VerifiedDirectory::files() const {
+  std::vector<File> found;
+  DIR* listing = ::fdopendir(::openat(directory_.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (listing == nullptr) return found;
+  while (const dirent* entry = ::readdir(listing)) {
+    const auto key = key_of(entry->d_name);
+    struct stat info {};
+    if (!key || ::fstatat(directory_.fd(), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+      continue;
+    found.push_back({*key, static_cast<std::uint64_t>(info.st_size),
+                     std::int64_t{info.st_mtim.tv_sec} * 1'000'000 + info.st_mtim.tv_nsec / 1000});
+  }
+  ::closedir(listing);
+  return found;
+}
+
+std::uint64_t VerifiedDirectory::bytes_on_disk(std::size_t payload) {
+  return payload + kFooterBytes;
+}
+
+bool VerifiedDirectory::remove(const shapes::Fingerprint& key) {
+  return ::unlinkat(directory_.fd(), key.text().c_str(), 0) == 0 || errno == ENOENT;
+}
+
+void VerifiedDirectory::set_aside(const shapes::Fingerprint& key, const std::string& why) {
+  // Of several processes that see the same flaw the one whose rename succeeds reports it. Where
+  // nothing can be renamed (a read-only directory) each reports it once.
+  const std::string name = key.text();
+  const bool moved =
+      ::renameat(directory_.fd(), name.c_str(), directory_.fd(), (name + ".bad").c_str()) == 0;
+  if (!moved && (errno == ENOENT || !reported_.insert(name).second)) return;
+  if (options_.report)
+    options_.report(environment(fmt::format(
+        "the {} {}/{} is damaged ({}); {} and {}", options_.content.noun, options_.path, name, why,
+        moved ? "it was renamed to .bad" : "it is left alone", options_.content.recovery)));
+}
+
+Result<std::optional<Bytes>> VerifiedDirectory::load(const shapes::Fingerprint& key) {
+  const auto unusable = [&](const std::string& why) {
+    set_aside(key, why);
+    return std::optional<Bytes>();
+  };
+  const auto failure = [&](const char* what) {
+    return environment(fmt::format("cannot {} the {} {}/{}: {}", what, options_.content.noun,
+                                   options_.path, key.text(), std::strerror(errno)));
+  };
+  Descriptor fd(::openat(directory_.fd(), key.text().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (fd.get() < 0) {
+    if (errno == ENOENT) return std::optional<Bytes>();
+    if (errno == ELOOP) return unusable("it is a symbolic link");
+    return failure("open");
+  }
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid())
+    return unusable("it is not a file of this user");
+  const auto size = static_cast<std::uintmax_t>(info.st_size);
+  if (size > options_.content.largest + kFooterBytes)
+    return unusable(fmt::format("it has {} bytes, at most {} are read", size,
+                                options_.content.largest + kFooterBytes));
+  Bytes file(size);
+  std::size_t got = 0;
+  if (!read_all(fd.get(), file, got)) return failure("read");
+  file.resize(got);
+  if (const std::string why = flaw(options_.content.format, key, file); !why.empty())
+    return unusable(why);
+  file.resize(file.size() - kFooterBytes);
+  return std::optional<Bytes>(std::move(file));
+}
+
+Result<void> VerifiedDirectory::store(const shapes::Fingerprint& key,
+                                      std::span<const std::byte> payload) {
+  if (payload.size() > options_.content.largest)
+    return environment(fmt::format("the {} {} has {} bytes, at most {} are kept",
+                                   options_.content.noun, key.text(), payload.size(),
+                                   options_.content.largest));
+  return write_and_rename(key.text(), payload, footer_of(options_.content.format, key, payload));
+}
+
+Result<void> VerifiedDirectory::write_and_rename(const std::string& name,
+                                                 std::span<const std::byte> payload,
+                                                 std::span<const std::byte> footer) {
+  const std::string temporary =
+      fmt::format("{}{}.{}.{}", kTemporary, ::getpid(), next_number(), host_name());
+  const auto failure = [&](const char* what) {
+    const int error = errno;
+    ::unlinkat(directory_.fd(), temporary.c_str(), 0);
+    return environment(fmt::format(
+        "cannot {} a file in the {} directory {}: {}; free some space, or choose another "
+        "directory with LOCKSTEP_CACHE_DIR",
+        what, options_.content.noun, options_.path, std::strerror(error)));
+  };
+  // A leftover of an earlier process with this number would be in the way of O_EXCL.
+  ::unlinkat(directory_.fd(), temporary.c_str(), 0);
+  Descriptor fd(::openat(directory_.fd(), temporary.c_str(),
+                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (fd.get() < 0) return failure("create");
+  if (!write_all(fd.get(), payload) || !write_all(fd.get(), footer)) return failure("write");
+  if (::fsync(fd.get()) != 0) return failure("flush");
+  if (::renameat(directory_.fd(), temporary.c_str(), directory_.fd(), name.c_str()) != 0)
+    return failure("rename");
+  if (::fsync(directory_.fd()) != 0) return failure("flush the name of");
+  return {};
+}
+
+}  // namespace lockstep::coordinator

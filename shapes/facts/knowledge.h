@@ -1,0 +1,82 @@
+// What is known of the symbols of one trace: their ranges, the facts about expressions of them, and
+// the replacements that follow. Decides nothing, records nothing, knows no names or lines. Internal
+// to this folder.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <lockstep/shapes/expr/guard.h>
+#include <lockstep/shapes/expr/range.h>
+#include <lockstep/shapes/facts/facts.h>
+
+namespace lockstep::shapes {
+
+/// Conservative: whatever it says is true of all values that satisfy the ranges and all that was
+/// learnt. A pure function of the calls made, in order. One thread.
+class Knowledge {
+ public:
+  /// What an equality may replace.
+  enum class Targets : std::uint8_t {
+    Any,
+    Linear,  // only by expressions of at most one symbol, to the first power
+  };
+  explicit Knowledge(Targets targets = Targets::Any) : targets_(targets) {}
+
+  /// Requires that it is new. A range of one value makes it that number.
+  void add(Symbol symbol, Range range);
+  /// The predicate holds from here on, and with it all that follows: facts, narrower ranges,
+  /// replacements. False: it contradicts what is known (some of it may have been learnt).
+  [[nodiscard]] bool learn(const Predicate& fact);
+  /// As learn, of what simplify gave and neither way could be proven.
+  [[nodiscard]] bool learn_open(const Predicate& fact);
+
+  /// An expression that is equal given all that is known: replacements applied, divisions, minima
+  /// and maxima resolved where ranges and facts decide them. Throws OverflowError.
+  [[nodiscard]] Expr simplify(const Expr& expr) const;
+  [[nodiscard]] Predicate simplify(const Predicate& predicate) const;
+  /// The same predicate without factors that are known not to be zero. Throws OverflowError.
+  [[nodiscard]] Predicate reduced(const Predicate& predicate) const;
+  /// The answer if it can be proven, else nullopt (also on overflow).
+  [[nodiscard]] std::optional<bool> prove(const Predicate& predicate) const;
+  /// As prove, of what simplify gave.
+  [[nodiscard]] std::optional<bool> prove_simplified(const Predicate& predicate) const;
+  [[nodiscard]] Range range(const Expr& expr) const;
+  [[nodiscard]] Range range(Symbol symbol) const { return ranges_.at(symbol); }
+
+  /// In solved form: no target holds a replaced symbol.
+  [[nodiscard]] const std::map<Symbol, Expr>& replacements() const { return replacements_; }
+  /// The number that the symbol must be.
+  [[nodiscard]] std::optional<std::int64_t> number(Symbol symbol) const;
+  /// Symbols whose range or number changed since this was asked before, in the order of change.
+  [[nodiscard]] std::vector<Symbol> take_changed() { return std::exchange(changed_, {}); }
+  /// What is known of the symbol alone beyond its range.
+  [[nodiscard]] const Facts::Known* facts_of(Symbol symbol) const {
+    return facts_.of(Expr::symbol(symbol));
+  }
+
+ private:
+  [[nodiscard]] bool learn_all(std::deque<Predicate> open, int taken);
+  [[nodiscard]] bool absorb(const Predicate& fact, std::vector<Predicate>& consequences);
+  [[nodiscard]] bool narrow(Symbol symbol, std::vector<Predicate>& consequences);
+  void propagate(const Predicate& fact, std::vector<Predicate>& consequences) const;
+  void propagate_into_quotient(const Expr& direction, std::vector<Predicate>& consequences) const;
+  [[nodiscard]] bool learn_remainders(const Expr& zero, std::vector<Predicate>& consequences);
+  void eliminate(const Expr& zero, std::vector<Predicate>& consequences) const;
+  [[nodiscard]] bool replace_by(const Expr& zero, std::vector<Predicate>& consequences);
+  [[nodiscard]] std::optional<Expr> target_for(Symbol symbol, const Expr& zero) const;
+  void replace(Symbol symbol, const Expr& target);
+  [[nodiscard]] SymbolRanges symbol_ranges() const;
+
+  Targets targets_;
+  std::map<Symbol, Range> ranges_;
+  Facts facts_;
+  std::map<Symbol, Expr> replacements_;
+  std::map<Symbol, std::vector<Symbol>> held_by_;  // whose targets hold the symbol
+  std::vector<Symbol> changed_;
+};
+
+}  // namespace lockstep::shapes

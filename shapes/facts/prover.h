@@ -1,0 +1,71 @@
+// Proves predicates from what is known in one trace. Internal to this folder.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <lockstep/shapes/expr/guard.h>
+#include <lockstep/shapes/expr/range.h>
+#include <lockstep/shapes/facts/facts.h>
+
+namespace lockstep::shapes {
+
+/// One query over borrowed knowledge; make one per query. Sound, incomplete, deterministic: it
+/// stops after a fixed number of steps, never by time. One thread.
+class Prover {
+ public:
+  /// Fuel: about one step per term that is looked at.
+  static constexpr int kFuel = 10000;
+  Prover(const Facts& facts, const SymbolRanges& symbols) : facts_(facts), symbols_(symbols) {}
+
+  /// The answer for every value that satisfies what is known and for which the predicate's
+  /// expression has a value; nullopt where open (also on overflow).
+  [[nodiscard]] std::optional<bool> prove(const Predicate& predicate);
+  /// The same predicate without a factor that is known not to be zero. Throws OverflowError.
+  [[nodiscard]] Predicate reduced(const Predicate& predicate);
+  /// Interval of the expression: symbols, then facts about its atoms, terms and itself.
+  [[nodiscard]] Range bounds(const Expr& e);
+  /// Remainders of the expression: facts about its atoms and itself.
+  [[nodiscard]] ModularSet residues(const Expr& e);
+
+ private:
+  /// The signs that a value may have.
+  struct Signs {
+    bool negative = true, zero = true, positive = true;
+    [[nodiscard]] bool settled() const { return negative + zero + positive <= 1; }
+    [[nodiscard]] std::optional<bool> answer(Predicate::Relation relation) const;
+  };
+  struct Factors {
+    Expr a, b;  // whose product the expression is
+  };
+  Signs signs(const Expr& e, int depth);
+  Signs signs_as_written(const Expr& e, int depth);
+  void narrow_by_factors(const Expr& e, Signs& out, int depth);
+  static std::optional<Factors> monomial_factor(const Expr& e);
+  std::optional<Factors> proportional_factor(const Expr& e);
+  bool never_negative_here(const Expr& e);
+  bool never_negative_given_fact(const Expr& e);
+  bool nonnegative_after_shift(const Expr& e, bool prefer_lower);
+  Range monomial_range(const Expr::Term& term);
+  Range atom_range(const Expr::Factor& factor);
+  bool spend(const Expr& e);
+
+  // prover_facts.cpp
+  class Combination;
+  /// What a sum of independent terms comes to at worst.
+  struct Outlook {
+    bool never_negative = false;                // nor is e, then
+    std::vector<const Expr::Term*> in_the_way;  // one without a bound, else all that may vary
+  };
+  void narrow_by_pairs(const Expr& e, Signs& out);
+  bool never_negative_given_two(const Expr& e);
+  bool never_negative_given_two(const Expr& e, const Expr::Term& t, const Expr& d, int& pairs);
+  Outlook outlook(const Combination& sum);
+  std::vector<Expr> directions_with(const Expr::Term& monomial) const;
+
+  const Facts& facts_;
+  const SymbolRanges& symbols_;
+  int fuel_ = kFuel;
+};
+
+}  // namespace lockstep::shapes

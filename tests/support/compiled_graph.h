@@ -1,0 +1,42 @@
+// A graph compiled by the host compiler, run beside the interpreter, and the comparison of the two.
+#pragma once
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <lockstep/worker/execution/executable.h>
+#include <lockstep/worker/toolchain/host_toolchain.h>
+
+namespace lockstep::worker {
+
+/// One compiler for all tests of the program.
+[[nodiscard]] Toolchain& test_toolchain();
+
+/// Generates, builds and loads; fails the test where that does not work.
+[[nodiscard]] std::unique_ptr<Executable> compile(const Graph& graph);
+
+[[nodiscard]] Result<std::vector<Array>> run_compiled(Executable& executable, const Inputs& inputs);
+[[nodiscard]] Result<std::vector<Array>> run_interpreted(const Graph& graph, const Inputs& inputs);
+
+/// Same dtypes, sizes and values: ints exactly, floats to `bound` relative to the larger magnitude
+/// (at least 1); NaN equals NaN.
+[[nodiscard]] testing::AssertionResult same(const std::vector<Array>& got,
+                                            const std::vector<Array>& expected, double bound);
+
+/// Runs both on the same inputs and compares; the interpreter's error must be the compiled one's.
+[[nodiscard]] testing::AssertionResult agree(Executable& executable, const Inputs& inputs,
+                                             double bound);
+
+/// Values of `dtype` that make trouble now and then: zeros, equal ones, negative ones; with
+/// `special` also infinities and NaN.
+[[nodiscard]] Array random_array(std::mt19937_64& random, DType dtype,
+                                 std::vector<std::int64_t> sizes, bool special = false);
+/// i64 in [0, limit); zeros, so out of range, where there is nothing.
+[[nodiscard]] Array random_indices(std::mt19937_64& random, std::int64_t count, std::int64_t limit);
+[[nodiscard]] Array integers(std::vector<std::int64_t> sizes, std::vector<std::int64_t> values);
+
+}  // namespace lockstep::worker

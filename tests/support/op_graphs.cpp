@@ -1,0 +1,181 @@
+#include "op_graphs.h"
+
+#include <vector>
+
+#include "compiled_graph.h"
+#include "graph_builder.h"
+
+#include <lockstep/worker/graph/half.h>
+#include <lockstep/worker/graph/op.h>
+
+namespace lockstep::worker {
+namespace {
+
+using shapes::Expr;
+
+Extent symbolic(GraphBuilder& g) { return {g.symbol("x.size(0)"), g.symbol("x.size(1)")}; }
+
+std::vector<Op> elementwise_ops(DType dtype) {
+  if (is_half(dtype)) return {};
+  if (dtype == DType::Bool) return {Op::Not, Op::And, Op::Or, Op::Eq, Op::Ne};
+  std::vector<Op> ops{Op::Neg, Op::Abs, Op::Relu,    Op::Add,     Op::Sub,
+                      Op::Mul, Op::Div, Op::Maximum, Op::Minimum, Op::Lt,
+                      Op::Le,  Op::Gt,  Op::Ge,      Op::Eq,      Op::Ne};
+  if (is_float(dtype))
+    ops.insert(ops.end(), {Op::Exp, Op::Log, Op::Sqrt, Op::Rsqrt, Op::Tanh, Op::Sigmoid});
+  else
+    ops.push_back(Op::Mod);
+  return ops;
+}
+
+}  // namespace
+
+Graph elementwise_graph(DType dtype, const std::optional<Extent>& fixed) {
+  GraphBuilder g("elementwise");
+  const Extent e = fixed ? *fixed : symbolic(g);
+  const NodeId x = g.input("x", dtype, {e.a, e.b}), y = g.input("y", dtype, {e.a, e.b});
+  const NodeId c = g.input("c", DType::Bool, {e.a, e.b});
+  for (Op op : elementwise_ops(dtype))
+    g.output(op_row(op).operands == 2 ? g.op(op, {x, y}) : g.op(op, {x}));
+  g.output(g.op(Op::Where, {c, x, y}));
+  for (DType to : {DType::F64, DType::F32, DType::I64, DType::I32, DType::I8, DType::U8,
+                   DType::Bool, DType::F16, DType::BF16})
+    g.output(g.cast(x, to));
+  for (DType by : {DType::F16, DType::BF16}) g.output(g.cast(g.cast(y, by), dtype));
+  g.output(g.cast(g.op(Op::Where, {c, y, g.full(dtype, {e.a, e.b}, 1)}), DType::F64));
+  return g.take();
+}
+
+Graph view_graph(DType dtype, const std::optional<Extent>& fixed) {
+  GraphBuilder g("views");
+  const Extent e = fixed ? *fixed : symbolic(g);
+  const NodeId x = g.input("x", dtype, {e.a, e.b}), y = g.input("y", dtype, {e.a, e.b});
+  const NodeId differ =
+      is_half(dtype) ? g.input("c", DType::Bool, {e.a, e.b}) : g.op(Op::Ne, {x, y});
+  const NodeId w = g.op(Op::Where, {differ, x, y});  // something to compute inline
+  const auto both = [&](NodeId id) {
+    g.output(id);
+    g.output(is_half(dtype) ? g.cast(id, DType::F32)
+                            : g.op(Op::Where, {g.op(Op::Eq, {id, id}), id, id}));
+  };
+  for (NodeId v : {x, w}) {
+    both(g.permute(v, {1, 0}));
+    both(g.reshape(v, {e.a * e.b}));
+    both(g.reshape(v, {e.b, Expr(1), e.a}));
+    both(g.reshape(g.permute(v, {1, 0}), {e.a, e.b}));
+    both(g.expand(g.reshape(v, {e.a, Expr(1), e.b}), {e.a, Expr(3), e.b}));
+    both(g.permute(g.expand(g.reshape(v, {Expr(1), e.a, e.b}), {Expr(2), e.a, e.b}), {2, 0, 1}));
+    both(g.slice(v, 0, floor_div(e.a, 2), e.a - floor_div(e.a, 2)));
+    both(g.slice(g.slice(v, 1, 0, floor_div(e.b, 2)), 0, 0, e.a));
+    both(g.pad(v, 0, 1, 2));
+    both(g.pad(g.pad(v, 1, 2, 0), 0, 0, 1));
+    both(g.slice(g.pad(g.slice(v, 1, floor_div(e.b, 2), e.b - floor_div(e.b, 2)), 1, 1, 1), 0, 0,
+                 e.a));
+    both(g.cat({v, x, g.pad(v, 0, 1, 0)}, 0));
+    both(g.cat({v, g.permute(g.permute(y, {1, 0}), {1, 0})}, 1));
+  }
+  g.output(g.iota({e.a, e.b}, 0));
+  g.output(g.iota({e.a, e.b}, 1));
+  g.output(g.permute(g.iota({e.a, e.b}, 1), {1, 0}));
+  g.output(g.iota({e.a}, 0));
+  g.output(g.scalar(e.a * e.b + 7));
+  g.output(g.expand(g.reshape(g.scalar(e.a - 3), {Expr(1), Expr(1)}), {e.a, e.b}));
+  g.output(g.full(dtype, {e.a, e.b}, 1));
+  g.output(x);
+  g.output(g.reshape(x, {e.b * e.a, Expr(1)}));
+  return g.take();
+}
+
+Graph reduction_graph(DType dtype, const std::optional<Extent>& fixed) {
+  GraphBuilder g("reductions");
+  const Extent e = fixed ? *fixed : symbolic(g);
+  const NodeId x = g.input("x", dtype, {e.a, e.b}), y = g.input("y", dtype, {e.a, e.b});
+  const NodeId sum = g.op(Op::Add, {x, y});
+  const NodeId cube =
+      g.op(Op::Add, {g.expand(g.reshape(x, {e.a, Expr(1), e.b}), {e.a, Expr(3), e.b}),
+                     g.expand(g.reshape(y, {e.a, Expr(1), e.b}), {e.a, Expr(3), e.b})});
+  for (Op op : {Op::Sum, Op::Amax, Op::Amin}) {
+    for (NodeId v : {x, sum})
+      for (const auto& dims : {GraphBuilder::Dims{}, {0}, {1}, {0, 1}})
+        g.output(g.reduce(op, v, dims));
+    for (const auto& dims : {GraphBuilder::Dims{0}, {1}, {2}, {0, 2}, {1, 2}, {0, 1}, {0, 1, 2}})
+      g.output(g.reduce(op, cube, dims));
+    const NodeId rows = g.reduce(op, g.permute(sum, {1, 0}), {1});
+    g.output(g.op(Op::Add, {rows, rows}));
+  }
+  // A value less than its row's maximum, as softmax has it.
+  const NodeId top = g.expand(g.reshape(g.reduce(Op::Amax, sum, {1}), {e.a, Expr(1)}), {e.a, e.b});
+  g.output(g.reduce(Op::Sum, g.op(Op::Sub, {sum, top}), {1}));
+  for (std::int64_t dim : {0, 1}) {
+    g.output(g.reduce(Op::Argmax, x, {dim}));
+    g.output(g.reduce(Op::Argmax, sum, {dim}));
+    g.output(g.reduce(Op::Argmax, cube, {dim + 1}));
+  }
+  return g.take();
+}
+
+Graph index_graph(DType dtype, const std::optional<Extent>& fixed) {
+  GraphBuilder g("indexing");
+  const Extent e = fixed ? *fixed : symbolic(g);
+  const NodeId x = g.input("x", dtype, {e.a, e.b}), v = g.input("v", dtype, {e.b});
+  const NodeId rows = g.input("rows", DType::I64, {e.b}),
+               counts = g.input("counts", DType::I64, {Expr(4)}),
+               c = g.input("c", DType::Bool, {e.a, e.b});
+  const NodeId picked = g.op(Op::IndexSelect, {x, rows});
+  const NodeId ids = g.segment_ids(counts, e.a);
+  g.output(picked);
+  g.output(g.pad(picked, 0, 1, 0));
+  g.output(g.op(Op::IndexSelect, {v, g.op(Op::IndexSelect, {rows, rows})}));
+  g.output(ids);
+  g.output(g.op(Op::Argsort, {g.op(Op::Argsort, {ids})}));
+  g.output(g.nonzero(c, e.a * e.b + 1));
+  if (is_half(dtype)) return g.take();
+  g.output(g.op(Op::Ne, {picked, picked}));
+  // Asked for more places than there can be, and for fewer.
+  const NodeId truths = g.op(Op::Ne, {x, g.op(Op::Where, {c, x, g.full(dtype, {e.a, e.b}, 1)})});
+  g.output(g.nonzero(truths, e.a));
+  g.output(g.nonzero(g.permute(truths, {1, 0}), Expr(3)));
+  if (dtype == DType::Bool) return g.take();
+  g.output(g.index_add(rows, g.op(Op::Add, {picked, picked}), e.a + 2));
+  g.output(g.index_add(rows, v, e.a));
+  g.output(g.op(Op::Argsort, {v}));
+  g.output(g.op(Op::Cumsum, {v}));
+  g.output(g.op(Op::Cumsum, {g.op(Op::Mul, {v, v})}));
+  return g.take();
+}
+
+Graph product_graph(DType dtype, const std::optional<Extent>& fixed) {
+  GraphBuilder g("products");
+  const Extent e = fixed ? *fixed : symbolic(g);
+  const NodeId x = g.input("x", dtype, {e.a, e.b}),
+               counts = g.input("counts", DType::I64, {Expr(4)});
+  const NodeId wide = g.expand(g.reshape(x, {Expr(1), e.a, e.b}), {Expr(4), e.a, e.b});
+  const NodeId weights = g.permute(wide, {0, 2, 1});  // [4, b, a]
+  g.output(g.op(Op::SegmentMatmul, {x, weights, counts}));
+  g.output(g.op(Op::SegmentMatmul, {x, g.op(Op::Add, {weights, weights}), counts}));
+  g.output(g.op(Op::SegmentOuter, {x, g.op(Op::Add, {x, x}), counts}));
+  g.output(g.op(Op::Matmul, {x, g.permute(x, {1, 0})}));
+  g.output(g.op(Op::Matmul, {g.permute(x, {1, 0}), x}));
+  g.output(g.op(Op::Matmul, {g.permute(g.op(Op::Mul, {x, x}), {1, 0}), g.op(Op::Relu, {x})}));
+  g.output(g.op(Op::Matmul, {wide, g.permute(wide, {0, 2, 1})}));
+  g.output(g.op(Op::Matmul, {g.permute(wide, {0, 2, 1}), wide}));
+  g.output(g.op(Op::Matmul,
+                {g.permute(wide, {0, 2, 1}), g.permute(g.permute(wide, {0, 2, 1}), {0, 2, 1})}));
+  return g.take();
+}
+
+Inputs inputs_for(std::mt19937_64& random, DType dtype, std::int64_t a, std::int64_t b,
+                  bool special) {
+  Inputs inputs;
+  inputs["x"] = random_array(random, dtype, {a, b}, special);
+  inputs["y"] = random_array(random, dtype, {a, b}, special);
+  inputs["v"] = random_array(random, dtype, {b}, special);
+  inputs["c"] = random_array(random, DType::Bool, {a, b});
+  inputs["rows"] = random_indices(random, b, std::min(a, b));
+  std::vector<std::int64_t> counts(4, 0);
+  for (std::int64_t i = 0; i < a; ++i) ++counts[random() % 4];
+  inputs["counts"] = integers({4}, counts);
+  return inputs;
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,16 @@
+// Runs a graph with the reference interpreter on several ranks, one thread each, with collectives
+// carried out in memory. For tests; moves no bytes between processes.
+#pragma once
+
+#include <vector>
+
+#include <lockstep/worker/interpreter/interpreter.h>
+
+namespace lockstep::worker::test {
+
+/// Outputs per rank; `inputs` and `graphs` have one element per rank. "job.rank" is added to the
+/// inputs. Fails the current test, and gives empty outputs, where a rank fails.
+[[nodiscard]] std::vector<std::vector<Array>> run_on_ranks(const std::vector<Graph>& graphs,
+                                                           std::vector<Inputs> inputs);
+
+}  // namespace lockstep::worker::test

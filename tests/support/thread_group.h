@@ -1,0 +1,54 @@
+// Ranks as threads of one process, for tests that run a graph on several ranks: collectives by
+// copying between the ranks' buffers, and the status round that a job provides. Ranks that meet in
+// different things, or in sizes that do not fit, and a rank that never comes, are an error on all
+// that wait (Stuck), never a hang.
+#pragma once
+
+#include <barrier>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/run/run_host.h>
+
+namespace lockstep::worker {
+
+class ThreadGroup {
+ public:
+  explicit ThreadGroup(int size);
+  ~ThreadGroup();
+  /// Before run(): a named group of ranks for collectives; one set of it per call.
+  void declare(const std::string& name, const std::vector<int>& members);
+
+  /// Runs `body` on every rank and waits for all.
+  void run(const std::function<void(collectives::Communicator&, RunHost&)>& body);
+  /// Settle rounds so far.
+  [[nodiscard]] int rounds() const { return rounds_; }
+  [[nodiscard]] int collectives() const { return collectives_; }
+
+ private:
+  class Member;
+  struct Set {
+    std::string name;
+    std::vector<int> members;
+    std::unique_ptr<ThreadGroup> group;
+  };
+  int size_;
+  std::vector<Set> sets_;
+  std::barrier<> barrier_;
+  /// What a rank is in: a collective, or (null) a status round.
+  struct Post {
+    const collectives::Collective* collective = nullptr;
+    std::optional<LocalFailure> failure;
+  };
+  std::vector<std::optional<Post>> posts_;
+  int rounds_ = 0, collectives_ = 0;
+};
+
+/// A group of one, in this thread: what tests of single graphs use.
+void run_alone(const std::function<void(collectives::Communicator&, RunHost&)>& body);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,175 @@
+// What launchers tell a process of itself, and what the settings make of it.
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <lockstep/worker/process/launcher.h>
+#include <lockstep/worker/process/meeting.h>
+
+namespace lockstep::worker {
+namespace {
+
+using Table = std::map<std::string, std::string>;
+
+std::optional<Launcher> told(const Table& table) {
+  return launcher_of([&](const char* name) {
+    const auto found = table.find(name);
+    return found == table.end() ? std::string() : found->second;
+  });
+}
+
+const Table kOpenMpi{{"OMPI_COMM_WORLD_RANK", "2"},
+                     {"OMPI_COMM_WORLD_SIZE", "4"},
+                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                     {"PMIX_RANK", "2"},
+                     {"PMIX_NAMESPACE", "790560769"},
+                     {"PMIX_SERVER_URI2", "790560768.0;tcp4://127.0.0.1:45467"}};
+const Table kHydra{{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}, {"PMI_FD", "7"}, {"MPI_LOCALNRANKS", "3"}};
+const Table kStep{{"SLURM_JOB_ID", "88"}, {"SLURM_STEP_ID", "0"},
+                  {"SLURM_PROCID", "5"},  {"SLURM_STEP_NUM_TASKS", "8"},
+                  {"SLURM_NTASKS", "8"},  {"SLURM_STEP_NUM_NODES", "1"}};
+
+Table with(Table table, const std::string& name, const std::string& value) {
+  table[name] = value;
+  return table;
+}
+
+TEST(Launcher, EachKind_TellsRankSizeAndHosts) {
+  const auto open_mpi = told(kOpenMpi), hydra = told(kHydra), step = told(kStep);
+  ASSERT_TRUE(open_mpi && hydra && step);
+  EXPECT_EQ(open_mpi->kind, Launcher::Kind::OpenMpi);
+  EXPECT_EQ(hydra->kind, Launcher::Kind::Pmi);
+  EXPECT_EQ(step->kind, Launcher::Kind::Slurm);
+  EXPECT_EQ(std::pair(open_mpi->rank, open_mpi->size), std::pair(2, 4));
+  EXPECT_EQ(std::pair(hydra->rank, hydra->size), std::pair(1, 3));
+  EXPECT_EQ(std::pair(step->rank, step->size), std::pair(5, 8));
+  for (const auto& one : {open_mpi, hydra, step}) {
+    EXPECT_EQ(one->one_host, true);
+    EXPECT_TRUE(one->offers_mpi);
+    EXPECT_FALSE(one->id.empty());
+  }
+  EXPECT_EQ(told(with(kOpenMpi, "OMPI_COMM_WORLD_LOCAL_SIZE", "2"))->one_host, false);
+  EXPECT_EQ(told(with(kOpenMpi, "OMPI_COMM_WORLD_LOCAL_SIZE", ""))->one_host, std::nullopt);
+  EXPECT_EQ(told(with(kHydra, "MPI_LOCALNRANKS", "1"))->one_host, false);
+  EXPECT_EQ(told(with(kStep, "SLURM_STEP_NUM_NODES", "2"))->one_host, false);
+  EXPECT_FALSE(told(with(kOpenMpi, "PMIX_RANK", ""))->offers_mpi);
+  EXPECT_FALSE(told(with(kHydra, "PMI_FD", ""))->offers_mpi);
+}
+
+TEST(Launcher, Launches_AreToldApart) {
+  EXPECT_EQ(told(kOpenMpi)->id, told(with(kOpenMpi, "OMPI_COMM_WORLD_RANK", "3"))->id);
+  EXPECT_NE(told(kOpenMpi)->id, told(with(kOpenMpi, "PMIX_NAMESPACE", "790560770"))->id);
+  EXPECT_NE(told(kOpenMpi)->id,
+            told(with(kOpenMpi, "PMIX_SERVER_URI2", "790560768.0;tcp4://127.0.0.1:45468"))->id);
+  EXPECT_EQ(told(kStep)->id, told(with(kStep, "SLURM_PROCID", "0"))->id);
+  EXPECT_NE(told(kStep)->id, told(with(kStep, "SLURM_STEP_ID", "1"))->id);
+  EXPECT_NE(told(kStep)->id, told(with(kStep, "SLURM_RESTART_COUNT", "1"))->id);
+}
+
+// In a batch script one process runs, whatever the job has asked for.
+TEST(Launcher, BatchScriptAndInteractiveShell_AreNoRanks) {
+  Table script = kStep;
+  script.erase("SLURM_STEP_NUM_TASKS"), script.erase("SLURM_STEP_ID");
+  EXPECT_FALSE(told(with(script, "SLURM_PROCID", "0")));
+  EXPECT_FALSE(told(with(kStep, "SLURM_STEP_ID", "4294967290")));
+  EXPECT_FALSE(told(with(kStep, "SLURM_STEP_ID", "4294967291")));
+  EXPECT_FALSE(told({}));
+}
+
+// mpiexec within a batch job starts its daemons by srun, whose variables the ranks have, too.
+TEST(Launcher, VariablesOfTheInnerLauncher_Count) {
+  Table both = kStep;
+  both.insert(kHydra.begin(), kHydra.end());
+  EXPECT_EQ(told(both)->size, 3);
+  both.insert(kOpenMpi.begin(), kOpenMpi.end());
+  EXPECT_EQ(told(both)->size, 4);
+}
+
+TEST(Launcher, NumbersThatMakeNoSense_TellNothing) {
+  for (const char* rank : {"", "-1", "3", "one", "1 "})
+    EXPECT_FALSE(told(with(kHydra, "PMI_RANK", rank))) << rank;
+}
+
+TEST(Launcher, SeveralHosts_AreASentenceThatSaysWhatToSet) {
+  struct Case {
+    Table table;
+    std::string where, how;
+  };
+  for (const auto& [table, where, how] : std::vector<Case>{
+           {with(kOpenMpi, "OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+            "4 ranks were started together, on several hosts,",
+            "mpirun -x LOCKSTEP_RENDEZVOUS=ADDRESS:PORT"},
+           {with(kHydra, "MPI_LOCALNRANKS", ""), "it is not known whether on one host",
+            "mpiexec -genv LOCKSTEP_RENDEZVOUS ADDRESS:PORT"},
+           {with(kStep, "SLURM_STEP_NUM_NODES", "2"),
+            "8 ranks were started together, on several hosts,",
+            "srun --export=ALL,LOCKSTEP_RENDEZVOUS=ADDRESS:PORT"}}) {
+    const auto meeting = launched_meeting({}, told(table), "b");
+    ASSERT_FALSE(meeting);
+    EXPECT_EQ(meeting.error().code, Code::Environment);
+    for (const std::string& part : {where, how, std::string("LOCKSTEP_TOKEN_FILE")})
+      EXPECT_NE(meeting.error().message.find(part), std::string::npos) << meeting.error().message;
+  }
+}
+
+TEST(Launcher, OneProcess_NeedsNoMeeting) {
+  EXPECT_FALSE(launched_meeting({}, std::nullopt, "b")->has_value());
+  Table one = with(kHydra, "PMI_RANK", "0");
+  EXPECT_FALSE(launched_meeting({}, told(with(one, "PMI_SIZE", "1")), "b")->has_value());
+}
+
+class Environment : public testing::Test {
+ protected:
+  ~Environment() override {
+    for (const std::string& name : set_) ::unsetenv(name.c_str());
+  }
+  void set(const std::string& name, const std::string& value) {
+    set_.push_back(name);
+    ::setenv(name.c_str(), value.c_str(), 1);
+  }
+
+ private:
+  std::vector<std::string> set_;
+};
+
+TEST_F(Environment, RankAndSizeOfThoseThatMeet_MayComeFromTheLauncher) {
+  set("LOCKSTEP_RENDEZVOUS", "127.0.0.1:4711");
+  for (const auto& [name, value] : kHydra) set(name, value);
+  const auto from_launcher = Settings::from_environment();
+  ASSERT_TRUE(from_launcher);
+  EXPECT_EQ(std::pair(from_launcher->rank, from_launcher->world_size), std::pair(1, 3));
+  EXPECT_EQ(rank_told(), 1);
+  set("LOCKSTEP_RANK", "2");
+  EXPECT_EQ(Settings::from_environment()->rank, 2);
+  EXPECT_EQ(rank_told(), 2);
+  set("LOCKSTEP_WORLD_SIZE", "2");
+  EXPECT_FALSE(Settings::from_environment()) << "rank 2 of 2";
+  set("LOCKSTEP_RANK", "x");
+  EXPECT_FALSE(Settings::from_environment());
+}
+
+TEST_F(Environment, WithoutALauncherOrARendezvous_ItIsRankZero) {
+  set("LOCKSTEP_RANK", "3");
+  EXPECT_EQ(rank_told(), 0) << "it goes with LOCKSTEP_RENDEZVOUS";
+  for (const auto& [name, value] : kOpenMpi) set(name, value);
+  EXPECT_EQ(rank_told(), 2);
+}
+
+TEST_F(Environment, PathOfAFile_IsARendezvous) {
+  set("LOCKSTEP_RENDEZVOUS", "/tmp/some folder/ranks-12");
+  set("LOCKSTEP_RANK", "1");
+  set("LOCKSTEP_WORLD_SIZE", "2");
+  const auto settings = Settings::from_environment();
+  ASSERT_TRUE(settings);
+  EXPECT_EQ(settings->launch, "ranks-12");
+  const auto meeting = meeting_of(*settings, "b");
+  ASSERT_TRUE(meeting && *meeting);
+  EXPECT_EQ((*meeting)->file, "/tmp/some folder/ranks-12");
+  EXPECT_EQ((*meeting)->rank, Rank{1});
+}
+
+}  // namespace
+}  // namespace lockstep::worker

@@ -1,0 +1,103 @@
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <lockstep/worker/process/settings.h>
+
+namespace lockstep::worker {
+namespace {
+
+class CacheLimit : public testing::Test {
+ protected:
+  ~CacheLimit() override { ::unsetenv("LOCKSTEP_CACHE_LIMIT"); }
+  static Result<Settings> with(const char* text) {
+    ::setenv("LOCKSTEP_CACHE_LIMIT", text, 1);
+    return Settings::from_environment();
+  }
+};
+
+TEST_F(CacheLimit, NumberWithItsUnit_IsThatManyBytes) {
+  EXPECT_EQ(Settings::from_environment()->cache_limit, std::uint64_t{10} << 30);
+  EXPECT_EQ(with("")->cache_limit, std::uint64_t{10} << 30);
+  EXPECT_EQ(with("1")->cache_limit, 1U);
+  EXPECT_EQ(with("12345678901")->cache_limit, 12345678901U);
+  EXPECT_EQ(with("3K")->cache_limit, 3U << 10);
+  EXPECT_EQ(with("500M")->cache_limit, 500U << 20);
+  EXPECT_EQ(with("2G")->cache_limit, std::uint64_t{2} << 30);
+  EXPECT_EQ(with("1T")->cache_limit, std::uint64_t{1} << 40);
+}
+
+TEST_F(CacheLimit, AnythingElse_IsBadInputThatNamesTheVariable) {
+  for (const char* text : {"0", "0G", "G", "-1", "1.5G", "10GB", "10 G", "10g", "10X", " 1", "1 ",
+                           "99999999999999999999", "2000000T", "K1"}) {
+    const auto settings = with(text);
+    ASSERT_FALSE(settings) << text;
+    EXPECT_EQ(settings.error().code, Code::BadInput);
+    EXPECT_NE(settings.error().message.find("LOCKSTEP_CACHE_LIMIT=" + std::string(text) +
+                                            " is not understood"),
+              std::string::npos)
+        << settings.error().message;
+  }
+}
+
+// Hosts may have disks of different sizes.
+TEST_F(CacheLimit, MayDifferBetweenRanks) {
+  EXPECT_EQ(with("1G")->agreed_text(), with("2G")->agreed_text());
+}
+
+TEST(TraceMode, IsTold_WithItsRank_AndLeavesCoordinatorAndProfilesOut) {
+  const std::vector<std::pair<const char*, const char*>> told{
+      {"LOCKSTEP_TRACE", "/there"},   {"LOCKSTEP_TRACE_CALLS", "5"},
+      {"LOCKSTEP_RANK", "3"},         {"LOCKSTEP_WORLD_SIZE", "8"},
+      {"LOCKSTEP_JOB_ID", "nightly"}, {"LOCKSTEP_COORDINATOR", "1.2.3.4:5"}};
+  EXPECT_FALSE(Settings::from_environment()->trace);
+  for (const auto& [name, value] : told) ::setenv(name, value, 1);
+  const auto settings = Settings::from_environment();
+  Settings own;
+  own.cache_dir = "/own";
+  const auto traced = Settings::traced(own);
+  ::setenv("LOCKSTEP_TRACE_CALLS", "many", 1);
+  const auto wrong = Settings::from_environment();
+  for (const auto& [name, value] : told) ::unsetenv(name);
+  ASSERT_TRUE(settings && traced);
+  for (const Settings* told_so : {&*settings, &*traced}) {
+    ASSERT_TRUE(told_so->trace);
+    EXPECT_EQ(told_so->trace->sheet(12), "/there/rank-00012.jsonl");
+    EXPECT_EQ(told_so->trace->calls, 5U);
+    EXPECT_EQ(told_so->rank, 3);
+    EXPECT_EQ(told_so->world_size, 8);
+    EXPECT_EQ(told_so->job_id, "");
+    EXPECT_EQ(told_so->coordinator, kNoCoordinator);
+  }
+  EXPECT_EQ(traced->cache_dir, "/own");
+  EXPECT_FALSE(Settings::traced(own)->trace);
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message.find("LOCKSTEP_TRACE_CALLS=many"), std::string::npos);
+}
+
+TEST(CheckCaptures, IsHowOftenItIsLooked_TheSameOnAllRanks) {
+  const auto with = [](const char* text) {
+    ::setenv("LOCKSTEP_CHECK_CAPTURES", text, 1);
+    auto settings = Settings::from_environment();
+    ::unsetenv("LOCKSTEP_CHECK_CAPTURES");
+    return settings;
+  };
+  EXPECT_EQ(with("")->check_captures, 0U);
+  EXPECT_EQ(with("0")->check_captures, 0U);
+  EXPECT_EQ(with("100")->check_captures, 100U);
+  EXPECT_NE(with("100")->agreed_text(), with("99")->agreed_text());
+  for (const char* text : {"-1", "on", "1.5", "99999999999"}) {
+    const auto settings = with(text);
+    ASSERT_FALSE(settings) << text;
+    EXPECT_EQ(settings.error().code, Code::BadInput);
+    EXPECT_NE(settings.error().message.find("LOCKSTEP_CHECK_CAPTURES=" + std::string(text)),
+              std::string::npos)
+        << settings.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::worker

@@ -1,0 +1,66 @@
+// What a call machine asks of its driver. Each action is answered by one report to the machine.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/collectives/tree.h>
+#include <lockstep/collectives/vote.h>
+#include <lockstep/worker/exchange/decision.h>
+
+namespace lockstep::worker {
+
+/// What a call came to; equal on all ranks but for `message` details of the rank's own.
+struct CallOutcome {
+  enum class Kind : std::uint8_t { Reused, Compiled, Fallback, Error };
+  Kind kind = Kind::Error;
+  int entry = -1;               // Reused, Compiled
+  std::optional<Status> error;  // Error
+};
+
+namespace action {
+/// Vote `mine` over the group. Answer: voted(result).
+struct Vote {
+  collectives::Vote mine;
+  collectives::Combine combine = collectives::Combine::And;
+};
+/// Join payloads in rank order by the tree. Answer: joined(result).
+struct Exchange {
+  Bytes mine;
+  collectives::Join join;
+};
+/// One payload from `root` to all. Answer: joined(result).
+struct Broadcast {
+  Rank root;
+  Bytes mine;
+};
+/// Trace the frame under the decision. Answer: traced(report).
+struct Trace {
+  const Decision* decision = nullptr;
+};
+/// Say what this rank's graph has at node `node`: its text and the user's line. Answer:
+/// explained(text); an empty text where the graph ends before it.
+struct Explain {
+  std::size_t node = 0;
+};
+/// Build and load what the trace produced. Answer: compiled(failure).
+struct Compile {};
+/// The call is over.
+struct Finish {
+  CallOutcome outcome;
+};
+}  // namespace action
+
+using Action = std::variant<action::Vote, action::Exchange, action::Broadcast, action::Trace,
+                            action::Explain, action::Compile, action::Finish>;
+
+/// One canonical line: votes in hexadecimal, payloads by length and fingerprint, decisions and
+/// outcomes in words. A record and its replay print the same lines, byte for byte.
+[[nodiscard]] std::string action_text(const Action& action);
+/// "reused 0", "compiled 1", "fallback", "error KIND_MISMATCH: …"
+[[nodiscard]] std::string outcome_text(const CallOutcome& outcome);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,102 @@
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/agreement/audit.h>
+#include <lockstep/worker/agreement/audit_report.h>
+#include <lockstep/worker/agreement/roll.h>
+
+namespace lockstep::worker {
+namespace {
+
+using collectives::Vote;
+using collectives::VoteFlag;
+
+/// What must be the same on all ranks.
+shapes::Fingerprint compared(const AuditedCall& own) {
+  shapes::FingerprintBuilder builder;
+  builder.add(own.program).add(std::int64_t{own.collectives.has_value()});
+  if (own.collectives) builder.add(*own.collectives);
+  return builder.finish();
+}
+
+}  // namespace
+
+std::uint64_t AuditLedger::note(const Status& finding, const std::string& content) {
+  const auto known = known_.find(content);
+  if (known != known_.end()) return ++findings_[known->second].times;
+  if (findings_.size() == kMost) return 1 + ++uncounted_;
+  known_.emplace(content, findings_.size());
+  findings_.push_back({finding, 1});
+  return 1;
+}
+
+std::string AuditLedger::summary() const {
+  std::uint64_t found = uncounted_;
+  for (const Line& line : findings_) found += line.times;
+  std::string out =
+      fmt::format("lockstep audit: {} calls, {} with a finding ({} different), {} stopped\n",
+                  calls_, found, findings_.size(), errors_);
+  for (const Line& line : findings_)
+    out += fmt::format("  {} time{}, first: {}\n", line.times, line.times == 1 ? "" : "s",
+                       line.first.text());
+  if (uncounted_ > 0) out += fmt::format("  {} more, not told apart\n", uncounted_);
+  return out;
+}
+
+AuditMachine::AuditMachine(Rank self, RoundKey key, AuditLedger& ledger, AuditedCall own)
+    : self_(self), key_(std::move(key)), ledger_(ledger), own_(std::move(own)) {
+  key_.kind = RoundKey::Kind::Audit;
+  const shapes::Fingerprint same = compared(own_);
+  Vote mine = Vote::of(0, key_.hash(), same.high, same.low);
+  if (own_.trouble) mine.raise(VoteFlag::Error);
+  action_ = action::Vote{mine, collectives::Combine::And};
+}
+
+void AuditMachine::voted(const Vote& result) {
+  if (result.same_key() && result.same_state() && result.same_pending() && !result.any_flag())
+    return finish({});
+  action_ = action::Exchange{roll_payload(self_, audit_line(key_, own_)), join_rolls};
+}
+
+void AuditMachine::joined(const Bytes& result) {
+  if (roll_.empty()) return rolled(roll_values(result));
+  std::optional<AuditVerdict> verdict = judge(roll_, read_evidence(result));
+  AuditOutcome out;
+  if (verdict && verdict->stops) {
+    out.error = std::move(verdict->status);
+  } else if (verdict) {
+    out.times = ledger_.note(verdict->status, verdict->content);
+    out.finding = std::move(verdict->status);
+  }
+  finish(std::move(out));
+}
+
+void AuditMachine::rolled(std::vector<RankValue> roll) {
+  roll_ = std::move(roll);
+  AuditOutcome out;
+  if (roll_.empty() || !all_audited(roll_)) {
+    out.error = diagnose(roll_);
+    return finish(std::move(out));
+  }
+  std::uint32_t line = 0;
+  while (line < roll_.size() && !roll_[line].ranks.contains(self_)) ++line;
+  Evidence own = evidence_of(line, own_.observation);
+  own.program_text = own_.program_text;
+  own.collectives_text = own_.collectives_text;
+  action_ = action::Exchange{evidence_payload(own), join_evidence};
+}
+
+void AuditMachine::failed(Status status) {
+  AuditOutcome out;
+  out.error = std::move(status);
+  finish(std::move(out));
+}
+
+void AuditMachine::finish(AuditOutcome outcome) {
+  ledger_.call();
+  if (outcome.error) ledger_.error();
+  outcome_ = std::move(outcome);
+}
+
+}  // namespace lockstep::worker

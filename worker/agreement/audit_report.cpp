@@ -1,0 +1,281 @@
+#include <algorithm>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/agreement/audit_report.h>
+
+namespace lockstep::worker {
+namespace {
+
+using shapes::Fingerprint;
+
+/// Stands after the testimony of a rank in an audited call, and in no other round.
+constexpr std::uint8_t kAudited = 0xA1;
+
+struct Line {
+  RankSet ranks;
+  Testimony said;
+  bool audited = false;
+  Fingerprint program;
+  std::optional<Fingerprint> collectives;
+  bool is_new = false;
+};
+
+void put(ByteWriter& out, const Fingerprint& fingerprint) {
+  out.u64(fingerprint.high);
+  out.u64(fingerprint.low);
+}
+
+Fingerprint take(ByteReader& in) {
+  Fingerprint out;
+  out.high = in.u64();
+  out.low = in.u64();
+  return out;
+}
+
+Line read(const RankValue& value) {
+  ByteReader in(std::as_bytes(std::span(value.value.data(), value.value.size())));
+  Line line;
+  line.ranks = value.ranks;
+  line.said = read_testimony(in);
+  line.audited = in.u8() == kAudited;
+  line.is_new = in.u8() != 0;
+  line.program = take(in);
+  const bool known = in.u8() != 0;
+  const Fingerprint collectives = take(in);
+  if (known) line.collectives = collectives;
+  line.audited = line.audited && in.ok();
+  return line;
+}
+
+/// Ranks that run the same, with what their inputs have in common.
+struct Set {
+  RankSet ranks;
+  Line line;  // of the lowest of them
+  Evidence evidence;
+};
+
+/// The lines by one aspect, by lowest rank.
+template <class Aspect>
+std::vector<Set> sets_by(Aspect aspect, const std::vector<Line>& lines,
+                         const std::vector<Evidence>& evidence) {
+  std::vector<Set> out;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto of_line = std::find_if(evidence.begin(), evidence.end(),
+                                      [&](const Evidence& e) { return e.line == i; });
+    const Evidence own = of_line == evidence.end() ? Evidence{} : *of_line;
+    const auto same = std::find_if(out.begin(), out.end(), [&](const Set& set) {
+      return aspect(set.line) == aspect(lines[i]);
+    });
+    if (same == out.end()) {
+      out.push_back({lines[i].ranks, lines[i], own});
+    } else {
+      same->ranks.insert(lines[i].ranks);
+      same->evidence = merged(same->evidence, own);
+      same->line.is_new = same->line.is_new && lines[i].is_new;
+    }
+  }
+  return out;
+}
+
+std::string ranks_text(const RankSet& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", ranks.text());
+}
+
+std::string program_text(const Set& set) {
+  const std::string& text = set.evidence.program_text;
+  const std::string name = set.line.program.text().substr(0, 8);
+  return fmt::format("{}{}, {}", name, text.empty() ? "" : " (" + text + ")",
+                     set.line.is_new ? "compiled for this call" : "from its cache");
+}
+
+std::string collectives_name(const std::optional<Fingerprint>& collectives) {
+  if (!collectives) return "collectives not known";
+  if (*collectives == Fingerprint{}) return "no collectives";
+  return "collectives " + collectives->text().substr(0, 8);
+}
+
+/// The i-th line of a text; "(none)" past its end.
+std::string line_of(std::string_view text, std::size_t index) {
+  for (; index > 0; --index) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return "(none)";
+    text.remove_prefix(end + 1);
+  }
+  const std::string_view line = text.substr(0, text.find('\n'));
+  return line.empty() ? "(none)" : std::string(line);
+}
+
+/// "ranks 0-2: all_reduce; rank 3: (none)", at most four sets of ranks.
+template <class Text>
+std::string by_ranks(const std::vector<Set>& sets, Text text) {
+  constexpr std::size_t kMost = 4;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(sets.size(), kMost); ++i)
+    out += fmt::format("{}{}: {}", i == 0 ? "" : "; ", ranks_text(sets[i].ranks), text(i));
+  if (sets.size() > kMost) out += fmt::format("; and {} more", sets.size() - kMost);
+  return out;
+}
+
+/// Where the lists of collectives part, by their texts if there are any.
+std::string parting_text(const std::vector<Set>& sets) {
+  std::size_t longest = 0;
+  for (const Set& set : sets) {
+    const std::string& text = set.evidence.collectives_text;
+    longest = std::max<std::size_t>(
+        longest, static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1);
+  }
+  for (std::size_t at = 0; at < longest; ++at) {
+    std::set<std::string> distinct;
+    for (const Set& set : sets) distinct.insert(line_of(set.evidence.collectives_text, at));
+    if (distinct.size() < 2) continue;
+    return fmt::format("collective {} is not the same ({})", at + 1, by_ranks(sets, [&](auto i) {
+                         return line_of(sets[i].evidence.collectives_text, at);
+                       }));
+  }
+  return by_ranks(sets, [&](auto i) { return collectives_name(sets[i].line.collectives); });
+}
+
+std::string cause_text(const std::vector<Set>& sets, const std::optional<Cause>& cause) {
+  if (!cause)
+    return "their inputs are alike in this call, so they parted earlier or by something that is no "
+           "input; compare their compilers, settings and earlier calls";
+  return fmt::format("{} {} ({})", cause->name,
+                     cause->separates ? "tells them apart" : "differs between ranks",
+                     by_ranks(sets, [&](auto i) { return cause->values[i]; }));
+}
+
+/// A guess, and worded so.
+std::string guess_text(const std::vector<Set>& sets) {
+  const auto is_new = [](const Set& set) { return set.line.is_new; };
+  if (std::all_of(sets.begin(), sets.end(), is_new))
+    return "all compiled for this call: probably one made a size static where another made it "
+           "dynamic";
+  if (std::none_of(sets.begin(), sets.end(), is_new))
+    return "all took them from their caches: probably they compiled for different sizes earlier";
+  return "some compiled while others found an entry in their caches: probably their caches have "
+         "seen different sizes";
+}
+
+std::optional<Cause> cause_between(const std::vector<Set>& sets) {
+  std::vector<Evidence> evidence;
+  for (const Set& set : sets) evidence.push_back(set.evidence);
+  return find_cause(evidence);
+}
+
+std::vector<RankValue> table(const std::vector<Set>& sets, const std::optional<Cause>& cause) {
+  std::vector<RankValue> out;
+  for (std::size_t i = 0; i < sets.size(); ++i)
+    out.push_back(
+        {sets[i].ranks,
+         fmt::format("{}, {}{}", program_text(sets[i]), collectives_name(sets[i].line.collectives),
+                     cause ? fmt::format(", {} = {}", cause->name, cause->values[i]) : "")});
+  return out;
+}
+
+bool may_have_collectives(const Line& line) {
+  return !line.collectives || *line.collectives != Fingerprint{};
+}
+
+std::string content_of(std::string_view kind, const std::vector<Line>& lines,
+                       const std::string& source) {
+  std::string out = fmt::format("{}|{}|{}", kind, lines.front().said.frame, source);
+  for (const Line& line : lines)
+    out += fmt::format("|{}{}", line.ranks.text(), line.is_new ? "+" : "");
+  return out;
+}
+
+/// Some rank has nothing to run, or the ranks are about to run different frames or calls.
+AuditVerdict judge_places(const std::vector<RankValue>& roll, const std::vector<Line>& lines,
+                          bool troubled) {
+  AuditVerdict out{diagnose(roll), false, {}};
+  const auto& first = lines.front().collectives;
+  for (const Line& line : lines) {
+    // A rank in trouble issues no collective; the others' must not wait for it.
+    if (troubled) out.stops |= !line.said.trouble && may_have_collectives(line);
+    if (!troubled) out.stops |= !line.collectives || line.collectives != first;
+  }
+  if (!out.stops)
+    out.status.message +=
+        "; the ranks have no collectives that could wait for each other, so the "
+        "audited job goes on";
+  out.content = content_of(troubled ? "trouble" : "frames", lines, out.status.source);
+  return out;
+}
+
+AuditVerdict judge_collectives(const std::vector<Line>& lines,
+                               const std::vector<Evidence>& evidence) {
+  const auto sets = sets_by([](const Line& l) { return l.collectives; }, lines, evidence);
+  const auto cause = cause_between(sets);
+  return {Status{Code::GraphDivergence,
+                 fmt::format("{}: the programs of the ranks would issue different collectives, so "
+                             "all ranks stop before the first: {}; {}{}; {}",
+                             lines.front().said.key, parting_text(sets),
+                             majority_text(table(sets, cause)), cause_text(sets, cause),
+                             guess_text(sets)),
+                 cause ? cause->name : "", table(sets, cause)},
+          true,
+          {}};
+}
+
+AuditVerdict judge_programs(const std::vector<Line>& lines, const std::vector<Evidence>& evidence) {
+  const auto sets = sets_by([](const Line& l) { return l.program; }, lines, evidence);
+  const auto cause = cause_between(sets);
+  const bool unknown =
+      std::any_of(lines.begin(), lines.end(), [](const Line& l) { return !l.collectives; });
+  const std::string source = cause ? cause->name : "";
+  return {Status{Code::GraphDivergence,
+                 fmt::format(
+                     "{}: the ranks run different programs; {}{}; {}; {}", lines.front().said.key,
+                     majority_text(table(sets, cause)), cause_text(sets, cause), guess_text(sets),
+                     unknown ? "whether their collectives match is not known on every rank, "
+                               "so the call goes on and may hang"
+                             : "their collectives are the same, so the call goes on"),
+                 source, table(sets, cause)},
+          false, content_of("programs", lines, source)};
+}
+
+}  // namespace
+
+std::string audit_line(const RoundKey& key, const AuditedCall& own) {
+  Standing standing;
+  standing.trouble = own.trouble;
+  ByteWriter out;
+  out.u8(kAudited);
+  out.u8(own.is_new ? 1 : 0);
+  put(out, own.program);
+  out.u8(own.collectives ? 1 : 0);
+  put(out, own.collectives.value_or(Fingerprint{}));
+  const auto view = out.view();
+  return testimony(key, standing) +
+         std::string(reinterpret_cast<const char*>(view.data()), view.size());
+}
+
+bool all_audited(const std::vector<RankValue>& roll) {
+  return std::all_of(roll.begin(), roll.end(), [](const RankValue& v) { return read(v).audited; });
+}
+
+std::optional<AuditVerdict> judge(const std::vector<RankValue>& roll,
+                                  const std::vector<Evidence>& evidence) {
+  std::vector<Line> lines;
+  for (const RankValue& value : roll) lines.push_back(read(value));
+  bool troubled = false, elsewhere = false, mismatch = false, differ = false;
+  const std::optional<Fingerprint>* known = nullptr;
+  for (const Line& line : lines) {
+    troubled |= line.said.trouble.has_value();
+    elsewhere |= line.said.key != lines.front().said.key;
+    differ |= line.program != lines.front().program;
+    if (!line.collectives) continue;
+    if (known == nullptr) known = &line.collectives;
+    mismatch |= *known != line.collectives;
+  }
+  if (troubled || elsewhere) return judge_places(roll, lines, troubled);
+  if (mismatch) return judge_collectives(lines, evidence);
+  if (!differ) return std::nullopt;
+  return judge_programs(lines, evidence);
+}
+
+}  // namespace lockstep::worker

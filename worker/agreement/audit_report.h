@@ -1,0 +1,32 @@
+// From a roll of audited calls, and what their inputs have in common, to what the ranks are told:
+// pure, and the same on all of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/worker/agreement/audit.h>
+#include <lockstep/worker/agreement/audit_evidence.h>
+
+namespace lockstep::worker {
+
+/// One rank's line for the roll: its testimony, as in any round that the call may meet, and what it
+/// is about to run.
+[[nodiscard]] std::string audit_line(const RoundKey& key, const AuditedCall& own);
+
+/// True if every rank is in some audited call. If not, diagnose() has the error.
+[[nodiscard]] bool all_audited(const std::vector<RankValue>& roll);
+
+struct AuditVerdict {
+  Status status;
+  bool stops = false;   // an error; else a finding
+  std::string content;  // what makes a finding the same as another; no numbers of calls, no sizes
+};
+/// Requires all_audited(roll). `evidence` is by lines of the roll. nullopt: all run the same,
+/// though not all know its collectives.
+[[nodiscard]] std::optional<AuditVerdict> judge(const std::vector<RankValue>& roll,
+                                                const std::vector<Evidence>& evidence);
+
+}  // namespace lockstep::worker

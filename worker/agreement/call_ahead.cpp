@@ -1,0 +1,202 @@
+// The part of the driver that casts votes ahead of their calls, and brings ranks back into step.
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include <lockstep/worker/agreement/call_driver.h>
+
+namespace lockstep::worker {
+
+using collectives::Combine;
+using collectives::Vote;
+using collectives::VoteFlag;
+
+namespace {
+
+/// Of a call that this rank cannot make any more: where the ranks have to trace, all hear of it.
+class FailedSteps final : public CallSteps {
+ public:
+  explicit FailedSteps(const Status& why) : why_(why) {}
+  Result<TraceReport> trace(const Decision&) override {
+    TraceReport report;
+    report.failure = why_;
+    return report;
+  }
+  std::string explain(std::size_t) override { return {}; }
+  std::optional<Status> compile() override { return why_; }
+
+ private:
+  const Status& why_;
+};
+
+}  // namespace
+
+void CallDriver::promise(RoundKey key, Frame& frame, Observation observation, Standing standing) {
+  promises_.push_back({std::move(key), &frame, std::move(observation), std::move(standing)});
+}
+
+const Observation* CallDriver::promised(const Frame& frame) const {
+  if (is_ahead(frame)) return &ahead_->machine.observation();
+  for (const Promise& promise : promises_)
+    if (promise.frame == &frame) return &promise.observation;
+  return nullptr;
+}
+
+void CallDriver::release(const Frame& frame) {
+  const auto kept = std::find_if(promises_.begin(), promises_.end(),
+                                 [&](const Promise& promise) { return promise.frame == &frame; });
+  if (kept != promises_.end()) promises_.erase(kept);
+}
+
+void CallDriver::begin(std::uint64_t call_number) {
+  Promise next = std::move(promises_.front());
+  promises_.pop_front();
+  next.key.call = call_number;
+  if (next.standing.speaks_for.empty()) next.standing.speaks_for = self_;
+  CallMachine machine(group_.rank(), group_.size(), next.frame->own_config.value_or(config_),
+                      std::move(next.key), *next.frame, std::move(next.observation),
+                      std::move(next.standing));
+  Vote mine = std::get<action::Vote>(machine.next()).mine;
+  mine.raise(VoteFlag::Ahead);
+  const collectives::VoteRound round(group_.rank(), group_.size(), mine, Combine::And);
+  ahead_.emplace(std::move(machine), TimedVote(round, clock_), *next.frame);
+  out_ = true;
+  settled_ = false;
+  group_.start(ahead_->vote);
+}
+
+void CallDriver::move_vote() {
+  // An error of the transport comes again where the vote is waited for.
+  const auto ended = group_.poll();
+  out_ = ended && !*ended;
+}
+
+Result<void> CallDriver::await_vote() {
+  const Instant start = now();
+  auto ended = group_.wait();
+  count_vote(now() - start, Duration{0}, ended ? &ahead_->vote.result() : nullptr, Combine::And);
+  out_ = false;
+  return ended;
+}
+
+CallOutcome CallDriver::take(CallSteps& steps, const std::function<void(const Action&)>& log) {
+  if (log) log(ahead_->machine.next());
+  const CallTimes before = times_;
+  const Result<void> in = settled_ ? Result<void>{} : await_vote();
+  settled_ = true;
+  CallMachine machine = std::move(ahead_->machine);
+  const Vote result = ahead_->vote.result();
+  drop_ahead();
+  if (in) {
+    if (!result.clean()) promises_.clear();
+    tell(machine, result);
+  } else {
+    machine.failed(in.error());
+  }
+  return drive(machine, steps, before, log);
+}
+
+Result<void> CallDriver::confirm(const CallMachine& machine) {
+  if (!std::exchange(unconfirmed_, false)) return {};
+  return status_round(machine.key(), machine.standing());
+}
+
+RoundKey CallDriver::placed(RoundKey key) const {
+  if (ahead_ && !abandoned_) key.owed = ahead_->machine.key().text();
+  return key;
+}
+
+Result<void> CallDriver::bring_in(const Standing& standing) {
+  if (settled_) return {};
+  if (auto in = await_vote(); !in) return in;
+  settled_ = true;
+  if (ahead_->vote.result().clean()) {
+    if (abandoned_) drop_ahead();
+    return {};
+  }
+  const RoundKey key = ahead_->machine.key();
+  // What was promised with a trouble is not called any more: it is told here.
+  const Standing mine = standing.trouble ? standing : ahead_->machine.standing();
+  drop_promises();
+  return roll(key, mine, ", prefetched");
+}
+
+void CallDriver::drop_ahead() {
+  ahead_.reset();
+  settled_ = true;
+  abandoned_ = false;
+}
+
+void CallDriver::drop_promises() {
+  promises_.clear();
+  drop_ahead();
+}
+
+bool CallDriver::abandon(const Frame& frame) {
+  promises_.erase(std::remove_if(promises_.begin(), promises_.end(),
+                                 [&](const Promise& promise) { return promise.frame == &frame; }),
+                  promises_.end());
+  abandoned_ |= is_ahead(frame);
+  if (abandoned_ && settled_) drop_ahead();
+  return is_ahead(frame);
+}
+
+Result<void> CallDriver::forsake(const Status& why) {
+  if (!ahead_) return {};
+  FailedSteps steps(why);
+  CallOutcome outcome = take(steps);
+  drop_promises();
+  if (outcome.kind == CallOutcome::Kind::Error) return *std::move(outcome.error);
+  return {};
+}
+
+Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t epoch,
+                                         Standing standing) {
+  // Without epoch and number: those are what the ranks may differ in.
+  RoundKey key;
+  key.group = group;
+  key.kind = RoundKey::Kind::Resync;
+  bool met = true;
+  if (!settled_) {
+    if (auto in = await_vote(); !in) return in.error();
+    met = ahead_->vote.result().clean();
+  }
+  drop_promises();
+  // A rank that brought in its vote just now came to the roll by that; then all start again, and
+  // nobody has a vote out any more.
+  for (bool all_here = false;; met = true) {
+    if (met) {
+      const auto result = vote(Vote::of(0, key.hash(), 0, 0), Combine::And);
+      if (!result) return result.error();
+      if (result->clean()) break;
+      if (all_here) return roll(key, standing);
+    }
+    const auto here = roll_of_resync(key, standing);
+    if (!here) return here.error();
+    all_here = *here;
+  }
+  Vote latest;
+  latest.words[0] = ~epoch;
+  const auto newest = vote(latest, Combine::Min);
+  if (!newest) return newest.error();
+  return ~newest->words[0] + 1;
+}
+
+Result<bool> CallDriver::roll_of_resync(const RoundKey& key, Standing& standing) {
+  const auto lines = rolled(key, std::exchange(standing, {}));
+  if (!lines) return lines.error();
+  bool here = true, trouble = false;
+  for (const RankValue& line : *lines) {
+    ByteReader in(std::as_bytes(std::span(line.value)));
+    const Testimony said = read_testimony(in);
+    here &= said.key == key.text();
+    trouble |= said.trouble.has_value();
+  }
+  if (here) return true;
+  Status joint = diagnose(*lines);
+  // Ranks that are elsewhere have that error now, and are to come here.
+  if (trouble && joint.code != Code::Gone) return false;
+  return joint;
+}
+
+}  // namespace lockstep::worker

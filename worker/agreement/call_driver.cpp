@@ -1,0 +1,236 @@
+#include <utility>
+
+#include <lockstep/worker/agreement/call_driver.h>
+#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/timed_vote.h>
+
+namespace lockstep::worker {
+
+using collectives::Vote;
+using collectives::VoteFlag;
+
+CallTimes& CallTimes::operator+=(const CallTimes& other) {
+  vote += other.vote, exchange += other.exchange, trace += other.trace, compile += other.compile;
+  vote_wait += other.vote_wait, votes += other.votes, exchanges += other.exchanges;
+  traces += other.traces, compiles += other.compiles;
+  rounds += other.rounds;
+  return *this;
+}
+
+CallTimes& CallTimes::operator-=(const CallTimes& other) {
+  vote -= other.vote, exchange -= other.exchange, trace -= other.trace, compile -= other.compile;
+  vote_wait -= other.vote_wait, votes -= other.votes, exchanges -= other.exchanges;
+  traces -= other.traces, compiles -= other.compiles;
+  rounds -= other.rounds;
+  return *this;
+}
+
+Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine,
+                              const Standing& standing) {
+  if (auto in = bring_in(standing); !in) return in.error();
+  const Instant start = now();
+  TimedVote round({group_.rank(), group_.size(), mine, combine}, clock_);
+  const auto done = group_.run(round);
+  count_vote(now() - start, round.wait(), done ? &round.result() : nullptr, combine);
+  if (!done) return done.error();
+  return round.result();
+}
+
+void CallDriver::count_vote(Duration took, Duration wait, const Vote* result,
+                            collectives::Combine combine) {
+  times_.vote += took;
+  times_.vote_wait += wait;
+  ++times_.votes;
+  times_.rounds.wait.add(wait);
+  times_.rounds.wire.add(took - wait);
+  const bool at_one = combine == collectives::Combine::Min || (result != nullptr && result->clean());
+  ++times_.rounds.votes[result == nullptr ? RoundEnd::Broken
+                        : at_one          ? RoundEnd::Agreed
+                                          : RoundEnd::Diverged];
+}
+
+void CallDriver::count_exchange(Instant start, bool done) {
+  const Duration took = now() - start;
+  times_.exchange += took;
+  ++times_.exchanges;
+  times_.rounds.wire.add(took);
+  ++times_.rounds.exchanges[done ? RoundEnd::Agreed : RoundEnd::Broken];
+}
+
+void CallDriver::tell(CallMachine& machine, const Vote& result) {
+  const bool agreed = std::get<action::Vote>(machine.next()).combine == collectives::Combine::And &&
+                      result.clean();
+  machine.voted(result);
+  unconfirmed_ = result.clean() && result.raised(VoteFlag::Ahead);
+  if (agreed && std::holds_alternative<action::Exchange>(machine.next()))
+    times_.rounds.votes.move(RoundEnd::Agreed, RoundEnd::Resolved);
+}
+
+void CallDriver::tell(CallMachine& machine, const Bytes& joined) {
+  machine.joined(joined);
+  const auto* end = std::get_if<action::Finish>(&machine.next());
+  if (end != nullptr && end->outcome.error)
+    times_.rounds.exchanges.move(RoundEnd::Agreed, RoundEnd::Diverged);
+}
+
+Result<Bytes> CallDriver::exchange(Bytes mine, collectives::Join join) {
+  if (auto in = bring_in({}); !in) return in.error();
+  const Instant start = now();
+  collectives::TreeRound round(group_.rank(), group_.size(), std::move(mine), std::move(join));
+  const auto done = group_.run(round);
+  count_exchange(start, done.has_value());
+  if (!done) return done.error();
+  return round.result();
+}
+
+Result<Bytes> CallDriver::broadcast(Rank root, Bytes mine) {
+  if (auto in = bring_in({}); !in) return in.error();
+  const Instant start = now();
+  collectives::BroadcastRound round(group_.rank(), group_.size(), root, std::move(mine));
+  const auto done = group_.run(round);
+  count_exchange(start, done.has_value());
+  if (!done) return done.error();
+  return round.result();
+}
+
+CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation observation,
+                             Standing standing, CallSteps& steps,
+                             const std::function<void(const Action&)>& log) {
+  release(frame);
+  if (standing.speaks_for.empty()) standing.speaks_for = self_;
+  CallMachine machine(group_.rank(), group_.size(), frame.own_config.value_or(config_), placed(key),
+                      frame, std::move(observation), std::move(standing));
+  return drive(machine, steps, times_, log);
+}
+
+CallOutcome CallDriver::drive(CallMachine& machine, CallSteps& steps, CallTimes before,
+                              const std::function<void(const Action&)>& log) {
+  for (;;) {
+    if (log) log(machine.next());
+    auto outcome = answer(machine, steps);
+    if (!outcome) continue;
+    if (outcome->error && outcome->error->code == Code::FrameMismatch) drop_promises();
+    if (observer_ != nullptr) {
+      CallTimes took = times_;
+      observer_->ended(machine, *outcome, took -= before);
+    }
+    return *std::move(outcome);
+  }
+}
+
+std::optional<CallOutcome> CallDriver::answer(CallMachine& machine, CallSteps& steps) {
+  const Action& action = machine.next();
+  if (const auto* to_vote = std::get_if<action::Vote>(&action)) {
+    const auto result = vote(to_vote->mine, to_vote->combine, machine.standing());
+    result ? tell(machine, *result) : machine.failed(result.error());
+  } else if (const auto* to_exchange = std::get_if<action::Exchange>(&action)) {
+    if (auto met = confirm(machine); !met) {
+      machine.failed(met.error());
+      return std::nullopt;
+    }
+    const auto result = exchange(to_exchange->mine, to_exchange->join);
+    result ? tell(machine, *result) : machine.failed(result.error());
+  } else if (const auto* to_broadcast = std::get_if<action::Broadcast>(&action)) {
+    const auto result = broadcast(to_broadcast->root, to_broadcast->mine);
+    result ? tell(machine, *result) : machine.failed(result.error());
+  } else if (const auto* to_trace = std::get_if<action::Trace>(&action)) {
+    if (observer_ != nullptr) observer_->missed(machine);
+    const Instant start = now();
+    auto report = steps.trace(*to_trace->decision);
+    times_.trace += now() - start;
+    ++times_.traces;
+    report ? machine.traced(std::move(*report)) : machine.failed(report.error());
+  } else if (const auto* to_explain = std::get_if<action::Explain>(&action)) {
+    machine.explained(steps.explain(to_explain->node));
+  } else if (std::holds_alternative<action::Compile>(action)) {
+    const Instant start = now();
+    const Duration rounds = times_.vote + times_.exchange;
+    auto failure = steps.compile();
+    times_.compile += now() - start - (times_.vote + times_.exchange - rounds);
+    ++times_.compiles;
+    machine.compiled(std::move(failure));
+  } else {
+    return std::get<action::Finish>(action).outcome;
+  }
+  return std::nullopt;
+}
+
+AuditOutcome CallDriver::audit(const RoundKey& key, AuditLedger& ledger, AuditedCall own) {
+  AuditMachine machine(self_.empty() ? group_.rank() : self_.lowest(), placed(key), ledger,
+                       std::move(own));
+  while (machine.outcome() == nullptr) {
+    if (const auto* to_vote = std::get_if<action::Vote>(&machine.next())) {
+      const auto result = vote(to_vote->mine, to_vote->combine);
+      result ? machine.voted(*result) : machine.failed(result.error());
+    } else {
+      const auto& to_exchange = std::get<action::Exchange>(machine.next());
+      const auto result = exchange(to_exchange.mine, to_exchange.join);
+      result ? machine.joined(*result) : machine.failed(result.error());
+    }
+  }
+  const AuditOutcome& outcome = *machine.outcome();
+  if (outcome.error && outcome.error->code == Code::FrameMismatch) drop_promises();
+  return outcome;
+}
+
+Result<void> CallDriver::status_round(const RoundKey& round, const Standing& standing) {
+  const RoundKey key = placed(round);
+  Vote mine = Vote::of(0, key.hash(), 0, standing.pending);
+  if (standing.trouble) mine.raise(VoteFlag::Error);
+  const auto result = vote(mine, collectives::Combine::And, standing);
+  if (!result) return result.error();
+  if (result->clean()) return {};
+  return roll(key, standing);
+}
+
+Result<std::uint64_t> CallDriver::all_of(const RoundKey& round, std::uint64_t word,
+                                         const Standing& standing) {
+  const RoundKey key = placed(round);
+  Vote mine = Vote::of(word, key.hash(), 0, standing.pending);
+  if (standing.trouble) mine.raise(VoteFlag::Error);
+  const auto result = vote(mine, collectives::Combine::And, standing);
+  if (!result) return result.error();
+  if (!result->clean()) return roll(key, standing);
+  return result->entries();
+}
+
+Result<bool> CallDriver::any(const RoundKey& round, bool mine, const Standing& standing) {
+  // The AND of "not mine" is all ones only if no rank has it.
+  const auto none = all_of(round, mine ? 0 : Vote::kOnes, standing);
+  if (!none) return none.error();
+  return *none != Vote::kOnes;
+}
+
+Result<std::int64_t> CallDriver::of_lowest(const RoundKey& round, std::int64_t mine) {
+  // All others say nothing, which is all ones.
+  const bool lowest = group_.rank().value == 0 || group_.mirrors();
+  const auto word = all_of(round, lowest ? static_cast<std::uint64_t>(mine) : Vote::kOnes, {});
+  if (!word) return word.error();
+  return static_cast<std::int64_t>(*word);
+}
+
+Result<Vote> CallDriver::ballot(const RoundKey& key, const Vote& mine) {
+  auto result = vote(mine, collectives::Combine::And);
+  if (result && !result->same_key()) return roll(key, {});
+  return result;
+}
+
+Result<std::vector<RankValue>> CallDriver::rolled(const RoundKey& key, const Standing& standing,
+                                                  std::string_view remark) {
+  RankSet ranks = standing.speaks_for.empty() ? self_ : standing.speaks_for;
+  if (ranks.empty()) ranks = RankSet::of(group_.rank());
+  const auto payload = exchange(roll_payload(ranks, testimony(key, standing, remark)), join_rolls);
+  if (!payload) return payload.error();
+  times_.rounds.exchanges.move(RoundEnd::Agreed, RoundEnd::Diverged);
+  return roll_values(*payload);
+}
+
+Status CallDriver::roll(const RoundKey& key, const Standing& standing, std::string_view remark) {
+  const auto lines = rolled(key, standing, remark);
+  if (!lines) return lines.error();
+  Status joint = diagnose(*lines);
+  if (joint.code == Code::FrameMismatch) drop_promises();
+  return joint;
+}
+
+}  // namespace lockstep::worker

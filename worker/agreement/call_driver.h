@@ -1,0 +1,222 @@
+// Drives call machines and status rounds over a real communicator: does what the machine asks,
+// tells it what came of it, and keeps the time. The job facade and the library call stand on this.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <lockstep/collectives/base/clock.h>
+#include <lockstep/collectives/base/round_counts.h>
+#include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/agreement/audit.h>
+#include <lockstep/worker/agreement/call_machine.h>
+#include <lockstep/worker/agreement/timed_vote.h>
+
+namespace lockstep::worker {
+
+/// The steps of a call that the protocol leaves to others: the tracer and the compiler of this
+/// project, or those of a framework.
+class CallSteps {
+ public:
+  virtual ~CallSteps() = default;
+  /// An error ends the call at once: a collective round inside the trace failed, so all ranks are
+  /// already out of it. A trace that fails by itself is a report with `failure`.
+  [[nodiscard]] virtual Result<TraceReport> trace(const Decision& decision) = 0;
+  [[nodiscard]] virtual std::string explain(std::size_t node) = 0;
+  [[nodiscard]] virtual std::optional<Status> compile() = 0;
+};
+
+/// Time and traffic of what a rank did, summed over calls.
+struct CallTimes {
+  /// `compile` is without the rounds that ranks take while they build.
+  Duration vote{0}, exchange{0}, trace{0}, compile{0};
+  Duration vote_wait{0};  // the part of `vote` before the first peer's message was there
+  std::uint64_t votes = 0, exchanges = 0;  // exchanges: every round with payloads
+  std::uint64_t traces = 0, compiles = 0;
+  RoundCounts rounds;
+  CallTimes& operator+=(const CallTimes& other);
+  CallTimes& operator-=(const CallTimes& other);
+};
+
+/// Is told of the calls of a driver, on the rank's own thread; changes nothing.
+class CallObserver {
+ public:
+  virtual ~CallObserver() = default;
+  /// No entry fits on every rank; before each trace, while the frame is as it was.
+  virtual void missed(const CallMachine& machine) = 0;
+  /// `took`: what the driver spent on the call.
+  virtual void ended(const CallMachine& machine, const CallOutcome& outcome,
+                     const CallTimes& took) = 0;
+};
+
+/// One group of ranks as seen from one of them. One thread. The group is not used again after a
+/// driver that goes away with a call ahead.
+///
+/// Calls ahead: the calls of a frame are promised in the order in which they will be made. The vote
+/// of the oldest promise of all frames is cast by begin(), without waiting, and moves in poke(); at
+/// most one is out. Every other round first brings it in, on all ranks alike. A promise covers
+/// sizes, not what happens in between: a rank that goes another way after its vote came in is found
+/// by the next round of the ranks that make the call. That is at once where the call is a miss, for
+/// it is confirmed by one more vote then; where it is a hit, the key of every round says whether
+/// the call is still to be made. A vote on which the ranks are not at one drops all promises, on
+/// all ranks.
+class CallDriver {
+ public:
+  /// `self`: this rank as errors number it, in a group that numbers its ranks by place.
+  CallDriver(collectives::Communicator& group, DecisionConfig config, RankSet self = {})
+      : group_(group), config_(config), self_(std::move(self)) {}
+  CallDriver(const CallDriver&) = delete;
+  CallDriver& operator=(const CallDriver&) = delete;
+
+  /// Null: nobody. It outlives the driver.
+  void observe(CallObserver* observer) { observer_ = observer; }
+
+  /// Takes the call to its end. `log` (may be empty) gets every action's canonical line.
+  [[nodiscard]] CallOutcome call(const RoundKey& key, Frame& frame, Observation observation,
+                                 Standing standing, CallSteps& steps,
+                                 const std::function<void(const Action&)>& log = {});
+
+  /// Commits to a call of `frame`, after those already promised. The key's call number is given by
+  /// begin(). A trouble in `standing` becomes the error of that call on every rank.
+  void promise(RoundKey key, Frame& frame, Observation observation, Standing standing = {});
+  /// What the next call of `frame` is held to; null: nothing.
+  [[nodiscard]] const Observation* promised(const Frame& frame) const;
+  /// There is a promise and no call ahead: begin() is to be called, once the call under way, if
+  /// any, has been agreed on and committed.
+  [[nodiscard]] bool due() const { return !ahead_ && !promises_.empty(); }
+  /// Looks up the oldest promised call and casts its vote. Requires due().
+  void begin(std::uint64_t call_number);
+  /// Moves the vote that is out. Never waits; one comparison where none is.
+  void poke() {
+    if (out_) move_vote();
+  }
+  /// The next call of `frame` is made in another way: it was promised, but its vote is not cast.
+  void release(const Frame& frame);
+  /// `frame` is not called any more, on all ranks alike. True: its vote may be out, so it stays in
+  /// place until has_ahead() is false.
+  [[nodiscard]] bool abandon(const Frame& frame);
+  [[nodiscard]] bool has_ahead() const { return ahead_.has_value(); }
+  /// The call of `frame` is ahead: take() makes it.
+  [[nodiscard]] bool is_ahead(const Frame& frame) const {
+    return ahead_ && &ahead_->frame == &frame;
+  }
+  [[nodiscard]] const RoundKey& ahead_key() const { return ahead_->machine.key(); }
+  /// Scalars are not promised: the call ahead sees those of the call as it is made.
+  void renew_scalars(const Observation& made) { ahead_->machine.renew_scalars(made.scalars); }
+  /// `key` as a round of this driver has it: with the call that is owed.
+  [[nodiscard]] RoundKey placed(RoundKey key) const;
+  /// Takes the call ahead to its end, as call() does. Requires that there is one.
+  [[nodiscard]] CallOutcome take(CallSteps& steps,
+                                 const std::function<void(const Action&)>& log = {});
+  /// Gives up all promises on this rank alone, which cannot keep one: `why`. Takes part in the call
+  /// ahead as far as its agreement goes. Errors: the joint error where all ranks hear of it by
+  /// that; else they run an entry as promised, and `why` is for the next round.
+  [[nodiscard]] Result<void> forsake(const Status& why);
+
+  /// Collective. Brings ranks that are out of step, after an error that all have, to a common
+  /// epoch, the number of which it returns; no rank has promises after it. The group's call numbers
+  /// start again. A trouble in `standing` becomes the error of ranks that are in another round, for
+  /// which this one then waits here. Errors: FrameMismatch where a rank is in another round and
+  /// none is in trouble, with what each is in (resync() may be tried again after that); Gone.
+  [[nodiscard]] Result<std::uint64_t> resync(const std::string& group, std::uint64_t epoch,
+                                             Standing standing = {});
+
+  /// Compares what the ranks are about to run, each by its own decision (audit.h).
+  [[nodiscard]] AuditOutcome audit(const RoundKey& key, AuditLedger& ledger, AuditedCall own);
+
+  /// One vote on how the ranks stand, outside of a call: settle, finish, a point inside a graph.
+  /// The same error on every rank if one of them is in trouble or in another round.
+  [[nodiscard]] Result<void> status_round(const RoundKey& round, const Standing& standing);
+
+  /// True on every rank if `mine` is true on any; a round of its own. Errors: as status_round.
+  [[nodiscard]] Result<bool> any(const RoundKey& round, bool mine, const Standing& standing = {});
+  /// The value of the group's lowest rank on every rank; a round of its own. Errors: as
+  /// status_round.
+  [[nodiscard]] Result<std::int64_t> of_lowest(const RoundKey& round, std::int64_t mine);
+
+  /// Rounds of a step that the ranks take together (building, at start). A vote with words of the
+  /// step's own: the AND of all; a rank in another round is the joint error, as in status_round.
+  [[nodiscard]] Result<collectives::Vote> ballot(const RoundKey& key,
+                                                 const collectives::Vote& mine);
+  [[nodiscard]] Result<Bytes> exchange(Bytes mine, collectives::Join join);
+  [[nodiscard]] Result<Bytes> broadcast(Rank root, Bytes mine);
+
+  [[nodiscard]] collectives::Communicator& group() { return group_; }
+  [[nodiscard]] const DecisionConfig& config() const { return config_; }
+  [[nodiscard]] const CallTimes& times() const { return times_; }
+
+ private:
+  struct Promise {
+    RoundKey key;
+    Frame* frame;
+    Observation observation;
+    Standing standing;
+  };
+  /// The call whose vote was cast ahead of it. Stays in place: the group refers to its vote.
+  struct CallAhead {
+    CallAhead(CallMachine its_machine, TimedVote its_vote, Frame& its_frame)
+        : machine(std::move(its_machine)), vote(std::move(its_vote)), frame(its_frame) {}
+    CallMachine machine;
+    TimedVote vote;
+    Frame& frame;
+  };
+
+  /// `before`: the times when the call began.
+  [[nodiscard]] CallOutcome drive(CallMachine& machine, CallSteps& steps, CallTimes before,
+                                  const std::function<void(const Action&)>& log);
+  /// Does the one thing that `machine` asks for; nullopt unless it was to finish.
+  [[nodiscard]] std::optional<CallOutcome> answer(CallMachine& machine, CallSteps& steps);
+  /// After the vote of a call that is a miss: are those that cast it ahead here?
+  [[nodiscard]] Result<void> confirm(const CallMachine& machine);
+  /// Tells `machine` what its vote, or what its exchange, came to.
+  void tell(CallMachine& machine, const collectives::Vote& result);
+  void tell(CallMachine& machine, const Bytes& joined);
+  void move_vote();
+  [[nodiscard]] Result<void> await_vote();
+  /// Before any other round: the vote that is out comes to its end. Errors: where the ranks are not
+  /// at one on it, the joint error, in which `standing` takes part.
+  [[nodiscard]] Result<void> bring_in(const Standing& standing);
+  /// Counts a vote that took `took` and ended with `result`; null: it broke off.
+  void count_vote(Duration took, Duration wait, const collectives::Vote* result,
+                  collectives::Combine combine);
+  /// Counts an exchange or a broadcast that began at `start` and came to its end, or did not.
+  void count_exchange(Instant start, bool done);
+  /// The AND of the ranks' words. Errors: as status_round.
+  [[nodiscard]] Result<std::uint64_t> all_of(const RoundKey& round, std::uint64_t word,
+                                             const Standing& standing);
+  void drop_promises();
+  void drop_ahead();
+  [[nodiscard]] Result<collectives::Vote> vote(const collectives::Vote& mine,
+                                               collectives::Combine combine,
+                                               const Standing& standing = {});
+  /// What every rank says it is in.
+  [[nodiscard]] Result<std::vector<RankValue>> rolled(const RoundKey& key, const Standing& standing,
+                                                      std::string_view remark = {});
+  [[nodiscard]] Status roll(const RoundKey& key, const Standing& standing,
+                            std::string_view remark = {});
+  /// A roll in which every rank may say that it is in this resync: true. false: others are
+  /// elsewhere and heard of a trouble; `standing` has been told.
+  [[nodiscard]] Result<bool> roll_of_resync(const RoundKey& key, Standing& standing);
+  [[nodiscard]] Instant now() const { return clock_.now(); }
+
+  collectives::Communicator& group_;
+  DecisionConfig config_;
+  RankSet self_;
+  CallObserver* observer_ = nullptr;
+  SystemClock clock_;
+  CallTimes times_;
+  std::deque<Promise> promises_;  // oldest first, without the one whose call is ahead
+  std::optional<CallAhead> ahead_;
+  bool out_ = false;          // the vote of `ahead_` may still be under way
+  bool settled_ = true;       // it was waited for, and all ranks were at one on it
+  bool unconfirmed_ = false;  // the last vote of a call was cast ahead by some rank
+  bool abandoned_ = false;    // its call is not made any more
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,360 @@
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/agreement/call_machine.h>
+#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/exchange/hints.h>
+
+namespace lockstep::worker {
+namespace {
+
+using collectives::Combine;
+using collectives::Vote;
+using collectives::VoteFlag;
+
+/// By which flag the other ranks learn of a rank's trouble.
+std::optional<VoteFlag> flag_of(const std::optional<Status>& trouble) {
+  if (!trouble) return std::nullopt;
+  if (trouble->code == Code::Gone) return VoteFlag::Gone;
+  return trouble->code == Code::RuntimeAssert ? VoteFlag::RunFailed : VoteFlag::Error;
+}
+
+/// Guards must be about the decision's backed symbols; others could not be tested on a call.
+std::optional<Status> foreign_guard(const Decision& decision, const SourceList& list,
+                                    const TraceReport& report) {
+  constexpr const char* kBug = "this is a bug of the tracer, please report it";
+  const auto is_scalar = [&](std::string_view source) {
+    const auto at = list.find(source);
+    return at && list.scalar(*at);
+  };
+  for (const HostValue& value : report.host_values)
+    if (!value.well_formed(is_scalar))
+      return Status{Code::Internal,
+                    fmt::format("a value that guards ask for is none of the inputs; {}", kBug),
+                    {},
+                    {}};
+  std::vector<shapes::Symbol> known = decision.trace_symbols();
+  for (const shapes::Symbol symbol : decision.host_symbols(report.host_values.size()))
+    known.push_back(symbol);
+  for (const shapes::Guard& guard : report.guards)
+    for (const shapes::Symbol symbol : guard.predicate.expr.symbols())
+      if (symbol.unbacked || std::find(known.begin(), known.end(), symbol) == known.end())
+        return Status{
+            Code::Internal,
+            fmt::format("the guard {} at {} mentions {}, which is no size of an input; {}",
+                        guard.predicate.text(), guard.where.text(), symbol.name(), kBug),
+            {},
+            {}};
+  for (const UniformSize& size : report.uniform)
+    for (const shapes::Symbol symbol : size.expr.symbols())
+      if (symbol.unbacked || std::find(known.begin(), known.end(), symbol) == known.end())
+        return Status{Code::Internal,
+                      fmt::format("{} at {} needs {} alike on all ranks, which is no size of an "
+                                  "input; {}",
+                                  size.what, size.where.text(), size.expr.text(), kBug),
+                      {},
+                      {}};
+  return std::nullopt;
+}
+
+/// Where graphs may differ, what they ask of the group may not: a witness vote is for all or none.
+shapes::Fingerprint with_questions(const shapes::Fingerprint& compared,
+                                   const std::vector<GroupGuard>& questions) {
+  shapes::FingerprintBuilder builder;
+  builder.add(compared);
+  for (const GroupGuard& question : questions)
+    builder.add(question.predicate.text())
+        .add(static_cast<std::int64_t>(question.over))
+        .add(std::int64_t{question.value});
+  return builder.finish();
+}
+
+}  // namespace
+
+CallMachine::CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key,
+                         Frame& frame, Observation observation, Standing standing)
+    : self_(self),
+      size_(size),
+      config_(config),
+      key_(std::move(key)),
+      frame_(frame),
+      observation_(std::move(observation)),
+      standing_(std::move(standing)) {
+  if (key_.consistency) config_.consistency = *key_.consistency;
+  // Under shared_sizes the ranks' lists may differ and each entry knows its own.
+  std::uint64_t state = frame_.digest();
+  if (config_.consistency != Consistency::SharedSizes) state ^= observation_.list->digest().low;
+  state ^= frame_.uniform_digest(observation_);
+  vote(Stage::Call, RoundKey::Kind::Call, frame_.lookup(observation_), state, standing_.pending,
+       flag_of(standing_.trouble));
+}
+
+void CallMachine::voted(const Vote& result) {
+  switch (stage_) {
+    case Stage::Elect: {
+      const Rank donor{result.words[0] == Vote::kOnes ? 0
+                                                      : static_cast<std::int32_t>(result.words[0])};
+      ask(Stage::Hints,
+          action::Broadcast{donor, donor == self_ ? encode_hints(joint_, observation_) : Bytes{}});
+      return;
+    }
+    case Stage::GuardElect:
+      return elected_guard(result.words[0]);
+    case Stage::NodeCount:
+      return counted_nodes(result);
+    default:
+      break;
+  }
+  if (!result.same_key()) return take_stock();
+  switch (stage_) {
+    case Stage::Call:
+      return called(result);
+    case Stage::Witness:
+      return witnessed(result);
+    case Stage::Uniform:
+      return compared(result.same_state());
+    case Stage::NewUniform:
+      return compared_new(result.same_state());
+    case Stage::Verify:
+      return verified(result);
+    case Stage::Commit:
+      return committed(result);
+    case Stage::NodeSearch:
+      return searched(result.same_state() && result.same_pending());
+    default:
+      expect(Stage::Call, "voted");
+  }
+}
+
+void CallMachine::called(const Vote& result) {
+  if (result.any_flag() || !result.same_pending()) return take_stock();
+  fit_ = result.entries();
+  uniform_differs_ = !result.same_state();  // as far as is known
+  candidates_ = uniform_differs_ ? 0 : fit_;
+  same_list_ = result.same_state() && config_.consistency != Consistency::SharedSizes;
+  ask_for_witnesses();
+}
+
+void CallMachine::ask_for_witnesses() {
+  // One bit per question of the candidates, in order; cleared by a rank that is a witness. Every
+  // rank holds the same entries, so all ask or none does.
+  std::uint64_t answers = Vote::kOnes;
+  std::size_t question = 0;
+  std::uint64_t rest = candidates_;
+  for (const Entry& entry : frame_.entries) {
+    if (rest == 0) break;
+    if (entry.superseded) continue;
+    const bool candidate = (rest & 1) != 0;
+    rest >>= 1;
+    if (!candidate) continue;
+    for (std::size_t i = 0; i < entry.questions(); ++i, ++question)
+      if (question < 64 && entry.witnesses(i, observation_))
+        answers &= ~(std::uint64_t{1} << question);
+  }
+  if (question > 0)
+    return vote(Stage::Witness, RoundKey::Kind::Witness, answers, 0, 0, std::nullopt);
+  choose();
+}
+
+void CallMachine::witnessed(const Vote& result) {
+  std::size_t question = 0;
+  std::uint64_t bit = 1;
+  for (const Entry& entry : frame_.entries) {
+    if (entry.superseded) continue;
+    if ((candidates_ & bit) != 0) {
+      // Questions past the 64th were not asked: such an entry is not used rather than guessed.
+      for (std::size_t i = 0; i < entry.questions(); ++i, ++question)
+        if (question >= 64 || (result.entries() >> question & 1) != 0) candidates_ &= ~bit;
+    }
+    bit <<= 1;
+  }
+  choose();
+}
+
+void CallMachine::choose() {
+  if (candidates_ == 0) return gathered_ ? decided() : gather();
+  const int picked = frame_.pick(candidates_);
+  const Entry& entry = frame_.entries[static_cast<std::size_t>(picked)];
+  if (!uniform_differs_ || entry.uniform.empty())
+    return finish({CallOutcome::Kind::Reused, picked, std::nullopt});
+  vote(Stage::Uniform, RoundKey::Kind::Uniform, Vote::kOnes, entry.uniform_into(0, observation_), 0,
+       std::nullopt);
+}
+
+/// Something that some entry needs alike is not: whether it is something that this one needs.
+void CallMachine::compared(bool equal) {
+  const int picked = frame_.pick(candidates_);
+  if (equal) return finish({CallOutcome::Kind::Reused, picked, std::nullopt});
+  std::uint64_t bit = 1;
+  for (int i = 0; i < picked; ++i)
+    if (!frame_.entries[static_cast<std::size_t>(i)].superseded) bit <<= 1;
+  candidates_ &= ~bit;
+  choose();
+}
+
+void CallMachine::joined(const Bytes& result) {
+  switch (stage_) {
+    case Stage::Roster:
+      return rostered(result);
+    case Stage::Gather:
+      return gathered(result);
+    case Stage::Hints:
+      if (!apply_hints(decision_, joint_, result) || !apply_hints(reported_, joint_, result))
+        failure_ = Status{
+            Code::Internal,
+            "the hints that rank " + std::to_string(self_.value) + " received cannot be read",
+            {},
+            {}};
+      return hinted();
+    case Stage::Roll: {
+      Status error = verdict_(roll_values(result));
+      return finish({CallOutcome::Kind::Error, -1, std::move(error)});
+    }
+    default:
+      expect(Stage::Roll, "joined");
+  }
+}
+
+void CallMachine::hinted() {
+  if (failure_) return verify({});
+  // Branches may differ between ranks here, so each rank traces what its own sizes lead to.
+  if (config_.consistency != Consistency::SameGraph) use_own_hints(decision_, observation_);
+  ask(Stage::Trace, action::Trace{&decision_});
+}
+
+void CallMachine::traced(TraceReport report) {
+  expect(Stage::Trace, "traced");
+  failure_ = report.failure ? report.failure : foreign_guard(decision_, *observation_.list, report);
+  verify(std::move(report));
+}
+
+void CallMachine::verify(TraceReport report) {
+  report_ = std::move(report);
+  std::optional<VoteFlag> flag;
+  if (failure_) {
+    flag = VoteFlag::TraceFailed;
+  } else {
+    entry_ = Entry::make(decision_, reported_, observation_.list, report_.guards, report_.graph,
+                         report_.group_guards, report_.host_values, report_.uniform);
+    const auto failed = entry_->failed_guard(observation_);
+    if (failed) flag = VoteFlag::GuardFailed;
+    failed_guard_ = failed.value_or(report_.guards.size());
+  }
+  if (config_.consistency == Consistency::SameGraph) compared_ = report_.graph;
+  if (config_.consistency == Consistency::SameCollectives) compared_ = report_.collectives;
+  if (!report_.group_guards.empty()) compared_ = with_questions(compared_, report_.group_guards);
+  vote(Stage::Verify, RoundKey::Kind::Verify, Vote::kOnes, compared_.high, compared_.low, flag);
+}
+
+void CallMachine::verified(const Vote& result) {
+  if (result.raised(VoteFlag::TraceFailed) && settling_) {
+    // What cannot be traced with every size a symbol may be with those that vary.
+    settling_ = false;
+    return decide_call();
+  }
+  if (result.raised(VoteFlag::TraceFailed))
+    return take_roll(report_line(failure_), [frame = frame_.name](auto roll) {
+      return joint_failure(roll, frame, "traced");
+    });
+  if (!result.same_state() || !result.same_pending()) return count_nodes();
+  guard_failed_ = result.raised(VoteFlag::GuardFailed);
+  if (entry_->uniform.empty()) return guard_failed_ ? elect_guard() : build();
+  vote(Stage::NewUniform, RoundKey::Kind::Uniform, Vote::kOnes,
+       entry_->uniform_into(0, observation_), 0, std::nullopt);
+}
+
+void CallMachine::compared_new(bool equal) {
+  if (equal) return guard_failed_ ? elect_guard() : build();
+  take_roll(values_line(entry_->uniform_values(observation_)),
+            [sizes = entry_->uniform, namer = entry_->namer(), frame = frame_.name](auto roll) {
+              return uniform_violation(sizes, namer, frame, roll);
+            });
+}
+
+void CallMachine::build() {
+  if (falls_back_) return finish({CallOutcome::Kind::Fallback, -1, std::nullopt});
+  ask(Stage::Compile, action::Compile{});
+}
+
+void CallMachine::compiled(std::optional<Status> failure) {
+  expect(Stage::Compile, "compiled");
+  failure_ = std::move(failure);
+  const shapes::Fingerprint digest = reported_.digest();
+  vote(Stage::Commit, RoundKey::Kind::Commit, frame_.replaced_by(*entry_), digest.high, digest.low,
+       failure_ ? std::optional(VoteFlag::CompileFailed) : std::nullopt);
+}
+
+void CallMachine::committed(const Vote& result) {
+  if (result.raised(VoteFlag::CompileFailed))
+    return take_roll(report_line(failure_), [frame = frame_.name](auto roll) {
+      return joint_failure(roll, frame, "compiled");
+    });
+  if (!result.same_state() || !result.same_pending())
+    return take_roll(decision_text(reported_), [frame = frame_.name](auto roll) {
+      return Status{Code::Internal,
+                    frame +
+                        ": the ranks decided differently on the same observations; check that "
+                        "all ranks run the same build",
+                    {},
+                    std::move(roll)};
+    });
+  const int index = frame_.commit(std::move(*entry_),
+                                  joined_state(joint_, frame_.state, config_.automatic_dynamic),
+                                  result.entries());
+  finish({CallOutcome::Kind::Compiled, index, std::nullopt});
+}
+
+void CallMachine::failed(Status status) {
+  if (stage_ != Stage::Done) finish({CallOutcome::Kind::Error, -1, std::move(status)});
+}
+
+void CallMachine::ask(Stage stage, Action action) {
+  stage_ = stage;
+  action_ = std::move(action);
+}
+
+void CallMachine::vote(Stage stage, RoundKey::Kind kind, std::uint64_t entries, std::uint64_t state,
+                       std::uint64_t pending, std::optional<VoteFlag> flag) {
+  key_.kind = kind;
+  Vote mine = Vote::of(entries, key_.hash(), state, pending);
+  if (flag) mine.raise(*flag);
+  ask(stage, action::Vote{mine, Combine::And});
+}
+
+void CallMachine::elect(Stage stage, std::uint64_t mine) {
+  Vote vote;
+  vote.words[0] = mine;
+  ask(stage, action::Vote{vote, Combine::Min});
+}
+
+void CallMachine::take_roll(const std::optional<std::string>& mine, Verdict verdict) {
+  verdict_ = std::move(verdict);
+  const RankSet& many = standing_.speaks_for;
+  ask(Stage::Roll,
+      action::Exchange{roll_payload(many.empty() ? RankSet::of(self_) : many, mine), join_rolls});
+}
+
+void CallMachine::take_stock() {
+  // A rank whose trace failed may meet others that still ask questions of the group in theirs.
+  if (!standing_.trouble) standing_.trouble = failure_;
+  take_roll(testimony(key_, standing_), [](auto roll) { return diagnose(roll); });
+}
+
+void CallMachine::finish(CallOutcome outcome) {
+  entry_.reset();
+  ask(Stage::Done, action::Finish{std::move(outcome)});
+}
+
+bool CallMachine::compares_graphs() const { return config_.consistency == Consistency::SameGraph; }
+
+void CallMachine::expect(Stage stage, const char* report) const {
+  if (stage_ == stage) return;
+  std::fprintf(stderr, "lockstep: rank %d of %d, %s: report '%s' does not answer '%s'\n",
+               self_.value, size_, key_.text().c_str(), report, action_text(action_).c_str());
+  std::abort();
+}
+
+}  // namespace lockstep::worker

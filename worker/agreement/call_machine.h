@@ -1,0 +1,179 @@
+// The life of one call of a coordinated frame (design section 3) as a pure state machine: it says
+// what to do next, its driver does it and reports back. One object file for a real job (job.cpp
+// drives it over MPI) and for a dry run (simulator/ drives it over virtual ranks).
+//
+//   lookup - vote -+- run
+//                  +- exchange - decide - trace - verify - compile - commit - run
+//
+// Nothing here waits, reads a clock, or knows a transport.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/shapes/expr/guard.h>
+#include <lockstep/worker/agreement/action.h>
+#include <lockstep/worker/agreement/code_cache.h>
+#include <lockstep/worker/agreement/diagnosis.h>
+#include <lockstep/worker/agreement/round_key.h>
+#include <lockstep/worker/exchange/conflict.h>
+#include <lockstep/worker/exchange/decision.h>
+#include <lockstep/worker/exchange/observation.h>
+
+namespace lockstep::worker {
+
+/// What a rank's own trace under the decision came to.
+struct TraceReport {
+  shapes::Fingerprint graph;
+  std::vector<shapes::Guard>
+      guards;                     // beyond what the decision itself says; over its trace_symbols()
+  std::optional<Status> failure;  // the user's function threw, or asked for unbacked data
+  std::vector<GroupGuard> group_guards;
+  /// What guards may mention besides the decision's symbols: the backed symbols that follow those.
+  std::vector<HostValue> host_values;
+  /// What all ranks need alike; as guards.
+  std::vector<UniformSize> uniform;
+  /// Covers the ordered list of collectives; what same_collectives compares.
+  shapes::Fingerprint collectives;
+  /// Graph::prefix_fingerprints(), for finding the first difference; may be empty.
+  std::vector<shapes::Fingerprint> prefixes;
+  /// Graph::skeleton_fingerprint(), by which programs that differ in a number only are told.
+  shapes::Fingerprint skeleton;
+  bool caller_built = false;  // by a compiler of the caller's, whose guards these are
+};
+
+/// One call on one rank. Single-threaded. `frame`, this rank's cache of the frame, outlives it; it
+/// changes at the moment of a successful commit and at no other. The consistency is that of the
+/// key, where it has one, else that of `config`.
+class CallMachine {
+ public:
+  CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key, Frame& frame,
+              Observation observation, Standing standing = {});
+
+  /// What to do now. Pure; stays the same until the matching report below is made.
+  [[nodiscard]] const Action& next() const { return action_; }
+
+  /// Before the trace. Requires that all entries have the same host values for them.
+  void renew_scalars(std::vector<std::int64_t> scalars) {
+    observation_.scalars = std::move(scalars);
+  }
+  void voted(const collectives::Vote& result);
+  void joined(const Bytes& result);
+  void traced(TraceReport report);
+  void explained(std::string text);
+  /// nullopt: built and loaded.
+  void compiled(std::optional<Status> failure);
+  /// The transport gave up (a rank is missing or lost): the call ends with that error and the frame
+  /// is as before.
+  void failed(Status status);
+
+  [[nodiscard]] const RoundKey& key() const { return key_; }
+  [[nodiscard]] const Frame& frame() const { return frame_; }
+  /// Of this rank, from traced() on; the guards may have gone into the entry.
+  [[nodiscard]] const TraceReport& trace_report() const { return report_; }
+  [[nodiscard]] const Observation& observation() const { return observation_; }
+  [[nodiscard]] const Standing& standing() const { return standing_; }
+  /// The decision settles the frame. Known once the exchange has been joined.
+  [[nodiscard]] bool settling() const { return settling_; }
+
+ private:
+  enum class Stage : std::uint8_t {
+    Call,
+    Witness,
+    Uniform,  // whether an entry's uniform sizes are
+    Roster,
+    Gather,
+    Elect,
+    Hints,
+    Trace,
+    Verify,
+    NewUniform,  // whether the new entry's uniform sizes are
+    Compile,
+    Commit,  // the way to a new entry
+    GuardElect,
+    NodeCount,
+    NodeSearch,
+    Explain,  // in search of what differs
+    Roll,
+    Done,
+  };
+  using Verdict = std::function<Status(std::vector<RankValue>)>;
+
+  // The way to a new entry: call_machine.cpp.
+  void called(const collectives::Vote& result);
+  void ask_for_witnesses();
+  void witnessed(const collectives::Vote& result);
+  void choose();
+  void compared(bool equal);
+  void decided();
+  void hinted();
+  void verify(TraceReport report);
+  void verified(const collectives::Vote& result);
+  void compared_new(bool equal);
+  void build();
+  void committed(const collectives::Vote& result);
+
+  // What the group sees: gather.cpp.
+  void gather();
+  void rostered(const Bytes& payload);
+  void gathered(const Bytes& payload);
+  void decide_call();
+  void unreadable();
+
+  // In search of what differs: divergence.cpp.
+  void elect_guard();
+  void elected_guard(std::uint64_t guard);
+  void count_nodes();
+  void counted_nodes(const collectives::Vote& result);
+  void search_node();
+  void searched(bool equal);
+  [[nodiscard]] std::size_t middle() const;
+  void report_graphs();
+
+  void ask(Stage stage, Action action);
+  void vote(Stage stage, RoundKey::Kind kind, std::uint64_t entries, std::uint64_t state,
+            std::uint64_t pending, std::optional<collectives::VoteFlag> flag);
+  void elect(Stage stage, std::uint64_t mine);
+  void take_roll(const std::optional<std::string>& mine, Verdict verdict);
+  void take_stock();
+  void finish(CallOutcome outcome);
+  void expect(Stage stage, const char* report) const;
+  [[nodiscard]] bool compares_graphs() const;
+
+  Rank self_;
+  int size_;
+  DecisionConfig config_;
+  RoundKey key_;
+  Frame& frame_;
+  Observation observation_;
+  Standing standing_;
+  Stage stage_ = Stage::Call;
+  Action action_;
+  /// Frame::alike on every rank, where that may be another; from Roster on.
+  std::optional<std::uint64_t> alike_;
+  Verdict verdict_;               // what the roll under way comes to
+  std::uint64_t candidates_ = 0;  // entries that fit on every rank, but for "some rank" guards
+  std::uint64_t fit_ = 0;         // entries that fit on every rank, if all hold the same
+  bool uniform_differs_ = false;  // the ranks' states in the vote did, by what must be uniform
+  bool gathered_ = false;
+  bool guard_failed_ = false;      // of the new entry, on some rank
+  bool same_list_ = false;         // all ranks hold the same source list and stored state
+  JointObservation joint_;         // from Gather on
+  Decision decision_, reported_;   // from Gather on
+  TraceReport report_;             // from Trace on
+  shapes::Fingerprint compared_;   // from Verify on: what must be equal on all ranks
+  std::optional<Entry> entry_;     // from Verify on
+  std::optional<Status> failure_;  // this rank's, at Trace or Compile
+  bool settling_ = false;          // the decision settles the frame
+  bool falls_back_ = false;        // past the recompile limit: traced and compared, not compiled
+  std::size_t failed_guard_ = 0;
+  std::size_t most_nodes_ = 0;                       // of any rank's graph
+  bool only_constants_ = false;                      // equal skeletons on all ranks
+  std::size_t equal_nodes_ = 0, unequal_nodes_ = 0;  // the search: equal up to, unequal from
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,161 @@
+// The code cache of one frame on one rank: its entries and what has been seen of its sources. All
+// ranks hold the same entries under the same index (under shared_sizes and same_collectives each
+// rank its own version of it).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <lockstep/shapes/expr/dynamism.h>
+#include <lockstep/shapes/expr/guard.h>
+#include <lockstep/shapes/guard_set.h>
+#include <lockstep/worker/exchange/decision.h>
+#include <lockstep/worker/exchange/exchange.h>
+#include <lockstep/worker/exchange/group_guard.h>
+#include <lockstep/worker/exchange/host_value.h>
+#include <lockstep/worker/exchange/uniform_size.h>
+
+namespace lockstep::worker {
+
+/// A frame has at most this many entries that are not superseded: a look-up answers with one bit
+/// each.
+inline constexpr int kMaxEntries = 64;
+
+/// One compiled entry. Immutable but for `superseded`.
+struct Entry {
+  Decision decision;                  // what this rank compiled
+  Decision reported;                  // what the group reports; differs under shared_sizes only
+  std::vector<shapes::Guard> guards;  // of the trace, over the symbols
+  std::vector<GroupGuard> group_guards;
+  std::vector<HostValue> host_values;
+  std::vector<UniformSize> uniform;  // over the symbols; the same on all ranks in a call it serves
+  shapes::Fingerprint graph;
+  shapes::Fingerprint reported_digest;
+  bool superseded = false;
+
+  /// `list` is the source list that the decision was made for. Requires that the guards and uniform
+  /// sizes mention backed symbols of the decision and host values only, and that those are well
+  /// formed.
+  [[nodiscard]] static Entry make(Decision decision, Decision reported,
+                                  std::shared_ptr<const SourceList> list,
+                                  std::vector<shapes::Guard> guards, shapes::Fingerprint graph,
+                                  std::vector<GroupGuard> group_guards = {},
+                                  std::vector<HostValue> host_values = {},
+                                  std::vector<UniformSize> uniform = {});
+  [[nodiscard]] const SourceList& list() const { return *list_; }
+  /// The decision was made for the same sources.
+  [[nodiscard]] bool same_sources(const SourceList& list) const {
+    return &list == list_.get() || list.digest() == list_->digest();
+  }
+  /// The same sources and bools.
+  [[nodiscard]] bool same_structure(const Observation& observation) const;
+  /// Same sources, values within bounds, this call's marks honoured, guards true; what group
+  /// guards ask of every rank included.
+  [[nodiscard]] bool fits(const Observation& observation) const;
+  /// Index of the first guard that is false for this call. Requires the entry's sources.
+  [[nodiscard]] std::optional<std::size_t> failed_guard(const Observation& observation) const;
+  /// How many answers of "some rank" the group guards took, and whether this rank is a witness of
+  /// one. Requires the entry's sources.
+  [[nodiscard]] std::size_t questions() const { return group_program_.questions(); }
+  [[nodiscard]] bool witnesses(std::size_t question, const Observation& observation) const;
+  /// Mixes the values of the uniform sizes into `digest`. Requires the entry's sources.
+  [[nodiscard]] std::uint64_t uniform_into(std::uint64_t digest,
+                                           const Observation& observation) const;
+  /// Those values, in order. Requires the entry's sources.
+  [[nodiscard]] std::vector<std::int64_t> uniform_values(const Observation& observation) const;
+  /// The first host value that the two calls have otherwise.
+  [[nodiscard]] std::optional<HostValue> changed_host_value(const Observation& a,
+                                                            const Observation& b) const;
+  /// What it asks of its symbols.
+  [[nodiscard]] shapes::GuardSet guard_set() const;
+  /// Names the symbols of guards by their source.
+  [[nodiscard]] shapes::Namer namer() const;
+  /// True if the entry serves all that `older` serves, so that `older` can go.
+  [[nodiscard]] bool replaces(const Entry& older) const;
+
+ private:
+  enum class Use : std::uint8_t { Static, Symbol, Unbacked };
+  [[nodiscard]] bool honours(const std::vector<Mark>& marks) const;
+  /// What the programs run on: the values, behind them the host values. `room` holds them where
+  /// there are any. nullopt: the scalars were not read.
+  [[nodiscard]] std::optional<std::span<const std::int64_t>> operands(
+      const Observation& observation, std::vector<std::int64_t>& room) const;
+  std::shared_ptr<const SourceList> list_;
+  shapes::GuardProgram program_;
+  GroupGuardProgram group_program_;
+  UniformValues uniform_values_;
+  std::vector<std::int64_t> lower_, upper_;  // parallel to values; equal where static
+  std::vector<Use> uses_;                    // parallel to values
+};
+
+/// Why an entry does not fit: what a miss explains to the user.
+struct Misfit {
+  int entry = 0;
+  std::string reason;  // "tokens.size(0) is 7, the entry has 5"; a guard's text with its line
+};
+
+/// One rank's cache of a frame. Entries, state and digests change in adopt() and commit() only;
+/// what names all ranks know is no part of them.
+struct Frame {
+  std::string name;
+  std::optional<DecisionConfig> own_config;  // where it is not that of the driver
+  std::vector<Entry> entries;
+  FrameState state;
+
+  explicit Frame(std::string frame_name = {});
+
+  /// The entries that fit this observation: bit i is the i-th entry that is not superseded. The hot
+  /// path of every call: no allocation.
+  [[nodiscard]] std::uint64_t lookup(const Observation& observation) const;
+  /// Covers what must be equal on all ranks for this call, though it is no part of an entry: the
+  /// uniform sizes of the entries with its sources, and the dims that it marks uniform. 0: nothing.
+  [[nodiscard]] std::uint64_t uniform_digest(const Observation& observation) const;
+  /// One line per entry that is not superseded and does not fit.
+  [[nodiscard]] std::vector<Misfit> explain(const Observation& observation) const;
+  /// The entry to run among those that fit on every rank: fewest symbols, then lowest index.
+  /// Requires a mask that lookup() gave, not empty.
+  [[nodiscard]] int pick(std::uint64_t mask) const;
+  /// Number of entries that are not superseded.
+  [[nodiscard]] int live() const;
+  /// A call that no entry fits falls back. Equal on all ranks.
+  [[nodiscard]] bool at_limit(const DecisionConfig& config) const;
+  /// Those made for sources and bools like these, as a mask in the manner of lookup().
+  [[nodiscard]] std::uint64_t alike(const Observation& observation) const;
+  /// The next entry of a structure settles the frame (DecisionConfig::settle). `alike`: the entries
+  /// of that structure on every rank. Equal on all ranks.
+  [[nodiscard]] bool settles_next(const DecisionConfig& config, std::uint64_t alike) const;
+  /// Those that `entry` replaces, as a mask in the manner of lookup().
+  [[nodiscard]] std::uint64_t replaced_by(const Entry& entry) const;
+
+  /// Takes over a stored state (a profile).
+  void adopt(FrameState stored);
+  /// Adds an entry, marks those of `replaced` superseded and takes over the state. Returns the
+  /// index of the new entry.
+  int commit(Entry entry, FrameState joined, std::uint64_t replaced);
+
+  /// Covers entries and state; equal on ranks with the same past. Kept up to date by adopt() and
+  /// commit(), so that a vote costs no hashing.
+  [[nodiscard]] std::uint64_t digest() const { return digest_; }
+  /// Covers the reported decisions of the entries and which of them are superseded.
+  [[nodiscard]] const shapes::Fingerprint& entries_digest() const { return entries_; }
+  /// Covers the state.
+  [[nodiscard]] const shapes::Fingerprint& state_digest() const { return state_; }
+
+  /// Names that all ranks know alike: what an exchange of different source lists goes by.
+  [[nodiscard]] const std::shared_ptr<const Dictionary>& dictionary() const { return dictionary_; }
+  /// Called on every rank with the same names.
+  void learn_names(const KnownNames& names);
+  void forget_names();
+
+ private:
+  void renew_digest();
+  std::uint64_t digest_ = 0;
+  // Sums over entries and sources, so that a commit hashes only what it changes.
+  shapes::Fingerprint entries_, state_;
+  std::shared_ptr<const Dictionary> dictionary_;
+};
+
+}  // namespace lockstep::worker

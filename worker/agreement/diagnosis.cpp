@@ -1,0 +1,208 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/agreement/diagnosis.h>
+
+namespace lockstep::worker {
+namespace {
+
+/// A line of the roll as text: bytes in a string.
+std::string sealed(ByteWriter out) {
+  const auto view = out.view();
+  return {reinterpret_cast<const char*>(view.data()), view.size()};
+}
+
+ByteReader opened(const std::string& line) {
+  return ByteReader(std::as_bytes(std::span(line.data(), line.size())));
+}
+
+void put(ByteWriter& out, const std::optional<Status>& failure) {
+  out.u8(failure ? 1 : 0);
+  if (!failure) return;
+  out.u8(static_cast<std::uint8_t>(failure->code));
+  out.text(failure->message);
+  out.text(failure->source);
+}
+
+std::optional<Status> take_failure(ByteReader& in) {
+  if (in.u8() == 0) return std::nullopt;
+  const std::uint8_t code = in.u8();
+  Status status;
+  if (code <= static_cast<std::uint8_t>(Code::Internal)) status.code = static_cast<Code>(code);
+  status.message = in.text();
+  status.source = in.text();
+  return status;
+}
+
+struct Line : Testimony {
+  RankSet ranks;
+};
+
+Line read(const RankValue& value) {
+  ByteReader in = opened(value.value);
+  return {read_testimony(in), value.ranks};
+}
+
+/// The roll by one aspect of its lines; lines that agree in it come together.
+template <class Aspect>
+std::vector<RankValue> table(const std::vector<Line>& lines, Aspect aspect) {
+  std::vector<RankValue> out;
+  for (const Line& line : lines) {
+    const std::string value = aspect(line);
+    const auto same =
+        std::find_if(out.begin(), out.end(), [&](const RankValue& v) { return v.value == value; });
+    if (same != out.end())
+      same->ranks.insert(line.ranks);
+    else
+      out.push_back({line.ranks, value});
+  }
+  return out;
+}
+
+std::string ranks_text(const RankSet& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", ranks.text());
+}
+
+}  // namespace
+
+std::string testimony(const RoundKey& key, const Standing& standing, std::string_view remark) {
+  ByteWriter out;
+  out.text(key.frame);
+  // How it was made, and behind a zero what before it, where there is such a frame.
+  out.text(std::string(key.consistency ? consistency_name(*key.consistency) : "as the job's") +
+           (key.options.empty() ? "" : ", ") + key.options +
+           (key.after.empty() ? "" : '\0' + key.after));
+  out.text(key.text() + std::string(remark));
+  out.u64(standing.pending);
+  put(out, standing.trouble);
+  out.u32(standing.trouble_at);
+  return sealed(std::move(out));
+}
+
+Testimony read_testimony(ByteReader& line) {
+  Testimony said;
+  said.frame = line.text();
+  said.options = line.text();
+  if (const std::size_t end = said.options.find('\0'); end != std::string::npos) {
+    said.after = said.options.substr(end + 1);
+    said.options.resize(end);
+  }
+  said.key = line.text();
+  said.pending = line.u64();
+  said.trouble = take_failure(line);
+  said.trouble_at = line.u32();
+  if (!line.ok())
+    said.trouble = Status{Code::Internal, "sent a testimony that cannot be read", {}, {}};
+  return said;
+}
+
+/// What helps where a loop has more turns on some ranks.
+constexpr std::string_view kUneven =
+    "; where ranks have different numbers of batches, loop while job.more(have_batch), or give "
+    "what "
+    "each rank does alone Consistency::Local";
+
+Status diagnose(const std::vector<RankValue>& roll) {
+  std::vector<Line> lines;
+  for (const RankValue& value : roll) lines.push_back(read(value));
+  const auto troubled = [](const Line& line) { return line.trouble.has_value(); };
+  const auto first =
+      std::min_element(lines.begin(), lines.end(), [&](const Line& a, const Line& b) {
+        return troubled(a) && (!troubled(b) || a.trouble_at < b.trouble_at);
+      });
+  if (first != lines.end() && troubled(*first)) {
+    const auto well = std::find_if_not(lines.begin(), lines.end(), troubled);
+    return {first->trouble->code,
+            fmt::format("{} failed before {}: {}", ranks_text(first->ranks),
+                        (well == lines.end() ? *first : *well).key, first->trouble->message),
+            first->trouble->source,
+            table(lines, [](const Line& l) { return l.trouble ? l.trouble->message : l.key; })};
+  }
+  auto frames = table(lines, [](const Line& l) { return l.frame; });
+  const bool calls =
+      std::all_of(lines.begin(), lines.end(), [](const Line& line) { return !line.frame.empty(); });
+  if (calls && frames.size() > 1)
+    return {Code::FrameMismatch,
+            "the ranks entered different frames at the same call; make every rank call the same "
+            "frames in the same order" +
+                std::string(kUneven),
+            {},
+            std::move(frames)};
+  auto modes = table(lines, [](const Line& l) { return l.options; });
+  if (modes.size() > 1)
+    return {Code::FrameMismatch,
+            fmt::format("the ranks made frame {} with different options; give it the same "
+                        "ones on every rank",
+                        lines.front().frame),
+            "consistency", std::move(modes)};
+  auto places = table(lines, [](const Line& l) {
+    return l.after.empty() ? "made before all others" : "made after frame " + l.after;
+  });
+  if (calls && places.size() > 1)
+    return {Code::FrameMismatch,
+            fmt::format("the ranks made their frames in different orders, as frame {} shows; make "
+                        "the same frames in the same order on every rank",
+                        lines.front().frame),
+            {},
+            std::move(places)};
+  auto keys = table(lines, [](const Line& l) { return l.key; });
+  const bool one_has_no_call =
+      std::ranges::any_of(lines, [](const Line& line) { return line.frame.empty(); });
+  if (keys.size() > 1)
+    return {Code::FrameMismatch,
+            "the ranks met in different rounds; make every rank make the same calls in the same "
+            "order" +
+                std::string(one_has_no_call ? kUneven : ""),
+            {},
+            std::move(keys)};
+  auto pending = table(lines, [](const Line& l) { return fmt::format("{:016x}", l.pending); });
+  if (pending.size() > 1)
+    return {Code::GraphDivergence,
+            fmt::format("the ranks carry different pending asserts or agreed values into {}; agree "
+                        "on a value on every rank before a branch uses it",
+                        lines.front().key),
+            {},
+            std::move(pending)};
+  return {Code::Internal,
+          "a vote did not come out clean, but no rank knows why; this is a bug of lockstep, please "
+          "report it with the record",
+          {},
+          {}};
+}
+
+std::string majority_text(const std::vector<RankValue>& roll) {
+  std::int64_t all = 0;
+  for (const RankValue& value : roll) all += value.ranks.size();
+  for (const RankValue& value : roll)
+    if (2 * value.ranks.size() > all)
+      return fmt::format("{} {} the majority; ", ranks_text(value.ranks),
+                         value.ranks.size() == 1 ? "is" : "are");
+  return "no majority; ";
+}
+
+std::string report_line(const std::optional<Status>& failure) {
+  ByteWriter out;
+  put(out, failure);
+  return sealed(std::move(out));
+}
+
+Status joint_failure(const std::vector<RankValue>& roll, const std::string& frame,
+                     const std::string& well) {
+  Status joint{Code::Internal, frame + ": a step failed, but no rank says why", {}, {}};
+  bool found = false;
+  for (const RankValue& value : roll) {
+    ByteReader in = opened(value.value);
+    const std::optional<Status> failure = take_failure(in);
+    joint.groups.push_back({value.ranks, failure ? failure->message : well});
+    if (!failure || found) continue;
+    found = true;
+    joint.code = failure->code;
+    joint.source = failure->source;
+    joint.message =
+        fmt::format("{}: failed on {}: {}", frame, ranks_text(value.ranks), failure->message);
+  }
+  return joint;
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,62 @@
+#include <utility>
+
+#include <lockstep/worker/agreement/frame_profile.h>
+
+namespace lockstep::worker {
+
+shapes::Fingerprint profile_key(const SourceSpec& spec) {
+  return shapes::FingerprintBuilder()
+      .add(spec.name)
+      .add(static_cast<std::int64_t>(spec.kind))
+      .add(static_cast<std::int64_t>(spec.dtype))
+      .add(static_cast<std::int64_t>(spec.ndim))
+      .finish();
+}
+
+FrameState state_from(const coordinator::Profile& profile, const SourceList& list) {
+  FrameState state;
+  for (const auto& [name, source] : profile) {
+    const auto today = list.find(name);
+    if (today && profile_key(list.sources()[*today]) != source.key) continue;
+    state.emplace(name, source.seen);
+  }
+  return state;
+}
+
+coordinator::Profile profile_of(const Frame& frame) {
+  coordinator::Profile profile;
+  // Later entries have the later form of a source.
+  for (const Entry& entry : frame.entries)
+    for (const SourceDecision& source : entry.reported.sources)
+      if (const auto seen = frame.state.find(source.spec.name); seen != frame.state.end())
+        profile.insert_or_assign(
+            source.spec.name, coordinator::ProfiledSource{profile_key(source.spec), seen->second});
+  return profile;
+}
+
+std::optional<FrameState> FrameProfile::restore(Frame& frame, const Observation& observation) {
+  if (store_ == nullptr || std::exchange(asked_, true)) return std::nullopt;
+  const auto profile = store_->load(key_);
+  if (!profile) {
+    report_(profile.error());
+    return std::nullopt;
+  }
+  FrameState state = state_from(*profile, *observation.list);
+  if (state.empty()) return std::nullopt;
+  frame.adopt(state);
+  return state;
+}
+
+void FrameProfile::keep(const Frame& frame) const {
+  if (store_ == nullptr || !keeps_) return;
+  coordinator::Profile profile = profile_of(frame);
+  // Groups of one name, each with its own ranks and sizes, keep one profile between them.
+  if (const auto there = store_->load(key_))
+    for (auto& [name, source] : profile)
+      if (const auto other = there->find(name);
+          other != there->end() && other->second.key == source.key)
+        source.seen = shapes::join(source.seen, other->second.seen);
+  if (const auto kept = store_->store(key_, profile); !kept) report_(kept.error());
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,51 @@
+// Between a frame and its stored profile: which of what was kept is about the sources of today, and
+// what is worth keeping. The agreement does the rest: a state that was read is this rank's own
+// until the exchange of the first miss joins all ranks' states, so ranks with different profiles,
+// or none, still decide alike.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include <lockstep/coordinator/store/profile_store.h>
+#include <lockstep/worker/agreement/code_cache.h>
+#include <lockstep/worker/exchange/observation.h>
+
+namespace lockstep::worker {
+
+/// Covers name, kind, dtype and number of dims: a source that differs in one is another source.
+[[nodiscard]] shapes::Fingerprint profile_key(const SourceSpec& spec);
+
+/// The state that `profile` gives a frame that is called with `list`: without the sources that are
+/// others today. Sources that are not in the list stay: another call of the frame may have them.
+[[nodiscard]] FrameState state_from(const coordinator::Profile& profile, const SourceList& list);
+
+/// What the ranks have committed: the sources of the frame's entries with its state. Equal on all
+/// ranks with equal frames.
+[[nodiscard]] coordinator::Profile profile_of(const Frame& frame);
+
+/// The profile of one frame, read before its first call and kept after each commit. One thread.
+class FrameProfile {
+ public:
+  /// What a disk does goes to `report`: a job can do without its profile.
+  using Report = std::function<void(const Status&)>;
+
+  /// `store` outlives it; null: there are no profiles. Keeps only where `keeps`.
+  FrameProfile(coordinator::ProfileStore* store, coordinator::FrameKey key, bool keeps,
+               Report report)
+      : store_(store), key_(std::move(key)), keeps_(keeps), report_(std::move(report)) {}
+
+  /// Before every call; acts at the first. The state that the frame was given, if any.
+  std::optional<FrameState> restore(Frame& frame, const Observation& observation);
+  /// After a commit.
+  void keep(const Frame& frame) const;
+
+ private:
+  coordinator::ProfileStore* store_;
+  coordinator::FrameKey key_;
+  bool keeps_;
+  bool asked_ = false;
+  Report report_;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,51 @@
+// Names one round of votes: two ranks with different keys are not in the same round.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <lockstep/worker/exchange/consistency.h>
+
+namespace lockstep::worker {
+
+/// Identifies a round. Hashed into every vote.
+struct RoundKey {
+  std::uint64_t epoch = 0;
+  std::string group, frame;
+  std::uint64_t call = 0;  // counted per group
+  std::uint32_t attempt = 0;
+  enum class Kind : std::uint8_t {
+    Call,
+    Verify,
+    Commit,
+    Close,
+    Settle,
+    More,
+    Finish,
+    Start,
+    Witness,
+    Audit,
+    Group,
+    Resync,
+    Uniform,
+    Captures
+  };
+  Kind kind = Kind::Call;
+  /// Of the frame, where it is not that of the job.
+  std::optional<Consistency> consistency{};
+  /// What else its calls depend on that each rank states for itself; may be empty.
+  std::string options{};
+  /// The frame that was made before it, of those whose calls the group agrees on; empty: none.
+  std::string after{};
+  /// The call (its key's text) that was agreed on ahead and is still to be made by this rank; may
+  /// be empty. A rank that has left it out is in no round with those that have made it.
+  std::string owed{};
+  /// Stable across ranks and builds; no allocation.
+  [[nodiscard]] std::uint64_t hash() const;
+  /// "call 7 of train_step", with epoch, group and attempt where they are not the first.
+  [[nodiscard]] std::string text() const;
+  bool operator==(const RoundKey&) const = default;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,131 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/codegen/emit_cpp.h>
+#include <lockstep/worker/codegen/scalar_text.h>
+
+namespace lockstep::worker {
+
+using shapes::Expr;
+
+namespace {
+
+constexpr const char* kSimd = "#pragma omp simd";
+
+std::string scoped(const std::string& loops) { return "  {\n" + loops + "  }\n"; }
+
+}  // namespace
+
+void CppEmitter::add_kernel(const std::string& loops) {
+  // Text with its pointers before the body is done with.
+  const std::string text = body().text(loops);
+  emission_.kernels.push_back(finish_kernel(text));
+  emission_.kernels.back().parameters = "void* const* b, const long* n";
+}
+
+void CppEmitter::elementwise(const PlannedStep& step) {
+  elementwise_nest(step);
+  add_kernel(nest().text());
+}
+
+// A reduction whose last dim is reduced keeps its total in a register; any other adds into memory
+// in the order in which the operand lies there, so that the inner loop is contiguous.
+void CppEmitter::reduction(NodeId id) {
+  const auto& sizes = node(node(id).inputs[0]).meta.sizes;
+  std::size_t last = sizes.size();
+  while (last > 0 && sizes[last - 1].constant() == std::optional<std::int64_t>(1)) --last;
+  const auto is_last = static_cast<std::int64_t>(last) - 1;
+  if (node(id).op != Op::Argmax && last > 0 && std::ranges::count(node(id).ints, is_last) == 0)
+    return add_kernel(memory_reduction(id));
+  const Reduced made = reduction_nest(id);
+  nest().after(made.level, fmt::format("{} = total;", body().element(id, made.kept, true)));
+  add_kernel(nest().text());
+}
+
+std::string CppEmitter::memory_reduction(NodeId id) {
+  const NodeId operand = node(id).inputs[0];
+  const auto& sizes = node(operand).meta.sizes;
+  const bool is_sum = node(id).op == Op::Sum, is_max = node(id).op == Op::Amax;
+  const std::string first = is_sum ? "0" : extreme_text(node(id).meta.dtype, is_max);
+  std::string out = fill(id, first);
+  body().start_nest();
+  const Access access = body().open_loops(sizes);
+  Access kept;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    if (std::ranges::count(node(id).ints, static_cast<std::int64_t>(d)) > 0) continue;
+    kept.sizes.push_back(sizes[d]);
+    kept.index.push_back(access.index[d]);
+  }
+  const std::string value = body().value(operand, access);
+  const std::string into = body().element(id, kept, true);
+  inner(is_sum ? fmt::format("{} += ({}){};", into, type(id), value)
+               : fmt::format("{0} = ({0} == {0}) & (({1} {2} {0}) | ({1} != {1})) ? {1} : {0};",
+                             into, value, is_max ? ">" : "<"));
+  nest().set_pragma(kSimd);
+  return out + nest().text();
+}
+
+std::string CppEmitter::fill(NodeId id, const std::string& value) {
+  body().start_nest();
+  const Access access = body().open_loops(total(id));
+  inner(fmt::format("{} = {};", body().element(id, access, true), value));
+  nest().set_pragma(kSimd);
+  return scoped(nest().text());
+}
+
+void CppEmitter::concatenation(NodeId id) {
+  std::string out;
+  Expr start;
+  for (NodeId operand : node(id).inputs) {
+    part_nest(id, operand, start);
+    out += scoped(nest().text());
+    start = start + node(operand).meta.sizes[static_cast<std::size_t>(node(id).ints[0])];
+  }
+  add_kernel(out);
+}
+
+void CppEmitter::index_add(NodeId id) {
+  const NodeId index = node(id).inputs[0], rows = node(id).inputs[1];
+  const std::string out = fill(id, "0");
+  body().start_nest();
+  Access access = body().open_loops(node(rows).meta.sizes);
+  const std::string value = body().value(rows, access);
+  const std::string row = body().value(index, {node(index).meta.sizes, {access.index[0]}});
+  // Two rows may have the same index, so only the loops inside a row are free of order.
+  if (nest().innermost() > access.index[0].level) nest().set_pragma(kSimd);
+  access.sizes = node(id).meta.sizes;
+  access.index[0] = index_name(row, access.index[0].level);
+  inner(fmt::format("{} += {};", body().element(id, access, true), value));
+  add_kernel(out + nest().text());
+}
+
+void CppEmitter::cumulative_sum(NodeId id) {
+  cumulative_nest(id);
+  add_kernel(nest().text());
+}
+
+void CppEmitter::segment_ids(NodeId id) {
+  const NodeId counts = node(id).inputs[0];
+  nest().before(-1, "long at = 0;");
+  const Access access = body().open_loops(node(counts).meta.sizes);
+  const IndexText segment = access.index[0];
+  inner(fmt::format("for (long end = at + {}; at < end; ++at) {}[at] = {};",
+                    body().value(counts, access), body().buffer(id, true), segment.text));
+  add_kernel(nest().text());
+}
+
+void CppEmitter::nonzero(NodeId id) {
+  nonzero_nest(id);
+  add_kernel(nest().text());
+}
+
+void CppEmitter::argsort(NodeId id) {
+  const std::string x = body().buffer(node(id).inputs[0]), out = body().buffer(id, true);
+  add_kernel(fmt::format("  argsort({}, {}, (long*)b[2], {});\n", x, out,
+                         body().number(node(id).meta.sizes[0]).text));
+  emission_.scratch.push_back({DType::I64, total(id).front()});
+  emission_.kernels.back().scratch.push_back(0);
+}
+
+}  // namespace lockstep::worker

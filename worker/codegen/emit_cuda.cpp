@@ -1,0 +1,316 @@
+#include <algorithm>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/codegen/cuda_nest.h>
+#include <lockstep/worker/codegen/emit_cuda.h>
+#include <lockstep/worker/codegen/scalar_text.h>
+
+namespace lockstep::worker {
+
+using shapes::Expr;
+
+namespace {
+
+// Enough to fill any device several times; more work than this is strided over.
+constexpr std::int64_t kMaxBlocks = 4096;
+// What a size is taken for that no hint is known for: one that the program reads back.
+constexpr std::int64_t kUnknownSize = 4096;
+
+Expr blocks(const Expr& threads) {
+  const Expr needed = floor_div(threads + Expr(kCudaBlock - 1), Expr(kCudaBlock));
+  return shapes::max(Expr(1), shapes::min(Expr(kMaxBlocks), needed));
+}
+
+std::string scoped(const std::string& loops) { return "  {\n" + loops + "  }\n"; }
+
+}  // namespace
+
+CudaEmitter::CudaEmitter(const Graph& graph, const Plan& plan)
+    : Emitter(graph, plan, Indices::Unchecked) {
+  for (const SymbolBinding& binding : graph.symbols) hints_[binding.symbol] = binding.hint;
+}
+
+std::int64_t CudaEmitter::hint(const Expr& size) const {
+  const auto value = size.evaluate([&](shapes::Symbol symbol) -> std::optional<std::int64_t> {
+    const auto found = hints_.find(symbol);
+    return found == hints_.end() ? kUnknownSize : found->second;
+  });
+  return std::max<std::int64_t>(value.value_or(kUnknownSize), 0);
+}
+
+void CudaEmitter::add_kernel(const std::string& text, const Expr& threads) {
+  emission_.kernels.push_back(finish_kernel(text));
+  emission_.kernels.back().blocks = blocks(threads);
+}
+
+void CudaEmitter::elementwise(const PlannedStep& step) {
+  elementwise_nest(step);
+  const Expr elements = total(step.roots.front()).front();
+  if (!step.flat || nest().free() != 1) return add_kernel(cuda_text(nest()), elements);
+  // Buffers are allocated at multiples of 16 bytes at least, so neighbours load at once.
+  const std::string loops = cuda_vector_text(nest());
+  add_kernel(body().aligned_text() + loops,
+             floor_div(elements + Expr(kCudaVector - 1), Expr(kCudaVector)));
+}
+
+void CudaEmitter::reduction(NodeId id) {
+  const auto& sizes = node(node(id).inputs[0]).meta.sizes;
+  Expr gone(1);
+  std::size_t last = sizes.size();
+  while (last > 1 && sizes[last - 1].constant() == std::optional<std::int64_t>(1)) --last;
+  bool adjacent = false;
+  for (std::int64_t dim : node(id).ints) {
+    gone = gone * sizes[static_cast<std::size_t>(dim)];
+    adjacent = adjacent || dim + 1 == static_cast<std::int64_t>(last);
+  }
+  const Expr outputs = total(id).front();
+  const Reduced made = reduction_nest(id);
+  Split split;
+  if (node(id).op != Op::Argmax && nest().innermost() > made.level)
+    split = split_reduction(hint(outputs), hint(gone), adjacent);
+  if (split.pieces == 1) {
+    nest().after(made.level, fmt::format("{} = total;", body().element(id, made.kept, true)));
+    return add_kernel(cuda_reduction_text(nest(), split), outputs * Expr(split.lanes));
+  }
+  emission_.scratch.push_back({node(id).meta.dtype, outputs * Expr(split.pieces)});
+  nest().after(made.level, fmt::format("{}[output * {} + piece] = total;",
+                                       body().scratch(0, node(id).meta.dtype), split.pieces));
+  add_kernel(cuda_reduction_text(nest(), split), outputs * Expr(split.pieces * split.lanes));
+  join_pieces(id, split.pieces);
+}
+
+void CudaEmitter::join_pieces(NodeId id, std::int64_t pieces) {
+  const Expr outputs = total(id).front();
+  const Access access = body().open_loops(total(id));
+  nest().set_free();
+  const int level = nest().innermost();
+  const IndexText piece = nest().open(index_constant(pieces));
+  inner(fmt::format("const {} part = {}[{}];", type(id), body().scratch(0, node(id).meta.dtype),
+                    (access.index[0] * index_constant(pieces) + piece).text));
+  accumulate(node(id).op, node(id).meta.dtype, "part", level);
+  nest().after(level, fmt::format("{} = total;", body().element(id, access, true)));
+  Split split = split_reduction(hint(outputs), pieces, true);
+  split.pieces = 1;
+  add_kernel(cuda_reduction_text(nest(), split), outputs * Expr(split.lanes));
+}
+
+void CudaEmitter::concatenation(NodeId id) {
+  std::string out;
+  Expr start;
+  for (NodeId operand : node(id).inputs) {
+    part_nest(id, operand, start);
+    out += scoped(cuda_text(nest()));
+    start = start + node(operand).meta.sizes[static_cast<std::size_t>(node(id).ints[0])];
+  }
+  add_kernel(out, total(id).front());
+}
+
+void CudaEmitter::sort(NodeId x, const Named& order, const Named& other) {
+  const Expr elements = total(x).front();
+  const Access access = body().open_loops(total(x));
+  nest().set_free();
+  inner(fmt::format("{}[{}] = {};", order(), access.index[0].text, access.index[0].text));
+  add_kernel(cuda_text(nest()), elements);
+  const std::string values = body().buffer(x), from = order(), to = other();
+  add_kernel(fmt::format("  merge_step({}, {}, {}, {}, width);\n", values, from, to,
+                         body().number(elements).text),
+             elements);
+  emission_.kernels.back().parameters += ", long width";
+  emission_.kernels.back().merged = elements;
+}
+
+void CudaEmitter::argsort(NodeId id) {
+  emission_.scratch.push_back({DType::I64, total(id).front()});
+  sort(
+      node(id).inputs[0], [&] { return body().buffer(id, true); },
+      [&] { return body().scratch(0, DType::I64); });
+}
+
+// Element [r, ..] adds the rows that have index r, in the order in which they lie.
+void CudaEmitter::index_add(NodeId id) {
+  const NodeId index = node(id).inputs[0], rows = node(id).inputs[1];
+  const Expr count = total(index).front();
+  emission_.scratch.push_back({DType::I64, count});
+  emission_.scratch.push_back({DType::I64, count});
+  sort(
+      index, [&] { return body().scratch(0, DType::I64); },
+      [&] { return body().scratch(1, DType::I64); });
+  Access access = body().open_loops(node(id).meta.sizes);
+  nest().set_free();
+  const int level = nest().innermost();
+  const std::string list = body().buffer(index), order = body().scratch(0, DType::I64),
+                    row = access.index[0].text, n = body().number(count).text;
+  nest().before(level, fmt::format("long s = first_place({}, {}, {}, {});", list, order, n, row));
+  nest().before(level, fmt::format("{} total = 0;", type(id)));
+  const std::string into = body().element(id, access, true);
+  nest().open_as(fmt::format("for (; s < {} && {}[{}[s]] == {}; ++s)", n, list, order, row));
+  inner(fmt::format("const long row = {}[s];", order));
+  access.index[0] = index_name("row", nest().innermost());
+  access.sizes = node(rows).meta.sizes;
+  inner(fmt::format("total += {};", body().value(rows, access)));
+  nest().after(level, fmt::format("{} = total;", into));
+  add_kernel(cuda_text(nest()), total(id).front());
+}
+
+void CudaEmitter::add_check(NodeId list, const Expr& limit, std::string_view pointers,
+                            const Split& split) {
+  add_kernel(cuda_reduction_text(nest(), split), Expr(split.pieces * split.lanes));
+  // Sizes are arguments even where they are numbers: one text serves all checks.
+  KernelText& kernel = emission_.kernels.back();
+  kernel.parameters = fmt::format("const long* __restrict b0, {}, long n0, long n1", pointers);
+  kernel.buffers = {list};
+  kernel.arguments = {total(list).front(), limit};
+}
+
+// A minimum, which comes out the same however it is shared out, so it takes no atomic; its place is
+// written whatever was found, so nothing has to be cleared before a run or a recording.
+Emission CudaEmitter::index_check(NodeId list, const Expr& limit) {
+  const Total least{"long", "total", "n0", Total::Join::Min};
+  const auto outcome = [&] {
+    nest().after(-1, "found[0] = total < n0 ? total : -1;");
+    nest().after(-1, "found[1] = total < n0 ? b0[total] : 0;");
+  };
+  const Split split = split_reduction(1, hint(total(list).front()), true);
+  nest().total(-1, least);
+  const std::string at = nest().open(index_name("n0", -1)).text;
+  inner(
+      fmt::format("total = (unsigned long)b0[{0}] >= (unsigned long)n1 && {0} < total ? {0} : "
+                  "total;",
+                  at));
+  if (split.pieces == 1) {
+    outcome();
+    add_check(list, limit, "long* __restrict found", split);
+    return std::move(emission_);
+  }
+  emission_.scratch.push_back({DType::I64, Expr(split.pieces)});
+  nest().after(-1, "p0[piece] = total;");
+  add_check(list, limit, "long* __restrict p0", split);
+  emission_.kernels.back().scratch = {0};
+  nest().total(-1, least);
+  const std::string piece = nest().open(index_constant(split.pieces)).text;
+  inner(fmt::format("total = p0[{0}] < total ? p0[{0}] : total;", piece));
+  outcome();
+  Split join = split_reduction(1, split.pieces, true);
+  join.pieces = 1;
+  add_check(list, limit, "const long* __restrict p0, long* __restrict found", join);
+  emission_.kernels.back().scratch = {0};
+  return std::move(emission_);
+}
+
+Emission CudaEmitter::counts_check(NodeId counts, const Expr& rows) {
+  nest().before(-1, "long left = n1;\nbool fits = true;");
+  const std::string at = nest().open(index_name("n0", -1)).text;
+  inner(fmt::format("const long count = b0[{0}];\nfound[1 + {0}] = count;", at));
+  inner("fits = fits && count >= 0 && count <= left;\nif (fits) left -= count;");
+  nest().after(-1, "found[0] = fits && left == 0 ? -1 : 0;");
+  add_check(counts, rows, "long* __restrict found", Split());
+  return std::move(emission_);
+}
+
+Emission emit_counts_check(const Graph& graph, const Plan& plan, NodeId segment_ids) {
+  const Node& node = graph.nodes[segment_ids];
+  return CudaEmitter(graph, plan).counts_check(node.inputs[0], node.meta.sizes[0]);
+}
+
+Emission emit_index_check(const Graph& graph, const Plan& plan, NodeId list, const Expr& limit) {
+  return CudaEmitter(graph, plan).index_check(list, limit);
+}
+
+IndexText CudaEmitter::open_pieces(const Expr& elements, std::int64_t pieces) {
+  const std::string n = body().number(elements).text;
+  nest().before(-1, fmt::format("const long share = ({} + {}) / {};", n, pieces - 1, pieces));
+  const IndexText piece = nest().open(index_constant(pieces));
+  nest().set_free();
+  nest().open_as(fmt::format("for (long j = {0} * share; j < {1} && j < {0} * share + share; ++j)",
+                             piece.text, n));
+  return index_name("j", nest().innermost());
+}
+
+void CudaEmitter::scan_pieces(DType dtype, std::int64_t pieces) {
+  const std::string p = body().scratch(0, dtype);
+  nest().before(-1, fmt::format("{} total = 0;", c_type(dtype)));
+  const std::string piece = nest().open(index_constant(pieces)).text;
+  inner(fmt::format("const {0} part = {1}[{2}];\n{1}[{2}] = total;\ntotal += part;", c_type(dtype),
+                    p, piece));
+  nest().after(-1, fmt::format("{}[{}] = total;", p, pieces));
+  add_kernel(cuda_text(nest()), Expr(1));
+}
+
+void CudaEmitter::cumulative_sum(NodeId id) {
+  const Expr elements = total(id).front();
+  const std::int64_t pieces = split_scan(hint(elements));
+  if (pieces == 1) {
+    cumulative_nest(id);
+    return add_kernel(cuda_text(nest()), Expr(1));
+  }
+  const DType dtype = node(id).meta.dtype;
+  emission_.scratch.push_back({dtype, Expr(pieces + 1)});
+  for (const bool last : {false, true}) {
+    if (last) scan_pieces(dtype, pieces);
+    const Access access{node(id).meta.sizes, {open_pieces(elements, pieces)}};
+    const std::string p = fmt::format("{}[i0]", body().scratch(0, dtype));
+    nest().before(0, fmt::format("{} total = {};", type(id), last ? p : "0"));
+    inner(fmt::format("total += ({}){};", type(id), body().value(node(id).inputs[0], access)));
+    if (last)
+      inner(fmt::format("{} = total;", body().element(id, access, true)));
+    else
+      nest().after(0, fmt::format("{} = total;", p));
+    add_kernel(cuda_text(nest()), Expr(pieces));
+  }
+}
+
+void CudaEmitter::segment_ids(NodeId id) {
+  const NodeId counts = node(id).inputs[0];
+  const Expr segments = total(counts).front();
+  emission_.scratch.push_back({DType::I64, segments});
+  nest().before(-1, "long end = 0;");
+  const Access segment = body().open_loops(node(counts).meta.sizes);
+  inner(fmt::format("end += {};", body().value(counts, segment)));
+  inner(fmt::format("{}[{}] = end;", body().scratch(0, DType::I64), segment.index[0].text));
+  add_kernel(cuda_text(nest()), Expr(1));
+  const Access access = body().open_loops(node(id).meta.sizes);
+  nest().set_free();
+  inner(fmt::format("{} = segment_of({}, {}, {});", body().element(id, access, true),
+                    body().scratch(0, DType::I64), body().number(segments).text,
+                    access.index[0].text));
+  add_kernel(cuda_text(nest()), total(id).front());
+}
+
+void CudaEmitter::nonzero(NodeId id) {
+  const NodeId mask = node(id).inputs[0];
+  const Expr elements = total(mask).front();
+  const std::int64_t pieces = split_scan(hint(elements));
+  if (pieces == 1) {
+    nonzero_nest(id);
+    return add_kernel(cuda_text(nest()), Expr(1));
+  }
+  emission_.scratch.push_back({DType::I64, Expr(pieces + 1)});
+  for (const bool last : {false, true}) {
+    if (last) scan_pieces(DType::I64, pieces);
+    const IndexText at = open_pieces(elements, pieces);
+    const std::string p = body().scratch(0, DType::I64);
+    nest().before(0, fmt::format("long at = {};", last ? p + "[i0]" : "0"));
+    const std::string value = body().value(mask, {total(mask), {at}});
+    if (!last) {
+      inner(fmt::format("at += {};", value));
+      nest().after(0, fmt::format("{}[i0] = at;", p));
+      add_kernel(cuda_text(nest()), Expr(pieces));
+      continue;
+    }
+    const std::string out = body().buffer(id, true),
+                      count = body().number(node(id).meta.sizes[0]).text;
+    inner(fmt::format("if ({}) {{\n  if (at < {}) {}[at] = {};\n  ++at;\n}}", value, count, out,
+                      at.text));
+    std::string text = scoped(cuda_text(nest()));
+    // Fewer than were asked for.
+    body().start_nest();
+    const Access rest = body().open_loops(node(id).meta.sizes);
+    nest().set_free();
+    inner(fmt::format("if ({0} >= {1}[{2}]) {3}[{0}] = 0;", rest.index[0].text, p, pieces, out));
+    add_kernel(text + scoped(cuda_text(nest())), shapes::max(Expr(pieces), total(id).front()));
+  }
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,60 @@
+// Kernels as CUDA C++: loops over a grid. What a host kernel adds into memory in order is made here
+// from its result's side, each element by one thread or by some that share it in a fixed order, so
+// no kernel needs an atomic. Sorting, scans and large reductions take several kernels.
+#pragma once
+
+#include <functional>
+#include <map>
+
+#include <lockstep/worker/codegen/emitter.h>
+#include <lockstep/worker/codegen/reduction_split.h>
+
+namespace lockstep::worker {
+
+/// Kernels that look for the first index of `list` that is not in [0, limit). The last one takes
+/// the list, then its scratch, then a pointer that is no memory of the step: where the outcome goes
+/// (Step::outcome). Its arguments are always the list's elements and the limit.
+[[nodiscard]] Emission emit_index_check(const Graph& graph, const Plan& plan, NodeId list,
+                                        const shapes::Expr& limit);
+
+/// The same of the counts of a SegmentIds node, which have to add up to its elements: one kernel.
+[[nodiscard]] Emission emit_counts_check(const Graph& graph, const Plan& plan, NodeId segment_ids);
+
+class CudaEmitter final : public Emitter {
+ public:
+  CudaEmitter(const Graph& graph, const Plan& plan);
+  [[nodiscard]] Emission index_check(NodeId list, const shapes::Expr& limit);
+  [[nodiscard]] Emission counts_check(NodeId counts, const shapes::Expr& rows);
+
+ private:
+  void elementwise(const PlannedStep& step) override;
+  void reduction(NodeId id) override;
+  void concatenation(NodeId id) override;
+  void index_add(NodeId id) override;
+  void cumulative_sum(NodeId id) override;
+  void segment_ids(NodeId id) override;
+  void nonzero(NodeId id) override;
+  void argsort(NodeId id) override;
+
+  /// Kernel of the loops that were laid out as `text`, on enough blocks for `threads`.
+  void add_kernel(const std::string& text, const shapes::Expr& threads);
+  /// The size at the hints that the group agreed on.
+  [[nodiscard]] std::int64_t hint(const shapes::Expr& size) const;
+  void join_pieces(NodeId id, std::int64_t pieces);
+  /// Where a stable sort of x puts its elements: order[k] is the k-th. `order` and `other` give the
+  /// names of two pieces of memory in the kernel under way.
+  using Named = std::function<std::string()>;
+  void sort(NodeId x, const Named& order, const Named& other);
+  /// Opens the pieces of a scan over `elements` and the loop over what is in one: the index of an
+  /// element.
+  IndexText open_pieces(const shapes::Expr& elements, std::int64_t pieces);
+  /// The kernel of the least total, said by `pointers` besides the list, for `threads`.
+  void add_check(NodeId list, const shapes::Expr& limit, std::string_view pointers,
+                 const Split& split);
+  /// What stands before each piece, and after the last one all, in scratch 0.
+  void scan_pieces(DType dtype, std::int64_t pieces);
+
+  std::map<shapes::Symbol, std::int64_t> hints_;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,105 @@
+// Text of the kernels of a plan, for every target. What an op computes is said once, as loops with
+// statements in them; a target lays the loops out (one in another, or over a grid), joins totals,
+// and makes in its own way what depends on order. Text depends on the graph alone, for CUDA also on
+// the hints that the group agreed on: values are numbered in the order in which a kernel uses them,
+// so equal work in two places of a graph has equal text.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/codegen/kernel_body.h>
+#include <lockstep/worker/codegen/plan.h>
+#include <lockstep/worker/codegen/target.h>
+
+namespace lockstep::worker {
+
+/// A kernel without its name.
+struct KernelText {
+  std::string parameters;  // of the function; Host: (void* const* b, const long* n)
+  std::string body;
+  std::vector<NodeId> buffers;           // b0, b1, …: memory of these values
+  std::vector<std::size_t> scratch;      // then p0, p1, …: elements of Emission::scratch
+  std::vector<shapes::Expr> arguments;   // n0, n1, …
+  shapes::Expr blocks = 0;               // Cuda: how many; a function of the sizes alone
+  std::optional<shapes::Expr> merged{};  // Cuda: Launch::merged
+};
+
+/// What makes the roots of one step: kernels that run in order, and memory between them.
+struct Emission {
+  struct Scratch {
+    DType dtype = DType::I64;
+    shapes::Expr elements;
+  };
+  std::vector<KernelText> kernels;
+  std::vector<Scratch> scratch;
+};
+
+/// Requires a step of kind Kernel with at least one root.
+[[nodiscard]] Emission emit(const Graph& graph, const Plan& plan, const PlannedStep& step,
+                            Target target);
+
+/// What the targets share: the loops of each op. One kernel is under way at a time.
+class Emitter {
+ public:
+  Emitter(const Graph& graph, const Plan& plan, Indices indices = Indices::Checked)
+      : graph_(graph), plan_(plan), body_(graph, plan, indices) {}
+  virtual ~Emitter() = default;
+  Emitter(const Emitter&) = delete;
+  Emitter& operator=(const Emitter&) = delete;
+
+  Emission emit(const PlannedStep& step);
+
+ protected:
+  // Each makes the whole step, with add_kernel.
+  virtual void elementwise(const PlannedStep& step) = 0;
+  virtual void reduction(NodeId id) = 0;
+  virtual void concatenation(NodeId id) = 0;
+  virtual void index_add(NodeId id) = 0;
+  virtual void cumulative_sum(NodeId id) = 0;
+  virtual void segment_ids(NodeId id) = 0;
+  virtual void nonzero(NodeId id) = 0;
+  virtual void argsort(NodeId id) = 0;
+
+  [[nodiscard]] const Graph& graph() const { return graph_; }
+  [[nodiscard]] const Node& node(NodeId id) const { return graph_.nodes[id]; }
+  [[nodiscard]] std::string_view type(NodeId id) const { return c_type_of(id); }
+  [[nodiscard]] std::vector<shapes::Expr> total(NodeId id) const;
+  /// Its values can be computed from their place alone, in one flat loop.
+  [[nodiscard]] bool flat(NodeId id) const { return plan_.flat[id] || plan_.in_memory(id); }
+  [[nodiscard]] KernelBody& body() { return body_; }
+  [[nodiscard]] LoopNest& nest() { return body_.nest(); }
+  void inner(std::string statement) { nest().before(nest().innermost(), std::move(statement)); }
+
+  /// The kernel under way, done; the next one starts.
+  KernelText finish_kernel(const std::string& loops);
+
+  // The loops of one op, ready in nest().
+  void elementwise_nest(const PlannedStep& step);
+  /// Total of the reduced dims for every element of the others; what to do with it, an "after" of
+  /// the level that is returned, is the caller's.
+  struct Reduced {
+    int level = -1;
+    Access kept;
+  };
+  Reduced reduction_nest(NodeId id);
+  /// The total of `value`, joined as the op says, in loop `level`.
+  void accumulate(Op op, DType dtype, const std::string& value, int level);
+  /// One part of a concatenation, which begins at `start`.
+  void part_nest(NodeId id, NodeId operand, const shapes::Expr& start);
+  void cumulative_nest(NodeId id);
+  void nonzero_nest(NodeId id);
+
+  Emission emission_;
+
+ private:
+  [[nodiscard]] std::string_view c_type_of(NodeId id) const;
+  void arg_max(NodeId id, const Access& access, int level);
+
+  const Graph& graph_;
+  const Plan& plan_;
+  KernelBody body_;
+};
+
+}  // namespace lockstep::worker

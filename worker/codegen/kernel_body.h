@@ -1,0 +1,100 @@
+// The text of one kernel while it is made: values of nodes at an index, computed once per level of
+// the loops; the buffers and the numbers that the kernel takes. Used by the emitters only.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/codegen/loop_nest.h>
+#include <lockstep/worker/codegen/plan.h>
+
+namespace lockstep::worker {
+
+/// Which element: index[d] of a row-major array of `sizes`. The sizes may be those of the value or
+/// of any reshape of it.
+struct Access {
+  std::vector<shapes::Expr> sizes;
+  std::vector<IndexText> index;
+};
+
+/// What is known of lists of indices when a kernel runs: all are in range, or it may be that the
+/// check's outcome is not known yet, so one out of range must touch no memory, whatever it gives.
+enum class Indices : std::uint8_t { Checked, Unchecked };
+
+class KernelBody {
+ public:
+  KernelBody(const Graph& graph, const Plan& plan, Indices indices)
+      : graph_(graph), plan_(plan), indices_(indices) {}
+
+  /// Forgets everything.
+  void start_kernel();
+  /// Starts a new loop nest; values of the old one are forgotten, buffers and numbers kept.
+  void start_nest();
+  [[nodiscard]] LoopNest& nest() { return nest_; }
+  /// Opens loops over all sizes but the constant 1; the index of an element.
+  Access open_loops(std::span<const shapes::Expr> sizes);
+
+  /// The name of the value of `id` at `access`; its statements are in the nest.
+  std::string value(NodeId id, const Access& access);
+  /// The value of a root, even though it has memory: it is made here.
+  std::string root_value(NodeId id, const Access& access);
+
+  /// A size as the kernel sees it: a literal, or one of its arguments.
+  IndexText number(const shapes::Expr& expr);
+  /// "b3": the pointer to where `id` is stored.
+  std::string buffer(NodeId id, bool written = false);
+  /// "b3[(i0 * 64) + i1]"
+  std::string element(NodeId id, const Access& access, bool written = false);
+  /// "p0": the pointer to the scratch memory `which` of the step.
+  std::string scratch(std::size_t which, DType dtype);
+  /// Row-major position.
+  IndexText offset(const Access& access);
+
+  /// The function's body: what was said of buffers and numbers, then `loops`.
+  [[nodiscard]] std::string text(const std::string& loops) const;
+  /// The same as parameters: "const float* __restrict b0, long* __restrict p0, long n0".
+  [[nodiscard]] std::string parameters() const;
+  /// Says to the compiler that buffers lie at multiples of 16 bytes.
+  [[nodiscard]] std::string aligned_text() const;
+  [[nodiscard]] const std::vector<NodeId>& buffers() const { return buffers_; }
+  [[nodiscard]] const std::vector<shapes::Expr>& arguments() const { return arguments_; }
+  /// In the order of their first mention.
+  [[nodiscard]] const std::vector<std::size_t>& scratches() const { return scratches_; }
+
+ private:
+  struct Value {
+    std::string name;
+    int level = -1;
+  };
+  /// The condition under which the element exists, a bool of the nest; empty: always.
+  using Mask = std::optional<Value>;
+  Value compute(NodeId id, const Access& access, const Mask& mask);
+  Value compute_op(NodeId id, const Access& access, const Mask& mask);
+  Value load(NodeId id, const Access& access, const Mask& mask);
+  Value elementwise(NodeId id, const Access& access, const Mask& mask);
+  Value moved(NodeId id, const Access& access, const Mask& mask);
+  Value padded(NodeId id, Access access, const Mask& mask);
+  Value selected(NodeId id, Access access, const Mask& mask);
+  /// The same element by the sizes of the value itself.
+  Access own_access(NodeId id, const Access& access);
+  [[nodiscard]] Access single_access(NodeId id) const;
+  Value define(std::string_view type, const std::string& text, int level);
+  [[nodiscard]] std::string pointer_type(std::size_t buffer) const;
+  std::string key(NodeId id, const Access& access, const Mask& mask) const;
+
+  const Graph& graph_;
+  const Plan& plan_;
+  Indices indices_;
+  LoopNest nest_;
+  std::map<std::string, Value> known_;
+  std::vector<NodeId> buffers_;
+  std::vector<bool> written_;
+  std::vector<std::size_t> scratches_;
+  std::vector<DType> scratch_types_;
+  std::vector<shapes::Expr> arguments_;
+  int names_ = 0;
+};
+
+}  // namespace lockstep::worker

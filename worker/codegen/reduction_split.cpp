@@ -1,0 +1,40 @@
+#include <algorithm>
+#include <bit>
+
+#include <lockstep/worker/codegen/reduction_split.h>
+
+namespace lockstep::worker {
+namespace {
+
+// Threads that keep a large device busy; more parts than that only cost a second kernel.
+constexpr std::int64_t kThreads = std::int64_t{1} << 18;
+// Below this many elements a thread has nothing to do but to join.
+constexpr std::int64_t kPerThread = 16;
+constexpr std::int64_t kMaxPieces = 1024;
+constexpr std::int64_t kPerScan = 32;
+constexpr std::int64_t kMaxScans = 8192;
+
+std::int64_t power_below(std::int64_t n, std::int64_t most) {
+  if (n <= 1) return 1;
+  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::min(n, most))));
+}
+
+}  // namespace
+
+Split split_reduction(std::int64_t outputs, std::int64_t reduced, bool adjacent) {
+  Split out;
+  if (adjacent && reduced >= 32) out.lanes = reduced >= 2048 ? 256 : 32;
+  const std::int64_t threads = std::max<std::int64_t>(outputs, 1) * out.lanes;
+  if (threads >= kThreads) return out;
+  out.pieces =
+      power_below(std::min(kThreads / threads, reduced / (out.lanes * kPerThread)), kMaxPieces);
+  // One more launch for a factor of two is not worth it.
+  if (out.pieces < 4) out.pieces = 1;
+  return out;
+}
+
+std::int64_t split_scan(std::int64_t elements) {
+  return power_below(elements / kPerScan, kMaxScans);
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,368 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/codegen/scalar_text.h>
+#include <lockstep/worker/graph/half.h>
+
+namespace lockstep::worker {
+namespace {
+
+bool is_float(DType dtype) { return dtype == DType::F32 || dtype == DType::F64; }
+
+// Below the smallest normal number exp is 0: the vector one falls back to a slow scalar one there,
+// and a masked softmax asks for nothing else.
+constexpr std::string_view kHostHead = R"(// lockstep kernels, format 1
+extern "C" {
+__attribute__((simd("notinbranch"))) float expf(float) noexcept;
+__attribute__((simd("notinbranch"))) double exp(double) noexcept;
+__attribute__((simd("notinbranch"))) float logf(float) noexcept;
+__attribute__((simd("notinbranch"))) double log(double) noexcept;
+__attribute__((simd("notinbranch"))) float tanhf(float) noexcept;
+__attribute__((simd("notinbranch"))) double tanh(double) noexcept;
+}
+namespace {
+inline float exp_(float x) {
+  const float y = expf(x < -87.0f ? -87.0f : x);
+  return x < -87.0f ? 0.0f : y;
+}
+inline double exp_(double x) {
+  const double y = exp(x < -708.0 ? -708.0 : x);
+  return x < -708.0 ? 0.0 : y;
+}
+inline float log_(float x) { return logf(x); }
+inline double log_(double x) { return log(x); }
+inline float tanh_(float x) { return tanhf(x); }
+inline double tanh_(double x) { return tanh(x); }
+inline unsigned bits_of(float x) { return __builtin_bit_cast(unsigned, x); }
+inline float float_of(unsigned bits) { return __builtin_bit_cast(float, bits); }
+)";
+
+// Of every target.
+constexpr std::string_view kShared = R"(inline float sqrt_(float x) { return __builtin_sqrtf(x); }
+inline double sqrt_(double x) { return __builtin_sqrt(x); }
+inline float abs_(float x) { return __builtin_fabsf(x); }
+inline double abs_(double x) { return __builtin_fabs(x); }
+template <class T> inline T abs_(T x) { return x < T(0) ? T(-x) : x; }
+inline float div_(float a, float b) { return a / b; }
+inline double div_(double a, double b) { return a / b; }
+template <class T> inline T div_(T a, T b) {
+  if (b == T(0)) return T(0);
+  if (T(-1) < T(0)) {
+    if (b == T(-1)) return T(-a);
+    return T(a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0));
+  }
+  return T(a / b);
+}
+template <class T> inline T mod_(T a, T b) { return T(a - div_(a, b) * b); }
+inline float mod_(float a, float b) {
+  const float r = __builtin_fmodf(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+inline double mod_(double a, double b) {
+  const double r = __builtin_fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+template <class T> inline long to_long(T x) {
+  return x >= T(-9223372036854775808.0) && x < T(9223372036854775808.0) ? long(x) : -__LONG_MAX__ - 1;
+}
+template <class T> inline bool sorts_before(T a, T b) { return a < b || (a == a && b != b); }
+)";
+
+// Of every target: casts of f16 and bf16, whose elements are bits. A float holds all of their
+// values. To them everything goes by `to_odd`, which keeps in the last bit of a float whether
+// something was cut off, so that the second rounding is the only one. The parts of f16: 2^112 moves
+// its smallest exponent to that of a float, also for numbers below the normal ones, whose rounding
+// the addition of a number with the same last place does.
+constexpr std::string_view kHalf = R"(inline float to_odd(float x) { return x; }
+inline float to_odd(double x) {
+  const float y = (float)x;
+  const double back = (double)y;
+  if (back == x || x != x) return y;
+  return float_of((bits_of(y) - ((back > x) == (x > 0.0) ? 1U : 0U)) | 1U);
+}
+inline float to_odd(long x) {
+  if (x >= -9007199254740992L && x <= 9007199254740992L) return to_odd((double)x);
+  return to_odd((double)((x & -2048L) | ((x & 2047L) != 0 ? 2048L : 0L)));
+}
+template <class T> inline float to_odd(T x) { return to_odd((long)x); }
+inline float of_bf16(unsigned short h) {
+  return float_of((h & 0x7fffU) > 0x7f80U ? 0x7fc00000U : (unsigned)h << 16);
+}
+inline unsigned short bf16_of(float x) {
+  const unsigned bits = bits_of(x);
+  if ((bits & 0x7fffffffU) > 0x7f800000U) return 0x7fc0;
+  return (unsigned short)((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
+}
+inline float of_f16(unsigned short h) {
+  const unsigned rest = h & 0x7fffU;
+  if (rest > 0x7c00U) return float_of(0x7fc00000U);
+  const unsigned bits = rest == 0x7c00U ? 0x7f800000U : bits_of(float_of(rest << 13) * 0x1p112f);
+  return float_of(bits | (h & 0x8000U) << 16);
+}
+inline unsigned short f16_of(float x) {
+  const unsigned bits = bits_of(x), sign = bits >> 16 & 0x8000U, rest = bits & 0x7fffffffU;
+  if (rest > 0x7f800000U) return 0x7e00;
+  if (rest >= 0x477ff000U) return (unsigned short)(sign | 0x7c00U);
+  if (rest < 0x38800000U)
+    return (unsigned short)(sign | (bits_of(float_of(rest) + 0.5f) - 0x3f000000U));
+  return (unsigned short)(sign | (((rest + 0xfffU + (rest >> 13 & 1U)) >> 13) - 0x1c000U));
+}
+)";
+
+constexpr std::string_view kHostTail =
+    R"(template <class T> void argsort(const T* x, long* out, long* scratch, long n) {
+  long* from = out;
+  long* to = scratch;
+  for (long i = 0; i < n; ++i) from[i] = i;
+  for (long width = 1; width < n; width *= 2) {
+    for (long start = 0; start < n; start += 2 * width) {
+      const long middle = start + width < n ? start + width : n;
+      const long end = middle + width < n ? middle + width : n;
+      long a = start, b = middle;
+      for (long k = start; k < end; ++k)
+        to[k] = b < end && (a == middle || sorts_before(x[from[b]], x[from[a]])) ? from[b++] : from[a++];
+    }
+    long* swapped = from;
+    from = to;
+    to = swapped;
+  }
+  if (from != out)
+    for (long i = 0; i < n; ++i) out[i] = from[i];
+}
+}
+)";
+
+// NVRTC knows CUDA's functions without headers, but none of the names that GCC gives to its own.
+// `merge_step` is one pass of a stable sort: every element finds its place in the two runs of
+// `width` that it stands in. `first_place` finds where in the sorted `order` a value of x begins,
+// and `segment_of` the first end that lies beyond i.
+constexpr std::string_view kCudaHead = R"(// lockstep kernels for CUDA, format 1
+#define __builtin_sqrtf sqrtf
+#define __builtin_sqrt sqrt
+#define __builtin_fabsf fabsf
+#define __builtin_fabs fabs
+#define __builtin_fmodf fmodf
+#define __builtin_fmod fmod
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)
+#define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000)
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000)
+#define __LONG_MAX__ 9223372036854775807L
+namespace {
+__device__ inline float exp_(float x) { return expf(x); }
+__device__ inline double exp_(double x) { return exp(x); }
+__device__ inline float log_(float x) { return logf(x); }
+__device__ inline double log_(double x) { return log(x); }
+__device__ inline float tanh_(float x) { return tanhf(x); }
+__device__ inline double tanh_(double x) { return tanh(x); }
+__device__ inline unsigned bits_of(float x) { return __float_as_uint(x); }
+__device__ inline float float_of(unsigned bits) { return __uint_as_float(bits); }
+)";
+
+constexpr std::string_view kCudaTail =
+    R"(__device__ inline long first_place(const long* x, const long* order, long n, long value) {
+  long low = 0, high = n;
+  while (low < high) {
+    const long middle = low + (high - low) / 2;
+    if (x[order[middle]] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+__device__ inline long segment_of(const long* ends, long n, long i) {
+  long low = 0, high = n;
+  while (low < high) {
+    const long middle = low + (high - low) / 2;
+    if (ends[middle] <= i) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+template <class T> __device__ inline void merge_step(const T* x, const long* from, long* to, long n, long width) {
+  for (long t = (long)blockIdx.x * 256 + threadIdx.x; t < n; t += (long)gridDim.x * 256) {
+    const long start = t / width / 2 * 2 * width;
+    const long middle = start + width < n ? start + width : n;
+    const long end = middle + width < n ? middle + width : n;
+    const long me = from[t];
+    const T value = x[me];
+    const bool first = t < middle;
+    long low = first ? middle : start, high = first ? end : middle;
+    const long begin = low;
+    while (low < high) {
+      const long at = low + (high - low) / 2;
+      const T other = x[from[at]];
+      if (first ? sorts_before(other, value) : !sorts_before(value, other)) low = at + 1;
+      else high = at;
+    }
+    to[first ? t + (low - begin) : start + (t - middle) + (low - begin)] = me;
+  }
+}
+}
+)";
+
+/// `text` with `by` in front of every "inline".
+std::string qualified(std::string_view text, std::string_view by) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto found = std::min(text.find("inline ", at), text.size());
+    out += text.substr(at, found - at);
+    at = found;
+    if (at == text.size()) break;
+    out += by;
+    out += "inline ";
+    at += 7;
+  }
+  return out;
+}
+
+}  // namespace
+
+const std::string& kernel_prelude(Target target) {
+  static const std::string host = fmt::format("{}{}{}{}", kHostHead, kShared, kHalf, kHostTail);
+  static const std::string cuda =
+      fmt::format("{}{}{}{}", kCudaHead, qualified(kShared, "__device__ "),
+                  qualified(kHalf, "__device__ "), kCudaTail);
+  return target == Target::Host ? host : cuda;
+}
+
+std::string_view c_type(DType dtype) {
+  switch (dtype) {
+    case DType::Bool:
+      return "bool";
+    case DType::U8:
+      return "unsigned char";
+    case DType::I8:
+      return "signed char";
+    case DType::I16:
+      return "short";
+    case DType::I32:
+      return "int";
+    case DType::I64:
+      return "long";
+    case DType::F32:
+      return "float";
+    case DType::F64:
+      return "double";
+    case DType::F16:
+    case DType::BF16:
+      return "unsigned short";
+  }
+  return "";
+}
+
+std::string literal_text(DType dtype, double number) {
+  const bool wide = dtype == DType::F64;
+  if (is_float(dtype)) {
+    if (std::isnan(number)) return wide ? "__builtin_nan(\"\")" : "__builtin_nanf(\"\")";
+    const double value = wide ? number : static_cast<double>(static_cast<float>(number));
+    if (std::isinf(value))
+      return fmt::format("{}{}", value < 0 ? "-" : "",
+                         wide ? "__builtin_inf()" : "__builtin_inff()");
+    // Hexadecimal: exact. Decimal where that is exact and readable.
+    if (std::abs(value) < 1e6 && value == std::trunc(value))
+      return fmt::format("{}{}", value, wide ? ".0" : ".0f");
+    return fmt::format("{:a}{}", value, wide ? "" : "f");
+  }
+  if (dtype == DType::Bool) return number != 0 ? "true" : "false";
+  if (is_half(dtype)) return fmt::format("(unsigned short){}", half_bits(dtype, number));
+  const bool fits = number >= -9223372036854775808.0 && number < 9223372036854775808.0;
+  const std::int64_t value =
+      fits ? static_cast<std::int64_t>(number) : std::numeric_limits<std::int64_t>::min();
+  if (value == std::numeric_limits<std::int64_t>::min())
+    return fmt::format("({})(-__LONG_MAX__ - 1)", c_type(dtype));
+  return fmt::format("({}){}L", c_type(dtype), value);
+}
+
+std::string extreme_text(DType dtype, bool lowest) {
+  if (is_float(dtype)) return literal_text(dtype, lowest ? -INFINITY : INFINITY);
+  if (dtype == DType::Bool) return lowest ? "false" : "true";
+  if (dtype == DType::U8) return lowest ? "0" : "255";
+  const std::size_t bits = 8 * dtype_size(dtype);
+  return fmt::format("({})({}((1UL << {}) - 1UL){})", c_type(dtype), lowest ? "-(long)" : "(long)",
+                     bits - 1, lowest ? " - 1" : "");
+}
+
+namespace {
+
+/// The value of `name`, an element of dtype `from`, as `to`.
+std::string cast_text(const std::string& name, DType from, DType to) {
+  if (is_half(from))
+    return cast_text(fmt::format("of_{}({})", dtype_name(from), name), DType::F32, to);
+  if (is_half(to)) return fmt::format("{}_of(to_odd({}))", dtype_name(to), name);
+  if (to == DType::Bool) return fmt::format("{} != 0", name);
+  if (is_float(from) && !is_float(to)) return fmt::format("({})to_long({})", c_type(to), name);
+  return fmt::format("({}){}", c_type(to), name);
+}
+
+}  // namespace
+
+std::string elementwise_text(const Node& node, DType from, std::span<const std::string> operands) {
+  const std::string_view type = c_type(node.meta.dtype);
+  const std::string& a = operands[0];
+  const std::string b = operands.size() > 1 ? operands[1] : std::string();
+  const auto cut = [&](const char* op) {
+    return is_float(from) ? fmt::format("{} {} {}", a, op, b)
+                          : fmt::format("({})({} {} {})", type, a, op, b);
+  };
+  switch (node.op) {
+    case Op::Neg:
+      return is_float(from) ? "-" + a : fmt::format("({})(-{})", type, a);
+    case Op::Abs:
+      return fmt::format("abs_({})", a);
+    case Op::Exp:
+      return fmt::format("exp_({})", a);
+    case Op::Log:
+      return fmt::format("log_({})", a);
+    case Op::Sqrt:
+      return fmt::format("sqrt_({})", a);
+    case Op::Rsqrt:
+      return fmt::format("({})1 / sqrt_({})", type, a);
+    case Op::Tanh:
+      return fmt::format("tanh_({})", a);
+    case Op::Sigmoid:
+      return fmt::format("({0})1 / (({0})1 + exp_(-{1}))", type, a);
+    case Op::Relu:
+      return fmt::format("{0} < ({1})0 ? ({1})0 : {0}", a, type);
+    case Op::Not:
+      return fmt::format("({})(!{})", type, a);
+    case Op::Cast:
+      return cast_text(a, from, node.meta.dtype);
+    case Op::Add:
+      return cut("+");
+    case Op::Sub:
+      return cut("-");
+    case Op::Mul:
+      return cut("*");
+    case Op::Div:
+      return fmt::format("div_({}, {})", a, b);
+    case Op::Mod:
+      return fmt::format("mod_({}, {})", a, b);
+    case Op::Maximum:
+      return fmt::format("({0} > {1}) | ({0} != {0}) ? {0} : {1}", a, b);
+    case Op::Minimum:
+      return fmt::format("({0} < {1}) | ({0} != {0}) ? {0} : {1}", a, b);
+    case Op::Lt:
+      return fmt::format("{} < {}", a, b);
+    case Op::Le:
+      return fmt::format("{} <= {}", a, b);
+    case Op::Gt:
+      return fmt::format("{} > {}", a, b);
+    case Op::Ge:
+      return fmt::format("{} >= {}", a, b);
+    case Op::Eq:
+      return fmt::format("{} == {}", a, b);
+    case Op::Ne:
+      return fmt::format("{} != {}", a, b);
+    case Op::And:
+      return fmt::format("({} != 0) & ({} != 0)", a, b);
+    case Op::Or:
+      return fmt::format("({} != 0) | ({} != 0)", a, b);
+    default:
+      return fmt::format("{} ? {} : {}", a, b, operands[2]);  // Where
+  }
+}
+
+}  // namespace lockstep::worker

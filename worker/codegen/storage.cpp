@@ -1,0 +1,220 @@
+#include <algorithm>
+#include <utility>
+
+#include <lockstep/worker/codegen/storage.h>
+#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/settle_points.h>
+
+namespace lockstep::worker {
+namespace {
+
+// Rough cost of one element, in simple operations; a value that costs more than kRecompute is
+// stored where it has several uses that cannot share one computation.
+constexpr int kTranscendental = 10;
+constexpr int kDivision = 4;
+constexpr int kRecompute = 8;
+
+int own_cost(const Node& node) {
+  switch (node.op) {
+    case Op::Exp:
+    case Op::Log:
+    case Op::Tanh:
+    case Op::Sigmoid:
+      return kTranscendental;
+    case Op::Sqrt:
+    case Op::Rsqrt:
+    case Op::Div:
+    case Op::Mod:
+      return kDivision;
+    default:
+      return 1;
+  }
+}
+
+/// The op makes its value in one go and into memory.
+bool always_stored(Op op) {
+  switch (op_row(op).kind) {
+    case OpClass::Reduction:
+    case OpClass::Product:
+    case OpClass::Collective:
+      return true;
+    case OpClass::Index:
+      return op != Op::IndexSelect;
+    default:
+      return op == Op::Input || op == Op::Cat;
+  }
+}
+
+bool has_value(Op op) {
+  const OpClass kind = op_row(op).kind;
+  return kind != OpClass::HostSync && kind != OpClass::Check;
+}
+
+/// The op reads operand k in an order of its own, so it must lie in memory.
+bool needs_memory(Op op, std::size_t k) {
+  switch (op_row(op).kind) {
+    case OpClass::Product:
+    case OpClass::Collective:
+    case OpClass::HostSync:
+      return true;
+    case OpClass::Index:
+      return op == Op::IndexAdd ? k == 0 : op != Op::Cumsum && op != Op::Nonzero;
+    default:
+      return false;
+  }
+}
+
+bool has_effect(const Node& node) {
+  const OpClass kind = op_row(node.op).kind;
+  return kind == OpClass::Collective || kind == OpClass::HostSync || kind == OpClass::Check ||
+         refuses_values(node.op);
+}
+
+void mark_live(const Graph& graph, Plan& plan) {
+  plan.live.assign(graph.nodes.size(), false);
+  for (const Graph::Output& output : graph.outputs) plan.live[output.node] = true;
+  for (NodeId id = static_cast<NodeId>(graph.nodes.size()); id-- > 0;) {
+    const Node& node = graph.nodes[id];
+    if (has_effect(node)) plan.live[id] = true;
+    if (!plan.live[id]) continue;
+    for (NodeId operand : node.inputs) plan.live[operand] = true;
+  }
+}
+
+/// Puts the value into memory; for a reshape, what it shows.
+void store(const Graph& graph, std::vector<bool>& stored, NodeId id) {
+  while (graph.nodes[id].op == Op::Reshape) id = graph.nodes[id].inputs[0];
+  stored[id] = true;
+}
+
+std::vector<bool> required(const Graph& graph, const std::vector<bool>& live) {
+  std::vector<bool> stored(graph.nodes.size(), false);
+  for (const Graph::Output& output : graph.outputs) store(graph, stored, output.node);
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    const Node& node = graph.nodes[id];
+    if (!live[id]) continue;
+    if (always_stored(node.op)) stored[id] = true;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      if (!needs_memory(node.op, k)) continue;
+      const Node& operand = graph.nodes[node.inputs[k]];
+      // BLAS reads a transposed operand as it lies.
+      const bool transposed = (node.op == Op::Matmul || (node.op == Op::SegmentMatmul && k == 1)) &&
+                              is_transposition(operand);
+      store(graph, stored, transposed ? operand.inputs[0] : node.inputs[k]);
+    }
+  }
+  return stored;
+}
+
+/// A use of an inline value: the kernel that it ends up in and the view it is seen through last.
+/// Two uses with the same sink share one computation.
+using Sink = std::pair<NodeId, NodeId>;
+constexpr NodeId kNoView = ~NodeId{0};
+
+std::vector<std::vector<Sink>> sinks_of(const Graph& graph, const Plan& plan) {
+  std::vector<std::vector<Sink>> sinks(graph.nodes.size());
+  for (NodeId id = static_cast<NodeId>(graph.nodes.size()); id-- > 0;) {
+    const Node& node = graph.nodes[id];
+    std::ranges::sort(sinks[id]);
+    sinks[id].erase(std::ranges::unique(sinks[id]).begin(), sinks[id].end());
+    if (!plan.live[id] || !has_value(node.op)) continue;
+    const OpClass kind = op_row(node.op).kind;
+    const bool moves = (kind == OpClass::View && node.op != Op::Reshape && node.op != Op::Cat) ||
+                       node.op == Op::IndexSelect;
+    const std::vector<Sink> mine = plan.stored[id] ? std::vector<Sink>{{id, kNoView}} : sinks[id];
+    for (NodeId operand : node.inputs)
+      for (const Sink& sink : mine) sinks[operand].push_back(moves ? Sink{sink.first, id} : sink);
+  }
+  return sinks;
+}
+
+/// Repeats its operand in an outer loop, where it would be computed again and again.
+bool repeats_outside(const Graph& graph, const Node& node) {
+  if (node.op != Op::Expand || is_single(graph.nodes[node.inputs[0]])) return false;
+  const auto& from = graph.nodes[node.inputs[0]].meta.sizes;
+  bool inner = false;
+  for (std::size_t d = from.size(); d-- > 0;) {
+    if (from[d] != node.meta.sizes[d] && inner) return true;
+    inner = inner || from[d].constant() != std::optional<std::int64_t>(1);
+  }
+  return false;
+}
+
+bool squeezes(const Graph& graph, const Node& node) {
+  return long_sizes(graph.nodes[node.inputs[0]].meta.sizes) == long_sizes(node.meta.sizes);
+}
+
+bool is_flat(const Graph& graph, const Plan& plan, const Node& node) {
+  const auto flat_operands = [&] {
+    return std::ranges::all_of(node.inputs, [&](NodeId operand) {
+      return plan.in_memory(operand) || is_single(graph.nodes[operand]) || plan.flat[operand];
+    });
+  };
+  switch (node.op) {
+    case Op::Full:
+    case Op::Scalar:
+      return true;
+    case Op::Iota:
+      return long_sizes(node.meta.sizes).size() <= 1;
+    case Op::Reshape:
+      return flat_operands();
+    case Op::Expand:
+      return is_single(graph.nodes[node.inputs[0]]) ||
+             (graph.nodes[node.inputs[0]].meta.sizes == node.meta.sizes && flat_operands());
+    default:
+      return op_row(node.op).kind == OpClass::Elementwise && flat_operands();
+  }
+}
+
+}  // namespace
+
+bool is_single(const Node& node) { return long_sizes(node.meta.sizes).empty(); }
+
+std::vector<shapes::Expr> long_sizes(std::span<const shapes::Expr> sizes) {
+  std::vector<shapes::Expr> out;
+  for (const shapes::Expr& size : sizes)
+    if (size.constant() != std::optional<std::int64_t>(1)) out.push_back(size);
+  return out;
+}
+
+bool is_transposition(const Node& node) {
+  if (node.op != Op::Permute || node.ints.size() < 2) return false;
+  const auto last = static_cast<std::int64_t>(node.ints.size()) - 1;
+  for (std::int64_t d = 0; d < last - 1; ++d)
+    if (node.ints[static_cast<std::size_t>(d)] != d) return false;
+  return node.ints[static_cast<std::size_t>(last)] == last - 1;
+}
+
+std::vector<bool> required_in_memory(const Graph& graph, const Plan& plan) {
+  return required(graph, plan.live);
+}
+
+void choose_storage(const Graph& graph, Plan& plan) {
+  const auto count = graph.nodes.size();
+  mark_live(graph, plan);
+  plan.stored = required(graph, plan.live);
+  plan.storage.resize(count);
+  plan.flat.assign(count, false);
+  const auto sinks = sinks_of(graph, plan);
+  std::vector<int> cost(count, 0);  // to compute one element where it is used
+  for (NodeId id = 0; id < count; ++id) {
+    const Node& node = graph.nodes[id];
+    plan.storage[id] = node.op == Op::Reshape ? plan.storage[node.inputs[0]] : id;
+    if (!plan.live[id]) continue;
+    if (node.op == Op::Reshape && !squeezes(graph, node) && !is_single(node) &&
+        !plan.in_memory(node.inputs[0]) && !plan.flat[node.inputs[0]])
+      plan.stored[plan.storage[id]] = true;
+    if (repeats_outside(graph, node) && cost[node.inputs[0]] > kRecompute &&
+        !plan.in_memory(node.inputs[0]))
+      store(graph, plan.stored, node.inputs[0]);
+    plan.flat[id] = is_flat(graph, plan, node);
+    cost[id] = own_cost(node);
+    for (NodeId operand : node.inputs)
+      cost[id] = std::min(cost[id] + (plan.in_memory(operand) ? 1 : cost[operand]), 1000);
+    if (cost[id] > kRecompute && sinks[id].size() > 1 && has_value(node.op) &&
+        node.op != Op::Reshape)
+      plan.stored[id] = true;
+  }
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,67 @@
+// Memory of one run on a device: blocks that are handed out, taken back and handed out again, as
+// work on a device happens in order. What is left of them when the run ends goes back to the
+// device.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+
+#include <lockstep/worker/device/device.h>
+#include <lockstep/worker/graph/array.h>
+
+namespace lockstep::worker {
+
+/// Owns memory of a device, and keeps the device open.
+class DeviceBlock final : public FarMemory {
+ public:
+  DeviceBlock(std::shared_ptr<Device> device, DeviceAddress address)
+      : device_(std::move(device)), address_(address) {}
+  /// A device that does not take it back has failed before: whoever waits for it hears of that.
+  ~DeviceBlock() override { (void)device_->free(address_); }
+  DeviceBlock(const DeviceBlock&) = delete;
+  DeviceBlock& operator=(const DeviceBlock&) = delete;
+  [[nodiscard]] DeviceAddress address() const { return address_; }
+  [[nodiscard]] bool is_on(const Device& device) const { return device_.get() == &device; }
+  [[nodiscard]] Result<void> fetch(void* to, std::size_t bytes) const override {
+    return device_->download(to, address_, bytes);
+  }
+
+ private:
+  std::shared_ptr<Device> device_;
+  DeviceAddress address_;
+};
+
+/// Blocks are multiples of kGrain bytes. A block is handed out again for as many bytes as it has,
+/// or up to a fifth fewer; of those that fit the smallest, of equal ones the one at the lowest
+/// address. Blocks are neither split nor joined. If none fits the device is asked; if that has
+/// nothing left it gets all blocks back that are not in use, and is asked once more. One thread.
+class DevicePool {
+ public:
+  static constexpr std::size_t kGrain = 512;
+
+  explicit DevicePool(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+
+  /// nullopt if there is not that much memory. Errors: the device's. Requires bytes > 0.
+  [[nodiscard]] Result<std::optional<DeviceAddress>> take(std::size_t bytes);
+  /// Requires a block that is in use.
+  void give_back(DeviceAddress block);
+  /// The block belongs to the caller from now on.
+  [[nodiscard]] std::shared_ptr<const DeviceBlock> part_with(DeviceAddress block);
+  /// Bytes of the blocks in use, of those kept for use, and the most that there were of both.
+  [[nodiscard]] std::size_t used() const { return used_; }
+  [[nodiscard]] std::size_t kept() const { return kept_; }
+  [[nodiscard]] std::size_t peak() const { return peak_; }
+
+ private:
+  struct Block {
+    std::unique_ptr<DeviceBlock> memory;
+    std::size_t bytes = 0;
+  };
+  std::shared_ptr<Device> device_;
+  std::map<DeviceAddress, Block> blocks_;
+  std::set<std::pair<std::size_t, DeviceAddress>> free_;
+  std::size_t used_ = 0, kept_ = 0, peak_ = 0;
+};
+
+}  // namespace lockstep::worker

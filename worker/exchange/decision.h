@@ -1,0 +1,108 @@
+// What the group decided for one entry of a frame: static or symbolic per dim, bounds, hints. A
+// pure function of exchanged data; the same bytes on every rank.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/shapes/expr/expr.h>
+#include <lockstep/worker/exchange/consistency.h>
+#include <lockstep/worker/exchange/exchange.h>
+#include <lockstep/worker/exchange/host_value.h>
+#include <lockstep/worker/exchange/observation.h>
+
+namespace lockstep::worker {
+
+/// One size or int: a number, or symbol number `symbol` of the decision.
+struct DimDecision {
+  bool is_symbol = false;
+  std::uint32_t symbol = 0;
+  std::int64_t value = 0;  // static only
+  bool operator==(const DimDecision&) const = default;
+};
+
+/// In place of a line: what pins an input that the user declared as a number; its name follows.
+inline constexpr std::string_view kFixedInput = "the std::int64_t input ";
+
+struct SourceDecision {
+  SourceSpec spec;
+  std::vector<DimDecision>
+      dims;  // tensor: per dim; int: one; bool: one, static 0 or 1; float: none
+  bool operator==(const SourceDecision&) const = default;
+};
+
+struct SymbolDecision {
+  std::string source;  // "tokens.size(0)", or the name of an int
+  bool unbacked = false;
+  std::optional<std::int64_t> min;  // nullopt: no bound (ints)
+  std::int64_t hint = 0;            // from one rank for all symbols
+  bool pinned_is_error = false;     // a rank marked it dynamic: specialising it is an error
+  bool settled = false;             // nothing but DecisionConfig::settle makes it a symbol
+  bool operator==(const SymbolDecision&) const = default;
+};
+
+struct Decision {
+  std::vector<SourceDecision> sources;  // as in the source list
+  std::vector<SymbolDecision> symbols;  // s0, s1, … over sources in order, dims in order
+  bool operator==(const Decision&) const = default;
+  /// Covers everything but the hints.
+  [[nodiscard]] shapes::Fingerprint digest() const;
+  /// The symbols as a ShapeEnv names them when they are made in this order: backed and unbacked
+  /// ones are counted apart. Guards of the trace are over these.
+  [[nodiscard]] std::vector<shapes::Symbol> trace_symbols() const;
+  /// The backed symbols that follow those: a trace's host values (host_value.h).
+  [[nodiscard]] std::vector<shapes::Symbol> host_symbols(std::size_t count) const;
+  /// Names all of these by their source, for messages. Outlives the decision.
+  [[nodiscard]] shapes::Namer source_namer(const std::vector<HostValue>& values = {}) const;
+};
+
+/// A host value in a call; nullopt where its scalars were not read.
+[[nodiscard]] std::optional<std::int64_t> value_of(const HostValue& value,
+                                                   const Observation& observation);
+
+/// One line: "tokens: f32[s0, 10]; n: int 3; lr: float; training: bool true | s0 = tokens.size(0)
+/// min 2 hint 5". Equal decisions print equal text.
+[[nodiscard]] std::string decision_text(const Decision& decision);
+
+/// The part of a job's configuration that decisions depend on; compared at start-up.
+struct DecisionConfig {
+  Consistency consistency = Consistency::SameGraph;
+  bool automatic_dynamic = true;
+  bool assume_at_least_two = true;
+  int recompile_limit = 8;  // 1 to 64
+  /// Of the entries that one structure of inputs may have, the one that makes it half of the limit
+  /// takes every size and int that is not marked static as a symbol, whether it varies or not.
+  bool settle = true;
+  /// Ints stay constants as long as all ranks of a call have the same.
+  bool specialize_int = false;
+  /// Floats are constants of traced functions: another value is another entry.
+  bool specialize_float = false;
+  bool operator==(const DecisionConfig&) const = default;
+};
+
+/// What the group reports for the joint call (formats: "Per call" rule 4). Hints are those of the
+/// lowest rank that has each dim; apply_hints puts in the donor's. Requires that find_conflict has
+/// nothing to say.
+[[nodiscard]] Decision decide(const JointObservation& joint, const DecisionConfig& config);
+/// The same for the sources and bools of one rank: what that rank compiles. Differs from the
+/// reported decision under shared_sizes only. Errors: Internal where `joint` lacks one of them.
+[[nodiscard]] Result<Decision> decide_for(const Observation& own, const JointObservation& joint,
+                                          const DecisionConfig& config);
+
+/// True if `older` can go because `newer` serves all that it serves.
+[[nodiscard]] bool supersedes(const Decision& newer, const Decision& older);
+
+/// A size or int that is a symbol on some rank.
+struct JointSymbol {
+  std::size_t source = 0;          // index into JointObservation::sources
+  std::optional<std::size_t> dim;  // nullopt: an int
+  bool unbacked = false;
+};
+/// In the order of sources, the int before the dims.
+[[nodiscard]] std::vector<JointSymbol> joint_symbols(const JointObservation& joint);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,129 @@
+// What one rank sees of the inputs of one call: sources by name, and one flat vector of their sizes
+// and scalars. Free of side effects; made on every call, so it is flat and its list is shared.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/collectives/base/dtype.h>
+#include <lockstep/shapes/expr/fingerprint.h>
+
+namespace lockstep::worker {
+
+enum class Kind : std::uint8_t { Tensor, Int, Float, Bool };
+/// "tensor", "int", "float", "bool"
+[[nodiscard]] std::string_view kind_name(Kind kind);
+
+/// What a user says of a dim, this call.
+enum class Mark : std::uint8_t { None, Dynamic, MaybeDynamic, Unbacked, Static, Uniform };
+inline constexpr int kMarkCount = 6;
+/// "dynamic", "maybe_dynamic", "unbacked", "static", "uniform"; "" for None
+[[nodiscard]] std::string_view mark_name(Mark mark);
+
+/// One input as all calls with the same list see it.
+struct SourceSpec {
+  std::string name;  // "batch.tokens"
+  Kind kind = Kind::Tensor;
+  DType dtype = DType::F32;  // tensors only
+  std::uint32_t ndim = 0;    // tensors only
+  bool operator==(const SourceSpec&) const = default;
+};
+
+/// The sources of a call, sorted by the bytes of their names, names unique. Immutable, shared by
+/// all calls that see the same.
+class SourceList {
+ public:
+  explicit SourceList(std::vector<SourceSpec> sorted);
+  [[nodiscard]] const std::vector<SourceSpec>& sources() const { return sources_; }
+  /// Where source i's values start in Observation::values; one more at the end.
+  [[nodiscard]] const std::vector<std::uint32_t>& offsets() const { return offsets_; }
+  /// Where the scalar of source i stands in Observation::scalars: floats and 0-d tensors of
+  /// integers or bools have one.
+  [[nodiscard]] std::optional<std::uint32_t> scalar(std::size_t i) const;
+  /// How many there are.
+  [[nodiscard]] std::size_t scalars() const { return scalar_sources_.size(); }
+  /// Covers names, kinds, dtypes and ndims.
+  [[nodiscard]] const shapes::Fingerprint& digest() const { return digest_; }
+  /// The index of the source with that name.
+  [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const;
+
+ private:
+  std::vector<SourceSpec> sources_;
+  std::vector<std::uint32_t> offsets_;
+  std::vector<std::uint32_t> scalar_sources_;
+  shapes::Fingerprint digest_;
+};
+
+inline constexpr std::int64_t kContiguous = INT64_MIN;
+
+/// One call's inputs on one rank. A tensor contributes its sizes, an int its value, a bool 0 or 1,
+/// a float nothing: it is a runtime value. Scalars are not exchanged; they are there for the guards
+/// of functions that branch on them (host_value.h).
+struct Observation {
+  std::shared_ptr<const SourceList> list;
+  std::vector<std::int64_t> values;
+  /// Parallel to values, tensors' dims only; kContiguous in all dims of a tensor: contiguous;
+  /// empty: all are.
+  std::vector<std::int64_t> strides;
+  std::vector<Mark> marks;  // parallel to values; empty: none
+  /// By SourceList::scalar: an integer, the bits of a float. Empty: not read.
+  std::vector<std::int64_t> scalars;
+
+  /// The values of source i: a tensor's sizes, an int, a bool, nothing.
+  [[nodiscard]] std::span<const std::int64_t> of(std::size_t i) const {
+    return std::span(values).subspan(list->offsets()[i],
+                                     list->offsets()[i + 1] - list->offsets()[i]);
+  }
+  /// The mark of dim `dim` of source i.
+  [[nodiscard]] Mark mark(std::size_t i, std::size_t dim) const {
+    return marks.empty() ? Mark::None : marks[list->offsets()[i] + dim];
+  }
+};
+
+/// Makes one rank's observation from sources named in any order; a name that comes again replaces
+/// the earlier one.
+///
+///   ObservationBuilder().tensor("tokens", {rows, 16}).boolean("train", true).build()
+class ObservationBuilder {
+ public:
+  ObservationBuilder& tensor(std::string name, std::vector<std::int64_t> sizes,
+                             DType dtype = DType::F32);
+  ObservationBuilder& integer(std::string name, std::int64_t value);
+  ObservationBuilder& real(std::string name);
+  ObservationBuilder& boolean(std::string name, bool value);
+  /// Requires that the tensor is there and has as many dims. Default: contiguous.
+  ObservationBuilder& strides(std::string_view name, std::vector<std::int64_t> strides);
+  /// Marks a dim of a tensor. Requires that the tensor is there and has the dim.
+  ObservationBuilder& mark(std::string_view name, std::size_t dim, Mark mark);
+  [[nodiscard]] Observation build() const;
+
+ private:
+  struct Source {
+    SourceSpec spec;
+    std::vector<std::int64_t> values;
+    std::vector<Mark> marks;
+    std::vector<std::int64_t> strides;  // empty: contiguous
+  };
+  std::map<std::string, Source, std::less<>> sources_;
+};
+
+/// The scalar of `source`; nullopt where there is none or it was not read.
+[[nodiscard]] std::optional<std::int64_t> scalar_of(const Observation& observation,
+                                                    std::string_view source);
+
+/// The first source of a call that an entry made for `known` has otherwise: "the entry has no input
+/// mask". Requires that there is one.
+[[nodiscard]] std::string other_source(const std::vector<SourceSpec>& known,
+                                       const SourceList& list);
+
+/// "tokens.size(0)": what users write, and what messages name.
+[[nodiscard]] std::string size_text(std::string_view source, std::size_t dim);
+
+}  // namespace lockstep::worker

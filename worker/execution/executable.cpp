@@ -1,0 +1,431 @@
+#include <exception>
+#include <new>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/execution/deferred_checks.h>
+#include <lockstep/worker/execution/device_machine.h>
+#include <lockstep/worker/execution/executable.h>
+#include <lockstep/worker/execution/host_machine.h>
+#include <lockstep/worker/execution/rounded_rows.h>
+#include <lockstep/worker/run/carried_status.h>
+#include <lockstep/worker/run/graph_collective.h>
+#include <lockstep/worker/run/run_failure.h>
+#include <lockstep/worker/run/run_values.h>
+#include <lockstep/worker/run/size_comparison.h>
+#include <lockstep/worker/run/split_comparison.h>
+
+namespace lockstep::worker {
+
+class Executable::Loaded {
+ public:
+  Loaded(Program program, const Clock& clock)
+      : program_(std::move(program)), clock_(clock), values_(program_), checks_(program_) {
+    made_.resize(program_.steps.size());
+    dropped_.resize(program_.steps.size());
+    std::vector<bool> seen(program_.buffers.size()), kept(program_.buffers.size());
+    for (const Program::Output& output : program_.outputs) kept[output.buffer] = true;
+    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
+      const Step& step = program_.steps[i];
+      for (BufferId at : step.buffers) {
+        if (seen[at]) continue;
+        seen[at] = true;
+        made_[i].push_back(at);
+        if (!kept[at]) dropped_[program_.buffers[at].last].push_back(at);
+      }
+      labels_.push_back(label(step));
+      if (step.kind == Step::Kind::Settle || step.carries_status) untold_ = i + 1;
+    }
+  }
+
+  Result<void> link(std::span<const Bytes> units, std::shared_ptr<Device> device) {
+    auto machine =
+        device ? device_machine(program_, units, std::move(device)) : host_machine(program_, units);
+    if (!machine) return machine.error();
+    machine_ = *std::move(machine);
+    return {};
+  }
+
+  Result<std::vector<Array>> run(const Inputs& inputs, collectives::Communicator& communicator,
+                                 RunHost& host) {
+    const Instant start = clock_.now();
+    auto result = [&]() -> Result<std::vector<Array>> {
+      try {
+        machine_->begin(host);
+        if (auto bound = bind(inputs); !bound) return bound.error();
+        host.bound();
+        recorded_ = rows_ && !misfit_ && rows_->round_up(values_);
+        if (auto done = run_steps(communicator, host); !done) return done.error();
+        return collect();
+      } catch (const std::bad_alloc&) {
+        return no_memory();
+      } catch (const std::exception& error) {  // an input on a device that has failed
+        return Status{Code::Environment, error.what(), {}, {}};
+      }
+    }();
+    machine_->end();
+    ++time_.runs;
+    time_.total += clock_.now() - start;
+    return result;
+  }
+
+  void record(RecordingOptions options) {
+    if (program_.target == Target::Host) return;
+    machine_->record(options.limit);
+    rows_.emplace(program_.graph, std::move(options));
+  }
+  [[nodiscard]] std::size_t recordings() const { return machine_->recordings(); }
+  [[nodiscard]] const Program& program() const { return program_; }
+  [[nodiscard]] const RunTimes& time() const { return time_; }
+  [[nodiscard]] std::size_t bytes() const { return machine_->bytes(); }
+
+ private:
+  [[nodiscard]] const Node& node(const Step& step) const { return program_.graph.nodes[step.node]; }
+  [[nodiscard]] std::string label(const Step& step) const {
+    if (step.kind == Step::Kind::SizesExchange) return size_comparison_label(node(step));
+    if (step.kind == Step::Kind::SplitsExchange) return split_comparison_label(node(step));
+    return step.kind == Step::Kind::Collective ? collective_label(node(step)) : "";
+  }
+  [[nodiscard]] Status no_memory() const {
+    return Status{
+        Code::Environment,
+        fmt::format("no memory for a run of frame {}; use smaller batches", program_.graph.name),
+        {},
+        {}};
+  }
+
+  Result<void> bind(const Inputs& inputs) {
+    failure_.reset();
+    checks_.forget();
+    misfit_.reset();
+    if (rows_) rows_->forget();
+    if (auto bound = values_.bind(inputs); !bound) return bound.error();
+    for (const Program::Input& input : program_.inputs) {
+      const Node& source = program_.graph.nodes[input.node];
+      auto array = bound_input(source, inputs);
+      if (!array) return array.error();
+      values_.gather(input.sizes, numbers_);
+      if (array->sizes() != numbers_ && !misfit_)
+        misfit_ = input_size_failure(source, array->sizes(), numbers_);
+      machine_->bind(input.buffer, *std::move(array));
+    }
+    return {};
+  }
+
+  Result<void> run_steps(collectives::Communicator& communicator, RunHost& host) {
+    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
+      const Step& step = program_.steps[i];
+      host.poke();
+      // Asserts say what is wrong in the user's words, so they come before sizes that make no
+      // sense.
+      const bool only_asserts = misfit_ && !failure_;
+      const bool sync = step.kind == Step::Kind::Settle || step.kind == Step::Kind::Collective ||
+                        step.kind == Step::Kind::HostSync || step.kind == Step::Kind::SplitsCheck ||
+                        step.kind == Step::Kind::SizesExchange;
+      if (only_asserts && sync) fail(step, *misfit_);
+      if (!failure_ && step.kind != Step::Kind::Assert && step.kind != Step::Kind::HostSync)
+        if (auto flaw = values_.flaw()) fail(step, *std::move(flaw));
+      if (step.kind == Step::Kind::Settle) {
+        if (!failure_)
+          if (auto done = machine_->finish(); !done) fail(step, done.error());
+        (void)well();
+        if (auto settled = settle(host); !settled) return settled;
+        continue;
+      }
+      if (step.kind == Step::Kind::SizesExchange || step.kind == Step::Kind::SplitsExchange) {
+        if (auto done = compare(i, communicator, host); !done) return done;
+        continue;
+      }
+      if (failure_ && step.kind == Step::Kind::Collective)
+        if (auto done = take_part(i, communicator, host); !done) return done;
+      if (failure_ || (only_asserts && step.kind != Step::Kind::Assert)) continue;
+      if (recorded_) {
+        const auto next = machine_->replay(i, values_);
+        if (!next) {
+          fail(step, next.error());
+          continue;
+        }
+        if (*next > 0) {
+          for (; i < *next; ++i) {
+            checks_.started(i);
+            drop(i);
+          }
+          --i;
+          continue;
+        }
+      }
+      if (auto ended = execute(i, communicator, host); !ended) return ended;
+      if (!failure_) drop(i);
+    }
+    if (!well()) return failure_->status;
+    if (misfit_) return *misfit_;
+    if (auto flaw = values_.flaw()) return *flaw;
+    return machine_->finish();
+  }
+
+  /// It may follow from what an earlier step has found, which is not known yet.
+  void fail(const Step& step, Status status) {
+    failure_ = checks_.failure(*machine_, values_, LocalFailure{std::move(status), step.node});
+  }
+
+  /// Where the device is waited for anyway: whether this rank is well, by what checks have found.
+  bool well() {
+    if (!failure_) failure_ = checks_.failure(*machine_, values_, std::nullopt);
+    return !failure_;
+  }
+
+  Result<void> settle(RunHost& host) {
+    const Instant start = clock_.now();
+    auto settled = host.settle(failure_);
+    time_.settling += clock_.now() - start;
+    if (settled && failure_) return failure_->status;
+    return settled;
+  }
+
+  /// A peer, or this rank, has told by a counts exchange that it failed: who, and why.
+  Status told(RunHost& host) {
+    const auto settled = settle(host);
+    return settled ? told_but_not_found(program_.graph) : settled.error();
+  }
+
+  /// This rank's part in a collective after it has failed.
+  Result<void> take_part(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
+    const Step& step = program_.steps[i];
+    if (i >= untold_ || !host.reaches_all() || !values_.knows(step.args)) return failure_->status;
+    values_.gather(step.args, numbers_);
+    const auto ranks = ranks_of(node(step), communicator, host);
+    if (!ranks) return ranks.error();
+    const NodeBuffers sizes = collective_sizes(step);
+    if (step.carries_status) {
+      auto any = carried_.exchange(**ranks, collective_of(node(step), sizes, labels_[i]), true);
+      return any ? told(host) : any.error();
+    }
+    const auto between_devices = machine_->exchange_zeros(step, sizes, labels_[i]);
+    if (!between_devices) return between_devices.error();
+    if (*between_devices) return {};
+    const DType operand = program_.graph.nodes[node(step).inputs[0]].meta.dtype;
+    return take_part_with_zeros(**ranks, node(step), sizes, operand, labels_[i]);
+  }
+
+  /// A rank that has failed takes part, and tells at the settle step that follows.
+  Result<void> compare(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
+    if (failure_ && !host.reaches_all()) return {};
+    const Step& step = program_.steps[i];
+    const auto ranks = ranks_of(node(step), communicator, host);
+    if (!ranks) return ranks.error();
+    numbers_.clear();
+    if (!failure_) values_.gather(step.args, numbers_);
+    const Instant start = clock_.now();
+    std::optional<Status> misfit;
+    auto done = step.kind == Step::Kind::SplitsExchange
+                    ? compare_splits(**ranks, host, node(step), numbers_, labels_[i], misfit)
+                    : compare_sizes(**ranks, host, program_.graph, node(step), exprs_of(step),
+                                    numbers_, labels_[i], misfit);
+    time_.collectives += clock_.now() - start;
+    if (misfit) fail(step, *std::move(misfit));
+    return done;
+  }
+
+  [[nodiscard]] std::vector<shapes::Expr> exprs_of(const Step& step) const {
+    std::vector<shapes::Expr> exprs;
+    for (const ExprSlot slot : step.args) exprs.push_back(program_.exprs.expr(slot));
+    return exprs;
+  }
+
+  void drop(std::size_t step) {
+    for (BufferId at : dropped_[step]) machine_->drop(at);
+  }
+
+  Result<void> make(std::size_t step) {
+    for (BufferId at : made_[step])
+      if (auto made = machine_->make(at, values_[program_.buffers[at].elements]); !made)
+        return made;
+    return {};
+  }
+
+  /// Errors: what no other rank can be told of.
+  Result<void> execute(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
+    const Step& step = program_.steps[i];
+    const bool collective_step = step.kind == Step::Kind::Collective;
+    values_.gather(step.args, numbers_);
+    const Instant start = clock_.now();
+    if (auto made = make(i); !made)
+      fail(step, made.error());
+    else if (collective_step)
+      get_ready(step, host);
+    if (failure_) return collective_step ? take_part(i, communicator, host) : Result<void>{};
+    switch (step.kind) {
+      case Step::Kind::IndexCheck:
+      case Step::Kind::CountsCheck:
+        if (!step.deferred()) break;
+        [[fallthrough]];
+      case Step::Kind::Kernel:
+        if (auto done = machine_->launch(step, numbers_, values_); !done)
+          fail(step, done.error());
+        else
+          checks_.started(i);
+        time_.kernels += clock_.now() - start;
+        return {};
+      case Step::Kind::Matmul:
+      case Step::Kind::SegmentMatmul:
+      case Step::Kind::SegmentOuter:
+        if (auto done = machine_->multiply(step, numbers_); !done) fail(step, done.error());
+        time_.products += clock_.now() - start;
+        return {};
+      case Step::Kind::Collective: {
+        auto done = collective(i, communicator, host);
+        time_.collectives += clock_.now() - start;
+        return done;
+      }
+      case Step::Kind::HostSync: {
+        if (!well()) return {};
+        const auto list = machine_->read(step.buffers[0], node(step).binds.size());
+        if (list)
+          values_.bind(step.node, list->data());
+        else
+          fail(step, list.error());
+        return {};
+      }
+      default:
+        break;
+    }
+    check(step, communicator, host);
+    return {};
+  }
+
+  /// For a collective step; its numbers are gathered.
+  void get_ready(const Step& step, RunHost& host) {
+    const auto waited = machine_->ready(step, collective_sizes(step));
+    if (!waited)
+      fail(step, waited.error());
+    else if (*waited || !host.reaches_all())  // what is sent cannot be called back
+      (void)well();
+  }
+
+  /// The sizes of a collective step's values; its numbers are gathered.
+  [[nodiscard]] NodeBuffers collective_sizes(const Step& step) const {
+    const std::size_t operand_dims = program_.graph.nodes[node(step).inputs[0]].meta.sizes.size();
+    const std::size_t result_dims = node(step).meta.sizes.size();
+    const std::span<const std::int64_t> numbers = numbers_;
+    return {nullptr, nullptr, numbers.first(operand_dims),
+            numbers.subspan(operand_dims, result_dims),
+            numbers.subspan(operand_dims + result_dims)};
+  }
+
+  Result<void> collective(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
+    const Step& step = program_.steps[i];
+    const NodeBuffers sizes = collective_sizes(step);
+    const auto ranks = ranks_of(node(step), communicator, host);
+    if (!ranks) return ranks.error();
+    if (!step.carries_status) {
+      const auto between_devices = machine_->exchange(step, sizes, labels_[i]);
+      if (!between_devices) return between_devices.error();
+      if (*between_devices) return {};
+    }
+    Result<bool> any = false;  // a rank that has failed
+    const auto done =
+        machine_->on_host(step, sizes, [&](const NodeBuffers& buffers) -> Result<void> {
+          fill_root(node(step), buffers);
+          const auto collective = collective_of(node(step), buffers, labels_[i]);
+          if (step.carries_status)
+            any = carried_.exchange(**ranks, collective, false);
+          else if (auto ran = (*ranks)->run(collective); !ran)
+            any = ran.error();
+          return any ? Result<void>{} : any.error();
+        });
+    if (!any) return any.error();
+    if (*any) return told(host);
+    if (!done) fail(step, done.error());
+    return {};
+  }
+
+  void check(const Step& step, collectives::Communicator& communicator, RunHost& host) {
+    if (step.kind == Step::Kind::Assert) {
+      if (node(step).asserts.at(0).predicate.evaluate(values_.valuation()) !=
+          std::optional<bool>(true))
+        fail(step, assert_failure(program_.graph, node(step), values_.valuation()));
+      return;
+    }
+    if (step.kind == Step::Kind::SplitsCheck) {
+      const auto ranks = ranks_of(node(step), communicator, host);
+      if (!ranks) return fail(step, ranks.error());
+      if (auto failure = splits_failure(program_.graph, step.node, std::span(numbers_).subspan(2),
+                                        numbers_[0], numbers_[1], (*ranks)->size()))
+        fail(step, *std::move(failure));
+      return;
+    }
+    if (!well()) return;
+    const auto list = machine_->read(step.buffers[0], static_cast<std::size_t>(numbers_[0]));
+    if (!list) return fail(step, list.error());
+    const std::span<const std::int64_t> values = *list;
+    if (step.kind == Step::Kind::CountsCheck) {
+      if (!counts_add_up(values, numbers_[1]))
+        fail(step, counts_failure(program_.graph, step.node, values, numbers_[1]));
+      return;
+    }
+    const auto limit = static_cast<std::uint64_t>(numbers_[1]);
+    bool outside = false;
+    for (std::int64_t index : values) outside |= static_cast<std::uint64_t>(index) >= limit;
+    for (std::size_t k = 0; outside && k < values.size(); ++k) {
+      if (static_cast<std::uint64_t>(values[k]) < limit) continue;
+      fail(step, index_failure(program_.graph, step.node, static_cast<std::int64_t>(k), values[k],
+                               numbers_[1]));
+      return;
+    }
+  }
+
+  Result<std::vector<Array>> collect() {
+    std::vector<Array> out;
+    for (std::size_t k = 0; k < program_.outputs.size(); ++k) {
+      const Program::Output& output = program_.outputs[k];
+      values_.gather(output.sizes, numbers_);
+      const auto& sizes = program_.graph.nodes[program_.graph.outputs[k].node].meta.sizes;
+      if (const auto given = rows_ ? rows_->given(sizes) : std::nullopt) numbers_[0] = *given;
+      auto array = machine_->output(output.buffer, numbers_);
+      if (!array) return array.error();
+      out.push_back(*std::move(array));
+    }
+    return out;
+  }
+
+  Program program_;
+  const Clock& clock_;
+  RunValues values_;
+  std::unique_ptr<Machine> machine_;
+  std::vector<std::vector<BufferId>> made_, dropped_;  // per step
+  std::vector<std::string> labels_;
+  std::size_t untold_ = 0;  // from this step on no failure is told any more
+  CarriedStatus carried_;
+  RunTimes time_;
+  std::optional<RoundedRows> rows_;  // none: no run is recorded
+  // Of the run under way.
+  std::vector<std::int64_t> numbers_;
+  std::optional<LocalFailure> failure_;
+  DeferredChecks checks_;
+  bool recorded_ = false;
+  std::optional<Status> misfit_;  // an input of other sizes than the entry's
+};
+
+Executable::Executable(std::unique_ptr<Loaded> loaded) : loaded_(std::move(loaded)) {}
+Executable::~Executable() = default;
+
+Result<std::unique_ptr<Executable>> Executable::load(Program program, std::span<const Bytes> units,
+                                                     const Clock& clock,
+                                                     std::shared_ptr<Device> device) {
+  auto loaded = std::make_unique<Loaded>(std::move(program), clock);
+  if (auto linked = loaded->link(units, std::move(device)); !linked) return linked.error();
+  return std::unique_ptr<Executable>(new Executable(std::move(loaded)));
+}
+
+Result<std::vector<Array>> Executable::run(const Inputs& inputs,
+                                           collectives::Communicator& communicator, RunHost& host) {
+  return loaded_->run(inputs, communicator, host);
+}
+
+void Executable::record(RecordingOptions options) { loaded_->record(std::move(options)); }
+std::size_t Executable::recordings() const { return loaded_->recordings(); }
+const Program& Executable::program() const { return loaded_->program(); }
+const RunTimes& Executable::time() const { return loaded_->time(); }
+std::size_t Executable::bytes() const { return loaded_->bytes(); }
+
+}  // namespace lockstep::worker

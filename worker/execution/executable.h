@@ -1,0 +1,66 @@
+// A program that is built and loaded, and its runs: the code that a step of training spends its
+// time in. Called by the job for every call that finds an entry.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <lockstep/collectives/base/clock.h>
+#include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/codegen/program.h>
+#include <lockstep/worker/device/device.h>
+#include <lockstep/worker/execution/recording_options.h>
+#include <lockstep/worker/run/run_host.h>
+
+namespace lockstep::worker {
+
+/// Where the time of all runs so far went. What is left of `total` is binding, checks and settling;
+/// on a device also waiting for it, and kernels and products count what starting them took.
+struct RunTimes {
+  std::uint64_t runs = 0;
+  Duration total{0}, kernels{0}, products{0}, collectives{0}, settling{0};
+};
+
+/// One thread.
+class Executable {
+ public:
+  /// `units[i]` is the object of unit i: verified bytes from the artifact store, or fresh from a
+  /// toolchain. `clock` outlives it. `device` is where a program for CUDA runs, null for one for
+  /// the host. Errors: Environment (an object cannot be loaded here); the device's.
+  [[nodiscard]] static Result<std::unique_ptr<Executable>> load(
+      Program program, std::span<const Bytes> units, const Clock& clock,
+      std::shared_ptr<Device> device = nullptr);
+  ~Executable();
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+
+  /// The outputs, in the order of the graph, on the device where there is one; they belong to the
+  /// caller. One that is an input shares its storage. Inputs are held until the step that reads
+  /// them last, by the run alone from RunHost::bound() on where nobody else holds them. On return
+  /// nothing of the run is under way. A rank on which something fails (an input of other sizes than
+  /// the entry's included) computes nothing more, and takes part in collectives with zeros until
+  /// all ranks are told (settle_points.h); where that is not possible (a bug, or no memory) the run
+  /// ends at once, and the job with it. Errors: the joint error of all ranks, or, before anything
+  /// ran, BadInput for inputs that are missing or of another dtype; Environment where there is no
+  /// memory; the communicator's.
+  [[nodiscard]] Result<std::vector<Array>> run(const Inputs& inputs,
+                                               collectives::Communicator& communicator,
+                                               RunHost& host);
+  /// Runs on a device are recorded from now on; on the host there is nothing to record.
+  void record(RecordingOptions options);
+  /// How many recordings there are.
+  [[nodiscard]] std::size_t recordings() const;
+  [[nodiscard]] const Program& program() const;
+  [[nodiscard]] const RunTimes& time() const;
+  /// Bytes of the values of runs: on the host what is kept between them, on a device the most that
+  /// the last run had at one time.
+  [[nodiscard]] std::size_t bytes() const;
+
+ private:
+  class Loaded;
+  explicit Executable(std::unique_ptr<Loaded> loaded);
+  std::unique_ptr<Loaded> loaded_;
+};
+
+}  // namespace lockstep::worker

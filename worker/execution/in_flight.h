@@ -1,0 +1,72 @@
+// Collectives between devices that may be under way while kernels run: when kernels have to wait
+// for one, what memory must not be used otherwise meanwhile, and how the host waits. Used by the
+// device machine.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include <lockstep/collectives/device_data.h>
+#include <lockstep/worker/device/device_pool.h>
+#include <lockstep/worker/graph/array.h>
+#include <lockstep/worker/run/run_host.h>
+
+namespace lockstep::worker {
+
+/// Those of one run that the device's Work does not follow yet, in order. One thread. Before it
+/// goes Work follows all of them, or all is done. Host and pool outlive it.
+class InFlight {
+ public:
+  InFlight(std::shared_ptr<Device> device, DevicePool& pool, RunHost& host)
+      : device_(std::move(device)), pool_(pool), host_(host) {}
+  ~InFlight() { land(flights_.size()); }
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+
+  /// What is put on Ranks from here on comes after all that was started. Errors: the device's.
+  Result<void> depart();
+  /// Puts a collective on Ranks, after depart(). Whatever comes of it, what it reads and what it
+  /// writes are in use until it is followed. Errors: those of DeviceData::start().
+  Result<void> start(collectives::DeviceData& data, const collectives::Collective& collective);
+  /// What is started from here on may use this memory: it comes after the collective that writes
+  /// it, if one does. Reading what a collective reads needs no wait. Errors: the device's.
+  Result<void> follow(DeviceAddress memory);
+  /// What is started from here on comes after all of them.
+  Result<void> follow_all();
+  [[nodiscard]] bool empty() const { return flights_.empty(); }
+
+  /// No step needs the value here any more: the memory goes back to the pool, if it is the pool's,
+  /// and `array` is let go of, once the work that is started comes after the collectives that use
+  /// it.
+  void drop(DeviceAddress memory, bool pooled, Array array);
+
+  /// The host waits for all that was started on the device. Neither the driver nor NCCL is asked to
+  /// wait: a peer that does not come would never be named. Where no peer is waited for the watch is
+  /// not armed: this rank computes, as the host does. Errors: the device's, and what fails in
+  /// flight.
+  Result<void> wait();
+
+ private:
+  struct Held {
+    DeviceAddress memory{};
+    bool pooled = false;
+    Array array;
+  };
+  struct Flight {
+    std::optional<DeviceEvent> end;  // none: the device did not make one
+    DeviceAddress read{}, written{};
+    std::vector<Held> held;
+  };
+  void land(std::size_t count);
+
+  std::shared_ptr<Device> device_;
+  DevicePool& pool_;
+  RunHost& host_;
+  std::set<collectives::DeviceData*> used_;
+  std::vector<Flight> flights_;
+  std::optional<Status> flaw_;  // the event of a collective that the device did not make
+};
+
+}  // namespace lockstep::worker

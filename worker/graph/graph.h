@@ -1,0 +1,173 @@
+// The graph: what a trace produces, what ranks compare, what is differentiated, interpreted and
+// compiled. A list of nodes in execution order; every value is a tensor with symbolic sizes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <lockstep/collectives/base/dtype.h>
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/shapes/expr/fingerprint.h>
+#include <lockstep/shapes/expr/guard.h>
+#include <lockstep/worker/exchange/group_guard.h>
+#include <lockstep/worker/exchange/host_value.h>
+#include <lockstep/worker/exchange/uniform_size.h>
+#include <lockstep/worker/graph/group.h>
+
+namespace lockstep::worker {
+
+/// Index of a node in its graph.
+using NodeId = std::uint32_t;
+
+/// One operation of the graph. The comment gives the operands and attributes (`exprs`, `ints`,
+/// `number`, `text`); the op table (op.h) gives name, class, shape rule, gradient and emission.
+/// Elementwise operands have equal sizes: broadcasting is explicit (Expand). Values are row-major.
+// clang-format off
+enum class Op : std::uint8_t {
+  // Where values come from.
+  Input,   // text: source ("batch.tokens"); a float or a rank fact is a 0-d tensor
+  Scalar,  // exprs[0] as a 0-d i64 tensor
+  Full,    // number everywhere; sizes from meta
+  Iota,    // i64, the index along dim ints[0]; sizes from meta
+  // Elementwise, one operand.
+  Neg, Abs, Exp, Log, Sqrt, Rsqrt, Tanh, Sigmoid, Relu, Not,
+  Cast,    // to meta.dtype
+  // Elementwise, two operands. Comparisons give bool; Div on ints is floor division, Mod (ints
+  // only) follows it.
+  Add, Sub, Mul, Div, Mod, Maximum, Minimum,
+  Lt, Le, Gt, Ge, Eq, Ne, And, Or,
+  Where,   // (condition bool, a, b)
+  // Views and movement.
+  Reshape,  // sizes from meta; same number of elements
+  Permute,  // ints: the operand's dim that each result dim shows
+  Expand,   // sizes from meta; operand has as many dims, each equal or the constant 1
+  Slice,    // dim ints[0], from exprs[0], length meta.sizes[dim]
+  Pad,      // zeros: dim ints[0], exprs[0] before, exprs[1] after
+  Cat,      // along dim ints[0]
+  // Reductions over dims ints (ascending), which vanish. Nothing: Sum 0, Amax -inf, Amin +inf (ints:
+  // the type's lowest and highest value), Argmax 0.
+  Sum, Amax, Amin,
+  Argmax,  // i64; over dim ints[0]; the lowest index among equal values
+  // Products.
+  Matmul,         // [B.., M, K] x [B.., K, N], equal batch dims, 2-D or 3-D
+  SegmentMatmul,  // (x [N, K], w [E, K, M], counts i64[E]): rows of segment e times w[e] -> [N, M]
+  SegmentOuter,   // (x [N, K], y [N, M], counts i64[E]): x_e^T y_e -> [E, K, M]
+  // Indexing and order. Indices are i64 and must be in range.
+  IndexSelect,   // (x [R, ..], index [M]): rows of x -> [M, ..]
+  IndexAdd,      // (index [M], rows [M, ..]): zeros [exprs[0], ..] with rows added at index, in order
+  Argsort,       // (x [N]): stable, ascending -> i64[N]
+  Cumsum,        // (x [N]): inclusive
+  SegmentIds,    // (counts i64[K]): counts[k] times k -> i64[exprs[0]]; exprs[0] is their sum
+  Nonzero,       // (mask bool [..]): row-major positions of the first exprs[0] that are true; should
+                 // there be fewer, 0 for the rest
+  // Collectives, in this order on every rank. text: the name of their group; empty: the frame's.
+  // Never its ranks, which differ between ranks; n is the size of the group.
+  AllToAll,       // x [sum(in), ..]; exprs: in_0..in_{n-1}, out_0..out_{n-1} -> [sum(out), ..]
+  AllReduce,      // ints[0]: collectives::Reduce
+  AllGather,      // [R, ..] -> [n*R, ..]; ints[0]: n
+  ReduceScatter,  // [n*R, ..] -> [R, ..]; ints[0]: n; sum
+  Broadcast,      // ints[0]: root
+  // Host syncs: read values that only exist at run time.
+  ToList,  // (x i64[k], k constant): binds k unbacked symbols
+  Item,    // (x i64 0-d): binds one; text: what it is to the user ("nonzero().size(0)"), if not that
+  // Fails the step, on all ranks jointly, unless predicate (asserts) holds.
+  Assert,  // no operands; asserts[0]
+};
+// clang-format on
+
+struct TensorMeta {
+  DType dtype = DType::F32;
+  std::vector<shapes::Expr> sizes;
+  bool operator==(const TensorMeta&) const = default;
+};
+
+/// "f32[s0, 64]"
+[[nodiscard]] std::string meta_text(const TensorMeta& meta);
+
+/// One node. Immutable once its graph is finished.
+struct Node {
+  Op op = Op::Full;
+  std::vector<NodeId> inputs{};
+  std::vector<shapes::Expr> exprs{};
+  std::vector<std::int64_t> ints{};
+  double number = 0;
+  std::string text{};
+  std::vector<shapes::DeferredAssert> asserts{};
+  TensorMeta meta{};                    // of the result; i64 with no sizes for ToList, Item, Assert
+  std::vector<shapes::Symbol> binds{};  // ToList and Item: the symbols that get their values here
+  shapes::Location where{};             // the user's line
+};
+
+/// Covers everything but the user's line.
+[[nodiscard]] shapes::Fingerprint node_fingerprint(const Node& node);
+
+/// How a symbol gets its value from an input: backed ones, and unbacked ones of dims that the user
+/// marked unbacked.
+struct SymbolBinding {
+  shapes::Symbol symbol;
+  std::string source;  // "batch.tokens.size(0)", an int argument's name, or what follows as text
+  std::int64_t hint = 0;
+  HostValue value{};  // without steps: a size or an int argument
+};
+
+/// A size of a collective, where only its collectives are compared: those that are symbols may be
+/// written in other ways on other ranks, and are compared when the graph runs.
+[[nodiscard]] std::string joint_size_text(const shapes::Expr& size);
+
+/// A finished graph. Value type.
+struct Graph {
+  std::string name;  // frame
+  std::vector<Node> nodes;
+  struct Output {
+    std::string name;
+    NodeId node = 0;
+    bool operator==(const Output&) const = default;
+  };
+  std::vector<Output> outputs;
+  /// In the order of the decision, then the host values in the order asked for.
+  std::vector<SymbolBinding> symbols;
+  std::vector<shapes::Guard> guards;
+  std::vector<GroupGuard> group_guards;
+  /// Sizes that all ranks of a group need alike. Those of the frame's group are agreed on by the
+  /// vote of every call; others are compared when the graph runs (uniform_facts.h).
+  std::vector<UniformSize> uniform;
+  /// Of the groups that a job had when it was traced: the same on all ranks, of no fingerprint.
+  Nesting nesting;
+  /// Other ranks may run graphs that agree with this one in their collectives alone.
+  bool peers_may_differ = false;
+  /// What the trace's questions to its group came to, in the order asked: with them the same
+  /// function gives the same graph again. Of no fingerprint, as hints are.
+  std::vector<std::int64_t> answers;
+
+  /// Those of the frame's group.
+  [[nodiscard]] std::vector<UniformSize> agreed_uniform() const;
+  /// Those of the symbols.
+  [[nodiscard]] std::vector<HostValue> host_values() const;
+  /// One line per node, in user terms:
+  /// "%7: f32[s0, 64] = add(%5, %6)   # train.cpp:41". Pure; equal graphs print equal text.
+  [[nodiscard]] std::string text() const;
+  /// The text of one node, without its location.
+  [[nodiscard]] std::string node_text(NodeId id) const;
+  /// Covers every node, attribute, constant, order, output, symbol, guard and assert, and what an
+  /// assert says; not hints and not user lines (the same program in another checkout is the same
+  /// program).
+  [[nodiscard]] shapes::Fingerprint fingerprint() const;
+  /// Prefix fingerprints: element i covers nodes 0..i. For finding the first difference.
+  [[nodiscard]] std::vector<shapes::Fingerprint> prefix_fingerprints() const;
+  /// Covers what fingerprint() covers, but for the values of constants: equal for graphs whose only
+  /// difference is a number.
+  [[nodiscard]] shapes::Fingerprint skeleton_fingerprint() const;
+  /// Covers the ordered list of what ranks do together or wait for: collectives (kind, dtype, row
+  /// sizes, attributes) and host syncs. Graphs that differ elsewhere have equal ones.
+  [[nodiscard]] shapes::Fingerprint collectives_fingerprint() const;
+  /// What it covers, in order, and prefix fingerprints of that list.
+  [[nodiscard]] std::vector<NodeId> joint_nodes() const;
+  [[nodiscard]] std::vector<shapes::Fingerprint> joint_prefixes() const;
+  /// Structural rules: operands come earlier and have the dtypes and sizes that the op asks for,
+  /// symbols are bound before use, guards mention backed symbols only. Errors: Internal, naming the
+  /// node.
+  [[nodiscard]] Result<void> verify() const;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/settle_points.h>
+#include <lockstep/worker/graph/settled_facts.h>
+#include <lockstep/worker/graph/split_lists.h>
+#include <lockstep/worker/graph/uniform_facts.h>
+
+namespace lockstep::worker {
+namespace {
+
+using shapes::Expr;
+using shapes::Symbol;
+
+bool constant(std::span<const Expr> exprs) {
+  return std::ranges::all_of(exprs, [](const Expr& e) { return e.constant().has_value(); });
+}
+
+class Walk {
+ public:
+  explicit Walk(const Graph& graph)
+      : graph_(graph),
+        blocks_(graph),
+        facts_(graph, blocks_),
+        lists_(graph, blocks_),
+        uniform_(graph.nodes, graph.nesting),
+        open_(graph.peers_may_differ) {
+    for (const SymbolBinding& binding : graph.symbols) bound_.insert(binding.symbol);
+    known_ = bound_;
+    points_.before.resize(graph.nodes.size(), Telling::Nothing);
+    points_.compares.resize(graph.nodes.size(), false);
+    points_.same.resize(graph.nodes.size());
+    for (const UniformSize& size : graph.uniform) uniform_.learn(size.expr, size.group);
+    for (const UniformSize& size : graph.uniform)
+      if (!size.group.empty()) in_groups_[size.group].push_back(size.expr);
+  }
+
+  SettlePoints run() {
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      const Node& node = graph_.nodes[id];
+      if (op_row(node.op).kind == OpClass::Collective) {
+        points_.same[id] = unknown_sizes(node);
+        points_.compares[id] = node.op == Op::AllToAll && !lists_.fit(node, uniform_);
+        points_.before[id] =
+            points_.compares[id] || !points_.same[id].empty() ? Telling::Word : telling(node);
+        if (points_.before[id] != Telling::Nothing) settle();
+      }
+      open_ = open_ || may_fail(node);
+      facts_.pass(id);
+      lists_.pass(node);
+      uniform_.pass();
+      bound_.insert(node.binds.begin(), node.binds.end());
+      if (!open_) known_ = bound_;
+    }
+    points_.at_end = open_;
+    return std::move(points_);
+  }
+
+ private:
+  /// What its group has to compare for this collective, and with its first one all that is to be
+  /// alike in the group and known before the run.
+  std::vector<Expr> unknown_sizes(const Node& node) {
+    std::vector<Expr> out;
+    if (const auto first = in_groups_.extract(node.text)) out = std::move(first.mapped());
+    for (const Expr& size : uniform_needs(graph_.nodes, node)) {
+      // Where graphs may differ only what stands for a symbol is known to do so on all ranks.
+      const bool open = graph_.peers_may_differ ? !size.constant() && !is_split(node, size)
+                                                : !uniform_.uniform(size, node.text);
+      if (!open) continue;
+      if (!graph_.peers_may_differ) uniform_.learn(size, node.text);
+      out.push_back(size);
+    }
+    return out;
+  }
+
+  /// Lists are compared as a whole.
+  static bool is_split(const Node& node, const Expr& size) {
+    return node.op == Op::AllToAll && size == node.exprs.at(0);
+  }
+
+  /// The node may fail on one rank alone. Collectives are looked at by telling().
+  [[nodiscard]] bool may_fail(const Node& node) const {
+    if (node.op == Op::Assert) return !facts_.holds(node.asserts.at(0).predicate);
+    for (std::size_t dim = 0; node.op == Op::Input && dim < node.meta.sizes.size(); ++dim)
+      if (!is_its_own(node, dim)) return true;
+    return refuses_values(node.op);
+  }
+
+  /// The size is a number, which every entry is looked up by, or a symbol that is read off this
+  /// very dim: no input of another size can come with it.
+  [[nodiscard]] bool is_its_own(const Node& input, std::size_t dim) const {
+    const Expr& size = input.meta.sizes[dim];
+    const std::string source = input.text + ".size(" + std::to_string(dim) + ")";
+    return size.constant() ||
+           std::ranges::any_of(graph_.symbols, [&](const SymbolBinding& binding) {
+             return size.as_symbol() == binding.symbol && binding.source == source;
+           });
+  }
+
+  [[nodiscard]] Telling telling(const Node& node) const {
+    if (graph_.peers_may_differ) return Telling::Word;
+    const Node& operand = graph_.nodes[node.inputs[0]];
+    const bool splits_fit = node.op != Op::AllToAll || this->splits_fit(node, operand);
+    if (!open_ && splits_fit) return Telling::Nothing;
+    if (!splits_fit || !sizes_known(node, operand)) return Telling::Word;
+    // A group of its own would tell its members only.
+    const bool counts = node.op == Op::AllToAll && node.text.empty() &&
+                        node.meta.dtype == DType::I64 && constant(node.exprs) &&
+                        constant(node.meta.sizes) &&
+                        *shapes::product(node.meta.sizes).constant() > 0;
+    return counts ? Telling::Carried : Telling::Nothing;
+  }
+
+  [[nodiscard]] bool splits_fit(const Node& node, const Node& operand) const {
+    const std::span exprs(node.exprs);
+    const std::size_t ranks = exprs.size() / 2;
+    return facts_.add_up(exprs.first(ranks), operand.meta.sizes[0]) &&
+           facts_.add_up(exprs.subspan(ranks), node.meta.sizes[0]);
+  }
+
+  /// A rank that has failed since the ranks last told each other still knows all sizes of the
+  /// collective, and no assert that may be what failed speaks of them.
+  [[nodiscard]] bool sizes_known(const Node& node, const Node& operand) const {
+    for (const auto* exprs : {&node.exprs, &node.meta.sizes, &operand.meta.sizes})
+      for (const Expr& expr : *exprs)
+        for (const Symbol symbol : expr.symbols())
+          if (!known_.contains(symbol) || facts_.in_doubt(symbol)) return false;
+    return true;
+  }
+
+  void settle() {
+    facts_.settle();
+    known_ = bound_;
+    open_ = graph_.peers_may_differ;
+  }
+
+  const Graph& graph_;
+  ExchangedBlocks blocks_;
+  SettledFacts facts_;
+  SplitLists lists_;
+  UniformFacts uniform_;
+  std::map<std::string, std::vector<Expr>> in_groups_;  // of groups that have not met yet
+  SettlePoints points_;
+  std::set<Symbol> bound_, known_;  // known: bound before anything that open_ speaks of
+  bool open_;                       // a rank may have failed since the last point
+};
+
+}  // namespace
+
+bool refuses_values(Op op) {
+  switch (op) {
+    case Op::IndexSelect:
+    case Op::IndexAdd:
+    case Op::SegmentIds:
+    case Op::SegmentMatmul:
+    case Op::SegmentOuter:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool SettlePoints::told_from(NodeId id) const {
+  return at_end || std::any_of(before.begin() + id, before.end(),
+                               [](Telling t) { return t != Telling::Nothing; });
+}
+
+SettlePoints settle_points(const Graph& graph) { return Walk(graph).run(); }
+
+}  // namespace lockstep::worker

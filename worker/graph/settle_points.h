@@ -1,0 +1,42 @@
+// Where the ranks that run a graph learn of each other's failures, so that all return the same
+// error and no collective meets a rank that cannot take part in it. Static: a pure function of the
+// graph, so every rank has the same points. The interpreter and the compiled program use the same
+// ones. The argument why they suffice is in the folder's README.
+#pragma once
+
+#include <vector>
+
+#include <lockstep/worker/graph/graph.h>
+
+namespace lockstep::worker {
+
+/// The op refuses values that it is given: an index out of range, counts that do not add up.
+[[nodiscard]] bool refuses_values(Op op);
+
+/// What tells the ranks of each other's failures right before a collective, or with it.
+enum class Telling : std::uint8_t {
+  Nothing,  // nobody can have failed, or a rank that has takes part with zeros
+  Word,     // a status round before it
+  Carried,  // it is an exchange of counts, whose messages carry a status word each
+};
+
+struct SettlePoints {
+  std::vector<Telling> before;  // per node; Nothing for all but collectives
+  /// Per node: an AllToAll whose lists nothing proves to fit (split_lists.h). The ranks of its
+  /// group compare them right before the word that then stands before it.
+  std::vector<bool> compares;
+  /// Per node: sizes that the ranks of its group need alike and do not know to be
+  /// (uniform_facts.h). They compare them there too.
+  std::vector<std::vector<shapes::Expr>> same;
+  bool at_end = false;  // a status round after the last node
+
+  /// A failure before the collective `id` is told to all ranks there or later.
+  [[nodiscard]] bool told_from(NodeId id) const;
+};
+
+/// A word stands before a collective whose sizes a rank that failed may not know, or that an assert
+/// not yet told of protects; whatever else may have failed is told by the next counts exchange, or
+/// at the end.
+[[nodiscard]] SettlePoints settle_points(const Graph& graph);
+
+}  // namespace lockstep::worker

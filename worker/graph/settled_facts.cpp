@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <span>
+
+#include <lockstep/worker/graph/count_limit.h>
+#include <lockstep/worker/graph/settled_facts.h>
+
+namespace lockstep::worker {
+namespace {
+
+using shapes::Expr;
+using shapes::Predicate;
+using shapes::Symbol;
+
+/// x // n times n is x, where the predicate is x % n == 0.
+std::optional<Predicate> whole_quotient(const Predicate& predicate) try {
+  const auto terms = predicate.expr.terms();
+  if (predicate.relation != Predicate::Relation::Equal || terms.size() != 1 ||
+      terms[0].factors.size() != 1)
+    return std::nullopt;
+  const Expr::Atom& atom = *terms[0].factors[0].atom;
+  if (atom.op != Expr::Op::Mod) return std::nullopt;
+  const Expr& x = atom.operands[0];
+  const Expr& n = atom.operands[1];
+  return shapes::equal(shapes::floor_div(x, n) * n, x);
+} catch (const shapes::OverflowError&) {
+  return std::nullopt;
+}
+
+}  // namespace
+
+SettledFacts::SettledFacts(const Graph& graph, const ExchangedBlocks& blocks)
+    : graph_(graph), blocks_(blocks) {
+  for (const SymbolBinding& binding : graph.symbols)
+    if (binding.source.find(".size(") != std::string::npos)
+      settled_.push_back(shapes::greater_equal(Expr::symbol(binding.symbol), 0));
+  // An entry is looked up by them, on all ranks.
+  for (const shapes::Guard& guard : graph.guards) settled_on_all(guard.predicate);
+}
+
+void SettledFacts::settled_on_all(const Predicate& predicate) {
+  settled_.push_back(predicate);
+  if (auto also = whole_quotient(predicate)) settled_.push_back(*std::move(also));
+}
+
+void SettledFacts::pass(NodeId id) {
+  const Node& at = node(id);
+  pass_counts(at);
+  if (at.op != Op::Assert) return;
+  const Predicate& predicate = at.asserts.at(0).predicate;
+  if (holds(predicate))
+    settled_on_all(predicate);
+  else
+    pending_.push_back(predicate);
+}
+
+/// Counts cannot be negative, nor more than what was counted, on any rank.
+void SettledFacts::pass_counts(const Node& at) try {
+  const auto limit = at.binds.empty() ? std::nullopt : count_limit(graph_.nodes, at.inputs.at(0));
+  for (const Symbol symbol : at.binds) {
+    if (!limit) return;
+    settled_.push_back(shapes::greater_equal(Expr::symbol(symbol), 0));
+    settled_.push_back(shapes::less_equal(Expr::symbol(symbol), *limit));
+  }
+} catch (const shapes::OverflowError&) {
+  // Then the asserts are tested when the graph runs, and told of.
+}
+
+void SettledFacts::settle() {
+  for (const Predicate& predicate : pending_) settled_on_all(predicate);
+  pending_.clear();
+}
+
+bool SettledFacts::settled(const Predicate& predicate) const {
+  return predicate.constant() == std::optional<bool>(true) ||
+         std::ranges::find(settled_, predicate) != settled_.end();
+}
+
+bool SettledFacts::holds(const Predicate& predicate) const try {
+  return settled(predicate) || holds_on_the_sender(predicate) || holds_of_the_number(predicate);
+} catch (const shapes::OverflowError&) {
+  return false;
+}
+
+bool SettledFacts::never_negative(const Expr& expr) const {
+  if (settled(shapes::greater_equal(expr, 0))) return true;
+  return std::ranges::all_of(expr.terms(), [&](const Expr::Term& term) {
+    return term.coefficient >= 0 &&
+           std::ranges::all_of(term.factors, [&](const Expr::Factor& factor) {
+             const Expr::Atom& atom = *factor.atom;
+             const bool quotient =
+                 atom.op == Expr::Op::FloorDiv && atom.operands[1].constant().value_or(0) > 0;
+             if (quotient) return never_negative(atom.operands[0]);
+             const Expr value = Expr::of_atom(factor.atom);
+             return value.as_symbol() && settled(shapes::greater_equal(value, 0));
+           });
+  });
+}
+
+bool SettledFacts::add_up(std::span<const Expr> counts, const Expr& rows) const try {
+  return settled(shapes::equal(shapes::sum(counts), rows)) &&
+         std::ranges::all_of(counts, [&](const Expr& e) { return never_negative(e); });
+} catch (const shapes::OverflowError&) {
+  return false;
+}
+
+/// A predicate on one received number: it holds of what every rank sends.
+bool SettledFacts::holds_of_the_number(const Predicate& predicate) const {
+  const auto symbols = predicate.expr.symbols();
+  const auto number = symbols.size() == 1 ? blocks_.number(symbols[0]) : std::nullopt;
+  if (!number) return false;
+  const Predicate sent = predicate.substitute(symbols[0], number->sent);
+  return settled(sent) || (sent.relation == Predicate::Relation::NonNegative &&
+                           sent.expr == number->sent && never_negative(sent.expr));
+}
+
+bool SettledFacts::in_doubt(Symbol symbol) const {
+  return std::ranges::any_of(pending_, [&](const Predicate& predicate) {
+    const auto symbols = predicate.expr.symbols();
+    return std::ranges::find(symbols, symbol) != symbols.end();
+  });
+}
+
+/// A predicate on one received value: the rank that sent it has asserted the same of all that it
+/// sends at that place of a block.
+bool SettledFacts::holds_on_the_sender(const Predicate& predicate) const {
+  const auto symbols = predicate.expr.symbols();
+  const auto bound = symbols.size() == 1 ? blocks_.binder(symbols[0]) : std::nullopt;
+  if (!bound) return false;
+  const auto [list, element] = *bound;
+  const auto twin = blocks_.sent(list);
+  if (!twin) return false;
+  const std::size_t ranks = blocks_.exchange(list).exprs.size() / 2;
+  const std::vector<Symbol>& sent = node(*twin).binds;
+  if (sent.size() != node(list).binds.size() || sent.size() % ranks != 0) return false;
+  const std::size_t block = sent.size() / ranks;
+  for (std::size_t at = element % block; at < sent.size(); at += block)
+    if (!settled(predicate.substitute(symbols[0], Expr::symbol(sent[at])))) return false;
+  return true;
+}
+
+}  // namespace lockstep::worker

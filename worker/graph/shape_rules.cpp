@@ -1,0 +1,363 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/graph/half.h>
+#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/shape_rules.h>
+
+namespace lockstep::worker {
+namespace {
+
+using shapes::Expr;
+using Metas = std::span<const TensorMeta>;
+using Outcome = Result<TensorMeta>;
+
+template <class... Args>
+Status fault(const Node& node, fmt::format_string<Args...> format, Args&&... args) {
+  const std::string words = fmt::format(format, std::forward<Args>(args)...);
+  return Status{Code::TraceError, fmt::format("{}: {}", op_row(node.op).name, words), {}, {}};
+}
+
+/// They differ whatever the symbols are.
+bool surely_differ(const Expr& a, const Expr& b) { return (a - b).constant().value_or(0) != 0; }
+bool surely_negative(const Expr& e) { return e.constant().value_or(0) < 0; }
+bool is_dim(std::int64_t dim, const TensorMeta& meta) {
+  return dim >= 0 && dim < static_cast<std::int64_t>(meta.sizes.size());
+}
+bool equal_but_for(const TensorMeta& a, const TensorMeta& b, std::int64_t dim) {
+  if (a.dtype != b.dtype || a.sizes.size() != b.sizes.size()) return false;
+  for (std::size_t i = 0; i < a.sizes.size(); ++i)
+    if (static_cast<std::int64_t>(i) != dim && a.sizes[i] != b.sizes[i]) return false;
+  return true;
+}
+bool is_counts(const TensorMeta& meta) {
+  return meta.dtype == DType::I64 && meta.sizes.size() == 1;
+}
+
+/// Whether `value` is a value of the dtype; floats take any.
+bool holds(DType dtype, double value) {
+  if (is_float(dtype)) return true;
+  const bool is_unsigned = dtype == DType::Bool || dtype == DType::U8;
+  const double bits = dtype == DType::Bool ? 1 : static_cast<double>(8 * dtype_size(dtype));
+  const double low = is_unsigned ? 0 : -std::exp2(bits - 1);
+  const double high = std::exp2(is_unsigned ? bits : bits - 1);  // the first value too large
+  return std::floor(value) == value && value >= low && value < high;
+}
+
+Outcome source_rule(const Node& node) {
+  for (const Expr& size : node.meta.sizes)
+    if (surely_negative(size)) return fault(node, "a size cannot be negative ({})", size.text());
+  switch (node.op) {
+    case Op::Input:
+      if (node.text.empty()) return fault(node, "an input needs a name");
+      return node.meta;
+    case Op::Scalar:
+      return TensorMeta{DType::I64, {}};
+    case Op::Iota:
+      if (node.meta.dtype != DType::I64) return fault(node, "gives i64");
+      if (!is_dim(node.ints[0], node.meta)) return fault(node, "there is no dim {}", node.ints[0]);
+      return node.meta;
+    default:
+      if (!holds(node.meta.dtype, node.number))
+        return fault(node, "{} is not a value of {}", node.number, dtype_name(node.meta.dtype));
+      return node.meta;
+  }
+}
+
+Outcome elementwise_rule(const Node& node, Metas in) {
+  TensorMeta out = in[0];
+  if (node.op == Op::Where) {
+    if (in[0].dtype != DType::Bool) return fault(node, "the condition must be bool");
+    if (in[1] != in[2] || in[0].sizes != in[1].sizes)
+      return fault(node, "operands differ: {}, {}, {}", meta_text(in[0]), meta_text(in[1]),
+                   meta_text(in[2]));
+    return in[1];
+  }
+  if (in.size() == 2 && in[0] != in[1])
+    return fault(node, "operands differ: {} and {}", meta_text(in[0]), meta_text(in[1]));
+  if (node.op == Op::Cast) out.dtype = node.meta.dtype;
+  if (node.op >= Op::Lt && node.op <= Op::Ne) out.dtype = DType::Bool;
+  return out;
+}
+
+Outcome expand_rule(const Node& node, const TensorMeta& x) {
+  if (x.sizes.size() != node.meta.sizes.size() || x.dtype != node.meta.dtype)
+    return fault(node, "{} does not expand to {}", meta_text(x), meta_text(node.meta));
+  for (std::size_t i = 0; i < x.sizes.size(); ++i)
+    if (x.sizes[i] != node.meta.sizes[i] && x.sizes[i] != Expr(1))
+      return fault(node, "{} does not expand to {}: dim {} is neither equal nor the constant 1",
+                   meta_text(x), meta_text(node.meta), i);
+  return node.meta;
+}
+
+Outcome permute_rule(const Node& node, const TensorMeta& x) {
+  std::vector<std::int64_t> sorted = node.ints;
+  std::sort(sorted.begin(), sorted.end());
+  TensorMeta out{x.dtype, {}};
+  for (std::size_t i = 0; i < sorted.size(); ++i)
+    if (sorted[i] != static_cast<std::int64_t>(i) || sorted.size() != x.sizes.size())
+      return fault(node, "({}) is no order of the dims of {}", fmt::join(node.ints, ", "),
+                   meta_text(x));
+  if (sorted.size() != x.sizes.size())
+    return fault(node, "{} dims were named, but the tensor is {}", sorted.size(), meta_text(x));
+  for (const std::int64_t dim : node.ints)
+    out.sizes.push_back(x.sizes[static_cast<std::size_t>(dim)]);
+  return out;
+}
+
+/// Slice and Pad.
+Outcome part_rule(const Node& node, const TensorMeta& x) {
+  const std::int64_t dim = node.ints[0];
+  if (!is_dim(dim, x)) return fault(node, "{} has no dim {}", meta_text(x), dim);
+  const auto d = static_cast<std::size_t>(dim);
+  for (const Expr& expr : node.exprs)
+    if (surely_negative(expr)) return fault(node, "{} is negative", expr.text());
+  TensorMeta out = x;
+  if (node.op == Op::Pad) {
+    out.sizes[d] = node.exprs[0] + x.sizes[d] + node.exprs[1];
+    return out;
+  }
+  if (!equal_but_for(node.meta, x, dim))
+    return fault(node, "{} is no slice of {} along dim {}", meta_text(node.meta), meta_text(x),
+                 dim);
+  const Expr& length = node.meta.sizes[d];
+  if (surely_negative(length) || surely_negative(x.sizes[d] - node.exprs[0] - length))
+    return fault(node, "elements {} and {} more do not lie in dim {} of {}", node.exprs[0].text(),
+                 length.text(), dim, meta_text(x));
+  return node.meta;
+}
+
+Outcome cat_rule(const Node& node, Metas in) {
+  const std::int64_t dim = node.ints[0];
+  if (in.empty()) return fault(node, "needs at least one tensor");
+  if (!is_dim(dim, in[0])) return fault(node, "{} has no dim {}", meta_text(in[0]), dim);
+  TensorMeta out = in[0];
+  Expr& size = out.sizes[static_cast<std::size_t>(dim)];
+  for (const TensorMeta& other : in.subspan(1)) {
+    if (!equal_but_for(in[0], other, dim))
+      return fault(node, "{} and {} differ in more than dim {}", meta_text(in[0]), meta_text(other),
+                   dim);
+    size = size + other.sizes[static_cast<std::size_t>(dim)];
+  }
+  return out;
+}
+
+Outcome view_rule(const Node& node, Metas in) {
+  switch (node.op) {
+    case Op::Reshape:
+      if (in[0].dtype != node.meta.dtype ||
+          surely_differ(shapes::product(in[0].sizes), shapes::product(node.meta.sizes)))
+        return fault(node, "{} and {} hold different numbers of elements", meta_text(in[0]),
+                     meta_text(node.meta));
+      return node.meta;
+    case Op::Permute:
+      return permute_rule(node, in[0]);
+    case Op::Expand:
+      return expand_rule(node, in[0]);
+    case Op::Cat:
+      return cat_rule(node, in);
+    default:
+      return part_rule(node, in[0]);
+  }
+}
+
+Outcome reduction_rule(const Node& node, const TensorMeta& x) {
+  for (std::size_t i = 0; i < node.ints.size(); ++i) {
+    if (!is_dim(node.ints[i], x))
+      return fault(node, "{} has no dim {}", meta_text(x), node.ints[i]);
+    if (i > 0 && node.ints[i] <= node.ints[i - 1])
+      return fault(node, "dims {} must ascend, each once", fmt::join(node.ints, ", "));
+  }
+  TensorMeta out{node.op == Op::Argmax ? DType::I64 : x.dtype, {}};
+  for (std::size_t i = 0; i < x.sizes.size(); ++i)
+    if (!std::binary_search(node.ints.begin(), node.ints.end(), static_cast<std::int64_t>(i)))
+      out.sizes.push_back(x.sizes[i]);
+  return out;
+}
+
+Outcome matmul_rule(const Node& node, const TensorMeta& a, const TensorMeta& b) {
+  const std::size_t n = a.sizes.size();
+  const bool fits = a.dtype == b.dtype && (n == 2 || n == 3) && b.sizes.size() == n &&
+                    (n == 2 || a.sizes[0] == b.sizes[0]) && a.sizes[n - 1] == b.sizes[n - 2];
+  if (!fits) return fault(node, "{} and {} do not fit", meta_text(a), meta_text(b));
+  TensorMeta out = a;
+  out.sizes[n - 1] = b.sizes[n - 1];
+  return out;
+}
+
+Outcome segment_rule(const Node& node, Metas in) {
+  const auto& [x, y, counts] = std::tie(in[0], in[1], in[2]);
+  if (!is_counts(counts)) return fault(node, "counts must be i64[E], not {}", meta_text(counts));
+  const Expr& segments = counts.sizes[0];
+  const bool outer = node.op == Op::SegmentOuter;
+  const bool fits =
+      x.dtype == y.dtype && x.sizes.size() == 2 && y.sizes.size() == (outer ? 2 : 3) &&
+      (outer ? x.sizes[0] == y.sizes[0] : y.sizes[0] == segments && y.sizes[1] == x.sizes[1]);
+  if (!fits)
+    return fault(node, "{}, {} and counts {} do not fit", meta_text(x), meta_text(y),
+                 meta_text(counts));
+  if (outer) return TensorMeta{x.dtype, {segments, x.sizes[1], y.sizes[1]}};
+  return TensorMeta{x.dtype, {x.sizes[0], y.sizes[2]}};
+}
+
+Outcome index_rule(const Node& node, Metas in) {
+  const TensorMeta& x = in[0];
+  for (const Expr& expr : node.exprs)
+    if (surely_negative(expr)) return fault(node, "{} rows are negative", expr.text());
+  switch (node.op) {
+    case Op::IndexSelect: {
+      if (x.sizes.empty() || !is_counts(in[1]))
+        return fault(node, "takes rows and i64[M], not {} and {}", meta_text(x), meta_text(in[1]));
+      TensorMeta out = x;
+      out.sizes[0] = in[1].sizes[0];
+      return out;
+    }
+    case Op::IndexAdd: {
+      TensorMeta out = in[1];
+      if (!is_counts(x) || out.sizes.empty() || out.sizes[0] != x.sizes[0] || !is_number(out.dtype))
+        return fault(node, "takes i64[M] and rows [M, ..], not {} and {}", meta_text(x),
+                     meta_text(out));
+      out.sizes[0] = node.exprs[0];
+      return out;
+    }
+    default:
+      break;
+  }
+  if (node.op == Op::Nonzero) return TensorMeta{DType::I64, {node.exprs[0]}};
+  if (x.sizes.size() != 1) return fault(node, "takes a 1-D tensor, not {}", meta_text(x));
+  if (node.op == Op::Argsort) return TensorMeta{DType::I64, x.sizes};
+  if (node.op == Op::SegmentIds) return TensorMeta{DType::I64, {node.exprs[0]}};
+  return x;
+}
+
+Outcome all_to_all_rule(const Node& node, const TensorMeta& x) {
+  const std::size_t n = node.exprs.size() / 2;
+  if (n == 0 || node.exprs.size() % 2 != 0) return fault(node, "needs one split per rank each way");
+  if (x.sizes.empty()) return fault(node, "a 0-d tensor has no rows");
+  for (const Expr& split : node.exprs)
+    if (surely_negative(split)) return fault(node, "split {} is negative", split.text());
+  const std::span<const Expr> all(node.exprs);
+  if (const Expr sent = shapes::sum(all.first(n)); surely_differ(sent, x.sizes[0]))
+    return fault(node, "in_splits add up to {}, but the tensor is {}", sent.text(), meta_text(x));
+  TensorMeta out = x;
+  out.sizes[0] = shapes::sum(all.subspan(n));
+  return out;
+}
+
+Outcome collective_rule(const Node& node, const TensorMeta& x) {
+  if (node.op == Op::AllToAll) return all_to_all_rule(node, x);
+  const std::int64_t n = node.ints[0];
+  TensorMeta out = x;
+  if (node.op == Op::AllReduce &&
+      (n < 0 || n > static_cast<std::int64_t>(collectives::Reduce::Max)))
+    return fault(node, "there is no reduction {}", n);
+  if (node.op == Op::Broadcast && n < 0) return fault(node, "there is no rank {}", n);
+  if (node.op == Op::AllReduce || node.op == Op::Broadcast) return out;
+  if (n < 1 || x.sizes.empty()) return fault(node, "needs rows and a group, not {}", meta_text(x));
+  if (node.op == Op::AllGather) {
+    out.sizes[0] = x.sizes[0] * n;
+  } else {
+    const auto rows = x.sizes[0].constant();
+    if (rows && *rows % n != 0)
+      return fault(node, "{} rows cannot be shared by {} ranks", *rows, n);
+    // Of a symbol the caller knows best how its share is written.
+    if (rows)
+      out.sizes[0] = *rows / n;
+    else if (!equal_but_for(node.meta, x, 0) || surely_differ(node.meta.sizes[0] * n, x.sizes[0]))
+      return fault(node, "{} is no share of {} among {} ranks", meta_text(node.meta), meta_text(x),
+                   n);
+    else
+      out.sizes[0] = node.meta.sizes[0];
+  }
+  return out;
+}
+
+Outcome host_sync_rule(const Node& node, const TensorMeta& x) {
+  const auto length = x.sizes.empty() ? std::optional<std::int64_t>(1) : x.sizes[0].constant();
+  const std::size_t ndim = node.op == Op::ToList ? 1 : 0;
+  if (x.sizes.size() != ndim || !length)
+    return fault(node, "takes {}, not {}",
+                 ndim ? "an i64 tensor [k] of constant length" : "a 0-d i64 tensor", meta_text(x));
+  if (static_cast<std::int64_t>(node.binds.size()) != *length)
+    return fault(node, "binds {} symbols for {} values", node.binds.size(), *length);
+  return TensorMeta{DType::I64, {}};
+}
+
+/// "" where the op takes such operands.
+std::string_view missing(Takes takes, DType dtype) {
+  switch (takes) {
+    case Takes::Any:
+      return "";
+    case Takes::Number:
+      return is_number(dtype) ? "" : "numbers";
+    case Takes::Float:
+      return is_float(dtype) ? "" : "floating-point numbers";
+    case Takes::Integer:
+      return is_number(dtype) && !is_float(dtype) ? "" : "integers";
+    case Takes::Bool:
+      return dtype == DType::Bool ? "" : "bools";
+    case Takes::I64:
+      return dtype == DType::I64 ? "" : "i64";
+  }
+  return "";
+}
+
+std::optional<Status> arity_fault(const Node& node, Metas in) {
+  const OpRow& row = op_row(node.op);
+  const auto wrong = [](int want, std::size_t have) {
+    return want >= 0 && have != static_cast<std::size_t>(want);
+  };
+  if (wrong(row.operands, in.size()))
+    return fault(node, "takes {} operands, not {}", row.operands, in.size());
+  if (wrong(row.exprs, node.exprs.size()) || wrong(row.ints, node.ints.size()))
+    return fault(node, "has the wrong number of attributes");
+  const bool named = node.op == Op::Input || node.op == Op::Item || row.kind == OpClass::Collective;
+  if ((!named && !node.text.empty()) || (node.op != Op::Full && node.number != 0) ||
+      (row.kind != OpClass::HostSync && !node.binds.empty()) ||
+      node.asserts.size() != (node.op == Op::Assert ? 1 : 0))
+    return fault(node, "has an attribute that the op does not have");
+  return std::nullopt;
+}
+
+}  // namespace
+
+Outcome result_meta(const Node& node, Metas in) {
+  if (auto status = arity_fault(node, in)) return *status;
+  const OpRow& row = op_row(node.op);
+  if (!in.empty())
+    if (const auto want = missing(row.takes, in[0].dtype); !want.empty())
+      return fault(node, "takes {}, not {}; cast first", want, meta_text(in[0]));
+  for (const TensorMeta& operand : in)
+    if (is_half(operand.dtype) && computes(node.op))
+      return fault(node,
+                   "{} is stored, moved and cast, but not computed with; write cast(x, DType::F32) "
+                   "for each such operand, and cast the result back",
+                   meta_text(operand));
+  switch (row.kind) {
+    case OpClass::Source:
+      return source_rule(node);
+    case OpClass::Elementwise:
+      return elementwise_rule(node, in);
+    case OpClass::View:
+      return view_rule(node, in);
+    case OpClass::Reduction:
+      return reduction_rule(node, in[0]);
+    case OpClass::Product:
+      return node.op == Op::Matmul ? matmul_rule(node, in[0], in[1]) : segment_rule(node, in);
+    case OpClass::Index:
+      return index_rule(node, in);
+    case OpClass::Collective:
+      return collective_rule(node, in[0]);
+    case OpClass::HostSync:
+      return host_sync_rule(node, in[0]);
+    case OpClass::Check:
+      return TensorMeta{DType::I64, {}};
+  }
+  return fault(node, "has no rule");
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,54 @@
+// Whether the split lists of an all_to_all fit together, that is whether every rank sends each peer as
+// many rows as the peer expects: what a graph says before it runs. The lists that it leaves open are
+// compared in the run (split_comparison.h).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <lockstep/worker/graph/exchanged_blocks.h>
+#include <lockstep/worker/graph/graph.h>
+#include <lockstep/worker/graph/uniform_facts.h>
+
+namespace lockstep::worker {
+
+/// Fed with the nodes in order. Static, so every rank that runs the graph has the same answers.
+/// Refers to the graph and to what was exchanged in it.
+class SplitLists {
+ public:
+  SplitLists(const Graph& graph, const ExchangedBlocks& blocks) : graph_(graph), blocks_(blocks) {}
+
+  /// Takes in what the node makes certain.
+  void pass(const Node& node);
+  /// The lists of an AllToAll fit on every rank that comes here with its peers: all are one size,
+  /// one is what an exchange brought of the other, or they fitted before, also the other way round.
+  /// Where this is false they have to be compared, and are taken to fit from then on.
+  [[nodiscard]] bool fit(const Node& node, const UniformFacts& uniform);
+
+ private:
+  using Exprs = std::span<const shapes::Expr>;
+  [[nodiscard]] bool made_to_fit(const Node& node, const UniformFacts& uniform) const;
+  [[nodiscard]] bool received_is_sent(const Node& node, Exprs sent, Exprs received) const;
+  [[nodiscard]] bool numbers_of_peers(const Node& node, Exprs own, Exprs theirs) const;
+  enum class Side : std::uint8_t { Sent, Received };
+  [[nodiscard]] std::optional<shapes::Expr> of_first_block(const Node& node, std::size_t peer,
+                                                           const shapes::Expr& rows,
+                                                           Side side) const;
+
+  /// The symbol, or the one that was read back and is equal to it.
+  [[nodiscard]] shapes::Symbol read_back(shapes::Symbol symbol) const;
+
+  const Graph& graph_;
+  const ExchangedBlocks& blocks_;
+  /// Group and lists, in the order of the texts of the lists.
+  std::set<std::tuple<std::string, std::string, std::string>> fitted_;
+  /// What asserts say of symbols that are bound before the run: each to the last of its likes.
+  std::map<shapes::Symbol, shapes::Symbol> equal_;
+};
+
+}  // namespace lockstep::worker

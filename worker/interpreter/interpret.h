@@ -1,0 +1,63 @@
+// Inside the interpreter: one node with its operands and evaluated attributes, and the functions
+// that compute each class of op. Plain loops, nothing clever: this is the oracle.
+#pragma once
+
+#include <type_traits>
+#include <vector>
+
+#include <lockstep/worker/graph/array.h>
+#include <lockstep/worker/graph/graph.h>
+
+namespace lockstep::worker {
+
+/// A node at the time it runs. Refers to values that the interpreter owns.
+struct NodeCall {
+  const Graph* graph = nullptr;
+  NodeId id = 0;
+  std::vector<const Array*> operands;
+  std::vector<std::int64_t> sizes;  // of the result
+  std::vector<std::int64_t> exprs;
+
+  [[nodiscard]] const Node& node() const { return graph->nodes[id]; }
+  [[nodiscard]] DType dtype() const { return node().meta.dtype; }
+};
+
+/// The element type that stands for `dtype` in the interpreter's loops. f16 and bf16 have none: what
+/// moves them copies bytes, casts go by half.h, and no other op takes them.
+template <class F>
+decltype(auto) with_type(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::Bool:
+      return f(std::type_identity<bool>{});
+    case DType::U8:
+      return f(std::type_identity<std::uint8_t>{});
+    case DType::I8:
+      return f(std::type_identity<std::int8_t>{});
+    case DType::I16:
+      return f(std::type_identity<std::int16_t>{});
+    case DType::I32:
+      return f(std::type_identity<std::int32_t>{});
+    case DType::F32:
+      return f(std::type_identity<float>{});
+    case DType::F64:
+      return f(std::type_identity<double>{});
+    default:
+      return f(std::type_identity<std::int64_t>{});
+  }
+}
+
+[[nodiscard]] std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& sizes);
+[[nodiscard]] std::int64_t element_count(const std::vector<std::int64_t>& sizes);
+/// The next index in row-major order.
+void advance(std::vector<std::int64_t>& index, const std::vector<std::int64_t>& sizes);
+
+[[nodiscard]] Array interpret_source(const NodeCall& call);  // Scalar, Full, Iota
+[[nodiscard]] Array interpret_elementwise(const NodeCall& call);
+[[nodiscard]] Array interpret_view(const NodeCall& call);
+[[nodiscard]] Array interpret_reduction(const NodeCall& call);
+/// Errors: RuntimeAssert (counts).
+[[nodiscard]] Result<Array> interpret_product(const NodeCall& call);
+/// Errors: RuntimeAssert (index out of range, counts).
+[[nodiscard]] Result<Array> interpret_index(const NodeCall& call);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include <lockstep/worker/interpreter/interpret.h>
+#include <lockstep/worker/run/run_failure.h>
+
+namespace lockstep::worker {
+namespace {
+
+std::int64_t row_elements(const Array& rows) {
+  std::int64_t n = 1;
+  for (std::size_t d = 1; d < rows.sizes().size(); ++d) n *= rows.sizes()[d];
+  return n;
+}
+
+std::optional<Status> check_range(const NodeCall& call, const Array& index, std::int64_t limit) {
+  for (std::int64_t i = 0; i < index.elements(); ++i) {
+    const std::int64_t at = index.data_as<std::int64_t>()[i];
+    if (at < 0 || at >= limit) return index_failure(*call.graph, call.id, i, at, limit);
+  }
+  return std::nullopt;
+}
+
+Result<Array> index_select(const NodeCall& call) {
+  const Array& x = *call.operands[0];
+  const Array& index = *call.operands[1];
+  if (auto bad = check_range(call, index, x.sizes()[0])) return *std::move(bad);
+  Array out(call.dtype(), call.sizes);
+  const std::size_t bytes = static_cast<std::size_t>(row_elements(x)) * dtype_size(call.dtype());
+  for (std::int64_t i = 0; bytes > 0 && i < index.elements(); ++i)
+    std::memcpy(static_cast<std::byte*>(out.data()) + static_cast<std::size_t>(i) * bytes,
+                static_cast<const std::byte*>(x.data()) +
+                    static_cast<std::size_t>(index.data_as<std::int64_t>()[i]) * bytes,
+                bytes);
+  return out;
+}
+
+Result<Array> index_add(const NodeCall& call) {
+  const Array& index = *call.operands[0];
+  const Array& rows = *call.operands[1];
+  if (auto bad = check_range(call, index, call.exprs[0])) return *std::move(bad);
+  Array out = Array::zeros(call.dtype(), call.sizes);
+  const std::int64_t width = row_elements(rows);
+  with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {
+    for (std::int64_t i = 0; i < index.elements(); ++i) {
+      T* to = out.data_as<T>() + index.data_as<std::int64_t>()[i] * width;
+      for (std::int64_t j = 0; j < width; ++j)
+        to[j] = static_cast<T>(to[j] + rows.data_as<T>()[i * width + j]);
+    }
+  });
+  return out;
+}
+
+Result<Array> arg_sort(const NodeCall& call) {
+  Array out(DType::I64, call.sizes);
+  std::iota(out.data_as<std::int64_t>(), out.data_as<std::int64_t>() + out.elements(), 0);
+  with_type(call.operands[0]->dtype(), [&]<class T>(std::type_identity<T>) {
+    const T* x = call.operands[0]->data_as<T>();
+    // NaN comes last, so that the order is one.
+    std::stable_sort(out.data_as<std::int64_t>(), out.data_as<std::int64_t>() + out.elements(),
+                     [x](std::int64_t a, std::int64_t b) {
+                       return x[a] < x[b] || (x[a] == x[a] && x[b] != x[b]);
+                     });
+  });
+  return out;
+}
+
+Result<Array> cumulative_sum(const NodeCall& call) {
+  Array out(call.dtype(), call.sizes);
+  with_type(call.operands[0]->dtype(), [&]<class From>(std::type_identity<From>) {
+    with_type(call.dtype(), [&]<class To>(std::type_identity<To>) {
+      To total = 0;
+      for (std::int64_t i = 0; i < out.elements(); ++i)
+        out.data_as<To>()[i] = total =
+            static_cast<To>(total + static_cast<To>(call.operands[0]->data_as<From>()[i]));
+    });
+  });
+  return out;
+}
+
+Result<Array> segment_ids(const NodeCall& call) {
+  const Array& list = *call.operands[0];
+  const std::span counts(list.data_as<std::int64_t>(), static_cast<std::size_t>(list.elements()));
+  if (!counts_add_up(counts, call.sizes[0]))
+    return counts_failure(*call.graph, call.id, counts, call.sizes[0]);
+  Array out(DType::I64, call.sizes);
+  std::int64_t* to = out.data_as<std::int64_t>();
+  for (std::size_t k = 0; k < counts.size(); ++k)
+    to = std::fill_n(to, counts[k], static_cast<std::int64_t>(k));
+  return out;
+}
+
+Array nonzero(const NodeCall& call) {
+  Array out = Array::zeros(DType::I64, call.sizes);
+  const Array& mask = *call.operands[0];
+  for (std::int64_t i = 0, at = 0; i < mask.elements() && at < out.elements(); ++i)
+    if (mask.data_as<bool>()[i]) out.data_as<std::int64_t>()[at++] = i;
+  return out;
+}
+
+}  // namespace
+
+Result<Array> interpret_index(const NodeCall& call) {
+  switch (call.node().op) {
+    case Op::IndexSelect:
+      return index_select(call);
+    case Op::IndexAdd:
+      return index_add(call);
+    case Op::Argsort:
+      return arg_sort(call);
+    case Op::Cumsum:
+      return cumulative_sum(call);
+    case Op::Nonzero:
+      return nonzero(call);
+    default:
+      return segment_ids(call);
+  }
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,80 @@
+#include <lockstep/worker/interpreter/interpret.h>
+#include <lockstep/worker/run/run_failure.h>
+
+namespace lockstep::worker {
+namespace {
+
+/// out [m, n] += a [m, k] b [k, n], each given by row and column stride.
+template <class T>
+struct Block {
+  const T* data;
+  std::int64_t row, column;
+};
+template <class T>
+void multiply(Block<T> a, Block<T> b, T* out, std::int64_t m, std::int64_t k, std::int64_t n) {
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      T total = 0;
+      for (std::int64_t p = 0; p < k; ++p)
+        total = static_cast<T>(total +
+                               a.data[i * a.row + p * a.column] * b.data[p * b.row + j * b.column]);
+      out[i * n + j] = total;
+    }
+}
+
+template <class T>
+void matmul(const NodeCall& call, Array& out) {
+  const auto& a = call.operands[0]->sizes();
+  const auto& b = call.operands[1]->sizes();
+  const std::size_t last = a.size() - 1;
+  const std::int64_t m = a[last - 1], k = a[last], n = b[last];
+  std::int64_t batch = 1;
+  for (std::size_t d = 0; d + 1 < last; ++d) batch *= a[d];
+  for (std::int64_t i = 0; i < batch; ++i)
+    multiply<T>({call.operands[0]->data_as<T>() + i * m * k, k, 1},
+                {call.operands[1]->data_as<T>() + i * k * n, n, 1}, out.data_as<T>() + i * m * n, m,
+                k, n);
+}
+
+template <class T>
+void segments(const NodeCall& call, std::span<const std::int64_t> counts, Array& out) {
+  const bool outer = call.node().op == Op::SegmentOuter;
+  const std::int64_t k = call.operands[0]->sizes()[1];
+  const std::int64_t m = outer ? call.operands[1]->sizes()[1] : call.operands[1]->sizes()[2];
+  const T* x = call.operands[0]->data_as<T>();
+  const T* y = call.operands[1]->data_as<T>();
+  std::int64_t start = 0;
+  for (std::size_t e = 0; e < counts.size(); ++e) {
+    const auto slab = static_cast<std::int64_t>(e) * k * m;
+    if (outer)
+      multiply<T>({x + start * k, 1, k}, {y + start * m, m, 1}, out.data_as<T>() + slab, k,
+                  counts[e], m);
+    else
+      multiply<T>({x + start * k, k, 1}, {y + slab, m, 1}, out.data_as<T>() + start * m, counts[e],
+                  k, m);
+    start += counts[e];
+  }
+}
+
+}  // namespace
+
+Result<Array> interpret_product(const NodeCall& call) {
+  Array out(call.dtype(), call.sizes);
+  const auto run = [&](auto&& body) {
+    with_type(call.dtype(), [&]<class T>(std::type_identity<T> type) {
+      if constexpr (!std::is_same_v<T, bool>) body(type);
+    });
+  };
+  if (call.node().op == Op::Matmul) {
+    run([&]<class T>(std::type_identity<T>) { matmul<T>(call, out); });
+    return out;
+  }
+  const Array& list = *call.operands[2];
+  const std::span counts(list.data_as<std::int64_t>(), static_cast<std::size_t>(list.elements()));
+  const std::int64_t rows = call.operands[0]->sizes()[0];
+  if (!counts_add_up(counts, rows)) return counts_failure(*call.graph, call.id, counts, rows);
+  run([&]<class T>(std::type_identity<T>) { segments<T>(call, counts, out); });
+  return out;
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,108 @@
+#include <cstring>
+
+#include <lockstep/worker/interpreter/interpret.h>
+
+namespace lockstep::worker {
+namespace {
+
+/// Copies, for every index of the result, the operand's element at offset_of(index); -1 is zero.
+template <class F>
+Array gather(const NodeCall& call, F&& offset_of) {
+  Array out(call.dtype(), call.sizes);
+  const std::size_t width = dtype_size(call.dtype());
+  const auto* from = static_cast<const std::byte*>(call.operands[0]->data());
+  auto* to = static_cast<std::byte*>(out.data());
+  std::vector<std::int64_t> index(call.sizes.size(), 0);
+  const std::int64_t n = out.elements();
+  for (std::int64_t i = 0; i < n; ++i, advance(index, call.sizes)) {
+    const std::int64_t offset = offset_of(index);
+    auto* element = to + static_cast<std::size_t>(i) * width;
+    if (offset < 0)
+      std::memset(element, 0, width);
+    else
+      std::memcpy(element, from + static_cast<std::size_t>(offset) * width, width);
+  }
+  return out;
+}
+
+std::int64_t dot(const std::vector<std::int64_t>& index, const std::vector<std::int64_t>& strides) {
+  std::int64_t sum = 0;
+  for (std::size_t d = 0; d < index.size(); ++d) sum += index[d] * strides[d];
+  return sum;
+}
+
+Array concatenate(const NodeCall& call) {
+  Array out(call.dtype(), call.sizes);
+  const auto dim = static_cast<std::size_t>(call.node().ints[0]);
+  const std::size_t width = dtype_size(call.dtype());
+  const auto strides = row_major(call.sizes);
+  std::int64_t start = 0;
+  for (const Array* operand : call.operands) {
+    std::vector<std::int64_t> index(call.sizes.size(), 0);
+    for (std::int64_t i = 0; i < operand->elements(); ++i, advance(index, operand->sizes())) {
+      const std::int64_t offset = dot(index, strides) + start * strides[dim];
+      std::memcpy(
+          static_cast<std::byte*>(out.data()) + static_cast<std::size_t>(offset) * width,
+          static_cast<const std::byte*>(operand->data()) + static_cast<std::size_t>(i) * width,
+          width);
+    }
+    start += operand->sizes()[dim];
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& sizes) {
+  std::vector<std::int64_t> strides(sizes.size(), 1);
+  for (std::size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * sizes[d];
+  return strides;
+}
+
+std::int64_t element_count(const std::vector<std::int64_t>& sizes) {
+  std::int64_t n = 1;
+  for (std::int64_t size : sizes) n *= size;
+  return n;
+}
+
+void advance(std::vector<std::int64_t>& index, const std::vector<std::int64_t>& sizes) {
+  for (std::size_t d = sizes.size(); d-- > 0;) {
+    if (++index[d] < sizes[d]) return;
+    index[d] = 0;
+  }
+}
+
+Array interpret_view(const NodeCall& call) {
+  const Node& node = call.node();
+  if (node.op == Op::Cat) return concatenate(call);
+  const Array& x = *call.operands[0];
+  if (node.op == Op::Reshape) return x.reshaped(call.sizes);
+  auto strides = row_major(x.sizes());
+  const auto dim = node.ints.empty() ? 0 : static_cast<std::size_t>(node.ints[0]);
+  switch (node.op) {
+    case Op::Permute:
+      return gather(call, [&](const auto& index) {
+        std::int64_t offset = 0;
+        for (std::size_t d = 0; d < index.size(); ++d)
+          offset += index[d] * strides[static_cast<std::size_t>(node.ints[d])];
+        return offset;
+      });
+    case Op::Expand:
+      // Only the constant 1 is repeated; a symbolic size equals the result's.
+      for (std::size_t d = 0; d < strides.size(); ++d)
+        if (x.sizes()[d] == 1) strides[d] = 0;
+      return gather(call, [&](const auto& index) { return dot(index, strides); });
+    case Op::Slice:
+      return gather(call, [&](const auto& index) {
+        return dot(index, strides) + call.exprs[0] * strides[dim];
+      });
+    default:  // Pad
+      return gather(call, [&](const auto& index) -> std::int64_t {
+        const std::int64_t at = index[dim] - call.exprs[0];
+        if (at < 0 || at >= x.sizes()[dim]) return -1;
+        return dot(index, strides) - call.exprs[0] * strides[dim];
+      });
+  }
+}
+
+}  // namespace lockstep::worker

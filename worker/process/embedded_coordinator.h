@@ -1,0 +1,39 @@
+// The coordinator of a job that nobody gave one: rank 0 hosts it, on a thread of its own, at
+// loopback and with a secret of its own, for as long as the job. The ranks of that host report to
+// it; those of other hosts would need one that listens for them (lockstep coordinator).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <lockstep/coordinator/server/server.h>
+#include <lockstep/worker/process/log.h>
+#include <lockstep/worker/process/settings.h>
+
+namespace lockstep::worker {
+
+/// Listens, and serves until it is destroyed.
+class EmbeddedCoordinator {
+ public:
+  /// Leaves its address and secret for `lockstep status` in job_port_file(). Errors: Environment
+  /// (no socket, no thread, no directory).
+  [[nodiscard]] static Result<std::unique_ptr<EmbeddedCoordinator>> start(const Settings& settings,
+                                                                          const std::string& job,
+                                                                          const Log& log);
+  /// Gives ranks that are about to say goodbye a moment to do so.
+  ~EmbeddedCoordinator();
+  EmbeddedCoordinator(const EmbeddedCoordinator&) = delete;
+  EmbeddedCoordinator& operator=(const EmbeddedCoordinator&) = delete;
+
+  [[nodiscard]] const coordinator::PortFile& at() const { return at_; }
+
+ private:
+  EmbeddedCoordinator() = default;
+  std::unique_ptr<coordinator::Server> server_;
+  coordinator::PortFile at_;
+  std::string port_file_;
+  std::thread thread_;
+};
+
+}  // namespace lockstep::worker

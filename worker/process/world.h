@@ -1,0 +1,88 @@
+// How a process joins the others of its job: over TCP where it is told where they meet; else MPI
+// where it is built in, or a world of one rank. The latter two are switched as whole files:
+// world_mpi.cpp, world_single.cpp.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <lockstep/collectives/communicator.h>
+#include <lockstep/collectives/tcp/tcp.h>
+#include <lockstep/collectives/watch.h>
+#include <lockstep/worker/process/last_words.h>
+
+namespace lockstep::worker {
+
+struct Settings;
+
+/// Starting and ending a job takes as long as the last rank does, and so does a user's function that
+/// is traced: these waits get so many deadlines.
+inline constexpr int kEdgeDeadlines = 5;
+
+/// All ranks of the job as seen from this one. Members go in reverse order: the communicator before
+/// the watch, both before MPI or the connections, and the board last, for it shows who has not come
+/// to the end. Before the board goes what reads it to the last, and before the watch what speaks to
+/// it from outside, where there are such things.
+struct World {
+  std::unique_ptr<Board> board;
+  std::shared_ptr<void> reader;
+  std::shared_ptr<void> session;               // of MPI
+  std::shared_ptr<collectives::TcpMesh> mesh;  // where the ranks have met over TCP
+  std::unique_ptr<collectives::Watch> watch;
+  std::shared_ptr<LastWords> last_words;  // of the watch, which keeps them
+  std::shared_ptr<void> verdicts;
+  std::unique_ptr<collectives::Communicator> all;
+};
+
+struct WorldOptions {
+  /// Points to an MPI_Comm; null: all processes that were started together, or that meet.
+  const void* comm = nullptr;
+  /// Where the processes meet, if no launcher has started them; goes unused where there is a
+  /// `comm`.
+  std::optional<collectives::TcpOptions> meeting;
+  /// This process is rank `self` of `size`, alone: every other rank mirrors it (fake.h). Then the
+  /// others are not looked for.
+  struct Mirror {
+    Rank self{};
+    int size = 1;
+  };
+  std::optional<Mirror> mirror;
+  /// How many processes this one's launcher says that it has started; looked at where MPI is to
+  /// join them all.
+  int launched = 1;
+  /// Of every watched wait. Where a rank does not come within kEdgeDeadlines of them to the start,
+  /// or, where this process started MPI, to its end, the job is over (Stuck); only over TCP is it
+  /// known who has not come to the start, and only there is that an error rather than the end of
+  /// the process.
+  Duration deadline = std::chrono::seconds(60);
+  /// As WatchOptions::before_end.
+  std::function<void(const Status& verdict)> before_end{};
+  /// A verdict is also written to `report_dir`/report-00003.txt by the rank that reports, unless
+  /// empty.
+  std::string report_dir;
+};
+
+/// Fills in how the ranks come together, as `settings` and the launcher of this process say; where
+/// `options` has a communicator there is nothing to find, unless the program is traced. Errors: as meeting_of() and
+/// launched_meeting().
+[[nodiscard]] Result<void> find_ranks(WorldOptions& options, const Settings& settings,
+                                      const std::string& build);
+
+/// Collective. Errors: Environment; over TCP also those of tcp_meet().
+[[nodiscard]] Result<World> join_world(const WorldOptions& options);
+
+/// The end of this rank, in the middle of its program and as planned: whoever waits for it is told
+/// at once. Waits as tcp_leave() does. The world is not used again.
+void leave_world(World& world, Duration patience);
+
+/// Collective over `members`, of which this rank is one: their own communicator, watched like
+/// world.all. `id` and `name` are the group's on the board. Errors: Environment.
+[[nodiscard]] Result<std::unique_ptr<collectives::Communicator>> join_group(const World& world,
+                                                                            const RankSet& members,
+                                                                            std::uint64_t id,
+                                                                            std::string_view name);
+
+}  // namespace lockstep::worker

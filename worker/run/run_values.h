@@ -1,0 +1,54 @@
+// The numbers of one run of a program: values of symbols and of the expressions over them. Kept
+// between runs so that nothing is allocated. Used by the executable only.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <lockstep/worker/codegen/program.h>
+#include <lockstep/worker/run/run_host.h>
+
+namespace lockstep::worker {
+
+class RunValues {
+ public:
+  /// `program` outlives it.
+  explicit RunValues(const Program& program);
+
+  /// Binds the backed symbols and evaluates what needs no other. Errors: BadInput.
+  [[nodiscard]] Result<void> bind(const Inputs& inputs);
+  /// Binds the symbols of a host sync and evaluates what has all it needs now.
+  void bind(NodeId host_sync, const std::int64_t* values);
+
+  /// Backed symbols get other values, `by` index in graph.symbols; what needs no other symbol is
+  /// evaluated again.
+  void change(const std::map<std::size_t, std::int64_t>& by);
+
+  /// Of graph.symbols[index].
+  [[nodiscard]] std::int64_t symbol(std::size_t index) const { return symbols_[index]; }
+  [[nodiscard]] std::int64_t operator[](ExprSlot slot) const { return values_[slot]; }
+  void gather(std::span<const ExprSlot> slots, std::vector<std::int64_t>& out) const;
+  /// In this run, all symbols that these depend on have a value, and no value is wanting.
+  [[nodiscard]] bool knows(std::span<const ExprSlot> slots) const;
+  /// The first expression that turned out to have no value, or to be a negative size.
+  [[nodiscard]] std::optional<Status> flaw() const;
+  [[nodiscard]] shapes::Valuation valuation() const;
+
+ private:
+  void evaluate(std::span<const ExprSlot> slots);
+  const Program& program_;
+  std::vector<std::int64_t> symbols_, values_, stack_;
+  std::vector<bool> bound_, is_size_;
+  std::vector<ExprSlot> at_start_;
+  struct Sync {
+    NodeId node = 0;
+    std::vector<std::size_t> symbols;  // indices
+    std::vector<ExprSlot> slots;       // evaluated once these are bound
+  };
+  std::vector<Sync> syncs_;
+  std::optional<ExprSlot> flawed_;
+};
+
+}  // namespace lockstep::worker

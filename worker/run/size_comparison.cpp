@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/run/graph_collective.h>
+#include <lockstep/worker/run/run_failure.h>
+#include <lockstep/worker/run/size_comparison.h>
+
+namespace lockstep::worker {
+namespace {
+
+/// Of a rank that has failed; no size is that.
+constexpr std::int64_t kFailed = std::numeric_limits<std::int64_t>::min();
+
+/// The greatest of every value and of its negative, over the ranks that have not failed.
+Result<std::vector<std::int64_t>> extremes(collectives::Communicator& group, std::size_t count,
+                                           std::span<const std::int64_t> values,
+                                           std::string_view label) {
+  std::vector<std::int64_t> mine(2 * count, kFailed), all(2 * count);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    mine[2 * i] = values[i];
+    mine[2 * i + 1] = -values[i];
+  }
+  collectives::Collective over;
+  over.kind = collectives::Collective::Kind::AllReduce;
+  over.reduce = collectives::Reduce::Max;
+  over.dtype = DType::I64;
+  over.send = mine.data();
+  over.receive = all.data();
+  over.rows = static_cast<std::int64_t>(mine.size());
+  over.label = label;
+  if (auto done = group.run(over); !done) return done.error();
+  return all;
+}
+
+/// One size of every rank of the group.
+Result<std::vector<std::int64_t>> of_all(collectives::Communicator& group, std::int64_t mine,
+                                         std::string_view label) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
+  collectives::Collective over;
+  over.kind = collectives::Collective::Kind::AllGather;
+  over.dtype = DType::I64;
+  over.send = &mine;
+  over.receive = all.data();
+  over.rows = 1;
+  over.label = label;
+  if (auto done = group.run(over); !done) return done.error();
+  return all;
+}
+
+std::vector<RankValue> table(const Node& node, RunHost& host,
+                             std::span<const std::int64_t> values) {
+  std::vector<RankValue> out;
+  for (std::size_t place = 0; place < values.size(); ++place) {
+    if (values[place] == kFailed) continue;
+    const RankSet rank =
+        RankSet::of(host.rank_at(node.text, Rank{static_cast<std::int32_t>(place)}));
+    const std::string value = std::to_string(values[place]);
+    const auto known = std::ranges::find(out, value, &RankValue::value);
+    if (known == out.end())
+      out.push_back({rank, value});
+    else
+      known->ranks.insert(rank);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string size_comparison_label(const Node& node) { return "sizes of " + collective_label(node); }
+
+Result<void> compare_sizes(collectives::Communicator& group, RunHost& host, const Graph& graph,
+                           const Node& node, std::span<const shapes::Expr> sizes,
+                           std::span<const std::int64_t> values, std::string_view label,
+                           std::optional<Status>& misfit) {
+  const auto all = extremes(group, sizes.size(), values, label);
+  if (!all) return all.error();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    // All have failed, or all others have one value.
+    if ((*all)[2 * i] == kFailed || (*all)[2 * i] == -(*all)[2 * i + 1]) continue;
+    const auto each = of_all(group, values.empty() ? kFailed : values[i], label);
+    if (!each) return each.error();
+    const std::string name = sizes[i].text(symbol_namer(graph));
+    std::vector<RankValue> groups = table(node, host, *each);
+    misfit = Status{
+        Code::ConstraintViolation,
+        fmt::format("{}: {} is {} on rank{} {} and {} on rank{} {}, and {} needs it to be the same "
+                    "on all ranks{}; pad it to one size, or exchange rows with all_to_all_single",
+                    collective_label(node), name, groups.at(0).value,
+                    groups[0].ranks.size() == 1 ? "" : "s", groups[0].ranks.text(),
+                    groups.at(1).value, groups[1].ranks.size() == 1 ? "" : "s",
+                    groups[1].ranks.text(), op_row(node.op).name,
+                    node.text.empty() ? "" : " of the group"),
+        name, std::move(groups)};
+    return {};
+  }
+  return {};
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,45 @@
+// Why a call of a dry run compiled, or fell back: which values no entry served, and on which ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/simulator/cluster/result.h>
+#include <lockstep/worker/simulator/draw/some_ranks.h>
+#include <lockstep/worker/simulator/input/scenario.h>
+
+namespace lockstep::worker::simulator {
+
+/// What kept one entry from serving some ranks of a call.
+struct Obstacle {
+  std::string source;  // "tokens.size(0)", "n"; "" where the sources are others
+  std::string needs;   // what the entry has: "5", "at least 2"; else: "the entry has no input mask"
+  SomeRanks ranks;
+  std::int64_t least = 0, greatest = 0;  // the value on these ranks
+  std::string mark;                      // where it is a mark that the entry does not honour
+  /// "tokens.size(0) is 6 to 9 on ranks 3-7, the entry has 5"
+  [[nodiscard]] std::string text() const;
+};
+
+struct UnfitEntry {
+  static constexpr std::size_t kObstacles = 12;
+  int entry = 0;
+  SomeRanks ranks;                  // that it does not fit
+  std::vector<Obstacle> obstacles;  // at most so many, in the order of sources and dims
+  std::size_t left_out = 0;         // obstacles beyond them
+};
+
+/// One call that no entry served on all ranks.
+struct Recompile {
+  std::size_t call = 0;
+  std::string frame;
+  int entry = -1;                   // that was made; -1: the limit was reached
+  std::vector<UnfitEntry> entries;  // that were there; none: the first call of the frame
+};
+
+/// Every compile of the run, and the first fallback of each frame. `scenario` holds the inputs of
+/// the calls of `result`, which may be a replay's.
+[[nodiscard]] std::vector<Recompile> explain_compiles(const Scenario& scenario,
+                                                      const DryRunResult& result);
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <lockstep/worker/simulator/answers/suggestion.h>
+#include <lockstep/worker/simulator/input/call_inputs.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+using Place = std::tuple<std::string, std::string, std::optional<std::size_t>>;
+using Dims = std::map<std::string, std::set<std::size_t>>;  // by source
+using FrameDims = std::map<std::string, Dims>;
+
+Place place_of(const std::string& frame, const SourceDecision& source, std::size_t d) {
+  return {frame, source.spec.name,
+          source.spec.kind == Kind::Tensor ? std::optional<std::size_t>(d) : std::nullopt};
+}
+
+using Held = std::set<std::pair<std::string, std::size_t>>;  // dims that a rank marks static
+
+void mark(ScenarioValues& values, const Dims& dims, const Held& held) {
+  for (const auto& [source, marked] : dims) {
+    const auto at = values.find(source);
+    if (at == values.end() || at->second.kind != Kind::Tensor) continue;
+    ScenarioValue& value = at->second;
+    for (const std::size_t d : marked) {
+      if (d >= value.sizes.size() || held.contains({source, d})) continue;
+      if (value.marks.empty()) value.marks.assign(value.sizes.size(), Mark::None);
+      if (value.marks[d] == Mark::None) value.marks[d] = Mark::Dynamic;
+    }
+  }
+}
+
+Held held_in(const ScenarioCall& call) {
+  Held out;
+  for (const ScenarioGroup& group : call.groups)
+    for (const auto& [source, value] : group.values)
+      for (std::size_t d = 0; d < value.marks.size(); ++d)
+        if (value.marks[d] == Mark::Static) out.insert({source, d});
+  return out;
+}
+
+void mark_call(const FrameDims& frames, ScenarioCall& call) {
+  const Held held = held_in(call);
+  for (ScenarioGroup& group : call.groups)
+    if (const auto dims = frames.find(group.frame); dims != frames.end())
+      mark(group.values, dims->second, held);
+}
+
+/// Stored calls with marks put on as they are read.
+class MarkedCalls final : public StoredCalls {
+ public:
+  MarkedCalls(std::shared_ptr<const StoredCalls> plain, FrameDims frames)
+      : plain_(std::move(plain)), frames_(std::move(frames)) {}
+  [[nodiscard]] std::size_t size() const override { return plain_->size(); }
+  [[nodiscard]] RankPartition partition() const override { return plain_->partition(); }
+
+ private:
+  [[nodiscard]] Result<ScenarioCall> read(std::size_t index) const override {
+    ScenarioCall call = *plain_->call(index);  // where that fails, plain_ says so
+    mark_call(frames_, call);
+    return call;
+  }
+  std::shared_ptr<const StoredCalls> plain_;
+  FrameDims frames_;
+};
+
+std::string dumped(const nlohmann::ordered_json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+/// What can be marked, by frame.
+FrameDims markable(const std::vector<Suggestion>& suggestions) {
+  FrameDims out;
+  for (const Suggestion& s : suggestions)
+    if (s.dim) out[s.frame][s.source].insert(*s.dim);
+  return out;
+}
+
+/// Where a place became a symbol.
+struct MadeSymbol {
+  std::size_t call = 0;
+  bool settled = false;  // for no other reason than that the frame settled
+};
+
+/// {"x": {0: "dynamic"}}, as Python reads it.
+std::string python_marks(const Dims& dims) {
+  std::string out;
+  for (const auto& [source, marked] : dims) {
+    std::string inner;
+    for (const std::size_t d : marked)
+      inner += fmt::format("{}{}: \"dynamic\"", inner.empty() ? "" : ", ", d);
+    out += fmt::format("{}{}: {{{}}}", out.empty() ? "" : ", ", dumped(source), inner);
+  }
+  return "{" + out + "}";
+}
+
+}  // namespace
+
+std::vector<Suggestion> suggest_marks(const Scenario& scenario, const DryRunResult& result,
+                                      const Survey& survey) {
+  std::set<Place> constant;
+  std::map<Place, MadeSymbol> made_symbol;
+  for (std::size_t c = 0; c < result.calls.size(); ++c) {
+    if (!result.calls[c].reported) continue;
+    const std::string frame = frame_called(scenario, c);
+    const Decision& reported = *result.calls[c].reported;
+    for (const SourceDecision& source : reported.sources) {
+      if (source.spec.kind == Kind::Bool) continue;
+      for (std::size_t d = 0; d < source.dims.size(); ++d) {
+        Place place = place_of(frame, source, d);
+        if (!source.dims[d].is_symbol)
+          constant.insert(std::move(place));
+        else if (constant.contains(place))
+          made_symbol.emplace(std::move(place),
+                              MadeSymbol{c, reported.symbols[source.dims[d].symbol].settled});
+      }
+    }
+  }
+  std::vector<Suggestion> out;
+  for (const SurveyedDim& dim : survey.dims) {
+    const auto made = made_symbol.find({dim.frame, dim.source, dim.dim});
+    if (made == made_symbol.end()) continue;
+    if (made->second.settled && dim.least == dim.greatest) continue;  // it never varied
+    out.push_back({dim.frame, dim.source, dim.dim, made->second.call, dim.least, dim.greatest});
+  }
+  return out;
+}
+
+Scenario with_marks(Scenario scenario, const std::vector<Suggestion>& suggestions) {
+  const FrameDims frames = markable(suggestions);
+  const auto mark_frame = [&](const std::string& frame, ScenarioValues& values) {
+    if (const auto dims = frames.find(frame); dims != frames.end()) mark(values, dims->second, {});
+  };
+  for (ScenarioCall& call : scenario.calls) mark_call(frames, call);
+  if (scenario.stored) scenario.stored = std::make_shared<MarkedCalls>(scenario.stored, frames);
+  for (Block& block : scenario.generator.blocks) {
+    mark_frame(block.call.frame, block.call.like);
+    for (Variant& variant : block.variants) mark_frame(variant.call.frame, variant.call.like);
+  }
+  return scenario;
+}
+
+MarkTexts mark_texts(const std::vector<Suggestion>& suggestions) {
+  MarkTexts out;
+  nlohmann::ordered_json scenario;
+  for (const auto& [frame, dims] : markable(suggestions)) {
+    out.cpp += fmt::format("// {}, before each call\n", frame);
+    for (const auto& [source, marked] : dims)
+      for (const std::size_t d : marked)
+        out.cpp += fmt::format("lockstep::worker::mark_dynamic({}, {});\n", source, d);
+    out.python += fmt::format("# {}\nmarks={}\n", frame, python_marks(dims));
+    for (const auto& [source, marked] : dims)
+      for (const std::size_t d : marked)
+        scenario[frame][source]["marks"][std::to_string(d)] = "dynamic";
+  }
+  if (!scenario.empty()) out.scenario = dumped(scenario, 1) + "\n";
+  for (const Suggestion& s : suggestions)
+    if (s.dim)
+      out.cpp += fmt::format(
+          "// {} was {} to {} in {}; where that is a promise: FrameOptions::constraints "
+          "\"{} <= {}\", \"{} <= {}\"\n",
+          size_text(s.source, *s.dim), s.least, s.greatest, s.frame, s.least,
+          size_text(s.source, *s.dim), size_text(s.source, *s.dim), s.greatest);
+  return out;
+}
+
+}  // namespace lockstep::worker::simulator

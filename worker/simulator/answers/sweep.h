@@ -1,0 +1,57 @@
+// One scenario at several world sizes or with several seeds: a row each.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/worker/simulator/cluster/dry_run.h>
+
+namespace lockstep::worker::simulator {
+
+/// What is varied, and over which values.
+struct SweepRange {
+  enum class Of : std::uint8_t { Ranks, Seed };
+  Of of = Of::Ranks;
+  std::vector<std::uint64_t> values;  // at most 64
+};
+
+/// "ranks=8..131072" (doubling, and the end), "seed=1..5" (one by one), "ranks=8,64,512". Errors:
+/// BadInput.
+[[nodiscard]] Result<SweepRange> parse_sweep(std::string_view text);
+
+struct SweepRow {
+  std::uint64_t value = 0;
+  Totals totals;
+  std::uint64_t bytes_per_rank_max = 0, rounds = 0;
+  std::optional<Uncoordinated> uncoordinated;
+  std::optional<std::int64_t> agreement_ns;  // of all calls; with a cost model
+};
+
+struct Sweep {
+  SweepRange::Of of = SweepRange::Of::Ranks;
+  std::size_t calls = 0;
+  std::vector<SweepRow> rows;
+};
+
+/// Told of each row when it is there, with those before it.
+using RowMade = std::function<void(const Sweep& sweep)>;
+
+/// Reads the scenario once for each value. Errors: as load_scenario() and too_large(); nothing is
+/// run that a later value makes an error.
+[[nodiscard]] Result<Sweep> run_sweep(const std::string& path, const ScenarioOptions& read,
+                                      const SweepRange& range, const DryRunOptions& options,
+                                      const RowMade& made = {});
+
+/// "ranks", "seed"
+[[nodiscard]] std::string_view sweep_name(SweepRange::Of of);
+/// The rows as a JSON array.
+[[nodiscard]] std::string sweep_rows_json(const Sweep& sweep);
+/// The document "lockstep.sweep/1" (README.md, "Sweeps").
+[[nodiscard]] std::string sweep_json(const Sweep& sweep);
+/// The table, in two parts: what stands above the rows, and the last row so far.
+[[nodiscard]] std::string sweep_head(const Sweep& sweep);
+[[nodiscard]] std::string sweep_last_row(const Sweep& sweep);
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/simulator/cluster/cause.h>
+#include <lockstep/worker/simulator/input/call_inputs.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+/// The name of the value at `at`.
+std::string name_at(const SourceList& list, std::size_t at) {
+  const auto& starts = list.offsets();
+  const auto behind = std::upper_bound(starts.begin(), starts.end(), at);
+  const auto source = static_cast<std::size_t>(behind - starts.begin()) - 1;
+  const SourceSpec& spec = list.sources()[source];
+  return spec.kind == Kind::Tensor ? size_text(spec.name, at - starts[source]) : spec.name;
+}
+
+std::vector<Cause::Group> groups_of(const Scenario& scenario, std::size_t call,
+                                    const SourceList& list, std::size_t at) {
+  constexpr std::size_t kGroups = 6;
+  std::map<std::int64_t, std::size_t> place;  // of a value, in `out`
+  std::vector<Cause::Group> out;
+  visit_inputs(scenario, call,
+               [&](const std::string&, const RankSet& ranks, const Observation& seen) {
+                 if (seen.list->digest() != list.digest()) return;
+                 const std::int64_t value = seen.values[at];
+                 auto known = place.find(value);
+                 if (known == place.end() && out.size() < kGroups) {
+                   known = place.emplace(value, out.size()).first;
+                   out.push_back({{}, value, value});
+                 }
+                 Cause::Group& group = known == place.end() ? out.back() : out[known->second];
+                 group.least = std::min(group.least, value);
+                 group.greatest = std::max(group.greatest, value);
+                 group.ranks.add(ranks);
+               });
+  return out;
+}
+
+bool is_dynamic(const std::string& use) { return use.starts_with("dynamic"); }
+
+/// Where programs differ in a bound, which all symbols share: the first size that one side alone
+/// has below it. Else `at`.
+std::size_t behind_bound(const Side& a, const Side& b, std::size_t at) {
+  if (!is_dynamic(a.uses[at]) || !is_dynamic(b.uses[at])) return at;
+  for (std::size_t i = at; i < a.uses.size(); ++i)
+    if (is_dynamic(a.uses[i]) && a.uses[i] != b.uses[i] &&
+        (a.seen.values[i] < 2) != (b.seen.values[i] < 2))
+      return i;
+  return at;
+}
+
+std::string_view deed(const Side& side) {
+  return side.compiled ? "compiles" : side.uses.empty() ? "falls back" : "reuses an entry";
+}
+
+}  // namespace
+
+Cause cause_of(const Scenario& scenario, std::size_t call, const std::string& frame, const Side& a,
+               const Side& b) {
+  Cause out{.call = call, .frame = frame, .source = {}, .text = {}, .groups = {}};
+  if (a.seen.list->digest() != b.seen.list->digest()) {
+    out.text = fmt::format("ranks {} and {} bring other inputs", a.rank.value, b.rank.value);
+    return out;
+  }
+  std::size_t at = a.seen.values.size();
+  const bool both = !a.uses.empty() && !b.uses.empty();
+  if (both)
+    at = static_cast<std::size_t>(
+        std::mismatch(a.uses.begin(), a.uses.end(), b.uses.begin()).first - a.uses.begin());
+  const bool by_use = at < a.seen.values.size();
+  if (by_use) at = behind_bound(a, b, at);
+  if (!by_use)
+    at = static_cast<std::size_t>(
+        std::mismatch(a.seen.values.begin(), a.seen.values.end(), b.seen.values.begin()).first -
+        a.seen.values.begin());
+  if (at == a.seen.values.size()) {
+    out.text =
+        fmt::format("rank {} {} and rank {} {}", a.rank.value, deed(a), b.rank.value, deed(b));
+    return out;
+  }
+  out.source = name_at(*a.seen.list, at);
+  out.text = by_use
+                 ? fmt::format("rank {} takes {} as {}, rank {} as {}", a.rank.value, out.source,
+                               a.uses[at], b.rank.value, b.uses[at])
+                 : fmt::format("rank {} {} and rank {} {}: {} is {} on the one and {} on the other",
+                               a.rank.value, deed(a), b.rank.value, deed(b), out.source,
+                               a.seen.values[at], b.seen.values[at]);
+  out.groups = groups_of(scenario, call, *a.seen.list, at);
+  return out;
+}
+
+}  // namespace lockstep::worker::simulator

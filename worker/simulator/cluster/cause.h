@@ -1,0 +1,27 @@
+// What tells two ranks of a call apart, for those who found that they part ways.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/exchange/observation.h>
+#include <lockstep/worker/simulator/cluster/way.h>
+#include <lockstep/worker/simulator/input/scenario.h>
+
+namespace lockstep::worker::simulator {
+
+/// One of two ranks that part ways.
+struct Side {
+  Rank rank;
+  Observation seen;
+  bool compiled = false;
+  /// How the program that it runs has each of the observation's values: "5", "dynamic"; empty: it
+  /// falls back.
+  std::vector<std::string> uses;
+};
+
+/// Requires two sides of one call of `frame`.
+[[nodiscard]] Cause cause_of(const Scenario& scenario, std::size_t call, const std::string& frame,
+                             const Side& a, const Side& b);
+
+}  // namespace lockstep::worker::simulator

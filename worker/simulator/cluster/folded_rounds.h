@@ -1,0 +1,92 @@
+// Rounds of a group in which runs of equal ranks count once. A vote is an AND (or minimum) and an
+// exchange an idempotent join, so the result needs one message per run. What a rank receives is a
+// function of its place: of the vote's schedule and, in the ordered tree, of the payloads of its
+// two subtrees. A subtree that lies within one run sends what the run sends; so only ranks whose
+// subtree spans several runs are looked at one by one, and of all others one per run, with most to
+// receive.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <vector>
+
+#include <lockstep/collectives/tree.h>
+#include <lockstep/collectives/vote.h>
+#include <lockstep/worker/simulator/cost/rank_clocks.h>
+
+namespace lockstep::worker::simulator {
+
+/// Consecutive ranks that do the same in every call.
+using Unit = RankSet::Run;
+
+/// Ranks that receive equally many messages in a vote (VoteRound: ranks below size - core fold one
+/// in, those from core on hear the result only).
+struct VoteShare {
+  RankSet::Run ranks;
+  std::uint64_t messages = 0;
+};
+/// Ascending; they cover ranks 0 to size-1.
+[[nodiscard]] std::vector<VoteShare> vote_shares(int size);
+
+/// One thread. Every argument has one element per unit.
+class FoldedRounds {
+ public:
+  /// The units, ascending, cover ranks 0 to size-1.
+  FoldedRounds(std::vector<Unit> units, int size);
+
+  [[nodiscard]] collectives::Vote vote(std::span<const collectives::Vote> mine,
+                                       collectives::Combine combine);
+  /// Requires that equal payloads join to themselves.
+  /// What the ranks send is put into `sent`, if that is not null.
+  [[nodiscard]] Bytes exchange(std::span<const Bytes> mine, const collectives::Join& join,
+                               TreeBytes* sent = nullptr);
+  [[nodiscard]] Bytes broadcast(Rank root, std::span<const Bytes> mine);
+
+  /// Payload received in all rounds by the rank with most.
+  [[nodiscard]] std::uint64_t bytes_per_rank_max() const;
+  [[nodiscard]] std::uint64_t rounds() const { return rounds_; }
+
+ private:
+  /// A rank whose received bytes are counted.
+  struct Counted {
+    std::int32_t rank = 0;
+    std::uint64_t vote_messages = 0;
+    bool has_parent = false;
+    std::uint64_t received = 0;
+  };
+  /// A rank whose subtree spans several units.
+  struct Joint {
+    struct Child {
+      enum class Kind : std::uint8_t { None, Whole, Spanning };
+      Kind kind = Kind::None;
+      std::size_t index = 0;  // Whole: the unit; Spanning: index into joints_
+    };
+    std::size_t unit = 0, counted = 0;
+    Child left, right;
+  };
+  /// Any other rank: its children, if any, send what its unit sends.
+  struct Plain {
+    std::size_t unit = 0, counted = 0;
+    std::uint64_t children = 0;
+  };
+
+  [[nodiscard]] std::size_t unit_of(std::int32_t rank) const;
+  [[nodiscard]] bool spans(std::int32_t low, std::int32_t high) const;
+  std::size_t count(std::int32_t rank);
+  std::size_t add_joint(std::int32_t rank, std::int32_t low, std::int32_t high);
+  Joint::Child child(std::int32_t rank, std::int32_t low, std::int32_t high);
+  void add_plain(std::size_t unit);
+  void add_plain(std::size_t unit, std::int32_t low, std::int32_t high);
+  [[nodiscard]] TreeBytes sent_by_units(std::span<const Bytes> mine) const;
+
+  std::vector<Unit> units_;
+  int size_;
+  std::vector<Counted> counted_;
+  std::vector<Joint> joints_;  // children before parents; the root last
+  std::vector<Plain> plains_;
+  std::set<std::int32_t> spanning_;
+  std::uint64_t rounds_ = 0;
+};
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <map>
+
+#include <lockstep/worker/simulator/cluster/rank_rounds.h>
+#include <lockstep/worker/simulator/draw/parallel.h>
+
+namespace lockstep::worker::simulator {
+
+using collectives::TreePlace;
+
+namespace {
+
+/// The part of the tree that a rank heads: ranks low to high.
+struct Subtree {
+  std::int32_t head = 0, low = 0, high = 0;
+};
+
+Subtree whole(int size) {
+  std::int32_t root = 0;
+  while (const auto parent = TreePlace::of(Rank{root}, size).parent) root = parent->value;
+  return {root, 0, size - 1};
+}
+
+}  // namespace
+
+struct RankRounds::Exchange {
+  const Payload& payload;
+  const collectives::Join& join;
+  const Same& same;
+  int size;
+  std::vector<std::uint64_t>& received;
+  TreeBytes* sent;
+  std::vector<Subtree> apart{};            // joined by threads, each for itself
+  std::map<std::int32_t, Bytes> joined{};  // what those came to, by their heads
+
+  /// Splits off the subtrees of at most `most` ranks.
+  void split(const Subtree& at, std::int32_t most) {
+    if (at.high - at.low < most) {
+      apart.push_back(at);
+      joined[at.head];
+      return;
+    }
+    const TreePlace place = TreePlace::of(Rank{at.head}, size);
+    if (place.left) split({place.left->value, at.low, at.head - 1}, most);
+    if (place.right) split({place.right->value, at.head + 1, at.high}, most);
+  }
+
+  /// Every rank's receipts are written by the one thread that has its subtree.
+  Bytes run(const Subtree& at, bool all) {
+    if (!all)
+      if (const auto done = joined.find(at.head); done != joined.end())
+        return std::move(done->second);
+    if (all && same(at.low, at.high)) {
+      Bytes out = payload(Rank{at.head});
+      count(at, out.size());
+      return out;
+    }
+    const TreePlace place = TreePlace::of(Rank{at.head}, size);
+    std::uint64_t& bytes = received[static_cast<std::size_t>(at.head)];
+    Bytes out = payload(Rank{at.head});
+    if (place.left) {
+      const Bytes lower = run({place.left->value, at.low, at.head - 1}, all);
+      bytes += lower.size();
+      out = join(lower, out);
+    }
+    if (place.right) {
+      const Bytes higher = run({place.right->value, at.head + 1, at.high}, all);
+      bytes += higher.size();
+      out = join(out, higher);
+    }
+    sends(at.head, out.size());
+    return out;
+  }
+
+  void sends(std::int32_t rank, std::size_t bytes) {
+    if (sent != nullptr)
+      sent->up[static_cast<std::size_t>(rank)] = static_cast<std::uint32_t>(bytes);
+  }
+
+  /// Every rank of the subtree sends that many bytes.
+  void count(const Subtree& at, std::size_t bytes) {
+    sends(at.head, bytes);
+    const TreePlace place = TreePlace::of(Rank{at.head}, size);
+    for (const auto& child : {place.left, place.right})
+      if (child) received[static_cast<std::size_t>(at.head)] += bytes;
+    if (place.left) count({place.left->value, at.low, at.head - 1}, bytes);
+    if (place.right) count({place.right->value, at.head + 1, at.high}, bytes);
+  }
+};
+
+RankRounds::RankRounds(int size) : size_(size), received_(static_cast<std::size_t>(size), 0) {}
+
+Bytes RankRounds::exchange(const Payload& payload, const collectives::Join& join, const Same& same,
+                           TreeBytes* sent) {
+  constexpr std::int32_t kRanks = 1024;  // of a thread's part
+  if (sent != nullptr) sent->up.assign(static_cast<std::size_t>(size_), 0);
+  Exchange exchange{payload, join, same, size_, received_, sent};
+  const Subtree root = whole(size_);
+  exchange.split(root, kRanks);
+  in_parallel(exchange.apart.size(), [&](std::size_t i) {
+    const Subtree& part = exchange.apart[i];
+    exchange.joined.find(part.head)->second = exchange.run(part, true);
+  });
+  Bytes result = exchange.run(root, false);
+  from_parent_ += result.size();
+  ++others_;
+  if (sent != nullptr) sent->down = result.size();
+  return result;
+}
+
+void RankRounds::broadcast(Rank root, std::size_t bytes) {
+  broadcast_ += bytes;
+  received_[static_cast<std::size_t>(root.value)] -= bytes;  // together not below zero
+  ++others_;
+}
+
+std::uint64_t RankRounds::bytes_per_rank_max() const {
+  const std::int32_t root = whole(size_).head;
+  std::uint64_t most = 0;
+  for (const VoteShare& share : vote_shares(size_))
+    for (std::int32_t r = share.ranks.first; r <= share.ranks.last; ++r)
+      most = std::max(most, received_[static_cast<std::size_t>(r)] + broadcast_ +
+                                (r == root ? 0 : from_parent_) +
+                                votes_ * share.messages * sizeof(collectives::Vote));
+  return most;
+}
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,88 @@
+// What a dry run found, and its JSON (formats.md, "Dry-run result, version 1").
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <lockstep/worker/agreement/call_machine.h>
+#include <lockstep/worker/exchange/decision.h>
+#include <lockstep/worker/simulator/cluster/fault_report.h>
+#include <lockstep/worker/simulator/cluster/way.h>
+#include <lockstep/worker/simulator/cost/timing.h>
+
+namespace lockstep::worker::simulator {
+
+/// What tells the programs of two ranks apart: all of a decision but hints, and but who may not be
+/// specialised.
+[[nodiscard]] shapes::Fingerprint program_of(Decision decision);
+
+/// The entry that a call made, as some ranks have it.
+struct OwnDecision {
+  RankSet ranks;
+  Decision decision;
+};
+
+/// The decisions that ranks hold, each different program once, in the order of `held`.
+using HeldDecisions = std::vector<std::pair<RankSet, const Decision*>>;
+[[nodiscard]] std::vector<OwnDecision> own_decisions(const HeldDecisions& held);
+
+/// What one call came to on all ranks.
+struct CallResult {
+  std::optional<std::string> frame;
+  CallOutcome outcome;
+  std::optional<Decision> reported;  // Compiled
+  std::vector<OwnDecision> own;      // Compiled under shared_sizes: each different one, by rank
+};
+
+/// What would have happened without coordination: every rank alone, by the rules for a group of
+/// one.
+struct Uncoordinated {
+  int compiles_per_rank_max = 0;
+  std::optional<std::size_t> first_divergent_call;
+  int distinct_graphs_max = 0;
+  std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;  // calls, as in Way
+  bool operator==(const Uncoordinated&) const = default;
+};
+
+struct DryRunResult {
+  int world_size = 1;
+  std::vector<CallResult> calls;
+  /// Payload handed to the transport for receiving, summed over the run, for the rank with most.
+  /// Rounds that never ended, because ranks were absent, count for nothing.
+  std::uint64_t bytes_per_rank_max = 0;
+  std::uint64_t rounds = 0;                    // votes, exchanges, verifications, commits
+  std::optional<Uncoordinated> uncoordinated;  // nullopt: left out
+  std::vector<Way> compare;                    // empty: not asked for
+  std::optional<FaultReport> faults;           // where the scenario has a section of them
+  std::optional<Timing> timing;                // nullopt: the scenario has no costs
+};
+
+/// How often each outcome occurred.
+struct Totals {
+  std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;
+};
+[[nodiscard]] Totals totals(const DryRunResult& result);
+
+/// Calls in a row that can share a line: reuses of one frame, or equal outcomes.
+struct CallRun {
+  std::size_t first = 0, last = 0;
+  std::set<int> entries;  // that ran
+  /// "3", "3-7"
+  [[nodiscard]] std::string calls() const;
+};
+[[nodiscard]] std::vector<CallRun> call_runs(const DryRunResult& result);
+
+/// One document, a call per line, ending in a newline. Equal results give equal bytes.
+[[nodiscard]] std::string result_json(const DryRunResult& result);
+
+/// The table for people: outcomes (calls alike in a row as one line), decisions, errors, totals.
+[[nodiscard]] std::string result_summary(const DryRunResult& result, bool colour);
+
+/// "compiled", "reused", "fallback", "error"
+[[nodiscard]] std::string_view outcome_name(CallOutcome::Kind kind);
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,258 @@
+// The counterfactual: what the ranks would do without lockstep. Every class of equal ranks, or
+// every rank where ranks draw for themselves, runs alone, through the same call machine as a group
+// of one.
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <span>
+
+#include <lockstep/worker/simulator/cluster/cause.h>
+#include <lockstep/worker/simulator/cluster/dry_run.h>
+#include <lockstep/worker/simulator/cluster/group.h>
+#include <lockstep/worker/simulator/cluster/member.h>
+#include <lockstep/worker/simulator/draw/parallel.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+/// Answers one machine of a group of one: what it votes is the vote, what it sends is the join.
+CallOutcome run_alone(CallMachine& machine) {
+  for (;;) {
+    (void)answer_locally(machine);
+    const Action action = machine.next();
+    if (const auto* finish = std::get_if<action::Finish>(&action)) return finish->outcome;
+    if (const auto* vote = std::get_if<action::Vote>(&action)) {
+      machine.voted(vote->mine);
+    } else if (const auto* exchange = std::get_if<action::Exchange>(&action)) {
+      machine.joined(exchange->mine);
+    } else if (const auto* broadcast = std::get_if<action::Broadcast>(&action)) {
+      machine.joined(broadcast->mine);
+    }
+  }
+}
+
+/// One class of ranks on its own.
+struct Loner {
+  std::map<std::string, Frame> frames;
+  std::map<std::string, std::vector<shapes::Fingerprint>> programs;  // of the entries, by frame
+  int compiles = 0;
+  int entry = -1;  // that the last call ran
+};
+
+/// What a rank ran in one call.
+struct Ran {
+  std::optional<shapes::Fingerprint> program;  // nullopt: fallback
+  bool compiled = false;
+  auto operator<=>(const Ran&) const = default;
+};
+/// What different things ranks ran in one call, by frame; sorted.
+using CallRuns = std::map<std::string, std::vector<Ran>>;
+struct CallOfAll {
+  CallRuns runs;
+  bool by_all = false;  // every rank makes it, and all call one frame
+};
+
+Ran run_call(const Scenario& scenario, std::size_t index, const std::string& name,
+             const Observation& observation, Loner& rank) {
+  Frame& frame = rank.frames[name];
+  frame.name = name;
+  RoundKey key;
+  key.group = "alone";
+  key.frame = name;
+  key.call = index;
+  CallMachine machine(Rank{0}, 1, scenario.config, std::move(key), frame, observation);
+  const CallOutcome outcome = run_alone(machine);
+  std::vector<shapes::Fingerprint>& programs = rank.programs[name];
+  while (programs.size() < frame.entries.size())
+    programs.push_back(program_of(frame.entries[programs.size()].decision));
+  Ran ran;
+  rank.entry = outcome.entry;
+  ran.compiled = outcome.kind == CallOutcome::Kind::Compiled;
+  if (ran.compiled) ++rank.compiles;
+  if (outcome.entry >= 0) ran.program = programs[static_cast<std::size_t>(outcome.entry)];
+  return ran;
+}
+
+/// How the entry that a rank ran last has each value.
+std::vector<std::string> uses_of(const Decision& decision) {
+  std::vector<std::string> out;
+  for (const SourceDecision& source : decision.sources)
+    for (const DimDecision& dim : source.dims) {
+      if (!dim.is_symbol) {
+        out.push_back(std::to_string(dim.value));
+        continue;
+      }
+      const SymbolDecision& symbol = decision.symbols[dim.symbol];
+      std::string use = symbol.unbacked ? "unbacked" : "dynamic";
+      if (symbol.min) use += " from " + std::to_string(*symbol.min) + " on";
+      out.push_back(std::move(use));
+    }
+  return out;
+}
+
+/// All members, in groups that are run through the whole scenario one after another, so that few
+/// caches are held at once.
+class Runs {
+ public:
+  Runs(const Scenario& scenario, const Progress& progress)
+      : scenario_(scenario),
+        progress_(progress),
+        classes_(classes_of(scenario)),
+        members_(members_of(classes_, scenario.generator.apart())),
+        calls_(scenario.count()) {}
+
+  Uncoordinated run() {
+    in_parts(members_, [&](std::size_t, std::span<const Member> part) { run(part); });
+    for (std::size_t c = 0; c < calls_.size(); ++c) judge(c);
+    return out_;
+  }
+
+  /// Who first part ways in call `c`, and over what; nullopt: nobody does.
+  std::optional<Cause> cause(std::size_t c) {
+    constexpr std::size_t kTogether = 4096;
+    std::map<std::string, std::pair<Ran, Member>> first;  // by frame
+    for (std::size_t at = 0; at < members_.size(); at += kTogether) {
+      const std::size_t count = std::min(kTogether, members_.size() - at);
+      std::vector<std::optional<std::pair<std::string, Ran>>> ran(count);
+      in_parts(std::span(members_).subspan(at, count),
+               [&](std::size_t begin, std::span<const Member> part) {
+                 std::ranges::move(run_up_to(c, part, nullptr),
+                                   ran.begin() + static_cast<std::ptrdiff_t>(begin));
+               });
+      for (std::size_t i = 0; i < count; ++i) {
+        if (!ran[i]) continue;
+        const auto& [frame, run] = *ran[i];
+        const auto known = first.try_emplace(frame, run, members_[at + i]).first;
+        if (known->second.first == run) continue;
+        Side a, b;
+        if (!run_up_to(c, std::span(&known->second.second, 1), &a)[0] ||
+            !run_up_to(c, std::span(&members_[at + i], 1), &b)[0])
+          return std::nullopt;  // the call cannot be read again
+        return cause_of(scenario_, c, frame, a, b);
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  /// Parts of the members, on all cores; `work` is told where in `members` a part begins.
+  template <class Work>
+  void in_parts(std::span<const Member> members, Work work) const {
+    // Stored calls are read again for each part, so there the parts are large.
+    const std::size_t together = scenario_.stored ? 4096 : 64;
+    in_parallel((members.size() + together - 1) / together, [&](std::size_t part) {
+      const std::size_t first = part * together;
+      work(first, members.subspan(first, std::min(together, members.size() - first)));
+    });
+  }
+
+  /// Of each of the members: the frame that it calls in call `c`, and what it runs there; nullopt:
+  /// it is absent. `side`: of the only one.
+  std::vector<std::optional<std::pair<std::string, Ran>>> run_up_to(std::size_t c,
+                                                                    std::span<const Member> members,
+                                                                    Side* side) {
+    std::vector<Loner> ranks(members.size());
+    for (std::size_t i = 0; i < c; ++i)
+      (void)run_call_of(i, CallSight(scenario_, classes_, i), members, ranks);
+    const CallSight sight(scenario_, classes_, c);
+    std::vector<std::optional<std::pair<std::string, Ran>>> out(members.size());
+    Observation room;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (!sight.made_by(members[i])) continue;
+      const std::string& frame = sight.frame(members[i]);
+      out[i].emplace(frame, run_call(scenario_, c, frame, sight.of(members[i], room), ranks[i]));
+      if (side == nullptr) continue;
+      side->rank = Rank{members[i].rank};
+      side->compiled = out[i]->second.compiled;
+      side->seen = sight.of(members[i], room);
+      const Frame& cache = ranks[i].frames.at(frame);
+      if (ranks[i].entry >= 0)
+        side->uses = uses_of(cache.entries[static_cast<std::size_t>(ranks[i].entry)].decision);
+    }
+    return out;
+  }
+
+  void run(std::span<const Member> members) {
+    std::vector<Loner> ranks(members.size());
+    for (std::size_t c = 0; c < calls_.size(); ++c) {
+      const CallSight sight(scenario_, classes_, c);
+      add(c, run_call_of(c, sight, members, ranks), sight.made_by_all());
+    }
+    const std::lock_guard lock(mutex_);
+    for (const Loner& rank : ranks)
+      out_.compiles_per_rank_max = std::max(out_.compiles_per_rank_max, rank.compiles);
+    done_ += members.size();
+    if (progress_) progress_("ranks alone", done_, members_.size());
+  }
+
+  CallRuns run_call_of(std::size_t c, const CallSight& sight, std::span<const Member> members,
+                       std::vector<Loner>& ranks) {
+    CallRuns runs;
+    Observation room;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (!sight.made_by(members[i])) continue;
+      const std::string& frame = sight.frame(members[i]);
+      runs[frame].push_back(run_call(scenario_, c, frame, sight.of(members[i], room), ranks[i]));
+    }
+    return runs;
+  }
+
+  void add(std::size_t c, CallRuns runs, bool by_all) {
+    const std::lock_guard lock(mutex_);
+    calls_[c].by_all = by_all;
+    for (auto& [frame, ran] : runs) {
+      std::vector<Ran>& all = calls_[c].runs[frame];
+      all.insert(all.end(), ran.begin(), ran.end());
+      std::sort(all.begin(), all.end());
+      all.erase(std::unique(all.begin(), all.end()), all.end());
+    }
+  }
+
+  void judge(std::size_t c) {
+    bool compiled = false, fell_back = false;
+    for (const auto& [frame, ran] : calls_[c].runs)
+      for (const Ran& one : ran) {
+        compiled |= one.compiled;
+        fell_back |= !one.program;
+      }
+    ++(!calls_[c].by_all ? out_.errors
+       : fell_back       ? out_.fallbacks
+       : compiled        ? out_.compiles
+                         : out_.reuses);
+    for (auto& [frame, ran] : calls_[c].runs) {
+      if (ran.size() > 1 && !out_.first_divergent_call) out_.first_divergent_call = c;
+      const auto end = std::unique(ran.begin(), ran.end(), [](const Ran& a, const Ran& b) {
+        return a.program == b.program;
+      });
+      out_.distinct_graphs_max =
+          std::max(out_.distinct_graphs_max, static_cast<int>(end - ran.begin()));
+    }
+  }
+
+  const Scenario& scenario_;
+  const Progress& progress_;
+  std::vector<RankClass> classes_;
+  std::vector<Member> members_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<CallOfAll> calls_;
+  std::size_t done_ = 0;
+  Uncoordinated out_;
+};
+
+}  // namespace
+
+Uncoordinated run_uncoordinated(const Scenario& scenario, const Progress& progress) {
+  return Runs(scenario, progress).run();
+}
+
+std::optional<Cause> uncoordinated_cause(const Scenario& scenario, std::size_t call) {
+  return Runs(scenario, {}).cause(call);
+}
+
+std::uint64_t uncoordinated_bytes(const Scenario& scenario) {
+  if (!scenario.generator.apart()) return 0;
+  return static_cast<std::uint64_t>(scenario.world_size) *
+         (sizeof(Member) + scenario.count() * sizeof(Ran));
+}
+
+}  // namespace lockstep::worker::simulator

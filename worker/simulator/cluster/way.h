@@ -1,0 +1,47 @@
+// A way to run a job, and what the job comes to in it: for a comparison of several.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/simulator/draw/some_ranks.h>
+
+namespace lockstep::worker::simulator {
+
+/// Why two ranks first ran different programs, or one compiled and the other did not.
+struct Cause {
+  /// Ranks with the same value.
+  struct Group {
+    SomeRanks ranks;
+    std::int64_t least = 0, greatest = 0;  // equal, but for the last group of many
+    bool operator==(const Group&) const = default;
+  };
+  std::size_t call = 0;
+  std::string frame;
+  std::string source;         // "x.size(0)", "n"; "" where the inputs themselves are others
+  std::string text;           // one sentence, of two ranks
+  std::vector<Group> groups;  // all ranks by the value of `source` in the call, by lowest ranks
+  bool operator==(const Cause&) const = default;
+};
+
+/// Each call counts once: an error is one that not all ranks make, or one that ends in an error;
+/// else a fallback of some rank, else a compile of some rank, else a reuse.
+struct Way {
+  std::string name;
+  int compiles_per_rank_max = 0;
+  int restarts_per_rank_max = 0;  // traces thrown away and begun anew, once sizes were exchanged
+  std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;
+  int distinct_graphs_max = 0;  // in one call
+  std::optional<std::size_t> first_divergent_call;
+  std::optional<Cause> cause;  // of that
+  bool operator==(const Way&) const = default;
+};
+
+/// The value of the key "compare" of a result.
+[[nodiscard]] std::string ways_json(const std::vector<Way>& ways);
+/// A table, a way per line, and the causes below it.
+[[nodiscard]] std::string ways_table(const std::vector<Way>& ways);
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include <lockstep/worker/simulator/draw/json_document.h>
+#include <lockstep/worker/simulator/input/call_index.h>
+#include <lockstep/worker/simulator/input/record_fields.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+Duration took(RecordFields& in) {
+  return Duration(in.has("ns") ? in.integer("ns", 0, INT64_MAX) : 0);
+}
+
+TraceReport take_trace(RecordFields& in) {
+  TraceReport out;
+  out.graph = in.fingerprint("graph");
+  out.guards = in.guards("guards");
+  if (in.has("host_values")) out.host_values = in.host_values("host_values");
+  if (in.has("group_guards")) out.group_guards = in.group_guards("group_guards");
+  if (in.has("uniform")) out.uniform = in.uniform_sizes("uniform");
+  if (in.has("collectives")) out.collectives = in.fingerprint("collectives");
+  if (in.has("skeleton")) out.skeleton = in.fingerprint("skeleton");
+  if (in.has("prefixes")) out.prefixes = in.fingerprints("prefixes");
+  if (in.has("failure")) out.failure = in.status("failure");
+  return out;
+}
+
+}  // namespace
+
+RecordedCall read_call_line(RecordFields& in, const SourceLists& lists, int line) {
+  RecordedCall call;
+  call.line = line;
+  call.pause = took(in);
+  call.key = in.round_key("key");
+  const auto list = lists.find(in.fingerprint("sources"));
+  if (in.error()) return call;
+  if (list == lists.end()) {
+    in.fail("sources", "no list of sources has this digest");
+    return call;
+  }
+  call.observation.list = list->second;
+  call.observation.values = in.integers("values");
+  const std::size_t count = list->second->offsets().back();
+  if (in.has("strides")) call.observation.strides = in.integers("strides");
+  if (in.has("marks")) call.observation.marks = in.marks("marks");
+  if (call.observation.values.size() != count)
+    in.fail("values",
+            fmt::format("{} values for {} places", call.observation.values.size(), count));
+  if (!call.observation.strides.empty() && call.observation.strides.size() != count)
+    in.fail("strides",
+            fmt::format("{} strides for {} places", call.observation.strides.size(), count));
+  if (!call.observation.marks.empty() && call.observation.marks.size() != count)
+    in.fail("marks", fmt::format("{} marks for {} places", call.observation.marks.size(), count));
+  if (in.has("scalars")) call.observation.scalars = in.integers("scalars");
+  if (!call.observation.scalars.empty() &&
+      call.observation.scalars.size() != list->second->scalars())
+    in.fail("scalars", fmt::format("{} scalars for {} places", call.observation.scalars.size(),
+                                   list->second->scalars()));
+  if (in.has("seen")) call.seen = in.fingerprint("seen");
+  if (in.has("pending")) call.standing.pending = in.hexadecimal("pending");
+  if (in.has("trouble")) call.standing.trouble = in.status("trouble");
+  return call;
+}
+
+void read_event_line(RecordFields& in, const std::string& event, int line, RecordedCall& call) {
+  if (event == "end") {
+    CallOutcome& outcome = call.outcome.emplace();
+    outcome.kind = in.outcome("outcome");
+    if (in.has("entry")) outcome.entry = static_cast<int>(in.integer("entry", 0, INT32_MAX));
+    if (in.has("error")) outcome.error = in.status("error");
+    call.closing = took(in);
+    return;
+  }
+  RecordedEvent out;
+  out.line = line;
+  out.took = took(in);
+  if (event == "action" || event == "explain") {
+    out.kind = event == "action" ? RecordedEvent::Kind::Action : RecordedEvent::Kind::Explain;
+    out.text = in.text("text");
+  } else if (event == "trace") {
+    out.kind = RecordedEvent::Kind::Trace;
+    out.trace = take_trace(in);
+  } else if (event == "compile") {
+    out.kind = RecordedEvent::Kind::Compile;
+    if (in.has("failure")) out.failure = in.status("failure");
+  } else {
+    return in.fail("event", fmt::format("{} is no event of a record", in_quotes(event)));
+  }
+  call.events.push_back(std::move(out));
+}
+
+bool stands_outside_of_calls(std::string_view event) {
+  return event == "sources" || event == "group" || event == "state" || event == "round";
+}
+
+std::uint64_t alike_of(const RecordedCall& call) {
+  const Observation& seen = call.observation;
+  shapes::FingerprintBuilder out;
+  out.add(call.key.frame).add(seen.list->digest());
+  const auto bytes = [](const auto& values) {
+    const auto all = std::as_bytes(std::span(values));
+    return std::string_view(reinterpret_cast<const char*>(all.data()), all.size());
+  };
+  out.add(bytes(seen.values)).add(bytes(seen.marks));
+  return out.finish().low;
+}
+
+void CallIndex::start(std::uint64_t offset, const RecordedCall& call) {
+  calls_of_[call.key.group].push_back(static_cast<std::uint32_t>(places_.size()));
+  if (call.stored) stored_[places_.size()] = *call.stored;
+  places_.push_back({offset, alike_of(call), 0, static_cast<std::uint32_t>(call.line)});
+}
+
+void CallIndex::end(std::string_view stretch) {
+  places_.back().check = check_of(stretch);
+  end_ = places_.back().offset + stretch.size();
+}
+
+void CallIndex::finish(SourceLists lists) {
+  lists_ = std::move(lists);
+  places_.shrink_to_fit();
+  for (auto& [group, calls] : calls_of_) calls.shrink_to_fit();
+}
+
+Result<RecordedCall> CallIndex::read(std::size_t index) const {
+  const Place& place = places_[index];
+  const std::uint64_t end = index + 1 < places_.size() ? places_[index + 1].offset : end_;
+  auto line = static_cast<int>(place.line);
+  const auto bytes = read_again(path_, {place.offset, end - place.offset, place.check},
+                                fmt::format("{}:{}", path_, line));
+  if (!bytes) return bytes.error();
+  std::optional<RecordedCall> out;
+  for (std::string_view text = *bytes; !text.empty() && !(out && out->outcome); ++line) {
+    const std::size_t length = text.find('\n');
+    const std::string name = fmt::format("{}:{}", path_, line);
+    const auto json = parse_json_line(text.substr(0, length), name);
+    if (!json) return json.error();
+    RecordFields in(*json, name, world_size_);
+    const std::string event = in.text("event");
+    if (!out)
+      out = read_call_line(in, lists_, line);
+    else if (!stands_outside_of_calls(event))
+      read_event_line(in, event, line, *out);
+    if (in.error()) return *in.error();
+    text.remove_prefix(length + 1);
+  }
+  if (const auto state = stored_.find(index); state != stored_.end()) out->stored = state->second;
+  return *std::move(out);
+}
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,59 @@
+// The calls of a recorded job: which call of which rank belongs to which of its groups' calls.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/simulator/input/record_reader.h>
+#include <lockstep/worker/simulator/input/stored_calls.h>
+
+namespace lockstep::worker::simulator {
+
+/// In the order in which the lowest ranks made them. Holds 8 bytes per call; the ranks outlive it.
+class JointCalls {
+ public:
+  explicit JointCalls(const std::vector<RankRecord>& ranks);
+  [[nodiscard]] std::size_t size() const { return order_.size(); }
+  /// Of all groups that make calls, by name.
+  [[nodiscard]] std::size_t groups() const { return groups_.size(); }
+  [[nodiscard]] const std::string& group(std::size_t call) const;
+  /// Those whose call it is; all ranks where the group was never declared.
+  [[nodiscard]] const RankSet& members(std::size_t call) const;
+  /// Which of the rank's calls it is; nullopt: its record has none.
+  [[nodiscard]] std::optional<std::size_t> of(std::size_t call, std::size_t rank) const;
+
+ private:
+  struct Group {
+    std::string name;
+    RankSet members;
+  };
+  struct Place {
+    std::uint32_t group = 0, number = 0;  // the so-manieth call of the group
+  };
+  const std::vector<RankRecord>& ranks_;
+  std::vector<Group> groups_;
+  std::vector<Place> order_;
+};
+
+/// The inputs of a recorded job's calls. Of ranks that saw the same in a call, one is read.
+class RecordedCalls final : public StoredCalls {
+ public:
+  explicit RecordedCalls(const std::vector<RankRecord>& ranks) : ranks_(ranks), joint_(ranks) {}
+  [[nodiscard]] std::size_t size() const override { return joint_.size(); }
+  [[nodiscard]] RankPartition partition() const override;
+
+ private:
+  /// Ranks that saw the same, and which of the lowest one's calls it is.
+  struct Alike {
+    RankSet ranks;
+    std::size_t call = 0;
+  };
+  [[nodiscard]] std::vector<Alike> alike_in(std::size_t call) const;
+  [[nodiscard]] Result<ScenarioCall> read(std::size_t index) const override;
+
+  const std::vector<RankRecord>& ranks_;
+  JointCalls joint_;
+};
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,71 @@
+// A scenario: what every rank of a job calls with which inputs, as data (formats.md, "Scenario,
+// version 1"). Read strictly; ranks stay ranges, so a world of millions costs nothing.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/worker/exchange/decision.h>
+#include <lockstep/worker/simulator/cost/cost_model.h>
+#include <lockstep/worker/simulator/input/fault.h>
+#include <lockstep/worker/simulator/input/generator.h>
+#include <lockstep/worker/simulator/input/scenario_call.h>
+#include <lockstep/worker/simulator/input/stored_calls.h>
+
+namespace lockstep::worker::simulator {
+
+inline constexpr int kMaxWorldSize = 16'777'216;
+
+struct Scenario {
+  int world_size = 1;
+  DecisionConfig config{.settle = false};
+  std::vector<ScenarioCall> calls;
+  Generator generator;                             // of the calls that come after those
+  std::optional<CostModel> cost = std::nullopt;    // nullopt: nothing is timed
+  std::optional<FaultPlan> faults = std::nullopt;  // nullopt: nothing goes wrong
+  /// Calls between those that are held and those that are generated; null: none.
+  std::shared_ptr<const StoredCalls> stored = nullptr;
+
+  [[nodiscard]] std::size_t count() const { return explicit_count() + generator.count(); }
+  /// How many calls are not generated.
+  [[nodiscard]] std::size_t explicit_count() const {
+    return calls.size() + (stored ? stored->size() : 0);
+  }
+  /// Call `index`; read now if it is stored, made now if it is generated. The scenario outlives it.
+  [[nodiscard]] std::shared_ptr<const ScenarioCall> call(std::size_t index) const;
+  /// Why a stored call could not be read again, which makes whatever came of this scenario void.
+  [[nodiscard]] std::optional<Status> error() const {
+    return stored ? stored->error() : std::nullopt;
+  }
+  bool operator==(const Scenario&) const = default;
+};
+
+/// The same with every call made and held, and no generator.
+[[nodiscard]] Scenario expanded(const Scenario& scenario);
+
+/// What the command line says of a scenario with a generator section.
+struct ScenarioOptions {
+  std::optional<int> world_size;      // in place of the scenario's
+  std::optional<std::uint64_t> seed;  // in place of the generator's
+  /// Where files that the scenario names lie; nullopt: none is read, and naming one is an error.
+  std::optional<std::string> folder = std::nullopt;
+  std::optional<NetworkModel> network = std::nullopt;  // in place of the cost section's
+  std::string networks{};                              // the folder of calibrated ones
+};
+
+/// Reads scenario text; `name` stands in messages. Errors: BadInput,
+/// "NAME: PATH: what is wrong".
+[[nodiscard]] Result<Scenario> parse_scenario(std::string_view text, std::string_view name,
+                                              const ScenarioOptions& options = {});
+/// Reads a scenario file: JSON, or JSON lines where its name ends in .jsonl. Errors: BadInput.
+[[nodiscard]] Result<Scenario> load_scenario(const std::string& path,
+                                             const ScenarioOptions& options = {});
+
+/// "0-3,7" as a set. Errors: the text of what is wrong with it, in `error`, and nullopt.
+[[nodiscard]] std::optional<RankSet> parse_ranks(std::string_view text, int world_size,
+                                                 std::string& error);
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,46 @@
+// One call of a scenario: which ranks make it with which inputs. Ranks stay ranges.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <lockstep/collectives/base/rank.h>
+#include <lockstep/worker/exchange/observation.h>
+
+namespace lockstep::worker::simulator {
+
+/// One input value on some ranks.
+struct ScenarioValue {
+  Kind kind = Kind::Tensor;
+  DType dtype = DType::F32;           // tensors only
+  std::vector<std::int64_t> sizes;    // tensors only
+  std::vector<std::int64_t> strides;  // tensors only; empty: contiguous
+  std::vector<Mark> marks;            // tensors only, one per dim; empty: none
+  std::int64_t number = 0;            // int: its value; bool: 0 or 1
+  double real = 0;                    // float: its value
+  bool operator==(const ScenarioValue&) const = default;
+};
+
+using ScenarioValues = std::map<std::string, ScenarioValue>;
+
+/// Ranks that make a call with the same inputs.
+struct ScenarioGroup {
+  RankSet ranks;
+  std::string frame;  // the group's own, else the call's
+  ScenarioValues values;
+  bool operator==(const ScenarioGroup&) const = default;
+};
+
+struct ScenarioCall {
+  std::optional<std::string> frame;   // as written on the call itself
+  std::vector<ScenarioGroup> groups;  // disjoint
+  RankSet present;                    // of all groups
+  bool operator==(const ScenarioCall&) const = default;
+};
+
+/// What a rank observes of these inputs.
+[[nodiscard]] Observation observation_of(const ScenarioValues& values);
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,39 @@
+// The compiler of this host, run as a child process. Source, object and messages go through files
+// in memory, so nothing is left on disk however the build ends.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <lockstep/worker/codegen/toolchain.h>
+
+namespace lockstep::worker {
+
+class HostToolchain final : public Toolchain {
+ public:
+  struct Options {
+    std::string compiler = "c++";  // LOCKSTEP_CXX
+    /// No -ffast-math: NaN, infinities and the order of sums keep their meaning (a reduction in an
+    /// inner loop says itself that it may be reordered).
+    std::vector<std::string> flags{
+        "-std=c++20",    "-O3",     "-march=native", "-fno-math-errno", "-fno-trapping-math",
+        "-fopenmp-simd", "-fwrapv", "-shared",       "-fPIC",           "-pipe"};
+    std::vector<std::string> libraries{"-lmvec", "-lm"};
+    std::chrono::milliseconds limit{120000};
+  };
+
+  /// Asks the compiler who it is and what -march=native means here. Errors: Environment.
+  [[nodiscard]] static Result<std::unique_ptr<HostToolchain>> open(Options options);
+
+  [[nodiscard]] const std::string& identity() const override { return identity_; }
+  [[nodiscard]] Result<Bytes> build(std::string_view text) override;
+  [[nodiscard]] BuildCost cost() const override { return cost_; }
+
+ private:
+  explicit HostToolchain(Options options) : options_(std::move(options)) {}
+  Options options_;
+  std::string identity_;
+  BuildCost cost_;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include <lockstep/worker/graph/half.h>
+#include <lockstep/worker/trace/autodiff.h>
+#include <lockstep/worker/trace/gradients.h>
+
+namespace lockstep::worker {
+namespace {
+
+/// The gradients of one loss: from its node down to the lowest one wanted.
+class Sweep {
+ public:
+  Sweep(Trace& trace, NodeId loss, std::span<const NodeId> wrt)
+      : trace_(trace), wanted_(loss + 1, false), grads_(loss + 1) {
+    for (const NodeId id : wrt)
+      if (id <= loss) wanted_[id] = true;
+    for (NodeId id = 0; id <= loss; ++id)
+      for (const NodeId input : trace.node(id).inputs)
+        if (wanted_[input] && is_float(trace.node(id).meta.dtype) && !trace.gradient_stops(id))
+          wanted_[id] = true;
+  }
+  /// Leaves no line behind, also when a rule throws.
+  ~Sweep() { trace_.stand_at(std::nullopt); }
+  Sweep(const Sweep&) = delete;
+  Sweep& operator=(const Sweep&) = delete;
+
+  void run(const Tensor& loss) {
+    trace_.stand_at(trace_.node(loss.node()).where);
+    grads_[loss.node()] = ones_like(loss);
+    for (NodeId id = loss.node() + 1; id-- > 0;)
+      if (wanted_[id] && grads_[id].traced() && !trace_.gradient_stops(id)) step(id);
+  }
+  /// Empty where the loss does not depend on the node.
+  [[nodiscard]] Tensor grad(NodeId id) const { return id < grads_.size() ? grads_[id] : Tensor(); }
+
+ private:
+  void step(NodeId id) {
+    const Node node = trace_.node(id);  // a copy: recording moves nodes
+    Backward back{trace_, node, Tensor(trace_.shared_from_this(), id), grads_[id], {}, {}};
+    bool any = false;
+    for (const NodeId input : node.inputs) {
+      back.inputs.emplace_back(trace_.shared_from_this(), input);
+      back.wanted.push_back(wanted_[input] && is_float(trace_.node(input).meta.dtype));
+      any = any || back.wanted.back();
+    }
+    if (!any) return;
+    const GradientRule rule = gradient_rule(node.op);
+    if (!rule)
+      throw TraceUsageError(fmt::format("{}: {} has no gradient; detach() what goes into it",
+                                        node.where.text(), op_row(node.op).name));
+    trace_.stand_at(node.where);
+    if (sums_gradient(node.op)) back.grad = computable(back.grad);
+    const std::vector<Tensor> grads = rule(back);
+    for (std::size_t i = 0; i < grads.size(); ++i)
+      if (back.wanted[i] && grads[i].traced())
+        add(node.inputs[i], cast(grads[i], back.inputs[i].dtype()));
+  }
+
+  void add(NodeId id, const Tensor& contribution) {
+    if (!grads_[id].traced()) {
+      grads_[id] = contribution;
+      return;
+    }
+    const Tensor total =
+        emit(Op::Add, {computable(grads_[id]), computable(contribution)}, {}, Line::current());
+    grads_[id] = cast(total, contribution.dtype());
+  }
+
+  /// In a dtype that has sums: f16 and bf16 have none.
+  static Tensor computable(const Tensor& x) { return is_half(x.dtype()) ? cast(x, DType::F32) : x; }
+
+  Trace& trace_;
+  std::vector<bool> wanted_;
+  std::vector<Tensor> grads_;
+};
+
+}  // namespace
+
+std::vector<Tensor> grad(const Tensor& loss, std::span<const Tensor> wrt, Line where) {
+  const std::shared_ptr<Trace> trace = trace_of("grad", std::vector{loss}, where);
+  if (loss.ndim() != 0 || !is_float(loss.dtype()))
+    refuse(where, "grad",
+           fmt::format("takes a 0-d floating-point loss, not {}; sum() it first",
+                       meta_text(meta_of(loss))));
+  std::vector<NodeId> ids;
+  for (const Tensor& x : wrt) {
+    ids.push_back(trace->operand(x, where));
+    if (!is_float(x.dtype()))
+      refuse(
+          where, "grad",
+          fmt::format("{} has no gradient, only floating-point tensors do", meta_text(meta_of(x))));
+  }
+  std::vector<Tensor> grads;
+  {
+    Sweep sweep(*trace, loss.node(), ids);
+    sweep.run(loss);
+    for (const NodeId id : ids) grads.push_back(sweep.grad(id));
+  }
+  for (std::size_t i = 0; i < grads.size(); ++i)
+    if (!grads[i].traced()) grads[i] = zeros_like(wrt[i], where);
+  return grads;
+}
+
+std::vector<Tensor> grad(const Tensor& loss, std::initializer_list<Tensor> wrt, Line where) {
+  return grad(loss, std::span<const Tensor>(wrt.begin(), wrt.size()), where);
+}
+
+}  // namespace lockstep::worker

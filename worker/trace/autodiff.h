@@ -1,0 +1,24 @@
+// Reverse-mode differentiation of the graph under construction: the backward pass becomes part of
+// the same graph, so ranks compare it like the rest.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include <lockstep/worker/trace/tensor.h>
+
+namespace lockstep::worker {
+
+/// Gradients of `loss` (0-d float) with respect to each of `wrt`, with their sizes and dtypes;
+/// zeros where the loss does not depend on one. With collectives on the way it is the gradient of
+/// the sum of all ranks' losses. Contributions are added in descending order of the nodes they come
+/// from, so the result does not depend on anything but the graph. Adds no guards, asserts or
+/// symbols. Ties: amax and amin share evenly among equal values, maximum and minimum give each side
+/// half; relu and abs have derivative 0 at 0. Throws TraceUsageError where the way to `wrt` leads
+/// through an op without gradient.
+[[nodiscard]] std::vector<Tensor> grad(const Tensor& loss, std::span<const Tensor> wrt,
+                                       Line where = Line::current());
+[[nodiscard]] std::vector<Tensor> grad(const Tensor& loss, std::initializer_list<Tensor> wrt,
+                                       Line where = Line::current());
+
+}  // namespace lockstep::worker

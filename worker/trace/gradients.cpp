@@ -1,0 +1,309 @@
+#include <array>
+
+#include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/trace/gradients.h>
+
+namespace lockstep::worker {
+namespace {
+
+using shapes::Expr;
+using Gradients = std::vector<Tensor>;
+
+// Operands below always have equal metas, so ops are recorded as they are, without broadcasting and
+// its checks. The lines are those of the forward ops: the trace stands there.
+Tensor op2(Op op, const Tensor& a, const Tensor& b) {
+  return emit(op, {a, b}, {}, Line::current());
+}
+Tensor op1(Op op, const Tensor& a) { return emit(op, {a}, {}, Line::current()); }
+Tensor mul(const Tensor& a, const Tensor& b) { return op2(Op::Mul, a, b); }
+Tensor choose(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  return emit(Op::Where, {condition, a, b}, {}, Line::current());
+}
+Tensor constant(const Backward& b, const Tensor& like, double value) {
+  return filled(b.trace, meta_of(like), value, Line::current());
+}
+Tensor zero(const Backward& b, const Tensor& like) { return constant(b, like, 0); }
+Tensor resized(const Tensor& x, const Tensor& like) {
+  return view(x, meta_of(like).sizes, Line::current());
+}
+Tensor spread(const Tensor& x, const Tensor& like) {
+  return expanded(x, meta_of(like).sizes, Line::current());
+}
+Tensor reordered(const Tensor& x, Dims dims) {
+  Node node;
+  node.ints = std::move(dims);
+  return emit(Op::Permute, {x}, std::move(node), Line::current());
+}
+Tensor last_two_swapped(const Tensor& x) {
+  return x.ndim() == 2 ? reordered(x, {1, 0}) : reordered(x, {0, 2, 1});
+}
+/// A reduction's result with its dims put back as 1, spread over the operand.
+Tensor unreduced(const Backward& b, const Tensor& x) {
+  std::vector<Expr> kept = meta_of(b.inputs[0]).sizes;
+  for (const std::int64_t dim : b.node.ints) kept[static_cast<std::size_t>(dim)] = 1;
+  return spread(view(x, std::move(kept), Line::current()), b.inputs[0]);
+}
+
+Gradients neg_rule(const Backward& b) { return {op1(Op::Neg, b.grad)}; }
+Gradients abs_rule(const Backward& b) {
+  const Tensor none = zero(b, b.grad);
+  const Tensor below = choose(op2(Op::Lt, b.inputs[0], none), op1(Op::Neg, b.grad), none);
+  return {choose(op2(Op::Gt, b.inputs[0], none), b.grad, below)};
+}
+Gradients exp_rule(const Backward& b) { return {mul(b.grad, b.value)}; }
+Gradients log_rule(const Backward& b) { return {op2(Op::Div, b.grad, b.inputs[0])}; }
+Gradients sqrt_rule(const Backward& b) {
+  return {mul(b.grad, op2(Op::Div, constant(b, b.grad, 0.5), b.value))};
+}
+Gradients rsqrt_rule(const Backward& b) {
+  const Tensor cube = mul(b.value, mul(b.value, b.value));
+  return {mul(b.grad, mul(constant(b, b.grad, -0.5), cube))};
+}
+Gradients tanh_rule(const Backward& b) {
+  return {mul(b.grad, op2(Op::Sub, constant(b, b.grad, 1), mul(b.value, b.value)))};
+}
+Gradients sigmoid_rule(const Backward& b) {
+  return {mul(b.grad, mul(b.value, op2(Op::Sub, constant(b, b.grad, 1), b.value)))};
+}
+Gradients relu_rule(const Backward& b) {
+  const Tensor none = zero(b, b.grad);
+  return {choose(op2(Op::Gt, b.value, none), b.grad, none)};
+}
+Gradients cast_rule(const Backward& b) {
+  return {cast(b.grad, b.inputs[0].dtype(), Line::current())};
+}
+
+Gradients add_rule(const Backward& b) { return {b.grad, b.grad}; }
+Gradients sub_rule(const Backward& b) {
+  return {b.grad, b.wanted[1] ? op1(Op::Neg, b.grad) : Tensor()};
+}
+Gradients mul_rule(const Backward& b) {
+  return {b.wanted[0] ? mul(b.grad, b.inputs[1]) : Tensor(),
+          b.wanted[1] ? mul(b.grad, b.inputs[0]) : Tensor()};
+}
+Gradients div_rule(const Backward& b) {
+  const Tensor first = op2(Op::Div, b.grad, b.inputs[1]);
+  return {first, b.wanted[1] ? op1(Op::Neg, mul(first, b.value)) : Tensor()};
+}
+/// The larger (smaller) side takes the gradient; on a tie each side takes half.
+Gradients extremum_rule(const Backward& b) {
+  const Op wins = b.node.op == Op::Maximum ? Op::Gt : Op::Lt;
+  const Tensor none = zero(b, b.grad);
+  const Tensor half = mul(b.grad, constant(b, b.grad, 0.5));
+  const Tensor tied = choose(op2(Op::Eq, b.inputs[0], b.inputs[1]), half, none);
+  const auto side = [&](std::size_t mine, std::size_t other) {
+    if (!b.wanted[mine]) return Tensor();
+    return choose(op2(wins, b.inputs[mine], b.inputs[other]), b.grad, tied);
+  };
+  return {side(0, 1), side(1, 0)};
+}
+Gradients where_rule(const Backward& b) {
+  const Tensor none = zero(b, b.grad);
+  return {Tensor(), b.wanted[1] ? choose(b.inputs[0], b.grad, none) : Tensor(),
+          b.wanted[2] ? choose(b.inputs[0], none, b.grad) : Tensor()};
+}
+
+Gradients reshape_rule(const Backward& b) { return {resized(b.grad, b.inputs[0])}; }
+Gradients permute_rule(const Backward& b) {
+  Dims inverse(b.node.ints.size());
+  for (std::size_t i = 0; i < inverse.size(); ++i)
+    inverse[static_cast<std::size_t>(b.node.ints[i])] = static_cast<std::int64_t>(i);
+  return {reordered(b.grad, std::move(inverse))};
+}
+Gradients expand_rule(const Backward& b) {
+  const std::vector<Expr> from = meta_of(b.inputs[0]).sizes, to = meta_of(b.value).sizes;
+  Node node;
+  for (std::size_t i = 0; i < from.size(); ++i)
+    if (from[i] != to[i]) node.ints.push_back(static_cast<std::int64_t>(i));
+  if (node.ints.empty()) return {b.grad};
+  return {resized(emit(Op::Sum, {b.grad}, std::move(node), Line::current()), b.inputs[0])};
+}
+
+Tensor sliced(const Tensor& x, std::int64_t dim, const Expr& start, const Tensor& like) {
+  Node node;
+  node.ints = {dim};
+  node.exprs = {start};
+  node.meta = meta_of(like);
+  return emit(Op::Slice, {x}, std::move(node), Line::current());
+}
+Gradients slice_rule(const Backward& b) {
+  const auto dim = static_cast<std::size_t>(b.node.ints[0]);
+  Node node;
+  node.ints = b.node.ints;
+  const Expr& before = b.node.exprs[0];
+  node.exprs = {before, meta_of(b.inputs[0]).sizes[dim] - before - meta_of(b.value).sizes[dim]};
+  return {resized(emit(Op::Pad, {b.grad}, std::move(node), Line::current()), b.inputs[0])};
+}
+Gradients pad_rule(const Backward& b) {
+  return {sliced(b.grad, b.node.ints[0], b.node.exprs[0], b.inputs[0])};
+}
+Gradients cat_rule(const Backward& b) {
+  Gradients out;
+  Expr start = 0;
+  for (std::size_t i = 0; i < b.inputs.size(); ++i) {
+    out.push_back(b.wanted[i] ? sliced(b.grad, b.node.ints[0], start, b.inputs[i]) : Tensor());
+    start = start + meta_of(b.inputs[i]).sizes[static_cast<std::size_t>(b.node.ints[0])];
+  }
+  return out;
+}
+
+Gradients sum_rule(const Backward& b) { return {unreduced(b, b.grad)}; }
+/// Shared evenly among equal values.
+Gradients amax_rule(const Backward& b) {
+  const Tensor best = op2(Op::Eq, b.inputs[0], unreduced(b, b.value));
+  Node dims;
+  dims.ints = b.node.ints;
+  const Tensor share = cast(best, b.grad.dtype(), Line::current());
+  const Tensor count = emit(Op::Sum, {share}, std::move(dims), Line::current());
+  return {mul(unreduced(b, op2(Op::Div, b.grad, count)), share)};
+}
+Gradients cumsum_rule(const Backward& b) {
+  Node all;
+  all.ints = {0};
+  const Tensor total =
+      view(emit(Op::Sum, {b.grad}, std::move(all), Line::current()), {Expr(1)}, Line::current());
+  return {op2(Op::Add, op2(Op::Sub, spread(total, b.grad), op1(Op::Cumsum, b.grad)), b.grad)};
+}
+
+Gradients matmul_rule(const Backward& b) {
+  return {b.wanted[0] ? op2(Op::Matmul, b.grad, last_two_swapped(b.inputs[1])) : Tensor(),
+          b.wanted[1] ? op2(Op::Matmul, last_two_swapped(b.inputs[0]), b.grad) : Tensor()};
+}
+Tensor by_segments(Op op, const Tensor& x, const Tensor& y, const Tensor& counts) {
+  return emit(op, {x, y, counts}, {}, Line::current());
+}
+Gradients segment_matmul_rule(const Backward& b) {
+  const auto& [x, w, counts] = std::tie(b.inputs[0], b.inputs[1], b.inputs[2]);
+  return {
+      b.wanted[0] ? by_segments(Op::SegmentMatmul, b.grad, last_two_swapped(w), counts) : Tensor(),
+      b.wanted[1] ? by_segments(Op::SegmentOuter, x, b.grad, counts) : Tensor(), Tensor()};
+}
+Gradients segment_outer_rule(const Backward& b) {
+  const auto& [x, y, counts] = std::tie(b.inputs[0], b.inputs[1], b.inputs[2]);
+  return {
+      b.wanted[0] ? by_segments(Op::SegmentMatmul, y, last_two_swapped(b.grad), counts) : Tensor(),
+      b.wanted[1] ? by_segments(Op::SegmentMatmul, x, b.grad, counts) : Tensor(), Tensor()};
+}
+
+Gradients index_select_rule(const Backward& b) {
+  Node node;
+  node.exprs = {meta_of(b.inputs[0]).sizes[0]};
+  return {emit(Op::IndexAdd, {b.inputs[1], b.grad}, std::move(node), Line::current()), Tensor()};
+}
+Gradients index_add_rule(const Backward& b) {
+  return {Tensor(), op2(Op::IndexSelect, b.grad, b.inputs[0])};
+}
+
+/// The same exchange the other way round, with the forward's own counts.
+Gradients all_to_all_rule(const Backward& b) {
+  const auto middle = b.node.exprs.begin() + static_cast<std::ptrdiff_t>(b.node.exprs.size() / 2);
+  Node node{.text = b.node.text};
+  node.exprs.assign(middle, b.node.exprs.end());
+  node.exprs.insert(node.exprs.end(), b.node.exprs.begin(), middle);
+  return {resized(emit(Op::AllToAll, {b.grad}, std::move(node), Line::current()), b.inputs[0])};
+}
+Gradients all_reduce_rule(const Backward& b) {
+  if (b.node.ints[0] != static_cast<std::int64_t>(collectives::Reduce::Sum))
+    throw TraceUsageError(
+        b.node.where.text() +
+        ": all_reduce of a minimum or maximum has no gradient; detach() it, or reduce a sum");
+  return {emit(Op::AllReduce, {b.grad}, Node{.ints = b.node.ints, .text = b.node.text},
+               Line::current())};
+}
+Gradients all_gather_rule(const Backward& b) {
+  Node node{.ints = b.node.ints, .text = b.node.text, .meta = meta_of(b.inputs[0])};
+  node.meta.dtype = b.grad.dtype();
+  return {emit(Op::ReduceScatter, {b.grad}, std::move(node), Line::current())};
+}
+Gradients reduce_scatter_rule(const Backward& b) {
+  return {resized(emit(Op::AllGather, {b.grad}, Node{.ints = b.node.ints, .text = b.node.text},
+                       Line::current()),
+                  b.inputs[0])};
+}
+
+}  // namespace
+
+bool sums_gradient(Op op) {
+  return op == Op::Expand || op == Op::IndexSelect || op == Op::AllGather;
+}
+
+GradientRule gradient_rule(Op op) {
+  switch (op) {
+    case Op::Neg:
+      return neg_rule;
+    case Op::Abs:
+      return abs_rule;
+    case Op::Exp:
+      return exp_rule;
+    case Op::Log:
+      return log_rule;
+    case Op::Sqrt:
+      return sqrt_rule;
+    case Op::Rsqrt:
+      return rsqrt_rule;
+    case Op::Tanh:
+      return tanh_rule;
+    case Op::Sigmoid:
+      return sigmoid_rule;
+    case Op::Relu:
+      return relu_rule;
+    case Op::Cast:
+      return cast_rule;
+    case Op::Add:
+      return add_rule;
+    case Op::Sub:
+      return sub_rule;
+    case Op::Mul:
+      return mul_rule;
+    case Op::Div:
+      return div_rule;
+    case Op::Maximum:
+      return extremum_rule;
+    case Op::Minimum:
+      return extremum_rule;
+    case Op::Where:
+      return where_rule;
+    case Op::Reshape:
+      return reshape_rule;
+    case Op::Permute:
+      return permute_rule;
+    case Op::Expand:
+      return expand_rule;
+    case Op::Slice:
+      return slice_rule;
+    case Op::Pad:
+      return pad_rule;
+    case Op::Cat:
+      return cat_rule;
+    case Op::Sum:
+      return sum_rule;
+    case Op::Amax:
+      return amax_rule;
+    case Op::Amin:
+      return amax_rule;
+    case Op::Matmul:
+      return matmul_rule;
+    case Op::SegmentMatmul:
+      return segment_matmul_rule;
+    case Op::SegmentOuter:
+      return segment_outer_rule;
+    case Op::IndexSelect:
+      return index_select_rule;
+    case Op::IndexAdd:
+      return index_add_rule;
+    case Op::Cumsum:
+      return cumsum_rule;
+    case Op::AllToAll:
+      return all_to_all_rule;
+    case Op::AllReduce:
+      return all_reduce_rule;
+    case Op::AllGather:
+      return all_gather_rule;
+    case Op::ReduceScatter:
+      return reduce_scatter_rule;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,154 @@
+// The tensor language: what a traced function may do with tensors besides arithmetic (tensor.h).
+// Names and meanings follow numpy and torch. Every function throws TraceUsageError where operands
+// cannot fit, naming the user's line. Every rule is valid at sizes 0 and 1.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <lockstep/worker/trace/tensor.h>
+
+namespace lockstep::worker {
+
+using Dims = std::vector<std::int64_t>;  // negative dims count from the end
+using Sizes = std::vector<SymInt>;
+
+// Element by element.
+[[nodiscard]] Tensor neg(const Tensor& x, Line where = Line::current());
+[[nodiscard]] Tensor abs(const Tensor& x, Line where = Line::current());
+[[nodiscard]] Tensor exp(const Tensor& x, Line where = Line::current());
+[[nodiscard]] Tensor log(const Tensor& x, Line where = Line::current());
+[[nodiscard]] Tensor sqrt(const Tensor& x, Line where = Line::current());
+[[nodiscard]] Tensor rsqrt(const Tensor& x, Line where = Line::current());
+[[nodiscard]] Tensor tanh(const Tensor& x, Line where = Line::current());
+[[nodiscard]] Tensor sigmoid(const Tensor& x, Line where = Line::current());
+[[nodiscard]] Tensor relu(const Tensor& x, Line where = Line::current());
+/// The tanh form: x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))).
+[[nodiscard]] Tensor gelu(const Tensor& x, Line where = Line::current());
+[[nodiscard]] Tensor silu(const Tensor& x, Line where = Line::current());
+[[nodiscard]] Tensor maximum(const TensorOperand& a, const TensorOperand& b);
+[[nodiscard]] Tensor minimum(const TensorOperand& a, const TensorOperand& b);
+[[nodiscard]] Tensor logical_not(const Tensor& x, Line where = Line::current());
+/// Where the condition (bool) is true a, else b. All three broadcast.
+[[nodiscard]] Tensor where(const Tensor& condition, const TensorOperand& a, const TensorOperand& b);
+[[nodiscard]] Tensor cast(const Tensor& x, DType dtype, Line where = Line::current());
+/// The same values; gradients stop here.
+[[nodiscard]] Tensor detach(const Tensor& x, Line where = Line::current());
+
+// New tensors. Sizes of the trace say which trace; where all sizes are plain numbers, pass it.
+[[nodiscard]] Tensor full(const Sizes& sizes, double value, DType dtype,
+                          Line where = Line::current());
+[[nodiscard]] Tensor full(Trace& trace, const Sizes& sizes, double value, DType dtype,
+                          Line where = Line::current());
+[[nodiscard]] Tensor zeros(const Sizes& sizes, DType dtype, Line where = Line::current());
+[[nodiscard]] Tensor zeros(Trace& trace, const Sizes& sizes, DType dtype,
+                           Line where = Line::current());
+[[nodiscard]] Tensor ones(const Sizes& sizes, DType dtype, Line where = Line::current());
+[[nodiscard]] Tensor ones(Trace& trace, const Sizes& sizes, DType dtype,
+                          Line where = Line::current());
+[[nodiscard]] Tensor full_like(const Tensor& x, double value, Line where = Line::current());
+[[nodiscard]] Tensor zeros_like(const Tensor& x, Line where = Line::current());
+[[nodiscard]] Tensor ones_like(const Tensor& x, Line where = Line::current());
+/// 0, 1, ..., n-1 as i64.
+[[nodiscard]] Tensor arange(const SymInt& n, Line where = Line::current());
+[[nodiscard]] Tensor arange(Trace& trace, const SymInt& n, Line where = Line::current());
+/// The index along `dim`, i64.
+[[nodiscard]] Tensor iota(const Sizes& sizes, std::int64_t dim, Line where = Line::current());
+/// A 0-d i64 tensor.
+[[nodiscard]] Tensor scalar(const SymInt& value, Line where = Line::current());
+[[nodiscard]] Tensor scalar(Trace& trace, const SymInt& value, Line where = Line::current());
+
+// Views and movement.
+/// One size may be -1: what is left over. Needs the same number of elements, checked when the graph
+/// runs unless proven.
+[[nodiscard]] Tensor reshape(const Tensor& x, const Sizes& sizes, Line where = Line::current());
+/// Result dim i shows x's dim dims[i].
+[[nodiscard]] Tensor permute(const Tensor& x, const Dims& dims, Line where = Line::current());
+[[nodiscard]] Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b,
+                               Line where = Line::current());
+/// Dims are aligned at the end; a dim of x must be equal or the constant 1; -1 keeps x's size.
+[[nodiscard]] Tensor expand(const Tensor& x, const Sizes& sizes, Line where = Line::current());
+[[nodiscard]] Tensor unsqueeze(const Tensor& x, std::int64_t dim, Line where = Line::current());
+/// Needs the constant size 1 there.
+[[nodiscard]] Tensor squeeze(const Tensor& x, std::int64_t dim, Line where = Line::current());
+/// Elements start, ..., start+length-1 of `dim`; 0 <= start and start+length <= size are checked.
+[[nodiscard]] Tensor slice(const Tensor& x, std::int64_t dim, const SymInt& start,
+                           const SymInt& length, Line where = Line::current());
+/// Zeros before and after along `dim`; both counts are checked to be >= 0.
+[[nodiscard]] Tensor pad(const Tensor& x, std::int64_t dim, const SymInt& before,
+                         const SymInt& after, Line where = Line::current());
+/// Needs at least one tensor; the other sizes equal.
+[[nodiscard]] Tensor cat(const std::vector<Tensor>& xs, std::int64_t dim,
+                         Line where = Line::current());
+/// Parts of the given sizes, whose sum is checked.
+[[nodiscard]] std::vector<Tensor> split(const Tensor& x, const Sizes& sizes, std::int64_t dim,
+                                        Line where = Line::current());
+
+// Reductions over `dims`; no dims: over all. Over nothing: sum 0, mean not a number, amax the
+// lowest and amin the highest value of the dtype (floats: infinities), argmax 0, softmax nothing,
+// logsumexp minus infinity.
+enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or stays with size 1
+[[nodiscard]] Tensor sum(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
+                         Line where = Line::current());
+[[nodiscard]] Tensor mean(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
+                          Line where = Line::current());
+[[nodiscard]] Tensor amax(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
+                          Line where = Line::current());
+[[nodiscard]] Tensor amin(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
+                          Line where = Line::current());
+/// Of bools. Over nothing: any is false, all is true.
+[[nodiscard]] Tensor any(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
+                         Line where = Line::current());
+[[nodiscard]] Tensor all(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
+                         Line where = Line::current());
+/// The lowest index among equal values, i64.
+[[nodiscard]] Tensor argmax(const Tensor& x, std::int64_t dim, Keep keep = Keep::Drop,
+                            Line where = Line::current());
+[[nodiscard]] Tensor softmax(const Tensor& x, std::int64_t dim, Line where = Line::current());
+[[nodiscard]] Tensor log_softmax(const Tensor& x, std::int64_t dim, Line where = Line::current());
+[[nodiscard]] Tensor logsumexp(const Tensor& x, std::int64_t dim, Keep keep = Keep::Drop,
+                               Line where = Line::current());
+
+// Products.
+/// [M, K] x [K, N]; 3-D with equal batch dims; 3-D with a 2-D right side (the rows are folded).
+[[nodiscard]] Tensor matmul(const Tensor& a, const Tensor& b, Line where = Line::current());
+/// Rows of x [N, K] come in segments of counts[e] rows (i64 [E], sum N); segment e is multiplied by
+/// w[e] of w [E, K, M]. Segments may be empty.
+[[nodiscard]] Tensor segment_matmul(const Tensor& x, const Tensor& w, const Tensor& counts,
+                                    Line where = Line::current());
+
+// Indexing and order. Indices are i64; one out of range is an error when the graph runs.
+/// Rows of x [R, ..] at index [M].
+[[nodiscard]] Tensor index_select(const Tensor& x, const Tensor& index,
+                                  Line where = Line::current());
+/// Zeros [rows, ..] with `values` [M, ..] added at index [M], in order.
+[[nodiscard]] Tensor index_add(const SymInt& rows, const Tensor& index, const Tensor& values,
+                               Line where = Line::current());
+/// 1-D, ascending, stable.
+[[nodiscard]] Tensor argsort(const Tensor& x, Line where = Line::current());
+/// 1-D, inclusive.
+[[nodiscard]] Tensor cumsum(const Tensor& x, Line where = Line::current());
+/// counts[k] times k, for counts i64 [K] whose sum is `total`.
+[[nodiscard]] Tensor segment_ids(const Tensor& counts, const SymInt& total,
+                                 Line where = Line::current());
+/// [..] of i64 to [.., classes]: 1 where the index is the class, else 0.
+[[nodiscard]] Tensor one_hot(const Tensor& index, const SymInt& classes, DType dtype,
+                             Line where = Line::current());
+
+// Values that only exist when the graph runs, read back to the host. Each costs a wait there.
+enum class Values : std::uint8_t { Any, NonNegative };  // NonNegative: checked and known
+/// The elements of an i64 or bool tensor of constant length as integers. The same tensor gives the
+/// same ones.
+[[nodiscard]] std::vector<SymInt> tolist(const Tensor& x, Values values = Values::Any,
+                                         Line where = Line::current());
+/// The element of a 0-d i64 or bool tensor; a bool is 0 or 1. Of an input of the frame it is known
+/// before the graph runs, like a size, as are comparisons of what was computed from float inputs: a
+/// branch on it is a guard.
+[[nodiscard]] SymInt item(const Tensor& x, Values values = Values::Any,
+                          Line where = Line::current());
+/// The element of a 0-d bool tensor, to check(); a branch on it is refused, as on any value read
+/// that is not known before the graph runs.
+[[nodiscard]] SymBool item_bool(const Tensor& x, Line where = Line::current());
+
+}  // namespace lockstep::worker

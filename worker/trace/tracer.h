@@ -1,0 +1,205 @@
+// The tracer: runs the user's function once on symbolic inputs and records what it does as a graph.
+// Everything it decides is a pure function of the decision, the group's answers and the function.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/shapes/shape_env.h>
+#include <lockstep/shapes/size_classes.h>
+#include <lockstep/worker/exchange/decision.h>
+#include <lockstep/worker/graph/graph.h>
+#include <lockstep/worker/graph/group.h>
+#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/uniform_facts.h>
+#include <lockstep/worker/trace/tensor.h>
+
+namespace lockstep::worker {
+
+/// How a trace asks its group: the job over its communicator, tests with an answer of their own.
+class TraceHost {
+ public:
+  virtual ~TraceHost() = default;
+  /// True on every rank if `mine` is true on any. Collective. An error ends the trace with it.
+  [[nodiscard]] virtual Result<bool> group_any(bool mine) = 0;
+  /// The value of the group's lowest rank on every rank. Collective. An error ends the trace with
+  /// it.
+  [[nodiscard]] virtual Result<std::int64_t> of_lowest(std::int64_t mine) = 0;
+};
+
+/// What a trace relies on: other inputs that bear it out are traced alike.
+struct TraceReliance {
+  shapes::PointTrace sizes;         // questions of the group as if all ranks were alike
+  std::vector<std::string> values;  // "lr > 0.5   # a.cpp:3": of inputs that are no sizes
+};
+
+/// What a trace is made of. References outlive the trace.
+struct TraceSetup {
+  std::string frame;
+  const Decision& decision;
+  /// This rank's real sizes and scalars, for group_any and host values; read nowhere else. Null:
+  /// the decision's hints, and no host values.
+  const Observation* observation = nullptr;
+  /// Ranks of the frame's group: a constant of the graph.
+  int group_size = 1;
+  /// Who they are, so that collectives stay among them; without members: not known.
+  Group group{};
+  /// Of the job's groups; null: of no group is it known.
+  const Nesting* nesting = nullptr;
+  /// No rank may wait for another: collectives are refused.
+  bool local = false;
+  /// Null: group_any takes this rank's answer, as in a group of one.
+  TraceHost* host = nullptr;
+  /// Other ranks may trace other graphs with the same collectives (same_collectives).
+  bool peers_may_differ = false;
+  /// What holds of the sizes in every call (constraints.h).
+  std::vector<std::string> constraints{};
+  /// Floats are constants (DecisionConfig).
+  bool specialize_float = false;
+  /// What becomes of branches that say more than a bound.
+  shapes::ShapeOptions shapes{};
+  /// Graph::answers of the trace that this one repeats, in place of asking; null: there is none.
+  /// Questions beyond these take this rank's answer.
+  const std::vector<std::int64_t>* answers = nullptr;
+  /// Told when the trace ends, well or not; null: nobody asks.
+  TraceReliance* reliance = nullptr;
+};
+
+/// The graph under construction; what functions of the tensor language record into. Held by shared
+/// pointer: a handle that outlives the trace finds it ended and is refused. One thread.
+class Trace : public std::enable_shared_from_this<Trace> {
+ public:
+  /// Creates the symbols and the input nodes.
+  [[nodiscard]] static std::shared_ptr<Trace> start(const TraceSetup& setup);
+
+  // Inputs by number of their source in the decision. Each requires the kind that its name tells.
+  [[nodiscard]] Tensor tensor_input(std::size_t source);
+  [[nodiscard]] SymInt int_input(std::size_t source);
+  /// One that the user declared as a number: pinned to the agreed one.
+  [[nodiscard]] std::int64_t fixed_int_input(std::size_t source);
+  /// A number where floats are specialised.
+  [[nodiscard]] SymFloat float_input(std::size_t source);
+  [[nodiscard]] bool bool_input(std::size_t source) const;
+  /// The number of the source; throws TraceUsageError where the frame has no such input.
+  [[nodiscard]] std::size_t source(std::string_view name) const;
+  /// This rank's number in a group, the frame's unless named: 0-d i64, a runtime value (source
+  /// rank_source()).
+  [[nodiscard]] Tensor rank(const std::string& group = {});
+  [[nodiscard]] int group_size() const { return setup_.group_size; }
+  [[nodiscard]] const Group& group() const { return setup_.group; }
+  [[nodiscard]] bool peers_may_differ() const { return setup_.peers_may_differ; }
+
+  /// Names must be unique.
+  void output(std::string name, const Tensor& value);
+
+  // For the functions of the tensor language.
+  /// The user's line; the forward op's line while its gradient is recorded.
+  [[nodiscard]] shapes::Location here(const Line& where) const;
+  /// Throws TraceUsageError, naming `what` was used and the line (none: a default one), where the
+  /// trace has ended.
+  void need_open(std::string_view what, const Line& where) const;
+  /// Handles that live on are refused from here on. finish() does it too.
+  void close() { ended_ = true; }
+  void stand_at(std::optional<shapes::Location> line) { standing_ = std::move(line); }
+  /// Appends a node; the shape rule completes its meta. Throws TraceUsageError with the rule's
+  /// words.
+  Tensor record(Node node, const Line& where);
+  /// The value that `tensor` stands for. Throws TraceUsageError if it is not of this trace.
+  [[nodiscard]] NodeId operand(const Tensor& tensor, const Line& where) const;
+  /// Throws TraceUsageError, with the line, if `n` is an integer of another trace.
+  void need_own(const SymInt& n, const Line& where) const;
+  /// The node as recorded.
+  [[nodiscard]] const Node& node(NodeId id) const { return nodes_.at(id); }
+  [[nodiscard]] std::size_t node_count() const { return nodes_.size(); }
+  /// Dtype and sizes as known now.
+  [[nodiscard]] TensorMeta meta(NodeId id) const;
+  [[nodiscard]] shapes::ShapeEnv& env() { return env_; }
+  [[nodiscard]] SymInt integer(shapes::Expr expr) {
+    return {env_.simplify(expr), shared_from_this()};
+  }
+  /// A size as a number, where an op needs one: a constant, or a symbol for no other reason than
+  /// that the frame settles, which is the agreed number from here on (a guard). nullopt: neither.
+  [[nodiscard]] std::optional<std::int64_t> number(const shapes::Expr& size, const Line& where);
+  /// The size; 1 where it would be that number. Only a 1 that is known is broadcast.
+  [[nodiscard]] shapes::Expr one_or(const shapes::Expr& size, const Line& where);
+  /// Symbols for no other reason than that the frame settles: equal on all ranks, in every call so
+  /// far.
+  [[nodiscard]] bool only_settled(const shapes::Expr& size) const;
+  /// The integers that `x` holds, bound by one ToList or Item node per tensor: asked again, the
+  /// same ones. `name`: what an Item is to the user, where that is not the op. Their range is what
+  /// the ops that made `x` say (count_limit.h), and at least `least`, which the caller knows for
+  /// certain.
+  [[nodiscard]] std::vector<SymInt> read_back(Op op, const Tensor& x, const Line& where,
+                                              std::string name = {},
+                                              std::int64_t least = shapes::Range::kMin);
+  /// `x` as a backed integer, a bool as 0 or 1, where inputs alone tell it before the graph runs: a
+  /// 0-d integer or bool that was passed in, or comparisons of what was computed from float inputs.
+  /// nullopt otherwise.
+  [[nodiscard]] std::optional<SymInt> host_value(const Tensor& x);
+  [[nodiscard]] bool ask_group(const SymBool& condition, bool all, const Line& where);
+  /// A size that is known before the graph runs is the same on all ranks of the group.
+  void need_uniform(UniformSize size);
+  void stop_gradient(NodeId id) { stopped_.insert(id); }
+  [[nodiscard]] bool gradient_stops(NodeId id) const { return stopped_.contains(id); }
+
+  /// What the trace has relied on so far. `error`: why it fails here.
+  [[nodiscard]] TraceReliance reliance(std::optional<std::string> error) const;
+  /// Ends the trace: places asserts and inputs, puts what was learnt about sizes into all nodes.
+  [[nodiscard]] Graph finish();
+
+ private:
+  explicit Trace(const TraceSetup& setup) : setup_(setup), env_(setup.shapes) {}
+  [[nodiscard]] const Nesting& known_nesting() const;
+  void add_symbols();
+  void add_inputs();
+  [[nodiscard]] shapes::Expr dim(const DimDecision& decision) const;
+  void fix_sizes(const Node& node, const Line& where);
+  [[nodiscard]] const SourceDecision& source_of(std::size_t source, Kind kind) const;
+  [[nodiscard]] std::optional<std::int64_t> local_value(shapes::Symbol symbol) const;
+  [[nodiscard]] std::optional<std::int64_t> local_scalar(std::string_view source) const;
+  [[nodiscard]] std::int64_t agreed(std::int64_t mine);
+  [[nodiscard]] bool is_uniform(const shapes::Expr& size);
+  /// To the question that is next, in the trace that this one repeats.
+  [[nodiscard]] std::optional<std::int64_t> earlier_answer() const;
+  [[nodiscard]] std::optional<std::vector<HostValue::Step>> host_steps(NodeId id) const;
+  [[nodiscard]] shapes::Expr host_symbol(HostValue value, shapes::Range range);
+
+  TraceSetup setup_;
+  shapes::ShapeEnv env_;
+  std::vector<Node> nodes_;
+  std::vector<shapes::Expr> symbols_;          // of the decision, by number
+  std::set<shapes::Symbol> settled_;           // of those, SymbolDecision::settled
+  std::vector<std::optional<NodeId>> inputs_;  // per source
+  std::map<std::string, NodeId> ranks_;        // by group
+  std::vector<Graph::Output> outputs_;
+  std::vector<GroupGuard> group_guards_;
+  std::vector<std::size_t> asked_before_;  // of each of those: questions of sizes that came before
+  std::vector<UniformSize> uniform_;  // what the program says; collectives ask for more
+  UniformFacts facts_{nodes_, known_nesting()};        // of the nodes that a question of the group has come past
+  std::vector<SymbolBinding> host_values_;
+  std::vector<std::int64_t> answers_;
+  std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
+  std::map<shapes::Fingerprint, NodeId> recorded_;
+  std::set<NodeId> stopped_;
+  std::optional<shapes::Location> standing_;
+  bool ended_ = false;
+};
+
+/// Runs `body` under a fresh trace and gives the finished graph. Whatever `body` throws becomes a
+/// Status with Code::TraceError: what happened, the user's line, what to do.
+[[nodiscard]] Result<Graph> trace(const TraceSetup& setup, const std::function<void(Trace&)>& body);
+
+/// The input that holds this rank's number in a group: "job.rank", or "job.rank(tensor)".
+[[nodiscard]] std::string rank_source(std::string_view group);
+
+/// The base name of the file and the line.
+[[nodiscard]] shapes::Location location(const Line& where);
+
+}  // namespace lockstep::worker
