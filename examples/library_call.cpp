@@ -11,7 +11,7 @@
 #include <mpi.h>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agreement.h>
 
 using namespace lockstep;
 using namespace lockstep::worker;

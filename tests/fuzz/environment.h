@@ -9,7 +9,7 @@
 #include "program.h"
 #include "workshop.h"
 
-#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agreement.h>
 
 namespace lockstep::fuzz {
 

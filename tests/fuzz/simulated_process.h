@@ -19,7 +19,7 @@
 #include "workshop.h"
 
 #include <lockstep/collectives/simulated/simulated.h>
-#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agreement.h>
 
 namespace lockstep::fuzz {
 

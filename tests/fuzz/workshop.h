@@ -12,7 +12,7 @@
 #include "scratch.h"
 
 #include <lockstep/coordinator/store/artifact_store.h>
-#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agreement.h>
 #include <lockstep/worker/toolchain/shared_build.h>
 
 namespace lockstep::fuzz {

@@ -13,7 +13,7 @@
 
 #include <lockstep.h>
 
-#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agreement.h>
 #include <lockstep/worker/agreement/call_teller.h>
 #include <lockstep/worker/process/job_publisher.h>
 #include <lockstep/worker/process/world.h>

@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include <lockstep/collectives/simulated/fake.h>
-#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agreement.h>
 
 using namespace lockstep;
 using namespace lockstep::worker;

@@ -4,7 +4,7 @@
 #include <mpi.h>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agreement.h>
 
 namespace lockstep::worker {
 namespace {

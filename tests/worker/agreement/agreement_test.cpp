@@ -5,7 +5,7 @@
 
 #include <lockstep/collectives/simulated/fake.h>
 #include <lockstep/collectives/simulated/simulated.h>
-#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agreement.h>
 
 namespace lockstep::worker {
 namespace {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agreement.h>
 #include <lockstep/worker/agreement/call_teller.h>
 
 namespace lockstep::worker {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/simulated/fake.h>
-#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agreement.h>
 #include <lockstep/worker/agreement/frame_profile.h>
 
 namespace lockstep::worker {

@@ -8,7 +8,7 @@
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agreement.h>
 
 namespace lockstep::worker {
 namespace {

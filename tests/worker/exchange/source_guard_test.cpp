@@ -7,7 +7,7 @@
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agreement.h>
 #include <lockstep/worker/exchange/source_guard.h>
 
 namespace lockstep::worker {

@@ -1,0 +1,4 @@
+// The library call: where programs outside find it.
+#pragma once
+
+#include <lockstep/worker/agreement/agreement.h>
