@@ -70,6 +70,9 @@ class Communicator {
   [[nodiscard]] virtual int size() const = 0;
   /// "mpi", "simulated", "fake rank 3 of 8 (nothing is exchanged)"
   [[nodiscard]] virtual std::string name() const = 0;
+  /// Every other rank is taken to do and to send what this one does (fake.h): what one rank alone
+  /// says in a round, this one says for it.
+  [[nodiscard]] virtual bool mirrors() const { return false; }
 
   /// Starts a round; the round must outlive it. Moves as far as it can without waiting.
   virtual void start(Round& round) = 0;

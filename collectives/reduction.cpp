@@ -14,6 +14,14 @@ T add(T a, T b) {
 }
 
 template <class T>
+T multiply(T a, std::int64_t times) {
+  if constexpr (std::is_floating_point_v<T>)
+    return static_cast<T>(a * static_cast<double>(times));
+  else
+    return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(times));
+}
+
+template <class T>
 void reduce_as(Reduce reduce, void* into, const void* from, std::int64_t elements) {
   T* a = static_cast<T*>(into);
   const T* b = static_cast<const T*>(from);
@@ -29,30 +37,44 @@ void reduce_as(Reduce reduce, void* into, const void* from, std::int64_t element
   }
 }
 
-}  // namespace
-
-void reduce_elements(DType dtype, Reduce reduce, void* into, const void* from,
-                     std::int64_t elements) {
+/// Calls `act` with a zero of the dtype's type; a bool is one byte. Not for f16 and bf16.
+template <class Act>
+void with_type(DType dtype, Act act) {
   switch (dtype) {
     case DType::Bool:
     case DType::U8:
-      return reduce_as<std::uint8_t>(reduce, into, from, elements);
+      return act(std::uint8_t{0});
     case DType::I8:
-      return reduce_as<std::int8_t>(reduce, into, from, elements);
+      return act(std::int8_t{0});
     case DType::I16:
-      return reduce_as<std::int16_t>(reduce, into, from, elements);
+      return act(std::int16_t{0});
     case DType::I32:
-      return reduce_as<std::int32_t>(reduce, into, from, elements);
+      return act(std::int32_t{0});
     case DType::I64:
-      return reduce_as<std::int64_t>(reduce, into, from, elements);
+      return act(std::int64_t{0});
     case DType::F32:
-      return reduce_as<float>(reduce, into, from, elements);
+      return act(0.0F);
     case DType::F64:
-      return reduce_as<double>(reduce, into, from, elements);
+      return act(0.0);
     case DType::F16:
     case DType::BF16:
       return;
   }
+}
+
+}  // namespace
+
+void reduce_elements(DType dtype, Reduce reduce, void* into, const void* from,
+                     std::int64_t elements) {
+  with_type(dtype, [&](auto zero) { reduce_as<decltype(zero)>(reduce, into, from, elements); });
+}
+
+void multiply_elements(DType dtype, void* into, std::int64_t times, std::int64_t elements) {
+  with_type(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* a = static_cast<T*>(into);
+    for (std::int64_t i = 0; i < elements; ++i) a[i] = multiply(a[i], times);
+  });
 }
 
 }  // namespace lockstep::collectives

@@ -13,4 +13,7 @@ namespace lockstep::collectives {
 void reduce_elements(DType dtype, Reduce reduce, void* into, const void* from,
                      std::int64_t elements);
 
+/// into[i] := the sum of `times` values into[i], integers wrapping, floats rounded once.
+void multiply_elements(DType dtype, void* into, std::int64_t times, std::int64_t elements);
+
 }  // namespace lockstep::collectives

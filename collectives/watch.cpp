@@ -190,6 +190,7 @@ bool Watch::Thread::anyone_lost() const {
 }
 
 void Watch::Thread::end(const Status& verdict, int code) const {
+  if (options.before_end) options.before_end(verdict);
   if (options.on_verdict) return options.on_verdict(verdict, code);
   if (const auto earlier = board.claim_report(code)) {
     // mpirun ends all ranks once one has left: the one that reports is given time to write.

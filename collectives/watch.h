@@ -30,6 +30,10 @@ struct WatchOptions {
   /// Called with the verdict by the same process once the report is written; may take a tenth of a
   /// second. Null: nobody hears of it.
   std::function<void(const Status& verdict)> last_word;
+  /// Called first with the verdict, by every process that is about to leave with one; may end the
+  /// process in its own way. On the watchdog's thread, or the one that calls end_job(). Null:
+  /// nothing.
+  std::function<void(const Status& verdict)> before_end;
   /// Called with the verdict instead of writing a report and leaving with _exit(exit code); for
   /// tests. On the watchdog's thread.
   std::function<void(const Status& verdict, int exit_code)> on_verdict;

@@ -1,9 +1,11 @@
-// What a trace does with sizes: symbols, guards, asserts, a pinned dim and the fix it suggests.
+// What a trace does with sizes: symbols, guards, asserts, a pinned dim and the fix it suggests; and
+// which sizes are traced alike.
 // No ranks, no tensors: the shape environment alone.   usage: shapes_tour
 #include <cstdio>
 
 #include <lockstep/shapes/guard_set.h>
 #include <lockstep/shapes/shape_env.h>
+#include <lockstep/shapes/size_classes.h>
 
 using namespace lockstep::shapes;
 
@@ -43,6 +45,43 @@ void model(ShapeEnv& env, const Expr& rows, const Expr& width) {
   }
 }
 
+// A second one, which inputs alone decide: small batches as they are, others in rows of eights.
+void second_model(ShapeEnv& env, const Expr& rows, const Expr& width) {
+  if (env.evaluate(less(rows * width, 1024), {"model.cpp", 42})) return;
+  env.check(equal(mod(width, 8), 0), {"model.cpp", 43}, "large batches have rows of eights");
+}
+
+// Which sizes one entry serves each, over all from 0 to 64: the least point in no class so far is
+// traced, and what that trace relies on is the next class.
+void classes() {
+  const SizeBox box{{{{false, 0}, {0, 64}}, {{false, 1}, {0, 64}}}};
+  const Namer names = [](Symbol s) { return s.serial == 0 ? "tokens.size(0)" : "tokens.size(1)"; };
+  const auto trace = [](const SizePoint& point) {
+    ShapeEnv env;
+    const Expr rows = env.backed("tokens.size(0)", point[0], {0, Range::kMax});
+    const Expr width = env.backed("tokens.size(1)", point[1], {0, Range::kMax});
+    try {
+      second_model(env, rows, width);
+    } catch (const ConstraintError& error) {
+      return point_trace(env, error.what());
+    }
+    return point_trace(env);
+  };
+  const SizeClasses found = infer_size_classes(box, trace);
+  std::printf("\n%zu classes of sizes from 0 to 64%s\n", found.classes.size(),
+              found.whole ? "" : ", and more");
+  for (const SizeClass& one : found.classes) {
+    std::printf("%s: %llu of %llu points, the first %s\n", one.error ? "error" : "ok",
+                static_cast<unsigned long long>(one.points.value_or(0)),
+                static_cast<unsigned long long>(found.points.value_or(0)),
+                point_text(box, one.example, names).c_str());
+    for (const Guard& guard : one.guards)
+      say(("  from " + guard.where.text()).c_str(), guard.predicate.text(names));
+    if (one.cause)
+      say(("  caused by " + one.cause->where.text()).c_str(), one.cause->predicate.text(names));
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -68,5 +107,6 @@ int main() {
     say(("guard from " + guard.where.text()).c_str(), guard.predicate.text(env.source_namer()));
   for (const DeferredAssert& a : env.deferred_asserts())
     say(("assert from " + a.where.text()).c_str(), a.predicate.text(env.source_namer()));
+  classes();
   return 0;
 }

@@ -66,6 +66,7 @@ Expr ShapeEnv::unbacked(std::string source, Range range, Location where) {
 
 void ShapeEnv::declare(const Predicate& predicate, const Location& where) {
   if (predicate.evaluate(hints()) == false) {
+    fails(predicate.negated(), where);
     throw ConstraintError(
         fmt::format("{}: `{}` was declared, but it does not hold{}; correct "
                     "the sizes or the declaration",
@@ -116,6 +117,7 @@ bool ShapeEnv::evaluate(const Predicate& predicate, const Location& where) {
 bool ShapeEnv::evaluate_or(const Predicate& predicate, bool fallback, const Location& where) {
   const auto answer = branch(predicate, where);
   if (answer) asked_.push_back({predicate, *answer, where});
+  if (!answer) failed_.reset();
   return answer.value_or(fallback);
 }
 
@@ -147,10 +149,14 @@ std::optional<bool> ShapeEnv::branch_on_coefficients(const Predicate& p, const P
         monomial_expr(term.coefficient, std::move(known)));
   }
   std::vector<Expr> vanish;
+  bool all_vanish = true;
   for (const auto& [monomial, parts] : coefficients) {
-    const Expr coefficient = sum(parts);
-    if (coefficient.evaluate(hints()) != 0) return std::nullopt;
-    vanish.push_back(coefficient);
+    vanish.push_back(sum(parts));
+    all_vanish = all_vanish && vanish.back().evaluate(hints()) == 0;
+  }
+  if (!all_vanish) {
+    fails_unless_all_vanish(vanish, where);
+    return std::nullopt;
   }
   Expr rest = p.expr;
   for (const auto& [monomial, parts] : coefficients) rest = rest - monomial * sum(parts);
@@ -194,9 +200,11 @@ void ShapeEnv::add_guard(const Predicate& guard, const Predicate& asked, const L
     throw std::logic_error(
         fmt::format("{}: `{}` would add a guard to a frozen graph", where.text(), text_of(asked)));
   }
+  fails(guard, where);
   throw_if_tied(guard, asked, where, number);
   guards_.push_back({sharpened(guard), where, {}});
   learn(guards_.back().predicate, asked, where);
+  failed_.reset();
 }
 
 void ShapeEnv::add_assert(const Predicate& assert, const Predicate& asked, const Location& where,
@@ -205,8 +213,10 @@ void ShapeEnv::add_assert(const Predicate& assert, const Predicate& asked, const
     throw std::logic_error(fmt::format("{}: check({}) would add an assert to a frozen graph",
                                        where.text(), text_of(asked)));
   }
+  fails(assert, where);
   asserts_.push_back({assert, where, std::move(message)});
   learn(assert, asked, where);
+  failed_.reset();
 }
 
 // Takes over what follows, and tells a broken constraint.
@@ -231,6 +241,7 @@ void ShapeEnv::check(const Predicate& predicate, const Location& where, std::str
   const auto known = known_.prove_simplified(p);
   const std::string said = message.empty() ? "" : " (" + message + ")";
   if (known == false || p.evaluate(hints()) == false) {
+    fails(p.negated(), where);
     throw ConstraintError(fmt::format("{}: check({}) {}{}{}; correct the sizes or the check",
                                       where.text(), text_of(predicate),
                                       known == false ? "can never hold" : "does not hold", said,
@@ -251,7 +262,10 @@ std::int64_t ShapeEnv::number(const Expr& expr, const Location& where) {
   if (const auto value = e.constant()) return *value;
   const Range known = range(e);
   if (known.lower == known.upper) return known.lower;
-  if (e.has_unbacked()) throw_data_dependent_int(e, expr, where);
+  if (e.has_unbacked()) {
+    fails(std::nullopt, where);
+    throw_data_dependent_int(e, expr, where);
+  }
   const auto value = e.evaluate(hints());
   if (!value) throw_no_value(text_of(expr), e, where);
   add_guard(equal(e, *value), equal(expr, *value), where, &expr);
@@ -263,9 +277,13 @@ std::int64_t ShapeEnv::isqrt(const Expr& expr, const Location& where) {
   const Expr e = simplify(expr);
   const Range known = range(e);
   const auto value = known.lower == known.upper ? std::optional(known.lower) : e.evaluate(hints());
-  if (e.has_unbacked() && known.lower != known.upper) throw_data_dependent_int(e, expr, where);
+  if (e.has_unbacked() && known.lower != known.upper) {
+    fails(std::nullopt, where);
+    throw_data_dependent_int(e, expr, where);
+  }
   if (!value) throw_no_value(text_of(expr), e, where);
   if (*value < 0) {
+    fails(less(e, 0), where);
     throw ConstraintError(
         fmt::format("{}: the square root of `{}` is asked for, but that is {}; test that it is not "
                     "negative before",

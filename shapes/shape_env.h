@@ -121,6 +121,16 @@ class ShapeEnv {
   /// All that the program relies on, in the order asked; the measure that validation.h puts to what
   /// is emitted. Questions that threw, were open or answered by a fallback are not in it.
   [[nodiscard]] const std::vector<Asked>& asked() const { return asked_; }
+  /// Why the last question that threw did. Sizes that meet all that was relied on until then, and
+  /// `when`, fail likewise; without `when` all that meet the former.
+  struct Failed {
+    std::optional<Predicate> when;
+    Location where;
+    bool only_here = false;  // what else fails likewise is not known
+  };
+  [[nodiscard]] const std::optional<Failed>& failed() const { return failed_; }
+  /// Told before a failure for want of a value: of what divides in `expr` one is zero at the hints.
+  void fails_without_value(const Expr& expr, const Location& where);
   /// Names symbols by their source, for messages.
   [[nodiscard]] Namer source_namer() const;
 
@@ -167,6 +177,10 @@ class ShapeEnv {
   [[nodiscard]] std::string because(const Predicate& conclusion, const Predicate* also,
                                     std::string_view opening) const;
 
+  // shape_env_failed.cpp
+  void fails(std::optional<Predicate> when, const Location& where);
+  void fails_unless_all_vanish(const std::vector<Expr>& coefficients, const Location& where);
+
   // shape_env_text.cpp
   [[nodiscard]] std::string describe(Symbol symbol) const;
   [[nodiscard]] std::string describe_unbacked(const Expr& expr) const;
@@ -179,7 +193,7 @@ class ShapeEnv {
   [[noreturn]] void throw_data_dependent_int(const Expr& open, const Expr& asked,
                                              const Location& where) const;
   [[noreturn]] void throw_no_value(const std::string& asked, const Expr& expr,
-                                   const Location& where) const;
+                                   const Location& where);
 
   ShapeOptions options_;
   std::vector<SymbolRecord> symbols_;
@@ -187,6 +201,7 @@ class ShapeEnv {
   std::vector<DeferredAssert> asserts_;
   std::vector<Guard> declared_;
   std::vector<Asked> asked_;
+  std::optional<Failed> failed_;
   Knowledge known_;
   Pinning pinning_;
   std::map<Symbol, std::size_t> index_;  // into symbols_

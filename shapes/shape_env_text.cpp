@@ -120,8 +120,8 @@ void ShapeEnv::throw_data_dependent_int(const Expr& open, const Expr& asked,
                   where.text(), text, describe_unbacked(open), text));
 }
 
-void ShapeEnv::throw_no_value(const std::string& asked, const Expr& expr,
-                              const Location& where) const {
+void ShapeEnv::throw_no_value(const std::string& asked, const Expr& expr, const Location& where) {
+  fails_without_value(expr, where);
   throw ConstraintError(
       fmt::format("{}: `{}` has no value at the agreed sizes, by division by zero or overflow{}; "
                   "test the sizes "

@@ -52,7 +52,27 @@ std::string FrameRunner::last_text() const {
 const Status& FrameRunner::unusable() {
   last_ = {CallOutcome::Kind::Error, -1, *state_->unusable};
   ++state_->counts.calls, ++state_->counts.errors;
+  tell_trace(nullptr);
   return *last_.error;
+}
+
+// A call that many were asked for is the last one: its outputs would not be used.
+void FrameRunner::tell_trace(const Compiled* traced, const std::optional<Status>& stopped) {
+  State& frame = *state_;
+  TraceSheet* sheet = frame.job.sheet;
+  if (sheet == nullptr) return;
+  CallOutcome outcome = last_;
+  if (stopped) outcome = {CallOutcome::Kind::Error, last_.entry, stopped};
+  const bool has_graph = traced != nullptr && !traced->graph.nodes.empty();
+  sheet->call({.frame = frame.cache.name,
+               .group = frame.over.group.name,
+               .outcome = outcome,
+               .entry = last_.entry < 0
+                            ? nullptr
+                            : &frame.cache.entries[static_cast<std::size_t>(last_.entry)],
+               .graph = has_graph ? &traced->graph : nullptr,
+               .fingerprint = has_graph ? traced->fingerprint : shapes::Fingerprint{}});
+  if (sheet->full()) sheet->stop("as many calls as were asked for have been made");
 }
 
 Status FrameRunner::refuse(const Status& status) {
@@ -63,6 +83,7 @@ Status FrameRunner::refuse(const Status& status) {
     last_ = {CallOutcome::Kind::Error, -1, status};
     ++state_->counts.calls, ++state_->counts.errors;
     if (auto joint = audit(nullptr, nothing)) last_.error = std::move(joint);
+    tell_trace(nullptr);
     return *last_.error;
   }
   CallDriver& driver = *state_->agreed.driver;
@@ -76,6 +97,7 @@ Status FrameRunner::refuse(const Status& status) {
     state_->agreed.begin_next();
   }
   ++state_->counts.calls, ++state_->counts.errors;
+  tell_trace(nullptr);
   return *last_.error;
 }
 
@@ -152,6 +174,8 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   JobContext& job = frame.job;
   if (const auto broken = frame.constraints.apply(frame.cache.name, observation))
     return refuse(*broken);
+  if (job.infer != nullptr)
+    if (auto told = tell_classes(observation, values, body); !told) return told.error();
   restore_profile(observation);
   if (const Observation* promised = frame.agreed.driver->promised(frame.cache))
     if (const auto broken = broken_promise(frame.cache, *promised, observation))
@@ -164,6 +188,8 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     if (frame.audited)
       if (auto joint = audit(nullptr, observation)) last_.error = std::move(joint);
     frame.spare = std::move(observation);
+    const Compiled tried = steps.take();
+    tell_trace(&tried);
     return *last_.error;
   }
   Compiled interpreted;
@@ -197,6 +223,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     last_.error = stopped;
     if (auto joint = audit(stopped ? nullptr : chosen, observation)) stopped = std::move(joint);
   }
+  tell_trace(chosen, stopped);
   Result<std::vector<Array>> outputs = std::vector<Array>{};
   if (stopped)
     outputs = *std::move(stopped);
@@ -219,10 +246,10 @@ void FrameRunner::say_compiled(const Steps& steps) {
                              misfit.reason));
   if (frame.over.data->rank().value == 0) {
     say_advice(mark, steps);
-    job.log.line(
-        "info", mark,
-        fmt::format("{}: {}: {}; {}", frame.cache.name, job.interprets ? "traced" : "compiled",
-                    symbols_text(entry.decision), steps.story()));
+    job.log.line("info", mark,
+                 fmt::format("{}: {}: {}; {}", frame.cache.name,
+                             job.interprets || job.sheet != nullptr ? "traced" : "compiled",
+                             symbols_text(entry.decision), steps.story()));
     job.log.line("debug", mark, decision_text(entry.decision));
     const auto namer = entry.namer();
     for (const shapes::Guard& guard : entry.guards)

@@ -13,6 +13,7 @@
 #include <lockstep/worker/agreement/call_driver.h>
 #include <lockstep/worker/execution/recording_options.h>
 #include <lockstep/worker/graph/group.h>
+#include <lockstep/worker/preview/infer.h>
 #include <lockstep/worker/trace/inputs.h>
 #include <lockstep/worker/trace/tracer.h>
 
@@ -69,6 +70,12 @@ class FrameRunner {
   /// soon as the call before it has been agreed on. `unreadable`: the inputs cannot be read, which
   /// becomes the error of that call on all ranks.
   void prefetch(Observation observation, std::optional<Status> unreadable);
+  /// The classes of sizes of `body`, for inputs like these (infer.h). No call: no other rank takes
+  /// part, and nothing of the frame changes. Errors: BadInput.
+  [[nodiscard]] Result<InferredFrame> infer(Observation observation,
+                                            std::span<const InputValue> values,
+                                            const std::function<void(Trace&)>& body,
+                                            const InferOptions& options);
   /// What the last call took to agree: look-up, votes and exchanges, without trace and compile.
   [[nodiscard]] Duration last_agreement() const { return agreement_; }
 
@@ -90,6 +97,19 @@ class FrameRunner {
   [[nodiscard]] Result<std::vector<Array>> run(Compiled& entry, const Observation& seen,
                                                std::span<const InputValue> values,
                                                const std::function<void()>& let_go);
+  /// Where calls are traced only: writes down the one that has just been agreed on, and what was
+  /// found against it since.
+  void tell_trace(const Compiled* traced, const std::optional<Status>& stopped = std::nullopt);
+  [[nodiscard]] std::optional<std::vector<SymbolDecision>> known_symbols(
+      const Observation& observation) const;
+  [[nodiscard]] Result<InferredFrame> infer_over(
+      Observation observation, std::span<const InputValue> values,
+      const std::function<void(Trace&)>& body, const InferOptions& options,
+      const std::optional<std::vector<SymbolDecision>>& symbols);
+  [[nodiscard]] Result<std::vector<Array>> stand_in(const Graph& graph, const Inputs& inputs);
+  [[nodiscard]] Result<void> tell_classes(const Observation& observation,
+                                          std::span<const InputValue> values,
+                                          const std::function<void(Trace&)>& body);
   void say_compiled(const Steps& steps);
   void say_advice(const CompileMark& mark, const Steps& steps);
   std::unique_ptr<State> state_;

@@ -4,6 +4,7 @@
 
 #include <lockstep/worker/frame_state.h>
 #include <lockstep/worker/interpreter/interpreter.h>
+#include <lockstep/worker/preview/valueless.h>
 #include <lockstep/worker/settle_rounds.h>
 
 namespace lockstep::worker {
@@ -48,11 +49,23 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
   if (std::find(frame.counts.graphs.begin(), frame.counts.graphs.end(), entry.fingerprint) ==
       frame.counts.graphs.end())
     frame.counts.graphs.push_back(entry.fingerprint);
-  SettleRounds rounds(job, frame.agreed, frame.over, [&] {
+  const auto release = [&] {
     for (const SourceSpec& source : sources)
       if (source.kind == Kind::Tensor) entry.inputs.find(source.name)->second = Array();
     let_go();
-  });
+  };
+  if (job.infer != nullptr) {
+    auto outputs = stand_in(entry.graph, entry.inputs);
+    release();
+    return outputs;
+  }
+  if (job.sheet != nullptr) {
+    auto outputs = valueless_outputs(entry.graph, entry.inputs,
+                                     [&job](const std::string& what) { job.sheet->stop(what); });
+    release();
+    return outputs;
+  }
+  SettleRounds rounds(job, frame.agreed, frame.over, release);
   if (!entry.executable) {
     frame.counts.nodes_interpreted += entry.nodes;
     auto outputs = [&]() -> Result<std::vector<Array>> {

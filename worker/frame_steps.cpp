@@ -194,8 +194,8 @@ std::string FrameRunner::Steps::explain(std::size_t node) {
 std::optional<Status> FrameRunner::Steps::compile() {
   JobContext& job = frame_.job;
   const GroupContext& agreed = frame_.agreed;
-  if (job.interprets) {
-    story_ = "interpreted";
+  if (job.interprets || job.sheet != nullptr) {
+    story_ = job.sheet != nullptr ? "not compiled" : "interpreted";
     return std::nullopt;
   }
   const Instant start = job.clock.now();

@@ -18,6 +18,7 @@
 #include <lockstep/worker/job_groups.h>
 #include <lockstep/worker/job_summary.h>
 #include <lockstep/worker/job_tools.h>
+#include <lockstep/worker/preview/infer_mode.h>
 #include <lockstep/worker/process/job_publisher.h>
 #include <lockstep/worker/process/report_folder.h>
 #include <lockstep/worker/process/world.h>
@@ -74,6 +75,8 @@ Status tell_at_start(Board& board, const Status& status) {
 }  // namespace
 
 struct Job::State {
+  std::unique_ptr<InferMode> infer;   // null: nobody asks for classes of sizes
+  std::unique_ptr<TraceSheet> sheet;  // null: the job is run; the watch of the world speaks to it
   World world;
   std::unique_ptr<CallTeller> teller;  // null: nobody is to hear of the calls
   std::unique_ptr<JobGroups> groups;
@@ -87,6 +90,9 @@ struct Job::State {
   bool summary = true;
   bool over = false;  // finished, failed or left
 
+  [[nodiscard]] Result<void> trace(bool attached);
+  [[nodiscard]] Result<World> join(WorldOptions& joining) const;
+  void tell_failed(std::string_view what, const Status& status) const;
   void tell_calls(std::shared_ptr<coordinator::Feed> feed);
   [[nodiscard]] Result<void> compare_start();
   [[nodiscard]] Result<void> open_devices();
@@ -102,6 +108,40 @@ struct Job::State {
   [[nodiscard]] std::vector<FrameCounts> counts() const;
   [[nodiscard]] Result<void> print_summary();
 };
+
+/// Where the job is traced in place of being run: this rank's sheet.
+Result<void> Job::State::trace(bool attached) {
+  const Settings& settings = context.settings;
+  if (!settings.trace) return {};
+  auto opened = TraceSheet::open(*settings.trace, Rank{settings.rank}, settings.world_size,
+                                 settings.rendezvous.empty());
+  if (!opened) return opened.error();
+  sheet = std::move(*opened);
+  context.sheet = sheet.get();
+  if (!settings.infer.empty()) {
+    auto asked = InferMode::open(settings.infer);
+    if (!asked) return asked.error();
+    infer = std::move(*asked);
+    context.infer = infer.get();
+  }
+  sheet->leave_by([this] { leave_world(world, context.settings.deadline); });
+  if (attached)
+    sheet->note(
+        "the job joins a communicator of the program's own, which has other ranks than the trace: "
+        "what the program asks MPI itself is answered for one process");
+  return {};
+}
+
+Result<World> Job::State::join(WorldOptions& joining) const {
+  Result<void> found = find_ranks(joining, context.settings, build_id());
+  Result<World> joined = found ? join_world(joining) : Result<World>(found.error());
+  if (!joined) tell_failed("the start", joined.error());
+  return joined;
+}
+
+void Job::State::tell_failed(std::string_view what, const Status& status) const {
+  if (sheet) sheet->failed(what, status);
+}
 
 void Job::State::tell_calls(std::shared_ptr<coordinator::Feed> feed) {
   context.feed = feed;
@@ -125,7 +165,8 @@ Result<void> Job::State::open_record() {
                                {.world_size = world.all->size(),
                                 .rank = world.all->rank(),
                                 .config = context.decision,
-                                .build_id = build_id()},
+                                .build_id = build_id(),
+                                .program = this_program()},
                                [this](const Status& status) { context.tell(status.message); });
   if (!opened) return opened.error();
   recorder = std::move(*opened);
@@ -151,7 +192,10 @@ Result<void> Job::State::resync(GroupContext& group) {
   const auto epoch = group.driver->resync(group.key.group, group.key.epoch);
   const Result<void> result = epoch ? Result<void>{} : Result<void>{epoch.error()};
   if (recorder) recorder->round(group.key, result);
-  if (!epoch) return result;
+  if (!epoch) {
+    tell_failed(group.key.text(), epoch.error());
+    return result;
+  }
   group.key.epoch = *epoch;
   group.calls = 0;
   return {};
@@ -162,6 +206,7 @@ Result<void> Job::State::status_round(RoundKey::Kind kind, const Standing& stand
   next_round(all, kind);
   auto result = all.driver->status_round(all.key, standing);
   if (recorder) recorder->round(all.key, result);
+  if (!result) tell_failed(all.key.text(), result.error());
   return result;
 }
 
@@ -205,7 +250,7 @@ Result<std::unique_ptr<Job>> Job::init(int*, char***, JobOptions options) {
 
 Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options) {
   Result<Settings> settings =
-      options.settings ? Result<Settings>(*options.settings) : Settings::from_environment();
+      options.settings ? Settings::traced(*options.settings) : Settings::from_environment();
   if (!settings) return settings.error();
   auto state = std::make_unique<State>();
   JobContext& context = state->context;
@@ -215,10 +260,15 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   state->processor = options.processor;
   context.log = Log(settings->log);
   state->summary = options.summary;
+  if (auto traced = state->trace(comm != nullptr); !traced) return traced.error();
   WorldOptions joining{
       .comm = comm, .deadline = settings->deadline, .report_dir = report_folder(*settings)};
-  if (auto found = find_ranks(joining, *settings, build_id()); !found) return found.error();
-  auto world = join_world(joining);
+  if (TraceSheet* sheet = context.sheet)
+    joining.before_end = [sheet](const Status& verdict) {
+      sheet->excuse(verdict);
+      sheet->failed("a wait", verdict);
+    };
+  auto world = state->join(joining);
   if (!world) return world.error();
   state->world = std::move(*world);
   state->groups = std::make_unique<JobGroups>(state->world, context);
@@ -229,7 +279,10 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   State& s = *job->state_;
   s.over = true;  // until the ranks have agreed there is nothing to leave
   Board& board = *s.world.board;
-  if (auto same = s.compare_start(); !same) return tell_at_start(board, same.error());
+  if (auto same = s.compare_start(); !same) {
+    s.tell_failed("the start", same.error());
+    return tell_at_start(board, same.error());
+  }
   if (!context.settings.coordination && job->rank() == 0)
     context.log.line("info",
                      "lockstep: LOCKSTEP_COORDINATION=off: every rank decides for itself; expect "
@@ -239,15 +292,16 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   if (!feed) return tell_at_start(board, feed.error());
   if (*feed) s.tell_calls(std::move(*feed));
   s.over = false;
-  if (job->rank() == 0) prune_reports(context.settings);
+  if (job->rank() == 0 && s.sheet == nullptr) prune_reports(context.settings);
   // A rank that cannot start must not leave the others waiting.
   const auto record = s.open_record();
   Standing standing;
   if (!record) standing.trouble = record.error();
-  s.tools.open_directories();
+  const bool runs = s.sheet == nullptr;  // else there is nothing to build, and no device is needed
+  if (runs) s.tools.open_directories();
   auto ready = s.status_round(RoundKey::Kind::Start, standing);
-  if (ready && s.processor == Processor::Cuda) ready = s.open_devices();
-  if (ready) ready = s.tools.agree(*s.agreeing().driver, s.agreeing().key);
+  if (runs && ready && s.processor == Processor::Cuda) ready = s.open_devices();
+  if (runs && ready) ready = s.tools.agree(*s.agreeing().driver, s.agreeing().key);
   if (!ready) {
     s.over = true;
     return tell_at_start(board, ready.error());
@@ -272,7 +326,8 @@ FrameRunner& Job::add_frame(std::string name, const FrameOptions& options) {
 }
 
 Result<Group> Job::group(std::string name, const RankSet& members) {
-  auto group = state_->groups->declare(std::move(name), members);
+  auto group = state_->groups->declare(name, members);
+  if (!group) state_->tell_failed("group " + name, group.error());
   if (!group || group->empty() || !state_->context.device) return group;
   GroupContext& at = *state_->context.group(*group);
   if (auto connected = state_->devices.connect(at, *at.driver); !connected)
@@ -288,6 +343,7 @@ Result<bool> Job::more(bool have) {
   auto any = all.driver->any(all.key, have);
   if (Recorder* recorder = state_->recorder.get())
     recorder->round(all.key, any ? Result<void>{} : Result<void>{any.error()});
+  if (!any) state_->tell_failed(all.key.text(), any.error());
   return any;
 }
 
@@ -316,6 +372,10 @@ Result<void> Job::finish() {
     return all;
   }
   s.devices.close();
+  if (s.sheet) {
+    s.sheet->finished();
+    return {};
+  }
   return s.print_summary();
 }
 
@@ -358,8 +418,10 @@ int Job::run(const std::function<Result<void>()>& program) {
 int Job::fail(const Status& status) {
   state_->over = true;
   state_->devices.abort();
-  // The error is joint: one rank prints it for all. The first to claim the report is the one.
-  if (!state_->world.board->claim_report(exit_code(status.code))) report(status);
+  state_->tell_failed("the job", status);
+  // The error is joint: one rank prints it for all. The first to claim the report is the one. Of a
+  // job that is traced the command says it.
+  if (!state_->sheet && !state_->world.board->claim_report(exit_code(status.code))) report(status);
   return exit_code(status.code);
 }
 

@@ -194,6 +194,23 @@ class CompiledFrame {
     runner_->prefetch(std::move(observation),
                       read ? std::nullopt : std::optional<Status>(read.error()));
   }
+  /// The classes of sizes that one entry of the frame serves each, as a cover of a box: guards as
+  /// text, the least example, the line that parts it from the others, and whether trace and run go
+  /// well there (infer.h). For inputs like `like`, whose elements the examples are made of. Traces
+  /// `body` once per class, so its host code runs again. No call: no other rank takes part, so any
+  /// rank may ask at any time. Errors: BadInput.
+  [[nodiscard]] Result<InferredFrame> infer(In like, const InferOptions& options = {}) {
+    Observation observation;
+    InputTree tree;
+    std::vector<InputValue> values;
+    if (auto read = flatten(like, tree, observation); !read) return read.error();
+    input_values(like, tree, values);
+    const auto record = [&](Trace& trace) {
+      Out traced = body_(traced_like(like, tree, trace));
+      add_outputs(traced, trace);
+    };
+    return runner_->infer(std::move(observation), values, record, options);
+  }
   /// What the last call took to agree, without trace and compile: where it was prefetched, the rest
   /// of its vote.
   [[nodiscard]] Duration last_agreement() const { return runner_->last_agreement(); }

@@ -16,11 +16,14 @@
 #include <lockstep/worker/agreement/record.h>
 #include <lockstep/worker/execution/executable.h>
 #include <lockstep/worker/graph/group.h>
+#include <lockstep/worker/preview/trace_sheet.h>
 #include <lockstep/worker/process/log.h>
 #include <lockstep/worker/process/settings.h>
 #include <lockstep/worker/toolchain/shared_build.h>
 
 namespace lockstep::worker {
+
+class InferMode;
 
 /// What one frame's calls came to.
 struct FrameCounts {
@@ -74,6 +77,8 @@ struct JobContext {
   RankSet profile_sharers;                        // ranks that see the same profiles as this one
   std::set<std::string> told;
   Recorder* recorder = nullptr;             // null: no record
+  InferMode* infer = nullptr;               // null: nobody asks for classes of sizes
+  TraceSheet* sheet = nullptr;              // null: calls run; else they are traced only
   std::shared_ptr<coordinator::Feed> feed;  // null: nobody is to hear of the calls
   RunTimes run;                             // of all frames
 

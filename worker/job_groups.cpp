@@ -50,7 +50,9 @@ Result<std::vector<RankSet>> JobGroups::compare(const Result<Group>& mine) {
   Standing standing;
   if (!mine) standing.trouble = mine.error();
   if (auto well = everyone().status_round(key_, standing); !well) return well.error();
-  collectives::TreeRound round(all.rank(), all.size(), roll_payload(all.rank(), declaration(*mine)),
+  RankSet speaks_for = RankSet::of(all.rank());
+  if (all.mirrors()) speaks_for.insert(mine->members);
+  collectives::TreeRound round(all.rank(), all.size(), roll_payload(speaks_for, declaration(*mine)),
                                join_rolls);
   if (auto joined = all.run(round); !joined) return joined.error();
   return compare_declarations(roll_values(round.result()));

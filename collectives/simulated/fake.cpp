@@ -21,6 +21,8 @@ class Fake final : public Communicator {
     return fmt::format("fake rank {} of {} (nothing is exchanged)", self_.value, size_);
   }
 
+  [[nodiscard]] bool mirrors() const override { return true; }
+
   void start(Round& round) override {
     for (Round::Want want = round.want(); want.need != Round::Need::Done; want = round.want()) {
       if (want.need == Round::Need::Send) {

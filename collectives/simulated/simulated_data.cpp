@@ -76,8 +76,8 @@ Result<void> fit_together(std::span<const Collective> of_rank) {
 
 void reduce_copies(const Collective& c, int copies) {
   copy_rows(c, c.receive, c.send, c.rows);
-  for (int i = 1; c.rows > 0 && i < copies; ++i)
-    reduce_elements(c.dtype, c.reduce, c.receive, c.send, c.rows * c.row_elements);
+  if (c.reduce == Reduce::Sum)
+    multiply_elements(c.dtype, c.receive, copies, c.rows * c.row_elements);
 }
 
 void carry_out(std::span<const Collective> of_rank) {

@@ -84,6 +84,11 @@ class TcpCarrier {
 /// WatchOptions::tell.
 void tcp_tell(TcpMesh& mesh, const Status& verdict);
 
+/// Says goodbye before the end of the job: whoever waits for this rank is told that it will not
+/// come. Then hears the others out, so that nothing which was sent to them is lost, until all have
+/// said goodbye or are gone, or `patience` is over. The mesh is not used again.
+void tcp_leave(TcpMesh& mesh, Duration patience);
+
 /// Over all ranks. A peer that is gone ends the job: through the watch if there is one, else as the
 /// error of every operation (RankLost); so does a verdict of a peer, with its own code.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> tcp_communicator(std::shared_ptr<TcpMesh> mesh,

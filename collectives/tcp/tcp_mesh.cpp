@@ -198,6 +198,28 @@ void TcpMesh::tell(const Status& verdict) {
   }
 }
 
+void TcpMesh::leave(Duration patience) {
+  {
+    ++telling_;
+    const std::lock_guard lock(mutex_);
+    --telling_;
+    for (const auto& link : links_)
+      if (link) link->send(Goodbye{});
+    flush(*loop_, links_);
+  }
+  const SystemClock clock;
+  const Instant until = clock.now() + patience;
+  const auto all_have_left = [&] {
+    for (std::size_t r = 0; r < links_.size(); ++r)
+      if (links_[r] && !finished(Rank{static_cast<std::int32_t>(r)})) return false;
+    return true;
+  };
+  while (!all_have_left() && clock.now() < until)
+    if (!move(std::chrono::milliseconds(5))) return;
+}
+
+void tcp_leave(TcpMesh& mesh, Duration patience) { mesh.leave(patience); }
+
 void tcp_tell(TcpMesh& mesh, const Status& verdict) { mesh.tell(verdict); }
 
 }  // namespace lockstep::collectives

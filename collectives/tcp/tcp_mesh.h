@@ -66,6 +66,8 @@ class TcpMesh {
   void say_progress(const std::vector<Rank>& to, const Progress& progress);
   /// See tcp_tell. Any thread.
   void tell(const Status& verdict);
+  /// See tcp_leave. Any thread.
+  void leave(Duration patience);
 
  private:
   using Line = std::tuple<std::int32_t, std::uint64_t, int>;

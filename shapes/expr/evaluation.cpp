@@ -68,4 +68,17 @@ std::optional<std::int64_t> Expr::evaluate(const Valuation& values) const {
   return static_cast<std::int64_t>(*value);
 }
 
+std::optional<Expr> zero_divisor(const Expr& e, const Valuation& values) {
+  for (const auto& term : e.terms()) {
+    for (const auto& factor : term.factors) {
+      const Expr::Atom& atom = *factor.atom;
+      for (const Expr& operand : atom.operands)
+        if (auto found = zero_divisor(operand, values)) return found;
+      const bool divides = atom.op == Expr::Op::FloorDiv || atom.op == Expr::Op::Mod;
+      if (divides && atom.operands[1].evaluate(values) == 0) return atom.operands[1];
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace lockstep::shapes

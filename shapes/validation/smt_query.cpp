@@ -176,6 +176,16 @@ void SmtQuery::require_not(const Predicate& predicate, bool value) {
       fmt::format("(not (and {} {}))", defined(e), truth(predicate.relation, e.text, value)));
 }
 
+void SmtQuery::require_not_all(const std::vector<Predicate>& predicates) {
+  std::vector<std::string> parts;
+  for (const Predicate& predicate : predicates) {
+    const SmtValue e = value(predicate.expr);
+    parts.push_back(
+        fmt::format("(and {} {})", defined(e), truth(predicate.relation, e.text, true)));
+  }
+  add_assertion(fmt::format("(not {})", conjunction(parts)));
+}
+
 void SmtQuery::require(const SmtValue& a, const char* relation, const SmtValue& b) {
   add_assertion(defined(a));
   add_assertion(defined(b));

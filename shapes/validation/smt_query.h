@@ -40,6 +40,8 @@ class SmtQuery {
   void require(const Predicate& predicate, bool value);
   /// The predicate has no value or the other one.
   void require_not(const Predicate& predicate, bool value);
+  /// At least one of the predicates has no value or is false.
+  void require_not_all(const std::vector<Predicate>& predicates);
   /// Both have values, and they are so related. The relation is that of SMT-LIB: "<", "distinct".
   void require(const SmtValue& a, const char* relation, const SmtValue& b);
   /// `before` has a value, and `after` has none or another.

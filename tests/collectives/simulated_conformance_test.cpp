@@ -76,5 +76,57 @@ TEST(Fake, AllToAll_PeersSendWhatThisRankSendsItself) {
             Code::Internal);
 }
 
+/// What `size` equal contributions come to, one after the other.
+template <class T>
+std::vector<T> added_up(const std::vector<T>& one, int size) {
+  std::vector<T> sum(one.size(), T{0});
+  for (int rank = 0; rank < size; ++rank)
+    for (std::size_t i = 0; i < one.size(); ++i) sum[i] = static_cast<T>(sum[i] + one[i]);
+  return sum;
+}
+
+TEST(Fake, Reductions_AreThoseOfEqualBuffers_WrappedWhereTheyWrap) {
+  for (const auto& [self, size] : {std::pair{0, 2}, {5, 7}, {299, 300}}) {
+    auto group = fake_communicator(Rank{self}, size).value();
+    const std::vector<std::int8_t> bytes{1, -3, 127, -128, 0};
+    std::vector<std::int8_t> byte_sums(bytes.size());
+    ASSERT_TRUE(group->run(Collective{
+        .dtype = DType::I8, .send = bytes.data(), .receive = byte_sums.data(), .rows = 5}));
+    EXPECT_EQ(byte_sums, added_up(bytes, size));
+    std::vector<double> shares;  // rank r's share is {r, r + 0.5}
+    for (int r = 0; r < size; ++r) shares.insert(shares.end(), {r * 1.0, r + 0.5});
+    std::vector<double> mine(2);
+    ASSERT_TRUE(group->run(Collective{.kind = Collective::Kind::ReduceScatter,
+                                      .dtype = DType::F64,
+                                      .send = shares.data(),
+                                      .receive = mine.data(),
+                                      .rows = 2}));
+    EXPECT_EQ(mine, added_up<double>({self * 1.0, self + 0.5}, size));
+  }
+}
+
+TEST(Fake, MillionsOfRanks_TakeTheTimeOfOne) {
+  constexpr int kSize = 1 << 24;
+  auto group = fake_communicator(Rank{5'000'000}, kSize).value();
+  const std::vector<std::int64_t> mine(1000, 3);
+  std::vector<std::int64_t> sum(1000);
+  for (int i = 0; i < 100; ++i)
+    ASSERT_TRUE(group->run(
+        Collective{.dtype = DType::I64, .send = mine.data(), .receive = sum.data(), .rows = 1000}));
+  EXPECT_EQ(sum, std::vector<std::int64_t>(1000, std::int64_t{3} * kSize));
+  VoteRound vote(group->rank(), kSize, Vote::of(6, 7, 8, 9));
+  ASSERT_TRUE(group->run(vote));
+  EXPECT_EQ(vote.result(), Vote::of(6, 7, 8, 9));
+  std::size_t joins = 0;
+  TreeRound tree(group->rank(), kSize, text_bytes("same"), [&](auto lower, auto higher) {
+    ++joins;
+    EXPECT_TRUE(std::equal(lower.begin(), lower.end(), higher.begin(), higher.end()));
+    return Bytes(lower.begin(), lower.end());
+  });
+  ASSERT_TRUE(group->run(tree));
+  EXPECT_EQ(tree.result(), text_bytes("same"));
+  EXPECT_LE(joins, 2U);
+}
+
 }  // namespace
 }  // namespace lockstep::collectives

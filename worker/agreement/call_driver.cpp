@@ -207,7 +207,7 @@ Result<bool> CallDriver::any(const RoundKey& round, bool mine, const Standing& s
 
 Result<std::int64_t> CallDriver::of_lowest(const RoundKey& round, std::int64_t mine) {
   // All others say nothing, which is all ones.
-  const bool lowest = group_.rank().value == 0;
+  const bool lowest = group_.rank().value == 0 || group_.mirrors();
   const auto word = all_of(round, lowest ? static_cast<std::uint64_t>(mine) : Vote::kOnes, {});
   if (!word) return word.error();
   return static_cast<std::int64_t>(*word);

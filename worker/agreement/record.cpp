@@ -1,6 +1,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -95,6 +96,14 @@ ordered_json host_values_json(const std::vector<HostValue>& values) {
   return out;
 }
 
+ordered_json program_json(const RecordHeader::Program& program) {
+  ordered_json arguments = ordered_json::array();
+  for (const std::string& argument : program.arguments) arguments.push_back(text_json(argument));
+  return {{"path", text_json(program.path)},
+          {"arguments", std::move(arguments)},
+          {"directory", text_json(program.directory)}};
+}
+
 Status refuse(Code code, const std::string& path, std::string_view what) {
   return {code, fmt::format("{}: {}", path, what), {}, {}};
 }
@@ -106,6 +115,19 @@ class Recorder::Line {
   explicit Line(std::string_view event) { json["event"] = event; }
   ordered_json json;
 };
+
+std::optional<RecordHeader::Program> this_program() {
+  std::error_code failed;
+  RecordHeader::Program out;
+  out.path = std::filesystem::read_symlink("/proc/self/exe", failed).string();
+  if (!failed) out.directory = std::filesystem::current_path(failed).string();
+  std::ifstream words("/proc/self/cmdline", std::ios::binary);
+  std::string word;
+  for (bool first = true; std::getline(words, word, '\0'); first = false)
+    if (!first) out.arguments.push_back(word);
+  if (failed || out.path.empty()) return std::nullopt;
+  return out;
+}
 
 std::string record_file_name(Rank rank) { return fmt::format("rank-{:05d}.jsonl", rank.value); }
 
@@ -135,6 +157,7 @@ Result<std::unique_ptr<Recorder>> Recorder::open(const std::string& directory,
                {"rank", header.rank.value},
                {"config", config_json(header.config)},
                {"build", text_json(header.build_id)}};
+  if (header.program) line.json["program"] = program_json(*header.program);
   out->write(line);
   if (out->cut_) {
     ::unlink(path.c_str());

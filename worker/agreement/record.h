@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/base/status.h>
@@ -25,8 +26,18 @@ struct RecordHeader {
   Rank rank{};
   DecisionConfig config;
   std::string build_id;
+  /// How this rank's process was started; nothing where it is not known.
+  struct Program {
+    std::string path, directory;
+    std::vector<std::string> arguments;  // without the program's name
+    bool operator==(const Program&) const = default;
+  };
+  std::optional<Program> program{};
   bool operator==(const RecordHeader&) const = default;
 };
+
+/// Of this process.
+[[nodiscard]] std::optional<RecordHeader::Program> this_program();
 
 /// "rank-00003.jsonl"
 [[nodiscard]] std::string record_file_name(Rank rank);

@@ -3,49 +3,17 @@
 
 #include "handle.h"
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+
+#include <lockstep/worker/exchange/decision_json.h>
 
 using namespace lockstep;
 using namespace lockstep::capi;
 using worker::Decision;
-using worker::DimDecision;
 using worker::Kind;
 using worker::SourceDecision;
 using worker::SymbolDecision;
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json dim_json(const DimDecision& dim) {
-  if (dim.is_symbol) return "s" + std::to_string(dim.symbol);
-  return dim.value;
-}
-
-/// In the manner of the dry-run result (simulator/cluster/result.md).
-std::string json_text(const Decision& decision) {
-  Json decisions = Json::object(), symbols = Json::object();
-  for (const SourceDecision& source : decision.sources) {
-    if (source.spec.kind == Kind::Float) continue;
-    Json& at = decisions[source.spec.name];
-    if (source.spec.kind == Kind::Bool) {
-      at = source.dims[0].value != 0;
-    } else if (source.spec.kind == Kind::Int) {
-      at = dim_json(source.dims[0]);
-    } else {
-      at = Json::array();
-      for (const DimDecision& dim : source.dims) at.push_back(dim_json(dim));
-    }
-  }
-  for (size_t i = 0; i < decision.symbols.size(); ++i) {
-    const SymbolDecision& symbol = decision.symbols[i];
-    symbols["s" + std::to_string(i)] = {{"source", symbol.source},
-                                        {"min", symbol.min ? Json(*symbol.min) : Json(nullptr)},
-                                        {"hint", symbol.hint}};
-  }
-  const Json whole{{"decisions", std::move(decisions)}, {"symbols", std::move(symbols)}};
-  return whole.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 const SourceDecision* source_of(const lockstep_decision* decision, size_t source) {
   if (decision == nullptr || source >= decision->decision.sources.size()) return nullptr;
@@ -60,7 +28,7 @@ const SymbolDecision* symbol_of(const lockstep_decision* decision, size_t symbol
 }  // namespace
 
 lockstep_decision::lockstep_decision(Decision what)
-    : decision(std::move(what)), text(worker::decision_text(decision)), json(json_text(decision)) {}
+    : decision(std::move(what)), text(worker::decision_text(decision)), json(worker::decision_json(decision)) {}
 
 extern "C" {
 

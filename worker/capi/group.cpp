@@ -26,8 +26,12 @@ std::string build_id() {
 
 /// How the processes of the job come together, as the environment says.
 Result<void> find_ranks(worker::WorldOptions& joining) {
-  if (joining.comm != nullptr) return {};
   const auto settings = worker::Settings::from_environment();
+  if (settings && settings->trace)
+    return bad_input(
+        "lockstep trace takes programs with frames of job.h; what this one's own compiler makes of "
+        "a call cannot be traced");
+  if (joining.comm != nullptr) return {};
   if (!settings) return settings.error();
   return worker::find_ranks(joining, *settings, build_id());
 }

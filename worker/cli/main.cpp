@@ -15,7 +15,9 @@ namespace {
 
 constexpr Subcommand kSubcommands[] = {
     {"dryrun", "run a scenario, or replay a recorded job, without a cluster", declare_dryrun},
+    {"trace", "trace the first calls of a program as if N ranks ran it", declare_trace},
     {"explain", "say what went wrong in a recorded job", declare_explain},
+    {"infer", "say which sizes each entry of a recorded job serves", declare_infer},
     {"doctor", "check that this machine has what lockstep needs", declare_doctor},
     {"coordinator", "watch jobs: run the coordinator on its own", declare_coordinator},
     {"status", "look at running jobs", declare_status},

@@ -29,8 +29,10 @@ struct Subcommand {
 [[nodiscard]] std::function<int()> declare_explain(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_coordinator(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_history(CLI::App& app);
+[[nodiscard]] std::function<int()> declare_infer(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_status(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_dump(CLI::App& app);
+[[nodiscard]] std::function<int()> declare_trace(CLI::App& app);
 
 /// Writes all of `text` to stdout. Returns `code`, or 7 with a sentence on stderr where stdout does
 /// not take it.

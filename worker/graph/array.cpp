@@ -44,6 +44,17 @@ Array Array::far(DType dtype, std::vector<std::int64_t> sizes,
   return array;
 }
 
+Array Array::unsized(DType dtype, std::shared_ptr<const FarMemory> memory) {
+  Array array = far(dtype, {}, std::move(memory));
+  array.unsized_ = true;
+  return array;
+}
+
+void Array::refuse_sizes() const {
+  const auto refused = storage_->far->fetch(nullptr, 0);
+  throw std::runtime_error(refused ? "its sizes are not known" : refused.error().message);
+}
+
 void Array::bring_home() const {
   if (storage_->host) return;
   auto host = allocate(bytes());
@@ -80,7 +91,7 @@ Array Array::clone() const {
 
 std::int64_t Array::elements() const {
   std::int64_t n = 1;
-  for (const std::int64_t size : sizes_) n *= size;
+  for (const std::int64_t size : sizes()) n *= size;
   return n;
 }
 

@@ -39,12 +39,18 @@ class Array {
   /// Elements on a device.
   [[nodiscard]] static Array far(DType dtype, std::vector<std::int64_t> sizes,
                                  std::shared_ptr<const FarMemory> memory);
+  /// Elements on a device of which not even the number is known: whoever asks for sizes or elements
+  /// gets the memory's error.
+  [[nodiscard]] static Array unsized(DType dtype, std::shared_ptr<const FarMemory> memory);
   /// Views `storage` of another with other sizes; same number of elements.
   [[nodiscard]] Array reshaped(std::vector<std::int64_t> sizes) const;
   [[nodiscard]] Array clone() const;
 
   [[nodiscard]] DType dtype() const { return dtype_; }
-  [[nodiscard]] const std::vector<std::int64_t>& sizes() const { return sizes_; }
+  [[nodiscard]] const std::vector<std::int64_t>& sizes() const {
+    if (unsized_) refuse_sizes();
+    return sizes_;
+  }
   [[nodiscard]] std::int64_t elements() const;
   [[nodiscard]] std::size_t bytes() const;
   /// On the host.
@@ -82,7 +88,9 @@ class Array {
     std::shared_ptr<const FarMemory> far;
   };
   void bring_home() const;
+  void refuse_sizes() const;
   DType dtype_ = DType::F32;
+  bool unsized_ = false;
   std::vector<std::int64_t> sizes_;
   std::shared_ptr<Storage> storage_;
 };

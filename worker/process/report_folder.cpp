@@ -33,6 +33,7 @@ std::vector<std::pair<fs::file_time_type, fs::path>> by_age(const Settings& sett
 }  // namespace
 
 std::string report_folder(const Settings& settings) {
+  if (settings.trace) return settings.trace->folder;
   if (!settings.record_dir.empty()) return settings.record_dir;
   return all_reports(settings) + "/" + file_name_of(settings.job_name());
 }

@@ -7,7 +7,7 @@
 
 namespace lockstep::worker {
 
-/// That of the record, where there is one; else one of the job's own in the cache directory.
+/// That of the trace or the record, where there is one; else one of the job's own in the cache directory.
 [[nodiscard]] std::string report_folder(const Settings& settings);
 /// The report of this rank's last run in such a folder is not that of the next one.
 void remove_report(const std::string& folder, int rank);

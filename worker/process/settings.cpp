@@ -76,7 +76,7 @@ Result<int> whole_number(const char* name, int least, const std::optional<int>& 
 /// Where the processes of a job meet, and which of them this one is.
 Result<void> read_rendezvous(Settings& settings) {
   settings.rendezvous = variable("LOCKSTEP_RENDEZVOUS");
-  if (settings.rendezvous.empty()) return {};
+  if (settings.rendezvous.empty() && !settings.trace) return {};
   const auto launcher = launcher_from_environment();
   const auto told = [&](int Launcher::*which) {
     return launcher ? std::optional((*launcher).*which) : std::nullopt;
@@ -92,6 +92,18 @@ Result<void> read_rendezvous(Settings& settings) {
   settings.world_size = *size;
   if (settings.launch.empty())  // of a file its name: its folder is a private one
     settings.launch = std::filesystem::path(settings.rendezvous).filename();
+  return {};
+}
+
+Result<void> read_trace(Settings& settings) {
+  const std::string folder = variable("LOCKSTEP_TRACE");
+  if (folder.empty()) return {};
+  const auto calls = whole_number("LOCKSTEP_TRACE_CALLS", 0, 0);
+  if (!calls) return calls.error();
+  settings.trace = TraceMode{folder, static_cast<std::uint64_t>(*calls)};
+  settings.infer = variable("LOCKSTEP_INFER");
+  settings.coordinator = kNoCoordinator;
+  settings.job_id.clear();
   return {};
 }
 
@@ -140,10 +152,32 @@ Result<Settings> Settings::from_environment() {
   settings.token = variable("LOCKSTEP_TOKEN");
   settings.token_file = variable("LOCKSTEP_TOKEN_FILE");
   settings.launch = launch_id();
-  if (auto read = read_rendezvous(settings); !read) return read.error();
   settings.job_id = variable("LOCKSTEP_JOB_ID");
+  if (auto read = read_trace(settings); !read) return read.error();
+  if (auto read = read_rendezvous(settings); !read) return read.error();
   settings.compiler = variable("LOCKSTEP_CXX");
   return settings;
+}
+
+Result<Settings> Settings::traced(Settings own) {
+  if (variable("LOCKSTEP_TRACE").empty()) return own;
+  const auto told = from_environment();
+  if (!told) return told.error();
+  own.trace = told->trace;
+  own.coordinator = told->coordinator;
+  own.job_id = told->job_id;
+  own.launch = told->launch;
+  own.rendezvous = told->rendezvous;
+  own.rank = told->rank;
+  own.world_size = told->world_size;
+  return own;
+}
+
+std::string TraceMode::sheet(int rank) const {
+  return fmt::format("{}/rank-{:05d}.jsonl", folder, rank);
+}
+std::string TraceMode::stopped(int rank) const {
+  return fmt::format("{}/rank-{:05d}.stopped", folder, rank);
 }
 
 std::string Settings::job_name() const {

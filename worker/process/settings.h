@@ -16,6 +16,19 @@ namespace lockstep::worker {
 
 inline constexpr std::string_view kNoCoordinator = "off";
 
+/// How a process is traced in place of being run (trace_sheet.h); told by `lockstep trace` only.
+struct TraceMode {
+  std::string folder;       // LOCKSTEP_TRACE: where each rank writes what it traced
+  std::uint64_t calls = 0;  // LOCKSTEP_TRACE_CALLS: a rank ends after so many; 0: it goes on
+
+  /// "FOLDER/rank-00003.jsonl"
+  [[nodiscard]] std::string sheet(int rank) const;
+  /// Beside it once the rank has stopped before the end of its program.
+  [[nodiscard]] std::string stopped(int rank) const;
+};
+/// Of what is in a sheet.
+inline constexpr std::string_view kTraceSheetFormat = "lockstep.trace_sheet/1";
+
 struct Settings {
   /// Topics of LOCKSTEP_LOG: "info", "guards", "graph", "output_code", "off".
   std::set<std::string> log = {"info"};
@@ -41,9 +54,17 @@ struct Settings {
   /// LOCKSTEP_CXX; empty: none is named. Then c++ builds kernels, and where no rank has it they are
   /// interpreted.
   std::string compiler;
+  /// Nothing is compiled and nothing runs; there is no coordinator, and no profile of another run.
+  /// Without a rendezvous, LOCKSTEP_RANK of LOCKSTEP_WORLD_SIZE is one process that all other ranks
+  /// mirror.
+  std::optional<TraceMode> trace;
+  std::string infer;  // LOCKSTEP_INFER, of a program that is traced: the folder of infer_mode.h
 
   /// Errors: BadInput, naming the variable and what it takes.
   [[nodiscard]] static Result<Settings> from_environment();
+  /// `own`, but for a process that is traced: it is, whatever its program sets. Errors: as
+  /// from_environment().
+  [[nodiscard]] static Result<Settings> traced(Settings own);
   [[nodiscard]] std::string compiler_command() const { return compiler.empty() ? "c++" : compiler; }
   /// Where databases lie in the cache directory, apart from the artifacts.
   [[nodiscard]] std::string stores_dir() const { return cache_dir + "/stores"; }

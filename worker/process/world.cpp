@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <utility>
 
+#include <lockstep/collectives/simulated/fake.h>
 #include <lockstep/worker/process/launched_world.h>
 #include <lockstep/worker/process/meeting.h>
 #include <lockstep/worker/process/report_folder.h>
@@ -32,12 +34,34 @@ Result<World> join_met(const WorldOptions& options) {
   return world;
 }
 
+Result<World> join_mirrors(const WorldOptions& options) {
+  World world;
+  world.board = Board::in_process(1);
+  auto watch =
+      collectives::Watch::start(*world.board, Rank{0}, watch_options(options, Rank{0}, world));
+  if (!watch) return watch.error();
+  world.watch = std::move(*watch);
+  auto all = collectives::fake_communicator(options.mirror->self, options.mirror->size);
+  if (!all) return all.error();
+  world.all = std::move(*all);
+  return world;
+}
+
+Result<std::unique_ptr<collectives::Communicator>> mirrored_group(Rank self,
+                                                                  const RankSet& members) {
+  Rank place{};
+  for (const RankSet::Run& run : members.runs())
+    place.value += std::clamp(self.value - run.first, 0, run.last - run.first + 1);
+  return collectives::fake_communicator(place, static_cast<int>(members.size()));
+}
+
 }  // namespace
 
 collectives::WatchOptions watch_options(const WorldOptions& options, Rank self, World& world) {
   world.last_words = std::make_shared<LastWords>();
   collectives::WatchOptions out;
   out.deadline = options.deadline;
+  out.before_end = options.before_end;
   out.last_word = [words = world.last_words](const Status& verdict) { words->say(verdict); };
   if (options.report_dir.empty()) return out;
   remove_report(options.report_dir, self.value);
@@ -46,7 +70,12 @@ collectives::WatchOptions watch_options(const WorldOptions& options, Rank self, 
 }
 
 Result<void> find_ranks(WorldOptions& options, const Settings& settings, const std::string& build) {
+  if (settings.trace) options.comm = nullptr;  // its ranks are not those that are traced
   if (options.comm != nullptr) return {};
+  if (settings.trace && settings.rendezvous.empty()) {
+    options.mirror = WorldOptions::Mirror{Rank{settings.rank}, settings.world_size};
+    return {};
+  }
   const auto launcher = launcher_from_environment();
   if (launcher && launcher->offers_mpi) options.launched = launcher->size;
   auto meeting = settings.rendezvous.empty() && !joins_by_mpi()
@@ -58,14 +87,21 @@ Result<void> find_ranks(WorldOptions& options, const Settings& settings, const s
 }
 
 Result<World> join_world(const WorldOptions& options) {
+  if (options.mirror) return join_mirrors(options);
   const bool meets = options.meeting && options.comm == nullptr;
   return meets ? join_met(options) : join_launched(options);
+}
+
+void leave_world(World& world, Duration patience) {
+  if (world.watch) world.watch->seat().finish();
+  if (world.mesh) collectives::tcp_leave(*world.mesh, patience);
 }
 
 Result<std::unique_ptr<collectives::Communicator>> join_group(const World& world,
                                                               const RankSet& members,
                                                               std::uint64_t id,
                                                               std::string_view name) {
+  if (world.all->mirrors()) return mirrored_group(world.all->rank(), members);
   if (!world.mesh) return join_launched_group(world, members, id, name);
   return collectives::tcp_group(world.mesh, world.watch.get(), members, id, name);
 }

@@ -3,6 +3,7 @@
 // world_mpi.cpp, world_single.cpp.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,13 @@ struct WorldOptions {
   /// Where the processes meet, if no launcher has started them; goes unused where there is a
   /// `comm`.
   std::optional<collectives::TcpOptions> meeting;
+  /// This process is rank `self` of `size`, alone: every other rank mirrors it (fake.h). Then the
+  /// others are not looked for.
+  struct Mirror {
+    Rank self{};
+    int size = 1;
+  };
+  std::optional<Mirror> mirror;
   /// How many processes this one's launcher says that it has started; looked at where MPI is to
   /// join them all.
   int launched = 1;
@@ -50,19 +58,25 @@ struct WorldOptions {
   /// known who has not come to the start, and only there is that an error rather than the end of
   /// the process.
   Duration deadline = std::chrono::seconds(60);
+  /// As WatchOptions::before_end.
+  std::function<void(const Status& verdict)> before_end{};
   /// A verdict is also written to `report_dir`/report-00003.txt by the rank that reports, unless
   /// empty.
   std::string report_dir;
 };
 
 /// Fills in how the ranks come together, as `settings` and the launcher of this process say; where
-/// `options` has a communicator there is nothing to find. Errors: as meeting_of() and
+/// `options` has a communicator there is nothing to find, unless the program is traced. Errors: as meeting_of() and
 /// launched_meeting().
 [[nodiscard]] Result<void> find_ranks(WorldOptions& options, const Settings& settings,
                                       const std::string& build);
 
 /// Collective. Errors: Environment; over TCP also those of tcp_meet().
 [[nodiscard]] Result<World> join_world(const WorldOptions& options);
+
+/// The end of this rank, in the middle of its program and as planned: whoever waits for it is told
+/// at once. Waits as tcp_leave() does. The world is not used again.
+void leave_world(World& world, Duration patience);
 
 /// Collective over `members`, of which this rank is one: their own communicator, watched like
 /// world.all. `id` and `name` are the group's on the board. Errors: Environment.

@@ -300,6 +300,7 @@ bool Trace::ask_group(const SymBool& condition, bool all, const Line& where) {
   // All ranks would answer the same: a branch like any other.
   if (is_uniform(predicate.expr)) return static_cast<bool>(condition);
   const auto mine = predicate.evaluate([this](Symbol s) { return local_value(s); });
+  if (!mine) env_.fails_without_value(predicate.expr, here(where));
   if (!mine)
     throw shapes::OverflowError(fmt::format("{}: {}({}) does not fit in 64 bits",
                                             here(where).text(), name,
@@ -313,12 +314,41 @@ bool Trace::ask_group(const SymBool& condition, bool all, const Line& where) {
     answer = all ? !*any : *any;
   }
   answers_.push_back(answer ? 1 : 0);
+  asked_before_.push_back(env_.asked().size());
   group_guards_.push_back(
       {predicate, all ? GroupGuard::Over::All : GroupGuard::Over::Any, answer, here(where)});
   // What holds on every rank holds here: worth knowing in the branch that asked.
   if (all && answer) env_.check(predicate, here(where), "group_all");
   if (!all && !answer) env_.check(predicate.negated(), here(where), "group_any");
   return answer;
+}
+
+TraceReliance Trace::reliance(std::optional<std::string> error) const {
+  TraceReliance out{shapes::point_trace(env_, std::move(error)), {}};
+  shapes::PointTrace& sizes = out.sizes;
+  for (std::size_t i = group_guards_.size(); i-- > 0;) {
+    const GroupGuard& guard = group_guards_[i];
+    sizes.relied.push_back({guard.value ? guard.predicate : guard.predicate.negated(), guard.where,
+                            "of the group, all of whose ranks are taken to be alike"});
+    sizes.asked.insert(sizes.asked.begin() + static_cast<std::ptrdiff_t>(asked_before_[i]),
+                       {guard.predicate, guard.value, guard.where});
+  }
+  if (sizes.error && sizes.where.file.empty() && !nodes_.empty()) sizes.where = nodes_.back().where;
+  std::map<Symbol, Expr> given;
+  for (const SymbolBinding& value : host_values_) given[value.symbol] = value.hint;
+  const auto told = [&](const shapes::Guard& guard) {
+    const std::vector<Symbol> symbols = guard.predicate.expr.symbols();
+    return std::ranges::any_of(symbols, [&](Symbol symbol) { return given.contains(symbol); });
+  };
+  for (shapes::Guard& guard : sizes.relied) {
+    if (!told(guard)) continue;
+    out.values.push_back(
+        fmt::format("{}   # {}", guard.predicate.text(env_.source_namer()), guard.where.text()));
+    guard.predicate = guard.predicate.substitute(given);
+  }
+  std::erase_if(sizes.relied,
+                [](const shapes::Guard& guard) { return guard.predicate.constant() == true; });
+  return out;
 }
 
 const Nesting& Trace::known_nesting() const {
@@ -361,10 +391,18 @@ Graph Trace::finish() {
 }
 
 Result<Graph> trace(const TraceSetup& setup, const std::function<void(Trace&)>& body) {
+  std::shared_ptr<Trace> trace;
+  const auto rely = [&](std::optional<std::string> error) {
+    if (setup.reliance == nullptr) return;
+    if (trace)
+      *setup.reliance = trace->reliance(std::move(error));
+    else  // what was declared does not hold for these sizes
+      setup.reliance->sizes = {.error = std::move(error), .only_here = true};
+  };
   const auto failed = [&](std::string_view what) {
+    rely(std::string(what));
     return Status{Code::TraceError, fmt::format("frame {}: {}", setup.frame, what), {}, {}};
   };
-  std::shared_ptr<Trace> trace;
   const struct Closing {
     const std::shared_ptr<Trace>& trace;
     ~Closing() {
@@ -379,6 +417,7 @@ Result<Graph> trace(const TraceSetup& setup, const std::function<void(Trace&)>& 
   try {
     trace = Trace::start(setup);
     body(*trace);
+    rely(std::nullopt);
     Graph graph = trace->finish();
     if (const Result<void> sound = graph.verify(); !sound) return sound.error();
     return graph;

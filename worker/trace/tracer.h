@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <lockstep/shapes/shape_env.h>
+#include <lockstep/shapes/size_classes.h>
 #include <lockstep/worker/exchange/decision.h>
 #include <lockstep/worker/graph/graph.h>
 #include <lockstep/worker/graph/group.h>
@@ -31,6 +32,12 @@ class TraceHost {
   /// The value of the group's lowest rank on every rank. Collective. An error ends the trace with
   /// it.
   [[nodiscard]] virtual Result<std::int64_t> of_lowest(std::int64_t mine) = 0;
+};
+
+/// What a trace relies on: other inputs that bear it out are traced alike.
+struct TraceReliance {
+  shapes::PointTrace sizes;         // questions of the group as if all ranks were alike
+  std::vector<std::string> values;  // "lr > 0.5   # a.cpp:3": of inputs that are no sizes
 };
 
 /// What a trace is made of. References outlive the trace.
@@ -61,6 +68,8 @@ struct TraceSetup {
   /// Graph::answers of the trace that this one repeats, in place of asking; null: there is none.
   /// Questions beyond these take this rank's answer.
   const std::vector<std::int64_t>* answers = nullptr;
+  /// Told when the trace ends, well or not; null: nobody asks.
+  TraceReliance* reliance = nullptr;
 };
 
 /// The graph under construction; what functions of the tensor language record into. Held by shared
@@ -140,6 +149,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void stop_gradient(NodeId id) { stopped_.insert(id); }
   [[nodiscard]] bool gradient_stops(NodeId id) const { return stopped_.contains(id); }
 
+  /// What the trace has relied on so far. `error`: why it fails here.
+  [[nodiscard]] TraceReliance reliance(std::optional<std::string> error) const;
   /// Ends the trace: places asserts and inputs, puts what was learnt about sizes into all nodes.
   [[nodiscard]] Graph finish();
 
@@ -169,6 +180,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::map<std::string, NodeId> ranks_;        // by group
   std::vector<Graph::Output> outputs_;
   std::vector<GroupGuard> group_guards_;
+  std::vector<std::size_t> asked_before_;  // of each of those: questions of sizes that came before
   std::vector<UniformSize> uniform_;  // what the program says; collectives ask for more
   UniformFacts facts_{nodes_, known_nesting()};        // of the nodes that a question of the group has come past
   std::vector<SymbolBinding> host_values_;

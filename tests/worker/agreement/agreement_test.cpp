@@ -196,6 +196,18 @@ TEST(Agreement, LibraryCall_BuildsOnAMissOnly_AndReturnsTheDecision) {
   EXPECT_EQ(agreement.times().exchanges, 2);
 }
 
+TEST(Agreement, GroupThatMirrorsItsRank_AnswersAsThatRankDoes) {
+  for (const int self : {0, 2}) {
+    const auto group = collectives::fake_communicator({self}, 3);
+    CallDriver driver(**group, {});
+    RoundKey key;
+    key.kind = RoundKey::Kind::Verify;
+    EXPECT_EQ(driver.of_lowest(key, 41).value(), 41) << "rank " << self;
+    EXPECT_TRUE(driver.any(key, true).value());
+    EXPECT_FALSE(driver.any(key, false).value());
+  }
+}
+
 TEST(Agreement, LibraryCall_PastTheLimit_FallsBackWithoutBuilding) {
   const auto group = collectives::fake_communicator({0}, 2);
   Agreement agreement(**group, "world", {.recompile_limit = 1});

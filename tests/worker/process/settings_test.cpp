@@ -1,4 +1,7 @@
 #include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -43,6 +46,36 @@ TEST_F(CacheLimit, AnythingElse_IsBadInputThatNamesTheVariable) {
 // Hosts may have disks of different sizes.
 TEST_F(CacheLimit, MayDifferBetweenRanks) {
   EXPECT_EQ(with("1G")->agreed_text(), with("2G")->agreed_text());
+}
+
+TEST(TraceMode, IsTold_WithItsRank_AndLeavesCoordinatorAndProfilesOut) {
+  const std::vector<std::pair<const char*, const char*>> told{
+      {"LOCKSTEP_TRACE", "/there"},   {"LOCKSTEP_TRACE_CALLS", "5"},
+      {"LOCKSTEP_RANK", "3"},         {"LOCKSTEP_WORLD_SIZE", "8"},
+      {"LOCKSTEP_JOB_ID", "nightly"}, {"LOCKSTEP_COORDINATOR", "1.2.3.4:5"}};
+  EXPECT_FALSE(Settings::from_environment()->trace);
+  for (const auto& [name, value] : told) ::setenv(name, value, 1);
+  const auto settings = Settings::from_environment();
+  Settings own;
+  own.cache_dir = "/own";
+  const auto traced = Settings::traced(own);
+  ::setenv("LOCKSTEP_TRACE_CALLS", "many", 1);
+  const auto wrong = Settings::from_environment();
+  for (const auto& [name, value] : told) ::unsetenv(name);
+  ASSERT_TRUE(settings && traced);
+  for (const Settings* told_so : {&*settings, &*traced}) {
+    ASSERT_TRUE(told_so->trace);
+    EXPECT_EQ(told_so->trace->sheet(12), "/there/rank-00012.jsonl");
+    EXPECT_EQ(told_so->trace->calls, 5U);
+    EXPECT_EQ(told_so->rank, 3);
+    EXPECT_EQ(told_so->world_size, 8);
+    EXPECT_EQ(told_so->job_id, "");
+    EXPECT_EQ(told_so->coordinator, kNoCoordinator);
+  }
+  EXPECT_EQ(traced->cache_dir, "/own");
+  EXPECT_FALSE(Settings::traced(own)->trace);
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message.find("LOCKSTEP_TRACE_CALLS=many"), std::string::npos);
 }
 
 TEST(CheckCaptures, IsHowOftenItIsLooked_TheSameOnAllRanks) {

@@ -42,6 +42,7 @@ class JobReplay {
       if (!difference) return difference.error();
       if (*difference) {
         out_.difference = **difference;
+        out_.frames = std::move(frames_.front());
         return std::move(out_);
       }
     }
@@ -50,6 +51,7 @@ class JobReplay {
       out_.result.bytes_per_rank_max =
           std::max(out_.result.bytes_per_rank_max, rounds.bytes_per_rank_max());
     }
+    out_.frames = std::move(frames_.front());
     if (!counterfactual) return std::move(out_);
     const Scenario inputs = scenario_of(ranks_);
     out_.result.uncoordinated = run_uncoordinated(inputs);

@@ -2,10 +2,13 @@
 // to, the call machines do it all again. Every action must be the one recorded, byte for byte.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <lockstep/worker/agreement/code_cache.h>
 #include <lockstep/worker/simulator/cluster/result.h>
 #include <lockstep/worker/simulator/input/record_reader.h>
 #include <lockstep/worker/simulator/input/scenario.h>
@@ -27,6 +30,8 @@ struct Replay {
   std::optional<Difference> difference;
   /// What the record lacks: ranks whose last line was cut or whose last call has no end.
   std::vector<std::string> notes;
+  /// What rank 0 holds at the end, by group and frame.
+  std::map<std::pair<std::string, std::string>, Frame> frames;
   /// What to write so that frames compile less (recompile_advice.h), each once, with its frame.
   std::vector<std::string> advice;
 };

@@ -281,6 +281,19 @@ Status RecordFields::status(std::string_view key) {
   });
 }
 
+RecordHeader::Program RecordFields::program(std::string_view key) {
+  const Json* json = get(key);
+  if (json == nullptr) return {};
+  return within(*json, key, [](RecordFields& in) {
+    RecordHeader::Program out{
+        .path = in.text("path"), .directory = in.text("directory"), .arguments = {}};
+    const auto* words = in.list("arguments");
+    for (std::size_t i = 0; words != nullptr && i < words->size(); ++i)
+      out.arguments.push_back(in.text_of((*words)[i], "arguments"));
+    return out;
+  });
+}
+
 Consistency RecordFields::consistency(std::string_view key) {
   const auto found = consistency_of(text(key));
   if (!found) fail(key, "this is no consistency");

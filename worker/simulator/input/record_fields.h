@@ -30,6 +30,7 @@ class RecordFields {
   [[nodiscard]] std::vector<GroupGuard> group_guards(std::string_view key);
   [[nodiscard]] std::vector<UniformSize> uniform_sizes(std::string_view key);
   [[nodiscard]] Status status(std::string_view key);
+  [[nodiscard]] RecordHeader::Program program(std::string_view key);
   [[nodiscard]] Consistency consistency(std::string_view key);
   [[nodiscard]] DecisionConfig config(std::string_view key);
   [[nodiscard]] CallOutcome::Kind outcome(std::string_view key);

@@ -1,0 +1,24 @@
+// The outputs of a call that is traced in place of being run: dtypes and sizes, no values.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/graph/array.h>
+#include <lockstep/worker/graph/graph.h>
+#include <lockstep/worker/run/run_host.h>
+
+namespace lockstep::worker {
+
+/// Is told, in one sentence, of an output that is needed and not there; goes on from "stopped: ".
+using NeededValue = std::function<void(const std::string& what)>;
+
+/// The outputs of `graph` for these inputs, in its order. An output that is an input is that input,
+/// one that is a number made of sizes has its value. Whoever reads another one calls `needed` first
+/// and then gets its sentence as an error; so does whoever asks for a size that is known only when
+/// the graph runs. Errors: BadInput (inputs that do not fit the graph).
+[[nodiscard]] Result<std::vector<Array>> valueless_outputs(const Graph& graph, const Inputs& inputs,
+                                                           const NeededValue& needed);
+
+}  // namespace lockstep::worker
