@@ -1,4 +1,4 @@
-// Element-wise reduction in memory, for the backends that move no bytes between processes. Refuses
+// Element-wise reduction in memory, for the backends that reduce by themselves: TCP, simulated. Refuses
 // nothing: check() has said which dtypes reduce.
 #pragma once
 
