@@ -1,5 +1,5 @@
-// Element-wise reduction in memory, for the backends that move no bytes between processes. Refuses
-// nothing: check() has said which dtypes reduce.
+// Element-wise reduction in memory, for the backends that reduce by themselves: TCP, simulated.
+// Refuses nothing: check() has said which dtypes reduce.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The vote: one AND over eight 64-bit words, by which all ranks learn at once whether they agree
-// (design section 3.2). Sans-I/O: recursive doubling, folded where the group is no power of two.
+// (ARCHITECTURE.md). Sans-I/O: recursive doubling, folded where the group is no power of two.
 #pragma once
 
 #include <array>

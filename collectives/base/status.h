@@ -1,5 +1,5 @@
 // What a call that can fail in a healthy program returns. A rank's failure is data that its peers
-// must receive, so failures are values and never exceptions; see style note in ARCHITECTURE.md.
+// must receive, so failures are values and never exceptions ("Decisions", ARCHITECTURE.md).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The frames in which processes of a job and its coordinator speak over a stream of bytes, version
-// 1, in both directions. Little-endian:
+// 2, in both directions. Little-endian:
 //
 //   magic "LKSC" (4)  version (1)  type (1)  zero (2)  length of the payload (4)  counter (8)
 //   payload

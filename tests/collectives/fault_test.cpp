@@ -1,5 +1,6 @@
 // Real processes under mpirun, one of which goes wrong: what the others say, how soon, and that all
-// of it ends. mpirun's own exit code is that of the first process that failed: see the README.
+// of it ends. mpirun's own exit code is that of the first process that failed
+// (collectives/README.md).
 #include <chrono>
 #include <cstdio>
 #include <string>

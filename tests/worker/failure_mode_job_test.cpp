@@ -1,5 +1,5 @@
 // Failure modes of distributed training as they were reported elsewhere, by the numbers of the list
-// in tests/README.md: those that take real ranks with data collectives.
+// in agreement/README.md: those that take real ranks with data collectives.
 #include <string>
 #include <vector>
 

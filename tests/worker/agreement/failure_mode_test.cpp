@@ -1,5 +1,5 @@
 // Failure modes of distributed training as they were reported elsewhere, by the numbers of the list
-// in tests/README.md: those that the agreement alone can show.
+// in README.md here: those that the agreement alone can show.
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // PyTorch's own multi-rank tests of compiler collectives and automatic dynamic, by the numbers of
-// our list of them (tests/README.md), and what that list found missing there. Upstream asserts that
+// our list of them (README.md here), and what that list found missing there. Upstream asserts that
 // compile counts are equal; here every rank's outcome, entry, decision and cost of each call is
 // known. "Rank 0 / others", at 2, 3 and 5 ranks.
 #include "virtual_ranks.h"
