@@ -151,9 +151,11 @@ TEST(CallIndex, GroupsThatOverlap_HaveTheirCallsTogether) {
         key.call = i;
         ScenarioValues values;
         values["x"].sizes = {static_cast<std::int64_t>(random() % 3), 4};
-        (*recorder)->call(key, observation_of(values), {});
+        Frame frame(key.frame);
+        const CallMachine machine(Rank{r}, world, {}, key, frame, observation_of(values));
+        (*recorder)->began(machine);
         if (random() % 3 == 0) (*recorder)->round(key, {});
-        (*recorder)->ended({});
+        (*recorder)->ended(machine, {}, {});
         if (random() % 3 == 0) (*recorder)->group("b", RankSet::all(world));
       }
     }

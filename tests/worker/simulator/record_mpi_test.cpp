@@ -122,7 +122,6 @@ TEST(DryRunMpi, RandomScenarios_ComeToWhatTheDryRunSays) {
     });
     const DryRunResult said = dry_run(scenario, {.counterfactual = false});
     CallDriver driver(*group, scenario.config);
-    driver.observe(**recorder);
     std::map<std::string, Frame> frames;
     for (std::size_t c = 0; c < scenario.calls.size(); ++c)
       for (const ScenarioGroup& inputs : scenario.calls[c].groups) {

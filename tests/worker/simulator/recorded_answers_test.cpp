@@ -111,7 +111,8 @@ TEST_F(RecordedAnswers, JobThatStartedFromAProfile_IsSaidTo) {
     RoundKey key;
     key.group = "world";
     key.frame = "f";
-    (*recorder)->call(key, observation_of({}), {});
+    Frame frame(key.frame);
+    (*recorder)->began(CallMachine(Rank{0}, 2, {}, key, frame, observation_of({})));
   }
   const auto ranks = read_record(directory(0));
   ASSERT_TRUE(ranks.has_value()) << ranks.error().message;
@@ -136,7 +137,8 @@ TEST_F(RecordedAnswers, GroupsOfRanks_AreRefused) {
     RoundKey key;
     key.group = "half";
     key.frame = "f";
-    (*recorder)->call(key, observation_of({}), {});
+    Frame frame(key.frame);
+    (*recorder)->began(CallMachine(Rank{0}, 2, {}, key, frame, observation_of({})));
   }
   const auto ranks = read_record(directory(0));
   ASSERT_TRUE(ranks.has_value());

@@ -43,7 +43,7 @@ struct Process {
 bool advance(CallMachine& machine, Recorder& recorder, bool one_graph) {
   for (;;) {
     const Action& action = machine.next();
-    recorder.action(action);
+    recorder.acts(action);
     if (const auto* traced = std::get_if<action::Trace>(&action)) {
       TraceReport report = trace(*traced->decision, one_graph);
       recorder.traced(report);
@@ -56,7 +56,7 @@ bool advance(CallMachine& machine, Recorder& recorder, bool one_graph) {
       recorder.compiled(std::nullopt);
       machine.compiled(std::nullopt);
     } else if (const auto* finish = std::get_if<action::Finish>(&action)) {
-      recorder.ended(finish->outcome);
+      recorder.ended(machine, finish->outcome, {});
       return false;
     } else {
       return true;
@@ -101,9 +101,9 @@ std::vector<std::string> record_job(const Scenario& scenario, const std::string&
         Standing standing;
         standing.pending = 7;
         Observation seen = observation_of(group.values);
-        ranks[r].recorder->call(key, seen, standing);
         machines[r] = std::make_unique<CallMachine>(rank, scenario.world_size, scenario.config, key,
                                                     frame, std::move(seen), standing);
+        ranks[r].recorder->began(*machines[r]);
       }
     for (std::size_t waiting = 1; waiting > 0;) {
       waiting = 0;
