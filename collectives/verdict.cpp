@@ -58,10 +58,6 @@ RankSet awaited_through_others(const BoardSnapshot& board, Rank self) {
   return reached;
 }
 
-std::string ranks_text(const RankSet& ranks) {
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", ranks.text());
-}
-
 std::string capital(std::string text) {
   if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 32);
   return text;
@@ -69,13 +65,13 @@ std::string capital(std::string text) {
 
 Status lost(const BoardSnapshot& board, const RankSet& ranks, Instant now) {
   const RankState& first = board.ranks[static_cast<std::size_t>(ranks.lowest().value)];
-  return Status{Code::RankLost,
-                fmt::format("{} ended without finishing the job (rank {} was process {}; {}); the "
-                            "output of that process or the system's log (a signal, no memory, an "
-                            "early exit) says why.",
-                            capital(ranks_text(ranks)), ranks.lowest().value, first.pid,
-                            describe(first, now)),
-                "", last_seen(board, now)};
+  return Status{
+      Code::RankLost,
+      fmt::format("{} ended without finishing the job (rank {} was process {}; {}); the "
+                  "output of that process or the system's log (a signal, no memory, an "
+                  "early exit) says why.",
+                  capital(ranks.phrase()), ranks.lowest().value, first.pid, describe(first, now)),
+      "", last_seen(board, now)};
 }
 
 /// Ranks whose operation of the same group and number is of another kind than self's.
@@ -98,19 +94,19 @@ std::string hold_up_text(const RankState& me, Rank self, const RankSet& suspende
   const char* are = suspended.size() == 1 ? "is" : "are";
   if (silent.empty())
     return fmt::format("{} {} {} and held up {} for {:g} s while rank {} waited.",
-                       capital(ranks_text(suspended)), are, kHow, operation_text(me), seconds,
+                       capital(suspended.phrase()), are, kHow, operation_text(me), seconds,
                        self.value);
   if (suspended.empty())
     return fmt::format(
         "{} did not come to {} and made no progress for {:g} s while rank {} waited.",
-        capital(ranks_text(silent)), operation_text(me), seconds, self.value);
+        capital(silent.phrase()), operation_text(me), seconds, self.value);
   RankSet both = suspended;
   both.insert(silent);
   return fmt::format(
       "{} held up {} for {:g} s while rank {} waited: {} {} {}, {} did not come and made no "
       "progress.",
-      capital(ranks_text(both)), operation_text(me), seconds, self.value, ranks_text(suspended),
-      are, kHow, ranks_text(silent));
+      capital(both.phrase()), operation_text(me), seconds, self.value, suspended.phrase(), are,
+      kHow, silent.phrase());
 }
 
 /// Nobody that is waited for is to be blamed: all of `others`, or all ranks of the operation where
@@ -122,15 +118,14 @@ std::string deadlock_text(const BoardSnapshot& board, Rank self, const RankSet& 
     return fmt::format(
         "Ranks wait for each other and nothing has moved for {:g} s: rank {} is in {}, and {} {} "
         "elsewhere; the table shows which operation each is in.",
-        seconds, self.value, operation_text(me), ranks_text(others),
+        seconds, self.value, operation_text(me), others.phrase(),
         others.size() == 1 ? "is" : "are");
   const RankSet apart = elsewhere_at_same_place(board, self);
   if (!apart.empty())
     return fmt::format(
         "Ranks took different paths: rank {} is in {}, while {} {} in another operation at the "
         "same place, so neither can end; nothing has moved for {:g} s.",
-        self.value, operation_text(me), ranks_text(apart), apart.size() == 1 ? "is" : "are",
-        seconds);
+        self.value, operation_text(me), apart.phrase(), apart.size() == 1 ? "is" : "are", seconds);
   return fmt::format(
       "All its ranks are in {} and it has not ended for {:g} s; a process may be suspended or the "
       "network may have failed.",
@@ -218,10 +213,10 @@ std::optional<Status> judge(const BoardSnapshot& board, const Wait& wait, Instan
     return Status{Code::Stuck, std::move(message), "", last_seen(board, now)};
   };
   if (!found.finished.empty())
-    return stuck(fmt::format(
-        "{} {} finished the job and will not come to {}, in which rank {} waits.",
-        capital(ranks_text(found.finished)), found.finished.size() == 1 ? "has" : "have",
-        operation_text(me), wait.self.value));
+    return stuck(
+        fmt::format("{} {} finished the job and will not come to {}, in which rank {} waits.",
+                    capital(found.finished.phrase()), found.finished.size() == 1 ? "has" : "have",
+                    operation_text(me), wait.self.value));
   if (!found.suspended.empty() || !found.silent.empty())
     return stuck(hold_up_text(me, wait.self, found.suspended, found.silent, seconds));
   if (!found.all_wait || !found.all_still) return std::nullopt;

@@ -65,8 +65,7 @@ void write_file(const std::string& name, std::string_view text) {
 std::string report_text(const Status& verdict, Rank self, int code) {
   std::string out = fmt::format("lockstep: {}: {}\n", code_name(verdict.code), verdict.message);
   for (const RankValue& group : verdict.groups)
-    out += fmt::format("lockstep:   {} {}: {}\n", group.ranks.size() == 1 ? "rank" : "ranks",
-                       group.ranks.text(), group.value);
+    out += fmt::format("lockstep:   {}: {}\n", group.ranks.phrase(), group.value);
   out += fmt::format(
       "lockstep: reported by rank {} (process {}); all ranks leave with exit code {}.\n",
       self.value, ::getpid(), code);

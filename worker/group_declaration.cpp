@@ -21,10 +21,7 @@ Status refuse(const std::string& name, std::string_view what) {
   return {Code::BadInput, fmt::format("group {}: {}", name, what), name, {}};
 }
 
-std::string set_text(const RankSet& set) {
-  return set.empty() ? "no ranks"
-                     : fmt::format("rank{} {}", set.size() == 1 ? "" : "s", set.text());
-}
+std::string set_text(const RankSet& set) { return set.empty() ? "no ranks" : set.phrase(); }
 
 std::optional<Declaration> read(const RankValue& line) {
   ByteReader in(std::as_bytes(std::span(line.value.data(), line.value.size())));

@@ -116,10 +116,6 @@ Bytes told_id(Rank self) {
   return {bytes, bytes + text.size()};
 }
 
-std::string ranks_text(const RankSet& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", ranks.text());
-}
-
 }  // namespace
 
 Result<void> JobDevices::open(CallDriver& everyone) {
@@ -144,7 +140,7 @@ Result<void> JobDevices::open(CallDriver& everyone) {
     Status status{Code::Environment,
                   fmt::format("{} cannot run on a GPU: {}; run the job on the host, or where every "
                               "rank has a GPU",
-                              ranks_text(without), lacking.front().value),
+                              without.phrase(), lacking.front().value),
                   {},
                   {}};
     if (lacking.size() > 1) status.groups = std::move(lacking);
@@ -163,7 +159,7 @@ Result<void> JobDevices::open(CallDriver& everyone) {
     std::string kinds;
     for (const RankValue& value : *products)
       kinds +=
-          fmt::format("{}{}: {}", kinds.empty() ? "" : "; ", ranks_text(value.ranks), value.value);
+          fmt::format("{}{}: {}", kinds.empty() ? "" : "; ", value.ranks.phrase(), value.value);
     context_.log.line("info", "lockstep: matrix products may round differently on: " + kinds);
   }
   context_.device = *std::move(device);
@@ -173,8 +169,7 @@ Result<void> JobDevices::open(CallDriver& everyone) {
 Result<std::string> JobDevices::obstacle(const GroupContext& group, CallDriver& driver) {
   for (const RankValue& unit : units_) {
     const RankSet here = unit.ranks.minus(unit.ranks.minus(group.group.members));
-    if (here.size() > 1)
-      return fmt::format("{} share one GPU, which NCCL refuses", ranks_text(here));
+    if (here.size() > 1) return fmt::format("{} share one GPU, which NCCL refuses", here.phrase());
   }
   const auto name = collectives::nccl_name(Rank{context_.rank()});
   const auto names = all_say(driver, name ? *name : name.error().message);
@@ -184,8 +179,8 @@ Result<std::string> JobDevices::obstacle(const GroupContext& group, CallDriver& 
   for (const RankValue& value : *failed)
     if (!value.value.empty()) return value.value;
   if (names->size() == 1) return std::string();
-  return fmt::format("{} has {} and {} has {}", ranks_text((*names)[0].ranks), (*names)[0].value,
-                     ranks_text((*names)[1].ranks), (*names)[1].value);
+  return fmt::format("{} has {} and {} has {}", (*names)[0].ranks.phrase(), (*names)[0].value,
+                     (*names)[1].ranks.phrase(), (*names)[1].value);
 }
 
 /// Why it did not work, on any of the ranks; empty: it did.
@@ -208,7 +203,7 @@ Result<std::string> JobDevices::join(GroupContext& group, CallDriver& driver) {
                 shapes::fingerprint("nccl " + group.group.label()).low >> 1 | 1,
                 group.group.members,
                 fmt::format("NCCL of {}{}{}", group.group.name, group.group.name.empty() ? "" : " ",
-                            ranks_text(group.group.members)));
+                            group.group.members.phrase()));
   Beginning beginning(driver);
   auto data = collectives::connect_nccl({.rank = place.value,
                                          .size = driver.group().size(),
@@ -242,7 +237,7 @@ Result<void> JobDevices::connect(GroupContext& group, CallDriver& driver) {
   if (why && why->empty()) why = join(group, driver);
   if (!why) return why.error();
   if (driver.group().rank().value != 0) return {};
-  const std::string ranks = ranks_text(group.group.members);
+  const std::string ranks = group.group.members.phrase();
   context_.log.line(
       "info",
       why->empty()

@@ -78,7 +78,7 @@ std::vector<RankValue> lines_in(const Bytes& payload) {
 /// Nothing where all ranks have the line.
 std::string ranks_note(int ranks, const RankSet& of) {
   if (static_cast<int>(of.size()) == ranks) return "";
-  return fmt::format("  rank{} {}", of.size() == 1 ? "" : "s", of.text());
+  return "  " + of.phrase();
 }
 
 std::string lines_text(int ranks, const std::vector<RankValue>& lines) {

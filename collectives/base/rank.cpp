@@ -59,6 +59,8 @@ RankSet RankSet::minus(const RankSet& other) const {
   return out;
 }
 
+std::string RankSet::phrase() const { return (size() == 1 ? "rank " : "ranks ") + text(); }
+
 std::string RankSet::text() const {
   std::string out;
   for (const Run& run : runs_) {

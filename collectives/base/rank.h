@@ -41,6 +41,8 @@ class RankSet {
   [[nodiscard]] const std::vector<Run>& runs() const { return runs_; }
   /// "0-2,7": ranges for two ranks or more that follow each other.
   [[nodiscard]] std::string text() const;
+  /// "rank 3", "ranks 0-2,7"
+  [[nodiscard]] std::string phrase() const;
 
   bool operator==(const RankSet&) const = default;
 

@@ -82,9 +82,7 @@ std::string Status::text() const {
   if (groups.empty() || said) return out;
   out += " [";
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    const bool one = groups[i].ranks.size() == 1;
-    out += fmt::format("{}{} {}: {}", i ? "; " : "", one ? "rank" : "ranks", groups[i].ranks.text(),
-                       groups[i].value);
+    out += fmt::format("{}{}: {}", i ? "; " : "", groups[i].ranks.phrase(), groups[i].value);
   }
   return out + "]";
 }

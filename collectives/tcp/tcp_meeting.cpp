@@ -24,10 +24,6 @@ constexpr std::size_t kStrangers = 64;
 
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
-std::string named(const RankSet& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", ranks.text());
-}
-
 std::string host_name() {
   std::array<char, 129> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
@@ -194,7 +190,7 @@ Status TcpRendezvous::too_late() const {
         fmt::format("Rank {} has no connection with {} after {:g} s, though all have "
                     "come to the rendezvous at {}{}; the network between their hosts may "
                     "refuse it.",
-                    options_.rank.value, named(without), waited, at, trouble));
+                    options_.rank.value, without.phrase(), waited, at, trouble));
   }
   const std::string next =
       "; look at what they say, or give slow ones time with a longer "
@@ -202,11 +198,11 @@ Status TcpRendezvous::too_late() const {
   if (host())
     return stuck(fmt::format(
         "After {:g} s {} had not come to the rendezvous at {}{}{}", waited,
-        named(arrivals_.missing()), at,
+        arrivals_.missing().phrase(), at,
         last_trouble_.empty() ? "" : fmt::format(" (turned away: {})", last_trouble_), next));
   if (!missing_.empty())
     return stuck(fmt::format("Rank {} waited {:g} s at the rendezvous at {} for {}{}",
-                             options_.rank.value, waited, at, named(missing_), next));
+                             options_.rank.value, waited, at, missing_.phrase(), next));
   return stuck(
       fmt::format("Rank {} found nobody at the rendezvous at {} for {:g} s: rank 0, which "
                   "listens there, has not come{}{}",

@@ -199,7 +199,7 @@ void Chronicle::call(const WatchedJob& job, const ToldCall& told) {
   line.message.clear();
   for (const Version& version : told.versions)
     line.message += fmt::format(
-        "{}{}: {}", line.message.empty() ? "" : "; ", ranks_text(version.ranks),
+        "{}{}: {}", line.message.empty() ? "" : "; ", version.ranks.phrase(),
         version.graph == shapes::Fingerprint{} ? code_name(version.code) : version.graph.text());
   add(line);
 }

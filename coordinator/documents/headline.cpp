@@ -70,7 +70,7 @@ std::optional<Headline> waited(const WatchedJob& job, const std::vector<Finding>
         fmt::format("Waiting for {} in {}, for {:.0f} s; in it: {}.{}",
                     job.membership.text(operation.not_in), operation.text(),
                     std::chrono::duration<double>(now - operation.since).count(),
-                    ranks_text(operation.in),
+                    operation.in.phrase(),
                     all_busy(job, operation.not_in, now) ? " They are busy and say so." : "")};
   }
   for (const Finding& finding : findings)

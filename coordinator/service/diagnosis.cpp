@@ -102,8 +102,7 @@ Sorted to_blame(const Look& look, const Operation& operation, const RankSet& mis
       if (!member->finished && (!member->connection || look.silent(*member))) continue;
       if (seen->state.waiting && !member->finished) continue;           // for another
       if (seen->state.lease > look.now && !member->finished) continue;  // busy
-      const Instant since =
-          std::max({operation.since, seen->state.progress, seen->state.lease});
+      const Instant since = std::max({operation.since, seen->state.progress, seen->state.lease});
       const Duration still = look.now - since;
       if (still < look.rules.stuck_warn) continue;
       out.add(Rank{r}, since, still >= look.rules.stuck_act);
@@ -131,7 +130,7 @@ void find_stuck(const Look& look, const std::vector<Operation>& operations,
            return fmt::format(
                "{} {} {} {}, in which {} {}, and {} shown no progress for {:.1f} s; {}.",
                capital(look.membership.text(ranks)), has(ranks), what, operation.text(),
-               ranks_text(operation.in), operation.in.size() == 1 ? "waits" : "wait", has(ranks),
+               operation.in.phrase(), operation.in.size() == 1 ? "waits" : "wait", has(ranks),
                look.seconds_since(since), look.last_seen(ranks));
          });
   };
@@ -207,9 +206,9 @@ void find_rings(const Look& look, const std::vector<Operation>& operations,
     const Operation& operation = operations[i];
     ring.ranks.insert(operation.in);
     ring.since = std::max(ring.since, operation.since);
-    parts.push_back(fmt::format("{} {} in {} for {}", ranks_text(operation.in),
+    parts.push_back(fmt::format("{} {} in {} for {}", operation.in.phrase(),
                                 operation.in.size() == 1 ? "waits" : "wait", operation.text(),
-                                ranks_text(operation.not_in)));
+                                operation.not_in.phrase()));
   }
   if (ring.ranks.empty()) return;
   ring.act = look.now - ring.since >= look.rules.stuck_act;
@@ -223,7 +222,7 @@ void find_absent(const Look& look, Instant began, std::vector<Finding>& out) {
   if (absent.empty() || look.now - began < look.rules.absent_warn) return;
   out.push_back({Finding::Kind::Absent, false, absent, began,
                  fmt::format("{} {} not come in the {:.0f} s since the first rank did.",
-                             capital(ranks_text(absent)), has(absent), look.seconds_since(began))});
+                             capital(absent.phrase()), has(absent), look.seconds_since(began))});
 }
 
 /// In thousandths of the recent looks.

@@ -32,10 +32,6 @@ std::string_view link_name(const Member* member) {
   return member->connection ? "connected" : "closed";
 }
 
-std::string ranks_text(const RankSet& ranks) {
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", ranks.text());
-}
-
 Membership::Membership(const Identity& first)
     : size_(first.size),
       build_(first.build),
@@ -132,7 +128,7 @@ std::string Membership::text(const RankSet& ranks) const {
     out += "host " + host;
     if (there != ranks) out += ": " + there.text();
   }
-  return ranks_text(ranks) + out + (out.empty() ? "" : ")");
+  return ranks.phrase() + out + (out.empty() ? "" : ")");
 }
 
 }  // namespace lockstep::coordinator

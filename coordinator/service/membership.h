@@ -82,7 +82,5 @@ class Membership {
 
 /// "absent", "finished", "connected" or "closed"; nullptr: it has never come.
 [[nodiscard]] std::string_view link_name(const Member* member);
-/// "rank 3" or "ranks 3,8-15"
-[[nodiscard]] std::string ranks_text(const RankSet& ranks);
 
 }  // namespace lockstep::coordinator

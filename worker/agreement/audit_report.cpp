@@ -81,10 +81,6 @@ std::vector<Set> sets_by(Aspect aspect, const std::vector<Line>& lines,
   return out;
 }
 
-std::string ranks_text(const RankSet& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", ranks.text());
-}
-
 std::string program_text(const Set& set) {
   const std::string& text = set.evidence.program_text;
   const std::string name = set.line.program.text().substr(0, 8);
@@ -115,7 +111,7 @@ std::string by_ranks(const std::vector<Set>& sets, Text text) {
   constexpr std::size_t kMost = 4;
   std::string out;
   for (std::size_t i = 0; i < std::min(sets.size(), kMost); ++i)
-    out += fmt::format("{}{}: {}", i == 0 ? "" : "; ", ranks_text(sets[i].ranks), text(i));
+    out += fmt::format("{}{}: {}", i == 0 ? "" : "; ", sets[i].ranks.phrase(), text(i));
   if (sets.size() > kMost) out += fmt::format("; and {} more", sets.size() - kMost);
   return out;
 }

@@ -118,14 +118,14 @@ class CallMachine {
   void build();
   void committed(const collectives::Vote& result);
 
-  // What the group sees: gather.cpp.
+  // What the group sees: call_machine_exchange.cpp.
   void gather();
   void rostered(const Bytes& payload);
   void gathered(const Bytes& payload);
   void decide_call();
   void unreadable();
 
-  // In search of what differs: divergence.cpp.
+  // In search of what differs: call_machine_divergence.cpp.
   void elect_guard();
   void elected_guard(std::uint64_t guard);
   void count_nodes();

@@ -60,10 +60,6 @@ std::vector<RankValue> table(const std::vector<Line>& lines, Aspect aspect) {
   return out;
 }
 
-std::string ranks_text(const RankSet& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", ranks.text());
-}
-
 }  // namespace
 
 std::string testimony(const RoundKey& key, const Standing& standing, std::string_view remark) {
@@ -114,7 +110,7 @@ Status diagnose(const std::vector<RankValue>& roll) {
   if (first != lines.end() && troubled(*first)) {
     const auto well = std::find_if_not(lines.begin(), lines.end(), troubled);
     return {first->trouble->code,
-            fmt::format("{} failed before {}: {}", ranks_text(first->ranks),
+            fmt::format("{} failed before {}: {}", first->ranks.phrase(),
                         (well == lines.end() ? *first : *well).key, first->trouble->message),
             first->trouble->source,
             table(lines, [](const Line& l) { return l.trouble ? l.trouble->message : l.key; })};
@@ -176,7 +172,7 @@ std::string majority_text(const std::vector<RankValue>& roll) {
   for (const RankValue& value : roll) all += value.ranks.size();
   for (const RankValue& value : roll)
     if (2 * value.ranks.size() > all)
-      return fmt::format("{} {} the majority; ", ranks_text(value.ranks),
+      return fmt::format("{} {} the majority; ", value.ranks.phrase(),
                          value.ranks.size() == 1 ? "is" : "are");
   return "no majority; ";
 }
@@ -200,7 +196,7 @@ Status joint_failure(const std::vector<RankValue>& roll, const std::string& fram
     joint.code = failure->code;
     joint.source = failure->source;
     joint.message =
-        fmt::format("{}: failed on {}: {}", frame, ranks_text(value.ranks), failure->message);
+        fmt::format("{}: failed on {}: {}", frame, value.ranks.phrase(), failure->message);
   }
   return joint;
 }

@@ -53,10 +53,6 @@ Result<Sheet> read_sheet(const std::string& folder, const RankEnd& end) {
   return sheet;
 }
 
-std::string ranks_text(const RankSet& ranks) {
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", ranks.text());
-}
-
 /// Things that several ranks have, each once, in order of their first place.
 class Shared {
  public:
@@ -299,12 +295,12 @@ void conclude(const TraceRun& run, const RanksEnd& ended, const std::vector<Shee
       return killed.contains(Rank{sheet.end.rank});
     });
     out.complaint =
-        fmt::format("{} {} ended by {}.", ranks_text(killed), killed.size() == 1 ? "was" : "were",
+        fmt::format("{} {} ended by {}.", killed.phrase(), killed.size() == 1 ? "was" : "were",
                     signal_text(first->end.signal));
   } else if (!without.empty() && out.made_job) {
     out.exit_code = code != 0 ? code : 2;
     out.complaint = fmt::format("{} of {} ended without making the job that the others made{}.",
-                                ranks_text(without), run.command[0],
+                                without.phrase(), run.command[0],
                                 code == 0 ? "" : fmt::format(" (exit code {})", code));
   } else if (!error.is_null()) {
     out.exit_code = error.at("exit_code");
@@ -317,7 +313,7 @@ void conclude(const TraceRun& run, const RanksEnd& ended, const std::vector<Shee
   } else if (code != 0) {
     out.exit_code = code;
     out.complaint =
-        fmt::format("{} of {} ended with exit code {}.", ranks_text(failed), run.command[0], code);
+        fmt::format("{} of {} ended with exit code {}.", failed.phrase(), run.command[0], code);
   }
 }
 
@@ -341,7 +337,7 @@ Result<TraceReport> trace_report(const TraceRun& run, const RanksEnd& ended, boo
               {"program", run.command[0]},
               {"arguments", std::vector<std::string>(run.command.begin() + 1, run.command.end())},
               {"world_size", run.size},
-              {"traced", ranks_text(traced)},
+              {"traced", traced.phrase()},
               {"assumes", assumption(run).empty() ? Json(nullptr) : Json(assumption(run))},
               {"calls", calls_of(sheets)},
               {"graphs", shared_of(sheets, &Sheet::graphs)},

@@ -181,8 +181,8 @@ void TraceSheet::excuse(const Status& verdict) {
   }
   if (any.empty()) return;
   const RankSet& named = first.empty() ? any : first;
-  stop(fmt::format("waiting for rank{} {}, which {} stopped", named.size() == 1 ? "" : "s",
-                   named.text(), named.size() == 1 ? "has" : "have"),
+  stop(fmt::format("waiting for {}, which {} stopped", named.phrase(),
+                   named.size() == 1 ? "has" : "have"),
        true);
 }
 

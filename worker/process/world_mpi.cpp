@@ -47,8 +47,7 @@ struct Session {
         "LOCKSTEP_DEADLINE_SECONDS.",
         seconds(patience),
         missing.empty() ? "some rank has"
-                        : fmt::format("rank{} {} {}", missing.size() == 1 ? "" : "s",
-                                      missing.text(), missing.size() == 1 ? "has" : "have"));
+                        : missing.phrase() + (missing.size() == 1 ? " has" : " have"));
     return verdict;
   }
 };

@@ -85,16 +85,14 @@ Result<void> compare_sizes(collectives::Communicator& group, RunHost& host, cons
     if (!each) return each.error();
     const std::string name = sizes[i].text(symbol_namer(graph));
     std::vector<RankValue> groups = table(node, host, *each);
-    misfit = Status{
-        Code::ConstraintViolation,
-        fmt::format("{}: {} is {} on rank{} {} and {} on rank{} {}, and {} needs it to be the same "
-                    "on all ranks{}; pad it to one size, or exchange rows with all_to_all_single",
-                    collective_label(node), name, groups.at(0).value,
-                    groups[0].ranks.size() == 1 ? "" : "s", groups[0].ranks.text(),
-                    groups.at(1).value, groups[1].ranks.size() == 1 ? "" : "s",
-                    groups[1].ranks.text(), op_row(node.op).name,
-                    node.text.empty() ? "" : " of the group"),
-        name, std::move(groups)};
+    misfit =
+        Status{Code::ConstraintViolation,
+               fmt::format("{}: {} is {} on {} and {} on {}, and {} needs it to be the same on all "
+                           "ranks{}; pad it to one size, or exchange rows with all_to_all_single",
+                           collective_label(node), name, groups.at(0).value,
+                           groups[0].ranks.phrase(), groups.at(1).value, groups[1].ranks.phrase(),
+                           op_row(node.op).name, node.text.empty() ? "" : " of the group"),
+               name, std::move(groups)};
     return {};
   }
   return {};

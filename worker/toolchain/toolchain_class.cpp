@@ -95,9 +95,8 @@ std::optional<Status> left_alone(const std::vector<RankValue>& values,
     if (served || error) continue;
     error = Status{
         Code::Environment,
-        fmt::format("rank{} {} cannot build kernels, and no rank with the same kind of "
-                    "processor can: {}",
-                    values[i].ranks.size() > 1 ? "s" : "", values[i].ranks.text(), all[i].why),
+        fmt::format("{} cannot build kernels, and no rank with the same kind of processor can: {}",
+                    values[i].ranks.phrase(), all[i].why),
         {},
         {}};
   }

@@ -269,10 +269,10 @@ Status absent_ranks(const RankSet& present, int world_size) {
                 "no rank makes this call; let every rank of the group make it, with an empty "
                 "batch where it has no data")
           : fmt::format(
-                "rank{} {} did not make this call, which the others waited in until the "
+                "{} did not make this call, which the others waited in until the "
                 "deadline; let every rank of the group make it, with an empty batch where "
                 "it has no data",
-                absent.size() == 1 ? "" : "s", absent.text());
+                absent.phrase());
   return status;
 }
 

@@ -69,8 +69,7 @@ std::string job_text(const JobOutcome& job) {
   if (job.wait_max >= std::chrono::milliseconds(1)) {
     out +=
         fmt::format(", ranks wait {} (median {})", seconds(job.wait_max), seconds(job.wait_median));
-    if (!job.last.empty())
-      out += fmt::format(" for {} {}", job.last.size() == 1 ? "rank" : "ranks", job.last.text());
+    if (!job.last.empty()) out += " for " + job.last.phrase();
   }
   return out;
 }

@@ -1,4 +1,3 @@
-#include <array>
 
 #include <fmt/format.h>
 
@@ -12,12 +11,6 @@ std::string seconds(Duration time) {
 }
 
 }  // namespace
-
-std::string_view fault_name(Fault::Kind kind) {
-  constexpr std::array<std::string_view, 7> kNames{"slow",   "stopped",       "crashed",   "late",
-                                                   "branch", "compile_fails", "cache_lost"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
 
 std::string fault_text(const Fault& fault) {
   std::string text(fault_name(fault.kind));

@@ -1,7 +1,9 @@
 // What goes wrong in a simulated job, on which ranks and when: the scenario's section "faults".
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,8 +36,14 @@ struct Fault {
   bool operator==(const Fault&) const = default;
 };
 
-/// "slow", "stopped", "crashed", "late", "branch", "compile_fails", "cache_lost"
-[[nodiscard]] std::string_view fault_name(Fault::Kind kind);
+/// What scenarios call the kinds, in their order.
+inline constexpr std::string_view kFaultNames[] = {"slow",   "stopped",       "crashed",   "late",
+                                                   "branch", "compile_fails", "cache_lost"};
+static_assert(std::size(kFaultNames) == static_cast<std::size_t>(Fault::Kind::CacheLost) + 1,
+              "every kind of fault has a name, in the order of the enumerators");
+[[nodiscard]] constexpr std::string_view fault_name(Fault::Kind kind) {
+  return kFaultNames[static_cast<std::size_t>(kind)];
+}
 /// "crashed at call 5", "stopped at 1.5 s for 30 s", "slow by 0.02 s a step"
 [[nodiscard]] std::string fault_text(const Fault& fault);
 

@@ -103,12 +103,10 @@ bool ScenarioReader::read_faults(const Json& json, const JsonPath& path, const S
 
 bool ScenarioReader::read_fault(const Json& json, const JsonPath& path, std::size_t calls,
                                 std::uint64_t seed, const RankSet& taken, Fault& out) {
-  constexpr std::array<std::string_view, 7> kNames{"slow",   "stopped",       "crashed",   "late",
-                                                   "branch", "compile_fails", "cache_lost"};
   if (object(json, path) == nullptr) return false;
   const Json* name = required(json, path, "fault");
   std::size_t kind = 0;
-  if (name == nullptr || !choice(*name, path.at("fault"), kNames, kind)) return false;
+  if (name == nullptr || !choice(*name, path.at("fault"), kFaultNames, kind)) return false;
   out.kind = static_cast<Kind>(kind);
   return known_fault_keys(json, path, out.kind) && read_victims(json, path, seed, taken, out) &&
          read_moment(json, path, calls, seed, out) && read_extent(json, path, out);

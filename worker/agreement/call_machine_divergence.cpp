@@ -44,10 +44,8 @@ Status branch_status(const Branch& branch, std::vector<RankValue> roll) {
     (value.value.starts_with('1') ? holds : fails).insert(value.ranks);
     value.value.erase(0, 1);
   }
-  const std::string true_on =
-      holds.empty() ? "no rank"
-                    : fmt::format("rank{} {}", holds.size() == 1 ? "" : "s", holds.text());
-  const std::string not_on = fmt::format("rank{} {}", fails.size() == 1 ? "" : "s", fails.text());
+  const std::string true_on = holds.empty() ? "no rank" : holds.phrase();
+  const std::string not_on = fails.phrase();
   const std::string text =
       branch.caller_built
           ? fmt::format(
@@ -85,8 +83,8 @@ std::string constant_text(const std::vector<RankValue>& roll, bool only) {
   if (!constant) return kRemedy;
   std::string values;
   for (const RankValue& value : constant->values)
-    values += fmt::format("{}{} on rank{} {}", values.empty() ? "" : ", ", value.value,
-                          value.ranks.size() == 1 ? "" : "s", value.ranks.text());
+    values +=
+        fmt::format("{}{} on {}", values.empty() ? "" : ", ", value.value, value.ranks.phrase());
   std::string out =
       fmt::format("{} a constant: {}", only ? "the only difference is" : "it differs in", values);
   if (constant->law.empty()) return fmt::format("{}; {}", out, kRemedy);
