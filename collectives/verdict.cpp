@@ -8,7 +8,7 @@
 namespace lockstep::collectives {
 namespace {
 
-std::vector<Rank> each_of(const RankSet& ranks) {
+std::vector<Rank> each_rank(const RankSet& ranks) {
   std::vector<Rank> out;
   for (const RankSet::Run& run : ranks.runs())
     for (std::int32_t r = run.first; r <= run.last; ++r) out.push_back(Rank{r});
@@ -21,7 +21,7 @@ RankSet awaited(const BoardSnapshot& board, Rank rank) {
   const GroupState* group = board.group(state.group);
   RankSet out;
   if (!state.waiting || group == nullptr) return out;
-  for (const Rank member : each_of(group->members))
+  for (const Rank member : each_rank(group->members))
     if (group->begun[static_cast<std::size_t>(member.value)] < state.ordinal)
       out.insert(RankSet::of(member));
   return out;
@@ -35,7 +35,7 @@ RankSet held_by(const BoardSnapshot& board, Rank rank) {
   const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
   const GroupState* group = board.group(state.group);
   if (!out.empty() || !state.waiting || group == nullptr) return out;
-  for (const Rank member : each_of(group->members)) {
+  for (const Rank member : each_rank(group->members)) {
     const RankState& other = board.ranks[static_cast<std::size_t>(member.value)];
     const bool in_it =
         other.waiting && other.group == state.group && other.ordinal == state.ordinal;
@@ -52,7 +52,7 @@ RankSet awaited_through_others(const BoardSnapshot& board, Rank self) {
     const Rank rank = frontier.back();
     frontier.pop_back();
     const RankSet next = held_by(board, rank).minus(reached);
-    for (const Rank waited : each_of(next)) frontier.push_back(waited);
+    for (const Rank waited : each_rank(next)) frontier.push_back(waited);
     reached.insert(next);
   }
   return reached;
@@ -149,7 +149,7 @@ struct Look {
   }
   /// So are all that are in one operation with `rank`: nothing has moved since the last one came.
   [[nodiscard]] bool operation_still(Rank rank) const {
-    const std::vector<Rank> with = each_of(held_by(board, rank));
+    const std::vector<Rank> with = each_rank(held_by(board, rank));
     return still(rank) && std::all_of(with.begin(), with.end(), [&](Rank r) { return still(r); });
   }
 };
@@ -163,7 +163,7 @@ struct Findings {
 /// `together`: all that `reached` holds have come to the operation of the rank that looks.
 Findings findings(const Look& look, const RankSet& reached, bool together) {
   Findings found;
-  for (const Rank rank : each_of(reached)) {
+  for (const Rank rank : each_rank(reached)) {
     const RankState& state = look.state(rank);
     // A rank that waits for nobody, yet has not come, is held up by something of its own.
     const bool waits =
@@ -192,7 +192,7 @@ std::vector<RankValue> last_seen(const BoardSnapshot& board, Instant now) {
 std::optional<Status> judge(const BoardSnapshot& board, const Wait& wait, Instant now,
                             Duration deadline) {
   RankSet gone;
-  for (const Rank rank : each_of(RankSet::all(static_cast<int>(board.ranks.size())))) {
+  for (const Rank rank : each_rank(RankSet::all(static_cast<int>(board.ranks.size())))) {
     const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
     if (state.lost && !state.finished) gone.insert(RankSet::of(rank));
   }

@@ -18,7 +18,7 @@ using asio::ip::tcp;
 using Failure = boost::system::error_code;
 
 /// How long last words may take to go out.
-constexpr std::chrono::milliseconds kLastWords{200};
+constexpr std::chrono::milliseconds kFarewell{200};
 /// Connections that have not proven the secret, beside one for each rank.
 constexpr std::size_t kStrangers = 64;
 
@@ -235,7 +235,7 @@ Result<TcpMeeting> TcpRendezvous::run() {
     link->send(Verdict{why});
     link->finish();
   }
-  made_.loop->io.run_for(kLastWords);
+  made_.loop->io.run_for(kFarewell);
   return why;
 }
 

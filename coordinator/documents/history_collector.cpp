@@ -2,16 +2,10 @@
 
 #include <lockstep/coordinator/documents/headline.h>
 #include <lockstep/coordinator/documents/history_collector.h>
+#include <lockstep/coordinator/documents/names.h>
 
 namespace lockstep::coordinator {
 namespace {
-
-std::string graph_name(const shapes::Fingerprint& graph) {
-  return graph == shapes::Fingerprint{} ? "" : graph.text();
-}
-std::string error_name(CallEvent::Outcome outcome, Code code) {
-  return outcome == CallEvent::Outcome::Error ? std::string(code_name(code)) : "";
-}
 
 PastCall past(const ToldCall& told, PastTime at) {
   const CallEvent& event = told.event;

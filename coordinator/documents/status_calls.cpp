@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <lockstep/coordinator/documents/names.h>
 #include <lockstep/coordinator/documents/status_calls.h>
 
 namespace lockstep::coordinator {
@@ -13,14 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double seconds(Duration span) {
+double precise_seconds(Duration span) {
   return std::chrono::duration_cast<std::chrono::microseconds>(span).count() / 1e6;
-}
-std::string graph_name(const shapes::Fingerprint& graph) {
-  return graph == shapes::Fingerprint{} ? "" : graph.text();
-}
-std::string error_name(CallEvent::Outcome outcome, Code code) {
-  return outcome == CallEvent::Outcome::Error ? std::string(code_name(code)) : "";
 }
 
 Json version_json(const Version& version) {
@@ -52,13 +47,13 @@ Json call_json(const ToldCall& call, const WatchedJob& job, Instant now) {
            {"nodes", event.nodes},
            {"told", call.told.text()},
            {"missing", missing_of(call, job)},
-           {"seconds_ago", seconds(now - call.first)},
-           {"spread_seconds", seconds(call.last - call.first)},
-           {"exchange_seconds", seconds(event.exchange)},
-           {"trace_seconds", seconds(event.trace)},
-           {"compile_seconds", seconds(call.compile_most)},
+           {"seconds_ago", precise_seconds(now - call.first)},
+           {"spread_seconds", precise_seconds(call.last - call.first)},
+           {"exchange_seconds", precise_seconds(event.exchange)},
+           {"trace_seconds", precise_seconds(event.trace)},
+           {"compile_seconds", precise_seconds(call.compile_most)},
            {"compile_slowest", call.compile_slowest.value},
-           {"waited_seconds", seconds(call.waited_most)},
+           {"waited_seconds", precise_seconds(call.waited_most)},
            {"versions", Json::array()},
            {"reasons", Json::array()}};
   for (const Version& version : call.versions) out["versions"].push_back(version_json(version));
@@ -109,10 +104,10 @@ Json counters_json(const Progress& progress) {
           {"errors", most.errors},
           {"votes", most.votes},
           {"exchanges", most.exchanges},
-          {"waited_seconds", seconds(most.waited)},
-          {"wire_seconds", seconds(most.wire)},
-          {"trace_seconds", seconds(most.trace)},
-          {"compile_seconds", seconds(most.compile)}};
+          {"waited_seconds", precise_seconds(most.waited)},
+          {"wire_seconds", precise_seconds(most.wire)},
+          {"trace_seconds", precise_seconds(most.trace)},
+          {"compile_seconds", precise_seconds(most.compile)}};
 }
 
 /// Ranks by how much of their time they wait, in tenths: the others wait for those who wait least.

@@ -9,7 +9,7 @@
 namespace lockstep::coordinator {
 namespace {
 
-constexpr std::array kMigrations = {
+constexpr std::array kArtifactMigrations = {
     R"sql(
 CREATE TABLE artifact (
   key BLOB NOT NULL PRIMARY KEY,
@@ -49,7 +49,7 @@ Result<void> ArtifactIndex::open() {
                                   .content = {.noun = "artifact index",
                                               .danger = "what is in it decides what is removed",
                                               .recovery = "it is made anew from the files",
-                                              .migrations = kMigrations},
+                                              .migrations = kArtifactMigrations},
                                   .report = report_});
   if (!database) return database.error();
   database_ = std::move(*database);

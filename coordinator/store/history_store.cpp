@@ -10,7 +10,7 @@ namespace {
 
 using Text = std::string_view;
 
-constexpr std::array kMigrations = {
+constexpr std::array kHistoryMigrations = {
     R"sql(
 CREATE TABLE run (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -191,7 +191,7 @@ Result<std::unique_ptr<HistoryStore>> HistoryStore::open(Options options) {
                                   .content = {.noun = "history",
                                               .danger = "what is in it is shown as what jobs did",
                                               .recovery = "a new one is begun",
-                                              .migrations = kMigrations},
+                                              .migrations = kHistoryMigrations},
                                   .access = options.access,
                                   .report = std::move(options.report)});
   if (!database) return database.error();

@@ -14,7 +14,7 @@
 namespace lockstep::coordinator {
 namespace {
 
-constexpr std::array kMigrations = {
+constexpr std::array kProfileMigrations = {
     R"sql(
 CREATE TABLE profile (
   key BLOB NOT NULL PRIMARY KEY,
@@ -50,7 +50,7 @@ Result<std::unique_ptr<ProfileStore>> ProfileStore::open(Options options) {
                                   .content = {.noun = "profile database",
                                               .danger = "what is in it steers what gets compiled",
                                               .recovery = "jobs learn their profiles again",
-                                              .migrations = kMigrations},
+                                              .migrations = kProfileMigrations},
                                   .access = options.access,
                                   .report = options.report});
   if (!database) return database.error();

@@ -21,6 +21,7 @@ __extension__ typedef __int128 Wide;
   }
   return !__builtin_mul_overflow(a, b, &out);
 }
+[[nodiscard]] inline Wide magnitude(Wide v) { return v < 0 ? -v : v; }
 /// Rounds towards minus infinity. False also for b == 0.
 [[nodiscard]] inline bool floor_divide_wide(Wide a, Wide b, Wide& out) {
   if (b == 0) return false;

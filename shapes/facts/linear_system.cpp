@@ -12,14 +12,13 @@ using Part = LinearSystem::Part;
 using Row = LinearSystem::Row;
 using Variable = LinearSystem::Variable;
 
-constexpr Wide kMost = Wide{1} << 62;   // of the numbers of a row
+constexpr Wide kMostInRow = Wide{1} << 62;   // of the numbers of a row
 constexpr Wide kNone = Wide{1} << 100;  // a bound there, of either sign, is none
 constexpr std::int64_t kMaxSums = 96;   // while variables are eliminated
-constexpr Wide kMaxTried = 4096;        // values of one variable
+constexpr Wide kMaxValuesTried = 4096;        // values of one variable
 constexpr int kMaxRounds = 4;           // of bounds that follow from bounds
 
-Wide magnitude(Wide v) { return v < 0 ? -v : v; }
-bool fits(Wide v) { return magnitude(v) < kMost; }
+bool fits(Wide v) { return magnitude(v) < kMostInRow; }
 
 Wide floor_divide(Wide a, Wide b) {
   Wide out = 0;
@@ -304,7 +303,7 @@ std::optional<LinearSystem::Candidate> LinearSystem::narrowest(int& fuel) const 
   std::optional<Candidate> out;
   std::set<Variable> others;
   const auto take = [&](Variable variable, Wide lower, Wide upper) {
-    if (lower == -kNone || upper == kNone || upper - lower >= kMaxTried) return;
+    if (lower == -kNone || upper == kNone || upper - lower >= kMaxValuesTried) return;
     if (!out || upper - lower < out->upper - out->lower) out = {variable, lower, upper};
   };
   for (const auto& [parts, known] : sums_) {

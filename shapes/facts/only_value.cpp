@@ -17,7 +17,7 @@ using Row = LinearSystem::Row;
 using Variable = LinearSystem::Variable;
 
 constexpr Wide kMaxTried = 4096;
-constexpr std::size_t kMaxCompared = 8;  // symbols whose values are counted
+constexpr std::size_t kMaxCounted = 8;  // symbols whose values are counted
 
 /// Predicates as linear relations: of the symbols, of a quotient q per pair x, n that is divided
 /// (n*q <= x < n*q + n), and of one unknown per product, minimum, maximum or other division.
@@ -175,7 +175,7 @@ class Refutation {
     std::optional<Candidates> out;
     std::size_t compared = 0;
     for (const Symbol symbol : symbols) {
-      if (fuel_ <= 0 || compared++ == kMaxCompared) break;
+      if (fuel_ <= 0 || compared++ == kMaxCounted) break;
       const Candidates next = candidates(symbol, all, form);
       if (!out || next.count() < out->count()) out = next;
     }

@@ -17,8 +17,6 @@ constexpr std::size_t kMaxDirections = 32;  // that hold one term
 constexpr int kMaxPairs = 64;
 constexpr Wide kMostFactor = Wide{1} << 31;  // so that products with coefficients fit
 
-Wide magnitude(Wide v) { return v < 0 ? -v : v; }
-
 // Zero also where it is too large to be reckoned with.
 Wide coefficient_in(const Expr& e, const Expr::Term& monomial) {
   for (const auto& term : e.terms()) {

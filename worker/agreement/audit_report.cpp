@@ -29,7 +29,7 @@ void put(ByteWriter& out, const Fingerprint& fingerprint) {
   out.u64(fingerprint.low);
 }
 
-Fingerprint take(ByteReader& in) {
+Fingerprint take_fingerprint(ByteReader& in) {
   Fingerprint out;
   out.high = in.u64();
   out.low = in.u64();
@@ -43,9 +43,9 @@ Line read(const RankValue& value) {
   line.said = read_testimony(in);
   line.audited = in.u8() == kAudited;
   line.is_new = in.u8() != 0;
-  line.program = take(in);
+  line.program = take_fingerprint(in);
   const bool known = in.u8() != 0;
-  const Fingerprint collectives = take(in);
+  const Fingerprint collectives = take_fingerprint(in);
   if (known) line.collectives = collectives;
   line.audited = line.audited && in.ok();
   return line;

@@ -26,7 +26,7 @@ using collectives::random_secret;
 using collectives::read_secret;
 using collectives::secret_of;
 
-struct Wishes {
+struct CoordinatorOptions {
   std::string listen = "127.0.0.1:0", port_file, token_file, events, store;
 };
 
@@ -77,7 +77,7 @@ std::size_t raise_descriptor_limit() {
 }
 
 /// From a file or the environment; none: whoever reads the port file is let in.
-Result<std::optional<Secret>> shared_secret(const Wishes& wishes, const Settings& settings) {
+Result<std::optional<Secret>> shared_secret(const CoordinatorOptions& wishes, const Settings& settings) {
   const bool told = wishes.token_file.empty() && !settings.token.empty();
   const std::string& file = wishes.token_file.empty() ? settings.token_file : wishes.token_file;
   if (!told && file.empty()) return std::optional<Secret>{};
@@ -109,7 +109,7 @@ int serve(Server& server, const std::string& port_file) {
   return code;
 }
 
-int run(const Wishes& wishes) {
+int run(const CoordinatorOptions& wishes) {
   const auto settings = Settings::from_environment();
   if (!settings) return complain(settings.error());
   const auto endpoint = Endpoint::parse(wishes.listen);
@@ -145,7 +145,7 @@ int run(const Wishes& wishes) {
 }  // namespace
 
 std::function<int()> declare_coordinator(CLI::App& app) {
-  auto wishes = std::make_shared<Wishes>();
+  auto wishes = std::make_shared<CoordinatorOptions>();
   app.add_option("--listen", wishes->listen,
                  "numeric address and port (127.0.0.1:0; port 0: any that is free)");
   app.add_option("--port-file", wishes->port_file,

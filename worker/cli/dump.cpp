@@ -14,17 +14,17 @@
 namespace lockstep::worker::cli {
 namespace {
 
-using Json = nlohmann::json;
+using nlohmann::json;
 
 /// Of the five seconds that an answer may take, some for starting and printing.
 constexpr std::chrono::seconds kPatience{4};
 
-struct Wishes {
+struct DumpOptions {
   std::string address, token_file;
   bool json = false;
 };
 
-std::string operation_of(const Json& rank) {
+std::string operation_of(const json& rank) {
   const std::string operation = rank.value("operation", "");
   if (operation.empty()) return "-";
   std::string out = fmt::format("{} {}", operation, rank.value("ordinal", std::uint64_t{0}));
@@ -34,7 +34,7 @@ std::string operation_of(const Json& rank) {
 }
 
 /// "3  n0  4711  waiting  vote 12  for 5.2 s  call 6 of train_step"
-std::string line_of(const Json& rank) {
+std::string line_of(const json& rank) {
   const std::string link = rank.value("link", "");
   const bool waiting = rank.value("waiting", false);
   std::string out =
@@ -50,19 +50,19 @@ std::string line_of(const Json& rank) {
   return out + "\n";
 }
 
-std::string lines_of(const Json& dump) {
+std::string lines_of(const json& dump) {
   std::string out;
-  for (const Json& job : dump.at("jobs")) {
+  for (const json& job : dump.at("jobs")) {
     out += fmt::format(
         "job {}: {} ranks\n  rank  host                  pid  phase      operation                "
         " idle for s  last event\n",
         job.value("job", ""), job.value("size", 0));
-    for (const Json& rank : job.at("ranks")) out += line_of(rank);
+    for (const json& rank : job.at("ranks")) out += line_of(rank);
   }
   return out.empty() ? "no job has come yet\n" : out;
 }
 
-int run(const Wishes& wishes) {
+int run(const DumpOptions& wishes) {
   const auto settings = Settings::from_environment();
   if (!settings) return complain(settings.error());
   const auto at = CoordinatorAddress::find(*settings, wishes.address, wishes.token_file);
@@ -70,7 +70,7 @@ int run(const Wishes& wishes) {
   const auto document = coordinator::ask_status(at->endpoint, at->secret, kPatience, {true});
   if (!document) return complain(document.error());
   if (wishes.json) return print_result(*document, kOk);
-  const Json dump = Json::parse(*document, nullptr, false);
+  const json dump = json::parse(*document, nullptr, false);
   if (dump.is_discarded() || dump.value("format", "") != "lockstep.dump/1")
     return complain("what the coordinator answered is no dump of this version.",
                     exit_code(Code::Version));
@@ -80,7 +80,7 @@ int run(const Wishes& wishes) {
 }  // namespace
 
 std::function<int()> declare_dump(CLI::App& app) {
-  auto wishes = std::make_shared<Wishes>();
+  auto wishes = std::make_shared<DumpOptions>();
   app.add_option("ADDRESS", wishes->address,
                  "its address, or its port file (LOCKSTEP_COORDINATOR, else coordinator.port in "
                  "the cache directory)");

@@ -32,7 +32,7 @@ std::vector<std::string> reports_in(const std::string& directory) {
   return out;
 }
 
-struct Wishes {
+struct ExplainOptions {
   std::string directory, report;
 };
 
@@ -40,7 +40,7 @@ std::string time_of_day() {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
 }
 
-Result<void> write_page(const Wishes& wishes, const std::vector<simulator::RankRecord>& record,
+Result<void> write_page(const ExplainOptions& wishes, const std::vector<simulator::RankRecord>& record,
                         const simulator::Explanation& explanation, const std::string& watchdog) {
   const auto status = simulator::record_status(record, explanation, wishes.directory, watchdog,
                                                LOCKSTEP_VERSION, time_of_day());
@@ -54,7 +54,7 @@ std::string heading(const std::string& given, const std::string& directory) {
   return "job " + std::filesystem::path(directory).filename().string() + ":\n";
 }
 
-int explain(const Wishes& wishes, const std::string& directory) {
+int explain(const ExplainOptions& wishes, const std::string& directory) {
   if (!wishes.report.empty() && part_of_record(wishes.report, directory))
     return complain("--report " + wishes.report + " is a part of the record; give it another name.",
                     kUsage);
@@ -76,7 +76,7 @@ int explain(const Wishes& wishes, const std::string& directory) {
   return print_result(text + explanation.text, explanation.replay_differs ? kDiverged : kOk);
 }
 
-int run(const Wishes& wishes) {
+int run(const ExplainOptions& wishes) {
   const std::string& given = wishes.directory;
   std::error_code failed;
   if (std::filesystem::exists(given, failed) || given.find('/') != std::string::npos)
@@ -90,7 +90,7 @@ int run(const Wishes& wishes) {
 }  // namespace
 
 std::function<int()> declare_explain(CLI::App& app) {
-  auto wishes = std::make_shared<Wishes>();
+  auto wishes = std::make_shared<ExplainOptions>();
   app.add_option("DIR", wishes->directory,
                  "record or report directory, or the name of a job whose report lies in the cache "
                  "directory")

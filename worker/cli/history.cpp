@@ -15,7 +15,7 @@ namespace {
 
 using namespace coordinator;
 
-struct Wishes {
+struct HistoryOptions {
   std::string job, store;
   bool json = false;
 };
@@ -51,7 +51,7 @@ Result<RecordedJobs> read(HistoryStore& store, const std::string& job) {
   return recorded;
 }
 
-int run(const Wishes& wishes) {
+int run(const HistoryOptions& wishes) {
   const auto settings = Settings::from_environment();
   if (!settings) return complain(settings.error());
   const std::string directory = wishes.store.empty() ? settings->stores_dir() : wishes.store;
@@ -74,7 +74,7 @@ int run(const Wishes& wishes) {
 }  // namespace
 
 std::function<int()> declare_history(CLI::App& app) {
-  auto wishes = std::make_shared<Wishes>();
+  auto wishes = std::make_shared<HistoryOptions>();
   app.add_option("JOB", wishes->job, "one job, with what it compiled and why (all jobs)");
   app.add_option("--store", wishes->store,
                  "directory that the coordinator was given (the cache directory)");

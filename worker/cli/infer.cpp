@@ -25,7 +25,7 @@ namespace {
 using simulator::RankRecord;
 using simulator::RecordedClasses;
 
-struct Wishes {
+struct InferOptions {
   std::string directory, box = "0..64";
   double limit = 60;
   bool json = false, no_program = false;
@@ -52,7 +52,7 @@ bool is_own(const std::string& path) {
 }
 
 /// Why the recorded program is not started; empty: it can be.
-std::string hindrance(const Wishes& wishes, const RankRecord& record) {
+std::string hindrance(const InferOptions& wishes, const RankRecord& record) {
   if (wishes.no_program) return "the program was not to be started";
   if (!record.header.program)
     return "the record does not tell how the program was started; record it again";
@@ -95,7 +95,7 @@ std::string how_it_ended(const Result<RanksEnd>& ended, double limit) {
   return {};
 }
 
-ProgramAnswer ask_program(const Wishes& wishes, const RankRecord& record,
+ProgramAnswer ask_program(const InferOptions& wishes, const RankRecord& record,
                           const std::vector<RecordedClasses>& recorded, const shapes::Range& box) {
   ProgramAnswer out{{}, hindrance(wishes, record)};
   if (!out.reason.empty() || recorded.empty()) return out;
@@ -130,7 +130,7 @@ ProgramAnswer ask_program(const Wishes& wishes, const RankRecord& record,
   return out;
 }
 
-int run(const Wishes& wishes) {
+int run(const InferOptions& wishes) {
   const auto box = box_of(wishes.box);
   if (!box)
     return complain("--box " + wishes.box +
@@ -154,7 +154,7 @@ int run(const Wishes& wishes) {
 }  // namespace
 
 std::function<int()> declare_infer(CLI::App& app) {
-  auto wishes = std::make_shared<Wishes>();
+  auto wishes = std::make_shared<InferOptions>();
   app.add_option("RECORD_DIR", wishes->directory, "directory that LOCKSTEP_RECORD named")
       ->required();
   app.add_option("--box", wishes->box, "the values of each size that is a symbol, LOW..HIGH")

@@ -19,7 +19,7 @@ namespace {
 /// Of the five seconds that an answer may take, some for starting and printing.
 constexpr std::chrono::seconds kPatience{4};
 
-struct Wishes {
+struct StatusOptions {
   std::string address, token_file;
   bool json = false, watch = false, page = false;
 };
@@ -33,7 +33,7 @@ int show_page(const CoordinatorAddress& at) {
       kOk);
 }
 
-int show(const CoordinatorAddress& at, const Wishes& wishes) {
+int show(const CoordinatorAddress& at, const StatusOptions& wishes) {
   const auto document = coordinator::ask_status(at.endpoint, at.secret, kPatience);
   if (!document) return complain(document.error());
   const std::string text = wishes.json ? *document : status_table(*document, colourful());
@@ -43,7 +43,7 @@ int show(const CoordinatorAddress& at, const Wishes& wishes) {
   return print_result(wishes.watch && colourful() ? "\033[H\033[J" + text : text, kOk);
 }
 
-int run(const Wishes& wishes) {
+int run(const StatusOptions& wishes) {
   if (wishes.json + wishes.watch + wishes.page > 1)
     return complain(
         "--json prints one document, --watch goes on and --page prints an address; take "
@@ -65,7 +65,7 @@ int run(const Wishes& wishes) {
 }  // namespace
 
 std::function<int()> declare_status(CLI::App& app) {
-  auto wishes = std::make_shared<Wishes>();
+  auto wishes = std::make_shared<StatusOptions>();
   app.add_option("ADDRESS", wishes->address,
                  "its address, or its port file (LOCKSTEP_COORDINATOR, else coordinator.port in "
                  "the cache directory)");

@@ -23,7 +23,7 @@ namespace {
 constexpr int kMostProcesses = 256;
 constexpr int kMostRanks = 1 << 24;
 
-struct Wishes {
+struct TraceOptions {
   const CLI::App* app = nullptr;
   int size = 0, rank = -1;
   std::uint64_t calls = 8;
@@ -47,7 +47,7 @@ std::string find_program(const std::string& name) {
 }
 
 /// What is wrong with the wishes; empty: nothing.
-std::string usage_error(const Wishes& wishes, const std::vector<std::string>& words) {
+std::string usage_error(const TraceOptions& wishes, const std::vector<std::string>& words) {
   if (wishes.app->count("--of") == 0) return "it is not said how many ranks the job is to have (--of N)";
   if (wishes.size < 1 || wishes.size > kMostRanks)
     return fmt::format("--of {} is no number of ranks from 1 to {}", wishes.size, kMostRanks);
@@ -64,7 +64,7 @@ std::string usage_error(const Wishes& wishes, const std::vector<std::string>& wo
   return {};
 }
 
-int run(const Wishes& wishes) {
+int run(const TraceOptions& wishes) {
   std::vector<std::string> words = wishes.app->remaining();
   if (!words.empty() && words[0] == "--") words.erase(words.begin());
   if (const std::string wrong = usage_error(wishes, words); !wrong.empty())
@@ -97,7 +97,7 @@ int run(const Wishes& wishes) {
 }  // namespace
 
 std::function<int()> declare_trace(CLI::App& app) {
-  auto wishes = std::make_shared<Wishes>();
+  auto wishes = std::make_shared<TraceOptions>();
   wishes->app = &app;
   app.prefix_command();
   app.footer("lockstep trace --of N (--all | --rank R) [OPTIONS] PROGRAM [ARGUMENT...]\n"

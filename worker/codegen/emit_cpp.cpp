@@ -9,14 +9,6 @@ namespace lockstep::worker {
 
 using shapes::Expr;
 
-namespace {
-
-constexpr const char* kSimd = "#pragma omp simd";
-
-std::string scoped(const std::string& loops) { return "  {\n" + loops + "  }\n"; }
-
-}  // namespace
-
 void CppEmitter::add_kernel(const std::string& loops) {
   // Text with its pointers before the body is done with.
   const std::string text = body().text(loops);

@@ -23,8 +23,6 @@ Expr blocks(const Expr& threads) {
   return shapes::max(Expr(1), shapes::min(Expr(kMaxBlocks), needed));
 }
 
-std::string scoped(const std::string& loops) { return "  {\n" + loops + "  }\n"; }
-
 }  // namespace
 
 CudaEmitter::CudaEmitter(const Graph& graph, const Plan& plan)

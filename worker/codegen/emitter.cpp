@@ -12,12 +12,6 @@ namespace lockstep::worker {
 
 using shapes::Expr;
 
-namespace {
-
-constexpr const char* kSimd = "#pragma omp simd";
-
-}  // namespace
-
 Emission Emitter::emit(const PlannedStep& step) {
   const NodeId root = step.roots.front();
   switch (node(root).op) {

@@ -15,6 +15,13 @@
 
 namespace lockstep::worker {
 
+/// Before loops whose order does not matter.
+inline constexpr const char* kSimd = "#pragma omp simd";
+/// `loops` in braces.
+[[nodiscard]] inline std::string scoped(const std::string& loops) {
+  return "  {\n" + loops + "  }\n";
+}
+
 /// A kernel without its name.
 struct KernelText {
   std::string parameters;  // of the function; Host: (void* const* b, const long* n)

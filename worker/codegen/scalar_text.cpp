@@ -10,7 +10,7 @@
 namespace lockstep::worker {
 namespace {
 
-bool is_float(DType dtype) { return dtype == DType::F32 || dtype == DType::F64; }
+bool is_c_float(DType dtype) { return dtype == DType::F32 || dtype == DType::F64; }
 
 // Below the smallest normal number exp is 0: the vector one falls back to a slow scalar one there,
 // and a masked softmax asks for nothing else.
@@ -255,7 +255,7 @@ std::string_view c_type(DType dtype) {
 
 std::string literal_text(DType dtype, double number) {
   const bool wide = dtype == DType::F64;
-  if (is_float(dtype)) {
+  if (is_c_float(dtype)) {
     if (std::isnan(number)) return wide ? "__builtin_nan(\"\")" : "__builtin_nanf(\"\")";
     const double value = wide ? number : static_cast<double>(static_cast<float>(number));
     if (std::isinf(value))
@@ -277,7 +277,7 @@ std::string literal_text(DType dtype, double number) {
 }
 
 std::string extreme_text(DType dtype, bool lowest) {
-  if (is_float(dtype)) return literal_text(dtype, lowest ? -INFINITY : INFINITY);
+  if (is_c_float(dtype)) return literal_text(dtype, lowest ? -INFINITY : INFINITY);
   if (dtype == DType::Bool) return lowest ? "false" : "true";
   if (dtype == DType::U8) return lowest ? "0" : "255";
   const std::size_t bits = 8 * dtype_size(dtype);
@@ -293,7 +293,7 @@ std::string cast_text(const std::string& name, DType from, DType to) {
     return cast_text(fmt::format("of_{}({})", dtype_name(from), name), DType::F32, to);
   if (is_half(to)) return fmt::format("{}_of(to_odd({}))", dtype_name(to), name);
   if (to == DType::Bool) return fmt::format("{} != 0", name);
-  if (is_float(from) && !is_float(to)) return fmt::format("({})to_long({})", c_type(to), name);
+  if (is_c_float(from) && !is_c_float(to)) return fmt::format("({})to_long({})", c_type(to), name);
   return fmt::format("({}){}", c_type(to), name);
 }
 
@@ -304,12 +304,12 @@ std::string elementwise_text(const Node& node, DType from, std::span<const std::
   const std::string& a = operands[0];
   const std::string b = operands.size() > 1 ? operands[1] : std::string();
   const auto cut = [&](const char* op) {
-    return is_float(from) ? fmt::format("{} {} {}", a, op, b)
+    return is_c_float(from) ? fmt::format("{} {} {}", a, op, b)
                           : fmt::format("({})({} {} {})", type, a, op, b);
   };
   switch (node.op) {
     case Op::Neg:
-      return is_float(from) ? "-" + a : fmt::format("({})(-{})", type, a);
+      return is_c_float(from) ? "-" + a : fmt::format("({})(-{})", type, a);
     case Op::Abs:
       return fmt::format("abs_({})", a);
     case Op::Exp:

@@ -10,7 +10,7 @@ namespace lockstep::worker {
 namespace {
 
 /// The count of a rank that has failed.
-constexpr std::int64_t kFailed = -1;
+constexpr std::int64_t kNoCount = -1;
 
 std::string rows_text(std::int64_t rows) {
   return fmt::format("{} row{}", rows, rows == 1 ? "" : "s");
@@ -24,7 +24,7 @@ Result<void> compare_splits(collectives::Communicator& group, RunHost& host, con
                             std::span<const std::int64_t> splits, std::string_view label,
                             std::optional<Status>& misfit) {
   const auto ranks = static_cast<std::size_t>(group.size());
-  std::vector<std::int64_t> sent(ranks, kFailed), received(ranks, kFailed);
+  std::vector<std::int64_t> sent(ranks, kNoCount), received(ranks, kNoCount);
   const std::vector<std::int64_t> one_each(ranks, 1);
   if (!splits.empty()) std::ranges::copy(splits.first(ranks), sent.begin());
   collectives::Collective counts;
@@ -38,7 +38,7 @@ Result<void> compare_splits(collectives::Communicator& group, RunHost& host, con
   if (auto done = group.run(counts); !done) return done.error();
   for (std::size_t peer = 0; !splits.empty() && peer < ranks; ++peer) {
     const std::int64_t expected = splits[ranks + peer];
-    if (received[peer] == kFailed || received[peer] == expected) continue;
+    if (received[peer] == kNoCount || received[peer] == expected) continue;
     const auto in_job = [&](std::size_t place) {
       return host.rank_at(node.text, Rank{static_cast<std::int32_t>(place)}).value;
     };

@@ -46,7 +46,7 @@ std::string find_nvrtc(Nvrtc& nvrtc) {
 }
 
 /// The first line that says what is wrong, else the first line.
-std::string gist(const std::string& log) {
+std::string first_error(const std::string& log) {
   const auto error = log.find("error");
   const auto from = error == std::string::npos ? 0 : log.rfind('\n', error) + 1;
   return log.substr(from, log.find('\n', from) - from);
@@ -127,7 +127,7 @@ class NvrtcToolchain final : public Toolchain {
     const nvrtcResult result =
         nvrtc_.compile(program, static_cast<int>(flags.size()), flags.data());
     if (result != NVRTC_SUCCESS)
-      return checked(result, "nvrtcCompileProgram", gist(log_of(program))).error();
+      return checked(result, "nvrtcCompileProgram", first_error(log_of(program))).error();
     std::size_t size = 0;
     if (auto done = checked(nvrtc_.cubin_size(program, &size), "nvrtcGetCUBINSize"); !done)
       return done.error();

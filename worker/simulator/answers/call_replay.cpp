@@ -7,14 +7,14 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-using Kind = RecordedEvent::Kind;
+using EventKind = RecordedEvent::Kind;
 
 const RecordedEvent* next_event(const RecordedCall& call, std::size_t cursor) {
   return cursor < call.events.size() ? &call.events[cursor] : nullptr;
 }
 
 bool is_error_end(const RecordedEvent& event) {
-  return event.kind == Kind::Action && event.text.starts_with("finish error ");
+  return event.kind == EventKind::Action && event.text.starts_with("finish error ");
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ void CallReplay::advance(std::size_t i) {
     seat.state = State::Lost;
     return;
   }
-  if (event->kind != Kind::Action)
+  if (event->kind != EventKind::Action)
     return contradict(seat, event->line, "an action is expected here");
   if (event->text != text) return differ(seat, event->line, event->text, std::move(text));
   ++seat.cursor;
@@ -106,11 +106,11 @@ void CallReplay::feed(std::size_t i, const Action& action) {
   if (is_error_end(*event) && call.outcome && call.outcome->error)
     return machines_[i]->failed(*call.outcome->error);
   ++seat.cursor;
-  if (std::holds_alternative<action::Trace>(action) && event->kind == Kind::Trace)
+  if (std::holds_alternative<action::Trace>(action) && event->kind == EventKind::Trace)
     machines_[i]->traced(event->trace);
-  else if (std::holds_alternative<action::Explain>(action) && event->kind == Kind::Explain)
+  else if (std::holds_alternative<action::Explain>(action) && event->kind == EventKind::Explain)
     machines_[i]->explained(event->text);
-  else if (std::holds_alternative<action::Compile>(action) && event->kind == Kind::Compile)
+  else if (std::holds_alternative<action::Compile>(action) && event->kind == EventKind::Compile)
     machines_[i]->compiled(event->failure);
   else
     contradict(seat, event->line, "this does not answer the action before it");

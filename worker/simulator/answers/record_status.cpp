@@ -14,7 +14,7 @@ namespace {
 
 using coordinator::CallEvent;
 using coordinator::ConnectionId;
-using Json = nlohmann::ordered_json;
+using Document = nlohmann::ordered_json;
 
 /// A rank's record, told call by call.
 class RankTeller {
@@ -214,13 +214,13 @@ Result<Instant> tell(coordinator::Service& service, const std::vector<RankRecord
 
 /// What the service makes of ranks that all end at one time is for jobs that run; here the record
 /// has the word.
-void put_verdict(Json& job, const Explanation& explanation, const std::string& watchdog) {
+void put_verdict(Document& job, const Explanation& explanation, const std::string& watchdog) {
   const std::string sentence = explanation.cause.empty()
                                    ? explanation.verdict
                                    : fmt::format("{}: {}", explanation.verdict, explanation.cause);
   if (explanation.cause.empty()) job["headline"]["word"] = "ENDED";
   job["headline"]["sentence"] = sentence;
-  job["findings"] = Json::array();
+  job["findings"] = Document::array();
   const auto find = [&](const char* kind, const std::string& text) {
     job["findings"].push_back(
         {{"kind", kind}, {"severity", "note"}, {"ranks", ""}, {"seconds", 0}, {"message", text}});
@@ -244,10 +244,10 @@ Result<std::string> record_status(const std::vector<RankRecord>& ranks,
   if (!told) return told.error();
   const Instant end = *told;
   const coordinator::About about{std::string(version), "a record", 0, Instant{0}};
-  Json status = Json::parse(coordinator::status_document(service, about, end));
+  Document status = Document::parse(coordinator::status_document(service, about, end));
   status["made"] = made;
   put_verdict(status["jobs"][0], explanation, watchdog);
-  return status.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return status.dump(-1, ' ', false, Document::error_handler_t::replace);
 }
 
 }  // namespace lockstep::worker::simulator

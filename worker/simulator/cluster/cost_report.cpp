@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/worker/simulator/cluster/cost_report.h>
+#include <lockstep/worker/simulator/cluster/json_text.h>
 
 namespace lockstep::worker::simulator {
 namespace {
@@ -145,10 +146,6 @@ std::map<std::string, FrameTimes> by_frame(const DryRunResult& result) {
   return out;
 }
 
-std::string dump(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 /// A field as RFC 4180 has it.
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
@@ -194,18 +191,18 @@ std::string cost_json(const DryRunResult& result) {
              {"step_ns", json_of(percentiles(of.step))}};
     if (timing.data_network) frame["data_ns"] = json_of(percentiles(of.data));
   }
-  std::string out = "{\"network\": " + dump(network_json(timing.network));
+  std::string out = "{\"network\": " + json_text(network_json(timing.network));
   if (timing.data_network)
-    out += ",\n  \"data_network\": " + dump(network_json(*timing.data_network));
-  if (timing.device) out += ",\n  \"device\": " + dump(device_json(*timing.device));
-  out += ",\n  \"totals\": " + dump(totals_json(timing, sums)) + ",\n  \"ranks\": " +
-         dump({{"wait_ns", rank_json(timing.ranks.wait_ns)},
+    out += ",\n  \"data_network\": " + json_text(network_json(*timing.data_network));
+  if (timing.device) out += ",\n  \"device\": " + json_text(device_json(*timing.device));
+  out += ",\n  \"totals\": " + json_text(totals_json(timing, sums)) + ",\n  \"ranks\": " +
+         json_text({{"wait_ns", rank_json(timing.ranks.wait_ns)},
                {"agreement_ns", rank_json(timing.ranks.agreement_ns)},
                {"compile_ns", rank_json(timing.ranks.compile_ns)},
                {"step_ns", rank_json(timing.ranks.step_ns)}}) +
-         ",\n  \"frames\": " + dump(frames) + ",\n  \"calls\": [";
+         ",\n  \"frames\": " + json_text(frames) + ",\n  \"calls\": [";
   for (std::size_t i = 0; i < timing.calls.size(); ++i)
-    out += (i == 0 ? "\n   " : ",\n   ") + dump(call_json(i, timing.calls[i], timing));
+    out += (i == 0 ? "\n   " : ",\n   ") + json_text(call_json(i, timing.calls[i], timing));
   return out + "]}";
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/worker/simulator/cluster/fault_report.h>
+#include <lockstep/worker/simulator/cluster/json_text.h>
 
 namespace lockstep::worker::simulator {
 namespace {
@@ -42,10 +43,6 @@ void add_job(ordered_json& out, const JobOutcome& job) {
   if (!job.ends) out["longer_ns"] = job.longer.count();
   out["wait_ns"] = {{"median", job.wait_median.count()}, {"max", job.wait_max.count()}};
   out["last"] = ranks_json(job.last);
-}
-
-std::string dump(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 std::string after_calls(std::size_t calls) {
@@ -97,19 +94,19 @@ std::string fault_json(const FaultReport& report) {
                {"message", report.ends_alone->message}};
   std::string out = fmt::format(
       "{{\"deadline_ns\": {}, \"without_ns\": {}, \"without_error\": {},\n  \"alone\": [",
-      report.plan.deadline.count(), report.without.count(), dump(without));
+      report.plan.deadline.count(), report.without.count(), json_text(without));
   for (std::size_t i = 0; i < report.alone.size(); ++i) {
     ordered_json one = outcome_json(report.plan.list[i], report.alone[i].fault);
     add_job(one, report.alone[i].job);
-    out += fmt::format("{}\n   {}", i == 0 ? "" : ",", dump(one));
+    out += fmt::format("{}\n   {}", i == 0 ? "" : ",", json_text(one));
   }
   out += "],\n  \"together\": [";
   for (std::size_t i = 0; i < report.together.size(); ++i)
     out += fmt::format("{}\n   {}", i == 0 ? "" : ",",
-                       dump(outcome_json(report.plan.list[i], report.together[i])));
+                       json_text(outcome_json(report.plan.list[i], report.together[i])));
   ordered_json job = ordered_json::object();
   add_job(job, report.job);
-  return out + "],\n  \"together_job\": " + dump(job) + "}";
+  return out + "],\n  \"together_job\": " + json_text(job) + "}";
 }
 
 std::string fault_rows_json(const FaultReport& report) {
@@ -127,7 +124,7 @@ std::string fault_rows_json(const FaultReport& report) {
          {"job", job_text(report.alone[i].job)},
          {"message", outcome.detected ? outcome.detected->message : ""}});
   }
-  return dump(rows);
+  return json_text(rows);
 }
 
 std::string fault_summary(const FaultReport& report) {

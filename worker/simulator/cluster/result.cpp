@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/worker/simulator/cluster/cost_report.h>
+#include <lockstep/worker/simulator/cluster/json_text.h>
 #include <lockstep/worker/simulator/cluster/result.h>
 
 namespace lockstep::worker::simulator {
@@ -105,10 +106,6 @@ ordered_json uncoordinated_json(const std::optional<Uncoordinated>& alone) {
 }
 
 /// Text of the user's own (an exception's) may be no UTF-8; JSON must be.
-std::string dump(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 }  // namespace
 
 std::string_view outcome_name(CallOutcome::Kind kind) {
@@ -167,7 +164,7 @@ std::string result_json(const DryRunResult& result) {
       "{\"format\": \"lockstep.dryrun/1\", \"world_size\": " + std::to_string(result.world_size) +
       ",\n \"calls\": [";
   for (std::size_t i = 0; i < result.calls.size(); ++i)
-    out += (i == 0 ? "\n  " : ",\n  ") + dump(call_json(i, result.calls[i]));
+    out += (i == 0 ? "\n  " : ",\n  ") + json_text(call_json(i, result.calls[i]));
   const Totals sum = totals(result);
   const ordered_json totals{{"compiles", sum.compiles},
                             {"reuses", sum.reuses},
@@ -175,8 +172,8 @@ std::string result_json(const DryRunResult& result) {
                             {"errors", sum.errors},
                             {"bytes_per_rank_max", result.bytes_per_rank_max},
                             {"rounds", result.rounds}};
-  out += "],\n \"totals\": " + dump(totals) +
-         ",\n \"uncoordinated\": " + dump(uncoordinated_json(result.uncoordinated));
+  out += "],\n \"totals\": " + json_text(totals) +
+         ",\n \"uncoordinated\": " + json_text(uncoordinated_json(result.uncoordinated));
   if (!result.compare.empty()) out += ",\n \"compare\": " + ways_json(result.compare);
   if (result.timing) out += ",\n \"cost\": " + cost_json(result);
   if (result.faults) out += ",\n \"faults\": " + fault_json(*result.faults);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <lockstep/worker/simulator/cluster/json_text.h>
 #include <lockstep/worker/simulator/cluster/way.h>
 
 namespace lockstep::worker::simulator {
@@ -41,7 +42,7 @@ std::string ways_json(const std::vector<Way>& ways) {
          way.first_divergent_call ? ordered_json(*way.first_divergent_call) : nullptr},
         {"cause", way.cause ? cause_json(*way.cause) : ordered_json(nullptr)}};
     out += out.size() == 1 ? "\n  " : ",\n  ";
-    out += json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+    out += json_text(json);
   }
   return out + "]";
 }

@@ -74,7 +74,7 @@ std::int64_t per_round(const NetworkModel& network, int ranks,
 }
 
 /// Latencies in a vote, one after the other.
-std::int64_t hops(int ranks) {
+std::int64_t vote_hops(int ranks) {
   constexpr Link kOne{.latency_ns = 1'000'000, .bytes_per_us = 0};
   return predicted_vote_ns({.name = {}, .between = kOne, .within = kOne}, ranks) / kOne.latency_ns;
 }
@@ -151,7 +151,7 @@ NetworkModel fitted(const Measured& measured) {
     if (group.ranks <= std::max(2, measured.cores)) continue;
     NetworkModel crowded = out;
     crowded.within.latency_ns =
-        std::max<std::int64_t>(0, group.vote_ns / hops(group.ranks) - (hop - link.latency_ns));
+        std::max<std::int64_t>(0, group.vote_ns / vote_hops(group.ranks) - (hop - link.latency_ns));
     crowds.push_back(
         {group.ranks, crowded.within.latency_ns, reading(crowded, group, measured.sources)});
   }

@@ -9,15 +9,6 @@ namespace {
 
 using Kind = DataCollective::Kind;
 
-/// `count` times `each`, at most kLongest. Requires both >= 0.
-std::int64_t times(std::int64_t count, std::int64_t each) {
-  std::int64_t out = 0;
-  if (__builtin_mul_overflow(count, each, &out)) return kLongest;
-  return std::min(out, kLongest);
-}
-
-std::int64_t capped_sum(std::int64_t a, std::int64_t b) { return std::min(a + b, kLongest); }
-
 std::int64_t hops(int size) { return std::bit_width(static_cast<std::uint32_t>(size - 1)); }
 
 /// So many messages after each other, of so many bytes each.

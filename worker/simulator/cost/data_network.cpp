@@ -33,14 +33,6 @@ constexpr System kSystems[] = {{"dgx_a100", "nvlink3", "infiniband_hdr"},
                                {"dgx_h100", "nvlink4", "infiniband_ndr"},
                                {"dgx_b200", "nvlink5", "infiniband_ndr"}};
 
-std::int64_t capped_sum(std::int64_t a, std::int64_t b) { return std::min(a + b, kLongest); }
-
-std::int64_t times(std::int64_t count, std::int64_t each) {
-  std::int64_t out = 0;
-  if (__builtin_mul_overflow(count, each, &out)) return kLongest;
-  return std::min(out, kLongest);
-}
-
 std::int64_t busy_ns(const Link& link, std::int64_t bytes) {
   return transfer_ns(static_cast<std::uint64_t>(bytes), link.bytes_per_us);
 }

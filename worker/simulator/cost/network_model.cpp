@@ -71,6 +71,14 @@ Result<NetworkModel> own_values(std::string_view text) {
 
 }  // namespace
 
+std::int64_t capped_sum(std::int64_t a, std::int64_t b) { return std::min(a + b, kLongest); }
+
+std::int64_t times(std::int64_t count, std::int64_t each) {
+  std::int64_t out = 0;
+  if (__builtin_mul_overflow(count, each, &out)) return kLongest;
+  return std::min(out, kLongest);
+}
+
 std::int64_t transfer_ns(std::uint64_t bytes, std::int64_t bytes_per_us) {
   if (bytes_per_us == 0) return 0;
   const auto rate = static_cast<std::uint64_t>(bytes_per_us);

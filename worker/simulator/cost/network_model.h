@@ -60,6 +60,10 @@ struct NetworkModel {
 
 /// About 11 days: no single time is longer.
 inline constexpr std::int64_t kLongest = std::int64_t{1'000'000} * 1'000'000'000;
+/// The sum, at most kLongest. Requires both in [0, kLongest].
+[[nodiscard]] std::int64_t capped_sum(std::int64_t a, std::int64_t b);
+/// `count` times `each`, at most kLongest. Requires both >= 0.
+[[nodiscard]] std::int64_t times(std::int64_t count, std::int64_t each);
 
 /// bytes at bytes_per_us, rounded up; 0 where that is 0.
 [[nodiscard]] std::int64_t transfer_ns(std::uint64_t bytes, std::int64_t bytes_per_us);
