@@ -84,6 +84,7 @@ class Emitter {
     Access kept;
   };
   Reduced reduction_nest(NodeId id);
+  [[nodiscard]] static Total::Join join_of(Op reduction);
   /// The total of `value`, joined as the op says, in loop `level`.
   void accumulate(Op op, DType dtype, const std::string& value, int level);
   /// One part of a concatenation, which begins at `start`.

@@ -3,11 +3,16 @@
 
 #include <lockstep/worker/codegen/plan.h>
 #include <lockstep/worker/codegen/storage.h>
-#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/graph/settle_points.h>
 
 namespace lockstep::worker {
 namespace {
+
+constexpr OpMap<Step::Kind> kProducts(of_class<OpClass::Product>,
+                                      {{Op::Matmul, Step::Kind::Matmul},
+                                       {Op::SegmentMatmul, Step::Kind::SegmentMatmul},
+                                       {Op::SegmentOuter, Step::Kind::SegmentOuter}});
 
 /// More values in one kernel than this only cost registers.
 constexpr std::size_t kMaxRoots = 8;
@@ -91,17 +96,17 @@ class Scheduler {
         if (node.asserts.at(0).predicate.constant() != std::optional<bool>(true))
           add(Step::Kind::Assert, id);
         return;
-      case OpClass::Product: {
+      case OpClass::Product:
         if (node.op != Op::Matmul)
           add_check(Step::Kind::CountsCheck, id, node.inputs[2],
                     graph_.nodes[node.inputs[0]].meta.sizes[0]);
-        const auto kind = node.op == Op::Matmul          ? Step::Kind::Matmul
-                          : node.op == Op::SegmentMatmul ? Step::Kind::SegmentMatmul
-                                                         : Step::Kind::SegmentOuter;
-        made_[id] = add(kind, id);
+        made_[id] = add(kProducts[node.op], id);
         return;
-      }
-      default:
+      case OpClass::Source:
+      case OpClass::Elementwise:
+      case OpClass::View:
+      case OpClass::Reduction:
+      case OpClass::Index:
         place_kernel(id);
     }
   }

@@ -6,11 +6,13 @@
 
 #include <lockstep/worker/codegen/scalar_text.h>
 #include <lockstep/worker/graph/half.h>
+#include <lockstep/worker/graph/op.h>
 
 namespace lockstep::worker {
 namespace {
 
-bool is_float(DType dtype) { return dtype == DType::F32 || dtype == DType::F64; }
+/// What C computes with as it is.
+bool is_c_float(DType dtype) { return dtype == DType::F32 || dtype == DType::F64; }
 
 // Below the smallest normal number exp is 0: the vector one falls back to a slow scalar one there,
 // and a masked softmax asks for nothing else.
@@ -255,7 +257,7 @@ std::string_view c_type(DType dtype) {
 
 std::string literal_text(DType dtype, double number) {
   const bool wide = dtype == DType::F64;
-  if (is_float(dtype)) {
+  if (is_c_float(dtype)) {
     if (std::isnan(number)) return wide ? "__builtin_nan(\"\")" : "__builtin_nanf(\"\")";
     const double value = wide ? number : static_cast<double>(static_cast<float>(number));
     if (std::isinf(value))
@@ -277,7 +279,7 @@ std::string literal_text(DType dtype, double number) {
 }
 
 std::string extreme_text(DType dtype, bool lowest) {
-  if (is_float(dtype)) return literal_text(dtype, lowest ? -INFINITY : INFINITY);
+  if (is_c_float(dtype)) return literal_text(dtype, lowest ? -INFINITY : INFINITY);
   if (dtype == DType::Bool) return lowest ? "false" : "true";
   if (dtype == DType::U8) return lowest ? "0" : "255";
   const std::size_t bits = 8 * dtype_size(dtype);
@@ -293,76 +295,20 @@ std::string cast_text(const std::string& name, DType from, DType to) {
     return cast_text(fmt::format("of_{}({})", dtype_name(from), name), DType::F32, to);
   if (is_half(to)) return fmt::format("{}_of(to_odd({}))", dtype_name(to), name);
   if (to == DType::Bool) return fmt::format("{} != 0", name);
-  if (is_float(from) && !is_float(to)) return fmt::format("({})to_long({})", c_type(to), name);
+  if (is_c_float(from) && !is_c_float(to)) return fmt::format("({})to_long({})", c_type(to), name);
   return fmt::format("({}){}", c_type(to), name);
 }
 
 }  // namespace
 
 std::string elementwise_text(const Node& node, DType from, std::span<const std::string> operands) {
-  const std::string_view type = c_type(node.meta.dtype);
-  const std::string& a = operands[0];
-  const std::string b = operands.size() > 1 ? operands[1] : std::string();
-  const auto cut = [&](const char* op) {
-    return is_float(from) ? fmt::format("{} {} {}", a, op, b)
-                          : fmt::format("({})({} {} {})", type, a, op, b);
-  };
-  switch (node.op) {
-    case Op::Neg:
-      return is_float(from) ? "-" + a : fmt::format("({})(-{})", type, a);
-    case Op::Abs:
-      return fmt::format("abs_({})", a);
-    case Op::Exp:
-      return fmt::format("exp_({})", a);
-    case Op::Log:
-      return fmt::format("log_({})", a);
-    case Op::Sqrt:
-      return fmt::format("sqrt_({})", a);
-    case Op::Rsqrt:
-      return fmt::format("({})1 / sqrt_({})", type, a);
-    case Op::Tanh:
-      return fmt::format("tanh_({})", a);
-    case Op::Sigmoid:
-      return fmt::format("({0})1 / (({0})1 + exp_(-{1}))", type, a);
-    case Op::Relu:
-      return fmt::format("{0} < ({1})0 ? ({1})0 : {0}", a, type);
-    case Op::Not:
-      return fmt::format("({})(!{})", type, a);
-    case Op::Cast:
-      return cast_text(a, from, node.meta.dtype);
-    case Op::Add:
-      return cut("+");
-    case Op::Sub:
-      return cut("-");
-    case Op::Mul:
-      return cut("*");
-    case Op::Div:
-      return fmt::format("div_({}, {})", a, b);
-    case Op::Mod:
-      return fmt::format("mod_({}, {})", a, b);
-    case Op::Maximum:
-      return fmt::format("({0} > {1}) | ({0} != {0}) ? {0} : {1}", a, b);
-    case Op::Minimum:
-      return fmt::format("({0} < {1}) | ({0} != {0}) ? {0} : {1}", a, b);
-    case Op::Lt:
-      return fmt::format("{} < {}", a, b);
-    case Op::Le:
-      return fmt::format("{} <= {}", a, b);
-    case Op::Gt:
-      return fmt::format("{} > {}", a, b);
-    case Op::Ge:
-      return fmt::format("{} >= {}", a, b);
-    case Op::Eq:
-      return fmt::format("{} == {}", a, b);
-    case Op::Ne:
-      return fmt::format("{} != {}", a, b);
-    case Op::And:
-      return fmt::format("({} != 0) & ({} != 0)", a, b);
-    case Op::Or:
-      return fmt::format("({} != 0) | ({} != 0)", a, b);
-    default:
-      return fmt::format("{} ? {} : {}", a, b, operands[2]);  // Where
-  }
+  if (node.op == Op::Cast) return cast_text(operands[0], from, node.meta.dtype);
+  const OpRow& row = op_row(node.op);
+  const auto operand = [&](std::size_t k) { return k < operands.size() ? operands[k] : ""; };
+  return fmt::format(
+      fmt::runtime(is_c_float(from) || row.int_text.empty() ? row.text : row.int_text),
+      fmt::arg("a", operand(0)), fmt::arg("b", operand(1)), fmt::arg("c", operand(2)),
+      fmt::arg("t", c_type(node.meta.dtype)));
 }
 
 }  // namespace lockstep::worker

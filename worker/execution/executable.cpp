@@ -286,7 +286,11 @@ class Executable::Loaded {
           fail(step, list.error());
         return {};
       }
-      default:
+      case Step::Kind::Assert:
+      case Step::Kind::SplitsCheck:
+      case Step::Kind::SizesExchange:
+      case Step::Kind::SplitsExchange:
+      case Step::Kind::Settle:
         break;
     }
     check(step, communicator, host);

@@ -86,7 +86,7 @@ class Walk {
     if (node.op == Op::Assert) return !facts_.holds(node.asserts.at(0).predicate);
     for (std::size_t dim = 0; node.op == Op::Input && dim < node.meta.sizes.size(); ++dim)
       if (!is_its_own(node, dim)) return true;
-    return refuses_values(node.op);
+    return op_row(node.op).is(OpRow::RefusesValues);
   }
 
   /// The size is a number, which every entry is looked up by, or a symbol that is read off this
@@ -149,19 +149,6 @@ class Walk {
 };
 
 }  // namespace
-
-bool refuses_values(Op op) {
-  switch (op) {
-    case Op::IndexSelect:
-    case Op::IndexAdd:
-    case Op::SegmentIds:
-    case Op::SegmentMatmul:
-    case Op::SegmentOuter:
-      return true;
-    default:
-      return false;
-  }
-}
 
 bool SettlePoints::told_from(NodeId id) const {
   return at_end || std::any_of(before.begin() + id, before.end(),

@@ -10,9 +10,6 @@
 
 namespace lockstep::worker {
 
-/// The op refuses values that it is given: an index out of range, counts that do not add up.
-[[nodiscard]] bool refuses_values(Op op);
-
 /// What tells the ranks of each other's failures right before a collective, or with it.
 enum class Telling : std::uint8_t {
   Nothing,  // nobody can have failed, or a rank that has takes part with zeros

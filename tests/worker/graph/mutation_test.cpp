@@ -85,7 +85,7 @@ void mutate_node(NodeId id, const Node& node, std::vector<Mutant>& out) {
     out.push_back({"%" + std::to_string(id) + " " + std::string(op_row(node.op).name) + ": " + what,
                    [id, change](Graph& g) { change(g.nodes[id]); }, rejected});
   };
-  for (const OpRow& row : op_table())
+  for (const OpRow& row : kOps)
     if (row.op != node.op)
       add("op " + std::string(row.name), [op = row.op](Node& n) { n.op = op; });
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
