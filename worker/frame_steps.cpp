@@ -5,7 +5,7 @@
 
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/frame_steps.h>
-#include <lockstep/worker/graph/graph_prints.h>
+#include <lockstep/worker/graph/graph.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/process/world.h>
 #include <lockstep/worker/toolchain/shared_build.h>

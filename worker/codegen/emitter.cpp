@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/codegen/emit_cpp.h>
 #include <lockstep/worker/codegen/emit_cuda.h>
 #include <lockstep/worker/codegen/emitter.h>
 #include <lockstep/worker/codegen/scalar_text.h>

@@ -2,7 +2,6 @@
 #include <map>
 
 #include <lockstep/worker/codegen/plan.h>
-#include <lockstep/worker/codegen/storage.h>
 #include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/graph/settle_points.h>
 

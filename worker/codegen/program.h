@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/codegen/target.h>
 #include <lockstep/worker/codegen/toolchain.h>
 #include <lockstep/worker/exchange/expr_table.h>
 #include <lockstep/worker/graph/graph.h>

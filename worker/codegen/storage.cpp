@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <lockstep/worker/codegen/storage.h>
+#include <lockstep/worker/codegen/plan.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/graph/settle_points.h>
 

@@ -52,7 +52,6 @@ decltype(auto) with_type(DType dtype, F&& f) {
 }
 
 [[nodiscard]] std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& sizes);
-[[nodiscard]] std::int64_t element_count(const std::vector<std::int64_t>& sizes);
 /// The next index in row-major order.
 void advance(std::vector<std::int64_t>& index, const std::vector<std::int64_t>& sizes);
 

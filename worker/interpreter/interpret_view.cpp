@@ -107,12 +107,6 @@ std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& sizes) {
   return strides;
 }
 
-std::int64_t element_count(const std::vector<std::int64_t>& sizes) {
-  std::int64_t n = 1;
-  for (std::int64_t size : sizes) n *= size;
-  return n;
-}
-
 void advance(std::vector<std::int64_t>& index, const std::vector<std::int64_t>& sizes) {
   for (std::size_t d = sizes.size(); d-- > 0;) {
     if (++index[d] < sizes[d]) return;

@@ -8,7 +8,6 @@
 #include <lockstep/worker/graph/count_limit.h>
 #include <lockstep/worker/graph/node_order.h>
 #include <lockstep/worker/graph/shape_rules.h>
-#include <lockstep/worker/trace/trace_failure.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker {

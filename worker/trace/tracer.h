@@ -34,6 +34,12 @@ class TraceHost {
   [[nodiscard]] virtual Result<std::int64_t> of_lowest(std::int64_t mine) = 0;
 };
 
+/// How a question that the group could not answer leaves the user's function: the trace ends with
+/// that status as it is. Internal.
+struct GroupFailure {
+  Status status;
+};
+
 /// What a trace relies on: other inputs that bear it out are traced alike.
 struct TraceReliance {
   shapes::PointTrace sizes;         // questions of the group as if all ranks were alike
@@ -181,8 +187,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<Graph::Output> outputs_;
   std::vector<GroupGuard> group_guards_;
   std::vector<std::size_t> asked_before_;  // of each of those: questions of sizes that came before
-  std::vector<UniformSize> uniform_;  // what the program says; collectives ask for more
-  UniformFacts facts_{nodes_, known_nesting()};        // of the nodes that a question of the group has come past
+  std::vector<UniformSize> uniform_;       // what the program says; collectives ask for more
+  UniformFacts facts_{nodes_,
+                      known_nesting()};  // of the nodes that a question of the group has come past
   std::vector<SymbolBinding> host_values_;
   std::vector<std::int64_t> answers_;
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/trace/trace_failure.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker {
