@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include <lockstep/worker/trace/recording.h>
+#include <lockstep/worker/trace/op_builder.h>
 
 namespace lockstep::worker {
 
