@@ -11,7 +11,7 @@
 
 #include <lockstep/shapes/shape_env.h>
 #include <lockstep/worker/agreement/call_driver.h>
-#include <lockstep/worker/execution/recording_options.h>
+#include <lockstep/worker/execution/capture_options.h>
 #include <lockstep/worker/graph/group.h>
 #include <lockstep/worker/preview/infer.h>
 #include <lockstep/worker/trace/inputs.h>
@@ -41,8 +41,8 @@ struct FrameOptions {
   /// or "a == k*b + c": a guard (other sizes compile anew), or an assert (one entry for all sizes
   /// that satisfy it; others are an error when the graph runs).
   shapes::ShapeOptions::Complex complex_branches = shapes::ShapeOptions::Complex::Guard;
-  /// Recordings of the frame's runs on a device; none unless given. On the host it goes unused.
-  std::optional<RecordingOptions> recordings{};
+  /// CUDA graphs of the frame's runs on a device; none unless given. On the host it goes unused.
+  std::optional<CaptureOptions> recordings{};
 };
 
 /// One thread. Borrows the job's context.

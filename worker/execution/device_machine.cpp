@@ -3,11 +3,11 @@
 #include <optional>
 
 #include <lockstep/worker/device/device_pool.h>
+#include <lockstep/worker/execution/captured_graphs.h>
 #include <lockstep/worker/execution/device_kernels.h>
 #include <lockstep/worker/execution/device_machine.h>
 #include <lockstep/worker/execution/device_products.h>
 #include <lockstep/worker/execution/in_flight.h>
-#include <lockstep/worker/execution/recordings.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/run/run_failure.h>
 
@@ -66,37 +66,37 @@ class DeviceMachine final : public Machine {
     lists_.erase(at);
   }
 
-  void record(std::size_t limit) override {
-    recordings_ = std::make_unique<Recordings>(program_, device_, limit);
+  void capture(std::size_t limit) override {
+    graphs_ = std::make_unique<CapturedGraphs>(program_, device_, limit);
   }
-  [[nodiscard]] std::size_t recordings() const override {
-    return recordings_ ? recordings_->made() : 0;
+  [[nodiscard]] std::size_t captured_graphs() const override {
+    return graphs_ ? graphs_->made() : 0;
   }
 
   Result<std::size_t> replay(std::size_t step, const RunValues& values) override {
-    const Segment* segment = recordings_ ? recordings_->segment(step) : nullptr;
+    const Segment* segment = graphs_ ? graphs_->segment(step) : nullptr;
     if (segment == nullptr) return std::size_t{0};
     std::vector<BufferId> carried = segment->in;
     carried.insert(carried.end(), segment->out.begin(), segment->out.end());
     for (BufferId at : carried)
       if (auto made = make(at, values[program_.buffers[at].elements]); !made) return made.error();
-    if (!recordings_) return std::size_t{0};  // there was no memory for both
+    if (!graphs_) return std::size_t{0};  // there was no memory for both
     if (auto done = follow(carried); !done) return done.error();
-    const auto recording = recordings_->at(
+    const auto graph = graphs_->at(
         *segment, values, [&](const auto& slots) { return start_in(slots, *segment, values); });
-    if (!recording) return recording.error();
-    if (*recording == nullptr) return std::size_t{0};
+    if (!graph) return graph.error();
+    if (*graph == nullptr) return std::size_t{0};
     waited_ = false;
     const auto carry = [&](BufferId at, bool in) -> Result<void> {
       const std::int64_t elements = values[program_.buffers[at].elements];
-      const DeviceAddress own = values_[at].address, slot = (*recording)->slots.at(at);
+      const DeviceAddress own = values_[at].address, slot = (*graph)->slots.at(at);
       return device_->copy(
           in ? slot : own, in ? own : slot,
           static_cast<std::size_t>(elements) * dtype_size(program_.buffers[at].dtype));
     };
     for (BufferId at : segment->in)
       if (auto done = carry(at, true); !done) return done.error();
-    if (auto done = device_->launch((*recording)->work); !done) return done.error();
+    if (auto done = device_->launch((*graph)->work); !done) return done.error();
     for (BufferId at : segment->out)
       if (auto done = carry(at, false); !done) return done.error();
     return segment->end;
@@ -337,10 +337,10 @@ class DeviceMachine final : public Machine {
       if (auto done = in_flight_->follow_all(); !done) return done.error();
       taken = pool_->take(bytes);
     }
-    if (taken && !*taken && recordings_) {
-      // Recordings are a luxury.
+    if (taken && !*taken && graphs_) {
+      // Captured graphs are a luxury.
       if (auto done = finish(); !done) return done.error();
-      recordings_.reset();
+      graphs_.reset();
       taken = pool_->take(bytes);
     }
     if (!taken) return taken.error();
@@ -358,7 +358,7 @@ class DeviceMachine final : public Machine {
   const Program& program_;
   std::shared_ptr<Device> device_;
   DeviceKernels kernels_;
-  std::unique_ptr<Recordings> recordings_;  // null: none are made
+  std::unique_ptr<CapturedGraphs> graphs_;  // null: none are made
   std::size_t peak_ = 0;
   // Of the run under way.
   RunHost* host_ = nullptr;

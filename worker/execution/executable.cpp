@@ -54,7 +54,7 @@ class Executable::Loaded {
         machine_->begin(host);
         if (auto bound = bind(inputs); !bound) return bound.error();
         host.bound();
-        recorded_ = rows_ && !misfit_ && rows_->round_up(values_);
+        captured_ = rows_ && !misfit_ && rows_->round_up(values_);
         if (auto done = run_steps(communicator, host); !done) return done.error();
         return collect();
       } catch (const std::bad_alloc&) {
@@ -69,12 +69,12 @@ class Executable::Loaded {
     return result;
   }
 
-  void record(RecordingOptions options) {
+  void capture(CaptureOptions options) {
     if (program_.target == Target::Host) return;
-    machine_->record(options.limit);
+    machine_->capture(options.limit);
     rows_.emplace(program_.graph, std::move(options));
   }
-  [[nodiscard]] std::size_t recordings() const { return machine_->recordings(); }
+  [[nodiscard]] std::size_t captured_graphs() const { return machine_->captured_graphs(); }
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] const RunTimes& time() const { return time_; }
   [[nodiscard]] std::size_t bytes() const { return machine_->bytes(); }
@@ -139,7 +139,7 @@ class Executable::Loaded {
       if (failure_ && step.kind == Step::Kind::Collective)
         if (auto done = take_part(i, communicator, host); !done) return done;
       if (failure_ || (only_asserts && step.kind != Step::Kind::Assert)) continue;
-      if (recorded_) {
+      if (captured_) {
         const auto next = machine_->replay(i, values_);
         if (!next) {
           fail(step, next.error());
@@ -401,12 +401,12 @@ class Executable::Loaded {
   std::size_t untold_ = 0;  // from this step on no failure is told any more
   CarriedStatus carried_;
   RunTimes time_;
-  std::optional<RoundedRows> rows_;  // none: no run is recorded
+  std::optional<RoundedRows> rows_;  // none: no run is captured
   // Of the run under way.
   std::vector<std::int64_t> numbers_;
   std::optional<LocalFailure> failure_;
   DeferredChecks checks_;
-  bool recorded_ = false;
+  bool captured_ = false;
   std::optional<Status> misfit_;  // an input of other sizes than the entry's
 };
 
@@ -426,8 +426,8 @@ Result<std::vector<Array>> Executable::run(const Inputs& inputs,
   return loaded_->run(inputs, communicator, host);
 }
 
-void Executable::record(RecordingOptions options) { loaded_->record(std::move(options)); }
-std::size_t Executable::recordings() const { return loaded_->recordings(); }
+void Executable::capture(CaptureOptions options) { loaded_->capture(std::move(options)); }
+std::size_t Executable::captured_graphs() const { return loaded_->captured_graphs(); }
 const Program& Executable::program() const { return loaded_->program(); }
 const RunTimes& Executable::time() const { return loaded_->time(); }
 std::size_t Executable::bytes() const { return loaded_->bytes(); }

@@ -10,7 +10,7 @@
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/codegen/program.h>
 #include <lockstep/worker/device/device.h>
-#include <lockstep/worker/execution/recording_options.h>
+#include <lockstep/worker/execution/capture_options.h>
 #include <lockstep/worker/run/run_host.h>
 
 namespace lockstep::worker {
@@ -47,10 +47,10 @@ class Executable {
   [[nodiscard]] Result<std::vector<Array>> run(const Inputs& inputs,
                                                collectives::Communicator& communicator,
                                                RunHost& host);
-  /// Runs on a device are recorded from now on; on the host there is nothing to record.
-  void record(RecordingOptions options);
-  /// How many recordings there are.
-  [[nodiscard]] std::size_t recordings() const;
+  /// Runs on a device are captured as CUDA graphs from now on; on the host this does nothing.
+  void capture(CaptureOptions options);
+  /// How many there are.
+  [[nodiscard]] std::size_t captured_graphs() const;
   [[nodiscard]] const Program& program() const;
   [[nodiscard]] const RunTimes& time() const;
   /// Bytes of the values of runs: on the host what is kept between them, on a device the most that

@@ -63,8 +63,8 @@ class HostMachine final : public Machine {
     if (program_.buffers[at].kind == Buffer::Kind::Arena) arena_.give_back(pointers_[at]);
   }
 
-  void record(std::size_t) override {}
-  [[nodiscard]] std::size_t recordings() const override { return 0; }
+  void capture(std::size_t) override {}
+  [[nodiscard]] std::size_t captured_graphs() const override { return 0; }
   Result<std::size_t> replay(std::size_t, const RunValues&) override { return std::size_t{0}; }
 
   Result<void> launch(const Step& step, std::span<const std::int64_t> numbers,

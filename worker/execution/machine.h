@@ -28,11 +28,11 @@ class Machine {
   /// No step will read it.
   virtual void drop(BufferId at) = 0;
 
-  /// Recordings are made from here on, if this machine can.
-  virtual void record(std::size_t limit) = 0;
-  [[nodiscard]] virtual std::size_t recordings() const = 0;
-  /// Starts the steps from this one on by a recording; the step after them, or 0 where there is
-  /// none and none can be made. What they make and read is made on the way.
+  /// Runs are captured as CUDA graphs from here on, if this backend can.
+  virtual void capture(std::size_t limit) = 0;
+  [[nodiscard]] virtual std::size_t captured_graphs() const = 0;
+  /// Starts the steps from this one on as a captured graph; the step after them, or 0 where there
+  /// is none and none can be made. What they make and read is made on the way.
   virtual Result<std::size_t> replay(std::size_t step, const RunValues& values) = 0;
 
   /// A Kernel step with its arguments, or a deferred check.
