@@ -1,6 +1,6 @@
 // Collectives between devices that may be under way while kernels run: when kernels have to wait
 // for one, what memory must not be used otherwise meanwhile, and how the host waits. Used by the
-// device machine.
+// device backend.
 #pragma once
 
 #include <memory>

@@ -120,7 +120,7 @@ class Interpretation {
     if (!ranks) return ranks.error();
     if (points_.before[id] != Telling::Carried)
       return take_part_with_zeros(**ranks, node, buffers, operand.dtype, label);
-    auto any = carried_.exchange(**ranks, collective_of(node, buffers, label), true);
+    auto any = carried_.all_to_all_with_status(**ranks, collective_of(node, buffers, label), true);
     return any ? told() : any.error();
   }
 
@@ -262,7 +262,7 @@ class Interpretation {
     const auto ranks = ranks_of(call.node(), communicator_, host_);
     if (!ranks) return ranks.error();
     if (points_.before[call.id] == Telling::Carried) {
-      auto any = carried_.exchange(**ranks, collective, false);
+      auto any = carried_.all_to_all_with_status(**ranks, collective, false);
       if (!any) return any.error();
       if (*any) return told();
     } else if (auto done = (*ranks)->run(collective); !done) {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/execution/arena.h>
-#include <lockstep/worker/execution/host_machine.h>
+#include <lockstep/worker/execution/backend.h>
 #include <lockstep/worker/execution/loaded_object.h>
 #include <lockstep/worker/run/products.h>
 
@@ -13,9 +13,9 @@ namespace {
 
 using KernelFunction = void (*)(void* const*, const std::int64_t*);
 
-class HostMachine final : public Machine {
+class HostBackend final : public Backend {
  public:
-  explicit HostMachine(const Program& program) : program_(program) {
+  explicit HostBackend(const Program& program) : program_(program) {
     pointers_.resize(program.buffers.size());
     arrays_.resize(program.buffers.size());
   }
@@ -101,10 +101,11 @@ class HostMachine final : public Machine {
 
   Result<bool> ready(const Step&, const NodeBuffers&) override { return true; }
 
-  Result<bool> exchange(const Step&, const NodeBuffers&, std::string_view) override {
+  Result<bool> start_collective(const Step&, const NodeBuffers&, std::string_view) override {
     return false;
   }
-  Result<bool> exchange_zeros(const Step&, const NodeBuffers&, std::string_view) override {
+  Result<bool> start_collective_of_zeros(const Step&, const NodeBuffers&,
+                                         std::string_view) override {
     return false;
   }
 
@@ -140,11 +141,11 @@ class HostMachine final : public Machine {
 
 }  // namespace
 
-Result<std::unique_ptr<Machine>> host_machine(const Program& program,
+Result<std::unique_ptr<Backend>> host_backend(const Program& program,
                                               std::span<const Bytes> units) {
-  auto machine = std::make_unique<HostMachine>(program);
-  if (auto linked = machine->link(units); !linked) return linked.error();
-  return std::unique_ptr<Machine>(std::move(machine));
+  auto backend = std::make_unique<HostBackend>(program);
+  if (auto linked = backend->link(units); !linked) return linked.error();
+  return std::unique_ptr<Backend>(std::move(backend));
 }
 
 }  // namespace lockstep::worker

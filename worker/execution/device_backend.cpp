@@ -3,9 +3,9 @@
 #include <optional>
 
 #include <lockstep/worker/device/device_pool.h>
+#include <lockstep/worker/execution/backend.h>
 #include <lockstep/worker/execution/captured_graphs.h>
 #include <lockstep/worker/execution/device_kernels.h>
-#include <lockstep/worker/execution/device_machine.h>
 #include <lockstep/worker/execution/device_products.h>
 #include <lockstep/worker/execution/in_flight.h>
 #include <lockstep/worker/graph/op.h>
@@ -16,9 +16,9 @@ namespace {
 
 void* pointer(DeviceAddress at) { return reinterpret_cast<void*>(at); }
 
-class DeviceMachine final : public Machine {
+class DeviceBackend final : public Backend {
  public:
-  DeviceMachine(const Program& program, std::shared_ptr<Device> device)
+  DeviceBackend(const Program& program, std::shared_ptr<Device> device)
       : program_(program),
         device_(std::move(device)),
         kernels_(program, device_),
@@ -168,8 +168,8 @@ class DeviceMachine final : public Machine {
     return false;
   }
 
-  Result<bool> exchange(const Step& step, const NodeBuffers& sizes,
-                        std::string_view label) override {
+  Result<bool> start_collective(const Step& step, const NodeBuffers& sizes,
+                                std::string_view label) override {
     auto* data = data_of(step);
     if (data == nullptr) return false;
     NodeBuffers buffers = sizes;
@@ -178,8 +178,8 @@ class DeviceMachine final : public Machine {
     return start(*data, step, buffers, label);
   }
 
-  Result<bool> exchange_zeros(const Step& step, const NodeBuffers& sizes,
-                              std::string_view label) override {
+  Result<bool> start_collective_of_zeros(const Step& step, const NodeBuffers& sizes,
+                                         std::string_view label) override {
     const Node& node = program_.graph.nodes[step.node];
     auto* data = data_of(step);
     if (data == nullptr) return false;
@@ -375,12 +375,12 @@ class DeviceMachine final : public Machine {
 
 }  // namespace
 
-Result<std::unique_ptr<Machine>> device_machine(const Program& program,
+Result<std::unique_ptr<Backend>> device_backend(const Program& program,
                                                 std::span<const Bytes> units,
                                                 std::shared_ptr<Device> device) {
-  auto machine = std::make_unique<DeviceMachine>(program, std::move(device));
-  if (auto linked = machine->link(units); !linked) return linked.error();
-  return std::unique_ptr<Machine>(std::move(machine));
+  auto backend = std::make_unique<DeviceBackend>(program, std::move(device));
+  if (auto linked = backend->link(units); !linked) return linked.error();
+  return std::unique_ptr<Backend>(std::move(backend));
 }
 
 }  // namespace lockstep::worker
