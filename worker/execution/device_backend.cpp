@@ -6,7 +6,7 @@
 #include <lockstep/worker/execution/backend.h>
 #include <lockstep/worker/execution/captured_graphs.h>
 #include <lockstep/worker/execution/device_kernels.h>
-#include <lockstep/worker/execution/device_products.h>
+#include <lockstep/worker/execution/device_matmul.h>
 #include <lockstep/worker/execution/in_flight.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/run/run_failure.h>
@@ -81,7 +81,7 @@ class DeviceBackend final : public Backend {
     for (BufferId at : carried)
       if (auto made = make(at, values[program_.buffers[at].elements]); !made) return made.error();
     if (!graphs_) return std::size_t{0};  // there was no memory for both
-    if (auto done = follow(carried); !done) return done.error();
+    if (auto done = wait_for(carried); !done) return done.error();
     const auto graph = graphs_->at(
         *segment, values, [&](const auto& slots) { return start_in(slots, *segment, values); });
     if (!graph) return graph.error();
@@ -104,7 +104,7 @@ class DeviceBackend final : public Backend {
 
   Result<void> launch(const Step& step, std::span<const std::int64_t> numbers,
                       const RunValues& values) override {
-    if (auto done = follow(step.buffers); !done) return done;
+    if (auto done = wait_for(step.buffers); !done) return done;
     std::vector<DeviceAddress> buffers;
     for (BufferId at : step.buffers) buffers.push_back(values_[at].address);
     waited_ = false;
@@ -120,7 +120,7 @@ class DeviceBackend final : public Backend {
       if (!read_back) return read_back.error();
       counts = *read_back;
     }
-    if (auto done = follow(step.buffers); !done) return done;
+    if (auto done = wait_for(step.buffers); !done) return done;
     waited_ = false;
     const DType dtype = program_.graph.nodes[step.node].meta.dtype;
     for (const Product& product : products_of(step, dtype, at, n, counts))
@@ -158,13 +158,13 @@ class DeviceBackend final : public Backend {
       return true;
     }
     if (node.op == Op::Broadcast) {
-      if (auto done = follow(step.buffers); !done) return done.error();
+      if (auto done = wait_for(step.buffers); !done) return done.error();
       waited_ = false;
       auto copied = device_->copy(values_[step.buffers[1]].address, operand,
                                   bytes_of(node.meta, sizes.result_sizes));
       if (!copied) return copied.error();
     }
-    if (auto done = in_flight_->depart(); !done) return done.error();
+    if (auto done = in_flight_->order_after_kernels(); !done) return done.error();
     return false;
   }
 
@@ -202,7 +202,7 @@ class DeviceBackend final : public Backend {
       if (!result) return result.error();
       buffers.operand = *operand;
       buffers.result = *result;
-      if (auto departed = in_flight_->depart(); !departed) return departed.error();
+      if (auto ordered = in_flight_->order_after_kernels(); !ordered) return ordered.error();
       return start(*data, step, buffers, label);
     }();
     for (DeviceAddress at : scratch) in_flight_->drop(at, true, {});
@@ -250,7 +250,7 @@ class DeviceBackend final : public Backend {
   void end() override {
     const bool over = waited_ || finish().has_value();  // not so after some errors
     // What has failed and is still under way uses its memory before that is freed.
-    (void)in_flight_->follow_all();
+    (void)in_flight_->wait_for_all();
     in_flight_.reset();
     uploading_.clear();
     staged_.clear();
@@ -280,9 +280,9 @@ class DeviceBackend final : public Backend {
   }
 
   /// Before work that uses these values.
-  Result<void> follow(std::span<const BufferId> values) {
+  Result<void> wait_for(std::span<const BufferId> values) {
     for (BufferId at : values)
-      if (auto done = in_flight_->follow(values_[at].address); !done) return done;
+      if (auto done = in_flight_->wait_for(values_[at].address); !done) return done;
     return {};
   }
 
@@ -334,7 +334,7 @@ class DeviceBackend final : public Backend {
   Result<DeviceAddress> take(std::size_t bytes, BufferId at) {
     auto taken = pool_->take(bytes);
     if (taken && !*taken && !in_flight_->empty()) {
-      if (auto done = in_flight_->follow_all(); !done) return done.error();
+      if (auto done = in_flight_->wait_for_all(); !done) return done.error();
       taken = pool_->take(bytes);
     }
     if (taken && !*taken && graphs_) {

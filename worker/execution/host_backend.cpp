@@ -6,7 +6,7 @@
 #include <lockstep/worker/execution/arena.h>
 #include <lockstep/worker/execution/backend.h>
 #include <lockstep/worker/execution/loaded_object.h>
-#include <lockstep/worker/run/products.h>
+#include <lockstep/worker/run/matmul.h>
 
 namespace lockstep::worker {
 namespace {
