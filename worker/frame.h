@@ -56,13 +56,13 @@ class FrameRunner {
   /// An observation whose memory is reused from call to call.
   [[nodiscard]] Observation take_observation();
   /// One call: agree, compile where needed, run. `values` are the inputs by number of their source;
-  /// `body` records the frame into a trace. `let_go` is called once a run has bound the inputs, and
-  /// nothing else reads them any more. The outputs are in the order of the graph's.
+  /// `body` records the frame into a trace. `inputs_bound` is called once a run has bound the
+  /// inputs, and nothing else reads them any more. The outputs are in the order of the graph's.
   /// Errors: joint, see Job.
   [[nodiscard]] Result<std::vector<Array>> call(Observation observation,
                                                 std::span<const InputValue> values,
                                                 const std::function<void(Trace&)>& body,
-                                                const std::function<void()>& let_go);
+                                                const std::function<void()>& inputs_bound);
   /// A call that this rank cannot make: tells all ranks, and gives the joint error. Where the
   /// others run a prefetched call meanwhile, the watchdog ends the job with `status`.
   [[nodiscard]] Status refuse(const Status& status);
@@ -96,7 +96,7 @@ class FrameRunner {
   [[nodiscard]] std::optional<Status> audit(const Compiled* about_to_run, const Observation& seen);
   [[nodiscard]] Result<std::vector<Array>> run(Compiled& entry, const Observation& seen,
                                                std::span<const InputValue> values,
-                                               const std::function<void()>& let_go);
+                                               const std::function<void()>& inputs_bound);
   /// Where calls are traced only: writes down the one that has just been agreed on, and what was
   /// found against it since.
   void tell_trace(const Compiled* traced, const std::optional<Status>& stopped = std::nullopt);
