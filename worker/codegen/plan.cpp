@@ -2,8 +2,8 @@
 #include <map>
 
 #include <lockstep/worker/codegen/plan.h>
+#include <lockstep/worker/graph/error_sync_points.h>
 #include <lockstep/worker/graph/op_map.h>
-#include <lockstep/worker/graph/settle_points.h>
 
 namespace lockstep::worker {
 namespace {
@@ -57,7 +57,7 @@ class Reader {
 class Scheduler {
  public:
   Scheduler(const Graph& graph, Plan& plan)
-      : graph_(graph), plan_(plan), points_(settle_points(graph)) {}
+      : graph_(graph), plan_(plan), points_(error_sync_points(graph)) {}
 
   void run() {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id)
@@ -83,9 +83,9 @@ class Scheduler {
           plan_.steps.back().sizes = points_.same[id];
         }
         if (points_.compares[id]) add(Step::Kind::SplitsExchange, id);
-        if (points_.before[id] == Telling::Word) add(Step::Kind::Settle, id);
+        if (points_.before[id] == ErrorSync::Vote) add(Step::Kind::Settle, id);
         made_[id] = add(Step::Kind::Collective, id);
-        plan_.steps.back().carries_status = points_.before[id] == Telling::Carried;
+        plan_.steps.back().carries_status = points_.before[id] == ErrorSync::Piggybacked;
         return;
       case OpClass::HostSync:
         for (shapes::Symbol symbol : node.binds) bound_[symbol] = plan_.steps.size();
@@ -209,7 +209,7 @@ class Scheduler {
   };
   const Graph& graph_;
   Plan& plan_;
-  SettlePoints points_;
+  ErrorSyncPoints points_;
   std::map<NodeId, std::size_t> made_, checked_;
   std::map<shapes::Symbol, std::size_t> bound_;
   std::vector<std::set<Reads::Load>> loads_;  // per step

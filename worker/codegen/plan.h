@@ -17,7 +17,7 @@ struct PlannedStep {
   /// Kernel: the values it stores, in node order; several for elementwise values over the same
   /// sizes, else one.
   std::vector<NodeId> roots;
-  bool carries_status = false;  // Collective: Telling::Carried
+  bool carries_status = false;  // Collective: ErrorSync::Piggybacked
   /// Kernel of elementwise values: one flat loop will do.
   bool flat = false;
   std::vector<shapes::Expr> sizes{};  // SizesExchange: what is compared

@@ -3,7 +3,6 @@
 
 #include <lockstep/worker/codegen/plan.h>
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/graph/settle_points.h>
 
 namespace lockstep::worker {
 namespace {

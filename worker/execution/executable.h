@@ -40,7 +40,7 @@ class Executable {
   /// reader; from RunHost::bound() on the run holds the only reference, unless the caller kept one.
   /// On return nothing of the run is under way. A rank on which something fails (an input of other
   /// sizes than the entry's included) computes nothing more, and takes part in collectives with
-  /// zeros until all ranks are told (settle_points.h); where that is not possible (a bug, or no
+  /// zeros until all ranks are told (error_sync_points.h); where that is not possible (a bug, or no
   /// memory) the run ends at once, and the job with it. Errors: the joint error of all ranks, or,
   /// before anything ran, BadInput for inputs that are missing or of another dtype; Environment
   /// where there is no memory; the communicator's.

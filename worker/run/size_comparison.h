@@ -1,5 +1,5 @@
 // The comparison of sizes that a collective needs alike on all ranks of its group and of which
-// nothing before the run says that they are: settle_points says where. Shared by the interpreter
+// nothing before the run says that they are: error_sync_points says where. Shared by the interpreter
 // and the compiled program.
 #pragma once
 
