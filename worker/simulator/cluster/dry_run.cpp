@@ -10,7 +10,8 @@
 #include <lockstep/worker/simulator/cluster/timed_run.h>
 #include <lockstep/worker/simulator/draw/parallel.h>
 #include <lockstep/worker/simulator/input/call_inputs.h>
-#include <lockstep/worker/simulator/input/outline.h>
+#include <lockstep/worker/simulator/input/partition.h>
+#include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::worker::simulator {
 namespace {
