@@ -124,7 +124,7 @@ Result<void> run(Job& job) {
   const auto data = job.group("data", same_units);
   if (!tensor || !data) return tensor ? data.error() : tensor.error();
 
-  auto step = job.frame<Input, Output>("step", {.recordings = RecordingOptions{}},
+  auto step = job.frame<Input, Output>("step", {.recordings = CaptureOptions{}},
                                        [&](Input in) { return train(in, *tensor, *data); });
   const std::int64_t mine = kHidden / tensor->size(), first = tensor->rank.value * mine;
   const int part = data->rank.value;

@@ -167,7 +167,7 @@ CallOutcome FrameRunner::agree(const Observation& observation, Steps& steps) {
 Result<std::vector<Array>> FrameRunner::call(Observation observation,
                                              std::span<const InputValue> values,
                                              const std::function<void(Trace&)>& body,
-                                             const std::function<void()>& let_go) {
+                                             const std::function<void()>& inputs_bound) {
   State& frame = *state_;
   if (frame.unusable) return unusable();
   if (frame.taken) return refuse(*frame.taken);
@@ -228,7 +228,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   if (stopped)
     outputs = *std::move(stopped);
   else
-    outputs = run(*chosen, observation, values, let_go);
+    outputs = run(*chosen, observation, values, inputs_bound);
   frame.counts.errors += outputs.has_error();
   frame.spare = std::move(observation);
   return outputs;

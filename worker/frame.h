@@ -11,7 +11,7 @@
 
 #include <lockstep/shapes/shape_env.h>
 #include <lockstep/worker/agreement/call_driver.h>
-#include <lockstep/worker/execution/recording_options.h>
+#include <lockstep/worker/execution/capture_options.h>
 #include <lockstep/worker/graph/group.h>
 #include <lockstep/worker/preview/infer.h>
 #include <lockstep/worker/trace/inputs.h>
@@ -41,8 +41,8 @@ struct FrameOptions {
   /// or "a == k*b + c": a guard (other sizes compile anew), or an assert (one entry for all sizes
   /// that satisfy it; others are an error when the graph runs).
   shapes::ShapeOptions::Complex complex_branches = shapes::ShapeOptions::Complex::Guard;
-  /// Recordings of the frame's runs on a device; none unless given. On the host it goes unused.
-  std::optional<RecordingOptions> recordings{};
+  /// CUDA graphs of the frame's runs on a device; none unless given. On the host it goes unused.
+  std::optional<CaptureOptions> recordings{};
 };
 
 /// One thread. Borrows the job's context.
@@ -56,13 +56,13 @@ class FrameRunner {
   /// An observation whose memory is reused from call to call.
   [[nodiscard]] Observation take_observation();
   /// One call: agree, compile where needed, run. `values` are the inputs by number of their source;
-  /// `body` records the frame into a trace. `let_go` is called once a run has bound the inputs, and
-  /// nothing else reads them any more. The outputs are in the order of the graph's.
+  /// `body` records the frame into a trace. `inputs_bound` is called once a run has bound the
+  /// inputs, and nothing else reads them any more. The outputs are in the order of the graph's.
   /// Errors: joint, see Job.
   [[nodiscard]] Result<std::vector<Array>> call(Observation observation,
                                                 std::span<const InputValue> values,
                                                 const std::function<void(Trace&)>& body,
-                                                const std::function<void()>& let_go);
+                                                const std::function<void()>& inputs_bound);
   /// A call that this rank cannot make: tells all ranks, and gives the joint error. Where the
   /// others run a prefetched call meanwhile, the watchdog ends the job with `status`.
   [[nodiscard]] Status refuse(const Status& status);
@@ -96,7 +96,7 @@ class FrameRunner {
   [[nodiscard]] std::optional<Status> audit(const Compiled* about_to_run, const Observation& seen);
   [[nodiscard]] Result<std::vector<Array>> run(Compiled& entry, const Observation& seen,
                                                std::span<const InputValue> values,
-                                               const std::function<void()>& let_go);
+                                               const std::function<void()>& inputs_bound);
   /// Where calls are traced only: writes down the one that has just been agreed on, and what was
   /// found against it since.
   void tell_trace(const Compiled* traced, const std::optional<Status>& stopped = std::nullopt);

@@ -17,7 +17,7 @@ Array single(DType dtype, double value) { return Array::of(dtype, {}, std::span(
 
 Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& seen,
                                             std::span<const InputValue> values,
-                                            const std::function<void()>& let_go) {
+                                            const std::function<void()>& inputs_bound) {
   State& frame = *state_;
   JobContext& job = frame.job;
   job.note(frame.agreed.key.text() + " runs");
@@ -52,7 +52,7 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
   const auto release = [&] {
     for (const SourceSpec& source : sources)
       if (source.kind == Kind::Tensor) entry.inputs.find(source.name)->second = Array();
-    let_go();
+    inputs_bound();
   };
   if (job.infer != nullptr) {
     auto outputs = stand_in(entry.graph, entry.inputs);

@@ -136,7 +136,7 @@ struct FrameRunner::State {
   FrameProfile profile;
   Constraints constraints;
   shapes::ShapeOptions::Complex complex_branches;
-  std::optional<RecordingOptions> recordings;
+  std::optional<CaptureOptions> recordings;
   std::string stated;  // those two, as ranks compare them
   std::string after;   // the frame that was made before it, which ranks compare too
   int index;

@@ -5,7 +5,7 @@
 
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/frame_steps.h>
-#include <lockstep/worker/graph/graph_prints.h>
+#include <lockstep/worker/graph/graph.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/process/world.h>
 #include <lockstep/worker/toolchain/shared_build.h>
@@ -214,7 +214,7 @@ std::optional<Status> FrameRunner::Steps::compile() {
   const std::size_t kernels = program->kernels.size();
   auto loaded = Executable::load(std::move(*program), *made.objects, job.clock, job.device);
   if (!loaded) return loaded.error();
-  if (frame_.recordings) (*loaded)->record(*frame_.recordings);
+  if (frame_.recordings) (*loaded)->capture(*frame_.recordings);
   made_.executable = std::move(*loaded);
   story_ = fmt::format("{} kernels in {} units, {} of them built here, {} received, {:.0f} ms",
                        kernels, made.objects->size(), made.built, made.received,

@@ -168,11 +168,11 @@ class CompiledFrame {
       traced = body_(traced_like(in, tree_, trace));
       add_outputs(*traced, trace);
     };
-    const auto let_go = [&] {
+    const auto inputs_bound = [&] {
       values_.clear();
       if constexpr (std::is_default_constructible_v<In> && std::is_move_assignable_v<In>) in = In();
     };
-    const auto outputs = runner_->call(std::move(observation), values_, record, let_go);
+    const auto outputs = runner_->call(std::move(observation), values_, record, inputs_bound);
     const CallOutcome& outcome = runner_->last();
     // A new entry stays also where its first run failed, as on data that an assert refuses.
     if (outcome.kind == CallOutcome::Kind::Compiled)

@@ -49,8 +49,8 @@ class Steps final : public CallSteps {
     ready = now();
     TraceReport report;
     report.graph = graph_.fingerprint();
-    report.prefixes = graph_.prefix_fingerprints();
-    report.skeleton = graph_.skeleton_fingerprint();
+    report.prefixes = prints_of(graph_).prefixes;
+    report.skeleton = prints_of(graph_).skeleton;
     return report;
   }
   std::string explain(std::size_t node) override {

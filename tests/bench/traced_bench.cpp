@@ -20,7 +20,7 @@
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/execution/executable.h>
 #include <lockstep/worker/job.h>
-#include <lockstep/worker/toolchain/build.h>
+#include <lockstep/worker/toolchain/shared_build.h>
 #include <lockstep/worker/toolchain/host_toolchain.h>
 #include <lockstep/worker/trace/tracer.h>
 

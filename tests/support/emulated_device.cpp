@@ -9,7 +9,7 @@
 
 #include <lockstep/worker/codegen/cuda_nest.h>
 #include <lockstep/worker/codegen/scalar_text.h>
-#include <lockstep/worker/run/products.h>
+#include <lockstep/worker/run/matmul.h>
 
 namespace lockstep::worker {
 namespace {

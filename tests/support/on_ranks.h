@@ -13,7 +13,7 @@
 
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/interpreter/interpreter.h>
-#include <lockstep/worker/toolchain/build.h>
+#include <lockstep/worker/toolchain/shared_build.h>
 
 namespace lockstep::worker {
 
@@ -96,7 +96,7 @@ class OnRanks {
       const auto device = std::make_shared<EmulatedDevice>();
       auto executable =
           Executable::load(for_devices_->program, for_devices_->units, clock_, device).value();
-      if (way == Way::DirectRecorded) executable->record({});
+      if (way == Way::DirectRecorded) executable->capture({});
       HostWithData with_data(host, communicator, *device);
       if (prepare) prepare(rank, *device);
       auto out = executable->run(inputs[static_cast<std::size_t>(rank)], communicator,

@@ -6,7 +6,7 @@
 #include "tracing.h"
 
 #include <lockstep/worker/trace/collective_ops.h>
-#include <lockstep/worker/trace/recording.h>
+#include <lockstep/worker/trace/op_builder.h>
 #include <lockstep/worker/trace/selection_ops.h>
 
 namespace lockstep::worker::test {

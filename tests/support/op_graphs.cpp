@@ -15,16 +15,32 @@ using shapes::Expr;
 
 Extent symbolic(GraphBuilder& g) { return {g.symbol("x.size(0)"), g.symbol("x.size(1)")}; }
 
+bool fits(Takes takes, DType dtype) {
+  switch (takes) {
+    case Takes::Any:
+      return true;
+    case Takes::Number:
+      return is_number(dtype);
+    case Takes::Float:
+      return is_float(dtype);
+    case Takes::Integer:
+      return is_number(dtype) && !is_float(dtype);
+    case Takes::Bool:
+      return dtype == DType::Bool;
+    case Takes::I64:
+      return dtype == DType::I64;
+  }
+  return false;
+}
+
+/// Those that make a value of one or two of the dtype.
 std::vector<Op> elementwise_ops(DType dtype) {
-  if (is_half(dtype)) return {};
-  if (dtype == DType::Bool) return {Op::Not, Op::And, Op::Or, Op::Eq, Op::Ne};
-  std::vector<Op> ops{Op::Neg, Op::Abs, Op::Relu,    Op::Add,     Op::Sub,
-                      Op::Mul, Op::Div, Op::Maximum, Op::Minimum, Op::Lt,
-                      Op::Le,  Op::Gt,  Op::Ge,      Op::Eq,      Op::Ne};
-  if (is_float(dtype))
-    ops.insert(ops.end(), {Op::Exp, Op::Log, Op::Sqrt, Op::Rsqrt, Op::Tanh, Op::Sigmoid});
-  else
-    ops.push_back(Op::Mod);
+  std::vector<Op> ops;
+  if (is_half(dtype)) return ops;
+  for (const OpRow& row : kOps)
+    if (row.kind == OpClass::Elementwise && row.op != Op::Cast && row.op != Op::Where &&
+        fits(row.takes, dtype))
+      ops.push_back(row.op);
   return ops;
 }
 

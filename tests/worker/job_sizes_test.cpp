@@ -130,7 +130,7 @@ TEST_F(JobSizes, Declared_OtherwiseOnOneRank_IsAFrameMismatchThatSaysWhat) {
     if (option == "constraints")
       options.constraints = {last ? "x.size(0) <= 32" : "x.size(0) <= 64"};
     else if (option == "recordings")
-      options.recordings = RecordingOptions{.sizes = {{"x.size(0)", {last ? 32 : 64}}}, .limit = 4};
+      options.recordings = CaptureOptions{.sizes = {{"x.size(0)", {last ? 32 : 64}}}, .limit = 4};
     else if (last)
       options.complex_branches = shapes::ShapeOptions::Complex::Assert;
     return options;

@@ -40,9 +40,9 @@ struct TraceReport {
   std::vector<UniformSize> uniform;
   /// Covers the ordered list of collectives; what same_collectives compares.
   shapes::Fingerprint collectives;
-  /// Graph::prefix_fingerprints(), for finding the first difference; may be empty.
+  /// GraphPrints::prefixes, for finding the first difference; may be empty.
   std::vector<shapes::Fingerprint> prefixes;
-  /// Graph::skeleton_fingerprint(), by which programs that differ in a number only are told.
+  /// GraphPrints::skeleton, by which programs that differ in a number only are told.
   shapes::Fingerprint skeleton;
   bool caller_built = false;  // by a compiler of the caller's, whose guards these are
 };

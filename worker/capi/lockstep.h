@@ -61,7 +61,7 @@ typedef enum lockstep_code {
   LOCKSTEP_INTERNAL /* a bug of lockstep */
 } lockstep_code;
 
-/* "FRAME_MISMATCH"; "OK" */
+/* "FRAME_MISMATCH"; "OK"; "(no such code)" */
 const char* lockstep_code_name(int code);
 /* What a process should exit with: 0, 2 bad input, 3 ranks disagree or one failed, 4 stuck, 5 rank
  * lost, 6 version, 7 environment. */

@@ -27,6 +27,7 @@ import ctypes
 import ctypes.util
 import dataclasses
 import functools
+import itertools
 import json
 import numbers
 import os
@@ -136,7 +137,9 @@ def _load() -> Any:
 
 _lib = _load()
 #: Names of all codes, by number; 0 is "OK".
-CODES: Tuple[str, ...] = tuple(_lib.code_name(i).decode() for i in range(23))
+_NO_CODE = _lib.code_name(-1)
+CODES: Tuple[str, ...] = tuple(name.decode() for name in itertools.takewhile(
+    lambda name: name != _NO_CODE, map(_lib.code_name, itertools.count())))
 _NUMBERS = {name: number for number, name in enumerate(CODES)}
 
 

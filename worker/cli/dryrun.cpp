@@ -24,6 +24,7 @@
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 #include <lockstep/worker/simulator/input/recorded_costs.h>
 #include <lockstep/worker/simulator/report/report.h>
+#include <lockstep/worker/simulator/report/summary.h>
 #include <lockstep/worker/simulator/report/time_trace.h>
 
 namespace lockstep::worker::cli {

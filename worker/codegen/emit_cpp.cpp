@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/codegen/emit_cpp.h>
+#include <lockstep/worker/codegen/emitter.h>
 #include <lockstep/worker/codegen/scalar_text.h>
 
 namespace lockstep::worker {
@@ -38,7 +38,8 @@ void CppEmitter::reduction(NodeId id) {
 std::string CppEmitter::memory_reduction(NodeId id) {
   const NodeId operand = node(id).inputs[0];
   const auto& sizes = node(operand).meta.sizes;
-  const bool is_sum = node(id).op == Op::Sum, is_max = node(id).op == Op::Amax;
+  const Total::Join join = join_of(node(id).op);
+  const bool is_sum = join == Total::Join::Sum, is_max = join == Total::Join::Max;
   const std::string first = is_sum ? "0" : extreme_text(node(id).meta.dtype, is_max);
   std::string out = fill(id, first);
   body().start_nest();

@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/codegen/emit_cpp.h>
 #include <lockstep/worker/codegen/emit_cuda.h>
 #include <lockstep/worker/codegen/emitter.h>
 #include <lockstep/worker/codegen/scalar_text.h>
-#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/op_map.h>
 
 namespace lockstep::worker {
 
@@ -14,34 +13,23 @@ using shapes::Expr;
 
 Emission Emitter::emit(const PlannedStep& step) {
   const NodeId root = step.roots.front();
-  switch (node(root).op) {
-    case Op::Sum:
-    case Op::Amax:
-    case Op::Amin:
-    case Op::Argmax:
-      reduction(root);
-      break;
-    case Op::Cat:
-      concatenation(root);
-      break;
-    case Op::IndexAdd:
-      index_add(root);
-      break;
-    case Op::Cumsum:
-      cumulative_sum(root);
-      break;
-    case Op::SegmentIds:
-      segment_ids(root);
-      break;
-    case Op::Nonzero:
-      nonzero(root);
-      break;
-    case Op::Argsort:
-      argsort(root);
-      break;
-    default:
-      elementwise(step);
-  }
+  // Those without are computed like elementwise ones.
+  static constexpr OpMap<void (Emitter::*)(NodeId)> kIndexOps(
+      of_class<OpClass::Index>, {{Op::IndexSelect, nullptr},
+                                 {Op::IndexAdd, &Emitter::index_add},
+                                 {Op::Argsort, &Emitter::argsort},
+                                 {Op::Cumsum, &Emitter::cumulative_sum},
+                                 {Op::SegmentIds, &Emitter::segment_ids},
+                                 {Op::Nonzero, &Emitter::nonzero}});
+  const Op op = node(root).op;
+  if (const auto index_op = kIndexOps[op])
+    (this->*index_op)(root);
+  else if (op_row(op).kind == OpClass::Reduction)
+    reduction(root);
+  else if (op == Op::Cat)
+    concatenation(root);
+  else
+    elementwise(step);
   return std::move(emission_);
 }
 
@@ -95,17 +83,26 @@ Emitter::Reduced Emitter::reduction_nest(NodeId id) {
   return {level, {kept, outer.index}};
 }
 
+Total::Join Emitter::join_of(Op reduction) {
+  using Join = Total::Join;
+  static constexpr OpMap<Join> kJoins(of_class<OpClass::Reduction>, {{Op::Sum, Join::Sum},
+                                                                     {Op::Amax, Join::Max},
+                                                                     {Op::Amin, Join::Min},
+                                                                     {Op::Argmax, Join::Max}});
+  return kJoins[reduction];
+}
+
 void Emitter::accumulate(Op op, DType dtype, const std::string& value, int level) {
   const std::string type(c_type(dtype));
-  if (op == Op::Sum) {
+  const Total::Join join = join_of(op);
+  if (join == Total::Join::Sum) {
     nest().total(level, {type, "total", "0", Total::Join::Sum});
     inner(fmt::format("total += ({}){};", type, value));
     if (nest().innermost() > level) nest().set_pragma("#pragma omp simd reduction(+ : total)");
     return;
   }
-  const bool is_max = op == Op::Amax;
-  nest().total(level, {type, "total", extreme_text(dtype, is_max),
-                       is_max ? Total::Join::Max : Total::Join::Min});
+  const bool is_max = join == Total::Join::Max;
+  nest().total(level, {type, "total", extreme_text(dtype, is_max), join});
   inner(fmt::format("total = {0} {1} total ? {0} : total;", value, is_max ? ">" : "<"));
   if (is_float(dtype)) {
     // A comparison passes over NaN, so it is looked for on its own.

@@ -11,7 +11,6 @@
 
 #include <lockstep/worker/codegen/kernel_body.h>
 #include <lockstep/worker/codegen/plan.h>
-#include <lockstep/worker/codegen/target.h>
 
 namespace lockstep::worker {
 
@@ -91,6 +90,7 @@ class Emitter {
     Access kept;
   };
   Reduced reduction_nest(NodeId id);
+  [[nodiscard]] static Total::Join join_of(Op reduction);
   /// The total of `value`, joined as the op says, in loop `level`.
   void accumulate(Op op, DType dtype, const std::string& value, int level);
   /// One part of a concatenation, which begins at `start`.
@@ -107,6 +107,26 @@ class Emitter {
   const Graph& graph_;
   const Plan& plan_;
   KernelBody body_;
+};
+
+/// C++ for the processor of the host: loops in order, the innermost one vectorised.
+class CppEmitter final : public Emitter {
+ public:
+  using Emitter::Emitter;
+
+ private:
+  void elementwise(const PlannedStep& step) override;
+  void reduction(NodeId id) override;
+  void concatenation(NodeId id) override;
+  void index_add(NodeId id) override;
+  void cumulative_sum(NodeId id) override;
+  void segment_ids(NodeId id) override;
+  void nonzero(NodeId id) override;
+  void argsort(NodeId id) override;
+
+  std::string memory_reduction(NodeId id);
+  std::string fill(NodeId id, const std::string& value);
+  void add_kernel(const std::string& loops);
 };
 
 }  // namespace lockstep::worker

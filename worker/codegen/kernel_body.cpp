@@ -1,10 +1,11 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
 #include <lockstep/worker/codegen/kernel_body.h>
 #include <lockstep/worker/codegen/scalar_text.h>
-#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/op_map.h>
 
 namespace lockstep::worker {
 
@@ -108,26 +109,59 @@ Access KernelBody::single_access(NodeId id) const {
 
 KernelBody::Value KernelBody::compute_op(NodeId id, const Access& access, const Mask& mask) {
   const Node& node = graph_.nodes[id];
-  const std::string_view type = c_type(node.meta.dtype);
-  switch (node.op) {
-    case Op::Scalar:
-      return define(type, fmt::format("({}){}", type, number(node.exprs[0]).text), -1);
-    case Op::Full:
-      return define(type, literal_text(node.meta.dtype, node.number), -1);
-    case Op::Iota: {
-      const IndexText index = own_access(id, access).index[static_cast<std::size_t>(node.ints[0])];
-      return define(type, fmt::format("({}){}", type, index.text), index.level);
-    }
-    case Op::Reshape:
-      return compute(node.inputs[0], access, mask);
-    case Op::Pad:
-      return padded(id, own_access(id, access), mask);
-    case Op::IndexSelect:
-      return selected(id, own_access(id, access), mask);
-    default:
-      return op_row(node.op).kind == OpClass::View ? moved(id, access, mask)
-                                                   : elementwise(id, access, mask);
+  using Compute = Value (KernelBody::*)(NodeId, const Access&, const Mask&);
+  // Those without are always in memory.
+  static constexpr OpMap<Compute> kSources(of_class<OpClass::Source>,
+                                           {{Op::Input, nullptr},
+                                            {Op::Scalar, &KernelBody::scalar},
+                                            {Op::Full, &KernelBody::full},
+                                            {Op::Iota, &KernelBody::iota}});
+  static constexpr OpMap<Compute> kViews(of_class<OpClass::View>,
+                                         {{Op::Reshape, &KernelBody::reshaped},
+                                          {Op::Permute, &KernelBody::moved},
+                                          {Op::Expand, &KernelBody::moved},
+                                          {Op::Slice, &KernelBody::moved},
+                                          {Op::Pad, &KernelBody::padded},
+                                          {Op::Cat, nullptr}});
+  switch (op_row(node.op).kind) {
+    case OpClass::Source:
+      return (this->*kSources[node.op])(id, access, mask);
+    case OpClass::Elementwise:
+      return elementwise(id, access, mask);
+    case OpClass::View:
+      return (this->*kViews[node.op])(id, access, mask);
+    case OpClass::Index:
+      return selected(id, access, mask);
+    case OpClass::Reduction:
+    case OpClass::Product:
+    case OpClass::Collective:
+    case OpClass::HostSync:
+    case OpClass::Check:
+      break;
   }
+  std::abort();
+}
+
+KernelBody::Value KernelBody::scalar(NodeId id, const Access&, const Mask&) {
+  const Node& node = graph_.nodes[id];
+  const std::string_view type = c_type(node.meta.dtype);
+  return define(type, fmt::format("({}){}", type, number(node.exprs[0]).text), -1);
+}
+
+KernelBody::Value KernelBody::full(NodeId id, const Access&, const Mask&) {
+  const Node& node = graph_.nodes[id];
+  return define(c_type(node.meta.dtype), literal_text(node.meta.dtype, node.number), -1);
+}
+
+KernelBody::Value KernelBody::iota(NodeId id, const Access& access, const Mask&) {
+  const Node& node = graph_.nodes[id];
+  const std::string_view type = c_type(node.meta.dtype);
+  const IndexText index = own_access(id, access).index[static_cast<std::size_t>(node.ints[0])];
+  return define(type, fmt::format("({}){}", type, index.text), index.level);
+}
+
+KernelBody::Value KernelBody::reshaped(NodeId id, const Access& access, const Mask& mask) {
+  return compute(graph_.nodes[id].inputs[0], access, mask);
 }
 
 KernelBody::Value KernelBody::load(NodeId id, const Access& access, const Mask& mask) {
@@ -172,7 +206,8 @@ KernelBody::Value KernelBody::moved(NodeId id, const Access& access, const Mask&
   return compute(node.inputs[0], operand, mask);
 }
 
-KernelBody::Value KernelBody::padded(NodeId id, Access access, const Mask& mask) {
+KernelBody::Value KernelBody::padded(NodeId id, const Access& seen, const Mask& mask) {
+  Access access = own_access(id, seen);
   const Node& node = graph_.nodes[id];
   const std::string_view type = c_type(node.meta.dtype);
   const auto dim = static_cast<std::size_t>(node.ints[0]);
@@ -190,7 +225,8 @@ KernelBody::Value KernelBody::padded(NodeId id, Access access, const Mask& mask)
                 std::max(value.level, inside.level));
 }
 
-KernelBody::Value KernelBody::selected(NodeId id, Access access, const Mask& mask) {
+KernelBody::Value KernelBody::selected(NodeId id, const Access& seen, const Mask& mask) {
+  Access access = own_access(id, seen);
   const Node& node = graph_.nodes[id];
   const Value row =
       compute(node.inputs[1], {graph_.nodes[node.inputs[1]].meta.sizes, {access.index[0]}}, mask);

@@ -75,8 +75,12 @@ class KernelBody {
   Value load(NodeId id, const Access& access, const Mask& mask);
   Value elementwise(NodeId id, const Access& access, const Mask& mask);
   Value moved(NodeId id, const Access& access, const Mask& mask);
-  Value padded(NodeId id, Access access, const Mask& mask);
-  Value selected(NodeId id, Access access, const Mask& mask);
+  Value scalar(NodeId id, const Access& access, const Mask& mask);
+  Value full(NodeId id, const Access& access, const Mask& mask);
+  Value iota(NodeId id, const Access& access, const Mask& mask);
+  Value reshaped(NodeId id, const Access& access, const Mask& mask);
+  Value padded(NodeId id, const Access& access, const Mask& mask);
+  Value selected(NodeId id, const Access& access, const Mask& mask);
   /// The same element by the sizes of the value itself.
   Access own_access(NodeId id, const Access& access);
   [[nodiscard]] Access single_access(NodeId id) const;

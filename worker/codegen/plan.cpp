@@ -2,12 +2,16 @@
 #include <map>
 
 #include <lockstep/worker/codegen/plan.h>
-#include <lockstep/worker/codegen/storage.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/graph/settle_points.h>
+#include <lockstep/worker/graph/error_sync_points.h>
+#include <lockstep/worker/graph/op_map.h>
 
 namespace lockstep::worker {
 namespace {
+
+constexpr OpMap<Step::Kind> kProducts(of_class<OpClass::Product>,
+                                      {{Op::Matmul, Step::Kind::Matmul},
+                                       {Op::SegmentMatmul, Step::Kind::SegmentMatmul},
+                                       {Op::SegmentOuter, Step::Kind::SegmentOuter}});
 
 /// More values in one kernel than this only cost registers.
 constexpr std::size_t kMaxRoots = 8;
@@ -53,7 +57,7 @@ class Reader {
 class Scheduler {
  public:
   Scheduler(const Graph& graph, Plan& plan)
-      : graph_(graph), plan_(plan), points_(settle_points(graph)) {}
+      : graph_(graph), plan_(plan), points_(error_sync_points(graph)) {}
 
   void run() {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id)
@@ -79,9 +83,9 @@ class Scheduler {
           plan_.steps.back().sizes = points_.same[id];
         }
         if (points_.compares[id]) add(Step::Kind::SplitsExchange, id);
-        if (points_.before[id] == Telling::Word) add(Step::Kind::Settle, id);
+        if (points_.before[id] == ErrorSync::Vote) add(Step::Kind::Settle, id);
         made_[id] = add(Step::Kind::Collective, id);
-        plan_.steps.back().carries_status = points_.before[id] == Telling::Carried;
+        plan_.steps.back().carries_status = points_.before[id] == ErrorSync::Piggybacked;
         return;
       case OpClass::HostSync:
         for (shapes::Symbol symbol : node.binds) bound_[symbol] = plan_.steps.size();
@@ -91,17 +95,17 @@ class Scheduler {
         if (node.asserts.at(0).predicate.constant() != std::optional<bool>(true))
           add(Step::Kind::Assert, id);
         return;
-      case OpClass::Product: {
+      case OpClass::Product:
         if (node.op != Op::Matmul)
           add_check(Step::Kind::CountsCheck, id, node.inputs[2],
                     graph_.nodes[node.inputs[0]].meta.sizes[0]);
-        const auto kind = node.op == Op::Matmul          ? Step::Kind::Matmul
-                          : node.op == Op::SegmentMatmul ? Step::Kind::SegmentMatmul
-                                                         : Step::Kind::SegmentOuter;
-        made_[id] = add(kind, id);
+        made_[id] = add(kProducts[node.op], id);
         return;
-      }
-      default:
+      case OpClass::Source:
+      case OpClass::Elementwise:
+      case OpClass::View:
+      case OpClass::Reduction:
+      case OpClass::Index:
         place_kernel(id);
     }
   }
@@ -205,7 +209,7 @@ class Scheduler {
   };
   const Graph& graph_;
   Plan& plan_;
-  SettlePoints points_;
+  ErrorSyncPoints points_;
   std::map<NodeId, std::size_t> made_, checked_;
   std::map<shapes::Symbol, std::size_t> bound_;
   std::vector<std::set<Reads::Load>> loads_;  // per step

@@ -17,7 +17,7 @@ struct PlannedStep {
   /// Kernel: the values it stores, in node order; several for elementwise values over the same
   /// sizes, else one.
   std::vector<NodeId> roots;
-  bool carries_status = false;  // Collective: Telling::Carried
+  bool carries_status = false;  // Collective: ErrorSync::Piggybacked
   /// Kernel of elementwise values: one flat loop will do.
   bool flat = false;
   std::vector<shapes::Expr> sizes{};  // SizesExchange: what is compared
@@ -59,5 +59,14 @@ struct Reads {
   std::set<NodeId> selects;  // index_select nodes computed inline
 };
 [[nodiscard]] Reads reads_of(const Graph& graph, const Plan& plan, NodeId root);
+
+// The first half of planning: which values need memory. In storage.cpp.
+
+/// Fills live, stored, storage and flat. A value gets memory where an op needs it there (products,
+/// collectives, outputs), where it cannot be computed per element (reductions), and where computing
+/// it again for each use would cost more than storing it.
+void choose_storage(const Graph& graph, Plan& plan);
+/// Stored because an op or an output needs it in memory, not only to save work.
+[[nodiscard]] std::vector<bool> required_in_memory(const Graph& graph, const Plan& plan);
 
 }  // namespace lockstep::worker

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/codegen/target.h>
 #include <lockstep/worker/codegen/toolchain.h>
 #include <lockstep/worker/exchange/expr_table.h>
 #include <lockstep/worker/graph/graph.h>
@@ -63,7 +62,7 @@ struct Step {
   NodeId node = 0;
   std::uint32_t kernel = 0;
   bool transpose_a = false, transpose_b = false;  // operands lie with their last two dims swapped
-  bool carries_status = false;                    // Collective: Telling::Carried
+  bool carries_status = false;                    // Collective: ErrorSync::Piggybacked
   std::vector<BufferId> buffers;
   std::vector<ExprSlot> args;
   std::optional<Launch> launch{};  // Kernel or deferred check of a program for CUDA

@@ -6,10 +6,12 @@
 
 #include <lockstep/worker/codegen/scalar_text.h>
 #include <lockstep/worker/graph/half.h>
+#include <lockstep/worker/graph/op.h>
 
 namespace lockstep::worker {
 namespace {
 
+/// What C computes with as it is.
 bool is_c_float(DType dtype) { return dtype == DType::F32 || dtype == DType::F64; }
 
 // Below the smallest normal number exp is 0: the vector one falls back to a slow scalar one there,
@@ -300,69 +302,13 @@ std::string cast_text(const std::string& name, DType from, DType to) {
 }  // namespace
 
 std::string elementwise_text(const Node& node, DType from, std::span<const std::string> operands) {
-  const std::string_view type = c_type(node.meta.dtype);
-  const std::string& a = operands[0];
-  const std::string b = operands.size() > 1 ? operands[1] : std::string();
-  const auto cut = [&](const char* op) {
-    return is_c_float(from) ? fmt::format("{} {} {}", a, op, b)
-                          : fmt::format("({})({} {} {})", type, a, op, b);
-  };
-  switch (node.op) {
-    case Op::Neg:
-      return is_c_float(from) ? "-" + a : fmt::format("({})(-{})", type, a);
-    case Op::Abs:
-      return fmt::format("abs_({})", a);
-    case Op::Exp:
-      return fmt::format("exp_({})", a);
-    case Op::Log:
-      return fmt::format("log_({})", a);
-    case Op::Sqrt:
-      return fmt::format("sqrt_({})", a);
-    case Op::Rsqrt:
-      return fmt::format("({})1 / sqrt_({})", type, a);
-    case Op::Tanh:
-      return fmt::format("tanh_({})", a);
-    case Op::Sigmoid:
-      return fmt::format("({0})1 / (({0})1 + exp_(-{1}))", type, a);
-    case Op::Relu:
-      return fmt::format("{0} < ({1})0 ? ({1})0 : {0}", a, type);
-    case Op::Not:
-      return fmt::format("({})(!{})", type, a);
-    case Op::Cast:
-      return cast_text(a, from, node.meta.dtype);
-    case Op::Add:
-      return cut("+");
-    case Op::Sub:
-      return cut("-");
-    case Op::Mul:
-      return cut("*");
-    case Op::Div:
-      return fmt::format("div_({}, {})", a, b);
-    case Op::Mod:
-      return fmt::format("mod_({}, {})", a, b);
-    case Op::Maximum:
-      return fmt::format("({0} > {1}) | ({0} != {0}) ? {0} : {1}", a, b);
-    case Op::Minimum:
-      return fmt::format("({0} < {1}) | ({0} != {0}) ? {0} : {1}", a, b);
-    case Op::Lt:
-      return fmt::format("{} < {}", a, b);
-    case Op::Le:
-      return fmt::format("{} <= {}", a, b);
-    case Op::Gt:
-      return fmt::format("{} > {}", a, b);
-    case Op::Ge:
-      return fmt::format("{} >= {}", a, b);
-    case Op::Eq:
-      return fmt::format("{} == {}", a, b);
-    case Op::Ne:
-      return fmt::format("{} != {}", a, b);
-    case Op::And:
-      return fmt::format("({} != 0) & ({} != 0)", a, b);
-    case Op::Or:
-      return fmt::format("({} != 0) | ({} != 0)", a, b);
-    default:
-      return fmt::format("{} ? {} : {}", a, b, operands[2]);  // Where
-  }
+  if (node.op == Op::Cast) return cast_text(operands[0], from, node.meta.dtype);
+  const OpRow& row = op_row(node.op);
+  const auto operand = [&](std::size_t k) { return k < operands.size() ? operands[k] : ""; };
+  return fmt::format(
+      fmt::runtime(is_c_float(from) || row.int_text.empty() ? row.text : row.int_text),
+      fmt::arg("a", operand(0)), fmt::arg("b", operand(1)), fmt::arg("c", operand(2)),
+      fmt::arg("t", c_type(node.meta.dtype)));
 }
 
 }  // namespace lockstep::worker

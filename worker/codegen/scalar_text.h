@@ -1,19 +1,19 @@
 // C++ text of the arithmetic of one element, and the prelude that every compile unit starts with.
-// It says the same as the interpreter's loops, on every target: a prelude gives meaning to the names
-// that the text of an element uses.
+// It says the same as the interpreter's loops, on every target: a prelude gives meaning to the
+// names that the text of an element uses.
 #pragma once
 
 #include <span>
 #include <string>
 #include <string_view>
 
-#include <lockstep/worker/codegen/target.h>
+#include <lockstep/worker/codegen/toolchain.h>
 #include <lockstep/worker/graph/graph.h>
 
 namespace lockstep::worker {
 
-/// "float", "long". An element of f16 or bf16 is an "unsigned short", its bits: kernels move it as it
-/// is, and casts compute with a float.
+/// "float", "long". An element of f16 or bf16 is an "unsigned short", its bits: kernels move it as
+/// it is, and casts compute with a float.
 [[nodiscard]] std::string_view c_type(DType dtype);
 
 /// The value of an elementwise node. `operands` are names of values of the operands' dtypes;

@@ -1,35 +1,15 @@
 #include <algorithm>
 #include <utility>
 
-#include <lockstep/worker/codegen/storage.h>
+#include <lockstep/worker/codegen/plan.h>
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/graph/settle_points.h>
 
 namespace lockstep::worker {
 namespace {
 
-// Rough cost of one element, in simple operations; a value that costs more than kRecompute is
-// stored where it has several uses that cannot share one computation.
-constexpr int kTranscendental = 10;
-constexpr int kDivision = 4;
+// A value that costs more than this is stored where it has several uses that cannot share one
+// computation.
 constexpr int kRecompute = 8;
-
-int own_cost(const Node& node) {
-  switch (node.op) {
-    case Op::Exp:
-    case Op::Log:
-    case Op::Tanh:
-    case Op::Sigmoid:
-      return kTranscendental;
-    case Op::Sqrt:
-    case Op::Rsqrt:
-    case Op::Div:
-    case Op::Mod:
-      return kDivision;
-    default:
-      return 1;
-  }
-}
 
 /// The op makes its value in one go and into memory.
 bool always_stored(Op op) {
@@ -40,9 +20,16 @@ bool always_stored(Op op) {
       return true;
     case OpClass::Index:
       return op != Op::IndexSelect;
-    default:
-      return op == Op::Input || op == Op::Cat;
+    case OpClass::Source:
+      return op == Op::Input;
+    case OpClass::View:
+      return op == Op::Cat;
+    case OpClass::Elementwise:
+    case OpClass::HostSync:
+    case OpClass::Check:
+      return false;
   }
+  return false;
 }
 
 bool has_value(Op op) {
@@ -59,15 +46,20 @@ bool needs_memory(Op op, std::size_t k) {
       return true;
     case OpClass::Index:
       return op == Op::IndexAdd ? k == 0 : op != Op::Cumsum && op != Op::Nonzero;
-    default:
+    case OpClass::Source:
+    case OpClass::Elementwise:
+    case OpClass::View:
+    case OpClass::Reduction:
+    case OpClass::Check:
       return false;
   }
+  return false;
 }
 
 bool has_effect(const Node& node) {
   const OpClass kind = op_row(node.op).kind;
   return kind == OpClass::Collective || kind == OpClass::HostSync || kind == OpClass::Check ||
-         refuses_values(node.op);
+         op_row(node.op).is(OpRow::RefusesValues);
 }
 
 void mark_live(const Graph& graph, Plan& plan) {
@@ -150,20 +142,13 @@ bool is_flat(const Graph& graph, const Plan& plan, const Node& node) {
       return plan.in_memory(operand) || is_single(graph.nodes[operand]) || plan.flat[operand];
     });
   };
-  switch (node.op) {
-    case Op::Full:
-    case Op::Scalar:
-      return true;
-    case Op::Iota:
-      return long_sizes(node.meta.sizes).size() <= 1;
-    case Op::Reshape:
-      return flat_operands();
-    case Op::Expand:
-      return is_single(graph.nodes[node.inputs[0]]) ||
-             (graph.nodes[node.inputs[0]].meta.sizes == node.meta.sizes && flat_operands());
-    default:
-      return op_row(node.op).kind == OpClass::Elementwise && flat_operands();
-  }
+  if (node.op == Op::Iota) return long_sizes(node.meta.sizes).size() <= 1;
+  if (node.op == Op::Expand)
+    return is_single(graph.nodes[node.inputs[0]]) ||
+           (graph.nodes[node.inputs[0]].meta.sizes == node.meta.sizes && flat_operands());
+  if (node.op == Op::Reshape || op_row(node.op).kind == OpClass::Elementwise)
+    return flat_operands();
+  return node.op == Op::Full || node.op == Op::Scalar;
 }
 
 }  // namespace
@@ -208,7 +193,7 @@ void choose_storage(const Graph& graph, Plan& plan) {
         !plan.in_memory(node.inputs[0]))
       store(graph, plan.stored, node.inputs[0]);
     plan.flat[id] = is_flat(graph, plan, node);
-    cost[id] = own_cost(node);
+    cost[id] = op_row(node.op).cost;
     for (NodeId operand : node.inputs)
       cost[id] = std::min(cost[id] + (plan.in_memory(operand) ? 1 : cost[operand]), 1000);
     if (cost[id] > kRecompute && sinks[id].size() > 1 && has_value(node.op) &&

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,10 @@
 #include <lockstep/shapes/expr/fingerprint.h>
 
 namespace lockstep::worker {
+
+/// What kernels are written for. The graph, its plan and the arithmetic of one element are the same
+/// for all; only the text around them differs.
+enum class Target : std::uint8_t { Host, Cuda };
 
 /// What building has cost so far.
 struct BuildCost {

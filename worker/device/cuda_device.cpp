@@ -4,7 +4,7 @@
 #include <cuda.h>
 #include <fmt/format.h>
 
-#include <lockstep/worker/device/cublas_products.h>
+#include <lockstep/worker/device/cublas_matmul.h>
 #include <lockstep/worker/device/cuda_device.h>
 #include <lockstep/worker/device/cuda_driver.h>
 
@@ -313,17 +313,16 @@ class CudaDevice final : public Device {
   }
 
   Result<void> open_products() {
-    auto taken = allocate(CublasProducts::kWorkspaceBytes);
+    auto taken = allocate(CublasMatmul::kWorkspaceBytes);
     if (!taken) return taken.error();
     if (!*taken)
       return Status{Code::Environment,
                     fmt::format("{} has no memory for the {} bytes that products work in", name_,
-                                CublasProducts::kWorkspaceBytes),
+                                CublasMatmul::kWorkspaceBytes),
                     {},
                     {}};
     workspace_ = **taken;
-    auto opened =
-        CublasProducts::open({stream_, name_, architecture_, multiprocessors_, workspace_});
+    auto opened = CublasMatmul::open({stream_, name_, architecture_, multiprocessors_, workspace_});
     if (!opened) return opened.error();
     products_ = *std::move(opened);
     return {};
@@ -338,7 +337,7 @@ class CudaDevice final : public Device {
   std::vector<CUevent> events_;  // that mark nothing
   bool shared_ = false;
   DeviceAddress workspace_{};
-  std::unique_ptr<CublasProducts> products_;
+  std::unique_ptr<CublasMatmul> products_;
   // Of the recording under way.
   bool recording_ = false;
   std::optional<Status> flaw_;

@@ -9,11 +9,11 @@ void DeferredChecks::started(std::size_t step) {
   if (program_.steps[step].deferred()) started_.push_back(step);
 }
 
-std::optional<LocalFailure> DeferredChecks::failure(Machine& machine, const RunValues& values,
+std::optional<LocalFailure> DeferredChecks::failure(Backend& backend, const RunValues& values,
                                                     std::optional<LocalFailure> known) {
   if (started_.empty()) return known;
   const std::vector<std::size_t> asked = std::exchange(started_, {});
-  const auto outcomes = machine.outcomes();
+  const auto outcomes = backend.outcomes();
   if (!outcomes)
     return known ? known : LocalFailure{outcomes.error(), program_.steps[asked.back()].node};
   for (std::size_t at : asked) {

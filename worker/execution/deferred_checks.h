@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include <lockstep/worker/execution/machine.h>
+#include <lockstep/worker/execution/backend.h>
 #include <lockstep/worker/run/run_host.h>
 
 namespace lockstep::worker {
@@ -22,7 +22,7 @@ class DeferredChecks {
   /// Waits for those that were started, where there are any: the failure of the first of them, in
   /// the order of steps, that refuses its values. Else `known`, a failure that came after them;
   /// else the device's error, if it has one. Each check is reported once.
-  [[nodiscard]] std::optional<LocalFailure> failure(Machine& machine, const RunValues& values,
+  [[nodiscard]] std::optional<LocalFailure> failure(Backend& backend, const RunValues& values,
                                                     std::optional<LocalFailure> known);
 
  private:

@@ -1,5 +1,5 @@
 // The kernels of a program, loaded on a device, and where its checks leave what they find. Used by
-// the device machine.
+// the device backend.
 #pragma once
 
 #include <memory>

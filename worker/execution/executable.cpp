@@ -3,10 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/execution/backend.h>
 #include <lockstep/worker/execution/deferred_checks.h>
-#include <lockstep/worker/execution/device_machine.h>
 #include <lockstep/worker/execution/executable.h>
-#include <lockstep/worker/execution/host_machine.h>
 #include <lockstep/worker/execution/rounded_rows.h>
 #include <lockstep/worker/run/carried_status.h>
 #include <lockstep/worker/run/graph_collective.h>
@@ -39,10 +38,10 @@ class Executable::Loaded {
   }
 
   Result<void> link(std::span<const Bytes> units, std::shared_ptr<Device> device) {
-    auto machine =
-        device ? device_machine(program_, units, std::move(device)) : host_machine(program_, units);
-    if (!machine) return machine.error();
-    machine_ = *std::move(machine);
+    auto backend =
+        device ? device_backend(program_, units, std::move(device)) : host_backend(program_, units);
+    if (!backend) return backend.error();
+    backend_ = *std::move(backend);
     return {};
   }
 
@@ -51,10 +50,10 @@ class Executable::Loaded {
     const Instant start = clock_.now();
     auto result = [&]() -> Result<std::vector<Array>> {
       try {
-        machine_->begin(host);
+        backend_->begin(host);
         if (auto bound = bind(inputs); !bound) return bound.error();
         host.bound();
-        recorded_ = rows_ && !misfit_ && rows_->round_up(values_);
+        captured_ = rows_ && !misfit_ && rows_->round_up(values_);
         if (auto done = run_steps(communicator, host); !done) return done.error();
         return collect();
       } catch (const std::bad_alloc&) {
@@ -63,21 +62,21 @@ class Executable::Loaded {
         return Status{Code::Environment, error.what(), {}, {}};
       }
     }();
-    machine_->end();
+    backend_->end();
     ++time_.runs;
     time_.total += clock_.now() - start;
     return result;
   }
 
-  void record(RecordingOptions options) {
+  void capture(CaptureOptions options) {
     if (program_.target == Target::Host) return;
-    machine_->record(options.limit);
+    backend_->capture(options.limit);
     rows_.emplace(program_.graph, std::move(options));
   }
-  [[nodiscard]] std::size_t recordings() const { return machine_->recordings(); }
+  [[nodiscard]] std::size_t captured_graphs() const { return backend_->captured_graphs(); }
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] const RunTimes& time() const { return time_; }
-  [[nodiscard]] std::size_t bytes() const { return machine_->bytes(); }
+  [[nodiscard]] std::size_t bytes() const { return backend_->bytes(); }
 
  private:
   [[nodiscard]] const Node& node(const Step& step) const { return program_.graph.nodes[step.node]; }
@@ -107,7 +106,7 @@ class Executable::Loaded {
       values_.gather(input.sizes, numbers_);
       if (array->sizes() != numbers_ && !misfit_)
         misfit_ = input_size_failure(source, array->sizes(), numbers_);
-      machine_->bind(input.buffer, *std::move(array));
+      backend_->bind(input.buffer, *std::move(array));
     }
     return {};
   }
@@ -127,7 +126,7 @@ class Executable::Loaded {
         if (auto flaw = values_.flaw()) fail(step, *std::move(flaw));
       if (step.kind == Step::Kind::Settle) {
         if (!failure_)
-          if (auto done = machine_->finish(); !done) fail(step, done.error());
+          if (auto done = backend_->finish(); !done) fail(step, done.error());
         (void)well();
         if (auto settled = settle(host); !settled) return settled;
         continue;
@@ -139,8 +138,8 @@ class Executable::Loaded {
       if (failure_ && step.kind == Step::Kind::Collective)
         if (auto done = take_part(i, communicator, host); !done) return done;
       if (failure_ || (only_asserts && step.kind != Step::Kind::Assert)) continue;
-      if (recorded_) {
-        const auto next = machine_->replay(i, values_);
+      if (captured_) {
+        const auto next = backend_->replay(i, values_);
         if (!next) {
           fail(step, next.error());
           continue;
@@ -160,17 +159,17 @@ class Executable::Loaded {
     if (!well()) return failure_->status;
     if (misfit_) return *misfit_;
     if (auto flaw = values_.flaw()) return *flaw;
-    return machine_->finish();
+    return backend_->finish();
   }
 
   /// It may follow from what an earlier step has found, which is not known yet.
   void fail(const Step& step, Status status) {
-    failure_ = checks_.failure(*machine_, values_, LocalFailure{std::move(status), step.node});
+    failure_ = checks_.failure(*backend_, values_, LocalFailure{std::move(status), step.node});
   }
 
   /// Where the device is waited for anyway: whether this rank is well, by what checks have found.
   bool well() {
-    if (!failure_) failure_ = checks_.failure(*machine_, values_, std::nullopt);
+    if (!failure_) failure_ = checks_.failure(*backend_, values_, std::nullopt);
     return !failure_;
   }
 
@@ -197,10 +196,11 @@ class Executable::Loaded {
     if (!ranks) return ranks.error();
     const NodeBuffers sizes = collective_sizes(step);
     if (step.carries_status) {
-      auto any = carried_.exchange(**ranks, collective_of(node(step), sizes, labels_[i]), true);
+      auto any = carried_.all_to_all_with_status(
+          **ranks, collective_of(node(step), sizes, labels_[i]), true);
       return any ? told(host) : any.error();
     }
-    const auto between_devices = machine_->exchange_zeros(step, sizes, labels_[i]);
+    const auto between_devices = backend_->start_collective_of_zeros(step, sizes, labels_[i]);
     if (!between_devices) return between_devices.error();
     if (*between_devices) return {};
     const DType operand = program_.graph.nodes[node(step).inputs[0]].meta.dtype;
@@ -233,12 +233,12 @@ class Executable::Loaded {
   }
 
   void drop(std::size_t step) {
-    for (BufferId at : dropped_[step]) machine_->drop(at);
+    for (BufferId at : dropped_[step]) backend_->drop(at);
   }
 
   Result<void> make(std::size_t step) {
     for (BufferId at : made_[step])
-      if (auto made = machine_->make(at, values_[program_.buffers[at].elements]); !made)
+      if (auto made = backend_->make(at, values_[program_.buffers[at].elements]); !made)
         return made;
     return {};
   }
@@ -260,7 +260,7 @@ class Executable::Loaded {
         if (!step.deferred()) break;
         [[fallthrough]];
       case Step::Kind::Kernel:
-        if (auto done = machine_->launch(step, numbers_, values_); !done)
+        if (auto done = backend_->launch(step, numbers_, values_); !done)
           fail(step, done.error());
         else
           checks_.started(i);
@@ -269,7 +269,7 @@ class Executable::Loaded {
       case Step::Kind::Matmul:
       case Step::Kind::SegmentMatmul:
       case Step::Kind::SegmentOuter:
-        if (auto done = machine_->multiply(step, numbers_); !done) fail(step, done.error());
+        if (auto done = backend_->multiply(step, numbers_); !done) fail(step, done.error());
         time_.products += clock_.now() - start;
         return {};
       case Step::Kind::Collective: {
@@ -279,14 +279,18 @@ class Executable::Loaded {
       }
       case Step::Kind::HostSync: {
         if (!well()) return {};
-        const auto list = machine_->read(step.buffers[0], node(step).binds.size());
+        const auto list = backend_->read(step.buffers[0], node(step).binds.size());
         if (list)
           values_.bind(step.node, list->data());
         else
           fail(step, list.error());
         return {};
       }
-      default:
+      case Step::Kind::Assert:
+      case Step::Kind::SplitsCheck:
+      case Step::Kind::SizesExchange:
+      case Step::Kind::SplitsExchange:
+      case Step::Kind::Settle:
         break;
     }
     check(step, communicator, host);
@@ -295,7 +299,7 @@ class Executable::Loaded {
 
   /// For a collective step; its numbers are gathered.
   void get_ready(const Step& step, RunHost& host) {
-    const auto waited = machine_->ready(step, collective_sizes(step));
+    const auto waited = backend_->ready(step, collective_sizes(step));
     if (!waited)
       fail(step, waited.error());
     else if (*waited || !host.reaches_all())  // what is sent cannot be called back
@@ -318,17 +322,17 @@ class Executable::Loaded {
     const auto ranks = ranks_of(node(step), communicator, host);
     if (!ranks) return ranks.error();
     if (!step.carries_status) {
-      const auto between_devices = machine_->exchange(step, sizes, labels_[i]);
+      const auto between_devices = backend_->start_collective(step, sizes, labels_[i]);
       if (!between_devices) return between_devices.error();
       if (*between_devices) return {};
     }
     Result<bool> any = false;  // a rank that has failed
     const auto done =
-        machine_->on_host(step, sizes, [&](const NodeBuffers& buffers) -> Result<void> {
+        backend_->on_host(step, sizes, [&](const NodeBuffers& buffers) -> Result<void> {
           fill_root(node(step), buffers);
           const auto collective = collective_of(node(step), buffers, labels_[i]);
           if (step.carries_status)
-            any = carried_.exchange(**ranks, collective, false);
+            any = carried_.all_to_all_with_status(**ranks, collective, false);
           else if (auto ran = (*ranks)->run(collective); !ran)
             any = ran.error();
           return any ? Result<void>{} : any.error();
@@ -355,7 +359,7 @@ class Executable::Loaded {
       return;
     }
     if (!well()) return;
-    const auto list = machine_->read(step.buffers[0], static_cast<std::size_t>(numbers_[0]));
+    const auto list = backend_->read(step.buffers[0], static_cast<std::size_t>(numbers_[0]));
     if (!list) return fail(step, list.error());
     const std::span<const std::int64_t> values = *list;
     if (step.kind == Step::Kind::CountsCheck) {
@@ -381,7 +385,7 @@ class Executable::Loaded {
       values_.gather(output.sizes, numbers_);
       const auto& sizes = program_.graph.nodes[program_.graph.outputs[k].node].meta.sizes;
       if (const auto given = rows_ ? rows_->given(sizes) : std::nullopt) numbers_[0] = *given;
-      auto array = machine_->output(output.buffer, numbers_);
+      auto array = backend_->output(output.buffer, numbers_);
       if (!array) return array.error();
       out.push_back(*std::move(array));
     }
@@ -391,18 +395,18 @@ class Executable::Loaded {
   Program program_;
   const Clock& clock_;
   RunValues values_;
-  std::unique_ptr<Machine> machine_;
+  std::unique_ptr<Backend> backend_;
   std::vector<std::vector<BufferId>> made_, dropped_;  // per step
   std::vector<std::string> labels_;
   std::size_t untold_ = 0;  // from this step on no failure is told any more
   CarriedStatus carried_;
   RunTimes time_;
-  std::optional<RoundedRows> rows_;  // none: no run is recorded
+  std::optional<RoundedRows> rows_;  // none: no run is captured
   // Of the run under way.
   std::vector<std::int64_t> numbers_;
   std::optional<LocalFailure> failure_;
   DeferredChecks checks_;
-  bool recorded_ = false;
+  bool captured_ = false;
   std::optional<Status> misfit_;  // an input of other sizes than the entry's
 };
 
@@ -422,8 +426,8 @@ Result<std::vector<Array>> Executable::run(const Inputs& inputs,
   return loaded_->run(inputs, communicator, host);
 }
 
-void Executable::record(RecordingOptions options) { loaded_->record(std::move(options)); }
-std::size_t Executable::recordings() const { return loaded_->recordings(); }
+void Executable::capture(CaptureOptions options) { loaded_->capture(std::move(options)); }
+std::size_t Executable::captured_graphs() const { return loaded_->captured_graphs(); }
 const Program& Executable::program() const { return loaded_->program(); }
 const RunTimes& Executable::time() const { return loaded_->time(); }
 std::size_t Executable::bytes() const { return loaded_->bytes(); }

@@ -10,7 +10,7 @@
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/codegen/program.h>
 #include <lockstep/worker/device/device.h>
-#include <lockstep/worker/execution/recording_options.h>
+#include <lockstep/worker/execution/capture_options.h>
 #include <lockstep/worker/run/run_host.h>
 
 namespace lockstep::worker {
@@ -40,17 +40,17 @@ class Executable {
   /// reader; from RunHost::bound() on the run holds the only reference, unless the caller kept one.
   /// On return nothing of the run is under way. A rank on which something fails (an input of other
   /// sizes than the entry's included) computes nothing more, and takes part in collectives with
-  /// zeros until all ranks are told (settle_points.h); where that is not possible (a bug, or no
+  /// zeros until all ranks are told (error_sync_points.h); where that is not possible (a bug, or no
   /// memory) the run ends at once, and the job with it. Errors: the joint error of all ranks, or,
   /// before anything ran, BadInput for inputs that are missing or of another dtype; Environment
   /// where there is no memory; the communicator's.
   [[nodiscard]] Result<std::vector<Array>> run(const Inputs& inputs,
                                                collectives::Communicator& communicator,
                                                RunHost& host);
-  /// Runs on a device are recorded from now on; on the host there is nothing to record.
-  void record(RecordingOptions options);
-  /// How many recordings there are.
-  [[nodiscard]] std::size_t recordings() const;
+  /// Runs on a device are captured as CUDA graphs from now on; on the host this does nothing.
+  void capture(CaptureOptions options);
+  /// How many there are.
+  [[nodiscard]] std::size_t captured_graphs() const;
   [[nodiscard]] const Program& program() const;
   [[nodiscard]] const RunTimes& time() const;
   /// Bytes of the values of runs: on the host what is kept between them, on a device the most that

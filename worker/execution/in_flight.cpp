@@ -19,7 +19,7 @@ Result<void> follow_now(Device& device, DeviceStream which, DeviceStream leader)
 
 }  // namespace
 
-Result<void> InFlight::depart() {
+Result<void> InFlight::order_after_kernels() {
   return follow_now(*device_, DeviceStream::Ranks, DeviceStream::Work);
 }
 
@@ -37,23 +37,23 @@ Result<void> InFlight::start(collectives::DeviceData& data,
   return done;
 }
 
-Result<void> InFlight::follow(DeviceAddress memory) {
+Result<void> InFlight::wait_for(DeviceAddress memory) {
   if (flaw_) return *flaw_;
   if (memory == DeviceAddress{}) return {};
   for (std::size_t count = flights_.size(); count > 0; --count) {
     const Flight& flight = flights_[count - 1];
     if (flight.written != memory) continue;
     if (auto done = device_->follow(DeviceStream::Work, *flight.end); !done) return done;
-    land(count);
+    retire(count);
     return {};
   }
   return {};
 }
 
-Result<void> InFlight::follow_all() {
+Result<void> InFlight::wait_for_all() {
   if (flights_.empty()) return {};
   auto done = follow_now(*device_, DeviceStream::Work, DeviceStream::Ranks);
-  if (done) land(flights_.size());
+  if (done) retire(flights_.size());
   return done;
 }
 
@@ -81,13 +81,13 @@ Result<void> InFlight::wait() {
     else
       std::this_thread::yield();
   }
-  land(flights_.size());
+  retire(flights_.size());
   if (flaw_) return *flaw_;
   return {};
 }
 
-/// The first ones: Ranks is in order.
-void InFlight::land(std::size_t count) {
+/// The oldest ones: a stream is in order.
+void InFlight::retire(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     if (flights_[i].end) device_->release(*flights_[i].end);
     for (const Held& held : flights_[i].held)

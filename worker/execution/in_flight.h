@@ -1,6 +1,6 @@
 // Collectives between devices that may be under way while kernels run: when kernels have to wait
 // for one, what memory must not be used otherwise meanwhile, and how the host waits. Used by the
-// device machine.
+// device backend.
 #pragma once
 
 #include <memory>
@@ -22,20 +22,22 @@ class InFlight {
  public:
   InFlight(std::shared_ptr<Device> device, DevicePool& pool, RunHost& host)
       : device_(std::move(device)), pool_(pool), host_(host) {}
-  ~InFlight() { land(flights_.size()); }
+  ~InFlight() { retire(flights_.size()); }
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
 
-  /// What is put on Ranks from here on comes after all that was started. Errors: the device's.
-  Result<void> depart();
-  /// Puts a collective on Ranks, after depart(). Whatever comes of it, what it reads and what it
-  /// writes are in use until it is followed. Errors: those of DeviceData::start().
+  /// Collectives that are started from here on run after all kernels that were started. Errors: the
+  /// device's.
+  Result<void> order_after_kernels();
+  /// Puts a collective on Ranks, after order_after_kernels(). Whatever comes of it, what it reads
+  /// and what it writes are in use until the kernels wait for it. Errors: those of
+  /// DeviceData::start().
   Result<void> start(collectives::DeviceData& data, const collectives::Collective& collective);
-  /// What is started from here on may use this memory: it comes after the collective that writes
-  /// it, if one does. Reading what a collective reads needs no wait. Errors: the device's.
-  Result<void> follow(DeviceAddress memory);
-  /// What is started from here on comes after all of them.
-  Result<void> follow_all();
+  /// Kernels that are started from here on may use this memory: they run after the collective that
+  /// writes it, if one does. Reading what a collective reads needs no wait. Errors: the device's.
+  Result<void> wait_for(DeviceAddress memory);
+  /// Kernels that are started from here on run after all collectives.
+  Result<void> wait_for_all();
   [[nodiscard]] bool empty() const { return flights_.empty(); }
 
   /// No step needs the value here any more: the memory goes back to the pool, if it is the pool's,
@@ -60,7 +62,8 @@ class InFlight {
     DeviceAddress read{}, written{};
     std::vector<Held> held;
   };
-  void land(std::size_t count);
+  /// The oldest `count` need no order any more: their events and held memory are given back.
+  void retire(std::size_t count);
 
   std::shared_ptr<Device> device_;
   DevicePool& pool_;

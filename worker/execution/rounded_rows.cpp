@@ -6,7 +6,7 @@
 
 namespace lockstep::worker {
 
-RoundedRows::RoundedRows(const Graph& graph, RecordingOptions options)
+RoundedRows::RoundedRows(const Graph& graph, CaptureOptions options)
     : graph_(graph), options_(std::move(options)), rows_(row_symbols(graph)) {
   for (auto& [source, sizes] : options_.sizes) std::ranges::sort(sizes);
 }

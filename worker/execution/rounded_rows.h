@@ -1,4 +1,5 @@
-// Sizes of a run that are rounded up to those that are recorded. Used by the executable.
+// Sizes of a run that are rounded up to those that are captured (capture_options.h). Used by the
+// executable.
 #pragma once
 
 #include <map>
@@ -6,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include <lockstep/worker/execution/recording_options.h>
+#include <lockstep/worker/execution/capture_options.h>
 #include <lockstep/worker/run/run_values.h>
 
 namespace lockstep::worker {
@@ -15,10 +16,10 @@ namespace lockstep::worker {
 class RoundedRows {
  public:
   /// `graph` outlives it.
-  RoundedRows(const Graph& graph, RecordingOptions options);
+  RoundedRows(const Graph& graph, CaptureOptions options);
 
   /// For a run whose sizes are bound: to the next listed ones. False: the run is not to be
-  /// recorded, and is as it was.
+  /// captured, and is as it was.
   [[nodiscard]] bool round_up(RunValues& values);
   /// Forgets the run.
   void forget() { given_.clear(); }
@@ -28,7 +29,7 @@ class RoundedRows {
 
  private:
   const Graph& graph_;
-  RecordingOptions options_;
+  CaptureOptions options_;
   std::vector<shapes::Symbol> rows_;              // that may be rounded up
   std::map<shapes::Symbol, std::int64_t> given_;  // of the symbols that were
 };

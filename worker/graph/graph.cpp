@@ -5,7 +5,6 @@
 
 #include <lockstep/worker/exchange/rank_constant.h>
 #include <lockstep/worker/graph/graph.h>
-#include <lockstep/worker/graph/graph_prints.h>
 #include <lockstep/worker/graph/op.h>
 
 namespace lockstep::worker {
@@ -128,11 +127,7 @@ std::vector<HostValue> Graph::host_values() const {
   return out;
 }
 
-std::vector<Fingerprint> Graph::prefix_fingerprints() const { return prints_of(*this).prefixes; }
-
 Fingerprint Graph::fingerprint() const { return prints_of(*this).graph; }
-
-Fingerprint Graph::skeleton_fingerprint() const { return prints_of(*this).skeleton; }
 
 std::string joint_size_text(const shapes::Expr& size) {
   return size.constant() ? size.text() : "?";

@@ -153,11 +153,6 @@ struct Graph {
   /// assert says; not hints and not user lines (the same program in another checkout is the same
   /// program).
   [[nodiscard]] shapes::Fingerprint fingerprint() const;
-  /// Prefix fingerprints: element i covers nodes 0..i. For finding the first difference.
-  [[nodiscard]] std::vector<shapes::Fingerprint> prefix_fingerprints() const;
-  /// Covers what fingerprint() covers, but for the values of constants: equal for graphs whose only
-  /// difference is a number.
-  [[nodiscard]] shapes::Fingerprint skeleton_fingerprint() const;
   /// Covers the ordered list of what ranks do together or wait for: collectives (kind, dtype, row
   /// sizes, attributes) and host syncs. Graphs that differ elsewhere have equal ones.
   [[nodiscard]] shapes::Fingerprint collectives_fingerprint() const;
@@ -169,5 +164,15 @@ struct Graph {
   /// node.
   [[nodiscard]] Result<void> verify() const;
 };
+
+/// The fingerprints that a trace reports, in one pass.
+struct GraphPrints {
+  shapes::Fingerprint graph;  // Graph::fingerprint()
+  /// Covers what `graph` covers, but for the values of constants: equal for graphs whose only
+  /// difference is a number.
+  shapes::Fingerprint skeleton;
+  std::vector<shapes::Fingerprint> prefixes;  // element i covers nodes 0 to i
+};
+[[nodiscard]] GraphPrints prints_of(const Graph& graph);
 
 }  // namespace lockstep::worker

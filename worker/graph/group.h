@@ -22,7 +22,7 @@ struct Group {
   [[nodiscard]] int size() const { return static_cast<int>(members.size()); }
   [[nodiscard]] bool empty() const { return members.empty(); }
   /// "tensor [0-1]": tells the sets of one name apart.
-  [[nodiscard]] std::string label() const;
+  [[nodiscard]] std::string label() const { return name + " [" + members.text() + "]"; }
   bool operator==(const Group&) const = default;
 };
 

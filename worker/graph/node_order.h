@@ -24,7 +24,7 @@ class NodeOrder {
     WhereTheyStand,
     /// Values that are read back, with the asserts on them, come before an exchange of counts that
     /// they do not depend on: a rank whose own counts are wrong then knows it in time to say so in
-    /// the exchange (settle_points.h).
+    /// the exchange (error_sync_points.h).
     BeforeCounts,
   };
   [[nodiscard]] std::vector<Node> place(Checks checks);

@@ -1,9 +1,8 @@
-// The op table: one row per op. Adding an op means adding a row in op.cpp, a rule in
-// shape_rules.cpp, a function of the tensor language, a gradient, a loop of the interpreter and a
-// text (README.md, "Adding an op"); tests walk the table and fail for a row that lacks one of them.
+// The op table: one row per op, with all that other rooms ask of an op by its kind. What an op does
+// stands in tables by op (op_map.h). A switch or a table that lacks an op does not compile.
 #pragma once
 
-#include <span>
+#include <array>
 #include <string_view>
 
 #include <lockstep/worker/graph/graph.h>
@@ -26,18 +25,129 @@ enum class OpClass : std::uint8_t {
 enum class Takes : std::uint8_t { Any, Number, Float, Integer, Bool, I64 };
 
 struct OpRow {
-  Op op;
-  std::string_view name;  // "add", as printed and as users call it
-  OpClass kind;
-  Takes takes;
-  int operands;         // -1: any number
-  int exprs, ints;      // attributes of the node; -1: any number
-  bool differentiable;  // false: gradient is zero or undefined (ints, comparisons, argmax)
+  enum Trait : std::uint8_t {
+    Differentiable = 1,  // else the gradient is zero or undefined (ints, comparisons, argmax)
+    Exact = 2,           // equal operands give the same bits, also floats, on every machine
+    GivesBool = 4,
+    RefusesValues = 8,  // such as an index out of range, or counts that do not add up
+  };
+
+  std::string_view name{};  // "add", as printed and as users call it
+  OpClass kind = OpClass::Source;
+  Takes takes = Takes::Any;
+  int operands = 0;         // -1: any number
+  int exprs = 0, ints = 0;  // attributes of the node; -1: any number
+  int traits = 0;
+  // Of elementwise ops only:
+  int cost = 1;                 // rough, of one element, in simple operations
+  std::string_view text;        // in C: {a}, {b} and {c} are the operands, {t} is the result's type
+  std::string_view int_text{};  // of integers, where it is another
+  Op op{};
+
+  [[nodiscard]] constexpr bool is(Trait trait) const { return (traits & trait) != 0; }
 };
 
-[[nodiscard]] const OpRow& op_row(Op op);
-/// In the order of the enumerators.
-[[nodiscard]] std::span<const OpRow> op_table();
+/// The row of an elementwise op: one element of its result from one of each operand.
+constexpr OpRow each(std::string_view name, Takes takes, int traits, int cost,
+                     std::string_view text, std::string_view int_text = {}) {
+  const auto has = [&](std::string_view operand) {
+    return text.find(operand) != text.npos ? 1 : 0;
+  };
+  const int operands = 1 + has("{b}") + has("{c}");
+  return {name, OpClass::Elementwise, takes, operands, 0, 0, traits, cost, text, int_text};
+}
+
+// clang-format off
+constexpr OpRow row_of(Op op) {
+  using C = OpClass;
+  using T = Takes;
+  constexpr int D = OpRow::Differentiable, E = OpRow::Exact, B = OpRow::GivesBool,
+                R = OpRow::RefusesValues;
+  switch (op) {
+    // name, takes, traits, cost, text; else: name, class, takes, operands, exprs, ints, traits
+    case Op::Input:         return {"input", C::Source, T::Any, 0, 0, 0, 0};
+    case Op::Scalar:        return {"scalar", C::Source, T::Any, 0, 1, 0, 0};
+    case Op::Full:          return {"full", C::Source, T::Any, 0, 0, 0, E};
+    case Op::Iota:          return {"iota", C::Source, T::Any, 0, 0, 1, 0};
+    case Op::Neg:           return each("neg", T::Number, D | E, 1, "-{a}", "({t})(-{a})");
+    case Op::Abs:           return each("abs", T::Number, D | E, 1, "abs_({a})");
+    case Op::Exp:           return each("exp", T::Float, D, 10, "exp_({a})");
+    case Op::Log:           return each("log", T::Float, D, 10, "log_({a})");
+    case Op::Sqrt:          return each("sqrt", T::Float, D, 4, "sqrt_({a})");
+    case Op::Rsqrt:         return each("rsqrt", T::Float, D, 4, "({t})1 / sqrt_({a})");
+    case Op::Tanh:          return each("tanh", T::Float, D, 10, "tanh_({a})");
+    case Op::Sigmoid:       return each("sigmoid", T::Float, D, 10,
+                                    "({t})1 / (({t})1 + exp_(-{a}))");
+    case Op::Relu:          return each("relu", T::Number, D | E, 1, "{a} < ({t})0 ? ({t})0 : {a}");
+    case Op::Not:           return each("not", T::Bool, 0, 1, "({t})(!{a})");
+    case Op::Cast:          return each("cast", T::Any, D | E, 1, "");
+    case Op::Add:           return each("add", T::Number, D, 1, "{a} + {b}", "({t})({a} + {b})");
+    case Op::Sub:           return each("sub", T::Number, D, 1, "{a} - {b}", "({t})({a} - {b})");
+    case Op::Mul:           return each("mul", T::Number, D, 1, "{a} * {b}", "({t})({a} * {b})");
+    case Op::Div:           return each("div", T::Number, D, 4, "div_({a}, {b})");
+    case Op::Mod:           return each("mod", T::Integer, 0, 4, "mod_({a}, {b})");
+    case Op::Maximum:       return each("maximum", T::Number, D | E, 1,
+                                    "({a} > {b}) | ({a} != {a}) ? {a} : {b}");
+    case Op::Minimum:       return each("minimum", T::Number, D | E, 1,
+                                    "({a} < {b}) | ({a} != {a}) ? {a} : {b}");
+    case Op::Lt:            return each("lt", T::Number, B, 1, "{a} < {b}");
+    case Op::Le:            return each("le", T::Number, B, 1, "{a} <= {b}");
+    case Op::Gt:            return each("gt", T::Number, B, 1, "{a} > {b}");
+    case Op::Ge:            return each("ge", T::Number, B, 1, "{a} >= {b}");
+    case Op::Eq:            return each("eq", T::Any, B, 1, "{a} == {b}");
+    case Op::Ne:            return each("ne", T::Any, B, 1, "{a} != {b}");
+    case Op::And:           return each("and", T::Bool, B, 1, "({a} != 0) & ({b} != 0)");
+    case Op::Or:            return each("or", T::Bool, B, 1, "({a} != 0) | ({b} != 0)");
+    case Op::Where:         return each("where", T::Any, D | E, 1, "{a} ? {b} : {c}");
+    case Op::Reshape:       return {"reshape", C::View, T::Any, 1, 0, 0, D | E};
+    case Op::Permute:       return {"permute", C::View, T::Any, 1, 0, -1, D | E};
+    case Op::Expand:        return {"expand", C::View, T::Any, 1, 0, 0, D | E};
+    case Op::Slice:         return {"slice", C::View, T::Any, 1, 1, 1, D | E};
+    case Op::Pad:           return {"pad", C::View, T::Any, 1, 2, 1, D | E};
+    case Op::Cat:           return {"cat", C::View, T::Any, -1, 0, 1, D | E};
+    case Op::Sum:           return {"sum", C::Reduction, T::Number, 1, 0, -1, D};
+    case Op::Amax:          return {"amax", C::Reduction, T::Number, 1, 0, -1, D | E};
+    case Op::Amin:          return {"amin", C::Reduction, T::Number, 1, 0, -1, D | E};
+    case Op::Argmax:        return {"argmax", C::Reduction, T::Number, 1, 0, 1, 0};
+    case Op::Matmul:        return {"matmul", C::Product, T::Float, 2, 0, 0, D};
+    case Op::SegmentMatmul: return {"segment_matmul", C::Product, T::Float, 3, 0, 0, D | R};
+    case Op::SegmentOuter:  return {"segment_outer", C::Product, T::Float, 3, 0, 0, D | R};
+    case Op::IndexSelect:   return {"index_select", C::Index, T::Any, 2, 0, 0, D | E | R};
+    case Op::IndexAdd:      return {"index_add", C::Index, T::I64, 2, 1, 0, D | R};
+    case Op::Argsort:       return {"argsort", C::Index, T::Number, 1, 0, 0, 0};
+    case Op::Cumsum:        return {"cumsum", C::Index, T::Number, 1, 0, 0, D};
+    case Op::SegmentIds:    return {"segment_ids", C::Index, T::I64, 1, 1, 0, R};
+    case Op::Nonzero:       return {"nonzero", C::Index, T::Bool, 1, 1, 0, 0};
+    case Op::AllToAll:      return {"all_to_all_single", C::Collective, T::Any, 1, -1, 0, D};
+    case Op::AllReduce:     return {"all_reduce", C::Collective, T::Number, 1, 0, 1, D};
+    case Op::AllGather:     return {"all_gather", C::Collective, T::Any, 1, 0, 1, D};
+    case Op::ReduceScatter: return {"reduce_scatter", C::Collective, T::Number, 1, 0, 1, D};
+    case Op::Broadcast:     return {"broadcast", C::Collective, T::Any, 1, 0, 1, 0};
+    case Op::ToList:        return {"tolist", C::HostSync, T::I64, 1, 0, 0, 0};
+    case Op::Item:          return {"item", C::HostSync, T::I64, 1, 0, 0, 0};
+    case Op::Assert:        return {"assert", C::Check, T::Any, 0, 0, 0, 0};
+  }
+  return {};
+}
+// clang-format on
+
+/// All rows, in the order of the enumerators.
+inline constexpr auto kOps = [] {
+  constexpr std::size_t count = [] {
+    std::size_t n = 0;
+    while (!row_of(static_cast<Op>(n)).name.empty()) ++n;
+    return n;
+  }();
+  std::array<OpRow, count> rows;
+  for (std::size_t i = 0; i < count; ++i) {
+    rows[i] = row_of(static_cast<Op>(i));
+    rows[i].op = static_cast<Op>(i);
+  }
+  return rows;
+}();
+
+constexpr const OpRow& op_row(Op op) { return kOps.at(static_cast<std::size_t>(op)); }
+
 /// f16, bf16, f32, f64
 [[nodiscard]] bool is_float(DType dtype);
 /// Not bool: what arithmetic works on.

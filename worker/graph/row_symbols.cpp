@@ -65,9 +65,12 @@ class Rows {
         // Appended indices have to be in range, and only those of an input are known to be 0.
         return node.op == Op::IndexSelect && rows && !has_rows(node, 0) &&
                graph_.nodes[node.inputs[1]].op == Op::Input;
-      default:
+      case OpClass::Collective:
+      case OpClass::HostSync:
+      case OpClass::Check:
         return false;
     }
+    return false;
   }
 
   const Graph& graph_;

@@ -1,6 +1,6 @@
 // What the asserts of a graph have made certain on all ranks at a place in it: those that every
 // rank has passed and told of, and what follows from them for counts that went through an exchange.
-// Conservative: what it does not say may hold or not. Called by settle_points.
+// Conservative: what it does not say may hold or not. Called by error_sync_points.
 #pragma once
 
 #include <span>

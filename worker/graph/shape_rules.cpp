@@ -6,7 +6,7 @@
 
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/graph/half.h>
-#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/graph/shape_rules.h>
 
 namespace lockstep::worker {
@@ -15,9 +15,10 @@ namespace {
 using shapes::Expr;
 using Metas = std::span<const TensorMeta>;
 using Outcome = Result<TensorMeta>;
+using Rule = Outcome (*)(const Node&, Metas);
 
 template <class... Args>
-Status fault(const Node& node, fmt::format_string<Args...> format, Args&&... args) {
+Status rule_error(const Node& node, fmt::format_string<Args...> format, Args&&... args) {
   const std::string words = fmt::format(format, std::forward<Args>(args)...);
   return Status{Code::TraceError, fmt::format("{}: {}", op_row(node.op).name, words), {}, {}};
 }
@@ -48,129 +49,123 @@ bool holds(DType dtype, double value) {
   return std::floor(value) == value && value >= low && value < high;
 }
 
-Outcome source_rule(const Node& node) {
-  for (const Expr& size : node.meta.sizes)
-    if (surely_negative(size)) return fault(node, "a size cannot be negative ({})", size.text());
-  switch (node.op) {
-    case Op::Input:
-      if (node.text.empty()) return fault(node, "an input needs a name");
-      return node.meta;
-    case Op::Scalar:
-      return TensorMeta{DType::I64, {}};
-    case Op::Iota:
-      if (node.meta.dtype != DType::I64) return fault(node, "gives i64");
-      if (!is_dim(node.ints[0], node.meta)) return fault(node, "there is no dim {}", node.ints[0]);
-      return node.meta;
-    default:
-      if (!holds(node.meta.dtype, node.number))
-        return fault(node, "{} is not a value of {}", node.number, dtype_name(node.meta.dtype));
-      return node.meta;
-  }
+Outcome input_rule(const Node& node, Metas) {
+  if (node.text.empty()) return rule_error(node, "an input needs a name");
+  return node.meta;
+}
+
+/// Scalar and Assert.
+Outcome single_rule(const Node&, Metas) { return TensorMeta{DType::I64, {}}; }
+
+Outcome full_rule(const Node& node, Metas) {
+  if (!holds(node.meta.dtype, node.number))
+    return rule_error(node, "{} is not a value of {}", node.number, dtype_name(node.meta.dtype));
+  return node.meta;
+}
+
+Outcome iota_rule(const Node& node, Metas) {
+  if (node.meta.dtype != DType::I64) return rule_error(node, "gives i64");
+  if (!is_dim(node.ints[0], node.meta)) return rule_error(node, "there is no dim {}", node.ints[0]);
+  return node.meta;
 }
 
 Outcome elementwise_rule(const Node& node, Metas in) {
   TensorMeta out = in[0];
   if (node.op == Op::Where) {
-    if (in[0].dtype != DType::Bool) return fault(node, "the condition must be bool");
+    if (in[0].dtype != DType::Bool) return rule_error(node, "the condition must be bool");
     if (in[1] != in[2] || in[0].sizes != in[1].sizes)
-      return fault(node, "operands differ: {}, {}, {}", meta_text(in[0]), meta_text(in[1]),
-                   meta_text(in[2]));
+      return rule_error(node, "operands differ: {}, {}, {}", meta_text(in[0]), meta_text(in[1]),
+                        meta_text(in[2]));
     return in[1];
   }
   if (in.size() == 2 && in[0] != in[1])
-    return fault(node, "operands differ: {} and {}", meta_text(in[0]), meta_text(in[1]));
+    return rule_error(node, "operands differ: {} and {}", meta_text(in[0]), meta_text(in[1]));
   if (node.op == Op::Cast) out.dtype = node.meta.dtype;
-  if (node.op >= Op::Lt && node.op <= Op::Ne) out.dtype = DType::Bool;
+  if (op_row(node.op).is(OpRow::GivesBool)) out.dtype = DType::Bool;
   return out;
 }
 
-Outcome expand_rule(const Node& node, const TensorMeta& x) {
+Outcome expand_rule(const Node& node, Metas in) {
+  const TensorMeta& x = in[0];
   if (x.sizes.size() != node.meta.sizes.size() || x.dtype != node.meta.dtype)
-    return fault(node, "{} does not expand to {}", meta_text(x), meta_text(node.meta));
+    return rule_error(node, "{} does not expand to {}", meta_text(x), meta_text(node.meta));
   for (std::size_t i = 0; i < x.sizes.size(); ++i)
     if (x.sizes[i] != node.meta.sizes[i] && x.sizes[i] != Expr(1))
-      return fault(node, "{} does not expand to {}: dim {} is neither equal nor the constant 1",
-                   meta_text(x), meta_text(node.meta), i);
+      return rule_error(node,
+                        "{} does not expand to {}: dim {} is neither equal nor the constant 1",
+                        meta_text(x), meta_text(node.meta), i);
   return node.meta;
 }
 
-Outcome permute_rule(const Node& node, const TensorMeta& x) {
+Outcome permute_rule(const Node& node, Metas in) {
+  const TensorMeta& x = in[0];
   std::vector<std::int64_t> sorted = node.ints;
   std::sort(sorted.begin(), sorted.end());
   TensorMeta out{x.dtype, {}};
   for (std::size_t i = 0; i < sorted.size(); ++i)
     if (sorted[i] != static_cast<std::int64_t>(i) || sorted.size() != x.sizes.size())
-      return fault(node, "({}) is no order of the dims of {}", fmt::join(node.ints, ", "),
-                   meta_text(x));
+      return rule_error(node, "({}) is no order of the dims of {}", fmt::join(node.ints, ", "),
+                        meta_text(x));
   if (sorted.size() != x.sizes.size())
-    return fault(node, "{} dims were named, but the tensor is {}", sorted.size(), meta_text(x));
+    return rule_error(node, "{} dims were named, but the tensor is {}", sorted.size(),
+                      meta_text(x));
   for (const std::int64_t dim : node.ints)
     out.sizes.push_back(x.sizes[static_cast<std::size_t>(dim)]);
   return out;
 }
 
 /// Slice and Pad.
-Outcome part_rule(const Node& node, const TensorMeta& x) {
+Outcome part_rule(const Node& node, Metas in) {
+  const TensorMeta& x = in[0];
   const std::int64_t dim = node.ints[0];
-  if (!is_dim(dim, x)) return fault(node, "{} has no dim {}", meta_text(x), dim);
+  if (!is_dim(dim, x)) return rule_error(node, "{} has no dim {}", meta_text(x), dim);
   const auto d = static_cast<std::size_t>(dim);
   for (const Expr& expr : node.exprs)
-    if (surely_negative(expr)) return fault(node, "{} is negative", expr.text());
+    if (surely_negative(expr)) return rule_error(node, "{} is negative", expr.text());
   TensorMeta out = x;
   if (node.op == Op::Pad) {
     out.sizes[d] = node.exprs[0] + x.sizes[d] + node.exprs[1];
     return out;
   }
   if (!equal_but_for(node.meta, x, dim))
-    return fault(node, "{} is no slice of {} along dim {}", meta_text(node.meta), meta_text(x),
-                 dim);
+    return rule_error(node, "{} is no slice of {} along dim {}", meta_text(node.meta), meta_text(x),
+                      dim);
   const Expr& length = node.meta.sizes[d];
   if (surely_negative(length) || surely_negative(x.sizes[d] - node.exprs[0] - length))
-    return fault(node, "elements {} and {} more do not lie in dim {} of {}", node.exprs[0].text(),
-                 length.text(), dim, meta_text(x));
+    return rule_error(node, "elements {} and {} more do not lie in dim {} of {}",
+                      node.exprs[0].text(), length.text(), dim, meta_text(x));
   return node.meta;
 }
 
 Outcome cat_rule(const Node& node, Metas in) {
   const std::int64_t dim = node.ints[0];
-  if (in.empty()) return fault(node, "needs at least one tensor");
-  if (!is_dim(dim, in[0])) return fault(node, "{} has no dim {}", meta_text(in[0]), dim);
+  if (in.empty()) return rule_error(node, "needs at least one tensor");
+  if (!is_dim(dim, in[0])) return rule_error(node, "{} has no dim {}", meta_text(in[0]), dim);
   TensorMeta out = in[0];
   Expr& size = out.sizes[static_cast<std::size_t>(dim)];
   for (const TensorMeta& other : in.subspan(1)) {
     if (!equal_but_for(in[0], other, dim))
-      return fault(node, "{} and {} differ in more than dim {}", meta_text(in[0]), meta_text(other),
-                   dim);
+      return rule_error(node, "{} and {} differ in more than dim {}", meta_text(in[0]),
+                        meta_text(other), dim);
     size = size + other.sizes[static_cast<std::size_t>(dim)];
   }
   return out;
 }
 
-Outcome view_rule(const Node& node, Metas in) {
-  switch (node.op) {
-    case Op::Reshape:
-      if (in[0].dtype != node.meta.dtype ||
-          surely_differ(shapes::product(in[0].sizes), shapes::product(node.meta.sizes)))
-        return fault(node, "{} and {} hold different numbers of elements", meta_text(in[0]),
-                     meta_text(node.meta));
-      return node.meta;
-    case Op::Permute:
-      return permute_rule(node, in[0]);
-    case Op::Expand:
-      return expand_rule(node, in[0]);
-    case Op::Cat:
-      return cat_rule(node, in);
-    default:
-      return part_rule(node, in[0]);
-  }
+Outcome reshape_rule(const Node& node, Metas in) {
+  if (in[0].dtype != node.meta.dtype ||
+      surely_differ(shapes::product(in[0].sizes), shapes::product(node.meta.sizes)))
+    return rule_error(node, "{} and {} hold different numbers of elements", meta_text(in[0]),
+                      meta_text(node.meta));
+  return node.meta;
 }
 
 Outcome reduction_rule(const Node& node, const TensorMeta& x) {
   for (std::size_t i = 0; i < node.ints.size(); ++i) {
     if (!is_dim(node.ints[i], x))
-      return fault(node, "{} has no dim {}", meta_text(x), node.ints[i]);
+      return rule_error(node, "{} has no dim {}", meta_text(x), node.ints[i]);
     if (i > 0 && node.ints[i] <= node.ints[i - 1])
-      return fault(node, "dims {} must ascend, each once", fmt::join(node.ints, ", "));
+      return rule_error(node, "dims {} must ascend, each once", fmt::join(node.ints, ", "));
   }
   TensorMeta out{node.op == Op::Argmax ? DType::I64 : x.dtype, {}};
   for (std::size_t i = 0; i < x.sizes.size(); ++i)
@@ -179,11 +174,12 @@ Outcome reduction_rule(const Node& node, const TensorMeta& x) {
   return out;
 }
 
-Outcome matmul_rule(const Node& node, const TensorMeta& a, const TensorMeta& b) {
+Outcome matmul_rule(const Node& node, Metas in) {
+  const auto& [a, b] = std::tie(in[0], in[1]);
   const std::size_t n = a.sizes.size();
   const bool fits = a.dtype == b.dtype && (n == 2 || n == 3) && b.sizes.size() == n &&
                     (n == 2 || a.sizes[0] == b.sizes[0]) && a.sizes[n - 1] == b.sizes[n - 2];
-  if (!fits) return fault(node, "{} and {} do not fit", meta_text(a), meta_text(b));
+  if (!fits) return rule_error(node, "{} and {} do not fit", meta_text(a), meta_text(b));
   TensorMeta out = a;
   out.sizes[n - 1] = b.sizes[n - 1];
   return out;
@@ -191,100 +187,149 @@ Outcome matmul_rule(const Node& node, const TensorMeta& a, const TensorMeta& b) 
 
 Outcome segment_rule(const Node& node, Metas in) {
   const auto& [x, y, counts] = std::tie(in[0], in[1], in[2]);
-  if (!is_counts(counts)) return fault(node, "counts must be i64[E], not {}", meta_text(counts));
+  if (!is_counts(counts))
+    return rule_error(node, "counts must be i64[E], not {}", meta_text(counts));
   const Expr& segments = counts.sizes[0];
   const bool outer = node.op == Op::SegmentOuter;
   const bool fits =
       x.dtype == y.dtype && x.sizes.size() == 2 && y.sizes.size() == (outer ? 2 : 3) &&
       (outer ? x.sizes[0] == y.sizes[0] : y.sizes[0] == segments && y.sizes[1] == x.sizes[1]);
   if (!fits)
-    return fault(node, "{}, {} and counts {} do not fit", meta_text(x), meta_text(y),
-                 meta_text(counts));
+    return rule_error(node, "{}, {} and counts {} do not fit", meta_text(x), meta_text(y),
+                      meta_text(counts));
   if (outer) return TensorMeta{x.dtype, {segments, x.sizes[1], y.sizes[1]}};
   return TensorMeta{x.dtype, {x.sizes[0], y.sizes[2]}};
 }
 
-Outcome index_rule(const Node& node, Metas in) {
-  const TensorMeta& x = in[0];
-  for (const Expr& expr : node.exprs)
-    if (surely_negative(expr)) return fault(node, "{} rows are negative", expr.text());
-  switch (node.op) {
-    case Op::IndexSelect: {
-      if (x.sizes.empty() || !is_counts(in[1]))
-        return fault(node, "takes rows and i64[M], not {} and {}", meta_text(x), meta_text(in[1]));
-      TensorMeta out = x;
-      out.sizes[0] = in[1].sizes[0];
-      return out;
-    }
-    case Op::IndexAdd: {
-      TensorMeta out = in[1];
-      if (!is_counts(x) || out.sizes.empty() || out.sizes[0] != x.sizes[0] || !is_number(out.dtype))
-        return fault(node, "takes i64[M] and rows [M, ..], not {} and {}", meta_text(x),
-                     meta_text(out));
-      out.sizes[0] = node.exprs[0];
-      return out;
-    }
-    default:
-      break;
-  }
-  if (node.op == Op::Nonzero) return TensorMeta{DType::I64, {node.exprs[0]}};
-  if (x.sizes.size() != 1) return fault(node, "takes a 1-D tensor, not {}", meta_text(x));
-  if (node.op == Op::Argsort) return TensorMeta{DType::I64, x.sizes};
-  if (node.op == Op::SegmentIds) return TensorMeta{DType::I64, {node.exprs[0]}};
-  return x;
+Outcome index_select_rule(const Node& node, Metas in) {
+  TensorMeta out = in[0];
+  if (out.sizes.empty() || !is_counts(in[1]))
+    return rule_error(node, "takes rows and i64[M], not {} and {}", meta_text(out),
+                      meta_text(in[1]));
+  out.sizes[0] = in[1].sizes[0];
+  return out;
 }
 
-Outcome all_to_all_rule(const Node& node, const TensorMeta& x) {
+Outcome index_add_rule(const Node& node, Metas in) {
+  const auto& [index, rows] = std::tie(in[0], in[1]);
+  if (!is_counts(index) || rows.sizes.empty() || rows.sizes[0] != index.sizes[0] ||
+      !is_number(rows.dtype))
+    return rule_error(node, "takes i64[M] and rows [M, ..], not {} and {}", meta_text(index),
+                      meta_text(rows));
+  TensorMeta out = rows;
+  out.sizes[0] = node.exprs[0];
+  return out;
+}
+
+/// Argsort, Cumsum, SegmentIds.
+Outcome line_rule(const Node& node, Metas in) {
+  if (in[0].sizes.size() != 1)
+    return rule_error(node, "takes a 1-D tensor, not {}", meta_text(in[0]));
+  if (node.op == Op::Cumsum) return in[0];
+  return TensorMeta{DType::I64, node.op == Op::Argsort ? in[0].sizes : node.exprs};
+}
+
+Outcome nonzero_rule(const Node& node, Metas) { return TensorMeta{DType::I64, node.exprs}; }
+
+Outcome all_to_all_rule(const Node& node, Metas in) {
+  const TensorMeta& x = in[0];
   const std::size_t n = node.exprs.size() / 2;
-  if (n == 0 || node.exprs.size() % 2 != 0) return fault(node, "needs one split per rank each way");
-  if (x.sizes.empty()) return fault(node, "a 0-d tensor has no rows");
+  if (n == 0 || node.exprs.size() % 2 != 0)
+    return rule_error(node, "needs one split per rank each way");
+  if (x.sizes.empty()) return rule_error(node, "a 0-d tensor has no rows");
   for (const Expr& split : node.exprs)
-    if (surely_negative(split)) return fault(node, "split {} is negative", split.text());
+    if (surely_negative(split)) return rule_error(node, "split {} is negative", split.text());
   const std::span<const Expr> all(node.exprs);
   if (const Expr sent = shapes::sum(all.first(n)); surely_differ(sent, x.sizes[0]))
-    return fault(node, "in_splits add up to {}, but the tensor is {}", sent.text(), meta_text(x));
+    return rule_error(node, "in_splits add up to {}, but the tensor is {}", sent.text(),
+                      meta_text(x));
   TensorMeta out = x;
   out.sizes[0] = shapes::sum(all.subspan(n));
   return out;
 }
 
-Outcome collective_rule(const Node& node, const TensorMeta& x) {
-  if (node.op == Op::AllToAll) return all_to_all_rule(node, x);
-  const std::int64_t n = node.ints[0];
-  TensorMeta out = x;
-  if (node.op == Op::AllReduce &&
-      (n < 0 || n > static_cast<std::int64_t>(collectives::Reduce::Max)))
-    return fault(node, "there is no reduction {}", n);
-  if (node.op == Op::Broadcast && n < 0) return fault(node, "there is no rank {}", n);
-  if (node.op == Op::AllReduce || node.op == Op::Broadcast) return out;
-  if (n < 1 || x.sizes.empty()) return fault(node, "needs rows and a group, not {}", meta_text(x));
-  if (node.op == Op::AllGather) {
-    out.sizes[0] = x.sizes[0] * n;
-  } else {
-    const auto rows = x.sizes[0].constant();
-    if (rows && *rows % n != 0)
-      return fault(node, "{} rows cannot be shared by {} ranks", *rows, n);
-    // Of a symbol the caller knows best how its share is written.
-    if (rows)
-      out.sizes[0] = *rows / n;
-    else if (!equal_but_for(node.meta, x, 0) || surely_differ(node.meta.sizes[0] * n, x.sizes[0]))
-      return fault(node, "{} is no share of {} among {} ranks", meta_text(node.meta), meta_text(x),
-                   n);
-    else
-      out.sizes[0] = node.meta.sizes[0];
-  }
+Outcome all_reduce_rule(const Node& node, Metas in) {
+  if (node.ints[0] < 0 || node.ints[0] > static_cast<std::int64_t>(collectives::Reduce::Max))
+    return rule_error(node, "there is no reduction {}", node.ints[0]);
+  return in[0];
+}
+
+Outcome broadcast_rule(const Node& node, Metas in) {
+  if (node.ints[0] < 0) return rule_error(node, "there is no rank {}", node.ints[0]);
+  return in[0];
+}
+
+Outcome all_gather_rule(const Node& node, Metas in) {
+  TensorMeta out = in[0];
+  if (node.ints[0] < 1 || out.sizes.empty())
+    return rule_error(node, "needs rows and a group, not {}", meta_text(out));
+  out.sizes[0] = out.sizes[0] * node.ints[0];
   return out;
 }
 
-Outcome host_sync_rule(const Node& node, const TensorMeta& x) {
+Outcome reduce_scatter_rule(const Node& node, Metas in) {
+  const TensorMeta& x = in[0];
+  const std::int64_t n = node.ints[0];
+  if (n < 1 || x.sizes.empty())
+    return rule_error(node, "needs rows and a group, not {}", meta_text(x));
+  TensorMeta out = x;
+  if (const auto rows = x.sizes[0].constant()) {
+    if (*rows % n != 0) return rule_error(node, "{} rows cannot be shared by {} ranks", *rows, n);
+    out.sizes[0] = *rows / n;
+    return out;
+  }
+  // Of a symbol the caller knows best how its share is written.
+  if (!equal_but_for(node.meta, x, 0) || surely_differ(node.meta.sizes[0] * n, x.sizes[0]))
+    return rule_error(node, "{} is no share of {} among {} ranks", meta_text(node.meta),
+                      meta_text(x), n);
+  out.sizes[0] = node.meta.sizes[0];
+  return out;
+}
+
+Outcome host_sync_rule(const Node& node, Metas in) {
+  const TensorMeta& x = in[0];
   const auto length = x.sizes.empty() ? std::optional<std::int64_t>(1) : x.sizes[0].constant();
   const std::size_t ndim = node.op == Op::ToList ? 1 : 0;
   if (x.sizes.size() != ndim || !length)
-    return fault(node, "takes {}, not {}",
-                 ndim ? "an i64 tensor [k] of constant length" : "a 0-d i64 tensor", meta_text(x));
+    return rule_error(node, "takes {}, not {}",
+                      ndim ? "an i64 tensor [k] of constant length" : "a 0-d i64 tensor",
+                      meta_text(x));
   if (static_cast<std::int64_t>(node.binds.size()) != *length)
-    return fault(node, "binds {} symbols for {} values", node.binds.size(), *length);
+    return rule_error(node, "binds {} symbols for {} values", node.binds.size(), *length);
   return TensorMeta{DType::I64, {}};
+}
+
+constexpr bool has_own_rule(const OpRow& row) {
+  return row.kind != OpClass::Elementwise && row.kind != OpClass::Reduction;
+}
+// clang-format off
+constexpr OpMap<Rule> kRules(has_own_rule, {
+    {Op::Input, input_rule}, {Op::Scalar, single_rule}, {Op::Full, full_rule},
+    {Op::Iota, iota_rule},
+    {Op::Reshape, reshape_rule}, {Op::Permute, permute_rule}, {Op::Expand, expand_rule},
+    {Op::Slice, part_rule}, {Op::Pad, part_rule}, {Op::Cat, cat_rule},
+    {Op::Matmul, matmul_rule}, {Op::SegmentMatmul, segment_rule},
+    {Op::SegmentOuter, segment_rule},
+    {Op::IndexSelect, index_select_rule}, {Op::IndexAdd, index_add_rule},
+    {Op::Argsort, line_rule}, {Op::Cumsum, line_rule}, {Op::SegmentIds, line_rule},
+    {Op::Nonzero, nonzero_rule},
+    {Op::AllToAll, all_to_all_rule}, {Op::AllReduce, all_reduce_rule},
+    {Op::AllGather, all_gather_rule}, {Op::ReduceScatter, reduce_scatter_rule},
+    {Op::Broadcast, broadcast_rule},
+    {Op::ToList, host_sync_rule}, {Op::Item, host_sync_rule}, {Op::Assert, single_rule},
+});
+// clang-format on
+
+/// What cannot be negative whatever the op.
+std::optional<Status> negative_error(const Node& node) {
+  const OpClass kind = op_row(node.op).kind;
+  for (const Expr& size : node.meta.sizes)
+    if (kind == OpClass::Source && surely_negative(size))
+      return rule_error(node, "a size cannot be negative ({})", size.text());
+  for (const Expr& expr : node.exprs)
+    if (kind == OpClass::Index && surely_negative(expr))
+      return rule_error(node, "{} rows are negative", expr.text());
+  return std::nullopt;
 }
 
 /// "" where the op takes such operands.
@@ -306,58 +351,41 @@ std::string_view missing(Takes takes, DType dtype) {
   return "";
 }
 
-std::optional<Status> arity_fault(const Node& node, Metas in) {
+std::optional<Status> arity_error(const Node& node, Metas in) {
   const OpRow& row = op_row(node.op);
   const auto wrong = [](int want, std::size_t have) {
     return want >= 0 && have != static_cast<std::size_t>(want);
   };
   if (wrong(row.operands, in.size()))
-    return fault(node, "takes {} operands, not {}", row.operands, in.size());
+    return rule_error(node, "takes {} operands, not {}", row.operands, in.size());
   if (wrong(row.exprs, node.exprs.size()) || wrong(row.ints, node.ints.size()))
-    return fault(node, "has the wrong number of attributes");
+    return rule_error(node, "has the wrong number of attributes");
   const bool named = node.op == Op::Input || node.op == Op::Item || row.kind == OpClass::Collective;
   if ((!named && !node.text.empty()) || (node.op != Op::Full && node.number != 0) ||
       (row.kind != OpClass::HostSync && !node.binds.empty()) ||
       node.asserts.size() != (node.op == Op::Assert ? 1 : 0))
-    return fault(node, "has an attribute that the op does not have");
+    return rule_error(node, "has an attribute that the op does not have");
   return std::nullopt;
 }
 
 }  // namespace
 
 Outcome result_meta(const Node& node, Metas in) {
-  if (auto status = arity_fault(node, in)) return *status;
+  if (auto status = arity_error(node, in)) return *status;
   const OpRow& row = op_row(node.op);
   if (!in.empty())
     if (const auto want = missing(row.takes, in[0].dtype); !want.empty())
-      return fault(node, "takes {}, not {}; cast first", want, meta_text(in[0]));
+      return rule_error(node, "takes {}, not {}; cast first", want, meta_text(in[0]));
   for (const TensorMeta& operand : in)
     if (is_half(operand.dtype) && computes(node.op))
-      return fault(node,
-                   "{} is stored, moved and cast, but not computed with; write cast(x, DType::F32) "
-                   "for each such operand, and cast the result back",
-                   meta_text(operand));
-  switch (row.kind) {
-    case OpClass::Source:
-      return source_rule(node);
-    case OpClass::Elementwise:
-      return elementwise_rule(node, in);
-    case OpClass::View:
-      return view_rule(node, in);
-    case OpClass::Reduction:
-      return reduction_rule(node, in[0]);
-    case OpClass::Product:
-      return node.op == Op::Matmul ? matmul_rule(node, in[0], in[1]) : segment_rule(node, in);
-    case OpClass::Index:
-      return index_rule(node, in);
-    case OpClass::Collective:
-      return collective_rule(node, in[0]);
-    case OpClass::HostSync:
-      return host_sync_rule(node, in[0]);
-    case OpClass::Check:
-      return TensorMeta{DType::I64, {}};
-  }
-  return fault(node, "has no rule");
+      return rule_error(
+          node,
+          "{} is stored, moved and cast, but not computed with; write cast(x, DType::F32) "
+          "for each such operand, and cast the result back",
+          meta_text(operand));
+  if (auto status = negative_error(node)) return *status;
+  if (row.kind == OpClass::Elementwise) return elementwise_rule(node, in);
+  return row.kind == OpClass::Reduction ? reduction_rule(node, in[0]) : kRules[node.op](node, in);
 }
 
 }  // namespace lockstep::worker

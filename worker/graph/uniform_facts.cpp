@@ -23,22 +23,7 @@ bool is_backed(const Expr& size) {
 /// Gives the same bits wherever its operands are the same: arithmetic on floats need not, between
 /// compilers and machines.
 bool is_exact(const Node& node) {
-  if (!is_float(node.meta.dtype)) return true;
-  switch (node.op) {
-    case Op::Neg:
-    case Op::Abs:
-    case Op::Relu:
-    case Op::Maximum:
-    case Op::Minimum:
-    case Op::Where:
-    case Op::Cast:
-    case Op::Amax:
-    case Op::Amin:
-    case Op::IndexSelect:
-      return true;
-    default:
-      return op_row(node.op).kind == OpClass::View || node.op == Op::Full;
-  }
+  return !is_float(node.meta.dtype) || op_row(node.op).is(OpRow::Exact);
 }
 
 /// The collective gives all ranks of its group the same bits.

@@ -2,7 +2,7 @@
 // constants, what the graph lists as uniform (uniform_size.h), what is computed from uniform sizes,
 // and integers read back from what a collective gives to all ranks alike. Pure: a function of the
 // graph, so every rank has the same answers. Used by the tracer, which adds what collectives still
-// need, and by settle_points, which has the rest compared.
+// need, and by error_sync_points, which has the rest compared.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 // that compute each class of op. Plain loops, nothing clever: this is the oracle.
 #pragma once
 
+#include <cstdlib>
 #include <type_traits>
 #include <vector>
 
@@ -22,8 +23,8 @@ struct NodeCall {
   [[nodiscard]] DType dtype() const { return node().meta.dtype; }
 };
 
-/// The element type that stands for `dtype` in the interpreter's loops. f16 and bf16 have none: what
-/// moves them copies bytes, casts go by half.h, and no other op takes them.
+/// The element type that stands for `dtype` in the interpreter's loops. f16 and bf16 have none:
+/// what moves them copies bytes, casts go by half.h, and no other op takes them.
 template <class F>
 decltype(auto) with_type(DType dtype, F&& f) {
   switch (dtype) {
@@ -41,13 +42,16 @@ decltype(auto) with_type(DType dtype, F&& f) {
       return f(std::type_identity<float>{});
     case DType::F64:
       return f(std::type_identity<double>{});
-    default:
-      return f(std::type_identity<std::int64_t>{});
+    case DType::I64:
+      break;
+    case DType::F16:
+    case DType::BF16:
+      std::abort();
   }
+  return f(std::type_identity<std::int64_t>{});
 }
 
 [[nodiscard]] std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& sizes);
-[[nodiscard]] std::int64_t element_count(const std::vector<std::int64_t>& sizes);
 /// The next index in row-major order.
 void advance(std::vector<std::int64_t>& index, const std::vector<std::int64_t>& sizes);
 

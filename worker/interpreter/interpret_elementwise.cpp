@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 
 #include <lockstep/worker/graph/half.h>
+#include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/interpreter/interpret.h>
 
 namespace lockstep::worker {
@@ -44,81 +47,15 @@ T remainder(T a, T b) {
 }
 
 template <class T>
-T unary(Op op, T x) {
-  if constexpr (std::is_floating_point_v<T>) {
-    switch (op) {
-      case Op::Exp:
-        return std::exp(x);
-      case Op::Log:
-        return std::log(x);
-      case Op::Sqrt:
-        return std::sqrt(x);
-      case Op::Rsqrt:
-        return T(1) / std::sqrt(x);
-      case Op::Tanh:
-        return std::tanh(x);
-      case Op::Sigmoid:
-        return T(1) / (T(1) + std::exp(-x));
-      case Op::Neg:
-        return -x;
-      case Op::Abs:
-        return std::fabs(x);
-      default:
-        break;
-    }
-  }
-  switch (op) {
-    case Op::Neg:
-      return wrapping(T(0), x, [](auto a, auto b) { return a - b; });
-    case Op::Abs:
-      return x < T(0) ? wrapping(T(0), x, [](auto a, auto b) { return a - b; }) : x;
-    case Op::Not:
-      return static_cast<T>(!x);
-    default:
-      return x < T(0) ? T(0) : x;  // Relu
-  }
+T negated(T x) {
+  if constexpr (std::is_floating_point_v<T>) return -x;
+  return wrapping(T(0), x, [](auto a, auto b) { return a - b; });
 }
 
 template <class T>
-T arithmetic(Op op, T a, T b) {
-  switch (op) {
-    case Op::Add:
-      return wrapping(a, b, [](auto x, auto y) { return x + y; });
-    case Op::Sub:
-      return wrapping(a, b, [](auto x, auto y) { return x - y; });
-    case Op::Mul:
-      return wrapping(a, b, [](auto x, auto y) { return x * y; });
-    case Op::Div:
-      return divide(a, b);
-    case Op::Mod:
-      return remainder(a, b);
-    case Op::Maximum:
-      return a > b || a != a ? a : b;
-    default:
-      return a < b || a != a ? a : b;  // Minimum
-  }
-}
-
-template <class T>
-bool relation(Op op, T a, T b) {
-  switch (op) {
-    case Op::Lt:
-      return a < b;
-    case Op::Le:
-      return a <= b;
-    case Op::Gt:
-      return a > b;
-    case Op::Ge:
-      return a >= b;
-    case Op::Eq:
-      return a == b;
-    case Op::Ne:
-      return a != b;
-    case Op::And:
-      return a != T(0) && b != T(0);
-    default:
-      return a != T(0) || b != T(0);  // Or
-  }
+T absolute(T x) {
+  if constexpr (std::is_floating_point_v<T>) return std::fabs(x);
+  return x < T(0) ? negated(x) : x;
 }
 
 /// Float to int cuts the fraction off; what does not fit (and NaN) becomes the lowest int64, cut to
@@ -149,7 +86,8 @@ void cast_to_half(const Array& from, Array& out) {
   });
 }
 
-void cast_all(const Array& from, Array& out) {
+void cast_all(const NodeCall& call, Array& out) {
+  const Array& from = *call.operands[0];
   if (is_half(out.dtype())) return cast_to_half(from, out);
   with_type(out.dtype(), [&]<class To>(std::type_identity<To>) {
     To* to = out.data_as<To>();
@@ -174,65 +112,100 @@ void choose(const NodeCall& call, Array& out) {
   }
 }
 
-template <class T>
-void binary_loop(const NodeCall& call, Array& out) {
-  const T* a = call.operands[0]->data_as<T>();
-  const T* b = call.operands[1]->data_as<T>();
-  const std::int64_t n = out.elements();
-  const Op op = call.node().op;
-  if (op >= Op::Lt && op <= Op::Or) {
-    for (std::int64_t i = 0; i < n; ++i) out.data_as<bool>()[i] = relation(op, a[i], b[i]);
-  } else {
-    for (std::int64_t i = 0; i < n; ++i) out.data_as<T>()[i] = arithmetic(op, a[i], b[i]);
-  }
+using Loop = void (*)(const NodeCall& call, Array& out);
+
+/// `F` of each element. Made for every dtype; only those that the op takes come here.
+template <class F>
+constexpr Loop each_of_one(F) {
+  return [](const NodeCall& call, Array& out) {
+    with_type(call.operands[0]->dtype(), [&]<class T>(std::type_identity<T>) {
+      const T* a = call.operands[0]->data_as<T>();
+      for (std::int64_t i = 0; i < out.elements(); ++i)
+        out.data_as<T>()[i] = static_cast<T>(F{}(a[i]));
+    });
+  };
 }
 
-template <class T>
-void fill(const NodeCall& call, Array& out) {
-  T* to = out.data_as<T>();
-  const Node& node = call.node();
-  const std::int64_t n = out.elements();
-  if (node.op == Op::Full) {
-    for (std::int64_t i = 0; i < n; ++i) to[i] = cast<T>(node.number);
-  } else if (node.op == Op::Scalar) {
-    to[0] = static_cast<T>(call.exprs[0]);
-  } else {
-    std::vector<std::int64_t> index(call.sizes.size(), 0);
-    for (std::int64_t i = 0; i < n; ++i, advance(index, call.sizes))
-      to[i] = static_cast<T>(index[static_cast<std::size_t>(node.ints[0])]);
-  }
+/// Of two operands of one dtype, which is the result's too, unless that is bool.
+template <class F>
+constexpr Loop each_of_two(F) {
+  return [](const NodeCall& call, Array& out) {
+    with_type(call.operands[0]->dtype(), [&]<class T>(std::type_identity<T>) {
+      using To = decltype(F{}(T{}, T{}));
+      const T* a = call.operands[0]->data_as<T>();
+      const T* b = call.operands[1]->data_as<T>();
+      for (std::int64_t i = 0; i < out.elements(); ++i) out.data_as<To>()[i] = F{}(a[i], b[i]);
+    });
+  };
 }
+
+// clang-format off
+constexpr OpMap<Loop> kElementwise(of_class<OpClass::Elementwise>, {
+    {Op::Neg, each_of_one([](auto x) { return negated(x); })},
+    {Op::Abs, each_of_one([](auto x) { return absolute(x); })},
+    {Op::Exp, each_of_one([](auto x) { return std::exp(x); })},
+    {Op::Log, each_of_one([](auto x) { return std::log(x); })},
+    {Op::Sqrt, each_of_one([](auto x) { return std::sqrt(x); })},
+    {Op::Rsqrt, each_of_one([](auto x) { return decltype(x)(1) / std::sqrt(x); })},
+    {Op::Tanh, each_of_one([](auto x) { return std::tanh(x); })},
+    {Op::Sigmoid, each_of_one([]<class T>(T x) { return T(1) / (T(1) + std::exp(-x)); })},
+    {Op::Relu, each_of_one([]<class T>(T x) { return x < T(0) ? T(0) : x; })},
+    {Op::Not, each_of_one([](auto x) { return !x; })},
+    {Op::Cast, cast_all},
+    {Op::Add, each_of_two([](auto a, auto b) { return wrapping(a, b, std::plus()); })},
+    {Op::Sub, each_of_two([](auto a, auto b) { return wrapping(a, b, std::minus()); })},
+    {Op::Mul, each_of_two([](auto a, auto b) { return wrapping(a, b, std::multiplies()); })},
+    {Op::Div, each_of_two([](auto a, auto b) { return divide(a, b); })},
+    {Op::Mod, each_of_two([](auto a, auto b) { return remainder(a, b); })},
+    {Op::Maximum, each_of_two([](auto a, auto b) { return a > b || a != a ? a : b; })},
+    {Op::Minimum, each_of_two([](auto a, auto b) { return a < b || a != a ? a : b; })},
+    {Op::Lt, each_of_two([](auto a, auto b) { return a < b; })},
+    {Op::Le, each_of_two([](auto a, auto b) { return a <= b; })},
+    {Op::Gt, each_of_two([](auto a, auto b) { return a > b; })},
+    {Op::Ge, each_of_two([](auto a, auto b) { return a >= b; })},
+    {Op::Eq, each_of_two([](auto a, auto b) { return a == b; })},
+    {Op::Ne, each_of_two([](auto a, auto b) { return a != b; })},
+    {Op::And, each_of_two([](auto a, auto b) { return a != 0 && b != 0; })},
+    {Op::Or, each_of_two([](auto a, auto b) { return a != 0 || b != 0; })},
+    {Op::Where, choose},
+});
+// clang-format on
+
+void iota(const NodeCall& call, Array& out) {
+  const auto dim = static_cast<std::size_t>(call.node().ints[0]);
+  std::vector<std::int64_t> index(call.sizes.size(), 0);
+  for (std::int64_t i = 0; i < out.elements(); ++i, advance(index, call.sizes))
+    out.data_as<std::int64_t>()[i] = index[dim];
+}
+
+void full(const NodeCall& call, Array& out) {
+  const double number = call.node().number;
+  if (is_half(call.dtype())) {
+    for (std::int64_t i = 0; i < out.elements(); ++i) out.set(i, number);
+    return;
+  }
+  with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {
+    std::fill_n(out.data_as<T>(), out.elements(), cast<T>(number));
+  });
+}
+
+void scalar(const NodeCall& call, Array& out) { out.data_as<std::int64_t>()[0] = call.exprs[0]; }
+
+constexpr OpMap<Loop> kSources(
+    of_class<OpClass::Source>,
+    {{Op::Input, nullptr}, {Op::Scalar, scalar}, {Op::Full, full}, {Op::Iota, iota}});
 
 }  // namespace
 
 Array interpret_source(const NodeCall& call) {
   Array out(call.dtype(), call.sizes);
-  if (is_half(call.dtype())) {
-    for (std::int64_t i = 0; i < out.elements(); ++i) out.set(i, call.node().number);
-    return out;
-  }
-  with_type(call.dtype(), [&]<class T>(std::type_identity<T>) { fill<T>(call, out); });
+  kSources[call.node().op](call, out);
   return out;
 }
 
 Array interpret_elementwise(const NodeCall& call) {
   Array out(call.dtype(), call.sizes);
-  const std::int64_t n = out.elements();
-  const Array& first = *call.operands[0];
-  switch (call.node().op) {
-    case Op::Cast:
-      cast_all(first, out);
-      break;
-    case Op::Where:
-      choose(call, out);
-      break;
-    default:
-      with_type(first.dtype(), [&]<class T>(std::type_identity<T>) {
-        if (call.operands.size() == 2) return binary_loop<T>(call, out);
-        for (std::int64_t i = 0; i < n; ++i)
-          out.data_as<T>()[i] = unary(call.node().op, first.data_as<T>()[i]);
-      });
-  }
+  kElementwise[call.node().op](call, out);
   return out;
 }
 

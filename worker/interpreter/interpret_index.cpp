@@ -2,6 +2,7 @@
 #include <cstring>
 #include <numeric>
 
+#include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/interpreter/interpret.h>
 #include <lockstep/worker/run/run_failure.h>
 
@@ -91,7 +92,7 @@ Result<Array> segment_ids(const NodeCall& call) {
   return out;
 }
 
-Array nonzero(const NodeCall& call) {
+Result<Array> nonzero(const NodeCall& call) {
   Array out = Array::zeros(DType::I64, call.sizes);
   const Array& mask = *call.operands[0];
   for (std::int64_t i = 0, at = 0; i < mask.elements() && at < out.elements(); ++i)
@@ -99,23 +100,16 @@ Array nonzero(const NodeCall& call) {
   return out;
 }
 
+constexpr OpMap<Result<Array> (*)(const NodeCall&)> kIndexOps(of_class<OpClass::Index>,
+                                                              {{Op::IndexSelect, index_select},
+                                                               {Op::IndexAdd, index_add},
+                                                               {Op::Argsort, arg_sort},
+                                                               {Op::Cumsum, cumulative_sum},
+                                                               {Op::SegmentIds, segment_ids},
+                                                               {Op::Nonzero, nonzero}});
+
 }  // namespace
 
-Result<Array> interpret_index(const NodeCall& call) {
-  switch (call.node().op) {
-    case Op::IndexSelect:
-      return index_select(call);
-    case Op::IndexAdd:
-      return index_add(call);
-    case Op::Argsort:
-      return arg_sort(call);
-    case Op::Cumsum:
-      return cumulative_sum(call);
-    case Op::Nonzero:
-      return nonzero(call);
-    default:
-      return segment_ids(call);
-  }
-}
+Result<Array> interpret_index(const NodeCall& call) { return kIndexOps[call.node().op](call); }
 
 }  // namespace lockstep::worker

@@ -1,3 +1,4 @@
+#include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/interpreter/interpret.h>
 #include <lockstep/worker/run/run_failure.h>
 
@@ -56,25 +57,38 @@ void segments(const NodeCall& call, std::span<const std::int64_t> counts, Array&
   }
 }
 
-}  // namespace
+/// Products are of floats.
+template <class F>
+void with_float(DType dtype, F&& f) {
+  if (dtype == DType::F32)
+    f(std::type_identity<float>{});
+  else
+    f(std::type_identity<double>{});
+}
 
-Result<Array> interpret_product(const NodeCall& call) {
+Result<Array> whole(const NodeCall& call) {
   Array out(call.dtype(), call.sizes);
-  const auto run = [&](auto&& body) {
-    with_type(call.dtype(), [&]<class T>(std::type_identity<T> type) {
-      if constexpr (!std::is_same_v<T, bool>) body(type);
-    });
-  };
-  if (call.node().op == Op::Matmul) {
-    run([&]<class T>(std::type_identity<T>) { matmul<T>(call, out); });
-    return out;
-  }
+  with_float(call.dtype(), [&]<class T>(std::type_identity<T>) { matmul<T>(call, out); });
+  return out;
+}
+
+Result<Array> by_segments(const NodeCall& call) {
+  Array out(call.dtype(), call.sizes);
   const Array& list = *call.operands[2];
   const std::span counts(list.data_as<std::int64_t>(), static_cast<std::size_t>(list.elements()));
   const std::int64_t rows = call.operands[0]->sizes()[0];
   if (!counts_add_up(counts, rows)) return counts_failure(*call.graph, call.id, counts, rows);
-  run([&]<class T>(std::type_identity<T>) { segments<T>(call, counts, out); });
+  with_float(call.dtype(), [&]<class T>(std::type_identity<T>) { segments<T>(call, counts, out); });
   return out;
 }
+
+constexpr OpMap<Result<Array> (*)(const NodeCall&)> kProducts(of_class<OpClass::Product>,
+                                                              {{Op::Matmul, whole},
+                                                               {Op::SegmentMatmul, by_segments},
+                                                               {Op::SegmentOuter, by_segments}});
+
+}  // namespace
+
+Result<Array> interpret_product(const NodeCall& call) { return kProducts[call.node().op](call); }
 
 }  // namespace lockstep::worker

@@ -1,39 +1,50 @@
 #include <algorithm>
 #include <limits>
 
+#include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/interpreter/interpret.h>
 
 namespace lockstep::worker {
 namespace {
 
 template <class T>
-T lowest() {
+constexpr T lowest() {
   if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
   return std::numeric_limits<T>::lowest();
 }
 template <class T>
-T highest() {
+constexpr T highest() {
   if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
   return std::numeric_limits<T>::max();
 }
 
-template <class To, class From>
-void combine(Op op, To& total, From x) {
-  switch (op) {
-    case Op::Sum:
-      if constexpr (std::is_floating_point_v<To>)
-        total += static_cast<To>(x);
-      else
-        total = static_cast<To>(static_cast<std::uint64_t>(total) +
-                                static_cast<std::uint64_t>(static_cast<To>(x)));
-      break;
-    case Op::Amax:
-      if (total == total && (static_cast<To>(x) > total || x != x)) total = static_cast<To>(x);
-      break;
-    default:
-      if (total == total && (static_cast<To>(x) < total || x != x)) total = static_cast<To>(x);
+struct Sum {
+  template <class T>
+  static constexpr T first = T(0);
+  template <class T>
+  static void add(T& total, T x) {
+    if constexpr (std::is_floating_point_v<T>)
+      total += x;
+    else
+      total = static_cast<T>(static_cast<std::uint64_t>(total) + static_cast<std::uint64_t>(x));
   }
-}
+};
+struct Amax {
+  template <class T>
+  static constexpr T first = lowest<T>();
+  template <class T>
+  static void add(T& total, T x) {
+    if (total == total && (x > total || x != x)) total = x;
+  }
+};
+struct Amin {
+  template <class T>
+  static constexpr T first = highest<T>();
+  template <class T>
+  static void add(T& total, T x) {
+    if (total == total && (x < total || x != x)) total = x;
+  }
+};
 
 /// Offset in the result of the operand's element at `index`: reduced dims count nothing.
 std::int64_t kept_offset(const std::vector<std::int64_t>& index, const std::vector<bool>& reduced,
@@ -44,21 +55,32 @@ std::int64_t kept_offset(const std::vector<std::int64_t>& index, const std::vect
   return offset;
 }
 
-template <class To, class From>
-void reduce(const NodeCall& call, const std::vector<bool>& reduced, Array& out) {
-  const Op op = call.node().op;
+std::vector<bool> reduced_dims(const NodeCall& call) {
+  std::vector<bool> reduced(call.operands[0]->sizes().size(), false);
+  for (std::int64_t dim : call.node().ints) reduced[static_cast<std::size_t>(dim)] = true;
+  return reduced;
+}
+
+template <class Join, class T>
+void join_all(const NodeCall& call, Array& out) {
   const Array& x = *call.operands[0];
-  const To first = op == Op::Sum ? To(0) : op == Op::Amax ? lowest<To>() : highest<To>();
-  std::fill_n(out.data_as<To>(), out.elements(), first);
+  const std::vector<bool> reduced = reduced_dims(call);
+  std::fill_n(out.data_as<T>(), out.elements(), Join::template first<T>);
   std::vector<std::int64_t> index(x.sizes().size(), 0);
   const std::int64_t n = x.elements();
   for (std::int64_t i = 0; i < n; ++i, advance(index, x.sizes()))
-    combine(op, out.data_as<To>()[kept_offset(index, reduced, x.sizes())], x.data_as<From>()[i]);
+    Join::add(out.data_as<T>()[kept_offset(index, reduced, x.sizes())], x.data_as<T>()[i]);
+}
+
+template <class Join>
+void joined(const NodeCall& call, Array& out) {
+  with_type(call.dtype(), [&]<class T>(std::type_identity<T>) { join_all<Join, T>(call, out); });
 }
 
 template <class From>
-void arg_max(const NodeCall& call, const std::vector<bool>& reduced, Array& out) {
+void arg_max_of(const NodeCall& call, Array& out) {
   const Array& x = *call.operands[0];
+  const std::vector<bool> reduced = reduced_dims(call);
   const auto dim = static_cast<std::size_t>(call.node().ints[0]);
   std::vector<From> best(static_cast<std::size_t>(out.elements()));
   std::fill_n(out.data_as<std::int64_t>(), out.elements(), 0);
@@ -74,18 +96,22 @@ void arg_max(const NodeCall& call, const std::vector<bool>& reduced, Array& out)
   }
 }
 
+void arg_max(const NodeCall& call, Array& out) {
+  with_type(call.operands[0]->dtype(),
+            [&]<class From>(std::type_identity<From>) { arg_max_of<From>(call, out); });
+}
+
+constexpr OpMap<void (*)(const NodeCall&, Array&)> kReductions(of_class<OpClass::Reduction>,
+                                                               {{Op::Sum, joined<Sum>},
+                                                                {Op::Amax, joined<Amax>},
+                                                                {Op::Amin, joined<Amin>},
+                                                                {Op::Argmax, arg_max}});
+
 }  // namespace
 
 Array interpret_reduction(const NodeCall& call) {
   Array out(call.dtype(), call.sizes);
-  const Array& x = *call.operands[0];
-  std::vector<bool> reduced(x.sizes().size(), false);
-  for (std::int64_t dim : call.node().ints) reduced[static_cast<std::size_t>(dim)] = true;
-  with_type(x.dtype(), [&]<class From>(std::type_identity<From>) {
-    if (call.node().op == Op::Argmax) return arg_max<From>(call, reduced, out);
-    with_type(call.dtype(),
-              [&]<class To>(std::type_identity<To>) { reduce<To, From>(call, reduced, out); });
-  });
+  kReductions[call.node().op](call, out);
   return out;
 }
 

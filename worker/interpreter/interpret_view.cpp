@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/interpreter/interpret.h>
 
 namespace lockstep::worker {
@@ -31,6 +32,45 @@ std::int64_t dot(const std::vector<std::int64_t>& index, const std::vector<std::
   return sum;
 }
 
+Array reshape(const NodeCall& call) { return call.operands[0]->reshaped(call.sizes); }
+
+Array permute(const NodeCall& call) {
+  const auto strides = row_major(call.operands[0]->sizes());
+  return gather(call, [&](const auto& index) {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < index.size(); ++d)
+      offset += index[d] * strides[static_cast<std::size_t>(call.node().ints[d])];
+    return offset;
+  });
+}
+
+Array expand(const NodeCall& call) {
+  const auto& sizes = call.operands[0]->sizes();
+  auto strides = row_major(sizes);
+  // Only the constant 1 is repeated; a symbolic size equals the result's.
+  for (std::size_t d = 0; d < strides.size(); ++d)
+    if (sizes[d] == 1) strides[d] = 0;
+  return gather(call, [&](const auto& index) { return dot(index, strides); });
+}
+
+Array slice(const NodeCall& call) {
+  const auto strides = row_major(call.operands[0]->sizes());
+  const auto dim = static_cast<std::size_t>(call.node().ints[0]);
+  return gather(
+      call, [&](const auto& index) { return dot(index, strides) + call.exprs[0] * strides[dim]; });
+}
+
+Array pad(const NodeCall& call) {
+  const auto& sizes = call.operands[0]->sizes();
+  const auto strides = row_major(sizes);
+  const auto dim = static_cast<std::size_t>(call.node().ints[0]);
+  return gather(call, [&](const auto& index) -> std::int64_t {
+    const std::int64_t at = index[dim] - call.exprs[0];
+    if (at < 0 || at >= sizes[dim]) return -1;
+    return dot(index, strides) - call.exprs[0] * strides[dim];
+  });
+}
+
 Array concatenate(const NodeCall& call) {
   Array out(call.dtype(), call.sizes);
   const auto dim = static_cast<std::size_t>(call.node().ints[0]);
@@ -51,18 +91,20 @@ Array concatenate(const NodeCall& call) {
   return out;
 }
 
+constexpr OpMap<Array (*)(const NodeCall&)> kViews(of_class<OpClass::View>,
+                                                   {{Op::Reshape, reshape},
+                                                    {Op::Permute, permute},
+                                                    {Op::Expand, expand},
+                                                    {Op::Slice, slice},
+                                                    {Op::Pad, pad},
+                                                    {Op::Cat, concatenate}});
+
 }  // namespace
 
 std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& sizes) {
   std::vector<std::int64_t> strides(sizes.size(), 1);
   for (std::size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * sizes[d];
   return strides;
-}
-
-std::int64_t element_count(const std::vector<std::int64_t>& sizes) {
-  std::int64_t n = 1;
-  for (std::int64_t size : sizes) n *= size;
-  return n;
 }
 
 void advance(std::vector<std::int64_t>& index, const std::vector<std::int64_t>& sizes) {
@@ -72,37 +114,6 @@ void advance(std::vector<std::int64_t>& index, const std::vector<std::int64_t>& 
   }
 }
 
-Array interpret_view(const NodeCall& call) {
-  const Node& node = call.node();
-  if (node.op == Op::Cat) return concatenate(call);
-  const Array& x = *call.operands[0];
-  if (node.op == Op::Reshape) return x.reshaped(call.sizes);
-  auto strides = row_major(x.sizes());
-  const auto dim = node.ints.empty() ? 0 : static_cast<std::size_t>(node.ints[0]);
-  switch (node.op) {
-    case Op::Permute:
-      return gather(call, [&](const auto& index) {
-        std::int64_t offset = 0;
-        for (std::size_t d = 0; d < index.size(); ++d)
-          offset += index[d] * strides[static_cast<std::size_t>(node.ints[d])];
-        return offset;
-      });
-    case Op::Expand:
-      // Only the constant 1 is repeated; a symbolic size equals the result's.
-      for (std::size_t d = 0; d < strides.size(); ++d)
-        if (x.sizes()[d] == 1) strides[d] = 0;
-      return gather(call, [&](const auto& index) { return dot(index, strides); });
-    case Op::Slice:
-      return gather(call, [&](const auto& index) {
-        return dot(index, strides) + call.exprs[0] * strides[dim];
-      });
-    default:  // Pad
-      return gather(call, [&](const auto& index) -> std::int64_t {
-        const std::int64_t at = index[dim] - call.exprs[0];
-        if (at < 0 || at >= x.sizes()[dim]) return -1;
-        return dot(index, strides) - call.exprs[0] * strides[dim];
-      });
-  }
-}
+Array interpret_view(const NodeCall& call) { return kViews[call.node().op](call); }
 
 }  // namespace lockstep::worker

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/graph/error_sync_points.h>
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/graph/settle_points.h>
 #include <lockstep/worker/interpreter/interpret.h>
 #include <lockstep/worker/interpreter/interpreter.h>
 #include <lockstep/worker/run/carried_status.h>
@@ -24,7 +24,7 @@ class Interpretation {
         inputs_(inputs),
         communicator_(communicator),
         host_(host),
-        points_(settle_points(graph)),
+        points_(error_sync_points(graph)),
         values_(graph.nodes.size()) {}
 
   Result<std::vector<Array>> run() {
@@ -39,7 +39,7 @@ class Interpretation {
           if (auto compared = compare_with_peers(id); !compared) return compared.error();
         if (points_.compares[id])
           if (auto compared = compare(id); !compared) return compared.error();
-        if (points_.before[id] == Telling::Word)
+        if (points_.before[id] == ErrorSync::Vote)
           if (auto settled = settle(); !settled) return settled.error();
         if (failure_) {
           if (auto done = take_part(id); !done) return done.error();
@@ -118,9 +118,9 @@ class Interpretation {
     const NodeBuffers buffers{nullptr, nullptr, operand_sizes, call.sizes, call.exprs};
     const auto ranks = ranks_of(node, communicator_, host_);
     if (!ranks) return ranks.error();
-    if (points_.before[id] != Telling::Carried)
+    if (points_.before[id] != ErrorSync::Piggybacked)
       return take_part_with_zeros(**ranks, node, buffers, operand.dtype, label);
-    auto any = carried_.exchange(**ranks, collective_of(node, buffers, label), true);
+    auto any = carried_.all_to_all_with_status(**ranks, collective_of(node, buffers, label), true);
     return any ? told() : any.error();
   }
 
@@ -134,7 +134,7 @@ class Interpretation {
       fail(id, *std::move(failure));
   }
 
-  /// A rank that has failed takes part, and tells at the word that follows.
+  /// A rank that has failed takes part, and tells at the vote that follows.
   Result<void> compare(NodeId id) {
     if (failure_ && !host_.reaches_all()) return {};
     const Node& node = graph_.nodes[id];
@@ -261,8 +261,8 @@ class Interpretation {
     const collectives::Collective collective = collective_of(call.node(), buffers, label);
     const auto ranks = ranks_of(call.node(), communicator_, host_);
     if (!ranks) return ranks.error();
-    if (points_.before[call.id] == Telling::Carried) {
-      auto any = carried_.exchange(**ranks, collective, false);
+    if (points_.before[call.id] == ErrorSync::Piggybacked) {
+      auto any = carried_.all_to_all_with_status(**ranks, collective, false);
       if (!any) return any.error();
       if (*any) return told();
     } else if (auto done = (*ranks)->run(collective); !done) {
@@ -276,7 +276,7 @@ class Interpretation {
   const Inputs& inputs_;
   collectives::Communicator& communicator_;
   RunHost& host_;
-  SettlePoints points_;
+  ErrorSyncPoints points_;
   CarriedStatus carried_;
   std::vector<Array> values_;
   std::map<shapes::Symbol, std::int64_t> symbols_;

@@ -17,7 +17,7 @@ namespace lockstep::worker {
 ///
 /// Returns the outputs in order; one that is an input shares its storage. A rank on which something
 /// fails computes nothing more, and takes part in collectives with zeros until all ranks are told
-/// (settle_points.h). Errors: the joint error of all ranks; BadInput, before anything ran, for
+/// (error_sync_points.h). Errors: the joint error of all ranks; BadInput, before anything ran, for
 /// missing inputs; the communicator's.
 [[nodiscard]] Result<std::vector<Array>> interpret(const Graph& graph, const Inputs& inputs,
                                                    collectives::Communicator& communicator,

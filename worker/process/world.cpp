@@ -2,9 +2,9 @@
 #include <utility>
 
 #include <lockstep/collectives/simulated/fake.h>
-#include <lockstep/worker/process/launched_world.h>
 #include <lockstep/worker/process/meeting.h>
 #include <lockstep/worker/process/report_folder.h>
+#include <lockstep/worker/process/world.h>
 
 namespace lockstep::worker {
 namespace {

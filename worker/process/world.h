@@ -3,16 +3,17 @@
 // world_mpi.cpp, world_single.cpp.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/collectives/tcp/tcp.h>
 #include <lockstep/collectives/watch.h>
-#include <lockstep/worker/process/last_words.h>
 
 namespace lockstep::worker {
 
@@ -21,6 +22,24 @@ struct Settings;
 /// Starting and ending a job takes as long as the last rank does, and so does a user's function
 /// that is traced: these waits get so many deadlines.
 inline constexpr int kEdgeDeadlines = 5;
+
+/// What the watchdog of this process says to a coordinator before it ends the process. Made before
+/// the watch, which calls say(); somebody hears it from through() on.
+class LastWords {
+ public:
+  /// Once. Whoever hears them outlives the watch.
+  void through(std::function<void(const Status& verdict)> listener) {
+    listener_ = std::move(listener);
+    there_.store(true);
+  }
+  void say(const Status& verdict) const {
+    if (there_.load()) listener_(verdict);
+  }
+
+ private:
+  std::function<void(const Status& verdict)> listener_;
+  std::atomic<bool> there_{false};
+};
 
 /// All ranks of the job as seen from this one. Members go in reverse order: the communicator before
 /// the watch, both before MPI or the connections, and the board last, for it shows who has not come
@@ -66,8 +85,8 @@ struct WorldOptions {
 };
 
 /// Fills in how the ranks come together, as `settings` and the launcher of this process say; where
-/// `options` has a communicator there is nothing to find, unless the program is traced. Errors: as meeting_of() and
-/// launched_meeting().
+/// `options` has a communicator there is nothing to find, unless the program is traced. Errors: as
+/// meeting_of() and launched_meeting().
 [[nodiscard]] Result<void> find_ranks(WorldOptions& options, const Settings& settings,
                                       const std::string& build);
 
@@ -84,5 +103,18 @@ void leave_world(World& world, Duration patience);
                                                                             const RankSet& members,
                                                                             std::uint64_t id,
                                                                             std::string_view name);
+
+// The worlds of processes that a launcher started, or that are alone: for world.cpp, in
+// world_mpi.cpp or world_single.cpp.
+
+/// Whether processes that a launcher has started are joined by MPI; else they have to meet.
+[[nodiscard]] bool joins_by_mpi();
+/// As join_world() and join_group(), without a meeting.
+[[nodiscard]] Result<World> join_launched(const WorldOptions& options);
+[[nodiscard]] Result<std::unique_ptr<collectives::Communicator>> join_launched_group(
+    const World& world, const RankSet& members, std::uint64_t id, std::string_view name);
+/// What the watch of `self` is told, of every world; makes the last words of `world`.
+[[nodiscard]] collectives::WatchOptions watch_options(const WorldOptions& options, Rank self,
+                                                      World& world);
 
 }  // namespace lockstep::worker

@@ -7,7 +7,7 @@
 #include <lockstep/collectives/fuse.h>
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/collectives/verdict.h>
-#include <lockstep/worker/process/launched_world.h>
+#include <lockstep/worker/process/world.h>
 
 namespace lockstep::worker {
 namespace {

@@ -1,5 +1,5 @@
 #include <lockstep/collectives/simulated/fake.h>
-#include <lockstep/worker/process/launched_world.h>
+#include <lockstep/worker/process/world.h>
 
 namespace lockstep::worker {
 

@@ -4,8 +4,8 @@
 
 namespace lockstep::worker {
 
-Result<bool> CarriedStatus::exchange(collectives::Communicator& communicator,
-                                     collectives::Collective counts, bool failed) {
+Result<bool> CarriedStatus::all_to_all_with_status(collectives::Communicator& communicator,
+                                                   collectives::Collective counts, bool failed) {
   const std::size_t ranks = counts.send_rows.size();
   const auto row = static_cast<std::size_t>(counts.row_elements);
   const std::size_t block = static_cast<std::size_t>(counts.send_rows[0]) * row;

@@ -16,8 +16,8 @@ class CarriedStatus {
  public:
   /// Runs `counts`, an all_to_all of i64 with equal splits. A rank that failed sends zeros, and its
   /// buffers may be missing. True on all ranks if any of them failed. Errors: the communicator's.
-  [[nodiscard]] Result<bool> exchange(collectives::Communicator& communicator,
-                                      collectives::Collective counts, bool failed);
+  [[nodiscard]] Result<bool> all_to_all_with_status(collectives::Communicator& communicator,
+                                                    collectives::Collective counts, bool failed);
 
  private:
   std::vector<std::int64_t> send_, receive_, rows_;

@@ -4,11 +4,23 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/run/graph_collective.h>
 #include <lockstep/worker/run/run_failure.h>
 
 namespace lockstep::worker {
+namespace {
+
+using Kind = collectives::Collective::Kind;
+
+constexpr OpMap<Kind> kKinds(of_class<OpClass::Collective>,
+                             {{Op::AllToAll, Kind::AllToAll},
+                              {Op::AllReduce, Kind::AllReduce},
+                              {Op::AllGather, Kind::AllGather},
+                              {Op::ReduceScatter, Kind::ReduceScatter},
+                              {Op::Broadcast, Kind::Broadcast}});
+
+}  // namespace
 
 std::int64_t elements_of(std::span<const std::int64_t> sizes) {
   std::int64_t n = 1;
@@ -24,7 +36,6 @@ void fill_root(const Node& node, const NodeBuffers& buffers) {
 
 collectives::Collective collective_of(const Node& node, const NodeBuffers& buffers,
                                       std::string_view label) {
-  using Kind = collectives::Collective::Kind;
   collectives::Collective out;
   out.dtype = node.meta.dtype;
   out.send = buffers.operand;
@@ -34,30 +45,14 @@ collectives::Collective collective_of(const Node& node, const NodeBuffers& buffe
   const auto& sizes = node.op == Op::AllGather ? buffers.operand_sizes : buffers.result_sizes;
   out.rows = sizes.empty() ? 1 : sizes[0];
   out.row_elements = sizes.empty() ? 1 : elements_of(sizes.subspan(1));
-  switch (node.op) {
-    case Op::AllToAll: {
-      const std::size_t ranks = buffers.exprs.size() / 2;
-      out.kind = Kind::AllToAll;
-      out.send_rows = buffers.exprs.first(ranks);
-      out.receive_rows = buffers.exprs.subspan(ranks);
-      break;
-    }
-    case Op::AllReduce:
-      out.kind = Kind::AllReduce;
-      out.reduce = static_cast<collectives::Reduce>(node.ints.at(0));
-      break;
-    case Op::AllGather:
-      out.kind = Kind::AllGather;
-      break;
-    case Op::ReduceScatter:
-      out.kind = Kind::ReduceScatter;
-      break;
-    default: {
-      out.kind = Kind::Broadcast;
-      out.root = Rank{static_cast<std::int32_t>(node.ints.at(0))};
-      break;
-    }
+  out.kind = kKinds[node.op];
+  if (node.op == Op::AllToAll) {
+    const std::size_t ranks = buffers.exprs.size() / 2;
+    out.send_rows = buffers.exprs.first(ranks);
+    out.receive_rows = buffers.exprs.subspan(ranks);
   }
+  if (node.op == Op::AllReduce) out.reduce = static_cast<collectives::Reduce>(node.ints.at(0));
+  if (node.op == Op::Broadcast) out.root = Rank{static_cast<std::int32_t>(node.ints.at(0))};
   return out;
 }
 

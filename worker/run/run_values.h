@@ -1,5 +1,6 @@
 // The numbers of one run of a program: values of symbols and of the expressions over them. Kept
-// between runs so that nothing is allocated. Used by the executable, its machines and recordings.
+// between runs so that nothing is allocated. Used by the executable, its backends and captured
+// graphs.
 #pragma once
 
 #include <map>

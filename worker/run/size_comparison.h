@@ -1,6 +1,6 @@
 // The comparison of sizes that a collective needs alike on all ranks of its group and of which
-// nothing before the run says that they are: settle_points says where. Shared by the interpreter
-// and the compiled program.
+// nothing before the run says that they are: error_sync_points says where. Shared by the
+// interpreter and the compiled program.
 #pragma once
 
 #include <optional>

@@ -18,6 +18,19 @@ namespace lockstep::worker {
 /// The largest object that is sent to a rank that lacks it.
 inline constexpr std::size_t kLargestArtifact = std::size_t{64} << 20;
 
+/// What a rank does with a unit that falls to it: from the artifact store if it has it, else by the
+/// toolchain, and then into the store.
+struct BuiltUnit {
+  Bytes object;  // verified, or just made
+  bool reused = false;
+  /// The object could not be kept for others (full or read-only disk); it can still be used.
+  std::optional<Status> not_stored;
+};
+
+/// `store` may be null. Errors: CompileError, Environment, as Toolchain::build.
+[[nodiscard]] Result<BuiltUnit> build_unit(const Program& program, int unit, Toolchain& toolchain,
+                                           coordinator::ArtifactStore* store);
+
 /// What this rank builds with. Pointers outlive the build.
 struct BuildTools {
   Toolchain* toolchain = nullptr;  // null: none here, and `no_toolchain` says why

@@ -1,5 +1,5 @@
 // Tensors that come from no other: constants, indices, integers.
-#include <lockstep/worker/trace/recording.h>
+#include <lockstep/worker/trace/op_builder.h>
 
 namespace lockstep::worker {
 namespace {
@@ -11,7 +11,7 @@ Tensor index_along(Trace& trace, const Sizes& sizes, std::int64_t dim, const Lin
   node.op = Op::Iota;
   node.ints = {dim < 0 ? dim + n : dim};
   node.meta = {DType::I64, exprs_of(sizes)};
-  return trace.record(std::move(node), where);
+  return trace.add_node(std::move(node), where);
 }
 
 void need_nonnegative(Trace& trace, std::string_view what, const Sizes& sizes, const Line& where) {
@@ -66,7 +66,7 @@ Tensor scalar(Trace& trace, const SymInt& value, Line where) {
   Node node;
   node.op = Op::Scalar;
   node.exprs = {value.expr()};
-  return trace.record(std::move(node), where);
+  return trace.add_node(std::move(node), where);
 }
 Tensor scalar(const SymInt& value, Line where) {
   return scalar(*trace_of("scalar", Sizes{value}, where), value, where);

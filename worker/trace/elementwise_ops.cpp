@@ -1,5 +1,5 @@
 // Element by element: one operand, where, cast, and composites of these.
-#include <lockstep/worker/trace/recording.h>
+#include <lockstep/worker/trace/op_builder.h>
 
 namespace lockstep::worker {
 namespace {

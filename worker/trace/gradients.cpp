@@ -1,6 +1,7 @@
 #include <array>
 
 #include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/trace/gradients.h>
 
 namespace lockstep::worker {
@@ -221,89 +222,52 @@ Gradients reduce_scatter_rule(const Backward& b) {
                   b.inputs[0])};
 }
 
+constexpr OpMap<GradientRule> kRules(with_trait<OpRow::Differentiable>,
+                                     {
+                                         {Op::Neg, neg_rule},
+                                         {Op::Abs, abs_rule},
+                                         {Op::Exp, exp_rule},
+                                         {Op::Log, log_rule},
+                                         {Op::Sqrt, sqrt_rule},
+                                         {Op::Rsqrt, rsqrt_rule},
+                                         {Op::Tanh, tanh_rule},
+                                         {Op::Sigmoid, sigmoid_rule},
+                                         {Op::Relu, relu_rule},
+                                         {Op::Cast, cast_rule},
+                                         {Op::Add, add_rule},
+                                         {Op::Sub, sub_rule},
+                                         {Op::Mul, mul_rule},
+                                         {Op::Div, div_rule},
+                                         {Op::Maximum, extremum_rule},
+                                         {Op::Minimum, extremum_rule},
+                                         {Op::Where, where_rule},
+                                         {Op::Reshape, reshape_rule},
+                                         {Op::Permute, permute_rule},
+                                         {Op::Expand, expand_rule},
+                                         {Op::Slice, slice_rule},
+                                         {Op::Pad, pad_rule},
+                                         {Op::Cat, cat_rule},
+                                         {Op::Sum, sum_rule},
+                                         {Op::Amax, amax_rule},
+                                         {Op::Amin, amax_rule},
+                                         {Op::Matmul, matmul_rule},
+                                         {Op::SegmentMatmul, segment_matmul_rule},
+                                         {Op::SegmentOuter, segment_outer_rule},
+                                         {Op::IndexSelect, index_select_rule},
+                                         {Op::IndexAdd, index_add_rule},
+                                         {Op::Cumsum, cumsum_rule},
+                                         {Op::AllToAll, all_to_all_rule},
+                                         {Op::AllReduce, all_reduce_rule},
+                                         {Op::AllGather, all_gather_rule},
+                                         {Op::ReduceScatter, reduce_scatter_rule},
+                                     });
+
 }  // namespace
 
 bool sums_gradient(Op op) {
   return op == Op::Expand || op == Op::IndexSelect || op == Op::AllGather;
 }
 
-GradientRule gradient_rule(Op op) {
-  switch (op) {
-    case Op::Neg:
-      return neg_rule;
-    case Op::Abs:
-      return abs_rule;
-    case Op::Exp:
-      return exp_rule;
-    case Op::Log:
-      return log_rule;
-    case Op::Sqrt:
-      return sqrt_rule;
-    case Op::Rsqrt:
-      return rsqrt_rule;
-    case Op::Tanh:
-      return tanh_rule;
-    case Op::Sigmoid:
-      return sigmoid_rule;
-    case Op::Relu:
-      return relu_rule;
-    case Op::Cast:
-      return cast_rule;
-    case Op::Add:
-      return add_rule;
-    case Op::Sub:
-      return sub_rule;
-    case Op::Mul:
-      return mul_rule;
-    case Op::Div:
-      return div_rule;
-    case Op::Maximum:
-      return extremum_rule;
-    case Op::Minimum:
-      return extremum_rule;
-    case Op::Where:
-      return where_rule;
-    case Op::Reshape:
-      return reshape_rule;
-    case Op::Permute:
-      return permute_rule;
-    case Op::Expand:
-      return expand_rule;
-    case Op::Slice:
-      return slice_rule;
-    case Op::Pad:
-      return pad_rule;
-    case Op::Cat:
-      return cat_rule;
-    case Op::Sum:
-      return sum_rule;
-    case Op::Amax:
-      return amax_rule;
-    case Op::Amin:
-      return amax_rule;
-    case Op::Matmul:
-      return matmul_rule;
-    case Op::SegmentMatmul:
-      return segment_matmul_rule;
-    case Op::SegmentOuter:
-      return segment_outer_rule;
-    case Op::IndexSelect:
-      return index_select_rule;
-    case Op::IndexAdd:
-      return index_add_rule;
-    case Op::Cumsum:
-      return cumsum_rule;
-    case Op::AllToAll:
-      return all_to_all_rule;
-    case Op::AllReduce:
-      return all_reduce_rule;
-    case Op::AllGather:
-      return all_gather_rule;
-    case Op::ReduceScatter:
-      return reduce_scatter_rule;
-    default:
-      return nullptr;
-  }
-}
+GradientRule gradient_rule(Op op) { return kRules[op]; }
 
 }  // namespace lockstep::worker

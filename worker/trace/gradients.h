@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include <lockstep/worker/trace/recording.h>
+#include <lockstep/worker/trace/op_builder.h>
 
 namespace lockstep::worker {
 
@@ -21,11 +21,11 @@ struct Backward {
 /// (bools, indices). Records ops but no guards, asserts or symbols.
 using GradientRule = std::vector<Tensor> (*)(const Backward&);
 
-/// Null for ops that op_table() says are not differentiable.
+/// Null for ops that are not differentiable (op.h).
 [[nodiscard]] GradientRule gradient_rule(Op op);
 
-/// Of the ops that only move elements, those whose rule adds gradients up: f16 and bf16 come to them
-/// as f32.
+/// Of the ops that only move elements, those whose rule adds gradients up: f16 and bf16 come to
+/// them as f32.
 [[nodiscard]] bool sums_gradient(Op op);
 
 }  // namespace lockstep::worker

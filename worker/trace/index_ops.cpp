@@ -1,7 +1,7 @@
 // Indexing and order, and what reads values back to the host.
 #include <fmt/format.h>
 
-#include <lockstep/worker/trace/recording.h>
+#include <lockstep/worker/trace/op_builder.h>
 
 namespace lockstep::worker {
 

@@ -1,7 +1,7 @@
 // Matrix products, plain and by segments.
 #include <fmt/format.h>
 
-#include <lockstep/worker/trace/recording.h>
+#include <lockstep/worker/trace/op_builder.h>
 
 namespace lockstep::worker {
 namespace {

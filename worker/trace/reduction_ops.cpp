@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/trace/recording.h>
+#include <lockstep/worker/trace/op_builder.h>
 
 namespace lockstep::worker {
 namespace {

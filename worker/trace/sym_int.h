@@ -114,8 +114,8 @@ void check(const SymBool& condition, std::string message = {}, Line where = Line
 /// True if `condition` holds for the sizes of any (of every) rank of the group. The same answer on
 /// every rank, so all take the same branch; recorded as a guard on the group's value. Collective:
 /// every rank asks the same questions in the same order. Asks nobody, and is a branch like any
-/// other, where the values are uniform (collective_ops.h). Throws DataDependentError for values that
-/// exist only at run time.
+/// other, where the values are uniform (collective_ops.h). Throws DataDependentError for values
+/// that exist only at run time.
 [[nodiscard]] bool group_any(const SymBool& condition, Line where = Line::current());
 [[nodiscard]] bool group_all(const SymBool& condition, Line where = Line::current());
 

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <lockstep/worker/trace/recording.h>
+#include <lockstep/worker/trace/op_builder.h>
 #include <lockstep/worker/trace/tensor.h>
 
 namespace lockstep::worker {

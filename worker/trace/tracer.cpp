@@ -8,7 +8,6 @@
 #include <lockstep/worker/graph/count_limit.h>
 #include <lockstep/worker/graph/node_order.h>
 #include <lockstep/worker/graph/shape_rules.h>
-#include <lockstep/worker/trace/trace_failure.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker {
@@ -170,7 +169,7 @@ void Trace::need_own(const SymInt& n, const Line& where) const {
       here(where).text(), setup_.frame));
 }
 
-Tensor Trace::record(Node node, const Line& where) {
+Tensor Trace::add_node(Node node, const Line& where) {
   node.where = here(where);
   if (setup_.local && op_row(node.op).kind == OpClass::Collective)
     throw TraceUsageError(fmt::format(
@@ -189,7 +188,7 @@ Tensor Trace::record(Node node, const Line& where) {
   const auto next = static_cast<NodeId>(nodes_.size());
   const OpClass kind = op_row(node.op).kind;
   if (kind != OpClass::Collective && kind != OpClass::HostSync) {
-    const auto [same, fresh] = recorded_.emplace(node_fingerprint(node), next);
+    const auto [same, fresh] = same_nodes_.emplace(node_fingerprint(node), next);
     if (!fresh) return {shared_from_this(), same->second};
   }
   nodes_.push_back(std::move(node));
@@ -244,7 +243,7 @@ std::vector<SymInt> Trace::read_back(Op op, const Tensor& x, const Line& where, 
       if (limit && !limit->constant())
         env_.declare(shapes::less_equal(symbol, *limit), here(where));
     }
-    (void)record(node, where);
+    (void)add_node(node, where);
     known = read_back_.emplace(id, node.binds).first;
   }
   std::vector<SymInt> values;

@@ -1,4 +1,4 @@
-// The tracer: runs the user's function once on symbolic inputs and records what it does as a graph.
+// The tracer: runs the user's function once on symbolic inputs and makes a graph of what it does.
 // Everything it decides is a pure function of the decision, the group's answers and the function.
 #pragma once
 
@@ -32,6 +32,12 @@ class TraceHost {
   /// The value of the group's lowest rank on every rank. Collective. An error ends the trace with
   /// it.
   [[nodiscard]] virtual Result<std::int64_t> of_lowest(std::int64_t mine) = 0;
+};
+
+/// How a question that the group could not answer leaves the user's function: the trace ends with
+/// that status as it is. Internal.
+struct GroupFailure {
+  Status status;
 };
 
 /// What a trace relies on: other inputs that bear it out are traced alike.
@@ -108,14 +114,15 @@ class Trace : public std::enable_shared_from_this<Trace> {
   /// Handles that live on are refused from here on. finish() does it too.
   void close() { ended_ = true; }
   void stand_at(std::optional<shapes::Location> line) { standing_ = std::move(line); }
-  /// Appends a node; the shape rule completes its meta. Throws TraceUsageError with the rule's
-  /// words.
-  Tensor record(Node node, const Line& where);
+  /// Appends a node, whose meta the shape rule completes; an equal node that is there already is
+  /// returned in its place (common subexpression elimination), except for collectives and host
+  /// syncs. Throws TraceUsageError with the rule's words.
+  Tensor add_node(Node node, const Line& where);
   /// The value that `tensor` stands for. Throws TraceUsageError if it is not of this trace.
   [[nodiscard]] NodeId operand(const Tensor& tensor, const Line& where) const;
   /// Throws TraceUsageError, with the line, if `n` is an integer of another trace.
   void need_own(const SymInt& n, const Line& where) const;
-  /// The node as recorded.
+  /// The node as it was added.
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_.at(id); }
   [[nodiscard]] std::size_t node_count() const { return nodes_.size(); }
   /// Dtype and sizes as known now.
@@ -181,12 +188,13 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<Graph::Output> outputs_;
   std::vector<GroupGuard> group_guards_;
   std::vector<std::size_t> asked_before_;  // of each of those: questions of sizes that came before
-  std::vector<UniformSize> uniform_;  // what the program says; collectives ask for more
-  UniformFacts facts_{nodes_, known_nesting()};        // of the nodes that a question of the group has come past
+  std::vector<UniformSize> uniform_;       // what the program says; collectives ask for more
+  UniformFacts facts_{nodes_,
+                      known_nesting()};  // of the nodes that a question of the group has come past
   std::vector<SymbolBinding> host_values_;
   std::vector<std::int64_t> answers_;
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
-  std::map<shapes::Fingerprint, NodeId> recorded_;
+  std::map<shapes::Fingerprint, NodeId> same_nodes_;
   std::set<NodeId> stopped_;
   std::optional<shapes::Location> standing_;
   bool ended_ = false;

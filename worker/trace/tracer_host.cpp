@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/trace/trace_failure.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker {
@@ -19,39 +19,17 @@ using Steps = std::vector<HostValue::Step>;
 /// What a branch may be computed from; longer ones are left to the graph.
 constexpr std::size_t kMaxSteps = 64;
 
+/// Ops that a branch may be computed by; others are left to the graph.
+constexpr std::pair<Op, Code> kCodes[] = {
+    {Op::Neg, Code::Neg}, {Op::Not, Code::Not}, {Op::Add, Code::Add}, {Op::Sub, Code::Sub},
+    {Op::Mul, Code::Mul}, {Op::Div, Code::Div}, {Op::Lt, Code::Lt},   {Op::Le, Code::Le},
+    {Op::Gt, Code::Gt},   {Op::Ge, Code::Ge},   {Op::Eq, Code::Eq},   {Op::Ne, Code::Ne},
+    {Op::And, Code::And}, {Op::Or, Code::Or},
+};
+
 std::optional<Code> code_of(Op op) {
-  switch (op) {
-    case Op::Neg:
-      return Code::Neg;
-    case Op::Not:
-      return Code::Not;
-    case Op::Add:
-      return Code::Add;
-    case Op::Sub:
-      return Code::Sub;
-    case Op::Mul:
-      return Code::Mul;
-    case Op::Div:
-      return Code::Div;
-    case Op::Lt:
-      return Code::Lt;
-    case Op::Le:
-      return Code::Le;
-    case Op::Gt:
-      return Code::Gt;
-    case Op::Ge:
-      return Code::Ge;
-    case Op::Eq:
-      return Code::Eq;
-    case Op::Ne:
-      return Code::Ne;
-    case Op::And:
-      return Code::And;
-    case Op::Or:
-      return Code::Or;
-    default:
-      return std::nullopt;
-  }
+  const auto* found = std::ranges::find(kCodes, op, &std::pair<Op, Code>::first);
+  return found == std::end(kCodes) ? std::nullopt : std::optional(found->second);
 }
 
 Range range_of(DType dtype) {

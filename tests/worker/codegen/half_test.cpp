@@ -335,7 +335,8 @@ TEST_P(Half, Arithmetic_IsRefusedWithTheLineAndTheCast) {
   ASSERT_FALSE(graph.has_value());
   EXPECT_EQ(graph.error().code, Code::TraceError);
   EXPECT_EQ(graph.error().message,
-            "frame step: half_test.cpp:" + std::to_string(line) + ": mul: " + std::string(dtype_name(half())) +
+            "frame step: half_test.cpp:" + std::to_string(line) +
+                ": mul: " + std::string(dtype_name(half())) +
                 "[s0, 2] is stored, moved and cast, but not computed with; write cast(x, "
                 "DType::F32) for each such operand, and cast the result back");
 }
@@ -344,7 +345,7 @@ TEST_P(Half, EveryOpThatComputes_IsRefused) {
   const TensorMeta row{half(), {Expr(4)}}, matrix{half(), {Expr(2), Expr(2)}};
   const TensorMeta counts{DType::I64, {Expr(4)}};
   int refused = 0;
-  for (const OpRow& op : op_table()) {
+  for (const OpRow& op : kOps) {
     if (op.operands < 1 || op.takes == Takes::I64 || op.takes == Takes::Bool) continue;
     Node node;
     node.op = op.op;

@@ -26,7 +26,7 @@ struct Loaded {
 
   Loaded(const EmulatedProgram& built, bool recorded) {
     program = Executable::load(built.program, built.units, clock, device).value();
-    if (recorded) program->record({.limit = 1000});
+    if (recorded) program->capture({.limit = 1000});
   }
   void expect_agreement(const Inputs& inputs) {
     const auto expected = run_interpreted(program->program().graph, inputs);
@@ -147,7 +147,7 @@ TEST(DeferredChecks, HoweverManyLookUps_TheHostWaitsOnce) {
     if (recorded) {
       EXPECT_EQ(loaded.device->starts() - starts, 1);
     }
-    EXPECT_EQ(loaded.program->recordings(), recorded ? 1U : 0U);
+    EXPECT_EQ(loaded.program->captured_graphs(), recorded ? 1U : 0U);
     return Asked{loaded.device->waits() - before.waits,
                  loaded.device->downloads() - before.downloads};
   };

@@ -10,7 +10,7 @@
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/interpreter/interpreter.h>
-#include <lockstep/worker/toolchain/build.h>
+#include <lockstep/worker/toolchain/shared_build.h>
 
 namespace lockstep::worker {
 namespace {

@@ -85,7 +85,7 @@ void mutate_node(NodeId id, const Node& node, std::vector<Mutant>& out) {
     out.push_back({"%" + std::to_string(id) + " " + std::string(op_row(node.op).name) + ": " + what,
                    [id, change](Graph& g) { change(g.nodes[id]); }, rejected});
   };
-  for (const OpRow& row : op_table())
+  for (const OpRow& row : kOps)
     if (row.op != node.op)
       add("op " + std::string(row.name), [op = row.op](Node& n) { n.op = op; });
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -252,12 +252,12 @@ TEST(Mutation, Constants_ChangeTheFingerprintButNotTheSkeleton) {
         node.exprs[0] = *node.exprs[0].constant() + 1;
       } else {
         node.text += "x";
-        EXPECT_NE(other.skeleton_fingerprint(), graph.skeleton_fingerprint());
+        EXPECT_NE(prints_of(other).skeleton, prints_of(graph).skeleton);
         continue;
       }
       ++constants;
       EXPECT_NE(other.fingerprint(), graph.fingerprint());
-      EXPECT_EQ(other.skeleton_fingerprint(), graph.skeleton_fingerprint());
+      EXPECT_EQ(prints_of(other).skeleton, prints_of(graph).skeleton);
     }
   }
   EXPECT_GT(constants, 3);
@@ -279,12 +279,12 @@ TEST(Mutation, UserLinesAndHints_DoNotCount) {
 
 TEST(Mutation, PrefixFingerprints_DifferFromTheFirstChangeOn) {
   for (const Graph& graph : sample_graphs()) {
-    const std::vector<shapes::Fingerprint> before = graph.prefix_fingerprints();
+    const std::vector<shapes::Fingerprint> before = prints_of(graph).prefixes;
     ASSERT_EQ(before.size(), graph.nodes.size());
     for (NodeId id = 0; id < graph.nodes.size(); ++id) {
       Graph changed = graph;
       changed.nodes[id].number = changed.nodes[id].number == 0 ? 1 : 0;
-      const std::vector<shapes::Fingerprint> after = changed.prefix_fingerprints();
+      const std::vector<shapes::Fingerprint> after = prints_of(changed).prefixes;
       for (NodeId i = 0; i < graph.nodes.size(); ++i) EXPECT_EQ(before[i] == after[i], i < id);
     }
   }

@@ -7,7 +7,7 @@
 #include "tracing.h"
 #include <fmt/format.h>
 
-#include <lockstep/worker/graph/settle_points.h>
+#include <lockstep/worker/graph/error_sync_points.h>
 #include <lockstep/worker/trace/autodiff.h>
 #include <lockstep/worker/trace/collective_ops.h>
 
@@ -189,7 +189,7 @@ TEST(SplitLists, InGroupsThatArePartsOfTheRanks_AllRanksGetTheError) {
 
 /// How many all_to_alls compare their lists.
 std::int64_t comparisons(const Graph& graph) {
-  const SettlePoints points = settle_points(graph);
+  const ErrorSyncPoints points = error_sync_points(graph);
   return std::ranges::count(points.compares, true);
 }
 

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/graph/settle_points.h>
+#include <lockstep/worker/graph/error_sync_points.h>
 #include <lockstep/worker/graph/uniform_facts.h>
 #include <lockstep/worker/trace/autodiff.h>
 #include <lockstep/worker/trace/collective_ops.h>
@@ -54,11 +54,11 @@ std::string needs(const Graph& graph) {
 
 /// Sizes that are compared when it runs, and rounds before collectives.
 std::pair<std::size_t, std::ptrdiff_t> compared(const Graph& graph) {
-  const SettlePoints points = settle_points(graph);
+  const ErrorSyncPoints points = error_sync_points(graph);
   std::size_t sizes = 0;
   for (const auto& same : points.same) sizes += same.size();
   EXPECT_EQ(std::ranges::count(points.compares, true), 0) << graph.text();
-  return {sizes, std::ranges::count(points.before, Telling::Word)};
+  return {sizes, std::ranges::count(points.before, ErrorSync::Vote)};
 }
 const std::pair<std::size_t, std::ptrdiff_t> kNothing{0, 0};
 
@@ -197,7 +197,7 @@ TEST(UniformFacts, RowsThatDiffer_CostAnExchangeOfCountsAndNoRound) {
   });
   EXPECT_EQ(needs(gathered), "s1");
   EXPECT_EQ(compared(gathered), kNothing) << gathered.text();
-  EXPECT_FALSE(settle_points(gathered).at_end) << gathered.text();
+  EXPECT_FALSE(error_sync_points(gathered).at_end) << gathered.text();
 }
 
 TEST(UniformFacts, ListsOfSharesAndRoutes_AreProvenToFit) {
@@ -205,7 +205,7 @@ TEST(UniformFacts, ListsOfSharesAndRoutes_AreProvenToFit) {
     t.output("y", reduce_scatter(x, x.size(0) / 4, 0));
     t.output("z", send_recv(x, {{Rank{0}, Rank{1}}, {Rank{1}, Rank{3}}}));
   });
-  EXPECT_EQ(std::ranges::count(settle_points(graph).compares, true), 0) << graph.text();
+  EXPECT_EQ(std::ranges::count(error_sync_points(graph).compares, true), 0) << graph.text();
 }
 
 TEST(UniformFacts, WhereGraphsMayDiffer_SymbolsAreComparedEachTime_AndTheVoteHasNone) {

@@ -7,7 +7,7 @@
 #include "joint_error.h"
 #include "tracing.h"
 
-#include <lockstep/worker/graph/settle_points.h>
+#include <lockstep/worker/graph/error_sync_points.h>
 #include <lockstep/worker/trace/collective_ops.h>
 
 namespace lockstep::worker {

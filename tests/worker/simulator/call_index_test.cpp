@@ -13,7 +13,8 @@
 #include <lockstep/worker/simulator/answers/replay.h>
 #include <lockstep/worker/simulator/answers/verdict.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
-#include <lockstep/worker/simulator/input/outline.h>
+#include <lockstep/worker/simulator/input/partition.h>
+#include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::worker::simulator {
 namespace {

@@ -14,7 +14,8 @@
 #include <lockstep/worker/simulator/answers/comparison.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 #include <lockstep/worker/simulator/draw/regular_file.h>
-#include <lockstep/worker/simulator/input/outline.h>
+#include <lockstep/worker/simulator/input/partition.h>
+#include <lockstep/worker/simulator/input/scenario.h>
 #include <lockstep/worker/simulator/report/report.h>
 
 namespace lockstep::worker::simulator {

@@ -85,6 +85,16 @@ def read(path):
     return run.returncode == 0, run.stderr
 
 
+def check_fault_kinds(schema, folder):
+    """The schema has the kinds of faults that the reader has, in its words."""
+    path = pathlib.Path(folder) / "kinds.json"
+    path.write_text(json.dumps({"format": "lockstep.scenario/1", "world_size": 2, "calls": [],
+                                "faults": {"list": [{"fault": "?", "ranks": "0", "call": 0}]}}))
+    known = re.search(r'"\?" is not one of (.*)', read(path)[1])
+    kinds = schema["$defs"]["fault"]["properties"]["fault"]["enum"]
+    assert known and known[1].split(", ") == kinds, (known, kinds)
+
+
 def main():
     schema = json.loads((ROOT / "tests/scenarios/scenario.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -99,6 +109,7 @@ def main():
     chance = random.Random(20)
     took = refused = only_reader = 0
     with tempfile.TemporaryDirectory() as folder:
+        check_fault_kinds(schema, folder)
         for lengths in ROOT.glob("examples/scenarios/*.csv"):
             (pathlib.Path(folder) / lengths.name).write_text(lengths.read_text())
         for number in range(CHANGES):

@@ -4,7 +4,7 @@
 
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/toolchain/build.h>
+#include <lockstep/worker/toolchain/shared_build.h>
 #include <lockstep/worker/toolchain/nvrtc_toolchain.h>
 
 namespace lockstep::worker {

@@ -10,7 +10,7 @@
 
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/execution/loaded_object.h>
-#include <lockstep/worker/toolchain/build.h>
+#include <lockstep/worker/toolchain/shared_build.h>
 
 namespace lockstep::worker {
 namespace {

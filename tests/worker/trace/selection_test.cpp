@@ -7,7 +7,7 @@
 #include "compiled_graph.h"
 #include "tracing.h"
 
-#include <lockstep/worker/graph/settle_points.h>
+#include <lockstep/worker/graph/error_sync_points.h>
 #include <lockstep/worker/trace/selection_ops.h>
 #include <lockstep/worker/trace/tracer.h>
 
@@ -282,7 +282,7 @@ TEST(Selection, ACountIsCertain_SoNoVoteTellsOfIt) {
         t.output("y", pad(nonzero(m), 0, 0, m.size(0) - count));
       });
   EXPECT_FALSE(has_assert(graph)) << graph.text();
-  EXPECT_FALSE(settle_points(graph).at_end) << graph.text();
+  EXPECT_FALSE(error_sync_points(graph).at_end) << graph.text();
 }
 
 TEST(Selection, Masks_AreChecked) {

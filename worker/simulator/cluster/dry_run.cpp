@@ -10,7 +10,8 @@
 #include <lockstep/worker/simulator/cluster/timed_run.h>
 #include <lockstep/worker/simulator/draw/parallel.h>
 #include <lockstep/worker/simulator/input/call_inputs.h>
-#include <lockstep/worker/simulator/input/outline.h>
+#include <lockstep/worker/simulator/input/partition.h>
+#include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::worker::simulator {
 namespace {
@@ -220,40 +221,7 @@ class Job {
   std::optional<RunClock> clock_;  // where the scenario has costs
 };
 
-void add_value(const ScenarioValue& value, Observation& out) {
-  const std::size_t before = out.values.size();
-  if (value.kind == Kind::Tensor)
-    out.values.insert(out.values.end(), value.sizes.begin(), value.sizes.end());
-  else if (value.kind != Kind::Float)
-    out.values.push_back(value.number);
-  if (!value.strides.empty()) {
-    out.strides.resize(before, kContiguous);
-    out.strides.insert(out.strides.end(), value.strides.begin(), value.strides.end());
-  }
-  if (value.marks.empty()) return;
-  out.marks.resize(before, Mark::None);
-  out.marks.insert(out.marks.end(), value.marks.begin(), value.marks.end());
-}
-
 }  // namespace
-
-Observation observation_of(const ScenarioValues& values) {
-  std::vector<SourceSpec> specs;
-  Observation out;
-  for (const auto& [name, value] : values) {
-    SourceSpec spec{.name = name, .kind = value.kind};
-    if (value.kind == Kind::Tensor) {
-      spec.dtype = value.dtype;
-      spec.ndim = static_cast<std::uint32_t>(value.sizes.size());
-    }
-    specs.push_back(std::move(spec));
-    add_value(value, out);
-  }
-  if (!out.marks.empty()) out.marks.resize(out.values.size(), Mark::None);
-  if (!out.strides.empty()) out.strides.resize(out.values.size(), kContiguous);
-  out.list = std::make_shared<const SourceList>(std::move(specs));
-  return out;
-}
 
 Status absent_ranks(const RankSet& present, int world_size) {
   const RankSet absent = RankSet::all(world_size).minus(present);

@@ -8,8 +8,6 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-using Kind = Fault::Kind;
-
 /// "Ranks 1-2,7 held up …"
 RankSet leading_ranks(std::string_view message, int world_size) {
   for (const std::string_view start : {"Rank ", "Ranks "}) {
@@ -29,11 +27,6 @@ std::int64_t with(CallOutcome::Kind kind, const TimedRun& run, std::size_t count
 }
 
 bool intersects(const RankSet& a, const RankSet& b) { return a.minus(b) != a; }
-
-/// A fault that one call tells all ranks of, or one that ends the job.
-bool told_by_a_call(Kind kind) {
-  return kind == Kind::Branch || kind == Kind::CompileFails || kind == Kind::CacheLost;
-}
 
 JobOutcome job_outcome(const TimedRun& run, const TimedRun& without) {
   JobOutcome out;
@@ -76,13 +69,14 @@ FaultOutcome fault_outcome(const Fault& fault, const std::optional<Instant>& str
     out.after = when - *struck;
     return true;
   };
-  for (std::size_t i = 0; told_by_a_call(fault.kind) && i < run.calls.size(); ++i) {
+  const bool told_by_a_call = row_of(fault.kind).is(FaultRow::InACall);
+  for (std::size_t i = 0; told_by_a_call && i < run.calls.size(); ++i) {
     const auto& error = run.calls[i].outcome.error;
     const bool before = i < without.calls.size() && error == without.calls[i].outcome.error;
     if (!error || before || run.call_ended[i] < *struck) continue;
     if (found(*error, run.call_ended[i])) return out;
   }
-  if (run.verdict && (alone || !told_by_a_call(fault.kind))) (void)found(*run.verdict, run.end);
+  if (run.verdict && (alone || !told_by_a_call)) (void)found(*run.verdict, run.end);
   return out;
 }
 

@@ -21,7 +21,7 @@ ordered_json ranks_json(const RankSet& ranks) {
 }
 
 ordered_json outcome_json(const Fault& fault, const FaultOutcome& outcome) {
-  ordered_json out{{"fault", fault_name(fault.kind)}, {"ranks", fault.ranks.text()}};
+  ordered_json out{{"fault", row_of(fault.kind).name}, {"ranks", fault.ranks.text()}};
   if (fault.call) out["call"] = *fault.call;
   if (fault.at) out["at_ns"] = fault.at->count();
   out["struck_ns"] = outcome.struck ? ordered_json(outcome.struck->count()) : nullptr;

@@ -19,7 +19,7 @@ class FoldedGroup final : public Group {
       if (waiting == 0) return;
       const auto result =
           waiting < machines.size() ? std::nullopt : fold_round(rounds_, machines, clock_);
-      if (!result) return break_off(machines);
+      if (!result) return fail_all(machines);
       for (const auto& machine : machines) answer(*machine, *result);
     }
   }
@@ -48,7 +48,7 @@ void wait_in_vain(Machines machines, const Status& absent, RunClock* clock) {
     if (machine) machine->failed(absent);
 }
 
-void break_off(Machines machines) {
+void fail_all(Machines machines) {
   const Status bug{Code::Internal,
                    "the simulated ranks asked for different rounds; this is a bug of lockstep, "
                    "please report it with the scenario",

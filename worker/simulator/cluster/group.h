@@ -58,7 +58,7 @@ void answer(CallMachine& machine, const collectives::Round& round);
 /// Ranks are absent: those that are there give up.
 void wait_in_vain(Machines machines, const Status& absent, RunClock* clock = nullptr);
 /// The machines ask for what does not go together: all end with an error that says so.
-void break_off(Machines machines);
+void fail_all(Machines machines);
 
 /// Every rank a virtual rank of a simulated network. Unit i must be rank i.
 [[nodiscard]] std::unique_ptr<Group> virtual_group(int size);

@@ -5,7 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include <lockstep/worker/simulator/input/outline.h>
+#include <lockstep/worker/simulator/input/partition.h>
+#include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::worker::simulator {
 

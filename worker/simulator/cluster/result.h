@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,20 +66,8 @@ struct Totals {
 };
 [[nodiscard]] Totals totals(const DryRunResult& result);
 
-/// Calls in a row that can share a line: reuses of one frame, or equal outcomes.
-struct CallRun {
-  std::size_t first = 0, last = 0;
-  std::set<int> entries;  // that ran
-  /// "3", "3-7"
-  [[nodiscard]] std::string calls() const;
-};
-[[nodiscard]] std::vector<CallRun> call_runs(const DryRunResult& result);
-
 /// One document, a call per line, ending in a newline. Equal results give equal bytes.
 [[nodiscard]] std::string result_json(const DryRunResult& result);
-
-/// The table for people: outcomes (calls alike in a row as one line), decisions, errors, totals.
-[[nodiscard]] std::string result_summary(const DryRunResult& result, bool colour);
 
 /// "compiled", "reused", "fallback", "error"
 [[nodiscard]] std::string_view outcome_name(CallOutcome::Kind kind);

@@ -253,7 +253,7 @@ void StreamedGroup::run(Machines machines, const RankInputs* inputs, const Statu
     for (const auto& machine : machines) waiting += answer_timed(*machine) ? 1 : 0;
     if (waiting == 0) return;
     const auto result = waiting < machines.size() ? std::nullopt : call.round();
-    if (!result) return break_off(machines);
+    if (!result) return fail_all(machines);
     for (const auto& machine : machines) answer(*machine, *result);
   }
 }

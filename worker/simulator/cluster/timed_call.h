@@ -12,7 +12,8 @@
 #include <lockstep/worker/agreement/call_machine.h>
 #include <lockstep/worker/simulator/cluster/folded_rounds.h>
 #include <lockstep/worker/simulator/cluster/result.h>
-#include <lockstep/worker/simulator/input/outline.h>
+#include <lockstep/worker/simulator/input/partition.h>
+#include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::worker::simulator {
 

@@ -158,16 +158,15 @@ void TimedJob::start() {
 void TimedJob::stop_and_crash_at_times() {
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     const Fault& fault = faults_[i];
-    if (!fault.at || fault.kind == Kind::Slow) continue;
+    if (!fault.at || !row_of(fault.kind).is(FaultRow::Halts)) continue;
     network_.call_at(*fault.at, [this, i] { strike(i); });
+    const Instant until = fault.lasts ? *fault.at + *fault.lasts : Instant::max();
     for (const RankSet::Run& run : fault.ranks.runs())
-      for (std::int32_t r = run.first; r <= run.last; ++r) {
+      for (std::int32_t r = run.first; r <= run.last; ++r)
         if (fault.kind == Kind::Crashed)
           network_.crash(Rank{r}, *fault.at);
         else
-          network_.stop(Rank{r}, *fault.at,
-                        fault.lasts ? *fault.at + *fault.lasts : Instant::max());
-      }
+          network_.stop(Rank{r}, *fault.at, until);
   }
 }
 
@@ -222,18 +221,27 @@ bool TimedJob::held_up(Rank rank) {
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     const Fault& fault = faults_[i];
     if (fault.call != seat.call || seat.call == calls_ || !fault.ranks.contains(rank)) continue;
-    if (fault.kind == Kind::CompileFails || fault.kind == Kind::Slow) continue;
-    strike(i);
-    if (fault.kind == Kind::Crashed) {
-      network_.crash(rank, now());
-      return true;
+    switch (fault.kind) {
+      case Kind::Slow:          // later: step_of()
+      case Kind::CompileFails:  // later: act()
+        continue;
+      case Kind::Crashed:
+        strike(i);
+        network_.crash(rank, now());
+        return true;
+      case Kind::Stopped:
+        strike(i);
+        network_.stop(rank, now(), fault.lasts ? now() + *fault.lasts : Instant::max());
+        if (!fault.lasts) return true;
+        pause += *fault.lasts;
+        break;
+      case Kind::Late:
+        pause += fault.delay;
+        [[fallthrough]];
+      case Kind::Branch:  // does more in TimedCall
+      case Kind::CacheLost:
+        strike(i);
     }
-    if (fault.kind == Kind::Stopped) {
-      network_.stop(rank, now(), fault.lasts ? now() + *fault.lasts : Instant::max());
-      if (!fault.lasts) return true;
-      pause += *fault.lasts;
-    }
-    if (fault.kind == Kind::Late) pause += fault.delay;
   }
   if (pause == Duration{0}) return false;
   work(rank, pause, [this, rank] { begin(rank); });

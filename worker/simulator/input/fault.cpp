@@ -1,4 +1,3 @@
-
 #include <fmt/format.h>
 
 #include <lockstep/worker/simulator/input/fault.h>
@@ -13,10 +12,10 @@ std::string seconds(Duration time) {
 }  // namespace
 
 std::string fault_text(const Fault& fault) {
-  std::string text(fault_name(fault.kind));
+  const FaultRow row = row_of(fault.kind);
+  std::string text(row.name);
   if (fault.rejected) text += " (text rejected)";
-  if (fault.kind == Fault::Kind::Late) text += fmt::format(" by {}", seconds(fault.delay));
-  if (fault.kind == Fault::Kind::Slow) text += fmt::format(" by {} a step", seconds(fault.delay));
+  if (!row.delay.empty()) text += fmt::format(fmt::runtime(row.delay), seconds(fault.delay));
   if (fault.call) text += fmt::format(" at call {}", *fault.call);
   if (fault.at) text += fmt::format(" at {}", seconds(*fault.at));
   if (fault.lasts) text += fmt::format(" for {}", seconds(*fault.lasts));

@@ -1,9 +1,9 @@
 // What goes wrong in a simulated job, on which ranks and when: the scenario's section "faults".
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,14 +36,56 @@ struct Fault {
   bool operator==(const Fault&) const = default;
 };
 
-/// What scenarios call the kinds, in their order.
-inline constexpr std::string_view kFaultNames[] = {"slow",   "stopped",       "crashed",   "late",
-                                                   "branch", "compile_fails", "cache_lost"};
-static_assert(std::size(kFaultNames) == static_cast<std::size_t>(Fault::Kind::CacheLost) + 1,
-              "every kind of fault has a name, in the order of the enumerators");
-[[nodiscard]] constexpr std::string_view fault_name(Fault::Kind kind) {
-  return kFaultNames[static_cast<std::size_t>(kind)];
+/// What holds of a kind. What it does to ranks is in cluster/timed_run.cpp and timed_call.cpp.
+struct FaultRow {
+  enum Trait : std::uint8_t {
+    AtATime = 1,     // may strike at a time (at_s), not only at a call
+    Unprompted = 2,  // needs neither: from the start, or at the first occasion
+    Lasts = 4,       // may end again (for_s)
+    Rejects = 8,     // has the key `rejected`
+    Halts = 16,      // its ranks do nothing more: no two such faults of one rank
+    InACall = 32,    // one call tells all ranks of it; else the watchdog does
+  };
+  std::string_view name{};  // in scenarios
+  int traits = 0;
+  std::string_view delay{};  // of fault_text(), where the kind needs delay_s
+
+  [[nodiscard]] constexpr bool is(Trait trait) const { return (traits & trait) != 0; }
+};
+
+constexpr FaultRow row_of(Fault::Kind kind) {
+  using F = FaultRow;
+  switch (kind) {
+    case Fault::Kind::Slow:
+      return {"slow", F::AtATime | F::Unprompted | F::Lasts, " by {} a step"};
+    case Fault::Kind::Stopped:
+      return {"stopped", F::AtATime | F::Lasts | F::Halts};
+    case Fault::Kind::Crashed:
+      return {"crashed", F::AtATime | F::Halts};
+    case Fault::Kind::Late:
+      return {"late", F::Unprompted, " by {}"};
+    case Fault::Kind::Branch:
+      return {"branch", F::InACall};
+    case Fault::Kind::CompileFails:
+      return {"compile_fails", F::Unprompted | F::Rejects | F::InACall};
+    case Fault::Kind::CacheLost:
+      return {"cache_lost", F::InACall};
+  }
+  return {};
 }
+
+/// By kind.
+inline constexpr auto kFaultNames = [] {
+  constexpr std::size_t count = [] {
+    std::size_t n = 0;
+    while (!row_of(static_cast<Fault::Kind>(n)).name.empty()) ++n;
+    return n;
+  }();
+  std::array<std::string_view, count> names;
+  for (std::size_t i = 0; i < count; ++i) names[i] = row_of(static_cast<Fault::Kind>(i)).name;
+  return names;
+}();
+
 /// "crashed at call 5", "stopped at 1.5 s for 30 s", "slow by 0.02 s a step"
 [[nodiscard]] std::string fault_text(const Fault& fault);
 

@@ -40,10 +40,6 @@ double longest_call(const FaultPlan& plan, const std::optional<CostModel>& cost)
 
 Duration nanoseconds(double seconds) { return Duration(std::llround(seconds * 1e9)); }
 
-bool one_of(Kind kind, std::initializer_list<Kind> kinds) {
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
-
 }  // namespace
 
 bool ScenarioReader::read_faults(const Json& json, const JsonPath& path, const Scenario& scenario,
@@ -85,7 +81,7 @@ bool ScenarioReader::read_faults(const Json& json, const JsonPath& path, const S
     seconds += long_of(fault.delay) * static_cast<double>(calls + 1);
     if (fault.lasts) seconds += long_of(*fault.lasts);
     if (fault.at) seconds += long_of(*fault.at);
-    if (!one_of(fault.kind, {Kind::Stopped, Kind::Crashed})) continue;
+    if (!row_of(fault.kind).is(FaultRow::Halts)) continue;
     if (halted.minus(fault.ranks) != halted)
       return fail(at.at(i), "an earlier fault stops or crashes a rank of this one");
     halted.insert(fault.ranks);
@@ -113,23 +109,13 @@ bool ScenarioReader::read_fault(const Json& json, const JsonPath& path, std::siz
 }
 
 bool ScenarioReader::known_fault_keys(const Json& json, const JsonPath& path, Kind kind) {
-  switch (kind) {
-    case Kind::Slow:
-      return known_keys(json, path,
-                        {"fault", "ranks", "count", "call", "at_s", "for_s", "delay_s"});
-    case Kind::Stopped:
-      return known_keys(json, path, {"fault", "ranks", "count", "call", "at_s", "for_s"});
-    case Kind::Crashed:
-      return known_keys(json, path, {"fault", "ranks", "count", "call", "at_s"});
-    case Kind::Late:
-      return known_keys(json, path, {"fault", "ranks", "count", "call", "delay_s"});
-    case Kind::CompileFails:
-      return known_keys(json, path, {"fault", "ranks", "count", "call", "rejected"});
-    case Kind::Branch:
-    case Kind::CacheLost:
-      break;
-  }
-  return known_keys(json, path, {"fault", "ranks", "count", "call"});
+  const FaultRow row = row_of(kind);
+  std::vector<std::string_view> keys{"fault", "ranks", "count", "call"};
+  if (row.is(FaultRow::AtATime)) keys.emplace_back("at_s");
+  if (row.is(FaultRow::Lasts)) keys.emplace_back("for_s");
+  if (!row.delay.empty()) keys.emplace_back("delay_s");
+  if (row.is(FaultRow::Rejects)) keys.emplace_back("rejected");
+  return known_keys(json, path, keys);
 }
 
 // Ranks as written, or so many drawn ones that no earlier fault has.
@@ -162,10 +148,10 @@ bool ScenarioReader::read_moment(const Json& json, const JsonPath& path, std::si
   if (call != nullptr && at != nullptr)
     return fail(path, "one of call, at_s says when the fault strikes");
   if (call == nullptr && at == nullptr) {
-    if (one_of(out.kind, {Kind::Slow, Kind::Late, Kind::CompileFails})) return true;
-    return fail(path, one_of(out.kind, {Kind::Stopped, Kind::Crashed})
-                          ? "one of call, at_s says when the fault strikes"
-                          : "the key call says when the fault strikes");
+    const FaultRow row = row_of(out.kind);
+    if (row.is(FaultRow::Unprompted)) return true;
+    return fail(path, row.is(FaultRow::AtATime) ? "one of call, at_s says when the fault strikes"
+                                                : "the key call says when the fault strikes");
   }
   const Json& json_of = call != nullptr ? *call : *at;
   const JsonPath here = path.at(call != nullptr ? "call" : "at_s");
@@ -196,7 +182,7 @@ bool ScenarioReader::read_moment(const Json& json, const JsonPath& path, std::si
 
 // How long, how much, of what sort.
 bool ScenarioReader::read_extent(const Json& json, const JsonPath& path, Fault& out) {
-  if (one_of(out.kind, {Kind::Slow, Kind::Late})) {
+  if (!row_of(out.kind).delay.empty()) {
     if (required(json, path, "delay_s") == nullptr ||
         !read_seconds(json, path, "delay_s", 1e-9, out.delay))
       return false;

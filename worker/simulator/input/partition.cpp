@@ -2,7 +2,8 @@
 #include <map>
 #include <tuple>
 
-#include <lockstep/worker/simulator/input/outline.h>
+#include <lockstep/worker/simulator/input/partition.h>
+#include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::worker::simulator {
 namespace {

@@ -8,6 +8,8 @@
 
 namespace lockstep::worker::simulator {
 
+struct Scenario;
+
 /// Ranks that are in the same group of inputs in every call.
 struct RankClass {
   RankSet ranks;
@@ -30,6 +32,11 @@ class RankPartition {
   std::vector<int> class_of_{0};         // per run; numbered by lowest ranks
   std::vector<RankSet> last_;            // that were added; a repetition tells nobody apart
 };
+
+/// Of a whole scenario, by its explicit calls and by the generated ones that some ranks stay away
+/// from; by their lowest ranks. Where ranks draw for themselves, those of a class differ in what
+/// they draw.
+[[nodiscard]] std::vector<RankClass> classes_of(const Scenario& scenario);
 
 /// Which of the call's groups each class is in; -1: it is absent. In every call the ranks of a
 /// class are together.

@@ -35,7 +35,7 @@ const Json::Array* ScenarioReader::array(const Json& json, const JsonPath& path)
 }
 
 bool ScenarioReader::known_keys(const Json& json, const JsonPath& path,
-                                std::initializer_list<std::string_view> known) {
+                                std::span<const std::string_view> known) {
   for (const auto& [key, value] : *json.as<Json::Object>())
     if (std::find(known.begin(), known.end(), key) == known.end())
       return fail(path.at(key),

@@ -31,8 +31,11 @@ class ScenarioReader {
   bool expect_kind(const Json& json, const JsonPath& path, bool ok, std::string_view wanted);
   const Json::Object* object(const Json& json, const JsonPath& path);
   const Json::Array* array(const Json& json, const JsonPath& path);
+  bool known_keys(const Json& json, const JsonPath& path, std::span<const std::string_view> known);
   bool known_keys(const Json& json, const JsonPath& path,
-                  std::initializer_list<std::string_view> known);
+                  std::initializer_list<std::string_view> known) {
+    return known_keys(json, path, std::span(known.begin(), known.size()));
+  }
   const Json* required(const Json& json, const JsonPath& path, std::string_view key);
   bool text(const Json& json, const JsonPath& path, std::string& out);
   bool integer(const Json& json, const JsonPath& path, std::int64_t low, std::int64_t high,

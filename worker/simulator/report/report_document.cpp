@@ -10,6 +10,7 @@
 #include <lockstep/worker/simulator/input/call_inputs.h>
 #include <lockstep/worker/simulator/report/report.h>
 #include <lockstep/worker/simulator/report/report_parts.h>
+#include <lockstep/worker/simulator/report/summary.h>
 
 namespace lockstep::worker::simulator {
 namespace {

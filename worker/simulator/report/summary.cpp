@@ -1,12 +1,11 @@
-// The dry run's table for people.
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <lockstep/worker/simulator/cluster/cost_report.h>
-#include <lockstep/worker/simulator/cluster/result.h>
 #include <lockstep/worker/simulator/draw/json_document.h>
+#include <lockstep/worker/simulator/report/summary.h>
 
 namespace lockstep::worker::simulator {
 namespace {

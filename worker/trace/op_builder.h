@@ -1,4 +1,5 @@
-// How functions of the tensor language record what they do. For the op files only.
+// What the functions of the tensor language build their nodes with: checks of operands and dims,
+// broadcasting, views. For the files of ops only.
 #pragma once
 
 #include <span>
@@ -23,7 +24,7 @@ namespace lockstep::worker {
                                               std::span<const Tensor> operands, const Sizes& sizes,
                                               const Line& where);
 
-/// Records an op on tensors; `attributes` gives all but op, inputs and line.
+/// Appends an op on tensors; `attributes` gives all but op, inputs and line.
 [[nodiscard]] Tensor emit(Op op, const std::vector<Tensor>& operands, Node attributes,
                           const Line& where);
 

@@ -4,7 +4,7 @@
 
 #include <cblas.h>
 
-#include <lockstep/worker/run/products.h>
+#include <lockstep/worker/run/matmul.h>
 
 namespace lockstep::worker {
 namespace {

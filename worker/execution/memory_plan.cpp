@@ -1,19 +1,19 @@
 #include <algorithm>
 #include <numeric>
 
-#include <lockstep/worker/execution/slots.h>
+#include <lockstep/worker/execution/memory_plan.h>
 
 namespace lockstep::worker {
 
-SlotPlan plan_slots(std::span<const SlotRequest> requests) {
-  SlotPlan plan;
+MemoryPlan plan_memory(std::span<const MemoryRequest> requests) {
+  MemoryPlan plan;
   plan.offsets.resize(requests.size());
   std::vector<std::size_t> order(requests.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return requests[i].first; });
   const auto end_of = [&](std::size_t i) {
     const std::size_t end = plan.offsets[i] + requests[i].bytes;
-    return (end + SlotPlan::kAlignment - 1) / SlotPlan::kAlignment * SlotPlan::kAlignment;
+    return (end + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment * MemoryPlan::kAlignment;
   };
   std::vector<std::size_t> placed;  // still there, by offset
   for (const std::size_t i : order) {

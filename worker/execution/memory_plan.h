@@ -1,5 +1,5 @@
-// Where the values of some steps lie in one block of memory: what a recording of them needs, whose
-// addresses are fixed. Pure.
+// Where the values of some steps lie in one block of memory: what a CUDA graph of them needs, whose
+// addresses are fixed. First fit. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 namespace lockstep::worker {
 
 /// A value that is in memory from step `first` to step `last`.
-struct SlotRequest {
+struct MemoryRequest {
   std::size_t bytes = 0;
   std::size_t first = 0, last = 0;
 };
 
-struct SlotPlan {
+struct MemoryPlan {
   static constexpr std::size_t kAlignment = 256;
   std::vector<std::size_t> offsets;  // per request, multiples of kAlignment
   std::size_t bytes = 0;             // of the block
@@ -22,6 +22,6 @@ struct SlotPlan {
 
 /// Values that are there at the same time do not overlap. In order of `first`, then of the list:
 /// each goes to the lowest place that is free.
-[[nodiscard]] SlotPlan plan_slots(std::span<const SlotRequest> requests);
+[[nodiscard]] MemoryPlan plan_memory(std::span<const MemoryRequest> requests);
 
 }  // namespace lockstep::worker

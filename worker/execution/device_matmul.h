@@ -1,4 +1,4 @@
-// The products of one step on a device. Pure; used by the device machine.
+// The matrix products of one step on a device. Pure; used by the device backend.
 #pragma once
 
 #include <span>

@@ -3,11 +3,11 @@
 #include <optional>
 
 #include <lockstep/worker/device/device_pool.h>
+#include <lockstep/worker/execution/backend.h>
+#include <lockstep/worker/execution/captured_graphs.h>
 #include <lockstep/worker/execution/device_kernels.h>
-#include <lockstep/worker/execution/device_machine.h>
-#include <lockstep/worker/execution/device_products.h>
+#include <lockstep/worker/execution/device_matmul.h>
 #include <lockstep/worker/execution/in_flight.h>
-#include <lockstep/worker/execution/recordings.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/run/run_failure.h>
 
@@ -16,9 +16,9 @@ namespace {
 
 void* pointer(DeviceAddress at) { return reinterpret_cast<void*>(at); }
 
-class DeviceMachine final : public Machine {
+class DeviceBackend final : public Backend {
  public:
-  DeviceMachine(const Program& program, std::shared_ptr<Device> device)
+  DeviceBackend(const Program& program, std::shared_ptr<Device> device)
       : program_(program),
         device_(std::move(device)),
         kernels_(program, device_),
@@ -66,37 +66,37 @@ class DeviceMachine final : public Machine {
     lists_.erase(at);
   }
 
-  void record(std::size_t limit) override {
-    recordings_ = std::make_unique<Recordings>(program_, device_, limit);
+  void capture(std::size_t limit) override {
+    graphs_ = std::make_unique<CapturedGraphs>(program_, device_, limit);
   }
-  [[nodiscard]] std::size_t recordings() const override {
-    return recordings_ ? recordings_->made() : 0;
+  [[nodiscard]] std::size_t captured_graphs() const override {
+    return graphs_ ? graphs_->made() : 0;
   }
 
   Result<std::size_t> replay(std::size_t step, const RunValues& values) override {
-    const Segment* segment = recordings_ ? recordings_->segment(step) : nullptr;
+    const Segment* segment = graphs_ ? graphs_->segment(step) : nullptr;
     if (segment == nullptr) return std::size_t{0};
     std::vector<BufferId> carried = segment->in;
     carried.insert(carried.end(), segment->out.begin(), segment->out.end());
     for (BufferId at : carried)
       if (auto made = make(at, values[program_.buffers[at].elements]); !made) return made.error();
-    if (!recordings_) return std::size_t{0};  // there was no memory for both
-    if (auto done = follow(carried); !done) return done.error();
-    const auto recording = recordings_->at(
+    if (!graphs_) return std::size_t{0};  // there was no memory for both
+    if (auto done = wait_for(carried); !done) return done.error();
+    const auto graph = graphs_->at(
         *segment, values, [&](const auto& slots) { return start_in(slots, *segment, values); });
-    if (!recording) return recording.error();
-    if (*recording == nullptr) return std::size_t{0};
+    if (!graph) return graph.error();
+    if (*graph == nullptr) return std::size_t{0};
     waited_ = false;
     const auto carry = [&](BufferId at, bool in) -> Result<void> {
       const std::int64_t elements = values[program_.buffers[at].elements];
-      const DeviceAddress own = values_[at].address, slot = (*recording)->slots.at(at);
+      const DeviceAddress own = values_[at].address, slot = (*graph)->slots.at(at);
       return device_->copy(
           in ? slot : own, in ? own : slot,
           static_cast<std::size_t>(elements) * dtype_size(program_.buffers[at].dtype));
     };
     for (BufferId at : segment->in)
       if (auto done = carry(at, true); !done) return done.error();
-    if (auto done = device_->launch((*recording)->work); !done) return done.error();
+    if (auto done = device_->launch((*graph)->work); !done) return done.error();
     for (BufferId at : segment->out)
       if (auto done = carry(at, false); !done) return done.error();
     return segment->end;
@@ -104,7 +104,7 @@ class DeviceMachine final : public Machine {
 
   Result<void> launch(const Step& step, std::span<const std::int64_t> numbers,
                       const RunValues& values) override {
-    if (auto done = follow(step.buffers); !done) return done;
+    if (auto done = wait_for(step.buffers); !done) return done;
     std::vector<DeviceAddress> buffers;
     for (BufferId at : step.buffers) buffers.push_back(values_[at].address);
     waited_ = false;
@@ -120,7 +120,7 @@ class DeviceMachine final : public Machine {
       if (!read_back) return read_back.error();
       counts = *read_back;
     }
-    if (auto done = follow(step.buffers); !done) return done;
+    if (auto done = wait_for(step.buffers); !done) return done;
     waited_ = false;
     const DType dtype = program_.graph.nodes[step.node].meta.dtype;
     for (const Product& product : products_of(step, dtype, at, n, counts))
@@ -158,18 +158,18 @@ class DeviceMachine final : public Machine {
       return true;
     }
     if (node.op == Op::Broadcast) {
-      if (auto done = follow(step.buffers); !done) return done.error();
+      if (auto done = wait_for(step.buffers); !done) return done.error();
       waited_ = false;
       auto copied = device_->copy(values_[step.buffers[1]].address, operand,
                                   bytes_of(node.meta, sizes.result_sizes));
       if (!copied) return copied.error();
     }
-    if (auto done = in_flight_->depart(); !done) return done.error();
+    if (auto done = in_flight_->order_after_kernels(); !done) return done.error();
     return false;
   }
 
-  Result<bool> exchange(const Step& step, const NodeBuffers& sizes,
-                        std::string_view label) override {
+  Result<bool> start_collective(const Step& step, const NodeBuffers& sizes,
+                                std::string_view label) override {
     auto* data = data_of(step);
     if (data == nullptr) return false;
     NodeBuffers buffers = sizes;
@@ -178,8 +178,8 @@ class DeviceMachine final : public Machine {
     return start(*data, step, buffers, label);
   }
 
-  Result<bool> exchange_zeros(const Step& step, const NodeBuffers& sizes,
-                              std::string_view label) override {
+  Result<bool> start_collective_of_zeros(const Step& step, const NodeBuffers& sizes,
+                                         std::string_view label) override {
     const Node& node = program_.graph.nodes[step.node];
     auto* data = data_of(step);
     if (data == nullptr) return false;
@@ -202,7 +202,7 @@ class DeviceMachine final : public Machine {
       if (!result) return result.error();
       buffers.operand = *operand;
       buffers.result = *result;
-      if (auto departed = in_flight_->depart(); !departed) return departed.error();
+      if (auto ordered = in_flight_->order_after_kernels(); !ordered) return ordered.error();
       return start(*data, step, buffers, label);
     }();
     for (DeviceAddress at : scratch) in_flight_->drop(at, true, {});
@@ -250,7 +250,7 @@ class DeviceMachine final : public Machine {
   void end() override {
     const bool over = waited_ || finish().has_value();  // not so after some errors
     // What has failed and is still under way uses its memory before that is freed.
-    (void)in_flight_->follow_all();
+    (void)in_flight_->wait_for_all();
     in_flight_.reset();
     uploading_.clear();
     staged_.clear();
@@ -280,9 +280,9 @@ class DeviceMachine final : public Machine {
   }
 
   /// Before work that uses these values.
-  Result<void> follow(std::span<const BufferId> values) {
+  Result<void> wait_for(std::span<const BufferId> values) {
     for (BufferId at : values)
-      if (auto done = in_flight_->follow(values_[at].address); !done) return done;
+      if (auto done = in_flight_->wait_for(values_[at].address); !done) return done;
     return {};
   }
 
@@ -334,13 +334,13 @@ class DeviceMachine final : public Machine {
   Result<DeviceAddress> take(std::size_t bytes, BufferId at) {
     auto taken = pool_->take(bytes);
     if (taken && !*taken && !in_flight_->empty()) {
-      if (auto done = in_flight_->follow_all(); !done) return done.error();
+      if (auto done = in_flight_->wait_for_all(); !done) return done.error();
       taken = pool_->take(bytes);
     }
-    if (taken && !*taken && recordings_) {
-      // Recordings are a luxury.
+    if (taken && !*taken && graphs_) {
+      // Captured graphs are a luxury.
       if (auto done = finish(); !done) return done.error();
-      recordings_.reset();
+      graphs_.reset();
       taken = pool_->take(bytes);
     }
     if (!taken) return taken.error();
@@ -358,7 +358,7 @@ class DeviceMachine final : public Machine {
   const Program& program_;
   std::shared_ptr<Device> device_;
   DeviceKernels kernels_;
-  std::unique_ptr<Recordings> recordings_;  // null: none are made
+  std::unique_ptr<CapturedGraphs> graphs_;  // null: none are made
   std::size_t peak_ = 0;
   // Of the run under way.
   RunHost* host_ = nullptr;
@@ -375,12 +375,12 @@ class DeviceMachine final : public Machine {
 
 }  // namespace
 
-Result<std::unique_ptr<Machine>> device_machine(const Program& program,
+Result<std::unique_ptr<Backend>> device_backend(const Program& program,
                                                 std::span<const Bytes> units,
                                                 std::shared_ptr<Device> device) {
-  auto machine = std::make_unique<DeviceMachine>(program, std::move(device));
-  if (auto linked = machine->link(units); !linked) return linked.error();
-  return std::unique_ptr<Machine>(std::move(machine));
+  auto backend = std::make_unique<DeviceBackend>(program, std::move(device));
+  if (auto linked = backend->link(units); !linked) return linked.error();
+  return std::unique_ptr<Backend>(std::move(backend));
 }
 
 }  // namespace lockstep::worker

@@ -10,20 +10,17 @@
 
 namespace lockstep::worker {
 
-/// The op refuses values that it is given: an index out of range, counts that do not add up.
-[[nodiscard]] bool refuses_values(Op op);
-
-/// What tells the ranks of each other's failures right before a collective, or with it.
-enum class Telling : std::uint8_t {
-  Nothing,  // nobody can have failed, or a rank that has takes part with zeros
-  Word,     // a status round before it
-  Carried,  // it is an exchange of counts, whose messages carry a status word each
+/// How the ranks learn of each other's failures before a collective.
+enum class ErrorSync : std::uint8_t {
+  None,         // not here: no rank can have failed, or one that has takes part with zeros
+  Vote,         // a status round right before it
+  Piggybacked,  // it is an exchange of counts, whose messages carry a status word each
 };
 
-struct SettlePoints {
-  std::vector<Telling> before;  // per node; Nothing for all but collectives
+struct ErrorSyncPoints {
+  std::vector<ErrorSync> before;  // per node; None for all but collectives
   /// Per node: an AllToAll whose lists nothing proves to fit (split_lists.h). The ranks of its
-  /// group compare them right before the word that then stands before it.
+  /// group compare them right before the vote that then stands before it.
   std::vector<bool> compares;
   /// Per node: sizes that the ranks of its group need alike and do not know to be
   /// (uniform_facts.h). They compare them there too.
@@ -34,9 +31,9 @@ struct SettlePoints {
   [[nodiscard]] bool told_from(NodeId id) const;
 };
 
-/// A word stands before a collective whose sizes a rank that failed may not know, or that an assert
+/// A vote stands before a collective whose sizes a rank that failed may not know, or that an assert
 /// not yet told of protects; whatever else may have failed is told by the next counts exchange, or
 /// at the end.
-[[nodiscard]] SettlePoints settle_points(const Graph& graph);
+[[nodiscard]] ErrorSyncPoints error_sync_points(const Graph& graph);
 
 }  // namespace lockstep::worker

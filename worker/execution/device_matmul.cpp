@@ -1,4 +1,4 @@
-#include <lockstep/worker/execution/device_products.h>
+#include <lockstep/worker/execution/device_matmul.h>
 
 namespace lockstep::worker {
 

@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/execution/recordings.h>
-#include <lockstep/worker/execution/slots.h>
+#include <lockstep/worker/execution/captured_graphs.h>
+#include <lockstep/worker/execution/memory_plan.h>
 #include <lockstep/worker/graph/row_symbols.h>
 
 namespace lockstep::worker {
@@ -23,18 +23,18 @@ TEST(Slots, RandomRequests_NeverOverlapWhileBothAreThere) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
-    std::vector<SlotRequest> requests;
+    std::vector<MemoryRequest> requests;
     for (int k = 0; k < 30; ++k) {
       const std::size_t first = random() % 20;
       requests.push_back({random() % 5 == 0 ? 0 : random() % 5000, first, first + random() % 6});
     }
-    const SlotPlan plan = plan_slots(requests);
+    const MemoryPlan plan = plan_memory(requests);
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      const SlotRequest& a = requests[i];
-      EXPECT_EQ(plan.offsets[i] % SlotPlan::kAlignment, 0U);
+      const MemoryRequest& a = requests[i];
+      EXPECT_EQ(plan.offsets[i] % MemoryPlan::kAlignment, 0U);
       EXPECT_LE(plan.offsets[i] + a.bytes, plan.bytes);
       for (std::size_t j = 0; j < i; ++j) {
-        const SlotRequest& b = requests[j];
+        const MemoryRequest& b = requests[j];
         if (a.last < b.first || b.last < a.first || a.bytes == 0 || b.bytes == 0) continue;
         EXPECT_TRUE(plan.offsets[i] + a.bytes <= plan.offsets[j] ||
                     plan.offsets[j] + b.bytes <= plan.offsets[i])
@@ -44,12 +44,12 @@ TEST(Slots, RandomRequests_NeverOverlapWhileBothAreThere) {
     std::size_t most = 0;  // that is there at one time
     for (std::size_t step = 0; step < 26; ++step) {
       std::size_t there = 0;
-      for (const SlotRequest& request : requests)
+      for (const MemoryRequest& request : requests)
         if (request.first <= step && step <= request.last) there += request.bytes;
       most = std::max(most, there);
     }
     EXPECT_GE(plan.bytes, most);
-    EXPECT_LE(plan.bytes, 2 * most + 30 * SlotPlan::kAlignment);
+    EXPECT_LE(plan.bytes, 2 * most + 30 * MemoryPlan::kAlignment);
   }
 }
 
@@ -111,12 +111,12 @@ struct Recorded {
   SystemClock clock;
   std::unique_ptr<Executable> program;
 
-  Recorded(Graph graph, RecordingOptions options)
+  Recorded(Graph graph, CaptureOptions options)
       : Recorded(build_emulated(generate(std::move(graph), Target::Cuda).value()).value(),
                  std::move(options)) {}
-  Recorded(EmulatedProgram built, RecordingOptions options) {
+  Recorded(EmulatedProgram built, CaptureOptions options) {
     program = Executable::load(std::move(built.program), built.units, clock, device).value();
-    program->record(std::move(options));
+    program->capture(std::move(options));
   }
   void expect_agreement(const Inputs& inputs, double bound = 1e-9) {
     const auto expected = run_interpreted(program->program().graph, inputs);
@@ -129,32 +129,32 @@ struct Recorded {
   }
 };
 
-TEST(Recordings, RowsAreRoundedUpToTheSizesGiven) {
+TEST(CapturedGraphs, RowsAreRoundedUpToTheSizesGiven) {
   Recorded recorded(rows_graph(false), {.sizes = {{"x.size(0)", {16, 4}}}});
   std::vector<std::size_t> made;
   for (std::int64_t n : {3, 4, 2, 1, 5, 16, 9, 17, 40, 0, 3}) {
     SCOPED_TRACE(n);
     recorded.expect_agreement(rows_inputs(n, 5));
-    made.push_back(recorded.program->recordings());
+    made.push_back(recorded.program->captured_graphs());
   }
   // One segment: the check of the indices is in it.
   EXPECT_EQ(segments_of(recorded.program->program()).size(), 1U);
   EXPECT_EQ(made, (std::vector<std::size_t>{1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2}));
   // Another table is another size, which is taken as it is; of an empty one nothing can be had.
   recorded.expect_agreement(rows_inputs(3, 6));
-  EXPECT_GT(recorded.program->recordings(), 2U);
+  EXPECT_GT(recorded.program->captured_graphs(), 2U);
   recorded.expect_agreement(rows_inputs(3, 0));
 }
 
-TEST(Recordings, SizesThatMixAreNotRoundedUp) {
+TEST(CapturedGraphs, SizesThatMixAreNotRoundedUp) {
   Recorded recorded(rows_graph(true), {.sizes = {{"x.size(0)", {4}}}});
   for (std::int64_t n : {3, 1, 5}) recorded.expect_agreement(rows_inputs(n, 5));
-  EXPECT_EQ(recorded.program->recordings(), 0U);
+  EXPECT_EQ(recorded.program->captured_graphs(), 0U);
   recorded.expect_agreement(rows_inputs(4, 5));
-  EXPECT_EQ(recorded.program->recordings(), 1U);
+  EXPECT_EQ(recorded.program->captured_graphs(), 1U);
 }
 
-TEST(Recordings, EveryOpAtEverySize_AsInterpreted) {
+TEST(CapturedGraphs, EveryOpAtEverySize_AsInterpreted) {
   for (const GraphMaker make :
        {&elementwise_graph, &view_graph, &reduction_graph, &index_graph, &product_graph}) {
     Recorded recorded(make(DType::F64, std::nullopt), {.limit = 1000});
@@ -162,11 +162,11 @@ TEST(Recordings, EveryOpAtEverySize_AsInterpreted) {
     for (int round = 0; round < 2; ++round)
       for (const auto& [a, b] : {std::pair{0, 0}, {0, 5}, {5, 0}, {1, 1}, {2, 5}, {5, 2}, {97, 61}})
         recorded.expect_agreement(inputs_for(random, DType::F64, a, b, true), 1e-9);
-    EXPECT_GT(recorded.program->recordings(), 0U);
+    EXPECT_GT(recorded.program->captured_graphs(), 0U);
   }
 }
 
-TEST(Recordings, OneStartServesAllItsSteps) {
+TEST(CapturedGraphs, OneStartServesAllItsSteps) {
   const auto starts = [](std::size_t limit) {
     Recorded recorded(rows_graph(false), {.limit = limit});
     for (int k = 0; k < 2; ++k) EXPECT_TRUE(run_compiled(*recorded.program, rows_inputs(7, 5)));
@@ -178,14 +178,14 @@ TEST(Recordings, OneStartServesAllItsSteps) {
   EXPECT_GT(starts(0), 6);
 }
 
-TEST(Recordings, PastTheLimit_RunsAreStartedStepByStep) {
+TEST(CapturedGraphs, PastTheLimit_RunsAreStartedStepByStep) {
   Recorded recorded(rows_graph(false), {.limit = 5});
   for (std::int64_t n = 1; n < 9; ++n) recorded.expect_agreement(rows_inputs(n, 5));
-  EXPECT_EQ(recorded.program->recordings(), 5U);
+  EXPECT_EQ(recorded.program->captured_graphs(), 5U);
   for (std::int64_t n = 1; n < 9; ++n) recorded.expect_agreement(rows_inputs(n, 5));
 }
 
-TEST(Recordings, ShareTheirMemory) {
+TEST(CapturedGraphs, ShareTheirMemory) {
   Recorded recorded(rows_graph(false), {.limit = 100});
   recorded.expect_agreement(rows_inputs(64, 5));
   const std::size_t one = recorded.device->live_bytes();
@@ -195,27 +195,27 @@ TEST(Recordings, ShareTheirMemory) {
   EXPECT_EQ(recorded.device->live_bytes(), 0U);
 }
 
-TEST(Recordings, WithoutMemoryForThem_RunsAreStartedStepByStep) {
+TEST(CapturedGraphs, WithoutMemoryForThem_RunsAreStartedStepByStep) {
   Recorded plain(rows_graph(false), {.limit = 0});
   plain.expect_agreement(rows_inputs(64, 5));
   Recorded recorded(rows_graph(false), {.limit = 100});
   recorded.device->set_capacity(plain.device->live_bytes() + plain.program->bytes());
   recorded.expect_agreement(rows_inputs(64, 5));
-  EXPECT_EQ(recorded.program->recordings(), 0U);
+  EXPECT_EQ(recorded.program->captured_graphs(), 0U);
 }
 
-TEST(Recordings, AreGivenUpWhereALaterRunNeedsTheirMemory) {
+TEST(CapturedGraphs, AreGivenUpWhereALaterRunNeedsTheirMemory) {
   Recorded plain(rows_graph(false), {.limit = 0});
   plain.expect_agreement(rows_inputs(64, 5));
   Recorded recorded(rows_graph(false), {.limit = 100});
   for (std::int64_t n : {64, 9}) recorded.expect_agreement(rows_inputs(n, 5));
-  EXPECT_EQ(recorded.program->recordings(), 2U);
+  EXPECT_EQ(recorded.program->captured_graphs(), 2U);
   recorded.device->set_capacity(plain.device->live_bytes() + plain.program->bytes());
   for (std::int64_t n : {64, 9, 64}) recorded.expect_agreement(rows_inputs(n, 5));
-  EXPECT_EQ(recorded.program->recordings(), 0U);
+  EXPECT_EQ(recorded.program->captured_graphs(), 0U);
 }
 
-TEST(Recordings, AnyCallThatFails_FailsTheRunAlone) {
+TEST(CapturedGraphs, AnyCallThatFails_FailsTheRunAlone) {
   const EmulatedProgram built =
       build_emulated(generate(rows_graph(false), Target::Cuda).value()).value();
   const Inputs inputs = rows_inputs(7, 5);

@@ -1,16 +1,14 @@
 #include <algorithm>
 #include <set>
 
-#include <lockstep/worker/execution/recordings.h>
-#include <lockstep/worker/execution/slots.h>
+#include <lockstep/worker/execution/captured_graphs.h>
+#include <lockstep/worker/execution/memory_plan.h>
 
 namespace lockstep::worker {
 namespace {
 
 /// Products over segments of rows are not: they go by counts that the host has read.
-bool can_be_recorded(const Step& step) {
-  return step.launch || step.kind == Step::Kind::Matmul;
-}
+bool can_be_captured(const Step& step) { return step.launch || step.kind == Step::Kind::Matmul; }
 
 Segment segment_over(const Program& program, std::size_t begin, std::size_t end) {
   Segment segment{begin, end, {}, {}, {}};
@@ -37,29 +35,30 @@ std::vector<Segment> segments_of(const Program& program) {
   const std::size_t steps = program.steps.size();
   for (std::size_t begin = 0; begin < steps;) {
     std::size_t end = begin;
-    while (end < steps && can_be_recorded(program.steps[end])) ++end;
+    while (end < steps && can_be_captured(program.steps[end])) ++end;
     if (end > begin + 1) out.push_back(segment_over(program, begin, end));
     begin = std::max(end, begin + 1);
   }
   return out;
 }
 
-Recordings::Recordings(const Program& program, std::shared_ptr<Device> device, std::size_t limit)
+CapturedGraphs::CapturedGraphs(const Program& program, std::shared_ptr<Device> device,
+                               std::size_t limit)
     : program_(program),
       device_(std::move(device)),
       limit_(limit),
       segments_(segments_of(program)) {}
 
-Recordings::~Recordings() {
-  for (const auto& [key, recording] : recordings_) device_->destroy(recording.work);
+CapturedGraphs::~CapturedGraphs() {
+  for (const auto& [key, graph] : graphs_) device_->destroy(graph.work);
 }
 
-const Segment* Recordings::segment(std::size_t step) const {
+const Segment* CapturedGraphs::segment(std::size_t step) const {
   const auto found = std::ranges::lower_bound(segments_, step, {}, &Segment::begin);
   return found != segments_.end() && found->begin == step ? &*found : nullptr;
 }
 
-Result<std::optional<DeviceAddress>> Recordings::block(std::size_t bytes) {
+Result<std::optional<DeviceAddress>> CapturedGraphs::block(std::size_t bytes) {
   if (bytes == 0) return std::optional(DeviceAddress{});
   if (const auto large = blocks_.lower_bound(bytes); large != blocks_.end())
     return std::optional(large->second->address());
@@ -68,8 +67,9 @@ Result<std::optional<DeviceAddress>> Recordings::block(std::size_t bytes) {
   return made;
 }
 
-Result<const Recordings::Recording*> Recordings::at(const Segment& segment, const RunValues& values,
-                                                    const Start& start) {
+Result<const CapturedGraphs::CapturedGraph*> CapturedGraphs::at(const Segment& segment,
+                                                                const RunValues& values,
+                                                                const Start& start) {
   Key key{static_cast<std::int64_t>(segment.begin)};
   for (std::size_t i = segment.begin; i < segment.end; ++i) {
     const Step& step = program_.steps[i];
@@ -78,10 +78,10 @@ Result<const Recordings::Recording*> Recordings::at(const Segment& segment, cons
     if (step.launch && step.launch->merged) key.push_back(values[*step.launch->merged]);
   }
   for (BufferId at : segment.all) key.push_back(values[program_.buffers[at].elements]);
-  if (const auto found = recordings_.find(key); found != recordings_.end()) return &found->second;
+  if (const auto found = graphs_.find(key); found != graphs_.end()) return &found->second;
   if (made_ == limit_) return nullptr;
 
-  std::vector<SlotRequest> requests;
+  std::vector<MemoryRequest> requests;
   for (BufferId at : segment.all) {
     const Buffer& buffer = program_.buffers[at];
     const bool in = std::ranges::find(segment.in, at) != segment.in.end();
@@ -91,25 +91,25 @@ Result<const Recordings::Recording*> Recordings::at(const Segment& segment, cons
          in ? segment.begin : buffer.first,
          out ? segment.end : std::min<std::size_t>(buffer.last, segment.end)});
   }
-  const SlotPlan plan = plan_slots(requests);
+  const MemoryPlan plan = plan_memory(requests);
   auto memory = block(plan.bytes);
   if (!memory) return memory.error();
   if (!*memory) return nullptr;
-  Recording recording;
+  CapturedGraph graph;
   for (std::size_t k = 0; k < requests.size(); ++k)
-    recording.slots[segment.all[k]] =
+    graph.slots[segment.all[k]] =
         requests[k].bytes == 0 ? DeviceAddress{} : moved(**memory, plan.offsets[k]);
   if (auto begun = device_->begin_recording(); !begun) return begun.error();
-  const auto started = start(recording.slots);
+  const auto started = start(graph.slots);
   auto work = device_->end_recording();
   if (!started && work) device_->destroy(*work);
   if (!started || !work) {
     limit_ = made_;
     return nullptr;
   }
-  recording.work = *work;
+  graph.work = *work;
   ++made_;
-  return &recordings_.emplace(std::move(key), std::move(recording)).first->second;
+  return &graphs_.emplace(std::move(key), std::move(graph)).first->second;
 }
 
 }  // namespace lockstep::worker

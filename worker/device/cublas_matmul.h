@@ -23,13 +23,13 @@ struct CublasPlace {
 /// what cuBLAS chooses, and so every bit of a product, is a function of identity(), of the
 /// product's sizes, dtype and transpositions and of the alignment of its operands, unless cuBLAS'
 /// own environment variables say otherwise. One thread at a time, in the context of the stream.
-class CublasProducts {
+class CublasMatmul {
  public:
   static constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
   /// Errors: Environment (no library, or a call that fails), one sentence with call, rank, device.
-  [[nodiscard]] static Result<std::unique_ptr<CublasProducts>> open(CublasPlace place);
-  virtual ~CublasProducts() = default;
+  [[nodiscard]] static Result<std::unique_ptr<CublasMatmul>> open(CublasPlace place);
+  virtual ~CublasMatmul() = default;
   [[nodiscard]] virtual const std::string& identity() const = 0;
   /// Started, not waited for. Requires batch, m, k, n > 0.
   virtual Result<void> multiply(const Product& product) = 0;

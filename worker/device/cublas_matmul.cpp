@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/collectives/base/cuda_library.h>
-#include <lockstep/worker/device/cublas_products.h>
+#include <lockstep/worker/device/cublas_matmul.h>
 
 namespace lockstep::worker {
 namespace {
@@ -48,7 +48,7 @@ Columns columns(DeviceAddress at, bool transposed, std::int64_t rows, std::int64
           transposed ? rows : cols};
 }
 
-class Products final : public CublasProducts {
+class Products final : public CublasMatmul {
  public:
   explicit Products(CublasPlace place) : place_(std::move(place)) {}
   ~Products() override {
@@ -113,7 +113,7 @@ class Products final : public CublasProducts {
 
 }  // namespace
 
-Result<std::unique_ptr<CublasProducts>> CublasProducts::open(CublasPlace place) {
+Result<std::unique_ptr<CublasMatmul>> CublasMatmul::open(CublasPlace place) {
   auto products = std::make_unique<Products>(std::move(place));
   if (auto done = products->open(); !done) return done.error();
   return products;

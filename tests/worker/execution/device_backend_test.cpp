@@ -109,14 +109,14 @@ bool is_one_sentence(const std::string& text) {
          text.find(". ") == std::string::npos;
 }
 
-TEST(DeviceMachine, WhatTheHostReads_ComesInItsPlace) {
+TEST(DeviceBackend, WhatTheHostReads_ComesInItsPlace) {
   Loaded loaded(read_graph());
   loaded.expect_agreement(read_inputs(9, {1, 2}, {3, 0, 1}));
   loaded.expect_agreement(read_inputs(0, {0, 0}, {}));
   loaded.expect_agreement(read_inputs(1001, {100, 400}, {799, 0}));
 }
 
-TEST(DeviceMachine, WrongValues_AreTheInterpretersErrors) {
+TEST(DeviceBackend, WrongValues_AreTheInterpretersErrors) {
   Loaded loaded(read_graph());
   loaded.expect_agreement(read_inputs(9, {1, 2}, {3, 4, 1}));   // index outside
   loaded.expect_agreement(read_inputs(9, {1, 2}, {3, -1, 1}));  // negative index
@@ -129,7 +129,7 @@ TEST(DeviceMachine, WrongValues_AreTheInterpretersErrors) {
   loaded.expect_agreement(inputs);
 }
 
-TEST(DeviceMachine, MemoryOfAValue_ServesTheNext) {
+TEST(DeviceBackend, MemoryOfAValue_ServesTheNext) {
   Loaded loaded(chain_graph(12));
   Inputs inputs;
   inputs["x"] = Array::zeros(DType::F64, {256});  // 2048 bytes
@@ -137,7 +137,7 @@ TEST(DeviceMachine, MemoryOfAValue_ServesTheNext) {
   EXPECT_EQ(loaded.program->bytes(), 2 * 2048U);
 }
 
-TEST(DeviceMachine, Outputs_BelongToTheCaller) {
+TEST(DeviceBackend, Outputs_BelongToTheCaller) {
   Loaded loaded(read_graph());
   const Inputs inputs = read_inputs(100, {10, 20}, {3, 0, 1});
   const auto before = bytes_of(inputs);
@@ -159,7 +159,7 @@ TEST(DeviceMachine, Outputs_BelongToTheCaller) {
   EXPECT_EQ(loaded.device->live_bytes(), outputs);
 }
 
-TEST(DeviceMachine, CountsThatTheHostHasExchanged_AreNotReadBack) {
+TEST(DeviceBackend, CountsThatTheHostHasExchanged_AreNotReadBack) {
   const auto downloads = [](bool looked_at) {
     GraphBuilder g("counts");
     const NodeId x = g.input("x", DType::F64, {g.symbol("x.size(0)")}),
@@ -183,7 +183,7 @@ TEST(DeviceMachine, CountsThatTheHostHasExchanged_AreNotReadBack) {
   EXPECT_EQ(downloads(true), downloads(false));
 }
 
-TEST(DeviceMachine, OutputsOfOneRun_AreReadWhereTheyAreByTheNext) {
+TEST(DeviceBackend, OutputsOfOneRun_AreReadWhereTheyAreByTheNext) {
   Loaded loaded(chain_graph(2));
   Inputs inputs;
   inputs["x"] = Array::of(DType::F64, {3}, std::vector<double>{1, 2, 3});
@@ -208,7 +208,7 @@ TEST(DeviceMachine, OutputsOfOneRun_AreReadWhereTheyAreByTheNext) {
   EXPECT_EQ(loaded.device->uploads(), 2);
 }
 
-TEST(DeviceMachine, MemoryThatTheDeviceDoesNotGiveBack_IsAnExceptionThatSaysSo) {
+TEST(DeviceBackend, MemoryThatTheDeviceDoesNotGiveBack_IsAnExceptionThatSaysSo) {
   Loaded loaded(chain_graph(1));
   const auto out = loaded.run({{"x", Array::zeros(DType::F64, {4})}});
   loaded.device->fail_call(0);
@@ -220,7 +220,7 @@ TEST(DeviceMachine, MemoryThatTheDeviceDoesNotGiveBack_IsAnExceptionThatSaysSo) 
   }
 }
 
-TEST(DeviceMachine, AnyCallThatFails_FailsTheRunAndFreesAll) {
+TEST(DeviceBackend, AnyCallThatFails_FailsTheRunAndFreesAll) {
   Loaded loaded(read_graph());
   const Inputs inputs = read_inputs(100, {10, 20}, {3, 0, 1});
   const auto before = bytes_of(inputs);
@@ -243,7 +243,7 @@ TEST(DeviceMachine, AnyCallThatFails_FailsTheRunAndFreesAll) {
   loaded.expect_agreement(inputs);
 }
 
-TEST(DeviceMachine, LittleMemory_IsEnoughOrAnExplainedError) {
+TEST(DeviceBackend, LittleMemory_IsEnoughOrAnExplainedError) {
   Loaded loaded(chain_graph(5));
   Inputs inputs;
   inputs["x"] = Array::zeros(DType::F64, {256});
@@ -264,7 +264,7 @@ TEST(DeviceMachine, LittleMemory_IsEnoughOrAnExplainedError) {
   loaded.expect_agreement(inputs);
 }
 
-TEST(DeviceMachine, Products_AsInterpreted) {
+TEST(DeviceBackend, Products_AsInterpreted) {
   for (const DType dtype : {DType::F64, DType::F32}) {
     const Graph graph = product_graph(dtype, std::nullopt);
     Loaded loaded(graph);
@@ -279,7 +279,7 @@ TEST(DeviceMachine, Products_AsInterpreted) {
   }
 }
 
-TEST(DeviceMachine, LoadThatFails_UnloadsWhatItHas) {
+TEST(DeviceBackend, LoadThatFails_UnloadsWhatItHas) {
   const auto built = build_emulated(generate(read_graph(), Target::Cuda).value()).value();
   const auto device = std::make_shared<EmulatedDevice>();
   const SystemClock clock;

@@ -3,8 +3,8 @@
 #include <set>
 #include <string>
 
+#include <lockstep/worker/graph/error_sync_points.h>
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/graph/settle_points.h>
 #include <lockstep/worker/graph/settled_facts.h>
 #include <lockstep/worker/graph/split_lists.h>
 #include <lockstep/worker/graph/uniform_facts.h>
@@ -30,7 +30,7 @@ class Walk {
         open_(graph.peers_may_differ) {
     for (const SymbolBinding& binding : graph.symbols) bound_.insert(binding.symbol);
     known_ = bound_;
-    points_.before.resize(graph.nodes.size(), Telling::Nothing);
+    points_.before.resize(graph.nodes.size(), ErrorSync::None);
     points_.compares.resize(graph.nodes.size(), false);
     points_.same.resize(graph.nodes.size());
     for (const UniformSize& size : graph.uniform) uniform_.learn(size.expr, size.group);
@@ -38,15 +38,15 @@ class Walk {
       if (!size.group.empty()) in_groups_[size.group].push_back(size.expr);
   }
 
-  SettlePoints run() {
+  ErrorSyncPoints run() {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const Node& node = graph_.nodes[id];
       if (op_row(node.op).kind == OpClass::Collective) {
         points_.same[id] = unknown_sizes(node);
         points_.compares[id] = node.op == Op::AllToAll && !lists_.fit(node, uniform_);
         points_.before[id] =
-            points_.compares[id] || !points_.same[id].empty() ? Telling::Word : telling(node);
-        if (points_.before[id] != Telling::Nothing) settle();
+            points_.compares[id] || !points_.same[id].empty() ? ErrorSync::Vote : sync_before(node);
+        if (points_.before[id] != ErrorSync::None) settle();
       }
       open_ = open_ || may_fail(node);
       facts_.pass(id);
@@ -81,12 +81,12 @@ class Walk {
     return node.op == Op::AllToAll && size == node.exprs.at(0);
   }
 
-  /// The node may fail on one rank alone. Collectives are looked at by telling().
+  /// The node may fail on one rank alone. Collectives are looked at by sync_before().
   [[nodiscard]] bool may_fail(const Node& node) const {
     if (node.op == Op::Assert) return !facts_.holds(node.asserts.at(0).predicate);
     for (std::size_t dim = 0; node.op == Op::Input && dim < node.meta.sizes.size(); ++dim)
       if (!is_its_own(node, dim)) return true;
-    return refuses_values(node.op);
+    return op_row(node.op).is(OpRow::RefusesValues);
   }
 
   /// The size is a number, which every entry is looked up by, or a symbol that is read off this
@@ -100,18 +100,18 @@ class Walk {
            });
   }
 
-  [[nodiscard]] Telling telling(const Node& node) const {
-    if (graph_.peers_may_differ) return Telling::Word;
+  [[nodiscard]] ErrorSync sync_before(const Node& node) const {
+    if (graph_.peers_may_differ) return ErrorSync::Vote;
     const Node& operand = graph_.nodes[node.inputs[0]];
     const bool splits_fit = node.op != Op::AllToAll || this->splits_fit(node, operand);
-    if (!open_ && splits_fit) return Telling::Nothing;
-    if (!splits_fit || !sizes_known(node, operand)) return Telling::Word;
+    if (!open_ && splits_fit) return ErrorSync::None;
+    if (!splits_fit || !sizes_known(node, operand)) return ErrorSync::Vote;
     // A group of its own would tell its members only.
     const bool counts = node.op == Op::AllToAll && node.text.empty() &&
                         node.meta.dtype == DType::I64 && constant(node.exprs) &&
                         constant(node.meta.sizes) &&
                         *shapes::product(node.meta.sizes).constant() > 0;
-    return counts ? Telling::Carried : Telling::Nothing;
+    return counts ? ErrorSync::Piggybacked : ErrorSync::None;
   }
 
   [[nodiscard]] bool splits_fit(const Node& node, const Node& operand) const {
@@ -143,31 +143,18 @@ class Walk {
   SplitLists lists_;
   UniformFacts uniform_;
   std::map<std::string, std::vector<Expr>> in_groups_;  // of groups that have not met yet
-  SettlePoints points_;
+  ErrorSyncPoints points_;
   std::set<Symbol> bound_, known_;  // known: bound before anything that open_ speaks of
   bool open_;                       // a rank may have failed since the last point
 };
 
 }  // namespace
 
-bool refuses_values(Op op) {
-  switch (op) {
-    case Op::IndexSelect:
-    case Op::IndexAdd:
-    case Op::SegmentIds:
-    case Op::SegmentMatmul:
-    case Op::SegmentOuter:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool SettlePoints::told_from(NodeId id) const {
+bool ErrorSyncPoints::told_from(NodeId id) const {
   return at_end || std::any_of(before.begin() + id, before.end(),
-                               [](Telling t) { return t != Telling::Nothing; });
+                               [](ErrorSync t) { return t != ErrorSync::None; });
 }
 
-SettlePoints settle_points(const Graph& graph) { return Walk(graph).run(); }
+ErrorSyncPoints error_sync_points(const Graph& graph) { return Walk(graph).run(); }
 
 }  // namespace lockstep::worker

@@ -1,9 +1,9 @@
-// Where the values of a program are while it runs, and what computes them: this processor
-// (host_machine.h) or a device (device_machine.h). The order of steps, and what happens when one
-// fails, is the executable's.
+// Where the values of a program are while it runs, and what computes them: this processor or a
+// device. The order of steps, and what happens when one fails, is the executable's.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 
 #include <lockstep/collectives/device_data.h>
@@ -12,11 +12,13 @@
 
 namespace lockstep::worker {
 
+class Device;
+
 /// One program, one thread. A run is begin(), bind() for each input, then steps, then end(). Errors
 /// of a device may be those of an earlier call.
-class Machine {
+class Backend {
  public:
-  virtual ~Machine() = default;
+  virtual ~Backend() = default;
 
   /// `host` stays until end().
   virtual void begin(RunHost& host) = 0;
@@ -28,11 +30,11 @@ class Machine {
   /// No step will read it.
   virtual void drop(BufferId at) = 0;
 
-  /// Recordings are made from here on, if this machine can.
-  virtual void record(std::size_t limit) = 0;
-  [[nodiscard]] virtual std::size_t recordings() const = 0;
-  /// Starts the steps from this one on by a recording; the step after them, or 0 where there is
-  /// none and none can be made. What they make and read is made on the way.
+  /// Runs are captured as CUDA graphs from here on, if this backend can.
+  virtual void capture(std::size_t limit) = 0;
+  [[nodiscard]] virtual std::size_t captured_graphs() const = 0;
+  /// Starts the steps from this one on as a captured graph; the step after them, or 0 where there
+  /// is none and none can be made. What they make and read is made on the way.
   virtual Result<std::size_t> replay(std::size_t step, const RunValues& values) = 0;
 
   /// A Kernel step with its arguments, or a deferred check.
@@ -53,11 +55,11 @@ class Machine {
   virtual Result<bool> ready(const Step& step, const NodeBuffers& sizes) = 0;
   /// Starts a Collective step between devices. False: it must be staged through the host. Errors
   /// are the transport's; peers cannot be told of them.
-  virtual Result<bool> exchange(const Step& step, const NodeBuffers& sizes,
-                                std::string_view label) = 0;
+  virtual Result<bool> start_collective(const Step& step, const NodeBuffers& sizes,
+                                        std::string_view label) = 0;
   /// The same with zeros, of a rank that has failed: nothing else will be asked for but end().
-  virtual Result<bool> exchange_zeros(const Step& step, const NodeBuffers& sizes,
-                                      std::string_view label) = 0;
+  virtual Result<bool> start_collective_of_zeros(const Step& step, const NodeBuffers& sizes,
+                                                 std::string_view label) = 0;
   /// Has `act` read the first value of a Collective step that is ready, and write the second, on
   /// the host. Errors: act's, or what became of its result on this rank.
   using OnHost = std::function<Result<void>(const NodeBuffers& buffers)>;
@@ -73,5 +75,21 @@ class Machine {
   /// on a device.
   [[nodiscard]] virtual std::size_t bytes() const = 0;
 };
+
+/// This processor: compiled functions, an arena, the BLAS. `program` is for the host and outlives
+/// it. Keeps its memory between runs: in the steady state a run allocates its outputs only. Errors:
+/// Environment (an object cannot be loaded here).
+[[nodiscard]] Result<std::unique_ptr<Backend>> host_backend(const Program& program,
+                                                            std::span<const Bytes> units);
+
+/// A device: kernels on its stream, a pool of its memory, matrix products by its library. What the
+/// host has to know is read back in its place in the order of steps. `program` is for CUDA and
+/// outlives it; `units` are built for the device's architecture. An input that is on the device
+/// already is used where it is, any other is uploaded at the step that first reads it. Collectives
+/// go by the group's DeviceData where it has one (RunHost), else over the host: read back,
+/// exchanged, uploaded. Errors: the device's.
+[[nodiscard]] Result<std::unique_ptr<Backend>> device_backend(const Program& program,
+                                                              std::span<const Bytes> units,
+                                                              std::shared_ptr<Device> device);
 
 }  // namespace lockstep::worker

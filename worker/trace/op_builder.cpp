@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/trace/recording.h>
+#include <lockstep/worker/trace/op_builder.h>
 
 namespace lockstep::worker {
 namespace {
@@ -109,7 +109,7 @@ Tensor emit(Op op, const std::vector<Tensor>& operands, Node attributes, const L
   attributes.op = op;
   for (const Tensor& operand : operands)
     attributes.inputs.push_back(trace->operand(operand, where));
-  return trace->record(std::move(attributes), where);
+  return trace->add_node(std::move(attributes), where);
 }
 
 TensorMeta meta_of(const Tensor& x) { return x.trace()->meta(x.node()); }
@@ -141,7 +141,7 @@ Tensor filled(Trace& trace, const TensorMeta& meta, double value, const Line& wh
   node.op = Op::Full;
   node.number = value;
   node.meta = meta;
-  return trace.record(std::move(node), where);
+  return trace.add_node(std::move(node), where);
 }
 
 Tensor expanded(const Tensor& x, const std::vector<Expr>& sizes, const Line& where) {

@@ -4,18 +4,18 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/execution/arena.h>
-#include <lockstep/worker/execution/host_machine.h>
+#include <lockstep/worker/execution/backend.h>
 #include <lockstep/worker/execution/loaded_object.h>
-#include <lockstep/worker/run/products.h>
+#include <lockstep/worker/run/matmul.h>
 
 namespace lockstep::worker {
 namespace {
 
 using KernelFunction = void (*)(void* const*, const std::int64_t*);
 
-class HostMachine final : public Machine {
+class HostBackend final : public Backend {
  public:
-  explicit HostMachine(const Program& program) : program_(program) {
+  explicit HostBackend(const Program& program) : program_(program) {
     pointers_.resize(program.buffers.size());
     arrays_.resize(program.buffers.size());
   }
@@ -63,8 +63,8 @@ class HostMachine final : public Machine {
     if (program_.buffers[at].kind == Buffer::Kind::Arena) arena_.give_back(pointers_[at]);
   }
 
-  void record(std::size_t) override {}
-  [[nodiscard]] std::size_t recordings() const override { return 0; }
+  void capture(std::size_t) override {}
+  [[nodiscard]] std::size_t captured_graphs() const override { return 0; }
   Result<std::size_t> replay(std::size_t, const RunValues&) override { return std::size_t{0}; }
 
   Result<void> launch(const Step& step, std::span<const std::int64_t> numbers,
@@ -101,10 +101,11 @@ class HostMachine final : public Machine {
 
   Result<bool> ready(const Step&, const NodeBuffers&) override { return true; }
 
-  Result<bool> exchange(const Step&, const NodeBuffers&, std::string_view) override {
+  Result<bool> start_collective(const Step&, const NodeBuffers&, std::string_view) override {
     return false;
   }
-  Result<bool> exchange_zeros(const Step&, const NodeBuffers&, std::string_view) override {
+  Result<bool> start_collective_of_zeros(const Step&, const NodeBuffers&,
+                                         std::string_view) override {
     return false;
   }
 
@@ -140,11 +141,11 @@ class HostMachine final : public Machine {
 
 }  // namespace
 
-Result<std::unique_ptr<Machine>> host_machine(const Program& program,
+Result<std::unique_ptr<Backend>> host_backend(const Program& program,
                                               std::span<const Bytes> units) {
-  auto machine = std::make_unique<HostMachine>(program);
-  if (auto linked = machine->link(units); !linked) return linked.error();
-  return std::unique_ptr<Machine>(std::move(machine));
+  auto backend = std::make_unique<HostBackend>(program);
+  if (auto linked = backend->link(units); !linked) return linked.error();
+  return std::unique_ptr<Backend>(std::move(backend));
 }
 
 }  // namespace lockstep::worker
