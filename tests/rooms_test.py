@@ -4,7 +4,8 @@
 usage: rooms_test.py ROOT
 
 rooms.txt lists the rooms from bottom to top: a file may include files of its own room and of rooms
-above its own line in that list. Fails with every line that does otherwise.
+above its own line in that list. Cereal's headers are for .cpp files and coordinator/store/archive.h,
+which is for .cpp files itself. Fails with every line that does otherwise.
 """
 import pathlib
 import re
@@ -13,6 +14,8 @@ import tempfile
 
 MOST_FILES = 40
 INCLUDE = re.compile(r'\s*#\s*include\s*<lockstep/([^>]+)>')
+CEREAL = re.compile(r'\s*#\s*include\s*[<"](cereal/|lockstep/coordinator/store/archive\.h)')
+ARCHIVE = 'coordinator/store/archive.h'
 
 
 def rooms_of(text):
@@ -36,6 +39,8 @@ def flaws(root, rooms):
             yield f'{path}: the folder {room} is not in rooms.txt'
             continue
         for number, line in enumerate(file.read_text().splitlines(), 1):
+            if file.suffix == '.h' and path.as_posix() != ARCHIVE and CEREAL.match(line):
+                yield f'{path}:{number}: a header brings Cereal to whoever includes it'
             found = INCLUDE.match(line)
             if not found:
                 continue
@@ -66,12 +71,15 @@ def check_itself():
             (root / folder).mkdir(parents=True)
         (root / 'low/a/x.h').write_text('#pragma once\n#include <lockstep/low/b/y.h>\n')
         (root / 'low/b/y.h').write_text('#include <lockstep/low/a/x.h>\n#include <lockstep/d/z.h>\n')
+        (root / 'low/a/x.cpp').write_text('#include <cereal/cereal.hpp>\n')
+        (root / 'low/b/v.h').write_text('#include <cereal/cereal.hpp>\n')
         (root / 'low/c/w.cpp').write_text('')
         for i in range(MOST_FILES + 1):
             (root / f'tests/t{i}.cpp').write_text('')
         found = list(flaws(root, ['low/a', 'low/b', 'low/none']))
     expected = ['rooms.txt: there is no folder low/none',
                 'low/a/x.h:2: includes low/b/y.h, but low/b stands above low/a',
+                'low/b/v.h:1: a header brings Cereal to whoever includes it',
                 'low/b/y.h:2: includes d/z.h, which is in no room',
                 'low/c/w.cpp: the folder low/c is not in rooms.txt',
                 f'tests: {MOST_FILES + 1} source files; the most are {MOST_FILES}']

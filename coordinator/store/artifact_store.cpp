@@ -16,8 +16,7 @@ ArtifactIndex::Time now() {
 }  // namespace
 
 Result<std::unique_ptr<ArtifactStore>> ArtifactStore::open(Options options) {
-  constexpr VerifiedDirectory::Content kArtifacts{.format = "lockstp1",
-                                                  .noun = "artifact",
+  constexpr VerifiedDirectory::Content kArtifacts{.noun = "artifact",
                                                   .danger = "what is in it gets executed",
                                                   .recovery = "it is built again",
                                                   .largest = std::size_t{1} << 30};

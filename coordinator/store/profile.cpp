@@ -1,7 +1,49 @@
 #include <algorithm>
 #include <utility>
 
+#include <lockstep/coordinator/store/archive.h>
 #include <lockstep/coordinator/store/profile.h>
+
+namespace lockstep::shapes {
+
+// Values out of an enumeration's range are left for plausible() to refuse.
+template <class Archive>
+static void serialize(Archive& archive, Seen& seen) {
+  archive(seen.state, seen.value);
+}
+
+template <class Archive>
+static void serialize(Archive& archive, SeenDims& dims) {
+  archive(dims.state, dims.dims);
+}
+
+template <class Archive>
+static void serialize(Archive& archive, Dynamism& seen) {
+  archive(seen.scalar, seen.size, seen.stride, seen.smallest);
+}
+
+}  // namespace lockstep::shapes
+
+namespace lockstep::coordinator {
+
+template <class Archive>
+static void serialize(Archive& archive, ProfiledSource& source) {
+  archive(source.key, source.seen);
+}
+
+template <class Archive>
+static void serialize(Archive& archive, FrameKey& frame) {
+  archive(frame.name, frame.content);
+}
+
+template <class Archive>
+static void serialize(Archive& archive, KeptProfile& kept, std::uint32_t) {
+  archive(kept.job, kept.frame, kept.profile);
+}
+
+}  // namespace lockstep::coordinator
+
+CEREAL_CLASS_VERSION(lockstep::coordinator::KeptProfile, 2)
 
 namespace lockstep::coordinator {
 namespace {
@@ -10,44 +52,8 @@ using shapes::Dynamism;
 using shapes::Seen;
 using shapes::SeenDims;
 
-constexpr std::uint8_t kVersion = 1;
+constexpr std::string_view kKind = "profile";
 constexpr std::size_t kMostDims = 16;
-constexpr std::size_t kLeastSource = 4 + 16 + 9 + 5 + 5 + 4;
-
-void put(ByteWriter& out, const Seen& seen) {
-  out.u8(static_cast<std::uint8_t>(seen.state));
-  out.i64(seen.value);
-}
-
-void put(ByteWriter& out, const SeenDims& dims) {
-  out.u8(static_cast<std::uint8_t>(dims.state));
-  out.u32(static_cast<std::uint32_t>(dims.dims.size()));
-  for (const Seen& seen : dims.dims) put(out, seen);
-}
-
-// Values out of an enumeration's range are left for plausible() to refuse.
-Seen take_seen(ByteReader& in) {
-  Seen seen;
-  seen.state = static_cast<Seen::State>(in.u8());
-  seen.value = in.i64();
-  return seen;
-}
-
-SeenDims take_dims(ByteReader& in) {
-  SeenDims dims;
-  dims.state = static_cast<SeenDims::State>(in.u8());
-  for (std::uint32_t n = in.count(9); n > 0 && in.ok(); --n) dims.dims.push_back(take_seen(in));
-  return dims;
-}
-
-Dynamism take_dynamism(ByteReader& in) {
-  Dynamism seen;
-  seen.scalar = take_seen(in);
-  seen.size = take_dims(in);
-  seen.stride = take_dims(in);
-  for (std::uint32_t n = in.count(8); n > 0 && in.ok(); --n) seen.smallest.push_back(in.i64());
-  return seen;
-}
 
 enum class Field : std::uint8_t { Scalar, Size, Stride };
 
@@ -73,6 +79,11 @@ bool plausible(const SeenDims& dims, Field field) {
                      [&](const Seen& seen) { return plausible(seen, field, dims.dims.size()); });
 }
 
+bool plausible(const Profile& profile) {
+  return std::all_of(profile.begin(), profile.end(),
+                     [](const auto& source) { return coordinator::plausible(source.second.seen); });
+}
+
 }  // namespace
 
 bool plausible(const Dynamism& seen) {
@@ -82,38 +93,18 @@ bool plausible(const Dynamism& seen) {
                      [](std::int64_t size) { return size >= 0; });
 }
 
-Bytes encode(const Profile& profile) {
-  ByteWriter out;
-  out.u8(kVersion);
-  out.u32(static_cast<std::uint32_t>(profile.size()));
-  for (const auto& [name, source] : profile) {
-    out.text(name);
-    out.u64(source.key.high);
-    out.u64(source.key.low);
-    put(out, source.seen.scalar);
-    put(out, source.seen.size);
-    put(out, source.seen.stride);
-    out.u32(static_cast<std::uint32_t>(source.seen.smallest.size()));
-    for (const std::int64_t size : source.seen.smallest) out.i64(size);
-  }
-  return std::move(out).take();
+Bytes encode(const KeptProfile& kept) { return pack(kKind, kept); }
+
+Result<KeptProfile> decode_profile(std::span<const std::byte> bytes) {
+  auto kept = unpack<KeptProfile>(kKind, bytes);
+  if (kept && !plausible(kept->profile))
+    return Status{Code::Environment, "no run can have seen what it says", {}, {}};
+  return kept;
 }
 
-std::optional<Profile> decode_profile(std::span<const std::byte> bytes) {
-  ByteReader in(bytes);
-  if (in.u8() != kVersion) return std::nullopt;
-  Profile profile;
-  for (std::uint32_t n = in.count(kLeastSource); n > 0 && in.ok(); --n) {
-    std::string name = in.text();
-    ProfiledSource source;
-    source.key.high = in.u64();
-    source.key.low = in.u64();
-    source.seen = take_dynamism(in);
-    const bool in_order = profile.empty() || profile.rbegin()->first < name;
-    if (!in_order || !plausible(source.seen)) return std::nullopt;
-    profile.emplace(std::move(name), std::move(source));
-  }
-  if (!in.ok() || !in.at_end()) return std::nullopt;
+std::optional<Profile> decode_first_profile(std::span<const std::byte> bytes) {
+  auto profile = read_archive<Profile>(bytes, BoundedInput::Sizes::Of32);
+  if (profile && !plausible(*profile)) profile.reset();
   return profile;
 }
 

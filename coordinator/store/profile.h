@@ -3,12 +3,14 @@
 // number. Pure; profile_store keeps it.
 #pragma once
 
+#include <compare>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 
 #include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/base/status.h>
 #include <lockstep/shapes/expr/dynamism.h>
 #include <lockstep/shapes/expr/fingerprint.h>
 
@@ -29,9 +31,28 @@ using Profile = std::map<std::string, ProfiledSource>;
 /// no negative size, each cell in its canonical form, an inferred stride within the dims.
 [[nodiscard]] bool plausible(const shapes::Dynamism& seen);
 
-/// Version 1: number of sources, and per source name, key and lattice value, little-endian.
-[[nodiscard]] Bytes encode(const Profile& profile);
-/// nullopt: not a profile, or one with a source that is not plausible.
-[[nodiscard]] std::optional<Profile> decode_profile(std::span<const std::byte> bytes);
+/// A frame across runs: its name and, where the caller has one, a fingerprint of its content (the
+/// text of the function), so that another function of the same name starts with nothing.
+struct FrameKey {
+  std::string name;
+  shapes::Fingerprint content;
+  auto operator<=>(const FrameKey&) const = default;
+};
+
+/// A profile and whose it is.
+struct KeptProfile {
+  std::string job;
+  FrameKey frame;
+  Profile profile;
+  bool operator==(const KeptProfile&) const = default;
+};
+
+/// Version 2, sealed (seal.h).
+[[nodiscard]] Bytes encode(const KeptProfile& kept);
+/// Errors: Version (another one), Environment (not a profile, or one with a source that is not
+/// plausible); the message goes on from "it is damaged".
+[[nodiscard]] Result<KeptProfile> decode_profile(std::span<const std::byte> bytes);
+/// Version 1, which old records hold: sources alone, without a seal. nullopt: as the errors above.
+[[nodiscard]] std::optional<Profile> decode_first_profile(std::span<const std::byte> bytes);
 
 }  // namespace lockstep::coordinator

@@ -18,17 +18,10 @@
 
 namespace lockstep::coordinator {
 
-/// A frame across runs: its name and, where the caller has one, a fingerprint of its content (the
-/// text of the function), so that another function of the same name starts with nothing.
-struct FrameKey {
-  std::string name;
-  shapes::Fingerprint content;
-};
-
 /// The profiles of one job id. One thread per object; processes may share the directory.
 class ProfileStore {
  public:
-  /// The largest profile: some 4,000 sources.
+  /// The largest profile, with its seal: some 4,000 sources.
   static constexpr std::size_t kLargest = std::size_t{1} << 20;
   /// Profiles kept, of all jobs; the one written longest ago goes.
   static constexpr int kMost = 4096;
@@ -65,8 +58,8 @@ class ProfileStore {
   };
   ProfileStore(Options options, std::unique_ptr<Database> database)
       : options_(std::move(options)), database_(std::move(database)) {}
-  [[nodiscard]] Bytes head_of(const FrameKey& frame) const;
-  void find(Transaction& in, const Bytes& head, Kept& kept) const;
+  [[nodiscard]] Bytes key_of(const FrameKey& frame) const;
+  void find(Transaction& in, const FrameKey& frame, Kept& kept) const;
   void set_aside(const FrameKey& frame, const std::string& why);
 
   Options options_;

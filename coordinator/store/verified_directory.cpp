@@ -1,4 +1,3 @@
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -10,20 +9,37 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <openssl/sha.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <lockstep/coordinator/store/archive.h>
 #include <lockstep/coordinator/store/verified_directory.h>
 
 namespace lockstep::coordinator {
 namespace {
 
-// A file is the payload and a footer: format and version, payload length, key, SHA-256 over all
-// that precedes it.
-constexpr std::size_t kHeadBytes = 8 + 8 + 16;
-constexpr std::size_t kFooterBytes = kHeadBytes + SHA256_DIGEST_LENGTH;
+/// What a file holds: its key, because it could have been renamed.
+struct KeyedFile {
+  shapes::Fingerprint key;
+  Bytes content;
+};
+
+template <class Archive>
+void serialize(Archive& archive, KeyedFile& file, std::uint32_t) {
+  archive(file.key, file.content);
+}
+
+}  // namespace
+}  // namespace lockstep::coordinator
+
+CEREAL_CLASS_VERSION(lockstep::coordinator::KeyedFile, 2)  // 1 had a footer, and no Cereal
+
+namespace lockstep::coordinator {
+namespace {
+
+// Cereal's byte order and version, the key, the number of bytes.
+constexpr std::size_t kAround = kSealBytes + 1 + 4 + 16 + 8;
 constexpr std::string_view kTemporary = "tmp.";
 constexpr std::time_t kForeignLeftoverSeconds = 24 * 3600;
 
@@ -45,48 +61,6 @@ class Descriptor {
  private:
   int fd_;
 };
-
-using Digest = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
-
-Digest sha256(std::span<const std::byte> bytes, std::span<const std::byte> more) {
-  SHA256_CTX context;
-  Digest digest;
-// The one-shot interface cannot take two spans and EVP needs a heap object for the same thing.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-  SHA256_Init(&context);
-  SHA256_Update(&context, bytes.data(), bytes.size());
-  SHA256_Update(&context, more.data(), more.size());
-  SHA256_Final(digest.data(), &context);
-#pragma GCC diagnostic pop
-  return digest;
-}
-
-Bytes footer_of(std::string_view format, const shapes::Fingerprint& key,
-                std::span<const std::byte> payload) {
-  ByteWriter writer;
-  for (char c : format) writer.u8(static_cast<std::uint8_t>(c));
-  writer.u64(payload.size());
-  writer.u64(key.high);
-  writer.u64(key.low);
-  const Digest digest = sha256(payload, writer.view());
-  for (unsigned char c : digest) writer.u8(c);
-  return std::move(writer).take();
-}
-
-/// What is wrong with a file's content; empty if it is whole and is what `key` names.
-std::string flaw(std::string_view format, const shapes::Fingerprint& key,
-                 std::span<const std::byte> file) {
-  if (file.size() < kFooterBytes) return fmt::format("it is cut short at {} bytes", file.size());
-  const auto payload = file.first(file.size() - kFooterBytes);
-  const auto footer = file.last(kFooterBytes);
-  const Bytes expected = footer_of(format, key, payload);
-  if (std::memcmp(footer.data(), expected.data(), kHeadBytes) != 0)
-    return "its footer is not of this format, name and length";
-  if (std::memcmp(footer.data(), expected.data(), kFooterBytes) != 0)
-    return "its SHA-256 does not match";
-  return {};
-}
 
 bool write_all(int fd, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -137,12 +111,6 @@ std::optional<shapes::Fingerprint> key_of(std::string_view name) {
 
 }  // namespace
 
-std::string content_digest(std::span<const std::byte> bytes) {
-  std::string text;
-  for (unsigned char c : sha256(bytes, {})) text += fmt::format("{:02x}", c);
-  return text;
-}
-
 Result<std::unique_ptr<VerifiedDirectory>> VerifiedDirectory::open(Options options) {
   auto directory =
       PrivateDirectory::open(options.path, options.content.noun, options.content.danger);
@@ -188,9 +156,7 @@ std::vector<VerifiedDirectory::File> VerifiedDirectory::files() const {
   return found;
 }
 
-std::uint64_t VerifiedDirectory::bytes_on_disk(std::size_t payload) {
-  return payload + kFooterBytes;
-}
+std::uint64_t VerifiedDirectory::bytes_on_disk(std::size_t payload) { return payload + kAround; }
 
 bool VerifiedDirectory::remove(const shapes::Fingerprint& key) {
   return ::unlinkat(directory_.fd(), key.text().c_str(), 0) == 0 || errno == ENOENT;
@@ -228,31 +194,29 @@ Result<std::optional<Bytes>> VerifiedDirectory::load(const shapes::Fingerprint& 
   if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid())
     return unusable("it is not a file of this user");
   const auto size = static_cast<std::uintmax_t>(info.st_size);
-  if (size > options_.content.largest + kFooterBytes)
-    return unusable(fmt::format("it has {} bytes, at most {} are read", size,
-                                options_.content.largest + kFooterBytes));
-  Bytes file(size);
+  if (const std::uintmax_t most = bytes_on_disk(options_.content.largest); size > most)
+    return unusable(fmt::format("it has {} bytes, at most {} are read", size, most));
+  Bytes bytes(size);
   std::size_t got = 0;
-  if (!read_all(fd.get(), file, got)) return failure("read");
-  file.resize(got);
-  if (const std::string why = flaw(options_.content.format, key, file); !why.empty())
-    return unusable(why);
-  file.resize(file.size() - kFooterBytes);
-  return std::optional<Bytes>(std::move(file));
+  if (!read_all(fd.get(), bytes, got)) return failure("read");
+  auto file = unpack<KeyedFile>(options_.content.noun, std::span(bytes).first(got));
+  if (!file) return unusable(file.error().message);
+  if (file->key != key) return unusable("it is of another name");
+  return std::optional<Bytes>(std::move(file->content));
 }
 
 Result<void> VerifiedDirectory::store(const shapes::Fingerprint& key,
-                                      std::span<const std::byte> payload) {
-  if (payload.size() > options_.content.largest)
+                                      std::span<const std::byte> content) {
+  if (content.size() > options_.content.largest)
     return environment(fmt::format("the {} {} has {} bytes, at most {} are kept",
-                                   options_.content.noun, key.text(), payload.size(),
+                                   options_.content.noun, key.text(), content.size(),
                                    options_.content.largest));
-  return write_and_rename(key.text(), payload, footer_of(options_.content.format, key, payload));
+  return write_and_rename(key.text(), pack(options_.content.noun,
+                                           KeyedFile{key, Bytes(content.begin(), content.end())}));
 }
 
 Result<void> VerifiedDirectory::write_and_rename(const std::string& name,
-                                                 std::span<const std::byte> payload,
-                                                 std::span<const std::byte> footer) {
+                                                 std::span<const std::byte> bytes) {
   const std::string temporary =
       fmt::format("{}{}.{}.{}", kTemporary, ::getpid(), next_number(), host_name());
   const auto failure = [&](const char* what) {
@@ -268,7 +232,7 @@ Result<void> VerifiedDirectory::write_and_rename(const std::string& name,
   Descriptor fd(::openat(directory_.fd(), temporary.c_str(),
                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (fd.get() < 0) return failure("create");
-  if (!write_all(fd.get(), payload) || !write_all(fd.get(), footer)) return failure("write");
+  if (!write_all(fd.get(), bytes)) return failure("write");
   if (::fsync(fd.get()) != 0) return failure("flush");
   if (::renameat(directory_.fd(), temporary.c_str(), directory_.fd(), name.c_str()) != 0)
     return failure("rename");

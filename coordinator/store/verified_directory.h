@@ -22,10 +22,9 @@ namespace lockstep::coordinator {
 /// its key by an atomic rename and is complete from then on. One thread per object.
 class VerifiedDirectory {
  public:
-  /// What the files are, for the footer of each and for messages.
+  /// What the files are, for their seals and for messages.
   struct Content {
-    std::string_view format;    // 8 bytes: what the payload is, and its version
-    std::string_view noun;      // "artifact"
+    std::string_view noun;      // "artifact"; at most 8 letters
     std::string_view danger;    // "what is in it gets executed"
     std::string_view recovery;  // "it is built again"
     std::size_t largest;        // bytes of a payload
@@ -43,7 +42,7 @@ class VerifiedDirectory {
   [[nodiscard]] static Result<std::unique_ptr<VerifiedDirectory>> open(Options options);
 
   /// The payload under `key`; nullopt where there is none. What is cut, altered, too large or of
-  /// another format is set aside and a miss. Errors: Environment (the file cannot be read).
+  /// another version is set aside and a miss. Errors: Environment (the file cannot be read).
   [[nodiscard]] Result<std::optional<Bytes>> load(const shapes::Fingerprint& key);
   /// Puts a payload under `key`, replacing what is there. After success it is on disk whole; after
   /// an error nothing has changed. Errors: Environment (full or read-only disk, too large).
@@ -69,14 +68,10 @@ class VerifiedDirectory {
       : options_(std::move(options)), directory_(std::move(directory)) {}
   void remove_leftovers();
   [[nodiscard]] Result<void> write_and_rename(const std::string& name,
-                                              std::span<const std::byte> payload,
-                                              std::span<const std::byte> footer);
+                                              std::span<const std::byte> bytes);
   Options options_;
   PrivateDirectory directory_;
   std::set<std::string> reported_;
 };
-
-/// SHA-256 of the bytes as 64 hexadecimal digits: what ranks compare before they load an artifact.
-[[nodiscard]] std::string content_digest(std::span<const std::byte> bytes);
 
 }  // namespace lockstep::coordinator

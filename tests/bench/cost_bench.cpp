@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   const std::filesystem::path file = argc == 2 ? argv[1] : "";
   const auto network = load_network(file.stem().string(), file.parent_path().string());
   if (!network || !*network) {
-    std::fputs("usage: cost_bench NETWORK.json (lockstep dryrun --calibrate stores one)\n", stderr);
+    std::fputs("usage: cost_bench NAME.network (lockstep dryrun --calibrate stores one)\n", stderr);
     return 2;
   }
   MPI_Init(&argc, &argv);

@@ -31,7 +31,7 @@ class ArtifactIndexTest : public testing::Test {
   void reopen() {
     index_.reset();
     files_ = VerifiedDirectory::open({.path = root_.string(),
-                                      .content = {"lockstp1", "artifact", "", "", 1 << 20},
+                                      .content = {"artifact", "", "", 1 << 20},
                                       .report = {}})
                  .value();
     index_ = std::make_unique<ArtifactIndex>(

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <lockstep/coordinator/store/artifact_store.h>
+#include <lockstep/coordinator/store/seal.h>
 
 namespace lockstep::coordinator {
 namespace {
@@ -65,6 +66,7 @@ TEST_F(ArtifactStoreTest, Store_AnySize_ComesBack) {
   for (std::size_t size : {0u, 1u, 63u, 4096u, 100000u}) {
     ASSERT_TRUE(store->store(key_, content(size)).has_value());
     EXPECT_EQ(open()->load(key_).value().value(), content(size));
+    EXPECT_EQ(fs::file_size(file_of(key_)), VerifiedDirectory::bytes_on_disk(size));
   }
   EXPECT_EQ(artifacts(), 1);
   EXPECT_EQ(fs::status(directory_).permissions(), fs::perms::owner_all);
@@ -101,6 +103,18 @@ TEST_F(ArtifactStoreTest, Load_AnyBitFlipped_IsAMiss) {
     EXPECT_FALSE(store->load(key_).value().has_value()) << at;
   }
   EXPECT_EQ(reports_.size(), static_cast<std::size_t>(size));
+}
+
+TEST_F(ArtifactStoreTest, Load_FileOfTheFirstVersion_IsSetAsideAndBuiltAgain) {
+  auto store = open();
+  std::ofstream(file_of(key_)) << "\x7f"
+                                  "ELF, and then the footer: lockstp1"
+                               << std::string(56, 'x');
+  EXPECT_FALSE(store->load(key_).value().has_value());
+  EXPECT_EQ(reports_.size(), 1u);
+  EXPECT_TRUE(fs::exists(file_of(key_) + ".bad"));
+  ASSERT_TRUE(store->store(key_, content(20)).has_value());
+  EXPECT_EQ(store->load(key_).value().value(), content(20));
 }
 
 TEST_F(ArtifactStoreTest, Load_FileOfAnotherKeyUnderThisName_IsAMiss) {

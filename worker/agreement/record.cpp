@@ -208,12 +208,12 @@ shapes::Fingerprint observation_digest(const Observation& observation) {
 }
 
 void Recorder::restored(std::string_view frame, const FrameState& state) {
-  coordinator::Profile profile;
-  for (const auto& [name, seen] : state) profile[name].seen = seen;
-  const Bytes bytes = coordinator::encode(profile);
+  coordinator::KeptProfile kept;
+  for (const auto& [name, seen] : state) kept.profile[name].seen = seen;
+  const Bytes bytes = coordinator::encode(kept);
   Line line("state");
   line.json["frame"] = text_json(frame);
-  line.json["stored"] = text_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  line.json["profile"] = text_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   write(line);
 }
 

@@ -249,7 +249,7 @@ int run(const Options& options) {
   if (!settings && (options.calibrate || options.network)) return complain(settings.error());
   const std::string networks = settings ? networks_folder(*settings) : std::string();
   if (options.calibrate && options.json)
-    return complain("--calibrate has no JSON to print; what it stores is JSON.", kUsage);
+    return complain("--calibrate has no JSON to print.", kUsage);
   if (options.calibrate) return calibrate(options.name, networks);
   if (const auto same = same_file(options)) return complain(*same, kUsage);
   if (const auto refused = cannot_write(options)) return complain(*refused);

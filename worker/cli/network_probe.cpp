@@ -147,8 +147,10 @@ int report(const Probe& probe, const std::string& name, const std::string& folde
     return cli::complain(
         fmt::format("the folder {} cannot be made: {}.", folder, std::strerror(errno)),
         cli::kEnvironment);
-  const std::string file = fmt::format("{}/{}.json", folder, name);
-  if (auto kept = cli::write_whole("The network", file, simulator::network_text(network), 0600);
+  const std::string file = simulator::network_file(name, folder);
+  const Bytes bytes = simulator::network_bytes(network);
+  if (auto kept = cli::write_whole(
+          "The network", file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, 0600);
       !kept)
     return cli::complain(kept.error());
   return cli::print_result(table(network, probe) + fmt::format("stored: {}\n", file), cli::kOk);

@@ -6,7 +6,7 @@
 namespace lockstep::worker {
 namespace {
 
-constexpr std::string_view kArtifactFormat = "lockstep.artifact/2";
+constexpr std::string_view kArtifactFormat = "lockstep.artifact/3";
 
 std::string_view step_name(Step::Kind kind) {
   switch (kind) {

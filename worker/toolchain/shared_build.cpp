@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/coordinator/store/seal.h>
 #include <lockstep/worker/toolchain/shared_build.h>
 
 namespace lockstep::worker {

@@ -144,7 +144,7 @@ TEST(Cli, CalibratedNetwork_IsStoredForItsUserAloneAndUsed) {
       " 2>&1";
   ASSERT_EQ(std::system(start.c_str()), 0) << contents(out);
   EXPECT_NE(contents(out).find("stored: "), std::string::npos) << contents(out);
-  const std::filesystem::path file = folder + "/networks/mine.json";
+  const std::filesystem::path file = folder + "/networks/mine.network";
   EXPECT_EQ(std::filesystem::status(file).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   const Ran ran = run("dryrun " + scenario("marks") + " --json --network mine", cache);

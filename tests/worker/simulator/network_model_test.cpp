@@ -78,6 +78,15 @@ TEST(NetworkModel, LongTransfers_AreCappedNotWrapped) {
   EXPECT_EQ(transfer_ns(1, 3000), 1);
 }
 
+const NetworkModel kModel{.name = "mine",
+                          .between = {.latency_ns = 612, .bytes_per_us = 8111},
+                          .within = {.latency_ns = 612, .bytes_per_us = 8111},
+                          .ranks_per_host = INT32_MAX,
+                          .cores_per_host = 2,
+                          .join_bytes_per_us = 12'000,
+                          .read_bytes_per_us = 2000,
+                          .crowds = {{4, 3100, 900}, {16, 9000, 150}}};
+
 class NetworkFile : public testing::Test {
  protected:
   void SetUp() override {
@@ -86,34 +95,56 @@ class NetworkFile : public testing::Test {
     folder_ = name;
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
-  void write(const std::string& text) { std::ofstream(folder_ + "/mine.json") << text; }
+  void write(const Bytes& bytes) const {
+    std::ofstream(network_file("mine", folder_), std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
   std::string folder_;
 };
 
 TEST_F(NetworkFile, WhatIsStored_IsReadAgain) {
-  NetworkModel model{.name = "mine",
-                     .between = {.latency_ns = 612, .bytes_per_us = 8111},
-                     .within = {.latency_ns = 612, .bytes_per_us = 8111},
-                     .ranks_per_host = INT32_MAX,
-                     .cores_per_host = 2,
-                     .join_bytes_per_us = 12'000,
-                     .read_bytes_per_us = 2000,
-                     .crowds = {{4, 3100, 900}, {16, 9000, 150}}};
-  write(network_text(model));
+  write(network_bytes(kModel));
   const auto read = parse_network("mine", folder_);
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(*read, model);
+  EXPECT_EQ(*read, kModel);
 }
 
-TEST_F(NetworkFile, WhatIsNoSuchFile_IsNamedWithItsPath) {
-  for (const char* text : {"", "[]", "{}", "{\"format\": \"lockstep.network/2\"}",
-                           "{\"format\": \"lockstep.network/1\", \"latency_ns\": -1}",
-                           "{\"format\": \"lockstep.network/1\", \"more\": 1}"}) {
-    write(text);
+TEST_F(NetworkFile, WhatWasAlteredOrNoCalibrationComesTo_IsNamedWithItsPath) {
+  const auto refused = [&] {
     const auto read = parse_network("mine", folder_);
-    ASSERT_FALSE(read) << text;
-    EXPECT_NE(read.error().message.find(folder_ + "/mine.json"), std::string::npos);
+    return !read && read.error().message.find(network_file("mine", folder_)) != std::string::npos;
+  };
+  const Bytes whole = network_bytes(kModel);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    write(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)));
+    EXPECT_TRUE(refused()) << "cut at " << size;
+    Bytes altered = whole;
+    altered[size] ^= std::byte{4};
+    write(altered);
+    EXPECT_TRUE(refused()) << "altered at " << size;
   }
+  for (const auto& change : std::vector<void (*)(NetworkModel&)>{
+           [](NetworkModel& n) { n.within.latency_ns = -1; },
+           [](NetworkModel& n) { n.between.bytes_per_us = 0; },
+           [](NetworkModel& n) { n.cores_per_host = 0; },
+           [](NetworkModel& n) { n.read_bytes_per_us = 2'000'000'000; },
+           [](NetworkModel& n) { n.crowds[1].ranks = 4; }}) {
+    NetworkModel model = kModel;
+    change(model);
+    write(network_bytes(model));
+    EXPECT_TRUE(refused());
+  }
+}
+
+TEST_F(NetworkFile, FileOfTheFirstVersion_IsSaidToBeOne) {
+  std::ofstream(folder_ + "/mine.json") << R"({"format":"lockstep.network/1"})";
+  const auto read = parse_network("mine", folder_);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("it is of version 1"), std::string::npos)
+      << read.error().message;
+  write(network_bytes(kModel));
+  EXPECT_TRUE(parse_network("mine", folder_));
 }
 
 TEST(Timing, Percentiles_AreNearestRanks) {

@@ -1,4 +1,7 @@
 #include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
 
 #include "random_scenario.h"
 #include "recorded_job.h"
@@ -125,6 +128,40 @@ TEST_F(RecordedAnswers, JobThatStartedFromAProfile_IsSaidTo) {
   ASSERT_TRUE(answer(*ranks, {.compare = true}, again->result, notes).has_value());
   ASSERT_EQ(notes.size(), 1U);
   EXPECT_NE(notes[0].find("what an earlier run had learnt"), std::string::npos);
+}
+
+// The first version, as `stored`, was bytes without a seal.
+TEST_F(RecordedAnswers, StateInRecordsOfBothVersions_IsTheSame) {
+  const FrameState state{{"n", shapes::Dynamism::of_int(-7)}};
+  {
+    auto recorder = Recorder::open(directory(0), {1, Rank{0}, {}, "test"});
+    ASSERT_TRUE(recorder.has_value());
+    (*recorder)->restored("f", state);
+    RoundKey key;
+    key.group = "world";
+    key.frame = "f";
+    Frame frame(key.frame);
+    (*recorder)->began(CallMachine(Rank{0}, 2, {}, key, frame, observation_of({})));
+  }
+  const auto restored = [&] {
+    std::optional<FrameState> seen;
+    const auto ranks = read_record(
+        directory(0), [&](const RankRecord&, const RecordedCall& call) { seen = call.stored; });
+    return ranks ? seen : std::nullopt;
+  };
+  EXPECT_EQ(restored(), state);
+  const std::string file = directory(0) + "/rank-00000.jsonl";
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  const std::string first = R"("stored":{"hex":"0101000000010000006e)" + std::string(32, '0') +
+                            R"(01f9ffffffffffffff0200000000020000000000000000"})";
+  const std::string old =
+      std::regex_replace(text.str(), std::regex(R"re("profile":\{"hex":"[0-9a-f]*"\})re"), first);
+  ASSERT_NE(old, text.str());
+  std::ofstream(file) << old;
+  EXPECT_EQ(restored(), state);
+  std::ofstream(file) << std::regex_replace(old, std::regex("0101000000"), "0101000040");
+  EXPECT_EQ(restored(), std::nullopt) << "a size that is too large";
 }
 
 TEST_F(RecordedAnswers, GroupsOfRanks_AreRefused) {

@@ -1,10 +1,12 @@
-// Calibrated networks on disk: one JSON file each, NAME.json in a folder of the cache directory.
+// Calibrated networks on disk: one sealed file each, NAME.network in a folder of the cache
+// directory.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include <lockstep/collectives/base/bytes.h>
 #include <lockstep/worker/simulator/cost/network_model.h>
 
 namespace lockstep::worker::simulator {
@@ -12,11 +14,13 @@ namespace lockstep::worker::simulator {
 /// 1 to 64 letters, digits, dots, dashes and underscores, no dot in front.
 [[nodiscard]] bool network_name_fits(std::string_view name);
 
-/// The file's text (format "lockstep.network/1", one line).
-[[nodiscard]] std::string network_text(const NetworkModel& network);
+/// The file of that name.
+[[nodiscard]] std::string network_file(std::string_view name, const std::string& folder);
+/// What stands in it, without the network's name.
+[[nodiscard]] Bytes network_bytes(const NetworkModel& network);
 
-/// nullopt: there is none of that name. Errors: BadInput (a file that cannot be read or is no such
-/// document, with its path and the JSON path).
+/// nullopt: there is none of that name. Errors: BadInput (a file that cannot be read, was altered
+/// or is of another version, with its path).
 [[nodiscard]] Result<std::optional<NetworkModel>> load_network(std::string_view name,
                                                                const std::string& folder);
 

@@ -100,9 +100,16 @@ class RankReader {
 
   void take_state(RecordFields& in) {
     const std::string frame = in.text("frame");
-    const std::string bytes = in.text("stored");
-    const auto profile = coordinator::decode_profile(std::as_bytes(std::span(bytes)));
-    if (!profile) return in.fail("stored", "this is no state that a frame can start from");
+    const bool first = in.has("stored");
+    const std::string_view field = first ? "stored" : "profile";
+    const std::string text = in.text(field);
+    const auto bytes = std::as_bytes(std::span(text));
+    std::optional<coordinator::Profile> profile;
+    if (first)
+      profile = coordinator::decode_first_profile(bytes);
+    else if (auto kept = coordinator::decode_profile(bytes))
+      profile = std::move(kept->profile);
+    if (!profile) return in.fail(field, "this is no state that a frame can start from");
     FrameState& state = stored_[frame];
     out_.profiled = true;
     for (const auto& [name, source] : *profile) state[name] = source.seen;
