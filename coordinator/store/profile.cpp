@@ -10,9 +10,9 @@ using shapes::Dynamism;
 using shapes::Seen;
 using shapes::SeenDims;
 
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2, kWithStrides = 1;
 constexpr std::size_t kMostDims = 16;
-constexpr std::size_t kLeastSource = 4 + 16 + 9 + 5 + 5 + 4;
+constexpr std::size_t kLeastSource = 4 + 16 + 9 + 5 + 4;
 
 void put(ByteWriter& out, const Seen& seen) {
   out.u8(static_cast<std::uint8_t>(seen.state));
@@ -40,44 +40,39 @@ SeenDims take_dims(ByteReader& in) {
   return dims;
 }
 
-Dynamism take_dynamism(ByteReader& in) {
+Dynamism take_dynamism(ByteReader& in, std::uint8_t version) {
   Dynamism seen;
   seen.scalar = take_seen(in);
   seen.size = take_dims(in);
-  seen.stride = take_dims(in);
+  if (version == kWithStrides) (void)take_dims(in);
   for (std::uint32_t n = in.count(8); n > 0 && in.ok(); --n) seen.smallest.push_back(in.i64());
   return seen;
 }
 
-enum class Field : std::uint8_t { Scalar, Size, Stride };
-
-bool plausible(const Seen& seen, Field field, std::size_t dims) {
+bool plausible(const Seen& seen, std::int64_t least) {
   switch (seen.state) {
     case Seen::State::Unset:
     case Seen::State::Dynamic:
       return seen.value == 0;
     case Seen::State::Static:
-      return field == Field::Scalar || seen.value >= 0;
-    case Seen::State::Inferred:
-      return field == Field::Stride && seen.value >= 0 &&
-             static_cast<std::uint64_t>(seen.value) < dims;
+      return seen.value >= least;
   }
   return false;
 }
 
-bool plausible(const SeenDims& dims, Field field) {
+bool plausible(const SeenDims& dims) {
   if (dims.state == SeenDims::State::Unset || dims.state == SeenDims::State::Dynamic)
     return dims.dims.empty();
   return dims.state == SeenDims::State::Tuple && dims.dims.size() <= kMostDims &&
          std::all_of(dims.dims.begin(), dims.dims.end(),
-                     [&](const Seen& seen) { return plausible(seen, field, dims.dims.size()); });
+                     [](const Seen& seen) { return plausible(seen, 0); });
 }
 
 }  // namespace
 
 bool plausible(const Dynamism& seen) {
-  return plausible(seen.scalar, Field::Scalar, 0) && plausible(seen.size, Field::Size) &&
-         plausible(seen.stride, Field::Stride) && seen.smallest.size() <= kMostDims &&
+  return plausible(seen.scalar, INT64_MIN) && plausible(seen.size) &&
+         seen.smallest.size() <= kMostDims &&
          std::all_of(seen.smallest.begin(), seen.smallest.end(),
                      [](std::int64_t size) { return size >= 0; });
 }
@@ -92,29 +87,37 @@ Bytes encode(const Profile& profile) {
     out.u64(source.key.low);
     put(out, source.seen.scalar);
     put(out, source.seen.size);
-    put(out, source.seen.stride);
     out.u32(static_cast<std::uint32_t>(source.seen.smallest.size()));
     for (const std::int64_t size : source.seen.smallest) out.i64(size);
   }
   return std::move(out).take();
 }
 
-std::optional<Profile> decode_profile(std::span<const std::byte> bytes) {
+static std::optional<Profile> decode(std::span<const std::byte> bytes, std::uint8_t oldest) {
   ByteReader in(bytes);
-  if (in.u8() != kVersion) return std::nullopt;
+  const std::uint8_t version = in.u8();
+  if (version < oldest || version > kVersion) return std::nullopt;
   Profile profile;
   for (std::uint32_t n = in.count(kLeastSource); n > 0 && in.ok(); --n) {
     std::string name = in.text();
     ProfiledSource source;
     source.key.high = in.u64();
     source.key.low = in.u64();
-    source.seen = take_dynamism(in);
+    source.seen = take_dynamism(in, version);
     const bool in_order = profile.empty() || profile.rbegin()->first < name;
     if (!in_order || !plausible(source.seen)) return std::nullopt;
     profile.emplace(std::move(name), std::move(source));
   }
   if (!in.ok() || !in.at_end()) return std::nullopt;
   return profile;
+}
+
+std::optional<Profile> decode_profile(std::span<const std::byte> bytes) {
+  return decode(bytes, kVersion);
+}
+
+std::optional<Profile> decode_recorded_profile(std::span<const std::byte> bytes) {
+  return decode(bytes, kWithStrides);
 }
 
 }  // namespace lockstep::coordinator

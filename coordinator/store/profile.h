@@ -26,12 +26,14 @@ struct ProfiledSource {
 using Profile = std::map<std::string, ProfiledSource>;
 
 /// What a lattice value read from elsewhere must be before anything relies on it: at most 16 dims,
-/// no negative size, each cell in its canonical form, an inferred stride within the dims.
+/// no negative size, each cell in its canonical form.
 [[nodiscard]] bool plausible(const shapes::Dynamism& seen);
 
-/// Version 1: number of sources, and per source name, key and lattice value, little-endian.
+/// Version 2: number of sources, and per source name, key and lattice value, little-endian.
 [[nodiscard]] Bytes encode(const Profile& profile);
-/// nullopt: not a profile, or one with a source that is not plausible.
+/// nullopt: not a profile of this version, or one with a source that is not plausible.
 [[nodiscard]] std::optional<Profile> decode_profile(std::span<const std::byte> bytes);
+/// The same, and version 1, which has strides: nothing asks for them.
+[[nodiscard]] std::optional<Profile> decode_recorded_profile(std::span<const std::byte> bytes);
 
 }  // namespace lockstep::coordinator

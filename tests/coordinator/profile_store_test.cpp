@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <lockstep/coordinator/store/profile_store.h>
+#include <lockstep/coordinator/store/verified_directory.h>
 
 namespace lockstep::coordinator {
 namespace {
@@ -21,8 +22,37 @@ using shapes::Dynamism;
 using shapes::Seen;
 using shapes::SeenDims;
 
-Dynamism tensor(std::vector<std::int64_t> sizes) {
-  return Dynamism::of_tensor(sizes, shapes::contiguous_strides(sizes));
+Dynamism tensor(std::vector<std::int64_t> sizes) { return Dynamism::of_tensor(sizes); }
+
+/// As version 1 had it: contiguous strides were there, too.
+Bytes with_strides(const Profile& profile) {
+  ByteWriter out;
+  const auto put = [&](const Seen& seen) {
+    out.u8(static_cast<std::uint8_t>(seen.state));
+    out.i64(seen.value);
+  };
+  out.u8(1);
+  out.u32(static_cast<std::uint32_t>(profile.size()));
+  for (const auto& [name, source] : profile) {
+    const SeenDims& size = source.seen.size;
+    out.text(name);
+    out.u64(source.key.high);
+    out.u64(source.key.low);
+    put(source.seen.scalar);
+    for (const bool strides : {false, true}) {
+      out.u8(static_cast<std::uint8_t>(size.state));
+      out.u32(static_cast<std::uint32_t>(size.dims.size()));
+      for (std::size_t d = 0; d < size.dims.size(); ++d) {
+        const bool inner = d + 1 == size.dims.size();  // 2: inferred from the next dim
+        if (!strides) put(size.dims[d]);
+        if (strides) out.u8(inner ? 1 : 2);
+        if (strides) out.i64(inner ? 1 : static_cast<std::int64_t>(d) + 1);
+      }
+    }
+    out.u32(static_cast<std::uint32_t>(source.seen.smallest.size()));
+    for (const std::int64_t smallest : source.seen.smallest) out.i64(smallest);
+  }
+  return std::move(out).take();
 }
 
 /// As a run comes to it: joins of random observations.
@@ -210,14 +240,9 @@ TEST_F(ProfileStoreTest, ValuesThatNoRunCanHaveSeen_AreRefused) {
   d = tensor({4, 8});
   d.smallest[1] = std::numeric_limits<std::int64_t>::max();
   EXPECT_FALSE(refused(d)) << "never seen";
-  d.stride.state = SeenDims::State::Tuple;
-  d.stride.dims = {Seen::inferred(1), Seen::constant(1)};
-  EXPECT_FALSE(refused(d));
-  d.stride.dims[0] = Seen::inferred(2);
-  EXPECT_TRUE(refused(d)) << "inferred from a dim that is not there";
   d = tensor({4, 8});
-  d.size.dims[0] = Seen::inferred(0);
-  EXPECT_TRUE(refused(d)) << "a size is never inferred";
+  d.size.dims[0] = {static_cast<Seen::State>(2), 0};
+  EXPECT_TRUE(refused(d)) << "a stride of version 1";
   d = tensor({4, 8});
   d.size.dims[0] = {Seen::State::Dynamic, 5};
   EXPECT_TRUE(refused(d)) << "two spellings of one value";
@@ -235,6 +260,34 @@ TEST_F(ProfileStoreTest, ValuesThatNoRunCanHaveSeen_AreRefused) {
   ASSERT_TRUE(open()->store(frame_, bad));
   EXPECT_EQ(open()->load(frame_).value().count("x"), 0U) << "nor is it kept";
   EXPECT_EQ(open()->load(frame_).value().count("n"), 1U);
+}
+
+TEST_F(ProfileStoreTest, ProfileOfVersion1_IsReadInRecordsOnly_AndSetAsideWhereItIsStored) {
+  const Bytes old = with_strides(profile_);
+  EXPECT_FALSE(decode_profile(old));
+  EXPECT_EQ(decode_recorded_profile(old), profile_);
+  EXPECT_EQ(decode_recorded_profile(encode(profile_)), profile_);
+  for (std::size_t length = 0; length < old.size(); ++length)
+    EXPECT_FALSE(decode_recorded_profile(std::span(old).first(length))) << length;
+  ASSERT_TRUE(open()->store(frame_, profile_));
+  ByteWriter payload;
+  payload.text("job 1");
+  payload.text(frame_.name);
+  payload.u64(0);
+  payload.u64(0);
+  Bytes bytes = std::move(payload).take();
+  bytes.insert(bytes.end(), old.begin(), old.end());
+  std::string hex;
+  for (const std::byte b : bytes) hex += fmt::format("{:02x}", std::to_integer<unsigned>(b));
+  run_sql(file(), fmt::format("UPDATE profile SET payload = x'{}', sha256 = '{}'", hex,
+                              content_digest(bytes)));
+  auto store = open();
+  EXPECT_TRUE(store->load(frame_).value().empty());
+  EXPECT_TRUE(store->load(frame_).value().empty());
+  ASSERT_EQ(told_.size(), 1U);
+  EXPECT_NE(told().find("not a profile of this version"), std::string::npos) << told();
+  ASSERT_TRUE(store->store(frame_, profile_)) << "the job learns it again";
+  EXPECT_EQ(store->load(frame_).value(), profile_);
 }
 
 TEST_F(ProfileStoreTest, RandomBytes_AreNoProfile) {
@@ -255,7 +308,7 @@ TEST_F(ProfileStoreTest, RandomBytes_AreNoProfile) {
 
 TEST_F(ProfileStoreTest, ProfileThatIsTooLarge_IsNotKept) {
   Profile large;
-  for (int source = 0; source < 20000; ++source)
+  for (int source = 0; source < 30000; ++source)
     large["source " + std::to_string(source)] = {{}, Dynamism::of_int(1)};
   auto store = open();
   ASSERT_TRUE(store->store(frame_, profile_));

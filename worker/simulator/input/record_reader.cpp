@@ -83,6 +83,7 @@ class RankReader {
     header.rank = Rank{static_cast<std::int32_t>(in.integer("rank", 0, header.world_size - 1))};
     header.config = in.config("config");
     header.build_id = in.text("build");
+    header.columns = in.has("columns") ? in.integer("columns", 0, UINT32_MAX) : 2;
     if (in.has("program")) header.program = in.program("program");
     out_.calls = CallIndex(out_.path, header.world_size);
   }
@@ -101,7 +102,7 @@ class RankReader {
   void take_state(RecordFields& in) {
     const std::string frame = in.text("frame");
     const std::string bytes = in.text("stored");
-    const auto profile = coordinator::decode_profile(std::as_bytes(std::span(bytes)));
+    const auto profile = coordinator::decode_recorded_profile(std::as_bytes(std::span(bytes)));
     if (!profile) return in.fail("stored", "this is no state that a frame can start from");
     FrameState& state = stored_[frame];
     out_.profiled = true;
