@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <lockstep/collectives/census.h>
-#include <lockstep/collectives/tree.h>
 #define XXH_INLINE_ALL
 #include <algorithm>
 
@@ -94,12 +93,6 @@ Bytes join_census(std::span<const std::byte> lower, std::span<const std::byte> h
 std::vector<RankValue> census_values(std::span<const std::byte> payload) {
   ByteReader in(payload);
   return Census::decode(in).values();
-}
-
-Result<std::vector<RankValue>> take_census(Communicator& group, std::string_view value) {
-  TreeRound round(group.rank(), group.size(), census_payload(group.rank(), value), join_census);
-  if (auto done = group.run(round); !done) return done.error();
-  return census_values(round.result());
 }
 
 }  // namespace lockstep::collectives

@@ -8,7 +8,6 @@
 
 #include <lockstep/collectives/base/bytes.h>
 #include <lockstep/collectives/base/status.h>
-#include <lockstep/collectives/communicator.h>
 
 namespace lockstep::collectives {
 
@@ -47,9 +46,5 @@ class Census {
 [[nodiscard]] Bytes join_census(std::span<const std::byte> lower,
                                 std::span<const std::byte> higher);
 [[nodiscard]] std::vector<RankValue> census_values(std::span<const std::byte> payload);
-
-/// Collective: every rank gives a text and gets the table of all.
-[[nodiscard]] Result<std::vector<RankValue>> take_census(Communicator& group,
-                                                         std::string_view value);
 
 }  // namespace lockstep::collectives

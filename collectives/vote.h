@@ -9,13 +9,12 @@
 
 namespace lockstep::collectives {
 
-/// Flags are stored inverted and one-hot: a cleared bit on any rank is cleared in the result.
+/// Flags are stored inverted and one-hot: a cleared bit on any rank is cleared in the result. Their
+/// numbers are in records.
 enum class VoteFlag : std::uint8_t {
   Error,
-  Skip,
-  Gone,
-  Done,
-  TraceFailed,
+  Gone = 2,
+  TraceFailed = 4,
   GuardFailed,
   CompileFailed,
   RunFailed,

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include <lockstep/coordinator/store/archive.h>
@@ -19,7 +20,7 @@ static void serialize(Archive& archive, SeenDims& dims) {
 
 template <class Archive>
 static void serialize(Archive& archive, Dynamism& seen) {
-  archive(seen.scalar, seen.size, seen.stride, seen.smallest);
+  archive(seen.scalar, seen.size, seen.smallest);
 }
 
 }  // namespace lockstep::shapes
@@ -46,6 +47,18 @@ static void serialize(Archive& archive, KeptProfile& kept, std::uint32_t) {
 CEREAL_CLASS_VERSION(lockstep::coordinator::KeptProfile, 2)
 
 namespace lockstep::coordinator {
+
+// Version 1 had strides, for which nothing asks.
+struct FirstSource {
+  ProfiledSource source;
+};
+template <class Archive>
+static void serialize(Archive& archive, FirstSource& first) {
+  shapes::SeenDims strides;
+  archive(first.source.key, first.source.seen.scalar, first.source.seen.size, strides,
+          first.source.seen.smallest);
+}
+
 namespace {
 
 using shapes::Dynamism;
@@ -55,28 +68,23 @@ using shapes::SeenDims;
 constexpr std::string_view kKind = "profile";
 constexpr std::size_t kMostDims = 16;
 
-enum class Field : std::uint8_t { Scalar, Size, Stride };
-
-bool plausible(const Seen& seen, Field field, std::size_t dims) {
+bool plausible(const Seen& seen, std::int64_t least) {
   switch (seen.state) {
     case Seen::State::Unset:
     case Seen::State::Dynamic:
       return seen.value == 0;
     case Seen::State::Static:
-      return field == Field::Scalar || seen.value >= 0;
-    case Seen::State::Inferred:
-      return field == Field::Stride && seen.value >= 0 &&
-             static_cast<std::uint64_t>(seen.value) < dims;
+      return seen.value >= least;
   }
   return false;
 }
 
-bool plausible(const SeenDims& dims, Field field) {
+bool plausible(const SeenDims& dims) {
   if (dims.state == SeenDims::State::Unset || dims.state == SeenDims::State::Dynamic)
     return dims.dims.empty();
   return dims.state == SeenDims::State::Tuple && dims.dims.size() <= kMostDims &&
          std::all_of(dims.dims.begin(), dims.dims.end(),
-                     [&](const Seen& seen) { return plausible(seen, field, dims.dims.size()); });
+                     [](const Seen& seen) { return plausible(seen, 0); });
 }
 
 bool plausible(const Profile& profile) {
@@ -87,8 +95,8 @@ bool plausible(const Profile& profile) {
 }  // namespace
 
 bool plausible(const Dynamism& seen) {
-  return plausible(seen.scalar, Field::Scalar, 0) && plausible(seen.size, Field::Size) &&
-         plausible(seen.stride, Field::Stride) && seen.smallest.size() <= kMostDims &&
+  return plausible(seen.scalar, INT64_MIN) && plausible(seen.size) &&
+         seen.smallest.size() <= kMostDims &&
          std::all_of(seen.smallest.begin(), seen.smallest.end(),
                      [](std::int64_t size) { return size >= 0; });
 }
@@ -103,8 +111,12 @@ Result<KeptProfile> decode_profile(std::span<const std::byte> bytes) {
 }
 
 std::optional<Profile> decode_first_profile(std::span<const std::byte> bytes) {
-  auto profile = read_archive<Profile>(bytes, BoundedInput::Sizes::Of32);
-  if (profile && !plausible(*profile)) profile.reset();
+  auto first =
+      read_archive<std::map<std::string, FirstSource>>(bytes, BoundedInput::Sizes::Of32);
+  if (!first) return std::nullopt;
+  Profile profile;
+  for (auto& [name, source] : *first) profile.emplace(name, std::move(source.source));
+  if (!plausible(profile)) return std::nullopt;
   return profile;
 }
 

@@ -28,7 +28,7 @@ struct ProfiledSource {
 using Profile = std::map<std::string, ProfiledSource>;
 
 /// What a lattice value read from elsewhere must be before anything relies on it: at most 16 dims,
-/// no negative size, each cell in its canonical form, an inferred stride within the dims.
+/// no negative size, each cell in its canonical form.
 [[nodiscard]] bool plausible(const shapes::Dynamism& seen);
 
 /// A frame across runs: its name and, where the caller has one, a fingerprint of its content (the

@@ -11,16 +11,14 @@
 
 namespace lockstep::shapes {
 
-/// One lattice cell: nothing seen, one value seen, or more than one. For strides also "inferred
-/// from dim d" (its value is the product of a smaller stride and that dim's size).
+/// One lattice cell: nothing seen, one value seen, or more than one.
 struct Seen {
-  enum class State : std::uint8_t { Unset, Static, Inferred, Dynamic };
+  enum class State : std::uint8_t { Unset, Static, Dynamic = 3 };  // as profiles and records count
   State state = State::Unset;
-  std::int64_t value = 0;  // Static: the value; Inferred: the dim
+  std::int64_t value = 0;  // Static
 
   [[nodiscard]] static Seen unset() { return {}; }
   [[nodiscard]] static Seen constant(std::int64_t v) { return {State::Static, v}; }
-  [[nodiscard]] static Seen inferred(std::int64_t dim) { return {State::Inferred, dim}; }
   [[nodiscard]] static Seen dynamic() { return {State::Dynamic, 0}; }
   bool operator==(const Seen&) const = default;
 };
@@ -40,29 +38,17 @@ struct SeenDims {
 /// All that is known of one source. The default value is bottom: nothing seen.
 struct Dynamism {
   Seen scalar;
-  SeenDims size, stride;
+  SeenDims size;
   /// Smallest size seen per dim index; joined by minimum, longer list wins where lengths differ
   /// (INT64_MAX: never seen).
   std::vector<std::int64_t> smallest;
 
-  /// An int argument: (v, dynamic, dynamic).
+  /// An int argument: (v, dynamic).
   [[nodiscard]] static Dynamism of_int(std::int64_t value);
-  /// A tensor: (dynamic, sizes, encoded strides). Requires as many strides as sizes.
-  [[nodiscard]] static Dynamism of_tensor(std::span<const std::int64_t> sizes,
-                                          std::span<const std::int64_t> strides);
+  /// A tensor: (dynamic, sizes).
+  [[nodiscard]] static Dynamism of_tensor(std::span<const std::int64_t> sizes);
   bool operator==(const Dynamism&) const = default;
 };
 [[nodiscard]] Dynamism join(const Dynamism& a, const Dynamism& b);
-
-/// A stride is dynamic only if every size is static.
-[[nodiscard]] bool stride_dynamic(const Dynamism& d, std::size_t dim);
-
-/// Strides in the encoding of the lattice: Inferred(d) where the stride is stride(d)*size(d) of a
-/// dim that lies further in, else the number. Dims are walked by ascending stride, on equal strides
-/// the higher index first.
-[[nodiscard]] std::vector<Seen> encode_strides(std::span<const std::int64_t> sizes,
-                                               std::span<const std::int64_t> strides);
-/// Row-major strides.
-[[nodiscard]] std::vector<std::int64_t> contiguous_strides(std::span<const std::int64_t> sizes);
 
 }  // namespace lockstep::shapes

@@ -21,6 +21,7 @@
 #include <lockstep/collectives/base/board.h>
 #include <lockstep/collectives/census.h>
 #include <lockstep/collectives/nccl/nccl.h>
+#include <lockstep/collectives/tree.h>
 #include <lockstep/worker/device/cuda_device.h>
 #include <lockstep/worker/process/settings.h>
 #include <lockstep/worker/process/world.h>
@@ -67,7 +68,11 @@ double reduced(collectives::Communicator& ranks, collectives::Reduce reduce, dou
 /// This rank's place among those of its host.
 int place_on_host(collectives::Communicator& ranks) {
   const Rank self = ranks.rank();
-  for (const RankValue& host : require(collectives::take_census(ranks, fmt::to_string(host_id()))))
+  collectives::TreeRound round(self, ranks.size(),
+                               collectives::census_payload(self, fmt::to_string(host_id())),
+                               collectives::join_census);
+  require(ranks.run(round));
+  for (const RankValue& host : collectives::census_values(round.result()))
     if (host.ranks.contains(self)) {
       int place = 0;
       for (int r = 0; r < self.value; ++r) place += host.ranks.contains(Rank{r}) ? 1 : 0;

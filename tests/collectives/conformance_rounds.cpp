@@ -15,20 +15,20 @@ TEST_P(Conformance, Vote_OneRankObjects_AllSeeIt) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     const auto rounds = run_rounds<VoteRound>([&](const Communicator& c) {
       Vote vote = Vote::of(~(std::uint64_t{1} << c.rank().value), 11, 12, 13);
-      if (c.rank().value == c.size() - 1) vote.raise(VoteFlag::Skip);
+      if (c.rank().value == c.size() - 1) vote.raise(VoteFlag::Gone);
       return VoteRound(c.rank(), c.size(), vote);
     });
     const auto ranks = adapter_->ranks();
     for (std::size_t i = 0; i < rounds.size(); ++i) {
       const Communicator& c = *ranks[i];
       std::uint64_t entries = Vote::kOnes;
-      bool skipped = false;
+      bool gone = false;
       for (int r = 0; r < c.size(); ++r) {
         entries &= ~(std::uint64_t{1} << peer(c, r));
-        skipped |= peer(c, r) == c.size() - 1;
+        gone |= peer(c, r) == c.size() - 1;
       }
       EXPECT_EQ(rounds[i]->result().entries(), entries);
-      EXPECT_EQ(rounds[i]->result().raised(VoteFlag::Skip), skipped);
+      EXPECT_EQ(rounds[i]->result().raised(VoteFlag::Gone), gone);
       EXPECT_TRUE(rounds[i]->result().same_key());
     }
   }
@@ -46,13 +46,12 @@ TEST_P(Conformance, ACollective_DoesNotWaitForARoundUnderWay) {
   const double one = 1;
   for (Communicator* c : adapter_->ranks())
     if (!late(*c)) start(*c);
-  for (std::size_t i = 0; Communicator* c : adapter_->ranks())
-    ASSERT_TRUE(c->start(
-        {.dtype = DType::F64, .send = &one, .receive = &totals[i++], .rows = 1}));
+  for (std::size_t i = 0; Communicator * c : adapter_->ranks())
+    ASSERT_TRUE(c->start({.dtype = DType::F64, .send = &one, .receive = &totals[i++], .rows = 1}));
   for (Communicator* c : adapter_->ranks())
     if (late(*c)) start(*c);
   adapter_->finish();
-  for (std::size_t i = 0; Communicator* c : adapter_->ranks()) EXPECT_EQ(totals[i++], c->size());
+  for (std::size_t i = 0; Communicator * c : adapter_->ranks()) EXPECT_EQ(totals[i++], c->size());
   for (const auto& round : rounds) {
     EXPECT_EQ(round->want().need, Round::Need::Done);
     EXPECT_EQ(round->result(), Vote::of(1, 2, 3, 4));

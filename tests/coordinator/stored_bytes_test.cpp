@@ -31,7 +31,7 @@ Bytes of_hex(std::string_view text) {
 }
 
 Dynamism tensor(const std::vector<std::int64_t>& sizes) {
-  return Dynamism::of_tensor(sizes, shapes::contiguous_strides(sizes));
+  return Dynamism::of_tensor(sizes);
 }
 
 KeptProfile example() {

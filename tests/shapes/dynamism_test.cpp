@@ -9,39 +9,15 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-Dynamism tensor(const Sizes& sizes) {
-  return Dynamism::of_tensor(sizes, contiguous_strides(sizes));
-}
+Dynamism tensor(const Sizes& sizes) { return Dynamism::of_tensor(sizes); }
 Seen is(std::int64_t v) { return Seen::constant(v); }
-Seen from(std::int64_t dim) { return Seen::inferred(dim); }
 const Seen any = Seen::dynamic();
 SeenDims cells(std::vector<Seen> dims) { return {SeenDims::State::Tuple, std::move(dims)}; }
 const SeenDims all_dynamic{SeenDims::State::Dynamic, {}};
 
-std::vector<Seen> strides(const Sizes& sizes, const Sizes& of) { return encode_strides(sizes, of); }
-
-TEST(EncodeStrides, WorkedExamples) {
-  using Cells = std::vector<Seen>;
-  EXPECT_EQ(strides({5, 10}, {10, 1}), (Cells{from(1), is(1)}));
-  EXPECT_EQ(strides({2, 3, 5}, {15, 5, 1}), (Cells{from(1), from(2), is(1)}));
-  EXPECT_EQ(strides({2, 3, 5}, {5, 10, 1}), (Cells{from(2), from(0), is(1)}));
-  EXPECT_EQ(strides({3, 4}, {0, 1}), (Cells{is(0), is(1)}));
-  EXPECT_EQ(strides({1, 4}, {1, 1}), (Cells{is(1), is(1)}));
-  EXPECT_EQ(strides({}, {}), Cells{});
-  EXPECT_THROW(static_cast<void>(strides({1}, {})), std::logic_error);
-}
-
-TEST(ContiguousStrides, EmptyDims_CountAsOne) {
-  EXPECT_EQ(contiguous_strides(Sizes{2, 3, 5}), (Sizes{15, 5, 1}));
-  EXPECT_EQ(contiguous_strides(Sizes{2, 0, 5}), (Sizes{5, 5, 1}));
-  EXPECT_EQ(contiguous_strides(Sizes{}), Sizes{});
-  EXPECT_THROW(static_cast<void>(contiguous_strides(Sizes{1, INT64_MAX, 3})), std::overflow_error);
-}
-
 TEST(Dynamism, BatchOfTwoSizes_MakesThatDimDynamic) {
   const auto joined = join(tensor({5, 10}), tensor({6, 10}));
   EXPECT_EQ(joined.size, cells({any, is(10)}));
-  EXPECT_EQ(joined.stride, cells({from(1), is(1)}));
   EXPECT_EQ(joined.smallest, (Sizes{5, 10}));
   EXPECT_TRUE(joined.size.dynamic(0));
   EXPECT_FALSE(joined.size.dynamic(1));
@@ -56,32 +32,8 @@ TEST(Dynamism, Vector_09_MergeOfSizeObservations) {
 TEST(Dynamism, OtherNumberOfDims_IsDynamicAsAWholeAndKeepsTheSmallest) {
   const auto joined = join(tensor({4, 2}), tensor({3}));
   EXPECT_EQ(joined.size, all_dynamic);
-  EXPECT_EQ(joined.stride, all_dynamic);
   EXPECT_EQ(joined.smallest, (Sizes{3, 2}));
   EXPECT_EQ(join(joined, tensor({9, 1})).smallest, (Sizes{3, 1}));
-}
-
-TEST(Dynamism, InnerDimOfTwoSizes_LeavesStridesInferred) {
-  const auto joined = join(tensor({2, 3}), tensor({2, 4}));
-  EXPECT_EQ(joined.size, cells({is(2), any}));
-  EXPECT_EQ(joined.stride, tensor({2, 3}).stride);
-}
-
-TEST(Dynamism, TransposedPair_HasDynamicStridesOnly) {
-  const Sizes sizes{2, 3, 5}, plain{15, 5, 1}, turned{5, 10, 1};
-  const auto joined = join(Dynamism::of_tensor(sizes, plain), Dynamism::of_tensor(sizes, turned));
-  EXPECT_EQ(joined.size, cells({is(2), is(3), is(5)}));
-  EXPECT_EQ(joined.stride, cells({any, any, is(1)}));
-  EXPECT_TRUE(stride_dynamic(joined, 0));
-  EXPECT_FALSE(stride_dynamic(joined, 2));
-  EXPECT_FALSE(stride_dynamic(join(joined, tensor({2, 4, 5})), 0));
-}
-
-TEST(Dynamism, SizeOneDim_CanMakeAStrideDynamic) {
-  const Sizes sizes{1, 4}, plain{4, 1}, odd{1, 1};
-  const auto joined = join(Dynamism::of_tensor(sizes, plain), Dynamism::of_tensor(sizes, odd));
-  EXPECT_EQ(joined.size, cells({is(1), is(4)}));
-  EXPECT_EQ(joined.stride, cells({any, is(1)}));
 }
 
 TEST(Dynamism, EmptyAndNot_IsDynamic) {
@@ -94,7 +46,6 @@ TEST(Dynamism, TensorAgainstInt_IsDynamicInEveryField) {
   const auto joined = join(tensor({10}), Dynamism::of_int(12));
   EXPECT_EQ(joined.scalar, any);
   EXPECT_EQ(joined.size, all_dynamic);
-  EXPECT_EQ(joined.stride, all_dynamic);
   EXPECT_EQ(joined.smallest, (Sizes{10}));
   EXPECT_TRUE(joined.size.dynamic(7));
 }
@@ -104,20 +55,15 @@ TEST(Dynamism, Vector_08_TwoInts_AreDynamic) {
   EXPECT_EQ(join(Dynamism::of_int(3), Dynamism::of_int(4)).scalar, any);
 }
 
-TEST(Dynamism, Unset_IsNotDynamic) {
-  EXPECT_FALSE(Dynamism{}.size.dynamic(0));
-  EXPECT_FALSE(stride_dynamic(Dynamism{}, 0));
-}
+TEST(Dynamism, Unset_IsNotDynamic) { EXPECT_FALSE(Dynamism{}.size.dynamic(0)); }
 
 Seen random_cell(std::mt19937_64& random) {
   const auto n = static_cast<std::int64_t>(random() % 3);
-  switch (random() % 4) {
+  switch (random() % 3) {
     case 0:
       return Seen::unset();
     case 1:
       return Seen::constant(n);
-    case 2:
-      return Seen::inferred(n);
     default:
       return Seen::dynamic();
   }
@@ -138,7 +84,7 @@ Dynamism random_dynamism(std::mt19937_64& random) {
     for (auto& size : sizes) size = static_cast<std::int64_t>(random() % 4);
     return tensor(sizes);
   }
-  Dynamism out{random_cell(random), random_dims(random), random_dims(random), Sizes(random() % 3)};
+  Dynamism out{random_cell(random), random_dims(random), Sizes(random() % 3)};
   for (auto& size : out.smallest) {
     size = random() % 4 == 0 ? INT64_MAX : static_cast<std::int64_t>(random() % 4);
   }

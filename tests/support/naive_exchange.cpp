@@ -9,7 +9,6 @@ namespace {
 
 using shapes::Dynamism;
 using shapes::Seen;
-using shapes::SeenDims;
 
 /// The lattice entry of one source of one rank.
 Dynamism learn(const Observation& seen, std::size_t i) {
@@ -17,21 +16,7 @@ Dynamism learn(const Observation& seen, std::size_t i) {
   const auto sizes = seen.of(i);
   if (spec.kind == Kind::Int) return Dynamism::of_int(sizes[0]);
   if (spec.kind != Kind::Tensor) return {};
-  Dynamism out{Seen::dynamic(),
-               {SeenDims::State::Tuple, {}},
-               {SeenDims::State::Tuple, {}},
-               {sizes.begin(), sizes.end()}};
-  for (const std::int64_t size : sizes) out.size.dims.push_back(Seen::constant(size));
-  const std::size_t start = seen.list->offsets()[i];
-  if (sizes.empty() || seen.strides.empty() || seen.strides[start] == kContiguous) {
-    for (std::size_t d = 1; d < sizes.size(); ++d)
-      out.stride.dims.push_back(Seen::inferred(static_cast<std::int64_t>(d)));
-    if (!sizes.empty()) out.stride.dims.push_back(Seen::constant(1));
-  } else {
-    out.stride.dims =
-        shapes::encode_strides(sizes, std::span(seen.strides).subspan(start, sizes.size()));
-  }
-  return out;
+  return Dynamism::of_tensor(sizes);
 }
 
 void add_value(NaiveCell& cell, std::size_t dim, std::int64_t value, Mark mark) {
@@ -67,6 +52,7 @@ void NaiveExchange::add(const Observation& seen, const FrameState& state) {
     if (!tensor) continue;
     cell.dtypes = static_cast<std::uint16_t>(cell.dtypes | 1 << static_cast<int>(spec.dtype));
     cell.ndims.push_back(spec.ndim);
+    cell.orders.insert(seen.orders.empty() ? 0 : seen.orders[i]);
     for (std::size_t d = 0; d < spec.ndim; ++d) add_value(cell, d, seen.of(i)[d], seen.mark(i, d));
   }
 }
@@ -98,6 +84,9 @@ void NaiveExchange::expect_equal(const JointObservation& joint, const FrameState
     const auto [least, greatest] = std::minmax_element(cell.ndims.begin(), cell.ndims.end());
     EXPECT_EQ(found.least_ndim, cell.ndims.empty() ? 0 : *least);
     EXPECT_EQ(found.greatest_ndim, cell.ndims.empty() ? 0 : *greatest);
+    EXPECT_EQ(found.order, cell.orders.empty()       ? kNoOrder
+                           : cell.orders.size() == 1 ? *cell.orders.begin()
+                                                     : kMixedOrder);
     ASSERT_EQ(found.dims.size(), cell.dims.size());
     const auto known = expected.find(name);
     const Dynamism state = known == expected.end() ? Dynamism{} : known->second;

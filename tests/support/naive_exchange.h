@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct NaiveCell {
   std::uint8_t kinds = 0, truths = 0;
   std::uint16_t dtypes = 0;
   std::vector<std::int64_t> ndims;                        // of tensors
+  std::set<std::int64_t> orders;                          // of tensors
   std::vector<std::int64_t> numbers;                      // of ints
   std::map<std::size_t, std::vector<std::int64_t>> dims;  // values by dim, in rank order
   std::map<std::size_t, std::uint8_t> marks;

@@ -27,7 +27,6 @@ shapes::Fingerprint digest_of(const FrameState::value_type& source) {
   builder.add(source.first);
   put(builder, source.second.scalar);
   put(builder, source.second.size);
-  put(builder, source.second.stride);
   for (const std::int64_t v : source.second.smallest) builder.add(v);
   return builder.finish();
 }

@@ -156,7 +156,8 @@ Result<std::unique_ptr<Recorder>> Recorder::open(const std::string& directory,
                {"world_size", header.world_size},
                {"rank", header.rank.value},
                {"config", config_json(header.config)},
-               {"build", text_json(header.build_id)}};
+               {"build", text_json(header.build_id)},
+               {"columns", kColumnsVersion}};
   if (header.program) line.json["program"] = program_json(*header.program);
   out->write(line);
   if (out->cut_) {
@@ -195,12 +196,13 @@ void Recorder::group(std::string_view name, const RankSet& members) {
   write(line);
 }
 
-shapes::Fingerprint observation_digest(const Observation& observation) {
+shapes::Fingerprint observation_digest(const Observation& observation,
+                                       std::span<const std::int64_t> placed) {
   shapes::FingerprintBuilder out;
   out.add(observation.list->digest());
-  for (const auto* numbers : {&observation.values, &observation.strides}) {
-    out.add(static_cast<std::int64_t>(numbers->size()));
-    for (const std::int64_t number : *numbers) out.add(number);
+  for (const auto numbers : {std::span<const std::int64_t>(observation.values), placed}) {
+    out.add(static_cast<std::int64_t>(numbers.size()));
+    for (const std::int64_t number : numbers) out.add(number);
   }
   for (const Mark mark : observation.marks) out.add(static_cast<std::int64_t>(mark));
   for (const std::int64_t scalar : observation.scalars) out.add(scalar);
@@ -230,7 +232,7 @@ void Recorder::began(const CallMachine& machine) {
   line.json["key"] = key_json(machine.key());
   line.json["sources"] = observation.list->digest().text();
   line.json["values"] = observation.values;
-  if (!observation.strides.empty()) line.json["strides"] = observation.strides;
+  if (!observation.orders.empty()) line.json["orders"] = observation.orders;
   if (!observation.marks.empty()) {
     line.json["marks"] = ordered_json::array();
     for (const Mark mark : observation.marks) line.json["marks"].push_back(mark_name(mark));

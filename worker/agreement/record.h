@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/worker/agreement/call_driver.h>
+#include <lockstep/worker/exchange/columns.h>
 
 namespace lockstep::worker {
 
@@ -26,6 +28,7 @@ struct RecordHeader {
   Rank rank{};
   DecisionConfig config;
   std::string build_id;
+  std::int64_t columns = kColumnsVersion;  // of what ranks sent
   /// How this rank's process was started; nothing where it is not known.
   struct Program {
     std::string path, directory;
@@ -43,11 +46,16 @@ struct RecordHeader {
 [[nodiscard]] std::string record_file_name(Rank rank);
 
 /// Covers all that a rank observed of a call. Recorded beside it, so that an observation that was
-/// altered afterwards is found even where it would have changed no decision.
-[[nodiscard]] shapes::Fingerprint observation_digest(const Observation& observation);
+/// altered afterwards is found even where it would have changed no decision. `placed` stands for
+/// the orders of dims: records had strides once.
+[[nodiscard]] shapes::Fingerprint observation_digest(const Observation& observation,
+                                                     std::span<const std::int64_t> placed);
+[[nodiscard]] inline shapes::Fingerprint observation_digest(const Observation& observation) {
+  return observation_digest(observation, observation.orders);
+}
 
-/// Writes one rank's file, as an observer of its drivers. Every line is one write(2) to a file opened for appending, so a crash
-/// can cut the last line at most. One thread.
+/// Writes one rank's file, as an observer of its drivers. Every line is one write(2) to a file
+/// opened for appending, so a crash can cut the last line at most. One thread.
 class Recorder final : public CallObserver {
  public:
   /// Told once where the disk takes no more; the job goes on without the rest of its record.

@@ -44,12 +44,12 @@ struct lockstep_observation {
   struct Source {
     lockstep::worker::SourceSpec spec;
     std::vector<std::int64_t> values;
-    std::vector<std::int64_t> strides;  // empty: contiguous
     std::vector<lockstep::worker::Mark> marks;
+    std::int64_t order = 0;  // of its dims
   };
   std::vector<Source> sources;   // in order of declaration
   mutable bool declared = true;  // sources have come since the list was made
-  mutable bool changed = true;   // values, strides or marks have
+  mutable bool changed = true;   // values, orders or marks have
 
  private:
   void make_list() const;

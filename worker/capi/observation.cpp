@@ -6,6 +6,8 @@
 #include "handle.h"
 #include <fmt/format.h>
 
+#include <lockstep/worker/exchange/dim_order.h>
+
 using namespace lockstep;
 using namespace lockstep::capi;
 using worker::Kind;
@@ -35,10 +37,8 @@ Result<void> declare(lockstep_observation* observation, const char* name, worker
   spec.name = name;
   const size_t values =
       spec.kind == Kind::Tensor ? spec.ndim : (spec.kind == Kind::Float ? 0U : 1U);
-  observation->sources.push_back({std::move(spec),
-                                  std::vector<std::int64_t>(values),
-                                  {},
-                                  std::vector<Mark>(values, Mark::None)});
+  observation->sources.push_back(
+      {std::move(spec), std::vector<std::int64_t>(values), std::vector<Mark>(values, Mark::None)});
   observation->declared = true;
   if (source != nullptr) *source = observation->sources.size() - 1;
   return {};
@@ -96,32 +96,19 @@ void lockstep_observation::make_list() const {
 }
 
 void lockstep_observation::copy_values() const {
-  bool strided = false, marked = false;
-  for (const Source& source : sources) {
-    strided |= !source.strides.empty();
+  bool marked = false;
+  for (const Source& source : sources)
     for (const Mark mark : source.marks) marked |= mark != Mark::None;
-  }
   observation_.values.clear();
-  observation_.strides.clear();
+  observation_.orders.clear();
   observation_.marks.clear();
-  for (const std::size_t i : order_) {
-    const Source& source = sources[i];
+  for (std::size_t place = 0; place < order_.size(); ++place) {
+    const Source& source = sources[order_[place]];
     const auto& values = source.values;
+    observation_.set_order(place, source.order);
     observation_.values.insert(observation_.values.end(), values.begin(), values.end());
     if (marked)
       observation_.marks.insert(observation_.marks.end(), source.marks.begin(), source.marks.end());
-    if (!strided) continue;
-    std::vector<std::int64_t> strides = source.strides;
-    if (strides.empty()) {
-      strides.assign(values.size(), 0);
-      std::int64_t next = 1;
-      for (std::size_t d = values.size(); source.spec.kind == Kind::Tensor && d-- > 0;) {
-        strides[d] = next;
-        // Sizes of tensors that exist do not overflow; for others any stride will do.
-        if (__builtin_mul_overflow(next, std::max<std::int64_t>(values[d], 1), &next)) next = 0;
-      }
-    }
-    observation_.strides.insert(observation_.strides.end(), strides.begin(), strides.end());
   }
 }
 
@@ -181,8 +168,7 @@ int lockstep_set_sizes(lockstep_observation* observation, size_t source, const i
     if (strides != nullptr)
       if (auto good = check_sizes(tensor, {strides, ndim}, "stride"); !good) return good;
     tensor.values.assign(sizes, sizes + ndim);
-    tensor.strides.clear();
-    if (strides != nullptr) tensor.strides.assign(strides, strides + ndim);
+    tensor.order = strides == nullptr ? 0 : worker::dim_order(tensor.values, {strides, ndim});
     observation->changed = true;
     return {};
   });
@@ -230,7 +216,7 @@ int lockstep_set_all(lockstep_observation* observation, const int64_t* values, s
     for (Source& source : observation->sources) {
       std::copy_n(values, source.values.size(), source.values.begin());
       values += source.values.size();
-      source.strides.clear();
+      source.order = 0;
     }
     observation->changed = true;
     return {};

@@ -4,71 +4,33 @@
 
 #include <lockstep/shapes/expr/dynamism.h>
 #include <lockstep/worker/exchange/columns.h>
-#include <lockstep/worker/exchange/stride_code.h>
+#include <lockstep/worker/exchange/dim_order.h>
 
 namespace lockstep::worker {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "columns travel as they lie in memory");
 
-constexpr std::uint32_t kVersion = 2;
-constexpr std::uint32_t kAllSections = 63;
 constexpr std::size_t kWord = 8;
 
 struct Header {
-  std::uint32_t version = kVersion, sections = 0, slots = 0, sources = 0;
+  std::uint32_t version = kColumnsVersion, sections = 0, slots = 0, sources = 0;
   shapes::Fingerprint digest;
 };
 constexpr std::size_t kHeader = sizeof(Header);
 static_assert(kHeader == 32);
 
-/// A column's section (0: always there) and whether it has a word per source.
-struct Spec {
-  std::uint32_t section = 0;
-  bool per_source = false;
-};
-constexpr std::array<Spec, kColumns> kSpecs{{{0, false},
-                                             {kMarks, false},
-                                             {kStrides, false},
-                                             {kMixed, true},
-                                             {kMixed, true},
-                                             {kMixed, true},
-                                             {kStored, false},
-                                             {kStored, false},
-                                             {kStored, false},
-                                             {kStored, false},
-                                             {kStored, true},
-                                             {kStored, true},
-                                             {kStored, true},
-                                             {kGreatest, false},
-                                             {kFirst, false}}};
-
-constexpr std::size_t index(Column column) { return static_cast<std::size_t>(column); }
-
-std::size_t words_of(Column column, const ColumnLayout& layout) {
-  return kSpecs[index(column)].per_source ? layout.sources : layout.slots;
-}
-
 void store(std::byte* column, std::size_t i, std::int64_t value) {
   std::memcpy(column + i * kWord, &value, kWord);
 }
 
-/// Where each column starts, 0 where it is absent; the length of the vector.
-std::size_t place(const ColumnLayout& layout, std::uint32_t sections,
-                  std::array<std::size_t, kColumns>& start) {
-  std::size_t at = kHeader;
-  for (std::size_t c = 0; c < kColumns; ++c) {
-    const bool there = kSpecs[c].section == 0 || (sections & kSpecs[c].section) != 0;
-    start[c] = there ? at : 0;
-    if (there) at += kWord * words_of(static_cast<Column>(c), layout);
-  }
-  return at;
-}
+/// How the words of a column are joined: those of `a` and `b` to `count` words at `out`.
+using Join = void (*)(std::byte* out, const Columns& a, const Columns& b, Column column,
+                      std::size_t count);
 
-/// join(a, b) for every word of `column`.
-template <class Join>
-void combine(std::byte* out, const Columns& a, const Columns& b, Column column, std::size_t count,
-             Join join) {
+/// Word by word. Each column has a loop of its own.
+template <std::int64_t (*join)(std::int64_t, std::int64_t)>
+void each(std::byte* out, const Columns& a, const Columns& b, Column column, std::size_t count) {
   const Words x = a.words(column);
   const Words y = b.words(column);
   if (x.absent() || y.absent()) {
@@ -79,19 +41,10 @@ void combine(std::byte* out, const Columns& a, const Columns& b, Column column, 
   for (std::size_t i = 0; i < count; ++i) store(out, i, join(x[i], y[i]));
 }
 
-// Types of their own, so that each column has a loop of its own.
-struct Least {
-  std::int64_t operator()(std::int64_t a, std::int64_t b) const { return std::min(a, b); }
-};
-struct Greatest {
-  std::int64_t operator()(std::int64_t a, std::int64_t b) const { return std::max(a, b); }
-};
-struct Either {
-  std::int64_t operator()(std::int64_t a, std::int64_t b) const { return a | b; }
-};
-struct Lower {
-  std::int64_t operator()(std::int64_t a, std::int64_t b) const { return a != 0 ? a : b; }
-};
+std::int64_t least(std::int64_t a, std::int64_t b) { return std::min(a, b); }
+std::int64_t greatest(std::int64_t a, std::int64_t b) { return std::max(a, b); }
+std::int64_t either(std::int64_t a, std::int64_t b) { return a | b; }
+std::int64_t lower(std::int64_t a, std::int64_t b) { return a != 0 ? a : b; }
 
 /// -1 is unset, INT64_MAX dynamic: tuples of different lengths say not even the number of dims.
 std::int64_t join_dims(std::int64_t a, std::int64_t b) {
@@ -99,9 +52,89 @@ std::int64_t join_dims(std::int64_t a, std::int64_t b) {
   return a < 0 ? b : INT64_MAX;
 }
 
+/// Those of `a`, and of `b` where no rank of `a` has the slot.
+void join_first(std::byte* out, const Columns& a, const Columns& b, Column column,
+                std::size_t count) {
+  const Words mine = a.words(column);
+  if ((a.sections() & kMixed) == 0) {  // every rank has every slot
+    std::copy_n(mine.data(), kWord * count, out);
+    return;
+  }
+  const Words theirs = b.words(column);
+  const Words low = a.words(Column::Least);
+  const Words high = a.words(Column::Greatest);
+  for (std::size_t i = 0; i < count; ++i) store(out, i, low[i] <= high[i] ? mine[i] : theirs[i]);
+}
+
 shapes::Seen stored(const Columns& columns, std::size_t i) {
   return {static_cast<shapes::Seen::State>(columns.word(Column::StoredStates, i) & 3),
           columns.word(Column::StoredValues, i)};
+}
+
+/// By the lattice: state and value of a cell are in two columns.
+void join_stored(std::byte* out, const Columns& a, const Columns& b, Column column,
+                 std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const shapes::Seen cell = shapes::join(stored(a, i), stored(b, i));
+    store(out, i,
+          column == Column::StoredStates ? static_cast<std::int64_t>(cell.state) : cell.value);
+  }
+}
+
+struct Spec {
+  Column column;
+  std::uint32_t section;  // 0: always there
+  bool per_source;        // else per slot
+  Join join;
+  /// What its absence says of a slot, or of a source's tensor, that the rank has, or lacks.
+  std::int64_t held = 0, lacked = 0;
+};
+constexpr bool kPerSlot = false, kPerSource = true;
+constexpr std::array<Spec, kColumns> kSpecs{{
+    {Column::Least, 0, kPerSlot, each<least>},
+    {Column::Marks, kMarks, kPerSlot, each<either>, 1, 0},  // the bit of Mark::None
+    {Column::Orders, kOrders, kPerSource, each<join_orders>, 0, kNoOrder},
+    {Column::Kinds, kMixed, kPerSource, each<either>},
+    {Column::FirstSpec, kMixed, kPerSource, each<lower>},
+    {Column::LeastDims, kMixed, kPerSource, each<least>},
+    {Column::StoredStates, kStored, kPerSlot, join_stored},
+    {Column::StoredValues, kStored, kPerSlot, join_stored},
+    {Column::StoredSmallest, kStored, kPerSlot, each<least>},
+    {Column::StoredSizeDims, kStored, kPerSource, each<join_dims>},
+    {Column::StoredSmallestDims, kStored, kPerSource, each<greatest>},
+    {Column::Greatest, kGreatest, kPerSlot, each<greatest>},
+    {Column::First, kFirst, kPerSlot, join_first},
+}};
+
+constexpr std::size_t index(Column column) { return static_cast<std::size_t>(column); }
+
+constexpr bool in_order() {
+  for (std::size_t c = 0; c < kColumns; ++c)
+    if (index(kSpecs[c].column) != c) return false;
+  return true;
+}
+static_assert(in_order(), "every column has its row, in the order of Column");
+
+constexpr std::uint32_t all_sections() {
+  std::uint32_t out = 0;
+  for (const Spec& spec : kSpecs) out |= spec.section;
+  return out;
+}
+
+std::size_t words_of(const Spec& spec, const ColumnLayout& layout) {
+  return spec.per_source ? layout.sources : layout.slots;
+}
+
+/// Where each column starts, 0 where it is absent; the length of the vector.
+std::size_t place(const ColumnLayout& layout, std::uint32_t sections,
+                  std::array<std::size_t, kColumns>& start) {
+  std::size_t at = kHeader;
+  for (std::size_t c = 0; c < kColumns; ++c) {
+    const bool there = kSpecs[c].section == 0 || (sections & kSpecs[c].section) != 0;
+    start[c] = there ? at : 0;
+    if (there) at += kWord * words_of(kSpecs[c], layout);
+  }
+  return at;
 }
 
 }  // namespace
@@ -110,7 +143,8 @@ std::optional<Columns> Columns::of(std::span<const std::byte> bytes) {
   Header header;
   if (bytes.size() < kHeader) return std::nullopt;
   std::memcpy(&header, bytes.data(), kHeader);
-  if (header.version != kVersion || header.sections > kAllSections) return std::nullopt;
+  if (header.version != kColumnsVersion || (header.sections & ~all_sections()) != 0)
+    return std::nullopt;
   Columns out;
   out.layout_ = {header.digest, header.slots, header.sources};
   out.sections_ = header.sections;
@@ -125,9 +159,11 @@ std::optional<Columns> Columns::of(std::span<const std::byte> bytes) {
 
 std::int64_t Columns::word(Column column, std::size_t i) const {
   if (!words(column).absent()) return words(column)[i];
-  const bool there = word(Column::Least, i) <= word(Column::Greatest, i);
-  if (column == Column::Strides) return there ? 0 : kNoStride;
-  return there ? 1 : 0;  // the bit of Mark::None
+  const Spec& spec = kSpecs[index(column)];
+  const bool held = !spec.per_source
+                        ? word(Column::Least, i) <= word(Column::Greatest, i)
+                        : (sections_ & kMixed) == 0 || word(Column::LeastDims, i) != INT64_MAX;
+  return held ? spec.held : spec.lacked;
 }
 
 ColumnWriter::ColumnWriter(const ColumnLayout& layout, std::uint32_t sections)
@@ -145,7 +181,7 @@ void ColumnWriter::set(Column column, std::span<const std::int64_t> words) {
 }
 
 void ColumnWriter::fill(Column column, std::int64_t word) {
-  const std::size_t count = words_of(column, layout_);
+  const std::size_t count = words_of(kSpecs[index(column)], layout_);
   for (std::size_t i = 0; i < count; ++i) set(column, i, word);
 }
 
@@ -161,45 +197,15 @@ Bytes ColumnWriter::take() && {
     bytes_.resize(start_[index(column)]);
     sections_ &= ~std::uint32_t{section};
   }
-  const Header header{kVersion, sections_, layout_.slots, layout_.sources, layout_.digest};
+  const Header header{kColumnsVersion, sections_, layout_.slots, layout_.sources, layout_.digest};
   std::memcpy(bytes_.data(), &header, kHeader);
   return std::move(bytes_);
 }
 
 void ColumnWriter::join(const Columns& a, const Columns& b) {
-  const auto each = [&](Column column, auto op) {
-    if (start_[index(column)] != 0)
-      combine(bytes_.data() + start_[index(column)], a, b, column, words_of(column, layout_), op);
-  };
-  each(Column::Least, Least{});
-  each(Column::Marks, Either{});
-  each(Column::Strides, join_strides);
-  each(Column::Kinds, Either{});
-  each(Column::FirstSpec, Lower{});
-  each(Column::LeastDims, Least{});
-  each(Column::StoredStrides, join_strides);
-  each(Column::StoredSmallest, Least{});
-  each(Column::StoredSizeDims, join_dims);
-  each(Column::StoredStrideDims, join_dims);
-  each(Column::StoredSmallestDims, Greatest{});
-  each(Column::Greatest, Greatest{});
-  std::byte* first = bytes_.data() + start_[index(Column::First)];
-  const Words mine = a.words(Column::First);
-  if ((sections_ & kMixed) == 0) {  // every rank has every slot
-    std::copy_n(mine.data(), kWord * layout_.slots, first);
-  } else {
-    const Words theirs = b.words(Column::First);
-    const Words least = a.words(Column::Least);
-    const Words greatest = a.words(Column::Greatest);
-    for (std::size_t i = 0; i < layout_.slots; ++i)
-      store(first, i, least[i] <= greatest[i] ? mine[i] : theirs[i]);
-  }
-  if ((sections_ & kStored) == 0) return;
-  for (std::size_t i = 0; i < layout_.slots; ++i) {
-    const shapes::Seen cell = shapes::join(stored(a, i), stored(b, i));
-    set(Column::StoredStates, i, static_cast<std::int64_t>(cell.state));
-    set(Column::StoredValues, i, cell.value);
-  }
+  for (const Spec& spec : kSpecs)
+    if (const std::size_t start = start_[index(spec.column)]; start != 0)
+      spec.join(bytes_.data() + start, a, b, spec.column, words_of(spec, layout_));
 }
 
 Bytes join_columns(std::span<const std::byte> lower, std::span<const std::byte> higher) {

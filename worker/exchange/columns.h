@@ -22,26 +22,28 @@ namespace lockstep::worker {
 enum class Column : std::uint8_t {
   Least,           // per slot; always there
   Marks,           // per slot, a bit per Mark; absent: nothing is marked
-  Strides,         // per slot (stride_code.h); absent: every tensor is contiguous
+  Orders,          // per source, of a tensor's dims (dim_order.h); absent: all contiguous
   Kinds,           // per source, bits that some rank has (exchange_mixed.cpp)
   FirstSpec,       // per source, what the lowest rank that has it sees; 0: none has it
   LeastDims,       // per source, the fewest dims of a tensor
   StoredStates,    // per slot, shapes::Seen::State of the stored scalar or size
   StoredValues,    // per slot, its value
-  StoredStrides,   // per slot
   StoredSmallest,  // per slot, the smallest size seen
   StoredSizeDims,  // per source: -1 unset, INT64_MAX dynamic, else the number of dims
-  StoredStrideDims,
   StoredSmallestDims,
   Greatest,  // per slot; absent: as Least
   First,     // per slot, of the lowest rank that has it; absent: as Least
 };
-inline constexpr std::size_t kColumns = 15;
+inline constexpr std::size_t kColumns = static_cast<std::size_t>(Column::First) + 1;
+
+/// The version of what ranks send each other about a call. Higher where a column comes or goes, or
+/// what is stored of a source changes.
+inline constexpr std::uint32_t kColumnsVersion = 3;
 
 /// Columns come and go together.
 enum Section : std::uint32_t {
   kMarks = 1,
-  kStrides = 2,
+  kOrders = 2,
   kMixed = 4,   // ranks have different sources
   kStored = 8,  // ranks hold different stored states
   kGreatest = 16,

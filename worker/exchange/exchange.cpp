@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include <lockstep/worker/exchange/exchange.h>
-#include <lockstep/worker/exchange/stride_code.h>
 
 namespace lockstep::worker {
 namespace {
@@ -21,22 +20,16 @@ Seen seen(const DimCell& cell) {
 /// What this call alone says of a source (format: bools and floats nothing).
 Dynamism learn(const SourceCell& cell) {
   Dynamism out;
-  const std::size_t ndim = cell.dims.size();
   if (cell.number != nullptr) out.scalar = seen(*cell.number);
   if (cell.has(Kind::Tensor)) out.scalar = Seen::dynamic();
   if (cell.has(Kind::Int) || cell.least_ndim != cell.greatest_ndim) {
-    out.size.state = out.stride.state = SeenDims::State::Dynamic;
+    out.size.state = SeenDims::State::Dynamic;
   } else if (cell.has(Kind::Tensor)) {
-    out.size.state = out.stride.state = SeenDims::State::Tuple;
-    out.size.dims.reserve(ndim);
-    out.stride.dims.reserve(ndim);
-    for (std::size_t d = 0; d < ndim; ++d) {
-      out.size.dims.push_back(seen(cell.dims[d]));
-      out.stride.dims.push_back(cell.strides == nullptr ? contiguous_stride(d, ndim)
-                                                        : cell.strides[d]);
-    }
+    out.size.state = SeenDims::State::Tuple;
+    out.size.dims.reserve(cell.dims.size());
+    for (const DimCell& dim : cell.dims) out.size.dims.push_back(seen(dim));
   }
-  out.smallest.reserve(ndim);
+  out.smallest.reserve(cell.dims.size());
   for (const DimCell& dim : cell.dims) out.smallest.push_back(dim.least);
   return out;
 }
@@ -61,19 +54,9 @@ bool read_cells(const Columns& columns, std::vector<DimCell>& cells) {
   return sound;
 }
 
-/// The same for the strides of one source.
-bool read_strides(const Columns& columns, std::size_t slot, std::size_t ndim,
-                  std::vector<Seen>& strides) {
-  for (std::size_t d = 0; d < ndim; ++d) {
-    const auto stride = stride_of(columns.word(Column::Strides, slot + d), d, ndim);
-    if (!stride) return false;
-    strides[slot + d] = *stride;
-  }
-  return true;
-}
-
-/// Fills in a source of a list, whose cells are `cells`.
-bool read_source(const SourceSpec& spec, const DimCell* cells, SourceCell& out) {
+/// Fills in a source of a list, whose cells are `cells`; `order` is its word.
+bool read_source(const SourceSpec& spec, const DimCell* cells, std::int64_t order,
+                 SourceCell& out) {
   out.name = spec.name;
   out.kinds = bit(spec.kind);
   out.first.kind = spec.kind;
@@ -93,11 +76,15 @@ bool read_source(const SourceSpec& spec, const DimCell* cells, SourceCell& out) 
       out.first.ndim = out.least_ndim = out.greatest_ndim = spec.ndim;
       out.dtypes = static_cast<std::uint16_t>(1U << static_cast<unsigned>(spec.dtype));
       out.dims = {cells, spec.ndim};
+      out.order = order;
+      return is_joined_order(order, spec.ndim);
   }
   return true;
 }
 
-ColumnLayout layout_of(const SourceList& list) { return {list.digest(), list.offsets().back(), 0}; }
+ColumnLayout layout_of(const SourceList& list) {
+  return {list.digest(), list.offsets().back(), static_cast<std::uint32_t>(list.sources().size())};
+}
 
 }  // namespace
 
@@ -148,8 +135,7 @@ Roster roster_of(const Observation& observation, const FrameState& state, bool h
   NameWalk of_state(dictionary);
   for (auto known = state.begin(); history && known != state.end(); ++known) {
     const shapes::Dynamism& seen = known->second;
-    const std::size_t dims =
-        std::max({seen.size.dims.size(), seen.stride.dims.size(), seen.smallest.size()});
+    const std::size_t dims = std::max(seen.size.dims.size(), seen.smallest.size());
     if (of_state.lacks(known->first, dims))
       stored.push_back({known->first, static_cast<std::uint32_t>(dims)});
   }
@@ -161,13 +147,13 @@ Roster roster_of(const Observation& observation, const FrameState& state, bool h
 }
 
 Bytes list_payload(const Observation& observation) {
-  const std::vector<std::int64_t> strides = stride_codes(observation);
+  const bool contiguous = observation.contiguous();
   ColumnWriter out(layout_of(*observation.list),
-                   (observation.marks.empty() ? 0U : kMarks) | (strides.empty() ? 0U : kStrides));
+                   (observation.marks.empty() ? 0U : kMarks) | (contiguous ? 0U : kOrders));
   out.set(Column::Least, observation.values);
   for (std::size_t i = 0; i < observation.marks.size(); ++i)
     out.set(Column::Marks, i, bit(observation.marks[i]));
-  if (!strides.empty()) out.set(Column::Strides, strides);
+  if (!contiguous) out.set(Column::Orders, observation.orders);
   return std::move(out).take();
 }
 
@@ -182,17 +168,12 @@ std::optional<JointObservation> read_list_payload(std::span<const std::byte> joi
   out.same_list = true;
   out.names = list;
   if (!read_cells(*columns, out.cells)) return std::nullopt;
-  const bool strided = (columns->sections() & kStrides) != 0;
-  if (strided) out.strides.resize(out.cells.size());
   out.sources.reserve(list->sources().size());
   for (std::size_t i = 0; i < list->sources().size(); ++i) {
     const SourceSpec& spec = list->sources()[i];
-    const std::size_t slot = list->offsets()[i];
-    if (!read_source(spec, out.cells.data() + slot, out.sources.emplace_back()))
+    if (!read_source(spec, out.cells.data() + list->offsets()[i], columns->word(Column::Orders, i),
+                     out.sources.emplace_back()))
       return std::nullopt;
-    if (!strided || spec.kind != Kind::Tensor) continue;
-    if (!read_strides(*columns, slot, spec.ndim, out.strides)) return std::nullopt;
-    out.sources[i].strides = out.strides.data() + slot;
   }
   if (state != nullptr) out.know(*state);
   return out;

@@ -16,6 +16,7 @@
 #include <lockstep/shapes/expr/dynamism.h>
 #include <lockstep/worker/exchange/columns.h>
 #include <lockstep/worker/exchange/dictionary.h>
+#include <lockstep/worker/exchange/dim_order.h>
 #include <lockstep/worker/exchange/observation.h>
 #include <lockstep/worker/exchange/roster.h>
 
@@ -52,7 +53,7 @@ struct SourceCell {
   std::uint8_t truths = 0;                          // bit 0: some rank has false; bit 1: true
   const DimCell* number = nullptr;                  // over the ranks that have an int, if any
   std::span<const DimCell> dims;             // by dim index, over the ranks that have that dim
-  const shapes::Seen* strides = nullptr;     // parallel to `dims`; nullptr: contiguous
+  std::int64_t order = kNoOrder;             // of the dims, over the ranks that have a tensor
   const shapes::Dynamism* stored = nullptr;  // what was known before; nullptr: nothing
   bool settled = false;                      // all that is not marked static is to be a symbol
 
@@ -84,7 +85,6 @@ struct JointObservation {
   std::optional<FrameState> travelled;  // the states of ranks that hold different ones, joined
 
   std::vector<DimCell> cells;         // what `number` and `dims` of the sources refer to
-  std::vector<shapes::Seen> strides;  // parallel to `cells`; empty: every tensor is contiguous
   std::shared_ptr<const void> names;  // what the names of the sources refer to
 
   /// Tells the sources what was stored of them; `state` outlives this.

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include <lockstep/worker/exchange/exchange.h>
-#include <lockstep/worker/exchange/stride_code.h>
 
 namespace lockstep::worker {
 namespace {
@@ -30,7 +29,7 @@ std::int64_t bit(auto enumerator, int from) {
 
 /// Whether a source of rank's list takes the slot of an int, none, or those of its dims.
 void put_source(ColumnWriter& out, const Observation& seen, std::size_t i, std::size_t name,
-                std::size_t slot, std::span<const std::int64_t> strides) {
+                std::size_t slot, bool contiguous) {
   const SourceSpec& spec = seen.list->sources()[i];
   const std::span<const std::int64_t> values = seen.of(i);
   const bool truth = spec.kind == Kind::Bool && values[0] != 0;
@@ -44,13 +43,13 @@ void put_source(ColumnWriter& out, const Observation& seen, std::size_t i, std::
               static_cast<std::int64_t>(spec.dtype) << 3 | (truth ? 1 << 7 : 0) |
               (tensor ? std::int64_t{spec.ndim} << 8 : 0));
   if (tensor) out.set(Column::LeastDims, name, spec.ndim);
+  if (tensor && !contiguous) out.set(Column::Orders, name, seen.orders[i]);
   if (!tensor && spec.kind != Kind::Int) return;
   const std::size_t first = slot + (tensor ? 1 : 0);
   for (std::size_t d = 0; d < values.size(); ++d) {
     for (const Column column : {Column::Least, Column::Greatest, Column::First})
       out.set(column, first + d, values[d]);
     if (!seen.marks.empty()) out.set(Column::Marks, first + d, bit(seen.mark(i, d), 0));
-    if (!strides.empty()) out.set(Column::Strides, first + d, strides[seen.list->offsets()[i] + d]);
   }
 }
 
@@ -67,24 +66,19 @@ void put_stored(ColumnWriter& out, const Dynamism& stored, std::size_t name, std
   };
   cell(slot, stored.scalar);
   for (std::size_t d = 0; d < stored.size.dims.size(); ++d) cell(slot + 1 + d, stored.size.dims[d]);
-  const std::vector<Seen>& strides = stored.stride.dims;
-  for (std::size_t d = 0; d < strides.size(); ++d)
-    out.set(Column::StoredStrides, slot + 1 + d, stride_code(strides[d], d, strides.size()));
   for (std::size_t d = 0; d < stored.smallest.size(); ++d)
     out.set(Column::StoredSmallest, slot + 1 + d, stored.smallest[d]);
   out.set(Column::StoredSizeDims, name, dims_word(stored.size));
-  out.set(Column::StoredStrideDims, name, dims_word(stored.stride));
   out.set(Column::StoredSmallestDims, name, static_cast<std::int64_t>(stored.smallest.size()));
 }
 
 /// Reads what the functions above wrote; `sound` turns false at the first word that no rank writes.
 class Reader {
  public:
-  /// Cells, and strides where they travelled, stand at their slots in `joint`.
+  /// Cells stand at their slots in `joint`.
   Reader(const Columns& columns, const Dictionary& dictionary, JointObservation& joint)
       : columns_(columns), dictionary_(dictionary), joint_(joint) {
     joint_.cells.resize(columns.layout().slots);
-    if ((columns.sections() & kStrides) != 0) joint_.strides.resize(columns.layout().slots);
   }
 
   bool sound = true;
@@ -119,19 +113,12 @@ class Reader {
     Dynamism out;
     out.scalar = stored_cell(slot);
     out.size.state = dims_state(columns_.word(Column::StoredSizeDims, i), i);
-    out.stride.state = dims_state(columns_.word(Column::StoredStrideDims, i), i);
     const std::int64_t smallest = columns_.word(Column::StoredSmallestDims, i);
     require(smallest >= 0 && smallest <= dictionary_.names()[i].dims);
     if (!sound) return out;
     if (out.size.state == SeenDims::State::Tuple)
       for (std::int64_t d = columns_.word(Column::StoredSizeDims, i); d > 0; --d)
         out.size.dims.push_back(stored_cell(slot + 1 + out.size.dims.size()));
-    if (out.stride.state == SeenDims::State::Tuple) {
-      const auto ndim = static_cast<std::size_t>(columns_.word(Column::StoredStrideDims, i));
-      for (std::size_t d = 0; d < ndim; ++d)
-        out.stride.dims.push_back(
-            stride(columns_.word(Column::StoredStrides, slot + 1 + d), d, ndim));
-    }
     for (std::int64_t d = 0; d < smallest; ++d)
       out.smallest.push_back(
           columns_.word(Column::StoredSmallest, slot + 1 + static_cast<std::size_t>(d)));
@@ -143,17 +130,13 @@ class Reader {
   [[nodiscard]] bool there(std::size_t slot) const {
     return columns_.word(Column::Least, slot) <= columns_.word(Column::Greatest, slot);
   }
-  Seen stride(std::int64_t word, std::size_t dim, std::size_t ndim) {
-    const auto out = stride_of(word, dim, ndim);
-    require(out.has_value());
-    return out.value_or(Seen::unset());
-  }
   const DimCell* cell(std::size_t slot) {
     const std::int64_t marks = columns_.word(Column::Marks, slot);
     DimCell& out = joint_.cells[slot];
     out = {columns_.word(Column::First, slot), columns_.word(Column::Least, slot),
            columns_.word(Column::Greatest, slot), static_cast<std::uint8_t>(marks)};
-    require(out.least <= out.first && out.first <= out.greatest && marks > 0 && marks < 1 << kMarkCount);
+    require(out.least <= out.first && out.first <= out.greatest && marks > 0 &&
+            marks < 1 << kMarkCount);
     return &out;
   }
   void dims(SourceCell& out, std::size_t i, std::size_t slot) {
@@ -166,14 +149,12 @@ class Reader {
     out.least_ndim = static_cast<std::uint32_t>(least);
     out.greatest_ndim = ndim;
     out.dims = std::span(joint_.cells).subspan(slot, ndim);
-    if (joint_.strides.empty()) return;
-    out.strides = joint_.strides.data() + slot;
-    for (std::size_t d = 0; d < ndim; ++d)
-      joint_.strides[slot + d] = stride(columns_.word(Column::Strides, slot + d), d, ndim);
+    out.order = columns_.word(Column::Orders, i);
+    require(is_joined_order(out.order, ndim));
   }
   Seen stored_cell(std::size_t slot) {
     const std::int64_t state = columns_.word(Column::StoredStates, slot);
-    require(state >= 0 && state <= 3);
+    require(state == 0 || state == 1 || state == 3);
     return {static_cast<Seen::State>(state & 3), columns_.word(Column::StoredValues, slot)};
   }
   SeenDims::State dims_state(std::int64_t word, std::size_t i) {
@@ -191,26 +172,24 @@ class Reader {
 
 Bytes mixed_payload(const Observation& observation, const Dictionary& dictionary,
                     const FrameState* state) {
-  const std::vector<std::int64_t> strides = stride_codes(observation);
-  const std::uint32_t sections =
-      kMixed | kGreatest | kFirst | (observation.marks.empty() ? 0U : kMarks) |
-      (strides.empty() ? 0U : kStrides) | (state == nullptr ? 0U : kStored);
+  const bool contiguous = observation.contiguous();
+  const std::uint32_t sections = kMixed | kGreatest | kFirst |
+                                 (observation.marks.empty() ? 0U : kMarks) |
+                                 (contiguous ? 0U : kOrders) | (state == nullptr ? 0U : kStored);
   ColumnWriter out(layout_of(dictionary), sections);
   out.fill(Column::Least, INT64_MAX);
   out.fill(Column::Greatest, INT64_MIN);
   out.fill(Column::Kinds, kMissing);
   out.fill(Column::LeastDims, INT64_MAX);
-  if (!strides.empty()) out.fill(Column::Strides, kNoStride);
+  if (!contiguous) out.fill(Column::Orders, kNoOrder);
   const std::vector<SourceSpec>& specs = observation.list->sources();
   NameWalk of_list(dictionary);
   for (std::size_t i = 0; i < specs.size(); ++i)
     if (const auto name = of_list.find(specs[i].name))
-      put_source(out, observation, i, *name, dictionary.offsets()[*name], strides);
+      put_source(out, observation, i, *name, dictionary.offsets()[*name], contiguous);
   if (state == nullptr) return std::move(out).take();
-  out.fill(Column::StoredStrides, kNoStride);
   out.fill(Column::StoredSmallest, INT64_MAX);
   out.fill(Column::StoredSizeDims, -1);
-  out.fill(Column::StoredStrideDims, -1);
   NameWalk of_state(dictionary);
   for (const auto& [source, stored] : *state)
     if (const auto name = of_state.find(source))

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/exchange/dim_order.h>
 #include <lockstep/worker/exchange/observation.h>
 
 namespace lockstep::worker {
@@ -58,32 +59,43 @@ std::optional<std::uint32_t> SourceList::scalar(std::size_t i) const {
   return static_cast<std::uint32_t>(it - scalar_sources_.begin());
 }
 
+void Observation::set_order(std::size_t i, std::int64_t order) {
+  if (orders.empty() && order == 0) return;
+  orders.resize(list->sources().size());
+  orders[i] = order;
+}
+
+ObservationBuilder& ObservationBuilder::add(SourceSpec spec, std::vector<std::int64_t> values) {
+  Source& source = sources_[spec.name];
+  source.marks.assign(values.size(), Mark::None);
+  source.order = 0;
+  source.values = std::move(values);
+  source.spec = std::move(spec);
+  return *this;
+}
+
 ObservationBuilder& ObservationBuilder::tensor(std::string name, std::vector<std::int64_t> sizes,
                                                DType dtype) {
   const auto ndim = static_cast<std::uint32_t>(sizes.size());
-  std::vector<Mark> marks(sizes.size(), Mark::None);
-  sources_[name] = {{name, Kind::Tensor, dtype, ndim}, std::move(sizes), std::move(marks), {}};
-  return *this;
+  return add({std::move(name), Kind::Tensor, dtype, ndim}, std::move(sizes));
 }
 
 ObservationBuilder& ObservationBuilder::integer(std::string name, std::int64_t value) {
-  sources_[name] = {{name, Kind::Int}, {value}, {Mark::None}, {}};
-  return *this;
+  return add({std::move(name), Kind::Int}, {value});
 }
 
 ObservationBuilder& ObservationBuilder::real(std::string name) {
-  sources_[name] = {{name, Kind::Float}, {}, {}, {}};
-  return *this;
+  return add({std::move(name), Kind::Float}, {});
 }
 
 ObservationBuilder& ObservationBuilder::boolean(std::string name, bool value) {
-  sources_[name] = {{name, Kind::Bool}, {value ? 1 : 0}, {Mark::None}, {}};
-  return *this;
+  return add({std::move(name), Kind::Bool}, {value ? 1 : 0});
 }
 
 ObservationBuilder& ObservationBuilder::strides(std::string_view name,
-                                                std::vector<std::int64_t> strides) {
-  sources_.find(name)->second.strides = std::move(strides);
+                                                std::span<const std::int64_t> strides) {
+  Source& source = sources_.find(name)->second;
+  source.order = dim_order(source.values, strides);
   return *this;
 }
 
@@ -96,19 +108,16 @@ Observation ObservationBuilder::build() const {
   std::vector<SourceSpec> specs;
   Observation out;
   bool marked = false;
-  bool strided = false;
   for (const auto& [name, source] : sources_) {
     specs.push_back(source.spec);
     out.values.insert(out.values.end(), source.values.begin(), source.values.end());
     out.marks.insert(out.marks.end(), source.marks.begin(), source.marks.end());
     for (const Mark mark : source.marks) marked |= mark != Mark::None;
-    strided |= !source.strides.empty();
-    out.strides.insert(out.strides.end(), source.strides.begin(), source.strides.end());
-    out.strides.resize(out.values.size(), kContiguous);
   }
   if (!marked) out.marks.clear();
-  if (!strided) out.strides.clear();
   out.list = std::make_shared<SourceList>(std::move(specs));
+  std::size_t i = 0;
+  for (const auto& [name, source] : sources_) out.set_order(i++, source.order);
   return out;
 }
 

@@ -2,6 +2,7 @@
 // and scalars. Free of side effects; made on every call, so it is flat and its list is shared.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -61,18 +62,14 @@ class SourceList {
   shapes::Fingerprint digest_;
 };
 
-inline constexpr std::int64_t kContiguous = INT64_MIN;
-
 /// One call's inputs on one rank. A tensor contributes its sizes, an int its value, a bool 0 or 1,
 /// a float nothing: it is a runtime value. Scalars are not exchanged; they are there for the guards
 /// of functions that branch on them (host_value.h).
 struct Observation {
   std::shared_ptr<const SourceList> list;
   std::vector<std::int64_t> values;
-  /// Parallel to values, tensors' dims only; kContiguous in all dims of a tensor: contiguous;
-  /// empty: all are.
-  std::vector<std::int64_t> strides;
-  std::vector<Mark> marks;  // parallel to values; empty: none
+  std::vector<std::int64_t> orders;  // per source, of its dims (dim_order.h); empty: contiguous
+  std::vector<Mark> marks;           // parallel to values; empty: none
   /// By SourceList::scalar: an integer, the bits of a float. Empty: not read.
   std::vector<std::int64_t> scalars;
 
@@ -85,6 +82,12 @@ struct Observation {
   [[nodiscard]] Mark mark(std::size_t i, std::size_t dim) const {
     return marks.empty() ? Mark::None : marks[list->offsets()[i] + dim];
   }
+  /// Every tensor is in row-major order.
+  [[nodiscard]] bool contiguous() const {
+    return std::all_of(orders.begin(), orders.end(), [](std::int64_t o) { return o == 0; });
+  }
+  /// Requires the list; `orders` stays empty as long as all are contiguous.
+  void set_order(std::size_t i, std::int64_t order);
 };
 
 /// Makes one rank's observation from sources named in any order; a name that comes again replaces
@@ -99,7 +102,7 @@ class ObservationBuilder {
   ObservationBuilder& real(std::string name);
   ObservationBuilder& boolean(std::string name, bool value);
   /// Requires that the tensor is there and has as many dims. Default: contiguous.
-  ObservationBuilder& strides(std::string_view name, std::vector<std::int64_t> strides);
+  ObservationBuilder& strides(std::string_view name, std::span<const std::int64_t> strides);
   /// Marks a dim of a tensor. Requires that the tensor is there and has the dim.
   ObservationBuilder& mark(std::string_view name, std::size_t dim, Mark mark);
   [[nodiscard]] Observation build() const;
@@ -109,8 +112,9 @@ class ObservationBuilder {
     SourceSpec spec;
     std::vector<std::int64_t> values;
     std::vector<Mark> marks;
-    std::vector<std::int64_t> strides;  // empty: contiguous
+    std::int64_t order = 0;
   };
+  ObservationBuilder& add(SourceSpec spec, std::vector<std::int64_t> values);
   std::map<std::string, Source, std::less<>> sources_;
 };
 

@@ -75,9 +75,8 @@ FrameState random_state(std::mt19937_64& random) {
     for (std::uint64_t n = random() % 3; n > 0; --n) {
       std::vector<std::int64_t> sizes{size(), size()};
       if (std::string_view(name) == "bias") sizes.pop_back();
-      seen = join(seen, std::string_view(name) == "n"
-                            ? Dynamism::of_int(size())
-                            : Dynamism::of_tensor(sizes, shapes::contiguous_strides(sizes)));
+      seen = join(seen, std::string_view(name) == "n" ? Dynamism::of_int(size())
+                                                      : Dynamism::of_tensor(sizes));
     }
   }
   std::erase_if(state, [](const auto& source) { return source.second == Dynamism{}; });

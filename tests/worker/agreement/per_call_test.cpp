@@ -352,10 +352,8 @@ TEST(PerCall, NoInputs_CompilesAnEmptyDecisionOnce) {
 TEST(PerCall, DifferentProfiles_StillAgree_AndAllRanksEndWithOneState) {
   VirtualRanks ranks(2);
   FrameState stored;
-  stored["x"] = shapes::join(
-      shapes::Dynamism::of_tensor(std::vector<std::int64_t>{1, 3}, std::vector<std::int64_t>{3, 1}),
-      shapes::Dynamism::of_tensor(std::vector<std::int64_t>{7, 3},
-                                  std::vector<std::int64_t>{3, 1}));
+  stored["x"] = shapes::join(shapes::Dynamism::of_tensor(std::vector<std::int64_t>{1, 3}),
+                             shapes::Dynamism::of_tensor(std::vector<std::int64_t>{7, 3}));
   stored["gone"] = shapes::Dynamism::of_int(4);
   ranks.frame(1).adopt(stored);
   ranks.joint({tokens({5, 3}), tokens({5, 3})});

@@ -66,8 +66,7 @@ Observation random_rank(Random& random, const Theme& theme) {
     if (kind == 2) in.integer(name, pick(3, true) - 1);
     if (kind < 3) continue;
     std::vector<std::int64_t> sizes;
-    // Strides of dims of one element say nothing: the oracle does without them.
-    for (int d = 0; d < ndim; ++d) sizes.push_back(pick(4, true) + (theme.strided ? 2 : 0));
+    for (int d = 0; d < ndim; ++d) sizes.push_back(pick(4, true));
     in.tensor(name, sizes, dtype);
     if (theme.strided && below(random, 2) == 0) in.strides(name, random_strides(random, sizes));
     for (std::size_t d = 0; theme.marked && d < sizes.size(); ++d)
@@ -189,13 +188,15 @@ TEST(Exchange, WhereAllRanksSeeTheSame_OneColumnTravels) {
 }
 
 TEST(Exchange, ContiguousTensors_CostNothing_OthersOneColumn) {
+  const std::vector<std::int64_t> kPlain{12, 4, 1}, kTurned{1, 2, 6};
   const Observation plain = Inputs().tensor("x", {2, 3, 4}).tensor("y", {5}).build();
   Inputs same;
-  same.tensor("x", {2, 3, 4}).strides("x", {12, 4, 1}).tensor("y", {5});
+  same.tensor("x", {2, 3, 4}).strides("x", kPlain).tensor("y", {5});
   EXPECT_EQ(list_payload(same.build()), list_payload(plain));
   Inputs other;
-  other.tensor("x", {2, 3, 4}).strides("x", {1, 2, 6}).tensor("y", {5});
-  EXPECT_EQ(list_payload(other.build()).size(), list_payload(plain).size() + 4 * 8);
+  other.tensor("x", {2, 3, 4}).strides("x", kTurned).tensor("y", {5});
+  EXPECT_EQ(list_payload(other.build()).size(), list_payload(plain).size() + 2 * 8)
+      << "a word per source";
 }
 
 TEST(Exchange, StridesOfDimsOfOneElement_AndOfEmptyTensors_SayNothing) {
@@ -203,7 +204,7 @@ TEST(Exchange, StridesOfDimsOfOneElement_AndOfEmptyTensors_SayNothing) {
     Inputs in;
     in.tensor("x", sizes);
     const Bytes plain = list_payload(in.build());
-    in.strides("x", std::move(strides));
+    in.strides("x", strides);
     return list_payload(in.build()) == plain;
   };
   EXPECT_TRUE(payload({1, 4}, {1, 1}));
@@ -211,22 +212,45 @@ TEST(Exchange, StridesOfDimsOfOneElement_AndOfEmptyTensors_SayNothing) {
   EXPECT_TRUE(payload({0, 4}, {9, 9}));
   EXPECT_TRUE(payload({1}, {7}));
   EXPECT_FALSE(payload({2, 4}, {1, 2}));
+  EXPECT_TRUE(payload({2, 4}, {9, 2})) << "room between elements is no order";
   EXPECT_FALSE(payload({2, 4}, {0, 1}));
 }
 
-TEST(Exchange, StridesThatDifferBetweenRanks_AreDynamicInTheState_AndInNoDecision) {
+TEST(Exchange, OrdersThatDifferBetweenRanks_AreMixed_AndInNoDecision) {
   const auto rank = [](std::vector<std::int64_t> strides) {
     Inputs in;
-    return in.tensor("x", {5, 10}).strides("x", std::move(strides)).build();
+    return in.tensor("x", {5, 10}).strides("x", strides).boolean("b", true).build();
   };
-  const JointObservation joint = joint_of({rank({10, 1}), rank({1, 5})});
-  const shapes::Dynamism state = joint.sources[0].state();
-  EXPECT_TRUE(state.stride.dynamic(0));
-  EXPECT_TRUE(state.stride.dynamic(1));
-  EXPECT_EQ(decide(joint, {}), decide(joint_of({rank({10, 1}), rank({10, 1})}), {}));
-  const auto wobble =
-      joint_of({Inputs().tensor("x", {5, 10}).build(), Inputs().tensor("x", {5, 11}).build()});
-  EXPECT_FALSE(wobble.sources[0].state().stride.dynamic(0)) << "still inferred from dim 1";
+  const Observation plain = rank({10, 1}), turned = rank({1, 5});
+  const auto order = [](const std::vector<Observation>& ranks) {
+    return joint_of(ranks).sources[1].order;
+  };
+  EXPECT_EQ(order({plain, plain}), 0);
+  EXPECT_EQ(order({turned, turned}), turned.orders[1]);
+  EXPECT_EQ(order({plain, turned}), kMixedOrder);
+  EXPECT_EQ(order({turned, plain, turned}), kMixedOrder);
+  EXPECT_EQ(joint_of({turned, turned}).sources[0].order, kNoOrder) << "of a bool";
+  EXPECT_EQ(decide(joint_of({plain, turned}), {}), decide(joint_of({plain, plain}), {}));
+  EXPECT_EQ(joined_state(joint_of({plain, turned}), {}, true),
+            joined_state(joint_of({plain, plain}), {}, true));
+}
+
+TEST(Exchange, OrderOfRanksThatLackTheTensor_DoesNotCount) {
+  const Observation none = Inputs().boolean("b", true).build();
+  const Observation number = Inputs().boolean("b", true).integer("x", 3).build();
+  const Observation turned = Inputs()
+                                 .boolean("b", true)
+                                 .tensor("x", {5, 10})
+                                 .strides("x", std::vector<std::int64_t>{1, 5})
+                                 .build();
+  const Observation plain = Inputs().boolean("b", true).tensor("x", {5, 10}).build();
+  const auto order = [](const std::vector<Observation>& ranks) {
+    return joint_of(ranks).sources[1].order;
+  };
+  EXPECT_EQ(order({none, turned, number}), turned.orders[1]);
+  EXPECT_EQ(order({none, turned, plain}), kMixedOrder);
+  EXPECT_EQ(order({none, plain}), 0);
+  EXPECT_EQ(order({none, number}), kNoOrder);
 }
 
 TEST(Exchange, AnotherLayout_JoinsToNothing_WhichNobodyCanRead) {

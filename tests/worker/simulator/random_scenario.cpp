@@ -11,7 +11,7 @@ using Values = std::map<std::string, ScenarioValue>;
 
 class Writer {
  public:
-  explicit Writer(std::uint64_t seed) : random_(seed) {}
+  explicit Writer(std::uint64_t seed) : random_(seed), layout_(seed) {}
 
   Scenario scenario() {
     Scenario out;
@@ -57,6 +57,10 @@ class Writer {
       v.sizes.resize(static_cast<std::size_t>(between(0, 2)));
       for (auto& s : v.sizes) s = size();
       if (chance(0.2)) v.dtype = DType::I64;
+      // No decision looks at strides, so scenarios are what they would be without.
+      if (layout_() % 8 == 0)
+        for (std::size_t d = 0; d < v.sizes.size(); ++d)
+          v.strides.push_back(static_cast<std::int64_t>(layout_() % 3));
     }
     if (v.kind == Kind::Int) v.number = chance(0.05) ? INT64_MIN : between(-1, 2);
     if (v.kind == Kind::Bool) v.number = between(0, 1);
@@ -114,7 +118,7 @@ class Writer {
     return call;
   }
 
-  std::mt19937_64 random_;
+  std::mt19937_64 random_, layout_;
   double wild_ = 0, wobble_ = 0, marks_ = 0, missing_ranks_ = 0;
   int smallest_ = 0;
   Values habit_;
@@ -132,6 +136,7 @@ nlohmann::ordered_json value_json(const ScenarioValue& v) {
       break;
   }
   nlohmann::ordered_json out{{"tensor", v.sizes}, {"dtype", dtype_name(v.dtype)}};
+  if (!v.strides.empty()) out["strides"] = v.strides;
   constexpr const char* kMarkNames[] = {"",         "dynamic", "maybe_dynamic",
                                         "unbacked", "static",  "uniform"};
   for (std::size_t d = 0; d < v.marks.size(); ++d)

@@ -113,6 +113,62 @@ TEST(Replay, RecordOfBeforeFramesSettled_IsReplayedWithoutIt) {
   }
 }
 
+/// Written when calls had strides, columns were of version 2 and profiles of version 1.
+TEST(Replay, RecordWithStrides_StillReplays) {
+  const auto ranks = read_record(LOCKSTEP_OLD_RECORD);
+  ASSERT_TRUE(ranks.has_value()) << ranks.error().message;
+  const auto again = replay(*ranks);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  ASSERT_FALSE(again->difference.has_value()) << again->difference->text();
+  ASSERT_EQ(again->notes.size(), 1U);
+  EXPECT_NE(again->notes[0].find("version 2 of their columns"), std::string::npos);
+  const std::vector<CallResult>& calls = again->result.calls;
+  ASSERT_EQ(calls.size(), 4U);
+  EXPECT_EQ(decision_text(*calls[0].reported),
+            "x: f32[4, 8]; y: f32[s0] | s0 = y.size(0) min 2 hint 2")
+      << "what another run had stored of y is known";
+  EXPECT_EQ(outcome_text(calls[1].outcome), "compiled 1");
+  EXPECT_EQ(outcome_text(calls[2].outcome), "reused 1");
+  EXPECT_TRUE(outcome_text(calls[3].outcome).starts_with("error BRANCH_DIVERGENCE"));
+  EXPECT_EQ((*ranks)[0].calls.read(0)->observation.orders, (std::vector<std::int64_t>{0x11, 0}));
+  EXPECT_TRUE((*ranks)[0].calls.read(3)->observation.orders.empty()) << "(18, 2) of [5, 9]";
+  EXPECT_TRUE((*ranks)[1].calls.read(1)->observation.orders.empty());
+}
+
+TEST(Replay, RecordWithStridesThatWasAltered_IsADifference) {
+  for (const auto& [from, to] :
+       {std::pair("\"strides\":[1,4,", "\"strides\":[4,1,"),
+        std::pair("\"values\":[4,8,2]", "\"values\":[4,9,2]"),
+        std::pair("trace x: f32[4, 8]", "trace x: f32[4, 9]"),
+        std::pair("broadcast from 0", "broadcast from 1"),
+        std::pair("vote and 0000000000000002", "vote and 0000000000000000")}) {
+    const Directory directory;
+    for (const Rank rank : {Rank{0}, Rank{1}})
+      overwrite(directory.file(rank.value),
+                contents(fs::path(LOCKSTEP_OLD_RECORD) / record_file_name(rank)));
+    overwrite(directory.file(1), replaced(contents(directory.file(1)), from, to));
+    const auto again = replay_of(directory);
+    ASSERT_TRUE(again.has_value()) << again.error().message;
+    EXPECT_TRUE(again->difference.has_value()) << to;
+  }
+}
+
+TEST(Replay, OrderOfDims_IsInTheRecord) {
+  Scenario scenario = wobble();
+  scenario.calls[1].groups[0].values["x"].strides = {1, 6};
+  const Directory directory;
+  record_job(scenario, directory.path());
+  const auto again = replay_of(directory);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  EXPECT_FALSE(again->difference.has_value()) << again->difference->text();
+  EXPECT_TRUE(again->notes.empty());
+  const std::string whole = contents(directory.file(0));
+  overwrite(directory.file(0), replaced(whole, "\"orders\":[17]", "\"orders\":[0]"));
+  EXPECT_TRUE(replay_of(directory)->difference.has_value());
+  overwrite(directory.file(0), replaced(whole, "\"orders\":[17]", "\"orders\":[17,0]"));
+  EXPECT_NE(replay_of(directory).error().message.find("2 orders for 1 places"), std::string::npos);
+}
+
 TEST(Replay, LostRank_EndsThePeersAsRecorded) {
   const Directory directory;
   record_job(wobble(), directory.path(), {.lost_rank = 1, .lost_call = 2});

@@ -37,6 +37,11 @@ class JobReplay {
     for (const RankRecord& rank : ranks_)
       if (rank.truncated)
         out_.notes.push_back(rank.path + ": the last line was cut and is left out.");
+    if (const auto columns = ranks_.front().header.columns; columns != kColumnsVersion)
+      out_.notes.push_back(fmt::format(
+          "{}: ranks sent version {} of their columns, which is {} here, so what they sent is not "
+          "compared.",
+          ranks_.front().path, columns, kColumnsVersion));
     for (std::size_t call = 0; call < joint_.size(); ++call) {
       auto difference = replay_call(call);
       if (!difference) return difference.error();

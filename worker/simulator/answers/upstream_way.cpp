@@ -26,8 +26,7 @@ void add_to(FrameState& joined, const Observation& seen) {
     const auto values = seen.of(s);
     shapes::Dynamism mine;
     if (spec.kind == Kind::Int) mine = shapes::Dynamism::of_int(values[0]);
-    if (spec.kind == Kind::Tensor)
-      mine = shapes::Dynamism::of_tensor(values, shapes::contiguous_strides(values));
+    if (spec.kind == Kind::Tensor) mine = shapes::Dynamism::of_tensor(values);
     for (std::size_t d = 0; spec.kind == Kind::Tensor && d < values.size(); ++d)
       if (seen.mark(s, d) == Mark::Dynamic) mine.size.dims[d] = shapes::Seen::dynamic();
     if (spec.kind != Kind::Int && spec.kind != Kind::Tensor) continue;

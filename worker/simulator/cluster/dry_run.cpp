@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/agreement/frame_profile.h>
+#include <lockstep/worker/exchange/dim_order.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 #include <lockstep/worker/simulator/cluster/group.h>
 #include <lockstep/worker/simulator/cluster/streamed_group.h>

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <lockstep/worker/exchange/dim_order.h>
 #include <lockstep/worker/simulator/draw/json_document.h>
 #include <lockstep/worker/simulator/input/call_index.h>
 #include <lockstep/worker/simulator/input/record_fields.h>
@@ -9,6 +10,28 @@ namespace {
 
 Duration took(RecordFields& in) {
   return Duration(in.has("ns") ? in.integer("ns", 0, INT64_MAX) : 0);
+}
+
+std::vector<std::int64_t> numbers(RecordFields& in, std::string_view key, std::size_t places) {
+  std::vector<std::int64_t> out = in.integers(key);
+  if (out.size() != places)
+    in.fail(key, fmt::format("{} {} for {} places", out.size(), key, places));
+  return out;
+}
+
+/// What older records have in place of orders: a stride per place, INT64_MIN for a contiguous
+/// tensor's. The digest, if it is of them, becomes that of the orders.
+void take_strides(RecordFields& in, RecordedCall& call) {
+  Observation& seen = call.observation;
+  const std::vector<std::int64_t> strides = numbers(in, "strides", seen.list->offsets().back());
+  if (in.error()) return;
+  const bool sound = call.seen == observation_digest(seen, strides);
+  for (std::size_t i = 0; i < seen.list->sources().size(); ++i) {
+    const auto own = std::span(strides).subspan(seen.list->offsets()[i], seen.of(i).size());
+    if (seen.list->sources()[i].kind == Kind::Tensor && !own.empty() && own[0] != INT64_MIN)
+      seen.set_order(i, dim_order(seen.of(i), own));
+  }
+  if (sound) call.seen = observation_digest(seen);
 }
 
 TraceReport take_trace(RecordFields& in) {
@@ -39,24 +62,16 @@ RecordedCall read_call_line(RecordFields& in, const SourceLists& lists, int line
     return call;
   }
   call.observation.list = list->second;
-  call.observation.values = in.integers("values");
   const std::size_t count = list->second->offsets().back();
-  if (in.has("strides")) call.observation.strides = in.integers("strides");
-  if (in.has("marks")) call.observation.marks = in.marks("marks");
-  if (call.observation.values.size() != count)
-    in.fail("values",
-            fmt::format("{} values for {} places", call.observation.values.size(), count));
-  if (!call.observation.strides.empty() && call.observation.strides.size() != count)
-    in.fail("strides",
-            fmt::format("{} strides for {} places", call.observation.strides.size(), count));
-  if (!call.observation.marks.empty() && call.observation.marks.size() != count)
-    in.fail("marks", fmt::format("{} marks for {} places", call.observation.marks.size(), count));
-  if (in.has("scalars")) call.observation.scalars = in.integers("scalars");
-  if (!call.observation.scalars.empty() &&
-      call.observation.scalars.size() != list->second->scalars())
-    in.fail("scalars", fmt::format("{} scalars for {} places", call.observation.scalars.size(),
-                                   list->second->scalars()));
+  Observation& seen = call.observation;
+  seen.values = numbers(in, "values", count);
+  if (in.has("marks")) seen.marks = in.marks("marks");
+  if (!seen.marks.empty() && seen.marks.size() != count)
+    in.fail("marks", fmt::format("{} marks for {} places", seen.marks.size(), count));
+  if (in.has("orders")) seen.orders = numbers(in, "orders", list->second->sources().size());
+  if (in.has("scalars")) seen.scalars = numbers(in, "scalars", list->second->scalars());
   if (in.has("seen")) call.seen = in.fingerprint("seen");
+  if (in.has("strides")) take_strides(in, call);
   if (in.has("pending")) call.standing.pending = in.hexadecimal("pending");
   if (in.has("trouble")) call.standing.trouble = in.status("trouble");
   return call;

@@ -2,6 +2,7 @@
 #include <map>
 #include <numeric>
 
+#include <lockstep/worker/exchange/dim_order.h>
 #include <lockstep/worker/simulator/input/generator.h>
 
 namespace lockstep::worker::simulator {
@@ -60,6 +61,11 @@ RankInputs::RankInputs(const GeneratedCall& call, std::uint64_t seed, std::uint6
     else
       other_.push_back({&draw, place, at});
   }
+  std::size_t source = 0;
+  for (const auto& [name, value] : call.like) {
+    if (!value.strides.empty()) strided_.push_back({source, value.strides});
+    ++source;
+  }
   fill(0, like_);
 }
 
@@ -92,6 +98,8 @@ void RankInputs::fill(std::int32_t rank, Observation& out) const {
   std::int64_t* values = out.values.data();
   for (const Uniform& draws : uniform_) draws.fill(part, values + draws.at);
   for (const Other& draw : other_) values[draw.at] = draw.draw->at(draw.place, rank);
+  for (const Strided& tensor : strided_)
+    out.set_order(tensor.source, dim_order(out.of(tensor.source), tensor.strides));
 }
 
 std::size_t Generator::count() const {

@@ -45,7 +45,7 @@ class RankInputs {
   struct Uniform {
     Remainder by;
     std::uint64_t low;
-    std::size_t at;                      // of the first in Observation::values; the others follow
+    std::size_t at;  // of the first in Observation::values; the others follow
     std::vector<std::uint64_t> places{};
     void fill(std::uint64_t part, std::int64_t* out) const;
   };
@@ -54,11 +54,17 @@ class RankInputs {
     std::uint64_t place;
     std::size_t at;
   };
+  /// A tensor whose order may depend on what is drawn: dims of one element have none.
+  struct Strided {
+    std::size_t source;
+    std::span<const std::int64_t> strides;
+  };
   void add(const Uniform& one);
   Observation like_, least_, greatest_;
   std::int32_t alike_;
   std::vector<Uniform> uniform_;
   std::vector<Other> other_;
+  std::vector<Strided> strided_;
 };
 
 /// A call that is made in place of the block's own, where it applies.

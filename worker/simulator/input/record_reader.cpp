@@ -83,6 +83,7 @@ class RankReader {
     header.rank = Rank{static_cast<std::int32_t>(in.integer("rank", 0, header.world_size - 1))};
     header.config = in.config("config");
     header.build_id = in.text("build");
+    header.columns = in.has("columns") ? in.integer("columns", 0, UINT32_MAX) : 2;
     if (in.has("program")) header.program = in.program("program");
     out_.calls = CallIndex(out_.path, header.world_size);
   }
