@@ -15,18 +15,23 @@ Result<void> JobGroups::open() {
   auto own = collectives::fake_communicator(Rank{0}, 1);
   if (!own) return own.error();
   alone_.own = std::move(*own);
-  alone_.driver = std::make_unique<CallDriver>(*alone_.own, context_.decision, RankSet::of(self));
-  everyone_.driver = std::make_unique<CallDriver>(*world_.all, context_.decision);
+  open(alone_, *alone_.own, RankSet::of(self));
+  open(everyone_, *world_.all, {});
   context_.everyone = {.group = {"", RankSet::all(world_.all->size()), self},
                        .data = world_.all.get(),
-                       .driver = everyone_.driver.get(),
-                       .key = {}};
+                       .rounds = everyone_.rounds.get(),
+                       .label = {}};
   context_.alone = {.group = {"", RankSet::of(self), Rank{0}},
                     .data = alone_.own.get(),
-                    .driver = alone_.driver.get(),
-                    .key = {}};
-  context_.alone.key.group = fmt::format("rank {} alone", self.value);
+                    .rounds = alone_.rounds.get(),
+                    .label = fmt::format("rank {} alone", self.value)};
   return {};
+}
+
+void JobGroups::open(Line& line, collectives::Communicator& ranks, RankSet self) {
+  line.rounds = std::make_unique<GroupRounds>(ranks, std::move(self), context_.decision, 1);
+  line.rounds->observe(heard_by_);
+  for (CallObserver* observer : observers_) line.rounds->driver().observe(*observer);
 }
 
 Result<Group> JobGroups::declare(std::string name, const RankSet& members) {
@@ -68,13 +73,12 @@ Result<void> JobGroups::join(const Group& group) {
     if (own) {
       Line& line = lines_.emplace_back();
       line.own = std::move(*own);
-      line.driver = std::make_unique<CallDriver>(*line.own, context_.decision,
-                                                 RankSet::of(world_.all->rank()));
-      for (CallObserver* observer : observers_) line.driver->observe(*observer);
-      GroupContext& at = context_.groups[group.name];
-      at = {.group = group, .data = line.own.get(), .driver = line.driver.get(), .key = {}};
-      at.key.group = group.label();
-      if (context_.recorder != nullptr) context_.recorder->group(at.key.group, group.members);
+      open(line, *line.own, RankSet::of(world_.all->rank()));
+      context_.groups[group.name] = {.group = group,
+                                     .data = line.own.get(),
+                                     .rounds = line.rounds.get(),
+                                     .label = group.label()};
+      if (context_.recorder != nullptr) context_.recorder->group(group.label(), group.members);
     } else {
       standing.trouble = own.error();
     }
@@ -85,20 +89,20 @@ Result<void> JobGroups::join(const Group& group) {
 
 void JobGroups::observe(CallObserver& observer) {
   observers_.push_back(&observer);
-  everyone_.driver->observe(observer);
-  alone_.driver->observe(observer);
-  for (const Line& line : lines_) line.driver->observe(observer);
+  everyone_.rounds->driver().observe(observer);
+  alone_.rounds->driver().observe(observer);
+  for (const Line& line : lines_) line.rounds->driver().observe(observer);
 }
 
 void JobGroups::record_alone() {
   if (context_.recorder != nullptr && !std::exchange(alone_is_recorded_, true))
-    context_.recorder->group(context_.alone.key.group, context_.alone.group.members);
+    context_.recorder->group(context_.alone.label, context_.alone.group.members);
 }
 
 CallTimes JobGroups::times() const {
-  CallTimes all = everyone_.driver->times();
-  all += alone_.driver->times();
-  for (const Line& line : lines_) all += line.driver->times();
+  CallTimes all = everyone_.rounds->driver().times();
+  all += alone_.rounds->driver().times();
+  for (const Line& line : lines_) all += line.rounds->driver().times();
   return all;
 }
 

@@ -35,6 +35,10 @@ struct World {
   std::shared_ptr<LastWords> last_words;  // of the watch, which keeps them
   std::shared_ptr<void> verdicts;
   std::unique_ptr<collectives::Communicator> all;
+
+  /// This rank cannot go on as the others do, and there is no round in which they would hear of
+  /// it: the watchdog ends the job with `why`, where there are others.
+  void end_job(const Status& why) const;
 };
 
 struct WorldOptions {
@@ -66,8 +70,8 @@ struct WorldOptions {
 };
 
 /// Fills in how the ranks come together, as `settings` and the launcher of this process say; where
-/// `options` has a communicator there is nothing to find, unless the program is traced. Errors: as meeting_of() and
-/// launched_meeting().
+/// `options` has a communicator there is nothing to find, unless the program is traced. Errors: as
+/// meeting_of() and launched_meeting().
 [[nodiscard]] Result<void> find_ranks(WorldOptions& options, const Settings& settings,
                                       const std::string& build);
 
