@@ -89,7 +89,7 @@ RankSet elsewhere_at_same_place(const BoardSnapshot& board, Rank self) {
 
 /// "Ranks 1-2 held up operation 5 (vote) for 60 s while rank 0 waited: rank 1 is suspended, ..."
 std::string hold_up_text(const RankState& me, Rank self, const RankSet& suspended,
-                         const RankSet& silent, double seconds) {
+                         const RankSet& silent, const RankSet& both, double seconds) {
   constexpr const char* kHow = "suspended (SIGSTOP, a debugger, a frozen container)";
   const char* are = suspended.size() == 1 ? "is" : "are";
   if (silent.empty())
@@ -100,8 +100,6 @@ std::string hold_up_text(const RankState& me, Rank self, const RankSet& suspende
     return fmt::format(
         "{} did not come to {} and made no progress for {:g} s while rank {} waited.",
         capital(silent.phrase()), operation_text(me), seconds, self.value);
-  RankSet both = suspended;
-  both.insert(silent);
   return fmt::format(
       "{} held up {} for {:g} s while rank {} waited: {} {} {}, {} did not come and made no "
       "progress.",
@@ -222,7 +220,7 @@ std::optional<Judgement> judge(const BoardSnapshot& board, const Wait& wait, Ins
   RankSet still = found.suspended;
   still.insert(found.silent);
   if (!still.empty())
-    return stuck(hold_up_text(me, wait.self, found.suspended, found.silent, seconds), still);
+    return stuck(hold_up_text(me, wait.self, found.suspended, found.silent, still, seconds), still);
   if (!found.all_wait || !found.all_still) return std::nullopt;
   const RankSet others = together ? RankSet{} : reached.minus(RankSet::of(wait.self));
   return stuck(deadlock_text(board, wait.self, others, seconds), {});

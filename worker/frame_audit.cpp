@@ -24,9 +24,8 @@ std::optional<Status> FrameRunner::audit(const Compiled* about_to_run, const Obs
   } else {
     own.trouble = last_.error;
   }
-  RoundKey round = frame.over.round(RoundKey::Kind::Audit);
-  round.frame = frame.cache.name;
-  const RoundKey& key = frame.over.rounds->next(round);
+  const RoundKey& key =
+      frame.over.rounds->next(frame.over.round(RoundKey::Kind::Audit, frame.cache.name));
   job.note(key.text());
   AuditOutcome outcome = frame.over.driver().audit(key, frame.findings, std::move(own));
   const Result<void> well = outcome.error ? Result<void>(*outcome.error) : Result<void>();

@@ -47,13 +47,12 @@ struct FrameRunner::State {
         constraints(options.constraints),
         complex_branches(options.complex_branches),
         recordings(options.recordings),
-        call(agreed.round(RoundKey::Kind::Call)),
+        call(agreed.round(RoundKey::Kind::Call, name)),
         index(number) {
     counts.frame = name;
     counts.group = over.group.name;
     counts.alone = &agreed == &job.alone;
     counts.shared = &over == &job.everyone && consistency == Consistency::SameGraph;
-    call.frame = name;
     if (consistency != context.decision.consistency) call.consistency = consistency;
     call.options = text_of(options);
     if (group == nullptr) unusable = not_of(options.group, name);

@@ -53,11 +53,8 @@ struct GroupContext {
   std::string last_frame;        // the latest of them on whose calls these ranks agree
 
   [[nodiscard]] CallDriver& driver() const { return rounds->driver(); }
-  [[nodiscard]] RoundKey round(RoundKey::Kind kind) const {
-    RoundKey round;
-    round.group = label;
-    round.kind = kind;
-    return round;
+  [[nodiscard]] RoundKey round(RoundKey::Kind kind, std::string frame = {}) const {
+    return {.group = label, .frame = std::move(frame), .kind = kind};
   }
 };
 

@@ -14,24 +14,23 @@ Result<void> JobGroups::open() {
   const Rank self = world_.all->rank();
   auto own = collectives::fake_communicator(Rank{0}, 1);
   if (!own) return own.error();
-  alone_.own = std::move(*own);
-  open(alone_, *alone_.own, RankSet::of(self));
-  open(everyone_, *world_.all, {});
+  collectives::Communicator& alone = *own_.emplace_back(std::move(*own));
   context_.everyone = {.group = {"", RankSet::all(world_.all->size()), self},
                        .data = world_.all.get(),
-                       .rounds = everyone_.rounds.get(),
+                       .rounds = open(*world_.all, {}),
                        .label = {}};
   context_.alone = {.group = {"", RankSet::of(self), Rank{0}},
-                    .data = alone_.own.get(),
-                    .rounds = alone_.rounds.get(),
+                    .data = &alone,
+                    .rounds = open(alone, RankSet::of(self)),
                     .label = fmt::format("rank {} alone", self.value)};
   return {};
 }
 
-void JobGroups::open(Line& line, collectives::Communicator& ranks, RankSet self) {
-  line.rounds = std::make_unique<GroupRounds>(ranks, std::move(self), context_.decision, 1);
-  line.rounds->observe(heard_by_);
-  for (CallObserver* observer : observers_) line.rounds->driver().observe(*observer);
+GroupRounds* JobGroups::open(collectives::Communicator& ranks, RankSet self) {
+  GroupRounds& rounds = rounds_.emplace_back(ranks, std::move(self), context_.decision, 1);
+  rounds.observe(heard_by_);
+  for (CallObserver* observer : observers_) rounds.driver().observe(*observer);
+  return &rounds;
 }
 
 Result<Group> JobGroups::declare(std::string name, const RankSet& members) {
@@ -71,12 +70,10 @@ Result<void> JobGroups::join(const Group& group) {
     const std::uint64_t id = shapes::fingerprint(group.label()).low >> 1 | 1;
     auto own = join_group(world_, group.members, id, group.label());
     if (own) {
-      Line& line = lines_.emplace_back();
-      line.own = std::move(*own);
-      open(line, *line.own, RankSet::of(world_.all->rank()));
+      collectives::Communicator& ranks = *own_.emplace_back(std::move(*own));
       context_.groups[group.name] = {.group = group,
-                                     .data = line.own.get(),
-                                     .rounds = line.rounds.get(),
+                                     .data = &ranks,
+                                     .rounds = open(ranks, RankSet::of(world_.all->rank())),
                                      .label = group.label()};
       if (context_.recorder != nullptr) context_.recorder->group(group.label(), group.members);
     } else {
@@ -89,9 +86,7 @@ Result<void> JobGroups::join(const Group& group) {
 
 void JobGroups::observe(CallObserver& observer) {
   observers_.push_back(&observer);
-  everyone_.rounds->driver().observe(observer);
-  alone_.rounds->driver().observe(observer);
-  for (const Line& line : lines_) line.rounds->driver().observe(observer);
+  for (GroupRounds& rounds : rounds_) rounds.driver().observe(observer);
 }
 
 void JobGroups::record_alone() {
@@ -99,10 +94,9 @@ void JobGroups::record_alone() {
     context_.recorder->group(context_.alone.label, context_.alone.group.members);
 }
 
-CallTimes JobGroups::times() const {
-  CallTimes all = everyone_.rounds->driver().times();
-  all += alone_.rounds->driver().times();
-  for (const Line& line : lines_) all += line.rounds->driver().times();
+CallTimes JobGroups::times() {
+  CallTimes all;
+  for (GroupRounds& rounds : rounds_) all += rounds.driver().times();
   return all;
 }
 

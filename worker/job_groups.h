@@ -30,16 +30,12 @@ class JobGroups {
   /// Before the first call that this rank decides alone.
   void record_alone();
   /// All ranks, whatever the mode.
-  [[nodiscard]] CallDriver& everyone() { return everyone_.rounds->driver(); }
+  [[nodiscard]] CallDriver& everyone() { return context_.everyone.driver(); }
   /// Over all groups.
-  [[nodiscard]] CallTimes times() const;
+  [[nodiscard]] CallTimes times();
 
  private:
-  struct Line {
-    std::unique_ptr<collectives::Communicator> own;  // null: the world's
-    std::unique_ptr<GroupRounds> rounds;
-  };
-  void open(Line& line, collectives::Communicator& ranks, RankSet self);
+  [[nodiscard]] GroupRounds* open(collectives::Communicator& ranks, RankSet self);
   [[nodiscard]] Result<std::vector<RankSet>> compare(const Result<Group>& mine);
   [[nodiscard]] Result<void> join(const Group& group);
 
@@ -47,8 +43,8 @@ class JobGroups {
   std::vector<CallObserver*> observers_;
   JobContext& context_;
   RoundObserver& heard_by_;
-  Line everyone_, alone_;
-  std::deque<Line> lines_;  // of declared groups
+  std::vector<std::unique_ptr<collectives::Communicator>> own_;  // besides the world's
+  std::deque<GroupRounds> rounds_;                               // of all groups
   std::set<std::string> names_;
   std::map<std::string, std::vector<RankSet>> sets_;  // of all ranks
   RoundKey key_;  // of the last declaration; counted apart from calls

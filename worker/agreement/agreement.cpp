@@ -67,14 +67,6 @@ Agreement::Known& Agreement::known(std::string_view frame) {
   return first;
 }
 
-RoundKey Agreement::round(RoundKey::Kind kind, std::string_view frame) const {
-  RoundKey key;
-  key.group = name_;
-  key.frame = frame;
-  key.kind = kind;
-  return key;
-}
-
 bool Agreement::is_ahead(std::string_view frame) const {
   const auto found = frames_.find(frame);
   return found != frames_.end() && driver().is_ahead(found->second.cache);

@@ -135,7 +135,9 @@ class Agreement {
     std::optional<FrameProfile> profile;  // from its first call on, where there are profiles
   };
   [[nodiscard]] Known& known(std::string_view frame);
-  [[nodiscard]] RoundKey round(RoundKey::Kind kind, std::string_view frame = {}) const;
+  [[nodiscard]] RoundKey round(RoundKey::Kind kind, std::string_view frame = {}) const {
+    return {.group = name_, .frame = std::string(frame), .kind = kind};
+  }
   void restore(Known& frame, const Observation& observation);
   /// What stands against making the promised call: nullopt where the promise is kept.
   [[nodiscard]] std::optional<Status> broken(const Frame& frame, const Observation& observation,

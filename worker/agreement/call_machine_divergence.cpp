@@ -1,6 +1,5 @@
 // The part of CallMachine that looks for what differs after a verification that failed: the guard
 // that does not hold on every rank, or the first node at which the graphs differ.
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,10 +16,10 @@ struct GuardFinding {
   bool holds;
   std::string text;  // "tokens.size(0) = 9: false"
 
-  /// As a line of the roll: the verdict in its first byte.
+  /// A line of the roll has the verdict in its first byte.
   [[nodiscard]] std::string line() const { return (holds ? '1' : '0') + text; }
   [[nodiscard]] static GuardFinding of(const std::string& line) {
-    return {line.starts_with('1'), line.substr(std::min<std::size_t>(1, line.size()))};
+    return {line.starts_with('1'), line.substr(line.empty() ? 0 : 1)};
   }
 };
 
