@@ -89,7 +89,7 @@ RankSet elsewhere_at_same_place(const BoardSnapshot& board, Rank self) {
 
 /// "Ranks 1-2 held up operation 5 (vote) for 60 s while rank 0 waited: rank 1 is suspended, ..."
 std::string hold_up_text(const RankState& me, Rank self, const RankSet& suspended,
-                         const RankSet& silent, double seconds) {
+                         const RankSet& silent, const RankSet& both, double seconds) {
   constexpr const char* kHow = "suspended (SIGSTOP, a debugger, a frozen container)";
   const char* are = suspended.size() == 1 ? "is" : "are";
   if (silent.empty())
@@ -100,8 +100,6 @@ std::string hold_up_text(const RankState& me, Rank self, const RankSet& suspende
     return fmt::format(
         "{} did not come to {} and made no progress for {:g} s while rank {} waited.",
         capital(silent.phrase()), operation_text(me), seconds, self.value);
-  RankSet both = suspended;
-  both.insert(silent);
   return fmt::format(
       "{} held up {} for {:g} s while rank {} waited: {} {} {}, {} did not come and made no "
       "progress.",
@@ -189,14 +187,14 @@ std::vector<RankValue> last_seen(const BoardSnapshot& board, Instant now) {
   return census.values();
 }
 
-std::optional<Status> judge(const BoardSnapshot& board, const Wait& wait, Instant now,
-                            Duration deadline) {
+std::optional<Judgement> judge(const BoardSnapshot& board, const Wait& wait, Instant now,
+                               Duration deadline) {
   RankSet gone;
   for (const Rank rank : each_rank(RankSet::all(static_cast<int>(board.ranks.size())))) {
     const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
     if (state.lost && !state.finished) gone.insert(RankSet::of(rank));
   }
-  if (!gone.empty()) return lost(board, gone, now);
+  if (!gone.empty()) return Judgement{lost(board, gone, now), gone};
   if (!wait.since) return std::nullopt;
 
   const Look look{board, wait.self, *wait.since, now, deadline};
@@ -209,19 +207,23 @@ std::optional<Status> judge(const BoardSnapshot& board, const Wait& wait, Instan
   const Findings found = findings(look, reached, together);
   const double seconds = std::chrono::duration<double>(deadline).count();
   const RankState& me = look.state(wait.self);
-  const auto stuck = [&](std::string message) {
-    return Status{Code::Stuck, std::move(message), "", last_seen(board, now)};
+  const auto stuck = [&](std::string message, RankSet culprits) {
+    return Judgement{{Code::Stuck, std::move(message), "", last_seen(board, now)},
+                     std::move(culprits)};
   };
   if (!found.finished.empty())
     return stuck(
         fmt::format("{} {} finished the job and will not come to {}, in which rank {} waits.",
                     capital(found.finished.phrase()), found.finished.size() == 1 ? "has" : "have",
-                    operation_text(me), wait.self.value));
-  if (!found.suspended.empty() || !found.silent.empty())
-    return stuck(hold_up_text(me, wait.self, found.suspended, found.silent, seconds));
+                    operation_text(me), wait.self.value),
+        found.finished);
+  RankSet still = found.suspended;
+  still.insert(found.silent);
+  if (!still.empty())
+    return stuck(hold_up_text(me, wait.self, found.suspended, found.silent, still, seconds), still);
   if (!found.all_wait || !found.all_still) return std::nullopt;
   const RankSet others = together ? RankSet{} : reached.minus(RankSet::of(wait.self));
-  return stuck(deadlock_text(board, wait.self, others, seconds));
+  return stuck(deadlock_text(board, wait.self, others, seconds), {});
 }
 
 }  // namespace lockstep::collectives

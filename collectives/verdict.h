@@ -18,6 +18,15 @@ struct Wait {
   std::optional<Instant> since;
 };
 
+/// What is wrong with a wait.
+struct Judgement {
+  /// Stuck or RankLost. Status::groups lists what each rank was last doing.
+  Status status;
+  /// Whom the sentence is about: those that are gone, have finished or hold the others up. Empty
+  /// where all wait for each other.
+  RankSet culprits{};
+};
+
 /// A rank that ended without saying goodbye is RankLost at once, waiting or not. Otherwise, for a
 /// waiting rank, the ranks it waits for, directly or through others that wait too:
 ///  - one of them has finished the job: Stuck at once, for it will not come;
@@ -27,9 +36,9 @@ struct Wait {
 ///  - all of them wait, in a ring or in the same operation, and nothing has moved for `deadline`:
 ///    Stuck, naming every operation and who is in it. (A ring that is proven need not wait for the
 ///    deadline: ring.h.)
-/// nullopt: nothing is wrong yet. Status::groups lists what each rank was last doing.
-[[nodiscard]] std::optional<Status> judge(const BoardSnapshot& board, const Wait& wait, Instant now,
-                                          Duration deadline);
+/// nullopt: nothing is wrong yet.
+[[nodiscard]] std::optional<Judgement> judge(const BoardSnapshot& board, const Wait& wait,
+                                             Instant now, Duration deadline);
 
 /// The table of a report: what each rank was last seen doing, equal texts together.
 [[nodiscard]] std::vector<RankValue> last_seen(const BoardSnapshot& board, Instant now);

@@ -209,7 +209,7 @@ void Watch::Thread::end(const Status& verdict, int code) const {
 void Watch::Thread::on_signal(int number, const BoardSnapshot& seen, Instant now) {
   ended = true;
   const auto verdict = judge(seen, {self, std::nullopt}, now, options.deadline);
-  if (verdict && number == SIGTERM) return end(*verdict, exit_code(verdict->code));
+  if (verdict && number == SIGTERM) return end(verdict->status, exit_code(verdict->status.code));
   Status told{Code::Gone, "", "", {}};
   told.message = fmt::format("Rank {} was told to end ({}) while it {}.", self.value,
                              number == SIGINT ? "SIGINT" : "SIGTERM",
@@ -241,8 +241,11 @@ void Watch::Thread::run() {
       on_signal(signal, look(), now);
     } else if (lost || (waited && wait.since)) {
       const BoardSnapshot seen = look();
-      auto verdict = judge(seen, wait, now, options.deadline);
-      if (!verdict && wait.since) verdict = ring_that_stays(seen, now);
+      std::optional<Status> verdict;
+      if (auto judged = judge(seen, wait, now, options.deadline))
+        verdict = std::move(judged->status);
+      else if (wait.since)
+        verdict = ring_that_stays(seen, now);
       if (!verdict) continue;
       ended = true;
       end(*verdict, exit_code(verdict->code));

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/agreement/promise.h>
 #include <lockstep/worker/agreement/recompile_advice.h>
 #include <lockstep/worker/frame_steps.h>
 
@@ -86,15 +85,16 @@ Status FrameRunner::refuse(const Status& status) {
     tell_trace(nullptr);
     return *last_.error;
   }
-  CallDriver& driver = *state_->agreed.driver;
+  GroupRounds& rounds = *state_->agreed.rounds;
+  CallDriver& driver = rounds.driver();
   if (driver.is_ahead(state_->cache)) {
     last_ = {CallOutcome::Kind::Error, -1, refuse_promised(status)};
   } else {
     driver.release(state_->cache);
-    const RoundKey& key = state_->next_call();
+    const RoundKey& key = rounds.next(state_->call);
     const auto joint = driver.status_round(key, {.pending = 0, .trouble = status});
     last_ = {CallOutcome::Kind::Error, -1, joint ? status : joint.error()};
-    state_->agreed.begin_next();
+    rounds.begin_next();
   }
   ++state_->counts.calls, ++state_->counts.errors;
   tell_trace(nullptr);
@@ -103,9 +103,10 @@ Status FrameRunner::refuse(const Status& status) {
 
 Status FrameRunner::refuse_promised(const Status& status) {
   JobContext& job = state_->job;
-  const auto unheard = state_->agreed.driver->forsake(status);
+  CallDriver& driver = state_->agreed.driver();
+  const auto unheard = driver.forsake(status);
   if (!unheard) return unheard.error();
-  if (job.watch != nullptr && state_->agreed.driver->group().size() > 1) job.watch->end_job(status);
+  if (job.watch != nullptr && driver.group().size() > 1) job.watch->end_job(status);
   return status;
 }
 
@@ -119,15 +120,12 @@ void FrameRunner::restore_profile(const Observation& observation) {
 void FrameRunner::prefetch(Observation observation, std::optional<Status> unreadable) {
   State& frame = *state_;
   if (frame.unusable) return;  // as every call says
-  RoundKey key = frame.agreed.key;
-  frame.put_key(key);
   if (!unreadable) unreadable = frame.taken;
   if (!unreadable) unreadable = frame.constraints.apply(frame.cache.name, observation);
   if (!unreadable) restore_profile(observation);
   if (unreadable) observation = ObservationBuilder().build();
-  frame.agreed.driver->promise(std::move(key), frame.cache, std::move(observation),
+  frame.agreed.rounds->promise(frame.call, frame.cache, std::move(observation),
                                {.pending = 0, .trouble = std::move(unreadable)});
-  frame.agreed.begin_next();
 }
 
 // Which entry serves a call is the group's answer, so all ranks count the same hits.
@@ -135,9 +133,9 @@ std::optional<Status> FrameRunner::check_captures(Steps& steps, const Compiled& 
   State& frame = *state_;
   if (frame.counts.reused % frame.job.settings.check_captures != 0) return std::nullopt;
   std::optional<Status> mine = steps.trace_again(entry, last_.entry);
-  RoundKey key = frame.agreed.key;
+  RoundKey key = frame.agreed.rounds->key();
   key.kind = RoundKey::Kind::Captures;
-  const auto joint = frame.agreed.driver->status_round(key, {.pending = 0, .trouble = mine});
+  const auto joint = frame.agreed.driver().status_round(key, {.pending = 0, .trouble = mine});
   return joint ? mine : joint.error();
 }
 
@@ -145,22 +143,18 @@ std::optional<Status> FrameRunner::check_captures(Steps& steps, const Compiled& 
 CallOutcome FrameRunner::agree(const Observation& observation, Steps& steps) {
   State& frame = *state_;
   JobContext& job = frame.job;
-  CallDriver& driver = *frame.agreed.driver;
+  GroupRounds& rounds = *frame.agreed.rounds;
+  CallDriver& driver = rounds.driver();
   const Duration before = driver.times().trace + driver.times().compile;
   const Instant start = job.clock.now();
-  CallOutcome outcome;
-  if (driver.is_ahead(frame.cache)) {
-    driver.renew_scalars(observation);
-    frame.agreed.key = driver.ahead_key();
-    job.note(frame.agreed.key.text());
-    outcome = driver.take(steps);
-  } else {
-    const RoundKey& key = frame.next_call();
-    job.note(key.text());
-    outcome = driver.call(key, frame.cache, observation, {}, steps);
-  }
+  const bool ahead = driver.is_ahead(frame.cache);
+  if (ahead) driver.renew_scalars(observation);
+  const RoundKey& key = rounds.enter(frame.call, frame.cache);
+  job.note(key.text());
+  CallOutcome outcome =
+      ahead ? driver.take(steps) : driver.call(key, frame.cache, observation, {}, steps);
   agreement_ = job.clock.now() - start - (driver.times().trace + driver.times().compile - before);
-  frame.agreed.begin_next();
+  rounds.begin_next();
   return outcome;
 }
 
@@ -177,9 +171,8 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   if (job.infer != nullptr)
     if (auto told = tell_classes(observation, values, body); !told) return told.error();
   restore_profile(observation);
-  if (const Observation* promised = frame.agreed.driver->promised(frame.cache))
-    if (const auto broken = broken_promise(frame.cache, *promised, observation))
-      return refuse(*broken);
+  if (const auto broken = frame.agreed.rounds->broken(frame.cache, observation))
+    return refuse(*broken);
   Steps steps(frame, observation, body);
   last_ = agree(observation, steps);
   ++frame.counts.calls;

@@ -24,16 +24,10 @@ std::optional<Status> FrameRunner::audit(const Compiled* about_to_run, const Obs
   } else {
     own.trouble = last_.error;
   }
-  RoundKey& key = frame.over.key;
-  key.kind = RoundKey::Kind::Audit;
-  key.frame = frame.cache.name;
-  key.consistency.reset();
-  key.options.clear();
-  key.after.clear();
-  key.attempt = 0;
-  ++key.call;
+  const RoundKey& key =
+      frame.over.rounds->next(frame.over.round(RoundKey::Kind::Audit, frame.cache.name));
   job.note(key.text());
-  AuditOutcome outcome = frame.over.driver->audit(key, frame.findings, std::move(own));
+  AuditOutcome outcome = frame.over.driver().audit(key, frame.findings, std::move(own));
   const Result<void> well = outcome.error ? Result<void>(*outcome.error) : Result<void>();
   if (job.recorder != nullptr) job.recorder->round(key, well);
   if (outcome.finding && outcome.times == 1 && frame.over.data->rank().value == 0)

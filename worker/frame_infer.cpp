@@ -149,8 +149,7 @@ Result<void> FrameRunner::tell_classes(const Observation& observation,
   State& frame = *state_;
   InferMode& mode = *frame.job.infer;
   const std::string structure = structure_of(observation);
-  const InferRequest::Asked* asked =
-      mode.asked(frame.agreed.key.group, frame.cache.name, structure);
+  const InferRequest::Asked* asked = mode.asked(frame.agreed.label, frame.cache.name, structure);
   if (asked == nullptr) return {};
   const auto classes = infer_over(observation, values, body, {.box = mode.box()}, asked->symbols);
   if (!classes) return classes.error();

@@ -20,7 +20,7 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
                                             const std::function<void()>& inputs_bound) {
   State& frame = *state_;
   JobContext& job = frame.job;
-  job.note(frame.agreed.key.text() + " runs");
+  job.note(frame.agreed.rounds->key().text() + " runs");
   const auto& sources = seen.list->sources();
   for (std::size_t i = 0; i < sources.size(); ++i) {
     Array& input = entry.inputs[sources[i].name];

@@ -47,35 +47,21 @@ struct FrameRunner::State {
         constraints(options.constraints),
         complex_branches(options.complex_branches),
         recordings(options.recordings),
-        stated(text_of(options)),
+        call(agreed.round(RoundKey::Kind::Call, name)),
         index(number) {
     counts.frame = name;
     counts.group = over.group.name;
     counts.alone = &agreed == &job.alone;
     counts.shared = &over == &job.everyone && consistency == Consistency::SameGraph;
+    if (consistency != context.decision.consistency) call.consistency = consistency;
+    call.options = text_of(options);
     if (group == nullptr) unusable = not_of(options.group, name);
     if (group != nullptr) enter(name);
   }
   /// The frame's name and place among those of its group.
   void enter(const std::string& name) {
     if (!over.frames.insert(name).second) taken = name_taken(name);
-    if (consistency != Consistency::Local) after = std::exchange(over.last_frame, name);
-  }
-  /// Of this frame's calls, but for the number.
-  void put_key(RoundKey& key) const {
-    key.kind = RoundKey::Kind::Call;
-    key.frame = cache.name;
-    key.consistency.reset();
-    if (consistency != job.decision.consistency) key.consistency = consistency;
-    key.options = stated;
-    key.after = after;
-    key.attempt = 0;
-  }
-  /// The key of this frame's next call.
-  const RoundKey& next_call() {
-    put_key(agreed.key);
-    agreed.key.call = ++agreed.calls;
-    return agreed.key;
+    if (consistency != Consistency::Local) call.after = std::exchange(over.last_frame, name);
   }
   /// Ranks that decide for themselves keep nothing.
   static coordinator::ProfileStore* profiles_of(const JobContext& job, const GroupContext& agreed) {
@@ -137,8 +123,7 @@ struct FrameRunner::State {
   Constraints constraints;
   shapes::ShapeOptions::Complex complex_branches;
   std::optional<CaptureOptions> recordings;
-  std::string stated;  // those two, as ranks compare them
-  std::string after;   // the frame that was made before it, which ranks compare too
+  RoundKey call;  // of its calls; in `options` those two, in `after` the frame made before it
   int index;
   std::map<int, Compiled> entries;
   Observation spare;

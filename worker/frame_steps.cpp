@@ -158,20 +158,20 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
 }
 
 RoundKey FrameRunner::Steps::next_question() {
-  RoundKey key = frame_.agreed.key;
+  RoundKey key = frame_.agreed.rounds->key();
   key.kind = RoundKey::Kind::Verify;
   key.attempt = ++questions_;
   return key;
 }
 
 Result<bool> FrameRunner::Steps::group_any(bool mine) {
-  auto answer = frame_.agreed.driver->any(next_question(), mine);
+  auto answer = frame_.agreed.driver().any(next_question(), mine);
   if (!answer) round_failed_ = answer.error();
   return answer;
 }
 
 Result<std::int64_t> FrameRunner::Steps::of_lowest(std::int64_t mine) {
-  auto answer = frame_.agreed.driver->of_lowest(next_question(), mine);
+  auto answer = frame_.agreed.driver().of_lowest(next_question(), mine);
   if (!answer) round_failed_ = answer.error();
   return answer;
 }
@@ -208,7 +208,7 @@ std::optional<Status> FrameRunner::Steps::compile() {
     job.note(fmt::format("builds {}, {}", unit, frame_.cache.name));
     job.busy_for(kBuildLimit);
   };
-  const SharedUnits made = build_together(*agreed.driver, agreed.key, program, tools);
+  const SharedUnits made = build_together(agreed.driver(), agreed.rounds->key(), program, tools);
   // Where a peer failed there is nothing to load: the commit vote tells all ranks whose it was.
   if (!made.objects) return made.failure;
   const std::size_t kernels = program->kernels.size();

@@ -74,7 +74,7 @@ Status tell_at_start(Board& board, const Status& status) {
 
 }  // namespace
 
-struct Job::State {
+struct Job::State final : RoundObserver {
   std::unique_ptr<InferMode> infer;   // null: nobody asks for classes of sizes
   std::unique_ptr<TraceSheet> sheet;  // null: the job is run; the watch of the world speaks to it
   World world;
@@ -101,10 +101,10 @@ struct Job::State {
   [[nodiscard]] GroupContext& agreeing() {
     return context.agreeing(context.everyone, Consistency::SameGraph);
   }
-  void next_round(GroupContext& all, RoundKey::Kind kind);
-  [[nodiscard]] Result<void> status_round(RoundKey::Kind kind, const Standing& standing);
-  [[nodiscard]] Result<void> resync(GroupContext& group);
-  [[nodiscard]] Status tell_gone(Status gone);
+  void began(const RoundKey& round) override { context.note(round.text()); }
+  void ended(const RoundKey& round, const Result<void>& result) override;
+  [[nodiscard]] Result<void> status_round(RoundKey::Kind kind, const Standing& standing = {});
+  [[nodiscard]] Status tell_gone(const Status& gone);
   [[nodiscard]] std::vector<FrameCounts> counts() const;
   [[nodiscard]] Result<void> print_summary();
 };
@@ -176,38 +176,14 @@ Result<void> Job::State::open_record() {
   return {};
 }
 
-void Job::State::next_round(GroupContext& all, RoundKey::Kind kind) {
-  all.key.kind = kind;
-  all.key.frame.clear();
-  all.key.consistency.reset();
-  all.key.options.clear();
-  all.key.after.clear();
-  all.key.attempt = 0;
-  all.key.call = ++all.calls;
-  context.note(all.key.text());
-}
-
-Result<void> Job::State::resync(GroupContext& group) {
-  next_round(group, RoundKey::Kind::Resync);
-  const auto epoch = group.driver->resync(group.key.group, group.key.epoch);
-  const Result<void> result = epoch ? Result<void>{} : Result<void>{epoch.error()};
-  if (recorder) recorder->round(group.key, result);
-  if (!epoch) {
-    tell_failed(group.key.text(), epoch.error());
-    return result;
-  }
-  group.key.epoch = *epoch;
-  group.calls = 0;
-  return {};
+void Job::State::ended(const RoundKey& round, const Result<void>& result) {
+  if (recorder) recorder->round(round, result);
+  if (!result) tell_failed(round.text(), result.error());
 }
 
 Result<void> Job::State::status_round(RoundKey::Kind kind, const Standing& standing) {
   GroupContext& all = agreeing();
-  next_round(all, kind);
-  auto result = all.driver->status_round(all.key, standing);
-  if (recorder) recorder->round(all.key, result);
-  if (!result) tell_failed(all.key.text(), result.error());
-  return result;
+  return all.rounds->status_round(all.round(kind), standing);
 }
 
 std::vector<FrameCounts> Job::State::counts() const {
@@ -271,7 +247,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   auto world = state->join(joining);
   if (!world) return world.error();
   state->world = std::move(*world);
-  state->groups = std::make_unique<JobGroups>(state->world, context);
+  state->groups = std::make_unique<JobGroups>(state->world, context, *state);
   if (auto open = state->groups->open(); !open) return open.error();
   context.watch = state->world.watch.get();
   state->started = context.clock.now();
@@ -301,7 +277,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   if (runs) s.tools.open_directories();
   auto ready = s.status_round(RoundKey::Kind::Start, standing);
   if (runs && ready && s.processor == Processor::Cuda) ready = s.open_devices();
-  if (runs && ready) ready = s.tools.agree(*s.agreeing().driver, s.agreeing().key);
+  if (runs && ready) ready = s.tools.agree(s.agreeing().driver(), s.agreeing().rounds->key());
   if (!ready) {
     s.over = true;
     return tell_at_start(board, ready.error());
@@ -330,31 +306,29 @@ Result<Group> Job::group(std::string name, const RankSet& members) {
   if (!group) state_->tell_failed("group " + name, group.error());
   if (!group || group->empty() || !state_->context.device) return group;
   GroupContext& at = *state_->context.group(*group);
-  if (auto connected = state_->devices.connect(at, *at.driver); !connected)
+  if (auto connected = state_->devices.connect(at, at.driver()); !connected)
     return connected.error();
   return group;
 }
 
-Result<void> Job::settle() { return state_->status_round(RoundKey::Kind::Settle, {}); }
+Result<void> Job::settle() { return state_->status_round(RoundKey::Kind::Settle); }
 
 Result<bool> Job::more(bool have) {
   GroupContext& all = state_->agreeing();
-  state_->next_round(all, RoundKey::Kind::More);
-  auto any = all.driver->any(all.key, have);
-  if (Recorder* recorder = state_->recorder.get())
-    recorder->round(all.key, any ? Result<void>{} : Result<void>{any.error()});
-  if (!any) state_->tell_failed(all.key.text(), any.error());
-  return any;
+  return all.rounds->any(all.round(RoundKey::Kind::More), have);
 }
 
 Result<void> Job::resync() {
-  State& s = *state_;
-  if (auto all = s.resync(s.agreeing()); !all) return all;
+  JobContext& context = state_->context;
+  const auto resync = [](const GroupContext& ranks) {
+    return ranks.rounds->resync(ranks.round(RoundKey::Kind::Resync));
+  };
+  if (auto all = resync(state_->agreeing()); !all) return all;
   // Groups of one name are disjoint and all ranks take the names in one order, so nobody waits in a
   // ring.
-  if (s.context.settings.coordination)
-    for (auto& [name, group] : s.context.groups)
-      if (auto all = s.resync(group); !all) return all;
+  if (context.settings.coordination)
+    for (const auto& [name, group] : context.groups)
+      if (auto all = resync(group); !all) return all;
   return {};
 }
 
@@ -387,20 +361,13 @@ Status Job::leave(const std::string& why) {
   return told;
 }
 
-/// The last vote of this rank; what all ranks heard. Peers that run a prefetched call, or are in a
-/// round of another group, do not come to that vote: the watchdog ends the job for them.
-Status Job::State::tell_gone(Status gone) {
-  CallDriver& driver = *agreeing().driver;
-  if (driver.has_ahead()) {
-    if (auto unheard = driver.forsake(gone); !unheard) return unheard.error();
-  } else if (context.groups.empty()) {
-    const auto told = status_round(RoundKey::Kind::Close, {.pending = 0, .trouble = gone});
-    return told ? gone : told.error();
-  }
-  if (context.watch != nullptr && world.all->size() > 1) {
-    std::fflush(nullptr);
-    context.watch->end_job(gone);
-  }
+/// The last word of this rank; what all ranks heard.
+Status Job::State::tell_gone(const Status& gone) {
+  const GroupContext& all = agreeing();
+  const PeersGo peers = context.groups.empty() ? PeersGo::On : PeersGo::Elsewhere;
+  const auto unheard = all.rounds->leave(all.round(RoundKey::Kind::Close), gone, peers);
+  if (!unheard) return unheard.error();
+  world.end_job(gone);
   return gone;
 }
 

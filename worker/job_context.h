@@ -11,8 +11,8 @@
 
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/coordinator/client/feed.h>
-#include <lockstep/worker/agreement/call_driver.h>
 #include <lockstep/worker/agreement/frame_profile.h>
+#include <lockstep/worker/agreement/group_rounds.h>
 #include <lockstep/worker/agreement/record.h>
 #include <lockstep/worker/execution/executable.h>
 #include <lockstep/worker/graph/group.h>
@@ -45,17 +45,16 @@ inline constexpr std::chrono::minutes kBuildLimit{2};
 struct GroupContext {
   Group group;
   collectives::Communicator* data = nullptr;
-  CallDriver* driver = nullptr;
+  GroupRounds* rounds = nullptr;
+  std::string label;  // of the group in keys of rounds
   /// Null: collectives between devices go over `data`.
   collectives::DeviceData* device_data = nullptr;
-  RoundKey key;                  // of the round under way
-  std::uint64_t calls = 0;       // numbers given to calls and rounds so far
   std::set<std::string> frames;  // made over these ranks, by name
   std::string last_frame;        // the latest of them on whose calls these ranks agree
 
-  /// A prefetched call whose turn has come: its vote goes out.
-  void begin_next() {
-    if (driver->due()) driver->begin(++calls);
+  [[nodiscard]] CallDriver& driver() const { return rounds->driver(); }
+  [[nodiscard]] RoundKey round(RoundKey::Kind kind, std::string frame = {}) const {
+    return {.group = label, .frame = std::move(frame), .kind = kind};
   }
 };
 
@@ -102,8 +101,8 @@ struct JobContext {
   }
   /// Moves the votes of prefetched calls.
   void poke() {
-    everyone.driver->poke();
-    for (auto& [name, group] : groups) group.driver->poke();
+    everyone.driver().poke();
+    for (auto& [name, group] : groups) group.driver().poke();
   }
 
   SystemClock clock;

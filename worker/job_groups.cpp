@@ -14,19 +14,23 @@ Result<void> JobGroups::open() {
   const Rank self = world_.all->rank();
   auto own = collectives::fake_communicator(Rank{0}, 1);
   if (!own) return own.error();
-  alone_.own = std::move(*own);
-  alone_.driver = std::make_unique<CallDriver>(*alone_.own, context_.decision, RankSet::of(self));
-  everyone_.driver = std::make_unique<CallDriver>(*world_.all, context_.decision);
+  collectives::Communicator& alone = *own_.emplace_back(std::move(*own));
   context_.everyone = {.group = {"", RankSet::all(world_.all->size()), self},
                        .data = world_.all.get(),
-                       .driver = everyone_.driver.get(),
-                       .key = {}};
+                       .rounds = open(*world_.all, {}),
+                       .label = {}};
   context_.alone = {.group = {"", RankSet::of(self), Rank{0}},
-                    .data = alone_.own.get(),
-                    .driver = alone_.driver.get(),
-                    .key = {}};
-  context_.alone.key.group = fmt::format("rank {} alone", self.value);
+                    .data = &alone,
+                    .rounds = open(alone, RankSet::of(self)),
+                    .label = fmt::format("rank {} alone", self.value)};
   return {};
+}
+
+GroupRounds* JobGroups::open(collectives::Communicator& ranks, RankSet self) {
+  GroupRounds& rounds = rounds_.emplace_back(ranks, std::move(self), context_.decision, 1);
+  rounds.observe(heard_by_);
+  for (CallObserver* observer : observers_) rounds.driver().observe(*observer);
+  return &rounds;
 }
 
 Result<Group> JobGroups::declare(std::string name, const RankSet& members) {
@@ -66,15 +70,12 @@ Result<void> JobGroups::join(const Group& group) {
     const std::uint64_t id = shapes::fingerprint(group.label()).low >> 1 | 1;
     auto own = join_group(world_, group.members, id, group.label());
     if (own) {
-      Line& line = lines_.emplace_back();
-      line.own = std::move(*own);
-      line.driver = std::make_unique<CallDriver>(*line.own, context_.decision,
-                                                 RankSet::of(world_.all->rank()));
-      for (CallObserver* observer : observers_) line.driver->observe(*observer);
-      GroupContext& at = context_.groups[group.name];
-      at = {.group = group, .data = line.own.get(), .driver = line.driver.get(), .key = {}};
-      at.key.group = group.label();
-      if (context_.recorder != nullptr) context_.recorder->group(at.key.group, group.members);
+      collectives::Communicator& ranks = *own_.emplace_back(std::move(*own));
+      context_.groups[group.name] = {.group = group,
+                                     .data = &ranks,
+                                     .rounds = open(ranks, RankSet::of(world_.all->rank())),
+                                     .label = group.label()};
+      if (context_.recorder != nullptr) context_.recorder->group(group.label(), group.members);
     } else {
       standing.trouble = own.error();
     }
@@ -85,20 +86,17 @@ Result<void> JobGroups::join(const Group& group) {
 
 void JobGroups::observe(CallObserver& observer) {
   observers_.push_back(&observer);
-  everyone_.driver->observe(observer);
-  alone_.driver->observe(observer);
-  for (const Line& line : lines_) line.driver->observe(observer);
+  for (GroupRounds& rounds : rounds_) rounds.driver().observe(observer);
 }
 
 void JobGroups::record_alone() {
   if (context_.recorder != nullptr && !std::exchange(alone_is_recorded_, true))
-    context_.recorder->group(context_.alone.key.group, context_.alone.group.members);
+    context_.recorder->group(context_.alone.label, context_.alone.group.members);
 }
 
-CallTimes JobGroups::times() const {
-  CallTimes all = everyone_.driver->times();
-  all += alone_.driver->times();
-  for (const Line& line : lines_) all += line.driver->times();
+CallTimes JobGroups::times() {
+  CallTimes all;
+  for (GroupRounds& rounds : rounds_) all += rounds.driver().times();
   return all;
 }
 

@@ -17,8 +17,9 @@ namespace lockstep::worker {
 /// Owns what the job context's groups talk through. One thread; goes before the world.
 class JobGroups {
  public:
-  /// Both outlive it.
-  JobGroups(const World& world, JobContext& context) : world_(world), context_(context) {}
+  /// All outlive it. The observer hears of the rounds of all groups.
+  JobGroups(const World& world, JobContext& context, RoundObserver& rounds)
+      : world_(world), context_(context), heard_by_(rounds) {}
 
   /// Fills in context.everyone and context.alone.
   [[nodiscard]] Result<void> open();
@@ -29,23 +30,21 @@ class JobGroups {
   /// Before the first call that this rank decides alone.
   void record_alone();
   /// All ranks, whatever the mode.
-  [[nodiscard]] CallDriver& everyone() { return *everyone_.driver; }
+  [[nodiscard]] CallDriver& everyone() { return context_.everyone.driver(); }
   /// Over all groups.
-  [[nodiscard]] CallTimes times() const;
+  [[nodiscard]] CallTimes times();
 
  private:
-  struct Line {
-    std::unique_ptr<collectives::Communicator> own;  // null: the world's
-    std::unique_ptr<CallDriver> driver;
-  };
+  [[nodiscard]] GroupRounds* open(collectives::Communicator& ranks, RankSet self);
   [[nodiscard]] Result<std::vector<RankSet>> compare(const Result<Group>& mine);
   [[nodiscard]] Result<void> join(const Group& group);
 
   const World& world_;
   std::vector<CallObserver*> observers_;
   JobContext& context_;
-  Line everyone_, alone_;
-  std::deque<Line> lines_;  // of declared groups
+  RoundObserver& heard_by_;
+  std::vector<std::unique_ptr<collectives::Communicator>> own_;  // besides the world's
+  std::deque<GroupRounds> rounds_;                               // of all groups
   std::set<std::string> names_;
   std::map<std::string, std::vector<RankSet>> sets_;  // of all ranks
   RoundKey key_;  // of the last declaration; counted apart from calls

@@ -3,7 +3,7 @@
 namespace lockstep::worker {
 
 Result<void> SettleRounds::settle(const std::optional<LocalFailure>& mine) {
-  RoundKey key = agreed_.key;
+  RoundKey key = agreed_.rounds->key();
   key.kind = RoundKey::Kind::Settle;
   key.attempt = attempt_++;
   Standing standing;
@@ -11,7 +11,7 @@ Result<void> SettleRounds::settle(const std::optional<LocalFailure>& mine) {
     standing.trouble = mine->status;
     standing.trouble_at = mine->node;
   }
-  auto all = agreed_.driver->status_round(key, standing);
+  auto all = agreed_.driver().status_round(key, standing);
   joint_error_ = joint_error_ || !all;
   return all;
 }
@@ -39,7 +39,7 @@ collectives::DeviceData* SettleRounds::device_data(std::string_view name) {
 }
 
 bool SettleRounds::reaches_all() const {
-  return agreed_.driver->group().size() == over_.data->size();
+  return agreed_.driver().group().size() == over_.data->size();
 }
 
 void SettleRounds::end_if_alone(const Result<std::vector<Array>>& outputs) const {

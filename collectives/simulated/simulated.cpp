@@ -8,6 +8,7 @@ VirtualNetwork::~VirtualNetwork() = default;
 
 int VirtualNetwork::size() const { return state_->options().size; }
 const Clock& VirtualNetwork::clock() const { return state_->clock(); }
+const RankSet& VirtualNetwork::culprits() const { return state_->culprits(); }
 bool VirtualNetwork::step() { return state_->step(); }
 std::vector<Rank> VirtualNetwork::take_ended() { return state_->take_ended(); }
 const std::vector<std::string>& VirtualNetwork::log() const { return state_->log(); }

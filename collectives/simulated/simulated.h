@@ -52,6 +52,8 @@ class VirtualNetwork {
   /// Requires that it is one of them.
   [[nodiscard]] Communicator& communicator(Rank rank, const RankSet& members);
   [[nodiscard]] const Clock& clock() const;
+  /// Whom the verdict that ended the job is about (verdict.h); empty: there was none, or nobody.
+  [[nodiscard]] const RankSet& culprits() const;
 
   /// From `at` on, the rank neither sends nor receives (until `until`), as if by SIGSTOP.
   void stop(Rank rank, Instant at, Instant until = Instant::max());

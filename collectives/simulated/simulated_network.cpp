@@ -150,7 +150,8 @@ void VirtualNetwork::State::look_at(SimulatedPort& port) {
                          ? judge(board(), {port.of_job(), port.started()}, now(), options_.deadline)
                          : std::nullopt) {
     // As in a real job, the first verdict ends it for everybody.
-    verdict_ = std::move(*verdict);
+    verdict_ = std::move(verdict->status);
+    culprits_ = std::move(verdict->culprits);
     each_under_way([this](SimulatedPort& each) {
       if (!crashed(each.of_job())) each.fail(*verdict_);
     });

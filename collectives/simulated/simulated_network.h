@@ -54,6 +54,7 @@ class VirtualNetwork::State {
   void ended(Rank rank) { ended_.push_back(rank); }
   /// What ended the job.
   [[nodiscard]] const std::optional<Status>& verdict() const { return verdict_; }
+  [[nodiscard]] const RankSet& culprits() const { return culprits_; }
 
   [[nodiscard]] std::vector<Rank> take_ended() { return std::exchange(ended_, {}); }
   [[nodiscard]] const std::vector<std::string>& log() const { return log_; }
@@ -79,6 +80,7 @@ class VirtualNetwork::State {
   std::vector<Rank> ended_;
   std::vector<std::string> log_;
   std::optional<Status> verdict_;
+  RankSet culprits_;  // of the verdict
   bool any_gone_ = false;
   Instant first_crash_ = Instant::max();
   // next_due(), as long as it is ahead and nobody has moved.

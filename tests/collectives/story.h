@@ -42,6 +42,11 @@ class Story {
   }
   [[nodiscard]] std::optional<Status> verdict(int self, std::optional<Instant> since,
                                               Instant now) const {
+    const auto judged = judgement(self, since, now);
+    return judged ? std::optional(judged->status) : std::nullopt;
+  }
+  [[nodiscard]] std::optional<Judgement> judgement(int self, std::optional<Instant> since,
+                                                   Instant now) const {
     return judge(board_, {Rank{self}, since}, now, std::chrono::seconds(60));
   }
   [[nodiscard]] const BoardSnapshot& board() const { return board_; }

@@ -249,6 +249,26 @@ TEST(Judge, OneLateRankIsSuspendedAndOneSilent_BothAreNamed) {
             "progress.");
 }
 
+TEST(Judge, Culprits_AreThoseOfTheSentence) {
+  const auto culprits = [](const Story& story, Instant now) {
+    const auto judged = story.judgement(0, 5s, now);
+    return judged ? judged->culprits.text() : "nothing is wrong";
+  };
+  Story story(5);
+  for (const int r : {0, 4}) story.waits(r, OperationKind::Vote, 9, 5s);
+  for (const int r : {1, 2, 3}) story.did(r, OperationKind::Vote, 8, 4s);
+  story.rank(1).stopped = true;
+  EXPECT_EQ(culprits(story, 65s), "nothing is wrong");
+  EXPECT_EQ(culprits(story, 66s), "1-3") << "suspended and silent";
+  story.rank(3).finished = true;
+  EXPECT_EQ(culprits(story, 66s), "3") << "will not come";
+  story.rank(2).lost = true;
+  EXPECT_EQ(culprits(story, 6s), "2") << "gone";
+  Story together(2);
+  for (const int r : {0, 1}) together.waits(r, OperationKind::Vote, 9, 5s);
+  EXPECT_EQ(culprits(together, 66s), "") << "all have come";
+}
+
 // The suspended one has come and waits for the late one as all others do.
 TEST(Judge, ASuspendedRankThatHasComeToWaitForASilentOne_IsNotNamedForIt) {
   Story story(3);

@@ -46,7 +46,7 @@ void SimulatedProcess::make_group(std::size_t index, ProfileDisk* profiles) {
   group->place = place_in(plan.members, rank_);
   group->communicator = std::make_unique<FiberCommunicator>(
       network_.communicator(rank_, plan.members), fiber_, abandoned_, run_);
-  group->rounds = std::make_unique<worker::Rounds>(*group->communicator, RankSet::of(rank_));
+  group->rounds = std::make_unique<worker::GroupRounds>(*group->communicator, RankSet::of(rank_));
   group->agreement =
       std::make_unique<worker::Agreement>(*group->rounds, fmt::format("{}", index), plan.config);
   if (profiles != nullptr && profiles->store(index) != nullptr)

@@ -47,7 +47,7 @@ class SimulatedProcess {
     std::size_t index = 0;
     std::size_t place = 0;  // of this rank in it
     std::unique_ptr<FiberCommunicator> communicator;
-    std::unique_ptr<worker::Rounds> rounds;
+    std::unique_ptr<worker::GroupRounds> rounds;
     std::unique_ptr<worker::Agreement> agreement;
     std::uint64_t epoch = 0, ordinal = 0;
     bool lost = false;                 // out of step, on the way to a resync

@@ -1,7 +1,6 @@
 #include <utility>
 
 #include <lockstep/worker/agreement/agreement.h>
-#include <lockstep/worker/agreement/promise.h>
 
 namespace lockstep::worker {
 namespace {
@@ -49,57 +48,35 @@ class BuildSteps final : public CallSteps {
 
 }  // namespace
 
-Result<void> Rounds::resync(const std::string& group, Standing standing) {
-  const auto met = driver.resync(group, epoch, std::move(standing));
-  if (!met) return met.error();
-  epoch = *met;
-  calls = 0;
-  return {};
-}
-
 Agreement::Agreement(collectives::Communicator& group, std::string name, DecisionConfig config)
-    : own_rounds_(std::make_unique<Rounds>(group)),
+    : own_rounds_(std::make_unique<GroupRounds>(group)),
       rounds_(*own_rounds_),
       name_(std::move(name)),
       config_(config) {}
 
-Agreement::Agreement(Rounds& rounds, std::string name, DecisionConfig config)
+Agreement::Agreement(GroupRounds& rounds, std::string name, DecisionConfig config)
     : rounds_(rounds), name_(std::move(name)), config_(config) {}
 
-Frame& Agreement::frame(std::string_view name) {
-  const auto known = frames_.find(name);
-  if (known != frames_.end()) return known->second;
-  Frame& made = frames_.emplace(name, Frame(std::string(name))).first->second;
-  made.own_config = config_;
-  return made;
+Agreement::Known& Agreement::known(std::string_view frame) {
+  const auto made = frames_.find(frame);
+  if (made != frames_.end()) return made->second;
+  Known& first =
+      frames_.emplace(frame, Known{Frame(std::string(frame)), round(RoundKey::Kind::Call, frame)})
+          .first->second;
+  first.cache.own_config = config_;
+  return first;
 }
 
 bool Agreement::is_ahead(std::string_view frame) const {
-  const auto known = frames_.find(frame);
-  return known != frames_.end() && driver().is_ahead(known->second);
+  const auto found = frames_.find(frame);
+  return found != frames_.end() && driver().is_ahead(found->second.cache);
 }
 
 bool Agreement::abandon() {
   bool out = false;
-  for (const auto& [name, frame] : frames_) out |= driver().abandon(frame);
-  begin_next();
+  for (const auto& [name, frame] : frames_) out |= driver().abandon(frame.cache);
+  rounds_.begin_next();
   return out;
-}
-
-RoundKey Agreement::key_of(std::string_view frame, RoundKey::Kind kind) const {
-  RoundKey key;
-  key.epoch = rounds_.epoch;
-  key.group = name_;
-  key.frame = frame;
-  key.call = rounds_.calls;
-  key.kind = kind;
-  return key;
-}
-
-const RoundKey& Agreement::next_round(std::string_view frame, RoundKey::Kind kind) {
-  key_ = key_of(frame, kind);
-  ++rounds_.calls;
-  return key_;
 }
 
 void Agreement::use_profiles(coordinator::ProfileStore& store, bool keeps,
@@ -110,16 +87,16 @@ void Agreement::use_profiles(coordinator::ProfileStore& store, bool keeps,
 }
 
 void Agreement::identify(std::string_view frame, const shapes::Fingerprint& content) {
-  contents_.insert_or_assign(std::string(frame), content);
+  known(frame).content = content;
 }
 
-FrameProfile& Agreement::profile(std::string_view frame) {
-  const auto known = profiles_.find(frame);
-  if (known != profiles_.end()) return known->second;
-  const auto content = contents_.find(frame);
-  const coordinator::FrameKey key{
-      std::string(frame), content == contents_.end() ? shapes::Fingerprint{} : content->second};
-  return profiles_.emplace(frame, FrameProfile(store_, key, keeps_, report_)).first->second;
+void Agreement::restore(Known& frame, const Observation& observation) {
+  if (store_ == nullptr) return;
+  if (!frame.profile) {
+    coordinator::FrameKey key{frame.cache.name, frame.content};
+    frame.profile.emplace(store_, std::move(key), keeps_, report_);
+  }
+  frame.profile->restore(frame.cache, observation);
 }
 
 Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,
@@ -130,23 +107,19 @@ Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observa
 
 Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,
                                 CallSteps& steps, Standing standing) {
-  Frame& frame = this->frame(frame_name);
-  if (store_ != nullptr) profile(frame_name).restore(frame, observation);
-  const bool ahead = driver().is_ahead(frame);
-  if (ahead) key_ = driver().ahead_key();
-  if (auto why = broken(frame, observation, standing)) {
+  Known& frame = known(frame_name);
+  restore(frame, observation);
+  const bool ahead = driver().is_ahead(frame.cache);
+  const RoundKey& key = rounds_.enter(frame.call, frame.cache);
+  if (auto why = broken(frame.cache, observation, standing)) {
     if (ahead) return forsake(*why);
     standing.trouble = std::move(why);
   }
-  CallOutcome outcome;
-  if (ahead) {
-    outcome = driver().take(steps);
-  } else {
-    if (!standing.trouble) standing.trouble = std::exchange(trouble_, std::nullopt);
-    outcome = driver().call(next_round(frame_name, RoundKey::Kind::Call), frame,
-                            std::move(observation), std::move(standing), steps);
-  }
-  begin_next();
+  if (!ahead && !standing.trouble) standing.trouble = std::exchange(trouble_, std::nullopt);
+  const CallOutcome outcome =
+      ahead ? driver().take(steps)
+            : driver().call(key, frame.cache, std::move(observation), std::move(standing), steps);
+  rounds_.begin_next();
   return agreed(outcome, frame);
 }
 
@@ -159,10 +132,8 @@ Status Agreement::forsake(const Status& why) {
 
 std::optional<Status> Agreement::broken(const Frame& frame, const Observation& observation,
                                         const Standing& standing) const {
-  const Observation* promised = driver().promised(frame);
-  if (promised == nullptr) return std::nullopt;
-  if (standing.trouble) return standing.trouble;
-  if (auto differs = broken_promise(frame, *promised, observation)) return differs;
+  if (standing.trouble && driver().promised(frame) != nullptr) return standing.trouble;
+  if (auto differs = rounds_.broken(frame, observation)) return differs;
   if (!driver().is_ahead(frame) || standing.pending == 0) return std::nullopt;
   return Status{Code::BadInput,
                 frame.name +
@@ -172,49 +143,43 @@ std::optional<Status> Agreement::broken(const Frame& frame, const Observation& o
                 {}};
 }
 
-Result<Agreed> Agreement::agreed(const CallOutcome& outcome, Frame& frame) {
+Result<Agreed> Agreement::agreed(const CallOutcome& outcome, const Known& frame) {
   if (outcome.kind == CallOutcome::Kind::Error) return *outcome.error;
-  if (outcome.kind == CallOutcome::Kind::Compiled && store_ != nullptr)
-    profile(frame.name).keep(frame);
+  if (outcome.kind == CallOutcome::Kind::Compiled && frame.profile)
+    frame.profile->keep(frame.cache);
   if (outcome.kind == CallOutcome::Kind::Fallback)
     return Agreed{Agreed::Run::Fallback, -1, false, nullptr};
   return Agreed{Agreed::Run::Entry, outcome.entry, outcome.kind == CallOutcome::Kind::Compiled,
-                &frame.entries[static_cast<std::size_t>(outcome.entry)].decision};
+                &frame.cache.entries[static_cast<std::size_t>(outcome.entry)].decision};
 }
 
 void Agreement::prefetch(std::string_view frame_name, Observation observation, Standing standing) {
-  if (store_ != nullptr) profile(frame_name).restore(frame(frame_name), observation);
+  Known& frame = known(frame_name);
+  restore(frame, observation);
   if (!standing.trouble) standing.trouble = trouble_;
-  driver().promise(key_of(frame_name, RoundKey::Kind::Call), frame(frame_name),
-                   std::move(observation), std::move(standing));
-  begin_next();
-}
-
-void Agreement::begin_next() {
-  if (driver().due()) driver().begin(rounds_.calls++);
+  rounds_.promise(frame.call, frame.cache, std::move(observation), std::move(standing));
 }
 
 Result<bool> Agreement::more(bool have) {
-  return driver().any(next_round({}, RoundKey::Kind::More), have,
-                      {.pending = 0, .trouble = std::exchange(trouble_, std::nullopt)});
+  return rounds_.any(round(RoundKey::Kind::More), have,
+                     {.pending = 0, .trouble = std::exchange(trouble_, std::nullopt)});
 }
 
 Result<void> Agreement::settle(Standing standing, RoundKey::Kind kind) {
   if (!standing.trouble) standing.trouble = std::exchange(trouble_, std::nullopt);
-  return driver().status_round(next_round({}, kind), standing);
+  return rounds_.status_round(round(kind), standing);
 }
 
 Result<void> Agreement::resync() {
-  key_ = key_of({}, RoundKey::Kind::Resync);
-  auto met = rounds_.resync(name_);
+  auto met = rounds_.resync(round(RoundKey::Kind::Resync));
   if (met) trouble_.reset();
   return met;
 }
 
 Result<Audited> Agreement::audit(std::string_view frame, AuditedCall own) {
   if (!own.trouble) own.trouble = std::exchange(trouble_, std::nullopt);
-  AuditOutcome outcome =
-      driver().audit(next_round(frame, RoundKey::Kind::Audit), ledger_, std::move(own));
+  const RoundKey& key = rounds_.next(round(RoundKey::Kind::Audit, frame));
+  AuditOutcome outcome = driver().audit(key, ledger_, std::move(own));
   if (outcome.error) return *outcome.error;
   return Audited{outcome.times, std::move(outcome.finding)};
 }

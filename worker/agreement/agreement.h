@@ -12,9 +12,9 @@
 #include <utility>
 
 #include <lockstep/collectives/communicator.h>
-#include <lockstep/worker/agreement/call_driver.h>
 #include <lockstep/worker/agreement/code_cache.h>
 #include <lockstep/worker/agreement/frame_profile.h>
+#include <lockstep/worker/agreement/group_rounds.h>
 
 namespace lockstep::worker {
 
@@ -47,19 +47,6 @@ struct Built {
   std::vector<shapes::Guard> guards;
 };
 
-/// The rounds of one communicator, for all agreements over it: at most one vote is out, and rounds
-/// and epochs are counted once.
-struct Rounds {
-  /// `self`: as CallDriver's.
-  explicit Rounds(collectives::Communicator& group, RankSet self = {})
-      : driver(group, DecisionConfig{}, std::move(self)) {}
-  /// As Agreement::resync, for all agreements. A trouble in `standing`: as CallDriver::resync.
-  [[nodiscard]] Result<void> resync(const std::string& group, Standing standing = {});
-
-  CallDriver driver;
-  std::uint64_t epoch = 0, calls = 0;
-};
-
 /// One group of ranks. Not thread-safe. The communicator outlives it. Every rank makes
 /// the same calls in the same order; where one does not, all get FrameMismatch.
 class Agreement {
@@ -70,7 +57,7 @@ class Agreement {
   /// `name` is the group's, the same on all its ranks.
   Agreement(collectives::Communicator& group, std::string name, DecisionConfig config);
   /// One of several over a communicator; `rounds` outlives it, as do its frames a vote that is out.
-  Agreement(Rounds& rounds, std::string name, DecisionConfig config);
+  Agreement(GroupRounds& rounds, std::string name, DecisionConfig config);
 
   /// Collective, before each call of `frame`. `build` runs where no entry fits on every rank; the
   /// entry exists only if it succeeded on all. Errors, the same on all ranks: those about inputs
@@ -105,7 +92,7 @@ class Agreement {
   /// so this stays in place until the driver has no call ahead.
   [[nodiscard]] bool abandon();
   /// Moves a prefetched vote; to be called now and then while the program works. Never waits.
-  void poke() { rounds_.driver.poke(); }
+  void poke() { driver().poke(); }
   /// Collective: true while any rank has data; false, on all ranks, when none has. Errors as
   /// agree().
   [[nodiscard]] Result<bool> more(bool have);
@@ -132,38 +119,41 @@ class Agreement {
   /// was kept of another function under the same name is not used.
   void identify(std::string_view frame, const shapes::Fingerprint& content);
 
-  [[nodiscard]] CallDriver& driver() const { return rounds_.driver; }
+  [[nodiscard]] CallDriver& driver() const { return rounds_.driver(); }
   /// Of the round under way, or the last one.
-  [[nodiscard]] const RoundKey& key() const { return key_; }
+  [[nodiscard]] const RoundKey& key() const { return rounds_.key(); }
   /// The cache of a frame on this rank: entries, state to store, explanations of a miss.
-  [[nodiscard]] Frame& frame(std::string_view name);
+  [[nodiscard]] Frame& frame(std::string_view name) { return known(name).cache; }
   /// Where the time of all calls went.
-  [[nodiscard]] const CallTimes& times() const { return rounds_.driver.times(); }
+  [[nodiscard]] const CallTimes& times() const { return driver().times(); }
 
  private:
-  [[nodiscard]] RoundKey key_of(std::string_view frame, RoundKey::Kind kind) const;
-  const RoundKey& next_round(std::string_view frame, RoundKey::Kind kind);
+  struct Known {
+    Frame cache;
+    RoundKey call;                        // of its calls
+    shapes::Fingerprint content{};        // of the function behind it
+    std::optional<FrameProfile> profile;  // from its first call on, where there are profiles
+  };
+  [[nodiscard]] Known& known(std::string_view frame);
+  [[nodiscard]] RoundKey round(RoundKey::Kind kind, std::string_view frame = {}) const {
+    return {.group = name_, .frame = std::string(frame), .kind = kind};
+  }
+  void restore(Known& frame, const Observation& observation);
   /// What stands against making the promised call: nullopt where the promise is kept.
   [[nodiscard]] std::optional<Status> broken(const Frame& frame, const Observation& observation,
                                              const Standing& standing) const;
-  [[nodiscard]] Result<Agreed> agreed(const CallOutcome& outcome, Frame& frame);
+  [[nodiscard]] Result<Agreed> agreed(const CallOutcome& outcome, const Known& frame);
   [[nodiscard]] Status forsake(const Status& why);
-  void begin_next();
 
-  [[nodiscard]] FrameProfile& profile(std::string_view frame);
-
-  std::unique_ptr<Rounds> own_rounds_;  // null: they are shared
-  Rounds& rounds_;
+  std::unique_ptr<GroupRounds> own_rounds_;  // null: they are shared
+  GroupRounds& rounds_;
   std::string name_;
   DecisionConfig config_;
-  RoundKey key_;
   std::optional<Status> trouble_;  // of a promise broken here, until all ranks have heard
-  std::map<std::string, Frame, std::less<>> frames_;
+  std::map<std::string, Known, std::less<>> frames_;
   coordinator::ProfileStore* store_ = nullptr;
   bool keeps_ = false;
   FrameProfile::Report report_;
-  std::map<std::string, shapes::Fingerprint, std::less<>> contents_;
-  std::map<std::string, FrameProfile, std::less<>> profiles_;
   AuditLedger ledger_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <lockstep/worker/agreement/call_driver.h>
 #include <lockstep/worker/agreement/roll.h>
-#include <lockstep/worker/agreement/timed_vote.h>
 
 namespace lockstep::worker {
 

@@ -1,5 +1,7 @@
 // The part of CallMachine that looks for what differs after a verification that failed: the guard
 // that does not hold on every rank, or the first node at which the graphs differ.
+#include <utility>
+
 #include <fmt/format.h>
 
 #include <lockstep/worker/agreement/call_machine.h>
@@ -9,9 +11,20 @@
 namespace lockstep::worker {
 namespace {
 
-/// "tokens.size(0) = 9: false", led by '0' or '1' for the verdict to sort by.
-std::string guard_line(const shapes::Guard& guard, const Decision& decision,
-                       const std::vector<HostValue>& host_values, const Observation& observation) {
+/// What one rank finds of a guard.
+struct GuardFinding {
+  bool holds;
+  std::string text;  // "tokens.size(0) = 9: false"
+
+  /// A line of the roll has the verdict in its first byte.
+  [[nodiscard]] std::string line() const { return (holds ? '1' : '0') + text; }
+  [[nodiscard]] static GuardFinding of(const std::string& line) {
+    return {line.starts_with('1'), line.substr(line.empty() ? 0 : 1)};
+  }
+};
+
+GuardFinding find(const shapes::Guard& guard, const Decision& decision,
+                  const std::vector<HostValue>& host_values, const Observation& observation) {
   std::vector<std::int64_t> values = symbol_values(decision, observation);
   std::vector<shapes::Symbol> symbols = decision.trace_symbols();
   for (const HostValue& value : host_values)
@@ -29,7 +42,7 @@ std::string guard_line(const shapes::Guard& guard, const Decision& decision,
     text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", namer(symbol),
                         value_of(symbol).value_or(0));
   const bool holds = guard.predicate.evaluate(value_of).value_or(false);
-  return fmt::format("{}{}: {}", holds ? '1' : '0', text, holds);
+  return {holds, fmt::format("{}: {}", text, holds)};
 }
 
 struct Branch {
@@ -41,8 +54,9 @@ struct Branch {
 Status branch_status(const Branch& branch, std::vector<RankValue> roll) {
   RankSet holds, fails;
   for (RankValue& value : roll) {
-    (value.value.starts_with('1') ? holds : fails).insert(value.ranks);
-    value.value.erase(0, 1);
+    GuardFinding found = GuardFinding::of(value.value);
+    (found.holds ? holds : fails).insert(value.ranks);
+    value.value = std::move(found.text);
   }
   const std::string true_on = holds.empty() ? "no rank" : holds.phrase();
   const std::string not_on = fails.phrase();
@@ -110,7 +124,7 @@ void CallMachine::elected_guard(std::uint64_t guard) {
     branch.where = failed.where.text();
     branch.note = failed.note;
     branch.condition = failed.predicate.text(decision_.source_namer(report_.host_values));
-    mine = guard_line(failed, decision_, report_.host_values, observation_);
+    mine = find(failed, decision_, report_.host_values, observation_).line();
   }
   take_roll(mine, [branch = std::move(branch)](auto roll) {
     return branch_status(branch, std::move(roll));

@@ -272,7 +272,7 @@ int lockstep_agree(lockstep_agreement* agreement, const char* frame,
     Builder builder(build, context);
     const auto agreed = agreement->core->agree(plain(frame), observed(observation),
                                                std::ref(builder), std::move(standing));
-    if (const auto unheard = agreement->core->take_unheard()) group.end(*unheard);
+    if (const auto unheard = agreement->core->take_unheard()) group.world.end_job(*unheard);
     if (!group.seen(agreed)) return agreed.error();
     auto& made = agreement->decisions[frame];
     if (agreed->is_new) made[agreed->entry] = builder.take();

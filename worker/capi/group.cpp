@@ -49,7 +49,8 @@ Result<Duration> deadline_of(double seconds) {
 
 Result<void> Group::start(const std::string& configuration) {
   if (auto same = collectives::startup_round(*world.all, configuration); !same) return same;
-  rounds = std::make_unique<worker::Rounds>(*world.all);
+  rounds = std::make_unique<worker::GroupRounds>(*world.all);
+  rounds->observe(*this);
   if (world.watch) world.watch->seat().phase(Phase::Running);
   return {};
 }
@@ -60,7 +61,7 @@ Result<void> Group::publish(const worker::Settings& settings, const std::string&
   if (!feed) return feed.error();
   if (*feed == nullptr) return {};
   teller = std::make_unique<worker::CallTeller>(std::move(*feed));
-  rounds->driver.observe(*teller);
+  rounds->driver().observe(*teller);
   return {};
 }
 
@@ -89,52 +90,27 @@ void Group::note(std::string_view event) {
   if (world.watch) world.watch->seat().note(event, SystemClock().now());
 }
 
-worker::RoundKey Group::next_round(Kind kind, const char* name) {
-  worker::RoundKey key;
-  key.epoch = rounds->epoch;
-  key.kind = kind;
-  key.frame = name;
-  key.call = rounds->calls++;
-  note(key.text());
-  return key;
-}
-
 Result<void> Group::status_round(Kind kind, const char* name) {
   const Inside under_way(*this);
-  const worker::RoundKey key = next_round(kind, name);
-  return seen(rounds->driver.status_round(key, take_standing()));
+  return seen(rounds->status_round({.frame = name, .kind = kind}, take_standing()));
 }
 
 Result<bool> Group::any(Kind kind, const char* name, bool mine) {
   const Inside under_way(*this);
-  const worker::RoundKey key = next_round(kind, name);
-  return seen(rounds->driver.any(key, mine, take_standing()));
+  return seen(rounds->any({.frame = name, .kind = kind}, mine, take_standing()));
 }
 
 Result<void> Group::resync() {
   const Inside under_way(*this);
-  note("resync");
-  return seen(rounds->resync("", take_standing()));
+  return seen(rounds->resync({.kind = Kind::Resync}, take_standing()));
 }
 
 void Group::leave(const std::string& why) {
   const Status gone{
       Code::Gone, fmt::format("rank {} left: {}", world.all->rank().value, why), {}, {}};
-  // Peers that run a call as it was prefetched do not come to a round now, and perhaps never.
-  if (rounds->driver.has_ahead() && !all_know) {
-    over = true;
-    if (rounds->driver.forsake(gone)) end(gone);
-    return;
-  }
-  trouble = gone;
-  (void)status_round(Kind::Close, "");
   over = true;
-}
-
-void Group::end(const Status& why) {
-  if (!world.watch || world.all->size() == 1) return;
-  std::fflush(nullptr);
-  world.watch->end_job(why);
+  const auto peers = all_know ? worker::PeersGo::ToRound : worker::PeersGo::On;
+  if (rounds->leave({.kind = Kind::Close}, gone, peers)) world.end_job(gone);
 }
 
 namespace {
@@ -301,7 +277,7 @@ int lockstep_poke(lockstep_group* group) {
   return guarded([&]() -> Result<void> {
     if (group == nullptr) return bad_input(kNoGroup);
     if (auto can = group->state->alive(); !can) return can;
-    group->state->rounds->driver.poke();
+    group->state->rounds->driver().poke();
     return {};
   });
 }

@@ -90,12 +90,12 @@ int guarded(const Body& body) noexcept {
 }
 
 /// A group as its handle and its agreements share it.
-struct Group {
+struct Group final : worker::RoundObserver {
   using Kind = worker::RoundKey::Kind;
 
   worker::World world;
   std::unique_ptr<worker::CallTeller> teller;  // null: nobody is to hear of the calls
-  std::unique_ptr<worker::Rounds> rounds;
+  std::unique_ptr<worker::GroupRounds> rounds;
   /// Freed while a vote of theirs was out, which refers to them.
   std::vector<std::unique_ptr<worker::Agreement>> parted;
   std::optional<Status> trouble;  // what this rank brings to the next round
@@ -121,9 +121,8 @@ struct Group {
   [[nodiscard]] Result<bool> any(Kind kind, const char* name, bool mine);
   [[nodiscard]] Result<void> resync();
   void leave(const std::string& why);
-  /// This rank cannot go on as the others do, and there is no round in which they would hear of it.
-  void end(const Status& why);
   void note(std::string_view event);
+  void began(const worker::RoundKey& round) override { note(round.text()); }
   /// Where a rank is gone nobody waits for the others any more.
   template <class T>
   [[nodiscard]] const Result<T>& seen(const Result<T>& result) {
@@ -145,9 +144,6 @@ struct Group {
    private:
     Group& group_;
   };
-
- private:
-  [[nodiscard]] worker::RoundKey next_round(Kind kind, const char* name);
 };
 
 }  // namespace lockstep::capi

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include <lockstep/collectives/simulated/fake.h>
@@ -90,6 +91,12 @@ Result<World> join_world(const WorldOptions& options) {
   if (options.mirror) return join_mirrors(options);
   const bool meets = options.meeting && options.comm == nullptr;
   return meets ? join_met(options) : join_launched(options);
+}
+
+void World::end_job(const Status& why) const {
+  if (!watch || all->size() == 1) return;
+  std::fflush(nullptr);
+  watch->end_job(why);
 }
 
 void leave_world(World& world, Duration patience) {

@@ -54,6 +54,10 @@ struct World {
   std::shared_ptr<LastWords> last_words;  // of the watch, which keeps them
   std::shared_ptr<void> verdicts;
   std::unique_ptr<collectives::Communicator> all;
+
+  /// This rank cannot go on as the others do, and there is no round in which they would hear of
+  /// it: the watchdog ends the job with `why`, where there are others.
+  void end_job(const Status& why) const;
 };
 
 struct WorldOptions {

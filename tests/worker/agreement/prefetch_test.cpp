@@ -104,8 +104,10 @@ class Player {
   /// A call that stands in no program.
   std::string end() { return text_of(of(0).agree("the end", rows(1), kBuild)); }
 
-  void poke() { rounds_.driver.poke(); }
-  Result<void> resync() { return rounds_.resync("world"); }
+  void poke() { rounds_.driver().poke(); }
+  Result<void> resync() {
+    return rounds_.resync({.group = "world", .kind = RoundKey::Kind::Resync});
+  }
   void forget_promises(std::size_t from) { promised_ = {from, from}; }
 
  private:
@@ -114,7 +116,7 @@ class Player {
   Communicator& group_;
   const std::vector<Operation>& program_;
   std::size_t rank_;
-  Rounds rounds_;
+  GroupRounds rounds_;
   std::deque<Agreement> agreements_;
   std::array<std::size_t, 2> promised_{};
 };
@@ -435,7 +437,7 @@ TEST(Prefetch, InTrouble_ThatAnotherRoundComesBefore_IsTheErrorOfThatRound) {
 
 TEST(Prefetch, OfAnAgreementThatIsNoLongerUsed_IsDropped_AndTheNextOneGoesOut) {
   SeededRanks(4, 11).run([&](Communicator& group) {
-    Rounds rounds(group);
+    GroupRounds rounds(group);
     auto first = std::make_unique<Agreement>(rounds, "first", DecisionConfig{});
     Agreement second(rounds, "second", {});
     first->prefetch("step", rows(5));
@@ -443,7 +445,7 @@ TEST(Prefetch, OfAnAgreementThatIsNoLongerUsed_IsDropped_AndTheNextOneGoesOut) {
     EXPECT_TRUE(first->is_ahead("step"));
     EXPECT_TRUE(first->abandon());
     EXPECT_TRUE(second.more(true));  // brings the vote in
-    EXPECT_FALSE(rounds.driver.has_ahead());
+    EXPECT_FALSE(rounds.driver().has_ahead());
     first.reset();
     second.prefetch("other", rows(7));
     EXPECT_TRUE(second.is_ahead("step"));
@@ -462,7 +464,7 @@ TEST(Resync, OfARankThatAloneHasFailed_TellsTheOthersWhereverTheyAre) {
     std::vector<std::string> outcomes(5);
     SeededRanks(5, seed).run([&](Communicator& group) {
       const int rank = group.rank().value;
-      Rounds rounds(group);
+      GroupRounds rounds(group);
       Agreement agreement(rounds, "world", {});
       EXPECT_TRUE(agreement.agree("step", rows(4), kBuild));
       if (seed % 2 == 0) agreement.prefetch("step", rows(4));
@@ -479,7 +481,8 @@ TEST(Resync, OfARankThatAloneHasFailed_TellsTheOthersWhereverTheyAre) {
       Standing standing;
       if (out == "told")
         standing.trouble = Status{Code::RuntimeAssert, "no " + std::to_string(rank), {}, {}};
-      const auto resync = rounds.resync("world", std::move(standing));
+      const auto resync =
+          rounds.resync({.group = "world", .kind = RoundKey::Kind::Resync}, std::move(standing));
       EXPECT_TRUE(resync) << resync.error().text();
       EXPECT_EQ(text_of(agreement.agree("step", rows(4), kBuild)), "reused 0 x: f32[4, 3]");
     });

@@ -8,16 +8,7 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// "Ranks 1-2,7 held up …"
-RankSet leading_ranks(std::string_view message, int world_size) {
-  for (const std::string_view start : {"Rank ", "Ranks "}) {
-    if (!message.starts_with(start)) continue;
-    message.remove_prefix(start.size());
-    std::string wrong;
-    return parse_ranks(message.substr(0, message.find(' ')), world_size, wrong).value_or(RankSet{});
-  }
-  return {};
-}
+using Kind = Fault::Kind;
 
 /// How many of the first `count` calls came to that; of fewer where the run is shorter.
 std::int64_t with(CallOutcome::Kind kind, const TimedRun& run, std::size_t count) {
@@ -54,13 +45,12 @@ JobOutcome job_outcome(const TimedRun& run, const TimedRun& without) {
 /// What says it: an error that a call has besides those without faults, or what ended the job.
 /// `alone`: it can only be about this fault.
 FaultOutcome fault_outcome(const Fault& fault, const std::optional<Instant>& struck,
-                           const TimedRun& run, const TimedRun& without, int world_size,
-                           bool alone) {
+                           const TimedRun& run, const TimedRun& without, bool alone) {
   FaultOutcome out;
   out.struck = struck;
   if (!struck) return out;
   const auto found = [&](const Status& error, Instant when) {
-    out.named = named_ranks(error, world_size);
+    out.named = named_ranks(error, run.culprits);
     if (!alone && !intersects(out.named, fault.ranks)) {
       out.named = {};
       return false;
@@ -82,9 +72,8 @@ FaultOutcome fault_outcome(const Fault& fault, const std::optional<Instant>& str
 
 }  // namespace
 
-RankSet named_ranks(const Status& error, int world_size) {
-  if (error.code == Code::Stuck || error.code == Code::RankLost)
-    return leading_ranks(error.message, world_size);
+RankSet named_ranks(const Status& error, const RankSet& culprits) {
+  if (error.code == Code::Stuck || error.code == Code::RankLost) return culprits;
   const bool failed = error.code == Code::CompileError || error.code == Code::TraceError ||
                       error.code == Code::Environment;
   const RankValue* most = nullptr;
@@ -116,8 +105,7 @@ FaultReport fault_report(
   for (std::size_t i = 0; i < list.size(); ++i) {
     const TimedRun run = run_with(std::span(&list[i], 1), fmt::format("calls with fault {}", i));
     report.alone.push_back(
-        {fault_outcome(list[i], run.struck[0], run, without, scenario.world_size, true),
-         job_outcome(run, without)});
+        {fault_outcome(list[i], run.struck[0], run, without, true), job_outcome(run, without)});
   }
   if (list.size() == 1) {
     report.together = {report.alone[0].fault};
@@ -126,8 +114,7 @@ FaultReport fault_report(
   }
   const TimedRun all = list.empty() ? without : run_with(list, "calls with all faults");
   for (std::size_t i = 0; i < list.size(); ++i)
-    report.together.push_back(
-        fault_outcome(list[i], all.struck[i], all, without, scenario.world_size, false));
+    report.together.push_back(fault_outcome(list[i], all.struck[i], all, without, false));
   report.job = job_outcome(all, without);
   return report;
 }

@@ -50,9 +50,9 @@ struct FaultReport {
   std::uint64_t events = 0;            // simulated, over all these runs
 };
 
-/// Ranks that an error names as those that went wrong: of a report of the watchdog those it begins
-/// with, of a joint error the ranks that failed, of a divergence those that differ from most.
-[[nodiscard]] RankSet named_ranks(const Status& error, int world_size);
+/// Ranks that an error names as those that went wrong: of a report of the watchdog its culprits, of
+/// a joint error the ranks that failed, of a divergence those that differ from most.
+[[nodiscard]] RankSet named_ranks(const Status& error, const RankSet& culprits);
 
 /// A run of the job without faults, with each of them, and with all. Requires scenario.faults.
 [[nodiscard]] FaultReport fault_report(

@@ -299,6 +299,7 @@ void TimedJob::ended(Rank rank) {
   Seat& seat = this->seat(rank);
   if (auto done = network_.communicator(rank).poll(); !done) {
     if (!run_.verdict) run_.verdict = done.error();
+    run_.culprits = network_.culprits();
     run_.end = now();
     return;
   }

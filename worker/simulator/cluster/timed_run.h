@@ -21,6 +21,7 @@ struct TimedRun {
   std::vector<Instant> call_ended;  // per call: when the first rank had its outcome
   std::vector<std::optional<Instant>> struck;  // per fault: when; nullopt: never
   std::optional<Status> verdict;               // what ended the job before its end
+  RankSet culprits;                            // whom that is about; empty: nobody in particular
   bool hangs = false;                          // some ranks never go on and nobody is left to tell
   Instant end{0};                              // of the job, or of the last rank that moved
   std::vector<Duration> waited;                // per rank: for ranks that came after it to a round

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/agreement/promise.h>
+#include <lockstep/worker/agreement/group_rounds.h>
 
 namespace lockstep::worker {
 namespace {
@@ -63,11 +63,60 @@ std::optional<Difference> difference(const Entry& entry, const Observation& prom
 
 }  // namespace
 
-std::optional<Status> broken_promise(const Frame& frame, const Observation& promised,
-                                     const Observation& given) {
-  auto found = difference(promised, given);
+const RoundKey& GroupRounds::next(const RoundKey& round) {
+  key_ = round;
+  key_.epoch = epoch_;
+  key_.call = next_++;
+  return key_;
+}
+
+template <class Take>
+auto GroupRounds::outside(const RoundKey& round, const Take& take) {
+  next(round);
+  if (observer_ != nullptr) observer_->began(key_);
+  auto result = take();
+  if (observer_ != nullptr)
+    observer_->ended(key_, result ? Result<void>{} : Result<void>{result.error()});
+  return result;
+}
+
+Result<void> GroupRounds::status_round(const RoundKey& round, const Standing& standing) {
+  return outside(round, [&] { return driver_.status_round(key_, standing); });
+}
+
+Result<bool> GroupRounds::any(const RoundKey& round, bool mine, const Standing& standing) {
+  return outside(round, [&] { return driver_.any(key_, mine, standing); });
+}
+
+Result<void> GroupRounds::resync(const RoundKey& round, Standing standing) {
+  const auto met =
+      outside(round, [&] { return driver_.resync(key_.group, epoch_, std::move(standing)); });
+  if (!met) return met.error();
+  epoch_ = *met;
+  next_ = first_;
+  return {};
+}
+
+// Peers that run a call as it was prefetched do not come to a round now, and perhaps never.
+Result<void> GroupRounds::leave(const RoundKey& close, const Status& gone, PeersGo peers) {
+  if (peers == PeersGo::Elsewhere || (peers == PeersGo::On && driver_.has_ahead()))
+    return driver_.forsake(gone);
+  const auto told = status_round(close, {.pending = 0, .trouble = gone});
+  return told ? gone : told.error();
+}
+
+void GroupRounds::promise(RoundKey call, Frame& frame, Observation observation, Standing standing) {
+  call.epoch = epoch_;
+  driver_.promise(std::move(call), frame, std::move(observation), std::move(standing));
+  begin_next();
+}
+
+std::optional<Status> GroupRounds::broken(const Frame& frame, const Observation& given) const {
+  const Observation* promised = driver_.promised(frame);
+  if (promised == nullptr) return std::nullopt;
+  auto found = difference(*promised, given);
   for (const Entry& entry : frame.entries)
-    if (!found && !entry.superseded) found = difference(entry, promised, given);
+    if (!found && !entry.superseded) found = difference(entry, *promised, given);
   if (!found) return std::nullopt;
   return Status{Code::BadInput,
                 fmt::format("{} was prefetched with {}: {}, but is called with {}; make the calls "

@@ -1,0 +1,85 @@
+// The rounds of one group of ranks, for all who make some over it: its agreements, the frames of a
+// job, a program's own votes. The one place for epochs and numbers of rounds, for the order of
+// prefetched calls, for resync and for how a rank leaves.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include <lockstep/worker/agreement/call_driver.h>
+
+namespace lockstep::worker {
+
+/// Is told of the rounds outside of calls, on the rank's own thread; changes nothing.
+class RoundObserver {
+ public:
+  virtual ~RoundObserver() = default;
+  virtual void began(const RoundKey& round) = 0;
+  virtual void ended(const RoundKey& round, const Result<void>& result) {
+    (void)round, (void)result;
+  }
+};
+
+/// Where the peers of a rank that leaves go next.
+enum class PeersGo : std::uint8_t {
+  On,         // to a round of the group, or to the run of a call that is ahead
+  ToRound,    // to a round of the group: all have the error of the last one
+  Elsewhere,  // perhaps to a round of another group
+};
+
+/// One communicator, at most one vote out. One thread. Rounds are given without epoch and number.
+class GroupRounds {
+ public:
+  /// `self` and `config`: as CallDriver's. `first`: the number of an epoch's first round.
+  explicit GroupRounds(collectives::Communicator& group, RankSet self = {},
+                       DecisionConfig config = {}, std::uint64_t first = 0)
+      : driver_(group, config, std::move(self)), first_(first), next_(first) {}
+
+  /// It outlives this.
+  void observe(RoundObserver& observer) { observer_ = &observer; }
+  [[nodiscard]] CallDriver& driver() { return driver_; }
+  /// Of the round under way, or the last one.
+  [[nodiscard]] const RoundKey& key() const { return key_; }
+  /// The key of `round`, which is the next one.
+  const RoundKey& next(const RoundKey& round);
+
+  // Rounds outside of calls; errors as the driver's.
+  [[nodiscard]] Result<void> status_round(const RoundKey& round, const Standing& standing = {});
+  [[nodiscard]] Result<bool> any(const RoundKey& round, bool mine, const Standing& standing = {});
+  /// As CallDriver::resync: then a new epoch has begun.
+  [[nodiscard]] Result<void> resync(const RoundKey& round, Standing standing = {});
+  /// The last word of this rank, `gone`: in the round `close`, or as far as the call ahead goes.
+  /// Error: what all ranks heard. Otherwise they may never hear of it by a round, and the watchdog
+  /// is to end the job.
+  [[nodiscard]] Result<void> leave(const RoundKey& close, const Status& gone, PeersGo peers);
+
+  /// The key of the call of `frame` that this rank comes to: of the one ahead, or `call`, which is
+  /// the next round. The driver takes or makes it; then begin_next().
+  const RoundKey& enter(const RoundKey& call, const Frame& frame) {
+    return driver_.is_ahead(frame) ? key_ = driver_.ahead_key() : next(call);
+  }
+  /// A call has been agreed on: the vote of the next promised one goes out.
+  void begin_next() {
+    if (driver_.due()) driver_.begin(next_++);
+  }
+  /// As CallDriver::promise; the vote goes out where none is ahead.
+  void promise(RoundKey call, Frame& frame, Observation observation, Standing standing);
+  /// The error of a call of `frame` that sees `given` where something else was promised; it names
+  /// the first source that differs, with both values. nullopt: the promise is kept, or there is
+  /// none. Floats and the elements of tensors are runtime values and may be any, but for branches
+  /// that an entry took on them; so may strides, on which no entry depends.
+  [[nodiscard]] std::optional<Status> broken(const Frame& frame, const Observation& given) const;
+
+ private:
+  /// Takes a round outside of calls.
+  template <class Take>
+  [[nodiscard]] auto outside(const RoundKey& round, const Take& take);
+
+  CallDriver driver_;
+  RoundObserver* observer_ = nullptr;  // null: nobody is to hear
+  RoundKey key_;
+  std::uint64_t first_, next_, epoch_ = 0;
+};
+
+}  // namespace lockstep::worker
