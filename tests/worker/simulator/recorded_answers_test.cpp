@@ -39,12 +39,17 @@ CostModel cost() {
   return out;
 }
 
-/// What a record holds of a scenario: the calls that all ranks make, with the frames they call.
+/// What a record holds of a scenario: the calls that all ranks make, with the frames they call. The
+/// scenario that is made of a record has no orders of dims, which weigh some bytes.
 Scenario recorded_part(Scenario scenario) {
   std::erase_if(scenario.calls, [&](const ScenarioCall& call) {
     return call.present != RankSet::all(scenario.world_size);
   });
-  for (ScenarioCall& call : scenario.calls) call.frame.reset();
+  for (ScenarioCall& call : scenario.calls) {
+    call.frame.reset();
+    for (ScenarioGroup& group : call.groups)
+      for (auto& [name, value] : group.values) value.strides.clear();
+  }
   return scenario;
 }
 
