@@ -8,7 +8,7 @@
 
 #include <lockstep/collectives/base/board.h>
 
-namespace lockstep {
+namespace lockstep::board_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -175,4 +175,4 @@ TEST(Board, WritingAnEvent_IsCheap) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::board_test

@@ -4,7 +4,7 @@
 
 #include <lockstep/collectives/census.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::census_test {
 namespace {
 
 Census of_texts(const std::vector<std::string>& texts, std::size_t from, std::size_t to) {
@@ -65,4 +65,4 @@ TEST(Census, BytesThatAreNoCensus_AreEmpty) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::census_test

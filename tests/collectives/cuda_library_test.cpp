@@ -4,7 +4,7 @@
 
 #include <lockstep/collectives/base/cuda_library.h>
 
-namespace lockstep {
+namespace lockstep::cuda_library_test {
 namespace {
 
 using Kind = CudaLibrary::Kind;
@@ -214,4 +214,4 @@ TEST(CudaLibrary, ThatTheLoaderFinds_ComesFirstWhereItFits) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::cuda_library_test

@@ -1,7 +1,7 @@
 // Where CUDA's libraries are looked for, on machines of a few folders.
 #include "fake_cuda_machine.h"
 
-namespace lockstep {
+namespace lockstep::cuda_places_test {
 namespace {
 
 using Paths = std::vector<std::filesystem::path>;
@@ -81,4 +81,4 @@ TEST(CudaPlaces, Here_AreThoseOfTheEnvironment) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::cuda_places_test

@@ -8,7 +8,7 @@
 #include <lockstep/collectives/wire/endpoint.h>
 #include <lockstep/collectives/wire/secret.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::endpoint_test {
 namespace {
 
 class Files : public testing::Test {
@@ -72,4 +72,4 @@ TEST(Secret, OfEachStart_IsAnother) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::endpoint_test

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+namespace lockstep::collectives::fault_test {
 namespace {
 
 struct Outcome {
@@ -121,3 +122,4 @@ TEST(Fault, RankThatIsLateOrCompilesLong_IsWaitedFor) {
 }
 
 }  // namespace
+}  // namespace lockstep::collectives::fault_test

@@ -5,7 +5,7 @@
 
 #include <lockstep/collectives/wire/frame.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::frame_test {
 namespace {
 
 constexpr std::uint8_t kType = 17;
@@ -125,4 +125,4 @@ TEST(Frame, ReplayedOrReorderedFrame_IsRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::frame_test

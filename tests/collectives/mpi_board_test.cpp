@@ -9,7 +9,7 @@
 #include <lockstep/collectives/tree.h>
 #include <lockstep/collectives/vote.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::mpi_board_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -129,4 +129,4 @@ TEST(MpiRound, VoteMeetsExchange_EveryoneInvolvedLearnsIt) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::mpi_board_test

@@ -2,7 +2,7 @@
 
 #include <lockstep/collectives/mpi.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::mpi_conformance_test {
 namespace {
 
 class MpiAdapter final : public Adapter {
@@ -18,4 +18,4 @@ INSTANTIATE_TEST_SUITE_P(Mpi, Conformance,
                          testing::Values([] { return std::make_unique<MpiAdapter>(); }));
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::mpi_conformance_test

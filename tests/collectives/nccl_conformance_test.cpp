@@ -3,7 +3,7 @@
 #include "nccl_ranks.h"
 #include <fmt/format.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::nccl_conformance_test {
 namespace {
 
 /// One rank as the suite knows ranks; it has no control plane.
@@ -59,4 +59,4 @@ INSTANTIATE_TEST_SUITE_P(Nccl, Conformance,
                          [](const auto& p) { return fmt::format("n{}", p.index + 1); });
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::nccl_conformance_test

@@ -4,7 +4,7 @@
 #include "nccl_ranks.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::nccl_connect_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -171,4 +171,4 @@ TEST(NcclConnect, Operations_AreCountedOnTheBoardEmptyOnesToo) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::nccl_connect_test

@@ -5,7 +5,7 @@
 
 #include <lockstep/collectives/nccl/nccl.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::nccl_driver_test {
 namespace {
 
 TEST(NcclDriver, WithoutAGpu_ConnectSaysWhatIsMissing) {
@@ -25,4 +25,4 @@ TEST(NcclDriver, WithoutAGpu_ConnectSaysWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::nccl_driver_test

@@ -3,7 +3,7 @@
 
 #include <lockstep/collectives/nccl/nccl.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::nccl_missing_test {
 namespace {
 
 TEST(NcclMissing, EveryCall_SaysWhatIsMissing) {
@@ -19,4 +19,4 @@ TEST(NcclMissing, EveryCall_SaysWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::nccl_missing_test

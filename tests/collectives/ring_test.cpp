@@ -6,7 +6,7 @@
 
 #include <lockstep/collectives/ring.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::ring_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -221,4 +221,4 @@ TEST(Ring, RandomPrograms_FoundExactlyWhereNobodyCanMove) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::ring_test

@@ -10,7 +10,7 @@
 #include <lockstep/collectives/tree.h>
 #include <lockstep/collectives/vote.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::rounds_test {
 namespace {
 
 Bytes bytes_of(std::string_view text) {
@@ -155,4 +155,4 @@ TEST(VoteRound, MessageOfAnotherLength_AgreesWithNothing) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::rounds_test

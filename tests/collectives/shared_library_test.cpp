@@ -6,7 +6,7 @@
 
 #include <lockstep/collectives/base/shared_library.h>
 
-namespace lockstep {
+namespace lockstep::shared_library_test {
 namespace {
 
 TEST(SharedLibrary, ThatIsThere_GivesItsFunctions) {
@@ -48,4 +48,4 @@ TEST(SharedLibrary, ThatIsNotThere_SaysWhyOfTheFirstName) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::shared_library_test

@@ -3,7 +3,7 @@
 #include <lockstep/collectives/simulated/fake.h>
 #include <lockstep/collectives/simulated/simulated.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::simulated_conformance_test {
 namespace {
 
 class SimulatedAdapter final : public Adapter {
@@ -129,4 +129,4 @@ TEST(Fake, MillionsOfRanks_TakeTheTimeOfOne) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::simulated_conformance_test

@@ -11,7 +11,7 @@
 #include <lockstep/collectives/tree.h>
 #include <lockstep/collectives/vote.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::simulated_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -364,4 +364,4 @@ TEST(VirtualNetwork, ARankThatSaysItIsBusy_IsWaitedForUntilThen) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::simulated_test

@@ -3,7 +3,7 @@
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/collectives/startup.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::startup_test {
 namespace {
 
 TEST(StartupRound, EqualConfigurations_Pass) {
@@ -47,4 +47,4 @@ TEST(StartupRound, SameSettingsInAnotherOrder_AreToldApartFromOtherSettings) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::startup_test

@@ -6,7 +6,7 @@
 
 #include <lockstep/collectives/tcp/tcp_mesh.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::tcp_conformance_test {
 namespace {
 
 class TcpAdapter final : public Adapter {
@@ -151,4 +151,4 @@ INSTANTIATE_TEST_SUITE_P(Tcp, Conformance,
                          testing::Values(tcp(1), tcp(2), tcp(3), tcp(4), tcp(5), tcp(8)));
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::tcp_conformance_test

@@ -17,7 +17,7 @@
 #include <lockstep/collectives/wire/frame_session.h>
 #include <lockstep/collectives/wire/hmac.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::tcp_meeting_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -404,4 +404,4 @@ TEST(Arrivals, OtherMessages_AreRefusedNamingBothVersions) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::tcp_meeting_test

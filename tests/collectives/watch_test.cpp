@@ -11,7 +11,7 @@
 
 #include <lockstep/collectives/watch.h>
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::watch_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -218,4 +218,4 @@ TEST(Watch, HandlerOfTheProgram_IsLeftAlone) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::watch_test

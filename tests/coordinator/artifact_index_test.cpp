@@ -12,7 +12,7 @@
 
 #include <lockstep/coordinator/store/artifact_store.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::artifact_index_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -276,4 +276,4 @@ TEST_F(StoreLimit, ProcessesThatEvictEachOthers_SeeArtifactsOrMisses) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::artifact_index_test

@@ -12,7 +12,7 @@
 #include <lockstep/coordinator/store/artifact_store.h>
 #include <lockstep/coordinator/store/seal.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::artifact_store_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -236,4 +236,4 @@ TEST(ContentDigest, EmptyText_IsTheKnownSha256) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::artifact_store_test

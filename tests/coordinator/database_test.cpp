@@ -16,7 +16,7 @@
 #include <lockstep/coordinator/store/database.h>
 #include <lockstep/coordinator/store/file_system.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::database_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -454,4 +454,4 @@ TEST(FileSystem, OnlyThoseKnownToBeLocal_AreTakenForIt) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::database_test

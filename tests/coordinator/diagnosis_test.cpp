@@ -4,7 +4,7 @@
 #include "watched_ranks.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::diagnosis_test {
 namespace {
 
 using Kind = Finding::Kind;
@@ -353,4 +353,4 @@ TEST(Diagnosis, RandomJobs_OnlyTheRankThatStopsIsNamedWithinTenSeconds) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::diagnosis_test

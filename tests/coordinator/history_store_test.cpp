@@ -18,7 +18,7 @@
 #include <lockstep/coordinator/store/history_store.h>
 #include <lockstep/coordinator/store/history_writer.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::history_store_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -414,4 +414,4 @@ TEST_F(HistoryTest, FullDisk_KeepsWhatIsThereAndGoesOnWhereThereIsRoomAgain) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::history_store_test

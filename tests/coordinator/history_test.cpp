@@ -8,7 +8,7 @@
 #include <lockstep/coordinator/client/feed.h>
 #include <lockstep/coordinator/service/history.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::history_test {
 namespace {
 
 using shapes::Fingerprint;
@@ -125,4 +125,4 @@ TEST(Feed, WhatNobodyTakes_GoesOldestFirst) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::history_test

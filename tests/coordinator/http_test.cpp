@@ -15,7 +15,7 @@
 #include <lockstep/coordinator/documents/page_parts.h>
 #include <lockstep/coordinator/server/http_connection.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::http_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -340,4 +340,4 @@ TEST(HttpServer, ProcessOfAnotherUser_NeedsThePassword) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::http_test

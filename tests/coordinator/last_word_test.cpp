@@ -8,7 +8,7 @@
 #include <lockstep/coordinator/client/publisher.h>
 #include <lockstep/coordinator/store/history_store.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::last_word_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -82,4 +82,4 @@ TEST_F(LastWord, WaitsForNoCoordinatorThatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::last_word_test

@@ -2,7 +2,7 @@
 #include "watched_ranks.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::membership_test {
 namespace {
 
 TEST(Membership, LateRank_IsAbsentAndNamedUntilItComes) {
@@ -172,4 +172,4 @@ TEST(Service, TwoJobs_DoNotSeeEachOther) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::membership_test

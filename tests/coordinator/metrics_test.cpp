@@ -10,7 +10,7 @@
 #include <lockstep/coordinator/documents/trace_document.h>
 #include <lockstep/coordinator/server/metrics.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::metrics_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -407,4 +407,4 @@ TEST(Dump, EveryRank_HasItsLine) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::metrics_test

@@ -7,7 +7,7 @@
 
 #include <lockstep/coordinator/speech/port_file.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::port_file_test {
 namespace {
 
 class Files : public testing::Test {
@@ -47,4 +47,4 @@ TEST_F(Files, PortFile_IsReadAsItWasWrittenAndNobodyElses) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::port_file_test

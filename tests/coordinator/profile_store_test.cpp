@@ -14,7 +14,7 @@
 #include <lockstep/coordinator/store/profile_store.h>
 #include <lockstep/coordinator/store/verified_directory.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::profile_store_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -315,4 +315,4 @@ TEST_F(ProfileStoreTest, KilledWriters_NeverLeaveABrokenProfile) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::profile_store_test

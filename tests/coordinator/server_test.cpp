@@ -14,7 +14,7 @@
 #include <lockstep/coordinator/client/ask_status.h>
 #include <lockstep/coordinator/client/publisher.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::server_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -423,4 +423,4 @@ TEST(Publisher, CoordinatorThatComesBack_IsFoundAgain) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::server_test

@@ -10,7 +10,7 @@
 #include <lockstep/coordinator/store/archive.h>
 #include <lockstep/coordinator/store/profile.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::stored_bytes_test {
 namespace {
 
 using shapes::Dynamism;
@@ -222,4 +222,4 @@ TEST(StoredBytes, FirstVersionOfAProfile_IsReadFromOldRecords) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::stored_bytes_test

@@ -4,7 +4,7 @@
 
 #include <lockstep/coordinator/documents/headline.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::verdict_test {
 namespace {
 
 WatchedRanks job_of(int size, seconds deadline, int hosts = 1) {
@@ -117,4 +117,4 @@ TEST(Verdict, AbsentAndLaggingRanks_EndNoJob) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::verdict_test

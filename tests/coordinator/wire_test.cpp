@@ -3,7 +3,7 @@
 
 #include <lockstep/coordinator/speech/session.h>
 
-namespace lockstep::coordinator {
+namespace lockstep::coordinator::wire_test {
 namespace {
 
 using collectives::FrameType;
@@ -276,4 +276,4 @@ TEST(Session, OtherVersion_IsSaidToTheOtherSide) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator
+}  // namespace lockstep::coordinator::wire_test

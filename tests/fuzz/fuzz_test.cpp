@@ -6,7 +6,7 @@
 #include "shrink.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::fuzz {
+namespace lockstep::fuzz::fuzz_test {
 namespace {
 
 /// A program of a seed with a rank that takes commit votes for its own, and a compiler that fails
@@ -156,4 +156,4 @@ TEST(Fuzz, ThousandsOfSeeds_MeetEveryFaultAndEveryEnd) {
 }
 
 }  // namespace
-}  // namespace lockstep::fuzz
+}  // namespace lockstep::fuzz::fuzz_test

@@ -4,7 +4,7 @@
 
 #include <lockstep/shapes/validation/solver.h>
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::constraint_test {
 namespace {
 
 // Deferred mode: what is more than a bound of one symbol or a line between two is an assert.
@@ -191,4 +191,4 @@ TEST_F(ShapeEnvTest, DataDependentBranch_ShowsTheResidueAndBothAnswers) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::constraint_test

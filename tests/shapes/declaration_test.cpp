@@ -2,7 +2,7 @@
 // known and leaves no guard.
 #include "shape_env_fixture.h"
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::declaration_test {
 namespace {
 
 constexpr Range kPromised{2, 64};
@@ -104,4 +104,4 @@ TEST(Declaration, OfABrokenPromise_ReadsBackAndIsEnough) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::declaration_test

@@ -4,7 +4,7 @@
 
 #include <lockstep/shapes/expr/dynamism.h>
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::dynamism_test {
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
@@ -107,4 +107,4 @@ TEST(Dynamism, Join_IsCommutativeAssociativeIdempotentWithBottom) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::dynamism_test

@@ -4,7 +4,7 @@
 
 #include "shape_env_fixture.h"
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::error_text_test {
 namespace {
 
 constexpr const char* kFile = "model.py";
@@ -299,4 +299,4 @@ TEST(ErrorTexts, WhatIsKnownOnlyWhenTheGraphRuns) {
 TEST(ErrorTexts, WhatBreaksAPromise) { expect_texts<ConstraintError>(constraints()); }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::error_text_test

@@ -6,7 +6,7 @@
 #include <lockstep/shapes/expr/expr.h>
 #include <lockstep/shapes/expr/range.h>
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::expr_test {
 namespace {
 
 using testing::random_written;
@@ -291,4 +291,4 @@ TEST(Expr, ManyNodes_AreFoundAgain) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::expr_test

@@ -4,7 +4,7 @@
 
 #include <lockstep/shapes/expr/fingerprint.h>
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::fingerprint_test {
 namespace {
 
 // XXH3 128, seed 0, as published with the method: a change of hash would orphan every stored
@@ -43,4 +43,4 @@ TEST(Fingerprint, Order_IsHighThenLow) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::fingerprint_test

@@ -7,7 +7,7 @@
 
 #include <lockstep/shapes/guard_set.h>
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::guard_set_test {
 namespace {
 
 using testing::random_predicate;
@@ -124,4 +124,4 @@ TEST(GuardSet, RandomSets_AgreeWithEveryPoint) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::guard_set_test

@@ -3,7 +3,7 @@
 
 #include <lockstep/shapes/expr/guard.h>
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::guard_test {
 namespace {
 
 using testing::random_predicate;
@@ -206,4 +206,4 @@ TEST(DeferredAssert, Due_IsTheFirstMomentAtWhichItHasAValue) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::guard_test

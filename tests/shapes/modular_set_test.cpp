@@ -6,7 +6,7 @@
 
 #include <lockstep/shapes/expr/modular_set.h>
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::modular_set_test {
 namespace {
 
 constexpr std::int64_t kWindow = 60;
@@ -54,4 +54,4 @@ TEST(ModularSet, NumbersPastTheLimit_AreOpenNotWrong) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::modular_set_test

@@ -7,7 +7,7 @@
 #include "shape_env_fixture.h"
 #include <fmt/format.h>
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::pinning_test {
 namespace {
 
 struct PinningTest : ShapeEnvTest {
@@ -287,4 +287,4 @@ TEST(Pinning, RandomGuards_ArePinningWhereOneValueIsLeft) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::pinning_test

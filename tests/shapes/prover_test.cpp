@@ -3,7 +3,7 @@
 #include "random_trace.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::prover_test {
 namespace {
 
 TEST(Prover, RandomTraces_AreNeverWrong) {
@@ -123,4 +123,4 @@ TEST(Prover, SameQuestions_SameAnswers) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::prover_test

@@ -7,7 +7,7 @@
 #include <lockstep/shapes/shape_env.h>
 #include <lockstep/shapes/validation/solver.h>
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::rules_test {
 namespace {
 
 using testing::declare_all;
@@ -208,4 +208,4 @@ TEST(Rules, Isqrt_GuardsItsRootAlone) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::rules_test

@@ -3,7 +3,7 @@
 // and 1 are sizes like others, dims never share a symbol by value, checks become deferred asserts).
 #include "shape_env_fixture.h"
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::shape_env_test {
 namespace {
 
 TEST_F(ShapeEnvTest, Vector_01_SizeAgainstOne_NeedsNoGuardFromTwoUp) {
@@ -546,4 +546,4 @@ TEST_F(ShapeEnvTest, RemainderMovesTheBounds) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::shape_env_test

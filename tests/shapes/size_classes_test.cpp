@@ -12,7 +12,7 @@
 #include <lockstep/shapes/size_classes.h>
 #include <lockstep/shapes/validation/solver_search.h>
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::size_classes_test {
 namespace {
 
 constexpr Range kSize{0, Range::kMax};
@@ -383,4 +383,4 @@ TEST(SizeClasses, ServedIn_CountsAndFindsTheLeast) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::size_classes_test

@@ -5,7 +5,7 @@
 
 #include <lockstep/shapes/validation/solver.h>
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::solver_test {
 namespace {
 
 TEST(Solver, Limit_IsCountedInSteps) {
@@ -20,4 +20,4 @@ TEST(Solver, Limit_IsCountedInSteps) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::solver_test

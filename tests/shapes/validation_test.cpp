@@ -6,7 +6,7 @@
 #include <lockstep/shapes/validation/solver.h>
 #include <lockstep/shapes/validation/validation.h>
 
-namespace lockstep::shapes {
+namespace lockstep::shapes::validation_test {
 namespace {
 
 constexpr Range kSize{2, Range::kMax}, kCount{0, Range::kMax};
@@ -233,4 +233,4 @@ TEST(Validation, RandomPrograms_EmitWhatTheyWereAsked) {
 }
 
 }  // namespace
-}  // namespace lockstep::shapes
+}  // namespace lockstep::shapes::validation_test

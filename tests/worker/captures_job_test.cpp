@@ -4,7 +4,7 @@
 
 #include "job_ranks.h"
 
-namespace lockstep::worker {
+namespace lockstep::worker::captures_job_test {
 namespace {
 
 /// A batch, a rate that is a runtime value, and one that is branched on.
@@ -230,4 +230,4 @@ TEST_F(CapturesJob, RanksThatCheckDifferentlyOften_AreAConfigMismatch) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::captures_job_test

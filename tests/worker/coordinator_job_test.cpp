@@ -14,7 +14,7 @@
 
 #include <lockstep/coordinator/client/ask_status.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::coordinator_job_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -332,4 +332,4 @@ TEST_F(WatchedByRankZero, ReportOfAFailedRun_IsToldAgainUntilTheNextRun) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::coordinator_job_test

@@ -8,7 +8,7 @@
 #include "launch.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::cuda_job_test {
 namespace {
 
 /// `rank_1`: what rank 1 alone finds in its environment.
@@ -220,4 +220,4 @@ TEST(CudaJob, OfWhichOneRanksGpuFails_EndsWithOneSentenceForAll) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::cuda_job_test

@@ -8,7 +8,7 @@
 #include "launch.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::examples_test {
 namespace {
 
 TEST(Examples, Divergence_EndsAtOnceOnAllRanks) {
@@ -108,4 +108,4 @@ TEST(Examples, MoeTextOnRanksThatCannotShareTheExperts_SaysSo) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::examples_test

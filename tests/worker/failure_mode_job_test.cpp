@@ -15,7 +15,7 @@ extern "C" int MPI_Allreduce(const void* send, void* receive, int count, MPI_Dat
   return PMPI_Allreduce(send, receive, count, type, operation, comm);
 }
 
-namespace lockstep::worker {
+namespace lockstep::worker::failure_mode_job_test {
 namespace {
 
 class FailureModeJob : public CompilerRanks {
@@ -143,4 +143,4 @@ TEST_F(FailureMode24, Artifacts_ServeAnyRankOfAnyGroup) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::failure_mode_job_test

@@ -17,7 +17,7 @@
 #include <lockstep/worker/simulator/cluster/fault_report.h>
 #include <lockstep/worker/simulator/input/scenario.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::fault_matrix_test {
 namespace {
 
 constexpr int kCalls = 8;
@@ -351,4 +351,4 @@ INSTANTIATE_TEST_SUITE_P(Ranks, FaultMatrix,
                          cell_name);
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::fault_matrix_test

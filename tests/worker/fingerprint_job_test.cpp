@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::fingerprint_job_test {
 namespace {
 
 struct In {
@@ -122,4 +122,4 @@ TEST_F(FingerprintJob, AnyNumberOfRanks_AnyMemory_GiveTheSameGraphs) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::fingerprint_job_test

@@ -5,7 +5,7 @@
 
 #include <lockstep/worker/group_declaration.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::group_declaration_test {
 namespace {
 
 RankSet set(std::initializer_list<int> ranks) {
@@ -130,4 +130,4 @@ TEST(GroupNesting, AGroupIsWithinAnother_WhereEverySetOfItIsWithinASetOfThat) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::group_declaration_test

@@ -9,7 +9,7 @@
 
 #include <lockstep/worker/simulator/answers/replay.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::host_value_job_test {
 namespace {
 
 struct Scaled {
@@ -279,4 +279,4 @@ TEST_F(HostValueJob, OneRankThatSpecializesAndOthersThatDoNot_AreAConfigMismatch
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::host_value_job_test

@@ -7,7 +7,7 @@
 
 #include <lockstep/worker/preview/infer.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::infer_job_test {
 namespace {
 
 /// Rows of a table by index, and numbers that the function branches on.
@@ -180,4 +180,4 @@ TEST_F(InferJob, WhatCannotBeAsked_IsBadInput) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::infer_job_test

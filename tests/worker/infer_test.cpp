@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-namespace lockstep::worker {
+namespace lockstep::worker::infer_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -189,4 +189,4 @@ TEST_F(Infer, CutRecord_IsReadAsFarAsItsRanksGoTogether) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::infer_test

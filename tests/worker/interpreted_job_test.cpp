@@ -8,7 +8,7 @@
 #include "launch.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::interpreted_job_test {
 namespace {
 
 const std::string kNoCompiler = "env PATH=/no/such/folder ";
@@ -94,4 +94,4 @@ TEST(InterpretedJob, RankWithoutACompiler_TakesWhatItsPeerBuilds) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::interpreted_job_test

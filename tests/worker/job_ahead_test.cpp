@@ -3,7 +3,7 @@
 
 #include "job_ranks.h"
 
-namespace lockstep::worker {
+namespace lockstep::worker::job_ahead_test {
 namespace {
 
 class JobAhead : public JobRanks {
@@ -175,4 +175,4 @@ TEST_F(JobAhead, More_IsTrueWhileAnyRankHasData) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::job_ahead_test

@@ -5,7 +5,7 @@
 
 #include "job_ranks.h"
 
-namespace lockstep::worker {
+namespace lockstep::worker::job_failure_test {
 namespace {
 
 class JobFailure : public JobRanks {
@@ -431,4 +431,4 @@ TEST_F(JobFailure, BranchOnDataThatExistsOnlyAtRunTime_SaysWhatToDo) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::job_failure_test

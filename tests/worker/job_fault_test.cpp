@@ -8,7 +8,7 @@
 #include "launch.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::job_fault_test {
 namespace {
 
 Launched faulty(const std::string& fault, const std::string& environment = {}, int ranks = 3) {
@@ -220,4 +220,4 @@ TEST(JobFault, PrefetchThatIsNotKept_EndsTheJob_NamingSourceAndBothValues) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::job_fault_test

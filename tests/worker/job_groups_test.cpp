@@ -3,7 +3,7 @@
 #include "job_ranks.h"
 #include <fmt/format.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::job_groups_test {
 namespace {
 
 /// Two halves of the job's ranks; with an odd number the last rank is in neither.
@@ -378,4 +378,4 @@ TEST_F(JobGroupsTest, AuditedFrame_FailureOfOneRankReachesAll) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::job_groups_test

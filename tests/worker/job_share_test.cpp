@@ -12,7 +12,7 @@
 
 #include <lockstep/coordinator/store/profile_store.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::job_share_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -250,4 +250,4 @@ TEST_F(JobRestart, RecordOfAJobThatStartedFromAProfile_Replays) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::job_share_test

@@ -4,7 +4,7 @@
 
 #include "job_ranks.h"
 
-namespace lockstep::worker {
+namespace lockstep::worker::job_sizes_test {
 namespace {
 
 struct Two {
@@ -268,4 +268,4 @@ TEST_F(VectorOfSizes, Vector_56_CountsThatDoNotAddUpOnOneRank_AreTheErrorOfAll) 
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::job_sizes_test

@@ -6,7 +6,7 @@
 
 #include "job_ranks.h"
 
-namespace lockstep::worker {
+namespace lockstep::worker::job_test {
 namespace {
 
 struct Layer {
@@ -334,4 +334,4 @@ TEST_F(JobTest, InitInAProcessThatHasMpi_JoinsAllItsRanks) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::job_test

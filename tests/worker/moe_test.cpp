@@ -10,7 +10,7 @@
 #include "job_ranks.h"
 #include "moe_text/model.h"
 
-namespace lockstep::worker {
+namespace lockstep::worker::moe_test {
 namespace {
 
 using moe_text::Batch;
@@ -394,4 +394,4 @@ TEST_F(MoeTest, StepThatFailsOnOneRank_LeavesTheJobAsIfItHadNotBeenTaken) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::moe_test

@@ -42,7 +42,7 @@ ssize_t read(int file, void* bytes, size_t size) {
 }
 }
 
-namespace lockstep::worker {
+namespace lockstep::worker::recoverable_build_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -189,4 +189,4 @@ TEST_F(RecoverableBuild, DiskOfTheArtifactsIsFull_IsToldAndTheJobGoesOn) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::recoverable_build_test

@@ -6,7 +6,7 @@
 
 #include "recoverable_ranks.h"
 
-namespace lockstep::worker {
+namespace lockstep::worker::recoverable_test {
 namespace {
 
 class Recoverable : public RecoverableRanks {
@@ -155,4 +155,4 @@ TEST_F(Recoverable, RecompileLimit_AllRanksFallBackTogetherAndSaySo) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::recoverable_test

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+namespace lockstep::worker::ring_test {
 namespace {
 
 double seconds() {
@@ -62,3 +63,4 @@ TEST(RingOverGroups, RankThatLeavesWhileOthersWaitInGroups_EndsTheJobWithItsReas
 }
 
 }  // namespace
+}  // namespace lockstep::worker::ring_test

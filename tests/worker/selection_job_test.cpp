@@ -5,7 +5,7 @@
 #include <lockstep/worker/trace/collective_ops.h>
 #include <lockstep/worker/trace/selection_ops.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::selection_job_test {
 namespace {
 
 class SelectionJob : public JobRanks {};
@@ -132,4 +132,4 @@ TEST_F(SelectionJob, Vector_35_SplitSizesOfOneRankThatDoNotFit_EndTheCallForAll)
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::selection_job_test

@@ -10,7 +10,7 @@
 #include <lockstep/worker/simulator/answers/verdict.h>
 #include <lockstep/worker/simulator/input/record_reader.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::settle_job_test {
 namespace {
 
 struct Many {
@@ -325,4 +325,4 @@ TEST_F(SettleJob, ReadingBackAListOfAnInput_KeepsItsLength) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::settle_job_test

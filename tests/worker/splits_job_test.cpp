@@ -8,7 +8,7 @@
 #include <lockstep/worker/trace/autodiff.h>
 #include <lockstep/worker/trace/collective_ops.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::splits_job_test {
 namespace {
 
 /// The rows of x go by these lists.
@@ -163,4 +163,4 @@ TEST_F(SplitsJob, GraphsThatMayDiffer_AreComparedAsWell) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::splits_job_test

@@ -8,7 +8,7 @@
 #include "launch.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::tcp_job_test {
 namespace {
 
 /// The lines that match, sorted.
@@ -141,4 +141,4 @@ TEST(TcpJob, SettingsThatMakeNoSense_AreRefusedAtOnce) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::tcp_job_test

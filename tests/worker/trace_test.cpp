@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::trace_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -518,4 +518,4 @@ TEST_F(Trace, WrongUse_IsSaidInOneSentence) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::trace_test

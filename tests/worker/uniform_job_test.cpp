@@ -8,7 +8,7 @@
 #include <lockstep/worker/trace/autodiff.h>
 #include <lockstep/worker/trace/collective_ops.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::uniform_job_test {
 namespace {
 
 using collectives::Reduce;
@@ -530,4 +530,4 @@ TEST_F(UnevenJob, RowsOfOtherWidths_AreOneError) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::uniform_job_test

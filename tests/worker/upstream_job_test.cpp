@@ -7,7 +7,7 @@
 
 #include <lockstep/worker/trace/autodiff.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::upstream_job_test {
 namespace {
 
 class UpstreamJob : public CompilerRanks {
@@ -242,4 +242,4 @@ TEST_F(UpstreamMissing, LimitOnOneRank_IsRefusedAtTheStart) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::upstream_job_test

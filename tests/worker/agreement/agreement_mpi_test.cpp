@@ -6,7 +6,7 @@
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/worker/agreement.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::agreement_mpi_test {
 namespace {
 
 class AgreementMpi : public testing::Test {
@@ -113,4 +113,4 @@ TEST_F(AgreementMpi, Audit_MeetsAnAgreedCall_IsTheSameErrorOnBothSides) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::agreement_mpi_test

@@ -6,7 +6,7 @@
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::agreement_property_test {
 namespace {
 
 using Random = std::mt19937_64;
@@ -177,4 +177,4 @@ TEST(Agreement, UnderSameGraph_AFitOnAllRanks_MeansThatThereIsNoConflict) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::agreement_property_test

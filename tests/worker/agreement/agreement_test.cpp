@@ -7,7 +7,7 @@
 #include <lockstep/collectives/simulated/simulated.h>
 #include <lockstep/worker/agreement.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::agreement_test {
 namespace {
 
 using collectives::BroadcastRound;
@@ -240,4 +240,4 @@ TEST(Agreement, LibraryCall_BuildFails_IsTheErrorAndTheNextCallWorks) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::agreement_test

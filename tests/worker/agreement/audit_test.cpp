@@ -15,7 +15,7 @@
 #include <lockstep/worker/agreement/audit_evidence.h>
 #include <lockstep/worker/agreement/roll.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::audit_test {
 namespace {
 
 using collectives::NetworkOptions;
@@ -395,4 +395,4 @@ TEST(AuditEvidence, Cause_NamesASourceThatIsAbsentOrOfAnotherKind) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::audit_test

@@ -9,7 +9,7 @@
 #include <lockstep/worker/agreement.h>
 #include <lockstep/worker/agreement/call_teller.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::call_teller_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -116,4 +116,4 @@ TEST_F(CallTelling, ErrorsAndFallbacks_AreToldWithTheirReason) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::call_teller_test

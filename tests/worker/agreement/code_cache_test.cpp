@@ -4,7 +4,7 @@
 
 #include <lockstep/worker/agreement/code_cache.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::code_cache_test {
 namespace {
 
 Entry entry_for(const Inputs& inputs, std::vector<shapes::Guard> guards = {}) {
@@ -171,4 +171,4 @@ TEST(CodeCache, TheEntriesDigest_TellsEntriesTheirOrderAndWhatIsSuperseded) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::code_cache_test

@@ -8,7 +8,7 @@
 #include <lockstep/collectives/simulated/simulated.h>
 #include <lockstep/collectives/tree.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::exchange_call_test {
 namespace {
 
 const std::string kLong(300, 'n');
@@ -168,4 +168,4 @@ TEST(ExchangeInCall, AnyNumberOfRanks_NoMessageIsLongerThanOfTwo_NorMoreThanFour
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::exchange_call_test

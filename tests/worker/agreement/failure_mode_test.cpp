@@ -3,7 +3,7 @@
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::failure_mode_test {
 namespace {
 
 Inputs x(std::int64_t size) { return Inputs().tensor("x", {size}); }
@@ -121,4 +121,4 @@ TEST(FailureMode25, RoundOfAnEarlierEpoch_IsNotJoined) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::failure_mode_test

@@ -7,7 +7,7 @@
 #include <lockstep/worker/agreement/roll.h>
 #include <lockstep/worker/exchange/rank_constant.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::failure_test {
 namespace {
 
 using shapes::Expr;
@@ -390,4 +390,4 @@ TEST(Guards, SplitEntries_WithEqualDecisions_DoNotSupersedeEachOther) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::failure_test

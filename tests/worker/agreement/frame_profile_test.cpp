@@ -11,7 +11,7 @@
 #include <lockstep/worker/agreement.h>
 #include <lockstep/worker/agreement/frame_profile.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::frame_profile_test {
 namespace {
 
 using coordinator::Profile;
@@ -223,4 +223,4 @@ TEST(FrameProfile, LibraryCall_StartsFromTheProfileOfTheSameFunction) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::frame_profile_test

@@ -2,7 +2,7 @@
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::per_call_test {
 namespace {
 
 using OutcomeKind = CallOutcome::Kind;
@@ -364,4 +364,4 @@ TEST(PerCall, DifferentProfiles_StillAgree_AndAllRanksEndWithOneState) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::per_call_test

@@ -10,7 +10,7 @@
 
 #include <lockstep/worker/agreement.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::prefetch_test {
 namespace {
 
 using collectives::Communicator;
@@ -507,4 +507,4 @@ TEST(More, IsTrueWhileAnyRankHasData_AndFalseOnAllWhenNoneHas) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::prefetch_test

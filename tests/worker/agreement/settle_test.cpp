@@ -7,7 +7,7 @@
 
 #include <lockstep/worker/agreement/recompile_advice.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::settle_test {
 namespace {
 
 std::string newest(VirtualRanks& ranks) {
@@ -277,4 +277,4 @@ TEST(RecompileAdvice, OtherDifferences_AreNoGrowingList) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::settle_test

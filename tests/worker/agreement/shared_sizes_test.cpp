@@ -2,7 +2,7 @@
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::shared_sizes_test {
 namespace {
 
 constexpr DecisionConfig kShared{.consistency = Consistency::SharedSizes};
@@ -172,4 +172,4 @@ TEST(SameCollectives, Hints_AreEachRanksOwn_SoThatBranchesHold) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::shared_sizes_test

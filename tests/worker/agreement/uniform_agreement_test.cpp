@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::uniform_agreement_test {
 namespace {
 
 using shapes::Expr;
@@ -188,4 +188,4 @@ TEST(UniformAgreement, RandomNeeds_AreHeldInEveryCallThatRuns) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::uniform_agreement_test

@@ -5,7 +5,7 @@
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::upstream_test {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -384,4 +384,4 @@ TEST(UpstreamMissing, EqualDims_AreNotTakenForOneSymbol) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::upstream_test

@@ -2,7 +2,7 @@
 #include "handle.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::capi {
+namespace lockstep::capi::observation_test {
 namespace {
 
 using Orders = std::vector<std::int64_t>;
@@ -27,4 +27,4 @@ TEST(CapiObservation, StridesBecomeTheOrderOfTheDims_SourcesByName) {
 }
 
 }  // namespace
-}  // namespace lockstep::capi
+}  // namespace lockstep::capi::observation_test

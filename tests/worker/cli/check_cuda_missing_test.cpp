@@ -3,7 +3,7 @@
 
 #include <lockstep/worker/cli/checks.h>
 
-namespace lockstep::worker::cli {
+namespace lockstep::worker::cli::check_cuda_missing_test {
 namespace {
 
 TEST(CheckCuda, BuiltWithout_SaysSoInEveryLine) {
@@ -23,4 +23,4 @@ TEST(CheckCuda, BuiltWithout_SaysSoInEveryLine) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::cli
+}  // namespace lockstep::worker::cli::check_cuda_missing_test

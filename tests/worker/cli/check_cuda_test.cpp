@@ -5,7 +5,7 @@
 
 #include <lockstep/worker/cli/checks.h>
 
-namespace lockstep::worker::cli {
+namespace lockstep::worker::cli::check_cuda_test {
 namespace {
 
 std::map<std::string, Check> checks_of(const FakeCudaMachine& machine) {
@@ -82,4 +82,4 @@ TEST(CheckCuda, WhatDoesNotFit_IsAWarning) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::cli
+}  // namespace lockstep::worker::cli::check_cuda_test

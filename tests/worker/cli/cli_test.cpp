@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
-namespace lockstep::worker::cli {
+namespace lockstep::worker::cli::cli_test {
 namespace {
 
 struct Ran {
@@ -319,4 +319,4 @@ TEST(Cli, SixteenMillionRanks_TakeLessThanASecond) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::cli
+}  // namespace lockstep::worker::cli::cli_test

@@ -19,7 +19,7 @@
 
 #include <lockstep/coordinator/client/publisher.h>
 
-namespace lockstep::worker::cli {
+namespace lockstep::worker::cli::coordinator_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -351,4 +351,4 @@ TEST_F(CoordinatorCommand, History_HasWhatRanksToldAndWhy) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::cli
+}  // namespace lockstep::worker::cli::coordinator_test

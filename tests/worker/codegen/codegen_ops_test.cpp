@@ -12,7 +12,7 @@
 #include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/graph/op.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::codegen_ops_test {
 namespace {
 
 using shapes::Expr;
@@ -106,4 +106,4 @@ TEST(Codegen, ExpOfLargeNegativeNumbers_IsZeroAndOfNaNIsNaN) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::codegen_ops_test

@@ -7,7 +7,7 @@
 
 #include <lockstep/worker/codegen/codegen.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::codegen_plan_test {
 namespace {
 
 using shapes::Expr;
@@ -180,4 +180,4 @@ TEST(CodegenPlan, KernelText_IsAPureFunctionOfTheGraph) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::codegen_plan_test

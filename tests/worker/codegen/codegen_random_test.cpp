@@ -3,7 +3,7 @@
 #include "graph_builder.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::codegen_random_test {
 namespace {
 
 using shapes::Expr;
@@ -131,4 +131,4 @@ TEST_P(CodegenRandom, Graph_AnySizes_AsInterpreted) {
 INSTANTIATE_TEST_SUITE_P(Seeds, CodegenRandom, testing::Range<std::uint64_t>(1, 13));
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::codegen_random_test

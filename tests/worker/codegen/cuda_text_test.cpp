@@ -15,7 +15,7 @@
 #include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/graph/op.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::cuda_text_test {
 namespace {
 
 using shapes::Expr;
@@ -237,4 +237,4 @@ TEST(SplitReduction, AnySizes_KeepEveryThreadInWork) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::cuda_text_test

@@ -16,7 +16,7 @@
 #include <lockstep/worker/trace/collective_ops.h>
 #include <lockstep/worker/trace/selection_ops.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::half_test {
 namespace {
 
 using shapes::Expr;
@@ -370,4 +370,4 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Half, testing::Values(DType::F16, DType::BF16),
                          [](const auto& p) { return std::string(dtype_name(p.param)); });
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::half_test

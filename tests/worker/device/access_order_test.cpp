@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lockstep {
+namespace lockstep::access_order_test {
 namespace {
 
 /// What comes before what, as edges between pieces of work; the host's waits are pieces too.
@@ -100,4 +100,4 @@ TEST(AccessOrder, NewMemoryWhereOtherWas_IsItsStreamsAlone) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::access_order_test

@@ -11,7 +11,7 @@
 #include <lockstep/worker/device/cuda_device.h>
 #include <lockstep/worker/toolchain/nvrtc_toolchain.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::cuda_calls_test {
 namespace {
 
 using emulated_cuda::Library;
@@ -323,4 +323,4 @@ TEST_F(CudaCalls, TwoDevicesOfOneThread_EachWorkOnTheirOwn) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::cuda_calls_test

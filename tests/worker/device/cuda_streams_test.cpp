@@ -11,7 +11,7 @@
 
 #include <lockstep/worker/device/cuda_device.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::cuda_streams_test {
 namespace {
 
 using emulated_cuda::Library;
@@ -145,4 +145,4 @@ TEST_F(CudaStreams, MemoryThatBothUseInAnOrder_IsNone) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::cuda_streams_test

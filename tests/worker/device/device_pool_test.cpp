@@ -7,7 +7,7 @@
 
 #include <lockstep/worker/device/device_pool.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::device_pool_test {
 namespace {
 
 /// What the pool should do, by looking through all blocks.
@@ -102,4 +102,4 @@ TEST(DevicePool, BlockThatIsPartedWith_OutlivesThePool) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::device_pool_test

@@ -5,7 +5,7 @@
 
 #include <lockstep/worker/device/cuda_device.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::device_seam_test {
 namespace {
 
 class EmulatedDeviceSeam : public testing::Test {
@@ -46,4 +46,4 @@ TEST(CudaDevices, CountWithoutADriver_SaysWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::device_seam_test

@@ -9,7 +9,7 @@
 #include <lockstep/collectives/nccl/nccl.h>
 #include <lockstep/worker/device/cuda_device.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::gpu_data_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -312,4 +312,4 @@ TEST_F(GpuData, Abort_EndsWhatWaitsOnTheStream) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::gpu_data_test

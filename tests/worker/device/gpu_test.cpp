@@ -15,7 +15,7 @@
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/toolchain/nvrtc_toolchain.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::gpu_test {
 namespace {
 
 class Gpu : public testing::TestWithParam<DType> {
@@ -143,4 +143,4 @@ TEST_F(GpuSeam, Names_AreTheDevicesOwn) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::gpu_test

@@ -8,7 +8,7 @@
 
 #include <lockstep/worker/exchange/dim_order.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::dim_order_test {
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
@@ -140,4 +140,4 @@ TEST(DimOrder, Join_IsAFunctionOfTheSetOfOrders) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::dim_order_test

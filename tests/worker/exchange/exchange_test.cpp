@@ -12,7 +12,7 @@
 #include <lockstep/worker/exchange/exchange.h>
 #include <lockstep/worker/exchange/hints.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::exchange_test {
 namespace {
 
 using Random = std::mt19937_64;
@@ -371,4 +371,4 @@ TEST(Roll, AnyTree_GivesOneLinePerValueByLowestRank) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::exchange_test

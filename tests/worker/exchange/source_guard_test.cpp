@@ -10,7 +10,7 @@
 #include <lockstep/worker/agreement.h>
 #include <lockstep/worker/exchange/source_guard.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::source_guard_test {
 namespace {
 
 using collectives::Communicator;
@@ -200,4 +200,4 @@ TEST(SourceGuard, OthersOnAnotherRank_AreOtherPrograms) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::source_guard_test

@@ -14,7 +14,7 @@
 #include <lockstep/worker/execution/memory_plan.h>
 #include <lockstep/worker/graph/row_symbols.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::captured_graphs_test {
 namespace {
 
 using shapes::Expr;
@@ -243,4 +243,4 @@ TEST(CapturedGraphs, AnyCallThatFails_FailsTheRunAlone) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::captured_graphs_test

@@ -9,7 +9,7 @@
 #include <lockstep/worker/device/cuda_device.h>
 #include <lockstep/worker/toolchain/nvrtc_toolchain.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::cuda_program_test {
 namespace {
 
 using emulated_cuda::Library;
@@ -132,4 +132,4 @@ TEST(CudaProgram, OnASharedDevice_ARunKeepsNothingFromOthers) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::cuda_program_test

@@ -11,7 +11,7 @@
 
 #include <lockstep/worker/codegen/codegen.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::deferred_checks_test {
 namespace {
 
 using shapes::Expr;
@@ -339,4 +339,4 @@ TEST(DeferredChecks, RandomProgramsWithSeveralThatFail_AreJointAsInterpreted) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::deferred_checks_test

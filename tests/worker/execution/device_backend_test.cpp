@@ -15,7 +15,7 @@
 #include <lockstep/worker/device/cuda_device.h>
 #include <lockstep/worker/device/device_pool.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::device_backend_test {
 namespace {
 
 using shapes::Expr;
@@ -307,4 +307,4 @@ TEST(CudaDevice, NoSuchDevice_SaysWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::device_backend_test

@@ -12,7 +12,7 @@
 #include <lockstep/worker/interpreter/interpreter.h>
 #include <lockstep/worker/toolchain/shared_build.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::executable_test {
 namespace {
 
 using shapes::Expr;
@@ -384,4 +384,4 @@ TEST(Executable, RunsOfManySizes_ReuseTheirMemory) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::executable_test

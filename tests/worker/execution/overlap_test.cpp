@@ -8,7 +8,7 @@
 
 #include <lockstep/worker/device/device_pool.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::overlap_test {
 namespace {
 
 using shapes::Expr;
@@ -105,4 +105,4 @@ TEST(Overlap, AnyCallThatFails_IsOneErrorAndLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::overlap_test

@@ -8,7 +8,7 @@
 #include <lockstep/worker/trace/collective_ops.h>
 #include <lockstep/worker/trace/tensor_ops.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::assert_place_test {
 namespace {
 
 using test::DecisionBuilder;
@@ -157,4 +157,4 @@ TEST(AssertPlace, RandomPrograms_AssertRightBehindTheLastValue_AndNoMoreOrLessTh
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::assert_place_test

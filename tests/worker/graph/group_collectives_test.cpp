@@ -10,7 +10,7 @@
 #include <lockstep/worker/interpreter/interpreter.h>
 #include <lockstep/worker/trace/autodiff.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::group_collectives_test {
 namespace {
 
 using test::DecisionBuilder;
@@ -170,4 +170,4 @@ TEST(GroupCollectives, CompiledProgram_TakesTheSameGroups) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::group_collectives_test

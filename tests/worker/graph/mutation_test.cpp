@@ -13,7 +13,7 @@
 #include <lockstep/worker/trace/selection_ops.h>
 #include <lockstep/worker/trace/tracer.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::mutation_test {
 namespace {
 
 using shapes::Expr;
@@ -308,4 +308,4 @@ TEST(Mutation, CollectivesFingerprint_CoversWhatRanksDoTogetherAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::mutation_test

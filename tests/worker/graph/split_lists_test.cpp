@@ -11,7 +11,7 @@
 #include <lockstep/worker/trace/autodiff.h>
 #include <lockstep/worker/trace/collective_ops.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::split_lists_test {
 namespace {
 
 using test::DecisionBuilder;
@@ -300,4 +300,4 @@ TEST(SplitLists, CountsOfAnotherGroup_ProveNothing) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::split_lists_test

@@ -12,7 +12,7 @@
 #include <lockstep/worker/trace/autodiff.h>
 #include <lockstep/worker/trace/collective_ops.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::uniform_facts_test {
 namespace {
 
 using collectives::Reduce;
@@ -251,4 +251,4 @@ TEST(UniformFacts, AQuestionOfTheGroup_AboutUniformSizes_AsksNobodyAndIsAGuard) 
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::uniform_facts_test

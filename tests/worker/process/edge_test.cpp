@@ -3,7 +3,7 @@
 #include "launch.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::edge_test {
 namespace {
 
 Launched run(const std::string& fault) {
@@ -51,4 +51,4 @@ TEST(EdgeOfMpi, RankThatIsLateByMoreThanADeadline_IsWaitedFor) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::edge_test

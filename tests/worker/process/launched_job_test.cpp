@@ -6,7 +6,7 @@
 #include "launch.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::launched_job_test {
 namespace {
 
 const std::string kRank = TCP_JOB_RANK;
@@ -138,4 +138,4 @@ TEST(LaunchedJob, ProcessOnItsOwn_GoesOn) {
 #endif
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::launched_job_test

@@ -9,7 +9,7 @@
 #include <lockstep/worker/process/launcher.h>
 #include <lockstep/worker/process/meeting.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::launcher_test {
 namespace {
 
 using Table = std::map<std::string, std::string>;
@@ -172,4 +172,4 @@ TEST_F(Environment, PathOfAFile_IsARendezvous) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::launcher_test

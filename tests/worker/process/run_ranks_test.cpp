@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::run_ranks_test {
 namespace {
 
 const std::string kRank = TCP_JOB_RANK;
@@ -147,4 +147,4 @@ TEST_F(RunRanks, WrongUse_IsSaidInOneSentence) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::run_ranks_test

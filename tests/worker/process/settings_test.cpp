@@ -7,7 +7,7 @@
 
 #include <lockstep/worker/process/settings.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::settings_test {
 namespace {
 
 class CacheLimit : public testing::Test {
@@ -100,4 +100,4 @@ TEST(CheckCaptures, IsHowOftenItIsLooked_TheSameOnAllRanks) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::settings_test

@@ -6,7 +6,7 @@
 
 #include <lockstep/worker/job.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::single_world_test {
 namespace {
 
 struct Rows {
@@ -109,4 +109,4 @@ TEST(SingleWorld, CommunicatorOfMpi_IsRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::single_world_test

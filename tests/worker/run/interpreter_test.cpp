@@ -6,7 +6,7 @@
 #include "graph_builder.h"
 #include <gtest/gtest.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::interpreter_test {
 namespace {
 
 using shapes::Expr;
@@ -119,4 +119,4 @@ TEST(Interpreter, CastToInt_CutsAndKeepsWhatDoesNotFitDefined) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::interpreter_test

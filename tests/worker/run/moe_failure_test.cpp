@@ -7,7 +7,7 @@
 #include "moe_text/model.h"
 #include "tracing.h"
 
-namespace lockstep::worker {
+namespace lockstep::worker::moe_failure_test {
 namespace {
 
 using test::DecisionBuilder;
@@ -139,4 +139,4 @@ TEST(TrainingStep, FailsAtEachNodeOnEachRank_Jointly) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::moe_failure_test

@@ -10,7 +10,7 @@
 #include <lockstep/worker/graph/error_sync_points.h>
 #include <lockstep/worker/trace/collective_ops.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::run_failure_test {
 namespace {
 
 using collectives::Reduce;
@@ -302,4 +302,4 @@ TEST(RunFailure, RandomProgramsAndFailures_AreJointAndOtherwiseAsByPlainLoops) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::run_failure_test

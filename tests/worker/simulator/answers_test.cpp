@@ -14,7 +14,7 @@
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 #include <lockstep/worker/simulator/input/call_inputs.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::answers_test {
 namespace {
 
 Scenario read(const std::string& text) {
@@ -294,4 +294,4 @@ TEST(Suggestion, IntThatBecameASymbol_IsNamedButNotMarked) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::answers_test

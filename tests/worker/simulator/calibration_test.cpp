@@ -7,7 +7,7 @@
 #include <lockstep/collectives/simulated/fake.h>
 #include <lockstep/worker/simulator/cost/calibration.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::calibration_test {
 namespace {
 
 constexpr int kSources = 200;
@@ -85,4 +85,4 @@ TEST(Calibration, RealRounds_TakeTime) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::calibration_test

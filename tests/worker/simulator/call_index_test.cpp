@@ -16,7 +16,7 @@
 #include <lockstep/worker/simulator/input/partition.h>
 #include <lockstep/worker/simulator/input/scenario.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::call_index_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -214,4 +214,4 @@ TEST(CallIndex, FileThatGrows_IsReadAsFarAsItWas) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::call_index_test

@@ -18,7 +18,7 @@
 #include <lockstep/worker/simulator/input/scenario.h>
 #include <lockstep/worker/simulator/report/report.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::call_lines_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -275,4 +275,4 @@ TEST(RankPartition, RandomCalls_GiveRanksThatAreTogetherInAll) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::call_lines_test

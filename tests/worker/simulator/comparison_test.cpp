@@ -10,7 +10,7 @@
 #include <lockstep/worker/simulator/answers/sweep.h>
 #include <lockstep/worker/simulator/answers/upstream_way.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::comparison_test {
 namespace {
 
 Scenario read(const std::string& text) {
@@ -310,4 +310,4 @@ TEST(Sweep, RangesAndLists_AreRead) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::comparison_test

@@ -7,7 +7,7 @@
 
 #include <lockstep/worker/simulator/cost/data_network.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::data_network_test {
 namespace {
 
 using Kind = DataCollective::Kind;
@@ -244,4 +244,4 @@ TEST(DataNetwork, Presets_AreWhatTheirTableSays) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::data_network_test

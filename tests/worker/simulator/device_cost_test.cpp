@@ -8,7 +8,7 @@
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 #include <lockstep/worker/simulator/report/time_trace.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::device_cost_test {
 namespace {
 
 /// 2 GB/s, 3 and 50 operations a nanosecond in f32 and bf16, launches of 2 us, 10,000 bytes.
@@ -208,4 +208,4 @@ TEST(DeviceReader, WhatIsWrong_IsNamedByItsPath) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::device_cost_test

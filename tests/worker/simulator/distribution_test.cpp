@@ -13,7 +13,7 @@
 #include <lockstep/worker/simulator/draw/elementary.h>
 #include <lockstep/worker/simulator/draw/lengths_file.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::distribution_test {
 namespace {
 
 constexpr std::uint64_t kDraws = 400'000;
@@ -245,4 +245,4 @@ TEST(LengthsFile, Mistakes_AreNamedWithLine) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::distribution_test

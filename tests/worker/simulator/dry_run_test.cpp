@@ -8,7 +8,7 @@
 
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::dry_run_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -101,4 +101,4 @@ TEST(DryRun, FoldedRunsOfRanks_CountTheSameBytesAsEveryRank) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::dry_run_test

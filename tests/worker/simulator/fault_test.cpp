@@ -13,7 +13,7 @@
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 #include <lockstep/worker/simulator/cluster/timed_run.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::fault_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -463,4 +463,4 @@ TEST(NamedRanks, OfEachSortOfError) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::fault_test

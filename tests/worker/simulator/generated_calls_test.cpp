@@ -11,7 +11,7 @@
 #include <lockstep/worker/simulator/input/generator.h>
 #include <lockstep/worker/simulator/input/scenario.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::generated_calls_test {
 namespace {
 
 /// A scenario of one block; `world` and `keys` go into the world size and the generator.
@@ -324,4 +324,4 @@ TEST(GeneratedCalls, Mistakes_AreNamedWithPath) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::generated_calls_test

@@ -6,7 +6,7 @@
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 #include <lockstep/worker/simulator/input/scenario.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::generator_test {
 namespace {
 
 std::string with_generator(const std::string& generator) {
@@ -138,4 +138,4 @@ TEST(Generator, OptionsWithoutGenerator_AreRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::generator_test

@@ -11,7 +11,7 @@
 
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::golden_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -85,4 +85,4 @@ INSTANTIATE_TEST_SUITE_P(All, Shipped,
                          [](const auto& about) { return about.param; });
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::golden_test

@@ -10,7 +10,7 @@
 #include <lockstep/worker/simulator/cost/network_model.h>
 #include <lockstep/worker/simulator/cost/timing.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::network_model_test {
 namespace {
 
 TEST(NetworkModel, Presets_CostWhatTheirFiguresSay) {
@@ -159,4 +159,4 @@ TEST(Timing, Percentiles_AreNearestRanks) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::network_model_test

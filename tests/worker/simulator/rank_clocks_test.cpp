@@ -13,7 +13,7 @@
 #include <lockstep/collectives/vote.h>
 #include <lockstep/worker/simulator/cost/rank_clocks.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::rank_clocks_test {
 namespace {
 
 using collectives::BroadcastRound;
@@ -234,4 +234,4 @@ TEST(RankClocks, AVoteOfManyRanks_TakesALatencyPerHop) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::rank_clocks_test

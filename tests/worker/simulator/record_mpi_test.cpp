@@ -9,7 +9,7 @@
 #include <lockstep/worker/simulator/answers/replay.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::record_mpi_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -151,4 +151,4 @@ TEST(DryRunMpi, RandomScenarios_ComeToWhatTheDryRunSays) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::record_mpi_test

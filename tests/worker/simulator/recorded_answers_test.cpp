@@ -13,7 +13,7 @@
 #include <lockstep/worker/simulator/cluster/cost_report.h>
 #include <lockstep/worker/simulator/input/recorded_costs.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::recorded_answers_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -194,4 +194,4 @@ TEST_F(RecordedAnswers, GroupsOfRanks_AreRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::recorded_answers_test

@@ -13,7 +13,7 @@
 #include <lockstep/worker/simulator/answers/verdict.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::replay_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -340,4 +340,4 @@ TEST(Recorder, SecondRecordInADirectory_IsRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::replay_test

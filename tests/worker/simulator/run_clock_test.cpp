@@ -9,7 +9,7 @@
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 #include <lockstep/worker/simulator/report/time_trace.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::run_clock_test {
 namespace {
 
 Scenario read(const std::string& text) {
@@ -230,4 +230,4 @@ TEST(CostReader, WhatIsWrong_IsNamedByItsPath) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::run_clock_test

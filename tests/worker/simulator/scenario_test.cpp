@@ -7,7 +7,7 @@
 #include <lockstep/worker/simulator/draw/json_document.h>
 #include <lockstep/worker/simulator/input/scenario.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::scenario_test {
 namespace {
 
 /// A valid scenario of 4 ranks around one call's text, and around one value's text.
@@ -306,4 +306,4 @@ TEST(JsonDocument, SyntaxError_NamesLineAndColumn) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::scenario_test

@@ -10,7 +10,7 @@
 #include <lockstep/worker/simulator/answers/comparison.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 
-namespace lockstep::worker::simulator {
+namespace lockstep::worker::simulator::streamed_test {
 namespace {
 
 class Dice {
@@ -203,4 +203,4 @@ TEST(Streamed, Progress_TellsOfEveryCallAndEveryRankAlone) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::simulator
+}  // namespace lockstep::worker::simulator::streamed_test

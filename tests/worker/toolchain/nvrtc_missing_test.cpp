@@ -3,7 +3,7 @@
 
 #include <lockstep/worker/toolchain/nvrtc_toolchain.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::nvrtc_missing_test {
 namespace {
 
 TEST(NvrtcMissing, Open_SaysWhatIsMissing) {
@@ -15,4 +15,4 @@ TEST(NvrtcMissing, Open_SaysWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::nvrtc_missing_test

@@ -7,7 +7,7 @@
 #include <lockstep/worker/toolchain/shared_build.h>
 #include <lockstep/worker/toolchain/nvrtc_toolchain.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::nvrtc_test {
 namespace {
 
 std::unique_ptr<Toolchain> toolchain(const std::string& architecture) {
@@ -93,4 +93,4 @@ TEST(NvrtcToolchain, UnknownArchitecture_SaysWhichAreKnown) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::nvrtc_test

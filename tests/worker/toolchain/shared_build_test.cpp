@@ -11,7 +11,7 @@
 #include <lockstep/worker/toolchain/shared_build.h>
 #include <lockstep/worker/toolchain/toolchain_class.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::shared_build_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -446,4 +446,4 @@ TEST_F(ToolchainClass, RankWithAProcessorOfItsOwnOrAnUnknownOne_IsAnErrorOnAll) 
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::shared_build_test

@@ -12,7 +12,7 @@
 #include <lockstep/worker/execution/loaded_object.h>
 #include <lockstep/worker/toolchain/shared_build.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::toolchain_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -202,4 +202,4 @@ TEST_F(ToolchainTest, BytesThatAreNoObject_AreEnvironment) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::toolchain_test

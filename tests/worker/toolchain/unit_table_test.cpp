@@ -6,7 +6,7 @@
 #include <lockstep/worker/toolchain/toolchain_class.h>
 #include <lockstep/worker/toolchain/unit_table.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::unit_table_test {
 namespace {
 
 const std::string kDigest(64, 'a');
@@ -109,4 +109,4 @@ TEST(ProcessorKind, IsTheModelAndItsInstructions_NotTheClockOrTheCore) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::unit_table_test

@@ -8,7 +8,7 @@
 #include <lockstep/worker/trace/autodiff.h>
 #include <lockstep/worker/trace/tensor_ops.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::compiled_cases_test {
 namespace {
 
 using test::OpCase;
@@ -72,4 +72,4 @@ TEST(CompiledCases, AllInOneGraph_AgreeWithTheInterpreter) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::compiled_cases_test

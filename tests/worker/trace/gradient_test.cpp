@@ -10,7 +10,7 @@
 #include <lockstep/worker/trace/autodiff.h>
 #include <lockstep/worker/trace/gradients.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::gradient_test {
 namespace {
 
 using test::OpCase;
@@ -184,4 +184,4 @@ TEST(Shapes, NoOpAsksTheHints) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::gradient_test

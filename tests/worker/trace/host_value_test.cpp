@@ -9,7 +9,7 @@
 
 #include <lockstep/worker/trace/tensor_ops.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::host_value_test {
 namespace {
 
 using test::DecisionBuilder;
@@ -247,4 +247,4 @@ TEST(HostValue, RandomExpressions_GiveWhatTheProgramWouldCompute) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::host_value_test

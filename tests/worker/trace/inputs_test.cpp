@@ -3,7 +3,7 @@
 
 #include <lockstep/worker/trace/inputs.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::inputs_test {
 namespace {
 
 struct Layer {
@@ -217,4 +217,4 @@ TEST(Inputs, Values_StandAtTheirSource) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::inputs_test

@@ -11,7 +11,7 @@
 #include <lockstep/worker/trace/selection_ops.h>
 #include <lockstep/worker/trace/tracer.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::language_test {
 namespace {
 
 using test::DecisionBuilder;
@@ -418,4 +418,4 @@ TEST(Autodiff, AllToAll_GoesBackWithTheSameCountsSwapped) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::language_test

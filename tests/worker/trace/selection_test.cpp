@@ -11,7 +11,7 @@
 #include <lockstep/worker/trace/selection_ops.h>
 #include <lockstep/worker/trace/tracer.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::selection_test {
 namespace {
 
 using test::DecisionBuilder;
@@ -316,4 +316,4 @@ TEST(Selection, Masks_AreChecked) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::selection_test

@@ -9,7 +9,7 @@
 #include <lockstep/worker/trace/selection_ops.h>
 #include <lockstep/worker/trace/tracer.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::selection_vectors_test {
 namespace {
 
 using test::DecisionBuilder;
@@ -266,4 +266,4 @@ TEST(ShapeVectors, UniqueOfSomething_IsSomething) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::selection_vectors_test

@@ -7,7 +7,7 @@
 #include <lockstep/worker/trace/collective_ops.h>
 #include <lockstep/worker/trace/tracer.h>
 
-namespace lockstep::worker {
+namespace lockstep::worker::tracer_test {
 namespace {
 
 using test::DecisionBuilder;
@@ -376,4 +376,4 @@ TEST(Tracer, OutputFromOutside_IsNamed) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::worker::tracer_test
