@@ -36,8 +36,8 @@ Values other_than(Values inputs, std::uint64_t how) {
 }
 
 /// Its entries and its past, as by a rank that has been restarted.
-void forget(worker::Frame& frame) {
-  worker::Frame fresh(frame.name);
+void forget(worker::CodeCache& frame) {
+  worker::CodeCache fresh(frame.name);
   fresh.own_config = frame.own_config;
   frame = std::move(fresh);
 }
@@ -87,7 +87,7 @@ SimulatedProcess::Next SimulatedProcess::call(Group& group, std::size_t index, c
     ended.frame = fmt::format("wrong {}", rank_.value);
     if (!alone) ended.struck = Code::FrameMismatch;
   }
-  worker::Frame& frame = agreement.frame(ended.frame);
+  worker::CodeCache& frame = agreement.frame(ended.frame);
   const bool ahead = agreement.driver().is_ahead(frame);
   run_.prefetched += ahead;
   Standing standing = standing_of(index, alone, ended);

@@ -48,8 +48,8 @@ VirtualRanks::VirtualRanks(int size, DecisionConfig config)
   transport = [](int) { return std::nullopt; };
 }
 
-Frame& VirtualRanks::frame(int rank, const std::string& name) {
-  Frame& frame = frames_[static_cast<std::size_t>(rank)][name];
+CodeCache& VirtualRanks::frame(int rank, const std::string& name) {
+  CodeCache& frame = frames_[static_cast<std::size_t>(rank)][name];
   frame.name = name;
   return frame;
 }

@@ -30,7 +30,7 @@ class VirtualRanks {
   CallOutcome joint(const std::vector<Inputs>& inputs);
 
   [[nodiscard]] int size() const { return size_; }
-  [[nodiscard]] Frame& frame(int rank, const std::string& name = "f");
+  [[nodiscard]] CodeCache& frame(int rank, const std::string& name = "f");
 
   Tracer tracer;  // default: the fingerprint of the reported part of the decision, no guards
   std::function<std::optional<Status>(Rank)> compiler;       // default: nothing fails
@@ -45,7 +45,7 @@ class VirtualRanks {
   void step(std::vector<std::unique_ptr<CallMachine>>& machines);
   int size_;
   DecisionConfig config_;
-  std::vector<std::map<std::string, Frame>> frames_;
+  std::vector<std::map<std::string, CodeCache>> frames_;
   std::uint64_t calls_ = 0;
 };
 

@@ -18,10 +18,10 @@ shapes::Fingerprint with_guards(const Built& built) {
 /// call past the recompile limit, which every rank knows alike.
 class BuildSteps final : public CallSteps {
  public:
-  BuildSteps(const Agreement::Build& build, const Frame& frame, const DecisionConfig& config)
+  BuildSteps(const Agreement::Build& build, const CodeCache& cache, const DecisionConfig& config)
       : build_(build),
-        entry_(static_cast<int>(frame.entries.size())),
-        falls_back_(frame.at_limit(config)) {}
+        entry_(static_cast<int>(cache.entries.size())),
+        falls_back_(cache.at_limit(config)) {}
 
   Result<TraceReport> trace(const Decision& decision) override {
     TraceReport report;
@@ -61,7 +61,8 @@ Agreement::Known& Agreement::known(std::string_view frame) {
   const auto made = frames_.find(frame);
   if (made != frames_.end()) return made->second;
   Known& first =
-      frames_.emplace(frame, Known{Frame(std::string(frame)), round(RoundKey::Kind::Call, frame)})
+      frames_
+          .emplace(frame, Known{CodeCache(std::string(frame)), round(RoundKey::Kind::Call, frame)})
           .first->second;
   first.cache.own_config = config_;
   return first;
@@ -130,13 +131,13 @@ Status Agreement::forsake(const Status& why) {
   return why;
 }
 
-std::optional<Status> Agreement::broken(const Frame& frame, const Observation& observation,
+std::optional<Status> Agreement::broken(const CodeCache& cache, const Observation& observation,
                                         const Standing& standing) const {
-  if (standing.trouble && driver().promised(frame) != nullptr) return standing.trouble;
-  if (auto differs = rounds_.broken(frame, observation)) return differs;
-  if (!driver().is_ahead(frame) || standing.pending == 0) return std::nullopt;
+  if (standing.trouble && driver().promised(cache) != nullptr) return standing.trouble;
+  if (auto differs = rounds_.broken(cache, observation)) return differs;
+  if (!driver().is_ahead(cache) || standing.pending == 0) return std::nullopt;
   return Status{Code::BadInput,
-                frame.name +
+                cache.name +
                     " was prefetched, but is called with asserts or agreed values pending; settle "
                     "them before the prefetch",
                 {},

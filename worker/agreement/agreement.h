@@ -123,13 +123,13 @@ class Agreement {
   /// Of the round under way, or the last one.
   [[nodiscard]] const RoundKey& key() const { return rounds_.key(); }
   /// The cache of a frame on this rank: entries, state to store, explanations of a miss.
-  [[nodiscard]] Frame& frame(std::string_view name) { return known(name).cache; }
+  [[nodiscard]] CodeCache& frame(std::string_view name) { return known(name).cache; }
   /// Where the time of all calls went.
   [[nodiscard]] const CallTimes& times() const { return driver().times(); }
 
  private:
   struct Known {
-    Frame cache;
+    CodeCache cache;
     RoundKey call;                        // of its calls
     shapes::Fingerprint content{};        // of the function behind it
     std::optional<FrameProfile> profile;  // from its first call on, where there are profiles
@@ -140,7 +140,7 @@ class Agreement {
   }
   void restore(Known& frame, const Observation& observation);
   /// What stands against making the promised call: nullopt where the promise is kept.
-  [[nodiscard]] std::optional<Status> broken(const Frame& frame, const Observation& observation,
+  [[nodiscard]] std::optional<Status> broken(const CodeCache& cache, const Observation& observation,
                                              const Standing& standing) const;
   [[nodiscard]] Result<Agreed> agreed(const CallOutcome& outcome, const Known& frame);
   [[nodiscard]] Status forsake(const Status& why);

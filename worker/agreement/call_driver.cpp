@@ -93,12 +93,12 @@ Result<Bytes> CallDriver::broadcast(Rank root, Bytes mine) {
   return round.result();
 }
 
-CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation observation,
+CallOutcome CallDriver::call(const RoundKey& key, CodeCache& cache, Observation observation,
                              Standing standing, CallSteps& steps) {
-  release(frame);
+  release(cache);
   if (standing.speaks_for.empty()) standing.speaks_for = self_;
-  CallMachine machine(group_.rank(), group_.size(), frame.own_config.value_or(config_), placed(key),
-                      frame, std::move(observation), std::move(standing));
+  CallMachine machine(group_.rank(), group_.size(), cache.own_config.value_or(config_), placed(key),
+                      cache, std::move(observation), std::move(standing));
   for (CallObserver* observer : observers_) observer->began(machine);
   return drive(machine, steps, times_);
 }

@@ -113,14 +113,14 @@ class CallDriver {
   void observe(CallObserver& observer) { observers_.push_back(&observer); }
 
   /// Takes the call to its end.
-  [[nodiscard]] CallOutcome call(const RoundKey& key, Frame& frame, Observation observation,
+  [[nodiscard]] CallOutcome call(const RoundKey& key, CodeCache& cache, Observation observation,
                                  Standing standing, CallSteps& steps);
 
-  /// Commits to a call of `frame`, after those already promised. The key's call number is given by
-  /// begin(). A trouble in `standing` becomes the error of that call on every rank.
-  void promise(RoundKey key, Frame& frame, Observation observation, Standing standing = {});
-  /// What the next call of `frame` is held to; null: nothing.
-  [[nodiscard]] const Observation* promised(const Frame& frame) const;
+  /// Commits to a call of the frame, after those already promised. The key's call number is given
+  /// by begin(). A trouble in `standing` becomes the error of that call on every rank.
+  void promise(RoundKey key, CodeCache& cache, Observation observation, Standing standing = {});
+  /// What the next call of the frame is held to; null: nothing.
+  [[nodiscard]] const Observation* promised(const CodeCache& cache) const;
   /// There is a promise and no call ahead: begin() is to be called, once the call under way, if
   /// any, has been agreed on and committed.
   [[nodiscard]] bool due() const { return !ahead_ && !promises_.empty(); }
@@ -130,15 +130,15 @@ class CallDriver {
   void poke() {
     if (out_) move_vote();
   }
-  /// The next call of `frame` is made in another way: it was promised, but its vote is not cast.
-  void release(const Frame& frame);
-  /// `frame` is not called any more, on all ranks alike. True: its vote may be out, so it stays in
-  /// place until has_ahead() is false.
-  [[nodiscard]] bool abandon(const Frame& frame);
+  /// The next call of the frame is made in another way: it was promised, but its vote is not cast.
+  void release(const CodeCache& cache);
+  /// The frame is not called any more, on all ranks alike. True: its vote may be out, so it stays
+  /// in place until has_ahead() is false.
+  [[nodiscard]] bool abandon(const CodeCache& cache);
   [[nodiscard]] bool has_ahead() const { return ahead_.has_value(); }
-  /// The call of `frame` is ahead: take() makes it.
-  [[nodiscard]] bool is_ahead(const Frame& frame) const {
-    return ahead_ && &ahead_->frame == &frame;
+  /// The call of the frame is ahead: take() makes it.
+  [[nodiscard]] bool is_ahead(const CodeCache& cache) const {
+    return ahead_ && &ahead_->cache == &cache;
   }
   [[nodiscard]] const RoundKey& ahead_key() const { return ahead_->machine.key(); }
   /// Scalars are not promised: the call ahead sees those of the call as it is made.
@@ -187,17 +187,17 @@ class CallDriver {
  private:
   struct Promise {
     RoundKey key;
-    Frame* frame;
+    CodeCache* cache;
     Observation observation;
     Standing standing;
   };
   /// The call whose vote was cast ahead of it. Stays in place: the group refers to its vote.
   struct CallAhead {
-    CallAhead(CallMachine its_machine, TimedVote its_vote, Frame& its_frame)
-        : machine(std::move(its_machine)), vote(std::move(its_vote)), frame(its_frame) {}
+    CallAhead(CallMachine its_machine, TimedVote its_vote, CodeCache& its_cache)
+        : machine(std::move(its_machine)), vote(std::move(its_vote)), cache(its_cache) {}
     CallMachine machine;
     TimedVote vote;
-    Frame& frame;
+    CodeCache& cache;
   };
 
   /// `before`: the times when the call began.

@@ -31,20 +31,21 @@ class FailedSteps final : public CallSteps {
 
 }  // namespace
 
-void CallDriver::promise(RoundKey key, Frame& frame, Observation observation, Standing standing) {
-  promises_.push_back({std::move(key), &frame, std::move(observation), std::move(standing)});
+void CallDriver::promise(RoundKey key, CodeCache& cache, Observation observation,
+                         Standing standing) {
+  promises_.push_back({std::move(key), &cache, std::move(observation), std::move(standing)});
 }
 
-const Observation* CallDriver::promised(const Frame& frame) const {
-  if (is_ahead(frame)) return &ahead_->machine.observation();
+const Observation* CallDriver::promised(const CodeCache& cache) const {
+  if (is_ahead(cache)) return &ahead_->machine.observation();
   for (const Promise& promise : promises_)
-    if (promise.frame == &frame) return &promise.observation;
+    if (promise.cache == &cache) return &promise.observation;
   return nullptr;
 }
 
-void CallDriver::release(const Frame& frame) {
+void CallDriver::release(const CodeCache& cache) {
   const auto kept = std::find_if(promises_.begin(), promises_.end(),
-                                 [&](const Promise& promise) { return promise.frame == &frame; });
+                                 [&](const Promise& promise) { return promise.cache == &cache; });
   if (kept != promises_.end()) promises_.erase(kept);
 }
 
@@ -53,13 +54,13 @@ void CallDriver::begin(std::uint64_t call_number) {
   promises_.pop_front();
   next.key.call = call_number;
   if (next.standing.speaks_for.empty()) next.standing.speaks_for = self_;
-  CallMachine machine(group_.rank(), group_.size(), next.frame->own_config.value_or(config_),
-                      std::move(next.key), *next.frame, std::move(next.observation),
+  CallMachine machine(group_.rank(), group_.size(), next.cache->own_config.value_or(config_),
+                      std::move(next.key), *next.cache, std::move(next.observation),
                       std::move(next.standing));
   Vote mine = std::get<action::Vote>(machine.next()).mine;
   mine.raise(VoteFlag::Ahead);
   const collectives::VoteRound round(group_.rank(), group_.size(), mine, Combine::And);
-  ahead_.emplace(std::move(machine), TimedVote(round, clock_), *next.frame);
+  ahead_.emplace(std::move(machine), TimedVote(round, clock_), *next.cache);
   out_ = true;
   settled_ = false;
   group_.start(ahead_->vote);
@@ -133,13 +134,13 @@ void CallDriver::drop_promises() {
   drop_ahead();
 }
 
-bool CallDriver::abandon(const Frame& frame) {
+bool CallDriver::abandon(const CodeCache& cache) {
   promises_.erase(std::remove_if(promises_.begin(), promises_.end(),
-                                 [&](const Promise& promise) { return promise.frame == &frame; }),
+                                 [&](const Promise& promise) { return promise.cache == &cache; }),
                   promises_.end());
-  abandoned_ |= is_ahead(frame);
+  abandoned_ |= is_ahead(cache);
   if (abandoned_ && settled_) drop_ahead();
-  return is_ahead(frame);
+  return is_ahead(cache);
 }
 
 Result<void> CallDriver::forsake(const Status& why) {

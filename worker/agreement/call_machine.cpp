@@ -75,20 +75,20 @@ shapes::Fingerprint with_questions(const shapes::Fingerprint& compared,
 }  // namespace
 
 CallMachine::CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key,
-                         Frame& frame, Observation observation, Standing standing)
+                         CodeCache& cache, Observation observation, Standing standing)
     : self_(self),
       size_(size),
       config_(config),
       key_(std::move(key)),
-      frame_(frame),
+      cache_(cache),
       observation_(std::move(observation)),
       standing_(std::move(standing)) {
   if (key_.consistency) config_.consistency = *key_.consistency;
   // Under shared_sizes the ranks' lists may differ and each entry knows its own.
-  std::uint64_t state = frame_.digest();
+  std::uint64_t state = cache_.digest();
   if (config_.consistency != Consistency::SharedSizes) state ^= observation_.list->digest().low;
-  state ^= frame_.uniform_digest(observation_);
-  vote(Stage::Call, RoundKey::Kind::Call, frame_.lookup(observation_), state, standing_.pending,
+  state ^= cache_.uniform_digest(observation_);
+  vote(Stage::Call, RoundKey::Kind::Call, cache_.lookup(observation_), state, standing_.pending,
        flag_of(standing_.trouble));
 }
 
@@ -144,7 +144,7 @@ void CallMachine::ask_for_witnesses() {
   std::uint64_t answers = Vote::kOnes;
   std::size_t question = 0;
   std::uint64_t rest = candidates_;
-  for (const Entry& entry : frame_.entries) {
+  for (const Entry& entry : cache_.entries) {
     if (rest == 0) break;
     if (entry.superseded) continue;
     const bool candidate = (rest & 1) != 0;
@@ -162,7 +162,7 @@ void CallMachine::ask_for_witnesses() {
 void CallMachine::witnessed(const Vote& result) {
   std::size_t question = 0;
   std::uint64_t bit = 1;
-  for (const Entry& entry : frame_.entries) {
+  for (const Entry& entry : cache_.entries) {
     if (entry.superseded) continue;
     if ((candidates_ & bit) != 0) {
       // Questions past the 64th were not asked: such an entry is not used rather than guessed.
@@ -176,8 +176,8 @@ void CallMachine::witnessed(const Vote& result) {
 
 void CallMachine::choose() {
   if (candidates_ == 0) return gathered_ ? decided() : gather();
-  const int picked = frame_.pick(candidates_);
-  const Entry& entry = frame_.entries[static_cast<std::size_t>(picked)];
+  const int picked = cache_.pick(candidates_);
+  const Entry& entry = cache_.entries[static_cast<std::size_t>(picked)];
   if (!uniform_differs_ || entry.uniform.empty())
     return finish({CallOutcome::Kind::Reused, picked, std::nullopt});
   vote(Stage::Uniform, RoundKey::Kind::Uniform, Vote::kOnes, entry.uniform_into(0, observation_), 0,
@@ -186,11 +186,11 @@ void CallMachine::choose() {
 
 /// Something that some entry needs alike is not: whether it is something that this one needs.
 void CallMachine::compared(bool equal) {
-  const int picked = frame_.pick(candidates_);
+  const int picked = cache_.pick(candidates_);
   if (equal) return finish({CallOutcome::Kind::Reused, picked, std::nullopt});
   std::uint64_t bit = 1;
   for (int i = 0; i < picked; ++i)
-    if (!frame_.entries[static_cast<std::size_t>(i)].superseded) bit <<= 1;
+    if (!cache_.entries[static_cast<std::size_t>(i)].superseded) bit <<= 1;
   candidates_ &= ~bit;
   choose();
 }
@@ -256,7 +256,7 @@ void CallMachine::verified(const Vote& result) {
     return decide_call();
   }
   if (result.raised(VoteFlag::TraceFailed))
-    return take_roll(report_line(failure_), [frame = frame_.name](auto roll) {
+    return take_roll(report_line(failure_), [frame = cache_.name](auto roll) {
       return joint_failure(roll, frame, "traced");
     });
   if (!result.same_state() || !result.same_pending()) return count_nodes();
@@ -269,7 +269,7 @@ void CallMachine::verified(const Vote& result) {
 void CallMachine::compared_new(bool equal) {
   if (equal) return guard_failed_ ? elect_guard() : build();
   take_roll(values_line(entry_->uniform_values(observation_)),
-            [sizes = entry_->uniform, namer = entry_->namer(), frame = frame_.name](auto roll) {
+            [sizes = entry_->uniform, namer = entry_->namer(), frame = cache_.name](auto roll) {
               return uniform_violation(sizes, namer, frame, roll);
             });
 }
@@ -283,17 +283,17 @@ void CallMachine::compiled(std::optional<Status> failure) {
   expect(Stage::Compile, "compiled");
   failure_ = std::move(failure);
   const shapes::Fingerprint digest = reported_.digest();
-  vote(Stage::Commit, RoundKey::Kind::Commit, frame_.replaced_by(*entry_), digest.high, digest.low,
+  vote(Stage::Commit, RoundKey::Kind::Commit, cache_.replaced_by(*entry_), digest.high, digest.low,
        failure_ ? std::optional(VoteFlag::CompileFailed) : std::nullopt);
 }
 
 void CallMachine::committed(const Vote& result) {
   if (result.raised(VoteFlag::CompileFailed))
-    return take_roll(report_line(failure_), [frame = frame_.name](auto roll) {
+    return take_roll(report_line(failure_), [frame = cache_.name](auto roll) {
       return joint_failure(roll, frame, "compiled");
     });
   if (!result.same_state() || !result.same_pending())
-    return take_roll(decision_text(reported_), [frame = frame_.name](auto roll) {
+    return take_roll(decision_text(reported_), [frame = cache_.name](auto roll) {
       return Status{Code::Internal,
                     frame +
                         ": the ranks decided differently on the same observations; check that "
@@ -301,8 +301,8 @@ void CallMachine::committed(const Vote& result) {
                     {},
                     std::move(roll)};
     });
-  const int index = frame_.commit(std::move(*entry_),
-                                  joined_state(joint_, frame_.state, config_.automatic_dynamic),
+  const int index = cache_.commit(std::move(*entry_),
+                                  joined_state(joint_, cache_.state, config_.automatic_dynamic),
                                   result.entries());
   finish({CallOutcome::Kind::Compiled, index, std::nullopt});
 }

@@ -47,12 +47,12 @@ struct TraceReport {
   bool caller_built = false;  // by a compiler of the caller's, whose guards these are
 };
 
-/// One call on one rank. Single-threaded. `frame`, this rank's cache of the frame, outlives it; it
-/// changes at the moment of a successful commit and at no other. The consistency is that of the
-/// key, where it has one, else that of `config`.
+/// One call on one rank. Single-threaded. `cache`, of the frame on this rank, outlives the machine;
+/// a successful commit is the only moment at which the machine changes the entries and the state.
+/// The consistency is that of the key, where it has one, else that of `config`.
 class CallMachine {
  public:
-  CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key, Frame& frame,
+  CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key, CodeCache& cache,
               Observation observation, Standing standing = {});
 
   /// What to do now. Pure; stays the same until the matching report below is made.
@@ -73,7 +73,7 @@ class CallMachine {
   void failed(Status status);
 
   [[nodiscard]] const RoundKey& key() const { return key_; }
-  [[nodiscard]] const Frame& frame() const { return frame_; }
+  [[nodiscard]] const CodeCache& cache() const { return cache_; }
   /// Of this rank, from traced() on; the guards may have gone into the entry.
   [[nodiscard]] const TraceReport& trace_report() const { return report_; }
   [[nodiscard]] const Observation& observation() const { return observation_; }
@@ -149,12 +149,12 @@ class CallMachine {
   int size_;
   DecisionConfig config_;
   RoundKey key_;
-  Frame& frame_;
+  CodeCache& cache_;
   Observation observation_;
   Standing standing_;
   Stage stage_ = Stage::Call;
   Action action_;
-  /// Frame::alike on every rank, where that may be another; from Roster on.
+  /// CodeCache::alike on every rank, where that may be another; from Roster on.
   std::optional<std::uint64_t> alike_;
   Verdict verdict_;               // what the roll under way comes to
   std::uint64_t candidates_ = 0;  // entries that fit on every rank, but for "some rank" guards

@@ -118,7 +118,7 @@ void CallMachine::elect_guard() {
 void CallMachine::elected_guard(std::uint64_t guard) {
   // Equal graphs have equal guards; where graphs may differ a rank may lack this one.
   std::optional<std::string> mine;
-  Branch branch{.frame = frame_.name, .caller_built = report_.caller_built};
+  Branch branch{.frame = cache_.name, .caller_built = report_.caller_built};
   if (guard < report_.guards.size()) {
     const shapes::Guard& failed = report_.guards[guard];
     branch.where = failed.where.text();
@@ -181,7 +181,7 @@ void CallMachine::explained(std::string text) {
   expect(Stage::Explain, "explained");
   if (text.empty()) text = "(the graph ends here)";
   if (!compares_graphs())
-    return take_roll(std::move(text), [frame = frame_.name, at = equal_nodes_](auto roll) {
+    return take_roll(std::move(text), [frame = cache_.name, at = equal_nodes_](auto roll) {
       return Status{Code::GraphDivergence,
                     fmt::format("{}: the ranks traced different collectives, first at number {} of "
                                 "their list; {}{}",
@@ -189,7 +189,7 @@ void CallMachine::explained(std::string text) {
                     {},
                     std::move(roll)};
     });
-  take_roll(std::move(text), [frame = frame_.name, node = equal_nodes_,
+  take_roll(std::move(text), [frame = cache_.name, node = equal_nodes_,
                               only = only_constants_](auto roll) {
     return Status{Code::GraphDivergence,
                   fmt::format("{}: the ranks traced different programs, first at node %{}; {}{}",
@@ -208,7 +208,7 @@ void CallMachine::report_graphs() {
   const shapes::Namer namer = decision_.source_namer(report_.host_values);
   for (const shapes::Guard& guard : report_.guards)
     mine += fmt::format(", guard {} at {}", guard.predicate.text(namer), guard.where.text());
-  take_roll(mine, [frame = frame_.name, what](auto roll) {
+  take_roll(mine, [frame = cache_.name, what](auto roll) {
     return Status{Code::GraphDivergence,
                   fmt::format("{}: the ranks traced different {}; {}{}", frame, what,
                               majority_text(roll), kRemedy),

@@ -105,23 +105,24 @@ Result<void> GroupRounds::leave(const RoundKey& close, const Status& gone, Peers
   return told ? gone : told.error();
 }
 
-void GroupRounds::promise(RoundKey call, Frame& frame, Observation observation, Standing standing) {
+void GroupRounds::promise(RoundKey call, CodeCache& cache, Observation observation,
+                          Standing standing) {
   call.epoch = epoch_;
-  driver_.promise(std::move(call), frame, std::move(observation), std::move(standing));
+  driver_.promise(std::move(call), cache, std::move(observation), std::move(standing));
   begin_next();
 }
 
-std::optional<Status> GroupRounds::broken(const Frame& frame, const Observation& given) const {
-  const Observation* promised = driver_.promised(frame);
+std::optional<Status> GroupRounds::broken(const CodeCache& cache, const Observation& given) const {
+  const Observation* promised = driver_.promised(cache);
   if (promised == nullptr) return std::nullopt;
   auto found = difference(*promised, given);
-  for (const Entry& entry : frame.entries)
+  for (const Entry& entry : cache.entries)
     if (!found && !entry.superseded) found = difference(entry, *promised, given);
   if (!found) return std::nullopt;
   return Status{Code::BadInput,
                 fmt::format("{} was prefetched with {}: {}, but is called with {}; make the calls "
                             "of a frame in the order of its prefetches, with the same inputs",
-                            frame.name, found->source, found->promised, found->given),
+                            cache.name, found->source, found->promised, found->given),
                 found->source,
                 {}};
 }

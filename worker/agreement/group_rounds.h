@@ -54,22 +54,23 @@ class GroupRounds {
   /// is to end the job.
   [[nodiscard]] Result<void> leave(const RoundKey& close, const Status& gone, PeersGo peers);
 
-  /// The key of the call of `frame` that this rank comes to: of the one ahead, or `call`, which is
-  /// the next round. The driver takes or makes it; then begin_next().
-  const RoundKey& enter(const RoundKey& call, const Frame& frame) {
-    return driver_.is_ahead(frame) ? key_ = driver_.ahead_key() : next(call);
+  /// The key of the call of the frame that this rank comes to: of the one ahead, or `call`, which
+  /// is the next round. The driver takes or makes it; then begin_next().
+  const RoundKey& enter(const RoundKey& call, const CodeCache& cache) {
+    return driver_.is_ahead(cache) ? key_ = driver_.ahead_key() : next(call);
   }
   /// A call has been agreed on: the vote of the next promised one goes out.
   void begin_next() {
     if (driver_.due()) driver_.begin(next_++);
   }
   /// As CallDriver::promise; the vote goes out where none is ahead.
-  void promise(RoundKey call, Frame& frame, Observation observation, Standing standing);
-  /// The error of a call of `frame` that sees `given` where something else was promised; it names
+  void promise(RoundKey call, CodeCache& cache, Observation observation, Standing standing);
+  /// The error of a call of the frame that sees `given` where something else was promised; it names
   /// the first source that differs, with both values. nullopt: the promise is kept, or there is
   /// none. Floats and the elements of tensors are runtime values and may be any, but for branches
   /// that an entry took on them; so may strides, on which no entry depends.
-  [[nodiscard]] std::optional<Status> broken(const Frame& frame, const Observation& given) const;
+  [[nodiscard]] std::optional<Status> broken(const CodeCache& cache,
+                                             const Observation& given) const;
 
  private:
   /// Takes a round outside of calls.

@@ -41,7 +41,7 @@ void report(CallMachine& machine, const Round& round) {
 class Job {
  public:
   explicit Job(const NetworkOptions& options)
-      : network(options), frames(static_cast<std::size_t>(options.size), Frame("f")) {}
+      : network(options), frames(static_cast<std::size_t>(options.size), CodeCache("f")) {}
 
   /// The outcomes of the ranks that come to an end.
   std::vector<CallOutcome> call(const std::vector<Inputs>& inputs) {
@@ -70,7 +70,7 @@ class Job {
   }
 
   VirtualNetwork network;
-  std::vector<Frame> frames;
+  std::vector<CodeCache> frames;
   DecisionConfig config;
   std::uint64_t calls = 0;
 
@@ -169,7 +169,7 @@ TEST(UpstreamMissing, DeadRank_IsAnErrorOnEveryOther_AndNothingIsCommitted) {
   ASSERT_GE(outcomes.size(), 3U);
   for (const CallOutcome& outcome : outcomes)
     EXPECT_EQ(outcome.kind, CallOutcome::Kind::Error) << outcome_text(outcome);
-  for (const Frame& frame : job.frames) EXPECT_TRUE(frame.entries.empty());
+  for (const CodeCache& frame : job.frames) EXPECT_TRUE(frame.entries.empty());
 }
 
 TEST(Agreement, LibraryCall_BuildsOnAMissOnly_AndReturnsTheDecision) {

@@ -274,7 +274,7 @@ TEST(Audit, MeetsARankInAnotherKindOfRound_AllGetTheSameFrameMismatch) {
   AuditLedger ledger;
   AuditMachine audited({0}, key, ledger, runs("p"));
   DecisionConfig config;
-  Frame frame("f");
+  CodeCache frame("f");
   CallMachine agreed({1}, 2, config, key, frame, runs("p").observation);
   collectives::Vote both = std::get<action::Vote>(audited.next()).mine;
   const auto& other = std::get<action::Vote>(agreed.next()).mine;

@@ -92,7 +92,7 @@ TEST(ExchangeInCall, DictionariesThatDiffer_AreMadeAnew_WithTheSameOutcome) {
 
 TEST(ExchangeInCall, PayloadsThatCannotBeRead_EndInOneError) {
   VirtualRanks ranks(2);
-  Frame& frame = ranks.frame(0);
+  CodeCache& frame = ranks.frame(0);
   DecisionConfig config;
   for (const bool roster : {true, false}) {
     CallMachine machine({0}, 2, config, {}, frame, Inputs().tensor("x", {5}).build());

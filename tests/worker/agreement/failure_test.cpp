@@ -331,9 +331,9 @@ TEST_F(Failure, Pending_DiffersBetweenRanks_IsAnError) {
 }
 
 TEST_F(Failure, EntriesDiffer_IsAnErrorAndNotARun) {
-  ranks.frame(1) = Frame("f");
+  ranks.frame(1) = CodeCache("f");
   EXPECT_EQ(error_of(std::vector<Inputs>(4, tokens(5))).code, Code::GraphDivergence);
-  for (int r = 0; r < 4; ++r) ranks.frame(r) = Frame("f");
+  for (int r = 0; r < 4; ++r) ranks.frame(r) = CodeCache("f");
   EXPECT_EQ(outcome_text(ranks.joint(std::vector<Inputs>(4, tokens(5)))), "compiled 0");
 }
 
@@ -345,7 +345,7 @@ TEST_F(Failure, EntriesDiffer_ThoughBothFit_IsAnErrorAndNotARun) {
 }
 
 TEST(TraceFailure, ThatMeetsPeersInAnotherRound_IsTheErrorAndNotTheMeeting) {
-  Frame frame("f");
+  CodeCache frame("f");
   const DecisionConfig config;
   RoundKey key;
   key.frame = "f";

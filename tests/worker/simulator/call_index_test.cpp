@@ -152,7 +152,7 @@ TEST(CallIndex, GroupsThatOverlap_HaveTheirCallsTogether) {
         key.call = i;
         ScenarioValues values;
         values["x"].sizes = {static_cast<std::int64_t>(random() % 3), 4};
-        Frame frame(key.frame);
+        CodeCache frame(key.frame);
         const CallMachine machine(Rank{r}, world, {}, key, frame, observation_of(values));
         (*recorder)->began(machine);
         if (random() % 3 == 0) (*recorder)->round(key, {});

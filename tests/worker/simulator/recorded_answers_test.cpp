@@ -119,7 +119,7 @@ TEST_F(RecordedAnswers, JobThatStartedFromAProfile_IsSaidTo) {
     RoundKey key;
     key.group = "world";
     key.frame = "f";
-    Frame frame(key.frame);
+    CodeCache frame(key.frame);
     (*recorder)->began(CallMachine(Rank{0}, 2, {}, key, frame, observation_of({})));
   }
   const auto ranks = read_record(directory(0));
@@ -145,7 +145,7 @@ TEST_F(RecordedAnswers, StateInRecordsOfBothVersions_IsTheSame) {
     RoundKey key;
     key.group = "world";
     key.frame = "f";
-    Frame frame(key.frame);
+    CodeCache frame(key.frame);
     (*recorder)->began(CallMachine(Rank{0}, 2, {}, key, frame, observation_of({})));
   }
   const auto restored = [&] {
@@ -179,7 +179,7 @@ TEST_F(RecordedAnswers, GroupsOfRanks_AreRefused) {
     RoundKey key;
     key.group = "half";
     key.frame = "f";
-    Frame frame(key.frame);
+    CodeCache frame(key.frame);
     (*recorder)->began(CallMachine(Rank{0}, 2, {}, key, frame, observation_of({})));
   }
   const auto ranks = read_record(directory(0));

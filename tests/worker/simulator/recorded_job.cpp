@@ -35,7 +35,7 @@ TraceReport trace(const Decision& decision, bool one_graph) {
 }
 
 struct Process {
-  std::map<std::string, Frame> frames;
+  std::map<std::string, CodeCache> frames;
   std::unique_ptr<Recorder> recorder;
 };
 
@@ -96,7 +96,7 @@ std::vector<std::string> record_job(const Scenario& scenario, const std::string&
         key.group = "world";
         key.frame = group.frame;
         key.call = c;
-        Frame& frame = ranks[r].frames[group.frame];
+        CodeCache& frame = ranks[r].frames[group.frame];
         frame.name = group.frame;
         Standing standing;
         standing.pending = 7;

@@ -38,7 +38,7 @@ CallReplay::CallReplay(std::vector<Member> members, const DecisionConfig& config
     Seat seat{.member = member};
     if (member.call != nullptr) {
       const RecordedCall& call = *member.call;
-      Frame& frame = (*member.frames)[{call.key.group, call.key.frame}];
+      CodeCache& frame = (*member.frames)[{call.key.group, call.key.frame}];
       frame.name = call.key.frame;
       if (call.stored) frame.adopt(*call.stored);
       Standing standing = call.standing;

@@ -7,7 +7,7 @@
 namespace lockstep::worker::simulator {
 
 /// What a rank's frames hold, by group and name.
-using FramesOfRank = std::map<std::pair<std::string, std::string>, Frame>;
+using FramesOfRank = std::map<std::pair<std::string, std::string>, CodeCache>;
 
 class CallReplay {
  public:

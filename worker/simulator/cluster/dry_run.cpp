@@ -196,7 +196,7 @@ class Job {
   std::unique_ptr<CallMachine> machine(std::size_t index, std::size_t unit, const std::string& name,
                                        const Observation& observation) {
     const auto [at, fresh] = frames_[unit].try_emplace(name, name);
-    Frame& frame = at->second;
+    CodeCache& frame = at->second;
     if (fresh && from_ != nullptr)
       if (const auto kept = from_->find(name); kept != from_->end())
         frame.adopt(state_from(kept->second, *observation.list));
@@ -216,7 +216,7 @@ class Job {
   const Profiles* from_;
   std::vector<RankClass> classes_;
   Layout layout_;
-  std::vector<std::map<std::string, Frame>> frames_;  // per unit, by name
+  std::vector<std::map<std::string, CodeCache>> frames_;  // per unit, by name
   std::unique_ptr<Group> group_;
   StreamedGroup* streamed_ = nullptr;
   std::optional<RunClock> clock_;  // where the scenario has costs

@@ -22,7 +22,7 @@ bool joins_by(const collectives::Join& join,
 
 /// The entries that fit whatever is drawn. What bounds an entry is a range per value; guards, which
 /// could ask for more, are no part of a dry run, and where there are any nothing is sure.
-std::uint64_t sure_to_fit(const Frame& frame, const RankInputs& inputs) {
+std::uint64_t sure_to_fit(const CodeCache& frame, const RankInputs& inputs) {
   for (const Entry& entry : frame.entries)
     if (!entry.guards.empty() || !entry.group_guards.empty() || !entry.uniform.empty()) return 0;
   return frame.lookup(inputs.least()) & frame.lookup(inputs.greatest());
@@ -131,7 +131,7 @@ class StreamedGroup::Call {
   /// only such are left, the rest need not be drawn.
   std::uint64_t entries_that_fit(std::uint64_t first) {
     std::uint64_t sure = Vote::kOnes;
-    for (const auto& machine : machines_) sure &= sure_to_fit(machine->frame(), *inputs_);
+    for (const auto& machine : machines_) sure &= sure_to_fit(machine->cache(), *inputs_);
     std::atomic<std::uint64_t> all{first};
     const std::vector<Unit> shares = shares_of(group_.size_);
     in_parallel(first == sure ? 0 : shares.size(), [&](std::size_t i) {
@@ -142,7 +142,7 @@ class StreamedGroup::Call {
         const std::int32_t end = std::min(shares[i].last, group_.units_[unit].last);
         for (; r <= end && mask != sure; r = next_other(r, end)) {
           inputs_->fill(r, seen);
-          mask &= machines_[unit]->frame().lookup(seen);
+          mask &= machines_[unit]->cache().lookup(seen);
         }
       }
       all &= mask;
@@ -163,8 +163,8 @@ class StreamedGroup::Call {
         inputs_->fill(r, seen);
         const auto& machine = machines_[unit_of(Rank{r})];
         const std::uint64_t mine = asked<action::Vote>(*machine).mine.words[3] ^
-                                   machine->frame().uniform_digest(machine->observation()) ^
-                                   machine->frame().uniform_digest(seen);
+                                   machine->cache().uniform_digest(machine->observation()) ^
+                                   machine->cache().uniform_digest(seen);
         state &= mine;
         complement &= ~mine;
       }
@@ -206,7 +206,7 @@ class StreamedGroup::Call {
 
   /// Keeps what the group has seen, for the rounds that depend on it.
   bool learn(const Bytes& joined) {
-    const FrameState& state = machines_[0]->frame().state;
+    const FrameState& state = machines_[0]->cache().state;
     joint_ = read_list_payload(joined, inputs_->like().list,
                                group_.config_.automatic_dynamic ? &state : nullptr);
     return joint_.has_value();

@@ -137,10 +137,10 @@ void TimedCall::add_branch(std::size_t unit, Observation& seen) const {
 void TimedCall::start(std::size_t unit) {
   Seat& seat = machines_[unit];
   const std::string& name = frame(unit);
-  Frame& frame = cast_.frames_[unit][name];
+  CodeCache& frame = cast_.frames_[unit][name];
   for (const Fault& fault : cast_.faults_)
     if (fault.kind == Kind::CacheLost && fault.call == index_ && cast_.hit(unit, fault))
-      frame = Frame();
+      frame = CodeCache();
   frame.name = name;
   Observation seen = observation(unit);
   add_branch(unit, seen);
@@ -253,7 +253,7 @@ void TimedCall::finished(std::size_t unit, const CallOutcome& outcome) {
   if (!outcome.error || outcome.error->code != Code::FrameMismatch) result_->frame = frame_;
   if (outcome.kind == CallOutcome::Kind::Compiled)
     result_->reported =
-        machines_[unit].machine->frame().entries[static_cast<std::size_t>(outcome.entry)].reported;
+        machines_[unit].machine->cache().entries[static_cast<std::size_t>(outcome.entry)].reported;
 }
 
 }  // namespace lockstep::worker::simulator

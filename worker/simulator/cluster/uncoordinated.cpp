@@ -33,7 +33,7 @@ CallOutcome run_alone(CallMachine& machine) {
 
 /// One class of ranks on its own.
 struct Loner {
-  std::map<std::string, Frame> frames;
+  std::map<std::string, CodeCache> frames;
   std::map<std::string, std::vector<shapes::Fingerprint>> programs;  // of the entries, by frame
   int compiles = 0;
   int entry = -1;  // that the last call ran
@@ -54,7 +54,7 @@ struct CallOfAll {
 
 Ran run_call(const Scenario& scenario, std::size_t index, const std::string& name,
              const Observation& observation, Loner& rank) {
-  Frame& frame = rank.frames[name];
+  CodeCache& frame = rank.frames[name];
   frame.name = name;
   RoundKey key;
   key.group = "alone";
@@ -165,7 +165,7 @@ class Runs {
       side->rank = Rank{members[i].rank};
       side->compiled = out[i]->second.compiled;
       side->seen = sight.of(members[i], room);
-      const Frame& cache = ranks[i].frames.at(frame);
+      const CodeCache& cache = ranks[i].frames.at(frame);
       if (ranks[i].entry >= 0)
         side->uses = uses_of(cache.entries[static_cast<std::size_t>(ranks[i].entry)].decision);
     }
