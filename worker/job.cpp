@@ -103,7 +103,7 @@ struct Job::State final : RoundObserver {
   }
   void began(const RoundKey& round) override { context.note(round.text()); }
   void ended(const RoundKey& round, const Result<void>& result) override;
-  [[nodiscard]] Result<void> status_round(RoundKey::Kind kind, const Standing& standing = {});
+  [[nodiscard]] Result<void> status_round(RoundKey::Kind kind, const RankStatus& rank_status = {});
   [[nodiscard]] Status tell_gone(const Status& gone);
   [[nodiscard]] std::vector<FrameCounts> counts() const;
   [[nodiscard]] Result<void> print_summary();
@@ -181,9 +181,9 @@ void Job::State::ended(const RoundKey& round, const Result<void>& result) {
   if (!result) tell_failed(round.text(), result.error());
 }
 
-Result<void> Job::State::status_round(RoundKey::Kind kind, const Standing& standing) {
+Result<void> Job::State::status_round(RoundKey::Kind kind, const RankStatus& rank_status) {
   GroupContext& all = agreeing();
-  return all.rounds->status_round(all.round(kind), standing);
+  return all.rounds->status_round(all.round(kind), rank_status);
 }
 
 std::vector<FrameCounts> Job::State::counts() const {
@@ -271,11 +271,11 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   if (job->rank() == 0 && s.sheet == nullptr) prune_reports(context.settings);
   // A rank that cannot start must not leave the others waiting.
   const auto record = s.open_record();
-  Standing standing;
-  if (!record) standing.trouble = record.error();
+  RankStatus rank_status;
+  if (!record) rank_status.local_error = record.error();
   const bool runs = s.sheet == nullptr;  // else there is nothing to build, and no device is needed
   if (runs) s.tools.open_directories();
-  auto ready = s.status_round(RoundKey::Kind::Start, standing);
+  auto ready = s.status_round(RoundKey::Kind::Start, rank_status);
   if (runs && ready && s.processor == Processor::Cuda) ready = s.open_devices();
   if (runs && ready) ready = s.tools.agree(s.agreeing().driver(), s.agreeing().rounds->key());
   if (!ready) {
@@ -334,15 +334,15 @@ Result<void> Job::resync() {
 
 Result<void> Job::finish() {
   State& s = *state_;
-  Standing standing;
-  standing.pending = program_fingerprint(s.counts()).low;
+  RankStatus rank_status;
+  rank_status.pending = program_fingerprint(s.counts()).low;
   s.over = true;
   if (!s.context.settings.coordination) {
     // Ranks that decided for themselves still end together: whoever is stuck is found here.
     s.context.note("finish");
     if (auto all = s.groups->everyone().status_round({.kind = RoundKey::Kind::Finish}, {}); !all)
       return all;
-  } else if (auto all = s.status_round(RoundKey::Kind::Finish, standing); !all) {
+  } else if (auto all = s.status_round(RoundKey::Kind::Finish, rank_status); !all) {
     return all;
   }
   s.devices.close();

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/collectives/nccl/nccl.h>
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 #include <lockstep/worker/device/cuda_device.h>
 #include <lockstep/worker/job_devices.h>
 
@@ -14,9 +14,10 @@ namespace {
 
 /// What every rank says, by value.
 Result<std::vector<RankValue>> all_say(CallDriver& driver, const std::string& mine) {
-  const auto roll = driver.exchange(roll_payload(driver.group().rank(), mine), join_rolls);
-  if (!roll) return roll.error();
-  return roll_values(*roll);
+  const auto rank_table =
+      driver.exchange(rank_table_payload(driver.group().rank(), mine), join_rank_tables);
+  if (!rank_table) return rank_table.error();
+  return rank_table_values(*rank_table);
 }
 
 /// The same in all processes of a host, and in no other.

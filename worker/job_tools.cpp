@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <lockstep/collectives/base/private_folder.h>
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 #include <lockstep/worker/job_tools.h>
 #include <lockstep/worker/toolchain/host_toolchain.h>
 #include <lockstep/worker/toolchain/nvrtc_toolchain.h>
@@ -97,11 +97,11 @@ void JobTools::say_interpreted(std::string why) const {
 /// One rank of those that see a directory keeps profiles in it.
 Result<void> JobTools::find_sharers(CallDriver& driver) {
   const Rank self = driver.group().rank();
-  const auto roll = driver.exchange(
-      roll_payload(self, profiles_ ? std::optional(profiles_->identity()) : std::nullopt),
-      join_rolls);
-  if (!roll) return roll.error();
-  for (const RankValue& value : roll_values(*roll))
+  const auto rank_table = driver.exchange(
+      rank_table_payload(self, profiles_ ? std::optional(profiles_->identity()) : std::nullopt),
+      join_rank_tables);
+  if (!rank_table) return rank_table.error();
+  for (const RankValue& value : rank_table_values(*rank_table))
     if (value.ranks.contains(self)) context_.profile_sharers = value.ranks;
   return {};
 }

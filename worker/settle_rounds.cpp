@@ -6,12 +6,12 @@ Result<void> SettleRounds::settle(const std::optional<LocalFailure>& mine) {
   RoundKey key = agreed_.rounds->key();
   key.kind = RoundKey::Kind::Settle;
   key.attempt = attempt_++;
-  Standing standing;
+  RankStatus rank_status;
   if (mine) {
-    standing.trouble = mine->status;
-    standing.trouble_at = mine->node;
+    rank_status.local_error = mine->status;
+    rank_status.local_error_at = mine->node;
   }
-  auto all = agreed_.driver().status_round(key, standing);
+  auto all = agreed_.driver().status_round(key, rank_status);
   joint_error_ = joint_error_ || !all;
   return all;
 }

@@ -196,9 +196,9 @@ class Check {
       });
   }
 
-  /// Ranks in a resync wait there for one that is in trouble elsewhere: it hears of that alone, and
+  /// Ranks in a resync wait there for one with a local error elsewhere: it hears of that alone, and
   /// from there on the ranks' operations of this epoch are not numbered alike. A rank whose report
-  /// to them was garbled is taken for one in trouble. True: so it was.
+  /// to them was garbled is taken for one with a local error. True: so it was.
   static bool resync_took_in(const Operation& operation) {
     bool resync = false, trouble = false;
     for (const Ended* one : operation) {
@@ -299,7 +299,7 @@ class Check {
   }
 
   /// An audit stops for the sake of ranks that would wait in collectives: where every rank of the
-  /// group is in trouble, none has any, and it is a finding.
+  /// group has a local error, none has any, and it is a finding.
   [[nodiscard]] const std::optional<Status>& heard(const Operation& operation,
                                                    std::size_t struck) const {
     const Ended& first = *operation[0];

@@ -44,7 +44,7 @@ VirtualRanks::VirtualRanks(int size, DecisionConfig config)
   explainer = [](Rank rank, std::size_t node) {
     return "node " + std::to_string(node) + " of rank " + std::to_string(rank.value);
   };
-  standing = [](Rank) { return Standing{}; };
+  rank_status = [](Rank) { return RankStatus{}; };
   transport = [](int) { return std::nullopt; };
 }
 
@@ -66,8 +66,9 @@ std::vector<CallOutcome> VirtualRanks::call(const std::vector<std::string>& fram
     RoundKey key;
     key.frame = frames[i];
     key.call = calls_;
-    machines.push_back(std::make_unique<CallMachine>(
-        Rank{r}, size_, config_, key, frame(r, frames[i]), inputs[i].build(), standing(Rank{r})));
+    machines.push_back(std::make_unique<CallMachine>(Rank{r}, size_, config_, key,
+                                                     frame(r, frames[i]), inputs[i].build(),
+                                                     rank_status(Rank{r})));
   }
   ++calls_;
   log.assign(machines.size(), "");

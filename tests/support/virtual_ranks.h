@@ -35,7 +35,7 @@ class VirtualRanks {
   Tracer tracer;  // default: the fingerprint of the reported part of the decision, no guards
   std::function<std::optional<Status>(Rank)> compiler;       // default: nothing fails
   std::function<std::string(Rank, std::size_t)> explainer;   // default: "node N of rank R"
-  std::function<Standing(Rank)> standing;                    // default: nothing pending
+  std::function<RankStatus(Rank)> rank_status;               // default: nothing pending
   std::function<std::optional<Status>(int step)> transport;  // a failure of all ranks before a step
 
   std::vector<std::string> log;  // per rank: the actions of the last call, one per line

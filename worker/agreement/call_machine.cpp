@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/agreement/call_machine.h>
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 #include <lockstep/worker/exchange/hints.h>
 
 namespace lockstep::worker {
@@ -15,11 +15,11 @@ using collectives::Combine;
 using collectives::Vote;
 using collectives::VoteFlag;
 
-/// By which flag the other ranks learn of a rank's trouble.
-std::optional<VoteFlag> flag_of(const std::optional<Status>& trouble) {
-  if (!trouble) return std::nullopt;
-  if (trouble->code == Code::Gone) return VoteFlag::Gone;
-  return trouble->code == Code::RuntimeAssert ? VoteFlag::RunFailed : VoteFlag::Error;
+/// By which flag the other ranks learn of a rank's local error.
+std::optional<VoteFlag> flag_of(const std::optional<Status>& local_error) {
+  if (!local_error) return std::nullopt;
+  if (local_error->code == Code::Gone) return VoteFlag::Gone;
+  return local_error->code == Code::RuntimeAssert ? VoteFlag::RunFailed : VoteFlag::Error;
 }
 
 /// Guards must be about the decision's backed symbols; others could not be tested on a call.
@@ -75,21 +75,21 @@ shapes::Fingerprint with_questions(const shapes::Fingerprint& compared,
 }  // namespace
 
 CallMachine::CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key,
-                         CodeCache& cache, Observation observation, Standing standing)
+                         CodeCache& cache, Observation observation, RankStatus rank_status)
     : self_(self),
       size_(size),
       config_(config),
       key_(std::move(key)),
       cache_(cache),
       observation_(std::move(observation)),
-      standing_(std::move(standing)) {
+      rank_status_(std::move(rank_status)) {
   if (key_.consistency) config_.consistency = *key_.consistency;
   // Under shared_sizes the ranks' lists may differ and each entry knows its own.
   std::uint64_t state = cache_.digest();
   if (config_.consistency != Consistency::SharedSizes) state ^= observation_.list->digest().low;
   state ^= cache_.uniform_digest(observation_);
-  vote(Stage::Call, RoundKey::Kind::Call, cache_.lookup(observation_), state, standing_.pending,
-       flag_of(standing_.trouble));
+  vote(Stage::Call, RoundKey::Kind::Call, cache_.lookup(observation_), state, rank_status_.pending,
+       flag_of(rank_status_.local_error));
 }
 
 void CallMachine::voted(const Vote& result) {
@@ -108,7 +108,7 @@ void CallMachine::voted(const Vote& result) {
     default:
       break;
   }
-  if (!result.same_key()) return take_stock();
+  if (!result.same_key()) return diagnose_mismatch();
   switch (stage_) {
     case Stage::Call:
       return called(result);
@@ -130,7 +130,7 @@ void CallMachine::voted(const Vote& result) {
 }
 
 void CallMachine::called(const Vote& result) {
-  if (result.any_flag() || !result.same_pending()) return take_stock();
+  if (result.any_flag() || !result.same_pending()) return diagnose_mismatch();
   fit_ = result.entries();
   uniform_differs_ = !result.same_state();  // as far as is known
   candidates_ = uniform_differs_ ? 0 : fit_;
@@ -209,12 +209,12 @@ void CallMachine::joined(const Bytes& result) {
             {},
             {}};
       return hinted();
-    case Stage::Roll: {
-      Status error = verdict_(roll_values(result));
+    case Stage::RankTable: {
+      Status error = error_of_table_(rank_table_values(result));
       return finish({CallOutcome::Kind::Error, -1, std::move(error)});
     }
     default:
-      expect(Stage::Roll, "joined");
+      expect(Stage::RankTable, "joined");
   }
 }
 
@@ -256,8 +256,8 @@ void CallMachine::verified(const Vote& result) {
     return decide_call();
   }
   if (result.raised(VoteFlag::TraceFailed))
-    return take_roll(report_line(failure_), [frame = cache_.name](auto roll) {
-      return joint_failure(roll, frame, "traced");
+    return collect_rank_table(report_line(failure_), [frame = cache_.name](auto rank_table) {
+      return joint_failure(rank_table, frame, "traced");
     });
   if (!result.same_state() || !result.same_pending()) return count_nodes();
   guard_failed_ = result.raised(VoteFlag::GuardFailed);
@@ -268,10 +268,11 @@ void CallMachine::verified(const Vote& result) {
 
 void CallMachine::compared_new(bool equal) {
   if (equal) return guard_failed_ ? elect_guard() : build();
-  take_roll(values_line(entry_->uniform_values(observation_)),
-            [sizes = entry_->uniform, namer = entry_->namer(), frame = cache_.name](auto roll) {
-              return uniform_violation(sizes, namer, frame, roll);
-            });
+  collect_rank_table(
+      values_line(entry_->uniform_values(observation_)),
+      [sizes = entry_->uniform, namer = entry_->namer(), frame = cache_.name](auto rank_table) {
+        return uniform_violation(sizes, namer, frame, rank_table);
+      });
 }
 
 void CallMachine::build() {
@@ -289,17 +290,17 @@ void CallMachine::compiled(std::optional<Status> failure) {
 
 void CallMachine::committed(const Vote& result) {
   if (result.raised(VoteFlag::CompileFailed))
-    return take_roll(report_line(failure_), [frame = cache_.name](auto roll) {
-      return joint_failure(roll, frame, "compiled");
+    return collect_rank_table(report_line(failure_), [frame = cache_.name](auto rank_table) {
+      return joint_failure(rank_table, frame, "compiled");
     });
   if (!result.same_state() || !result.same_pending())
-    return take_roll(decision_text(reported_), [frame = cache_.name](auto roll) {
+    return collect_rank_table(decision_text(reported_), [frame = cache_.name](auto rank_table) {
       return Status{Code::Internal,
                     frame +
                         ": the ranks decided differently on the same observations; check that "
                         "all ranks run the same build",
                     {},
-                    std::move(roll)};
+                    std::move(rank_table)};
     });
   const int index = cache_.commit(std::move(*entry_),
                                   joined_state(joint_, cache_.state, config_.automatic_dynamic),
@@ -330,17 +331,19 @@ void CallMachine::elect(Stage stage, std::uint64_t mine) {
   ask(stage, action::Vote{vote, Combine::Min});
 }
 
-void CallMachine::take_roll(const std::optional<std::string>& mine, Verdict verdict) {
-  verdict_ = std::move(verdict);
-  const RankSet& many = standing_.speaks_for;
-  ask(Stage::Roll,
-      action::Exchange{roll_payload(many.empty() ? RankSet::of(self_) : many, mine), join_rolls});
+void CallMachine::collect_rank_table(const std::optional<std::string>& mine, ErrorOfTable error) {
+  error_of_table_ = std::move(error);
+  const RankSet& many = rank_status_.speaks_for;
+  ask(Stage::RankTable,
+      action::Exchange{rank_table_payload(many.empty() ? RankSet::of(self_) : many, mine),
+                       join_rank_tables});
 }
 
-void CallMachine::take_stock() {
+void CallMachine::diagnose_mismatch() {
   // A rank whose trace failed may meet others that still ask questions of the group in theirs.
-  if (!standing_.trouble) standing_.trouble = failure_;
-  take_roll(testimony(key_, standing_), [](auto roll) { return diagnose(roll); });
+  if (!rank_status_.local_error) rank_status_.local_error = failure_;
+  collect_rank_table(rank_report(key_, rank_status_),
+                     [](auto rank_table) { return diagnose(rank_table); });
 }
 
 void CallMachine::finish(CallOutcome outcome) {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/agreement/call_machine.h>
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 #include <lockstep/worker/exchange/hints.h>
 
 namespace lockstep::worker {
@@ -29,16 +29,17 @@ void CallMachine::rostered(const Bytes& payload) {
     return gather();
   }
   if (roster->entries.differs)
-    return take_roll(fmt::format("{} entries, {}", cache_.entries.size(),
-                                 cache_.entries_digest().text().substr(0, 8)),
-                     [frame = cache_.name](auto roll) {
-                       return Status{Code::GraphDivergence,
-                                     frame +
-                                         ": the ranks hold different compiled entries; reset "
-                                         "the frame on every rank or on none",
-                                     {},
-                                     std::move(roll)};
-                     });
+    return collect_rank_table(fmt::format("{} entries, {}", cache_.entries.size(),
+                                          cache_.entries_digest().text().substr(0, 8)),
+                              [frame = cache_.name](auto rank_table) {
+                                return Status{
+                                    Code::GraphDivergence,
+                                    frame +
+                                        ": the ranks hold different compiled entries; reset "
+                                        "the frame on every rank or on none",
+                                    {},
+                                    std::move(rank_table)};
+                              });
   cache_.learn_names(roster->names);
   const bool lists_differ = roster->list.differs && config_.consistency != Consistency::SharedSizes;
   uniform_differs_ = uniform_differs_ && !roster->state.differs && !lists_differ;
@@ -75,10 +76,10 @@ void CallMachine::gathered(const Bytes& payload) {
     for (SourceCell& source : joint_.sources)
       if (source.number != nullptr) source.stored = nullptr;
   if (const auto conflict = find_conflict(joint_, config_))
-    return take_roll(conflict_value(*conflict, observation_),
-                     [conflict = *conflict, frame = cache_.name](auto roll) {
-                       return conflict_status(conflict, frame, std::move(roll));
-                     });
+    return collect_rank_table(conflict_value(*conflict, observation_),
+                              [conflict = *conflict, frame = cache_.name](auto rank_table) {
+                                return conflict_status(conflict, frame, std::move(rank_table));
+                              });
   gathered_ = true;
   // The mask of the vote is one of entries that all ranks hold: what differed was something else.
   candidates_ = uniform_differs_ ? fit_ : 0;

@@ -45,10 +45,12 @@ class GroupRounds {
   const RoundKey& next(const RoundKey& round);
 
   // Rounds outside of calls; errors as the driver's.
-  [[nodiscard]] Result<void> status_round(const RoundKey& round, const Standing& standing = {});
-  [[nodiscard]] Result<bool> any(const RoundKey& round, bool mine, const Standing& standing = {});
+  [[nodiscard]] Result<void> status_round(const RoundKey& round,
+                                          const RankStatus& rank_status = {});
+  [[nodiscard]] Result<bool> any(const RoundKey& round, bool mine,
+                                 const RankStatus& rank_status = {});
   /// As CallDriver::resync: then a new epoch has begun.
-  [[nodiscard]] Result<void> resync(const RoundKey& round, Standing standing = {});
+  [[nodiscard]] Result<void> resync(const RoundKey& round, RankStatus rank_status = {});
   /// The last word of this rank, `gone`: in the round `close`, or as far as the call ahead goes.
   /// Error: what all ranks heard. Otherwise they may never hear of it by a round, and the watchdog
   /// is to end the job.
@@ -64,7 +66,7 @@ class GroupRounds {
     if (driver_.due()) driver_.begin(next_++);
   }
   /// As CallDriver::promise; the vote goes out where none is ahead.
-  void promise(RoundKey call, CodeCache& cache, Observation observation, Standing standing);
+  void promise(RoundKey call, CodeCache& cache, Observation observation, RankStatus rank_status);
   /// The error of a call of the frame that sees `given` where something else was promised; it names
   /// the first source that differs, with both values. nullopt: the promise is kept, or there is
   /// none. Floats and the elements of tensors are runtime values and may be any, but for branches

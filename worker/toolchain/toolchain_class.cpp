@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 #include <lockstep/worker/toolchain/toolchain_class.h>
 
 namespace lockstep::worker {
@@ -136,9 +136,10 @@ Result<std::optional<shapes::Fingerprint>> agree_toolchain(CallDriver& driver, c
   const Said said{shapes::fingerprint(processor), !processor.empty(), needed,
                   mine ? std::optional(*mine) : std::nullopt,
                   mine ? std::string() : mine.error().message};
-  const auto roll = driver.exchange(roll_payload(driver.group().rank(), text_of(said)), join_rolls);
-  if (!roll) return roll.error();
-  const std::vector<RankValue> values = roll_values(*roll);
+  const auto rank_table =
+      driver.exchange(rank_table_payload(driver.group().rank(), text_of(said)), join_rank_tables);
+  if (!rank_table) return rank_table.error();
+  const std::vector<RankValue> values = rank_table_values(*rank_table);
   std::vector<Said> all;
   for (const RankValue& value : values) all.push_back(read(value.value));
   if (all_do_without(all)) return std::optional<shapes::Fingerprint>{};

@@ -13,7 +13,7 @@
 #include <lockstep/collectives/simulated/simulated.h>
 #include <lockstep/worker/agreement/audit.h>
 #include <lockstep/worker/agreement/audit_evidence.h>
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 
 namespace lockstep::worker {
 namespace {
@@ -42,7 +42,7 @@ AuditedCall runs(const std::string& program, std::int64_t rows = 8,
 AuditedCall fails(const std::string& why) {
   AuditedCall own = runs("");
   own.collectives = Fingerprint{};
-  own.trouble = Status{Code::CompileError, why, {}, {}};
+  own.local_error = Status{Code::CompileError, why, {}, {}};
   return own;
 }
 
@@ -267,7 +267,7 @@ TEST(Audit, ALostRank_IsAnErrorOnEveryOther) {
   for (const AuditOutcome& outcome : outcomes) EXPECT_TRUE(outcome.error);
 }
 
-/// A rank in a call that is agreed on meets one in an audited call: both take the same roll.
+/// A rank in an agreed call meets a rank in an audited call: both collect the same rank table.
 TEST(Audit, MeetsARankInAnotherKindOfRound_AllGetTheSameFrameMismatch) {
   RoundKey key;
   key.frame = "f";
@@ -283,10 +283,10 @@ TEST(Audit, MeetsARankInAnotherKindOfRound_AllGetTheSameFrameMismatch) {
   agreed.voted(both);
   const auto& mine = std::get<action::Exchange>(audited.next());
   const auto& theirs = std::get<action::Exchange>(agreed.next());
-  const Bytes roll = mine.join(mine.mine, theirs.mine);
-  ASSERT_EQ(roll, theirs.join(mine.mine, theirs.mine));
-  audited.joined(roll);
-  agreed.joined(roll);
+  const Bytes rank_table = mine.join(mine.mine, theirs.mine);
+  ASSERT_EQ(rank_table, theirs.join(mine.mine, theirs.mine));
+  audited.joined(rank_table);
+  agreed.joined(rank_table);
   ASSERT_NE(audited.outcome(), nullptr);
   ASSERT_TRUE(audited.outcome()->error);
   EXPECT_EQ(audited.outcome()->error->code, Code::FrameMismatch);

@@ -23,7 +23,7 @@ std::vector<std::size_t> payloads(const VirtualRanks& ranks, std::size_t rank) {
   return out;
 }
 
-/// Two exchanges before the roll of the error: the roster and the vector.
+/// Two exchanges before the rank table of the error: the roster and the vector.
 std::size_t roster_bytes(const VirtualRanks& ranks, std::size_t rank) {
   const auto all = payloads(ranks, rank);
   EXPECT_EQ(all.size(), 3U) << ranks.log[rank];

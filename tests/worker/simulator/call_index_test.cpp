@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 std::string text_of(const RecordedCall& call) {
   std::ostringstream out;
   out << call.line << " " << call.key.text() << " " << observation_digest(call.observation).text()
-      << " " << call.pause.count() << " " << call.closing.count() << " " << call.standing.pending
+      << " " << call.pause.count() << " " << call.closing.count() << " " << call.rank_status.pending
       << (call.outcome ? outcome_text(*call.outcome) : "no end") << (call.stored ? " stored" : "");
   for (const RecordedEvent& event : call.events)
     out << "\n"

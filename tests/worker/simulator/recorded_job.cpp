@@ -98,11 +98,11 @@ std::vector<std::string> record_job(const Scenario& scenario, const std::string&
         key.call = c;
         CodeCache& frame = ranks[r].frames[group.frame];
         frame.name = group.frame;
-        Standing standing;
-        standing.pending = 7;
+        RankStatus rank_status;
+        rank_status.pending = 7;
         Observation seen = observation_of(group.values);
         machines[r] = std::make_unique<CallMachine>(rank, scenario.world_size, scenario.config, key,
-                                                    frame, std::move(seen), standing);
+                                                    frame, std::move(seen), rank_status);
         ranks[r].recorder->began(*machines[r]);
       }
     for (std::size_t waiting = 1; waiting > 0;) {

@@ -204,12 +204,12 @@ class Job {
     key.group = "all";
     key.frame = name;
     key.call = index;
-    Standing standing;
-    standing.speaks_for =
+    RankStatus rank_status;
+    rank_status.speaks_for =
         RankSet::range(Rank{layout_.units[unit].first}, Rank{layout_.units[unit].last});
     return std::make_unique<CallMachine>(Rank{layout_.units[unit].first}, scenario_.world_size,
                                          scenario_.config, std::move(key), frame, observation,
-                                         std::move(standing));
+                                         std::move(rank_status));
   }
 
   const Scenario& scenario_;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 #include <lockstep/worker/exchange/conflict.h>
 #include <lockstep/worker/exchange/hints.h>
 #include <lockstep/worker/simulator/cluster/streamed_group.h>
@@ -91,11 +91,14 @@ class StreamedGroup::Call {
     }
     if (!joint_) return std::nullopt;
     const auto conflict = find_conflict(*joint_, group_.config_);
-    if (!conflict || asked_first.mine != roll_payload(machines_[0]->standing().speaks_for,
-                                                      conflict_value(*conflict, inputs_->like())))
+    if (!conflict ||
+        asked_first.mine != rank_table_payload(machines_[0]->rank_status().speaks_for,
+                                               conflict_value(*conflict, inputs_->like())))
       return std::nullopt;
     return exchange(
-        [&](Rank rank) { return roll_payload(rank, conflict_value(*conflict, seen_by(rank))); },
+        [&](Rank rank) {
+          return rank_table_payload(rank, conflict_value(*conflict, seen_by(rank)));
+        },
         join, [](std::int32_t low, std::int32_t high) { return low == high; });
   }
 

@@ -148,12 +148,12 @@ void TimedCall::start(std::size_t unit) {
   key.group = "all";
   key.frame = name;
   key.call = index_;
-  Standing standing;
+  RankStatus rank_status;
   const Unit& ranks = cast_.units_[unit];
-  standing.speaks_for = RankSet::range(Rank{ranks.first}, Rank{ranks.last});
+  rank_status.speaks_for = RankSet::range(Rank{ranks.first}, Rank{ranks.last});
   seat.machine = std::make_unique<CallMachine>(Rank{ranks.first}, cast_.scenario_.world_size,
                                                cast_.scenario_.config, std::move(key), frame,
-                                               std::move(seen), std::move(standing));
+                                               std::move(seen), std::move(rank_status));
   go_on(unit);
 }
 
