@@ -20,8 +20,8 @@ namespace lockstep::worker {
 [[nodiscard]] std::string declaration(const Group& group);
 
 /// The sets of a group, by lowest rank, if the lines of all ranks make one: one name, every rank of
-/// a set gives that very set, all sets of one size. Errors: ConfigMismatch with the table of who gave what; Internal (a line
-/// cannot be read).
+/// a set gives that very set, all sets of one size. Errors: ConfigMismatch with the table of who
+/// gave what; Internal (a line cannot be read).
 [[nodiscard]] Result<std::vector<RankSet>> compare_declarations(
     const std::vector<RankValue>& rank_table);
 

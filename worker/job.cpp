@@ -315,7 +315,7 @@ Result<void> Job::settle() { return state_->status_round(RoundKey::Kind::Settle)
 
 Result<bool> Job::more(bool have) {
   GroupContext& all = state_->agreeing();
-  return all.rounds->any(all.round(RoundKey::Kind::More), have);
+  return all.rounds->any_rank(all.round(RoundKey::Kind::More), have);
 }
 
 Result<void> Job::resync() {

@@ -109,8 +109,8 @@ inline vote() {
   fi
 }
 
-/* What the tree joins. Observations: the sizes seen. A rank table: the local error of the lowest rank that has
- * one (bits 0-3), and the keys of all (bits 4-5). */
+/* What the tree joins. Observations: the sizes seen. A rank table: the local error
+ * of the lowest rank that has one (bits 0-3), and the keys of all (bits 4-5). */
 #define JOINED(lower, higher, rank_table) \
   (!(rank_table) -> (lower) | (higher) \
            : ((((lower) & 15) != 0 -> (lower) & 15 : (higher) & 15) | (((lower) | (higher)) & 48)))

@@ -165,8 +165,8 @@ void Agreement::prefetch(std::string_view frame_name, Observation observation,
 }
 
 Result<bool> Agreement::more(bool have) {
-  return rounds_.any(round(RoundKey::Kind::More), have,
-                     {.pending = 0, .local_error = std::exchange(local_error_, std::nullopt)});
+  return rounds_.any_rank(round(RoundKey::Kind::More), have,
+                          {.pending = 0, .local_error = std::exchange(local_error_, std::nullopt)});
 }
 
 Result<void> Agreement::settle(RankStatus rank_status, RoundKey::Kind kind) {

@@ -187,8 +187,8 @@ Result<void> CallDriver::status_round(const RoundKey& round, const RankStatus& r
   return joint_error(key, rank_status);
 }
 
-Result<std::uint64_t> CallDriver::all_of(const RoundKey& round, std::uint64_t word,
-                                         const RankStatus& rank_status) {
+Result<std::uint64_t> CallDriver::and_over_ranks(const RoundKey& round, std::uint64_t word,
+                                                 const RankStatus& rank_status) {
   const RoundKey key = with_pending_call(round);
   Vote mine = Vote::of(word, key.hash(), 0, rank_status.pending);
   if (rank_status.local_error) mine.raise(VoteFlag::Error);
@@ -198,22 +198,23 @@ Result<std::uint64_t> CallDriver::all_of(const RoundKey& round, std::uint64_t wo
   return result->entries();
 }
 
-Result<bool> CallDriver::any(const RoundKey& round, bool mine, const RankStatus& rank_status) {
+Result<bool> CallDriver::any_rank(const RoundKey& round, bool mine, const RankStatus& rank_status) {
   // The AND of "not mine" is all ones only if no rank has it.
-  const auto none = all_of(round, mine ? 0 : Vote::kOnes, rank_status);
+  const auto none = and_over_ranks(round, mine ? 0 : Vote::kOnes, rank_status);
   if (!none) return none.error();
   return *none != Vote::kOnes;
 }
 
-Result<std::int64_t> CallDriver::of_lowest(const RoundKey& round, std::int64_t mine) {
+Result<std::int64_t> CallDriver::broadcast_from_lowest(const RoundKey& round, std::int64_t mine) {
   // All others say nothing, which is all ones.
   const bool lowest = group_.rank().value == 0 || group_.mirrors();
-  const auto word = all_of(round, lowest ? static_cast<std::uint64_t>(mine) : Vote::kOnes, {});
+  const auto word =
+      and_over_ranks(round, lowest ? static_cast<std::uint64_t>(mine) : Vote::kOnes, {});
   if (!word) return word.error();
   return static_cast<std::int64_t>(*word);
 }
 
-Result<Vote> CallDriver::ballot(const RoundKey& key, const Vote& mine) {
+Result<Vote> CallDriver::vote_words(const RoundKey& key, const Vote& mine) {
   auto result = vote(mine, collectives::Combine::And);
   if (result && !result->same_key()) return joint_error(key, {});
   return result;

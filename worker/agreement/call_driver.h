@@ -170,16 +170,18 @@ class CallDriver {
   [[nodiscard]] Result<void> status_round(const RoundKey& round, const RankStatus& rank_status);
 
   /// True on every rank if `mine` is true on any; a round of its own. Errors: as status_round.
-  [[nodiscard]] Result<bool> any(const RoundKey& round, bool mine,
-                                 const RankStatus& rank_status = {});
+  [[nodiscard]] Result<bool> any_rank(const RoundKey& round, bool mine,
+                                      const RankStatus& rank_status = {});
   /// The value of the group's lowest rank on every rank; a round of its own. Errors: as
   /// status_round.
-  [[nodiscard]] Result<std::int64_t> of_lowest(const RoundKey& round, std::int64_t mine);
+  [[nodiscard]] Result<std::int64_t> broadcast_from_lowest(const RoundKey& round,
+                                                           std::int64_t mine);
 
-  /// Rounds of a step that the ranks take together (building, at start). A vote with words of the
-  /// step's own: the AND of all; a rank in another round is the joint error, as in status_round.
-  [[nodiscard]] Result<collectives::Vote> ballot(const RoundKey& key,
-                                                 const collectives::Vote& mine);
+  /// For steps that the ranks take together (building, at start): a vote whose words have a meaning
+  /// of the step's own; the result is the AND of all. Errors: a rank in another round is the joint
+  /// error, as in status_round.
+  [[nodiscard]] Result<collectives::Vote> vote_words(const RoundKey& key,
+                                                     const collectives::Vote& mine);
   [[nodiscard]] Result<Bytes> exchange(Bytes mine, collectives::Join join);
   [[nodiscard]] Result<Bytes> broadcast(Rank root, Bytes mine);
 
@@ -223,8 +225,8 @@ class CallDriver {
   /// Counts an exchange or a broadcast that began at `start` and came to its end, or did not.
   void count_exchange(Instant start, bool done);
   /// The AND of the ranks' words. Errors: as status_round.
-  [[nodiscard]] Result<std::uint64_t> all_of(const RoundKey& round, std::uint64_t word,
-                                             const RankStatus& rank_status);
+  [[nodiscard]] Result<std::uint64_t> and_over_ranks(const RoundKey& round, std::uint64_t word,
+                                                     const RankStatus& rank_status);
   void drop_promises();
   void drop_ahead();
   [[nodiscard]] Result<collectives::Vote> vote(const collectives::Vote& mine,

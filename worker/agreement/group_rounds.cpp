@@ -84,8 +84,9 @@ Result<void> GroupRounds::status_round(const RoundKey& round, const RankStatus& 
   return outside(round, [&] { return driver_.status_round(key_, rank_status); });
 }
 
-Result<bool> GroupRounds::any(const RoundKey& round, bool mine, const RankStatus& rank_status) {
-  return outside(round, [&] { return driver_.any(key_, mine, rank_status); });
+Result<bool> GroupRounds::any_rank(const RoundKey& round, bool mine,
+                                   const RankStatus& rank_status) {
+  return outside(round, [&] { return driver_.any_rank(key_, mine, rank_status); });
 }
 
 Result<void> GroupRounds::resync(const RoundKey& round, RankStatus rank_status) {

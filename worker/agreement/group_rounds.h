@@ -47,8 +47,8 @@ class GroupRounds {
   // Rounds outside of calls; errors as the driver's.
   [[nodiscard]] Result<void> status_round(const RoundKey& round,
                                           const RankStatus& rank_status = {});
-  [[nodiscard]] Result<bool> any(const RoundKey& round, bool mine,
-                                 const RankStatus& rank_status = {});
+  [[nodiscard]] Result<bool> any_rank(const RoundKey& round, bool mine,
+                                      const RankStatus& rank_status = {});
   /// As CallDriver::resync: then a new epoch has begun.
   [[nodiscard]] Result<void> resync(const RoundKey& round, RankStatus rank_status = {});
   /// The last word of this rank, `gone`: in the round `close`, or as far as the call ahead goes.

@@ -95,9 +95,9 @@ Result<void> Group::status_round(Kind kind, const char* name) {
   return seen(rounds->status_round({.frame = name, .kind = kind}, take_rank_status()));
 }
 
-Result<bool> Group::any(Kind kind, const char* name, bool mine) {
+Result<bool> Group::any_rank(Kind kind, const char* name, bool mine) {
   const Inside under_way(*this);
-  return seen(rounds->any({.frame = name, .kind = kind}, mine, take_rank_status()));
+  return seen(rounds->any_rank({.frame = name, .kind = kind}, mine, take_rank_status()));
 }
 
 Result<void> Group::resync() {
@@ -125,7 +125,7 @@ int joint(lockstep_group* group, Kind kind, const char* name, bool mine, bool in
     if (auto can = group->state->usable(); !can) return can;
     if (result == nullptr && !group->state->local_error)
       group->state->local_error = bad_input("result is NULL; give the address of an int");
-    const auto any = group->state->any(kind, name, mine != inverted);
+    const auto any = group->state->any_rank(kind, name, mine != inverted);
     if (!any) return any.error();
     *result = *any != inverted ? 1 : 0;
     return {};

@@ -118,7 +118,7 @@ struct Group final : worker::RoundObserver {
   /// `name` tells functions of one kind apart: ranks in different ones are not in the same round.
   [[nodiscard]] Result<void> status_round(Kind kind, const char* name);
   /// Whether any rank says yes. A rank with a local error brings that.
-  [[nodiscard]] Result<bool> any(Kind kind, const char* name, bool mine);
+  [[nodiscard]] Result<bool> any_rank(Kind kind, const char* name, bool mine);
   [[nodiscard]] Result<void> resync();
   void leave(const std::string& why);
   void note(std::string_view event);

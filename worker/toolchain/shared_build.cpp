@@ -98,7 +98,7 @@ SharedBuild::Next SharedBuild::look_around(const Result<Program>& program) {
   const RoundKey& key = next_key();
   Vote mine = Vote::of(all ? Vote::kOnes : 0, key.hash(), digest.high, digest.low);
   if (!program) mine.raise(VoteFlag::CompileFailed);
-  const auto vote = driver_.ballot(key, mine);
+  const auto vote = driver_.vote_words(key, mine);
   if (!vote) return stop(vote.error());
   if (!program) return stop(program.error());
   if (vote->raised(VoteFlag::CompileFailed)) return Next::Stop;
@@ -213,7 +213,7 @@ Result<std::vector<shapes::Fingerprint>> SharedBuild::lacking() {
       if (const Unit* unit = find(keys[from + i]); unit != nullptr && unit->object.empty())
         have &= ~(std::uint64_t{1} << i);
     const RoundKey& key = next_key();
-    const auto vote = driver_.ballot(key, Vote::of(have, key.hash(), 0, 0));
+    const auto vote = driver_.vote_words(key, Vote::of(have, key.hash(), 0, 0));
     if (!vote) return vote.error();
     for (std::size_t i = 0; i < count; ++i)
       if ((vote->entries() >> i & 1) == 0) out.push_back(keys[from + i]);

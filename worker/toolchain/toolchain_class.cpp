@@ -130,7 +130,7 @@ Result<std::optional<shapes::Fingerprint>> agree_toolchain(CallDriver& driver, c
                                                            const Result<shapes::Fingerprint>& mine,
                                                            std::string_view processor,
                                                            bool needed) {
-  const auto vote = driver.ballot(key, Vote::of(mine ? Vote::kOnes : 0, key.hash(), 0, 0));
+  const auto vote = driver.vote_words(key, Vote::of(mine ? Vote::kOnes : 0, key.hash(), 0, 0));
   if (!vote) return vote.error();
   if (mine && vote->entries() == Vote::kOnes) return std::optional(*mine);
   const Said said{shapes::fingerprint(processor), !processor.empty(), needed,

@@ -202,9 +202,9 @@ TEST(Agreement, GroupThatMirrorsItsRank_AnswersAsThatRankDoes) {
     CallDriver driver(**group, {});
     RoundKey key;
     key.kind = RoundKey::Kind::Verify;
-    EXPECT_EQ(driver.of_lowest(key, 41).value(), 41) << "rank " << self;
-    EXPECT_TRUE(driver.any(key, true).value());
-    EXPECT_FALSE(driver.any(key, false).value());
+    EXPECT_EQ(driver.broadcast_from_lowest(key, 41).value(), 41) << "rank " << self;
+    EXPECT_TRUE(driver.any_rank(key, true).value());
+    EXPECT_FALSE(driver.any_rank(key, false).value());
   }
 }
 

@@ -84,7 +84,7 @@ TEST(RecordMpi, RecordedJob_IsReplayedByteForByte) {
     }
     RoundKey end;
     end.call = scenario.calls.size();
-    ASSERT_TRUE(driver.any(end, false).has_value());
+    ASSERT_TRUE(driver.any_rank(end, false).has_value());
     if (group->rank() == Rank{0}) {
       const auto ranks = read_record(directory);
       ASSERT_TRUE(ranks.has_value()) << ranks.error().message;
