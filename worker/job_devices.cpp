@@ -15,7 +15,7 @@ namespace {
 /// What every rank says, by value.
 Result<std::vector<RankValue>> all_say(CallDriver& driver, const std::string& mine) {
   const auto rank_table =
-      driver.exchange(rank_table_payload(driver.group().rank(), mine), join_rank_tables);
+      driver.tree_join(rank_table_payload(driver.group().rank(), mine), join_rank_tables);
   if (!rank_table) return rank_table.error();
   return rank_table_values(*rank_table);
 }

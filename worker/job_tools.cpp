@@ -97,7 +97,7 @@ void JobTools::say_interpreted(std::string why) const {
 /// One rank of those that see a directory keeps profiles in it.
 Result<void> JobTools::find_sharers(CallDriver& driver) {
   const Rank self = driver.group().rank();
-  const auto rank_table = driver.exchange(
+  const auto rank_table = driver.tree_join(
       rank_table_payload(self, profiles_ ? std::optional(profiles_->identity()) : std::nullopt),
       join_rank_tables);
   if (!rank_table) return rank_table.error();

@@ -25,7 +25,7 @@ collectives::Vote fold(const std::vector<std::unique_ptr<CallMachine>>& machines
 /// The payloads of ranks [first, last) joined as a balanced tree, in rank order.
 Bytes tree(const std::vector<std::unique_ptr<CallMachine>>& machines, std::size_t first,
            std::size_t last) {
-  const auto& asked = std::get<action::Exchange>(machines[first]->next());
+  const auto& asked = std::get<action::TreeJoin>(machines[first]->next());
   if (last - first == 1) return asked.mine;
   const std::size_t middle = first + (last - first) / 2;
   return asked.join(tree(machines, first, middle), tree(machines, middle, last));
@@ -106,7 +106,7 @@ void VirtualRanks::step(std::vector<std::unique_ptr<CallMachine>>& machines) {
     ++votes;
     const collectives::Vote result = fold(machines);
     for (auto& machine : machines) machine->voted(result);
-  } else if (std::holds_alternative<action::Exchange>(first)) {
+  } else if (std::holds_alternative<action::TreeJoin>(first)) {
     ++exchanges;
     const Bytes result = tree(machines, 0, machines.size());
     for (auto& machine : machines) machine->joined(result);

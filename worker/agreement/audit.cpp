@@ -56,7 +56,7 @@ AuditMachine::AuditMachine(Rank self, RoundKey key, AuditLedger& ledger, Audited
 void AuditMachine::voted(const Vote& result) {
   if (result.same_key() && result.same_state() && result.same_pending() && !result.any_flag())
     return finish({});
-  action_ = action::Exchange{rank_table_payload(self_, audit_line(key_, own_)), join_rank_tables};
+  action_ = action::TreeJoin{rank_table_payload(self_, audit_line(key_, own_)), join_rank_tables};
 }
 
 void AuditMachine::joined(const Bytes& result) {
@@ -84,7 +84,7 @@ void AuditMachine::collected(std::vector<RankValue> rank_table) {
   Evidence own = evidence_of(line, own_.observation);
   own.program_text = own_.program_text;
   own.collectives_text = own_.collectives_text;
-  action_ = action::Exchange{evidence_payload(own), join_evidence};
+  action_ = action::TreeJoin{evidence_payload(own), join_evidence};
 }
 
 void AuditMachine::failed(Status status) {

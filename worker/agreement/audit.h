@@ -74,7 +74,7 @@ class AuditLedger {
 };
 
 /// One audited call on one rank, as a pure state machine: one vote where all ranks do the same;
-/// else a rank table of what each does and, unless a rank is in no audited call at all, an exchange
+/// else a rank table of what each does and, unless a rank is in no audited call at all, a tree join
 /// of what their inputs have in common. Single-threaded; `ledger` outlives it.
 class AuditMachine {
  public:
@@ -82,7 +82,7 @@ class AuditMachine {
 
   /// nullptr while there is something to do.
   [[nodiscard]] const AuditOutcome* outcome() const { return outcome_ ? &*outcome_ : nullptr; }
-  /// A Vote or an Exchange. Requires that there is no outcome yet.
+  /// A Vote or a TreeJoin. Requires that there is no outcome yet.
   [[nodiscard]] const Action& next() const { return action_; }
   void voted(const collectives::Vote& result);
   void joined(const Bytes& result);

@@ -62,7 +62,7 @@ void CallDriver::tell(CallMachine& machine, const Vote& result) {
       std::get<action::Vote>(machine.next()).combine == collectives::Combine::And && result.clean();
   machine.voted(result);
   unconfirmed_ = result.clean() && result.raised(VoteFlag::Ahead);
-  if (agreed && std::holds_alternative<action::Exchange>(machine.next()))
+  if (agreed && std::holds_alternative<action::TreeJoin>(machine.next()))
     times_.rounds.votes.move(RoundEnd::Agreed, RoundEnd::Resolved);
 }
 
@@ -73,7 +73,7 @@ void CallDriver::tell(CallMachine& machine, const Bytes& joined) {
     times_.rounds.exchanges.move(RoundEnd::Agreed, RoundEnd::Diverged);
 }
 
-Result<Bytes> CallDriver::exchange(Bytes mine, collectives::Join join) {
+Result<Bytes> CallDriver::tree_join(Bytes mine, collectives::Join join) {
   if (auto in = finish_pending_vote({}); !in) return in.error();
   const Instant start = now();
   collectives::TreeRound round(group_.rank(), group_.size(), std::move(mine), std::move(join));
@@ -122,12 +122,12 @@ std::optional<CallOutcome> CallDriver::answer(CallMachine& machine, CallSteps& s
   if (const auto* to_vote = std::get_if<action::Vote>(&action)) {
     const auto result = vote(to_vote->mine, to_vote->combine, machine.rank_status());
     result ? tell(machine, *result) : machine.failed(result.error());
-  } else if (const auto* to_exchange = std::get_if<action::Exchange>(&action)) {
+  } else if (const auto* to_join = std::get_if<action::TreeJoin>(&action)) {
     if (auto met = confirm(machine); !met) {
       machine.failed(met.error());
       return std::nullopt;
     }
-    const auto result = exchange(to_exchange->mine, to_exchange->join);
+    const auto result = tree_join(to_join->mine, to_join->join);
     result ? tell(machine, *result) : machine.failed(result.error());
   } else if (const auto* to_broadcast = std::get_if<action::Broadcast>(&action)) {
     const auto result = broadcast(to_broadcast->root, to_broadcast->mine);
@@ -167,8 +167,8 @@ AuditOutcome CallDriver::audit(const RoundKey& key, AuditLedger& ledger, Audited
       const auto result = vote(to_vote->mine, to_vote->combine);
       result ? machine.voted(*result) : machine.failed(result.error());
     } else {
-      const auto& to_exchange = std::get<action::Exchange>(machine.next());
-      const auto result = exchange(to_exchange.mine, to_exchange.join);
+      const auto& to_join = std::get<action::TreeJoin>(machine.next());
+      const auto result = tree_join(to_join.mine, to_join.join);
       result ? machine.joined(*result) : machine.failed(result.error());
     }
   }
@@ -226,7 +226,7 @@ Result<std::vector<RankValue>> CallDriver::collect_rank_table(const RoundKey& ke
   RankSet ranks = rank_status.speaks_for.empty() ? self_ : rank_status.speaks_for;
   if (ranks.empty()) ranks = RankSet::of(group_.rank());
   const auto payload =
-      exchange(rank_table_payload(ranks, rank_report(key, rank_status, remark)), join_rank_tables);
+      tree_join(rank_table_payload(ranks, rank_report(key, rank_status, remark)), join_rank_tables);
   if (!payload) return payload.error();
   times_.rounds.exchanges.move(RoundEnd::Agreed, RoundEnd::Diverged);
   return rank_table_values(*payload);

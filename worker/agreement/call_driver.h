@@ -182,7 +182,7 @@ class CallDriver {
   /// error, as in status_round.
   [[nodiscard]] Result<collectives::Vote> vote_words(const RoundKey& key,
                                                      const collectives::Vote& mine);
-  [[nodiscard]] Result<Bytes> exchange(Bytes mine, collectives::Join join);
+  [[nodiscard]] Result<Bytes> tree_join(Bytes mine, collectives::Join join);
   [[nodiscard]] Result<Bytes> broadcast(Rank root, Bytes mine);
 
   [[nodiscard]] collectives::Communicator& group() { return group_; }
@@ -211,7 +211,7 @@ class CallDriver {
   [[nodiscard]] std::optional<CallOutcome> answer(CallMachine& machine, CallSteps& steps);
   /// After the vote of a call that is a miss: are those that cast it ahead here?
   [[nodiscard]] Result<void> confirm(const CallMachine& machine);
-  /// Tells `machine` what its vote, or what its exchange, came to.
+  /// Tells `machine` what its vote, or its tree join, came to.
   void tell(CallMachine& machine, const collectives::Vote& result);
   void tell(CallMachine& machine, const Bytes& joined);
   void move_vote();
@@ -222,7 +222,7 @@ class CallDriver {
   /// Counts a vote that took `took` and ended with `result`; null: it broke off.
   void count_vote(Duration took, Duration wait, const collectives::Vote* result,
                   collectives::Combine combine);
-  /// Counts an exchange or a broadcast that began at `start` and came to its end, or did not.
+  /// Counts a tree join or a broadcast that began at `start` and came to its end, or did not.
   void count_exchange(Instant start, bool done);
   /// The AND of the ranks' words. Errors: as status_round.
   [[nodiscard]] Result<std::uint64_t> and_over_ranks(const RoundKey& round, std::uint64_t word,

@@ -335,7 +335,7 @@ void CallMachine::collect_rank_table(const std::optional<std::string>& mine, Err
   error_of_table_ = std::move(error);
   const RankSet& many = rank_status_.speaks_for;
   ask(Stage::RankTable,
-      action::Exchange{rank_table_payload(many.empty() ? RankSet::of(self_) : many, mine),
+      action::TreeJoin{rank_table_payload(many.empty() ? RankSet::of(self_) : many, mine),
                        join_rank_tables});
 }
 

@@ -10,14 +10,14 @@ namespace lockstep::worker {
 
 void CallMachine::gather() {
   if (same_list_)
-    return ask(Stage::Gather, action::Exchange{list_payload(observation_), join_columns});
+    return ask(Stage::Gather, action::TreeJoin{list_payload(observation_), join_columns});
   Roster mine =
       roster_of(observation_, cache_.state, config_.automatic_dynamic, *cache_.dictionary());
   mine.state.digest = cache_.state_digest();
   mine.entries.digest = cache_.entries_digest();
   if (config_.settle && config_.consistency == Consistency::SharedSizes)
     mine.alike = cache_.alike(observation_);
-  ask(Stage::Roster, action::Exchange{encode(mine), join_rosters});
+  ask(Stage::Roster, action::TreeJoin{encode(mine), join_rosters});
 }
 
 void CallMachine::rostered(const Bytes& payload) {
@@ -49,7 +49,7 @@ void CallMachine::rostered(const Bytes& payload) {
     same_list_ = true;
     return gather();
   }
-  ask(Stage::Gather, action::Exchange{mixed_payload(observation_, *cache_.dictionary(),
+  ask(Stage::Gather, action::TreeJoin{mixed_payload(observation_, *cache_.dictionary(),
                                                     states_differ ? &cache_.state : nullptr),
                                       join_columns});
 }

@@ -144,7 +144,7 @@ SharedBuild::Next SharedBuild::join_table() {
     row.rejected = unit.trouble && unit.trouble->code == Code::CompileError;
     if (!unit.object.empty()) row.artifact = {self(), unit.object.size(), unit.digest};
   }
-  const auto joined = driver_.exchange(encode(mine), join_units);
+  const auto joined = driver_.tree_join(encode(mine), join_units);
   if (!joined) return stop(joined.error());
   auto table = decode_units(*joined);
   if (!table)

@@ -137,7 +137,7 @@ Result<std::optional<shapes::Fingerprint>> agree_toolchain(CallDriver& driver, c
                   mine ? std::optional(*mine) : std::nullopt,
                   mine ? std::string() : mine.error().message};
   const auto rank_table =
-      driver.exchange(rank_table_payload(driver.group().rank(), text_of(said)), join_rank_tables);
+      driver.tree_join(rank_table_payload(driver.group().rank(), text_of(said)), join_rank_tables);
   if (!rank_table) return rank_table.error();
   const std::vector<RankValue> values = rank_table_values(*rank_table);
   std::vector<Said> all;

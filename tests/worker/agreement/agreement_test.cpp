@@ -21,8 +21,8 @@ using collectives::VoteRound;
 std::unique_ptr<Round> round_of(const Action& action, Rank self, int size) {
   if (const auto* vote = std::get_if<action::Vote>(&action))
     return std::make_unique<VoteRound>(self, size, vote->mine, vote->combine);
-  if (const auto* exchange = std::get_if<action::Exchange>(&action))
-    return std::make_unique<TreeRound>(self, size, exchange->mine, exchange->join);
+  if (const auto* to_join = std::get_if<action::TreeJoin>(&action))
+    return std::make_unique<TreeRound>(self, size, to_join->mine, to_join->join);
   if (const auto* broadcast = std::get_if<action::Broadcast>(&action))
     return std::make_unique<BroadcastRound>(self, size, broadcast->root, broadcast->mine);
   return nullptr;

@@ -102,9 +102,8 @@ class Job {
     const Rank self{static_cast<std::int32_t>(r)};
     if (const auto* vote = std::get_if<action::Vote>(&machine.next()))
       rounds_[r] = std::make_unique<VoteRound>(self, network.size(), vote->mine, vote->combine);
-    else if (const auto* exchange = std::get_if<action::Exchange>(&machine.next()))
-      rounds_[r] =
-          std::make_unique<TreeRound>(self, network.size(), exchange->mine, exchange->join);
+    else if (const auto* to_join = std::get_if<action::TreeJoin>(&machine.next()))
+      rounds_[r] = std::make_unique<TreeRound>(self, network.size(), to_join->mine, to_join->join);
     network.communicator(self).start(*rounds_[r]);
   }
   void end_round(std::size_t r) {
@@ -281,8 +280,8 @@ TEST(Audit, MeetsARankInAnotherKindOfRound_AllGetTheSameFrameMismatch) {
   for (std::size_t i = 0; i < both.words.size(); ++i) both.words[i] &= other.words[i];
   audited.voted(both);
   agreed.voted(both);
-  const auto& mine = std::get<action::Exchange>(audited.next());
-  const auto& theirs = std::get<action::Exchange>(agreed.next());
+  const auto& mine = std::get<action::TreeJoin>(audited.next());
+  const auto& theirs = std::get<action::TreeJoin>(agreed.next());
   const Bytes rank_table = mine.join(mine.mine, theirs.mine);
   ASSERT_EQ(rank_table, theirs.join(mine.mine, theirs.mine));
   audited.joined(rank_table);

@@ -100,7 +100,7 @@ TEST(ExchangeInCall, PayloadsThatCannotBeRead_EndInOneError) {
     if (roster) result.words[3] = result.words[4] = 0;  // lists or states differ
     result.words[0] = 0;
     machine.voted(result);
-    ASSERT_TRUE(std::holds_alternative<action::Exchange>(machine.next()));
+    ASSERT_TRUE(std::holds_alternative<action::TreeJoin>(machine.next()));
     machine.joined({});
     const auto* finish = std::get_if<action::Finish>(&machine.next());
     ASSERT_NE(finish, nullptr);

@@ -353,7 +353,7 @@ TEST(TraceFailure, ThatMeetsPeersInAnotherRound_IsTheErrorAndNotTheMeeting) {
   key.frame = "f";
   CallMachine machine(Rank{0}, 2, config, key, frame, tokens(5).build());
   machine.voted(std::get<action::Vote>(machine.next()).mine);
-  machine.joined(std::get<action::Exchange>(machine.next()).mine);
+  machine.joined(std::get<action::TreeJoin>(machine.next()).mine);
   TraceReport report;
   report.failure = Status{Code::TraceError, "index out of range", "", {}};
   machine.traced(std::move(report));
@@ -363,7 +363,7 @@ TEST(TraceFailure, ThatMeetsPeersInAnotherRound_IsTheErrorAndNotTheMeeting) {
   auto both = collectives::Vote::of(0, key.hash(), 0, 0);
   for (std::size_t i = 0; i < both.words.size(); ++i) both.words[i] &= mine.words[i];
   machine.voted(both);
-  const auto& rank_table = std::get<action::Exchange>(machine.next());
+  const auto& rank_table = std::get<action::TreeJoin>(machine.next());
   const auto theirs = rank_table_payload(Rank{1}, rank_report(key, {}));
   machine.joined(rank_table.join(rank_table.mine, theirs));
   const auto& outcome = std::get<action::Finish>(machine.next()).outcome;

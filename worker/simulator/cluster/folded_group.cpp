@@ -32,7 +32,7 @@ class FoldedGroup final : public Group {
   FoldedRounds rounds_;
 };
 
-/// The payloads of an Exchange or a Broadcast.
+/// The payloads of a TreeJoin or a Broadcast.
 template <class T>
 std::vector<Bytes> payloads(Machines machines) {
   std::vector<Bytes> out;
@@ -68,11 +68,11 @@ std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines, R
     if (clock != nullptr) clock->vote();
     return rounds.vote(mine, vote->combine);
   }
-  if (const auto* exchange = std::get_if<action::Exchange>(&first)) {
+  if (const auto* to_join = std::get_if<action::TreeJoin>(&first)) {
     TreeBytes bytes;
-    Bytes joined = rounds.exchange(payloads<action::Exchange>(machines), exchange->join,
-                                   clock != nullptr ? &bytes : nullptr);
-    if (clock != nullptr) clock->exchange(bytes);
+    Bytes joined = rounds.tree_join(payloads<action::TreeJoin>(machines), to_join->join,
+                                    clock != nullptr ? &bytes : nullptr);
+    if (clock != nullptr) clock->tree_join(bytes);
     return joined;
   }
   if (const auto* broadcast = std::get_if<action::Broadcast>(&first)) {

@@ -47,7 +47,7 @@ class StreamedGroup::Call {
     for (const auto& machine : machines_)
       if (machine->next().index() != first.index()) return std::nullopt;
     if (std::holds_alternative<action::Vote>(first)) return vote();
-    if (std::holds_alternative<action::Exchange>(first)) return exchange();
+    if (std::holds_alternative<action::TreeJoin>(first)) return tree_join();
     if (std::holds_alternative<action::Broadcast>(first)) return broadcast();
     return std::nullopt;
   }
@@ -76,16 +76,16 @@ class StreamedGroup::Call {
     return all;
   }
 
-  std::optional<RoundResult> exchange() {
-    const auto& asked_first = asked<action::Exchange>(*machines_[0]);
+  std::optional<RoundResult> tree_join() {
+    const auto& asked_first = asked<action::TreeJoin>(*machines_[0]);
     const collectives::Join& join = asked_first.join;
     if (inputs_ == nullptr || joins_by(join, join_rosters)) return exchange_of_units(join);
     if (joins_by(join, join_columns)) {
       if (asked_first.mine != list_payload(inputs_->like())) return std::nullopt;
-      Bytes joined = exchange([&](Rank rank) { return list_payload(seen_by(rank)); }, join,
-                              [alike = inputs_->alike()](std::int32_t low, std::int32_t high) {
-                                return low / alike == high / alike;
-                              });
+      Bytes joined = tree_join([&](Rank rank) { return list_payload(seen_by(rank)); }, join,
+                               [alike = inputs_->alike()](std::int32_t low, std::int32_t high) {
+                                 return low / alike == high / alike;
+                               });
       if (!learn(joined)) return std::nullopt;
       return joined;
     }
@@ -95,25 +95,26 @@ class StreamedGroup::Call {
         asked_first.mine != rank_table_payload(machines_[0]->rank_status().speaks_for,
                                                conflict_value(*conflict, inputs_->like())))
       return std::nullopt;
-    return exchange(
+    return tree_join(
         [&](Rank rank) {
           return rank_table_payload(rank, conflict_value(*conflict, seen_by(rank)));
         },
         join, [](std::int32_t low, std::int32_t high) { return low == high; });
   }
 
-  Bytes exchange(const RankRounds::Payload& payload, const collectives::Join& join,
-                 const RankRounds::Same& same) {
+  Bytes tree_join(const RankRounds::Payload& payload, const collectives::Join& join,
+                  const RankRounds::Same& same) {
     RunClock* clock = group_.clock_;
     TreeBytes sent;
-    Bytes joined = group_.rounds_.exchange(payload, join, same, clock != nullptr ? &sent : nullptr);
-    if (clock != nullptr) clock->exchange(sent);
+    Bytes joined =
+        group_.rounds_.tree_join(payload, join, same, clock != nullptr ? &sent : nullptr);
+    if (clock != nullptr) clock->tree_join(sent);
     return joined;
   }
 
   Bytes exchange_of_units(const collectives::Join& join) {
-    return exchange(
-        [&](Rank rank) { return asked<action::Exchange>(*machines_[unit_of(rank)]).mine; }, join,
+    return tree_join(
+        [&](Rank rank) { return asked<action::TreeJoin>(*machines_[unit_of(rank)]).mine; }, join,
         [&](std::int32_t low, std::int32_t high) {
           return unit_of(Rank{low}) == unit_of(Rank{high});
         });

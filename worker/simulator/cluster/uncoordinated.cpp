@@ -23,8 +23,8 @@ CallOutcome run_alone(CallMachine& machine) {
     if (const auto* finish = std::get_if<action::Finish>(&action)) return finish->outcome;
     if (const auto* vote = std::get_if<action::Vote>(&action)) {
       machine.voted(vote->mine);
-    } else if (const auto* exchange = std::get_if<action::Exchange>(&action)) {
-      machine.joined(exchange->mine);
+    } else if (const auto* to_join = std::get_if<action::TreeJoin>(&action)) {
+      machine.joined(to_join->mine);
     } else if (const auto* broadcast = std::get_if<action::Broadcast>(&action)) {
       machine.joined(broadcast->mine);
     }

@@ -13,8 +13,8 @@ using collectives::VirtualNetwork;
 std::unique_ptr<collectives::Round> round_of(const Action& action, Rank self, int size) {
   if (const auto* vote = std::get_if<action::Vote>(&action))
     return std::make_unique<collectives::VoteRound>(self, size, vote->mine, vote->combine);
-  if (const auto* exchange = std::get_if<action::Exchange>(&action))
-    return std::make_unique<collectives::TreeRound>(self, size, exchange->mine, exchange->join);
+  if (const auto* to_join = std::get_if<action::TreeJoin>(&action))
+    return std::make_unique<collectives::TreeRound>(self, size, to_join->mine, to_join->join);
   const auto& broadcast = std::get<action::Broadcast>(action);
   return std::make_unique<collectives::BroadcastRound>(self, size, broadcast.root, broadcast.mine);
 }
@@ -31,10 +31,10 @@ class Story {
     chapters_[chapter].work.join(work);
     if (action == nullptr) return;
     chapters_[chapter].action = *action;
-    const auto* exchange = std::get_if<action::Exchange>(action);
+    const auto* to_join = std::get_if<action::TreeJoin>(action);
     const auto* broadcast = std::get_if<action::Broadcast>(action);
     chapters_[chapter].payloads.resize(at_.size());
-    if (exchange != nullptr) chapters_[chapter].payloads[i] = exchange->mine;
+    if (to_join != nullptr) chapters_[chapter].payloads[i] = to_join->mine;
     if (broadcast != nullptr) chapters_[chapter].payloads[i] = broadcast->mine;
   }
 
@@ -42,12 +42,12 @@ class Story {
     for (const Chapter& chapter : chapters_) {
       clock.work(chapter.work);
       if (!chapter.action) continue;
-      if (const auto* exchange = std::get_if<action::Exchange>(&*chapter.action)) {
+      if (const auto* to_join = std::get_if<action::TreeJoin>(&*chapter.action)) {
         TreeBytes bytes;
         bytes.up.resize(at_.size());
         const auto last = static_cast<std::int32_t>(at_.size()) - 1;
-        bytes.down = joined(chapter.payloads, exchange->join, 0, last, bytes).size();
-        clock.exchange(bytes);
+        bytes.down = joined(chapter.payloads, to_join->join, 0, last, bytes).size();
+        clock.tree_join(bytes);
       } else if (const auto* broadcast = std::get_if<action::Broadcast>(&*chapter.action)) {
         const auto root = static_cast<std::size_t>(broadcast->root.value);
         clock.broadcast(broadcast->root, chapter.payloads[root].size());

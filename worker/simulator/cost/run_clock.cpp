@@ -119,8 +119,8 @@ void RunClock::round(SpanKind kind, Move move) {
 void RunClock::vote() {
   round(SpanKind::Vote, [this] { clocks_.vote(); });
 }
-void RunClock::exchange(const TreeBytes& bytes) {
-  round(SpanKind::Exchange, [&] { clocks_.exchange(bytes); });
+void RunClock::tree_join(const TreeBytes& bytes) {
+  round(SpanKind::Exchange, [&] { clocks_.tree_join(bytes); });
 }
 void RunClock::broadcast(Rank root, std::uint64_t bytes) {
   round(SpanKind::Broadcast, [&] { clocks_.broadcast(root, bytes); });

@@ -39,7 +39,7 @@ class RunClock {
 
   /// Rounds of all ranks.
   void vote();
-  void exchange(const TreeBytes& bytes);
+  void tree_join(const TreeBytes& bytes);
   void broadcast(Rank root, std::uint64_t bytes);
   /// Said by any number of ranks before a round or the end, it passes once, on all of them.
   void work(const LocalWork& work);
