@@ -40,8 +40,8 @@ struct TcpOptions {
 };
 
 /// The connections of a process with all others of its job. Shared by its communicators. Its end
-/// says goodbye to the peers: the end of this process after that is no loss to them. Any thread may
-/// call tell(); all else belongs to one.
+/// announces a clean exit to the peers: the end of this process after that is no loss to them. Any
+/// thread may call tell(); all else belongs to one.
 class TcpMesh;
 
 /// Collective: meets the others. Ranks may come in any order. Errors: Stuck (who has not come, or
@@ -84,9 +84,9 @@ class TcpCarrier {
 /// WatchOptions::tell.
 void tcp_tell(TcpMesh& mesh, const Status& verdict);
 
-/// Says goodbye before the end of the job: whoever waits for this rank is told that it will not
-/// come. Then hears the others out, so that nothing which was sent to them is lost, until all have
-/// said goodbye or are gone, or `patience` is over. The mesh is not used again.
+/// Announces a clean exit before the end of the job: whoever waits for this rank is told that it
+/// will not come. Then hears the others out, so that nothing which was sent to them is lost, until
+/// all have announced theirs or are gone, or `patience` is over. The mesh is not used again.
 void tcp_leave(TcpMesh& mesh, Duration patience);
 
 /// Over all ranks. A peer that is gone ends the job: through the watch if there is one, else as the

@@ -66,7 +66,7 @@ void write(ByteWriter& out, const Part& part) {
   out.u64(part.total);
   out.text({reinterpret_cast<const char*>(part.bytes.data()), part.bytes.size()});
 }
-void write(ByteWriter&, const Goodbye&) {}
+void write(ByteWriter&, const CleanExit&) {}
 void write(ByteWriter& out, const Verdict& verdict) {
   const Status& status = verdict.status;
   out.u8(static_cast<std::uint8_t>(status.code));
@@ -265,7 +265,7 @@ std::optional<TcpMessage> read(std::uint8_t type, Checked& from) {
     case 5:
       return read_part(from);
     case 6:
-      return Goodbye{};
+      return CleanExit{};
     case 7:
       return read_verdict(from);
     case 8:
@@ -293,9 +293,9 @@ Bytes encode(const TcpMessage& message) {
   return std::move(out).take();
 }
 
-std::optional<TcpMessage> decode_tcp(const Frame& frame) {
-  Checked from(frame.payload);
-  auto message = read(frame.type, from);
+std::optional<TcpMessage> decode_tcp(const SealedMessage& sealed) {
+  Checked from(sealed.payload);
+  auto message = read(sealed.type, from);
   if (!from.sound || !from.in.ok() || !from.in.at_end()) return std::nullopt;
   return message;
 }

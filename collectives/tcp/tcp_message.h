@@ -1,4 +1,4 @@
-// What processes of a job say to each other over TCP, under a key of frame_session.h, and its
+// What processes of a job say to each other over TCP, under a key of sealed_session.h, and its
 // bytes. Reading takes nothing on trust: texts and lists are capped, values in range, no byte left
 // over. Used by the TCP backend and its tests.
 #pragma once
@@ -12,7 +12,7 @@
 #include <lockstep/collectives/base/board.h>
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/collectives/wire/endpoint.h>
-#include <lockstep/collectives/wire/frame.h>
+#include <lockstep/collectives/wire/sealed_message.h>
 
 namespace lockstep::collectives {
 
@@ -84,8 +84,8 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 /// The rank is done: the end of its connection is no loss.
-struct Goodbye {
-  bool operator==(const Goodbye&) const = default;
+struct CleanExit {
+  bool operator==(const CleanExit&) const = default;
 };
 /// The job is over, and this is why; who hears it ends with it.
 struct Verdict {
@@ -100,14 +100,14 @@ struct Progress {
   bool operator==(const Progress& other) const;
 };
 
-/// In the order of their frames' types, from kFirstSealedType on.
+/// In the order of their wire types, from kFirstSealedType on.
 using TcpMessage = std::variant<Arrival, Waiting, TurnedAway, RosterPart, Introduction, Part,
-                                Goodbye, Verdict, Progress>;
+                                CleanExit, Verdict, Progress>;
 
 [[nodiscard]] std::uint8_t type_of(const TcpMessage& message);
 /// Texts that are too long are cut, and so is the table of a verdict.
 [[nodiscard]] Bytes encode(const TcpMessage& message);
 /// nullopt: no such type, or no payload of it.
-[[nodiscard]] std::optional<TcpMessage> decode_tcp(const Frame& frame);
+[[nodiscard]] std::optional<TcpMessage> decode_tcp(const SealedMessage& sealed);
 
 }  // namespace lockstep::collectives

@@ -14,8 +14,8 @@
 #include <lockstep/collectives/tcp/rendezvous_file.h>
 #include <lockstep/collectives/tcp/tcp_message.h>
 #include <lockstep/collectives/vote.h>
-#include <lockstep/collectives/wire/frame_session.h>
 #include <lockstep/collectives/wire/hmac.h>
+#include <lockstep/collectives/wire/sealed_session.h>
 
 namespace lockstep::collectives {
 namespace {
@@ -286,7 +286,7 @@ TEST(TcpMeeting, RankThatCameAndWentAgain_MayComeAgain) {
   std::thread thread([&] { host.emplace(tcp_meet(options[0])); });
   {
     RawSocket first(options[0].rendezvous);
-    FrameSession client(FrameSession::Side::Client, of_ranks(tcp_secret()), random_nonce());
+    SealedSession client(SealedSession::Side::Client, of_ranks(tcp_secret()), random_nonce());
     ASSERT_TRUE(first.write(client.open()));
     ASSERT_TRUE(first.write(client.take(first.read()).reply));
     ASSERT_FALSE(client.take(first.read()).refusal);
@@ -306,15 +306,15 @@ TEST(TcpMeeting, RankThatCameAndWentAgain_MayComeAgain) {
 TEST(TcpMeeting, GarbageOversizeAndOtherVersions_AreClosed_TheJobGoesOn) {
   meet_while([](const Endpoint& at) {
     const auto text = std::as_bytes(std::span(std::string_view("GET / HTTP/1.1\r\n\r\n")));
-    Bytes oversize = FrameWriter::plain(FrameType::Hello, {});
+    Bytes oversize = SealedMessageWriter::plain(HandshakeType::Hello, {});
     oversize[8] = oversize[9] = std::byte{0xFF};
-    Bytes later = FrameWriter::plain(FrameType::Hello, Nonce{});
+    Bytes later = SealedMessageWriter::plain(HandshakeType::Hello, Nonce{});
     later[4] = std::byte{9};
     const std::vector<std::pair<Bytes, Refusal>> wrong{
         {Bytes(text.begin(), text.end()), Refusal::Magic},
         {oversize, Refusal::Size},
         {later, Refusal::Version},
-        {FrameWriter::plain(FrameType{kFirstSealedType}, {}), Refusal::Order}};
+        {SealedMessageWriter::plain(HandshakeType{kFirstSealedType}, {}), Refusal::Order}};
     for (const auto& [bytes, why] : wrong) {
       RawSocket stranger(at);
       ASSERT_TRUE(stranger.write(bytes));
@@ -329,7 +329,7 @@ TEST(TcpMeeting, GarbageOversizeAndOtherVersions_AreClosed_TheJobGoesOn) {
 TEST(TcpMeeting, SecretOfTheCoordinator_IsNotThatOfARank) {
   meet_while([](const Endpoint& at) {
     RawSocket other(at);
-    FrameSession client(FrameSession::Side::Client, tcp_secret(), random_nonce());
+    SealedSession client(SealedSession::Side::Client, tcp_secret(), random_nonce());
     ASSERT_TRUE(other.write(client.open()));
     ASSERT_TRUE(other.write(client.take(other.read()).reply));
     EXPECT_EQ(client.take(other.read()).refusal, Refusal::Token);
@@ -341,7 +341,7 @@ TEST(TcpMeeting, RecordedConversation_IsWorthNothing) {
   Bytes said;
   std::optional<Meeting> host;
   std::thread thread([&] { host.emplace(tcp_meet(options[0])); });
-  const auto establish = [&](RawSocket& socket, FrameSession& client) {
+  const auto establish = [&](RawSocket& socket, SealedSession& client) {
     said = client.open();
     ASSERT_TRUE(socket.write(said));
     const Bytes proof = client.take(socket.read()).reply;
@@ -352,7 +352,7 @@ TEST(TcpMeeting, RecordedConversation_IsWorthNothing) {
   };
   {
     RawSocket eavesdropped(options[0].rendezvous);
-    FrameSession client(FrameSession::Side::Client, of_ranks(tcp_secret()), random_nonce());
+    SealedSession client(SealedSession::Side::Client, of_ranks(tcp_secret()), random_nonce());
     establish(eavesdropped, client);
     RawSocket thief(options[0].rendezvous);
     ASSERT_TRUE(thief.write(said));

@@ -95,7 +95,7 @@ void SimulatedProcess::finish() {
   }
 }
 
-// As by the end of a process that says goodbye.
+// As by the clean exit of a process.
 void SimulatedProcess::leave() { network_.finish(rank_); }
 
 const Fault* SimulatedProcess::fault(K kind, std::size_t step) const {

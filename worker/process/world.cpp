@@ -59,11 +59,13 @@ Result<std::unique_ptr<collectives::Communicator>> mirrored_group(Rank self,
 }  // namespace
 
 collectives::WatchOptions watch_options(const WorldOptions& options, Rank self, World& world) {
-  world.last_words = std::make_shared<LastWords>();
+  world.final_report = std::make_shared<FinalReport>();
   collectives::WatchOptions out;
   out.deadline = options.deadline;
   out.before_end = options.before_end;
-  out.last_word = [words = world.last_words](const Status& verdict) { words->say(verdict); };
+  out.final_report = [report = world.final_report](const Status& verdict) {
+    report->send(verdict);
+  };
   if (options.report_dir.empty()) return out;
   remove_report(options.report_dir, self.value);
   out.report_file = report_file(options.report_dir, self.value);

@@ -23,16 +23,16 @@ struct Settings;
 /// that is traced: these waits get so many deadlines.
 inline constexpr int kEdgeDeadlines = 5;
 
-/// What the watchdog of this process says to a coordinator before it ends the process. Made before
-/// the watch, which calls say(); somebody hears it from through() on.
-class LastWords {
+/// The watchdog's report to a coordinator before it ends this process. Created before the watch,
+/// which calls send(); delivered from send_through() on.
+class FinalReport {
  public:
-  /// Once. Whoever hears them outlives the watch.
-  void through(std::function<void(const Status& verdict)> listener) {
+  /// Called once. `listener` outlives the watch.
+  void send_through(std::function<void(const Status& verdict)> listener) {
     listener_ = std::move(listener);
     there_.store(true);
   }
-  void say(const Status& verdict) const {
+  void send(const Status& verdict) const {
     if (there_.load()) listener_(verdict);
   }
 
@@ -51,7 +51,7 @@ struct World {
   std::shared_ptr<void> session;               // of MPI
   std::shared_ptr<collectives::TcpMesh> mesh;  // where the ranks have met over TCP
   std::unique_ptr<collectives::Watch> watch;
-  std::shared_ptr<LastWords> last_words;  // of the watch, which keeps them
+  std::shared_ptr<FinalReport> final_report;  // held by the watch too
   std::shared_ptr<void> verdicts;
   std::unique_ptr<collectives::Communicator> all;
 

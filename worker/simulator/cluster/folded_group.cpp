@@ -12,7 +12,7 @@ class FoldedGroup final : public Group {
 
   void run(Machines machines, const Status& absent) override {
     if (std::any_of(machines.begin(), machines.end(), [](const auto& m) { return !m; }))
-      return wait_in_vain(machines, absent, clock_);
+      return time_out_all(machines, absent, clock_);
     for (;;) {
       std::size_t waiting = 0;
       for (const auto& machine : machines) waiting += answer_timed(*machine) ? 1 : 0;
@@ -42,8 +42,8 @@ std::vector<Bytes> payloads(Machines machines) {
 
 }  // namespace
 
-void wait_in_vain(Machines machines, const Status& absent, RunClock* clock) {
-  if (clock != nullptr) clock->wait_in_vain();
+void time_out_all(Machines machines, const Status& absent, RunClock* clock) {
+  if (clock != nullptr) clock->time_out_all();
   for (const auto& machine : machines)
     if (machine) machine->failed(absent);
 }

@@ -56,7 +56,7 @@ void answer(CallMachine& machine, const RoundResult& result);
 /// The same of a round that has ended on this rank.
 void answer(CallMachine& machine, const collectives::Round& round);
 /// Ranks are absent: those that are there give up.
-void wait_in_vain(Machines machines, const Status& absent, RunClock* clock = nullptr);
+void time_out_all(Machines machines, const Status& absent, RunClock* clock = nullptr);
 /// The machines ask for what does not go together: all end with an error that says so.
 void fail_all(Machines machines);
 

@@ -250,7 +250,7 @@ void StreamedGroup::run(Machines machines, const RankInputs& inputs, const Statu
 
 void StreamedGroup::run(Machines machines, const RankInputs* inputs, const Status& absent) {
   if (std::any_of(machines.begin(), machines.end(), [](const auto& m) { return !m; }))
-    return wait_in_vain(machines, absent, clock_);
+    return time_out_all(machines, absent, clock_);
   Call call(*this, machines, inputs);
   for (;;) {
     std::size_t waiting = 0;

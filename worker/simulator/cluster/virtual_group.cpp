@@ -102,7 +102,7 @@ class Call {
       if (machines_[i] && rounds_[i]) give_up(i);
   }
 
-  [[nodiscard]] bool broke_off() const { return broke_off_; }
+  [[nodiscard]] bool timed_out() const { return timed_out_; }
   [[nodiscard]] std::uint64_t rounds() const { return count_; }
   [[nodiscard]] std::uint64_t bytes(std::size_t rank) const {
     return network_.traffic(Rank{static_cast<std::int32_t>(rank)}).bytes;
@@ -129,7 +129,7 @@ class Call {
   }
 
   void give_up(std::size_t i) {
-    broke_off_ = true;
+    timed_out_ = true;
     rounds_[i].reset();
     machines_[i]->failed(absent_);
   }
@@ -140,7 +140,7 @@ class Call {
   VirtualNetwork network_;
   std::vector<std::unique_ptr<collectives::Round>> rounds_;
   std::uint64_t count_ = 0;
-  bool broke_off_ = false;
+  bool timed_out_ = false;
 };
 
 class VirtualGroup final : public Group {
@@ -151,8 +151,8 @@ class VirtualGroup final : public Group {
     Story story(machines.size());
     Call call(machines, absent, clock_ != nullptr ? &story : nullptr);
     call.run();
-    if (call.broke_off() && clock_ != nullptr) clock_->wait_in_vain();
-    if (call.broke_off()) return;
+    if (call.timed_out() && clock_ != nullptr) clock_->time_out_all();
+    if (call.timed_out()) return;
     if (clock_ != nullptr) story.time(*clock_);
     rounds_ += call.rounds();
     for (std::size_t i = 0; i < bytes_.size(); ++i) bytes_[i] += call.bytes(i);

@@ -136,7 +136,7 @@ void RunClock::build() {
   call_.compile_ns += took;
 }
 
-void RunClock::wait_in_vain() {
+void RunClock::time_out_all() {
   const std::int64_t end = last_arrival() + model_.deadline_ns;
   const std::span<const std::int64_t> now = clocks_.now();
   pass(SpanKind::Wait, timing_.ranks.wait_ns, [&](std::size_t i) {

@@ -1,12 +1,12 @@
-// The frames in which processes of a job and its coordinator speak over a stream of bytes, version
-// 2, in both directions. Little-endian:
+// The messages between the processes of a job and its coordinator on a stream of bytes, version 2,
+// in both directions. Little-endian:
 //
 //   magic "LKSC" (4)  version (1)  type (1)  zero (2)  length of the payload (4)  counter (8)
 //   payload
 //   HMAC-SHA256 over all of the above (32), once the two have a key
 //
-// The first five bytes stay where they are in every version. Nothing is set aside for a payload
-// before its length is checked, and no payload is looked at before its HMAC is.
+// The first five bytes stay where they are in every version. No memory is allocated for a payload
+// before its length is checked, and no payload is read before its HMAC is checked.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ namespace lockstep::collectives {
 
 inline constexpr std::uint8_t kProtocolVersion = 2;
 inline constexpr std::size_t kHeaderBytes = 20;
-/// Longest payloads: while the two have no key yet, and after.
+/// Longest payloads: before the two sides have a key, and after.
 inline constexpr std::size_t kPlainPayloadBytes = 64, kSealedPayloadBytes = 64 * 1024;
 
-/// Types of frames without HMAC, in this order; Rejected in place of an answer. Those of frames
-/// under HMAC begin with kFirstSealedType and belong to who uses them.
-enum class FrameType : std::uint8_t { Hello = 1, Challenge, Proof, Welcome, Rejected };
+/// Types of messages without HMAC, in this order; Rejected in place of an answer. The types of
+/// sealed messages begin with kFirstSealedType and are defined by the user of the session.
+enum class HandshakeType : std::uint8_t { Hello = 1, Challenge, Proof, Welcome, Rejected };
 inline constexpr std::uint8_t kFirstSealedType = 16;
 
-/// Why what came is not taken, and the connection closed.
+/// Why received bytes are refused and the connection is closed.
 enum class Refusal : std::uint8_t {
-  Magic = 1,  // no frame of this protocol
+  Magic = 1,  // no message of this protocol
   Version,    // of another version
   Size,       // a payload longer than allowed
   Altered,    // or made with another key
@@ -42,16 +42,16 @@ enum class Refusal : std::uint8_t {
 };
 [[nodiscard]] std::string_view refusal_text(Refusal refusal);
 
-struct Frame {
+struct SealedMessage {
   std::uint8_t type = 0;
   Bytes payload;
 };
 
-/// What one side writes. The counter of its sealed frames counts from 0.
-class FrameWriter {
+/// The writer of one side. Its sealed messages are counted from 0.
+class SealedMessageWriter {
  public:
   /// Requires that the payload is within its limit.
-  [[nodiscard]] static Bytes plain(FrameType type, std::span<const std::byte> payload);
+  [[nodiscard]] static Bytes plain(HandshakeType type, std::span<const std::byte> payload);
   [[nodiscard]] Bytes sealed(std::uint8_t type, std::span<const std::byte> payload);
   void key(const Mac& key) { key_ = key; }
 
@@ -60,14 +60,14 @@ class FrameWriter {
   std::uint64_t counter_ = 0;
 };
 
-/// Takes a stream apart into frames. It keeps at most what was put in since the last next() and one
-/// frame.
-class FrameReader {
+/// Splits a stream into messages. Holds at most the bytes put in since the last next(), and one
+/// message.
+class SealedMessageReader {
  public:
   void put(std::span<const std::byte> bytes);
-  /// The next frame; nullopt where it has not come whole; a refusal, again at every later call.
-  [[nodiscard]] std::variant<std::optional<Frame>, Refusal> next();
-  /// From the next frame on all are sealed with this key.
+  /// The next message; nullopt while it is incomplete; a refusal, which every later call repeats.
+  [[nodiscard]] std::variant<std::optional<SealedMessage>, Refusal> next();
+  /// All messages from the next one on are sealed with this key.
   void key(const Mac& key) { key_ = key; }
 
  private:

@@ -27,7 +27,7 @@ struct Judgement {
   RankSet culprits{};
 };
 
-/// A rank that ended without saying goodbye is RankLost at once, waiting or not. Otherwise, for a
+/// A rank that ended without a clean exit is RankLost at once, waiting or not. Otherwise, for a
 /// waiting rank, the ranks it waits for, directly or through others that wait too:
 ///  - one of them has finished the job: Stuck at once, for it will not come;
 ///  - some of them do not wait themselves and have neither made progress nor held a lease for

@@ -2,7 +2,7 @@
 #include <cassert>
 #include <utility>
 
-#include <lockstep/collectives/wire/frame_session.h>
+#include <lockstep/collectives/wire/sealed_session.h>
 
 namespace lockstep::collectives {
 namespace {
@@ -18,7 +18,7 @@ void append(Bytes& to, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-FrameSession::FrameSession(Side side, Secret secret, const Nonce& nonce)
+SealedSession::SealedSession(Side side, Secret secret, const Nonce& nonce)
     : side_(side),
       step_(side == Side::Client ? Step::AwaitChallenge : Step::AwaitHello),
       secret_(std::move(secret)),
@@ -26,11 +26,11 @@ FrameSession::FrameSession(Side side, Secret secret, const Nonce& nonce)
   assert(secret_.size() >= kSecretBytes);
 }
 
-Bytes FrameSession::open() const {
-  return side_ == Side::Client ? FrameWriter::plain(FrameType::Hello, nonce_) : Bytes{};
+Bytes SealedSession::open() const {
+  return side_ == Side::Client ? SealedMessageWriter::plain(HandshakeType::Hello, nonce_) : Bytes{};
 }
 
-Mac FrameSession::keyed(std::string_view label) const {
+Mac SealedSession::keyed(std::string_view label) const {
   const bool client = side_ == Side::Client;
   Bytes text;
   append(text, std::as_bytes(std::span(label)));
@@ -41,7 +41,7 @@ Mac FrameSession::keyed(std::string_view label) const {
   return hmac_sha256(secret_, text);
 }
 
-void FrameSession::establish() {
+void SealedSession::establish() {
   const bool client = side_ == Side::Client;
   writer_.key(keyed(client ? kClientKey : kServerKey));
   reader_.key(keyed(client ? kServerKey : kClientKey));
@@ -49,41 +49,42 @@ void FrameSession::establish() {
 }
 
 /// The nonce of the other side has come: an answer to Hello, or to Challenge.
-std::optional<Refusal> FrameSession::greeted(const Frame& frame, Bytes& reply) {
-  if (frame.payload.size() != peer_nonce_.size()) return Refusal::Malformed;
-  std::copy(frame.payload.begin(), frame.payload.end(), peer_nonce_.begin());
+std::optional<Refusal> SealedSession::greeted(const SealedMessage& message, Bytes& reply) {
+  if (message.payload.size() != peer_nonce_.size()) return Refusal::Malformed;
+  std::copy(message.payload.begin(), message.payload.end(), peer_nonce_.begin());
   if (side_ == Side::Server) {
-    append(reply, FrameWriter::plain(FrameType::Challenge, nonce_));
+    append(reply, SealedMessageWriter::plain(HandshakeType::Challenge, nonce_));
     step_ = Step::AwaitProof;
   } else {
-    append(reply, FrameWriter::plain(FrameType::Proof, keyed(kClientProof)));
+    append(reply, SealedMessageWriter::plain(HandshakeType::Proof, keyed(kClientProof)));
     step_ = Step::AwaitWelcome;
   }
   return std::nullopt;
 }
 
 /// The proof of the other side has come.
-std::optional<Refusal> FrameSession::proven(const Frame& frame, Bytes& reply) {
+std::optional<Refusal> SealedSession::proven(const SealedMessage& message, Bytes& reply) {
   const bool client = side_ == Side::Client;
-  if (!same(frame.payload, keyed(client ? kServerProof : kClientProof))) return Refusal::Token;
-  if (!client) append(reply, FrameWriter::plain(FrameType::Welcome, keyed(kServerProof)));
+  if (!same(message.payload, keyed(client ? kServerProof : kClientProof))) return Refusal::Token;
+  if (!client)
+    append(reply, SealedMessageWriter::plain(HandshakeType::Welcome, keyed(kServerProof)));
   establish();
   return std::nullopt;
 }
 
-std::optional<Refusal> FrameSession::handshake(const Frame& frame, Bytes& reply) {
-  if (side_ == Side::Client && FrameType{frame.type} == FrameType::Rejected)
-    return frame.payload.size() == 1 ? Refusal(frame.payload[0]) : Refusal::Malformed;
-  const auto type = FrameType{frame.type};
+std::optional<Refusal> SealedSession::handshake(const SealedMessage& message, Bytes& reply) {
+  if (side_ == Side::Client && HandshakeType{message.type} == HandshakeType::Rejected)
+    return message.payload.size() == 1 ? Refusal(message.payload[0]) : Refusal::Malformed;
+  const auto type = HandshakeType{message.type};
   switch (step_) {
     case Step::AwaitHello:
-      return type == FrameType::Hello ? greeted(frame, reply) : Refusal::Order;
+      return type == HandshakeType::Hello ? greeted(message, reply) : Refusal::Order;
     case Step::AwaitChallenge:
-      return type == FrameType::Challenge ? greeted(frame, reply) : Refusal::Order;
+      return type == HandshakeType::Challenge ? greeted(message, reply) : Refusal::Order;
     case Step::AwaitProof:
-      return type == FrameType::Proof ? proven(frame, reply) : Refusal::Order;
+      return type == HandshakeType::Proof ? proven(message, reply) : Refusal::Order;
     case Step::AwaitWelcome:
-      return type == FrameType::Welcome ? proven(frame, reply) : Refusal::Order;
+      return type == HandshakeType::Welcome ? proven(message, reply) : Refusal::Order;
     case Step::Established:
     case Step::Over:
       break;
@@ -91,7 +92,7 @@ std::optional<Refusal> FrameSession::handshake(const Frame& frame, Bytes& reply)
   return Refusal::Order;
 }
 
-FrameSession::Taken FrameSession::take(std::span<const std::byte> bytes) {
+SealedSession::Taken SealedSession::take(std::span<const std::byte> bytes) {
   Taken taken;
   if (step_ == Step::Over) {
     taken.refusal = Refusal::Order;
@@ -104,26 +105,26 @@ FrameSession::Taken FrameSession::take(std::span<const std::byte> bytes) {
       taken.refusal = *refusal;
       break;
     }
-    const auto& frame = std::get<std::optional<Frame>>(next);
-    if (!frame) return taken;
+    const auto& message = std::get<std::optional<SealedMessage>>(next);
+    if (!message) return taken;
     if (!established()) {
-      taken.refusal = handshake(*frame, taken.reply);
+      taken.refusal = handshake(*message, taken.reply);
       continue;
     }
-    if (frame->type < kFirstSealedType)
+    if (message->type < kFirstSealedType)
       taken.refusal = Refusal::Order;
     else
-      taken.frames.push_back(*frame);
+      taken.messages.push_back(*message);
   }
   if (side_ == Side::Server && !established()) {
     const std::byte why{static_cast<std::uint8_t>(*taken.refusal)};
-    append(taken.reply, FrameWriter::plain(FrameType::Rejected, {&why, 1}));
+    append(taken.reply, SealedMessageWriter::plain(HandshakeType::Rejected, {&why, 1}));
   }
   step_ = Step::Over;
   return taken;
 }
 
-Bytes FrameSession::seal(std::uint8_t type, std::span<const std::byte> payload) {
+Bytes SealedSession::seal(std::uint8_t type, std::span<const std::byte> payload) {
   assert(established() && type >= kFirstSealedType);
   return writer_.sealed(type, payload);
 }

@@ -2,14 +2,14 @@
 #include <cassert>
 #include <utility>
 
-#include <lockstep/collectives/wire/frame.h>
+#include <lockstep/collectives/wire/sealed_message.h>
 
 namespace lockstep::collectives {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x43534B4C;  // "LKSC"
 
-Bytes framed(std::uint8_t type, std::span<const std::byte> payload, std::uint64_t counter) {
+Bytes assembled(std::uint8_t type, std::span<const std::byte> payload, std::uint64_t counter) {
   ByteWriter writer;
   writer.u32(kMagic);
   writer.u8(kProtocolVersion);
@@ -57,27 +57,27 @@ std::string_view refusal_text(Refusal refusal) {
   return kTexts[at < kTexts.size() ? at : 0];
 }
 
-Bytes FrameWriter::plain(FrameType type, std::span<const std::byte> payload) {
+Bytes SealedMessageWriter::plain(HandshakeType type, std::span<const std::byte> payload) {
   assert(payload.size() <= kPlainPayloadBytes);
-  return framed(static_cast<std::uint8_t>(type), payload, 0);
+  return assembled(static_cast<std::uint8_t>(type), payload, 0);
 }
 
-Bytes FrameWriter::sealed(std::uint8_t type, std::span<const std::byte> payload) {
+Bytes SealedMessageWriter::sealed(std::uint8_t type, std::span<const std::byte> payload) {
   assert(payload.size() <= kSealedPayloadBytes);
-  Bytes out = framed(type, payload, counter_++);
+  Bytes out = assembled(type, payload, counter_++);
   const Mac mac = hmac_sha256(key_, out);
   out.insert(out.end(), mac.begin(), mac.end());
   return out;
 }
 
-void FrameReader::put(std::span<const std::byte> bytes) {
+void SealedMessageReader::put(std::span<const std::byte> bytes) {
   buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(taken_));
   taken_ = 0;
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
 }
 
-/// Of as much of a header as has come: what is none of ours is refused at its first byte.
-std::optional<Refusal> FrameReader::wrong_header(std::span<const std::byte> header) const {
+/// Checks the header bytes received so far; foreign data is refused at its first wrong byte.
+std::optional<Refusal> SealedMessageReader::wrong_header(std::span<const std::byte> header) const {
   for (std::size_t i = 0; i < std::min<std::size_t>(4, header.size()); ++i)
     if (std::to_integer<std::uint32_t>(header[i]) != ((kMagic >> (8 * i)) & 0xFF))
       return Refusal::Magic;
@@ -90,7 +90,7 @@ std::optional<Refusal> FrameReader::wrong_header(std::span<const std::byte> head
   return std::nullopt;
 }
 
-std::variant<std::optional<Frame>, Refusal> FrameReader::next() {
+std::variant<std::optional<SealedMessage>, Refusal> SealedMessageReader::next() {
   if (refused_) return *refused_;
   const std::span<const std::byte> rest = std::span(buffer_).subspan(taken_);
   refused_ = wrong_header(rest.first(std::min(rest.size(), kHeaderBytes)));
@@ -108,7 +108,7 @@ std::variant<std::optional<Frame>, Refusal> FrameReader::next() {
   if (key_) ++counter_;
   const auto payload = rest.subspan(kHeaderBytes, header.length);
   taken_ += whole;
-  return Frame{header.type, Bytes(payload.begin(), payload.end())};
+  return SealedMessage{header.type, Bytes(payload.begin(), payload.end())};
 }
 
 }  // namespace lockstep::collectives
