@@ -31,7 +31,7 @@ struct TcpOptions {
   int size = 1;
   /// Shared by the processes of the job, and by nobody else; kSecretBytes or more.
   Secret secret;
-  /// Compared between the ranks; see Arrivals.
+  /// Compared between the ranks; see RendezvousMembers.
   std::string job, build;
   /// How long the ranks may take to come.
   Duration patience = std::chrono::seconds(300);
@@ -48,7 +48,7 @@ class TcpMesh;
 /// cannot be reached, in time), Version (another secret, protocol or build, naming both sides),
 /// BadInput (another world size or job, a rank that is there already), Environment (no address to
 /// listen at, no descriptors), RankLost.
-[[nodiscard]] Result<std::shared_ptr<TcpMesh>> tcp_meet(const TcpOptions& options);
+[[nodiscard]] Result<std::shared_ptr<TcpMesh>> tcp_rendezvous(const TcpOptions& options);
 
 /// Collective. The progress board: shared memory among the ranks of each host, its name taken away
 /// again before this returns. Errors: Environment, Stuck (a rank of this host does not answer).

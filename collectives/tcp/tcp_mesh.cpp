@@ -30,14 +30,14 @@ void flush(TcpLoop& loop, const std::vector<std::shared_ptr<TcpLink>>& links) {
 
 }  // namespace
 
-TcpMesh::TcpMesh(TcpMeeting meeting, std::size_t longest_message)
-    : loop_(std::move(meeting.loop)),
-      self_(meeting.self),
-      roster_(std::move(meeting.roster)),
+TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message)
+    : loop_(std::move(parts.loop)),
+      self_(parts.self),
+      roster_(std::move(parts.roster)),
       longest_(longest_message),
-      links_(std::move(meeting.links)),
+      links_(std::move(parts.links)),
       finished_(roster_.size(), false) {
-  for (auto& [from, message] : meeting.early) took(from, std::move(message));
+  for (auto& [from, message] : parts.early) took(from, std::move(message));
   for (std::size_t r = 0; r < links_.size(); ++r) {
     if (!links_[r]) continue;
     const Rank peer{static_cast<std::int32_t>(r)};

@@ -15,8 +15,8 @@
 
 namespace lockstep::collectives {
 
-/// What a meeting came to: everything that a mesh is made of.
-struct TcpMeeting {
+/// The result of a rendezvous: the parts of a mesh.
+struct TcpMeshParts {
   std::unique_ptr<TcpLoop> loop = std::make_unique<TcpLoop>();
   Rank self;
   std::vector<Peer> roster;                        // by rank
@@ -28,7 +28,7 @@ struct TcpMeeting {
 /// to the operation that this rank has not, and an operation ahead of that waits for this rank.
 class TcpMesh {
  public:
-  TcpMesh(TcpMeeting meeting, std::size_t longest_message);
+  TcpMesh(TcpMeshParts parts, std::size_t longest_message);
   ~TcpMesh();
   TcpMesh(const TcpMesh&) = delete;
   TcpMesh& operator=(const TcpMesh&) = delete;

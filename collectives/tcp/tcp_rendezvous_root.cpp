@@ -10,14 +10,14 @@ constexpr std::chrono::seconds kAftermath{2};
 
 }  // namespace
 
-void TcpRendezvous::came(const TcpLinkPtr& link, const Arrival& arrival) {
-  Arrivals::Answer answer = arrivals_.come(arrival, link->peer_address());
+void TcpRendezvous::came(const TcpLinkPtr& link, const JoinRequest& request) {
+  RendezvousMembers::Answer answer = members_.join(request, link->peer_address());
   if (failure_) answer.refusal = *failure_;
   if (answer.refusal) {
     link->send(TurnedAway{answer.refusal->code, answer.refusal->message});
     link->finish();
     last_trouble_ = answer.refusal->message;
-    if (answer.ends_all || failure_) told_.insert(RankSet::of(arrival.rank));
+    if (answer.ends_all || failure_) told_.insert(RankSet::of(request.rank));
     if (answer.ends_all && !failure_) {
       fail(*answer.refusal);
       turn_away_all();
@@ -25,43 +25,43 @@ void TcpRendezvous::came(const TcpLinkPtr& link, const Arrival& arrival) {
     }
     return;
   }
-  const Rank rank = arrival.rank;
-  guests_[rank.value] = link;
+  const Rank rank = request.rank;
+  waiting_[rank.value] = link;
   link->on({.ended = [this, rank](const Status&) {
-    guests_.erase(rank.value);
-    arrivals_.gone(rank);
+    waiting_.erase(rank.value);
+    members_.left(rank);
   }});
-  if (arrivals_.missing().empty()) hand_out_roster();
+  if (members_.missing().empty()) hand_out_roster();
 }
 
 void TcpRendezvous::tell_who_is_missing() {
-  const RankSet missing = arrivals_.missing();
+  const RankSet missing = members_.missing();
   if (missing == missing_) return;
   missing_ = missing;
-  for (const auto& [rank, link] : guests_) link->send(Waiting{missing});
+  for (const auto& [rank, link] : waiting_) link->send(Waiting{missing});
 }
 
 void TcpRendezvous::turn_away_all() {
-  for (const auto& [rank, link] : guests_) {
+  for (const auto& [rank, link] : waiting_) {
     link->send(TurnedAway{failure_->code, failure_->message});
     link->finish();
     told_.insert(RankSet::of(Rank{rank}));
   }
-  guests_.clear();
+  waiting_.clear();
 }
 
 void TcpRendezvous::hand_out_roster() {
-  made_.roster = arrivals_.roster();
+  made_.roster = members_.roster();
   const Nonce random = random_nonce();
-  std::copy_n(random.begin(), meeting_.size(), meeting_.begin());
+  std::copy_n(random.begin(), id_.size(), id_.begin());
   for (std::size_t first = 0; first < made_.roster.size(); first += RosterPart::kMostPeers) {
     const std::size_t end = std::min(first + RosterPart::kMostPeers, made_.roster.size());
-    RosterPart part{meeting_, static_cast<std::uint32_t>(first), {}};
+    RosterPart part{id_, static_cast<std::uint32_t>(first), {}};
     for (std::size_t r = first; r < end; ++r) part.peers.push_back(made_.roster[r]);
-    for (const auto& [rank, link] : guests_) link->send(part);
+    for (const auto& [rank, link] : waiting_) link->send(part);
   }
   met_ = true;
-  for (const auto& [rank, link] : std::exchange(guests_, {})) keep(Rank{rank}, link);
+  for (const auto& [rank, link] : std::exchange(waiting_, {})) keep(Rank{rank}, link);
 }
 
 }  // namespace lockstep::collectives

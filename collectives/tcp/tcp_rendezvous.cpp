@@ -42,7 +42,7 @@ TcpRendezvous::TcpRendezvous(const TcpOptions& options)
       acceptor_(made_.loop->io),
       pause_(made_.loop->io),
       until_(clock_.now() + options.patience),
-      arrivals_(own_arrival()) {
+      members_(own_request()) {
   made_.self = options.rank;
   made_.loop->secret = secret_of_ranks(options.secret);
   made_.links.resize(static_cast<std::size_t>(options.size));
@@ -53,12 +53,12 @@ TcpRendezvous::~TcpRendezvous() {
   if (published_) ::unlink(options_.file.c_str());
   acceptor_.close(ignored);
   for (const TcpLinkPtr& link : strangers_) link->close();
-  for (const auto& [rank, link] : guests_) link->close();
+  for (const auto& [rank, link] : waiting_) link->close();
   for (const auto& [rank, link] : reaching_) link->close();
-  if (to_host_) to_host_->close();
+  if (to_root_) to_root_->close();
 }
 
-Arrival TcpRendezvous::own_arrival() const {
+JoinRequest TcpRendezvous::own_request() const {
   return {.version = kTcpVersion,
           .job = options_.job,
           .rank = options_.rank,
@@ -90,14 +90,15 @@ Result<void> TcpRendezvous::listen(const Endpoint& at) {
   if (!failure) acceptor_.bind(where, failure);
   if (!failure) acceptor_.listen(asio::socket_base::max_listen_connections, failure);
   if (!failure) return accept(), Result<void>{};
-  return Status{Code::Environment,
-                fmt::format("Rank {} cannot listen at {}: {}{}.", options_.rank.value, at.text(),
-                            failure.message(),
-                            host() ? "; the rendezvous is an address of the host of rank 0, with a "
-                                     "port that is free"
-                                   : ""),
-                "",
-                {}};
+  return Status{
+      Code::Environment,
+      fmt::format("Rank {} cannot listen at {}: {}{}.", options_.rank.value, at.text(),
+                  failure.message(),
+                  is_root() ? "; the rendezvous is an address of the host of rank 0, with a "
+                              "port that is free"
+                            : ""),
+      "",
+      {}};
 }
 
 /// Where the ranks meet, for messages.
@@ -146,10 +147,10 @@ void TcpRendezvous::welcome(tcp::socket socket) {
                 [this, weak, forget](const TcpMessage& message) {
                   const TcpLinkPtr self = weak.lock();
                   forget(self);
-                  const auto* arrival = std::get_if<Arrival>(&message);
+                  const auto* request = std::get_if<JoinRequest>(&message);
                   const auto* word = std::get_if<Introduction>(&message);
-                  if (host() && arrival != nullptr) return came(self, *arrival);
-                  if (!host() && word != nullptr) return introduced(self, *word);
+                  if (is_root() && request != nullptr) return came(self, *request);
+                  if (!is_root() && word != nullptr) return introduced(self, *word);
                   self->close();
                 },
             .ended = [weak, forget](const Status&) { forget(weak.lock()); }});
@@ -195,10 +196,10 @@ Status TcpRendezvous::too_late() const {
   const std::string next =
       "; look at what they say, or give slow ones time with a longer "
       "LOCKSTEP_DEADLINE_SECONDS.";
-  if (host())
+  if (is_root())
     return stuck(fmt::format(
         "After {:g} s {} had not come to the rendezvous at {}{}{}", waited,
-        arrivals_.missing().phrase(), at,
+        members_.missing().phrase(), at,
         last_trouble_.empty() ? "" : fmt::format(" (turned away: {})", last_trouble_), next));
   if (!missing_.empty())
     return stuck(fmt::format("Rank {} waited {:g} s at the rendezvous at {} for {}{}",
@@ -209,22 +210,22 @@ Status TcpRendezvous::too_late() const {
                   options_.rank.value, at, waited, trouble, next));
 }
 
-Result<TcpMeeting> TcpRendezvous::run() {
+Result<TcpMeshParts> TcpRendezvous::run() {
   if (options_.size == 1) {
     made_.roster.resize(1);
     return std::move(made_);
   }
-  if (host()) {
+  if (is_root()) {
     if (auto opened = open(); !opened) return opened.error();
   } else {
     seek();
   }
   const auto over = [this] {  // rank 0 also tells the others
-    return failure_ && (!host() || told_.size() >= options_.size - 1);
+    return failure_ && (!is_root() || told_.size() >= options_.size - 1);
   };
   while (!complete() && !over() && clock_.now() < until_) {
     made_.loop->io.run_one_for(std::chrono::milliseconds(50));
-    if (host() && !met_ && !failure_) tell_who_is_missing();
+    if (is_root() && !met_ && !failure_) tell_who_is_missing();
   }
   if (complete() && !failure_) return std::move(made_);
   fail(too_late());
@@ -239,7 +240,7 @@ Result<TcpMeeting> TcpRendezvous::run() {
   return why;
 }
 
-Result<std::shared_ptr<TcpMesh>> tcp_meet(const TcpOptions& options) {
+Result<std::shared_ptr<TcpMesh>> tcp_rendezvous(const TcpOptions& options) {
   if (options.size < 1 || options.size > static_cast<int>(kMostRanks) || options.rank.value < 0 ||
       options.rank.value >= options.size)
     return Status{
@@ -251,9 +252,9 @@ Result<std::shared_ptr<TcpMesh>> tcp_meet(const TcpOptions& options) {
         {}};
   if (options.file.empty() && options.secret.size() < kSecretBytes)
     return Status{Code::Version, "A job over TCP needs a secret; see LOCKSTEP_TOKEN.", "", {}};
-  // The links of the meeting end before its loop does, and those that are kept go with it.
-  auto meeting = std::make_unique<TcpRendezvous>(options);
-  auto made = meeting->run();
+  // The links of the rendezvous end before its loop does, and those that are kept go with it.
+  auto rendezvous = std::make_unique<TcpRendezvous>(options);
+  auto made = rendezvous->run();
   if (!made) return made.error();
   return std::make_shared<TcpMesh>(*std::move(made), options.longest_message);
 }

@@ -5,7 +5,7 @@
 
 #include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/shapes/expr/fingerprint.h>
-#include <lockstep/worker/process/meeting.h>
+#include <lockstep/worker/process/rendezvous.h>
 
 namespace lockstep::worker {
 namespace {
@@ -46,7 +46,8 @@ Status on_several_hosts(const Launcher& launcher) {
 }
 
 /// What the ranks of a job are, wherever they meet.
-collectives::TcpOptions meeting(Rank rank, int size, const Settings& settings, std::string build) {
+collectives::TcpOptions tcp_options_of(Rank rank, int size, const Settings& settings,
+                                       std::string build) {
   collectives::TcpOptions out;
   out.rank = rank;
   out.size = size;
@@ -57,10 +58,11 @@ collectives::TcpOptions meeting(Rank rank, int size, const Settings& settings, s
 
 }  // namespace
 
-Result<std::optional<collectives::TcpOptions>> meeting_of(const Settings& settings,
-                                                          std::string build) {
+Result<std::optional<collectives::TcpOptions>> rendezvous_of(const Settings& settings,
+                                                             std::string build) {
   if (settings.rendezvous.empty()) return std::optional<collectives::TcpOptions>{};
-  auto options = meeting(Rank{settings.rank}, settings.world_size, settings, std::move(build));
+  auto options =
+      tcp_options_of(Rank{settings.rank}, settings.world_size, settings, std::move(build));
   if (settings.rendezvous.starts_with('/')) {
     options.file = settings.rendezvous;
     return std::optional(std::move(options));
@@ -82,11 +84,11 @@ Result<std::optional<collectives::TcpOptions>> meeting_of(const Settings& settin
   return std::optional(std::move(options));
 }
 
-Result<std::optional<collectives::TcpOptions>> launched_meeting(
+Result<std::optional<collectives::TcpOptions>> launched_rendezvous(
     const Settings& settings, const std::optional<Launcher>& launcher, std::string build) {
   if (!launcher || launcher->size == 1) return std::optional<collectives::TcpOptions>{};
   if (launcher->one_host != true) return on_several_hosts(*launcher);
-  auto options = meeting(Rank{launcher->rank}, launcher->size, settings, std::move(build));
+  auto options = tcp_options_of(Rank{launcher->rank}, launcher->size, settings, std::move(build));
   const std::string folder = settings.cache_dir + "/rendezvous";
   make_private_folder(folder);
   options.file = folder + "/" + shapes::fingerprint(launcher->id).text();

@@ -32,13 +32,13 @@ bool TcpRendezvous::read_place() {
 
 void TcpRendezvous::seek() {
   if (!options_.file.empty() && !read_place()) return seek_later();
-  to_host_ = TcpLink::connect(*made_.loop, options_.rendezvous,
+  to_root_ = TcpLink::connect(*made_.loop, options_.rendezvous,
                               {.established = [this] { found(); },
-                               .message = [this](TcpMessage m) { host_said(std::move(m)); },
-                               .ended = [this](const Status& why) { host_ended(why); }});
+                               .message = [this](TcpMessage m) { root_said(std::move(m)); },
+                               .ended = [this](const Status& why) { root_ended(why); }});
 }
 
-void TcpRendezvous::host_ended(const Status& why) {
+void TcpRendezvous::root_ended(const Status& why) {
   last_trouble_ = why.message;
   missing_ = RankSet{};
   // A file that an earlier job has left may name a port that is another's by now.
@@ -63,14 +63,14 @@ void TcpRendezvous::seek_later() {
 void TcpRendezvous::found() {
   until_ = std::max(until_, clock_.now() + options_.patience + kGrace);
   if (!acceptor_.is_open())
-    if (auto open = listen({to_host_->own_address(), 0}); !open) return fail(open.error());
+    if (auto open = listen({to_root_->own_address(), 0}); !open) return fail(open.error());
   Failure ignored;
-  Arrival arrival = own_arrival();
-  arrival.port = acceptor_.local_endpoint(ignored).port();
-  to_host_->send(arrival);
+  JoinRequest request = own_request();
+  request.port = acceptor_.local_endpoint(ignored).port();
+  to_root_->send(request);
 }
 
-void TcpRendezvous::host_said(TcpMessage message) {
+void TcpRendezvous::root_said(TcpMessage message) {
   if (const auto* waiting = std::get_if<Waiting>(&message)) {
     missing_ = waiting->missing;
   } else if (const auto* turned = std::get_if<TurnedAway>(&message)) {
@@ -87,9 +87,9 @@ void TcpRendezvous::took(const RosterPart& part) {
         {Code::Internal, "The list of ranks that rank 0 sent is none of this job.", "", {}});
   made_.roster.insert(made_.roster.end(), part.peers.begin(), part.peers.end());
   if (made_.roster.size() < made_.links.size()) return;
-  meeting_ = part.meeting;
+  id_ = part.id;
   met_ = true;
-  keep(Rank{0}, std::exchange(to_host_, nullptr));
+  keep(Rank{0}, std::exchange(to_root_, nullptr));
   for (std::int32_t r = 1; r < options_.rank.value; ++r) reach(Rank{r});
 }
 
@@ -97,7 +97,7 @@ void TcpRendezvous::reach(Rank peer) {
   const auto at = static_cast<std::size_t>(peer.value);
   auto established = [this, peer] {
     const TcpLinkPtr link = reaching_.at(peer.value);
-    link->send(Introduction{meeting_, options_.rank});
+    link->send(Introduction{id_, options_.rank});
     keep(peer, link);
   };
   // Tried again until time is up: rank 0 says if the peer is gone.
@@ -116,7 +116,7 @@ void TcpRendezvous::reach(Rank peer) {
 
 void TcpRendezvous::introduced(const TcpLinkPtr& link, const Introduction& word) {
   const auto at = static_cast<std::size_t>(word.rank.value);
-  if (!met_ || word.meeting != meeting_ || word.rank <= options_.rank || at >= made_.links.size() ||
+  if (!met_ || word.id != id_ || word.rank <= options_.rank || at >= made_.links.size() ||
       made_.links[at])
     return link->close();
   keep(word.rank, link);

@@ -16,13 +16,13 @@ namespace lockstep::worker {
 /// on loopback, one of this user's, made in the cache directory at first use. `build` tells builds
 /// of the program apart. Errors: BadInput (no address), Version (no secret though other machines
 /// reach the address, or its file is others' to read), Environment.
-[[nodiscard]] Result<std::optional<collectives::TcpOptions>> meeting_of(const Settings& settings,
-                                                                        std::string build);
+[[nodiscard]] Result<std::optional<collectives::TcpOptions>> rendezvous_of(const Settings& settings,
+                                                                           std::string build);
 
 /// The same for what `launcher` has started, where no MPI joins it: ranks of one host meet by a
 /// file in the cache directory that is named after the launch. Errors: Environment where they are
 /// not on one host, with what to set.
-[[nodiscard]] Result<std::optional<collectives::TcpOptions>> launched_meeting(
+[[nodiscard]] Result<std::optional<collectives::TcpOptions>> launched_rendezvous(
     const Settings& settings, const std::optional<Launcher>& launcher, std::string build);
 
 }  // namespace lockstep::worker
