@@ -10,8 +10,8 @@
 #include "recorded_job.h"
 #include <gtest/gtest.h>
 
+#include <lockstep/worker/simulator/answers/explain.h>
 #include <lockstep/worker/simulator/answers/replay.h>
-#include <lockstep/worker/simulator/answers/verdict.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 #include <lockstep/worker/simulator/input/partition.h>
 #include <lockstep/worker/simulator/input/scenario.h>

@@ -6,7 +6,7 @@
 
 #include <lockstep/worker/agreement/record.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
-#include <lockstep/worker/simulator/cluster/group.h>
+#include <lockstep/worker/simulator/cluster/rank_executor.h>
 
 namespace lockstep::worker::simulator {
 namespace {

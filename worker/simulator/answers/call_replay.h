@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/worker/simulator/answers/replay.h>
-#include <lockstep/worker/simulator/cluster/group.h>
+#include <lockstep/worker/simulator/cluster/rank_executor.h>
 
 namespace lockstep::worker::simulator {
 

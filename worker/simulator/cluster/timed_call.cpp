@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/simulator/cluster/dry_run.h>
-#include <lockstep/worker/simulator/cluster/group.h>
+#include <lockstep/worker/simulator/cluster/rank_executor.h>
 #include <lockstep/worker/simulator/cluster/timed_call.h>
 #include <lockstep/worker/simulator/input/call_inputs.h>
 

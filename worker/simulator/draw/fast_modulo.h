@@ -1,5 +1,5 @@
-// Remainders by a divisor that stays the same, without dividing: multiplications by its inverse,
-// rounded up (Granlund and Montgomery, "Division by invariant integers using multiplication").
+// Modulo by a fixed divisor without division: multiplication by the inverse, rounded up (Granlund
+// and Montgomery, "Division by invariant integers using multiplication").
 #pragma once
 
 #include <bit>
@@ -8,9 +8,9 @@
 namespace lockstep::worker::simulator {
 
 /// Exact for every dividend of 64 bits. Requires a divisor of at least 2.
-class Remainder {
+class FastModulo {
  public:
-  explicit Remainder(std::uint64_t divisor) : divisor_(divisor) {
+  explicit FastModulo(std::uint64_t divisor) : divisor_(divisor) {
     const int log = 63 - std::countl_zero(divisor);
     shift_ = static_cast<std::uint8_t>(log);
     if (std::has_single_bit(divisor)) {
@@ -27,12 +27,12 @@ class Remainder {
   /// The same without a product of 128 bits, so that compilers can do several at a time.
   [[nodiscard]] std::uint64_t of_in_halves(std::uint64_t n) const {
     constexpr std::uint64_t kLow = 0xFFFFFFFF;
-    const std::uint64_t cross = (n >> 32) * (inverse_ & kLow) +
-                                ((n & kLow) * (inverse_ & kLow) >> 32);
+    const std::uint64_t cross =
+        (n >> 32) * (inverse_ & kLow) + ((n & kLow) * (inverse_ & kLow) >> 32);
     const std::uint64_t other = (n & kLow) * (inverse_ >> 32) + (cross & kLow);
     return of(n, (n >> 32) * (inverse_ >> 32) + (cross >> 32) + (other >> 32));
   }
-  bool operator==(const Remainder&) const = default;
+  bool operator==(const FastModulo&) const = default;
 
  private:
   /// `high`: of the product with the inverse.

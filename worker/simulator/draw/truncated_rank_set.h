@@ -1,5 +1,5 @@
-// A set of ranks that stays short, for reports: a world of millions in which every second rank is
-// meant takes no more room than one of ten.
+// A set of ranks of bounded size, for reports: every second rank of a world of millions takes no
+// more memory than every second rank of ten.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace lockstep::worker::simulator {
 
-/// How many ranks, and which: all of them, or those that were added first.
-class SomeRanks {
+/// The number of ranks, and the names of all of them or of those that were added first.
+class TruncatedRankSet {
  public:
   /// Requires ranks that were not added before.
   void add(const RankSet& ranks);
   [[nodiscard]] std::int64_t count() const { return count_; }
-  /// Those that are named; `count()` of them unless there are many apart from each other.
+  /// The named ranks: `count()` of them unless there are many separate runs.
   [[nodiscard]] const RankSet& named() const { return named_; }
   /// "rank 3", "ranks 0-2, 7", "ranks 0, 2, 4, … (512)"
   [[nodiscard]] std::string text() const;
-  bool operator==(const SomeRanks&) const = default;
+  bool operator==(const TruncatedRankSet&) const = default;
 
  private:
   RankSet named_;

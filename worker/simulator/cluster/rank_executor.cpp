@@ -1,4 +1,4 @@
-#include <lockstep/worker/simulator/cluster/group.h>
+#include <lockstep/worker/simulator/cluster/rank_executor.h>
 
 namespace lockstep::worker::simulator {
 
@@ -22,7 +22,7 @@ bool answer_locally(CallMachine& machine, LocalWork* work) {
   }
 }
 
-bool Group::answer_timed(CallMachine& machine) const {
+bool RankExecutor::answer_timed(CallMachine& machine) const {
   if (clock_ == nullptr) return answer_locally(machine);
   LocalWork work;
   const bool waits = answer_locally(machine, &work);

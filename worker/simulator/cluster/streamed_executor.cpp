@@ -4,7 +4,7 @@
 #include <lockstep/worker/agreement/rank_table.h>
 #include <lockstep/worker/exchange/conflict.h>
 #include <lockstep/worker/exchange/hints.h>
-#include <lockstep/worker/simulator/cluster/streamed_group.h>
+#include <lockstep/worker/simulator/cluster/streamed_executor.h>
 #include <lockstep/worker/simulator/draw/parallel.h>
 
 namespace lockstep::worker::simulator {
@@ -36,10 +36,10 @@ const T& asked(const CallMachine& machine) {
 }  // namespace
 
 /// One call: the rounds that its machines ask for, over all ranks.
-class StreamedGroup::Call {
+class StreamedExecutor::Call {
  public:
-  Call(StreamedGroup& group, Machines machines, const RankInputs* inputs)
-      : group_(group), machines_(machines), inputs_(inputs) {}
+  Call(StreamedExecutor& executor, Machines machines, const RankInputs* inputs)
+      : executor_(executor), machines_(machines), inputs_(inputs) {}
 
   /// nullopt: the machines ask for different rounds, or for what their ranks would not.
   std::optional<RoundResult> round() {
@@ -71,8 +71,8 @@ class StreamedGroup::Call {
       all.words[0] = lowest_donor();
     }
     voted_ = true;
-    group_.rounds_.voted();
-    if (group_.clock_ != nullptr) group_.clock_->vote();
+    executor_.rounds_.voted();
+    if (executor_.clock_ != nullptr) executor_.clock_->vote();
     return all;
   }
 
@@ -90,7 +90,7 @@ class StreamedGroup::Call {
       return joined;
     }
     if (!joint_) return std::nullopt;
-    const auto conflict = find_conflict(*joint_, group_.config_);
+    const auto conflict = find_conflict(*joint_, executor_.config_);
     if (!conflict ||
         asked_first.mine != rank_table_payload(machines_[0]->rank_status().speaks_for,
                                                conflict_value(*conflict, inputs_->like())))
@@ -104,10 +104,10 @@ class StreamedGroup::Call {
 
   Bytes tree_join(const RankRounds::Payload& payload, const collectives::Join& join,
                   const RankRounds::Same& same) {
-    RunClock* clock = group_.clock_;
+    RunClock* clock = executor_.clock_;
     TreeBytes sent;
     Bytes joined =
-        group_.rounds_.tree_join(payload, join, same, clock != nullptr ? &sent : nullptr);
+        executor_.rounds_.tree_join(payload, join, same, clock != nullptr ? &sent : nullptr);
     if (clock != nullptr) clock->tree_join(sent);
     return joined;
   }
@@ -125,8 +125,8 @@ class StreamedGroup::Call {
     Bytes payload = inputs_ != nullptr && joint_
                         ? encode_hints(decided(), seen_by(root))
                         : asked<action::Broadcast>(*machines_[unit_of(root)]).mine;
-    group_.rounds_.broadcast(root, payload.size());
-    if (group_.clock_ != nullptr) group_.clock_->broadcast(root, payload.size());
+    executor_.rounds_.broadcast(root, payload.size());
+    if (executor_.clock_ != nullptr) executor_.clock_->broadcast(root, payload.size());
     return payload;
   }
 
@@ -137,13 +137,13 @@ class StreamedGroup::Call {
     std::uint64_t sure = Vote::kOnes;
     for (const auto& machine : machines_) sure &= sure_to_fit(machine->cache(), *inputs_);
     std::atomic<std::uint64_t> all{first};
-    const std::vector<Unit> shares = shares_of(group_.size_);
+    const std::vector<Unit> shares = shares_of(executor_.size_);
     in_parallel(first == sure ? 0 : shares.size(), [&](std::size_t i) {
       Observation seen = inputs_->like();
       std::uint64_t mask = all.load();
       for (std::int32_t r = shares[i].first; r <= shares[i].last && mask != sure;) {
         const std::size_t unit = unit_of(Rank{r});
-        const std::int32_t end = std::min(shares[i].last, group_.units_[unit].last);
+        const std::int32_t end = std::min(shares[i].last, executor_.units_[unit].last);
         for (; r <= end && mask != sure; r = next_other(r, end)) {
           inputs_->fill(r, seen);
           mask &= machines_[unit]->cache().lookup(seen);
@@ -159,7 +159,7 @@ class StreamedGroup::Call {
     const std::vector<Mark>& marks = inputs_->like().marks;
     if (std::ranges::find(marks, Mark::Uniform) == marks.end()) return;
     std::atomic<std::uint64_t> state{all.words[3]}, complement{all.words[4]};
-    const std::vector<Unit> shares = shares_of(group_.size_);
+    const std::vector<Unit> shares = shares_of(executor_.size_);
     in_parallel(shares.size(), [&](std::size_t i) {
       Observation seen = inputs_->like();
       for (std::int32_t r = shares[i].first; r <= shares[i].last;
@@ -191,7 +191,7 @@ class StreamedGroup::Call {
     for (const JointSymbol& symbol : joint_symbols(decided()))
       if (symbol.dim) sizes.push_back(list.offsets()[symbol.source] + *symbol.dim);
     std::atomic<std::int32_t> lowest{INT32_MAX};
-    const std::vector<Unit> shares = shares_of(group_.size_);
+    const std::vector<Unit> shares = shares_of(executor_.size_);
     in_parallel(shares.size(), [&](std::size_t i) {
       Observation seen = inputs_->like();
       for (std::int32_t r = shares[i].first; r <= shares[i].last && r < lowest;
@@ -212,13 +212,13 @@ class StreamedGroup::Call {
   bool learn(const Bytes& joined) {
     const FrameState& state = machines_[0]->cache().state;
     joint_ = read_list_payload(joined, inputs_->like().list,
-                               group_.config_.automatic_dynamic ? &state : nullptr);
+                               executor_.config_.automatic_dynamic ? &state : nullptr);
     return joint_.has_value();
   }
 
   /// What the group has seen, as the machines decide on it.
   const JointObservation& decided() {
-    joint_->settle(machines_[0]->settling(), group_.config_.specialize_int);
+    joint_->settle(machines_[0]->settling(), executor_.config_.specialize_int);
     return *joint_;
   }
 
@@ -228,27 +228,29 @@ class StreamedGroup::Call {
     return seen;
   }
   [[nodiscard]] std::size_t unit_of(Rank rank) const {
-    const auto it = std::lower_bound(group_.units_.begin(), group_.units_.end(), rank.value,
+    const auto it = std::lower_bound(executor_.units_.begin(), executor_.units_.end(), rank.value,
                                      [](const Unit& u, std::int32_t r) { return u.last < r; });
-    return static_cast<std::size_t>(it - group_.units_.begin());
+    return static_cast<std::size_t>(it - executor_.units_.begin());
   }
 
-  StreamedGroup& group_;
+  StreamedExecutor& executor_;
   Machines machines_;
   const RankInputs* inputs_;
   bool voted_ = false;
   std::optional<JointObservation> joint_;
 };
 
-StreamedGroup::StreamedGroup(std::vector<Unit> units, int size, const DecisionConfig& config)
+StreamedExecutor::StreamedExecutor(std::vector<Unit> units, int size, const DecisionConfig& config)
     : units_(std::move(units)), size_(size), config_(config), rounds_(size) {}
 
-void StreamedGroup::run(Machines machines, const Status& absent) { run(machines, nullptr, absent); }
-void StreamedGroup::run(Machines machines, const RankInputs& inputs, const Status& absent) {
+void StreamedExecutor::run(Machines machines, const Status& absent) {
+  run(machines, nullptr, absent);
+}
+void StreamedExecutor::run(Machines machines, const RankInputs& inputs, const Status& absent) {
   run(machines, &inputs, absent);
 }
 
-void StreamedGroup::run(Machines machines, const RankInputs* inputs, const Status& absent) {
+void StreamedExecutor::run(Machines machines, const RankInputs* inputs, const Status& absent) {
   if (std::any_of(machines.begin(), machines.end(), [](const auto& m) { return !m; }))
     return time_out_all(machines, absent, clock_);
   Call call(*this, machines, inputs);

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <lockstep/worker/simulator/draw/some_ranks.h>
+#include <lockstep/worker/simulator/draw/truncated_rank_set.h>
 
 namespace lockstep::worker::simulator {
 namespace {
@@ -9,7 +9,7 @@ constexpr std::size_t kRuns = 32;
 
 }  // namespace
 
-void SomeRanks::add(const RankSet& ranks) {
+void TruncatedRankSet::add(const RankSet& ranks) {
   count_ += ranks.size();
   for (const RankSet::Run& run : ranks.runs()) {
     if (named_.runs().size() >= kRuns && named_.runs().back().last + 1 != run.first) break;
@@ -17,7 +17,7 @@ void SomeRanks::add(const RankSet& ranks) {
   }
 }
 
-std::string SomeRanks::text() const {
+std::string TruncatedRankSet::text() const {
   std::string out = count_ == 1 ? "rank " : "ranks ";
   for (const char c : named_.text()) {
     out += c;

@@ -7,12 +7,12 @@
 #include <cstdint>
 
 #include <lockstep/worker/simulator/cluster/dry_run.h>
-#include <lockstep/worker/simulator/cluster/way.h>
+#include <lockstep/worker/simulator/cluster/run_variant.h>
 
 namespace lockstep::worker::simulator {
 
-[[nodiscard]] Way upstream_way(const Scenario& scenario, const Progress& progress = {});
-/// An estimate of what that holds at once where ranks draw for themselves.
-[[nodiscard]] std::uint64_t upstream_bytes(const Scenario& scenario);
+[[nodiscard]] RunVariant pytorch_model(const Scenario& scenario, const Progress& progress = {});
+/// Estimated peak memory of pytorch_model() where ranks draw for themselves.
+[[nodiscard]] std::uint64_t pytorch_model_bytes(const Scenario& scenario);
 
 }  // namespace lockstep::worker::simulator

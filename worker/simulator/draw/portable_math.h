@@ -1,6 +1,6 @@
-// Elementary functions made of basic operations alone (+ - * / and exact scalings), in one order,
-// so that they have the same bits with every compiler and C library; the C library's own differ in
-// the last place. Distributions are made with them. Built without fused multiply-add.
+// Elementary functions of basic operations alone (+ - * / and exact scalings), in one order, so
+// that the results have the same bits with every compiler and C library; the functions of C
+// libraries differ in the last place. Used by the distributions. Built without fused multiply-add.
 #pragma once
 
 namespace lockstep::worker::simulator {

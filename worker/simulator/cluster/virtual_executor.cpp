@@ -2,7 +2,7 @@
 #include <optional>
 
 #include <lockstep/collectives/simulated/simulated.h>
-#include <lockstep/worker/simulator/cluster/group.h>
+#include <lockstep/worker/simulator/cluster/rank_executor.h>
 
 namespace lockstep::worker::simulator {
 namespace {
@@ -143,9 +143,9 @@ class Call {
   bool timed_out_ = false;
 };
 
-class VirtualGroup final : public Group {
+class VirtualExecutor final : public RankExecutor {
  public:
-  explicit VirtualGroup(int size) : bytes_(static_cast<std::size_t>(size), 0) {}
+  explicit VirtualExecutor(int size) : bytes_(static_cast<std::size_t>(size), 0) {}
 
   void run(Machines machines, const Status& absent) override {
     Story story(machines.size());
@@ -169,6 +169,8 @@ class VirtualGroup final : public Group {
 
 }  // namespace
 
-std::unique_ptr<Group> virtual_group(int size) { return std::make_unique<VirtualGroup>(size); }
+std::unique_ptr<RankExecutor> virtual_executor(int size) {
+  return std::make_unique<VirtualExecutor>(size);
+}
 
 }  // namespace lockstep::worker::simulator

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <lockstep/worker/simulator/draw/elementary.h>
+#include <lockstep/worker/simulator/draw/portable_math.h>
 
 namespace lockstep::worker::simulator {
 namespace {

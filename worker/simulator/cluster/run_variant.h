@@ -1,4 +1,4 @@
-// A way to run a job, and what the job comes to in it: for a comparison of several.
+// The totals of a job that is run in one of several ways, for a comparison.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/simulator/draw/some_ranks.h>
+#include <lockstep/worker/simulator/draw/truncated_rank_set.h>
 
 namespace lockstep::worker::simulator {
 
@@ -14,7 +14,7 @@ namespace lockstep::worker::simulator {
 struct Cause {
   /// Ranks with the same value.
   struct Group {
-    SomeRanks ranks;
+    TruncatedRankSet ranks;
     std::int64_t least = 0, greatest = 0;  // equal, but for the last group of many
     bool operator==(const Group&) const = default;
   };
@@ -28,20 +28,20 @@ struct Cause {
 
 /// Each call counts once: an error is one that not all ranks make, or one that ends in an error;
 /// else a fallback of some rank, else a compile of some rank, else a reuse.
-struct Way {
+struct RunVariant {
   std::string name;
   int compiles_per_rank_max = 0;
   int restarts_per_rank_max = 0;  // traces thrown away and begun anew, once sizes were exchanged
   std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;
   int distinct_graphs_max = 0;  // in one call
   std::optional<std::size_t> first_divergent_call;
-  std::optional<Cause> cause;  // of that
-  bool operator==(const Way&) const = default;
+  std::optional<Cause> cause;  // of the divergence
+  bool operator==(const RunVariant&) const = default;
 };
 
 /// The value of the key "compare" of a result.
-[[nodiscard]] std::string ways_json(const std::vector<Way>& ways);
-/// A table, a way per line, and the causes below it.
-[[nodiscard]] std::string ways_table(const std::vector<Way>& ways);
+[[nodiscard]] std::string run_variants_json(const std::vector<RunVariant>& variants);
+/// A table, one variant per line, with the causes below it.
+[[nodiscard]] std::string run_variants_table(const std::vector<RunVariant>& variants);
 
 }  // namespace lockstep::worker::simulator

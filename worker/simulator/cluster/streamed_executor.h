@@ -1,20 +1,20 @@
-// The third way to carry out what call machines ask for: one machine for each run of ranks that
+// The third implementation of RankExecutor: one machine for each run of ranks that
 // have the same past, while every rank sees values of its own in a call. The machine decides; what
 // the other ranks of its run would vote and send is worked out from their values, which are made
 // when they are needed and never held.
 #pragma once
 
-#include <lockstep/worker/simulator/cluster/group.h>
+#include <lockstep/worker/simulator/cluster/rank_executor.h>
 #include <lockstep/worker/simulator/cluster/rank_rounds.h>
 #include <lockstep/worker/simulator/input/generator.h>
 
 namespace lockstep::worker::simulator {
 
 /// One thread calls; rounds use all cores.
-class StreamedGroup final : public Group {
+class StreamedExecutor final : public RankExecutor {
  public:
   /// The units, ascending, cover ranks 0 to size-1.
-  StreamedGroup(std::vector<Unit> units, int size, const DecisionConfig& config);
+  StreamedExecutor(std::vector<Unit> units, int size, const DecisionConfig& config);
 
   /// Equal ranks in every unit.
   void run(Machines machines, const Status& absent) override;

@@ -1,7 +1,7 @@
-// Who carries out what the call machines of a simulated group ask for. Three ways with equal
-// results: every rank a virtual rank that exchanges messages (virtual_group.cpp), runs of equal
-// ranks folded into one machine each (folded_group.cpp), so that a world of millions costs
-// milliseconds, or runs of ranks that differ in the values of a call only (streamed_group.h).
+// Carries out the actions of the call machines of all simulated ranks. Three implementations with
+// equal results: every rank a virtual rank that exchanges messages (virtual_executor.cpp), runs of
+// equal ranks folded into one machine each (folded_executor.cpp), so that a world of millions costs
+// milliseconds, or runs of ranks that differ in the values of a call only (streamed_executor.h).
 #pragma once
 
 #include <memory>
@@ -19,9 +19,9 @@ namespace lockstep::worker::simulator {
 /// The machine of each unit for one call; null where the unit does not make the call.
 using Machines = std::span<const std::unique_ptr<CallMachine>>;
 
-class Group {
+class RankExecutor {
  public:
-  virtual ~Group() = default;
+  virtual ~RankExecutor() = default;
 
   /// From now on the clock is told of rounds and builds; it outlives the group.
   void time_by(RunClock& clock) { clock_ = &clock; }
@@ -55,14 +55,14 @@ using RoundResult = std::variant<collectives::Vote, Bytes>;
 void answer(CallMachine& machine, const RoundResult& result);
 /// The same of a round that has ended on this rank.
 void answer(CallMachine& machine, const collectives::Round& round);
-/// Ranks are absent: those that are there give up.
+/// Some ranks are absent: the calls of all others end with `absent` after the deadline.
 void time_out_all(Machines machines, const Status& absent, RunClock* clock = nullptr);
-/// The machines ask for what does not go together: all end with an error that says so.
+/// The machines ask for different rounds: every call ends with an error that says so.
 void fail_all(Machines machines);
 
 /// Every rank a virtual rank of a simulated network. Unit i must be rank i.
-[[nodiscard]] std::unique_ptr<Group> virtual_group(int size);
+[[nodiscard]] std::unique_ptr<RankExecutor> virtual_executor(int size);
 /// One machine per unit; the units, ascending, cover ranks 0 to size-1.
-[[nodiscard]] std::unique_ptr<Group> folded_group(std::vector<Unit> units, int size);
+[[nodiscard]] std::unique_ptr<RankExecutor> folded_executor(std::vector<Unit> units, int size);
 
 }  // namespace lockstep::worker::simulator

@@ -2,21 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/simulator/answers/explain.h>
 #include <lockstep/worker/simulator/answers/replay.h>
-#include <lockstep/worker/simulator/answers/verdict.h>
 #include <lockstep/worker/simulator/draw/json_document.h>
 
 namespace lockstep::worker::simulator {
 namespace {
 
 /// A call or round of one rank that ended in an error.
-struct Trouble {
+struct LastError {
   const RoundKey* key = nullptr;
   const Status* error = nullptr;
 };
 
 /// The last error of a rank; its own call's, else that of a round outside of calls.
-Trouble last_trouble(const RankRecord& rank) {
+LastError last_error_of(const RankRecord& rank) {
   if (rank.failed_round) return {&rank.failed_round->key, &rank.failed_round->error};
   if (rank.last_error) return {&rank.last_error->key, &rank.last_error->error};
   return {};
@@ -101,13 +101,13 @@ std::string last_step(const RankRecord& rank) {
 Explanation explain_record(const std::vector<RankRecord>& ranks) {
   const auto lost = std::find_if(ranks.begin(), ranks.end(),
                                  [](const RankRecord& rank) { return rank.ends_within_a_call(); });
-  Trouble trouble;
+  LastError failed;
   for (const RankRecord& rank : ranks)
-    if (trouble.error == nullptr) trouble = last_trouble(rank);
+    if (failed.error == nullptr) failed = last_error_of(rank);
   Explanation told;
-  if (trouble.error != nullptr) {
-    told.verdict = fmt::format("{} in {}", code_name(trouble.error->code), trouble.key->text());
-    told.cause = trouble.error->message;
+  if (failed.error != nullptr) {
+    told.verdict = fmt::format("{} in {}", code_name(failed.error->code), failed.key->text());
+    told.cause = failed.error->message;
   } else if (lost != ranks.end()) {
     told.verdict = fmt::format("the record of rank {} ends within {}", lost->header.rank.value,
                                lost->last_call->key.text());
@@ -119,16 +119,16 @@ Explanation explain_record(const std::vector<RankRecord>& ranks) {
   std::string& out = told.text;
   out = fmt::format("verdict   {}\n", told.verdict);
   if (!told.cause.empty()) out += fmt::format("cause     {}\n", told.cause);
-  if (trouble.error != nullptr) {
-    if (!trouble.error->source.empty()) out += "input     " + trouble.error->source + "\n";
-    if (!trouble.error->groups.empty()) out += "values\n" + table_text(trouble.error->groups);
+  if (failed.error != nullptr) {
+    if (!failed.error->source.empty()) out += "input     " + failed.error->source + "\n";
+    if (!failed.error->groups.empty()) out += "values\n" + table_text(failed.error->groups);
   }
-  if (lost != ranks.end() || (trouble.error != nullptr && (trouble.error->code == Code::Stuck ||
-                                                           trouble.error->code == Code::RankLost)))
+  if (lost != ranks.end() || (failed.error != nullptr && (failed.error->code == Code::Stuck ||
+                                                          failed.error->code == Code::RankLost)))
     out += "last steps\n" + table_text(table(ranks, last_step));
-  if (trouble.error != nullptr || lost != ranks.end())
+  if (failed.error != nullptr || lost != ranks.end())
     out += fmt::format("next step {}\n",
-                       next_step(trouble.error != nullptr ? trouble.error->code : Code::RankLost));
+                       next_step(failed.error != nullptr ? failed.error->code : Code::RankLost));
   const auto again = replay(ranks, false);
   out += history(ranks.front());
   if (again)

@@ -3,10 +3,10 @@
 #include <map>
 #include <set>
 
+#include <lockstep/worker/simulator/answers/pytorch_model.h>
 #include <lockstep/worker/simulator/answers/upstream_program.h>
-#include <lockstep/worker/simulator/answers/upstream_way.h>
+#include <lockstep/worker/simulator/cluster/call_view.h>
 #include <lockstep/worker/simulator/cluster/cause.h>
-#include <lockstep/worker/simulator/cluster/member.h>
 #include <lockstep/worker/simulator/draw/parallel.h>
 
 namespace lockstep::worker::simulator {
@@ -16,7 +16,7 @@ using Programs = std::vector<std::uint32_t>;  // indices into all programs, the 
 
 struct UpstreamFrame {
   std::map<std::size_t, FrameState> states;  // by class
-  std::vector<Programs> entries;             // by member
+  std::vector<Programs> entries;             // by representative
   int compiles = 0;
 };
 
@@ -41,33 +41,33 @@ class Upstream {
       : scenario_(scenario),
         progress_(progress),
         classes_(classes_of(scenario)),
-        members_(members_of(classes_, scenario.generator.apart())) {
+        representatives_(representatives_of(classes_, scenario.generator.apart())) {
     out_.name = "upstream";
   }
 
-  Way run() {
+  RunVariant run() {
     for (std::size_t c = 0; c < scenario_.count(); ++c) {
       if (progress_) progress_("calls, upstream's way", c, scenario_.count());
-      const CallSight sight(scenario_, classes_, c);
-      if (!sight.made_by_all())
+      const CallView view(scenario_, classes_, c);
+      if (!view.made_by_all())
         ++out_.errors;  // some wait for others until the time-out
       else
-        call(c, sight.frame(members_.front()), sight);
+        call(c, view.frame(representatives_.front()), view);
     }
     return std::move(out_);
   }
 
  private:
-  void call(std::size_t c, const std::string& name, const CallSight& sight) {
+  void call(std::size_t c, const std::string& name, const CallView& view) {
     UpstreamFrame& frame = frames_[name];
-    frame.entries.resize(members_.size());
-    if (hit(frame, sight)) {
+    frame.entries.resize(representatives_.size());
+    if (hit(frame, view)) {
       ++out_.reuses;
     } else if (frame.entries.front().size() >=
                static_cast<std::size_t>(scenario_.config.recompile_limit)) {
       ++out_.fallbacks;
       return;
-    } else if (compile(frame, sight)) {
+    } else if (compile(frame, view)) {
       ++out_.compiles;
       ++out_.compiles_per_rank_max;
       ++out_.restarts_per_rank_max;  // the trace that found out which sizes to exchange
@@ -75,28 +75,29 @@ class Upstream {
       ++out_.errors;
       return;
     }
-    compare(c, name, frame, sight);
+    compare(c, name, frame, view);
   }
 
   /// Every rank has an entry that fits; it is put first.
-  bool hit(UpstreamFrame& frame, const CallSight& sight) {
+  bool hit(UpstreamFrame& frame, const CallView& view) {
     if (frame.entries.front().empty()) return false;
-    if (all_sure(frame, sight)) return true;
-    std::vector<std::uint32_t> hits(members_.size());
+    if (all_sure(frame, view)) return true;
+    std::vector<std::uint32_t> hits(representatives_.size());
     std::atomic<bool> all{true};
-    const std::vector<RankSet::Run> shares = shares_of(static_cast<std::int32_t>(members_.size()));
+    const std::vector<RankSet::Run> shares =
+        shares_of(static_cast<std::int32_t>(representatives_.size()));
     in_parallel(shares.size(), [&](std::size_t share) {
       Observation room;
       for (std::int32_t m = shares[share].first; m <= shares[share].last && all; ++m) {
         const auto at = static_cast<std::size_t>(m);
-        const Observation& seen = sight.of(members_[at], room);
+        const Observation& seen = view.of(representatives_[at], room);
         const Programs& entries = frame.entries[at];
         while (hits[at] < entries.size() && !programs_[entries[hits[at]]].fits(seen)) ++hits[at];
         if (hits[at] == entries.size()) all = false;
       }
     });
     if (!all) return false;
-    for (std::size_t m = 0; m < members_.size(); ++m) {
+    for (std::size_t m = 0; m < representatives_.size(); ++m) {
       const auto first = frame.entries[m].begin();
       std::rotate(first, first + hits[m], first + hits[m] + 1);
     }
@@ -104,27 +105,28 @@ class Upstream {
   }
 
   /// All would run one program, whatever they draw.
-  bool all_sure(const UpstreamFrame& frame, const CallSight& sight) const {
-    if (sight.drawn() == nullptr) return false;
+  bool all_sure(const UpstreamFrame& frame, const CallView& view) const {
+    if (view.drawn() == nullptr) return false;
     const std::uint32_t front = frame.entries.front().front();
     const UpstreamProgram& program = programs_[front];
-    return program.fits(sight.drawn()->least()) && program.fits(sight.drawn()->greatest()) &&
+    return program.fits(view.drawn()->least()) && program.fits(view.drawn()->greatest()) &&
            std::all_of(frame.entries.begin(), frame.entries.end(),
                        [&](const Programs& entries) { return entries.front() == front; });
   }
 
   /// What all ranks see, joined by source.
-  FrameState joined(const CallSight& sight) const {
+  FrameState joined(const CallView& view) const {
     FrameState out;
     Observation room;
-    if (sight.drawn() == nullptr) {
-      for (const Member& member : members_) add_to(out, sight.of(member, room));
+    if (view.drawn() == nullptr) {
+      for (const Representative& representative : representatives_)
+        add_to(out, view.of(representative, room));
       return out;
     }
     // Sizes that all ranks have alike are those whose least and greatest are one.
-    Observation least = sight.of(members_.front(), room), greatest = least;
-    for (const Member& member : members_) {
-      const Observation& seen = sight.of(member, room);
+    Observation least = view.of(representatives_.front(), room), greatest = least;
+    for (const Representative& representative : representatives_) {
+      const Observation& seen = view.of(representative, room);
       for (std::size_t i = 0; i < seen.values.size(); ++i) {
         least.values[i] = std::min(least.values[i], seen.values[i]);
         greatest.values[i] = std::max(greatest.values[i], seen.values[i]);
@@ -136,18 +138,18 @@ class Upstream {
   }
 
   /// False: a rank cannot, and the others wait for it.
-  bool compile(UpstreamFrame& frame, const CallSight& sight) {
-    const FrameState all = joined(sight);
+  bool compile(UpstreamFrame& frame, const CallView& view) {
+    const FrameState all = joined(view);
     std::map<std::size_t, FrameState> states = frame.states;
     std::map<std::size_t, std::shared_ptr<const UpstreamBase>> bases;
-    std::vector<std::uint32_t> made(members_.size());
+    std::vector<std::uint32_t> made(representatives_.size());
     std::map<std::pair<const UpstreamBase*, UpstreamProgram::Constants>, std::uint32_t> known;
     Observation room;
-    for (std::size_t m = 0; m < members_.size(); ++m) {
-      const Observation& seen = sight.of(members_[m], room);
-      auto& base = bases[members_[m].of];
+    for (std::size_t m = 0; m < representatives_.size(); ++m) {
+      const Observation& seen = view.of(representatives_[m], room);
+      auto& base = bases[representatives_[m].of];
       if (!base) {
-        FrameState& state = states[members_[m].of];
+        FrameState& state = states[representatives_[m].of];
         for (const SourceSpec& spec : seen.list->sources())
           if (const auto joint = all.find(spec.name); joint != all.end())
             state[spec.name] = join(state[spec.name], joint->second);
@@ -162,14 +164,14 @@ class Upstream {
       made[m] = at->second;
     }
     frame.states = std::move(states);
-    for (std::size_t m = 0; m < members_.size(); ++m)
+    for (std::size_t m = 0; m < representatives_.size(); ++m)
       frame.entries[m].insert(frame.entries[m].begin(), made[m]);
     return true;
   }
 
   /// Which programs run in the call.
   void compare(std::size_t c, const std::string& name, const UpstreamFrame& frame,
-               const CallSight& sight) {
+               const CallView& view) {
     std::set<std::uint32_t> used;
     for (const Programs& entries : frame.entries) used.insert(entries.front());
     std::set<shapes::Fingerprint> prints;
@@ -182,8 +184,9 @@ class Upstream {
     while (print_of(other) == print_of(0)) ++other;
     const auto side = [&](std::size_t m) {
       Observation room;
-      const Observation seen = sight.of(members_[m], room);
-      return Side{Rank{members_[m].rank}, seen, false, programs_[frame.entries[m].front()].uses()};
+      const Observation seen = view.of(representatives_[m], room);
+      return Side{Rank{representatives_[m].rank}, seen, false,
+                  programs_[frame.entries[m].front()].uses()};
     };
     out_.cause = cause_of(scenario_, c, name, side(0), side(other));
   }
@@ -191,19 +194,19 @@ class Upstream {
   const Scenario& scenario_;
   const Progress& progress_;
   std::vector<RankClass> classes_;
-  std::vector<Member> members_;
+  std::vector<Representative> representatives_;
   std::map<std::string, UpstreamFrame> frames_;
   std::vector<UpstreamProgram> programs_;
-  Way out_;
+  RunVariant out_;
 };
 
 }  // namespace
 
-Way upstream_way(const Scenario& scenario, const Progress& progress) {
+RunVariant pytorch_model(const Scenario& scenario, const Progress& progress) {
   return Upstream(scenario, progress).run();
 }
 
-std::uint64_t upstream_bytes(const Scenario& scenario) {
+std::uint64_t pytorch_model_bytes(const Scenario& scenario) {
   if (!scenario.generator.apart()) return 0;
   // Sizes of 0 and 1 may give every rank a program of its own in each compile.
   std::map<std::string, std::uint64_t> own;  // by frame

@@ -1,12 +1,12 @@
 #include <algorithm>
 
-#include <lockstep/worker/simulator/cluster/member.h>
+#include <lockstep/worker/simulator/cluster/call_view.h>
 #include <lockstep/worker/simulator/input/call_inputs.h>
 
 namespace lockstep::worker::simulator {
 
-std::vector<Member> members_of(const std::vector<RankClass>& classes, bool apart) {
-  std::vector<Member> out;
+std::vector<Representative> representatives_of(const std::vector<RankClass>& classes, bool apart) {
+  std::vector<Representative> out;
   for (std::size_t c = 0; c < classes.size(); ++c) {
     if (!apart) out.push_back({c, classes[c].lowest().value});
     for (const RankSet::Run& run : classes[c].ranks.runs())
@@ -15,8 +15,8 @@ std::vector<Member> members_of(const std::vector<RankClass>& classes, bool apart
   return out;
 }
 
-CallSight::CallSight(const Scenario& scenario, const std::vector<RankClass>& classes,
-                     std::size_t call) {
+CallView::CallView(const Scenario& scenario, const std::vector<RankClass>& classes,
+                   std::size_t call) {
   if (drawn_apart(scenario, call)) {
     const std::size_t number = call - scenario.explicit_count();
     kind_ = &scenario.generator.kind(number);
@@ -36,14 +36,15 @@ CallSight::CallSight(const Scenario& scenario, const std::vector<RankClass>& cla
       });
 }
 
-const std::string& CallSight::frame(const Member& member) const {
-  return inputs_ ? kind_->frame : call_->groups[static_cast<std::size_t>(groups_[member.of])].frame;
+const std::string& CallView::frame(const Representative& representative) const {
+  return inputs_ ? kind_->frame
+                 : call_->groups[static_cast<std::size_t>(groups_[representative.of])].frame;
 }
 
-const Observation& CallSight::of(const Member& member, Observation& room) const {
-  if (!inputs_) return seen_[static_cast<std::size_t>(groups_[member.of])];
+const Observation& CallView::of(const Representative& representative, Observation& room) const {
+  if (!inputs_) return seen_[static_cast<std::size_t>(groups_[representative.of])];
   if (!room.list) room = inputs_->like();
-  inputs_->fill(member.rank, room);
+  inputs_->fill(representative.rank, room);
   return room;
 }
 

@@ -1,14 +1,14 @@
 #include <algorithm>
 
 #include <lockstep/worker/simulator/cluster/folded_rounds.h>
-#include <lockstep/worker/simulator/cluster/group.h>
+#include <lockstep/worker/simulator/cluster/rank_executor.h>
 
 namespace lockstep::worker::simulator {
 namespace {
 
-class FoldedGroup final : public Group {
+class FoldedExecutor final : public RankExecutor {
  public:
-  FoldedGroup(std::vector<Unit> units, int size) : rounds_(std::move(units), size) {}
+  FoldedExecutor(std::vector<Unit> units, int size) : rounds_(std::move(units), size) {}
 
   void run(Machines machines, const Status& absent) override {
     if (std::any_of(machines.begin(), machines.end(), [](const auto& m) { return !m; }))
@@ -90,8 +90,8 @@ void answer(CallMachine& machine, const RoundResult& result) {
     machine.joined(std::get<Bytes>(result));
 }
 
-std::unique_ptr<Group> folded_group(std::vector<Unit> units, int size) {
-  return std::make_unique<FoldedGroup>(std::move(units), size);
+std::unique_ptr<RankExecutor> folded_executor(std::vector<Unit> units, int size) {
+  return std::make_unique<FoldedExecutor>(std::move(units), size);
 }
 
 }  // namespace lockstep::worker::simulator
