@@ -17,7 +17,7 @@
 #include <lockstep/worker/job_devices.h>
 #include <lockstep/worker/job_groups.h>
 #include <lockstep/worker/job_summary.h>
-#include <lockstep/worker/job_tools.h>
+#include <lockstep/worker/job_toolchain.h>
 #include <lockstep/worker/preview/infer_mode.h>
 #include <lockstep/worker/process/job_publisher.h>
 #include <lockstep/worker/process/report_folder.h>
@@ -82,7 +82,7 @@ struct Job::State final : RoundObserver {
   std::unique_ptr<JobGroups> groups;
   std::unique_ptr<Recorder> recorder;
   JobContext context;
-  JobTools tools{context};
+  JobToolchain toolchain{context};
   JobDevices devices{context};
   Processor processor = Processor::Host;
   std::deque<FrameRunner> frames;
@@ -211,7 +211,7 @@ Result<void> Job::State::print_summary() {
   if (!lines) return lines.error();
   if (world.all->rank().value == 0 && summary) {
     const std::string text = summary_text(world.all->size(), *lines, counted, groups->times(),
-                                          least, most, tools.cost());
+                                          least, most, toolchain.cost());
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   }
@@ -274,10 +274,10 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   RankStatus rank_status;
   if (!record) rank_status.local_error = record.error();
   const bool runs = s.sheet == nullptr;  // else there is nothing to build, and no device is needed
-  if (runs) s.tools.open_directories();
+  if (runs) s.toolchain.open_directories();
   auto ready = s.status_round(RoundKey::Kind::Start, rank_status);
   if (runs && ready && s.processor == Processor::Cuda) ready = s.open_devices();
-  if (runs && ready) ready = s.tools.agree(s.agreeing().driver(), s.agreeing().rounds->key());
+  if (runs && ready) ready = s.toolchain.agree(s.agreeing().driver(), s.agreeing().rounds->key());
   if (!ready) {
     s.over = true;
     return tell_at_start(board, ready.error());

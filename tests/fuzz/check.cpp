@@ -249,7 +249,7 @@ class Check {
       if (first.outcome.error || group.config.consistency != Consistency::SameGraph) continue;
       expect(one->graph == first.graph, "I1", [&] { return seen(operation); });
       const shapes::Fingerprint& objects =
-          of_class.try_emplace(one->made_for, one->objects).first->second;
+          of_class.try_emplace(one->toolchain_key, one->objects).first->second;
       expect(one->objects == objects, "I1",
              [&] { return "different objects, " + seen(operation); });
     }

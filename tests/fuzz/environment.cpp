@@ -105,7 +105,7 @@ std::optional<Status> Environment::build(const std::optional<Status>& rejected) 
   communicator_.corrupt(false);
   if (!happened_) happened_ = piece.happened;
   objects_ = piece.objects;
-  made_for_ = piece.made_for;
+  toolchain_key_ = piece.toolchain_key;
   return std::move(piece.failure);
 }
 

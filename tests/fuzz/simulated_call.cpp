@@ -121,7 +121,7 @@ SimulatedProcess::Next SimulatedProcess::call(Group& group, std::size_t index, c
   ended.live = frame.live();
   ended.graph = environment.graph();
   ended.objects = environment.objects();
-  ended.made_for = environment.made_for();
+  ended.toolchain_key = environment.toolchain_key();
   if (ended.outcome.entry >= 0) {
     const worker::Entry& entry = frame.entries[static_cast<std::size_t>(ended.outcome.entry)];
     ended.graph = entry.graph;

@@ -88,7 +88,7 @@ SharedBuild::Next SharedBuild::look_around(const Result<Program>& program) {
   if (program) {
     for (int u = 0; u < program->unit_count(); ++u) {
       Unit& unit = units_.emplace_back();
-      unit.key = program->unit_key(u, tools_.made_for);
+      unit.key = program->unit_key(u, tools_.toolchain_key);
       take_from_store(unit);
       all = all && !unit.object.empty();
       held.add(unit.key).add(unit.digest);

@@ -1,4 +1,4 @@
-// What a rank brings to a job from its host: compiler, artifact cache, profiles. Used by job.cpp.
+// The compiler, artifact cache and profiles that a rank has on its host. Used by job.cpp.
 #pragma once
 
 #include <memory>
@@ -8,16 +8,16 @@
 
 namespace lockstep::worker {
 
-/// Owns what context.tools and context.profiles point to. One thread.
-class JobTools {
+/// Owns the objects behind context.tools and context.profiles. One thread.
+class JobToolchain {
  public:
   /// The context outlives it.
-  explicit JobTools(JobContext& context) : context_(context) {}
+  explicit JobToolchain(JobContext& context) : context_(context) {}
 
-  /// Opens the directories. What cannot be used is told: a job can do without.
+  /// Opens the directories. An unusable directory is logged; the job goes on without it.
   void open_directories();
-  /// Collective over the ranks that agree, once, with a key of its own: who has a compiler, and who
-  /// sees the same profiles. Errors, joint: Environment, as agree_toolchain.
+  /// Collective over the ranks that agree, once, with a key of its own: which ranks have a
+  /// compiler, and which see the same profiles. Errors, joint: Environment, as agree_toolchain.
   [[nodiscard]] Result<void> agree(CallDriver& driver, RoundKey key);
   [[nodiscard]] BuildCost cost() const { return toolchain_ ? toolchain_->cost() : BuildCost{}; }
 

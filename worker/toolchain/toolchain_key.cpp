@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/agreement/rank_table.h>
-#include <lockstep/worker/toolchain/toolchain_class.h>
+#include <lockstep/worker/toolchain/toolchain_key.h>
 
 namespace lockstep::worker {
 namespace {
@@ -70,7 +70,7 @@ Said read(const std::string& text) {
 
 /// The class that a rank which said `said` belongs to; of several with its processor that of the
 /// lowest rank.
-std::optional<shapes::Fingerprint> class_of(const Said& said, const std::vector<Said>& all) {
+std::optional<shapes::Fingerprint> key_for(const Said& said, const std::vector<Said>& all) {
   if (said.toolchain) return said.toolchain;
   for (const Said& other : all)
     if (said.knows_processor && other.toolchain && other.knows_processor &&
@@ -90,7 +90,7 @@ std::optional<Status> left_alone(const std::vector<RankValue>& values,
   std::optional<Status> error;
   std::vector<RankValue> table;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const bool served = class_of(all[i], all).has_value();
+    const bool served = key_for(all[i], all).has_value();
     table.push_back({values[i].ranks, served ? "can, or takes what a peer builds" : all[i].why});
     if (served || error) continue;
     error = Status{
@@ -144,7 +144,7 @@ Result<std::optional<shapes::Fingerprint>> agree_toolchain(CallDriver& driver, c
   for (const RankValue& value : values) all.push_back(read(value.value));
   if (all_do_without(all)) return std::optional<shapes::Fingerprint>{};
   if (auto alone = left_alone(values, all)) return *std::move(alone);
-  if (const auto found = class_of(said, all)) return found;
+  if (const auto found = key_for(said, all)) return found;
   return Status{Code::Internal, "the ranks' toolchains cannot be read", {}, {}};
 }
 

@@ -3,14 +3,14 @@
 
 #include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/worker/agreement/rank_table.h>
-#include <lockstep/worker/job_tools.h>
+#include <lockstep/worker/job_toolchain.h>
 #include <lockstep/worker/toolchain/host_toolchain.h>
 #include <lockstep/worker/toolchain/nvrtc_toolchain.h>
-#include <lockstep/worker/toolchain/toolchain_class.h>
+#include <lockstep/worker/toolchain/toolchain_key.h>
 
 namespace lockstep::worker {
 
-void JobTools::open_directories() {
+void JobToolchain::open_directories() {
   const std::filesystem::path directory = context_.settings.cache_dir;
   std::error_code ignored;  // the stores say what is wrong with the directory
   std::filesystem::create_directories(directory.parent_path(), ignored);
@@ -36,18 +36,18 @@ void JobTools::open_directories() {
 
 /// Equal on all ranks: all of it is compared at start. Ranks that decide for themselves, or forget
 /// what they saw, have nothing to keep.
-bool JobTools::has_profiles() const {
+bool JobToolchain::has_profiles() const {
   return !context_.settings.job_id.empty() && context_.settings.coordination &&
          context_.decision.automatic_dynamic;
 }
 
-Result<void> JobTools::agree(CallDriver& driver, RoundKey key) {
+Result<void> JobToolchain::agree(CallDriver& driver, RoundKey key) {
   key.attempt = 1;
   if (auto agreed = agree_compiler(driver, key); !agreed) return agreed;
   return has_profiles() ? find_sharers(driver) : Result<void>{};
 }
 
-Result<std::unique_ptr<Toolchain>> JobTools::open_toolchain() const {
+Result<std::unique_ptr<Toolchain>> JobToolchain::open_toolchain() const {
   if (context_.device)
     return open_nvrtc(
         {.architecture = context_.device->architecture(), .rank = Rank{context_.rank()}});
@@ -58,7 +58,7 @@ Result<std::unique_ptr<Toolchain>> JobTools::open_toolchain() const {
 }
 
 /// A rank without a compiler takes what others build; without any there is nothing to take.
-Result<void> JobTools::agree_compiler(CallDriver& driver, const RoundKey& key) {
+Result<void> JobToolchain::agree_compiler(CallDriver& driver, const RoundKey& key) {
   auto compiler = open_toolchain();
   if (compiler) {
     toolchain_ = std::move(*compiler);
@@ -66,25 +66,25 @@ Result<void> JobTools::agree_compiler(CallDriver& driver, const RoundKey& key) {
   } else {
     context_.tools.no_toolchain = compiler.error();
   }
-  const auto made_for = agree_toolchain(
+  const auto toolchain_key = agree_toolchain(
       driver, key,
       toolchain_ ? Result<shapes::Fingerprint>(toolchain_->fingerprint()) : compiler.error(),
       context_.device ? "CUDA " + context_.device->architecture() : processor_kind(),
       context_.device || !context_.settings.compiler.empty());
-  if (!made_for) return made_for.error();
-  context_.interprets = !*made_for;
+  if (!toolchain_key) return toolchain_key.error();
+  context_.interprets = !*toolchain_key;
   if (context_.interprets) {
     say_interpreted(compiler.error().message);
     return {};
   }
-  context_.tools.made_for = **made_for;
+  context_.tools.toolchain_key = **toolchain_key;
   if (!toolchain_)
     context_.tell("takes the kernels that other ranks build: " + compiler.error().message);
   return {};
 }
 
 /// Once for the job, or by each rank that goes its own way.
-void JobTools::say_interpreted(std::string why) const {
+void JobToolchain::say_interpreted(std::string why) const {
   if (context_.rank() != 0 && context_.settings.coordination) return;
   if (why.find("LOCKSTEP_CXX") == std::string::npos)
     why += "; install a C++ compiler or name one in LOCKSTEP_CXX";
@@ -95,7 +95,7 @@ void JobTools::say_interpreted(std::string why) const {
 }
 
 /// One rank of those that see a directory keeps profiles in it.
-Result<void> JobTools::find_sharers(CallDriver& driver) {
+Result<void> JobToolchain::find_sharers(CallDriver& driver) {
   const Rank self = driver.group().rank();
   const auto rank_table = driver.tree_join(
       rank_table_payload(self, profiles_ ? std::optional(profiles_->identity()) : std::nullopt),

@@ -1,8 +1,8 @@
-#include <lockstep/worker/settle_rounds.h>
+#include <lockstep/worker/job_run_host.h>
 
 namespace lockstep::worker {
 
-Result<void> SettleRounds::settle(const std::optional<LocalFailure>& mine) {
+Result<void> JobRunHost::settle(const std::optional<LocalFailure>& mine) {
   RoundKey key = agreed_.rounds->key();
   key.kind = RoundKey::Kind::Settle;
   key.attempt = attempt_++;
@@ -16,12 +16,12 @@ Result<void> SettleRounds::settle(const std::optional<LocalFailure>& mine) {
   return all;
 }
 
-collectives::Communicator* SettleRounds::group(std::string_view name) {
+collectives::Communicator* JobRunHost::group(std::string_view name) {
   const auto found = job_.groups.find(name);
   return found == job_.groups.end() ? nullptr : found->second.data;
 }
 
-Rank SettleRounds::rank_at(std::string_view group, Rank place) const {
+Rank JobRunHost::rank_at(std::string_view group, Rank place) const {
   const auto found = job_.groups.find(group);
   const GroupContext& context = group.empty() || found == job_.groups.end() ? over_ : found->second;
   std::int32_t before = place.value;
@@ -32,17 +32,17 @@ Rank SettleRounds::rank_at(std::string_view group, Rank place) const {
   return place;  // all ranks of the job
 }
 
-collectives::DeviceData* SettleRounds::device_data(std::string_view name) {
+collectives::DeviceData* JobRunHost::device_data(std::string_view name) {
   if (name.empty()) return over_.device_data;
   const auto found = job_.groups.find(name);
   return found == job_.groups.end() ? nullptr : found->second.device_data;
 }
 
-bool SettleRounds::reaches_all() const {
+bool JobRunHost::reaches_all() const {
   return agreed_.driver().group().size() == over_.data->size();
 }
 
-void SettleRounds::end_if_alone(const Result<std::vector<Array>>& outputs) const {
+void JobRunHost::end_if_alone(const Result<std::vector<Array>>& outputs) const {
   if (outputs || joint_error_ || job_.watch == nullptr) return;
   if (outputs.error().code == Code::Environment || (over_.data->size() > 1 && reaches_all()))
     job_.watch->end_job(outputs.error());

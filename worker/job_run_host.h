@@ -1,5 +1,5 @@
-// The status rounds of one run of a frame, over the group that agrees on its calls. Made by the
-// frame for each run; the program that runs calls it.
+// The job as the host of one run of a frame (run/run_host.h): groups, devices, and status rounds
+// over the group that agrees on the frame's calls. Created by the frame for each run.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,12 @@
 
 namespace lockstep::worker {
 
-/// Each round has a key of its own. One thread.
-class SettleRounds final : public RunHost {
+/// Each status round has a key of its own. One thread.
+class JobRunHost final : public RunHost {
  public:
-  /// `over` carries the run's collectives. `bound` is called once the inputs have been bound: who
-  /// holds them may let go of them.
-  SettleRounds(JobContext& job, GroupContext& agreed, GroupContext& over,
-               std::function<void()> bound)
+  /// `over` carries the run's collectives. `bound` is called once the inputs have been bound: from
+  /// then on other holders may release them.
+  JobRunHost(JobContext& job, GroupContext& agreed, GroupContext& over, std::function<void()> bound)
       : job_(job), agreed_(agreed), over_(over), bound_(std::move(bound)) {}
 
   Result<void> settle(const std::optional<LocalFailure>& mine) override;
