@@ -1,6 +1,6 @@
-// What the inputs of ranks that run different programs have in common: per line of the rank table
-// and per source and size the least and the greatest value. As long as there are distinct lines,
-// not ranks.
+// The evidence on why ranks run different programs: per line of the rank table and per source and
+// size the least and the greatest value of the inputs. Its length grows with the number of distinct
+// lines, not with the number of ranks.
 #pragma once
 
 #include <cstdint>

@@ -148,9 +148,9 @@ class CallDriver {
   [[nodiscard]] RoundKey with_pending_call(RoundKey key) const;
   /// Takes the call ahead to its end, as call() does. Requires that there is one.
   [[nodiscard]] CallOutcome take(CallSteps& steps);
-  /// Gives up all promises on this rank alone, which cannot keep one: `why`. Takes part in the call
-  /// ahead as far as its agreement goes. Errors: the joint error where all ranks hear of it by
-  /// that; else they run an entry as promised, and `why` is for the next round.
+  /// Withdraws all promises of this rank, which cannot keep one of them: `why`. Takes part in the
+  /// call ahead until the ranks agree on it. Errors: the joint error where all ranks hear of `why`
+  /// in this call; else the others run an entry as promised, and `why` is for the next round.
   [[nodiscard]] Result<void> withdraw_prefetch(const Status& why);
 
   /// Collective. Brings ranks that are out of step, after an error that all have, to a common
@@ -216,8 +216,8 @@ class CallDriver {
   void tell(CallMachine& machine, const Bytes& joined);
   void move_vote();
   [[nodiscard]] Result<void> await_vote();
-  /// Before any other round: the vote that is out comes to its end. Errors: where the ranks are not
-  /// at one on it, the joint error, in which `rank_status` takes part.
+  /// Before any other round: waits for the pending vote. Errors: where the vote is not unanimous,
+  /// the joint error, in which `rank_status` takes part.
   [[nodiscard]] Result<void> finish_pending_vote(const RankStatus& rank_status);
   /// Counts a vote that took `took` and ended with `result`; null: it broke off.
   void count_vote(Duration took, Duration wait, const collectives::Vote* result,

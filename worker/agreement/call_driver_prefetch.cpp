@@ -117,7 +117,7 @@ Result<void> CallDriver::finish_pending_vote(const RankStatus& rank_status) {
     return {};
   }
   const RoundKey key = ahead_->machine.key();
-  // What was promised with a local error is not called any more: it is told here.
+  // A call promised with a local error is not made any more, so the error is reported here.
   const RankStatus mine = rank_status.local_error ? rank_status : ahead_->machine.rank_status();
   drop_promises();
   return joint_error(key, mine, ", prefetched");
@@ -164,8 +164,8 @@ Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t
     met = ahead_->vote.result().clean();
   }
   drop_promises();
-  // A rank that brought in its vote just now came to the rank table by that; then all start again,
-  // and nobody has a vote out any more.
+  // A rank that has just finished its pending vote reaches the rank table by that vote; then all
+  // start again, and no vote is pending any more.
   for (bool all_here = false;; met = true) {
     if (met) {
       const auto result = vote(Vote::of(0, key.hash(), 0, 0), Combine::And);

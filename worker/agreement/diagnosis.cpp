@@ -44,7 +44,7 @@ Line read(const RankValue& value) {
   return {read_rank_report(in), value.ranks};
 }
 
-/// The rank table by one aspect of its lines; lines that agree in it come together.
+/// The table of one aspect of the lines: the ranks with equal values share a row.
 template <class Aspect>
 std::vector<RankValue> table(const std::vector<Line>& lines, Aspect aspect) {
   std::vector<RankValue> out;

@@ -113,11 +113,11 @@ struct Group final : worker::RoundObserver {
   [[nodiscard]] Result<void> alive() const;
   /// The same, and where a collective function is under way.
   [[nodiscard]] Result<void> usable() const;
-  /// The local error goes with it.
+  /// Takes the local error, which is then no longer pending.
   [[nodiscard]] worker::RankStatus take_rank_status();
   /// `name` tells functions of one kind apart: ranks in different ones are not in the same round.
   [[nodiscard]] Result<void> status_round(Kind kind, const char* name);
-  /// Whether any rank says yes. A rank with a local error brings that.
+  /// True if any rank says yes. A rank with a local error reports the error instead.
   [[nodiscard]] Result<bool> any_rank(Kind kind, const char* name, bool mine);
   [[nodiscard]] Result<void> resync();
   void leave(const std::string& why);

@@ -20,8 +20,8 @@ struct RankConstant {
   std::string law;
 };
 
-/// `rank_table`: one text per distinct value. Nullopt where the texts differ in more than one
-/// number, or in anything else.
+/// `rank_table`: one text per distinct value. nullopt where the texts differ in more than one
+/// number, or in any other part.
 [[nodiscard]] std::optional<RankConstant> rank_constant(const std::vector<RankValue>& rank_table);
 
 /// `text` with every such number replaced by '#': equal for texts that differ in numbers only.

@@ -47,7 +47,7 @@ std::string values_line(std::span<const std::int64_t> values) {
 
 namespace {
 
-/// Line by line of the rank table, which has none that is empty.
+/// One list per line of the rank table; no line is empty.
 std::vector<std::vector<std::string>> numbers_of(const std::vector<RankValue>& rank_table) {
   std::vector<std::vector<std::string>> out;
   for (const RankValue& line : rank_table) {
@@ -58,7 +58,7 @@ std::vector<std::vector<std::string>> numbers_of(const std::vector<RankValue>& r
   return out;
 }
 
-/// The rank table by the number at `at` of each line, by lowest rank as the rank table itself.
+/// The table of the numbers at index `at` of all lines, by lowest rank.
 std::vector<RankValue> column(const std::vector<RankValue>& rank_table,
                               const std::vector<std::vector<std::string>>& numbers,
                               std::size_t at) {

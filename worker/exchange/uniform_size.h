@@ -46,7 +46,7 @@ class UniformValues {
   std::vector<ExprSlot> slots_;
 };
 
-/// A rank's line of the rank table that follows where such values differ: all of them.
+/// This rank's line of the rank table that follows a difference: all its values.
 [[nodiscard]] std::string values_line(std::span<const std::int64_t> values);
 /// The error that it comes to: the first of `sizes` that differs, with its values. Symbols have the
 /// names that `namer` gives.
