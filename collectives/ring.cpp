@@ -5,7 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <lockstep/collectives/ring.h>
-#include <lockstep/collectives/verdict.h>
+#include <lockstep/collectives/wait_verdict.h>
 
 namespace lockstep::collectives {
 namespace {

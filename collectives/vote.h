@@ -45,7 +45,7 @@ struct Vote {
   [[nodiscard]] bool any_flag() const {
     return (words[7] | std::uint64_t{1} << static_cast<unsigned>(VoteFlag::Ahead)) != kOnes;
   }
-  /// All ranks were in one round, in one standing, and none objected.
+  /// All ranks were in one round, with one pending digest, and none objected.
   [[nodiscard]] bool clean() const { return same_key() && same_pending() && !any_flag(); }
 
   bool operator==(const Vote&) const = default;

@@ -16,7 +16,7 @@
 #include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/collectives/processes.h>
 #include <lockstep/collectives/ring.h>
-#include <lockstep/collectives/verdict.h>
+#include <lockstep/collectives/wait_verdict.h>
 #include <lockstep/collectives/watch.h>
 
 namespace lockstep::collectives {
@@ -200,7 +200,7 @@ void Watch::Thread::end(const Status& verdict, int code) const {
   const std::string text = report_text(verdict, self, code);
   write_all(2, text);
   if (!options.report_file.empty()) write_file(options.report_file, text);
-  if (options.last_word) options.last_word(verdict);
+  if (options.final_report) options.final_report(verdict);
   ::_exit(code);
 }
 
@@ -266,7 +266,7 @@ Result<std::unique_ptr<Watch>> Watch::start(Board& board, Rank self, WatchOption
         fmt::format("The watchdog cannot start: no event descriptor ({}). Raise the limit of "
                     "open files (ulimit -n).",
                     std::strerror(errno))};
-  watch->seat_.sit(::getpid(), host_id(), thread.clock.now());
+  watch->seat_.register_process(::getpid(), host_id(), thread.clock.now());
   thread.take_signals();
   // Signals are for the program's own threads.
   sigset_t all, before;

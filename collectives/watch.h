@@ -28,8 +28,8 @@ struct WatchOptions {
   /// end_job(). Null: nobody is told.
   std::function<void(const Status& verdict)> tell;
   /// Called with the verdict by the same process once the report is written; may take a tenth of a
-  /// second. Null: nobody hears of it.
-  std::function<void(const Status& verdict)> last_word;
+  /// second. Null: nobody is told.
+  std::function<void(const Status& verdict)> final_report;
   /// Called first with the verdict, by every process that is about to leave with one; may end the
   /// process in its own way. On the watchdog's thread, or the one that calls end_job(). Null:
   /// nothing.
@@ -40,8 +40,8 @@ struct WatchOptions {
 };
 
 /// The watchdog of one process of the job. Created once, by the thread that also destroys it; arms
-/// are made by one thread. Destruction says goodbye on the board: the end of this process after
-/// that is no loss to the others.
+/// are made by one thread. Destruction enters a clean exit on the board: the end of this process
+/// after that is no loss to the others.
 class Watch {
  public:
   /// `board` outlives the watch. Takes the seat of `self`.

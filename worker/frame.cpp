@@ -92,7 +92,7 @@ Status FrameRunner::refuse(const Status& status) {
   } else {
     driver.release(state_->cache);
     const RoundKey& key = rounds.next(state_->call);
-    const auto joint = driver.status_round(key, {.pending = 0, .trouble = status});
+    const auto joint = driver.status_round(key, {.pending = 0, .local_error = status});
     last_ = {CallOutcome::Kind::Error, -1, joint ? status : joint.error()};
     rounds.begin_next();
   }
@@ -104,7 +104,7 @@ Status FrameRunner::refuse(const Status& status) {
 Status FrameRunner::refuse_promised(const Status& status) {
   JobContext& job = state_->job;
   CallDriver& driver = state_->agreed.driver();
-  const auto unheard = driver.forsake(status);
+  const auto unheard = driver.withdraw_prefetch(status);
   if (!unheard) return unheard.error();
   if (job.watch != nullptr && driver.group().size() > 1) job.watch->end_job(status);
   return status;
@@ -125,7 +125,7 @@ void FrameRunner::prefetch(Observation observation, std::optional<Status> unread
   if (!unreadable) restore_profile(observation);
   if (unreadable) observation = ObservationBuilder().build();
   frame.agreed.rounds->promise(frame.call, frame.cache, std::move(observation),
-                               {.pending = 0, .trouble = std::move(unreadable)});
+                               {.pending = 0, .local_error = std::move(unreadable)});
 }
 
 // Which entry serves a call is the group's answer, so all ranks count the same hits.
@@ -135,7 +135,7 @@ std::optional<Status> FrameRunner::check_captures(Steps& steps, const Compiled& 
   std::optional<Status> mine = steps.trace_again(entry, last_.entry);
   RoundKey key = frame.agreed.rounds->key();
   key.kind = RoundKey::Kind::Captures;
-  const auto joint = frame.agreed.driver().status_round(key, {.pending = 0, .trouble = mine});
+  const auto joint = frame.agreed.driver().status_round(key, {.pending = 0, .local_error = mine});
   return joint ? mine : joint.error();
 }
 

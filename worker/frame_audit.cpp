@@ -22,7 +22,7 @@ std::optional<Status> FrameRunner::audit(const Compiled* about_to_run, const Obs
       own.program_text =
           decision_text(frame.cache.entries[static_cast<std::size_t>(last_.entry)].decision);
   } else {
-    own.trouble = last_.error;
+    own.local_error = last_.error;
   }
   const RoundKey& key =
       frame.over.rounds->next(frame.over.round(RoundKey::Kind::Audit, frame.cache.name));

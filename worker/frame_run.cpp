@@ -4,8 +4,8 @@
 
 #include <lockstep/worker/frame_state.h>
 #include <lockstep/worker/interpreter/interpreter.h>
+#include <lockstep/worker/job_run_host.h>
 #include <lockstep/worker/preview/valueless.h>
-#include <lockstep/worker/settle_rounds.h>
 
 namespace lockstep::worker {
 
@@ -65,23 +65,23 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
     release();
     return outputs;
   }
-  SettleRounds rounds(job, frame.agreed, frame.over, release);
+  JobRunHost host(job, frame.agreed, frame.over, release);
   if (!entry.executable) {
     frame.counts.nodes_interpreted += entry.nodes;
     auto outputs = [&]() -> Result<std::vector<Array>> {
       try {
-        return interpret(entry.graph, entry.inputs, *frame.over.data, rounds);
+        return interpret(entry.graph, entry.inputs, *frame.over.data, host);
       } catch (const std::exception& error) {  // no memory, or an input on a device that has failed
         return Status{Code::Environment, error.what(), {}, {}};
       }
     }();
-    rounds.end_if_alone(outputs);
+    host.end_if_alone(outputs);
     return outputs;
   }
   frame.counts.nodes_compiled += entry.executable->program().nodes_compiled;
   frame.counts.nodes_interpreted += entry.executable->program().nodes_interpreted;
   const RunTimes before = entry.executable->time();
-  auto outputs = entry.executable->run(entry.inputs, *frame.over.data, rounds);
+  auto outputs = entry.executable->run(entry.inputs, *frame.over.data, host);
   const RunTimes& after = entry.executable->time();
   job.run.runs += after.runs - before.runs;
   job.run.total += after.total - before.total;
@@ -89,7 +89,7 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
   job.run.products += after.products - before.products;
   job.run.collectives += after.collectives - before.collectives;
   job.run.settling += after.settling - before.settling;
-  rounds.end_if_alone(outputs);
+  host.end_if_alone(outputs);
   return outputs;
 }
 

@@ -118,7 +118,7 @@ struct FrameRunner::State {
   GroupContext& agreed;            // who agrees on its calls
   std::optional<Status> unusable;  // by this rank; nothing was agreed on
   std::optional<Status> taken;     // its name; the error of all its calls
-  Frame cache;
+  CodeCache cache;
   FrameProfile profile;
   Constraints constraints;
   shapes::ShapeOptions::Complex complex_branches;

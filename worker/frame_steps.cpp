@@ -165,13 +165,13 @@ RoundKey FrameRunner::Steps::next_question() {
 }
 
 Result<bool> FrameRunner::Steps::group_any(bool mine) {
-  auto answer = frame_.agreed.driver().any(next_question(), mine);
+  auto answer = frame_.agreed.driver().any_rank(next_question(), mine);
   if (!answer) round_failed_ = answer.error();
   return answer;
 }
 
-Result<std::int64_t> FrameRunner::Steps::of_lowest(std::int64_t mine) {
-  auto answer = frame_.agreed.driver().of_lowest(next_question(), mine);
+Result<std::int64_t> FrameRunner::Steps::broadcast_from_lowest(std::int64_t mine) {
+  auto answer = frame_.agreed.driver().broadcast_from_lowest(next_question(), mine);
   if (!answer) round_failed_ = answer.error();
   return answer;
 }

@@ -34,7 +34,7 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
 
  private:
   Result<bool> group_any(bool mine) override;
-  Result<std::int64_t> of_lowest(std::int64_t mine) override;
+  Result<std::int64_t> broadcast_from_lowest(std::int64_t mine) override;
   [[nodiscard]] RoundKey next_question();
   [[nodiscard]] TraceSetup setup(const Decision& decision);
   [[nodiscard]] TraceReport report_of(Result<Graph> graph);

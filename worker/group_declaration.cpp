@@ -82,9 +82,9 @@ std::string declaration(const Group& group) {
   return {reinterpret_cast<const char*>(view.data()), view.size()};
 }
 
-Result<std::vector<RankSet>> compare_declarations(const std::vector<RankValue>& roll) {
+Result<std::vector<RankSet>> compare_declarations(const std::vector<RankValue>& rank_table) {
   std::vector<Declaration> all;
-  for (const RankValue& line : roll) {
+  for (const RankValue& line : rank_table) {
     auto one = read(line);
     if (!one)
       return Status{Code::Internal,

@@ -16,13 +16,14 @@ namespace lockstep::worker {
 /// Errors: BadInput (no name, ranks outside the job, a set without this rank).
 [[nodiscard]] Result<Group> declared(std::string name, const RankSet& members, Rank self, int size);
 
-/// One rank's line for the roll.
+/// One rank's line for the rank table.
 [[nodiscard]] std::string declaration(const Group& group);
 
 /// The sets of a group, by lowest rank, if the lines of all ranks make one: one name, every rank of
-/// a set gives that very set, all sets of one size. Errors: ConfigMismatch with the table of who gave what; Internal (a line
-/// cannot be read).
-[[nodiscard]] Result<std::vector<RankSet>> compare_declarations(const std::vector<RankValue>& roll);
+/// a set gives that very set, all sets of one size. Errors: ConfigMismatch with the table of who
+/// gave what; Internal (a line cannot be read).
+[[nodiscard]] Result<std::vector<RankSet>> compare_declarations(
+    const std::vector<RankValue>& rank_table);
 
 /// Adds a group to those declared before it, `sets`, which it joins, and to what is within what.
 void nest(const std::string& name, std::vector<RankSet> own,

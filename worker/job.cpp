@@ -17,7 +17,7 @@
 #include <lockstep/worker/job_devices.h>
 #include <lockstep/worker/job_groups.h>
 #include <lockstep/worker/job_summary.h>
-#include <lockstep/worker/job_tools.h>
+#include <lockstep/worker/job_toolchain.h>
 #include <lockstep/worker/preview/infer_mode.h>
 #include <lockstep/worker/process/job_publisher.h>
 #include <lockstep/worker/process/report_folder.h>
@@ -82,7 +82,7 @@ struct Job::State final : RoundObserver {
   std::unique_ptr<JobGroups> groups;
   std::unique_ptr<Recorder> recorder;
   JobContext context;
-  JobTools tools{context};
+  JobToolchain toolchain{context};
   JobDevices devices{context};
   Processor processor = Processor::Host;
   std::deque<FrameRunner> frames;
@@ -103,7 +103,7 @@ struct Job::State final : RoundObserver {
   }
   void began(const RoundKey& round) override { context.note(round.text()); }
   void ended(const RoundKey& round, const Result<void>& result) override;
-  [[nodiscard]] Result<void> status_round(RoundKey::Kind kind, const Standing& standing = {});
+  [[nodiscard]] Result<void> status_round(RoundKey::Kind kind, const RankStatus& rank_status = {});
   [[nodiscard]] Status tell_gone(const Status& gone);
   [[nodiscard]] std::vector<FrameCounts> counts() const;
   [[nodiscard]] Result<void> print_summary();
@@ -181,9 +181,9 @@ void Job::State::ended(const RoundKey& round, const Result<void>& result) {
   if (!result) tell_failed(round.text(), result.error());
 }
 
-Result<void> Job::State::status_round(RoundKey::Kind kind, const Standing& standing) {
+Result<void> Job::State::status_round(RoundKey::Kind kind, const RankStatus& rank_status) {
   GroupContext& all = agreeing();
-  return all.rounds->status_round(all.round(kind), standing);
+  return all.rounds->status_round(all.round(kind), rank_status);
 }
 
 std::vector<FrameCounts> Job::State::counts() const {
@@ -211,7 +211,7 @@ Result<void> Job::State::print_summary() {
   if (!lines) return lines.error();
   if (world.all->rank().value == 0 && summary) {
     const std::string text = summary_text(world.all->size(), *lines, counted, groups->times(),
-                                          least, most, tools.cost());
+                                          least, most, toolchain.cost());
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   }
@@ -271,13 +271,13 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   if (job->rank() == 0 && s.sheet == nullptr) prune_reports(context.settings);
   // A rank that cannot start must not leave the others waiting.
   const auto record = s.open_record();
-  Standing standing;
-  if (!record) standing.trouble = record.error();
+  RankStatus rank_status;
+  if (!record) rank_status.local_error = record.error();
   const bool runs = s.sheet == nullptr;  // else there is nothing to build, and no device is needed
-  if (runs) s.tools.open_directories();
-  auto ready = s.status_round(RoundKey::Kind::Start, standing);
+  if (runs) s.toolchain.open_directories();
+  auto ready = s.status_round(RoundKey::Kind::Start, rank_status);
   if (runs && ready && s.processor == Processor::Cuda) ready = s.open_devices();
-  if (runs && ready) ready = s.tools.agree(s.agreeing().driver(), s.agreeing().rounds->key());
+  if (runs && ready) ready = s.toolchain.agree(s.agreeing().driver(), s.agreeing().rounds->key());
   if (!ready) {
     s.over = true;
     return tell_at_start(board, ready.error());
@@ -315,7 +315,7 @@ Result<void> Job::settle() { return state_->status_round(RoundKey::Kind::Settle)
 
 Result<bool> Job::more(bool have) {
   GroupContext& all = state_->agreeing();
-  return all.rounds->any(all.round(RoundKey::Kind::More), have);
+  return all.rounds->any_rank(all.round(RoundKey::Kind::More), have);
 }
 
 Result<void> Job::resync() {
@@ -334,15 +334,15 @@ Result<void> Job::resync() {
 
 Result<void> Job::finish() {
   State& s = *state_;
-  Standing standing;
-  standing.pending = program_fingerprint(s.counts()).low;
+  RankStatus rank_status;
+  rank_status.pending = program_fingerprint(s.counts()).low;
   s.over = true;
   if (!s.context.settings.coordination) {
     // Ranks that decided for themselves still end together: whoever is stuck is found here.
     s.context.note("finish");
     if (auto all = s.groups->everyone().status_round({.kind = RoundKey::Kind::Finish}, {}); !all)
       return all;
-  } else if (auto all = s.status_round(RoundKey::Kind::Finish, standing); !all) {
+  } else if (auto all = s.status_round(RoundKey::Kind::Finish, rank_status); !all) {
     return all;
   }
   s.devices.close();

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/collectives/nccl/nccl.h>
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 #include <lockstep/worker/device/cuda_device.h>
 #include <lockstep/worker/job_devices.h>
 
@@ -14,9 +14,10 @@ namespace {
 
 /// What every rank says, by value.
 Result<std::vector<RankValue>> all_say(CallDriver& driver, const std::string& mine) {
-  const auto roll = driver.exchange(roll_payload(driver.group().rank(), mine), join_rolls);
-  if (!roll) return roll.error();
-  return roll_values(*roll);
+  const auto rank_table =
+      driver.tree_join(rank_table_payload(driver.group().rank(), mine), join_rank_tables);
+  if (!rank_table) return rank_table.error();
+  return rank_table_values(*rank_table);
 }
 
 /// The same in all processes of a host, and in no other.
@@ -55,14 +56,15 @@ std::string without_rank(std::string text, Rank self) {
   return text;
 }
 
-/// The ranks of a group tell each other how their communicators begin, while they do: a rank on
-/// which that fails would be waited for in vain. Every rank takes part in the same rounds, the last
-/// of which has the same end for all.
-class Beginning {
+/// The startup of a group's NCCL communicators. Meanwhile the ranks exchange their progress,
+/// because the others would wait in vain for a rank on which the startup fails. Every rank takes
+/// part in the same rounds, and the last round has the same end for all.
+class NcclStartup {
  public:
-  explicit Beginning(CallDriver& driver) : driver_(driver) {}
+  explicit NcclStartup(CallDriver& driver) : driver_(driver) {}
 
-  /// It has neither begun nor failed here; told now and then. True: it has failed on another rank.
+  /// Neither started nor failed on this rank so far; reported now and then. True: failed on another
+  /// rank.
   bool under_way() {
     using namespace std::chrono_literals;
     if (clock_.now() < next_) return false;
@@ -70,7 +72,8 @@ class Beginning {
     next_ = clock_.now() + 20ms;
     return over_.has_value();
   }
-  /// `failure`: of this rank; none: it has begun. Why it has not on all of them; empty: it has.
+  /// `failure`: of this rank; none: started. Returns why the startup failed on some rank; empty: it
+  /// succeeded on all.
   Result<std::string> ended(const std::optional<Status>& failure) {
     std::string mine;
     if (failure) mine = (failure->code == Code::RankLost ? 'b' : 'a') + failure->message;
@@ -204,7 +207,7 @@ Result<std::string> JobDevices::join(GroupContext& group, CallDriver& driver) {
                 group.group.members,
                 fmt::format("NCCL of {}{}{}", group.group.name, group.group.name.empty() ? "" : " ",
                             group.group.members.phrase()));
-  Beginning beginning(driver);
+  NcclStartup startup(driver);
   auto data = collectives::connect_nccl({.rank = place.value,
                                          .size = driver.group().size(),
                                          .id = agreed,
@@ -215,8 +218,8 @@ Result<std::string> JobDevices::join(GroupContext& group, CallDriver& driver) {
                                          .board_entry = entry,
                                          .deadline = 2 * context_.settings.deadline,
                                          .poke = [this] { context_.poke(); },
-                                         .give_up = [&] { return beginning.under_way(); }});
-  auto why = beginning.ended(data ? std::nullopt : std::optional(data.error()));
+                                         .give_up = [&] { return startup.under_way(); }});
+  auto why = startup.ended(data ? std::nullopt : std::optional(data.error()));
   if (!why || !why->empty()) return why;
   group.device_data = data_.emplace_back(*std::move(data)).get();
   return std::string();

@@ -4,7 +4,7 @@
 
 #include <lockstep/collectives/simulated/fake.h>
 #include <lockstep/collectives/tree.h>
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 #include <lockstep/worker/group_declaration.h>
 #include <lockstep/worker/job_groups.h>
 
@@ -51,20 +51,20 @@ Result<std::vector<RankSet>> JobGroups::compare(const Result<Group>& mine) {
   collectives::Communicator& all = *world_.all;
   key_.attempt = 0;
   context_.note(key_.text());
-  Standing standing;
-  if (!mine) standing.trouble = mine.error();
-  if (auto well = everyone().status_round(key_, standing); !well) return well.error();
+  RankStatus rank_status;
+  if (!mine) rank_status.local_error = mine.error();
+  if (auto well = everyone().status_round(key_, rank_status); !well) return well.error();
   RankSet speaks_for = RankSet::of(all.rank());
   if (all.mirrors()) speaks_for.insert(mine->members);
-  collectives::TreeRound round(all.rank(), all.size(), roll_payload(speaks_for, declaration(*mine)),
-                               join_rolls);
+  collectives::TreeRound round(
+      all.rank(), all.size(), rank_table_payload(speaks_for, declaration(*mine)), join_rank_tables);
   if (auto joined = all.run(round); !joined) return joined.error();
-  return compare_declarations(roll_values(round.result()));
+  return compare_declarations(rank_table_values(round.result()));
 }
 
 /// Opens the group's own line. All ranks of the job hear whether that went well.
 Result<void> JobGroups::join(const Group& group) {
-  Standing standing;
+  RankStatus rank_status;
   if (!group.empty()) {
     // Not that of all ranks, and with room for the board's "+ 1".
     const std::uint64_t id = shapes::fingerprint(group.label()).low >> 1 | 1;
@@ -77,11 +77,11 @@ Result<void> JobGroups::join(const Group& group) {
                                      .label = group.label()};
       if (context_.recorder != nullptr) context_.recorder->group(group.label(), group.members);
     } else {
-      standing.trouble = own.error();
+      rank_status.local_error = own.error();
     }
   }
   key_.attempt = 1;
-  return everyone().status_round(key_, standing);
+  return everyone().status_round(key_, rank_status);
 }
 
 void JobGroups::observe(CallObserver& observer) {

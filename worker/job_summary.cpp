@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 #include <lockstep/worker/job_summary.h>
 
 namespace lockstep::worker {
@@ -60,14 +60,15 @@ std::string row_text(const FrameCounts& f) {
 }
 
 Bytes payload_of(const std::vector<RankValue>& lines) {
-  Bytes all = roll_payload(RankSet{}, std::nullopt);
-  for (const RankValue& line : lines) all = join_rolls(all, roll_payload(line.ranks, line.value));
+  Bytes all = rank_table_payload(RankSet{}, std::nullopt);
+  for (const RankValue& line : lines)
+    all = join_rank_tables(all, rank_table_payload(line.ranks, line.value));
   return all;
 }
 
 /// By lowest rank, then by the place of the frame.
 std::vector<RankValue> lines_in(const Bytes& payload) {
-  std::vector<RankValue> lines = roll_values(payload);
+  std::vector<RankValue> lines = rank_table_values(payload);
   std::ranges::stable_sort(lines, [](const RankValue& a, const RankValue& b) {
     return std::pair(a.ranks.lowest(), a.value) < std::pair(b.ranks.lowest(), b.value);
   });
@@ -109,7 +110,7 @@ FrameLines frame_lines(Rank self, const std::vector<FrameCounts>& frames) {
 Result<FrameLines> gather(collectives::Communicator& all, const FrameLines& mine) {
   FrameLines out;
   for (const auto lines : {&FrameLines::rows, &FrameLines::advice}) {
-    collectives::TreeRound round(all.rank(), all.size(), payload_of(mine.*lines), join_rolls);
+    collectives::TreeRound round(all.rank(), all.size(), payload_of(mine.*lines), join_rank_tables);
     if (auto done = all.run(round); !done) return done.error();
     out.*lines = lines_in(round.result());
   }

@@ -154,7 +154,7 @@ RankState read_slot(const BoardMemory& board, std::size_t rank) {
 
 }  // namespace
 
-void Seat::sit(std::int32_t pid, std::uint64_t host, Instant now) {
+void Seat::register_process(std::int32_t pid, std::uint64_t host, Instant now) {
   slot_->host.store(host, std::memory_order_relaxed);
   slot_->progress.store(now.count(), std::memory_order_relaxed);
   slot_->pid.store(pid, std::memory_order_release);

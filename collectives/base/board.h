@@ -36,8 +36,8 @@ class Seat {
  public:
   Seat() = default;
 
-  /// The process of this rank sits down: its slot is shown as known from here on.
-  void sit(std::int32_t pid, std::uint64_t host, Instant now);
+  /// Enters the process of this rank: its slot is shown as known from here on.
+  void register_process(std::int32_t pid, std::uint64_t host, Instant now);
   /// Begins operation `ordinal` (from 1) of the group that entry() gave.
   void begin(OperationKind kind, int group_entry, std::uint64_t ordinal, Instant now);
   /// The operation that is waited for now, begun before others: what reports are about.
@@ -49,7 +49,7 @@ class Seat {
   void renew(Instant until);
   /// Enters (true) or leaves a watched wait.
   void wait(bool waiting);
-  /// Said goodbye: the end of its process is no loss.
+  /// Clean exit: the end of the process is no loss from here on.
   void finish();
 
  private:
@@ -92,7 +92,7 @@ class Board {
   };
   [[nodiscard]] std::vector<Begun> begun(Rank rank) const;
   /// The slot of a rank of another host and its counts, as it told them; by one thread of one
-  /// process of this host, and only for ranks that do not sit at this board. `begun` keeps to
+  /// process of this host, and only for ranks without a seat at this board. `begun` keeps to
   /// groups that this board knows.
   void carry(Rank rank, const RankState& told, const std::vector<Begun>& begun, std::uint64_t host);
   [[nodiscard]] bool finished(Rank rank) const;

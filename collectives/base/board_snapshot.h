@@ -35,7 +35,7 @@ inline constexpr std::uint64_t kWorldGroup = 0;
 struct RankState {
   bool known = false;     // its process has joined this board, or told of itself from another host
   bool carried = false;   // the latter: what it told some time ago
-  bool finished = false;  // it said goodbye
+  bool finished = false;  // its exit was clean
   bool lost = false;      // its process has ended without
   bool stopped = false;   // its process is suspended (SIGSTOP, a debugger)
   bool waiting = false;   // it is inside a watched wait

@@ -7,7 +7,7 @@
 
 #include <lockstep/collectives/nccl/nccl.h>
 #include <lockstep/collectives/nccl/nccl_library.h>
-#include <lockstep/collectives/verdict.h>
+#include <lockstep/collectives/wait_verdict.h>
 
 namespace lockstep::collectives {
 namespace {

@@ -52,14 +52,15 @@ class VirtualNetwork {
   /// Requires that it is one of them.
   [[nodiscard]] Communicator& communicator(Rank rank, const RankSet& members);
   [[nodiscard]] const Clock& clock() const;
-  /// Whom the verdict that ended the job is about (verdict.h); empty: there was none, or nobody.
+  /// Whom the verdict that ended the job is about (wait_verdict.h); empty: there was none, or
+  /// nobody.
   [[nodiscard]] const RankSet& culprits() const;
 
   /// From `at` on, the rank neither sends nor receives (until `until`), as if by SIGSTOP.
   void stop(Rank rank, Instant at, Instant until = Instant::max());
   /// From `at` on, the rank is gone, as if by SIGKILL.
   void crash(Rank rank, Instant at);
-  /// The rank says goodbye: whoever waits for it is told at once that it will not come.
+  /// Clean exit of the rank: whoever waits for it is told at once that it will not come.
   void finish(Rank rank);
   /// Messages from `rank` take `extra` longer from now on.
   void slow(Rank rank, Duration extra);

@@ -5,7 +5,7 @@
 
 #include <lockstep/collectives/simulated/simulated_data.h>
 #include <lockstep/collectives/simulated/simulated_network.h>
-#include <lockstep/collectives/verdict.h>
+#include <lockstep/collectives/wait_verdict.h>
 
 namespace lockstep::collectives {
 namespace {

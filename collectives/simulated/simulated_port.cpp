@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/collectives/simulated/simulated_network.h>
-#include <lockstep/collectives/verdict.h>
+#include <lockstep/collectives/wait_verdict.h>
 
 namespace lockstep::collectives {
 

@@ -8,7 +8,7 @@
 #include <lockstep/collectives/tcp/tcp.h>
 #include <lockstep/collectives/tcp/tcp_data.h>
 #include <lockstep/collectives/tcp/tcp_mesh.h>
-#include <lockstep/collectives/verdict.h>
+#include <lockstep/collectives/wait_verdict.h>
 
 namespace lockstep::collectives {
 namespace {
@@ -155,7 +155,7 @@ Result<bool> Tcp::advance(bool only_data) {
   return *data_done && (only_data || *round_done);
 }
 
-/// A peer that is waited for has said goodbye: it does not come any more.
+/// A peer that this rank waits for has made a clean exit and will not come any more.
 std::optional<Status> Tcp::peer_that_left() const {
   std::vector<Rank> awaited = data_.awaited();
   if (round_ != nullptr && round_->want().need != Round::Need::Done)

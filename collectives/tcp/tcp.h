@@ -31,7 +31,7 @@ struct TcpOptions {
   int size = 1;
   /// Shared by the processes of the job, and by nobody else; kSecretBytes or more.
   Secret secret;
-  /// Compared between the ranks; see Arrivals.
+  /// Compared between the ranks; see RendezvousMembers.
   std::string job, build;
   /// How long the ranks may take to come.
   Duration patience = std::chrono::seconds(300);
@@ -40,15 +40,15 @@ struct TcpOptions {
 };
 
 /// The connections of a process with all others of its job. Shared by its communicators. Its end
-/// says goodbye to the peers: the end of this process after that is no loss to them. Any thread may
-/// call tell(); all else belongs to one.
+/// announces a clean exit to the peers: the end of this process after that is no loss to them. Any
+/// thread may call tell(); all else belongs to one.
 class TcpMesh;
 
 /// Collective: meets the others. Ranks may come in any order. Errors: Stuck (who has not come, or
 /// cannot be reached, in time), Version (another secret, protocol or build, naming both sides),
 /// BadInput (another world size or job, a rank that is there already), Environment (no address to
 /// listen at, no descriptors), RankLost.
-[[nodiscard]] Result<std::shared_ptr<TcpMesh>> tcp_meet(const TcpOptions& options);
+[[nodiscard]] Result<std::shared_ptr<TcpMesh>> tcp_rendezvous(const TcpOptions& options);
 
 /// Collective. The progress board: shared memory among the ranks of each host, its name taken away
 /// again before this returns. Errors: Environment, Stuck (a rank of this host does not answer).
@@ -84,9 +84,9 @@ class TcpCarrier {
 /// WatchOptions::tell.
 void tcp_tell(TcpMesh& mesh, const Status& verdict);
 
-/// Says goodbye before the end of the job: whoever waits for this rank is told that it will not
-/// come. Then hears the others out, so that nothing which was sent to them is lost, until all have
-/// said goodbye or are gone, or `patience` is over. The mesh is not used again.
+/// Announces a clean exit before the end of the job: whoever waits for this rank is told that it
+/// will not come. Then hears the others out, so that nothing which was sent to them is lost, until
+/// all have announced theirs or are gone, or `patience` is over. The mesh is not used again.
 void tcp_leave(TcpMesh& mesh, Duration patience);
 
 /// Over all ranks. A peer that is gone ends the job: through the watch if there is one, else as the

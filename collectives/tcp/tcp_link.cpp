@@ -21,7 +21,7 @@ constexpr int kQuietSeconds = 5;
 
 }  // namespace
 
-TcpLink::TcpLink(TcpLoop& loop, Socket socket, FrameSession::Side side, Events events)
+TcpLink::TcpLink(TcpLoop& loop, Socket socket, SealedSession::Side side, Events events)
     : loop_(loop),
       socket_(std::move(socket)),
       session_(side, loop.secret, random_nonce()),
@@ -29,7 +29,7 @@ TcpLink::TcpLink(TcpLoop& loop, Socket socket, FrameSession::Side side, Events e
       limit_(loop.io) {}
 
 std::shared_ptr<TcpLink> TcpLink::accept(TcpLoop& loop, Socket socket, Events events) {
-  auto link = std::make_shared<TcpLink>(loop, std::move(socket), FrameSession::Side::Server,
+  auto link = std::make_shared<TcpLink>(loop, std::move(socket), SealedSession::Side::Server,
                                         std::move(events));
   link->prepare();
   link->limit(kHandshake, "it has not proven the secret in time");
@@ -38,7 +38,7 @@ std::shared_ptr<TcpLink> TcpLink::accept(TcpLoop& loop, Socket socket, Events ev
 }
 
 std::shared_ptr<TcpLink> TcpLink::connect(TcpLoop& loop, const Endpoint& to, Events events) {
-  auto link = std::make_shared<TcpLink>(loop, Socket(loop.io), FrameSession::Side::Client,
+  auto link = std::make_shared<TcpLink>(loop, Socket(loop.io), SealedSession::Side::Client,
                                         std::move(events));
   Failure failure;
   const tcp::endpoint where(asio::ip::make_address(to.address, failure), to.port);
@@ -92,16 +92,16 @@ void TcpLink::read() {
 
 void TcpLink::took(std::span<const std::byte> bytes) {
   const bool before = session_.established();
-  FrameSession::Taken taken = session_.take(bytes);
+  SealedSession::Taken taken = session_.take(bytes);
   push(std::move(taken.reply));
   if (!before && session_.established()) {
     limit_.cancel();
     const auto events = events_;
     events->established();
   }
-  for (const Frame& frame : taken.frames) {
+  for (const SealedMessage& sealed : taken.messages) {
     if (over_ || deaf_) return;
-    auto message = decode_tcp(frame);
+    auto message = decode_tcp(sealed);
     if (!message) {
       taken.refusal = Refusal::Malformed;
       break;

@@ -1,5 +1,5 @@
 // One TCP connection between two processes of a job, either side of it: the handshake of
-// frame_session.h, then messages. Used by the TCP backend only; the one header with Asio in it.
+// sealed_session.h, then messages. Used by the TCP backend only; the one header with Asio in it.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/tcp/tcp_message.h>
-#include <lockstep/collectives/wire/frame_session.h>
+#include <lockstep/collectives/wire/sealed_session.h>
 
 namespace lockstep::collectives {
 
@@ -41,7 +41,7 @@ class TcpLink : public std::enable_shared_from_this<TcpLink> {
 
   static std::shared_ptr<TcpLink> accept(TcpLoop& loop, Socket socket, Events events);
   static std::shared_ptr<TcpLink> connect(TcpLoop& loop, const Endpoint& to, Events events);
-  TcpLink(TcpLoop& loop, Socket socket, FrameSession::Side side, Events events);
+  TcpLink(TcpLoop& loop, Socket socket, SealedSession::Side side, Events events);
 
   /// From the next event on; may be called within one.
   void on(Events events) { events_ = std::make_shared<const Events>(std::move(events)); }
@@ -68,7 +68,7 @@ class TcpLink : public std::enable_shared_from_this<TcpLink> {
 
   TcpLoop& loop_;
   Socket socket_;
-  FrameSession session_;
+  SealedSession session_;
   std::shared_ptr<const Events> events_;
   boost::asio::steady_timer limit_;
   std::deque<Bytes> queue_;

@@ -10,7 +10,7 @@ namespace lockstep::collectives {
 namespace {
 
 /// How long last words may take to go out.
-constexpr std::chrono::milliseconds kLastWords{200};
+constexpr std::chrono::milliseconds kFarewell{200};
 
 void run_for(TcpLoop& loop, Duration time) {
   loop.io.restart();
@@ -19,10 +19,10 @@ void run_for(TcpLoop& loop, Duration time) {
   loop.io.poll();
 }
 
-/// Until all is sent, or kLastWords have gone by.
+/// Until all is sent, or kFarewell have gone by.
 void flush(TcpLoop& loop, const std::vector<std::shared_ptr<TcpLink>>& links) {
   const SystemClock clock;
-  const Instant until = clock.now() + kLastWords;
+  const Instant until = clock.now() + kFarewell;
   const auto waits = [](const auto& link) { return link && link->queued() > 0; };
   while (std::any_of(links.begin(), links.end(), waits) && clock.now() < until)
     run_for(loop, std::chrono::milliseconds(5));
@@ -30,14 +30,14 @@ void flush(TcpLoop& loop, const std::vector<std::shared_ptr<TcpLink>>& links) {
 
 }  // namespace
 
-TcpMesh::TcpMesh(TcpMeeting meeting, std::size_t longest_message)
-    : loop_(std::move(meeting.loop)),
-      self_(meeting.self),
-      roster_(std::move(meeting.roster)),
+TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message)
+    : loop_(std::move(parts.loop)),
+      self_(parts.self),
+      roster_(std::move(parts.roster)),
       longest_(longest_message),
-      links_(std::move(meeting.links)),
+      links_(std::move(parts.links)),
       finished_(roster_.size(), false) {
-  for (auto& [from, message] : meeting.early) took(from, std::move(message));
+  for (auto& [from, message] : parts.early) took(from, std::move(message));
   for (std::size_t r = 0; r < links_.size(); ++r) {
     if (!links_[r]) continue;
     const Rank peer{static_cast<std::int32_t>(r)};
@@ -49,7 +49,7 @@ TcpMesh::TcpMesh(TcpMeeting meeting, std::size_t longest_message)
 TcpMesh::~TcpMesh() {
   const std::lock_guard lock(mutex_);
   for (const auto& link : links_)
-    if (link) link->send(Goodbye{});
+    if (link) link->send(CleanExit{});
   flush(*loop_, links_);
   for (const auto& link : links_)
     if (link) link->close();
@@ -67,7 +67,7 @@ void TcpMesh::fail(Status status) {
 
 void TcpMesh::took(Rank from, TcpMessage message) {
   if (auto* part = std::get_if<Part>(&message)) return took(from, std::move(*part));
-  if (std::holds_alternative<Goodbye>(message)) {
+  if (std::holds_alternative<CleanExit>(message)) {
     finished_[static_cast<std::size_t>(from.value)] = true;
   } else if (auto* progress = std::get_if<Progress>(&message)) {
     progress_[from.value] = std::move(*progress);
@@ -204,7 +204,7 @@ void TcpMesh::leave(Duration patience) {
     const std::lock_guard lock(mutex_);
     --telling_;
     for (const auto& link : links_)
-      if (link) link->send(Goodbye{});
+      if (link) link->send(CleanExit{});
     flush(*loop_, links_);
   }
   const SystemClock clock;

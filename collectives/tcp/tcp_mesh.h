@@ -15,8 +15,8 @@
 
 namespace lockstep::collectives {
 
-/// What a meeting came to: everything that a mesh is made of.
-struct TcpMeeting {
+/// The result of a rendezvous: the parts of a mesh.
+struct TcpMeshParts {
   std::unique_ptr<TcpLoop> loop = std::make_unique<TcpLoop>();
   Rank self;
   std::vector<Peer> roster;                        // by rank
@@ -28,7 +28,7 @@ struct TcpMeeting {
 /// to the operation that this rank has not, and an operation ahead of that waits for this rank.
 class TcpMesh {
  public:
-  TcpMesh(TcpMeeting meeting, std::size_t longest_message);
+  TcpMesh(TcpMeshParts parts, std::size_t longest_message);
   ~TcpMesh();
   TcpMesh(const TcpMesh&) = delete;
   TcpMesh& operator=(const TcpMesh&) = delete;
@@ -52,13 +52,13 @@ class TcpMesh {
   [[nodiscard]] std::size_t queued(Rank to) const;
   /// The next message of that line; control messages of both kinds are one line.
   [[nodiscard]] std::optional<Message> take(Rank from, std::uint64_t group, Part::Kind line);
-  /// It has said goodbye, and nothing more comes from it.
+  /// It has announced a clean exit, and nothing more comes from it.
   [[nodiscard]] bool finished(Rank rank) const;
 
   /// Moves what can be moved; waits up to `most` for the first thing. Errors, of all later calls
   /// too: RankLost, the verdict of a peer, Internal (a peer that does not keep to the protocol).
   [[nodiscard]] Result<void> move(Duration most = Duration{0});
-  /// The rank whose connection ended without goodbye; that is then the error of move().
+  /// The rank whose connection ended without a clean exit; that is then the error of move().
   [[nodiscard]] std::optional<Rank> lost() const;
   /// What ranks have told of themselves since the last call, the latest of each. Any thread.
   [[nodiscard]] std::map<std::int32_t, Progress> take_progress();

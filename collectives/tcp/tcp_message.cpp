@@ -16,7 +16,7 @@ constexpr std::size_t kMostRuns = 2048, kMostRows = 64;
 void write(ByteWriter& out, std::string_view text, std::size_t most) {
   out.text(text.substr(0, most));
 }
-void write(ByteWriter& out, const MeetingId& id) {
+void write(ByteWriter& out, const RendezvousId& id) {
   for (const std::byte b : id) out.u8(std::to_integer<std::uint8_t>(b));
 }
 void write(ByteWriter& out, const RankSet& ranks) {
@@ -28,7 +28,7 @@ void write(ByteWriter& out, const RankSet& ranks) {
   }
 }
 
-void write(ByteWriter& out, const Arrival& a) {
+void write(ByteWriter& out, const JoinRequest& a) {
   out.u32(a.version);
   write(out, a.job, kNameBytes);
   out.u32(static_cast<std::uint32_t>(a.rank.value));
@@ -45,7 +45,7 @@ void write(ByteWriter& out, const TurnedAway& turned) {
   write(out, turned.message, kSentenceBytes);
 }
 void write(ByteWriter& out, const RosterPart& part) {
-  write(out, part.meeting);
+  write(out, part.id);
   out.u32(part.first);
   out.u32(static_cast<std::uint32_t>(part.peers.size()));
   for (const Peer& peer : part.peers) {
@@ -57,7 +57,7 @@ void write(ByteWriter& out, const RosterPart& part) {
   }
 }
 void write(ByteWriter& out, const Introduction& introduction) {
-  write(out, introduction.meeting);
+  write(out, introduction.id);
   out.u32(static_cast<std::uint32_t>(introduction.rank.value));
 }
 void write(ByteWriter& out, const Part& part) {
@@ -66,7 +66,7 @@ void write(ByteWriter& out, const Part& part) {
   out.u64(part.total);
   out.text({reinterpret_cast<const char*>(part.bytes.data()), part.bytes.size()});
 }
-void write(ByteWriter&, const Goodbye&) {}
+void write(ByteWriter&, const CleanExit&) {}
 void write(ByteWriter& out, const Verdict& verdict) {
   const Status& status = verdict.status;
   out.u8(static_cast<std::uint8_t>(status.code));
@@ -141,8 +141,8 @@ class Checked {
     sound = sound && value >= Instant{0} && value <= kLongest;
     return sound ? value : Instant{0};
   }
-  MeetingId meeting() {
-    MeetingId id;
+  RendezvousId id() {
+    RendezvousId id;
     for (std::byte& b : id) b = std::byte{in.u8()};
     return id;
   }
@@ -165,8 +165,8 @@ class Checked {
   }
 };
 
-Arrival read_arrival(Checked& from) {
-  Arrival a;
+JoinRequest read_join_request(Checked& from) {
+  JoinRequest a;
   a.version = from.in.u32();
   a.job = from.line(kNameBytes);
   a.rank.value = static_cast<std::int32_t>(from.in.u32());  // any: who is wrong is told so
@@ -181,7 +181,7 @@ Arrival read_arrival(Checked& from) {
 
 RosterPart read_roster(Checked& from) {
   RosterPart part;
-  part.meeting = from.meeting();
+  part.id = from.id();
   part.first = from.below(kMostRanks);
   part.peers.resize(from.count(RosterPart::kMostPeers, 24));
   for (Peer& peer : part.peers) {
@@ -249,7 +249,7 @@ Progress read_progress(Checked& from) {
 std::optional<TcpMessage> read(std::uint8_t type, Checked& from) {
   switch (type - kFirstSealedType) {
     case 0:
-      return read_arrival(from);
+      return read_join_request(from);
     case 1:
       return Waiting{from.ranks()};
     case 2: {
@@ -259,13 +259,13 @@ std::optional<TcpMessage> read(std::uint8_t type, Checked& from) {
     case 3:
       return read_roster(from);
     case 4: {
-      const MeetingId meeting = from.meeting();
-      return Introduction{meeting, from.rank()};
+      const RendezvousId id = from.id();
+      return Introduction{id, from.rank()};
     }
     case 5:
       return read_part(from);
     case 6:
-      return Goodbye{};
+      return CleanExit{};
     case 7:
       return read_verdict(from);
     case 8:
@@ -277,8 +277,8 @@ std::optional<TcpMessage> read(std::uint8_t type, Checked& from) {
 
 }  // namespace
 
-std::string who(const Arrival& arrival) {
-  return fmt::format("rank {} (process {} on {})", arrival.rank.value, arrival.pid, arrival.host);
+std::string who(const JoinRequest& request) {
+  return fmt::format("rank {} (process {} on {})", request.rank.value, request.pid, request.host);
 }
 
 bool Progress::operator==(const Progress& other) const { return encode(*this) == encode(other); }
@@ -293,9 +293,9 @@ Bytes encode(const TcpMessage& message) {
   return std::move(out).take();
 }
 
-std::optional<TcpMessage> decode_tcp(const Frame& frame) {
-  Checked from(frame.payload);
-  auto message = read(frame.type, from);
+std::optional<TcpMessage> decode_tcp(const SealedMessage& sealed) {
+  Checked from(sealed.payload);
+  auto message = read(sealed.type, from);
   if (!from.sound || !from.in.ok() || !from.in.at_end()) return std::nullopt;
   return message;
 }

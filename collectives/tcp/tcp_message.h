@@ -1,4 +1,4 @@
-// What processes of a job say to each other over TCP, under a key of frame_session.h, and its
+// What processes of a job say to each other over TCP, under a key of sealed_session.h, and its
 // bytes. Reading takes nothing on trust: texts and lists are capped, values in range, no byte left
 // over. Used by the TCP backend and its tests.
 #pragma once
@@ -12,18 +12,18 @@
 #include <lockstep/collectives/base/board.h>
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/collectives/wire/endpoint.h>
-#include <lockstep/collectives/wire/frame.h>
+#include <lockstep/collectives/wire/sealed_message.h>
 
 namespace lockstep::collectives {
 
-/// Of these messages; told in Arrival, and refused there where it is another.
+/// Version of these messages. A JoinRequest with another version is refused.
 inline constexpr std::uint32_t kTcpVersion = 1;
 inline constexpr std::size_t kMostRanks = 65'536;
 /// Tells one start of a job from every other.
-using MeetingId = std::array<std::byte, 16>;
+using RendezvousId = std::array<std::byte, 16>;
 
-/// A process comes to the rendezvous.
-struct Arrival {
+/// A process asks to join the rendezvous.
+struct JoinRequest {
   std::uint32_t version = kTcpVersion;
   std::string job;
   Rank rank;
@@ -33,17 +33,17 @@ struct Arrival {
   std::uint64_t host_id = 0;
   std::int32_t pid = 0;
   std::uint16_t port = 0;  // at which it listens for its peers
-  bool operator==(const Arrival&) const = default;
+  bool operator==(const JoinRequest&) const = default;
 };
 /// "rank 3 (process 4711 on n1)"
-[[nodiscard]] std::string who(const Arrival& arrival);
+[[nodiscard]] std::string who(const JoinRequest& request);
 
-/// Who has not come yet.
+/// The ranks that have not joined yet.
 struct Waiting {
   RankSet missing;
   bool operator==(const Waiting&) const = default;
 };
-/// It is not let in, or the meeting has failed for all, and this is why.
+/// The rank is refused, or the rendezvous has failed for all, and this is why.
 struct TurnedAway {
   Code code = Code::Internal;
   std::string message;
@@ -60,14 +60,14 @@ struct Peer {
 /// All have come: peers from `first` on. The last piece ends with rank `size - 1`.
 struct RosterPart {
   static constexpr std::size_t kMostPeers = 256;
-  MeetingId meeting{};
+  RendezvousId id{};
   std::uint32_t first = 0;
   std::vector<Peer> peers;
   bool operator==(const RosterPart&) const = default;
 };
 /// First word between two peers.
 struct Introduction {
-  MeetingId meeting{};
+  RendezvousId id{};
   Rank rank;
   bool operator==(const Introduction&) const = default;
 };
@@ -84,8 +84,8 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 /// The rank is done: the end of its connection is no loss.
-struct Goodbye {
-  bool operator==(const Goodbye&) const = default;
+struct CleanExit {
+  bool operator==(const CleanExit&) const = default;
 };
 /// The job is over, and this is why; who hears it ends with it.
 struct Verdict {
@@ -100,14 +100,14 @@ struct Progress {
   bool operator==(const Progress& other) const;
 };
 
-/// In the order of their frames' types, from kFirstSealedType on.
-using TcpMessage = std::variant<Arrival, Waiting, TurnedAway, RosterPart, Introduction, Part,
-                                Goodbye, Verdict, Progress>;
+/// In the order of their wire types, from kFirstSealedType on.
+using TcpMessage = std::variant<JoinRequest, Waiting, TurnedAway, RosterPart, Introduction, Part,
+                                CleanExit, Verdict, Progress>;
 
 [[nodiscard]] std::uint8_t type_of(const TcpMessage& message);
 /// Texts that are too long are cut, and so is the table of a verdict.
 [[nodiscard]] Bytes encode(const TcpMessage& message);
 /// nullopt: no such type, or no payload of it.
-[[nodiscard]] std::optional<TcpMessage> decode_tcp(const Frame& frame);
+[[nodiscard]] std::optional<TcpMessage> decode_tcp(const SealedMessage& sealed);
 
 }  // namespace lockstep::collectives

@@ -1,12 +1,13 @@
-// The rendezvous as one process goes through it: rank 0 listens until all have come (tcp_host.cpp),
-// the others come and then connect with each other (tcp_guest.cpp). Used by tcp_meeting.cpp only.
+// The rendezvous on one process: rank 0, the root, listens until all have joined
+// (tcp_rendezvous_root.cpp); the others join and then connect with each other
+// (tcp_rendezvous_peer.cpp). Used by these files and tcp_rendezvous.cpp only.
 #pragma once
 
 #include <deque>
 #include <map>
 #include <optional>
 
-#include <lockstep/collectives/tcp/arrivals.h>
+#include <lockstep/collectives/tcp/rendezvous_members.h>
 #include <lockstep/collectives/tcp/tcp.h>
 #include <lockstep/collectives/tcp/tcp_mesh.h>
 
@@ -22,11 +23,11 @@ class TcpRendezvous {
  public:
   explicit TcpRendezvous(const TcpOptions& options);
   ~TcpRendezvous();
-  [[nodiscard]] Result<TcpMeeting> run();
+  [[nodiscard]] Result<TcpMeshParts> run();
 
  private:
-  [[nodiscard]] Arrival own_arrival() const;
-  [[nodiscard]] bool host() const { return options_.rank.value == 0; }
+  [[nodiscard]] JoinRequest own_request() const;
+  [[nodiscard]] bool is_root() const { return options_.rank.value == 0; }
   [[nodiscard]] bool complete() const;
   [[nodiscard]] Result<void> listen(const Endpoint& at);
   [[nodiscard]] std::string place() const;
@@ -34,7 +35,7 @@ class TcpRendezvous {
   void welcome(TcpLink::Socket socket);
   // As rank 0:
   [[nodiscard]] Result<void> open();
-  void came(const TcpLinkPtr& link, const Arrival& arrival);
+  void came(const TcpLinkPtr& link, const JoinRequest& request);
   void tell_who_is_missing();
   void turn_away_all();
   void hand_out_roster();
@@ -43,8 +44,8 @@ class TcpRendezvous {
   void seek_later();
   [[nodiscard]] bool read_place();
   void found();
-  void host_said(TcpMessage message);
-  void host_ended(const Status& why);
+  void root_said(TcpMessage message);
+  void root_ended(const Status& why);
   void took(const RosterPart& part);
   void reach(Rank peer);
   void introduced(const TcpLinkPtr& link, const Introduction& word);
@@ -54,16 +55,16 @@ class TcpRendezvous {
 
   TcpOptions options_;
   SystemClock clock_;
-  TcpMeeting made_;
+  TcpMeshParts made_;
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
   Instant until_;
-  Arrivals arrivals_;
-  std::deque<TcpLinkPtr> strangers_;           // by age
-  std::map<std::int32_t, TcpLinkPtr> guests_;  // of rank 0: who waits for the others
-  TcpLinkPtr to_host_;                         // of the others
+  RendezvousMembers members_;
+  std::deque<TcpLinkPtr> strangers_;            // by age
+  std::map<std::int32_t, TcpLinkPtr> waiting_;  // on rank 0: the ranks that have joined
+  TcpLinkPtr to_root_;                          // on the others
   std::map<std::int32_t, TcpLinkPtr> reaching_;
-  MeetingId meeting_{};
+  RendezvousId id_{};
   RankSet missing_;
   RankSet told_;  // by rank 0: that the job cannot start
   std::string last_trouble_;

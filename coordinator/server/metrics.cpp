@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/collectives/wire/frame.h>
+#include <lockstep/collectives/wire/sealed_message.h>
 #include <lockstep/coordinator/server/metrics.h>
 
 namespace lockstep::coordinator {

@@ -327,9 +327,9 @@ Bytes encode(const Message& message) {
   return std::move(out).take();
 }
 
-std::optional<Message> decode(const collectives::Frame& frame) {
-  Checked in(frame.payload);
-  auto message = read(MessageType{frame.type}, in);
+std::optional<Message> decode(const collectives::SealedMessage& sealed) {
+  Checked in(sealed.payload);
+  auto message = read(MessageType{sealed.type}, in);
   if (!in.whole()) return std::nullopt;
   return message;
 }

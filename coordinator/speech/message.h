@@ -8,7 +8,7 @@
 #include <variant>
 
 #include <lockstep/collectives/base/status.h>
-#include <lockstep/collectives/wire/frame.h>
+#include <lockstep/collectives/wire/sealed_message.h>
 #include <lockstep/coordinator/speech/call_event.h>
 #include <lockstep/coordinator/speech/report.h>
 
@@ -93,6 +93,6 @@ using Message =
 /// Texts that are too long are cut.
 [[nodiscard]] Bytes encode(const Message& message);
 /// nullopt: no such type, or no payload of it.
-[[nodiscard]] std::optional<Message> decode(const collectives::Frame& frame);
+[[nodiscard]] std::optional<Message> decode(const collectives::SealedMessage& sealed);
 
 }  // namespace lockstep::coordinator

@@ -15,9 +15,9 @@ bool has_place(Session::Side side, const Message& message) {
 
 Session::Session(Side side, Secret secret, const Nonce& nonce)
     : side_(side),
-      frames_(side == Side::Client ? collectives::FrameSession::Side::Client
-                                   : collectives::FrameSession::Side::Server,
-              std::move(secret), nonce) {}
+      session_(side == Side::Client ? collectives::SealedSession::Side::Client
+                                    : collectives::SealedSession::Side::Server,
+               std::move(secret), nonce) {}
 
 Session::Taken Session::take(std::span<const std::byte> bytes) {
   Taken taken;
@@ -25,10 +25,10 @@ Session::Taken Session::take(std::span<const std::byte> bytes) {
     taken.refusal = Refusal::Order;
     return taken;
   }
-  auto [frames, reply, refusal] = frames_.take(bytes);
+  auto [sealed, reply, refusal] = session_.take(bytes);
   taken.reply = std::move(reply);
-  for (const collectives::Frame& frame : frames) {
-    auto message = decode(frame);
+  for (const collectives::SealedMessage& one : sealed) {
+    auto message = decode(one);
     if (!message)
       taken.refusal = Refusal::Malformed;
     else if (!has_place(side_, *message))
@@ -43,7 +43,7 @@ Session::Taken Session::take(std::span<const std::byte> bytes) {
 }
 
 Bytes Session::seal(const Message& message) {
-  return frames_.seal(static_cast<std::uint8_t>(type_of(message)), encode(message));
+  return session_.seal(static_cast<std::uint8_t>(type_of(message)), encode(message));
 }
 
 }  // namespace lockstep::coordinator

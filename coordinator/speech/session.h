@@ -1,11 +1,11 @@
-// One side of a connection to a coordinator: the frames of collectives/wire/frame_session.h, turned into
-// messages and checked for who may say them. Pure.
+// One side of a connection to a coordinator: the payloads of collectives/wire/sealed_session.h,
+// turned into messages and checked for who may say them. Pure.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include <lockstep/collectives/wire/frame_session.h>
+#include <lockstep/collectives/wire/sealed_session.h>
 #include <lockstep/coordinator/speech/message.h>
 
 namespace lockstep::coordinator {
@@ -18,11 +18,11 @@ using collectives::Secret;
 class Session {
  public:
   enum class Side { Coordinator, Client };
-  /// As FrameSession.
+  /// As SealedSession.
   Session(Side side, Secret secret, const Nonce& nonce);
 
   /// What a client says first; empty for a coordinator.
-  [[nodiscard]] Bytes open() const { return frames_.open(); }
+  [[nodiscard]] Bytes open() const { return session_.open(); }
 
   struct Taken {
     std::vector<Message> messages;
@@ -33,11 +33,11 @@ class Session {
   /// Requires established(): its messages are read on the other side only then.
   [[nodiscard]] Bytes seal(const Message& message);
   /// The other side has shown that it knows the secret.
-  [[nodiscard]] bool established() const { return !over_ && frames_.established(); }
+  [[nodiscard]] bool established() const { return !over_ && session_.established(); }
 
  private:
   Side side_;
-  collectives::FrameSession frames_;
+  collectives::SealedSession session_;
   bool over_ = false;  // a message was refused
 };
 

@@ -80,7 +80,7 @@ void named(benchmark::State& state, Communicator& group) {
   for (auto _ : state) {
     const int odd_one = static_cast<int>(random() % (kNodes / 2));
     const bool last = group.rank().value == group.size() - 1;
-    Frame frame("step");
+    CodeCache frame("step");
     Steps steps(odd_one, last ? -0.5 : 0.5);
     ++key.call;
     const auto seen = ObservationBuilder().tensor("x", {64, 64}).build();

@@ -25,8 +25,8 @@ JointObservation joined(const Observation& a, const Observation& b) {
 }
 
 /// A frame with `entries` entries, the last of which is dynamic in two dims and has two guards.
-Frame frame_with(std::int64_t entries, std::int64_t tensors) {
-  Frame frame("train_step");
+CodeCache frame_with(std::int64_t entries, std::int64_t tensors) {
+  CodeCache frame("train_step");
   const auto add = [&frame](const Observation& a, const Observation& b,
                             std::vector<shapes::Guard> guards) {
     const Decision decision = decide(joined(a, b), {});
@@ -44,7 +44,7 @@ Frame frame_with(std::int64_t entries, std::int64_t tensors) {
 }
 
 void LookupAndVote(benchmark::State& state) {
-  const Frame frame = frame_with(state.range(0), state.range(1));
+  const CodeCache frame = frame_with(state.range(0), state.range(1));
   const Observation seen = batch(7, 300, state.range(1));
   RoundKey key;
   key.group = "world";
@@ -63,7 +63,7 @@ BENCHMARK(LookupAndVote)->Args({1, 32})->Args({8, 32})->Args({1, 1000});
 /// The part of that which does not look at values: the digests are kept, nothing is hashed but the
 /// round key, so it takes as long for 1,000 tensors as for 32.
 void VoteHeader(benchmark::State& state) {
-  const Frame frame = frame_with(1, state.range(0));
+  const CodeCache frame = frame_with(1, state.range(0));
   const Observation seen = batch(7, 300, state.range(0));
   RoundKey key;
   key.group = "world";
@@ -101,7 +101,7 @@ void CommitState(benchmark::State& state) {
   const Observation a = batch(7, 300, state.range(0));
   Observation b = a;
   b.values[0] = 8;
-  Frame frame("train_step");
+  CodeCache frame("train_step");
   frame.adopt(joined_state(joined(a, a), {}, true));
   const JointObservation one = joined(a, b);
   const FrameState before = frame.state;

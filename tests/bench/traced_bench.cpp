@@ -73,9 +73,9 @@ class Votes final : public RunHost {
   Result<void> settle(const std::optional<LocalFailure>& mine) override {
     if (!cast_) return {};
     ++key_.call;
-    Standing standing;
-    if (mine) standing.trouble = mine->status;
-    return driver_.status_round(key_, standing);
+    RankStatus rank_status;
+    if (mine) rank_status.local_error = mine->status;
+    return driver_.status_round(key_, rank_status);
   }
 
  private:

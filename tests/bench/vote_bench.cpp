@@ -59,10 +59,10 @@ std::shared_ptr<TcpMesh> meet(Rank rank, int size) {
     ::close(file);
   }
   MPI_Bcast(&port, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  return tcp_meet({.rendezvous = {"127.0.0.1", static_cast<std::uint16_t>(port)},
-                   .rank = rank,
-                   .size = size,
-                   .secret = Secret(32, std::byte{7})})
+  return tcp_rendezvous({.rendezvous = {"127.0.0.1", static_cast<std::uint16_t>(port)},
+                         .rank = rank,
+                         .size = size,
+                         .secret = Secret(32, std::byte{7})})
       .value();
 }
 

@@ -24,7 +24,7 @@ TEST(Board, FreshBoard_ShowsNobody) {
 TEST(Board, WhatASeatWrites_IsRead) {
   const auto board = Board::in_process(2);
   Seat seat = board->seat(Rank{1});
-  seat.sit(42, 7, 1s);
+  seat.register_process(42, 7, 1s);
   const int entry = board->entry(kWorldGroup, RankSet::all(2));
   seat.begin(OperationKind::AllToAll, entry, 5, 3s);
   seat.note("call 12 of train_step", 4s);
@@ -56,7 +56,7 @@ TEST(Board, WhatASeatWrites_IsRead) {
 TEST(Board, SlotOfAnotherHost_IsShownAsItWasTold) {
   const auto there = Board::in_process(3), here = Board::in_process(3);
   Seat seat = there->seat(Rank{2});
-  seat.sit(42, 7, 1s);
+  seat.register_process(42, 7, 1s);
   const int pair = there->entry(9, RankSet::range({1}, {2}), "pair");
   const int world = there->entry(kWorldGroup, RankSet::all(3));
   seat.begin(OperationKind::Vote, pair, 4, 2s);

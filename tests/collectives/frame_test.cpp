@@ -1,9 +1,9 @@
-// Frames, byte by byte and against who does not play by the rules.
+// Sealed messages, byte by byte and against who does not play by the rules.
 #include <cstring>
 
 #include <gtest/gtest.h>
 
-#include <lockstep/collectives/wire/frame.h>
+#include <lockstep/collectives/wire/sealed_message.h>
 
 namespace lockstep::collectives::frame_test {
 namespace {
@@ -22,12 +22,12 @@ std::string hex(std::span<const std::byte> bytes) {
   }
   return out;
 }
-Refusal refusal_of(const std::variant<std::optional<Frame>, Refusal>& next) {
+Refusal refusal_of(const std::variant<std::optional<SealedMessage>, Refusal>& next) {
   return std::holds_alternative<Refusal>(next) ? std::get<Refusal>(next) : Refusal{0};
 }
-bool has_frame(const std::variant<std::optional<Frame>, Refusal>& next) {
-  return std::holds_alternative<std::optional<Frame>>(next) &&
-         std::get<std::optional<Frame>>(next).has_value();
+bool has_message(const std::variant<std::optional<SealedMessage>, Refusal>& next) {
+  return std::holds_alternative<std::optional<SealedMessage>>(next) &&
+         std::get<std::optional<SealedMessage>>(next).has_value();
 }
 
 TEST(Hmac, IsThatOfTheStandard) {  // RFC 4231, cases 1, 2 and 6
@@ -40,8 +40,8 @@ TEST(Hmac, IsThatOfTheStandard) {  // RFC 4231, cases 1, 2 and 6
             "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
-TEST(Frame, Layout_IsThatOfVersion2) {
-  EXPECT_EQ(hex(FrameWriter::plain(FrameType::Hello, bytes_of("ab"))),
+TEST(SealedMessage, Layout_IsThatOfVersion2) {
+  EXPECT_EQ(hex(SealedMessageWriter::plain(HandshakeType::Hello, bytes_of("ab"))),
             "4c4b5343"
             "02"
             "01"
@@ -49,7 +49,7 @@ TEST(Frame, Layout_IsThatOfVersion2) {
             "02000000"
             "0000000000000000"
             "6162");
-  FrameWriter writer;
+  SealedMessageWriter writer;
   Mac key{};
   writer.key(key);
   (void)writer.sealed(kType, {});
@@ -67,14 +67,14 @@ TEST(Frame, Layout_IsThatOfVersion2) {
             hex(hmac_sha256(key, std::span(second).first(kHeaderBytes + 2))));
 }
 
-TEST(Frame, LengthBeyondTheLimit_IsRefusedFromTheHeaderAlone) {
-  Bytes header = FrameWriter::plain(FrameType::Hello, {});
+TEST(SealedMessage, LengthBeyondTheLimit_IsRefusedFromTheHeaderAlone) {
+  Bytes header = SealedMessageWriter::plain(HandshakeType::Hello, {});
   for (const bool keyed : {false, true}) {
     for (const std::uint32_t length :
          {0xFFFFFFFFU, 0x80000000U, static_cast<std::uint32_t>(kSealedPayloadBytes + 1),
           static_cast<std::uint32_t>(keyed ? kSealedPayloadBytes : kPlainPayloadBytes)}) {
       std::memcpy(header.data() + 8, &length, 4);
-      FrameReader reader;
+      SealedMessageReader reader;
       if (keyed) reader.key(Mac{});
       reader.put(header);
       const bool allowed = length == (keyed ? kSealedPayloadBytes : kPlainPayloadBytes);
@@ -83,40 +83,40 @@ TEST(Frame, LengthBeyondTheLimit_IsRefusedFromTheHeaderAlone) {
   }
 }
 
-TEST(Frame, OtherProtocolsAndVersions_AreRefusedAtTheFirstByteThatTells) {
-  FrameReader http;
+TEST(SealedMessage, OtherProtocolsAndVersions_AreRefusedAtTheFirstByteThatTells) {
+  SealedMessageReader http;
   http.put(bytes_of("G"));
   EXPECT_EQ(refusal_of(http.next()), Refusal::Magic);
-  FrameReader later;
-  Bytes header = FrameWriter::plain(FrameType::Hello, {});
+  SealedMessageReader later;
+  Bytes header = SealedMessageWriter::plain(HandshakeType::Hello, {});
   header[4] = std::byte{kProtocolVersion + 1};
   later.put(std::span(header).first(5));
   EXPECT_EQ(refusal_of(later.next()), Refusal::Version);
   EXPECT_EQ(refusal_of(later.next()), Refusal::Version) << "again at every later call";
 }
 
-TEST(Frame, EveryBitThatIsFlipped_IsSeen) {
-  FrameWriter writer;
+TEST(SealedMessage, EveryBitThatIsFlipped_IsSeen) {
+  SealedMessageWriter writer;
   writer.key(Mac{});
   const Bytes sound = writer.sealed(kType, bytes_of(std::string(150, 'r')));
   for (std::size_t bit = 0; bit < sound.size() * 8; ++bit) {
     Bytes altered = sound;
     altered[bit / 8] ^= std::byte{static_cast<std::uint8_t>(1U << (bit % 8))};
-    FrameReader reader;
+    SealedMessageReader reader;
     reader.key(Mac{});
     reader.put(altered);
-    EXPECT_FALSE(has_frame(reader.next())) << "bit " << bit;
+    EXPECT_FALSE(has_message(reader.next())) << "bit " << bit;
   }
 }
 
-TEST(Frame, ReplayedOrReorderedFrame_IsRefused) {
-  FrameWriter writer;
+TEST(SealedMessage, ReplayedOrReorderedFrame_IsRefused) {
+  SealedMessageWriter writer;
   writer.key(Mac{});
   const Bytes first = writer.sealed(kType, {}), second = writer.sealed(kType, {});
-  FrameReader twice, swapped;
+  SealedMessageReader twice, swapped;
   twice.key(Mac{});
   twice.put(first);
-  EXPECT_TRUE(has_frame(twice.next()));
+  EXPECT_TRUE(has_message(twice.next()));
   twice.put(first);
   EXPECT_EQ(refusal_of(twice.next()), Refusal::Replay);
   swapped.key(Mac{});

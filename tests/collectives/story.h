@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include <lockstep/collectives/verdict.h>
+#include <lockstep/collectives/wait_verdict.h>
 
 namespace lockstep::collectives {
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <lockstep/collectives/tcp/arrivals.h>
+#include <lockstep/collectives/tcp/rendezvous_members.h>
 #include <lockstep/collectives/tcp/tcp.h>
 #include <lockstep/collectives/tcp/tcp_mesh.h>
 
@@ -43,30 +43,30 @@ void each_message(ByteReader in, Take take) {
 }
 
 void who_comes(ByteReader in) {
-  Arrivals arrivals(
+  RendezvousMembers members(
       {.job = "", .rank = {0}, .size = 3, .build = "", .host = "", .host_id = 0, .pid = 0});
   each_message(in, [&](std::uint8_t from, const TcpMessage& message) {
-    if (from >= 128) arrivals.gone(Rank{from % 4});
-    const auto* arrival = std::get_if<Arrival>(&message);
-    if (arrival == nullptr) return;
-    const bool was_missing = arrivals.missing().contains(arrival->rank);
-    const auto answer = arrivals.come(*arrival, "127.0.0.1");
+    if (from >= 128) members.left(Rank{from % 4});
+    const auto* request = std::get_if<JoinRequest>(&message);
+    if (request == nullptr) return;
+    const bool was_missing = members.missing().contains(request->rank);
+    const auto answer = members.join(*request, "127.0.0.1");
     require(answer.refusal.has_value() || was_missing, "a rank came that was not missing");
-    require(!arrivals.missing().empty() || arrivals.roster().size() == 3, "no roster");
+    require(!members.missing().empty() || members.roster().size() == 3, "no roster");
   });
 }
 
 /// Between four ranks, this one rank 1.
 void once_met(ByteReader in) {
   constexpr std::size_t kLongest = 1 << 16;
-  TcpMeeting meeting;
-  meeting.self = Rank{1};
-  meeting.roster.resize(4);
-  meeting.links.resize(4);
+  TcpMeshParts parts;
+  parts.self = Rank{1};
+  parts.roster.resize(4);
+  parts.links.resize(4);
   each_message(in, [&](std::uint8_t from, TcpMessage message) {
-    meeting.early.emplace_back(Rank{from % 4}, std::move(message));
+    parts.early.emplace_back(Rank{from % 4}, std::move(message));
   });
-  TcpMesh mesh(std::move(meeting), kLongest);
+  TcpMesh mesh(std::move(parts), kLongest);
   (void)mesh.move();
   for (std::int32_t peer = 0; peer < 4; ++peer)
     for (const std::uint64_t group : {0U, 1U})

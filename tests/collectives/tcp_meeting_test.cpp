@@ -10,12 +10,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <lockstep/collectives/tcp/arrivals.h>
 #include <lockstep/collectives/tcp/rendezvous_file.h>
+#include <lockstep/collectives/tcp/rendezvous_members.h>
 #include <lockstep/collectives/tcp/tcp_message.h>
 #include <lockstep/collectives/vote.h>
-#include <lockstep/collectives/wire/frame_session.h>
 #include <lockstep/collectives/wire/hmac.h>
+#include <lockstep/collectives/wire/sealed_session.h>
 
 namespace lockstep::collectives::tcp_meeting_test {
 namespace {
@@ -30,10 +30,10 @@ std::vector<TcpOptions> alike(int size) {
 }
 
 /// All came, and a vote of all of them works.
-void expect_a_job(const std::vector<Meeting>& came) {
+void expect_a_job(const std::vector<Rendezvous>& came) {
   std::vector<std::unique_ptr<Communicator>> ranks;
   std::vector<std::unique_ptr<VoteRound>> votes;
-  for (const Meeting& one : came) {
+  for (const Rendezvous& one : came) {
     ASSERT_TRUE(one) << one.error().text();
     ranks.push_back(tcp_communicator(*one, nullptr).value());
     const Communicator& c = *ranks.back();
@@ -53,7 +53,7 @@ void expect_a_job(const std::vector<Meeting>& came) {
     EXPECT_EQ(vote->result().entries(), ~((std::uint64_t{1} << ranks.size()) - 1));
 }
 
-void expect_refused(const Meeting& came, Code code, const std::string& part) {
+void expect_refused(const Rendezvous& came, Code code, const std::string& part) {
   ASSERT_FALSE(came) << part;
   EXPECT_EQ(came.error().code, code) << came.error().text();
   EXPECT_NE(came.error().message.find(part), std::string::npos) << came.error().message;
@@ -103,16 +103,16 @@ class RawSocket {
   int file_ = -1;
 };
 
-/// A meeting of two that `with` happens to before rank 1 comes.
+/// A rendezvous of two that `with` happens to before rank 1 comes.
 template <class With>
 void meet_while(With with) {
   const auto options = alike(2);
-  std::optional<Meeting> host;
-  std::thread thread([&] { host.emplace(tcp_meet(options[0])); });
+  std::optional<Rendezvous> host;
+  std::thread thread([&] { host.emplace(tcp_rendezvous(options[0])); });
   with(options[0].rendezvous);
-  Meeting guest = tcp_meet(options[1]);
+  Rendezvous peer = tcp_rendezvous(options[1]);
   thread.join();
-  expect_a_job({*host, guest});
+  expect_a_job({*host, peer});
 }
 
 Secret of_ranks(const Secret& shared) {
@@ -120,21 +120,21 @@ Secret of_ranks(const Secret& shared) {
   return {mac.begin(), mac.end()};
 }
 
-TEST(TcpMeeting, RanksThatComeInAnyOrderAndLate_AreAJob) {
+TEST(TcpRendezvous, RanksThatComeInAnyOrderAndLate_AreAJob) {
   const auto options = alike(5);
-  std::vector<std::optional<Meeting>> came(5);
+  std::vector<std::optional<Rendezvous>> came(5);
   std::vector<std::thread> threads;
   for (const std::size_t r : {3U, 1U, 0U, 4U, 2U}) {
-    threads.emplace_back([&, r] { came[r].emplace(tcp_meet(options[r])); });
+    threads.emplace_back([&, r] { came[r].emplace(tcp_rendezvous(options[r])); });
     std::this_thread::sleep_for(60ms);
   }
   for (std::thread& thread : threads) thread.join();
-  std::vector<Meeting> all;
+  std::vector<Rendezvous> all;
   for (auto& one : came) all.push_back(*std::move(one));
   expect_a_job(all);
 }
 
-/// Meeting by a file in a folder that goes with the object.
+/// A rendezvous by a file in a folder that goes with the object.
 struct ByFile {
   explicit ByFile(int size) : options(alike(size)) {
     std::string name = (std::filesystem::temp_directory_path() / "lockstep_meet_XXXXXX").string();
@@ -157,53 +157,53 @@ struct ByFile {
   std::string folder;
 };
 
-TEST(TcpMeeting, RanksThatMeetByAFile_AreAJob_AndNothingIsLeft) {
+TEST(TcpRendezvous, RanksThatMeetByAFile_AreAJob_AndNothingIsLeft) {
   const ByFile at(4);
   expect_a_job(meet({at.options[2], at.options[3], at.options[1], at.options[0]}));
   EXPECT_TRUE(at.nothing_left());
 }
 
-TEST(TcpMeeting, FileThatAnEarlierJobLeft_MisleadsNobody) {
+TEST(TcpRendezvous, FileThatAnEarlierJobLeft_MisleadsNobody) {
   const Endpoint dead = free_endpoint();
   const auto theirs = alike(2);  // another job of this user, which listens
-  std::optional<Meeting> other;
-  std::thread thread([&] { other.emplace(tcp_meet(theirs[0])); });
+  std::optional<Rendezvous> other;
+  std::thread thread([&] { other.emplace(tcp_rendezvous(theirs[0])); });
   for (const Endpoint& left : {dead, theirs[0].rendezvous}) {
     const ByFile at(2);
     ASSERT_TRUE(write_rendezvous(at.options[0].file, {left, random_secret()}));
-    std::optional<Meeting> guest;
-    std::thread early([&] { guest.emplace(tcp_meet(at.options[1])); });
+    std::optional<Rendezvous> peer;
+    std::thread early([&] { peer.emplace(tcp_rendezvous(at.options[1])); });
     std::this_thread::sleep_for(300ms);
-    Meeting host = tcp_meet(at.options[0]);
+    Rendezvous host = tcp_rendezvous(at.options[0]);
     early.join();
-    expect_a_job({host, *guest});
+    expect_a_job({host, *peer});
     EXPECT_TRUE(at.nothing_left());
   }
-  Meeting last = tcp_meet(theirs[1]);
+  Rendezvous last = tcp_rendezvous(theirs[1]);
   thread.join();
   expect_a_job({*other, last});
 }
 
-TEST(TcpMeeting, WhoDoesNotComeToTheFile_IsNamed) {
+TEST(TcpRendezvous, WhoDoesNotComeToTheFile_IsNamed) {
   ByFile at(3);
   for (TcpOptions& one : at.options) one.patience = 400ms;
-  expect_refused(tcp_meet(at.options[1]), Code::Stuck,
+  expect_refused(tcp_rendezvous(at.options[1]), Code::Stuck,
                  "found nobody at the rendezvous at " + at.options[1].file + " for 0.4 s: rank 0");
   const auto came = meet({at.options[0], at.options[2]});
-  for (const Meeting& one : came) expect_refused(one, Code::Stuck, "rank 1 had not come");
+  for (const Rendezvous& one : came) expect_refused(one, Code::Stuck, "rank 1 had not come");
   EXPECT_TRUE(at.nothing_left());
 }
 
-TEST(TcpMeeting, FileThatOthersMayWriteOrNobodyCan_IsRefused) {
+TEST(TcpRendezvous, FileThatOthersMayWriteOrNobodyCan_IsRefused) {
   ByFile at(2);
   ASSERT_TRUE(write_rendezvous(at.options[0].file, {free_endpoint(), random_secret()}));
   std::filesystem::permissions(at.options[0].file, std::filesystem::perms(0620));
-  expect_refused(tcp_meet(at.options[1]), Code::Version, "others may read or write it");
+  expect_refused(tcp_rendezvous(at.options[1]), Code::Version, "others may read or write it");
   for (TcpOptions& one : at.options) one.file = at.folder + "/none/meet";
-  expect_refused(tcp_meet(at.options[0]), Code::Environment, "cannot say in " + at.folder);
+  expect_refused(tcp_rendezvous(at.options[0]), Code::Environment, "cannot say in " + at.folder);
 }
 
-TEST(TcpMeeting, RanksThatDoNotCome_AreNamedOnAllThatDid) {
+TEST(TcpRendezvous, RanksThatDoNotCome_AreNamedOnAllThatDid) {
   auto options = alike(5);
   for (TcpOptions& one : options) one.patience = 400ms;
   const auto came = meet({options[0], options[3]});
@@ -211,41 +211,41 @@ TEST(TcpMeeting, RanksThatDoNotCome_AreNamedOnAllThatDid) {
   expect_refused(came[1], Code::Stuck, "ranks 1-2,4 had not come");
 }
 
-TEST(TcpMeeting, WithoutRank0_TheOthersNameIt) {
+TEST(TcpRendezvous, WithoutRank0_TheOthersNameIt) {
   auto options = alike(3);
   for (TcpOptions& one : options) one.patience = 300ms;
-  for (const Meeting& one : meet({options[1], options[2]}))
+  for (const Rendezvous& one : meet({options[1], options[2]}))
     expect_refused(one, Code::Stuck, "rank 0, which listens there, has not come");
 }
 
-TEST(TcpMeeting, SecondProcessOfOneRank_IsTurnedAway_TheJobGoesOn) {
+TEST(TcpRendezvous, SecondProcessOfOneRank_IsTurnedAway_TheJobGoesOn) {
   auto options = alike(3);
   const auto come = [&](std::size_t r) {
-    return std::async(std::launch::async, [&, r] { return tcp_meet(options[r]); });
+    return std::async(std::launch::async, [&, r] { return tcp_rendezvous(options[r]); });
   };
   auto host = come(0), one = come(1), other = come(1);
   while (other.wait_for(1ms) != std::future_status::ready)
     if (one.wait_for(1ms) == std::future_status::ready) std::swap(one, other);
   expect_refused(other.get(), Code::BadInput, "came second: rank 1 (process");
-  const Meeting last = tcp_meet(options[2]);
+  const Rendezvous last = tcp_rendezvous(options[2]);
   expect_a_job({host.get(), one.get(), last});
 }
 
-TEST(TcpMeeting, AnotherWorldSize_EndsItForAll_NamingBoth) {
+TEST(TcpRendezvous, AnotherWorldSize_EndsItForAll_NamingBoth) {
   auto options = alike(3);
   options[2].size = 4;
-  for (const Meeting& one : meet(options))
+  for (const Rendezvous& one : meet(options))
     expect_refused(one, Code::BadInput, "was started for 4 ranks, rank 0 (process");
 }
 
-TEST(TcpMeeting, AnotherBuild_EndsItForAll_NamingBoth) {
+TEST(TcpRendezvous, AnotherBuild_EndsItForAll_NamingBoth) {
   auto options = alike(3);
   options[1].build = "b2";
-  for (const Meeting& one : meet(options))
+  for (const Rendezvous& one : meet(options))
     expect_refused(one, Code::Version, "runs the build b2, rank 0 (process");
 }
 
-TEST(TcpMeeting, AnotherSecret_IsSaidToWhoHasIt_AndItsRankIsMissing) {
+TEST(TcpRendezvous, AnotherSecret_IsSaidToWhoHasIt_AndItsRankIsMissing) {
   auto options = alike(2);
   options[1].secret = Secret(32, std::byte{'x'});
   options[0].patience = 500ms;
@@ -254,67 +254,67 @@ TEST(TcpMeeting, AnotherSecret_IsSaidToWhoHasIt_AndItsRankIsMissing) {
   expect_refused(came[1], Code::Version, "the two do not have the same secret");
 }
 
-TEST(TcpMeeting, AnotherJob_IsTurnedAway) {
+TEST(TcpRendezvous, AnotherJob_IsTurnedAway) {
   auto options = alike(2);
   TcpOptions stray = options[1];
   stray.job = "serve";
-  std::optional<Meeting> host;
-  std::thread thread([&] { host.emplace(tcp_meet(options[0])); });
-  expect_refused(tcp_meet(stray), Code::BadInput, "belongs to the job \"serve\"");
-  Meeting guest = tcp_meet(options[1]);
+  std::optional<Rendezvous> host;
+  std::thread thread([&] { host.emplace(tcp_rendezvous(options[0])); });
+  expect_refused(tcp_rendezvous(stray), Code::BadInput, "belongs to the job \"serve\"");
+  Rendezvous peer = tcp_rendezvous(options[1]);
   thread.join();
-  expect_a_job({*host, guest});
+  expect_a_job({*host, peer});
 }
 
-TEST(TcpMeeting, RankOutsideTheJobOrNoSecret_IsRefusedAtOnce) {
+TEST(TcpRendezvous, RankOutsideTheJobOrNoSecret_IsRefusedAtOnce) {
   auto options = alike(2);
   options[0].rank = Rank{2};
-  expect_refused(tcp_meet(options[0]), Code::BadInput, "Rank 2 of 2 makes no sense");
+  expect_refused(tcp_rendezvous(options[0]), Code::BadInput, "Rank 2 of 2 makes no sense");
   options[1].secret.clear();
-  expect_refused(tcp_meet(options[1]), Code::Version, "needs a secret");
+  expect_refused(tcp_rendezvous(options[1]), Code::Version, "needs a secret");
 }
 
-TEST(TcpMeeting, AddressOfAnotherHost_IsSaid) {
+TEST(TcpRendezvous, AddressOfAnotherHost_IsSaid) {
   auto options = alike(2);
   options[0].rendezvous.address = "192.0.2.1";  // nobody's (RFC 5737)
-  expect_refused(tcp_meet(options[0]), Code::Environment, "cannot listen at 192.0.2.1:");
+  expect_refused(tcp_rendezvous(options[0]), Code::Environment, "cannot listen at 192.0.2.1:");
 }
 
-TEST(TcpMeeting, RankThatCameAndWentAgain_MayComeAgain) {
+TEST(TcpRendezvous, RankThatCameAndWentAgain_MayComeAgain) {
   const auto options = alike(3);
-  std::optional<Meeting> host, second;
-  std::thread thread([&] { host.emplace(tcp_meet(options[0])); });
+  std::optional<Rendezvous> host, second;
+  std::thread thread([&] { host.emplace(tcp_rendezvous(options[0])); });
   {
     RawSocket first(options[0].rendezvous);
-    FrameSession client(FrameSession::Side::Client, of_ranks(tcp_secret()), random_nonce());
+    SealedSession client(SealedSession::Side::Client, of_ranks(tcp_secret()), random_nonce());
     ASSERT_TRUE(first.write(client.open()));
     ASSERT_TRUE(first.write(client.take(first.read()).reply));
     ASSERT_FALSE(client.take(first.read()).refusal);
-    const Arrival rank1{.job = "train", .rank = {1}, .size = 3, .build = "b1", .host = "h"};
+    const JoinRequest rank1{.job = "train", .rank = {1}, .size = 3, .build = "b1", .host = "h"};
     ASSERT_TRUE(first.write(client.seal(type_of(rank1), encode(rank1))));
     ASSERT_FALSE(first.read().empty()) << "who is missing";
-    expect_refused(tcp_meet(options[1]), Code::BadInput, "came second");
+    expect_refused(tcp_rendezvous(options[1]), Code::BadInput, "came second");
   }
   std::this_thread::sleep_for(1s);  // rank 0 has seen that it went
-  std::thread other([&] { second.emplace(tcp_meet(options[2])); });
-  Meeting again = tcp_meet(options[1]);
+  std::thread other([&] { second.emplace(tcp_rendezvous(options[2])); });
+  Rendezvous again = tcp_rendezvous(options[1]);
   thread.join();
   other.join();
   expect_a_job({*host, again, *second});
 }
 
-TEST(TcpMeeting, GarbageOversizeAndOtherVersions_AreClosed_TheJobGoesOn) {
+TEST(TcpRendezvous, GarbageOversizeAndOtherVersions_AreClosed_TheJobGoesOn) {
   meet_while([](const Endpoint& at) {
     const auto text = std::as_bytes(std::span(std::string_view("GET / HTTP/1.1\r\n\r\n")));
-    Bytes oversize = FrameWriter::plain(FrameType::Hello, {});
+    Bytes oversize = SealedMessageWriter::plain(HandshakeType::Hello, {});
     oversize[8] = oversize[9] = std::byte{0xFF};
-    Bytes later = FrameWriter::plain(FrameType::Hello, Nonce{});
+    Bytes later = SealedMessageWriter::plain(HandshakeType::Hello, Nonce{});
     later[4] = std::byte{9};
     const std::vector<std::pair<Bytes, Refusal>> wrong{
         {Bytes(text.begin(), text.end()), Refusal::Magic},
         {oversize, Refusal::Size},
         {later, Refusal::Version},
-        {FrameWriter::plain(FrameType{kFirstSealedType}, {}), Refusal::Order}};
+        {SealedMessageWriter::plain(HandshakeType{kFirstSealedType}, {}), Refusal::Order}};
     for (const auto& [bytes, why] : wrong) {
       RawSocket stranger(at);
       ASSERT_TRUE(stranger.write(bytes));
@@ -326,22 +326,22 @@ TEST(TcpMeeting, GarbageOversizeAndOtherVersions_AreClosed_TheJobGoesOn) {
   });
 }
 
-TEST(TcpMeeting, SecretOfTheCoordinator_IsNotThatOfARank) {
+TEST(TcpRendezvous, SecretOfTheCoordinator_IsNotThatOfARank) {
   meet_while([](const Endpoint& at) {
     RawSocket other(at);
-    FrameSession client(FrameSession::Side::Client, tcp_secret(), random_nonce());
+    SealedSession client(SealedSession::Side::Client, tcp_secret(), random_nonce());
     ASSERT_TRUE(other.write(client.open()));
     ASSERT_TRUE(other.write(client.take(other.read()).reply));
     EXPECT_EQ(client.take(other.read()).refusal, Refusal::Token);
   });
 }
 
-TEST(TcpMeeting, RecordedConversation_IsWorthNothing) {
+TEST(TcpRendezvous, RecordedConversation_IsWorthNothing) {
   const auto options = alike(2);
   Bytes said;
-  std::optional<Meeting> host;
-  std::thread thread([&] { host.emplace(tcp_meet(options[0])); });
-  const auto establish = [&](RawSocket& socket, FrameSession& client) {
+  std::optional<Rendezvous> host;
+  std::thread thread([&] { host.emplace(tcp_rendezvous(options[0])); });
+  const auto establish = [&](RawSocket& socket, SealedSession& client) {
     said = client.open();
     ASSERT_TRUE(socket.write(said));
     const Bytes proof = client.take(socket.read()).reply;
@@ -352,7 +352,7 @@ TEST(TcpMeeting, RecordedConversation_IsWorthNothing) {
   };
   {
     RawSocket eavesdropped(options[0].rendezvous);
-    FrameSession client(FrameSession::Side::Client, of_ranks(tcp_secret()), random_nonce());
+    SealedSession client(SealedSession::Side::Client, of_ranks(tcp_secret()), random_nonce());
     establish(eavesdropped, client);
     RawSocket thief(options[0].rendezvous);
     ASSERT_TRUE(thief.write(said));
@@ -363,12 +363,12 @@ TEST(TcpMeeting, RecordedConversation_IsWorthNothing) {
     ASSERT_TRUE(eavesdropped.write(frame));
     EXPECT_TRUE(eavesdropped.closed_within(3s));
   }
-  Meeting guest = tcp_meet(options[1]);
+  Rendezvous peer = tcp_rendezvous(options[1]);
   thread.join();
-  expect_a_job({*host, guest});
+  expect_a_job({*host, peer});
 }
 
-TEST(TcpMeeting, StrangersWhoDawdle_AreClosedAndHoldNobodyUp) {
+TEST(TcpRendezvous, StrangersWhoDawdle_AreClosedAndHoldNobodyUp) {
   meet_while([](const Endpoint& at) {
     std::vector<std::unique_ptr<RawSocket>> dawdlers;
     for (int i = 0; i < 80; ++i) {  // more than are kept
@@ -380,27 +380,28 @@ TEST(TcpMeeting, StrangersWhoDawdle_AreClosedAndHoldNobodyUp) {
   });
 }
 
-TEST(Arrivals, OtherMessages_AreRefusedNamingBothVersions) {
-  const Arrival host{.job = "train", .rank = {0}, .size = 2, .build = "b", .host = "a", .pid = 1};
-  Arrivals arrivals(host);
-  Arrival later = host;
+TEST(RendezvousMembers, OtherMessages_AreRefusedNamingBothVersions) {
+  const JoinRequest host{
+      .job = "train", .rank = {0}, .size = 2, .build = "b", .host = "a", .pid = 1};
+  RendezvousMembers members(host);
+  JoinRequest later = host;
   later.rank = {1};
   later.version = kTcpVersion + 1;
-  const auto answer = arrivals.come(later, "127.0.0.1");
+  const auto answer = members.join(later, "127.0.0.1");
   ASSERT_TRUE(answer.refusal);
   EXPECT_EQ(answer.refusal->code, Code::Version);
   EXPECT_NE(answer.refusal->message.find("speaks version 2"), std::string::npos);
   EXPECT_NE(answer.refusal->message.find("rank 0 (process 1 on a) version 1"), std::string::npos);
   later.version = kTcpVersion;
   later.rank = {2};
-  EXPECT_EQ(arrivals.come(later, "").refusal->code, Code::BadInput);
-  EXPECT_EQ(arrivals.missing().text(), "1");
+  EXPECT_EQ(members.join(later, "").refusal->code, Code::BadInput);
+  EXPECT_EQ(members.missing().text(), "1");
   later.rank = {1};
-  EXPECT_FALSE(arrivals.come(later, "10.0.0.2").refusal);
-  EXPECT_TRUE(arrivals.missing().empty());
-  EXPECT_EQ(arrivals.roster()[1].listens.address, "10.0.0.2");
-  arrivals.gone({1});
-  EXPECT_EQ(arrivals.missing().text(), "1");
+  EXPECT_FALSE(members.join(later, "10.0.0.2").refusal);
+  EXPECT_TRUE(members.missing().empty());
+  EXPECT_EQ(members.roster()[1].listens.address, "10.0.0.2");
+  members.left({1});
+  EXPECT_EQ(members.missing().text(), "1");
 }
 
 }  // namespace

@@ -32,13 +32,13 @@ TcpOptions tcp_options(const Endpoint& at, int rank, int size) {
           .patience = std::chrono::seconds(20)};
 }
 
-std::vector<Meeting> meet(const std::vector<TcpOptions>& ranks) {
-  std::vector<std::optional<Meeting>> came(ranks.size());
+std::vector<Rendezvous> meet(const std::vector<TcpOptions>& ranks) {
+  std::vector<std::optional<Rendezvous>> came(ranks.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < ranks.size(); ++i)
-    threads.emplace_back([&, i] { came[i].emplace(tcp_meet(ranks[i])); });
+    threads.emplace_back([&, i] { came[i].emplace(tcp_rendezvous(ranks[i])); });
   for (std::thread& thread : threads) thread.join();
-  std::vector<Meeting> out;
+  std::vector<Rendezvous> out;
   for (auto& one : came) out.push_back(*std::move(one));
   return out;
 }
@@ -48,7 +48,7 @@ std::vector<std::shared_ptr<TcpMesh>> meet(int size) {
   std::vector<TcpOptions> options;
   for (int r = 0; r < size; ++r) options.push_back(tcp_options(at, r, size));
   std::vector<std::shared_ptr<TcpMesh>> out;
-  for (Meeting& one : meet(options)) {
+  for (Rendezvous& one : meet(options)) {
     EXPECT_TRUE(one) << one.error().text();
     out.push_back(one ? *one : nullptr);
   }

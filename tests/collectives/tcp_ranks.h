@@ -18,9 +18,9 @@ namespace lockstep::collectives {
 /// Options of `rank`, all alike but for the rank.
 [[nodiscard]] TcpOptions tcp_options(const Endpoint& at, int rank, int size);
 
-using Meeting = Result<std::shared_ptr<TcpMesh>>;
-/// What tcp_meet comes to on each of `ranks`, all at the same time; by their order.
-[[nodiscard]] std::vector<Meeting> meet(const std::vector<TcpOptions>& ranks);
+using Rendezvous = Result<std::shared_ptr<TcpMesh>>;
+/// What tcp_rendezvous comes to on each of `ranks`, all at the same time; by their order.
+[[nodiscard]] std::vector<Rendezvous> meet(const std::vector<TcpOptions>& ranks);
 /// All ranks of a job of `size`.
 [[nodiscard]] std::vector<std::shared_ptr<TcpMesh>> meet(int size);
 

@@ -3,7 +3,7 @@
 #include "story.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/collectives/verdict.h>
+#include <lockstep/collectives/wait_verdict.h>
 
 namespace lockstep::collectives::verdict_test {
 namespace {

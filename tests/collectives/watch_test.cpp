@@ -48,11 +48,11 @@ class Watched {
 
 /// A process that sits on the board as `rank` and then does `then`.
 template <class Then>
-pid_t sit(Board& board, Rank rank, Then then) {
+pid_t start_process(Board& board, Rank rank, Then then) {
   const pid_t child = ::fork();
   if (child != 0) return child;
   Seat seat = board.seat(rank);
-  seat.sit(::getpid(), host_id(), SystemClock().now());
+  seat.register_process(::getpid(), host_id(), SystemClock().now());
   seat.note("reads a file", SystemClock().now());
   then(seat);
   ::_exit(0);
@@ -74,7 +74,7 @@ TEST(Watch, ProcessThatIsKilled_IsNamedWithin100Milliseconds) {
   std::chrono::nanoseconds least = 10s;  // of five, for a busy machine
   for (int i = 0; i < 5 && least >= 100ms; ++i) {
     const auto board = shared_board(2);
-    const pid_t child = sit(*board, Rank{1}, [](Seat&) { ::pause(); });
+    const pid_t child = start_process(*board, Rank{1}, [](Seat&) { ::pause(); });
     wait_until_seated(*board, Rank{1});
     Watched watched(*board, Rank{0}, 60s);
     ::usleep(20'000);
@@ -94,7 +94,7 @@ TEST(Watch, ProcessThatIsKilled_IsNamedWithin100Milliseconds) {
 
 TEST(Watch, ProcessThatExitsWithoutGoodbye_IsLost) {
   const auto board = shared_board(2);
-  const pid_t child = sit(*board, Rank{1}, [](Seat&) { ::_exit(0); });
+  const pid_t child = start_process(*board, Rank{1}, [](Seat&) { ::_exit(0); });
   Watched watched(*board, Rank{0}, 60s);
   const auto verdict = watched.within(5s);
   ASSERT_TRUE(verdict);
@@ -104,7 +104,7 @@ TEST(Watch, ProcessThatExitsWithoutGoodbye_IsLost) {
 
 TEST(Watch, ProcessThatSaidGoodbye_IsNoLoss) {
   const auto board = shared_board(2);
-  const pid_t child = sit(*board, Rank{1}, [](Seat& seat) { seat.finish(); });
+  const pid_t child = start_process(*board, Rank{1}, [](Seat& seat) { seat.finish(); });
   Watched watched(*board, Rank{0}, 60s);
   ::waitpid(child, nullptr, 0);
   EXPECT_FALSE(watched.within(200ms));
@@ -112,7 +112,7 @@ TEST(Watch, ProcessThatSaidGoodbye_IsNoLoss) {
 
 TEST(Watch, RankThatDoesNotCome_IsStuckAfterTheDeadline) {
   const auto board = Board::in_process(2);
-  board->seat(Rank{1}).sit(::getpid(), host_id(), SystemClock().now());
+  board->seat(Rank{1}).register_process(::getpid(), host_id(), SystemClock().now());
   Watched watched(*board, Rank{0}, 200ms);
   watched.watch->seat().begin(OperationKind::Vote, board->entry(kWorldGroup, RankSet::all(2)), 1,
                               SystemClock().now());
@@ -130,7 +130,7 @@ TEST(Watch, RankThatDoesNotCome_IsStuckAfterTheDeadline) {
 TEST(Watch, RankThatRenewsItsLease_IsWaitedFor) {
   const auto board = Board::in_process(2);
   Seat other = board->seat(Rank{1});
-  other.sit(::getpid(), host_id(), SystemClock().now());
+  other.register_process(::getpid(), host_id(), SystemClock().now());
   Watched watched(*board, Rank{0}, 100ms);
   watched.watch->seat().begin(OperationKind::Vote, board->entry(kWorldGroup, RankSet::all(2)), 1,
                               SystemClock().now());
@@ -144,7 +144,7 @@ TEST(Watch, RankThatRenewsItsLease_IsWaitedFor) {
 
 TEST(Watch, ManyShortWaits_AreNotOneLongOne) {
   const auto board = Board::in_process(2);
-  board->seat(Rank{1}).sit(::getpid(), host_id(), SystemClock().now());
+  board->seat(Rank{1}).register_process(::getpid(), host_id(), SystemClock().now());
   Watched watched(*board, Rank{0}, 60ms);
   const int entry = board->entry(kWorldGroup, RankSet::all(2));
   for (std::uint64_t i = 1; i <= 30; ++i) {
@@ -156,7 +156,7 @@ TEST(Watch, ManyShortWaits_AreNotOneLongOne) {
 
 TEST(Watch, SuspendedProcess_IsSaidToBe) {
   const auto board = shared_board(2);
-  const pid_t child = sit(*board, Rank{1}, [](Seat&) { ::pause(); });
+  const pid_t child = start_process(*board, Rank{1}, [](Seat&) { ::pause(); });
   wait_until_seated(*board, Rank{1});
   ::kill(child, SIGSTOP);
   Watched watched(*board, Rank{0}, 200ms);

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 /// One rank, its coordinator and what that keeps.
 class LastWord : public testing::Test {
  protected:
-  LastWord() { board_->seat(Rank{0}).sit(1000, 1, clock_.now()); }
+  LastWord() { board_->seat(Rank{0}).register_process(1000, 1, clock_.now()); }
   ~LastWord() override { std::filesystem::remove_all(folder_); }
   [[nodiscard]] std::unique_ptr<Publisher> publisher(const Endpoint& to) const {
     return Publisher::start(*board_, {.coordinator = to,

@@ -19,10 +19,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using Json = nlohmann::json;
-using collectives::FrameType;
-using collectives::FrameWriter;
+using collectives::HandshakeType;
 using collectives::kHeaderBytes;
 using collectives::Mac;
+using collectives::SealedMessageWriter;
 
 Bytes bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
@@ -96,7 +96,7 @@ TEST(Server, RanksOnTheBoard_AreSeenByWhoeverAsks) {
   const auto board = Board::in_process(2);
   const int world = board->entry(kWorldGroup, RankSet::all(2));
   const SystemClock clock;
-  for (int r = 0; r < 2; ++r) board->seat(Rank{r}).sit(1000 + r, 1, clock.now());
+  for (int r = 0; r < 2; ++r) board->seat(Rank{r}).register_process(1000 + r, 1, clock.now());
   auto first = Publisher::start(*board, publishing(server.endpoint(), 0, 2)).value();
   auto second = Publisher::start(*board, publishing(server.endpoint(), 1, 2)).value();
   board->seat(Rank{0}).note("call 6 of train_step", clock.now());
@@ -153,7 +153,7 @@ TEST(Server, Verdict_ReachesRanksThatWaitAndNoOther) {
   std::map<int, Status> obeyed;
   std::vector<std::unique_ptr<Publisher>> publishers;
   for (int r = 0; r < 3; ++r) {
-    board->seat(Rank{r}).sit(1000 + r, 1, clock.now());
+    board->seat(Rank{r}).register_process(1000 + r, 1, clock.now());
     auto options = publishing(server.endpoint(), r, 3);
     options.identity.deadline = 1s;
     options.obey = [&mutex, &obeyed, r](const Status& verdict) {
@@ -250,23 +250,23 @@ TEST(Server, WrongToken_IsRefusedAndSaidOnBothSides) {
 
 TEST(Server, GarbageAndOversizeAndOtherVersions_EndTheConnectionAtOnce) {
   RunningServer server;
-  Bytes oversize = FrameWriter::plain(FrameType::Hello, {});
+  Bytes oversize = SealedMessageWriter::plain(HandshakeType::Hello, {});
   oversize[11] = std::byte{0xFF};
-  Bytes later = FrameWriter::plain(FrameType::Hello, Nonce{});
+  Bytes later = SealedMessageWriter::plain(HandshakeType::Hello, Nonce{});
   later[4] = std::byte{collectives::kProtocolVersion + 1};
   const std::pair<Bytes, Refusal> cases[] = {
       {bytes_of("LOCK / HTTP/1.1\r\nHost: localhost\r\n\r\n"), Refusal::Magic},
       {oversize, Refusal::Size},
       {later, Refusal::Version},
-      {FrameWriter::plain(FrameType{static_cast<std::uint8_t>(MessageType::Join)}, {}),
+      {SealedMessageWriter::plain(HandshakeType{static_cast<std::uint8_t>(MessageType::Join)}, {}),
        Refusal::Order},
-      {FrameWriter::plain(FrameType::Hello, {}), Refusal::Malformed}};
+      {SealedMessageWriter::plain(HandshakeType::Hello, {}), Refusal::Malformed}};
   for (const auto& [bytes, why] : cases) {
     const RawSocket socket(server.endpoint());
     ASSERT_TRUE(socket.write(bytes));
     const Bytes reply = socket.read_to_end();
     ASSERT_EQ(reply.size(), kHeaderBytes + 1) << refusal_text(why);
-    EXPECT_EQ(reply[5], std::byte{static_cast<std::uint8_t>(FrameType::Rejected)});
+    EXPECT_EQ(reply[5], std::byte{static_cast<std::uint8_t>(HandshakeType::Rejected)});
     EXPECT_EQ(reply.back(), std::byte{static_cast<std::uint8_t>(why)}) << refusal_text(why);
   }
   EXPECT_FALSE(status_of(server.endpoint()).is_null()) << "it goes on";
@@ -300,7 +300,7 @@ TEST(Server, RecordedConnection_IsWorthNothingTheNextTime) {
   }
   const RawSocket thief(server.endpoint());
   ASSERT_TRUE(thief.write(recorded));  // the same nonce, but the coordinator's is another
-  ASSERT_TRUE(thief.write(FrameWriter::plain(FrameType::Proof, Mac{})));
+  ASSERT_TRUE(thief.write(SealedMessageWriter::plain(HandshakeType::Proof, Mac{})));
   EXPECT_TRUE(thief.closed_within(5s));
   EXPECT_TRUE(server.says("the same secret"));
 }
@@ -313,7 +313,7 @@ TEST(Server, StrangersWhoDawdle_AreDroppedAndKeepNobodyOut) {
   std::vector<RawSocket> idle;
   for (int i = 0; i < 40; ++i) idle.emplace_back(server.endpoint());
   EXPECT_FALSE(status_of(server.endpoint()).is_null()) << "40 strangers at 8 places keep it out";
-  const Bytes hello = FrameWriter::plain(FrameType::Hello, Nonce{});
+  const Bytes hello = SealedMessageWriter::plain(HandshakeType::Hello, Nonce{});
   const RawSocket drips(server.endpoint());
   const SystemClock clock;
   const Instant began = clock.now();

@@ -6,9 +6,9 @@
 namespace lockstep::coordinator::wire_test {
 namespace {
 
-using collectives::FrameType;
-using collectives::FrameWriter;
+using collectives::HandshakeType;
 using collectives::Mac;
+using collectives::SealedMessageWriter;
 
 Bytes bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
@@ -127,7 +127,7 @@ TEST(Message, CutOffOrWithABytesMore_IsNone) {
     payload.push_back(std::byte{0});
     EXPECT_FALSE(decode({type(message), payload})) << message.index();
   }
-  EXPECT_FALSE(decode({static_cast<std::uint8_t>(FrameType::Hello), {}}));
+  EXPECT_FALSE(decode({static_cast<std::uint8_t>(HandshakeType::Hello), {}}));
   EXPECT_FALSE(decode({200, {}}));
 }
 
@@ -212,18 +212,19 @@ TEST(Session, CoordinatorThatDoesNotKnowTheSecret_IsNotBelieved) {
   Session impostor(Session::Side::Coordinator, bytes_of("another secret, long enough"), nonce(1));
   Session client(Session::Side::Client, kSecret, nonce(2));
   (void)client.take(impostor.take(client.open()).reply);
-  const auto end = client.take(FrameWriter::plain(FrameType::Welcome, Mac{}));
+  const auto end = client.take(SealedMessageWriter::plain(HandshakeType::Welcome, Mac{}));
   EXPECT_EQ(end.refusal, Refusal::Token);
   EXPECT_FALSE(client.established());
 }
 
 TEST(Session, ProofSentBack_IsNoProof) {
   Session client(Session::Side::Client, kSecret, nonce(2));
-  const auto challenge = FrameWriter::plain(FrameType::Challenge, nonce(2));  // its own nonce
+  const auto challenge =
+      SealedMessageWriter::plain(HandshakeType::Challenge, nonce(2));  // its own nonce
   const auto proof = client.take(challenge);
   ASSERT_FALSE(proof.refusal);
   Bytes mirrored = proof.reply;
-  mirrored[5] = std::byte{static_cast<std::uint8_t>(FrameType::Welcome)};
+  mirrored[5] = std::byte{static_cast<std::uint8_t>(HandshakeType::Welcome)};
   EXPECT_EQ(client.take(mirrored).refusal, Refusal::Token);
 }
 
@@ -255,8 +256,8 @@ TEST(Session, FrameOfAnotherConnection_IsRefused) {
 
 TEST(Session, MessagesBeforeTheHandshakeOrFromTheWrongSide_AreRefused) {
   Session early(Session::Side::Coordinator, kSecret, nonce(1));
-  const auto taken = early.take(
-      FrameWriter::plain(FrameType{static_cast<std::uint8_t>(MessageType::Join)}, bytes_of("x")));
+  const auto taken = early.take(SealedMessageWriter::plain(
+      HandshakeType{static_cast<std::uint8_t>(MessageType::Join)}, bytes_of("x")));
   EXPECT_EQ(taken.refusal, Refusal::Order);
   EXPECT_TRUE(taken.messages.empty());
   EXPECT_EQ(early.take({}).refusal, Refusal::Order) << "it is over";

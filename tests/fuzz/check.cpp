@@ -196,19 +196,19 @@ class Check {
       });
   }
 
-  /// Ranks in a resync wait there for one that is in trouble elsewhere: it hears of that alone, and
-  /// from there on the ranks' operations of this epoch are not numbered alike. A rank whose report
-  /// to them was garbled is taken for one in trouble. True: so it was.
+  /// Ranks in a resync wait there for a rank with a local error elsewhere. That rank alone hears of
+  /// the error, and from there on the ranks' operations of this epoch are not numbered alike. A
+  /// rank with a garbled report counts as a rank with a local error. True: such a wait took place.
   static bool resync_took_in(const Operation& operation) {
-    bool resync = false, trouble = false;
+    bool resync = false, failed = false;
     for (const Ended* one : operation) {
       resync |= one->kind == Ended::Kind::Resync;
       if (one->kind == Ended::Kind::Resync || !one->outcome.error) continue;
-      trouble |= one->garbled;
-      trouble |= one->struck && one->outcome.error->code == *one->struck &&
-                 *one->struck != Code::FrameMismatch && *one->struck != Code::Gone;
+      failed |= one->garbled;
+      failed |= one->struck && one->outcome.error->code == *one->struck &&
+                *one->struck != Code::FrameMismatch && *one->struck != Code::Gone;
     }
-    return resync && trouble;
+    return resync && failed;
   }
 
   /// One verdict for all, and it names nobody who was there.
@@ -249,7 +249,7 @@ class Check {
       if (first.outcome.error || group.config.consistency != Consistency::SameGraph) continue;
       expect(one->graph == first.graph, "I1", [&] { return seen(operation); });
       const shapes::Fingerprint& objects =
-          of_class.try_emplace(one->made_for, one->objects).first->second;
+          of_class.try_emplace(one->toolchain_key, one->objects).first->second;
       expect(one->objects == objects, "I1",
              [&] { return "different objects, " + seen(operation); });
     }
@@ -298,8 +298,8 @@ class Check {
       });
   }
 
-  /// An audit stops for the sake of ranks that would wait in collectives: where every rank of the
-  /// group is in trouble, none has any, and it is a finding.
+  /// An audit stops for the sake of ranks that would wait in collectives. Where every rank of the
+  /// group has a local error, no rank has collectives, and the error is a finding.
   [[nodiscard]] const std::optional<Status>& heard(const Operation& operation,
                                                    std::size_t struck) const {
     const Ended& first = *operation[0];

@@ -69,7 +69,7 @@ Result<void> Environment::ask(const worker::Decision& decision, TraceReport& rep
   key.kind = worker::RoundKey::Kind::Verify;
   key.attempt = 1;
   const auto answer =
-      agreement_.driver().any(key, worker::symbol_values(decision, seen_)[*first] < kSmall);
+      agreement_.driver().any_rank(key, worker::symbol_values(decision, seen_)[*first] < kSmall);
   if (!answer) return answer.error();
   report.group_guards = {{small, worker::GroupGuard::Over::Any, *answer, {"step.cpp", 9}}};
   report.graph.high += *answer ? 4 : 8;
@@ -93,7 +93,7 @@ std::optional<Status> Environment::compile() {
   if (struck_.ignores_commit) communicator_.ignore(key.hash());
   if (group_.builds && workshop_ != nullptr) return build(failure);
   key.attempt = 1;
-  const auto any = agreement_.driver().any(key, failure.has_value());
+  const auto any = agreement_.driver().any_rank(key, failure.has_value());
   if (!any) return any.error();
   return failure;
 }
@@ -105,7 +105,7 @@ std::optional<Status> Environment::build(const std::optional<Status>& rejected) 
   communicator_.corrupt(false);
   if (!happened_) happened_ = piece.happened;
   objects_ = piece.objects;
-  made_for_ = piece.made_for;
+  toolchain_key_ = piece.toolchain_key;
   return std::move(piece.failure);
 }
 

@@ -42,7 +42,7 @@ class Environment final : public worker::CallSteps {
   [[nodiscard]] const shapes::Fingerprint& graph() const { return graph_; }
   /// What was built for it.
   [[nodiscard]] const shapes::Fingerprint& objects() const { return objects_; }
-  [[nodiscard]] const shapes::Fingerprint& made_for() const { return made_for_; }
+  [[nodiscard]] const shapes::Fingerprint& toolchain_key() const { return toolchain_key_; }
   /// The error that a fault which has really struck must lead to.
   [[nodiscard]] const std::optional<Code>& happened() const { return happened_; }
 
@@ -57,7 +57,7 @@ class Environment final : public worker::CallSteps {
   int rank_;
   Struck struck_;
   Workshop* workshop_;
-  shapes::Fingerprint graph_, objects_, made_for_;
+  shapes::Fingerprint graph_, objects_, toolchain_key_;
   std::optional<Code> happened_;
 };
 

@@ -28,14 +28,14 @@ struct Ended {
   std::uint64_t number = 0;   // of a call: as the agreement numbers it, the epoch above bit 32
   std::string frame;          // of a call
   worker::CallOutcome outcome;
-  bool transport = false;         // the network gave up on it
-  shapes::Fingerprint graph;      // what runs, if anything
-  shapes::Fingerprint objects;    // what was built and loaded for it; of an audit: its collectives
-  shapes::Fingerprint made_for;   // the class of toolchain of those objects
-  std::optional<Status> finding;  // of an audit
-  std::uint64_t past = 0;         // digest of the frame afterwards
-  int live = 0;                   // entries of the frame
-  bool fits = true;               // the entry fits this rank's own inputs
+  bool transport = false;       // the network gave up on it
+  shapes::Fingerprint graph;    // what runs, if anything
+  shapes::Fingerprint objects;  // what was built and loaded for it; of an audit: its collectives
+  shapes::Fingerprint toolchain_key;    // of those objects
+  std::optional<Status> finding;        // of an audit
+  std::uint64_t past = 0;               // digest of the frame afterwards
+  int live = 0;                         // entries of the frame
+  bool fits = true;                     // the entry fits this rank's own inputs
   std::vector<std::int64_t> uniform{};  // this rank's values of what the entry needs alike
   std::optional<Code> struck;           // the error that a fault on this rank must make of it
   bool broke_promise =

@@ -7,7 +7,7 @@
 namespace lockstep::fuzz {
 
 using worker::CallOutcome;
-using worker::Standing;
+using worker::RankStatus;
 using K = Fault::Kind;
 
 namespace {
@@ -36,8 +36,8 @@ Values other_than(Values inputs, std::uint64_t how) {
 }
 
 /// Its entries and its past, as by a rank that has been restarted.
-void forget(worker::Frame& frame) {
-  worker::Frame fresh(frame.name);
+void forget(worker::CodeCache& frame) {
+  worker::CodeCache fresh(frame.name);
   fresh.own_config = frame.own_config;
   frame = std::move(fresh);
 }
@@ -57,21 +57,22 @@ void SimulatedProcess::prefetch(Group& group, std::size_t index) {
   group.prefetched.insert(index);
 }
 
-Standing SimulatedProcess::standing_of(std::size_t index, bool alone, Ended& ended) const {
-  Standing standing;
+RankStatus SimulatedProcess::rank_status_of(std::size_t index, bool alone, Ended& ended) const {
+  RankStatus rank_status;
   if (const auto trouble = amount(K::Trouble, index)) {
     ended.struck = *trouble % 2 == 0 ? Code::RuntimeAssert : Code::BadInput;
-    standing.trouble = Status{*ended.struck, fmt::format("trouble on {}", rank_.value), "", {}};
+    rank_status.local_error =
+        Status{*ended.struck, fmt::format("trouble on {}", rank_.value), "", {}};
   }
   if (fault(K::Leave, index) != nullptr) {
     ended.struck = Code::Gone;
-    standing.trouble = gone_of(rank_);
+    rank_status.local_error = gone_of(rank_);
   }
   if (fault(K::Pending, index) != nullptr) {
-    standing.pending = static_cast<std::uint64_t>(77 + rank_.value);
+    rank_status.pending = static_cast<std::uint64_t>(77 + rank_.value);
     if (!alone) ended.struck = ended.struck.value_or(Code::GraphDivergence);
   }
-  return standing;
+  return rank_status;
 }
 
 SimulatedProcess::Next SimulatedProcess::call(Group& group, std::size_t index, const Values& inputs,
@@ -87,11 +88,11 @@ SimulatedProcess::Next SimulatedProcess::call(Group& group, std::size_t index, c
     ended.frame = fmt::format("wrong {}", rank_.value);
     if (!alone) ended.struck = Code::FrameMismatch;
   }
-  worker::Frame& frame = agreement.frame(ended.frame);
+  worker::CodeCache& frame = agreement.frame(ended.frame);
   const bool ahead = agreement.driver().is_ahead(frame);
   run_.prefetched += ahead;
-  Standing standing = standing_of(index, alone, ended);
-  ended.broke_promise = ahead && (standing.trouble || standing.pending != 0);
+  RankStatus rank_status = rank_status_of(index, alone, ended);
+  ended.broke_promise = ahead && (rank_status.local_error || rank_status.pending != 0);
   if (group.prefetched.contains(index) && fault(K::OtherPromise, index) != nullptr &&
       agreement.driver().promised(frame) != nullptr) {
     ended.struck = ended.struck.value_or(Code::BadInput);
@@ -110,7 +111,8 @@ SimulatedProcess::Next SimulatedProcess::call(Group& group, std::size_t index, c
                            .step = index,
                            .corrupt = fault(K::CorruptUnit, index) != nullptr},
                           workshop_.get());
-  ended.outcome = outcome_of(agreement.agree(ended.frame, seen, environment, std::move(standing)));
+  ended.outcome =
+      outcome_of(agreement.agree(ended.frame, seen, environment, std::move(rank_status)));
   group.communicator->garble(std::nullopt);
 
   if (!ended.struck) ended.struck = environment.happened();
@@ -119,7 +121,7 @@ SimulatedProcess::Next SimulatedProcess::call(Group& group, std::size_t index, c
   ended.live = frame.live();
   ended.graph = environment.graph();
   ended.objects = environment.objects();
-  ended.made_for = environment.made_for();
+  ended.toolchain_key = environment.toolchain_key();
   if (ended.outcome.entry >= 0) {
     const worker::Entry& entry = frame.entries[static_cast<std::size_t>(ended.outcome.entry)];
     ended.graph = entry.graph;
@@ -149,7 +151,7 @@ SimulatedProcess::Next SimulatedProcess::audit(Group& group, std::size_t index) 
     (*differs % 2 == 0 ? own.program : *own.collectives).low ^=
         static_cast<std::uint64_t>(1000 + rank_.value);
   const bool alone = program_.groups[group.index].members.size() == 1;
-  own.trouble = standing_of(index, alone, ended).trouble;
+  own.local_error = rank_status_of(index, alone, ended).local_error;
   if (ended.struck == Code::GraphDivergence) ended.struck.reset();  // it carries no asserts
   ended.graph = own.program;
   ended.objects = *own.collectives;
@@ -209,7 +211,7 @@ SimulatedProcess::Next SimulatedProcess::depart(Group& group, std::size_t index)
   take_out();
   const Step& step = program_.steps[index];
   worker::Agreement& agreement = *group.agreement;
-  Standing last{.pending = 0, .trouble = gone_of(rank_)};
+  RankStatus last{.pending = 0, .local_error = gone_of(rank_)};
   if (step.kind == Step::Kind::Call && agreement.driver().is_ahead(agreement.frame(step.frame))) {
     (void)call(group, index, step.inputs[group.place], 0);
     last = {};

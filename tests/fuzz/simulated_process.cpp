@@ -7,7 +7,7 @@
 namespace lockstep::fuzz {
 
 using worker::CallOutcome;
-using worker::Standing;
+using worker::RankStatus;
 using K = Fault::Kind;
 
 namespace {
@@ -95,7 +95,7 @@ void SimulatedProcess::finish() {
   }
 }
 
-// As by the end of a process that says goodbye.
+// As by the clean exit of a process.
 void SimulatedProcess::leave() { network_.finish(rank_); }
 
 const Fault* SimulatedProcess::fault(K kind, std::size_t step) const {
@@ -153,11 +153,11 @@ SimulatedProcess::Next SimulatedProcess::step(std::size_t index) {
     case Step::Kind::Settle:
       break;
   }
-  Standing standing;
+  RankStatus rank_status;
   if (fault(K::Trouble, index) != nullptr)
-    standing.trouble =
+    rank_status.local_error =
         Status{Code::RuntimeAssert, fmt::format("an assert on {}", rank_.value), "", {}};
-  return settle(group, index, std::move(standing));
+  return settle(group, index, std::move(rank_status));
 }
 
 /// Errors and resyncs drop promises. What is promised next must not overtake a call whose promise
@@ -218,12 +218,13 @@ SimulatedProcess::Next SimulatedProcess::vote(Group& group, Ended ended, bool mi
 }
 
 SimulatedProcess::Next SimulatedProcess::settle(Group& group, std::size_t index,
-                                                Standing standing) {
+                                                RankStatus rank_status) {
   Ended ended = begin(group, index);
-  if (standing.trouble) ended.struck = standing.trouble->code;
+  if (rank_status.local_error) ended.struck = rank_status.local_error->code;
   const bool last = index == program_.steps.size();
-  const auto all = group.agreement->settle(
-      std::move(standing), last ? worker::RoundKey::Kind::Finish : worker::RoundKey::Kind::Settle);
+  const auto all =
+      group.agreement->settle(std::move(rank_status), last ? worker::RoundKey::Kind::Finish
+                                                           : worker::RoundKey::Kind::Settle);
   if (!all) ended.outcome = {CallOutcome::Kind::Error, -1, all.error()};
   return record(group, std::move(ended));
 }

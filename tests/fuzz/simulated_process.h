@@ -74,12 +74,13 @@ class SimulatedProcess {
   [[nodiscard]] Next call(Group& group, std::size_t index, const Values& inputs, int turn);
   [[nodiscard]] Next more(Group& group, std::size_t index);
   [[nodiscard]] Next vote(Group& group, Ended ended, bool mine);
-  [[nodiscard]] Next settle(Group& group, std::size_t index, worker::Standing standing = {});
+  [[nodiscard]] Next settle(Group& group, std::size_t index, worker::RankStatus rank_status = {});
   [[nodiscard]] Next resync(Group& group, std::size_t index);
   [[nodiscard]] Next depart(Group& group, std::size_t index);
   /// It has broken a promise, or heard that another rank has: ends its part of the job.
   [[nodiscard]] Next end_with_broken_promise(Group& group, std::size_t index);
-  [[nodiscard]] worker::Standing standing_of(std::size_t index, bool alone, Ended& ended) const;
+  [[nodiscard]] worker::RankStatus rank_status_of(std::size_t index, bool alone,
+                                                  Ended& ended) const;
   /// Time in which votes that are out may move.
   void compute();
   void pause(Duration time);

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/toolchain/toolchain_class.h>
+#include <lockstep/worker/toolchain/toolchain_key.h>
 
 namespace lockstep::fuzz {
 namespace {
@@ -67,7 +67,7 @@ Workshop::Workshop(const Program& program, Rank rank, Scratch& scratch, Run& run
   } else {
     compiler_ = std::make_unique<Compiler>(compiler_identity(host().compiler));
     tools_.toolchain = compiler_.get();
-    tools_.made_for = compiler_->fingerprint();
+    tools_.toolchain_key = compiler_->fingerprint();
   }
   if (!host().store) return;
   auto opened = coordinator::ArtifactStore::open(
@@ -82,11 +82,11 @@ Result<void> Workshop::agree(worker::Agreement& all) {
   worker::RoundKey key = all.key();
   key.kind = worker::RoundKey::Kind::Start;
   const Result<shapes::Fingerprint> mine =
-      compiler_ ? Result<shapes::Fingerprint>(tools_.made_for) : no_compiler(rank_);
+      compiler_ ? Result<shapes::Fingerprint>(tools_.toolchain_key) : no_compiler(rank_);
   const auto agreed = worker::agree_toolchain(all.driver(), key, mine,
                                               fmt::format("processor {}", host().processor));
   if (!agreed) return agreed.error();
-  tools_.made_for = **agreed;  // all need one
+  tools_.toolchain_key = **agreed;  // all need one
   return {};
 }
 
@@ -104,7 +104,7 @@ bool Workshop::served(const GroupPlan& group, std::size_t step) const {
       const int compiler = host(Rank{r}).compiler;
       const bool dies = program_.strikes(K::BuilderDies, Rank{r}, step);
       if (compiler != 0 && !dies &&
-          shapes::fingerprint(compiler_identity(compiler)) == tools_.made_for)
+          shapes::fingerprint(compiler_identity(compiler)) == tools_.toolchain_key)
         return true;
     }
   return false;
@@ -112,7 +112,7 @@ bool Workshop::served(const GroupPlan& group, std::size_t step) const {
 
 void Workshop::plant(const worker::Program& program) {
   for (int u = 0; store_ != nullptr && u < program.unit_count(); ++u)
-    (void)store_->store(program.unit_key(u, tools_.made_for),
+    (void)store_->store(program.unit_key(u, tools_.toolchain_key),
                         bytes_of("another host's " + program.units[static_cast<std::size_t>(u)]));
 }
 
@@ -158,13 +158,13 @@ void Workshop::judge(Workpiece& piece, const worker::Program& program,
     const std::string text(reinterpret_cast<const char*>(object.data()), object.size());
     bool right = text == "another host's " + program.units[u] && program_.strikes(K::OtherObject);
     for (int compiler = 1; compiler <= kCompilers; ++compiler)
-      right = right || (shapes::fingerprint(compiler_identity(compiler)) == tools_.made_for &&
+      right = right || (shapes::fingerprint(compiler_identity(compiler)) == tools_.toolchain_key &&
                         text == object_of(compiler_identity(compiler), program.units[u]));
     if (!right) ++run_.wrong_objects;
     all.add(text);
   }
   piece.objects = all.finish();
-  piece.made_for = tools_.made_for;
+  piece.toolchain_key = tools_.toolchain_key;
 }
 
 }  // namespace lockstep::fuzz

@@ -25,8 +25,8 @@ struct Workpiece {
   std::optional<Status> failure;
   /// The error that faults must lead to here.
   std::optional<Code> happened;
-  shapes::Fingerprint objects;   // of what was loaded
-  shapes::Fingerprint made_for;  // the class of toolchain that it is for
+  shapes::Fingerprint objects;        // of what was loaded
+  shapes::Fingerprint toolchain_key;  // the toolchain that it is for
 };
 
 /// The build tools of one rank.

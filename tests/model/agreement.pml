@@ -38,7 +38,7 @@ mtype = { Vote, Payload };
 #define kUnknown 0
 #define REUSED(entry) (4 | (entry))
 #define COMMITTED(entry) (8 | (entry))
-#define JOINT_ERROR(roll) (128 | (roll))
+#define JOINT_ERROR(rank_table) (128 | (rank_table))
 #define IS_ERROR(outcome) ((outcome) >= 128)
 
 /* From rank a to rank b: wire[3 * a + b]. `round` is no part of the protocol: it is there to see
@@ -109,20 +109,20 @@ inline vote() {
   fi
 }
 
-/* What the tree joins. Observations: the sizes seen. A roll: the trouble of the lowest rank that has
- * one (bits 0-3), and the keys of all (bits 4-5). */
-#define JOINED(lower, higher, roll) \
-  (!(roll) -> (lower) | (higher) \
+/* What the tree joins. Observations: the sizes seen. A rank table: the local error
+ * of the lowest rank that has one (bits 0-3), and the keys of all (bits 4-5). */
+#define JOINED(lower, higher, rank_table) \
+  (!(rank_table) -> (lower) | (higher) \
            : ((((lower) & 15) != 0 -> (lower) & 15 : (higher) & 15) | (((lower) | (higher)) & 48)))
 
 /* `word` becomes the join over all ranks, by collectives/tree.cpp for three: rank 1 is the root, 0
  * its left and 2 its right child. */
-inline exchange(roll) {
+inline exchange(rank_table) {
   round++;
   if
   :: self == 1 ->
-     receive(0, Payload); word = JOINED(got, word, roll);
-     receive(2, Payload); word = JOINED(word, got, roll);
+     receive(0, Payload); word = JOINED(got, word, rank_table);
+     receive(2, Payload); word = JOINED(word, got, rank_table);
      send(0, Payload); send(2, Payload)
   :: self != 1 ->
      send(1, Payload); receive(1, Payload); word = got
@@ -130,8 +130,8 @@ inline exchange(roll) {
 }
 
 /* What every rank learns of a round that did not come out clean; never "no rank knows why". */
-inline take_roll() {
-  word = trouble | ((key == kOtherFrame -> 2 : 1) << 4);
+inline collect_rank_table() {
+  word = local_error | ((key == kOtherFrame -> 2 : 1) << 4);
   exchange(true);
   if
   :: (word & 15) != 0 -> result = JOINT_ERROR(word & 15)
@@ -153,10 +153,10 @@ inline record(what) {
 
 /* One call, as worker/agreement/call_machine.cpp has it; leaves what it came to in `result`. */
 inline frame_call() {
-  key = kFrame; trouble = 0;
+  key = kFrame; local_error = 0;
   may_fail();
   if
-  :: failed -> trouble = 1 + 4 * self                /* something went wrong before the call */
+  :: failed -> local_error = 1 + 4 * self                /* something went wrong before the call */
   :: failed -> key = kOtherFrame                     /* the wrong frame */
   :: !failed
   fi;
@@ -165,15 +165,15 @@ inline frame_call() {
   :: size = 1
   fi;
 #ifdef SABOTAGE_ERROR_SKIPS_THE_VOTE
-  if :: trouble != 0 -> result = JOINT_ERROR(trouble); goto called :: else fi;
+  if :: local_error != 0 -> result = JOINT_ERROR(local_error); goto called :: else fi;
 #endif
-  word = KEY(key) | STATE(entry) | ((entry >> size) & 1) | (trouble != 0 -> kFlags - kErrorFlag : kFlags);
+  word = KEY(key) | STATE(entry) | ((entry >> size) & 1) | (local_error != 0 -> kFlags - kErrorFlag : kFlags);
   vote();
   if
 #ifdef SABOTAGE_KEY_IGNORED
-  :: (word & kFlags) != kFlags -> take_roll(); goto called
+  :: (word & kFlags) != kFlags -> collect_rank_table(); goto called
 #else
-  :: !(SAME_KEY(word)) || (word & kFlags) != kFlags -> take_roll(); goto called
+  :: !(SAME_KEY(word)) || (word & kFlags) != kFlags -> collect_rank_table(); goto called
 #endif
   :: else
   fi;
@@ -187,14 +187,14 @@ inline frame_call() {
   decision = word;
 
   may_fail();                                         /* the trace */
-  if :: failed -> trouble = 2 + 4 * self :: else fi;
+  if :: failed -> local_error = 2 + 4 * self :: else fi;
   word = KEY(key) | STATE(decision) | kFits | (failed -> kFlags - kTraceFlag : kFlags);
   vote();
   assert(SAME_STATE(word));                           /* equal decisions, whoever failed */
-  if :: RAISED(word, kTraceFlag) -> take_roll(); goto called :: else fi;
+  if :: RAISED(word, kTraceFlag) -> collect_rank_table(); goto called :: else fi;
 
   may_fail();                                         /* the compiler */
-  if :: failed -> trouble = 3 + 4 * self :: else fi;
+  if :: failed -> local_error = 3 + 4 * self :: else fi;
 #ifdef SABOTAGE_COMMIT_UNVOTED
   if :: !failed -> entry = decision; record(COMMITTED(decision)) :: else fi;
 #endif
@@ -202,9 +202,9 @@ inline frame_call() {
   vote();
   if
 #ifdef SABOTAGE_OWN_FAILURE_ONLY
-  :: failed -> take_roll(); goto called
+  :: failed -> collect_rank_table(); goto called
 #else
-  :: RAISED(word, kCompileFlag) -> take_roll(); goto called
+  :: RAISED(word, kCompileFlag) -> collect_rank_table(); goto called
 #endif
   :: else
   fi;
@@ -214,20 +214,20 @@ inline frame_call() {
 
 /* The last round: a vote on how the ranks stand. */
 inline finish() {
-  key = kFinish; trouble = 0;
+  key = kFinish; local_error = 0;
   may_fail();
-  if :: failed -> trouble = 1 + 4 * self :: else fi;
-  word = KEY(key) | STATE(0) | (trouble != 0 -> kFlags - kErrorFlag : kFlags);
+  if :: failed -> local_error = 1 + 4 * self :: else fi;
+  word = KEY(key) | STATE(0) | (local_error != 0 -> kFlags - kErrorFlag : kFlags);
   vote();
   assert(SAME_KEY(word));
   if
-  :: (word & kFlags) != kFlags -> take_roll()
+  :: (word & kFlags) != kFlags -> collect_rank_table()
   :: else -> result = REUSED(0)
   fi
 }
 
 proctype rank(byte self) {
-  byte call, entry, size, key, trouble, decision, round, result, got_round;
+  byte call, entry, size, key, local_error, decision, round, result, got_round;
   mtype got_kind;
   short word, got;
   bool failed;
@@ -246,7 +246,7 @@ called:
 #ifdef WITNESS_DYNAMIC
      assert(!(call > 0 && result == COMMITTED(3)));
 #endif
-     d_step { result = 0; size = 0; decision = 0; trouble = 0; word = 0; got = 0; call++ }
+     d_step { result = 0; size = 0; decision = 0; local_error = 0; word = 0; got = 0; call++ }
   :: else -> break
   od;
   finish();

@@ -25,7 +25,7 @@ collectives::Vote fold(const std::vector<std::unique_ptr<CallMachine>>& machines
 /// The payloads of ranks [first, last) joined as a balanced tree, in rank order.
 Bytes tree(const std::vector<std::unique_ptr<CallMachine>>& machines, std::size_t first,
            std::size_t last) {
-  const auto& asked = std::get<action::Exchange>(machines[first]->next());
+  const auto& asked = std::get<action::TreeJoin>(machines[first]->next());
   if (last - first == 1) return asked.mine;
   const std::size_t middle = first + (last - first) / 2;
   return asked.join(tree(machines, first, middle), tree(machines, middle, last));
@@ -44,12 +44,12 @@ VirtualRanks::VirtualRanks(int size, DecisionConfig config)
   explainer = [](Rank rank, std::size_t node) {
     return "node " + std::to_string(node) + " of rank " + std::to_string(rank.value);
   };
-  standing = [](Rank) { return Standing{}; };
+  rank_status = [](Rank) { return RankStatus{}; };
   transport = [](int) { return std::nullopt; };
 }
 
-Frame& VirtualRanks::frame(int rank, const std::string& name) {
-  Frame& frame = frames_[static_cast<std::size_t>(rank)][name];
+CodeCache& VirtualRanks::frame(int rank, const std::string& name) {
+  CodeCache& frame = frames_[static_cast<std::size_t>(rank)][name];
   frame.name = name;
   return frame;
 }
@@ -66,8 +66,9 @@ std::vector<CallOutcome> VirtualRanks::call(const std::vector<std::string>& fram
     RoundKey key;
     key.frame = frames[i];
     key.call = calls_;
-    machines.push_back(std::make_unique<CallMachine>(
-        Rank{r}, size_, config_, key, frame(r, frames[i]), inputs[i].build(), standing(Rank{r})));
+    machines.push_back(std::make_unique<CallMachine>(Rank{r}, size_, config_, key,
+                                                     frame(r, frames[i]), inputs[i].build(),
+                                                     rank_status(Rank{r})));
   }
   ++calls_;
   log.assign(machines.size(), "");
@@ -105,7 +106,7 @@ void VirtualRanks::step(std::vector<std::unique_ptr<CallMachine>>& machines) {
     ++votes;
     const collectives::Vote result = fold(machines);
     for (auto& machine : machines) machine->voted(result);
-  } else if (std::holds_alternative<action::Exchange>(first)) {
+  } else if (std::holds_alternative<action::TreeJoin>(first)) {
     ++exchanges;
     const Bytes result = tree(machines, 0, machines.size());
     for (auto& machine : machines) machine->joined(result);

@@ -30,12 +30,12 @@ class VirtualRanks {
   CallOutcome joint(const std::vector<Inputs>& inputs);
 
   [[nodiscard]] int size() const { return size_; }
-  [[nodiscard]] Frame& frame(int rank, const std::string& name = "f");
+  [[nodiscard]] CodeCache& frame(int rank, const std::string& name = "f");
 
   Tracer tracer;  // default: the fingerprint of the reported part of the decision, no guards
   std::function<std::optional<Status>(Rank)> compiler;       // default: nothing fails
   std::function<std::string(Rank, std::size_t)> explainer;   // default: "node N of rank R"
-  std::function<Standing(Rank)> standing;                    // default: nothing pending
+  std::function<RankStatus(Rank)> rank_status;               // default: nothing pending
   std::function<std::optional<Status>(int step)> transport;  // a failure of all ranks before a step
 
   std::vector<std::string> log;  // per rank: the actions of the last call, one per line
@@ -45,7 +45,7 @@ class VirtualRanks {
   void step(std::vector<std::unique_ptr<CallMachine>>& machines);
   int size_;
   DecisionConfig config_;
-  std::vector<std::map<std::string, Frame>> frames_;
+  std::vector<std::map<std::string, CodeCache>> frames_;
   std::uint64_t calls_ = 0;
 };
 

@@ -94,10 +94,10 @@ TEST(GroupDeclarations, SetsOfDifferentSizes_AreRefused) {
 }
 
 TEST(GroupDeclarations, DifferentNamesAtOnePlace_AreRefused) {
-  auto roll = table({set({0, 1}), set({0, 1})});
-  roll[0].ranks = set({0});
-  roll.push_back({set({1}), declaration({"data", set({0, 1}), {}})});
-  const auto result = compare_declarations(roll);
+  auto rank_table = table({set({0, 1}), set({0, 1})});
+  rank_table[0].ranks = set({0});
+  rank_table.push_back({set({1}), declaration({"data", set({0, 1}), {}})});
+  const auto result = compare_declarations(rank_table);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, Code::ConfigMismatch);
   const std::vector<RankValue> expected{{set({0}), "tensor"}, {set({1}), "data"}};

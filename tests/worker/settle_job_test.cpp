@@ -7,7 +7,7 @@
 
 #include "job_ranks.h"
 
-#include <lockstep/worker/simulator/answers/verdict.h>
+#include <lockstep/worker/simulator/answers/explain.h>
 #include <lockstep/worker/simulator/input/record_reader.h>
 
 namespace lockstep::worker::settle_job_test {

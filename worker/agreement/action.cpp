@@ -15,7 +15,7 @@ struct Printer {
     for (const std::uint64_t word : a.mine.words) out += fmt::format(" {:016x}", word);
     return out;
   }
-  std::string operator()(const action::Exchange& a) const {
+  std::string operator()(const action::TreeJoin& a) const {
     return "exchange " + payload_text(a.mine);
   }
   std::string operator()(const action::Broadcast& a) const {

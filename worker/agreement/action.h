@@ -28,7 +28,7 @@ struct Vote {
   collectives::Combine combine = collectives::Combine::And;
 };
 /// Join payloads in rank order by the tree. Answer: joined(result).
-struct Exchange {
+struct TreeJoin {
   Bytes mine;
   collectives::Join join;
 };
@@ -54,7 +54,7 @@ struct Finish {
 };
 }  // namespace action
 
-using Action = std::variant<action::Vote, action::Exchange, action::Broadcast, action::Trace,
+using Action = std::variant<action::Vote, action::TreeJoin, action::Broadcast, action::Trace,
                             action::Explain, action::Compile, action::Finish>;
 
 /// One canonical line: votes in hexadecimal, payloads by length and fingerprint, decisions and

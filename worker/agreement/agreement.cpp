@@ -18,10 +18,10 @@ shapes::Fingerprint with_guards(const Built& built) {
 /// call past the recompile limit, which every rank knows alike.
 class BuildSteps final : public CallSteps {
  public:
-  BuildSteps(const Agreement::Build& build, const Frame& frame, const DecisionConfig& config)
+  BuildSteps(const Agreement::Build& build, const CodeCache& cache, const DecisionConfig& config)
       : build_(build),
-        entry_(static_cast<int>(frame.entries.size())),
-        falls_back_(frame.at_limit(config)) {}
+        entry_(static_cast<int>(cache.entries.size())),
+        falls_back_(cache.at_limit(config)) {}
 
   Result<TraceReport> trace(const Decision& decision) override {
     TraceReport report;
@@ -61,7 +61,8 @@ Agreement::Known& Agreement::known(std::string_view frame) {
   const auto made = frames_.find(frame);
   if (made != frames_.end()) return made->second;
   Known& first =
-      frames_.emplace(frame, Known{Frame(std::string(frame)), round(RoundKey::Kind::Call, frame)})
+      frames_
+          .emplace(frame, Known{CodeCache(std::string(frame)), round(RoundKey::Kind::Call, frame)})
           .first->second;
   first.cache.own_config = config_;
   return first;
@@ -100,43 +101,45 @@ void Agreement::restore(Known& frame, const Observation& observation) {
 }
 
 Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,
-                                const Build& build, Standing standing) {
+                                const Build& build, RankStatus rank_status) {
   BuildSteps steps(build, this->frame(frame_name), config_);
-  return agree(frame_name, std::move(observation), steps, std::move(standing));
+  return agree(frame_name, std::move(observation), steps, std::move(rank_status));
 }
 
 Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,
-                                CallSteps& steps, Standing standing) {
+                                CallSteps& steps, RankStatus rank_status) {
   Known& frame = known(frame_name);
   restore(frame, observation);
   const bool ahead = driver().is_ahead(frame.cache);
   const RoundKey& key = rounds_.enter(frame.call, frame.cache);
-  if (auto why = broken(frame.cache, observation, standing)) {
-    if (ahead) return forsake(*why);
-    standing.trouble = std::move(why);
+  if (auto why = broken(frame.cache, observation, rank_status)) {
+    if (ahead) return withdraw_prefetch(*why);
+    rank_status.local_error = std::move(why);
   }
-  if (!ahead && !standing.trouble) standing.trouble = std::exchange(trouble_, std::nullopt);
-  const CallOutcome outcome =
-      ahead ? driver().take(steps)
-            : driver().call(key, frame.cache, std::move(observation), std::move(standing), steps);
+  if (!ahead && !rank_status.local_error)
+    rank_status.local_error = std::exchange(local_error_, std::nullopt);
+  const CallOutcome outcome = ahead ? driver().take(steps)
+                                    : driver().call(key, frame.cache, std::move(observation),
+                                                    std::move(rank_status), steps);
   rounds_.begin_next();
   return agreed(outcome, frame);
 }
 
-Status Agreement::forsake(const Status& why) {
-  const auto unheard = driver().forsake(why);
+Status Agreement::withdraw_prefetch(const Status& why) {
+  const auto unheard = driver().withdraw_prefetch(why);
   if (!unheard) return unheard.error();
-  trouble_ = why;
+  local_error_ = why;
   return why;
 }
 
-std::optional<Status> Agreement::broken(const Frame& frame, const Observation& observation,
-                                        const Standing& standing) const {
-  if (standing.trouble && driver().promised(frame) != nullptr) return standing.trouble;
-  if (auto differs = rounds_.broken(frame, observation)) return differs;
-  if (!driver().is_ahead(frame) || standing.pending == 0) return std::nullopt;
+std::optional<Status> Agreement::broken(const CodeCache& cache, const Observation& observation,
+                                        const RankStatus& rank_status) const {
+  if (rank_status.local_error && driver().promised(cache) != nullptr)
+    return rank_status.local_error;
+  if (auto differs = rounds_.broken(cache, observation)) return differs;
+  if (!driver().is_ahead(cache) || rank_status.pending == 0) return std::nullopt;
   return Status{Code::BadInput,
-                frame.name +
+                cache.name +
                     " was prefetched, but is called with asserts or agreed values pending; settle "
                     "them before the prefetch",
                 {},
@@ -153,31 +156,32 @@ Result<Agreed> Agreement::agreed(const CallOutcome& outcome, const Known& frame)
                 &frame.cache.entries[static_cast<std::size_t>(outcome.entry)].decision};
 }
 
-void Agreement::prefetch(std::string_view frame_name, Observation observation, Standing standing) {
+void Agreement::prefetch(std::string_view frame_name, Observation observation,
+                         RankStatus rank_status) {
   Known& frame = known(frame_name);
   restore(frame, observation);
-  if (!standing.trouble) standing.trouble = trouble_;
-  rounds_.promise(frame.call, frame.cache, std::move(observation), std::move(standing));
+  if (!rank_status.local_error) rank_status.local_error = local_error_;
+  rounds_.promise(frame.call, frame.cache, std::move(observation), std::move(rank_status));
 }
 
 Result<bool> Agreement::more(bool have) {
-  return rounds_.any(round(RoundKey::Kind::More), have,
-                     {.pending = 0, .trouble = std::exchange(trouble_, std::nullopt)});
+  return rounds_.any_rank(round(RoundKey::Kind::More), have,
+                          {.pending = 0, .local_error = std::exchange(local_error_, std::nullopt)});
 }
 
-Result<void> Agreement::settle(Standing standing, RoundKey::Kind kind) {
-  if (!standing.trouble) standing.trouble = std::exchange(trouble_, std::nullopt);
-  return rounds_.status_round(round(kind), standing);
+Result<void> Agreement::settle(RankStatus rank_status, RoundKey::Kind kind) {
+  if (!rank_status.local_error) rank_status.local_error = std::exchange(local_error_, std::nullopt);
+  return rounds_.status_round(round(kind), rank_status);
 }
 
 Result<void> Agreement::resync() {
   auto met = rounds_.resync(round(RoundKey::Kind::Resync));
-  if (met) trouble_.reset();
+  if (met) local_error_.reset();
   return met;
 }
 
 Result<Audited> Agreement::audit(std::string_view frame, AuditedCall own) {
-  if (!own.trouble) own.trouble = std::exchange(trouble_, std::nullopt);
+  if (!own.local_error) own.local_error = std::exchange(local_error_, std::nullopt);
   const RoundKey& key = rounds_.next(round(RoundKey::Kind::Audit, frame));
   AuditOutcome outcome = driver().audit(key, ledger_, std::move(own));
   if (outcome.error) return *outcome.error;

@@ -64,27 +64,27 @@ class Agreement {
   /// (exchange/rules.md), BranchDivergence, GraphDivergence, what `build` failed with, and those of
   /// Communicator::poll. After any but the last the next call works.
   [[nodiscard]] Result<Agreed> agree(std::string_view frame, Observation observation,
-                                     const Build& build, Standing standing = {});
+                                     const Build& build, RankStatus rank_status = {});
   /// The same for a compiler whose steps take part in rounds of their own, over driver() and with
   /// keys made of key().
   [[nodiscard]] Result<Agreed> agree(std::string_view frame, Observation observation,
-                                     CallSteps& steps, Standing standing = {});
-  /// Collective, outside of a call: every rank hears of the trouble of any. `kind` tells the rounds
-  /// of a program apart: Settle, or Finish where nothing comes after it. Errors as agree().
-  [[nodiscard]] Result<void> settle(Standing standing = {},
+                                     CallSteps& steps, RankStatus rank_status = {});
+  /// Collective, outside of a call: every rank hears of the local error of any. `kind` tells the
+  /// rounds of a program apart: Settle, or Finish where nothing comes after it. Errors as agree().
+  [[nodiscard]] Result<void> settle(RankStatus rank_status = {},
                                     RoundKey::Kind kind = RoundKey::Kind::Settle);
 
   /// Commits to a call of `frame` with these inputs, after those already committed to, so that its
   /// vote is under way while the program does something else. Every rank does so, or none. Does not
   /// wait. A commitment that agree() then finds broken (other sizes, ints, bools or marks, or a
-  /// standing of its own) is BadInput: on all ranks, but where they run a version as promised, on
+  /// status of its own) is BadInput: on all ranks, but where they run a version as promised, on
   /// this one alone; its peers then hear of it at their next round, and the program should end.
-  /// A trouble in `standing` is the error of that call on all ranks.
-  void prefetch(std::string_view frame, Observation observation, Standing standing = {});
+  /// A local error in `rank_status` is the error of that call on all ranks.
+  void prefetch(std::string_view frame, Observation observation, RankStatus rank_status = {});
   /// The error of a call that this rank alone has, and that its peers have yet to hear of; taken
   /// here, for a caller that tells them otherwise.
   [[nodiscard]] std::optional<Status> take_unheard() {
-    return std::exchange(trouble_, std::nullopt);
+    return std::exchange(local_error_, std::nullopt);
   }
   /// The vote of the next call of `frame` has been cast.
   [[nodiscard]] bool is_ahead(std::string_view frame) const;
@@ -105,7 +105,7 @@ class Agreement {
   /// itself, and the ranks compare what they are about to run. Changes no decision. A finding is
   /// for the caller to report (in full if it is the first of its kind), and the call goes on.
   /// Errors, the same on all ranks, before anything runs: GraphDivergence (collectives that would
-  /// not match), FrameMismatch, the trouble of a rank, and those of Communicator::poll.
+  /// not match), FrameMismatch, the local error of a rank, and those of Communicator::poll.
   [[nodiscard]] Result<Audited> audit(std::string_view frame, AuditedCall own);
   /// What the audit has found so far, for a summary.
   [[nodiscard]] const AuditLedger& findings() const { return ledger_; }
@@ -123,13 +123,13 @@ class Agreement {
   /// Of the round under way, or the last one.
   [[nodiscard]] const RoundKey& key() const { return rounds_.key(); }
   /// The cache of a frame on this rank: entries, state to store, explanations of a miss.
-  [[nodiscard]] Frame& frame(std::string_view name) { return known(name).cache; }
+  [[nodiscard]] CodeCache& frame(std::string_view name) { return known(name).cache; }
   /// Where the time of all calls went.
   [[nodiscard]] const CallTimes& times() const { return driver().times(); }
 
  private:
   struct Known {
-    Frame cache;
+    CodeCache cache;
     RoundKey call;                        // of its calls
     shapes::Fingerprint content{};        // of the function behind it
     std::optional<FrameProfile> profile;  // from its first call on, where there are profiles
@@ -140,16 +140,16 @@ class Agreement {
   }
   void restore(Known& frame, const Observation& observation);
   /// What stands against making the promised call: nullopt where the promise is kept.
-  [[nodiscard]] std::optional<Status> broken(const Frame& frame, const Observation& observation,
-                                             const Standing& standing) const;
+  [[nodiscard]] std::optional<Status> broken(const CodeCache& cache, const Observation& observation,
+                                             const RankStatus& rank_status) const;
   [[nodiscard]] Result<Agreed> agreed(const CallOutcome& outcome, const Known& frame);
-  [[nodiscard]] Status forsake(const Status& why);
+  [[nodiscard]] Status withdraw_prefetch(const Status& why);
 
   std::unique_ptr<GroupRounds> own_rounds_;  // null: they are shared
   GroupRounds& rounds_;
   std::string name_;
   DecisionConfig config_;
-  std::optional<Status> trouble_;  // of a promise broken here, until all ranks have heard
+  std::optional<Status> local_error_;  // of a promise broken here, until all ranks have heard
   std::map<std::string, Known, std::less<>> frames_;
   coordinator::ProfileStore* store_ = nullptr;
   bool keeps_ = false;

@@ -4,7 +4,7 @@
 
 #include <lockstep/worker/agreement/audit.h>
 #include <lockstep/worker/agreement/audit_report.h>
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 
 namespace lockstep::worker {
 namespace {
@@ -49,19 +49,19 @@ AuditMachine::AuditMachine(Rank self, RoundKey key, AuditLedger& ledger, Audited
   key_.kind = RoundKey::Kind::Audit;
   const shapes::Fingerprint same = compared(own_);
   Vote mine = Vote::of(0, key_.hash(), same.high, same.low);
-  if (own_.trouble) mine.raise(VoteFlag::Error);
+  if (own_.local_error) mine.raise(VoteFlag::Error);
   action_ = action::Vote{mine, collectives::Combine::And};
 }
 
 void AuditMachine::voted(const Vote& result) {
   if (result.same_key() && result.same_state() && result.same_pending() && !result.any_flag())
     return finish({});
-  action_ = action::Exchange{roll_payload(self_, audit_line(key_, own_)), join_rolls};
+  action_ = action::TreeJoin{rank_table_payload(self_, audit_line(key_, own_)), join_rank_tables};
 }
 
 void AuditMachine::joined(const Bytes& result) {
-  if (roll_.empty()) return rolled(roll_values(result));
-  std::optional<AuditVerdict> verdict = judge(roll_, read_evidence(result));
+  if (rank_table_.empty()) return collected(rank_table_values(result));
+  std::optional<AuditVerdict> verdict = judge(rank_table_, read_evidence(result));
   AuditOutcome out;
   if (verdict && verdict->stops) {
     out.error = std::move(verdict->status);
@@ -72,19 +72,19 @@ void AuditMachine::joined(const Bytes& result) {
   finish(std::move(out));
 }
 
-void AuditMachine::rolled(std::vector<RankValue> roll) {
-  roll_ = std::move(roll);
+void AuditMachine::collected(std::vector<RankValue> rank_table) {
+  rank_table_ = std::move(rank_table);
   AuditOutcome out;
-  if (roll_.empty() || !all_audited(roll_)) {
-    out.error = diagnose(roll_);
+  if (rank_table_.empty() || !all_audited(rank_table_)) {
+    out.error = diagnose(rank_table_);
     return finish(std::move(out));
   }
   std::uint32_t line = 0;
-  while (line < roll_.size() && !roll_[line].ranks.contains(self_)) ++line;
+  while (line < rank_table_.size() && !rank_table_[line].ranks.contains(self_)) ++line;
   Evidence own = evidence_of(line, own_.observation);
   own.program_text = own_.program_text;
   own.collectives_text = own_.collectives_text;
-  action_ = action::Exchange{evidence_payload(own), join_evidence};
+  action_ = action::TreeJoin{evidence_payload(own), join_evidence};
 }
 
 void AuditMachine::failed(Status status) {

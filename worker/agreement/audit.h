@@ -29,7 +29,7 @@ struct AuditedCall {
   /// Shown in reports, may be empty: the program in a few words; its collectives, one per line.
   std::string program_text, collectives_text;
   /// This rank has nothing to run (its compile failed).
-  std::optional<Status> trouble;
+  std::optional<Status> local_error;
 };
 
 /// What a call came to; the same on all ranks.
@@ -74,15 +74,15 @@ class AuditLedger {
 };
 
 /// One audited call on one rank, as a pure state machine: one vote where all ranks do the same;
-/// else a roll of what each does and, unless a rank is in no audited call at all, an exchange of
-/// what their inputs have in common. Single-threaded; `ledger` outlives it.
+/// else a rank table of what each does and, unless a rank is in no audited call at all, a tree join
+/// of what their inputs have in common. Single-threaded; `ledger` outlives it.
 class AuditMachine {
  public:
   AuditMachine(Rank self, RoundKey key, AuditLedger& ledger, AuditedCall own);
 
   /// nullptr while there is something to do.
   [[nodiscard]] const AuditOutcome* outcome() const { return outcome_ ? &*outcome_ : nullptr; }
-  /// A Vote or an Exchange. Requires that there is no outcome yet.
+  /// A Vote or a TreeJoin. Requires that there is no outcome yet.
   [[nodiscard]] const Action& next() const { return action_; }
   void voted(const collectives::Vote& result);
   void joined(const Bytes& result);
@@ -90,13 +90,13 @@ class AuditMachine {
   void failed(Status status);
 
  private:
-  void rolled(std::vector<RankValue> roll);
+  void collected(std::vector<RankValue> rank_table);
   void finish(AuditOutcome outcome);
   Rank self_;
   RoundKey key_;
   AuditLedger& ledger_;
   AuditedCall own_;
-  std::vector<RankValue> roll_;  // once taken
+  std::vector<RankValue> rank_table_;  // once taken
   Action action_;
   std::optional<AuditOutcome> outcome_;
 };

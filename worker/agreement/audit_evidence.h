@@ -1,5 +1,6 @@
-// What the inputs of ranks that run different programs have in common: per line of the roll and per
-// source and size the least and the greatest value. As long as there are distinct lines, not ranks.
+// The evidence on why ranks run different programs: per line of the rank table and per source and
+// size the least and the greatest value of the inputs. Its length grows with the number of distinct
+// lines, not with the number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +27,9 @@ struct EvidenceCell {
   [[nodiscard]] std::string value() const;
 };
 
-/// What ranks that said the same in the roll bring.
+/// What ranks that said the same in the rank table bring.
 struct Evidence {
-  std::uint32_t line = 0;                      // index into the roll
+  std::uint32_t line = 0;                      // index into the rank table
   std::vector<EvidenceCell> cells;             // by source, the source itself before its dims
   std::string program_text, collectives_text;  // of the lowest rank
 };

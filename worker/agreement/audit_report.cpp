@@ -12,12 +12,12 @@ namespace {
 
 using shapes::Fingerprint;
 
-/// Stands after the testimony of a rank in an audited call, and in no other round.
+/// Stands after the report of a rank in an audited call, and in no other round.
 constexpr std::uint8_t kAudited = 0xA1;
 
 struct Line {
   RankSet ranks;
-  Testimony said;
+  RankReport said;
   bool audited = false;
   Fingerprint program;
   std::optional<Fingerprint> collectives;
@@ -40,7 +40,7 @@ Line read(const RankValue& value) {
   ByteReader in(std::as_bytes(std::span(value.value.data(), value.value.size())));
   Line line;
   line.ranks = value.ranks;
-  line.said = read_testimony(in);
+  line.said = read_rank_report(in);
   line.audited = in.u8() == kAudited;
   line.is_new = in.u8() != 0;
   line.program = take_fingerprint(in);
@@ -185,13 +185,13 @@ std::string content_of(std::string_view kind, const std::vector<Line>& lines,
 }
 
 /// Some rank has nothing to run, or the ranks are about to run different frames or calls.
-AuditVerdict judge_places(const std::vector<RankValue>& roll, const std::vector<Line>& lines,
+AuditVerdict judge_places(const std::vector<RankValue>& rank_table, const std::vector<Line>& lines,
                           bool troubled) {
-  AuditVerdict out{diagnose(roll), false, {}};
+  AuditVerdict out{diagnose(rank_table), false, {}};
   const auto& first = lines.front().collectives;
   for (const Line& line : lines) {
-    // A rank in trouble issues no collective; the others' must not wait for it.
-    if (troubled) out.stops |= !line.said.trouble && may_have_collectives(line);
+    // A rank with a local error issues no collective; the others' must not wait for it.
+    if (troubled) out.stops |= !line.said.local_error && may_have_collectives(line);
     if (!troubled) out.stops |= !line.collectives || line.collectives != first;
   }
   if (!out.stops)
@@ -237,8 +237,8 @@ AuditVerdict judge_programs(const std::vector<Line>& lines, const std::vector<Ev
 }  // namespace
 
 std::string audit_line(const RoundKey& key, const AuditedCall& own) {
-  Standing standing;
-  standing.trouble = own.trouble;
+  RankStatus rank_status;
+  rank_status.local_error = own.local_error;
   ByteWriter out;
   out.u8(kAudited);
   out.u8(own.is_new ? 1 : 0);
@@ -246,29 +246,30 @@ std::string audit_line(const RoundKey& key, const AuditedCall& own) {
   out.u8(own.collectives ? 1 : 0);
   put(out, own.collectives.value_or(Fingerprint{}));
   const auto view = out.view();
-  return testimony(key, standing) +
+  return rank_report(key, rank_status) +
          std::string(reinterpret_cast<const char*>(view.data()), view.size());
 }
 
-bool all_audited(const std::vector<RankValue>& roll) {
-  return std::all_of(roll.begin(), roll.end(), [](const RankValue& v) { return read(v).audited; });
+bool all_audited(const std::vector<RankValue>& rank_table) {
+  return std::all_of(rank_table.begin(), rank_table.end(),
+                     [](const RankValue& v) { return read(v).audited; });
 }
 
-std::optional<AuditVerdict> judge(const std::vector<RankValue>& roll,
+std::optional<AuditVerdict> judge(const std::vector<RankValue>& rank_table,
                                   const std::vector<Evidence>& evidence) {
   std::vector<Line> lines;
-  for (const RankValue& value : roll) lines.push_back(read(value));
+  for (const RankValue& value : rank_table) lines.push_back(read(value));
   bool troubled = false, elsewhere = false, mismatch = false, differ = false;
   const std::optional<Fingerprint>* known = nullptr;
   for (const Line& line : lines) {
-    troubled |= line.said.trouble.has_value();
+    troubled |= line.said.local_error.has_value();
     elsewhere |= line.said.key != lines.front().said.key;
     differ |= line.program != lines.front().program;
     if (!line.collectives) continue;
     if (known == nullptr) known = &line.collectives;
     mismatch |= *known != line.collectives;
   }
-  if (troubled || elsewhere) return judge_places(roll, lines, troubled);
+  if (troubled || elsewhere) return judge_places(rank_table, lines, troubled);
   if (mismatch) return judge_collectives(lines, evidence);
   if (!differ) return std::nullopt;
   return judge_programs(lines, evidence);

@@ -1,5 +1,5 @@
-// From a roll of audited calls, and what their inputs have in common, to what the ranks are told:
-// pure, and the same on all of them.
+// From a rank table of audited calls, and what their inputs have in common, to what the ranks are
+// told: pure, and the same on all of them.
 #pragma once
 
 #include <optional>
@@ -12,21 +12,21 @@
 
 namespace lockstep::worker {
 
-/// One rank's line for the roll: its testimony, as in any round that the call may meet, and what it
-/// is about to run.
+/// One rank's line for the rank table: its report, as in any round that the call may meet, and what
+/// it is about to run.
 [[nodiscard]] std::string audit_line(const RoundKey& key, const AuditedCall& own);
 
 /// True if every rank is in some audited call. If not, diagnose() has the error.
-[[nodiscard]] bool all_audited(const std::vector<RankValue>& roll);
+[[nodiscard]] bool all_audited(const std::vector<RankValue>& rank_table);
 
 struct AuditVerdict {
   Status status;
   bool stops = false;   // an error; else a finding
   std::string content;  // what makes a finding the same as another; no numbers of calls, no sizes
 };
-/// Requires all_audited(roll). `evidence` is by lines of the roll. nullopt: all run the same,
-/// though not all know its collectives.
-[[nodiscard]] std::optional<AuditVerdict> judge(const std::vector<RankValue>& roll,
+/// Requires all_audited(rank_table). `evidence` is by lines of the rank table. nullopt: all run the
+/// same, though not all know its collectives.
+[[nodiscard]] std::optional<AuditVerdict> judge(const std::vector<RankValue>& rank_table,
                                                 const std::vector<Evidence>& evidence);
 
 }  // namespace lockstep::worker

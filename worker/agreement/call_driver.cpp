@@ -1,7 +1,7 @@
 #include <utility>
 
 #include <lockstep/worker/agreement/call_driver.h>
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 
 namespace lockstep::worker {
 
@@ -25,8 +25,8 @@ CallTimes& CallTimes::operator-=(const CallTimes& other) {
 }
 
 Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine,
-                              const Standing& standing) {
-  if (auto in = bring_in(standing); !in) return in.error();
+                              const RankStatus& rank_status) {
+  if (auto in = finish_pending_vote(rank_status); !in) return in.error();
   const Instant start = now();
   TimedVote round({group_.rank(), group_.size(), mine, combine}, clock_);
   const auto done = group_.run(round);
@@ -62,7 +62,7 @@ void CallDriver::tell(CallMachine& machine, const Vote& result) {
       std::get<action::Vote>(machine.next()).combine == collectives::Combine::And && result.clean();
   machine.voted(result);
   unconfirmed_ = result.clean() && result.raised(VoteFlag::Ahead);
-  if (agreed && std::holds_alternative<action::Exchange>(machine.next()))
+  if (agreed && std::holds_alternative<action::TreeJoin>(machine.next()))
     times_.rounds.votes.move(RoundEnd::Agreed, RoundEnd::Resolved);
 }
 
@@ -73,8 +73,8 @@ void CallDriver::tell(CallMachine& machine, const Bytes& joined) {
     times_.rounds.exchanges.move(RoundEnd::Agreed, RoundEnd::Diverged);
 }
 
-Result<Bytes> CallDriver::exchange(Bytes mine, collectives::Join join) {
-  if (auto in = bring_in({}); !in) return in.error();
+Result<Bytes> CallDriver::tree_join(Bytes mine, collectives::Join join) {
+  if (auto in = finish_pending_vote({}); !in) return in.error();
   const Instant start = now();
   collectives::TreeRound round(group_.rank(), group_.size(), std::move(mine), std::move(join));
   const auto done = group_.run(round);
@@ -84,7 +84,7 @@ Result<Bytes> CallDriver::exchange(Bytes mine, collectives::Join join) {
 }
 
 Result<Bytes> CallDriver::broadcast(Rank root, Bytes mine) {
-  if (auto in = bring_in({}); !in) return in.error();
+  if (auto in = finish_pending_vote({}); !in) return in.error();
   const Instant start = now();
   collectives::BroadcastRound round(group_.rank(), group_.size(), root, std::move(mine));
   const auto done = group_.run(round);
@@ -93,12 +93,13 @@ Result<Bytes> CallDriver::broadcast(Rank root, Bytes mine) {
   return round.result();
 }
 
-CallOutcome CallDriver::call(const RoundKey& key, Frame& frame, Observation observation,
-                             Standing standing, CallSteps& steps) {
-  release(frame);
-  if (standing.speaks_for.empty()) standing.speaks_for = self_;
-  CallMachine machine(group_.rank(), group_.size(), frame.own_config.value_or(config_), placed(key),
-                      frame, std::move(observation), std::move(standing));
+CallOutcome CallDriver::call(const RoundKey& key, CodeCache& cache, Observation observation,
+                             RankStatus rank_status, CallSteps& steps) {
+  release(cache);
+  if (rank_status.speaks_for.empty()) rank_status.speaks_for = self_;
+  CallMachine machine(group_.rank(), group_.size(), cache.own_config.value_or(config_),
+                      with_pending_call(key), cache, std::move(observation),
+                      std::move(rank_status));
   for (CallObserver* observer : observers_) observer->began(machine);
   return drive(machine, steps, times_);
 }
@@ -119,14 +120,14 @@ CallOutcome CallDriver::drive(CallMachine& machine, CallSteps& steps, CallTimes 
 std::optional<CallOutcome> CallDriver::answer(CallMachine& machine, CallSteps& steps) {
   const Action& action = machine.next();
   if (const auto* to_vote = std::get_if<action::Vote>(&action)) {
-    const auto result = vote(to_vote->mine, to_vote->combine, machine.standing());
+    const auto result = vote(to_vote->mine, to_vote->combine, machine.rank_status());
     result ? tell(machine, *result) : machine.failed(result.error());
-  } else if (const auto* to_exchange = std::get_if<action::Exchange>(&action)) {
+  } else if (const auto* to_join = std::get_if<action::TreeJoin>(&action)) {
     if (auto met = confirm(machine); !met) {
       machine.failed(met.error());
       return std::nullopt;
     }
-    const auto result = exchange(to_exchange->mine, to_exchange->join);
+    const auto result = tree_join(to_join->mine, to_join->join);
     result ? tell(machine, *result) : machine.failed(result.error());
   } else if (const auto* to_broadcast = std::get_if<action::Broadcast>(&action)) {
     const auto result = broadcast(to_broadcast->root, to_broadcast->mine);
@@ -159,15 +160,15 @@ std::optional<CallOutcome> CallDriver::answer(CallMachine& machine, CallSteps& s
 }
 
 AuditOutcome CallDriver::audit(const RoundKey& key, AuditLedger& ledger, AuditedCall own) {
-  AuditMachine machine(self_.empty() ? group_.rank() : self_.lowest(), placed(key), ledger,
-                       std::move(own));
+  AuditMachine machine(self_.empty() ? group_.rank() : self_.lowest(), with_pending_call(key),
+                       ledger, std::move(own));
   while (machine.outcome() == nullptr) {
     if (const auto* to_vote = std::get_if<action::Vote>(&machine.next())) {
       const auto result = vote(to_vote->mine, to_vote->combine);
       result ? machine.voted(*result) : machine.failed(result.error());
     } else {
-      const auto& to_exchange = std::get<action::Exchange>(machine.next());
-      const auto result = exchange(to_exchange.mine, to_exchange.join);
+      const auto& to_join = std::get<action::TreeJoin>(machine.next());
+      const auto result = tree_join(to_join.mine, to_join.join);
       result ? machine.joined(*result) : machine.failed(result.error());
     }
   }
@@ -176,60 +177,64 @@ AuditOutcome CallDriver::audit(const RoundKey& key, AuditLedger& ledger, Audited
   return outcome;
 }
 
-Result<void> CallDriver::status_round(const RoundKey& round, const Standing& standing) {
-  const RoundKey key = placed(round);
-  Vote mine = Vote::of(0, key.hash(), 0, standing.pending);
-  if (standing.trouble) mine.raise(VoteFlag::Error);
-  const auto result = vote(mine, collectives::Combine::And, standing);
+Result<void> CallDriver::status_round(const RoundKey& round, const RankStatus& rank_status) {
+  const RoundKey key = with_pending_call(round);
+  Vote mine = Vote::of(0, key.hash(), 0, rank_status.pending);
+  if (rank_status.local_error) mine.raise(VoteFlag::Error);
+  const auto result = vote(mine, collectives::Combine::And, rank_status);
   if (!result) return result.error();
   if (result->clean()) return {};
-  return roll(key, standing);
+  return joint_error(key, rank_status);
 }
 
-Result<std::uint64_t> CallDriver::all_of(const RoundKey& round, std::uint64_t word,
-                                         const Standing& standing) {
-  const RoundKey key = placed(round);
-  Vote mine = Vote::of(word, key.hash(), 0, standing.pending);
-  if (standing.trouble) mine.raise(VoteFlag::Error);
-  const auto result = vote(mine, collectives::Combine::And, standing);
+Result<std::uint64_t> CallDriver::and_over_ranks(const RoundKey& round, std::uint64_t word,
+                                                 const RankStatus& rank_status) {
+  const RoundKey key = with_pending_call(round);
+  Vote mine = Vote::of(word, key.hash(), 0, rank_status.pending);
+  if (rank_status.local_error) mine.raise(VoteFlag::Error);
+  const auto result = vote(mine, collectives::Combine::And, rank_status);
   if (!result) return result.error();
-  if (!result->clean()) return roll(key, standing);
+  if (!result->clean()) return joint_error(key, rank_status);
   return result->entries();
 }
 
-Result<bool> CallDriver::any(const RoundKey& round, bool mine, const Standing& standing) {
+Result<bool> CallDriver::any_rank(const RoundKey& round, bool mine, const RankStatus& rank_status) {
   // The AND of "not mine" is all ones only if no rank has it.
-  const auto none = all_of(round, mine ? 0 : Vote::kOnes, standing);
+  const auto none = and_over_ranks(round, mine ? 0 : Vote::kOnes, rank_status);
   if (!none) return none.error();
   return *none != Vote::kOnes;
 }
 
-Result<std::int64_t> CallDriver::of_lowest(const RoundKey& round, std::int64_t mine) {
+Result<std::int64_t> CallDriver::broadcast_from_lowest(const RoundKey& round, std::int64_t mine) {
   // All others say nothing, which is all ones.
   const bool lowest = group_.rank().value == 0 || group_.mirrors();
-  const auto word = all_of(round, lowest ? static_cast<std::uint64_t>(mine) : Vote::kOnes, {});
+  const auto word =
+      and_over_ranks(round, lowest ? static_cast<std::uint64_t>(mine) : Vote::kOnes, {});
   if (!word) return word.error();
   return static_cast<std::int64_t>(*word);
 }
 
-Result<Vote> CallDriver::ballot(const RoundKey& key, const Vote& mine) {
+Result<Vote> CallDriver::vote_words(const RoundKey& key, const Vote& mine) {
   auto result = vote(mine, collectives::Combine::And);
-  if (result && !result->same_key()) return roll(key, {});
+  if (result && !result->same_key()) return joint_error(key, {});
   return result;
 }
 
-Result<std::vector<RankValue>> CallDriver::rolled(const RoundKey& key, const Standing& standing,
-                                                  std::string_view remark) {
-  RankSet ranks = standing.speaks_for.empty() ? self_ : standing.speaks_for;
+Result<std::vector<RankValue>> CallDriver::collect_rank_table(const RoundKey& key,
+                                                              const RankStatus& rank_status,
+                                                              std::string_view remark) {
+  RankSet ranks = rank_status.speaks_for.empty() ? self_ : rank_status.speaks_for;
   if (ranks.empty()) ranks = RankSet::of(group_.rank());
-  const auto payload = exchange(roll_payload(ranks, testimony(key, standing, remark)), join_rolls);
+  const auto payload =
+      tree_join(rank_table_payload(ranks, rank_report(key, rank_status, remark)), join_rank_tables);
   if (!payload) return payload.error();
   times_.rounds.exchanges.move(RoundEnd::Agreed, RoundEnd::Diverged);
-  return roll_values(*payload);
+  return rank_table_values(*payload);
 }
 
-Status CallDriver::roll(const RoundKey& key, const Standing& standing, std::string_view remark) {
-  const auto lines = rolled(key, standing, remark);
+Status CallDriver::joint_error(const RoundKey& key, const RankStatus& rank_status,
+                               std::string_view remark) {
+  const auto lines = collect_rank_table(key, rank_status, remark);
   if (!lines) return lines.error();
   Status joint = diagnose(*lines);
   if (joint.code == Code::FrameMismatch) drop_promises();

@@ -113,14 +113,15 @@ class CallDriver {
   void observe(CallObserver& observer) { observers_.push_back(&observer); }
 
   /// Takes the call to its end.
-  [[nodiscard]] CallOutcome call(const RoundKey& key, Frame& frame, Observation observation,
-                                 Standing standing, CallSteps& steps);
+  [[nodiscard]] CallOutcome call(const RoundKey& key, CodeCache& cache, Observation observation,
+                                 RankStatus rank_status, CallSteps& steps);
 
-  /// Commits to a call of `frame`, after those already promised. The key's call number is given by
-  /// begin(). A trouble in `standing` becomes the error of that call on every rank.
-  void promise(RoundKey key, Frame& frame, Observation observation, Standing standing = {});
-  /// What the next call of `frame` is held to; null: nothing.
-  [[nodiscard]] const Observation* promised(const Frame& frame) const;
+  /// Commits to a call of the frame, after those already promised. The key's call number is given
+  /// by begin(). A local error in `rank_status` becomes the error of that call on every rank.
+  void promise(RoundKey key, CodeCache& cache, Observation observation,
+               RankStatus rank_status = {});
+  /// What the next call of the frame is held to; null: nothing.
+  [[nodiscard]] const Observation* promised(const CodeCache& cache) const;
   /// There is a promise and no call ahead: begin() is to be called, once the call under way, if
   /// any, has been agreed on and committed.
   [[nodiscard]] bool due() const { return !ahead_ && !promises_.empty(); }
@@ -130,54 +131,58 @@ class CallDriver {
   void poke() {
     if (out_) move_vote();
   }
-  /// The next call of `frame` is made in another way: it was promised, but its vote is not cast.
-  void release(const Frame& frame);
-  /// `frame` is not called any more, on all ranks alike. True: its vote may be out, so it stays in
-  /// place until has_ahead() is false.
-  [[nodiscard]] bool abandon(const Frame& frame);
+  /// The next call of the frame is made in another way: it was promised, but its vote is not cast.
+  void release(const CodeCache& cache);
+  /// The frame is not called any more, on all ranks alike. True: its vote may be out, so it stays
+  /// in place until has_ahead() is false.
+  [[nodiscard]] bool abandon(const CodeCache& cache);
   [[nodiscard]] bool has_ahead() const { return ahead_.has_value(); }
-  /// The call of `frame` is ahead: take() makes it.
-  [[nodiscard]] bool is_ahead(const Frame& frame) const {
-    return ahead_ && &ahead_->frame == &frame;
+  /// The call of the frame is ahead: take() makes it.
+  [[nodiscard]] bool is_ahead(const CodeCache& cache) const {
+    return ahead_ && &ahead_->cache == &cache;
   }
   [[nodiscard]] const RoundKey& ahead_key() const { return ahead_->machine.key(); }
   /// Scalars are not promised: the call ahead sees those of the call as it is made.
   void renew_scalars(const Observation& made) { ahead_->machine.renew_scalars(made.scalars); }
-  /// `key` as a round of this driver has it: with the call that is owed.
-  [[nodiscard]] RoundKey placed(RoundKey key) const;
+  /// `key` with the prefetched call that is still to be made, as in every round of this driver.
+  [[nodiscard]] RoundKey with_pending_call(RoundKey key) const;
   /// Takes the call ahead to its end, as call() does. Requires that there is one.
   [[nodiscard]] CallOutcome take(CallSteps& steps);
-  /// Gives up all promises on this rank alone, which cannot keep one: `why`. Takes part in the call
-  /// ahead as far as its agreement goes. Errors: the joint error where all ranks hear of it by
-  /// that; else they run an entry as promised, and `why` is for the next round.
-  [[nodiscard]] Result<void> forsake(const Status& why);
+  /// Withdraws all promises of this rank, which cannot keep one of them: `why`. Takes part in the
+  /// call ahead until the ranks agree on it. Errors: the joint error where all ranks hear of `why`
+  /// in this call; else the others run an entry as promised, and `why` is for the next round.
+  [[nodiscard]] Result<void> withdraw_prefetch(const Status& why);
 
   /// Collective. Brings ranks that are out of step, after an error that all have, to a common
   /// epoch, the number of which it returns; no rank has promises after it. The group's call numbers
-  /// start again. A trouble in `standing` becomes the error of ranks that are in another round, for
-  /// which this one then waits here. Errors: FrameMismatch where a rank is in another round and
-  /// none is in trouble, with what each is in (resync() may be tried again after that); Gone.
+  /// start again. A local error in `rank_status` becomes the error of ranks that are in another
+  /// round, for which this one then waits here. Errors: FrameMismatch where a rank is in another
+  /// round and none has a local error, with what each is in (resync() may be tried again after
+  /// that); Gone.
   [[nodiscard]] Result<std::uint64_t> resync(const std::string& group, std::uint64_t epoch,
-                                             Standing standing = {});
+                                             RankStatus rank_status = {});
 
   /// Compares what the ranks are about to run, each by its own decision (audit.h).
   [[nodiscard]] AuditOutcome audit(const RoundKey& key, AuditLedger& ledger, AuditedCall own);
 
   /// One vote on how the ranks stand, outside of a call: settle, finish, a point inside a graph.
-  /// The same error on every rank if one of them is in trouble or in another round.
-  [[nodiscard]] Result<void> status_round(const RoundKey& round, const Standing& standing);
+  /// The same error on every rank if one of them has a local error or is in another round.
+  [[nodiscard]] Result<void> status_round(const RoundKey& round, const RankStatus& rank_status);
 
   /// True on every rank if `mine` is true on any; a round of its own. Errors: as status_round.
-  [[nodiscard]] Result<bool> any(const RoundKey& round, bool mine, const Standing& standing = {});
+  [[nodiscard]] Result<bool> any_rank(const RoundKey& round, bool mine,
+                                      const RankStatus& rank_status = {});
   /// The value of the group's lowest rank on every rank; a round of its own. Errors: as
   /// status_round.
-  [[nodiscard]] Result<std::int64_t> of_lowest(const RoundKey& round, std::int64_t mine);
+  [[nodiscard]] Result<std::int64_t> broadcast_from_lowest(const RoundKey& round,
+                                                           std::int64_t mine);
 
-  /// Rounds of a step that the ranks take together (building, at start). A vote with words of the
-  /// step's own: the AND of all; a rank in another round is the joint error, as in status_round.
-  [[nodiscard]] Result<collectives::Vote> ballot(const RoundKey& key,
-                                                 const collectives::Vote& mine);
-  [[nodiscard]] Result<Bytes> exchange(Bytes mine, collectives::Join join);
+  /// For steps that the ranks take together (building, at start): a vote whose words have a meaning
+  /// of the step's own; the result is the AND of all. Errors: a rank in another round is the joint
+  /// error, as in status_round.
+  [[nodiscard]] Result<collectives::Vote> vote_words(const RoundKey& key,
+                                                     const collectives::Vote& mine);
+  [[nodiscard]] Result<Bytes> tree_join(Bytes mine, collectives::Join join);
   [[nodiscard]] Result<Bytes> broadcast(Rank root, Bytes mine);
 
   [[nodiscard]] collectives::Communicator& group() { return group_; }
@@ -187,17 +192,17 @@ class CallDriver {
  private:
   struct Promise {
     RoundKey key;
-    Frame* frame;
+    CodeCache* cache;
     Observation observation;
-    Standing standing;
+    RankStatus rank_status;
   };
   /// The call whose vote was cast ahead of it. Stays in place: the group refers to its vote.
   struct CallAhead {
-    CallAhead(CallMachine its_machine, TimedVote its_vote, Frame& its_frame)
-        : machine(std::move(its_machine)), vote(std::move(its_vote)), frame(its_frame) {}
+    CallAhead(CallMachine its_machine, TimedVote its_vote, CodeCache& its_cache)
+        : machine(std::move(its_machine)), vote(std::move(its_vote)), cache(its_cache) {}
     CallMachine machine;
     TimedVote vote;
-    Frame& frame;
+    CodeCache& cache;
   };
 
   /// `before`: the times when the call began.
@@ -206,35 +211,37 @@ class CallDriver {
   [[nodiscard]] std::optional<CallOutcome> answer(CallMachine& machine, CallSteps& steps);
   /// After the vote of a call that is a miss: are those that cast it ahead here?
   [[nodiscard]] Result<void> confirm(const CallMachine& machine);
-  /// Tells `machine` what its vote, or what its exchange, came to.
+  /// Tells `machine` what its vote, or its tree join, came to.
   void tell(CallMachine& machine, const collectives::Vote& result);
   void tell(CallMachine& machine, const Bytes& joined);
   void move_vote();
   [[nodiscard]] Result<void> await_vote();
-  /// Before any other round: the vote that is out comes to its end. Errors: where the ranks are not
-  /// at one on it, the joint error, in which `standing` takes part.
-  [[nodiscard]] Result<void> bring_in(const Standing& standing);
+  /// Before any other round: waits for the pending vote. Errors: where the vote is not unanimous,
+  /// the joint error, in which `rank_status` takes part.
+  [[nodiscard]] Result<void> finish_pending_vote(const RankStatus& rank_status);
   /// Counts a vote that took `took` and ended with `result`; null: it broke off.
   void count_vote(Duration took, Duration wait, const collectives::Vote* result,
                   collectives::Combine combine);
-  /// Counts an exchange or a broadcast that began at `start` and came to its end, or did not.
+  /// Counts a tree join or a broadcast that began at `start` and came to its end, or did not.
   void count_exchange(Instant start, bool done);
   /// The AND of the ranks' words. Errors: as status_round.
-  [[nodiscard]] Result<std::uint64_t> all_of(const RoundKey& round, std::uint64_t word,
-                                             const Standing& standing);
+  [[nodiscard]] Result<std::uint64_t> and_over_ranks(const RoundKey& round, std::uint64_t word,
+                                                     const RankStatus& rank_status);
   void drop_promises();
   void drop_ahead();
   [[nodiscard]] Result<collectives::Vote> vote(const collectives::Vote& mine,
                                                collectives::Combine combine,
-                                               const Standing& standing = {});
-  /// What every rank says it is in.
-  [[nodiscard]] Result<std::vector<RankValue>> rolled(const RoundKey& key, const Standing& standing,
-                                                      std::string_view remark = {});
-  [[nodiscard]] Status roll(const RoundKey& key, const Standing& standing,
-                            std::string_view remark = {});
-  /// A roll in which every rank may say that it is in this resync: true. false: others are
-  /// elsewhere and heard of a trouble; `standing` has been told.
-  [[nodiscard]] Result<bool> roll_of_resync(const RoundKey& key, Standing& standing);
+                                               const RankStatus& rank_status = {});
+  /// The reports of all ranks.
+  [[nodiscard]] Result<std::vector<RankValue>> collect_rank_table(const RoundKey& key,
+                                                                  const RankStatus& rank_status,
+                                                                  std::string_view remark = {});
+  /// The diagnosis of all reports, the same on every rank.
+  [[nodiscard]] Status joint_error(const RoundKey& key, const RankStatus& rank_status,
+                                   std::string_view remark = {});
+  /// Collects a rank table during a resync. True: every rank reports this resync. False: some rank
+  /// is in another round and has heard of a local error; `rank_status` has been told.
+  [[nodiscard]] Result<bool> all_in_resync(const RoundKey& key, RankStatus& rank_status);
   [[nodiscard]] Instant now() const { return clock_.now(); }
 
   collectives::Communicator& group_;

@@ -31,20 +31,21 @@ class FailedSteps final : public CallSteps {
 
 }  // namespace
 
-void CallDriver::promise(RoundKey key, Frame& frame, Observation observation, Standing standing) {
-  promises_.push_back({std::move(key), &frame, std::move(observation), std::move(standing)});
+void CallDriver::promise(RoundKey key, CodeCache& cache, Observation observation,
+                         RankStatus rank_status) {
+  promises_.push_back({std::move(key), &cache, std::move(observation), std::move(rank_status)});
 }
 
-const Observation* CallDriver::promised(const Frame& frame) const {
-  if (is_ahead(frame)) return &ahead_->machine.observation();
+const Observation* CallDriver::promised(const CodeCache& cache) const {
+  if (is_ahead(cache)) return &ahead_->machine.observation();
   for (const Promise& promise : promises_)
-    if (promise.frame == &frame) return &promise.observation;
+    if (promise.cache == &cache) return &promise.observation;
   return nullptr;
 }
 
-void CallDriver::release(const Frame& frame) {
+void CallDriver::release(const CodeCache& cache) {
   const auto kept = std::find_if(promises_.begin(), promises_.end(),
-                                 [&](const Promise& promise) { return promise.frame == &frame; });
+                                 [&](const Promise& promise) { return promise.cache == &cache; });
   if (kept != promises_.end()) promises_.erase(kept);
 }
 
@@ -52,14 +53,14 @@ void CallDriver::begin(std::uint64_t call_number) {
   Promise next = std::move(promises_.front());
   promises_.pop_front();
   next.key.call = call_number;
-  if (next.standing.speaks_for.empty()) next.standing.speaks_for = self_;
-  CallMachine machine(group_.rank(), group_.size(), next.frame->own_config.value_or(config_),
-                      std::move(next.key), *next.frame, std::move(next.observation),
-                      std::move(next.standing));
+  if (next.rank_status.speaks_for.empty()) next.rank_status.speaks_for = self_;
+  CallMachine machine(group_.rank(), group_.size(), next.cache->own_config.value_or(config_),
+                      std::move(next.key), *next.cache, std::move(next.observation),
+                      std::move(next.rank_status));
   Vote mine = std::get<action::Vote>(machine.next()).mine;
   mine.raise(VoteFlag::Ahead);
   const collectives::VoteRound round(group_.rank(), group_.size(), mine, Combine::And);
-  ahead_.emplace(std::move(machine), TimedVote(round, clock_), *next.frame);
+  ahead_.emplace(std::move(machine), TimedVote(round, clock_), *next.cache);
   out_ = true;
   settled_ = false;
   group_.start(ahead_->vote);
@@ -99,15 +100,15 @@ CallOutcome CallDriver::take(CallSteps& steps) {
 
 Result<void> CallDriver::confirm(const CallMachine& machine) {
   if (!std::exchange(unconfirmed_, false)) return {};
-  return status_round(machine.key(), machine.standing());
+  return status_round(machine.key(), machine.rank_status());
 }
 
-RoundKey CallDriver::placed(RoundKey key) const {
-  if (ahead_ && !abandoned_) key.owed = ahead_->machine.key().text();
+RoundKey CallDriver::with_pending_call(RoundKey key) const {
+  if (ahead_ && !abandoned_) key.pending_call = ahead_->machine.key().text();
   return key;
 }
 
-Result<void> CallDriver::bring_in(const Standing& standing) {
+Result<void> CallDriver::finish_pending_vote(const RankStatus& rank_status) {
   if (settled_) return {};
   if (auto in = await_vote(); !in) return in;
   settled_ = true;
@@ -116,10 +117,10 @@ Result<void> CallDriver::bring_in(const Standing& standing) {
     return {};
   }
   const RoundKey key = ahead_->machine.key();
-  // What was promised with a trouble is not called any more: it is told here.
-  const Standing mine = standing.trouble ? standing : ahead_->machine.standing();
+  // A call promised with a local error is not made any more, so the error is reported here.
+  const RankStatus mine = rank_status.local_error ? rank_status : ahead_->machine.rank_status();
   drop_promises();
-  return roll(key, mine, ", prefetched");
+  return joint_error(key, mine, ", prefetched");
 }
 
 void CallDriver::drop_ahead() {
@@ -133,16 +134,16 @@ void CallDriver::drop_promises() {
   drop_ahead();
 }
 
-bool CallDriver::abandon(const Frame& frame) {
+bool CallDriver::abandon(const CodeCache& cache) {
   promises_.erase(std::remove_if(promises_.begin(), promises_.end(),
-                                 [&](const Promise& promise) { return promise.frame == &frame; }),
+                                 [&](const Promise& promise) { return promise.cache == &cache; }),
                   promises_.end());
-  abandoned_ |= is_ahead(frame);
+  abandoned_ |= is_ahead(cache);
   if (abandoned_ && settled_) drop_ahead();
-  return is_ahead(frame);
+  return is_ahead(cache);
 }
 
-Result<void> CallDriver::forsake(const Status& why) {
+Result<void> CallDriver::withdraw_prefetch(const Status& why) {
   if (!ahead_) return {};
   FailedSteps steps(why);
   CallOutcome outcome = take(steps);
@@ -152,7 +153,7 @@ Result<void> CallDriver::forsake(const Status& why) {
 }
 
 Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t epoch,
-                                         Standing standing) {
+                                         RankStatus rank_status) {
   // Without epoch and number: those are what the ranks may differ in.
   RoundKey key;
   key.group = group;
@@ -163,16 +164,16 @@ Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t
     met = ahead_->vote.result().clean();
   }
   drop_promises();
-  // A rank that brought in its vote just now came to the roll by that; then all start again, and
-  // nobody has a vote out any more.
+  // A rank that has just finished its pending vote reaches the rank table by that vote; then all
+  // start again, and no vote is pending any more.
   for (bool all_here = false;; met = true) {
     if (met) {
       const auto result = vote(Vote::of(0, key.hash(), 0, 0), Combine::And);
       if (!result) return result.error();
       if (result->clean()) break;
-      if (all_here) return roll(key, standing);
+      if (all_here) return joint_error(key, rank_status);
     }
-    const auto here = roll_of_resync(key, standing);
+    const auto here = all_in_resync(key, rank_status);
     if (!here) return here.error();
     all_here = *here;
   }
@@ -183,20 +184,20 @@ Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t
   return ~newest->words[0] + 1;
 }
 
-Result<bool> CallDriver::roll_of_resync(const RoundKey& key, Standing& standing) {
-  const auto lines = rolled(key, std::exchange(standing, {}));
+Result<bool> CallDriver::all_in_resync(const RoundKey& key, RankStatus& rank_status) {
+  const auto lines = collect_rank_table(key, std::exchange(rank_status, {}));
   if (!lines) return lines.error();
-  bool here = true, trouble = false;
+  bool here = true, failed = false;
   for (const RankValue& line : *lines) {
     ByteReader in(std::as_bytes(std::span(line.value)));
-    const Testimony said = read_testimony(in);
+    const RankReport said = read_rank_report(in);
     here &= said.key == key.text();
-    trouble |= said.trouble.has_value();
+    failed |= said.local_error.has_value();
   }
   if (here) return true;
   Status joint = diagnose(*lines);
   // Ranks that are elsewhere have that error now, and are to come here.
-  if (trouble && joint.code != Code::Gone) return false;
+  if (failed && joint.code != Code::Gone) return false;
   return joint;
 }
 

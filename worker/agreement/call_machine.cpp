@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/agreement/call_machine.h>
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 #include <lockstep/worker/exchange/hints.h>
 
 namespace lockstep::worker {
@@ -15,11 +15,11 @@ using collectives::Combine;
 using collectives::Vote;
 using collectives::VoteFlag;
 
-/// By which flag the other ranks learn of a rank's trouble.
-std::optional<VoteFlag> flag_of(const std::optional<Status>& trouble) {
-  if (!trouble) return std::nullopt;
-  if (trouble->code == Code::Gone) return VoteFlag::Gone;
-  return trouble->code == Code::RuntimeAssert ? VoteFlag::RunFailed : VoteFlag::Error;
+/// By which flag the other ranks learn of a rank's local error.
+std::optional<VoteFlag> flag_of(const std::optional<Status>& local_error) {
+  if (!local_error) return std::nullopt;
+  if (local_error->code == Code::Gone) return VoteFlag::Gone;
+  return local_error->code == Code::RuntimeAssert ? VoteFlag::RunFailed : VoteFlag::Error;
 }
 
 /// Guards must be about the decision's backed symbols; others could not be tested on a call.
@@ -75,21 +75,21 @@ shapes::Fingerprint with_questions(const shapes::Fingerprint& compared,
 }  // namespace
 
 CallMachine::CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key,
-                         Frame& frame, Observation observation, Standing standing)
+                         CodeCache& cache, Observation observation, RankStatus rank_status)
     : self_(self),
       size_(size),
       config_(config),
       key_(std::move(key)),
-      frame_(frame),
+      cache_(cache),
       observation_(std::move(observation)),
-      standing_(std::move(standing)) {
+      rank_status_(std::move(rank_status)) {
   if (key_.consistency) config_.consistency = *key_.consistency;
   // Under shared_sizes the ranks' lists may differ and each entry knows its own.
-  std::uint64_t state = frame_.digest();
+  std::uint64_t state = cache_.digest();
   if (config_.consistency != Consistency::SharedSizes) state ^= observation_.list->digest().low;
-  state ^= frame_.uniform_digest(observation_);
-  vote(Stage::Call, RoundKey::Kind::Call, frame_.lookup(observation_), state, standing_.pending,
-       flag_of(standing_.trouble));
+  state ^= cache_.uniform_digest(observation_);
+  vote(Stage::Call, RoundKey::Kind::Call, cache_.lookup(observation_), state, rank_status_.pending,
+       flag_of(rank_status_.local_error));
 }
 
 void CallMachine::voted(const Vote& result) {
@@ -108,7 +108,7 @@ void CallMachine::voted(const Vote& result) {
     default:
       break;
   }
-  if (!result.same_key()) return take_stock();
+  if (!result.same_key()) return diagnose_mismatch();
   switch (stage_) {
     case Stage::Call:
       return called(result);
@@ -130,7 +130,7 @@ void CallMachine::voted(const Vote& result) {
 }
 
 void CallMachine::called(const Vote& result) {
-  if (result.any_flag() || !result.same_pending()) return take_stock();
+  if (result.any_flag() || !result.same_pending()) return diagnose_mismatch();
   fit_ = result.entries();
   uniform_differs_ = !result.same_state();  // as far as is known
   candidates_ = uniform_differs_ ? 0 : fit_;
@@ -144,7 +144,7 @@ void CallMachine::ask_for_witnesses() {
   std::uint64_t answers = Vote::kOnes;
   std::size_t question = 0;
   std::uint64_t rest = candidates_;
-  for (const Entry& entry : frame_.entries) {
+  for (const Entry& entry : cache_.entries) {
     if (rest == 0) break;
     if (entry.superseded) continue;
     const bool candidate = (rest & 1) != 0;
@@ -162,7 +162,7 @@ void CallMachine::ask_for_witnesses() {
 void CallMachine::witnessed(const Vote& result) {
   std::size_t question = 0;
   std::uint64_t bit = 1;
-  for (const Entry& entry : frame_.entries) {
+  for (const Entry& entry : cache_.entries) {
     if (entry.superseded) continue;
     if ((candidates_ & bit) != 0) {
       // Questions past the 64th were not asked: such an entry is not used rather than guessed.
@@ -176,8 +176,8 @@ void CallMachine::witnessed(const Vote& result) {
 
 void CallMachine::choose() {
   if (candidates_ == 0) return gathered_ ? decided() : gather();
-  const int picked = frame_.pick(candidates_);
-  const Entry& entry = frame_.entries[static_cast<std::size_t>(picked)];
+  const int picked = cache_.pick(candidates_);
+  const Entry& entry = cache_.entries[static_cast<std::size_t>(picked)];
   if (!uniform_differs_ || entry.uniform.empty())
     return finish({CallOutcome::Kind::Reused, picked, std::nullopt});
   vote(Stage::Uniform, RoundKey::Kind::Uniform, Vote::kOnes, entry.uniform_into(0, observation_), 0,
@@ -186,11 +186,11 @@ void CallMachine::choose() {
 
 /// Something that some entry needs alike is not: whether it is something that this one needs.
 void CallMachine::compared(bool equal) {
-  const int picked = frame_.pick(candidates_);
+  const int picked = cache_.pick(candidates_);
   if (equal) return finish({CallOutcome::Kind::Reused, picked, std::nullopt});
   std::uint64_t bit = 1;
   for (int i = 0; i < picked; ++i)
-    if (!frame_.entries[static_cast<std::size_t>(i)].superseded) bit <<= 1;
+    if (!cache_.entries[static_cast<std::size_t>(i)].superseded) bit <<= 1;
   candidates_ &= ~bit;
   choose();
 }
@@ -209,12 +209,12 @@ void CallMachine::joined(const Bytes& result) {
             {},
             {}};
       return hinted();
-    case Stage::Roll: {
-      Status error = verdict_(roll_values(result));
+    case Stage::RankTable: {
+      Status error = error_of_table_(rank_table_values(result));
       return finish({CallOutcome::Kind::Error, -1, std::move(error)});
     }
     default:
-      expect(Stage::Roll, "joined");
+      expect(Stage::RankTable, "joined");
   }
 }
 
@@ -256,8 +256,8 @@ void CallMachine::verified(const Vote& result) {
     return decide_call();
   }
   if (result.raised(VoteFlag::TraceFailed))
-    return take_roll(report_line(failure_), [frame = frame_.name](auto roll) {
-      return joint_failure(roll, frame, "traced");
+    return collect_rank_table(report_line(failure_), [frame = cache_.name](auto rank_table) {
+      return joint_failure(rank_table, frame, "traced");
     });
   if (!result.same_state() || !result.same_pending()) return count_nodes();
   guard_failed_ = result.raised(VoteFlag::GuardFailed);
@@ -268,10 +268,11 @@ void CallMachine::verified(const Vote& result) {
 
 void CallMachine::compared_new(bool equal) {
   if (equal) return guard_failed_ ? elect_guard() : build();
-  take_roll(values_line(entry_->uniform_values(observation_)),
-            [sizes = entry_->uniform, namer = entry_->namer(), frame = frame_.name](auto roll) {
-              return uniform_violation(sizes, namer, frame, roll);
-            });
+  collect_rank_table(
+      values_line(entry_->uniform_values(observation_)),
+      [sizes = entry_->uniform, namer = entry_->namer(), frame = cache_.name](auto rank_table) {
+        return uniform_violation(sizes, namer, frame, rank_table);
+      });
 }
 
 void CallMachine::build() {
@@ -283,26 +284,26 @@ void CallMachine::compiled(std::optional<Status> failure) {
   expect(Stage::Compile, "compiled");
   failure_ = std::move(failure);
   const shapes::Fingerprint digest = reported_.digest();
-  vote(Stage::Commit, RoundKey::Kind::Commit, frame_.replaced_by(*entry_), digest.high, digest.low,
+  vote(Stage::Commit, RoundKey::Kind::Commit, cache_.replaced_by(*entry_), digest.high, digest.low,
        failure_ ? std::optional(VoteFlag::CompileFailed) : std::nullopt);
 }
 
 void CallMachine::committed(const Vote& result) {
   if (result.raised(VoteFlag::CompileFailed))
-    return take_roll(report_line(failure_), [frame = frame_.name](auto roll) {
-      return joint_failure(roll, frame, "compiled");
+    return collect_rank_table(report_line(failure_), [frame = cache_.name](auto rank_table) {
+      return joint_failure(rank_table, frame, "compiled");
     });
   if (!result.same_state() || !result.same_pending())
-    return take_roll(decision_text(reported_), [frame = frame_.name](auto roll) {
+    return collect_rank_table(decision_text(reported_), [frame = cache_.name](auto rank_table) {
       return Status{Code::Internal,
                     frame +
                         ": the ranks decided differently on the same observations; check that "
                         "all ranks run the same build",
                     {},
-                    std::move(roll)};
+                    std::move(rank_table)};
     });
-  const int index = frame_.commit(std::move(*entry_),
-                                  joined_state(joint_, frame_.state, config_.automatic_dynamic),
+  const int index = cache_.commit(std::move(*entry_),
+                                  joined_state(joint_, cache_.state, config_.automatic_dynamic),
                                   result.entries());
   finish({CallOutcome::Kind::Compiled, index, std::nullopt});
 }
@@ -330,17 +331,19 @@ void CallMachine::elect(Stage stage, std::uint64_t mine) {
   ask(stage, action::Vote{vote, Combine::Min});
 }
 
-void CallMachine::take_roll(const std::optional<std::string>& mine, Verdict verdict) {
-  verdict_ = std::move(verdict);
-  const RankSet& many = standing_.speaks_for;
-  ask(Stage::Roll,
-      action::Exchange{roll_payload(many.empty() ? RankSet::of(self_) : many, mine), join_rolls});
+void CallMachine::collect_rank_table(const std::optional<std::string>& mine, ErrorOfTable error) {
+  error_of_table_ = std::move(error);
+  const RankSet& many = rank_status_.speaks_for;
+  ask(Stage::RankTable,
+      action::TreeJoin{rank_table_payload(many.empty() ? RankSet::of(self_) : many, mine),
+                       join_rank_tables});
 }
 
-void CallMachine::take_stock() {
+void CallMachine::diagnose_mismatch() {
   // A rank whose trace failed may meet others that still ask questions of the group in theirs.
-  if (!standing_.trouble) standing_.trouble = failure_;
-  take_roll(testimony(key_, standing_), [](auto roll) { return diagnose(roll); });
+  if (!rank_status_.local_error) rank_status_.local_error = failure_;
+  collect_rank_table(rank_report(key_, rank_status_),
+                     [](auto rank_table) { return diagnose(rank_table); });
 }
 
 void CallMachine::finish(CallOutcome outcome) {

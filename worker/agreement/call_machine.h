@@ -47,13 +47,13 @@ struct TraceReport {
   bool caller_built = false;  // by a compiler of the caller's, whose guards these are
 };
 
-/// One call on one rank. Single-threaded. `frame`, this rank's cache of the frame, outlives it; it
-/// changes at the moment of a successful commit and at no other. The consistency is that of the
-/// key, where it has one, else that of `config`.
+/// One call on one rank. Single-threaded. `cache`, of the frame on this rank, outlives the machine;
+/// a successful commit is the only moment at which the machine changes the entries and the state.
+/// The consistency is that of the key, where it has one, else that of `config`.
 class CallMachine {
  public:
-  CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key, Frame& frame,
-              Observation observation, Standing standing = {});
+  CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key, CodeCache& cache,
+              Observation observation, RankStatus rank_status = {});
 
   /// What to do now. Pure; stays the same until the matching report below is made.
   [[nodiscard]] const Action& next() const { return action_; }
@@ -73,11 +73,11 @@ class CallMachine {
   void failed(Status status);
 
   [[nodiscard]] const RoundKey& key() const { return key_; }
-  [[nodiscard]] const Frame& frame() const { return frame_; }
+  [[nodiscard]] const CodeCache& cache() const { return cache_; }
   /// Of this rank, from traced() on; the guards may have gone into the entry.
   [[nodiscard]] const TraceReport& trace_report() const { return report_; }
   [[nodiscard]] const Observation& observation() const { return observation_; }
-  [[nodiscard]] const Standing& standing() const { return standing_; }
+  [[nodiscard]] const RankStatus& rank_status() const { return rank_status_; }
   /// The decision settles the frame. Known once the exchange has been joined.
   [[nodiscard]] bool settling() const { return settling_; }
 
@@ -99,10 +99,10 @@ class CallMachine {
     NodeCount,
     NodeSearch,
     Explain,  // in search of what differs
-    Roll,
+    RankTable,
     Done,
   };
-  using Verdict = std::function<Status(std::vector<RankValue>)>;
+  using ErrorOfTable = std::function<Status(std::vector<RankValue>)>;
 
   // The way to a new entry: call_machine.cpp.
   void called(const collectives::Vote& result);
@@ -139,8 +139,8 @@ class CallMachine {
   void vote(Stage stage, RoundKey::Kind kind, std::uint64_t entries, std::uint64_t state,
             std::uint64_t pending, std::optional<collectives::VoteFlag> flag);
   void elect(Stage stage, std::uint64_t mine);
-  void take_roll(const std::optional<std::string>& mine, Verdict verdict);
-  void take_stock();
+  void collect_rank_table(const std::optional<std::string>& mine, ErrorOfTable error);
+  void diagnose_mismatch();
   void finish(CallOutcome outcome);
   void expect(Stage stage, const char* report) const;
   [[nodiscard]] bool compares_graphs() const;
@@ -149,14 +149,14 @@ class CallMachine {
   int size_;
   DecisionConfig config_;
   RoundKey key_;
-  Frame& frame_;
+  CodeCache& cache_;
   Observation observation_;
-  Standing standing_;
+  RankStatus rank_status_;
   Stage stage_ = Stage::Call;
   Action action_;
-  /// Frame::alike on every rank, where that may be another; from Roster on.
+  /// CodeCache::alike on every rank, where that may be another; from Roster on.
   std::optional<std::uint64_t> alike_;
-  Verdict verdict_;               // what the roll under way comes to
+  ErrorOfTable error_of_table_;   // the error that the rank table under way stands for
   std::uint64_t candidates_ = 0;  // entries that fit on every rank, but for "some rank" guards
   std::uint64_t fit_ = 0;         // entries that fit on every rank, if all hold the same
   bool uniform_differs_ = false;  // the ranks' states in the vote did, by what must be uniform

@@ -16,7 +16,7 @@ struct GuardFinding {
   bool holds;
   std::string text;  // "tokens.size(0) = 9: false"
 
-  /// A line of the roll has the verdict in its first byte.
+  /// A line of the rank table has the verdict in its first byte.
   [[nodiscard]] std::string line() const { return (holds ? '1' : '0') + text; }
   [[nodiscard]] static GuardFinding of(const std::string& line) {
     return {line.starts_with('1'), line.substr(line.empty() ? 0 : 1)};
@@ -51,9 +51,9 @@ struct Branch {
   bool caller_built = false;
 };
 
-Status branch_status(const Branch& branch, std::vector<RankValue> roll) {
+Status branch_status(const Branch& branch, std::vector<RankValue> rank_table) {
   RankSet holds, fails;
-  for (RankValue& value : roll) {
+  for (RankValue& value : rank_table) {
     GuardFinding found = GuardFinding::of(value.value);
     (found.holds ? holds : fails).insert(value.ranks);
     value.value = std::move(found.text);
@@ -84,7 +84,7 @@ Status branch_status(const Branch& branch, std::vector<RankValue> roll) {
                 "group_all(cond), compute both sides and select, or give the frame the mode "
                 "same_collectives",
                 branch.frame, branch.where, branch.condition, true_on, not_on);
-  return {Code::BranchDivergence, text, {}, std::move(roll)};
+  return {Code::BranchDivergence, text, {}, std::move(rank_table)};
 }
 
 constexpr const char* kRemedy =
@@ -92,8 +92,8 @@ constexpr const char* kRemedy =
     "state of its own)";
 
 /// What to do about a node that differs; `only`: the programs differ in constants and nothing else.
-std::string constant_text(const std::vector<RankValue>& roll, bool only) {
-  const auto constant = rank_constant(roll);
+std::string constant_text(const std::vector<RankValue>& rank_table, bool only) {
+  const auto constant = rank_constant(rank_table);
   if (!constant) return kRemedy;
   std::string values;
   for (const RankValue& value : constant->values)
@@ -118,7 +118,7 @@ void CallMachine::elect_guard() {
 void CallMachine::elected_guard(std::uint64_t guard) {
   // Equal graphs have equal guards; where graphs may differ a rank may lack this one.
   std::optional<std::string> mine;
-  Branch branch{.frame = frame_.name, .caller_built = report_.caller_built};
+  Branch branch{.frame = cache_.name, .caller_built = report_.caller_built};
   if (guard < report_.guards.size()) {
     const shapes::Guard& failed = report_.guards[guard];
     branch.where = failed.where.text();
@@ -126,8 +126,8 @@ void CallMachine::elected_guard(std::uint64_t guard) {
     branch.condition = failed.predicate.text(decision_.source_namer(report_.host_values));
     mine = find(failed, decision_, report_.host_values, observation_).line();
   }
-  take_roll(mine, [branch = std::move(branch)](auto roll) {
-    return branch_status(branch, std::move(roll));
+  collect_rank_table(mine, [branch = std::move(branch)](auto rank_table) {
+    return branch_status(branch, std::move(rank_table));
   });
 }
 
@@ -181,21 +181,23 @@ void CallMachine::explained(std::string text) {
   expect(Stage::Explain, "explained");
   if (text.empty()) text = "(the graph ends here)";
   if (!compares_graphs())
-    return take_roll(std::move(text), [frame = frame_.name, at = equal_nodes_](auto roll) {
+    return collect_rank_table(std::move(text), [frame = cache_.name,
+                                                at = equal_nodes_](auto rank_table) {
       return Status{Code::GraphDivergence,
                     fmt::format("{}: the ranks traced different collectives, first at number {} of "
                                 "their list; {}{}",
-                                frame, at, majority_text(roll), kRemedy),
+                                frame, at, majority_text(rank_table), kRemedy),
                     {},
-                    std::move(roll)};
+                    std::move(rank_table)};
     });
-  take_roll(std::move(text), [frame = frame_.name, node = equal_nodes_,
-                              only = only_constants_](auto roll) {
-    return Status{Code::GraphDivergence,
-                  fmt::format("{}: the ranks traced different programs, first at node %{}; {}{}",
-                              frame, node, majority_text(roll), constant_text(roll, only)),
-                  {},
-                  std::move(roll)};
+  collect_rank_table(std::move(text), [frame = cache_.name, node = equal_nodes_,
+                                       only = only_constants_](auto rank_table) {
+    return Status{
+        Code::GraphDivergence,
+        fmt::format("{}: the ranks traced different programs, first at node %{}; {}{}", frame, node,
+                    majority_text(rank_table), constant_text(rank_table, only)),
+        {},
+        std::move(rank_table)};
   });
 }
 
@@ -208,12 +210,12 @@ void CallMachine::report_graphs() {
   const shapes::Namer namer = decision_.source_namer(report_.host_values);
   for (const shapes::Guard& guard : report_.guards)
     mine += fmt::format(", guard {} at {}", guard.predicate.text(namer), guard.where.text());
-  take_roll(mine, [frame = frame_.name, what](auto roll) {
+  collect_rank_table(mine, [frame = cache_.name, what](auto rank_table) {
     return Status{Code::GraphDivergence,
                   fmt::format("{}: the ranks traced different {}; {}{}", frame, what,
-                              majority_text(roll), kRemedy),
+                              majority_text(rank_table), kRemedy),
                   {},
-                  std::move(roll)};
+                  std::move(rank_table)};
   });
 }
 

@@ -21,10 +21,10 @@ CallEvent::Outcome outcome_of(const CallOutcome& outcome) {
 }
 
 /// Why this rank could not go on with what is there.
-std::string reason_of(const Frame& frame, const Observation& observation) {
-  if (frame.entries.empty()) return "first call of the frame";
+std::string reason_of(const CodeCache& cache, const Observation& observation) {
+  if (cache.entries.empty()) return "first call of the frame";
   std::string out;
-  for (const Misfit& misfit : frame.explain(observation)) {
+  for (const Misfit& misfit : cache.explain(observation)) {
     if (!out.empty()) out += "; ";
     out += "entry " + std::to_string(misfit.entry) + ": " + misfit.reason;
   }
@@ -34,7 +34,7 @@ std::string reason_of(const Frame& frame, const Observation& observation) {
 }  // namespace
 
 void CallTeller::missed(const CallMachine& machine) {
-  why_ = reason_of(machine.frame(), machine.observation());
+  why_ = reason_of(machine.cache(), machine.observation());
 }
 
 void CallTeller::count(const CallOutcome& outcome, const CallTimes& took) {
@@ -78,7 +78,7 @@ void CallTeller::ended(const CallMachine& machine, const CallOutcome& outcome,
   }
   if (outcome.kind == CallOutcome::Kind::Compiled)
     event.decisions =
-        decision_text(machine.frame().entries[static_cast<std::size_t>(outcome.entry)].decision);
+        decision_text(machine.cache().entries[static_cast<std::size_t>(outcome.entry)].decision);
   feed_->tell(std::move(event));
 }
 

@@ -223,7 +223,7 @@ bool Entry::replaces(const Entry& older) const {
          std::all_of(uniform.begin(), uniform.end(), asked);
 }
 
-std::uint64_t Frame::lookup(const Observation& observation) const {
+std::uint64_t CodeCache::lookup(const Observation& observation) const {
   std::uint64_t mask = 0;
   std::uint64_t bit = 1;
   for (const Entry& entry : entries) {
@@ -234,7 +234,7 @@ std::uint64_t Frame::lookup(const Observation& observation) const {
   return mask;
 }
 
-std::uint64_t Frame::uniform_digest(const Observation& observation) const {
+std::uint64_t CodeCache::uniform_digest(const Observation& observation) const {
   std::uint64_t digest = 0;
   for (const Entry& entry : entries)
     if (!entry.uniform.empty() && !entry.superseded && entry.same_sources(*observation.list))
@@ -242,7 +242,7 @@ std::uint64_t Frame::uniform_digest(const Observation& observation) const {
   return observation.marks.empty() ? digest : marks_into(digest, observation);
 }
 
-int Frame::pick(std::uint64_t mask) const {
+int CodeCache::pick(std::uint64_t mask) const {
   int best = -1;
   for (std::size_t i = 0; i < entries.size() && mask != 0; ++i) {
     if (entries[i].superseded) continue;
@@ -256,16 +256,16 @@ int Frame::pick(std::uint64_t mask) const {
   return best;
 }
 
-int Frame::live() const {
+int CodeCache::live() const {
   return static_cast<int>(std::count_if(entries.begin(), entries.end(),
                                         [](const Entry& entry) { return !entry.superseded; }));
 }
 
-bool Frame::at_limit(const DecisionConfig& config) const {
+bool CodeCache::at_limit(const DecisionConfig& config) const {
   return live() >= std::min(config.recompile_limit, kMaxEntries);
 }
 
-std::uint64_t Frame::alike(const Observation& observation) const {
+std::uint64_t CodeCache::alike(const Observation& observation) const {
   std::uint64_t mask = 0;
   std::uint64_t bit = 1;
   for (const Entry& entry : entries) {
@@ -276,12 +276,12 @@ std::uint64_t Frame::alike(const Observation& observation) const {
   return mask;
 }
 
-bool Frame::settles_next(const DecisionConfig& config, std::uint64_t alike) const {
+bool CodeCache::settles_next(const DecisionConfig& config, std::uint64_t alike) const {
   const int half = (std::min(config.recompile_limit, kMaxEntries) + 1) / 2;
   return config.settle && !at_limit(config) && std::popcount(alike) + 1 >= half;
 }
 
-std::uint64_t Frame::replaced_by(const Entry& entry) const {
+std::uint64_t CodeCache::replaced_by(const Entry& entry) const {
   std::uint64_t mask = 0;
   std::uint64_t bit = 1;
   for (const Entry& older : entries) {
@@ -292,19 +292,19 @@ std::uint64_t Frame::replaced_by(const Entry& entry) const {
   return mask;
 }
 
-Frame::Frame(std::string frame_name) : name(std::move(frame_name)) {
+CodeCache::CodeCache(std::string frame_name) : name(std::move(frame_name)) {
   forget_names();
   renew_digest();
 }
 
-void Frame::learn_names(const KnownNames& names) {
+void CodeCache::learn_names(const KnownNames& names) {
   if (!names.empty())
     dictionary_ = std::make_shared<const Dictionary>(merge(dictionary_->names(), names));
 }
 
-void Frame::forget_names() { dictionary_ = std::make_shared<const Dictionary>(); }
+void CodeCache::forget_names() { dictionary_ = std::make_shared<const Dictionary>(); }
 
-void Frame::adopt(FrameState stored) {
+void CodeCache::adopt(FrameState stored) {
   // Both in order of names: what is equal on both sides keeps its place in the sum.
   auto before = state.begin();
   auto after = stored.begin();
@@ -323,7 +323,7 @@ void Frame::adopt(FrameState stored) {
   renew_digest();
 }
 
-int Frame::commit(Entry entry, FrameState joined, std::uint64_t replaced) {
+int CodeCache::commit(Entry entry, FrameState joined, std::uint64_t replaced) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     Entry& older = entries[i];
     if (older.superseded) continue;
@@ -340,7 +340,7 @@ int Frame::commit(Entry entry, FrameState joined, std::uint64_t replaced) {
   return static_cast<int>(entries.size()) - 1;
 }
 
-void Frame::renew_digest() {
+void CodeCache::renew_digest() {
   shapes::FingerprintBuilder builder;
   digest_ = builder.add(entries_).add(state_).finish().low;
 }
@@ -375,7 +375,7 @@ std::optional<std::string> value_misfit(const Decision& decision, const Observat
 
 }  // namespace
 
-std::vector<Misfit> Frame::explain(const Observation& observation) const {
+std::vector<Misfit> CodeCache::explain(const Observation& observation) const {
   std::vector<Misfit> out;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Entry& entry = entries[i];

@@ -97,15 +97,16 @@ struct Misfit {
   std::string reason;  // "tokens.size(0) is 7, the entry has 5"; a guard's text with its line
 };
 
-/// One rank's cache of a frame. Entries, state and digests change in adopt() and commit() only;
-/// what names all ranks know is no part of them.
-struct Frame {
+/// The compiled entries of one frame on one rank, and the state of its sources. Both change, with
+/// their digests, in adopt() and commit() only; the dictionary of known names is not covered by
+/// them.
+struct CodeCache {
   std::string name;
   std::optional<DecisionConfig> own_config;  // where it is not that of the driver
   std::vector<Entry> entries;
   FrameState state;
 
-  explicit Frame(std::string frame_name = {});
+  explicit CodeCache(std::string frame_name = {});
 
   /// The entries that fit this observation: bit i is the i-th entry that is not superseded. The hot
   /// path of every call: no allocation.

@@ -7,7 +7,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// A line of the roll as text: bytes in a string.
+/// A line of the rank table as text: bytes in a string.
 std::string sealed(ByteWriter out) {
   const auto view = out.view();
   return {reinterpret_cast<const char*>(view.data()), view.size()};
@@ -35,16 +35,16 @@ std::optional<Status> take_failure(ByteReader& in) {
   return status;
 }
 
-struct Line : Testimony {
+struct Line : RankReport {
   RankSet ranks;
 };
 
 Line read(const RankValue& value) {
   ByteReader in = opened(value.value);
-  return {read_testimony(in), value.ranks};
+  return {read_rank_report(in), value.ranks};
 }
 
-/// The roll by one aspect of its lines; lines that agree in it come together.
+/// The table of one aspect of the lines: the ranks with equal values share a row.
 template <class Aspect>
 std::vector<RankValue> table(const std::vector<Line>& lines, Aspect aspect) {
   std::vector<RankValue> out;
@@ -62,7 +62,8 @@ std::vector<RankValue> table(const std::vector<Line>& lines, Aspect aspect) {
 
 }  // namespace
 
-std::string testimony(const RoundKey& key, const Standing& standing, std::string_view remark) {
+std::string rank_report(const RoundKey& key, const RankStatus& rank_status,
+                        std::string_view remark) {
   ByteWriter out;
   out.text(key.frame);
   // How it was made, and behind a zero what before it, where there is such a frame.
@@ -70,14 +71,14 @@ std::string testimony(const RoundKey& key, const Standing& standing, std::string
            (key.options.empty() ? "" : ", ") + key.options +
            (key.after.empty() ? "" : '\0' + key.after));
   out.text(key.text() + std::string(remark));
-  out.u64(standing.pending);
-  put(out, standing.trouble);
-  out.u32(standing.trouble_at);
+  out.u64(rank_status.pending);
+  put(out, rank_status.local_error);
+  out.u32(rank_status.local_error_at);
   return sealed(std::move(out));
 }
 
-Testimony read_testimony(ByteReader& line) {
-  Testimony said;
+RankReport read_rank_report(ByteReader& line) {
+  RankReport said;
   said.frame = line.text();
   said.options = line.text();
   if (const std::size_t end = said.options.find('\0'); end != std::string::npos) {
@@ -86,10 +87,10 @@ Testimony read_testimony(ByteReader& line) {
   }
   said.key = line.text();
   said.pending = line.u64();
-  said.trouble = take_failure(line);
-  said.trouble_at = line.u32();
+  said.local_error = take_failure(line);
+  said.local_error_at = line.u32();
   if (!line.ok())
-    said.trouble = Status{Code::Internal, "sent a testimony that cannot be read", {}, {}};
+    said.local_error = Status{Code::Internal, "sent a report that cannot be read", {}, {}};
   return said;
 }
 
@@ -99,21 +100,22 @@ constexpr std::string_view kUneven =
     "what "
     "each rank does alone Consistency::Local";
 
-Status diagnose(const std::vector<RankValue>& roll) {
+Status diagnose(const std::vector<RankValue>& rank_table) {
   std::vector<Line> lines;
-  for (const RankValue& value : roll) lines.push_back(read(value));
-  const auto troubled = [](const Line& line) { return line.trouble.has_value(); };
+  for (const RankValue& value : rank_table) lines.push_back(read(value));
+  const auto troubled = [](const Line& line) { return line.local_error.has_value(); };
   const auto first =
       std::min_element(lines.begin(), lines.end(), [&](const Line& a, const Line& b) {
-        return troubled(a) && (!troubled(b) || a.trouble_at < b.trouble_at);
+        return troubled(a) && (!troubled(b) || a.local_error_at < b.local_error_at);
       });
   if (first != lines.end() && troubled(*first)) {
     const auto well = std::find_if_not(lines.begin(), lines.end(), troubled);
-    return {first->trouble->code,
+    return {first->local_error->code,
             fmt::format("{} failed before {}: {}", first->ranks.phrase(),
-                        (well == lines.end() ? *first : *well).key, first->trouble->message),
-            first->trouble->source,
-            table(lines, [](const Line& l) { return l.trouble ? l.trouble->message : l.key; })};
+                        (well == lines.end() ? *first : *well).key, first->local_error->message),
+            first->local_error->source, table(lines, [](const Line& l) {
+              return l.local_error ? l.local_error->message : l.key;
+            })};
   }
   auto frames = table(lines, [](const Line& l) { return l.frame; });
   const bool calls =
@@ -167,10 +169,10 @@ Status diagnose(const std::vector<RankValue>& roll) {
           {}};
 }
 
-std::string majority_text(const std::vector<RankValue>& roll) {
+std::string majority_text(const std::vector<RankValue>& rank_table) {
   std::int64_t all = 0;
-  for (const RankValue& value : roll) all += value.ranks.size();
-  for (const RankValue& value : roll)
+  for (const RankValue& value : rank_table) all += value.ranks.size();
+  for (const RankValue& value : rank_table)
     if (2 * value.ranks.size() > all)
       return fmt::format("{} {} the majority; ", value.ranks.phrase(),
                          value.ranks.size() == 1 ? "is" : "are");
@@ -183,11 +185,11 @@ std::string report_line(const std::optional<Status>& failure) {
   return sealed(std::move(out));
 }
 
-Status joint_failure(const std::vector<RankValue>& roll, const std::string& frame,
+Status joint_failure(const std::vector<RankValue>& rank_table, const std::string& frame,
                      const std::string& well) {
   Status joint{Code::Internal, frame + ": a step failed, but no rank says why", {}, {}};
   bool found = false;
-  for (const RankValue& value : roll) {
+  for (const RankValue& value : rank_table) {
     ByteReader in = opened(value.value);
     const std::optional<Status> failure = take_failure(in);
     joint.groups.push_back({value.ranks, failure ? failure->message : well});

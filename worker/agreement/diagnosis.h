@@ -1,5 +1,5 @@
-// From a vote that did not come out clean to one error, the same on every rank: what each rank says
-// of itself, and what the table of all that means. Pure.
+// From a vote that is not unanimous to one error, the same on every rank: the report of each rank,
+// and the diagnosis of the table of all reports. Pure.
 #pragma once
 
 #include <optional>
@@ -14,48 +14,49 @@
 namespace lockstep::worker {
 
 /// What a rank brings to a vote besides its inputs.
-struct Standing {
+struct RankStatus {
   /// Digest of pending asserts and of values that the ranks agreed on.
   std::uint64_t pending = 0;
   /// A failure of this rank since the last vote (an exception between calls, a failed assert, the
   /// end of the job); it becomes the call's error on every rank.
-  std::optional<Status> trouble;
-  /// How early it came up (a node of a graph): the trouble of all ranks is the earliest one, as
-  /// later ones may follow from it.
-  std::uint32_t trouble_at = 0;
+  std::optional<Status> local_error;
+  /// The node of a graph at which the error arose. The error of all ranks is the one with the
+  /// lowest node, as later errors may follow from it.
+  std::uint32_t local_error_at = 0;
   /// The ranks that this one speaks for in tables; empty: itself. A dry run folds ranks that do the
   /// same into one machine.
   RankSet speaks_for;
 };
 
-/// One rank's line for the roll that follows a vote with a flag, another key or another standing.
-/// Every round that can meet a call vote takes the same roll, whatever its kind.
-/// `remark` is added to the name of the round.
-[[nodiscard]] std::string testimony(const RoundKey& key, const Standing& standing,
-                                    std::string_view remark = {});
+/// This rank's line of the rank table that follows a vote with a flag, different keys or different
+/// pending digests. Rounds of every kind that can meet a call vote send the same line. `remark` is
+/// added to the name of the round.
+[[nodiscard]] std::string rank_report(const RoundKey& key, const RankStatus& rank_status,
+                                      std::string_view remark = {});
 
-/// A testimony as the others read it.
-struct Testimony {
+/// The report of another rank.
+struct RankReport {
   std::string frame, options, after, key;  // key: RoundKey::text()
   std::uint64_t pending = 0;
-  std::optional<Status> trouble;
-  std::uint32_t trouble_at = 0;
+  std::optional<Status> local_error;
+  std::uint32_t local_error_at = 0;
 };
-/// Takes a testimony from the start of a line; what follows it is the round's own.
-[[nodiscard]] Testimony read_testimony(ByteReader& line);
+/// Reads a report from the start of a line; a round may append data of its own.
+[[nodiscard]] RankReport read_rank_report(ByteReader& line);
 
-/// The error that a roll of testimonies comes to: the earliest trouble, of the lowest rank that has
-/// it, else different frames, made alike or not, or rounds, else different standings.
-[[nodiscard]] Status diagnose(const std::vector<RankValue>& roll);
+/// The joint error of a table of reports: the earliest local error, of the lowest rank that has it;
+/// else different frames, options, orders of frames or rounds; else different pending digests.
+[[nodiscard]] Status diagnose(const std::vector<RankValue>& rank_table);
 
 /// "ranks 0-2 are the majority; " or "no majority; ", by the number of ranks in the table.
-[[nodiscard]] std::string majority_text(const std::vector<RankValue>& roll);
+[[nodiscard]] std::string majority_text(const std::vector<RankValue>& rank_table);
 
-/// One rank's line where a step can fail on a rank alone (trace, compile); nullopt: it went well.
+/// This rank's line after a step that can fail on one rank alone (trace, compile); nullopt: the
+/// step succeeded.
 [[nodiscard]] std::string report_line(const std::optional<Status>& failure);
-/// The joint error of such a roll: that of the lowest rank that failed. `well` is what the table
-/// says of the others ("traced").
-[[nodiscard]] Status joint_failure(const std::vector<RankValue>& roll, const std::string& frame,
-                                   const std::string& well);
+/// The joint error of a table of such lines: the failure of the lowest rank that failed. `well` is
+/// the table's word for the other ranks ("traced").
+[[nodiscard]] Status joint_failure(const std::vector<RankValue>& rank_table,
+                                   const std::string& frame, const std::string& well);
 
 }  // namespace lockstep::worker

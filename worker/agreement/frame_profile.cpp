@@ -23,18 +23,18 @@ FrameState state_from(const coordinator::Profile& profile, const SourceList& lis
   return state;
 }
 
-coordinator::Profile profile_of(const Frame& frame) {
+coordinator::Profile profile_of(const CodeCache& cache) {
   coordinator::Profile profile;
   // Later entries have the later form of a source.
-  for (const Entry& entry : frame.entries)
+  for (const Entry& entry : cache.entries)
     for (const SourceDecision& source : entry.reported.sources)
-      if (const auto seen = frame.state.find(source.spec.name); seen != frame.state.end())
+      if (const auto seen = cache.state.find(source.spec.name); seen != cache.state.end())
         profile.insert_or_assign(
             source.spec.name, coordinator::ProfiledSource{profile_key(source.spec), seen->second});
   return profile;
 }
 
-std::optional<FrameState> FrameProfile::restore(Frame& frame, const Observation& observation) {
+std::optional<FrameState> FrameProfile::restore(CodeCache& cache, const Observation& observation) {
   if (store_ == nullptr || std::exchange(asked_, true)) return std::nullopt;
   const auto profile = store_->load(key_);
   if (!profile) {
@@ -43,13 +43,13 @@ std::optional<FrameState> FrameProfile::restore(Frame& frame, const Observation&
   }
   FrameState state = state_from(*profile, *observation.list);
   if (state.empty()) return std::nullopt;
-  frame.adopt(state);
+  cache.adopt(state);
   return state;
 }
 
-void FrameProfile::keep(const Frame& frame) const {
+void FrameProfile::keep(const CodeCache& cache) const {
   if (store_ == nullptr || !keeps_) return;
-  coordinator::Profile profile = profile_of(frame);
+  coordinator::Profile profile = profile_of(cache);
   // Groups of one name, each with its own ranks and sizes, keep one profile between them.
   if (const auto there = store_->load(key_))
     for (auto& [name, source] : profile)

@@ -22,7 +22,7 @@ namespace lockstep::worker {
 
 /// What the ranks have committed: the sources of the frame's entries with its state. Equal on all
 /// ranks with equal frames.
-[[nodiscard]] coordinator::Profile profile_of(const Frame& frame);
+[[nodiscard]] coordinator::Profile profile_of(const CodeCache& cache);
 
 /// The profile of one frame, read before its first call and kept after each commit. One thread.
 class FrameProfile {
@@ -36,9 +36,9 @@ class FrameProfile {
       : store_(store), key_(std::move(key)), keeps_(keeps), report_(std::move(report)) {}
 
   /// Before every call; acts at the first. The state that the frame was given, if any.
-  std::optional<FrameState> restore(Frame& frame, const Observation& observation);
+  std::optional<FrameState> restore(CodeCache& cache, const Observation& observation);
   /// After a commit.
-  void keep(const Frame& frame) const;
+  void keep(const CodeCache& cache) const;
 
  private:
   coordinator::ProfileStore* store_;

@@ -80,17 +80,18 @@ auto GroupRounds::outside(const RoundKey& round, const Take& take) {
   return result;
 }
 
-Result<void> GroupRounds::status_round(const RoundKey& round, const Standing& standing) {
-  return outside(round, [&] { return driver_.status_round(key_, standing); });
+Result<void> GroupRounds::status_round(const RoundKey& round, const RankStatus& rank_status) {
+  return outside(round, [&] { return driver_.status_round(key_, rank_status); });
 }
 
-Result<bool> GroupRounds::any(const RoundKey& round, bool mine, const Standing& standing) {
-  return outside(round, [&] { return driver_.any(key_, mine, standing); });
+Result<bool> GroupRounds::any_rank(const RoundKey& round, bool mine,
+                                   const RankStatus& rank_status) {
+  return outside(round, [&] { return driver_.any_rank(key_, mine, rank_status); });
 }
 
-Result<void> GroupRounds::resync(const RoundKey& round, Standing standing) {
+Result<void> GroupRounds::resync(const RoundKey& round, RankStatus rank_status) {
   const auto met =
-      outside(round, [&] { return driver_.resync(key_.group, epoch_, std::move(standing)); });
+      outside(round, [&] { return driver_.resync(key_.group, epoch_, std::move(rank_status)); });
   if (!met) return met.error();
   epoch_ = *met;
   next_ = first_;
@@ -100,28 +101,29 @@ Result<void> GroupRounds::resync(const RoundKey& round, Standing standing) {
 // Peers that run a call as it was prefetched do not come to a round now, and perhaps never.
 Result<void> GroupRounds::leave(const RoundKey& close, const Status& gone, PeersGo peers) {
   if (peers == PeersGo::Elsewhere || (peers == PeersGo::On && driver_.has_ahead()))
-    return driver_.forsake(gone);
-  const auto told = status_round(close, {.pending = 0, .trouble = gone});
+    return driver_.withdraw_prefetch(gone);
+  const auto told = status_round(close, {.pending = 0, .local_error = gone});
   return told ? gone : told.error();
 }
 
-void GroupRounds::promise(RoundKey call, Frame& frame, Observation observation, Standing standing) {
+void GroupRounds::promise(RoundKey call, CodeCache& cache, Observation observation,
+                          RankStatus rank_status) {
   call.epoch = epoch_;
-  driver_.promise(std::move(call), frame, std::move(observation), std::move(standing));
+  driver_.promise(std::move(call), cache, std::move(observation), std::move(rank_status));
   begin_next();
 }
 
-std::optional<Status> GroupRounds::broken(const Frame& frame, const Observation& given) const {
-  const Observation* promised = driver_.promised(frame);
+std::optional<Status> GroupRounds::broken(const CodeCache& cache, const Observation& given) const {
+  const Observation* promised = driver_.promised(cache);
   if (promised == nullptr) return std::nullopt;
   auto found = difference(*promised, given);
-  for (const Entry& entry : frame.entries)
+  for (const Entry& entry : cache.entries)
     if (!found && !entry.superseded) found = difference(entry, *promised, given);
   if (!found) return std::nullopt;
   return Status{Code::BadInput,
                 fmt::format("{} was prefetched with {}: {}, but is called with {}; make the calls "
                             "of a frame in the order of its prefetches, with the same inputs",
-                            frame.name, found->source, found->promised, found->given),
+                            cache.name, found->source, found->promised, found->given),
                 found->source,
                 {}};
 }

@@ -45,31 +45,34 @@ class GroupRounds {
   const RoundKey& next(const RoundKey& round);
 
   // Rounds outside of calls; errors as the driver's.
-  [[nodiscard]] Result<void> status_round(const RoundKey& round, const Standing& standing = {});
-  [[nodiscard]] Result<bool> any(const RoundKey& round, bool mine, const Standing& standing = {});
+  [[nodiscard]] Result<void> status_round(const RoundKey& round,
+                                          const RankStatus& rank_status = {});
+  [[nodiscard]] Result<bool> any_rank(const RoundKey& round, bool mine,
+                                      const RankStatus& rank_status = {});
   /// As CallDriver::resync: then a new epoch has begun.
-  [[nodiscard]] Result<void> resync(const RoundKey& round, Standing standing = {});
+  [[nodiscard]] Result<void> resync(const RoundKey& round, RankStatus rank_status = {});
   /// The last word of this rank, `gone`: in the round `close`, or as far as the call ahead goes.
   /// Error: what all ranks heard. Otherwise they may never hear of it by a round, and the watchdog
   /// is to end the job.
   [[nodiscard]] Result<void> leave(const RoundKey& close, const Status& gone, PeersGo peers);
 
-  /// The key of the call of `frame` that this rank comes to: of the one ahead, or `call`, which is
-  /// the next round. The driver takes or makes it; then begin_next().
-  const RoundKey& enter(const RoundKey& call, const Frame& frame) {
-    return driver_.is_ahead(frame) ? key_ = driver_.ahead_key() : next(call);
+  /// The key of the call of the frame that this rank comes to: of the one ahead, or `call`, which
+  /// is the next round. The driver takes or makes it; then begin_next().
+  const RoundKey& enter(const RoundKey& call, const CodeCache& cache) {
+    return driver_.is_ahead(cache) ? key_ = driver_.ahead_key() : next(call);
   }
   /// A call has been agreed on: the vote of the next promised one goes out.
   void begin_next() {
     if (driver_.due()) driver_.begin(next_++);
   }
   /// As CallDriver::promise; the vote goes out where none is ahead.
-  void promise(RoundKey call, Frame& frame, Observation observation, Standing standing);
-  /// The error of a call of `frame` that sees `given` where something else was promised; it names
+  void promise(RoundKey call, CodeCache& cache, Observation observation, RankStatus rank_status);
+  /// The error of a call of the frame that sees `given` where something else was promised; it names
   /// the first source that differs, with both values. nullopt: the promise is kept, or there is
   /// none. Floats and the elements of tensors are runtime values and may be any, but for branches
   /// that an entry took on them; so may strides, on which no entry depends.
-  [[nodiscard]] std::optional<Status> broken(const Frame& frame, const Observation& given) const;
+  [[nodiscard]] std::optional<Status> broken(const CodeCache& cache,
+                                             const Observation& given) const;
 
  private:
   /// Takes a round outside of calls.

@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 std::string request_file(const std::string& folder) { return folder + "/request.json"; }
 
-Status trouble(Code code, const std::string& file, std::string_view what) {
+Status request_error(Code code, const std::string& file, std::string_view what) {
   return {code, fmt::format("{}: {}", file, what), {}, {}};
 }
 
@@ -58,7 +58,7 @@ Result<void> InferRequest::write(const std::string& folder) const {
   std::ofstream to(file, std::ios::binary);
   to << out.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (to.flush()) return {};
-  return trouble(Code::Environment, file, std::strerror(errno));
+  return request_error(Code::Environment, file, std::strerror(errno));
 }
 
 Result<InferRequest> InferRequest::read(const std::string& folder) {
@@ -82,8 +82,8 @@ Result<InferRequest> InferRequest::read(const std::string& folder) {
                                  .settled = symbol.at("settled").get<bool>()});
     }
   } catch (const Json::exception& error) {
-    return trouble(Code::BadInput, file,
-                   fmt::format("is no question of lockstep infer ({})", error.what()));
+    return request_error(Code::BadInput, file,
+                         fmt::format("is no question of lockstep infer ({})", error.what()));
   }
   return out;
 }

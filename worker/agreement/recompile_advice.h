@@ -19,7 +19,8 @@ namespace lockstep::worker {
 [[nodiscard]] std::vector<std::string> growing_lists(const std::vector<Entry>& entries);
 
 /// What a frame says where it first comes to its recompile limit: why the newest entry that this
-/// rank's inputs do not fit is not for them, and what to change. `misfits`: as Frame::explain().
+/// rank's inputs do not fit is not for them, and what to change. `misfits`: as
+/// CodeCache::explain().
 [[nodiscard]] std::string limit_text(std::string_view frame, const DecisionConfig& config,
                                      const std::vector<Misfit>& misfits);
 

@@ -53,7 +53,7 @@ ordered_json key_json(const RoundKey& key) {
   if (key.consistency) out["consistency"] = consistency_name(*key.consistency);
   if (!key.options.empty()) out["options"] = text_json(key.options);
   if (!key.after.empty()) out["after"] = text_json(key.after);
-  if (!key.owed.empty()) out["owed"] = text_json(key.owed);
+  if (!key.pending_call.empty()) out["owed"] = text_json(key.pending_call);
   return out;
 }
 
@@ -221,7 +221,7 @@ void Recorder::restored(std::string_view frame, const FrameState& state) {
 
 void Recorder::began(const CallMachine& machine) {
   const Observation& observation = machine.observation();
-  const Standing& standing = machine.standing();
+  const RankStatus& rank_status = machine.rank_status();
   if (known_lists_.insert(observation.list->digest()).second) {
     Line list("sources");
     list.json["digest"] = observation.list->digest().text();
@@ -239,8 +239,8 @@ void Recorder::began(const CallMachine& machine) {
   }
   if (!observation.scalars.empty()) line.json["scalars"] = observation.scalars;
   line.json["seen"] = observation_digest(observation).text();
-  if (standing.pending != 0) line.json["pending"] = fmt::format("{:016x}", standing.pending);
-  if (standing.trouble) line.json["trouble"] = status_json(*standing.trouble);
+  if (rank_status.pending != 0) line.json["pending"] = fmt::format("{:016x}", rank_status.pending);
+  if (rank_status.local_error) line.json["trouble"] = status_json(*rank_status.local_error);
   line.json["ns"] = since_last();
   write(line);
 }

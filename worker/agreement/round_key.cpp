@@ -52,7 +52,7 @@ std::uint64_t RoundKey::hash() const {
   h = mixed(h ^ (mode << 48) ^ (std::uint64_t{attempt} << 8) ^ static_cast<std::uint64_t>(kind));
   if (!options.empty()) h = mixed(~h, options);
   if (!after.empty()) h = mixed(~h ^ after.size(), after);
-  return owed.empty() ? h : mixed(h, owed);
+  return pending_call.empty() ? h : mixed(h, pending_call);
 }
 
 std::string RoundKey::text() const {
@@ -65,7 +65,7 @@ std::string RoundKey::text() const {
   if (attempt != 0) out += fmt::format(", attempt {}", attempt);
   if (consistency) out += fmt::format(", {}", consistency_name(*consistency));
   if (epoch != 0) out += fmt::format(", epoch {}", epoch);
-  if (!owed.empty()) out += fmt::format(", before the prefetched {}", owed);
+  if (!pending_call.empty()) out += fmt::format(", before the prefetched {}", pending_call);
   return out;
 }
 

@@ -40,7 +40,7 @@ struct RoundKey {
   std::string after{};
   /// The call (its key's text) that was agreed on ahead and is still to be made by this rank; may
   /// be empty. A rank that has left it out is in no round with those that have made it.
-  std::string owed{};
+  std::string pending_call{};
   /// Stable across ranks and builds; no allocation.
   [[nodiscard]] std::uint64_t hash() const;
   /// "call 7 of train_step", with epoch, group and attempt where they are not the first.

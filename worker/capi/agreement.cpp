@@ -154,17 +154,17 @@ std::optional<Status> wrong_run(const lockstep_run* run) {
 }
 
 worker::AuditedCall audited(const lockstep_observation* observation, const lockstep_run* run,
-                            std::optional<Status> trouble) {
+                            std::optional<Status> local_error) {
   worker::AuditedCall call;
   call.observation = observed(observation);
-  call.trouble = std::move(trouble);
-  if (call.trouble) return call;
+  call.local_error = std::move(local_error);
+  if (call.local_error) return call;
   call.program = own(run->program);
   call.collectives = collectives_of(*run);
   call.is_new = run->is_new != 0;
   call.program_text = plain(run->program_text);
   call.collectives_text = plain(run->collectives_text);
-  if (run->trouble != nullptr) call.trouble = Status{Code::CompileError, run->trouble, {}, {}};
+  if (run->trouble != nullptr) call.local_error = Status{Code::CompileError, run->trouble, {}, {}};
   return call;
 }
 
@@ -243,10 +243,10 @@ int lockstep_prefetch(lockstep_agreement* agreement, const char* frame,
     if (!wrong && observation == nullptr) wrong = bad_input(kNoObservation);
     if (wrong) {
       // The others hear of it where they make that call, or before.
-      if (!group.trouble) group.trouble = wrong;
+      if (!group.local_error) group.local_error = wrong;
       return *wrong;
     }
-    agreement->core->prefetch(frame, observation->current(), group.take_standing());
+    agreement->core->prefetch(frame, observation->current(), group.take_rank_status());
     return {};
   });
 }
@@ -259,19 +259,21 @@ int lockstep_agree(lockstep_agreement* agreement, const char* frame,
     Group& group = *agreement->group;
     if (auto can = group.usable(); !can) return can;
     // Trouble has to wait where the vote of this call is cast: the others may be running it.
-    worker::Standing standing;
+    worker::RankStatus rank_status;
     if (observation == nullptr || !agreement->core->is_ahead(plain(frame)))
-      standing = group.take_standing();
-    if (!standing.trouble) standing.trouble = wrong_call(frame);
-    if (!standing.trouble && observation == nullptr) standing.trouble = bad_input(kNoObservation);
-    if (!standing.trouble && build == nullptr) standing.trouble = bad_input("build is NULL");
-    if (!standing.trouble && entry == nullptr)
-      standing.trouble = bad_input("entry is NULL; give the address of an int");
+      rank_status = group.take_rank_status();
+    if (!rank_status.local_error) rank_status.local_error = wrong_call(frame);
+    if (!rank_status.local_error && observation == nullptr)
+      rank_status.local_error = bad_input(kNoObservation);
+    if (!rank_status.local_error && build == nullptr)
+      rank_status.local_error = bad_input("build is NULL");
+    if (!rank_status.local_error && entry == nullptr)
+      rank_status.local_error = bad_input("entry is NULL; give the address of an int");
     group.note(fmt::format("agreeing on {}", plain(frame)));
     const Group::Inside under_way(group);
     Builder builder(build, context);
     const auto agreed = agreement->core->agree(plain(frame), observed(observation),
-                                               std::ref(builder), std::move(standing));
+                                               std::ref(builder), std::move(rank_status));
     if (const auto unheard = agreement->core->take_unheard()) group.world.end_job(*unheard);
     if (!group.seen(agreed)) return agreed.error();
     auto& made = agreement->decisions[frame];
@@ -291,14 +293,15 @@ int lockstep_audit(lockstep_agreement* agreement, const char* frame,
     Group& group = *agreement->group;
     if (auto can = group.usable(); !can) return can;
     agreement->finding.reset();
-    std::optional<Status> trouble = group.take_standing().trouble;
-    if (!trouble) trouble = wrong_call(frame);
-    if (!trouble) trouble = wrong_run(run);
-    if (!trouble && times == nullptr)
-      trouble = bad_input("times is NULL; give the address of a uint64_t");
+    std::optional<Status> local_error = group.take_rank_status().local_error;
+    if (!local_error) local_error = wrong_call(frame);
+    if (!local_error) local_error = wrong_run(run);
+    if (!local_error && times == nullptr)
+      local_error = bad_input("times is NULL; give the address of a uint64_t");
     group.note(fmt::format("auditing {}", plain(frame)));
     const Group::Inside under_way(group);
-    auto done = agreement->core->audit(plain(frame), audited(observation, run, std::move(trouble)));
+    auto done =
+        agreement->core->audit(plain(frame), audited(observation, run, std::move(local_error)));
     if (!group.seen(done)) return done.error();
     if (times != nullptr) *times = done->times;
     if (done->finding) agreement->finding.emplace(std::move(*done->finding));

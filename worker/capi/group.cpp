@@ -80,10 +80,10 @@ Result<void> Group::usable() const {
   return {};
 }
 
-worker::Standing Group::take_standing() {
-  worker::Standing standing;
-  standing.trouble = std::exchange(trouble, std::nullopt);
-  return standing;
+worker::RankStatus Group::take_rank_status() {
+  worker::RankStatus rank_status;
+  rank_status.local_error = std::exchange(local_error, std::nullopt);
+  return rank_status;
 }
 
 void Group::note(std::string_view event) {
@@ -92,17 +92,17 @@ void Group::note(std::string_view event) {
 
 Result<void> Group::status_round(Kind kind, const char* name) {
   const Inside under_way(*this);
-  return seen(rounds->status_round({.frame = name, .kind = kind}, take_standing()));
+  return seen(rounds->status_round({.frame = name, .kind = kind}, take_rank_status()));
 }
 
-Result<bool> Group::any(Kind kind, const char* name, bool mine) {
+Result<bool> Group::any_rank(Kind kind, const char* name, bool mine) {
   const Inside under_way(*this);
-  return seen(rounds->any({.frame = name, .kind = kind}, mine, take_standing()));
+  return seen(rounds->any_rank({.frame = name, .kind = kind}, mine, take_rank_status()));
 }
 
 Result<void> Group::resync() {
   const Inside under_way(*this);
-  return seen(rounds->resync({.kind = Kind::Resync}, take_standing()));
+  return seen(rounds->resync({.kind = Kind::Resync}, take_rank_status()));
 }
 
 void Group::leave(const std::string& why) {
@@ -123,9 +123,9 @@ int joint(lockstep_group* group, Kind kind, const char* name, bool mine, bool in
   return guarded([&]() -> Result<void> {
     if (group == nullptr) return bad_input(kNoGroup);
     if (auto can = group->state->usable(); !can) return can;
-    if (result == nullptr && !group->state->trouble)
-      group->state->trouble = bad_input("result is NULL; give the address of an int");
-    const auto any = group->state->any(kind, name, mine != inverted);
+    if (result == nullptr && !group->state->local_error)
+      group->state->local_error = bad_input("result is NULL; give the address of an int");
+    const auto any = group->state->any_rank(kind, name, mine != inverted);
     if (!any) return any.error();
     *result = *any != inverted ? 1 : 0;
     return {};
@@ -244,7 +244,7 @@ int lockstep_trouble(lockstep_group* group, int code, const char* text) {
             "RUNTIME_ASSERT, BAD_INPUT or ENVIRONMENT",
             code, lockstep_code_name(code)));
     }
-    group->state->trouble = Status{*code_of(code), text, {}, {}};
+    group->state->local_error = Status{*code_of(code), text, {}, {}};
     return {};
   });
 }

@@ -98,7 +98,7 @@ struct Group final : worker::RoundObserver {
   std::unique_ptr<worker::GroupRounds> rounds;
   /// Freed while a vote of theirs was out, which refers to them.
   std::vector<std::unique_ptr<worker::Agreement>> parted;
-  std::optional<Status> trouble;  // what this rank brings to the next round
+  std::optional<Status> local_error;  // what this rank brings to the next round
   std::thread::id owner = std::this_thread::get_id();
   bool over = false;      // finished or left, or a rank is gone
   bool inside = false;    // a collective function is under way
@@ -113,12 +113,12 @@ struct Group final : worker::RoundObserver {
   [[nodiscard]] Result<void> alive() const;
   /// The same, and where a collective function is under way.
   [[nodiscard]] Result<void> usable() const;
-  /// The trouble goes with it.
-  [[nodiscard]] worker::Standing take_standing();
+  /// Takes the local error, which is then no longer pending.
+  [[nodiscard]] worker::RankStatus take_rank_status();
   /// `name` tells functions of one kind apart: ranks in different ones are not in the same round.
   [[nodiscard]] Result<void> status_round(Kind kind, const char* name);
-  /// Whether any rank says yes. A rank in trouble brings that.
-  [[nodiscard]] Result<bool> any(Kind kind, const char* name, bool mine);
+  /// True if any rank says yes. A rank with a local error reports the error instead.
+  [[nodiscard]] Result<bool> any_rank(Kind kind, const char* name, bool mine);
   [[nodiscard]] Result<void> resync();
   void leave(const std::string& why);
   void note(std::string_view event);

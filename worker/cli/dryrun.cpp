@@ -92,7 +92,7 @@ int show(const simulator::DryRunResult& result, bool json) {
 /// A run and what is said of it.
 struct Outcome {
   simulator::DryRunResult result;
-  std::vector<simulator::Way> ways;
+  std::vector<simulator::RunVariant> variants;
   std::optional<simulator::Sweep> sweep;
 };
 
@@ -109,7 +109,7 @@ int finish(const Options& options, bool recorded, const simulator::Scenario& sce
   };
   const auto report = [&] {
     simulator::Report made = simulator::make_report(options.input, recorded, scenario, result);
-    made.ways = outcome.ways;
+    made.variants = outcome.variants;
     made.sweep = outcome.sweep;
     return simulator::report_page(made);
   };
@@ -186,16 +186,16 @@ int replay(const Options& options, const std::string& networks) {
   questions.progress = [&line](std::string_view what, std::size_t done, std::size_t of) {
     line->show(what, done, of);
   };
-  Result<std::vector<simulator::Way>> ways = std::vector<simulator::Way>();
+  Result<std::vector<simulator::RunVariant>> variants = std::vector<simulator::RunVariant>();
   if (!replay->difference)
-    ways = simulator::answer(*record, questions, replay->result, replay->notes);
+    variants = simulator::answer(*record, questions, replay->result, replay->notes);
   line.reset();
   for (const std::string& note : replay->notes) (void)complain(note, kOk);
   if (replay->difference) return complain(replay->difference->text(), kDiverged);
-  if (!ways) return complain(ways.error());
-  replay->result.compare = *ways;
+  if (!variants) return complain(variants.error());
+  replay->result.compare = *variants;
   return finish(options, true, simulator::scenario_of(*record),
-                {.result = replay->result, .ways = *ways, .sweep = {}});
+                {.result = replay->result, .variants = *variants, .sweep = {}});
 }
 
 /// Runs the scenario, in several ways or at several values where that is asked for.
@@ -232,8 +232,9 @@ int run(const Options& options, const simulator::ScenarioOptions& read,
     if (const auto refused = simulator::too_large(scenario, how)) return complain(*refused);
     outcome.result = simulator::dry_run(scenario, how);
     if (how.compare)
-      outcome.ways = simulator::compare_ways(scenario, outcome.result, learnt, how.progress);
-    if (options.compare) outcome.result.compare = outcome.ways;
+      outcome.variants =
+          simulator::compare_variants(scenario, outcome.result, learnt, how.progress);
+    if (options.compare) outcome.result.compare = outcome.variants;
   }
   line.reset();
   if (const auto wrong = scenario.error()) return complain(*wrong);

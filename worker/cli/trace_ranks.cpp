@@ -42,7 +42,7 @@ std::vector<std::string> environment_of(const TraceRun& run, int rank) {
       {"LOCKSTEP_TRACE_CALLS", std::to_string(run.calls)},
       {"LOCKSTEP_WORLD_SIZE", std::to_string(run.size)},
       {"LOCKSTEP_RANK", std::to_string(rank)},
-      {"LOCKSTEP_RENDEZVOUS", run.alone ? "" : run.folder + "/meeting"},
+      {"LOCKSTEP_RENDEZVOUS", run.alone ? "" : run.folder + "/rendezvous"},
       // A program that starts MPI is alone to it, and what it leaves lies in the folder.
       {"OMPI_MCA_ess_singleton_isolated", "1"},
       {"OMPI_MCA_orte_tmpdir_base", run.folder}};

@@ -87,15 +87,15 @@ std::string law_of(const std::vector<RankValue>& values) {
 
 }  // namespace
 
-std::optional<RankConstant> rank_constant(const std::vector<RankValue>& roll) {
+std::optional<RankConstant> rank_constant(const std::vector<RankValue>& rank_table) {
   std::vector<std::vector<std::string_view>> texts;
-  for (const RankValue& value : roll) texts.push_back(parts_of(value.value));
+  for (const RankValue& value : rank_table) texts.push_back(parts_of(value.value));
   if (texts.size() < 2) return std::nullopt;
   const auto part = differing_part(texts);
   if (!part) return std::nullopt;
   RankConstant out;
-  for (std::size_t i = 0; i < roll.size(); ++i)
-    out.values.push_back({roll[i].ranks, std::string(texts[i][*part])});
+  for (std::size_t i = 0; i < rank_table.size(); ++i)
+    out.values.push_back({rank_table[i].ranks, std::string(texts[i][*part])});
   out.law = law_of(out.values);
   return out;
 }

@@ -20,9 +20,9 @@ struct RankConstant {
   std::string law;
 };
 
-/// `roll`: one text per distinct value. Nullopt where the texts differ in more than one number, or
-/// in anything else.
-[[nodiscard]] std::optional<RankConstant> rank_constant(const std::vector<RankValue>& roll);
+/// `rank_table`: one text per distinct value. nullopt where the texts differ in more than one
+/// number, or in any other part.
+[[nodiscard]] std::optional<RankConstant> rank_constant(const std::vector<RankValue>& rank_table);
 
 /// `text` with every such number replaced by '#': equal for texts that differ in numbers only.
 [[nodiscard]] std::string without_numbers(std::string_view text);

@@ -20,7 +20,7 @@ struct Roster {
   };
   Part dictionary, list, state, entries;
   KnownNames names;  // not in the dictionary of the rank that has them
-  /// Frame::alike, of those entries that are so on every rank. Only where the frame settles and
+  /// CodeCache::alike, of those entries that are so on every rank. Only where the frame settles and
   /// ranks may have different inputs: then each of them has it.
   std::optional<std::uint64_t> alike{};
   bool operator==(const Roster&) const = default;

@@ -47,10 +47,10 @@ std::string values_line(std::span<const std::int64_t> values) {
 
 namespace {
 
-/// Line by line of the roll, which has none that is empty.
-std::vector<std::vector<std::string>> numbers_of(const std::vector<RankValue>& roll) {
+/// One list per line of the rank table; no line is empty.
+std::vector<std::vector<std::string>> numbers_of(const std::vector<RankValue>& rank_table) {
   std::vector<std::vector<std::string>> out;
-  for (const RankValue& line : roll) {
+  for (const RankValue& line : rank_table) {
     std::istringstream words(line.value);
     out.emplace_back();
     for (std::string word; words >> word;) out.back().push_back(word);
@@ -58,19 +58,19 @@ std::vector<std::vector<std::string>> numbers_of(const std::vector<RankValue>& r
   return out;
 }
 
-/// The roll by the number at `at` of each line, by lowest rank as the roll itself.
-std::vector<RankValue> column(const std::vector<RankValue>& roll,
+/// The table of the numbers at index `at` of all lines, by lowest rank.
+std::vector<RankValue> column(const std::vector<RankValue>& rank_table,
                               const std::vector<std::vector<std::string>>& numbers,
                               std::size_t at) {
   std::vector<RankValue> out;
-  for (std::size_t i = 0; i < roll.size(); ++i) {
+  for (std::size_t i = 0; i < rank_table.size(); ++i) {
     const std::string value = at < numbers[i].size() ? numbers[i][at] : "";
     const auto known =
         std::ranges::find_if(out, [&](const RankValue& group) { return group.value == value; });
     if (known == out.end())
-      out.push_back({roll[i].ranks, value});
+      out.push_back({rank_table[i].ranks, value});
     else
-      known->ranks.insert(roll[i].ranks);
+      known->ranks.insert(rank_table[i].ranks);
   }
   return out;
 }
@@ -78,10 +78,10 @@ std::vector<RankValue> column(const std::vector<RankValue>& roll,
 }  // namespace
 
 Status uniform_violation(const std::vector<UniformSize>& sizes, const shapes::Namer& namer,
-                         std::string_view frame, const std::vector<RankValue>& roll) {
-  const auto numbers = numbers_of(roll);
+                         std::string_view frame, const std::vector<RankValue>& rank_table) {
+  const auto numbers = numbers_of(rank_table);
   for (std::size_t at = 0; at < sizes.size(); ++at) {
-    std::vector<RankValue> groups = column(roll, numbers, at);
+    std::vector<RankValue> groups = column(rank_table, numbers, at);
     if (groups.size() < 2) continue;
     const UniformSize& size = sizes[at];
     const std::string name = size.expr.text(namer);

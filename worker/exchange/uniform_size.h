@@ -46,13 +46,13 @@ class UniformValues {
   std::vector<ExprSlot> slots_;
 };
 
-/// A rank's line of the roll that follows where such values differ: all of them.
+/// This rank's line of the rank table that follows a difference: all its values.
 [[nodiscard]] std::string values_line(std::span<const std::int64_t> values);
 /// The error that it comes to: the first of `sizes` that differs, with its values. Symbols have the
 /// names that `namer` gives.
 [[nodiscard]] Status uniform_violation(const std::vector<UniformSize>& sizes,
                                        const shapes::Namer& namer, std::string_view frame,
-                                       const std::vector<RankValue>& roll);
+                                       const std::vector<RankValue>& rank_table);
 
 /// One step of such a digest.
 [[nodiscard]] std::uint64_t mixed(std::uint64_t digest, std::int64_t value);

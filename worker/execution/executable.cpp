@@ -53,7 +53,7 @@ class Executable::Loaded {
         backend_->begin(host);
         if (auto bound = bind(inputs); !bound) return bound.error();
         host.bound();
-        captured_ = rows_ && !misfit_ && rows_->round_up(values_);
+        captured_ = rows_ && !input_size_error_ && rows_->round_up(values_);
         if (auto done = run_steps(communicator, host); !done) return done.error();
         return collect();
       } catch (const std::bad_alloc&) {
@@ -96,7 +96,7 @@ class Executable::Loaded {
   Result<void> bind(const Inputs& inputs) {
     failure_.reset();
     checks_.forget();
-    misfit_.reset();
+    input_size_error_.reset();
     if (rows_) rows_->forget();
     if (auto bound = values_.bind(inputs); !bound) return bound.error();
     for (const Program::Input& input : program_.inputs) {
@@ -104,8 +104,8 @@ class Executable::Loaded {
       auto array = bound_input(source, inputs);
       if (!array) return array.error();
       values_.gather(input.sizes, numbers_);
-      if (array->sizes() != numbers_ && !misfit_)
-        misfit_ = input_size_failure(source, array->sizes(), numbers_);
+      if (array->sizes() != numbers_ && !input_size_error_)
+        input_size_error_ = input_size_failure(source, array->sizes(), numbers_);
       backend_->bind(input.buffer, *std::move(array));
     }
     return {};
@@ -117,17 +117,17 @@ class Executable::Loaded {
       host.poke();
       // Asserts say what is wrong in the user's words, so they come before sizes that make no
       // sense.
-      const bool only_asserts = misfit_ && !failure_;
+      const bool only_asserts = input_size_error_ && !failure_;
       const bool sync = step.kind == Step::Kind::Settle || step.kind == Step::Kind::Collective ||
                         step.kind == Step::Kind::HostSync || step.kind == Step::Kind::SplitsCheck ||
                         step.kind == Step::Kind::SizesExchange;
-      if (only_asserts && sync) fail(step, *misfit_);
+      if (only_asserts && sync) fail(step, *input_size_error_);
       if (!failure_ && step.kind != Step::Kind::Assert && step.kind != Step::Kind::HostSync)
         if (auto flaw = values_.flaw()) fail(step, *std::move(flaw));
       if (step.kind == Step::Kind::Settle) {
         if (!failure_)
           if (auto done = backend_->finish(); !done) fail(step, done.error());
-        (void)well();
+        (void)no_local_error();
         if (auto settled = settle(host); !settled) return settled;
         continue;
       }
@@ -156,8 +156,8 @@ class Executable::Loaded {
       if (auto ended = execute(i, communicator, host); !ended) return ended;
       if (!failure_) drop(i);
     }
-    if (!well()) return failure_->status;
-    if (misfit_) return *misfit_;
+    if (!no_local_error()) return failure_->status;
+    if (input_size_error_) return *input_size_error_;
     if (auto flaw = values_.flaw()) return *flaw;
     return backend_->finish();
   }
@@ -167,8 +167,8 @@ class Executable::Loaded {
     failure_ = checks_.failure(*backend_, values_, LocalFailure{std::move(status), step.node});
   }
 
-  /// Where the device is waited for anyway: whether this rank is well, by what checks have found.
-  bool well() {
+  /// Called where the device is waited for anyway: no check of this rank has failed so far.
+  bool no_local_error() {
     if (!failure_) failure_ = checks_.failure(*backend_, values_, std::nullopt);
     return !failure_;
   }
@@ -278,7 +278,7 @@ class Executable::Loaded {
         return done;
       }
       case Step::Kind::HostSync: {
-        if (!well()) return {};
+        if (!no_local_error()) return {};
         const auto list = backend_->read(step.buffers[0], node(step).binds.size());
         if (list)
           values_.bind(step.node, list->data());
@@ -303,7 +303,7 @@ class Executable::Loaded {
     if (!waited)
       fail(step, waited.error());
     else if (*waited || !host.reaches_all())  // what is sent cannot be called back
-      (void)well();
+      (void)no_local_error();
   }
 
   /// The sizes of a collective step's values; its numbers are gathered.
@@ -358,7 +358,7 @@ class Executable::Loaded {
         fail(step, *std::move(failure));
       return;
     }
-    if (!well()) return;
+    if (!no_local_error()) return;
     const auto list = backend_->read(step.buffers[0], static_cast<std::size_t>(numbers_[0]));
     if (!list) return fail(step, list.error());
     const std::span<const std::int64_t> values = *list;
@@ -407,7 +407,7 @@ class Executable::Loaded {
   std::optional<LocalFailure> failure_;
   DeferredChecks checks_;
   bool captured_ = false;
-  std::optional<Status> misfit_;  // an input of other sizes than the entry's
+  std::optional<Status> input_size_error_;  // an input of other sizes than the entry's
 };
 
 Executable::Executable(std::unique_ptr<Loaded> loaded) : loaded_(std::move(loaded)) {}

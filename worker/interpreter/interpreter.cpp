@@ -32,7 +32,7 @@ class Interpretation {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const OpClass kind = op_row(graph_.nodes[id].op).kind;
       host_.poke();
-      if (kind == OpClass::Collective || kind == OpClass::HostSync) give_up_on_misfit(id);
+      if (kind == OpClass::Collective || kind == OpClass::HostSync) fail_on_input_size(id);
       if (kind == OpClass::Collective) {
         if (!failure_) check_splits(id);
         if (!points_.same[id].empty())
@@ -45,10 +45,11 @@ class Interpretation {
           if (auto done = take_part(id); !done) return done.error();
         }
       }
-      if (failure_ || (misfit_ && kind != OpClass::Check && kind != OpClass::Source)) continue;
+      if (failure_ || (input_size_error_ && kind != OpClass::Check && kind != OpClass::Source))
+        continue;
       if (auto done = step(id); !done) return done.error();
     }
-    give_up_on_misfit(0);
+    fail_on_input_size(0);
     if (points_.at_end)
       if (auto settled = settle(); !settled) return settled.error();
     if (failure_) return failure_->status;
@@ -72,8 +73,8 @@ class Interpretation {
 
   /// An input of other sizes breaks what the asserts ask, and they say so in the user's words; it
   /// is the failure where none of them did.
-  void give_up_on_misfit(NodeId id) {
-    if (misfit_) fail(id, *misfit_);
+  void fail_on_input_size(NodeId id) {
+    if (input_size_error_) fail(id, *input_size_error_);
   }
 
   /// Of several failures the first counts.
@@ -237,8 +238,8 @@ class Interpretation {
     }
     auto array = bound_input(call.node(), inputs_);
     if (!array) return array.error();
-    if (array->sizes() != call.sizes && !misfit_)
-      misfit_ = input_size_failure(call.node(), array->sizes(), call.sizes);
+    if (array->sizes() != call.sizes && !input_size_error_)
+      input_size_error_ = input_size_failure(call.node(), array->sizes(), call.sizes);
     values_[call.id] = *array;
     return {};
   }
@@ -281,7 +282,7 @@ class Interpretation {
   std::vector<Array> values_;
   std::map<shapes::Symbol, std::int64_t> symbols_;
   std::optional<LocalFailure> failure_;
-  std::optional<Status> misfit_;
+  std::optional<Status> input_size_error_;
 };
 
 }  // namespace

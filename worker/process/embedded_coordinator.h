@@ -21,7 +21,7 @@ class EmbeddedCoordinator {
   [[nodiscard]] static Result<std::unique_ptr<EmbeddedCoordinator>> start(const Settings& settings,
                                                                           const std::string& job,
                                                                           const Log& log);
-  /// Gives ranks that are about to say goodbye a moment to do so.
+  /// Gives ranks that are about to exit cleanly a moment to do so.
   ~EmbeddedCoordinator();
   EmbeddedCoordinator(const EmbeddedCoordinator&) = delete;
   EmbeddedCoordinator& operator=(const EmbeddedCoordinator&) = delete;

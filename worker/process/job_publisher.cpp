@@ -158,7 +158,7 @@ Result<std::shared_ptr<coordinator::Feed>> publish_progress(World& world, const 
     return nobody;
   }
   reporting->publisher = std::move(*publisher);
-  world.last_words->through([publisher = reporting->publisher.get()](const Status& verdict) {
+  world.final_report->send_through([publisher = reporting->publisher.get()](const Status& verdict) {
     publisher->last_word(verdict);
   });
   world.reader = reporting;

@@ -3,30 +3,30 @@
 #include <utility>
 
 #include <lockstep/collectives/simulated/fake.h>
-#include <lockstep/worker/process/meeting.h>
+#include <lockstep/worker/process/rendezvous.h>
 #include <lockstep/worker/process/report_folder.h>
 #include <lockstep/worker/process/world.h>
 
 namespace lockstep::worker {
 namespace {
 
-Result<World> join_met(const WorldOptions& options) {
-  collectives::TcpOptions meeting = *options.meeting;
-  meeting.patience = kEdgeDeadlines * options.deadline;
-  auto mesh = collectives::tcp_meet(meeting);
+Result<World> join_rendezvous(const WorldOptions& options) {
+  collectives::TcpOptions rendezvous = *options.rendezvous;
+  rendezvous.patience = kEdgeDeadlines * options.deadline;
+  auto mesh = collectives::tcp_rendezvous(rendezvous);
   if (!mesh) return mesh.error();
   World world;
   world.mesh = std::move(*mesh);
-  auto board = collectives::tcp_board(*world.mesh, meeting.patience);
+  auto board = collectives::tcp_board(*world.mesh, rendezvous.patience);
   if (!board) return board.error();
   world.board = std::move(*board);
-  collectives::WatchOptions watching = watch_options(options, meeting.rank, world);
+  collectives::WatchOptions watching = watch_options(options, rendezvous.rank, world);
   watching.tell = [mesh = world.mesh](const Status& verdict) {
     collectives::tcp_tell(*mesh, verdict);
   };
   const auto carrier = std::make_shared<collectives::TcpCarrier>(*world.mesh, *world.board);
   watching.look = [carrier](Instant now) { carrier->look(now); };
-  auto watch = collectives::Watch::start(*world.board, meeting.rank, std::move(watching));
+  auto watch = collectives::Watch::start(*world.board, rendezvous.rank, std::move(watching));
   if (!watch) return watch.error();
   world.watch = std::move(*watch);
   auto all = collectives::tcp_communicator(world.mesh, world.watch.get());
@@ -59,11 +59,13 @@ Result<std::unique_ptr<collectives::Communicator>> mirrored_group(Rank self,
 }  // namespace
 
 collectives::WatchOptions watch_options(const WorldOptions& options, Rank self, World& world) {
-  world.last_words = std::make_shared<LastWords>();
+  world.final_report = std::make_shared<FinalReport>();
   collectives::WatchOptions out;
   out.deadline = options.deadline;
   out.before_end = options.before_end;
-  out.last_word = [words = world.last_words](const Status& verdict) { words->say(verdict); };
+  out.final_report = [report = world.final_report](const Status& verdict) {
+    report->send(verdict);
+  };
   if (options.report_dir.empty()) return out;
   remove_report(options.report_dir, self.value);
   out.report_file = report_file(options.report_dir, self.value);
@@ -79,18 +81,18 @@ Result<void> find_ranks(WorldOptions& options, const Settings& settings, const s
   }
   const auto launcher = launcher_from_environment();
   if (launcher && launcher->offers_mpi) options.launched = launcher->size;
-  auto meeting = settings.rendezvous.empty() && !joins_by_mpi()
-                     ? launched_meeting(settings, launcher, build)
-                     : meeting_of(settings, build);
-  if (!meeting) return meeting.error();
-  options.meeting = *std::move(meeting);
+  auto rendezvous = settings.rendezvous.empty() && !joins_by_mpi()
+                        ? launched_rendezvous(settings, launcher, build)
+                        : rendezvous_of(settings, build);
+  if (!rendezvous) return rendezvous.error();
+  options.rendezvous = *std::move(rendezvous);
   return {};
 }
 
 Result<World> join_world(const WorldOptions& options) {
   if (options.mirror) return join_mirrors(options);
-  const bool meets = options.meeting && options.comm == nullptr;
-  return meets ? join_met(options) : join_launched(options);
+  const bool by_rendezvous = options.rendezvous && options.comm == nullptr;
+  return by_rendezvous ? join_rendezvous(options) : join_launched(options);
 }
 
 void World::end_job(const Status& why) const {

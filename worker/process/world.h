@@ -23,16 +23,16 @@ struct Settings;
 /// that is traced: these waits get so many deadlines.
 inline constexpr int kEdgeDeadlines = 5;
 
-/// What the watchdog of this process says to a coordinator before it ends the process. Made before
-/// the watch, which calls say(); somebody hears it from through() on.
-class LastWords {
+/// The watchdog's report to a coordinator before it ends this process. Created before the watch,
+/// which calls send(); delivered from send_through() on.
+class FinalReport {
  public:
-  /// Once. Whoever hears them outlives the watch.
-  void through(std::function<void(const Status& verdict)> listener) {
+  /// Called once. `listener` outlives the watch.
+  void send_through(std::function<void(const Status& verdict)> listener) {
     listener_ = std::move(listener);
     there_.store(true);
   }
-  void say(const Status& verdict) const {
+  void send(const Status& verdict) const {
     if (there_.load()) listener_(verdict);
   }
 
@@ -51,7 +51,7 @@ struct World {
   std::shared_ptr<void> session;               // of MPI
   std::shared_ptr<collectives::TcpMesh> mesh;  // where the ranks have met over TCP
   std::unique_ptr<collectives::Watch> watch;
-  std::shared_ptr<LastWords> last_words;  // of the watch, which keeps them
+  std::shared_ptr<FinalReport> final_report;  // held by the watch too
   std::shared_ptr<void> verdicts;
   std::unique_ptr<collectives::Communicator> all;
 
@@ -65,7 +65,7 @@ struct WorldOptions {
   const void* comm = nullptr;
   /// Where the processes meet, if no launcher has started them; goes unused where there is a
   /// `comm`.
-  std::optional<collectives::TcpOptions> meeting;
+  std::optional<collectives::TcpOptions> rendezvous;
   /// This process is rank `self` of `size`, alone: every other rank mirrors it (fake.h). Then the
   /// others are not looked for.
   struct Mirror {
@@ -90,11 +90,11 @@ struct WorldOptions {
 
 /// Fills in how the ranks come together, as `settings` and the launcher of this process say; where
 /// `options` has a communicator there is nothing to find, unless the program is traced. Errors: as
-/// meeting_of() and launched_meeting().
+/// rendezvous_of() and launched_rendezvous().
 [[nodiscard]] Result<void> find_ranks(WorldOptions& options, const Settings& settings,
                                       const std::string& build);
 
-/// Collective. Errors: Environment; over TCP also those of tcp_meet().
+/// Collective. Errors: Environment; over TCP also those of tcp_rendezvous().
 [[nodiscard]] Result<World> join_world(const WorldOptions& options);
 
 /// The end of this rank, in the middle of its program and as planned: whoever waits for it is told
@@ -113,7 +113,7 @@ void leave_world(World& world, Duration patience);
 
 /// Whether processes that a launcher has started are joined by MPI; else they have to meet.
 [[nodiscard]] bool joins_by_mpi();
-/// As join_world() and join_group(), without a meeting.
+/// As join_world() and join_group(), without a rendezvous.
 [[nodiscard]] Result<World> join_launched(const WorldOptions& options);
 [[nodiscard]] Result<std::unique_ptr<collectives::Communicator>> join_launched_group(
     const World& world, const RankSet& members, std::uint64_t id, std::string_view name);

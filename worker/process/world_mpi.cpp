@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <lockstep/collectives/fuse.h>
+#include <lockstep/collectives/call_deadline.h>
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/collectives/verdict.h>
+#include <lockstep/collectives/wait_verdict.h>
 #include <lockstep/worker/process/world.h>
 
 namespace lockstep::worker {
@@ -14,7 +14,7 @@ namespace {
 
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
-/// MPI, and its end in time. Ends after the watch has said goodbye.
+/// MPI, and its end in time. Destroyed after the watch has entered the clean exit.
 struct Session {
   std::optional<collectives::MpiSession> mpi;
   Duration patience{0};
@@ -24,11 +24,11 @@ struct Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session() {
-    const collectives::Fuse fuse(patience, [this] { return nobody_came(); });
+    const collectives::CallDeadline deadline(patience, [this] { return nobody_came(); });
     mpi.reset();
   }
 
-  /// Who has not said goodbye on the board has not come to the end.
+  /// Ranks without a clean exit on the board have not come to the end.
   [[nodiscard]] Status nobody_came() const {
     Status verdict{Code::Stuck, "", "", {}};
     RankSet missing;
@@ -81,7 +81,7 @@ bool joins_by_mpi() { return true; }
 Result<World> join_launched(const WorldOptions& options) {
   const void* comm = options.comm;
   const Duration patience = kEdgeDeadlines * options.deadline;
-  const collectives::Fuse fuse(patience, [=] { return nobody_started(patience); });
+  const collectives::CallDeadline deadline(patience, [=] { return nobody_started(patience); });
   auto opened = collectives::MpiSession::open();
   if (!opened) return opened.error();
   World world;

@@ -88,7 +88,7 @@ SharedBuild::Next SharedBuild::look_around(const Result<Program>& program) {
   if (program) {
     for (int u = 0; u < program->unit_count(); ++u) {
       Unit& unit = units_.emplace_back();
-      unit.key = program->unit_key(u, tools_.made_for);
+      unit.key = program->unit_key(u, tools_.toolchain_key);
       take_from_store(unit);
       all = all && !unit.object.empty();
       held.add(unit.key).add(unit.digest);
@@ -98,7 +98,7 @@ SharedBuild::Next SharedBuild::look_around(const Result<Program>& program) {
   const RoundKey& key = next_key();
   Vote mine = Vote::of(all ? Vote::kOnes : 0, key.hash(), digest.high, digest.low);
   if (!program) mine.raise(VoteFlag::CompileFailed);
-  const auto vote = driver_.ballot(key, mine);
+  const auto vote = driver_.vote_words(key, mine);
   if (!vote) return stop(vote.error());
   if (!program) return stop(program.error());
   if (vote->raised(VoteFlag::CompileFailed)) return Next::Stop;
@@ -144,7 +144,7 @@ SharedBuild::Next SharedBuild::join_table() {
     row.rejected = unit.trouble && unit.trouble->code == Code::CompileError;
     if (!unit.object.empty()) row.artifact = {self(), unit.object.size(), unit.digest};
   }
-  const auto joined = driver_.exchange(encode(mine), join_units);
+  const auto joined = driver_.tree_join(encode(mine), join_units);
   if (!joined) return stop(joined.error());
   auto table = decode_units(*joined);
   if (!table)
@@ -213,7 +213,7 @@ Result<std::vector<shapes::Fingerprint>> SharedBuild::lacking() {
       if (const Unit* unit = find(keys[from + i]); unit != nullptr && unit->object.empty())
         have &= ~(std::uint64_t{1} << i);
     const RoundKey& key = next_key();
-    const auto vote = driver_.ballot(key, Vote::of(have, key.hash(), 0, 0));
+    const auto vote = driver_.vote_words(key, Vote::of(have, key.hash(), 0, 0));
     if (!vote) return vote.error();
     for (std::size_t i = 0; i < count; ++i)
       if ((vote->entries() >> i & 1) == 0) out.push_back(keys[from + i]);

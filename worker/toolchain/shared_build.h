@@ -35,7 +35,7 @@ struct BuiltUnit {
 struct BuildTools {
   Toolchain* toolchain = nullptr;  // null: none here, and `no_toolchain` says why
   std::optional<Status> no_toolchain;
-  shapes::Fingerprint made_for;                 // Toolchain::fingerprint(), own or taken over
+  shapes::Fingerprint toolchain_key;            // agree_toolchain()
   coordinator::ArtifactStore* store = nullptr;  // null: none here
   /// Told before each unit that is built here ("unit 2 of 5").
   std::function<void(const std::string&)> building = [](const std::string&) {};

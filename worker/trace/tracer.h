@@ -31,7 +31,7 @@ class TraceHost {
   [[nodiscard]] virtual Result<bool> group_any(bool mine) = 0;
   /// The value of the group's lowest rank on every rank. Collective. An error ends the trace with
   /// it.
-  [[nodiscard]] virtual Result<std::int64_t> of_lowest(std::int64_t mine) = 0;
+  [[nodiscard]] virtual Result<std::int64_t> broadcast_from_lowest(std::int64_t mine) = 0;
 };
 
 /// How a question that the group could not answer leaves the user's function: the trace ends with

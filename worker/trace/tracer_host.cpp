@@ -74,7 +74,7 @@ std::int64_t Trace::agreed(std::int64_t mine) {
   // Where ranks may differ in their branches each takes its own, as with sizes.
   const bool asks = setup_.host != nullptr && !setup_.local && !setup_.peers_may_differ;
   Result<std::int64_t> value = earlier_answer().value_or(mine);
-  if (asks && setup_.answers == nullptr) value = setup_.host->of_lowest(mine);
+  if (asks && setup_.answers == nullptr) value = setup_.host->broadcast_from_lowest(mine);
   if (!value) throw GroupFailure{value.error()};
   answers_.push_back(*value);
   return *value;

@@ -76,9 +76,9 @@ void add_faults(VirtualRanks& ranks, Random& random) {
 }
 
 void expect_same_past(VirtualRanks& ranks, const DecisionConfig& config) {
-  const Frame& first = ranks.frame(0);
+  const CodeCache& first = ranks.frame(0);
   for (int r = 0; r < ranks.size(); ++r) {
-    const Frame& frame = ranks.frame(r);
+    const CodeCache& frame = ranks.frame(r);
     ASSERT_EQ(frame.state, first.state);
     ASSERT_EQ(frame.digest(), first.digest());
     ASSERT_EQ(frame.entries.size(), first.entries.size());

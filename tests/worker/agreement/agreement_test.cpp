@@ -21,8 +21,8 @@ using collectives::VoteRound;
 std::unique_ptr<Round> round_of(const Action& action, Rank self, int size) {
   if (const auto* vote = std::get_if<action::Vote>(&action))
     return std::make_unique<VoteRound>(self, size, vote->mine, vote->combine);
-  if (const auto* exchange = std::get_if<action::Exchange>(&action))
-    return std::make_unique<TreeRound>(self, size, exchange->mine, exchange->join);
+  if (const auto* to_join = std::get_if<action::TreeJoin>(&action))
+    return std::make_unique<TreeRound>(self, size, to_join->mine, to_join->join);
   if (const auto* broadcast = std::get_if<action::Broadcast>(&action))
     return std::make_unique<BroadcastRound>(self, size, broadcast->root, broadcast->mine);
   return nullptr;
@@ -41,7 +41,7 @@ void report(CallMachine& machine, const Round& round) {
 class Job {
  public:
   explicit Job(const NetworkOptions& options)
-      : network(options), frames(static_cast<std::size_t>(options.size), Frame("f")) {}
+      : network(options), frames(static_cast<std::size_t>(options.size), CodeCache("f")) {}
 
   /// The outcomes of the ranks that come to an end.
   std::vector<CallOutcome> call(const std::vector<Inputs>& inputs) {
@@ -70,7 +70,7 @@ class Job {
   }
 
   VirtualNetwork network;
-  std::vector<Frame> frames;
+  std::vector<CodeCache> frames;
   DecisionConfig config;
   std::uint64_t calls = 0;
 
@@ -169,7 +169,7 @@ TEST(UpstreamMissing, DeadRank_IsAnErrorOnEveryOther_AndNothingIsCommitted) {
   ASSERT_GE(outcomes.size(), 3U);
   for (const CallOutcome& outcome : outcomes)
     EXPECT_EQ(outcome.kind, CallOutcome::Kind::Error) << outcome_text(outcome);
-  for (const Frame& frame : job.frames) EXPECT_TRUE(frame.entries.empty());
+  for (const CodeCache& frame : job.frames) EXPECT_TRUE(frame.entries.empty());
 }
 
 TEST(Agreement, LibraryCall_BuildsOnAMissOnly_AndReturnsTheDecision) {
@@ -202,9 +202,9 @@ TEST(Agreement, GroupThatMirrorsItsRank_AnswersAsThatRankDoes) {
     CallDriver driver(**group, {});
     RoundKey key;
     key.kind = RoundKey::Kind::Verify;
-    EXPECT_EQ(driver.of_lowest(key, 41).value(), 41) << "rank " << self;
-    EXPECT_TRUE(driver.any(key, true).value());
-    EXPECT_FALSE(driver.any(key, false).value());
+    EXPECT_EQ(driver.broadcast_from_lowest(key, 41).value(), 41) << "rank " << self;
+    EXPECT_TRUE(driver.any_rank(key, true).value());
+    EXPECT_FALSE(driver.any_rank(key, false).value());
   }
 }
 

@@ -13,7 +13,7 @@
 #include <lockstep/collectives/simulated/simulated.h>
 #include <lockstep/worker/agreement/audit.h>
 #include <lockstep/worker/agreement/audit_evidence.h>
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 
 namespace lockstep::worker::audit_test {
 namespace {
@@ -42,7 +42,7 @@ AuditedCall runs(const std::string& program, std::int64_t rows = 8,
 AuditedCall fails(const std::string& why) {
   AuditedCall own = runs("");
   own.collectives = Fingerprint{};
-  own.trouble = Status{Code::CompileError, why, {}, {}};
+  own.local_error = Status{Code::CompileError, why, {}, {}};
   return own;
 }
 
@@ -102,9 +102,8 @@ class Job {
     const Rank self{static_cast<std::int32_t>(r)};
     if (const auto* vote = std::get_if<action::Vote>(&machine.next()))
       rounds_[r] = std::make_unique<VoteRound>(self, network.size(), vote->mine, vote->combine);
-    else if (const auto* exchange = std::get_if<action::Exchange>(&machine.next()))
-      rounds_[r] =
-          std::make_unique<TreeRound>(self, network.size(), exchange->mine, exchange->join);
+    else if (const auto* to_join = std::get_if<action::TreeJoin>(&machine.next()))
+      rounds_[r] = std::make_unique<TreeRound>(self, network.size(), to_join->mine, to_join->join);
     network.communicator(self).start(*rounds_[r]);
   }
   void end_round(std::size_t r) {
@@ -267,26 +266,26 @@ TEST(Audit, ALostRank_IsAnErrorOnEveryOther) {
   for (const AuditOutcome& outcome : outcomes) EXPECT_TRUE(outcome.error);
 }
 
-/// A rank in a call that is agreed on meets one in an audited call: both take the same roll.
+/// A rank in an agreed call meets a rank in an audited call: both collect the same rank table.
 TEST(Audit, MeetsARankInAnotherKindOfRound_AllGetTheSameFrameMismatch) {
   RoundKey key;
   key.frame = "f";
   AuditLedger ledger;
   AuditMachine audited({0}, key, ledger, runs("p"));
   DecisionConfig config;
-  Frame frame("f");
+  CodeCache frame("f");
   CallMachine agreed({1}, 2, config, key, frame, runs("p").observation);
   collectives::Vote both = std::get<action::Vote>(audited.next()).mine;
   const auto& other = std::get<action::Vote>(agreed.next()).mine;
   for (std::size_t i = 0; i < both.words.size(); ++i) both.words[i] &= other.words[i];
   audited.voted(both);
   agreed.voted(both);
-  const auto& mine = std::get<action::Exchange>(audited.next());
-  const auto& theirs = std::get<action::Exchange>(agreed.next());
-  const Bytes roll = mine.join(mine.mine, theirs.mine);
-  ASSERT_EQ(roll, theirs.join(mine.mine, theirs.mine));
-  audited.joined(roll);
-  agreed.joined(roll);
+  const auto& mine = std::get<action::TreeJoin>(audited.next());
+  const auto& theirs = std::get<action::TreeJoin>(agreed.next());
+  const Bytes rank_table = mine.join(mine.mine, theirs.mine);
+  ASSERT_EQ(rank_table, theirs.join(mine.mine, theirs.mine));
+  audited.joined(rank_table);
+  agreed.joined(rank_table);
   ASSERT_NE(audited.outcome(), nullptr);
   ASSERT_TRUE(audited.outcome()->error);
   EXPECT_EQ(audited.outcome()->error->code, Code::FrameMismatch);

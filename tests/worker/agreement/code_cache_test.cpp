@@ -34,7 +34,7 @@ TEST(CodeCache, EntryOfAnotherHostValue_IsNotReplaced) {
 }
 
 TEST(CodeCache, Explain_NamesTheValueTheMarkOrTheGuardWithItsLine) {
-  Frame frame("f");
+  CodeCache frame("f");
   frame.commit(entry_for(Inputs().integer("n", 3).tensor("x", {5, 10})), {}, 0);
   frame.commit(entry_for(dynamic(5)), {}, 0);
   frame.commit(entry_for(dynamic(5),
@@ -59,7 +59,7 @@ TEST(CodeCache, Explain_NamesTheValueTheMarkOrTheGuardWithItsLine) {
 }
 
 TEST(CodeCache, Explain_SaysWhichInputIsAnother) {
-  Frame frame("f");
+  CodeCache frame("f");
   frame.commit(entry_for(Inputs().integer("n", 3).tensor("x", {5, 10})), {}, 0);
   const auto why = [&](Inputs inputs) { return frame.explain(inputs.build()).at(0).reason; };
   EXPECT_EQ(why(Inputs().integer("n", 3).tensor("x", {5, 10}).real("lr")),
@@ -72,7 +72,7 @@ TEST(CodeCache, Explain_SaysWhichInputIsAnother) {
 }
 
 TEST(CodeCache, Explain_SpeaksOfExactlyTheEntriesThatLookupLeavesOut) {
-  Frame frame("f");
+  CodeCache frame("f");
   frame.commit(entry_for(Inputs().integer("n", 3).tensor("x", {5, 10})), {}, 0);
   frame.commit(entry_for(dynamic(5)), {}, 0);
   for (std::int64_t size : {0, 1, 2, 5, 9})
@@ -92,7 +92,7 @@ TEST(CodeCache, Guards_AreOverTheBackedSymbolsOfTheDecision_UnbackedCountedApart
                             .mark("a", 0, Mark::Dynamic)
                             .mark("a", 1, Mark::Unbacked)
                             .mark("a", 2, Mark::Dynamic);
-  Frame frame("f");
+  CodeCache frame("f");
   frame.commit(
       entry_for(inputs, {{shapes::equal(shapes::Expr::symbol({false, 1}), 6), {"train.cpp", 1}}}),
       {}, 0);
@@ -102,7 +102,7 @@ TEST(CodeCache, Guards_AreOverTheBackedSymbolsOfTheDecision_UnbackedCountedApart
 }
 
 TEST(CodeCache, Superseded_IsNeverLookedUp_AndBitsCountTheOthers) {
-  Frame frame("f");
+  CodeCache frame("f");
   frame.commit(entry_for(Inputs().integer("n", 1)), {}, 0);
   frame.commit(entry_for(Inputs().integer("n", 2)), {}, 0);
   frame.commit(entry_for(Inputs().integer("n", 3)), {}, 0b01);
@@ -142,12 +142,12 @@ TEST(CodeCache, DigestsKeptByEachCommit_AreThoseOfAFrameMadeAtOnce) {
         state["x" + std::to_string(s)] = shapes::Dynamism::of_int(seed % 5 + (s == 3 ? seed : 0));
     return state;
   };
-  Frame kept("f");
+  CodeCache kept("f");
   std::map<std::uint64_t, FrameState> seen;
   for (int step = 0; step < 200; ++step) {
     const FrameState state = state_of(step * 37 % 64);
     kept.adopt(state);
-    Frame fresh("f");
+    CodeCache fresh("f");
     fresh.adopt(state);
     ASSERT_EQ(kept.digest(), fresh.digest()) << step;
     ASSERT_EQ(kept.state_digest(), fresh.state_digest()) << step;
@@ -157,7 +157,7 @@ TEST(CodeCache, DigestsKeptByEachCommit_AreThoseOfAFrameMadeAtOnce) {
 
 TEST(CodeCache, TheEntriesDigest_TellsEntriesTheirOrderAndWhatIsSuperseded) {
   const auto digest = [](std::vector<std::int64_t> sizes, std::uint64_t replaced) {
-    Frame frame("f");
+    CodeCache frame("f");
     for (std::size_t i = 0; i < sizes.size(); ++i)
       frame.commit(entry_for(Inputs().tensor("x", {sizes[i]})), {},
                    i + 1 == sizes.size() ? replaced : 0);

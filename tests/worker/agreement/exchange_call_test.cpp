@@ -23,7 +23,7 @@ std::vector<std::size_t> payloads(const VirtualRanks& ranks, std::size_t rank) {
   return out;
 }
 
-/// Two exchanges before the roll of the error: the roster and the vector.
+/// Two exchanges before the rank table of the error: the roster and the vector.
 std::size_t roster_bytes(const VirtualRanks& ranks, std::size_t rank) {
   const auto all = payloads(ranks, rank);
   EXPECT_EQ(all.size(), 3U) << ranks.log[rank];
@@ -92,7 +92,7 @@ TEST(ExchangeInCall, DictionariesThatDiffer_AreMadeAnew_WithTheSameOutcome) {
 
 TEST(ExchangeInCall, PayloadsThatCannotBeRead_EndInOneError) {
   VirtualRanks ranks(2);
-  Frame& frame = ranks.frame(0);
+  CodeCache& frame = ranks.frame(0);
   DecisionConfig config;
   for (const bool roster : {true, false}) {
     CallMachine machine({0}, 2, config, {}, frame, Inputs().tensor("x", {5}).build());
@@ -100,7 +100,7 @@ TEST(ExchangeInCall, PayloadsThatCannotBeRead_EndInOneError) {
     if (roster) result.words[3] = result.words[4] = 0;  // lists or states differ
     result.words[0] = 0;
     machine.voted(result);
-    ASSERT_TRUE(std::holds_alternative<action::Exchange>(machine.next()));
+    ASSERT_TRUE(std::holds_alternative<action::TreeJoin>(machine.next()));
     machine.joined({});
     const auto* finish = std::get_if<action::Finish>(&machine.next());
     ASSERT_NE(finish, nullptr);

@@ -47,7 +47,7 @@ TEST(FailureMode04, RankWithoutAGraph_TakesPart_AndTheDifferenceIsNamed) {
 TEST(FailureMode05, EntryThatOneRankLacks_IsNotRunByTheOthers) {
   VirtualRanks ranks(4);
   EXPECT_EQ(outcome(ranks, {x(8), x(8), x(8), x(8)}), "compiled 0");
-  ranks.frame(2) = Frame("f");
+  ranks.frame(2) = CodeCache("f");
   const auto error = ranks.joint({x(8), x(8), x(8), x(8)}).error.value_or(Status{});
   EXPECT_EQ(error.code, Code::GraphDivergence);
   // Rank 0 has it still, and would be alone with it.

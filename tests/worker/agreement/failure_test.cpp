@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 #include <lockstep/worker/exchange/rank_constant.h>
 
 namespace lockstep::worker::failure_test {
@@ -36,7 +36,7 @@ class Failure : public testing::Test {
     }
     ranks.tracer = plain;
     ranks.compiler = [](Rank) { return std::nullopt; };
-    ranks.standing = [](Rank) { return Standing{}; };
+    ranks.rank_status = [](Rank) { return RankStatus{}; };
     ranks.transport = [](int) { return std::nullopt; };
     EXPECT_EQ(outcome_text(ranks.joint(std::vector<Inputs>(4, tokens(5)))), "reused 0");
     EXPECT_EQ(outcome_text(ranks.joint({tokens(5), tokens(6), tokens(7), tokens(5)})),
@@ -205,7 +205,7 @@ TEST(Diagnosis, RanksWithOtherNumbersOfBatches_AreToldOfMore) {
     other.frame = frame;
     other.kind = kind;
     return diagnose(
-        {{RankSet::of({0}), testimony(one, {})}, {RankSet::of({1}), testimony(other, {})}});
+        {{RankSet::of({0}), rank_report(one, {})}, {RankSet::of({1}), rank_report(other, {})}});
   };
   for (const Status& error :
        {meeting("evaluate", RoundKey::Kind::Call), meeting("", RoundKey::Kind::More),
@@ -236,10 +236,10 @@ TEST(Diagnosis, WhatAllRanksSay_IsSaidOnce) {
 
 TEST(RankConstant, Texts_DifferInOneNumberOnly_AreTold) {
   const auto of = [](const std::vector<std::string>& texts) {
-    std::vector<RankValue> roll;
+    std::vector<RankValue> rank_table;
     for (std::size_t i = 0; i < texts.size(); ++i)
-      roll.push_back({RankSet::of(Rank{static_cast<std::int32_t>(i)}), texts[i]});
-    return rank_constant(roll);
+      rank_table.push_back({RankSet::of(Rank{static_cast<std::int32_t>(i)}), texts[i]});
+    return rank_constant(rank_table);
   };
   EXPECT_EQ(of({"slice(%1, [0])", "slice(%1, [4])"})->law, "4 * the rank's number");
   EXPECT_EQ(of({"full(3)", "full(5)"})->law, "") << "two ranks bear out no line";
@@ -290,11 +290,12 @@ TEST_F(Failure, Transport_AtEveryStep_LeavesTheFrameAsItWas) {
 }
 
 TEST_F(Failure, Trouble_BeforeTheCall_StopsItOnEveryRank_ThoughAllEntriesFit) {
-  ranks.standing = [](Rank rank) {
-    Standing standing;
+  ranks.rank_status = [](Rank rank) {
+    RankStatus rank_status;
     if (rank.value == 3)
-      standing.trouble = Status{Code::RuntimeAssert, "counts must be positive", "counts", {}};
-    return standing;
+      rank_status.local_error =
+          Status{Code::RuntimeAssert, "counts must be positive", "counts", {}};
+    return rank_status;
   };
   const Status error = error_of(std::vector<Inputs>(4, tokens(5)));
   EXPECT_EQ(error.text(),
@@ -305,13 +306,14 @@ TEST_F(Failure, Trouble_BeforeTheCall_StopsItOnEveryRank_ThoughAllEntriesFit) {
 }
 
 TEST_F(Failure, Trouble_AtAnEarlierNodeOfAHigherRank_IsTheCause) {
-  ranks.standing = [](Rank rank) {
-    Standing standing;
-    if (rank.value == 0) standing.trouble = Status{Code::RuntimeAssert, "zeros came", "", {}};
-    if (rank.value == 0) standing.trouble_at = 9;
-    if (rank.value >= 2) standing.trouble = Status{Code::RuntimeAssert, "index 7", "", {}};
-    if (rank.value >= 2) standing.trouble_at = 4;
-    return standing;
+  ranks.rank_status = [](Rank rank) {
+    RankStatus rank_status;
+    if (rank.value == 0)
+      rank_status.local_error = Status{Code::RuntimeAssert, "zeros came", "", {}};
+    if (rank.value == 0) rank_status.local_error_at = 9;
+    if (rank.value >= 2) rank_status.local_error = Status{Code::RuntimeAssert, "index 7", "", {}};
+    if (rank.value >= 2) rank_status.local_error_at = 4;
+    return rank_status;
   };
   const Status error = error_of(std::vector<Inputs>(4, tokens(5)));
   EXPECT_NE(error.message.find("ranks 2-3 failed"), std::string::npos) << error.text();
@@ -321,19 +323,19 @@ TEST_F(Failure, Trouble_AtAnEarlierNodeOfAHigherRank_IsTheCause) {
 }
 
 TEST_F(Failure, Pending_DiffersBetweenRanks_IsAnError) {
-  ranks.standing = [](Rank rank) {
-    Standing standing;
-    standing.pending = rank.value == 2 ? 1U : 0U;
-    return standing;
+  ranks.rank_status = [](Rank rank) {
+    RankStatus rank_status;
+    rank_status.pending = rank.value == 2 ? 1U : 0U;
+    return rank_status;
   };
   EXPECT_EQ(error_of(std::vector<Inputs>(4, tokens(5))).code, Code::GraphDivergence);
   expect_as_before();
 }
 
 TEST_F(Failure, EntriesDiffer_IsAnErrorAndNotARun) {
-  ranks.frame(1) = Frame("f");
+  ranks.frame(1) = CodeCache("f");
   EXPECT_EQ(error_of(std::vector<Inputs>(4, tokens(5))).code, Code::GraphDivergence);
-  for (int r = 0; r < 4; ++r) ranks.frame(r) = Frame("f");
+  for (int r = 0; r < 4; ++r) ranks.frame(r) = CodeCache("f");
   EXPECT_EQ(outcome_text(ranks.joint(std::vector<Inputs>(4, tokens(5)))), "compiled 0");
 }
 
@@ -345,13 +347,13 @@ TEST_F(Failure, EntriesDiffer_ThoughBothFit_IsAnErrorAndNotARun) {
 }
 
 TEST(TraceFailure, ThatMeetsPeersInAnotherRound_IsTheErrorAndNotTheMeeting) {
-  Frame frame("f");
+  CodeCache frame("f");
   const DecisionConfig config;
   RoundKey key;
   key.frame = "f";
   CallMachine machine(Rank{0}, 2, config, key, frame, tokens(5).build());
   machine.voted(std::get<action::Vote>(machine.next()).mine);
-  machine.joined(std::get<action::Exchange>(machine.next()).mine);
+  machine.joined(std::get<action::TreeJoin>(machine.next()).mine);
   TraceReport report;
   report.failure = Status{Code::TraceError, "index out of range", "", {}};
   machine.traced(std::move(report));
@@ -361,9 +363,9 @@ TEST(TraceFailure, ThatMeetsPeersInAnotherRound_IsTheErrorAndNotTheMeeting) {
   auto both = collectives::Vote::of(0, key.hash(), 0, 0);
   for (std::size_t i = 0; i < both.words.size(); ++i) both.words[i] &= mine.words[i];
   machine.voted(both);
-  const auto& roll = std::get<action::Exchange>(machine.next());
-  const auto theirs = roll_payload(Rank{1}, testimony(key, {}));
-  machine.joined(roll.join(roll.mine, theirs));
+  const auto& rank_table = std::get<action::TreeJoin>(machine.next());
+  const auto theirs = rank_table_payload(Rank{1}, rank_report(key, {}));
+  machine.joined(rank_table.join(rank_table.mine, theirs));
   const auto& outcome = std::get<action::Finish>(machine.next()).outcome;
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code, Code::TraceError);

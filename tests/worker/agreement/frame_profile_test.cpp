@@ -174,11 +174,11 @@ TEST(FrameProfile, Store_ReadsOnceBeforeTheFirstCall_AndKeepsAfterACommit) {
   auto kept = store();
   const Observation seen = jagged(1, 0)[0].build();
   profile_in(kept.get(), false).keep(first.frame(0));
-  Frame none("f");
+  CodeCache none("f");
   EXPECT_FALSE(profile_in(kept.get(), true).restore(none, seen)) << "this rank does not keep";
   profile_in(kept.get(), true).keep(first.frame(0));
 
-  Frame frame("f");
+  CodeCache frame("f");
   auto later = store();
   FrameProfile profile = profile_in(later.get(), true);
   const auto given = profile.restore(frame, seen);

@@ -418,10 +418,10 @@ TEST(Resync, WhileAnotherRankIsInACall_BothHearWhereTheOtherIs) {
 
 TEST(Prefetch, InTrouble_ThatAnotherRoundComesBefore_IsTheErrorOfThatRound) {
   const auto outcomes = on_ranks<std::string>(3, [](Communicator& group, Agreement& agreement) {
-    Standing standing;
+    RankStatus rank_status;
     if (group.rank().value == 1)
-      standing.trouble = Status{Code::BadInput, "x is no tensor", {}, {}};
-    agreement.prefetch("step", rows(5), standing);
+      rank_status.local_error = Status{Code::BadInput, "x is no tensor", {}, {}};
+    agreement.prefetch("step", rows(5), rank_status);
     const auto more = agreement.more(true);
     EXPECT_TRUE(agreement.resync());
     EXPECT_TRUE(agreement.agree("step", rows(5), kBuild));
@@ -478,11 +478,11 @@ TEST(Resync, OfARankThatAloneHasFailed_TellsTheOthersWhereverTheyAre) {
         out = text_of(agreement.agree("step", rows(4), kBuild));
         if (out.find("reused") == 0) out = text_of(agreement.agree("step", rows(4), kBuild));
       }
-      Standing standing;
+      RankStatus rank_status;
       if (out == "told")
-        standing.trouble = Status{Code::RuntimeAssert, "no " + std::to_string(rank), {}, {}};
+        rank_status.local_error = Status{Code::RuntimeAssert, "no " + std::to_string(rank), {}, {}};
       const auto resync =
-          rounds.resync({.group = "world", .kind = RoundKey::Kind::Resync}, std::move(standing));
+          rounds.resync({.group = "world", .kind = RoundKey::Kind::Resync}, std::move(rank_status));
       EXPECT_TRUE(resync) << resync.error().text();
       EXPECT_EQ(text_of(agreement.agree("step", rows(4), kBuild)), "reused 0 x: f32[4, 3]");
     });

@@ -195,7 +195,7 @@ TEST_F(CoordinatorCommand, RankThatOthersWaitFor_IsNamedByTheCoordinatorAndBySta
   const int world = board->entry(kWorldGroup, RankSet::all(3), "world");
   std::vector<std::unique_ptr<Publisher>> publishers;
   for (int r = 0; r < 3; ++r) {
-    board->seat(Rank{r}).sit(1000 + r, 1, clock.now());
+    board->seat(Rank{r}).register_process(1000 + r, 1, clock.now());
     board->seat(Rank{r}).phase(Phase::Tracing);
     board->seat(Rank{r}).note("call 6 of train_step", clock.now());
     publishers.push_back(Publisher::start(*board, publishing(at, r, 3)).value());

@@ -7,7 +7,7 @@
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/agreement/roll.h>
+#include <lockstep/worker/agreement/rank_table.h>
 #include <lockstep/worker/exchange/conflict.h>
 #include <lockstep/worker/exchange/exchange.h>
 #include <lockstep/worker/exchange/hints.h>
@@ -305,7 +305,7 @@ TEST(Exchange, Garbage_NeverCrashes_AndIsRefusedOrHarmless) {
                              : read_list_payload(joined, job.ranks[0].list, &job.states[0]);
     ++(joint ? harmless : refused);
     if (joint) use(*joint, job.states[0]);
-    (void)roll_values(join_rolls(bytes, payloads[2]));
+    (void)rank_table_values(join_rank_tables(bytes, payloads[2]));
   }
   EXPECT_GT(refused, 1000);
   EXPECT_GT(harmless, 500);
@@ -344,7 +344,7 @@ TEST(Roster, AnyTree_TellsWhatDiffers_AndGivesTheUnionOfNewNames) {
   }
 }
 
-TEST(Roll, AnyTree_GivesOneLinePerValueByLowestRank) {
+TEST(RankTable, AnyTree_GivesOneLinePerValueByLowestRank) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Random random(seed);
     const int size = 1 + below(random, 200);
@@ -354,12 +354,12 @@ TEST(Roll, AnyTree_GivesOneLinePerValueByLowestRank) {
       std::optional<std::string> value;
       if (below(random, 4) != 0) value = std::string(1, static_cast<char>(below(random, 128)));
       if (value) expected[*value].insert(RankSet::of({r}));
-      payloads.push_back(roll_payload({r}, value));
+      payloads.push_back(rank_table_payload({r}, value));
     }
     Bytes joined = payloads[0];
     for (int r = 1; r < size; ++r)
-      joined = join_rolls(joined, payloads[static_cast<std::size_t>(r)]);
-    const auto values = roll_values(joined);
+      joined = join_rank_tables(joined, payloads[static_cast<std::size_t>(r)]);
+    const auto values = rank_table_values(joined);
     ASSERT_EQ(values.size(), expected.size()) << "seed " << seed;
     for (std::size_t i = 0; i < values.size(); ++i) {
       EXPECT_EQ(values[i].ranks, expected.at(values[i].value));

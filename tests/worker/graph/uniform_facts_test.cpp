@@ -227,7 +227,7 @@ class AskedHost final : public TraceHost {
     ++asked;
     return mine;
   }
-  Result<std::int64_t> of_lowest(std::int64_t mine) override { return mine; }
+  Result<std::int64_t> broadcast_from_lowest(std::int64_t mine) override { return mine; }
   int asked = 0;
 };
 

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/worker/process/launcher.h>
-#include <lockstep/worker/process/meeting.h>
+#include <lockstep/worker/process/rendezvous.h>
 
 namespace lockstep::worker::launcher_test {
 namespace {
@@ -107,18 +107,19 @@ TEST(Launcher, SeveralHosts_AreASentenceThatSaysWhatToSet) {
            {with(kStep, "SLURM_STEP_NUM_NODES", "2"),
             "8 ranks were started together, on several hosts,",
             "srun --export=ALL,LOCKSTEP_RENDEZVOUS=ADDRESS:PORT"}}) {
-    const auto meeting = launched_meeting({}, told(table), "b");
-    ASSERT_FALSE(meeting);
-    EXPECT_EQ(meeting.error().code, Code::Environment);
+    const auto rendezvous = launched_rendezvous({}, told(table), "b");
+    ASSERT_FALSE(rendezvous);
+    EXPECT_EQ(rendezvous.error().code, Code::Environment);
     for (const std::string& part : {where, how, std::string("LOCKSTEP_TOKEN_FILE")})
-      EXPECT_NE(meeting.error().message.find(part), std::string::npos) << meeting.error().message;
+      EXPECT_NE(rendezvous.error().message.find(part), std::string::npos)
+          << rendezvous.error().message;
   }
 }
 
-TEST(Launcher, OneProcess_NeedsNoMeeting) {
-  EXPECT_FALSE(launched_meeting({}, std::nullopt, "b")->has_value());
+TEST(Launcher, OneProcess_NeedsNoRendezvous) {
+  EXPECT_FALSE(launched_rendezvous({}, std::nullopt, "b")->has_value());
   Table one = with(kHydra, "PMI_RANK", "0");
-  EXPECT_FALSE(launched_meeting({}, told(with(one, "PMI_SIZE", "1")), "b")->has_value());
+  EXPECT_FALSE(launched_rendezvous({}, told(with(one, "PMI_SIZE", "1")), "b")->has_value());
 }
 
 class Environment : public testing::Test {
@@ -165,10 +166,10 @@ TEST_F(Environment, PathOfAFile_IsARendezvous) {
   const auto settings = Settings::from_environment();
   ASSERT_TRUE(settings);
   EXPECT_EQ(settings->launch, "ranks-12");
-  const auto meeting = meeting_of(*settings, "b");
-  ASSERT_TRUE(meeting && *meeting);
-  EXPECT_EQ((*meeting)->file, "/tmp/some folder/ranks-12");
-  EXPECT_EQ((*meeting)->rank, Rank{1});
+  const auto rendezvous = rendezvous_of(*settings, "b");
+  ASSERT_TRUE(rendezvous && *rendezvous);
+  EXPECT_EQ((*rendezvous)->file, "/tmp/some folder/ranks-12");
+  EXPECT_EQ((*rendezvous)->rank, Rank{1});
 }
 
 }  // namespace

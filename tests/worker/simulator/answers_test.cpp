@@ -221,7 +221,7 @@ TEST(Recompile, OtherInputs_AreNamed) {
 }
 
 TEST(Recompile, RanksFarApart_AreCountedAndNotAllNamed) {
-  SomeRanks ranks;
+  TruncatedRankSet ranks;
   for (std::int32_t r = 0; r < 1000; r += 2) ranks.add(RankSet::of(Rank{r}));
   EXPECT_EQ(ranks.count(), 500);
   EXPECT_LT(ranks.named().size(), 40);

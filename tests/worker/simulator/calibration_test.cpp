@@ -22,7 +22,7 @@ Measured times_of(const NetworkModel& network) {
   NetworkModel free = network;
   free.join_bytes_per_us = free.read_bytes_per_us = 0;
   RankClocks clocks(free, 2);
-  clocks.exchange(both);
+  clocks.tree_join(both);
   out.round_trip_ns = clocks.latest();
   out.sources = kSources;
   out.join_bytes_per_us = network.join_bytes_per_us;

@@ -10,8 +10,8 @@
 #include "recorded_job.h"
 #include <gtest/gtest.h>
 
+#include <lockstep/worker/simulator/answers/explain.h>
 #include <lockstep/worker/simulator/answers/replay.h>
-#include <lockstep/worker/simulator/answers/verdict.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 #include <lockstep/worker/simulator/input/partition.h>
 #include <lockstep/worker/simulator/input/scenario.h>
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 std::string text_of(const RecordedCall& call) {
   std::ostringstream out;
   out << call.line << " " << call.key.text() << " " << observation_digest(call.observation).text()
-      << " " << call.pause.count() << " " << call.closing.count() << " " << call.standing.pending
+      << " " << call.pause.count() << " " << call.closing.count() << " " << call.rank_status.pending
       << (call.outcome ? outcome_text(*call.outcome) : "no end") << (call.stored ? " stored" : "");
   for (const RecordedEvent& event : call.events)
     out << "\n"
@@ -152,7 +152,7 @@ TEST(CallIndex, GroupsThatOverlap_HaveTheirCallsTogether) {
         key.call = i;
         ScenarioValues values;
         values["x"].sizes = {static_cast<std::int64_t>(random() % 3), 4};
-        Frame frame(key.frame);
+        CodeCache frame(key.frame);
         const CallMachine machine(Rank{r}, world, {}, key, frame, observation_of(values));
         (*recorder)->began(machine);
         if (random() % 3 == 0) (*recorder)->round(key, {});

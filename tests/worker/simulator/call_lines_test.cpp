@@ -73,10 +73,10 @@ std::string answers(const Scenario& scenario) {
   DryRunOptions options{.compare = true};
   options.learnt = &learnt;
   DryRunResult result = dry_run(scenario, options);
-  const std::vector<Way> ways = compare_ways(scenario, result, learnt);
-  result.compare = ways;
+  const std::vector<RunVariant> variants = compare_variants(scenario, result, learnt);
+  result.compare = variants;
   Report report = make_report("job", false, scenario, result);
-  report.ways = ways;
+  report.variants = variants;
   return result_json(result) + report_document(report);
 }
 

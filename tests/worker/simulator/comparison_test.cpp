@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/worker/simulator/answers/comparison.h>
+#include <lockstep/worker/simulator/answers/pytorch_model.h>
 #include <lockstep/worker/simulator/answers/sweep.h>
-#include <lockstep/worker/simulator/answers/upstream_way.h>
 
 namespace lockstep::worker::simulator::comparison_test {
 namespace {
@@ -78,9 +78,9 @@ bool fits(const NaiveRank::Entry& entry, const ScenarioValues& values) {
 }
 
 /// The rules of answers/README.md, "Ways compared", rank by rank on plain maps.
-Way naive_upstream(const Scenario& given) {
+RunVariant naive_upstream(const Scenario& given) {
   const Scenario scenario = expanded(given);
-  Way out;
+  RunVariant out;
   out.name = "upstream";
   std::vector<NaiveRank> ranks(static_cast<std::size_t>(scenario.world_size));
   for (std::size_t c = 0; c < scenario.calls.size(); ++c) {
@@ -186,23 +186,23 @@ Way naive_upstream(const Scenario& given) {
   return out;
 }
 
-Way without_cause(Way way) {
-  EXPECT_EQ(way.cause.has_value(), way.first_divergent_call.has_value());
-  way.cause.reset();
-  return way;
+RunVariant without_cause(RunVariant variant) {
+  EXPECT_EQ(variant.cause.has_value(), variant.first_divergent_call.has_value());
+  variant.cause.reset();
+  return variant;
 }
 
 TEST(Upstream, RandomScenarios_AgreeWithANaiveReading) {
   std::size_t apart = 0, errors = 0, fallbacks = 0;
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     const Scenario scenario = random_scenario(seed);
-    const Way way = without_cause(upstream_way(scenario));
-    ASSERT_EQ(way, naive_upstream(scenario))
+    const RunVariant variant = without_cause(pytorch_model(scenario));
+    ASSERT_EQ(variant, naive_upstream(scenario))
         << "seed " << seed << "\n"
-        << scenario_text(scenario) << ways_table({way, naive_upstream(scenario)});
-    apart += way.first_divergent_call ? 1 : 0;
-    errors += way.errors;
-    fallbacks += way.fallbacks;
+        << scenario_text(scenario) << run_variants_table({variant, naive_upstream(scenario)});
+    apart += variant.first_divergent_call ? 1 : 0;
+    errors += variant.errors;
+    fallbacks += variant.fallbacks;
   }
   EXPECT_GT(apart, 100U);
   EXPECT_GT(errors, 100U);
@@ -221,82 +221,89 @@ Scenario drawn(std::uint64_t seed) {
 
 TEST(Upstream, RanksThatDrawForThemselves_AgreeWithANaiveReading) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed)
-    ASSERT_EQ(without_cause(upstream_way(drawn(seed))), naive_upstream(drawn(seed))) << seed;
+    ASSERT_EQ(without_cause(pytorch_model(drawn(seed))), naive_upstream(drawn(seed))) << seed;
 }
 
 TEST(Upstream, SizeOfOneOnOneRank_IsAConstantThere) {
-  const Way way = upstream_way(read(R"({"format": "lockstep.scenario/1", "world_size": 3, "calls": [
+  const RunVariant variant =
+      pytorch_model(read(R"({"format": "lockstep.scenario/1", "world_size": 3, "calls": [
     {"frame": "f", "inputs": [{"ranks": "0-1", "values": {"x": {"tensor": [5]}}},
                               {"ranks": "2", "values": {"x": {"tensor": [1]}}}]}]})"));
-  EXPECT_EQ(way.first_divergent_call, 0U);
-  ASSERT_TRUE(way.cause);
-  EXPECT_EQ(way.cause->text, "rank 0 takes x.size(0) as dynamic from 2 on, rank 2 as 1");
-  ASSERT_EQ(way.cause->groups.size(), 2U);
-  EXPECT_EQ(way.cause->groups[1].ranks.text(), "rank 2");
-  EXPECT_EQ(way.cause->groups[1].least, 1);
+  EXPECT_EQ(variant.first_divergent_call, 0U);
+  ASSERT_TRUE(variant.cause);
+  EXPECT_EQ(variant.cause->text, "rank 0 takes x.size(0) as dynamic from 2 on, rank 2 as 1");
+  ASSERT_EQ(variant.cause->groups.size(), 2U);
+  EXPECT_EQ(variant.cause->groups[1].ranks.text(), "rank 2");
+  EXPECT_EQ(variant.cause->groups[1].least, 1);
 }
 
-std::vector<Way> compared(const Scenario& scenario) {
+std::vector<RunVariant> compared(const Scenario& scenario) {
   Profiles learnt;
   DryRunOptions options;
   options.learnt = &learnt;
   const DryRunResult result = dry_run(scenario, options);
-  return compare_ways(scenario, result, learnt);
+  return compare_variants(scenario, result, learnt);
 }
 
 TEST(Comparison, WarmedUpJob_IsSaidInFiveWays) {
-  const std::vector<Way> ways = compared(read(R"({"format": "lockstep.scenario/1", "world_size": 4,
+  const std::vector<RunVariant> variants =
+      compared(read(R"({"format": "lockstep.scenario/1", "world_size": 4,
     "generator": {"calls": [{"frame": "f", "repeat": 20, "values": {"x": {"tensor": [{"uniform": [2, 40]}, 8]}},
       "instead": [{"first": 2, "values": {"x": {"tensor": [16, 8]}}}]}]}})"));
-  ASSERT_EQ(ways.size(), 5U);
-  EXPECT_EQ(ways[0].name, "uncoordinated");
-  EXPECT_EQ(ways[1].name, "upstream");
-  EXPECT_EQ(ways[2].name, "lockstep");
-  EXPECT_EQ(ways[2].compiles, 2U);
-  EXPECT_EQ(ways[3].name, "lockstep_with_profile");
-  EXPECT_EQ(ways[3].compiles, 1U);
-  EXPECT_EQ(ways[4].name, "lockstep_marked");
-  EXPECT_EQ(ways[4].compiles, 1U);
-  for (const Way& way : ways)
-    EXPECT_EQ(way.compiles + way.reuses + way.fallbacks + way.errors, 20U) << way.name;
+  ASSERT_EQ(variants.size(), 5U);
+  EXPECT_EQ(variants[0].name, "uncoordinated");
+  EXPECT_EQ(variants[1].name, "upstream");
+  EXPECT_EQ(variants[2].name, "lockstep");
+  EXPECT_EQ(variants[2].compiles, 2U);
+  EXPECT_EQ(variants[3].name, "lockstep_with_profile");
+  EXPECT_EQ(variants[3].compiles, 1U);
+  EXPECT_EQ(variants[4].name, "lockstep_marked");
+  EXPECT_EQ(variants[4].compiles, 1U);
+  for (const RunVariant& variant : variants)
+    EXPECT_EQ(variant.compiles + variant.reuses + variant.fallbacks + variant.errors, 20U)
+        << variant.name;
 }
 
 TEST(Comparison, RanksThatShareSizesOnly_RunAGraphForEachListOfInputs) {
-  const std::vector<Way> ways = compared(read(R"({"format": "lockstep.scenario/1", "world_size": 4,
+  const std::vector<RunVariant> variants =
+      compared(read(R"({"format": "lockstep.scenario/1", "world_size": 4,
     "config": {"consistency": "shared_sizes"}, "calls": [
     {"frame": "f", "inputs": [{"ranks": "0-1", "values": {"x": {"tensor": [4]}}},
                               {"ranks": "2", "values": {"x": {"tensor": [4]}, "y": {"tensor": [4]}}},
                               {"ranks": "3", "values": {"b": {"bool": true}}}]},
     {"frame": "f", "inputs": [{"ranks": "0-3", "values": {"x": {"tensor": [4]}}}]}]})"));
-  ASSERT_EQ(ways[2].name, "lockstep");
-  EXPECT_EQ(ways[2].distinct_graphs_max, 3);
+  ASSERT_EQ(variants[2].name, "lockstep");
+  EXPECT_EQ(variants[2].distinct_graphs_max, 3);
 }
 
 TEST(Comparison, RandomScenarios_NameTheCauseOfAFirstDivergence) {
   std::size_t causes = 0;
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     const Scenario scenario = random_scenario(seed);
-    for (const Way& way : compared(scenario)) {
-      EXPECT_EQ(way.compiles + way.reuses + way.fallbacks + way.errors, scenario.count());
-      ASSERT_EQ(way.cause.has_value(), way.first_divergent_call.has_value()) << seed << way.name;
-      if (!way.cause) continue;
+    for (const RunVariant& variant : compared(scenario)) {
+      EXPECT_EQ(variant.compiles + variant.reuses + variant.fallbacks + variant.errors,
+                scenario.count());
+      ASSERT_EQ(variant.cause.has_value(), variant.first_divergent_call.has_value())
+          << seed << variant.name;
+      if (!variant.cause) continue;
       ++causes;
-      EXPECT_EQ(way.cause->call, *way.first_divergent_call);
-      EXPECT_NE(way.cause->text, "");
-      EXPECT_TRUE(way.cause->source.empty() || !way.cause->groups.empty());
+      EXPECT_EQ(variant.cause->call, *variant.first_divergent_call);
+      EXPECT_NE(variant.cause->text, "");
+      EXPECT_TRUE(variant.cause->source.empty() || !variant.cause->groups.empty());
     }
   }
   EXPECT_GT(causes, 200U);
 }
 
 TEST(Comparison, ProfileOfTheFirstRun_CompilesEachFrameOnceWhereSizesWobble) {
-  const std::vector<Way> ways = compared(read(R"({"format": "lockstep.scenario/1", "world_size": 2,
+  const std::vector<RunVariant> variants =
+      compared(read(R"({"format": "lockstep.scenario/1", "world_size": 2,
     "calls": [
     {"frame": "f", "inputs": [{"ranks": "0-1", "values": {"n": {"int": 1}, "x": {"tensor": [4]}}}]},
     {"frame": "f", "inputs": [{"ranks": "0-1", "values": {"n": {"int": 2}, "x": {"tensor": [4]}}}]},
     {"frame": "f", "inputs": [{"ranks": "0-1", "values": {"n": {"int": 2}, "x": {"tensor": [1]}}}]}]})"));
-  EXPECT_EQ(ways[2].compiles, 3U);
-  EXPECT_EQ(ways[3].compiles, 1U);
+  EXPECT_EQ(variants[2].compiles, 3U);
+  EXPECT_EQ(variants[3].compiles, 1U);
 }
 
 TEST(Sweep, RangesAndLists_AreRead) {

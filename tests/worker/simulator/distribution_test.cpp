@@ -10,8 +10,8 @@
 
 #include <lockstep/worker/simulator/draw/distribution.h>
 #include <lockstep/worker/simulator/draw/draw.h>
-#include <lockstep/worker/simulator/draw/elementary.h>
 #include <lockstep/worker/simulator/draw/lengths_file.h>
+#include <lockstep/worker/simulator/draw/portable_math.h>
 
 namespace lockstep::worker::simulator::distribution_test {
 namespace {

@@ -90,7 +90,7 @@ std::vector<std::int64_t> by_clocks(const Case& of, const NetworkModel& network)
         break;
       case Kind::Exchange:
         bytes.down = joined(step, 0, size - 1, bytes);
-        clocks.exchange(bytes);
+        clocks.tree_join(bytes);
         break;
       case Kind::Broadcast:
         clocks.broadcast(step.root, step.lengths[static_cast<std::size_t>(step.root.value)]);

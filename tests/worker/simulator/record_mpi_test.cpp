@@ -65,7 +65,7 @@ TEST(RecordMpi, RecordedJob_IsReplayedByteForByte) {
     ASSERT_TRUE(recorder.has_value()) << recorder.error().message;
     CallDriver driver(*group, scenario.config);
     driver.observe(**recorder);
-    std::map<std::string, Frame> frames;
+    std::map<std::string, CodeCache> frames;
     std::vector<std::string> outcomes;
     for (std::size_t c = 0; c < scenario.calls.size(); ++c) {
       if (scenario.calls[c].present != RankSet::all(group->size())) continue;
@@ -76,7 +76,7 @@ TEST(RecordMpi, RecordedJob_IsReplayedByteForByte) {
         key.frame = inputs.frame;
         key.call = c;
         Steps steps(c, last);
-        Frame& frame = frames[inputs.frame];
+        CodeCache& frame = frames[inputs.frame];
         frame.name = inputs.frame;
         outcomes.push_back(
             outcome_text(driver.call(key, frame, observation_of(inputs.values), {}, steps)));
@@ -84,7 +84,7 @@ TEST(RecordMpi, RecordedJob_IsReplayedByteForByte) {
     }
     RoundKey end;
     end.call = scenario.calls.size();
-    ASSERT_TRUE(driver.any(end, false).has_value());
+    ASSERT_TRUE(driver.any_rank(end, false).has_value());
     if (group->rank() == Rank{0}) {
       const auto ranks = read_record(directory);
       ASSERT_TRUE(ranks.has_value()) << ranks.error().message;
@@ -122,7 +122,7 @@ TEST(DryRunMpi, RandomScenarios_ComeToWhatTheDryRunSays) {
     });
     const DryRunResult said = dry_run(scenario, {.counterfactual = false});
     CallDriver driver(*group, scenario.config);
-    std::map<std::string, Frame> frames;
+    std::map<std::string, CodeCache> frames;
     for (std::size_t c = 0; c < scenario.calls.size(); ++c)
       for (const ScenarioGroup& inputs : scenario.calls[c].groups) {
         if (!inputs.ranks.contains(group->rank())) continue;
@@ -130,7 +130,7 @@ TEST(DryRunMpi, RandomScenarios_ComeToWhatTheDryRunSays) {
         key.group = "all";
         key.frame = inputs.frame;
         key.call = c;
-        Frame& frame = frames[inputs.frame];
+        CodeCache& frame = frames[inputs.frame];
         frame.name = inputs.frame;
         DecisionAlone steps;
         const CallOutcome outcome =

@@ -88,23 +88,23 @@ TEST_F(RecordedAnswers, RandomJobs_AnswerAsTheirScenario) {
     how.learnt = &learnt;
     const DryRunResult dry = dry_run(scenario, how);
     std::vector<std::string> notes;
-    const auto ways = answer(*ranks, {.compare = true, .cost = cost()}, again->result, notes);
+    const auto variants = answer(*ranks, {.compare = true, .cost = cost()}, again->result, notes);
     if (!alike(dry, again->result)) {
       ++not_explained;
-      ASSERT_FALSE(ways.has_value()) << "seed " << seed;
-      EXPECT_NE(ways.error().message.find("cannot be told"), std::string::npos);
+      ASSERT_FALSE(variants.has_value()) << "seed " << seed;
+      EXPECT_NE(variants.error().message.find("cannot be told"), std::string::npos);
       EXPECT_FALSE(again->result.timing.has_value());
       ASSERT_TRUE(answer(*ranks, {.compare = true}, again->result, notes).has_value());
       EXPECT_EQ(notes.size(), 1U);
       continue;
     }
     ++explained;
-    ASSERT_TRUE(ways.has_value()) << "seed " << seed << ": " << ways.error().message;
+    ASSERT_TRUE(variants.has_value()) << "seed " << seed << ": " << variants.error().message;
     EXPECT_TRUE(notes.empty());
     EXPECT_EQ(calls_csv(again->result), calls_csv(dry)) << "seed " << seed;
     EXPECT_EQ(own_text(again->result), own_text(dry)) << "seed " << seed;
     own += own_text(dry).empty() ? 0 : 1;
-    EXPECT_EQ(*ways, compare_ways(scenario, dry, learnt)) << "seed " << seed;
+    EXPECT_EQ(*variants, compare_variants(scenario, dry, learnt)) << "seed " << seed;
   }
   EXPECT_GE(explained, 20);
   EXPECT_GE(not_explained, 20);
@@ -119,7 +119,7 @@ TEST_F(RecordedAnswers, JobThatStartedFromAProfile_IsSaidTo) {
     RoundKey key;
     key.group = "world";
     key.frame = "f";
-    Frame frame(key.frame);
+    CodeCache frame(key.frame);
     (*recorder)->began(CallMachine(Rank{0}, 2, {}, key, frame, observation_of({})));
   }
   const auto ranks = read_record(directory(0));
@@ -145,7 +145,7 @@ TEST_F(RecordedAnswers, StateInRecordsOfBothVersions_IsTheSame) {
     RoundKey key;
     key.group = "world";
     key.frame = "f";
-    Frame frame(key.frame);
+    CodeCache frame(key.frame);
     (*recorder)->began(CallMachine(Rank{0}, 2, {}, key, frame, observation_of({})));
   }
   const auto restored = [&] {
@@ -179,7 +179,7 @@ TEST_F(RecordedAnswers, GroupsOfRanks_AreRefused) {
     RoundKey key;
     key.group = "half";
     key.frame = "f";
-    Frame frame(key.frame);
+    CodeCache frame(key.frame);
     (*recorder)->began(CallMachine(Rank{0}, 2, {}, key, frame, observation_of({})));
   }
   const auto ranks = read_record(directory(0));
@@ -188,9 +188,9 @@ TEST_F(RecordedAnswers, GroupsOfRanks_AreRefused) {
   ASSERT_TRUE(again.has_value()) << again.error().message;
   std::vector<std::string> notes;
   EXPECT_TRUE(answer(*ranks, {}, again->result, notes).has_value());
-  const auto ways = answer(*ranks, {.compare = true}, again->result, notes);
-  ASSERT_FALSE(ways.has_value());
-  EXPECT_NE(ways.error().message.find("groups of ranks"), std::string::npos);
+  const auto variants = answer(*ranks, {.compare = true}, again->result, notes);
+  ASSERT_FALSE(variants.has_value());
+  EXPECT_NE(variants.error().message.find("groups of ranks"), std::string::npos);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include <lockstep/worker/agreement/record.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
-#include <lockstep/worker/simulator/cluster/group.h>
+#include <lockstep/worker/simulator/cluster/rank_executor.h>
 
 namespace lockstep::worker::simulator {
 namespace {
@@ -35,7 +35,7 @@ TraceReport trace(const Decision& decision, bool one_graph) {
 }
 
 struct Process {
-  std::map<std::string, Frame> frames;
+  std::map<std::string, CodeCache> frames;
   std::unique_ptr<Recorder> recorder;
 };
 
@@ -96,13 +96,13 @@ std::vector<std::string> record_job(const Scenario& scenario, const std::string&
         key.group = "world";
         key.frame = group.frame;
         key.call = c;
-        Frame& frame = ranks[r].frames[group.frame];
+        CodeCache& frame = ranks[r].frames[group.frame];
         frame.name = group.frame;
-        Standing standing;
-        standing.pending = 7;
+        RankStatus rank_status;
+        rank_status.pending = 7;
         Observation seen = observation_of(group.values);
         machines[r] = std::make_unique<CallMachine>(rank, scenario.world_size, scenario.config, key,
-                                                    frame, std::move(seen), standing);
+                                                    frame, std::move(seen), rank_status);
         ranks[r].recorder->began(*machines[r]);
       }
     for (std::size_t waiting = 1; waiting > 0;) {

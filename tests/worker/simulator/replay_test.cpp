@@ -9,8 +9,8 @@
 #include "recorded_job.h"
 #include <gtest/gtest.h>
 
+#include <lockstep/worker/simulator/answers/explain.h>
 #include <lockstep/worker/simulator/answers/replay.h>
-#include <lockstep/worker/simulator/answers/verdict.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 
 namespace lockstep::worker::simulator::replay_test {

@@ -146,11 +146,11 @@ TEST(Streamed, WorldOfSeveralThreads_GivesTheBytesOfOneMachinePerRank) {
   }
 }
 
-TEST(Remainder, RandomDivisorsAndDividends_AreAsDivided) {
+TEST(FastModulo, RandomDivisorsAndDividends_AreAsDivided) {
   std::mt19937_64 random(11);
   for (int i = 0; i < 200'000; ++i) {
     const std::uint64_t divisor = std::max<std::uint64_t>(2, random() >> random() % 63);
-    const Remainder by(divisor), by_power(std::uint64_t{2} << random() % 63);
+    const FastModulo by(divisor), by_power(std::uint64_t{2} << random() % 63);
     for (const std::uint64_t n : {random(), divisor - 1, divisor, ~std::uint64_t{0}, ~divisor})
       for (const std::uint64_t rest : {by.of(n), by.of_in_halves(n)})
         ASSERT_EQ(rest, n % divisor) << n << " by " << divisor;
@@ -158,8 +158,8 @@ TEST(Remainder, RandomDivisorsAndDividends_AreAsDivided) {
   }
   for (int shift = 1; shift < 64; ++shift) {
     const std::uint64_t divisor = std::uint64_t{1} << shift, n = random();
-    ASSERT_EQ(Remainder(divisor).of(n), n % divisor);
-    ASSERT_EQ(Remainder(divisor).of_in_halves(n), n % divisor);
+    ASSERT_EQ(FastModulo(divisor).of(n), n % divisor);
+    ASSERT_EQ(FastModulo(divisor).of_in_halves(n), n % divisor);
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/worker/toolchain/shared_build.h>
-#include <lockstep/worker/toolchain/toolchain_class.h>
+#include <lockstep/worker/toolchain/toolchain_key.h>
 
 namespace lockstep::worker::shared_build_test {
 namespace {
@@ -98,7 +98,7 @@ class SharedBuild : public testing::Test {
       const std::string& identity, Failure fails = [](auto) { return std::nullopt; }) {
     toolchain_ = std::make_unique<CountingToolchain>(identity, std::move(fails));
     tools_.toolchain = toolchain_.get();
-    tools_.made_for = toolchain_->fingerprint();
+    tools_.toolchain_key = toolchain_->fingerprint();
   }
   /// Every rank has a directory of its own, as on a host of its own.
   void open_store() {
@@ -206,7 +206,7 @@ TEST_F(SharedBuild, ArtifactThatIsDamagedOnOneRank_IsSetAsideAndSentAgain) {
   open_store();
   const Program p = program(2);
   expect_built(build(p), p);
-  const auto key = p.unit_key(1, tools_.made_for);
+  const auto key = p.unit_key(1, tools_.toolchain_key);
   if (rank_ == last_) fs::resize_file(root_ / "artifacts" / key.text(), 50);
   expect_built(build(p), p);
   EXPECT_EQ(said_.size(), rank_ == last_ ? 1U : 0U);
@@ -218,7 +218,7 @@ TEST_F(SharedBuild, ArtifactThatIsDamagedOnOneRank_IsSetAsideAndSentAgain) {
 TEST_F(SharedBuild, OtherObjectUnderTheSameKey_IsReplacedByTheOneAgreedOn) {
   open_store();
   const Program p = program(1);
-  const auto key = p.unit_key(0, tools_.made_for);
+  const auto key = p.unit_key(0, tools_.toolchain_key);
   const std::string other = p.units[0] + (rank_ == 0 ? "" : " of another host");
   ASSERT_TRUE(store_->store(key, std::as_bytes(std::span(other))));
   expect_built(build(p), p);
@@ -388,12 +388,12 @@ TEST_F(SharedBuild, PeerThatSendsOtherBytes_IsFoundBeforeAnythingIsLoaded) {
     EXPECT_EQ(made.failure->code, Code::Environment);
     EXPECT_NE(made.failure->message.find("from rank 0 is not the one"), std::string::npos)
         << made.failure->message;
-    EXPECT_FALSE(store_->load(p.unit_key(0, tools_.made_for)).value()) << "nor kept";
+    EXPECT_FALSE(store_->load(p.unit_key(0, tools_.toolchain_key)).value()) << "nor kept";
   }
   expect_built(build(p), p);
 }
 
-class ToolchainClass : public SharedBuild {
+class ToolchainKey : public SharedBuild {
  protected:
   Result<std::optional<shapes::Fingerprint>> agree(const Result<shapes::Fingerprint>& mine,
                                                    const std::string& processor,
@@ -406,12 +406,12 @@ class ToolchainClass : public SharedBuild {
   const shapes::Fingerprint old_{1, 1}, new_{2, 2};
 };
 
-TEST_F(ToolchainClass, EveryRankWithACompiler_KeepsItsOwn) {
+TEST_F(ToolchainKey, EveryRankWithACompiler_KeepsItsOwn) {
   const auto mine = rank_ % 2 == 0 ? old_ : new_;
   EXPECT_EQ(agree(mine, "x86").value(), mine);
 }
 
-TEST_F(ToolchainClass, RankWithoutOne_JoinsTheLowestRankWithItsProcessor) {
+TEST_F(ToolchainKey, RankWithoutOne_JoinsTheLowestRankWithItsProcessor) {
   if (size_ < 3) return;
   const auto found = rank_ == last_
                          ? agree(environment("no c++"), "new cpu")
@@ -420,7 +420,7 @@ TEST_F(ToolchainClass, RankWithoutOne_JoinsTheLowestRankWithItsProcessor) {
   EXPECT_EQ(*found, rank_ == 0 ? old_ : new_);
 }
 
-TEST_F(ToolchainClass, NoRankWithACompiler_IsAnErrorOnlyWhereOneIsNeeded) {
+TEST_F(ToolchainKey, NoRankWithACompiler_IsAnErrorOnlyWhereOneIsNeeded) {
   const auto found = agree(environment("no c++"), "cpu", false);
   ASSERT_TRUE(found) << found.error().text();
   EXPECT_EQ(*found, std::nullopt);
@@ -432,7 +432,7 @@ TEST_F(ToolchainClass, NoRankWithACompiler_IsAnErrorOnlyWhereOneIsNeeded) {
   EXPECT_EQ(kinds.has_value(), size_ == 1) << "another processor has one";
 }
 
-TEST_F(ToolchainClass, RankWithAProcessorOfItsOwnOrAnUnknownOne_IsAnErrorOnAll) {
+TEST_F(ToolchainKey, RankWithAProcessorOfItsOwnOrAnUnknownOne_IsAnErrorOnAll) {
   for (const std::string processor : {"another cpu", ""}) {
     const auto found = rank_ == last_ ? agree(environment("no c++ there"), processor)
                                       : agree(old_, processor.empty() ? "" : "cpu");

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/toolchain/toolchain_class.h>
+#include <lockstep/worker/toolchain/toolchain_key.h>
 #include <lockstep/worker/toolchain/unit_table.h>
 
 namespace lockstep::worker::unit_table_test {

@@ -277,7 +277,7 @@ class FixedAnswer final : public TraceHost {
     asked.push_back(mine);
     return answer_;
   }
-  Result<std::int64_t> of_lowest(std::int64_t mine) override { return mine; }
+  Result<std::int64_t> broadcast_from_lowest(std::int64_t mine) override { return mine; }
   std::vector<bool> asked;
 
  private:
@@ -326,7 +326,7 @@ TEST(Tracer, GroupThatFails_EndsTheTraceWithItsStatus) {
     Result<bool> group_any(bool) override {
       return Status{Code::RankLost, "rank 1 is gone", {}, {}};
     }
-    Result<std::int64_t> of_lowest(std::int64_t) override {
+    Result<std::int64_t> broadcast_from_lowest(std::int64_t) override {
       return Status{Code::RankLost, "rank 1 is gone", {}, {}};
     }
   } broken;

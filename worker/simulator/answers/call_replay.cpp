@@ -38,13 +38,13 @@ CallReplay::CallReplay(std::vector<Member> members, const DecisionConfig& config
     Seat seat{.member = member};
     if (member.call != nullptr) {
       const RecordedCall& call = *member.call;
-      Frame& frame = (*member.frames)[{call.key.group, call.key.frame}];
+      CodeCache& frame = (*member.frames)[{call.key.group, call.key.frame}];
       frame.name = call.key.frame;
       if (call.stored) frame.adopt(*call.stored);
-      Standing standing = call.standing;
-      standing.speaks_for = RankSet::of(member.rank);  // tables are in ranks of the job
+      RankStatus rank_status = call.rank_status;
+      rank_status.speaks_for = RankSet::of(member.rank);  // tables are in ranks of the job
       machine = std::make_unique<CallMachine>(self, size, config, call.key, frame, call.observation,
-                                              std::move(standing));
+                                              std::move(rank_status));
       seat.state = State::Running;
     }
     machines_.push_back(std::move(machine));

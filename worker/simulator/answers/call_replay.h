@@ -2,12 +2,12 @@
 #pragma once
 
 #include <lockstep/worker/simulator/answers/replay.h>
-#include <lockstep/worker/simulator/cluster/group.h>
+#include <lockstep/worker/simulator/cluster/rank_executor.h>
 
 namespace lockstep::worker::simulator {
 
 /// What a rank's frames hold, by group and name.
-using FramesOfRank = std::map<std::pair<std::string, std::string>, Frame>;
+using FramesOfRank = std::map<std::pair<std::string, std::string>, CodeCache>;
 
 class CallReplay {
  public:

@@ -3,23 +3,23 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/simulator/answers/comparison.h>
+#include <lockstep/worker/simulator/answers/pytorch_model.h>
 #include <lockstep/worker/simulator/answers/suggestion.h>
-#include <lockstep/worker/simulator/answers/upstream_way.h>
 #include <lockstep/worker/simulator/cluster/timed_run.h>
 
 namespace lockstep::worker::simulator {
 namespace {
 
-Way way_alone(const Scenario& scenario, const Uncoordinated& alone) {
-  Way out{.name = "uncoordinated",
-          .compiles_per_rank_max = alone.compiles_per_rank_max,
-          .compiles = alone.compiles,
-          .reuses = alone.reuses,
-          .fallbacks = alone.fallbacks,
-          .errors = alone.errors,
-          .distinct_graphs_max = alone.distinct_graphs_max,
-          .first_divergent_call = alone.first_divergent_call,
-          .cause = {}};
+RunVariant variant_alone(const Scenario& scenario, const Uncoordinated& alone) {
+  RunVariant out{.name = "uncoordinated",
+                 .compiles_per_rank_max = alone.compiles_per_rank_max,
+                 .compiles = alone.compiles,
+                 .reuses = alone.reuses,
+                 .fallbacks = alone.fallbacks,
+                 .errors = alone.errors,
+                 .distinct_graphs_max = alone.distinct_graphs_max,
+                 .first_divergent_call = alone.first_divergent_call,
+                 .cause = {}};
   if (out.first_divergent_call)
     out.cause = uncoordinated_cause(scenario, *out.first_divergent_call);
   return out;
@@ -27,9 +27,9 @@ Way way_alone(const Scenario& scenario, const Uncoordinated& alone) {
 
 /// A coordinated run: all ranks run one program in each call, or none; one each of what they have
 /// made together, where they share sizes only.
-Way way_together(std::string name, const DryRunResult& result) {
+RunVariant variant_together(std::string name, const DryRunResult& result) {
   const Totals sum = totals(result);
-  Way out;
+  RunVariant out;
   out.name = std::move(name);
   out.compiles_per_rank_max = static_cast<int>(sum.compiles);
   out.compiles = sum.compiles;
@@ -44,27 +44,27 @@ Way way_together(std::string name, const DryRunResult& result) {
 
 }  // namespace
 
-std::vector<Way> compare_ways(const Scenario& scenario, const DryRunResult& result,
-                              const Profiles& learnt, const Progress& progress) {
+std::vector<RunVariant> compare_variants(const Scenario& scenario, const DryRunResult& result,
+                                         const Profiles& learnt, const Progress& progress) {
   Scenario plain = scenario;
   plain.cost.reset();  // times and faults are those of the run itself
   plain.faults.reset();
   DryRunOptions options;
   options.counterfactual = false;
   options.progress = progress;
-  std::vector<Way> out;
-  if (result.uncoordinated) out.push_back(way_alone(plain, *result.uncoordinated));
-  out.push_back(upstream_way(plain, progress));
-  out.push_back(way_together("lockstep", result));
+  std::vector<RunVariant> out;
+  if (result.uncoordinated) out.push_back(variant_alone(plain, *result.uncoordinated));
+  out.push_back(pytorch_model(plain, progress));
+  out.push_back(variant_together("lockstep", result));
   options.from = &learnt;
-  out.push_back(way_together("lockstep_with_profile", dry_run(plain, options)));
+  out.push_back(variant_together("lockstep_with_profile", dry_run(plain, options)));
   options.from = nullptr;
   const auto suggestions = suggest_marks(plain, result, survey(plain));
   const bool marks = std::any_of(suggestions.begin(), suggestions.end(),
                                  [](const Suggestion& s) { return s.dim.has_value(); });
   if (marks)
     out.push_back(
-        way_together("lockstep_marked", dry_run(with_marks(plain, suggestions), options)));
+        variant_together("lockstep_marked", dry_run(with_marks(plain, suggestions), options)));
   return out;
 }
 
@@ -79,7 +79,7 @@ std::optional<Status> too_large(const Scenario& scenario, const DryRunOptions& o
         {},
         {}};
   const std::uint64_t bytes = (options.counterfactual ? uncoordinated_bytes(scenario) : 0) +
-                              (options.compare ? upstream_bytes(scenario) : 0);
+                              (options.compare ? pytorch_model_bytes(scenario) : 0);
   if (bytes <= kLimit) return std::nullopt;
   return Status{Code::BadInput,
                 fmt::format("running each of {} ranks alone through {} calls would take about {} "

@@ -7,10 +7,12 @@
 namespace lockstep::worker::simulator {
 
 /// `result` is that of the scenario, with the counterfactual; `learnt` what its frames had learnt.
-[[nodiscard]] std::vector<Way> compare_ways(const Scenario& scenario, const DryRunResult& result,
-                                            const Profiles& learnt, const Progress& progress = {});
+[[nodiscard]] std::vector<RunVariant> compare_variants(const Scenario& scenario,
+                                                       const DryRunResult& result,
+                                                       const Profiles& learnt,
+                                                       const Progress& progress = {});
 
-/// Why a run of this scenario, and compare_ways() where the options say so, does not fit into
+/// Why a run of this scenario, and compare_variants() where the options say so, does not fit into
 /// memory, with the estimate; nullopt: it does.
 [[nodiscard]] std::optional<Status> too_large(const Scenario& scenario,
                                               const DryRunOptions& options);

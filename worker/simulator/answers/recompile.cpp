@@ -164,7 +164,7 @@ class Trial {
   const Known& known_;
   std::vector<std::vector<Demand>> demands_;  // per form of the entry
   Obstacle others_;
-  SomeRanks unfit_;
+  TruncatedRankSet unfit_;
 };
 
 Recompile explain(const Scenario& scenario, std::size_t call, const std::string& frame, int made,

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <lockstep/worker/simulator/cluster/result.h>
-#include <lockstep/worker/simulator/draw/some_ranks.h>
+#include <lockstep/worker/simulator/draw/truncated_rank_set.h>
 #include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::worker::simulator {
@@ -14,7 +14,7 @@ namespace lockstep::worker::simulator {
 struct Obstacle {
   std::string source;  // "tokens.size(0)", "n"; "" where the sources are others
   std::string needs;   // what the entry has: "5", "at least 2"; else: "the entry has no input mask"
-  SomeRanks ranks;
+  TruncatedRankSet ranks;
   std::int64_t least = 0, greatest = 0;  // the value on these ranks
   std::string mark;                      // where it is a mark that the entry does not honour
   /// "tokens.size(0) is 6 to 9 on ranks 3-7, the entry has 5"
@@ -24,7 +24,7 @@ struct Obstacle {
 struct UnfitEntry {
   static constexpr std::size_t kObstacles = 12;
   int entry = 0;
-  SomeRanks ranks;                  // that it does not fit
+  TruncatedRankSet ranks;           // that it does not fit
   std::vector<Obstacle> obstacles;  // at most so many, in the order of sources and dims
   std::size_t left_out = 0;         // obstacles beyond them
 };

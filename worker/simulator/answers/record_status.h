@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include <lockstep/worker/simulator/answers/verdict.h>
+#include <lockstep/worker/simulator/answers/explain.h>
 #include <lockstep/worker/simulator/input/record_reader.h>
 
 namespace lockstep::worker::simulator {

@@ -46,10 +46,10 @@ std::optional<std::string> unexplained(const std::vector<RankRecord>& ranks,
 
 }  // namespace
 
-Result<std::vector<Way>> answer(const std::vector<RankRecord>& ranks,
-                                const RecordQuestions& questions, DryRunResult& result,
-                                std::vector<std::string>& notes) {
-  if (!questions.compare && !questions.cost) return std::vector<Way>();
+Result<std::vector<RunVariant>> answer(const std::vector<RankRecord>& ranks,
+                                       const RecordQuestions& questions, DryRunResult& result,
+                                       std::vector<std::string>& notes) {
+  if (!questions.compare && !questions.cost) return std::vector<RunVariant>();
   const JointCalls joint(ranks);
   for (std::size_t c = 0; c < joint.size(); ++c)
     if (joint.groups() > 1 || joint.members(c).size() != static_cast<std::int64_t>(ranks.size()))
@@ -72,11 +72,11 @@ Result<std::vector<Way>> answer(const std::vector<RankRecord>& ranks,
     notes.push_back(
         fmt::format("the ways compared are those of the recorded inputs alone: {}.", *other));
   result.timing = std::move(alone.timing);
-  if (!questions.compare) return std::vector<Way>();
+  if (!questions.compare) return std::vector<RunVariant>();
   alone.uncoordinated = result.uncoordinated;
-  auto ways = compare_ways(inputs, alone, learnt, questions.progress);
+  auto variants = compare_variants(inputs, alone, learnt, questions.progress);
   if (auto wrong = inputs.error()) return *std::move(wrong);
-  return ways;
+  return variants;
 }
 
 }  // namespace lockstep::worker::simulator

@@ -22,9 +22,9 @@ struct RecordQuestions {
 /// Adds times to the result of the replay, and returns the ways (none where not asked for). What
 /// the ways do not show is said in `notes`. Requires RecordQuestions::counterfactual for a
 /// comparison. Errors: BadInput (the record cannot answer, or is no longer what it was).
-[[nodiscard]] Result<std::vector<Way>> answer(const std::vector<RankRecord>& ranks,
-                                              const RecordQuestions& questions,
-                                              DryRunResult& result,
-                                              std::vector<std::string>& notes);
+[[nodiscard]] Result<std::vector<RunVariant>> answer(const std::vector<RankRecord>& ranks,
+                                                     const RecordQuestions& questions,
+                                                     DryRunResult& result,
+                                                     std::vector<std::string>& notes);
 
 }  // namespace lockstep::worker::simulator

@@ -31,7 +31,7 @@ struct Replay {
   /// What the record lacks: ranks whose last line was cut or whose last call has no end.
   std::vector<std::string> notes;
   /// What rank 0 holds at the end, by group and frame.
-  std::map<std::pair<std::string, std::string>, Frame> frames;
+  std::map<std::pair<std::string, std::string>, CodeCache> frames;
   /// What to write so that frames compile less (recompile_advice.h), each once, with its frame.
   std::vector<std::string> advice;
 };

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <lockstep/worker/exchange/observation.h>
-#include <lockstep/worker/simulator/cluster/way.h>
+#include <lockstep/worker/simulator/cluster/run_variant.h>
 #include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::worker::simulator {

@@ -6,8 +6,8 @@
 #include <lockstep/worker/agreement/frame_profile.h>
 #include <lockstep/worker/exchange/dim_order.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
-#include <lockstep/worker/simulator/cluster/group.h>
-#include <lockstep/worker/simulator/cluster/streamed_group.h>
+#include <lockstep/worker/simulator/cluster/rank_executor.h>
+#include <lockstep/worker/simulator/cluster/streamed_executor.h>
 #include <lockstep/worker/simulator/cluster/timed_run.h>
 #include <lockstep/worker/simulator/draw/parallel.h>
 #include <lockstep/worker/simulator/input/call_inputs.h>
@@ -76,16 +76,16 @@ class Job {
         frames_(layout_.units.size()) {
     if (manner == Manner::Streamed) {
       auto streamed =
-          std::make_unique<StreamedGroup>(layout_.units, scenario.world_size, scenario.config);
+          std::make_unique<StreamedExecutor>(layout_.units, scenario.world_size, scenario.config);
       streamed_ = streamed.get();
-      group_ = std::move(streamed);
+      executor_ = std::move(streamed);
     } else {
-      group_ = manner == Manner::Folded ? folded_group(layout_.units, scenario.world_size)
-                                        : virtual_group(scenario.world_size);
+      executor_ = manner == Manner::Folded ? folded_executor(layout_.units, scenario.world_size)
+                                           : virtual_executor(scenario.world_size);
     }
     if (!scenario.cost) return;
     clock_.emplace(*scenario.cost, scenario.world_size, scenario.count(), options.most_spans);
-    group_->time_by(*clock_);
+    executor_->time_by(*clock_);
   }
 
   CallResult call(std::size_t index) {
@@ -95,7 +95,7 @@ class Job {
                 scenario_.generator.inputs(number, scenario_.world_size));
   }
 
-  [[nodiscard]] const Group& group() const { return *group_; }
+  [[nodiscard]] const RankExecutor& executor() const { return *executor_; }
   /// A commit is one of all ranks, so they have all learnt the same.
   [[nodiscard]] Profiles learnt() const {
     Profiles out;
@@ -125,7 +125,7 @@ class Job {
     }
     const Status absent = absent_ranks(call.present, scenario_.world_size);
     if (clock_) clock_->begin(call.present, lowest);
-    if (!call.groups.empty()) group_->run(machines, absent);
+    if (!call.groups.empty()) executor_->run(machines, absent);
     CallResult result = result_of(machines, call.frame.value_or(lowest), lowest, absent);
     if (clock_)
       clock_->end(!result.outcome.error, [&](std::span<std::int64_t> out) {
@@ -196,7 +196,7 @@ class Job {
   std::unique_ptr<CallMachine> machine(std::size_t index, std::size_t unit, const std::string& name,
                                        const Observation& observation) {
     const auto [at, fresh] = frames_[unit].try_emplace(name, name);
-    Frame& frame = at->second;
+    CodeCache& frame = at->second;
     if (fresh && from_ != nullptr)
       if (const auto kept = from_->find(name); kept != from_->end())
         frame.adopt(state_from(kept->second, *observation.list));
@@ -204,21 +204,21 @@ class Job {
     key.group = "all";
     key.frame = name;
     key.call = index;
-    Standing standing;
-    standing.speaks_for =
+    RankStatus rank_status;
+    rank_status.speaks_for =
         RankSet::range(Rank{layout_.units[unit].first}, Rank{layout_.units[unit].last});
     return std::make_unique<CallMachine>(Rank{layout_.units[unit].first}, scenario_.world_size,
                                          scenario_.config, std::move(key), frame, observation,
-                                         std::move(standing));
+                                         std::move(rank_status));
   }
 
   const Scenario& scenario_;
   const Profiles* from_;
   std::vector<RankClass> classes_;
   Layout layout_;
-  std::vector<std::map<std::string, Frame>> frames_;  // per unit, by name
-  std::unique_ptr<Group> group_;
-  StreamedGroup* streamed_ = nullptr;
+  std::vector<std::map<std::string, CodeCache>> frames_;  // per unit, by name
+  std::unique_ptr<RankExecutor> executor_;
+  StreamedExecutor* streamed_ = nullptr;
   std::optional<RunClock> clock_;  // where the scenario has costs
 };
 
@@ -257,8 +257,8 @@ DryRunResult dry_run(const Scenario& scenario, Manner manner, const DryRunOption
     if (options.progress) options.progress("calls", i, count);
     result.calls.push_back(job.call(i));
   }
-  result.bytes_per_rank_max = job.group().bytes_per_rank_max();
-  result.rounds = job.group().rounds();
+  result.bytes_per_rank_max = job.executor().bytes_per_rank_max();
+  result.rounds = job.executor().rounds();
   if (options.learnt != nullptr) *options.learnt = job.learnt();
   result.timing = job.take_timing();
   if (options.counterfactual) result.uncoordinated = run_uncoordinated(scenario, options.progress);

@@ -127,8 +127,8 @@ TreeBytes FoldedRounds::sent_by_units(std::span<const Bytes> mine) const {
   return out;
 }
 
-Bytes FoldedRounds::exchange(std::span<const Bytes> mine, const collectives::Join& join,
-                             TreeBytes* sent) {
+Bytes FoldedRounds::tree_join(std::span<const Bytes> mine, const collectives::Join& join,
+                              TreeBytes* sent) {
   if (sent != nullptr) *sent = sent_by_units(mine);
   std::vector<Bytes> joined(joints_.size());
   for (std::size_t j = 0; j < joints_.size(); ++j) {

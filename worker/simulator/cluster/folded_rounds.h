@@ -1,5 +1,5 @@
-// Rounds of a group in which runs of equal ranks count once. A vote is an AND (or minimum) and an
-// exchange an idempotent join, so the result needs one message per run. What a rank receives is a
+// Rounds of a group in which runs of equal ranks count once. A vote is an AND (or minimum) and a
+// tree join is idempotent, so the result needs one message per run. What a rank receives is a
 // function of its place: of the vote's schedule and, in the ordered tree, of the payloads of its
 // two subtrees. A subtree that lies within one run sends what the run sends; so only ranks whose
 // subtree spans several runs are looked at one by one, and of all others one per run, with most to
@@ -39,8 +39,8 @@ class FoldedRounds {
                                        collectives::Combine combine);
   /// Requires that equal payloads join to themselves.
   /// What the ranks send is put into `sent`, if that is not null.
-  [[nodiscard]] Bytes exchange(std::span<const Bytes> mine, const collectives::Join& join,
-                               TreeBytes* sent = nullptr);
+  [[nodiscard]] Bytes tree_join(std::span<const Bytes> mine, const collectives::Join& join,
+                                TreeBytes* sent = nullptr);
   [[nodiscard]] Bytes broadcast(Rank root, std::span<const Bytes> mine);
 
   /// Payload received in all rounds by the rank with most.

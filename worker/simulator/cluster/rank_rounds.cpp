@@ -23,7 +23,7 @@ Subtree whole(int size) {
 
 }  // namespace
 
-struct RankRounds::Exchange {
+struct RankRounds::ParallelJoin {
   const Payload& payload;
   const collectives::Join& join;
   const Same& same;
@@ -90,18 +90,18 @@ struct RankRounds::Exchange {
 
 RankRounds::RankRounds(int size) : size_(size), received_(static_cast<std::size_t>(size), 0) {}
 
-Bytes RankRounds::exchange(const Payload& payload, const collectives::Join& join, const Same& same,
-                           TreeBytes* sent) {
+Bytes RankRounds::tree_join(const Payload& payload, const collectives::Join& join, const Same& same,
+                            TreeBytes* sent) {
   constexpr std::int32_t kRanks = 1024;  // of a thread's part
   if (sent != nullptr) sent->up.assign(static_cast<std::size_t>(size_), 0);
-  Exchange exchange{payload, join, same, size_, received_, sent};
+  ParallelJoin parallel{payload, join, same, size_, received_, sent};
   const Subtree root = whole(size_);
-  exchange.split(root, kRanks);
-  in_parallel(exchange.apart.size(), [&](std::size_t i) {
-    const Subtree& part = exchange.apart[i];
-    exchange.joined.find(part.head)->second = exchange.run(part, true);
+  parallel.split(root, kRanks);
+  in_parallel(parallel.apart.size(), [&](std::size_t i) {
+    const Subtree& part = parallel.apart[i];
+    parallel.joined.find(part.head)->second = parallel.run(part, true);
   });
-  Bytes result = exchange.run(root, false);
+  Bytes result = parallel.run(root, false);
   from_parent_ += result.size();
   ++others_;
   if (sent != nullptr) sent->down = result.size();

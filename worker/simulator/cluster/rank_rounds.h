@@ -13,7 +13,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// One thread calls; an exchange uses all cores.
+/// One thread calls; a tree join uses all cores.
 class RankRounds {
  public:
   /// What a rank sends. Called from several threads.
@@ -28,8 +28,8 @@ class RankRounds {
   /// The join of all ranks' payloads, in the order of the tree. Ranks of a range for which `same`
   /// is true send the same, and equal payloads of theirs join to themselves.
   /// What the ranks send is put into `sent`, if that is not null.
-  [[nodiscard]] Bytes exchange(const Payload& payload, const collectives::Join& join,
-                               const Same& same, TreeBytes* sent = nullptr);
+  [[nodiscard]] Bytes tree_join(const Payload& payload, const collectives::Join& join,
+                                const Same& same, TreeBytes* sent = nullptr);
   /// Every rank but `root` has received that many bytes.
   void broadcast(Rank root, std::size_t bytes);
 
@@ -38,7 +38,7 @@ class RankRounds {
   [[nodiscard]] std::uint64_t rounds() const { return votes_ + others_; }
 
  private:
-  struct Exchange;
+  struct ParallelJoin;
   int size_;
   std::vector<std::uint64_t> received_;  // by each rank from its children, less what it broadcast
   std::uint64_t from_parent_ = 0;        // by every rank that has a parent

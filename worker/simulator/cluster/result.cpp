@@ -174,7 +174,7 @@ std::string result_json(const DryRunResult& result) {
                             {"rounds", result.rounds}};
   out += "],\n \"totals\": " + json_text(totals) +
          ",\n \"uncoordinated\": " + json_text(uncoordinated_json(result.uncoordinated));
-  if (!result.compare.empty()) out += ",\n \"compare\": " + ways_json(result.compare);
+  if (!result.compare.empty()) out += ",\n \"compare\": " + run_variants_json(result.compare);
   if (result.timing) out += ",\n \"cost\": " + cost_json(result);
   if (result.faults) out += ",\n \"faults\": " + fault_json(*result.faults);
   out += "}\n";

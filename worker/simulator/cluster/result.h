@@ -10,7 +10,7 @@
 #include <lockstep/worker/agreement/call_machine.h>
 #include <lockstep/worker/exchange/decision.h>
 #include <lockstep/worker/simulator/cluster/fault_report.h>
-#include <lockstep/worker/simulator/cluster/way.h>
+#include <lockstep/worker/simulator/cluster/run_variant.h>
 #include <lockstep/worker/simulator/cost/timing.h>
 
 namespace lockstep::worker::simulator {
@@ -43,7 +43,7 @@ struct Uncoordinated {
   int compiles_per_rank_max = 0;
   std::optional<std::size_t> first_divergent_call;
   int distinct_graphs_max = 0;
-  std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;  // calls, as in Way
+  std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;  // calls, as in RunVariant
   bool operator==(const Uncoordinated&) const = default;
 };
 
@@ -55,7 +55,7 @@ struct DryRunResult {
   std::uint64_t bytes_per_rank_max = 0;
   std::uint64_t rounds = 0;                    // votes, exchanges, verifications, commits
   std::optional<Uncoordinated> uncoordinated;  // nullopt: left out
-  std::vector<Way> compare;                    // empty: not asked for
+  std::vector<RunVariant> compare;             // empty: not asked for
   std::optional<FaultReport> faults;           // where the scenario has a section of them
   std::optional<Timing> timing;                // nullopt: the scenario has no costs
 };

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/simulator/cluster/dry_run.h>
-#include <lockstep/worker/simulator/cluster/group.h>
+#include <lockstep/worker/simulator/cluster/rank_executor.h>
 #include <lockstep/worker/simulator/cluster/timed_call.h>
 #include <lockstep/worker/simulator/input/call_inputs.h>
 
@@ -137,10 +137,10 @@ void TimedCall::add_branch(std::size_t unit, Observation& seen) const {
 void TimedCall::start(std::size_t unit) {
   Seat& seat = machines_[unit];
   const std::string& name = frame(unit);
-  Frame& frame = cast_.frames_[unit][name];
+  CodeCache& frame = cast_.frames_[unit][name];
   for (const Fault& fault : cast_.faults_)
     if (fault.kind == Kind::CacheLost && fault.call == index_ && cast_.hit(unit, fault))
-      frame = Frame();
+      frame = CodeCache();
   frame.name = name;
   Observation seen = observation(unit);
   add_branch(unit, seen);
@@ -148,12 +148,12 @@ void TimedCall::start(std::size_t unit) {
   key.group = "all";
   key.frame = name;
   key.call = index_;
-  Standing standing;
+  RankStatus rank_status;
   const Unit& ranks = cast_.units_[unit];
-  standing.speaks_for = RankSet::range(Rank{ranks.first}, Rank{ranks.last});
+  rank_status.speaks_for = RankSet::range(Rank{ranks.first}, Rank{ranks.last});
   seat.machine = std::make_unique<CallMachine>(Rank{ranks.first}, cast_.scenario_.world_size,
                                                cast_.scenario_.config, std::move(key), frame,
-                                               std::move(seen), std::move(standing));
+                                               std::move(seen), std::move(rank_status));
   go_on(unit);
 }
 
@@ -253,7 +253,7 @@ void TimedCall::finished(std::size_t unit, const CallOutcome& outcome) {
   if (!outcome.error || outcome.error->code != Code::FrameMismatch) result_->frame = frame_;
   if (outcome.kind == CallOutcome::Kind::Compiled)
     result_->reported =
-        machines_[unit].machine->frame().entries[static_cast<std::size_t>(outcome.entry)].reported;
+        machines_[unit].machine->cache().entries[static_cast<std::size_t>(outcome.entry)].reported;
 }
 
 }  // namespace lockstep::worker::simulator

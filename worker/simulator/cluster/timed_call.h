@@ -36,7 +36,7 @@ class Cast {
   std::vector<RankClass> classes_;
   std::vector<Unit> units_;
   std::vector<std::size_t> class_of_;
-  std::vector<std::map<std::string, Frame>> frames_;        // per unit, by name
+  std::vector<std::map<std::string, CodeCache>> frames_;    // per unit, by name
   std::vector<std::optional<std::size_t>> compile_struck_;  // per fault: in which call
   std::string branch_;  // the float that ranks branch on; empty: no fault is a branch
 };

@@ -277,8 +277,8 @@ void TimedJob::enter(Rank rank) {
     const Action& action = call(seat.call).action(seat.unit, seat.step);
     if (const auto* vote = std::get_if<action::Vote>(&action)) {
       seat.round.emplace<VoteRound>(rank, size, vote->mine, vote->combine);
-    } else if (const auto* exchange = std::get_if<action::Exchange>(&action)) {
-      seat.round.emplace<TreeRound>(rank, size, exchange->mine, exchange->join);
+    } else if (const auto* to_join = std::get_if<action::TreeJoin>(&action)) {
+      seat.round.emplace<TreeRound>(rank, size, to_join->mine, to_join->join);
     } else {
       const auto& broadcast = std::get<action::Broadcast>(action);
       seat.round.emplace<BroadcastRound>(rank, size, broadcast.root, broadcast.mine);

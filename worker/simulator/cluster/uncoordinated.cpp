@@ -6,10 +6,10 @@
 #include <mutex>
 #include <span>
 
+#include <lockstep/worker/simulator/cluster/call_view.h>
 #include <lockstep/worker/simulator/cluster/cause.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
-#include <lockstep/worker/simulator/cluster/group.h>
-#include <lockstep/worker/simulator/cluster/member.h>
+#include <lockstep/worker/simulator/cluster/rank_executor.h>
 #include <lockstep/worker/simulator/draw/parallel.h>
 
 namespace lockstep::worker::simulator {
@@ -23,8 +23,8 @@ CallOutcome run_alone(CallMachine& machine) {
     if (const auto* finish = std::get_if<action::Finish>(&action)) return finish->outcome;
     if (const auto* vote = std::get_if<action::Vote>(&action)) {
       machine.voted(vote->mine);
-    } else if (const auto* exchange = std::get_if<action::Exchange>(&action)) {
-      machine.joined(exchange->mine);
+    } else if (const auto* to_join = std::get_if<action::TreeJoin>(&action)) {
+      machine.joined(to_join->mine);
     } else if (const auto* broadcast = std::get_if<action::Broadcast>(&action)) {
       machine.joined(broadcast->mine);
     }
@@ -33,7 +33,7 @@ CallOutcome run_alone(CallMachine& machine) {
 
 /// One class of ranks on its own.
 struct Loner {
-  std::map<std::string, Frame> frames;
+  std::map<std::string, CodeCache> frames;
   std::map<std::string, std::vector<shapes::Fingerprint>> programs;  // of the entries, by frame
   int compiles = 0;
   int entry = -1;  // that the last call ran
@@ -54,7 +54,7 @@ struct CallOfAll {
 
 Ran run_call(const Scenario& scenario, std::size_t index, const std::string& name,
              const Observation& observation, Loner& rank) {
-  Frame& frame = rank.frames[name];
+  CodeCache& frame = rank.frames[name];
   frame.name = name;
   RoundKey key;
   key.group = "alone";
@@ -90,19 +90,20 @@ std::vector<std::string> uses_of(const Decision& decision) {
   return out;
 }
 
-/// All members, in groups that are run through the whole scenario one after another, so that few
-/// caches are held at once.
+/// All representatives, in groups that are run through the whole scenario one after another, so
+/// that few caches are held at once.
 class Runs {
  public:
   Runs(const Scenario& scenario, const Progress& progress)
       : scenario_(scenario),
         progress_(progress),
         classes_(classes_of(scenario)),
-        members_(members_of(classes_, scenario.generator.apart())),
+        representatives_(representatives_of(classes_, scenario.generator.apart())),
         calls_(scenario.count()) {}
 
   Uncoordinated run() {
-    in_parts(members_, [&](std::size_t, std::span<const Member> part) { run(part); });
+    in_parts(representatives_,
+             [&](std::size_t, std::span<const Representative> part) { run(part); });
     for (std::size_t c = 0; c < calls_.size(); ++c) judge(c);
     return out_;
   }
@@ -110,23 +111,23 @@ class Runs {
   /// Who first part ways in call `c`, and over what; nullopt: nobody does.
   std::optional<Cause> cause(std::size_t c) {
     constexpr std::size_t kTogether = 4096;
-    std::map<std::string, std::pair<Ran, Member>> first;  // by frame
-    for (std::size_t at = 0; at < members_.size(); at += kTogether) {
-      const std::size_t count = std::min(kTogether, members_.size() - at);
+    std::map<std::string, std::pair<Ran, Representative>> first;  // by frame
+    for (std::size_t at = 0; at < representatives_.size(); at += kTogether) {
+      const std::size_t count = std::min(kTogether, representatives_.size() - at);
       std::vector<std::optional<std::pair<std::string, Ran>>> ran(count);
-      in_parts(std::span(members_).subspan(at, count),
-               [&](std::size_t begin, std::span<const Member> part) {
+      in_parts(std::span(representatives_).subspan(at, count),
+               [&](std::size_t begin, std::span<const Representative> part) {
                  std::ranges::move(run_up_to(c, part, nullptr),
                                    ran.begin() + static_cast<std::ptrdiff_t>(begin));
                });
       for (std::size_t i = 0; i < count; ++i) {
         if (!ran[i]) continue;
         const auto& [frame, run] = *ran[i];
-        const auto known = first.try_emplace(frame, run, members_[at + i]).first;
+        const auto known = first.try_emplace(frame, run, representatives_[at + i]).first;
         if (known->second.first == run) continue;
         Side a, b;
         if (!run_up_to(c, std::span(&known->second.second, 1), &a)[0] ||
-            !run_up_to(c, std::span(&members_[at + i], 1), &b)[0])
+            !run_up_to(c, std::span(&representatives_[at + i], 1), &b)[0])
           return std::nullopt;  // the call cannot be read again
         return cause_of(scenario_, c, frame, a, b);
       }
@@ -135,64 +136,67 @@ class Runs {
   }
 
  private:
-  /// Parts of the members, on all cores; `work` is told where in `members` a part begins.
+  /// Parts of the representatives, on all cores; `work` is told where in `representatives` a part
+  /// begins.
   template <class Work>
-  void in_parts(std::span<const Member> members, Work work) const {
+  void in_parts(std::span<const Representative> representatives, Work work) const {
     // Stored calls are read again for each part, so there the parts are large.
     const std::size_t together = scenario_.stored ? 4096 : 64;
-    in_parallel((members.size() + together - 1) / together, [&](std::size_t part) {
+    in_parallel((representatives.size() + together - 1) / together, [&](std::size_t part) {
       const std::size_t first = part * together;
-      work(first, members.subspan(first, std::min(together, members.size() - first)));
+      work(first,
+           representatives.subspan(first, std::min(together, representatives.size() - first)));
     });
   }
 
-  /// Of each of the members: the frame that it calls in call `c`, and what it runs there; nullopt:
-  /// it is absent. `side`: of the only one.
-  std::vector<std::optional<std::pair<std::string, Ran>>> run_up_to(std::size_t c,
-                                                                    std::span<const Member> members,
-                                                                    Side* side) {
-    std::vector<Loner> ranks(members.size());
+  /// Of each of the representatives: the frame that it calls in call `c`, and what it runs there;
+  /// nullopt: it is absent. `side`: of the only one.
+  std::vector<std::optional<std::pair<std::string, Ran>>> run_up_to(
+      std::size_t c, std::span<const Representative> representatives, Side* side) {
+    std::vector<Loner> ranks(representatives.size());
     for (std::size_t i = 0; i < c; ++i)
-      (void)run_call_of(i, CallSight(scenario_, classes_, i), members, ranks);
-    const CallSight sight(scenario_, classes_, c);
-    std::vector<std::optional<std::pair<std::string, Ran>>> out(members.size());
+      (void)run_call_of(i, CallView(scenario_, classes_, i), representatives, ranks);
+    const CallView view(scenario_, classes_, c);
+    std::vector<std::optional<std::pair<std::string, Ran>>> out(representatives.size());
     Observation room;
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      if (!sight.made_by(members[i])) continue;
-      const std::string& frame = sight.frame(members[i]);
-      out[i].emplace(frame, run_call(scenario_, c, frame, sight.of(members[i], room), ranks[i]));
+    for (std::size_t i = 0; i < representatives.size(); ++i) {
+      if (!view.made_by(representatives[i])) continue;
+      const std::string& frame = view.frame(representatives[i]);
+      out[i].emplace(frame,
+                     run_call(scenario_, c, frame, view.of(representatives[i], room), ranks[i]));
       if (side == nullptr) continue;
-      side->rank = Rank{members[i].rank};
+      side->rank = Rank{representatives[i].rank};
       side->compiled = out[i]->second.compiled;
-      side->seen = sight.of(members[i], room);
-      const Frame& cache = ranks[i].frames.at(frame);
+      side->seen = view.of(representatives[i], room);
+      const CodeCache& cache = ranks[i].frames.at(frame);
       if (ranks[i].entry >= 0)
         side->uses = uses_of(cache.entries[static_cast<std::size_t>(ranks[i].entry)].decision);
     }
     return out;
   }
 
-  void run(std::span<const Member> members) {
-    std::vector<Loner> ranks(members.size());
+  void run(std::span<const Representative> representatives) {
+    std::vector<Loner> ranks(representatives.size());
     for (std::size_t c = 0; c < calls_.size(); ++c) {
-      const CallSight sight(scenario_, classes_, c);
-      add(c, run_call_of(c, sight, members, ranks), sight.made_by_all());
+      const CallView view(scenario_, classes_, c);
+      add(c, run_call_of(c, view, representatives, ranks), view.made_by_all());
     }
     const std::lock_guard lock(mutex_);
     for (const Loner& rank : ranks)
       out_.compiles_per_rank_max = std::max(out_.compiles_per_rank_max, rank.compiles);
-    done_ += members.size();
-    if (progress_) progress_("ranks alone", done_, members_.size());
+    done_ += representatives.size();
+    if (progress_) progress_("ranks alone", done_, representatives_.size());
   }
 
-  CallRuns run_call_of(std::size_t c, const CallSight& sight, std::span<const Member> members,
-                       std::vector<Loner>& ranks) {
+  CallRuns run_call_of(std::size_t c, const CallView& view,
+                       std::span<const Representative> representatives, std::vector<Loner>& ranks) {
     CallRuns runs;
     Observation room;
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      if (!sight.made_by(members[i])) continue;
-      const std::string& frame = sight.frame(members[i]);
-      runs[frame].push_back(run_call(scenario_, c, frame, sight.of(members[i], room), ranks[i]));
+    for (std::size_t i = 0; i < representatives.size(); ++i) {
+      if (!view.made_by(representatives[i])) continue;
+      const std::string& frame = view.frame(representatives[i]);
+      runs[frame].push_back(
+          run_call(scenario_, c, frame, view.of(representatives[i], room), ranks[i]));
     }
     return runs;
   }
@@ -232,7 +236,7 @@ class Runs {
   const Scenario& scenario_;
   const Progress& progress_;
   std::vector<RankClass> classes_;
-  std::vector<Member> members_;
+  std::vector<Representative> representatives_;
   std::mutex mutex_;  // guards what follows
   std::vector<CallOfAll> calls_;
   std::size_t done_ = 0;
@@ -252,7 +256,7 @@ std::optional<Cause> uncoordinated_cause(const Scenario& scenario, std::size_t c
 std::uint64_t uncoordinated_bytes(const Scenario& scenario) {
   if (!scenario.generator.apart()) return 0;
   return static_cast<std::uint64_t>(scenario.world_size) *
-         (sizeof(Member) + scenario.count() * sizeof(Ran));
+         (sizeof(Representative) + scenario.count() * sizeof(Ran));
 }
 
 }  // namespace lockstep::worker::simulator

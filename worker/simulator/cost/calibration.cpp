@@ -165,7 +165,7 @@ std::int64_t predicted_vote_ns(const NetworkModel& network, int ranks) {
 
 std::int64_t predicted_exchange_ns(const NetworkModel& network, int ranks, int sources) {
   const TreeBytes bytes = exchange_bytes(ranks, sources);
-  return per_round(network, ranks, [&](RankClocks& clocks) { clocks.exchange(bytes); });
+  return per_round(network, ranks, [&](RankClocks& clocks) { clocks.tree_join(bytes); });
 }
 
 }  // namespace lockstep::worker::simulator

@@ -70,7 +70,7 @@ void RankClocks::plant() {
   }
 }
 
-void RankClocks::exchange(const TreeBytes& bytes) {
+void RankClocks::tree_join(const TreeBytes& bytes) {
   if (tree_.empty()) plant();
   for (auto place = tree_.rbegin(); place != tree_.rend(); ++place)
     for (const std::int32_t child : {place->left, place->right}) {

@@ -12,7 +12,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// What the ranks of an exchange send.
+/// What the ranks send in a tree join.
 struct TreeBytes {
   std::vector<std::uint32_t> up;  // by rank, to its parent: what its subtree joins to
   std::uint64_t down = 0;         // the join of all
@@ -31,7 +31,7 @@ class RankClocks {
   /// Recursive doubling, folded where the size is no power of two.
   void vote();
   /// Up the ordered tree and down again; then every rank reads the result.
-  void exchange(const TreeBytes& bytes);
+  void tree_join(const TreeBytes& bytes);
   /// By a binomial tree.
   void broadcast(Rank root, std::uint64_t bytes);
 
@@ -46,7 +46,7 @@ class RankClocks {
   NetworkModel network_;
   std::int32_t size_;
   std::vector<std::int64_t> now_;
-  std::vector<Place> tree_;  // parents before children; empty until the first exchange
+  std::vector<Place> tree_;  // parents before children; empty until the first tree join
 };
 
 }  // namespace lockstep::worker::simulator

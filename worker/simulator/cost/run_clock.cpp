@@ -119,8 +119,8 @@ void RunClock::round(SpanKind kind, Move move) {
 void RunClock::vote() {
   round(SpanKind::Vote, [this] { clocks_.vote(); });
 }
-void RunClock::exchange(const TreeBytes& bytes) {
-  round(SpanKind::Exchange, [&] { clocks_.exchange(bytes); });
+void RunClock::tree_join(const TreeBytes& bytes) {
+  round(SpanKind::Exchange, [&] { clocks_.tree_join(bytes); });
 }
 void RunClock::broadcast(Rank root, std::uint64_t bytes) {
   round(SpanKind::Broadcast, [&] { clocks_.broadcast(root, bytes); });
@@ -136,7 +136,7 @@ void RunClock::build() {
   call_.compile_ns += took;
 }
 
-void RunClock::wait_in_vain() {
+void RunClock::time_out_all() {
   const std::int64_t end = last_arrival() + model_.deadline_ns;
   const std::span<const std::int64_t> now = clocks_.now();
   pass(SpanKind::Wait, timing_.ranks.wait_ns, [&](std::size_t i) {

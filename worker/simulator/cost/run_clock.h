@@ -39,12 +39,12 @@ class RunClock {
 
   /// Rounds of all ranks.
   void vote();
-  void exchange(const TreeBytes& bytes);
+  void tree_join(const TreeBytes& bytes);
   void broadcast(Rank root, std::uint64_t bytes);
   /// Said by any number of ranks before a round or the end, it passes once, on all of them.
   void work(const LocalWork& work);
   /// Ranks are absent: the others wait until the deadline.
-  void wait_in_vain();
+  void time_out_all();
 
   /// Puts the elements of every rank's tensors, rank by rank.
   using Elements = std::function<void(std::span<std::int64_t>)>;

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include <lockstep/worker/simulator/draw/distribution.h>
-#include <lockstep/worker/simulator/draw/elementary.h>
+#include <lockstep/worker/simulator/draw/portable_math.h>
 
 namespace lockstep::worker::simulator {
 namespace {

@@ -1,6 +1,6 @@
 // Distributions of integers, sampled with integers alone: what is drawn is a function of 64 random
 // bits, the same with every compiler and on every machine. The tables of the continuous ones are
-// made once, with the functions of elementary.h.
+// made once, with the functions of portable_math.h.
 #pragma once
 
 #include <cstdint>

@@ -72,8 +72,8 @@ RecordedCall read_call_line(RecordFields& in, const SourceLists& lists, int line
   if (in.has("scalars")) seen.scalars = numbers(in, "scalars", list->second->scalars());
   if (in.has("seen")) call.seen = in.fingerprint("seen");
   if (in.has("strides")) take_strides(in, call);
-  if (in.has("pending")) call.standing.pending = in.hexadecimal("pending");
-  if (in.has("trouble")) call.standing.trouble = in.status("trouble");
+  if (in.has("pending")) call.rank_status.pending = in.hexadecimal("pending");
+  if (in.has("trouble")) call.rank_status.local_error = in.status("trouble");
   return call;
 }
 

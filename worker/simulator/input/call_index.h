@@ -30,7 +30,7 @@ struct RecordedCall {
   RoundKey key;
   Observation observation;
   std::optional<shapes::Fingerprint> seen;  // observation_digest() as the rank wrote it down
-  Standing standing;
+  RankStatus rank_status;
   std::optional<FrameState> stored;  // what the frame started from, on its first call
   std::vector<RecordedEvent> events;
   std::optional<CallOutcome> outcome;  // nullopt: the record ends within the call

@@ -57,7 +57,7 @@ RankInputs::RankInputs(const GeneratedCall& call, std::uint64_t seed, std::uint6
     if (draw.per.all_ranks())
       like_.values[at] = least_.values[at] = greatest_.values[at] = draw.at(place, 0);
     else if (uniform && span != 0 && span != UINT64_MAX)
-      add({Remainder(span + 1), low, at, {place}});
+      add({FastModulo(span + 1), low, at, {place}});
     else
       other_.push_back({&draw, place, at});
   }
@@ -85,7 +85,7 @@ void RankInputs::add(const Uniform& one) {
 __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #endif
 void RankInputs::Uniform::fill(std::uint64_t part, std::int64_t* out) const {
-  const Remainder remainder = by;
+  const FastModulo remainder = by;
   const std::uint64_t least = low;
   const std::uint64_t* const place = places.data();
   const std::size_t count = places.size();

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <lockstep/worker/simulator/draw/draw.h>
-#include <lockstep/worker/simulator/draw/remainder.h>
+#include <lockstep/worker/simulator/draw/fast_modulo.h>
 #include <lockstep/worker/simulator/input/scenario_call.h>
 
 namespace lockstep::worker::simulator {
@@ -43,7 +43,7 @@ class RankInputs {
   /// Uniform draws of the rank's own that are alike: nearly all there are, so they have a loop of
   /// their own.
   struct Uniform {
-    Remainder by;
+    FastModulo by;
     std::uint64_t low;
     std::size_t at;  // of the first in Observation::values; the others follow
     std::vector<std::uint64_t> places{};

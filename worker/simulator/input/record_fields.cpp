@@ -159,7 +159,7 @@ RoundKey RecordFields::round_key(std::string_view key) {
     if (in.has("consistency")) out.consistency = in.consistency("consistency");
     if (in.has("options")) out.options = in.text("options");
     if (in.has("after")) out.after = in.text("after");
-    if (in.has("owed")) out.owed = in.text("owed");
+    if (in.has("owed")) out.pending_call = in.text("owed");
     return out;
   });
 }

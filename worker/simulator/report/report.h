@@ -20,7 +20,7 @@ struct Report {
   Survey survey;
   std::vector<Recompile> recompiles;
   std::vector<Suggestion> suggestions;
-  std::vector<Way> ways{};  // compared; may be empty
+  std::vector<RunVariant> variants{};  // compared; may be empty
   std::optional<Sweep> sweep{};
 };
 

@@ -30,7 +30,7 @@ std::string cut(std::string text, std::size_t most = kText) {
   return text + " …";
 }
 
-ordered_json ranks_json(const SomeRanks& ranks) {
+ordered_json ranks_json(const TruncatedRankSet& ranks) {
   return {{"ranks", ranks.named().text()}, {"count", ranks.count()}};
 }
 
@@ -185,7 +185,7 @@ ordered_json errors_json(const DryRunResult& result, std::size_t& left_out) {
     ordered_json groups = ordered_json::array();
     for (const RankValue& group : call.outcome.error->groups) {
       if (groups.size() == kGroups) break;
-      SomeRanks ranks;
+      TruncatedRankSet ranks;
       ranks.add(group.ranks);
       groups.push_back({{"on", ranks_json(ranks)}, {"value", cut(group.value, 200)}});
     }
@@ -275,7 +275,7 @@ std::string report_document(const Report& report) {
   out["dims"] = bounded("dims", [&](std::size_t& n) { return dims_json(report, n); });
   out["dims_whole"] = report.survey.whole;
   out["errors"] = bounded("errors", [&](std::size_t& n) { return errors_json(result, n); });
-  out["ways"] = ordered_json::parse(ways_json(report.ways));
+  out["ways"] = ordered_json::parse(run_variants_json(report.variants));
   if (report.sweep)
     out["sweep"] = {{"parameter", sweep_name(report.sweep->of)},
                     {"rows", ordered_json::parse(sweep_rows_json(*report.sweep))}};

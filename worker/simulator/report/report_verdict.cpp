@@ -21,7 +21,7 @@ std::string settling(const DryRunResult& result, const Totals& sum) {
   return fmt::format("Nothing compiles after call {}.", last);
 }
 
-std::string trouble(const DryRunResult& result, const Totals& sum) {
+std::string errors_text(const DryRunResult& result, const Totals& sum) {
   if (sum.errors == 0) return {};
   const auto first = std::find_if(
       result.calls.begin(), result.calls.end(),
@@ -47,8 +47,8 @@ std::string alone(const DryRunResult& result) {
       ranks.distinct_graphs_max);
 }
 
-std::string advice(const std::vector<Suggestion>& suggestions, const std::vector<Way>& ways,
-                   std::size_t compiles) {
+std::string advice(const std::vector<Suggestion>& suggestions,
+                   const std::vector<RunVariant>& variants, std::size_t compiles) {
   constexpr std::size_t kNamed = 4;
   std::string names;
   std::size_t marks = 0;
@@ -58,11 +58,11 @@ std::string advice(const std::vector<Suggestion>& suggestions, const std::vector
   }
   if (marks == 0) return {};
   if (marks > kNamed) names += fmt::format(" and {} more", marks - kNamed);
-  if (!ways.empty() && ways.back().name == "lockstep_marked")
-    return ways.back().compiles >= compiles
+  if (!variants.empty() && variants.back().name == "lockstep_marked")
+    return variants.back().compiles >= compiles
                ? std::string()
                : fmt::format("Mark {} dynamic: the job then has {} instead of {}.", names,
-                             count_of(ways.back().compiles, "compile", "compiles"), compiles);
+                             count_of(variants.back().compiles, "compile", "compiles"), compiles);
   return fmt::format("Mark {} dynamic: recompiles made {} so.", names, marks == 1 ? "it" : "them");
 }
 
@@ -92,9 +92,9 @@ ReportVerdict report_verdict(const Report& report) {
     out.word += fmt::format(", {}", count_of(sum.fallbacks, "fallback", "fallbacks"));
   out.word += fmt::format(", {}", count_of(sum.errors, "error", "errors"));
   for (std::string sentence :
-       {trouble(report.result, sum), faults ? faulty(*faults) : std::string(),
+       {errors_text(report.result, sum), faults ? faulty(*faults) : std::string(),
         settling(report.result, sum), alone(report.result),
-        advice(report.suggestions, report.ways, sum.compiles)})
+        advice(report.suggestions, report.variants, sum.compiles)})
     if (!sentence.empty()) out.sentences.push_back(std::move(sentence));
   return out;
 }

@@ -138,7 +138,7 @@ std::string result_summary(const DryRunResult& result, bool colour) {
       result.bytes_per_rank_max);
   if (result.timing) out += cost_summary(result);
   if (!result.compare.empty())
-    out += ways_table(result.compare);
+    out += run_variants_table(result.compare);
   else if (result.uncoordinated)
     out += alone_text(*result.uncoordinated);
   if (result.faults) out += fault_summary(*result.faults);

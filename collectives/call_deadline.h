@@ -1,0 +1,35 @@
+// Ends the process when one blocking call does not return in time. For the waits that no board
+// shows: the start and the end of MPI. The watchdog (watch.h) covers all other waits.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include <lockstep/collectives/base/clock.h>
+#include <lockstep/collectives/base/status.h>
+
+namespace lockstep::collectives {
+
+/// Armed by the constructor, disarmed by the destructor; both on one thread. Fires on a thread of
+/// its own, which makes no MPI call. Where no thread can be started, it does nothing.
+class CallDeadline {
+ public:
+  /// Fires after `deadline`: writes the text of `verdict` to stderr and ends the process with the
+  /// exit code of its error code. `verdict` is called on the thread of this object.
+  CallDeadline(Duration deadline, std::function<Status()> verdict);
+  ~CallDeadline();
+  CallDeadline(const CallDeadline&) = delete;
+  CallDeadline& operator=(const CallDeadline&) = delete;
+
+ private:
+  void wait_and_fire(Duration deadline);
+  std::function<Status()> verdict_;
+  std::mutex mutex_;  // of disarmed_
+  bool disarmed_ = false;
+  std::condition_variable disarm_;
+  std::thread thread_;
+};
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include <lockstep/collectives/tcp/rendezvous_members.h>
+
+namespace lockstep::collectives {
+namespace {
+
+std::string subject(const JoinRequest& request) {
+  std::string text = who(request);
+  text[0] = 'R';
+  return text;
+}
+
+}  // namespace
+
+RendezvousMembers::Answer RendezvousMembers::join(const JoinRequest& a, const std::string& at) {
+  const auto refused = [](Code code, std::string why, bool ends_all = false) {
+    return Answer{Status{code, std::move(why), "", {}}, ends_all};
+  };
+  if (a.version != kTcpVersion)
+    return refused(Code::Version,
+                   fmt::format("The process {} on {} speaks version {} of the messages between "
+                               "ranks, {} version {}; start all ranks with one build.",
+                               a.pid, a.host, a.version, who(root_), kTcpVersion));
+  if (a.job != root_.job)
+    return refused(Code::BadInput,
+                   fmt::format("{} belongs to the job \"{}\", and at this rendezvous meets \"{}\"; "
+                               "give each job a rendezvous of its own.",
+                               subject(a), a.job, root_.job));
+  if (a.size != root_.size)
+    return refused(Code::BadInput,
+                   fmt::format("{} was started for {} ranks, {} for {}; start all with one "
+                               "LOCKSTEP_WORLD_SIZE.",
+                               subject(a), a.size, who(root_), root_.size),
+                   true);
+  if (a.rank.value < 0 || a.rank.value >= root_.size)
+    return refused(Code::BadInput, fmt::format("{} is no rank of a job of {}; LOCKSTEP_RANK goes "
+                                               "from 0 to {}.",
+                                               subject(a), root_.size, root_.size - 1));
+  if (a.build != root_.build)
+    return refused(Code::Version,
+                   fmt::format("{} runs the build {}, {} the build {}; start all ranks with one "
+                               "build.",
+                               subject(a), a.build, who(root_), root_.build),
+                   true);
+  const auto earlier = joined_.find(a.rank.value);
+  if (a.rank == root_.rank || earlier != joined_.end())
+    return refused(
+        Code::BadInput,
+        fmt::format("{} came second: {} is there already; give each process a "
+                    "LOCKSTEP_RANK of its own.",
+                    subject(a), who(a.rank == root_.rank ? root_ : earlier->second.request)));
+  joined_[a.rank.value] = {a, at};
+  return {};
+}
+
+RankSet RendezvousMembers::missing() const {
+  RankSet here = RankSet::of(root_.rank);
+  for (const auto& [rank, member] : joined_) here.insert(RankSet::of(Rank{rank}));
+  return RankSet::all(root_.size).minus(here);
+}
+
+std::vector<Peer> RendezvousMembers::roster() const {
+  std::vector<Peer> out(static_cast<std::size_t>(root_.size));
+  const auto add = [&](const JoinRequest& a, const std::string& address) {
+    out[static_cast<std::size_t>(a.rank.value)] = {{address, a.port}, a.host, a.host_id, a.pid};
+  };
+  add(root_, "");
+  for (const auto& [rank, member] : joined_) add(member.request, member.address);
+  return out;
+}
+
+}  // namespace lockstep::collectives

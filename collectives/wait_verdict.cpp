@@ -1,0 +1,229 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <lockstep/collectives/census.h>
+#include <lockstep/collectives/wait_verdict.h>
+
+namespace lockstep::collectives {
+namespace {
+
+std::vector<Rank> each_rank(const RankSet& ranks) {
+  std::vector<Rank> out;
+  for (const RankSet::Run& run : ranks.runs())
+    for (std::int32_t r = run.first; r <= run.last; ++r) out.push_back(Rank{r});
+  return out;
+}
+
+/// The ranks whose part in the operation that `rank` waits in is still to come.
+RankSet awaited(const BoardSnapshot& board, Rank rank) {
+  const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
+  const GroupState* group = board.group(state.group);
+  RankSet out;
+  if (!state.waiting || group == nullptr) return out;
+  for (const Rank member : each_rank(group->members))
+    if (group->begun[static_cast<std::size_t>(member.value)] < state.ordinal)
+      out.insert(RankSet::of(member));
+  return out;
+}
+
+/// Whom `rank` waits for: those whose part is still to come or, where all have come, those who may
+/// hold it up: who are still in the operation with it, and who are suspended, for a vote that was
+/// cast ahead counts as come.
+RankSet held_by(const BoardSnapshot& board, Rank rank) {
+  RankSet out = awaited(board, rank);
+  const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
+  const GroupState* group = board.group(state.group);
+  if (!out.empty() || !state.waiting || group == nullptr) return out;
+  for (const Rank member : each_rank(group->members)) {
+    const RankState& other = board.ranks[static_cast<std::size_t>(member.value)];
+    const bool in_it =
+        other.waiting && other.group == state.group && other.ordinal == state.ordinal;
+    if (member != rank && (in_it || other.stopped)) out.insert(RankSet::of(member));
+  }
+  return out;
+}
+
+/// Everyone that `self` waits for, directly or through ranks that wait themselves.
+RankSet awaited_through_others(const BoardSnapshot& board, Rank self) {
+  RankSet reached = RankSet::of(self);
+  std::vector<Rank> frontier{self};
+  while (!frontier.empty()) {
+    const Rank rank = frontier.back();
+    frontier.pop_back();
+    const RankSet next = held_by(board, rank).minus(reached);
+    for (const Rank waited : each_rank(next)) frontier.push_back(waited);
+    reached.insert(next);
+  }
+  return reached;
+}
+
+std::string capital(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 32);
+  return text;
+}
+
+Status lost(const BoardSnapshot& board, const RankSet& ranks, Instant now) {
+  const RankState& first = board.ranks[static_cast<std::size_t>(ranks.lowest().value)];
+  return Status{
+      Code::RankLost,
+      fmt::format("{} ended without finishing the job (rank {} was process {}; {}); the "
+                  "output of that process or the system's log (a signal, no memory, an "
+                  "early exit) says why.",
+                  capital(ranks.phrase()), ranks.lowest().value, first.pid, describe(first, now)),
+      "", last_seen(board, now)};
+}
+
+/// Ranks whose operation of the same group and number is of another kind than self's.
+RankSet elsewhere_at_same_place(const BoardSnapshot& board, Rank self) {
+  const RankState& me = board.ranks[static_cast<std::size_t>(self.value)];
+  RankSet apart;
+  for (std::size_t r = 0; r < board.ranks.size(); ++r) {
+    const RankState& other = board.ranks[r];
+    if (other.known && other.waiting && other.group == me.group && other.ordinal == me.ordinal &&
+        other.operation != me.operation)
+      apart.insert(RankSet::of({static_cast<std::int32_t>(r)}));
+  }
+  return apart;
+}
+
+/// "Ranks 1-2 held up operation 5 (vote) for 60 s while rank 0 waited: rank 1 is suspended, ..."
+std::string hold_up_text(const RankState& me, Rank self, const RankSet& suspended,
+                         const RankSet& silent, const RankSet& both, double seconds) {
+  constexpr const char* kHow = "suspended (SIGSTOP, a debugger, a frozen container)";
+  const char* are = suspended.size() == 1 ? "is" : "are";
+  if (silent.empty())
+    return fmt::format("{} {} {} and held up {} for {:g} s while rank {} waited.",
+                       capital(suspended.phrase()), are, kHow, operation_text(me), seconds,
+                       self.value);
+  if (suspended.empty())
+    return fmt::format(
+        "{} did not come to {} and made no progress for {:g} s while rank {} waited.",
+        capital(silent.phrase()), operation_text(me), seconds, self.value);
+  return fmt::format(
+      "{} held up {} for {:g} s while rank {} waited: {} {} {}, {} did not come and made no "
+      "progress.",
+      capital(both.phrase()), operation_text(me), seconds, self.value, suspended.phrase(), are,
+      kHow, silent.phrase());
+}
+
+/// Nobody that is waited for is to be blamed: all of `others`, or all ranks of the operation where
+/// there are none, wait themselves.
+std::string deadlock_text(const BoardSnapshot& board, Rank self, const RankSet& others,
+                          double seconds) {
+  const RankState& me = board.ranks[static_cast<std::size_t>(self.value)];
+  if (!others.empty())
+    return fmt::format(
+        "Ranks wait for each other and nothing has moved for {:g} s: rank {} is in {}, and {} {} "
+        "elsewhere; the table shows which operation each is in.",
+        seconds, self.value, operation_text(me), others.phrase(),
+        others.size() == 1 ? "is" : "are");
+  const RankSet apart = elsewhere_at_same_place(board, self);
+  if (!apart.empty())
+    return fmt::format(
+        "Ranks took different paths: rank {} is in {}, while {} {} in another operation at the "
+        "same place, so neither can end; nothing has moved for {:g} s.",
+        self.value, operation_text(me), apart.phrase(), apart.size() == 1 ? "is" : "are", seconds);
+  return fmt::format(
+      "All its ranks are in {} and it has not ended for {:g} s; a process may be suspended or the "
+      "network may have failed.",
+      operation_text(me), seconds);
+}
+
+/// One look at the board for one wait.
+struct Look {
+  const BoardSnapshot& board;
+  Rank self;
+  Instant since;
+  Instant now;
+  Duration deadline;
+
+  [[nodiscard]] const RankState& state(Rank rank) const {
+    return board.ranks[static_cast<std::size_t>(rank.value)];
+  }
+  /// Neither progress nor a lease for the deadline of this wait.
+  [[nodiscard]] bool still(Rank rank) const {
+    return now - std::max({since, state(rank).progress, state(rank).lease}) > deadline;
+  }
+  /// So are all that are in one operation with `rank`: nothing has moved since the last one came.
+  [[nodiscard]] bool operation_still(Rank rank) const {
+    const std::vector<Rank> with = each_rank(held_by(board, rank));
+    return still(rank) && std::all_of(with.begin(), with.end(), [&](Rank r) { return still(r); });
+  }
+};
+
+/// What is to be said against the ranks that a wait depends on.
+struct Findings {
+  RankSet finished, suspended, silent;
+  bool all_wait = true, all_still = true;
+};
+
+/// `together`: all that `reached` holds have come to the operation of the rank that looks.
+Findings findings(const Look& look, const RankSet& reached, bool together) {
+  Findings found;
+  for (const Rank rank : each_rank(reached)) {
+    const RankState& state = look.state(rank);
+    // A rank that waits for nobody, yet has not come, is held up by something of its own.
+    const bool waits =
+        rank == look.self || (state.waiting && (together || !held_by(look.board, rank).empty()));
+    if (state.finished && !together) found.finished.insert(RankSet::of(rank));
+    if (!waits && look.still(rank))
+      (state.stopped ? found.suspended : found.silent).insert(RankSet::of(rank));
+    // A suspended one for whose operation all have come may hold up those who are in it.
+    if (waits && state.stopped && awaited(look.board, rank).empty() && look.operation_still(rank))
+      found.suspended.insert(RankSet::of(rank));
+    found.all_wait &= waits;
+    found.all_still &= look.still(rank);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<RankValue> last_seen(const BoardSnapshot& board, Instant now) {
+  Census census;
+  for (std::size_t r = 0; r < board.ranks.size(); ++r)
+    census.add(RankSet::of(Rank{static_cast<std::int32_t>(r)}), describe(board.ranks[r], now));
+  return census.values();
+}
+
+std::optional<Judgement> judge(const BoardSnapshot& board, const Wait& wait, Instant now,
+                               Duration deadline) {
+  RankSet gone;
+  for (const Rank rank : each_rank(RankSet::all(static_cast<int>(board.ranks.size())))) {
+    const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
+    if (state.lost && !state.finished) gone.insert(RankSet::of(rank));
+  }
+  if (!gone.empty()) return Judgement{lost(board, gone, now), gone};
+  if (!wait.since) return std::nullopt;
+
+  const Look look{board, wait.self, *wait.since, now, deadline};
+  // Without anybody to wait for, all members are in this very operation: then they all matter.
+  RankSet reached = awaited_through_others(board, wait.self);
+  const bool together = awaited(board, wait.self).empty();
+  if (const GroupState* group = board.group(look.state(wait.self).group);
+      together && group != nullptr)
+    reached.insert(group->members);
+  const Findings found = findings(look, reached, together);
+  const double seconds = std::chrono::duration<double>(deadline).count();
+  const RankState& me = look.state(wait.self);
+  const auto stuck = [&](std::string message, RankSet culprits) {
+    return Judgement{{Code::Stuck, std::move(message), "", last_seen(board, now)},
+                     std::move(culprits)};
+  };
+  if (!found.finished.empty())
+    return stuck(
+        fmt::format("{} {} finished the job and will not come to {}, in which rank {} waits.",
+                    capital(found.finished.phrase()), found.finished.size() == 1 ? "has" : "have",
+                    operation_text(me), wait.self.value),
+        found.finished);
+  RankSet still = found.suspended;
+  still.insert(found.silent);
+  if (!still.empty())
+    return stuck(hold_up_text(me, wait.self, found.suspended, found.silent, still, seconds), still);
+  if (!found.all_wait || !found.all_still) return std::nullopt;
+  const RankSet others = together ? RankSet{} : reached.minus(RankSet::of(wait.self));
+  return stuck(deadlock_text(board, wait.self, others, seconds), {});
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,61 @@
+// The two sides of one connection: a mutual challenge and response over a shared secret, then
+// messages sealed with keys of this connection alone. Pure: bytes in; messages, and bytes to send,
+// out.
+//
+//   client                                   server (a coordinator, a rank that listens)
+//   Hello     its nonce (32)          ─►
+//                                     ◄─     Challenge  its nonce (32)
+//   Proof     HMAC over both          ─►     the secret is known there
+//                                     ◄─     Welcome    HMAC over both: and here
+//
+// The proofs and the two keys, one per direction, are HMAC-SHA256 with the secret over a label of
+// their own, the version and both nonces. Nothing but nonces and proofs is read before that.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <lockstep/collectives/wire/sealed_message.h>
+#include <lockstep/collectives/wire/secret.h>
+
+namespace lockstep::collectives {
+
+/// One side of one connection. One thread.
+class SealedSession {
+ public:
+  enum class Side { Server, Client };
+  /// Requires a secret of kSecretBytes or more, and a nonce that was never used before.
+  SealedSession(Side side, Secret secret, const Nonce& nonce);
+
+  /// What a client says first; empty for a server.
+  [[nodiscard]] Bytes open() const;
+
+  struct Taken {
+    std::vector<SealedMessage> messages;  // verified: whole, in order, from a holder of the secret
+    Bytes reply;                          // to be sent, also where it is refused: then it says why
+    std::optional<Refusal> refusal;       // send the reply, then close
+  };
+  [[nodiscard]] Taken take(std::span<const std::byte> bytes);
+  /// Requires established(): the other side reads sealed messages only then; a type from
+  /// kFirstSealedType on, and a payload within its limit.
+  [[nodiscard]] Bytes seal(std::uint8_t type, std::span<const std::byte> payload);
+  /// The other side has shown that it knows the secret.
+  [[nodiscard]] bool established() const { return step_ == Step::Established; }
+
+ private:
+  enum class Step { AwaitHello, AwaitChallenge, AwaitProof, AwaitWelcome, Established, Over };
+  [[nodiscard]] Mac keyed(std::string_view label) const;
+  [[nodiscard]] std::optional<Refusal> handshake(const SealedMessage& message, Bytes& reply);
+  [[nodiscard]] std::optional<Refusal> greeted(const SealedMessage& message, Bytes& reply);
+  [[nodiscard]] std::optional<Refusal> proven(const SealedMessage& message, Bytes& reply);
+  void establish();
+
+  Side side_;
+  Step step_;
+  Secret secret_;
+  Nonce nonce_, peer_nonce_{};
+  SealedMessageReader reader_;
+  SealedMessageWriter writer_;
+};
+
+}  // namespace lockstep::collectives

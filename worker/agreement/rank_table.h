@@ -1,0 +1,28 @@
+// The rank table: the distinct values of all ranks, each with the ranks that have the value. Unlike
+// a census the table is complete: an error about inputs lists every distinct value
+// (exchange/rules.md), so its length grows with the number of distinct values. Collected on the way
+// to an error only.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/base/status.h>
+
+namespace lockstep::worker {
+
+/// One rank's row; nullopt: the rank is not listed. Values may hold any bytes.
+[[nodiscard]] Bytes rank_table_payload(Rank self, const std::optional<std::string>& value);
+/// The row of several ranks that have the same value.
+[[nodiscard]] Bytes rank_table_payload(const RankSet& ranks,
+                                       const std::optional<std::string>& value);
+/// For the ordered tree (collectives/tree.h). An unreadable payload counts as an empty table.
+[[nodiscard]] Bytes join_rank_tables(std::span<const std::byte> lower,
+                                     std::span<const std::byte> higher);
+/// One row per distinct value, by lowest rank.
+[[nodiscard]] std::vector<RankValue> rank_table_values(std::span<const std::byte> payload);
+
+}  // namespace lockstep::worker

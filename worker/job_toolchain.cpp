@@ -1,0 +1,109 @@
+#include <filesystem>
+#include <utility>
+
+#include <lockstep/collectives/base/private_folder.h>
+#include <lockstep/worker/agreement/rank_table.h>
+#include <lockstep/worker/job_toolchain.h>
+#include <lockstep/worker/toolchain/host_toolchain.h>
+#include <lockstep/worker/toolchain/nvrtc_toolchain.h>
+#include <lockstep/worker/toolchain/toolchain_key.h>
+
+namespace lockstep::worker {
+
+void JobToolchain::open_directories() {
+  const std::filesystem::path directory = context_.settings.cache_dir;
+  std::error_code ignored;  // the stores say what is wrong with the directory
+  std::filesystem::create_directories(directory.parent_path(), ignored);
+  const auto report = [this](const Status& status) { context_.tell(status.message); };
+  context_.tools.report = report;
+  auto artifacts = coordinator::ArtifactStore::open(
+      {.directory = directory.string(), .report = report, .limit = context_.settings.cache_limit});
+  if (artifacts) {
+    artifacts_ = std::move(*artifacts);
+    context_.tools.store = artifacts_.get();
+  } else {
+    context_.tell("goes on without an artifact cache: " + artifacts.error().message);
+  }
+  if (!has_profiles()) return;
+  make_private_folder(context_.settings.stores_dir());
+  auto profiles = coordinator::ProfileStore::open({.directory = context_.settings.stores_dir(),
+                                                   .job_id = context_.settings.job_id,
+                                                   .report = report});
+  if (!profiles) return context_.tell("goes on without profiles: " + profiles.error().message);
+  profiles_ = std::move(*profiles);
+  context_.profiles = profiles_.get();
+}
+
+/// Equal on all ranks: all of it is compared at start. Ranks that decide for themselves, or forget
+/// what they saw, have nothing to keep.
+bool JobToolchain::has_profiles() const {
+  return !context_.settings.job_id.empty() && context_.settings.coordination &&
+         context_.decision.automatic_dynamic;
+}
+
+Result<void> JobToolchain::agree(CallDriver& driver, RoundKey key) {
+  key.attempt = 1;
+  if (auto agreed = agree_compiler(driver, key); !agreed) return agreed;
+  return has_profiles() ? find_sharers(driver) : Result<void>{};
+}
+
+Result<std::unique_ptr<Toolchain>> JobToolchain::open_toolchain() const {
+  if (context_.device)
+    return open_nvrtc(
+        {.architecture = context_.device->architecture(), .rank = Rank{context_.rank()}});
+  auto host =
+      HostToolchain::open({.compiler = context_.settings.compiler_command(), .limit = kBuildLimit});
+  if (!host) return host.error();
+  return std::unique_ptr<Toolchain>(*std::move(host));
+}
+
+/// A rank without a compiler takes what others build; without any there is nothing to take.
+Result<void> JobToolchain::agree_compiler(CallDriver& driver, const RoundKey& key) {
+  auto compiler = open_toolchain();
+  if (compiler) {
+    toolchain_ = std::move(*compiler);
+    context_.tools.toolchain = toolchain_.get();
+  } else {
+    context_.tools.no_toolchain = compiler.error();
+  }
+  const auto toolchain_key = agree_toolchain(
+      driver, key,
+      toolchain_ ? Result<shapes::Fingerprint>(toolchain_->fingerprint()) : compiler.error(),
+      context_.device ? "CUDA " + context_.device->architecture() : processor_kind(),
+      context_.device || !context_.settings.compiler.empty());
+  if (!toolchain_key) return toolchain_key.error();
+  context_.interprets = !*toolchain_key;
+  if (context_.interprets) {
+    say_interpreted(compiler.error().message);
+    return {};
+  }
+  context_.tools.toolchain_key = **toolchain_key;
+  if (!toolchain_)
+    context_.tell("takes the kernels that other ranks build: " + compiler.error().message);
+  return {};
+}
+
+/// Once for the job, or by each rank that goes its own way.
+void JobToolchain::say_interpreted(std::string why) const {
+  if (context_.rank() != 0 && context_.settings.coordination) return;
+  if (why.find("LOCKSTEP_CXX") == std::string::npos)
+    why += "; install a C++ compiler or name one in LOCKSTEP_CXX";
+  context_.log.line("info",
+                    "lockstep: no rank has a C++ compiler, so kernels are interpreted: slower, "
+                    "by how much is not known, with the same results to rounding (" +
+                        why + ")");
+}
+
+/// One rank of those that see a directory keeps profiles in it.
+Result<void> JobToolchain::find_sharers(CallDriver& driver) {
+  const Rank self = driver.group().rank();
+  const auto rank_table = driver.tree_join(
+      rank_table_payload(self, profiles_ ? std::optional(profiles_->identity()) : std::nullopt),
+      join_rank_tables);
+  if (!rank_table) return rank_table.error();
+  for (const RankValue& value : rank_table_values(*rank_table))
+    if (value.ranks.contains(self)) context_.profile_sharers = value.ranks;
+  return {};
+}
+
+}  // namespace lockstep::worker

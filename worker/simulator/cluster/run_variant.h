@@ -1,0 +1,47 @@
+// The totals of a job that is run in one of several ways, for a comparison.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/simulator/draw/truncated_rank_set.h>
+
+namespace lockstep::worker::simulator {
+
+/// Why two ranks first ran different programs, or one compiled and the other did not.
+struct Cause {
+  /// Ranks with the same value.
+  struct Group {
+    TruncatedRankSet ranks;
+    std::int64_t least = 0, greatest = 0;  // equal, but for the last group of many
+    bool operator==(const Group&) const = default;
+  };
+  std::size_t call = 0;
+  std::string frame;
+  std::string source;         // "x.size(0)", "n"; "" where the inputs themselves are others
+  std::string text;           // one sentence, of two ranks
+  std::vector<Group> groups;  // all ranks by the value of `source` in the call, by lowest ranks
+  bool operator==(const Cause&) const = default;
+};
+
+/// Each call counts once: an error is one that not all ranks make, or one that ends in an error;
+/// else a fallback of some rank, else a compile of some rank, else a reuse.
+struct RunVariant {
+  std::string name;
+  int compiles_per_rank_max = 0;
+  int restarts_per_rank_max = 0;  // traces thrown away and begun anew, once sizes were exchanged
+  std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;
+  int distinct_graphs_max = 0;  // in one call
+  std::optional<std::size_t> first_divergent_call;
+  std::optional<Cause> cause;  // of the divergence
+  bool operator==(const RunVariant&) const = default;
+};
+
+/// The value of the key "compare" of a result.
+[[nodiscard]] std::string run_variants_json(const std::vector<RunVariant>& variants);
+/// A table, one variant per line, with the causes below it.
+[[nodiscard]] std::string run_variants_table(const std::vector<RunVariant>& variants);
+
+}  // namespace lockstep::worker::simulator

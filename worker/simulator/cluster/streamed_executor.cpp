@@ -1,0 +1,267 @@
+#include <algorithm>
+#include <atomic>
+
+#include <lockstep/worker/agreement/rank_table.h>
+#include <lockstep/worker/exchange/conflict.h>
+#include <lockstep/worker/exchange/hints.h>
+#include <lockstep/worker/simulator/cluster/streamed_executor.h>
+#include <lockstep/worker/simulator/draw/parallel.h>
+
+namespace lockstep::worker::simulator {
+namespace {
+
+using collectives::Combine;
+using collectives::Vote;
+
+/// The very function that joins the payloads, by which one exchange is told from another.
+bool joins_by(const collectives::Join& join,
+              Bytes (*function)(std::span<const std::byte>, std::span<const std::byte>)) {
+  const auto* target = join.target<decltype(function)>();
+  return target != nullptr && *target == function;
+}
+
+/// The entries that fit whatever is drawn. What bounds an entry is a range per value; guards, which
+/// could ask for more, are no part of a dry run, and where there are any nothing is sure.
+std::uint64_t sure_to_fit(const CodeCache& frame, const RankInputs& inputs) {
+  for (const Entry& entry : frame.entries)
+    if (!entry.guards.empty() || !entry.group_guards.empty() || !entry.uniform.empty()) return 0;
+  return frame.lookup(inputs.least()) & frame.lookup(inputs.greatest());
+}
+
+template <class T>
+const T& asked(const CallMachine& machine) {
+  return std::get<T>(machine.next());
+}
+
+}  // namespace
+
+/// One call: the rounds that its machines ask for, over all ranks.
+class StreamedExecutor::Call {
+ public:
+  Call(StreamedExecutor& executor, Machines machines, const RankInputs* inputs)
+      : executor_(executor), machines_(machines), inputs_(inputs) {}
+
+  /// nullopt: the machines ask for different rounds, or for what their ranks would not.
+  std::optional<RoundResult> round() {
+    const Action& first = machines_[0]->next();
+    for (const auto& machine : machines_)
+      if (machine->next().index() != first.index()) return std::nullopt;
+    if (std::holds_alternative<action::Vote>(first)) return vote();
+    if (std::holds_alternative<action::TreeJoin>(first)) return tree_join();
+    if (std::holds_alternative<action::Broadcast>(first)) return broadcast();
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<RoundResult> vote() {
+    const Combine combine = asked<action::Vote>(*machines_[0]).combine;
+    Vote all;
+    for (const auto& machine : machines_) {
+      const Vote& mine = asked<action::Vote>(*machine).mine;
+      for (std::size_t w = 0; w < all.words.size(); ++w)
+        all.words[w] = combine == Combine::And ? all.words[w] & mine.words[w]
+                                               : std::min(all.words[w], mine.words[w]);
+    }
+    if (inputs_ != nullptr && !voted_) {
+      all.words[0] = entries_that_fit(all.words[0]);
+      join_uniform_sizes(all);
+    }
+    if (inputs_ != nullptr && combine == Combine::Min) {
+      if (!joint_ || known_donor(decided())) return std::nullopt;
+      all.words[0] = lowest_donor();
+    }
+    voted_ = true;
+    executor_.rounds_.voted();
+    if (executor_.clock_ != nullptr) executor_.clock_->vote();
+    return all;
+  }
+
+  std::optional<RoundResult> tree_join() {
+    const auto& asked_first = asked<action::TreeJoin>(*machines_[0]);
+    const collectives::Join& join = asked_first.join;
+    if (inputs_ == nullptr || joins_by(join, join_rosters)) return exchange_of_units(join);
+    if (joins_by(join, join_columns)) {
+      if (asked_first.mine != list_payload(inputs_->like())) return std::nullopt;
+      Bytes joined = tree_join([&](Rank rank) { return list_payload(seen_by(rank)); }, join,
+                               [alike = inputs_->alike()](std::int32_t low, std::int32_t high) {
+                                 return low / alike == high / alike;
+                               });
+      if (!learn(joined)) return std::nullopt;
+      return joined;
+    }
+    if (!joint_) return std::nullopt;
+    const auto conflict = find_conflict(*joint_, executor_.config_);
+    if (!conflict ||
+        asked_first.mine != rank_table_payload(machines_[0]->rank_status().speaks_for,
+                                               conflict_value(*conflict, inputs_->like())))
+      return std::nullopt;
+    return tree_join(
+        [&](Rank rank) {
+          return rank_table_payload(rank, conflict_value(*conflict, seen_by(rank)));
+        },
+        join, [](std::int32_t low, std::int32_t high) { return low == high; });
+  }
+
+  Bytes tree_join(const RankRounds::Payload& payload, const collectives::Join& join,
+                  const RankRounds::Same& same) {
+    RunClock* clock = executor_.clock_;
+    TreeBytes sent;
+    Bytes joined =
+        executor_.rounds_.tree_join(payload, join, same, clock != nullptr ? &sent : nullptr);
+    if (clock != nullptr) clock->tree_join(sent);
+    return joined;
+  }
+
+  Bytes exchange_of_units(const collectives::Join& join) {
+    return tree_join(
+        [&](Rank rank) { return asked<action::TreeJoin>(*machines_[unit_of(rank)]).mine; }, join,
+        [&](std::int32_t low, std::int32_t high) {
+          return unit_of(Rank{low}) == unit_of(Rank{high});
+        });
+  }
+
+  Bytes broadcast() {
+    const Rank root = asked<action::Broadcast>(*machines_[0]).root;
+    Bytes payload = inputs_ != nullptr && joint_
+                        ? encode_hints(decided(), seen_by(root))
+                        : asked<action::Broadcast>(*machines_[unit_of(root)]).mine;
+    executor_.rounds_.broadcast(root, payload.size());
+    if (executor_.clock_ != nullptr) executor_.clock_->broadcast(root, payload.size());
+    return payload;
+  }
+
+  /// What the look-ups of all ranks leave of the entries; `first` is what those of the machines do.
+  /// An entry that fits the least and the greatest values that can be drawn fits every rank; once
+  /// only such are left, the rest need not be drawn.
+  std::uint64_t entries_that_fit(std::uint64_t first) {
+    std::uint64_t sure = Vote::kOnes;
+    for (const auto& machine : machines_) sure &= sure_to_fit(machine->cache(), *inputs_);
+    std::atomic<std::uint64_t> all{first};
+    const std::vector<Unit> shares = shares_of(executor_.size_);
+    in_parallel(first == sure ? 0 : shares.size(), [&](std::size_t i) {
+      Observation seen = inputs_->like();
+      std::uint64_t mask = all.load();
+      for (std::int32_t r = shares[i].first; r <= shares[i].last && mask != sure;) {
+        const std::size_t unit = unit_of(Rank{r});
+        const std::int32_t end = std::min(shares[i].last, executor_.units_[unit].last);
+        for (; r <= end && mask != sure; r = next_other(r, end)) {
+          inputs_->fill(r, seen);
+          mask &= machines_[unit]->cache().lookup(seen);
+        }
+      }
+      all &= mask;
+    });
+    return all;
+  }
+
+  /// What the other ranks see of dims marked uniform is in their votes too.
+  void join_uniform_sizes(Vote& all) {
+    const std::vector<Mark>& marks = inputs_->like().marks;
+    if (std::ranges::find(marks, Mark::Uniform) == marks.end()) return;
+    std::atomic<std::uint64_t> state{all.words[3]}, complement{all.words[4]};
+    const std::vector<Unit> shares = shares_of(executor_.size_);
+    in_parallel(shares.size(), [&](std::size_t i) {
+      Observation seen = inputs_->like();
+      for (std::int32_t r = shares[i].first; r <= shares[i].last;
+           r = next_other(r, shares[i].last)) {
+        inputs_->fill(r, seen);
+        const auto& machine = machines_[unit_of(Rank{r})];
+        const std::uint64_t mine = asked<action::Vote>(*machine).mine.words[3] ^
+                                   machine->cache().uniform_digest(machine->observation()) ^
+                                   machine->cache().uniform_digest(seen);
+        state &= mine;
+        complement &= ~mine;
+      }
+    });
+    all.words[3] = state;
+    all.words[4] = complement;
+  }
+
+  /// The first rank after r that may see other values, at most end + 1.
+  [[nodiscard]] std::int32_t next_other(std::int32_t r, std::int32_t end) const {
+    const std::int64_t alike = inputs_->alike();
+    return static_cast<std::int32_t>(std::min<std::int64_t>((r / alike + 1) * alike, end + 1));
+  }
+
+  /// The lowest rank whose sizes of all symbols are at least 2, as ranks offer themselves
+  /// (qualifies_as_donor); all ones where there is none.
+  std::uint64_t lowest_donor() {
+    std::vector<std::size_t> sizes;
+    const SourceList& list = *inputs_->like().list;
+    for (const JointSymbol& symbol : joint_symbols(decided()))
+      if (symbol.dim) sizes.push_back(list.offsets()[symbol.source] + *symbol.dim);
+    std::atomic<std::int32_t> lowest{INT32_MAX};
+    const std::vector<Unit> shares = shares_of(executor_.size_);
+    in_parallel(shares.size(), [&](std::size_t i) {
+      Observation seen = inputs_->like();
+      for (std::int32_t r = shares[i].first; r <= shares[i].last && r < lowest;
+           r = next_other(r, shares[i].last)) {
+        inputs_->fill(r, seen);
+        if (std::any_of(sizes.begin(), sizes.end(),
+                        [&](std::size_t at) { return seen.values[at] < 2; }))
+          continue;
+        std::int32_t known = lowest;
+        while (r < known && !lowest.compare_exchange_weak(known, r)) {
+        }
+      }
+    });
+    return lowest == INT32_MAX ? Vote::kOnes : static_cast<std::uint64_t>(lowest.load());
+  }
+
+  /// Keeps what the group has seen, for the rounds that depend on it.
+  bool learn(const Bytes& joined) {
+    const FrameState& state = machines_[0]->cache().state;
+    joint_ = read_list_payload(joined, inputs_->like().list,
+                               executor_.config_.automatic_dynamic ? &state : nullptr);
+    return joint_.has_value();
+  }
+
+  /// What the group has seen, as the machines decide on it.
+  const JointObservation& decided() {
+    joint_->settle(machines_[0]->settling(), executor_.config_.specialize_int);
+    return *joint_;
+  }
+
+  [[nodiscard]] Observation seen_by(Rank rank) const {
+    Observation seen = inputs_->like();
+    inputs_->fill(rank.value, seen);
+    return seen;
+  }
+  [[nodiscard]] std::size_t unit_of(Rank rank) const {
+    const auto it = std::lower_bound(executor_.units_.begin(), executor_.units_.end(), rank.value,
+                                     [](const Unit& u, std::int32_t r) { return u.last < r; });
+    return static_cast<std::size_t>(it - executor_.units_.begin());
+  }
+
+  StreamedExecutor& executor_;
+  Machines machines_;
+  const RankInputs* inputs_;
+  bool voted_ = false;
+  std::optional<JointObservation> joint_;
+};
+
+StreamedExecutor::StreamedExecutor(std::vector<Unit> units, int size, const DecisionConfig& config)
+    : units_(std::move(units)), size_(size), config_(config), rounds_(size) {}
+
+void StreamedExecutor::run(Machines machines, const Status& absent) {
+  run(machines, nullptr, absent);
+}
+void StreamedExecutor::run(Machines machines, const RankInputs& inputs, const Status& absent) {
+  run(machines, &inputs, absent);
+}
+
+void StreamedExecutor::run(Machines machines, const RankInputs* inputs, const Status& absent) {
+  if (std::any_of(machines.begin(), machines.end(), [](const auto& m) { return !m; }))
+    return time_out_all(machines, absent, clock_);
+  Call call(*this, machines, inputs);
+  for (;;) {
+    std::size_t waiting = 0;
+    for (const auto& machine : machines) waiting += answer_timed(*machine) ? 1 : 0;
+    if (waiting == 0) return;
+    const auto result = waiting < machines.size() ? std::nullopt : call.round();
+    if (!result) return fail_all(machines);
+    for (const auto& machine : machines) answer(*machine, *result);
+  }
+}
+
+}  // namespace lockstep::worker::simulator

@@ -1,0 +1,40 @@
+// The third implementation of RankExecutor: one machine for each run of ranks that
+// have the same past, while every rank sees values of its own in a call. The machine decides; what
+// the other ranks of its run would vote and send is worked out from their values, which are made
+// when they are needed and never held.
+#pragma once
+
+#include <lockstep/worker/simulator/cluster/rank_executor.h>
+#include <lockstep/worker/simulator/cluster/rank_rounds.h>
+#include <lockstep/worker/simulator/input/generator.h>
+
+namespace lockstep::worker::simulator {
+
+/// One thread calls; rounds use all cores.
+class StreamedExecutor final : public RankExecutor {
+ public:
+  /// The units, ascending, cover ranks 0 to size-1.
+  StreamedExecutor(std::vector<Unit> units, int size, const DecisionConfig& config);
+
+  /// Equal ranks in every unit.
+  void run(Machines machines, const Status& absent) override;
+  /// Every rank with values of its own; the machine of a unit is that of its first rank. Ranks of a
+  /// unit have equal caches, and the machines' frames are one frame's.
+  void run(Machines machines, const RankInputs& inputs, const Status& absent);
+
+  [[nodiscard]] std::uint64_t bytes_per_rank_max() const override {
+    return rounds_.bytes_per_rank_max();
+  }
+  [[nodiscard]] std::uint64_t rounds() const override { return rounds_.rounds(); }
+
+ private:
+  class Call;
+  void run(Machines machines, const RankInputs* inputs, const Status& absent);
+
+  std::vector<Unit> units_;
+  int size_;
+  DecisionConfig config_;
+  RankRounds rounds_;
+};
+
+}  // namespace lockstep::worker::simulator
