@@ -1,5 +1,5 @@
-// What a coordinator says, line by line: each finding once, when it begins to hold, and of refused
-// connections no more than a person reads.
+// The log lines of a coordinator: each finding once, when it begins, and a few lines about refused
+// connections.
 #pragma once
 
 #include <functional>
@@ -13,25 +13,25 @@
 namespace lockstep::coordinator {
 
 /// One thread.
-class Announcer {
+class FindingLog {
  public:
-  /// Lines about refused connections from one look to the next; further ones are counted.
-  static constexpr int kComplaints = 5;
+  /// Lines about refused connections from one look to the next; further refusals are counted.
+  static constexpr int kMostRefusals = 5;
 
-  /// Findings of the kinds in `unsaid` are not said.
-  Announcer(std::function<void(const std::string& line)> say, std::set<Finding::Kind> unsaid)
+  /// `say` receives each line. Findings of the kinds in `unsaid` get no line.
+  FindingLog(std::function<void(const std::string& line)> say, std::set<Finding::Kind> unsaid)
       : say_(std::move(say)), unsaid_(std::move(unsaid)) {}
 
-  void complain(const std::string& line);
-  /// Says what is new, and how many complaints were not said. Returns the ranks that findings name,
-  /// by job.
+  void refused(const std::string& line);
+  /// Logs new findings, and the number of refusals that got no line. Returns the ranks that
+  /// findings name, by job.
   std::map<std::string, RankSet> look(const Service& service, Instant now);
 
  private:
   std::function<void(const std::string& line)> say_;
   std::set<Finding::Kind> unsaid_;
-  std::set<std::string> said_;  // findings that hold
-  int left_ = kComplaints, kept_ = 0;
+  std::set<std::string> said_;  // findings that hold, as severity, kind, ranks and job
+  int left_ = kMostRefusals, kept_ = 0;
 };
 
 }  // namespace lockstep::coordinator

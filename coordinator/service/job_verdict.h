@@ -1,4 +1,4 @@
-// When a job is ended from outside: pure functions of what is wrong with it.
+// When the coordinator ends a job: a pure function of its findings.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,13 @@
 
 namespace lockstep::coordinator {
 
-/// What ends the job: the first finding to act on that holds it up. A rank that is gone or silent
-/// holds it up where others have waited for it as long as it takes to act; a job in which nobody
-/// waits is never ended. RankLost where a connection was closed, else Stuck.
-[[nodiscard]] std::optional<Verdict> verdict_on(const std::vector<Finding>& findings,
-                                                const std::vector<Operation>& operations,
-                                                const Progress& progress, const Rules& rules,
-                                                Instant now);
+/// The verdict that ends the job: from the first finding to act on that blocks the job. A lost or
+/// silent rank blocks the job if others have waited for it for as long as it takes to act; a job in
+/// which no rank waits is never ended. The code is RankLost for a closed connection, else Stuck.
+/// nullopt: the job goes on.
+[[nodiscard]] std::optional<JobVerdict> job_verdict(const std::vector<Finding>& findings,
+                                                    const std::vector<Operation>& operations,
+                                                    const Progress& progress, const Rules& rules,
+                                                    Instant now);
 
 }  // namespace lockstep::coordinator

@@ -1,5 +1,5 @@
-// One side of a connection to a coordinator: the frames of collectives/wire/frame_session.h, turned into
-// messages and checked for who may say them. Pure.
+// One side of a connection to a coordinator: the frames of collectives/wire/frame_session.h, turned
+// into messages, with a check that this side may send them. Pure.
 #pragma once
 
 #include <optional>
@@ -18,21 +18,21 @@ using collectives::Secret;
 class Session {
  public:
   enum class Side { Coordinator, Client };
-  /// As FrameSession.
+  /// Parameters as for FrameSession.
   Session(Side side, Secret secret, const Nonce& nonce);
 
-  /// What a client says first; empty for a coordinator.
+  /// The first bytes of a client; empty for a coordinator.
   [[nodiscard]] Bytes open() const { return frames_.open(); }
 
   struct Taken {
     std::vector<Message> messages;
-    Bytes reply;                     // to be sent, also where it is refused: then it says why
+    Bytes reply;                     // to be sent; after a refusal, the reason
     std::optional<Refusal> refusal;  // send the reply, then close
   };
   [[nodiscard]] Taken take(std::span<const std::byte> bytes);
-  /// Requires established(): its messages are read on the other side only then.
+  /// Requires established(): the other side reads messages only then.
   [[nodiscard]] Bytes seal(const Message& message);
-  /// The other side has shown that it knows the secret.
+  /// The other side has proven that it knows the secret.
   [[nodiscard]] bool established() const { return !over_ && frames_.established(); }
 
  private:
