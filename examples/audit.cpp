@@ -1,9 +1,9 @@
-// Audit of a job that has a compiler of its own, in which every rank decides for itself: before
-// each call the ranks compare what they are about to run. Nothing is changed. Programs that differ
-// are reported once; the job is stopped, on all ranks, only before collectives that would not
+// Audit of a job with its own compiler, in which every rank decides alone: before each call the
+// ranks compare the programs that they are about to run. The audit changes nothing. It reports
+// different programs once, and stops the job, on all ranks, only before collectives that would not
 // match.
 //
-//   mpirun -n 4 audit            ends with code 0 if the audit saw what there was to see
+//   mpirun -n 4 audit            ends with code 0 if the audit found what it should find
 #include <cstdio>
 #include <string>
 
@@ -15,7 +15,7 @@
 using namespace lockstep;
 using namespace lockstep::worker;
 
-/// A compiler as many frameworks have it: static sizes at first, dynamic from the second size on.
+/// Like the compilers of many frameworks: static sizes at first, dynamic from the second size on.
 /// Long batches take a path with one more collective: a branch on a local size.
 class OwnCompiler {
  public:
@@ -39,8 +39,8 @@ class OwnCompiler {
   bool dynamic_ = false;
 };
 
-/// Calls of a step; on the last rank the second batch is longer, and the fifth much longer. Returns
-/// whether the audit said what there was to say.
+/// Calls of a step; on the last rank the second batch is longer, and the fifth much longer. True:
+/// the audit found what it should find.
 bool train(collectives::Communicator& group) {
   Agreement agreement(group, "world", {});
   OwnCompiler compiler;
@@ -60,7 +60,7 @@ bool train(collectives::Communicator& group) {
     good = good && audit->finding.has_value() == (!alone && call > 0);
     if (audit->finding && audit->times == 1 && group.rank().value == 0)
       std::printf("found: %s\n", audit->finding->text().c_str());
-    // … here the job runs what its compiler made, as it would without an audit …
+    // … here the job runs its own program, as it would without an audit …
   }
   if (group.rank().value == 0) std::printf("%s", agreement.findings().summary().c_str());
   return good;

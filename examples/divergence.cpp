@@ -5,8 +5,8 @@
 //   LOCKSTEP_COORDINATION=off mpirun -n 4 divergence   collectives pair with the wrong partner: a
 //                                                      wrong sum, then stuck; the watchdog ends it,
 //                                                      exit code 4
-//   mpirun -n 4 divergence --group-any                 the same branch, asked of the group: trains
-//   on
+//   mpirun -n 4 divergence --group-any                 the same branch, decided by the group: all
+//                                                      ranks train on
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
     Tensor y = in.x * in.x;
     const SymBool large = in.x.size(0) > 4;
     if (ask_group ? group_any(large) : static_cast<bool>(large))
-      y = y - all_reduce(amax(y));  // on some ranks only, unless the group is asked
+      y = y - all_reduce(amax(y));  // on some ranks only, unless the group decides
     return Output{all_reduce(sum(y))};
   });
 

@@ -1,13 +1,13 @@
-// Groups that overlap: four ranks train one small network, two by two. The network's hidden units
-// are split over a tensor group, the rows of the batch over a data group, and one frame has
-// collectives of both. Batches have other numbers of rows in every step and in each part of the
-// data: the same within a tensor group, which compares them, so one program serves all steps.
+// Overlapping groups: four ranks train one small network, two by two. A tensor group splits the
+// network's hidden units, a data group splits the rows of the batch, and one frame has collectives
+// of both. The number of rows changes with every step and differs between data parts. It is the
+// same within a tensor group, which compares it, so one program serves all steps.
 //
 //   mpirun -n 4 groups [--device cuda]
 //
-// prints the loss of each step, and that of the same network trained in plain loops; exit code 7 if
-// they differ. On GPUs each group has a NCCL communicator, and what stands between two collectives
-// is recorded and started as one.
+// prints the loss of each step, and the loss of the same network trained in plain loops; exit code
+// 7 if they differ. On GPUs each group has a NCCL communicator, and the kernels between two
+// collectives are captured and launched as one CUDA graph.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -47,7 +47,7 @@ Output train(const Input& in, const Group& tensor, const Group& data) {
   const Tensor hidden = relu(matmul(in.x, in.w1));  // this rank's hidden units
   const Tensor out = all_reduce(matmul(hidden, in.w2), Reduce::Sum, tensor);
   const Tensor miss = reshape(out, {in.x.size(0)}) - in.y;
-  // Each rank of a tensor group has the whole loss of its rows: its share of the job's is a part.
+  // Each rank of a tensor group has the whole loss of its rows, so it contributes only its share.
   const Tensor loss = sum(miss * miss) / static_cast<double>(tensor.size());
   const std::vector<Tensor> grads = grad(loss, {in.w1, in.w2});
   const Tensor rows = all_reduce(cast(scalar(in.x.size(0)), DType::F64), Reduce::Sum, data);

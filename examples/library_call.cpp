@@ -1,8 +1,8 @@
-// The agreement alone, for a framework that has a compiler of its own: one call before each of its
-// steps. No tracer and no code generation are linked; the process has called MPI_Init itself.
+// The agreement alone, for a framework with its own compiler: one call before each of its steps.
+// The program links no tracer and no code generation, and calls MPI_Init itself.
 //
-//   mpirun -n 4 library_call                 rank 0 says what was agreed for each call
-//   mpirun -n 4 library_call --every-rank    all ranks do; the lines of one call are equal
+//   mpirun -n 4 library_call                 rank 0 prints the decision of each call
+//   mpirun -n 4 library_call --every-rank    all ranks print; the lines of a call are equal
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -16,10 +16,10 @@
 using namespace lockstep;
 using namespace lockstep::worker;
 
-/// Five calls, in each of which every rank has another number of rows.
+/// Five calls; the number of rows differs between ranks and between calls.
 Result<void> train(collectives::Communicator& group, bool speaks) {
   Agreement agreement(group, "world", {});
-  std::map<int, std::string> programs;  // what the framework has compiled
+  std::map<int, std::string> programs;  // the framework's compiled programs, by entry
   const auto compile = [&](int entry, const Decision& decision) -> Result<Built> {
     programs[entry] = decision_text(decision);
     return Built{.program = decision.digest(), .guards = {}};

@@ -1,7 +1,7 @@
-// The agreement of the next call while this one runs: the same steps on jagged batches without and
-// with prefetch. Results are equal; what a call waits to be agreed on is not.
+// Prefetch: agrees on the next call while this one runs. The same steps on jagged batches without
+// and with prefetch give equal results, but different waiting times for the agreement.
 //
-//   mpirun -n 2 prefetch [STEPS]     default 200; prints what each agreement took on rank 0
+//   mpirun -n 2 prefetch [STEPS]     default 200; prints the times of agreements on rank 0
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -31,7 +31,7 @@ struct Output {
   }
 };
 
-/// Many kernels, between which the vote on the next call can move.
+/// Many kernels, between which the vote on the next call can advance.
 Output layers(Input in) {
   Tensor x = in.x;
   for (std::int64_t layer = 0; layer < kLayers; ++layer) x = tanh(matmul(x, in.weights));
@@ -55,7 +55,7 @@ Result<Ran> run(Job& job, int steps, bool prefetch) {
   auto step = job.frame<Input, Output>(prefetch ? "ahead" : "plain", layers);
   Ran out;
   for (int s = 0; s < steps; ++s) {
-    // A commitment to the call after this one, which is itself kept to what was said before.
+    // Commits to the call after this one; this call itself keeps the commitment made before it.
     if (prefetch && s == 0) step.prefetch(batch(job, s));
     if (prefetch && s + 1 < steps) step.prefetch(batch(job, s + 1));
     const auto done = step(batch(job, s));

@@ -1,6 +1,5 @@
-// What a trace does with sizes: symbols, guards, asserts, a pinned dim and the fix it suggests; and
-// which sizes are traced alike.
-// No ranks, no tensors: the shape environment alone.   usage: shapes_tour
+// A tour of sizes in a trace: symbols, guards, asserts, a pinned dim with the suggested fix, and
+// classes of sizes. No ranks, no tensors: the shape environment alone.   usage: shapes_tour
 #include <cstdio>
 
 #include <lockstep/shapes/guard_set.h>
@@ -17,27 +16,27 @@ void say(const char* what, const std::string& text) {
   std::printf("%-34s %s\n", what, text.c_str());
 }
 
-// What the traced function of a small model asks: rows of tokens, padded to a multiple of 8, sent
-// to two experts with counts that are known only when the graph runs.
+// The size questions of a small model: rows of tokens, padded to a multiple of 8, are sent to two
+// experts with counts that are known only when the graph runs.
 void model(ShapeEnv& env, const Expr& rows, const Expr& width) {
   // A size computation needs no guard, whatever it is.
   const Expr padded = 8 * ceil_div(rows, 8);
   say("padded rows", env.simplify(padded).text(env.source_namer()));
   say("padded >= rows is", env.statically_true(greater_equal(padded, rows)) ? "proven" : "open");
 
-  // A branch: the agreed example size takes one side and a guard keeps other sizes out.
+  // A branch: the agreed example size decides, and a guard keeps out sizes with another answer.
   const bool small = env.evaluate(less(rows * width, 4096), {"model.cpp", 12});
   say("rows*width < 4096", small ? "taken, with a guard" : "not taken, with a guard");
-  // What the guard implies costs nothing more.
+  // A condition that the guard implies adds no guard.
   say("rows*width < 5000", env.statically_true(less(rows * width, 5000)) ? "proven by it" : "open");
 
-  // Counts out of the router: unbacked. A check says what must hold; it is tested in the graph.
+  // Counts of the router are unbacked. A check states a condition, which the graph tests.
   const Expr first = env.unbacked("counts.tolist()[0]", kCount, {"model.cpp", 20});
   const Expr second = env.unbacked("counts.tolist()[1]", kCount, {"model.cpp", 20});
   env.check(equal(first + second, rows), {"model.cpp", 21}, "every row goes to one expert");
   say("counts[0] <= rows", env.statically_true(less_equal(first, rows)) ? "follows" : "open");
 
-  // A branch on a count cannot be decided while tracing; the message says what to do instead.
+  // A branch on a count cannot be decided during the trace; the message says what to do instead.
   try {
     static_cast<void>(env.evaluate(equal(first, 0), {"model.cpp", 25}));
   } catch (const DataDependentError& error) {
@@ -45,14 +44,15 @@ void model(ShapeEnv& env, const Expr& rows, const Expr& width) {
   }
 }
 
-// A second one, which inputs alone decide: small batches as they are, others in rows of eights.
+// A second model, whose branches depend on inputs only: small batches stay, others become rows of
+// eight.
 void second_model(ShapeEnv& env, const Expr& rows, const Expr& width) {
   if (env.evaluate(less(rows * width, 1024), {"model.cpp", 42})) return;
   env.check(equal(mod(width, 8), 0), {"model.cpp", 43}, "large batches have rows of eights");
 }
 
-// Which sizes one entry serves each, over all from 0 to 64: the least point in no class so far is
-// traced, and what that trace relies on is the next class.
+// The classes of sizes from 0 to 64, one for each entry: the least point in no class so far is
+// traced, and the guards of that trace are the next class.
 void classes() {
   const SizeBox box{{{{false, 0}, {0, 64}}, {{false, 1}, {0, 64}}}};
   const Namer names = [](Symbol s) { return s.serial == 0 ? "tokens.size(0)" : "tokens.size(1)"; };
@@ -91,7 +91,7 @@ int main() {
   const Expr width = env.backed("tokens.size(1)", 64, kSize);
   model(env, rows, width);
 
-  // A dim that the user marked dynamic must not end up as one number, not even by two steps.
+  // A dim that the user marked dynamic must not be left one value, not even by two guards together.
   try {
     static_cast<void>(env.evaluate(greater_equal(rows, 13), {"model.cpp", 30}));
     static_cast<void>(env.evaluate(less(rows, 14), {"model.cpp", 31}));
@@ -99,7 +99,7 @@ int main() {
     std::printf("\na pinned dim: %s\n", error.what());
   }
 
-  // What the entry is kept with: guards on inputs, asserts in the graph.
+  // The conditions of the entry: guards on inputs, asserts in the graph.
   std::printf("\n");
   GuardSet entry{{}, env.guards()};
   for (const auto& record : env.symbols()) entry.ranges[record.symbol] = record.declared;

@@ -1,6 +1,6 @@
-// Ranks with different numbers of batches, one of them with none: a linear model is fitted twice,
-// once with the data as it comes and once with the same lines spread evenly. Both give the same
-// losses, because every loss is a sum over all ranks divided by a number over all ranks.
+// Ranks with different numbers of batches; one rank has no batch. A linear model is fitted twice,
+// once with uneven data and once with the same lines spread evenly. Both give the same losses,
+// because every loss is a sum over all ranks divided by a count over all ranks.
 //
 //   mpirun -n 4 uneven_data     rank r has 2r batches; prints both losses of every step
 #include <cmath>
@@ -41,7 +41,7 @@ Output step(Input in) {
   return {all_reduce(mine), in.weights - 0.1 * gradient};
 }
 
-/// Lines [first, first + count) of batch `b` of rank `r`; none for an empty batch.
+/// Lines [first, first + count) of batch `b` of rank `r`; no lines for an empty batch.
 Input lines(int r, int b, std::int64_t first, std::int64_t count) {
   Array x(lockstep::DType::F64, {count, kWidth}), y(lockstep::DType::F64, {count});
   for (std::int64_t i = 0; i < count; ++i) {
@@ -56,8 +56,7 @@ Input lines(int r, int b, std::int64_t first, std::int64_t count) {
   return {x, y, {}};
 }
 
-/// This rank's part of the lines that all ranks together have in step `s`: rank `from`'s share of
-/// each batch, or all of its own.
+/// The lines of all parts as one batch; without parts, an empty batch.
 Input join(const std::vector<Input>& parts) {
   std::int64_t count = 0;
   for (const Input& part : parts) count += part.y.array().elements();
@@ -81,7 +80,7 @@ Result<std::vector<double>> train(Job& job, bool evenly) {
   for (int s = 0;; ++s) {
     std::vector<Input> parts;
     for (int r = 0; r < n; ++r) {
-      if (s >= 2 * r) continue;  // rank r's data is at its end
+      if (s >= 2 * r) continue;  // rank r has no data left
       const std::int64_t first = evenly ? kLines * job.rank() / n : 0;
       const std::int64_t end = evenly ? kLines * (job.rank() + 1) / n : kLines;
       if (evenly || r == job.rank()) parts.push_back(lines(r, s, first, end - first));

@@ -8,7 +8,7 @@ namespace {
 constexpr std::uint64_t kSubstitution = 4;  // steps
 constexpr int kRounds = 3;                  // of narrowing; more would find little
 
-// What must not be zero for the expression to have a value.
+// The divisors of the expression: it has a value if none of them is zero.
 void add_divisors(const Expr& e, std::vector<Predicate>& out) {
   for (const auto& term : e.terms()) {
     for (const auto& factor : term.factors) {
@@ -75,7 +75,7 @@ BoxCover::Literal BoxCover::intern(const Predicate& predicate) {
   return next;
 }
 
-// Where a divisor is zero a predicate is not satisfied, whatever its normal form gives there.
+// If a divisor is zero, the predicate is not satisfied, whatever the value of its normal form.
 BoxCover::Term BoxCover::literals(const std::vector<Predicate>& predicates) {
   Term out;
   for (const Predicate& predicate : predicates) {
@@ -127,7 +127,8 @@ BoxCover::Truth BoxCover::truth(Literal literal) {
   return Truth::Open;
 }
 
-/// Leaves of each side what the predicates, one by one, may be true for; false: nothing.
+/// Narrows each side to the values at which each predicate, taken alone, may be true. False: there
+/// are none.
 bool BoxCover::narrow(const Term& term) {
   bool changed = true;
   for (int round = 0; round < kRounds && changed; ++round) {
@@ -139,7 +140,7 @@ bool BoxCover::narrow(const Term& term) {
   return true;
 }
 
-// coefficient * side + rest is so related to zero.
+// Narrows the side, given that coefficient * side + rest has the relation to zero.
 bool BoxCover::narrow(Relation relation, const Linear& linear, bool& changed) {
   const Range rest = -range(linear.rest);
   Range& side = now_[linear.side];
@@ -175,7 +176,8 @@ bool BoxCover::narrow(Relation relation, const Linear& linear, bool& changed) {
   return !side.empty();
 }
 
-/// What is promised and `within`, and in none of the first classes: disjoint conjunctions.
+/// The points that satisfy `promised` and `within` and lie in none of the first `classes` classes,
+/// as disjoint conjunctions.
 std::vector<BoxCover::Term> BoxCover::beyond(std::size_t classes, const Term& within) {
   std::vector<Term> rest;
   for (std::size_t i = 0; i < classes; ++i) {
@@ -195,8 +197,8 @@ std::vector<BoxCover::Term> BoxCover::beyond(std::size_t classes, const Term& wi
   return out;
 }
 
-// On the predicate that most classes have: that is the first question of what they were traced
-// from.
+// Splits on the predicate that most classes have: it is the first question of the program that was
+// traced.
 void BoxCover::split(Term& assumed, std::vector<Term> classes, std::vector<Term>& out) {
   if (spent_) return;
   if (classes.empty()) return out.push_back(assumed);
@@ -242,7 +244,8 @@ bool BoxCover::mentions(const Term& term, std::size_t side) const {
   });
 }
 
-/// Puts the one value of the side in, so that parts with the same rest are known to be alike.
+/// Replaces the side by its only value, so that parts with equal remaining predicates are found to
+/// be equal.
 void BoxCover::fix(Term& term, std::size_t side) {
   for (Literal& literal : term) {
     if (!contains(sides_of_[literal], static_cast<std::uint32_t>(side))) continue;
@@ -294,7 +297,7 @@ std::optional<SizePoint> BoxCover::least_within(Term term, std::size_t side) {
   }
   if (side == now_.size()) return std::nullopt;
   const Range all = now_[side];
-  if (!mentions(term, side)) now_[side].upper = all.lower;  // one value is like the others
+  if (!mentions(term, side)) now_[side].upper = all.lower;  // all values are equivalent
   if (now_[side].lower == now_[side].upper) {
     fix(term, side);
     return least_in(std::move(term), side + 1);
@@ -331,7 +334,8 @@ std::optional<Wide> BoxCover::count(std::size_t index) {
   return spent_ ? std::nullopt : std::optional(out);
 }
 
-/// The values of the sides that satisfy the term, which mentions no others.
+/// The number of values of the sides that satisfy the term. Requires that the term mentions no
+/// other sides.
 Wide BoxCover::count_in(Term term, const std::vector<std::uint32_t>& sides) {
   const std::vector<Range> before = now_;
   Wide out = 0;
@@ -344,7 +348,8 @@ Wide BoxCover::count_in(Term term, const std::vector<std::uint32_t>& sides) {
   return out;
 }
 
-/// Of the first side that is left, and of all that predicates tie to it; takes those out.
+/// The count for the first side left and all sides that predicates tie to it; removes these sides
+/// from `left`.
 Wide BoxCover::count_part(const Term& term, std::vector<std::uint32_t>& left) {
   std::vector<std::uint32_t> part{left.front()};
   Term own;
@@ -370,7 +375,7 @@ Wide BoxCover::count_part(const Term& term, std::vector<std::uint32_t>& left) {
   return out;
 }
 
-/// By the values of the side that most predicates mention.
+/// Halves the range of the side that most predicates mention.
 Wide BoxCover::count_halves(Term term, const std::vector<std::uint32_t>& sides) {
   const auto uses = [&](std::uint32_t side) {
     return std::ranges::count_if(

@@ -1,8 +1,9 @@
-// Which points of a box of sizes lie in none of some classes, and how many lie in each. A class is
-// what satisfies all of its predicates; a predicate without a value (a division by zero) is not
-// satisfied. First by logic alone: what no class has, as conjunctions of the same predicates. Then
-// by halving the box, as far as intervals and the bounds that linear predicates set leave them
-// open; parts that come to the same open predicates are looked at once. Internal to this folder.
+// Finds the points of a box of sizes that lie in no class, and counts the points of each class. A
+// class is the set of points that satisfy all of its predicates; a predicate without a value (a
+// division by zero) is not satisfied. The search first works by logic alone: it writes the points
+// outside all classes as conjunctions of the same predicates. Then it halves the box while
+// intervals and the bounds of linear predicates leave predicates open. Parts with the same open
+// predicates are searched once. Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +23,15 @@ namespace lockstep::shapes {
 /// One thread. Answers are functions of the box and of the classes in their order.
 class BoxCover {
  public:
-  /// `steps`: how many predicates may be looked at in all.
+  /// `steps`: the number of predicates that may be examined in all.
   BoxCover(SizeBox box, std::uint64_t steps);
 
   void add(const std::vector<Guard>& guards);
-  /// The least point in lexicographic order that the box promises and no class has. Not known: out
-  /// of steps.
+  /// The least point in lexicographic order that satisfies `promised` and lies in no class. Not
+  /// known: out of steps.
   [[nodiscard]] SolvedPoint least();
-  /// The points of that class which no earlier one has; of the number of classes: of no class.
-  /// nullopt: out of steps, or more than 127 bits.
+  /// The number of points of class `index` that lie in no earlier class; with the number of classes
+  /// as `index`, of points in no class. nullopt: out of steps, or more than 127 bits.
   [[nodiscard]] std::optional<Wide> count(std::size_t index);
 
  private:
@@ -39,7 +40,7 @@ class BoxCover {
   using Term = std::vector<Literal>;
   enum class Truth : std::uint8_t { Open, True, False };
   using Key = std::vector<std::int64_t>;
-  /// A side that a predicate holds once, times a number, and what is added to that.
+  /// A predicate's expression as coefficient * side + rest, where `rest` does not mention the side.
   struct Linear {
     std::uint32_t side = 0;
     std::int64_t coefficient = 0;
@@ -74,7 +75,7 @@ class BoxCover {
   std::vector<std::uint32_t> all_sides_;
   Term promised_;
   std::vector<Term> classes_;
-  std::vector<Range> now_;                            // of each side, in the part that is looked at
+  std::vector<Range> now_;                            // range of each side in the current part
   std::vector<Predicate> predicates_;                 // by literal
   std::vector<std::vector<std::uint32_t>> sides_of_;  // by literal
   std::vector<std::vector<Linear>> linear_;           // by literal

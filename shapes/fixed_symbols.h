@@ -1,4 +1,4 @@
-// Which symbols of an entry its guards leave no choice.
+// The symbols of an entry whose guards leave them one value.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace lockstep::shapes {
 
-/// A symbol that must be one number, and the guard after which it is no other.
+/// A symbol that must be one number, and the first guard that, with the guards before it, says so.
 struct FixedSymbol {
   Symbol symbol;
   std::int64_t value = 0;
   std::size_t guard = 0;  // index into GuardSet::guards
 };
 
-/// In the order of the guards. Conservative: a symbol that the prover leaves open is not among
-/// them. A range of one value is no guard.
+/// In the order of the guards. Conservative: a symbol that the prover leaves open is left out, and
+/// so is a symbol whose range is one value.
 [[nodiscard]] std::vector<FixedSymbol> fixed_symbols(const GuardSet& set);
 
 }  // namespace lockstep::shapes

@@ -16,7 +16,7 @@ Knowledge knowledge_of(const std::map<Symbol, Range>& ranges) {
   return out;
 }
 
-// False where a division by zero is possible for all that is known.
+// False: the known facts allow a division by zero.
 bool always_has_value(const Expr& e, const Knowledge& known) {
   for (const auto& term : e.terms()) {
     for (const auto& factor : term.factors) {
@@ -51,8 +51,8 @@ bool learn_unless_implied(const Guard& guard, Knowledge& known, bool& is_implied
   }
 }
 
-// Of all guards x >= c the one with the greatest c, of all x <= c that with the least: by direction
-// and sense the place of the tightest.
+// The index of the tightest bound of each expression: of all x >= c the one with the greatest c, of
+// all x <= c the one with the least.
 std::vector<Guard> tightest_bounds(const std::vector<Guard>& guards) {
   struct Bound {
     std::size_t place;

@@ -1,5 +1,5 @@
-// What one entry asks of its inputs: ranges of its symbols and guards. Fewer guards that admit the
-// same inputs, and whether one entry serves all that another one does.
+// The conditions of one entry on its inputs: ranges of its symbols, and guards. Functions that
+// remove implied guards and that compare two entries.
 #pragma once
 
 #include <map>
@@ -10,20 +10,20 @@
 
 namespace lockstep::shapes {
 
-/// Admits the sizes that lie in the ranges and satisfy every guard. Requires a range for each
+/// A set of sizes: those in the ranges that satisfy every guard. Requires a range for each
 /// symbol of the guards.
 struct GuardSet {
   std::map<Symbol, Range> ranges;
   std::vector<Guard> guards;
 };
 
-/// The guards without those that the ranges and the others imply; the kept ones in their order. Of
-/// guards that bound the same expression only the tightest stay. A guard that may have no value for
-/// some sizes (division by a size that may be 0) always stays, for it turns those away.
+/// The guards, in their order, without guards that the ranges and the other guards imply. Of
+/// several bounds of one expression only the tightest stays. A guard that may have no value for
+/// some sizes (division by a size that may be 0) always stays, because it rejects those sizes.
 [[nodiscard]] std::vector<Guard> minimal_guards(const GuardSet& set);
 
-/// True where every input that `narrower` admits is proven to be admitted by `wider`, over the same
-/// symbols. False where it is not, or open.
+/// True: proven that `wider` admits every input that `narrower` admits. False: it does not, or that
+/// is open. Requires the same symbols in both.
 [[nodiscard]] bool covers(const GuardSet& wider, const GuardSet& narrower);
 
 }  // namespace lockstep::shapes

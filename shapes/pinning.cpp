@@ -12,14 +12,14 @@ namespace {
 
 using Relation = Predicate::Relation;
 
-// Counted limits: past them a symbol is not called pinned, identically on every rank.
+// Counted limits, the same on every rank. Past them a symbol does not count as pinned.
 constexpr int kFuelAtFirst = 100000, kFuelPerPredicate = 200, kMostFuel = 200000;
-constexpr std::size_t kMaxSaid = 48;    // that a question takes into account
+constexpr std::size_t kMaxSaid = 48;    // predicates that a question takes into account
 constexpr std::size_t kMaxMended = 64;  // predicates on the way to another point
 constexpr int kMaxDoublings = 12;       // of a step from the hint
 constexpr std::int64_t kMostDivisor = 1LL << 30;
 
-// The numbers that something in it is divided by, as one multiple of all; within the limit.
+// A common multiple of the numbers by which the expression divides, within the limit.
 std::int64_t divisor_of(const Expr& e) {
   std::int64_t out = 1;
   for (const auto& term : e.terms()) {
@@ -87,7 +87,8 @@ void Pinning::link(const Predicate& predicate) {
   records_.at(first).divisor = divisor;
 }
 
-// Watched symbols that the predicate leaves without a second value that is known.
+// The watched symbols whose second point breaks the predicate, and those linked to it that have
+// none.
 std::set<Symbol> Pinning::doubtful(const Predicate& predicate) const {
   std::set<Symbol> out;
   const auto symbols = predicate.expr.symbols();
@@ -125,8 +126,8 @@ void Pinning::remember(Symbol symbol, std::optional<Point> other) {
   others_[symbol] = *std::move(other);
 }
 
-// A point that satisfies all that was said and where the symbol is not its hint: a few steps from
-// that, and multiples of what sizes are divided by.
+// A point that satisfies all predicates and at which the symbol is not its hint: near the hint, in
+// steps of a few and of multiples of the divisors.
 std::optional<Pinning::Point> Pinning::another(Symbol symbol) {
   const Record& record = records_.at(symbol);
   const std::int64_t divisor = records_.at(all_linked(symbol)).divisor;
@@ -144,7 +145,7 @@ std::optional<Pinning::Point> Pinning::another(Symbol symbol) {
   return std::nullopt;
 }
 
-// Moves others along where that mends what would not hold.
+// Moves other symbols as well, if that satisfies predicates that would not hold.
 std::optional<Pinning::Point> Pinning::moved_to(Symbol symbol, std::int64_t value) {
   Point moved{{symbol, value}};
   std::vector<std::size_t> open = records_.at(symbol).said;
@@ -164,8 +165,8 @@ std::optional<Pinning::Point> Pinning::moved_to(Symbol symbol, std::int64_t valu
   return moved;
 }
 
-// Gives a symbol that has not been moved the value by which the predicate holds; values that are
-// not known before, but for the last of them, the least that they may have.
+// Gives a symbol that has not been moved the value at which the predicate holds. Symbols without a
+// hint get the value nearest to zero, except the last of them.
 bool Pinning::mend(const Predicate& predicate, Point& moved, std::vector<Symbol>& set) const {
   std::vector<Symbol> free;
   std::optional<Symbol> unknown;
@@ -203,7 +204,7 @@ bool Pinning::mend(const Predicate& predicate, Point& moved, std::vector<Symbol>
   return false;
 }
 
-// The value of the symbol, where it is linear, that makes the predicate just hold.
+// The value of a linear symbol at which the predicate just holds.
 std::optional<std::int64_t> Pinning::solved(const Predicate& predicate, Symbol symbol,
                                             const Point& moved) const {
   const std::int64_t c = sole_coefficient(predicate.expr, symbol);
@@ -233,8 +234,8 @@ bool Pinning::is_pinned(Symbol symbol) {
   return out;
 }
 
-// What mentions it, then what mentions symbols of those, and so on; what is about fewer symbols
-// before, then what was said later.
+// First the predicates that mention the symbol, then those that mention a symbol of these, and so
+// on. Predicates with fewer symbols come first, then later ones.
 std::vector<std::size_t> Pinning::nearest(Symbol symbol) const {
   std::set<std::size_t> taken;
   std::set<Symbol> reached = {symbol}, next = {symbol};

@@ -1,5 +1,5 @@
-// Whether what was said in a trace leaves a symbol that must vary one value only. Asked after every
-// guard, so it remembers another value that all of it admits. Internal to this folder.
+// Whether the predicates of a trace leave a symbol that must vary only one value. It is asked after
+// every guard, so it keeps a second point that satisfies all predicates. Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,22 @@
 
 namespace lockstep::shapes {
 
-/// Conservative: a symbol that it calls pinned is; of one that it does not, either a second value
-/// is known, or none was found and that there is none was not shown. What it spends is counted and
-/// grows with what is said, so a trace costs no more for symbols that are hard to tell. A pure
-/// function of the calls made, in order. One thread.
+/// Conservative: a symbol that is reported as pinned is pinned; otherwise either a second value is
+/// known, or the question is open. The steps are counted, and the limit grows with the number of
+/// predicates, so hard cases do not make a trace slow. A pure function of the calls made, in order.
+/// One thread.
 class Pinning {
  public:
   /// Steps of is_only_value that one question may take.
   static constexpr int kFuelPerQuestion = 60000;
 
   void add(Symbol symbol, Range declared, std::optional<std::int64_t> hint);
-  /// It is to have more values than the hint. Requires that it was added, with a hint.
+  /// From here on the symbol must have values besides its hint. Requires that the symbol was added,
+  /// with a hint.
   void watch(Symbol symbol);
-  /// The predicate holds from here on. Gives the watched symbols that are pinned with it.
+  /// The predicate holds from here on. Returns the watched symbols that it pins.
   [[nodiscard]] std::vector<Symbol> say(const Predicate& predicate, const Location& where);
-  /// Of what was said before the last, what is nearest to the symbol, in the order said.
+  /// The predicates before the last one that are nearest to the symbol, in the order of say().
   [[nodiscard]] std::vector<Guard> said_about(Symbol symbol) const;
 
  private:
@@ -35,7 +36,7 @@ class Pinning {
   struct Record {
     Range declared;
     std::optional<std::int64_t> hint;
-    std::vector<std::size_t> said;  // what mentions it
+    std::vector<std::size_t> said;  // the predicates that mention it
     Symbol linked;                  // the next one towards the one that stands for all linked ones
     std::int64_t divisor = 1;       // a multiple of all that those are divided by
   };
@@ -55,8 +56,8 @@ class Pinning {
 
   std::map<Symbol, Record> records_;
   std::vector<Guard> said_;
-  std::size_t linked_ = 0;          // of said_, what is linked
-  std::map<Symbol, Point> others_;  // by watched symbol; none: no other value was found
+  std::size_t linked_ = 0;          // how many of said_ are linked
+  std::map<Symbol, Point> others_;  // by watched symbol; missing: no second value was found
   std::map<Symbol, std::set<Symbol>> moved_by_;  // watched symbols whose other point moves this one
   std::set<Symbol> without_other_;
   int fuel_ = 0;

@@ -121,7 +121,7 @@ bool ShapeEnv::evaluate_or(const Predicate& predicate, bool fallback, const Loca
   return answer.value_or(fallback);
 }
 
-// nullopt: an unbacked symbol leaves it open.
+// nullopt: unbacked symbols leave the answer open.
 std::optional<bool> ShapeEnv::branch(const Predicate& asked, const Location& where) {
   Predicate p = known_.simplify(asked);
   if (const auto known = known_.prove_simplified(p)) return known;
@@ -134,7 +134,7 @@ std::optional<bool> ShapeEnv::branch(const Predicate& asked, const Location& whe
   return value;
 }
 
-// Where every coefficient of unbacked terms is zero under the hints, guards on just that settle the
+// If every coefficient of an unbacked term is zero under the hints, guards that say so answer the
 // question for all values of the unbacked symbols.
 std::optional<bool> ShapeEnv::branch_on_coefficients(const Predicate& p, const Predicate& asked,
                                                      const Location& where) {
@@ -172,8 +172,8 @@ std::optional<bool> ShapeEnv::branch_on_coefficients(const Predicate& p, const P
   return answer;
 }
 
-// A polynomial in one symbol that is zero at the hint and, by the prover, nowhere else says that
-// the symbol is the hint.
+// If a polynomial in one symbol is zero at the hint and provably nowhere else, then polynomial == 0
+// means symbol == hint.
 Predicate ShapeEnv::sharpened(const Predicate& guard) const {
   const auto symbols = guard.expr.symbols();
   if (guard.relation != Relation::Equal || symbols.size() != 1) return guard;
@@ -219,7 +219,7 @@ void ShapeEnv::add_assert(const Predicate& assert, const Predicate& asked, const
   failed_.reset();
 }
 
-// Takes over what follows, and tells a broken constraint.
+// Learns the fact; throws if it contradicts another or breaks a constraint.
 void ShapeEnv::learn(const Predicate& fact, const Predicate& asked, const Location& where) {
   throw_if_broken(asked, where, take_over(fact, asked, where));
 }

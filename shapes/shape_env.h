@@ -1,5 +1,5 @@
-// The shape environment of one trace: its symbols, what was asked of them, the guards and the
-// deferred asserts. Everything it decides is a pure function of the calls made on it, in order.
+// The shape environment of one trace: its symbols, the questions about them, the guards and the
+// deferred asserts. Every decision is a pure function of the calls made on it, in order.
 #pragma once
 
 #include <map>
@@ -16,36 +16,37 @@
 
 namespace lockstep::shapes {
 
-/// Unwinds the user's traced function: a branch or an int was asked of a value that is known only
-/// when the graph runs. Caught at the trace boundary.
+/// Unwinds the user's traced function: it asked for a branch or an int of a value that is known
+/// only when the graph runs. Caught at the trace boundary.
 class DataDependentError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-/// check() of something that does not hold, a constraint that the program breaks, or an expression
-/// without a value at the agreed sizes. Caught at the trace boundary.
+/// A check() that does not hold, a constraint that the program breaks, or an expression without a
+/// value at the agreed sizes. Caught at the trace boundary.
 class ConstraintError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What the user holds the trace to for one backed symbol. Broken: a ConstraintError at the line
-/// that breaks it.
+/// The user's requirement on one backed symbol. The line that breaks it throws ConstraintError.
 enum class Constraint : std::uint8_t {
   None,
-  Varies,      // it may be narrowed, but never to a single number, whatever it takes to see that
-  WholeRange,  // every value of its range is served: no guard narrows it or ties it to another one
+  Varies,      // guards may narrow it, but never to a single number
+  WholeRange,  // every value of its range is served: no guard narrows it or ties it to another
+               // symbol
 };
 
 struct ShapeOptions {
-  /// What becomes of a branch on backed sizes that says more than a bound, a number, a remainder of
-  /// one symbol, or that one is a multiple of another plus a number (`s0*s1 == s2`, `s0 != s1`).
+  /// How a complex branch on backed sizes is recorded. Simple branches are a bound, a number or a
+  /// remainder of one symbol, and `a == k*b + c`; all others are complex (`s0*s1 == s2`, `s0 !=
+  /// s1`).
   enum class Complex : std::uint8_t {
-    Guard,   // other sizes are another entry's
-    Assert,  // the entry serves the sizes that satisfy it; others are an error when the graph runs
+    Guard,   // other sizes get another entry
+    Assert,  // the entry serves sizes that satisfy it; other sizes are an error in the run
   };
   Complex complex = Complex::Guard;
 };
 
-/// One thread; lives as long as one trace. Unknown means unknown identically on every rank.
+/// One per trace; one thread. If an answer is unknown, it is unknown on every rank.
 class ShapeEnv {
  public:
   explicit ShapeEnv(ShapeOptions options = {});
@@ -56,42 +57,45 @@ class ShapeEnv {
               Constraint constraint = Constraint::None);
   /// An unbacked symbol; `source` tells what made it ("counts.tolist()[0]"), `where` its line.
   Expr unbacked(std::string source, Range range, Location where);
-  /// A relation that was promised: known, and neither guard nor assert. Of backed symbols: by the
-  /// user for every call, and who looks up the entry tests it before. Of unbacked ones: by the op
-  /// that makes them (a count is at most the size of what is counted). Throws ConstraintError if it
-  /// is false under the hints or contradicts what is known.
+  /// A promised relation: known from here on, and neither guard nor assert. The user promises
+  /// relations of backed symbols for every call, and the look-up of an entry tests them. An op
+  /// promises relations of the unbacked symbols that it makes (a count is at most the number of
+  /// elements counted). Throws ConstraintError if the relation is false under the hints or
+  /// contradicts a known fact.
   void declare(const Predicate& predicate, const Location& where);
 
-  /// A branch on a size. Proven either way: no guard. Backed: the hint decides and a guard is
-  /// recorded. Throws DataDependentError where an unbacked symbol leaves it open, ConstraintError
-  /// where it breaks a constraint.
+  /// A branch on sizes. If the answer is proven, nothing is recorded. If it depends on backed
+  /// symbols, the hints decide and a guard is recorded. Throws DataDependentError if unbacked
+  /// symbols leave the answer open, ConstraintError if the guard breaks a constraint.
   [[nodiscard]] bool evaluate(const Predicate& predicate, const Location& where);
-  /// As evaluate, but `fallback` where an unbacked symbol leaves it open: nothing is recorded then.
+  /// As evaluate, but returns `fallback`, and records nothing, if unbacked symbols leave the answer
+  /// open.
   [[nodiscard]] bool evaluate_or(const Predicate& predicate, bool fallback, const Location& where);
-  /// Something that must be true. Proven: nothing is recorded. Otherwise a deferred assert, and it
-  /// is known from here on. Throws ConstraintError if it is proven false, false under the hints, or
-  /// pins a symbol that must vary.
+  /// A condition that must be true. If it is proven, nothing is recorded. Otherwise it becomes a
+  /// deferred assert and is known from here on. Throws ConstraintError if it is proven false, is
+  /// false under the hints, or pins a symbol that must vary.
   void check(const Predicate& predicate, const Location& where, std::string message = {});
-  /// Proven true without recording anything; false where open.
+  /// True: proven. False: proven false, or open. Records nothing.
   [[nodiscard]] bool statically_true(const Predicate& predicate) const;
-  /// The answer if it can be proven, else nullopt; records nothing.
+  /// The proven answer; nullopt: open. Records nothing.
   [[nodiscard]] std::optional<bool> prove(const Predicate& predicate) const;
-  /// A number where code needs one: specialises (guard expr == hint). Throws as evaluate does.
+  /// The value as a number, for code that needs one: specialises by the guard expr == hint. Throws
+  /// as evaluate does.
   [[nodiscard]] std::int64_t to_int(const Expr& expr, const Location& where);
-  /// The integer part of the square root as a number: guards its two bounds, r*r <= expr and
-  /// expr < (r+1)*(r+1). Throws as evaluate does, ConstraintError also for negative values.
+  /// The integer part r of the square root as a number, with the guards r*r <= expr and expr <
+  /// (r+1)*(r+1). Throws as evaluate does; ConstraintError also for a negative value.
   [[nodiscard]] std::int64_t isqrt(const Expr& expr, const Location& where);
-  /// The value under the hints, for choices that must not install a guard; `fallback` where the
-  /// expression holds unbacked symbols.
+  /// The value under the hints, for choices that must not record a guard; `fallback` if the
+  /// expression has unbacked symbols.
   [[nodiscard]] std::int64_t peek(const Expr& expr, std::int64_t fallback) const;
 
-  /// An expression that is equal given all that is known: replacements applied, divisions, minima
-  /// and maxima resolved where ranges and facts decide them.
+  /// An expression that is equal under the known facts: replacements are applied; divisions, minima
+  /// and maxima are resolved if ranges and facts decide them.
   [[nodiscard]] Expr simplify(const Expr& expr) const { return known_.simplify(expr); }
   [[nodiscard]] Range range(const Expr& expr) const { return known_.range(expr); }
 
-  /// After this a guard or assert that is not proven is a bug (the backward pass of a frozen
-  /// graph).
+  /// After this call a guard or assert that is not proven is a bug: std::logic_error. For the
+  /// backward pass of a frozen graph.
   void freeze() { frozen_ = true; }
 
   struct SymbolRecord {
@@ -99,37 +103,37 @@ class ShapeEnv {
     std::string source;
     Location where;
     std::optional<std::int64_t> hint;  // backed only
-    Range range;                       // what is known of it by now
+    Range range;                       // as known by now
     Constraint constraint = Constraint::None;
     Range declared;  // as made
-    Range promised;  // what declared relations leave of that
+    Range promised;  // the part of `declared` that declared relations leave
   };
   [[nodiscard]] const std::vector<SymbolRecord>& symbols() const { return symbols_; }
   [[nodiscard]] const SymbolRecord& record(Symbol symbol) const;
-  /// In the order recorded. What an entry keeps of them is minimal_guards() of guard_set.h.
+  /// In the order recorded. An entry keeps minimal_guards() of them (guard_set.h).
   [[nodiscard]] const std::vector<Guard>& guards() const { return guards_; }
-  /// In the order made; the one at index i is due once every symbol it mentions is bound.
+  /// In the order made. An assert is due once every symbol that it mentions is bound.
   [[nodiscard]] const std::vector<DeferredAssert>& deferred_asserts() const { return asserts_; }
   [[nodiscard]] const std::vector<Guard>& declared() const { return declared_; }
   [[nodiscard]] const std::map<Symbol, Expr>& replacements() const { return known_.replacements(); }
-  /// A branch as it was taken, a number that was given, a check that was accepted.
+  /// An answered question: a branch taken, a number returned, or a check accepted.
   struct Asked {
     Predicate predicate;  // as asked, not simplified
     bool answer = true;
     Location where;
   };
-  /// All that the program relies on, in the order asked; the measure that validation.h puts to what
-  /// is emitted. Questions that threw, were open or answered by a fallback are not in it.
+  /// The answers that the program relies on, in the order asked; validation.h compares guards and
+  /// asserts with them. Questions that threw, or got a fallback, are left out.
   [[nodiscard]] const std::vector<Asked>& asked() const { return asked_; }
-  /// Why the last question that threw did. Sizes that meet all that was relied on until then, and
-  /// `when`, fail likewise; without `when` all that meet the former.
+  /// Which other sizes fail as the last question did that threw: the sizes that satisfy everything
+  /// relied on before it, and `when` if it is set.
   struct Failed {
     std::optional<Predicate> when;
     Location where;
-    bool only_here = false;  // what else fails likewise is not known
+    bool only_here = false;  // it is not known which other sizes fail
   };
   [[nodiscard]] const std::optional<Failed>& failed() const { return failed_; }
-  /// Told before a failure for want of a value: of what divides in `expr` one is zero at the hints.
+  /// Call before a failure for want of a value: a divisor in `expr` is zero at the hints.
   void fails_without_value(const Expr& expr, const Location& where);
   /// Names symbols by their source, for messages.
   [[nodiscard]] Namer source_namer() const;
@@ -142,16 +146,16 @@ class ShapeEnv {
                                                            const Location& where);
   [[nodiscard]] Predicate sharpened(const Predicate& guard) const;
   [[nodiscard]] bool becomes_assert(const Predicate& guard) const;
-  /// `number`: what was asked to be a number; nullptr: the guard is of a branch.
+  /// `number`: the expression that to_int() specialises; nullptr: the guard is of a branch.
   void add_guard(const Predicate& guard, const Predicate& asked, const Location& where,
                  const Expr* number = nullptr);
   void add_assert(const Predicate& assert, const Predicate& asked, const Location& where,
                   std::string message);
   void learn(const Predicate& fact, const Predicate& asked, const Location& where);
-  /// The symbols that a fact was about after all.
+  /// The effect of a learnt fact on symbols.
   struct Outcome {
-    std::vector<Symbol> changed;  // their range or number is another one
-    std::vector<Symbol> pinned;   // of those with a constraint: they have one value left
+    std::vector<Symbol> changed;  // their range or number changed
+    std::vector<Symbol> pinned;   // symbols with a constraint that have one value left
   };
   [[nodiscard]] Outcome take_over(const Predicate& fact, const Predicate& asked,
                                   const Location& where);

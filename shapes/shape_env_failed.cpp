@@ -5,7 +5,8 @@
 #include <lockstep/shapes/shape_env.h>
 
 namespace lockstep::shapes {
-// What depends on data, or on no size at all, fails for all sizes that come here.
+// A failure that depends on data, or on no size at all, is the same for all sizes that get this
+// far.
 void ShapeEnv::fails(std::optional<Predicate> when, const Location& where) {
   if (when && (when->expr.has_unbacked() || when->constant())) when.reset();
   failed_ = Failed{std::move(when), where, false};

@@ -1,4 +1,5 @@
-// The text of errors: one sentence in source names that says what, where and what to do.
+// The text of errors: one sentence in source names that says what went wrong, where, and what to
+// do.
 #include <algorithm>
 #include <array>
 
@@ -23,7 +24,7 @@ std::string ShapeEnv::describe(Symbol symbol) const {
   return fmt::format("{} ({}{})", r.source, made, range_text(r.range));
 }
 
-// The unbacked symbols of the expression; of many the first few.
+// The unbacked symbols of the expression; if there are many, the first few.
 std::string ShapeEnv::describe_unbacked(const Expr& expr) const {
   std::vector<Symbol> open = expr.symbols();
   std::erase_if(open, [](Symbol symbol) { return !symbol.unbacked; });
@@ -54,8 +55,8 @@ std::string ShapeEnv::values_under_hints(const Expr& expr) const {
   return out;
 }
 
-// Values of what is open for which the answer differs, looked for among small ones that satisfy
-// the asserts; empty where none were found.
+// Small values of the open symbols, satisfying the asserts, at which the answer differs; empty if
+// none were found.
 std::string ShapeEnv::both_answers(const Predicate& open) const {
   std::vector<Symbol> free = open.expr.symbols();
   std::erase_if(free, [](Symbol symbol) { return !symbol.unbacked; });

@@ -32,7 +32,7 @@ std::optional<std::uint64_t> as_count(std::optional<Wide> points) {
   return static_cast<std::uint64_t>(*points);
 }
 
-/// Of all traces so far, where a point first goes another way.
+/// The question at which a point first leaves the earlier traces.
 class Causes {
  public:
   Causes(const SizeBox& box, const std::vector<PointTrace>& traces,
@@ -80,7 +80,7 @@ class Causes {
   const std::vector<SizeClass>& classes_;
 };
 
-/// Looks for the points, by search and solver.
+/// Finds points outside all classes, by search and by solver.
 class Points {
  public:
   Points(const SizeBox& box, const SizeClassLimits& limits)
@@ -103,7 +103,7 @@ class Points {
   std::vector<std::vector<Guard>> classes_;
 };
 
-/// What the trace relied on; of one whose class is not known, the point.
+/// The guards of the trace's class; if the class is not known, of the point alone.
 std::vector<Guard> relied_at(const SizeBox& box, const SizePoint& point, const PointTrace& traced) {
   if (!traced.only_here && holds(traced.relied, values_of(box, point))) return traced.relied;
   std::vector<Guard> out;

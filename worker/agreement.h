@@ -1,4 +1,4 @@
-// The library call: where programs outside find it.
+// The library call, at the address for programs outside of lockstep.
 #pragma once
 
 #include <lockstep/worker/agreement/agreement.h>

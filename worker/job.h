@@ -1,5 +1,6 @@
-// The job: what a training program talks to. Joins the process to its peers, compiles its frames so
-// that all ranks run the same program, and ends with one error for all where that is not possible.
+// The job, the interface of a training program. It joins the process to its peers, compiles frames
+// so that all ranks run the same program, and ends with one error on all ranks if that is not
+// possible.
 //
 //   auto job = Job::init(&argc, &argv);
 //   if (!job) return Job::report(job.error());
@@ -34,22 +35,22 @@ namespace lockstep::worker {
 /// Where the programs of a job run. The same on all ranks.
 enum class Processor : std::uint8_t {
   Host,
-  /// NVIDIA GPUs: kernels by NVRTC, products by cuBLAS, collectives by NCCL; by way of the host
-  /// where ranks share a GPU or have no NCCL. Inputs are taken from where they are; outputs stay on
-  /// the GPU until the host looks at them. What goes past the recompile limit runs on the host.
+  /// NVIDIA GPUs: kernels by NVRTC, matrix products by cuBLAS, collectives by NCCL, or through the
+  /// host if ranks share a GPU or have no NCCL. Inputs may be on host or GPU; outputs stay on the
+  /// GPU until the host reads them. Calls past the recompile limit run on the host.
   Cuda,
 };
 
 struct JobOptions {
   DecisionConfig decision;
   Processor processor = Processor::Host;
-  /// What the LOCKSTEP_* environment says, unless given.
+  /// Settings of the job; unless given, they come from the LOCKSTEP_* environment.
   std::optional<Settings> settings;
-  /// The table at the end of the job, on rank 0.
+  /// Whether rank 0 prints the table at the end of the job.
   bool summary = true;
-  /// Every so many calls of a frame that an entry serves, its function is traced again, for
-  /// variables that it captured and that have changed (frame()); 0: never. Unless given, what
-  /// LOCKSTEP_CHECK_CAPTURES says. The same on all ranks.
+  /// After so many calls that an entry serves, the frame's function is traced again, to find
+  /// captured variables that have changed (frame()); 0: never. Unless given,
+  /// LOCKSTEP_CHECK_CAPTURES. The same on all ranks.
   std::optional<std::uint32_t> check_captures{};
 };
 
@@ -59,21 +60,21 @@ class CompiledFrame;
 /// One per process and job. One thread: the one that made it makes all calls.
 class Job {
  public:
-  /// Joins the job that mpirun started (a process that nobody started so is a job of one rank).
-  /// Initialises MPI where nobody has. Collective.
-  /// Errors, joint but for the first: BadInput (a LOCKSTEP_* variable), ConfigMismatch (ranks with
-  /// other settings or another build), Environment (no GPU on some rank, where programs are to run
-  /// on one). A joint one has been printed, once for all ranks, when this returns; report() does
-  /// not print it again.
+  /// Joins the job that mpirun started; a process started without a launcher is a job of one rank.
+  /// Initialises MPI unless that has been done. Collective. Errors: BadInput (a LOCKSTEP_*
+  /// variable; of this rank alone), ConfigMismatch (ranks with other settings or another build;
+  /// joint), Environment (a rank without a GPU, if programs run on GPUs; joint). A joint error has
+  /// been printed, once for all ranks, when init() returns; report() does not print it again.
   [[nodiscard]] static Result<std::unique_ptr<Job>> init(int* argc, char*** argv,
                                                          JobOptions options = {});
   /// Joins a process that has called MPI_Init itself, at any thread level: attach(MPI_COMM_WORLD).
-  /// `comm` is an MPI_Comm, duplicated and otherwise left alone.
+  /// `comm` is an MPI_Comm, which is duplicated and otherwise not used.
   template <class MpiComm>
   [[nodiscard]] static Result<std::unique_ptr<Job>> attach(MpiComm comm, JobOptions options = {}) {
     return attach_to(&comm, std::move(options));
   }
-  /// A job that was neither finished nor failed leaves: its peers hear of it at their next round.
+  /// A job that has neither finished nor failed leaves: its peers get the error GONE at their next
+  /// round.
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -85,24 +86,24 @@ class Job {
   /// by value and returns the outputs; both are nested structs (inputs.h). The frame borrows the
   /// job.
   ///
-  /// What `body` captures, or reads in any way but through its argument, is a constant of the entry
-  /// that is traced: it is read when an entry is made, and a later change is not seen. What changes
-  /// between calls is an input: SymFloat or SymInt for a number. JobOptions::check_captures looks:
-  /// on every N-th call that an entry serves, all ranks trace `body` again before it runs, so its
-  /// host code (counters, prints, random numbers) runs again, too. Where it records anything else
-  /// than the entry has, the call is TraceError on all ranks, with the first difference and its
-  /// line, and the entry stays as it is.
+  /// A variable that `body` captures, or reads in another way than through its argument, is a
+  /// constant of the entry: it is read when the entry is traced, and later changes have no effect.
+  /// A number that changes between calls must be an input (SymFloat or SymInt).
+  /// JobOptions::check_captures looks for changes: on every N-th call that an entry serves, all
+  /// ranks trace `body` again before it runs, so its host code (counters, prints, random numbers)
+  /// runs again. If the trace differs from the entry, the call is TraceError on all ranks, with the
+  /// first difference and its line, and the entry stays.
   ///
-  /// All ranks make the same frames, each once, in the same order: a frame made in another
-  /// place on some rank is FrameMismatch at its first call, one whose name is taken BadInput.
+  /// All ranks make the same frames, each once, in the same order. A frame made in another order on
+  /// some rank is FrameMismatch at its first call; a frame whose name is taken is BadInput.
   template <class In, class Out>
   [[nodiscard]] CompiledFrame<In, Out> frame(std::string name, std::function<Out(In)> body) {
     return frame<In, Out>(std::move(name), {}, std::move(body));
   }
-  /// The same for some of the ranks, or with a consistency of its own: its calls are agreed in the
-  /// group alone, and counted there; start and end stay with all ranks. Ranks that make it with
-  /// another consistency get FrameMismatch at its first call; a rank that is no member of the group
-  /// gets BadInput at every call, and nobody waits for it.
+  /// A frame for some of the ranks, or with its own consistency. Its calls are agreed and counted
+  /// within the group; start and end of the job stay with all ranks. If ranks make it with
+  /// different consistencies, its first call is FrameMismatch. A rank outside the group gets
+  /// BadInput at every call, and no rank waits for it.
   template <class In, class Out>
   [[nodiscard]] CompiledFrame<In, Out> frame(std::string name, const FrameOptions& options,
                                              std::function<Out(In)> body) {
@@ -110,31 +111,32 @@ class Job {
   }
 
   /// Declares a group. Collective over all ranks of the job, which declare the same groups in the
-  /// same order. Each rank gives the set that it belongs to, as ranks of the job (all ranks of
-  /// one tensor-parallel group give {0,1}, those of another {2,3}), or an empty one. All sets of a
-  /// name have one size. Sets of different names may overlap.
-  /// Errors, joint: BadInput (no name, one that is taken, ranks that the job does not have, a set
-  /// without this rank), ConfigMismatch with the table of who gave what, Environment.
+  /// same order. Each rank gives the set to which it belongs, as ranks of the job (the ranks of one
+  /// tensor-parallel group give {0,1}, those of another {2,3}), or an empty set. All sets of a name
+  /// have the same size. Sets of different names may overlap. Errors, joint: BadInput (an empty
+  /// name, a name that is taken, ranks outside the job, a set without this rank), ConfigMismatch
+  /// with the table of all ranks' sets, Environment.
   [[nodiscard]] Result<Group> group(std::string name, const RankSet& members);
 
-  /// Whether all ranks are well, now: before a collective of the program's own, or a checkpoint.
+  /// Success if no rank has a local error now; else the joint error. For use before a checkpoint or
+  /// before a collective of the program itself.
   [[nodiscard]] Result<void> settle();
-  /// Whether any rank still has data; for ranks with different numbers of batches:
+  /// True: some rank still has data. For ranks with different numbers of batches:
   ///   while (*job->more(have)) step(have ? batch : empty batch);
-  /// A rank that has none calls the frame with an empty batch (its first dim 0) until all are done.
+  /// A rank without data calls the frame with an empty batch (first dim 0) until no rank has data.
   [[nodiscard]] Result<bool> more(bool have);
-  /// After an error that all ranks have: brings ranks that made different calls into step again, in
-  /// all groups. Frames and what they compiled stay; prefetches are dropped. Errors: FrameMismatch,
-  /// saying where the ranks are that are in no resync.
+  /// To be called after a joint error: ranks that made different numbers of calls are in step
+  /// again, in all groups. Frames and their entries stay; prefetches are dropped. Errors:
+  /// FrameMismatch, which says where the ranks are that did not call resync().
   [[nodiscard]] Result<void> resync();
-  /// The end of the job, on all ranks: they compare what they ran. Prints the summary.
+  /// Ends the job on all ranks, which compare the programs that they ran. Prints the summary.
   [[nodiscard]] Result<void> finish();
-  /// Runs the program and ends the job: finish() where it succeeds. An error is printed, an
-  /// exception told to all ranks. Returns the exit code of the process.
+  /// Runs the program and ends the job: by finish() if the program succeeds. An error is printed;
+  /// an exception is sent to all ranks. Returns the exit code of the process.
   [[nodiscard]] int run(const std::function<Result<void>()>& program);
   /// Prints a joint error once for all ranks; returns the exit code of the process.
   int fail(const Status& status);
-  /// The same where there is no job yet.
+  /// The same without a job.
   static int report(const Status& status);
 
  private:
@@ -142,7 +144,7 @@ class Job {
   explicit Job(std::unique_ptr<State> state);
   [[nodiscard]] static Result<std::unique_ptr<Job>> attach_to(const void* comm, JobOptions options);
   [[nodiscard]] FrameRunner& add_frame(std::string name, const FrameOptions& options);
-  /// Tells the peers; returns the error as they see it.
+  /// Sends the error to the peers; returns it as they see it.
   Status leave(const std::string& why);
   std::unique_ptr<State> state_;
 };
@@ -155,10 +157,9 @@ class CompiledFrame {
   CompiledFrame(FrameRunner& runner, std::function<Out(In)> body)
       : runner_(&runner), body_(std::move(body)) {}
 
-  /// Inputs that the caller gives away, as in step(std::move(input)), are freed within the run:
-  /// each after the step that reads it last. Errors: BadInput (this rank's inputs cannot be read),
-  /// or the joint error of the call; after a joint error the next call goes on as if this one had
-  /// not been made.
+  /// Inputs that the caller moves, as in step(std::move(input)), are freed during the run, each
+  /// after its last reader. Errors: BadInput (this rank's inputs cannot be read), or the joint
+  /// error of the call. After a joint error the next call works as if this call had not been made.
   [[nodiscard]] Result<Out> operator()(In in) {
     Observation observation = runner_->take_observation();
     if (auto read = read_inputs(in, observation); !read) return runner_->refuse(read.error());
@@ -174,7 +175,7 @@ class CompiledFrame {
     };
     const auto outputs = runner_->call(std::move(observation), values_, record, inputs_bound);
     const CallOutcome& outcome = runner_->last();
-    // A new entry stays also where its first run failed, as on data that an assert refuses.
+    // A new entry stays even if its first run failed, for example by an assert on data.
     if (outcome.kind == CallOutcome::Kind::Compiled)
       results_.insert_or_assign(outcome.entry, *traced);
     if (!outputs) return outputs.error();
@@ -182,23 +183,23 @@ class CompiledFrame {
     return filled_like(results_.at(outcome.entry), *outputs);
   }
 
-  /// Commits to a call with these inputs, after the calls already committed to: the frame's next
-  /// calls have them in this order. The vote of the first is under way from when the call before it
-  /// has been agreed on, while that one runs; then the call itself hardly waits. For every rank or
-  /// none. Sizes, ints, bools and marks must be the same at the call; elements and floats may
-  /// differ. A call that breaks a commitment is BadInput, of all ranks, and ends the job where the
-  /// others run meanwhile. Commitments that finish() comes before are dropped.
+  /// Commits to a later call with these inputs; the frame's calls must come in the order of the
+  /// commitments. The vote of a committed call travels while the call before it runs, so the call
+  /// itself hardly waits. Every rank must commit, or none. At the call, sizes, ints, bools and
+  /// marks must be the same; elements and floats may differ. A call that breaks its commitment is
+  /// BadInput on all ranks, and ends the job if the other ranks are already running. finish() drops
+  /// commitments that are left.
   void prefetch(In next) {
     Observation observation = runner_->take_observation();
     const auto read = read_inputs(next, observation);
     runner_->prefetch(std::move(observation),
                       read ? std::nullopt : std::optional<Status>(read.error()));
   }
-  /// The classes of sizes that one entry of the frame serves each, as a cover of a box: guards as
-  /// text, the least example, the line that parts it from the others, and whether trace and run go
-  /// well there (infer.h). For inputs like `like`, whose elements the examples are made of. Traces
-  /// `body` once per class, so its host code runs again. No call: no other rank takes part, so any
-  /// rank may ask at any time. Errors: BadInput.
+  /// Infers the classes of sizes of the frame, one for each entry, as a cover of a box: guards as
+  /// text, the least example, the line that separates a class from the others, and whether trace
+  /// and run succeed (infer.h). For inputs like `like`; the elements of examples come from it.
+  /// Traces `body` once per class, so its host code runs again. This is no call: no other rank
+  /// takes part, so any rank may use it at any time. Errors: BadInput.
   [[nodiscard]] Result<InferredFrame> infer(In like, const InferOptions& options = {}) {
     Observation observation;
     InputTree tree;
@@ -211,11 +212,11 @@ class CompiledFrame {
     };
     return runner_->infer(std::move(observation), values, record, options);
   }
-  /// What the last call took to agree, without trace and compile: where it was prefetched, the rest
-  /// of its vote.
+  /// The time in which the last call agreed, without trace and compile; for a prefetched call, the
+  /// rest of its vote.
   [[nodiscard]] Duration last_agreement() const { return runner_->last_agreement(); }
 
-  /// Whether the last call compiled a new entry.
+  /// True: the last call compiled a new entry.
   [[nodiscard]] bool last_compiled() const {
     return runner_->last().kind == CallOutcome::Kind::Compiled;
   }
@@ -226,7 +227,7 @@ class CompiledFrame {
   [[nodiscard]] Result<void> read_inputs(In& in, Observation& observation) {
     try {
       return flatten(in, tree_, observation);
-    } catch (const std::runtime_error& error) {  // a number on a device that has failed
+    } catch (const std::runtime_error& error) {  // reading a number from a device that has failed
       return Status{Code::Environment, error.what(), {}, {}};
     }
   }
@@ -235,7 +236,7 @@ class CompiledFrame {
   std::function<Out(In)> body_;
   InputTree tree_;
   std::vector<InputValue> values_;
-  std::map<int, Out> results_;  // per entry: the traced outputs, which later ones are shaped like
+  std::map<int, Out> results_;  // per entry: the traced outputs, whose structure later outputs have
 };
 
 }  // namespace lockstep::worker

@@ -59,6 +59,23 @@ std::string_view code_name(Code code) {
 
 int exit_code(Code code) {
   switch (code) {
+    case Code::AbsentRanks:
+    case Code::FrameMismatch:
+    case Code::SourceMismatch:
+    case Code::KindMismatch:
+    case Code::DtypeMismatch:
+    case Code::NdimMismatch:
+    case Code::ConstantMismatch:
+    case Code::MarkConflict:
+    case Code::ConstraintViolation:
+    case Code::BranchDivergence:
+    case Code::GraphDivergence:
+    case Code::ConfigMismatch:
+    case Code::TraceError:
+    case Code::CompileError:
+    case Code::RuntimeAssert:
+    case Code::Gone:
+      return 3;
     case Code::Stuck:
       return 4;
     case Code::RankLost:
@@ -70,9 +87,8 @@ int exit_code(Code code) {
     case Code::Environment:
     case Code::Internal:
       return 7;
-    default:
-      return 3;
   }
+  return 7;
 }
 
 std::string Status::text() const {

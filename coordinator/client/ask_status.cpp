@@ -9,7 +9,7 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// No document is longer.
+/// Bytes of the longest document accepted.
 constexpr std::size_t kMostBytes = 64 * 1024 * 1024;
 
 }  // namespace

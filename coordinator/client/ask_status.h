@@ -1,4 +1,4 @@
-// `lockstep status` and `lockstep dump`: a document of a coordinator, asked for and waited for.
+// Asks a coordinator for a document and waits for it: `lockstep status` and `lockstep dump`.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace lockstep::coordinator {
 
-/// Never takes longer than `patience`. Errors: Environment (nobody listens there), Version (the
-/// secret is another, or the protocol), Stuck (no whole answer in time), RankLost (it broke off).
+/// The document as text; takes `patience` at most. Errors: Environment (no coordinator listens
+/// there), Version (another secret or protocol), Stuck (no complete answer in time), RankLost (the
+/// connection was closed).
 [[nodiscard]] Result<std::string> ask_status(const Endpoint& coordinator, const Secret& secret,
                                              Duration patience, StatusRequest what = {});
 

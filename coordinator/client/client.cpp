@@ -34,7 +34,7 @@ struct Client::Link {
   asio::io_context io{1};
   tcp::socket socket{io};
   std::array<std::byte, 16 * 1024> incoming{};
-  Bytes outgoing, waiting;  // under way, and after it
+  Bytes outgoing, waiting;  // being sent, and next
   bool writing = false, over = false;
 };
 
@@ -49,7 +49,8 @@ void Client::Link::connect() {
   Failure failure;
   const tcp::endpoint where(asio::ip::make_address(endpoint.address, failure), endpoint.port);
   socket.open(where.protocol(), failure);
-  // A compiler that a rank starts must not hold the connection of a rank that is gone.
+  // A compiler that the rank starts must not inherit the socket, or the connection would outlive
+  // the rank.
   if (!failure) ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
   socket.async_connect(where, [this](const Failure& failed) { connected(failed); });
 }

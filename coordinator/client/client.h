@@ -1,5 +1,5 @@
-// One attempt at a connection to a coordinator: connects, proves the secret, exchanges messages.
-// Whoever uses it drives it: nothing happens outside run_for().
+// One attempt at a connection to a coordinator: connects, proves the secret, exchanges messages. It
+// works only within run_for(), which its user calls.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,13 @@ namespace lockstep::coordinator {
 /// One thread.
 class Client {
  public:
-  /// Called within run_for(); the client must not be destroyed there.
+  /// Callbacks, called within run_for(); they must not destroy the client.
   struct Events {
     std::function<void()> established;
     std::function<void(const Message&)> message;
-    /// At most once, and nothing after it. Version (the secret, or the protocol), Environment
-    /// (nobody listens, it broke off), RankLost (the other side closed the connection).
+    /// Called at most once, and last. Version (another secret or protocol), Environment (no
+    /// coordinator listens, or the connection failed), RankLost (the other side closed the
+    /// connection).
     std::function<void(const Status& why)> ended;
   };
   Client(const Endpoint& to, Secret secret, Events events);
@@ -27,9 +28,10 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  /// Requires that it is established. Whoever sends only while idle() has at most one message wait.
+  /// Requires an established connection. A caller that sends only while idle() has at most one
+  /// message waiting.
   void send(const Message& message);
-  /// All that was to be sent is.
+  /// Everything has been sent.
   [[nodiscard]] bool idle() const;
   void run_for(Duration time);
   /// Ends run_for() early. From any thread.

@@ -1,5 +1,5 @@
-// What a rank's program hands to its publisher. The program never waits here: what nobody takes in
-// time is dropped, oldest first.
+// The queue from a rank's program to its publisher. The program never waits here: if the publisher
+// is too slow, the oldest events and graphs are dropped.
 #pragma once
 
 #include <array>
@@ -14,24 +14,23 @@
 
 namespace lockstep::coordinator {
 
-/// One rank's. Counters and told calls are written by the program's thread and read by the
-/// publisher's.
+/// One per rank. The program's thread writes, the publisher's thread reads.
 class Feed {
  public:
   static constexpr std::size_t kMostEvents = 256, kMostGraphs = 16;
 
-  /// As summed so far.
+  /// Sets the counters to these totals.
   void count(const CallCounters& counters);
   void tell(CallEvent event);
-  /// Kept for whoever asks; the last kMostGraphs.
+  /// Keeps the text of a graph until the coordinator asks for it; the last kMostGraphs are kept.
   void keep(GraphText graph);
   void configure(std::string text);
 
   [[nodiscard]] CallCounters counters() const;
-  /// The oldest that nobody has taken.
+  /// Takes the oldest event; nullopt: there is none.
   [[nodiscard]] std::optional<CallEvent> take();
   [[nodiscard]] std::optional<GraphText> graph(const shapes::Fingerprint& graph) const;
-  /// Empty: none.
+  /// With an empty text until configure() is called.
   [[nodiscard]] Configuration configuration() const;
 
  private:

@@ -15,9 +15,9 @@
 
 namespace lockstep::coordinator {
 
-Report report_of(const Board& board, Rank rank, Instant now) {
+SlotReport report_of(const Board& board, Rank rank, Instant now) {
   RankState state = board.state(rank);
-  Report report;
+  SlotReport report;
   report.waiting = state.waiting;
   report.finished = state.finished;
   report.phase = state.phase;
@@ -34,7 +34,7 @@ Report report_of(const Board& board, Rank rank, Instant now) {
   return report;
 }
 
-/// Everything below runs on the publisher's thread, but for stop() and what is atomic.
+/// Everything below runs on the publisher's thread, except stop() and atomic members.
 struct Publisher::Thread {
   Thread(const Board& the_board, PublisherOptions the_options)
       : board(the_board), options(std::move(the_options)), pause(options.first_pause) {}
@@ -44,10 +44,10 @@ struct Publisher::Thread {
   void speak();
   void pass_on();
   void heard(const Message& message);
-  void hear_verdict(const Verdict& verdict);
+  void hear_verdict(const JobVerdict& verdict);
   void ended(const Status& why);
   void refused(const Refused& refused);
-  [[nodiscard]] bool worth_telling(const Report& now) const;
+  [[nodiscard]] bool worth_telling(const SlotReport& now) const;
   void drive();
   void wait(Duration time);
   [[nodiscard]] bool unanswered() const;
@@ -61,16 +61,16 @@ struct Publisher::Thread {
   SystemClock clock;
   std::atomic<bool> joined{false};
   std::unique_ptr<Client> client;
-  bool over = false, was_refused = false;  // this attempt
+  bool over = false, was_refused = false;  // of this attempt
   Duration pause;
   Instant attempted{0};
-  std::string said;  // why it cannot be reached, as said; empty where it can be
+  std::string said;  // the reason last given to say(); empty: it can be reached
   std::uint64_t looks = 0, looks_waiting = 0;
-  Report last_look;
-  Instant waits_since{0};  // in the operation of the last look, where it waits in one
+  SlotReport last_look;
+  Instant waits_since{0};  // in the operation of the last look
   bool configured = false;
-  std::optional<Report> told;
-  bool told_stays = false;  // it told of a wait that two looks saw
+  std::optional<SlotReport> told;
+  bool told_stays = false;  // it has reported a wait that lasted for two looks
   Instant told_at{0};
   std::mutex mutex;
   bool stopping = false;           // under mutex
@@ -82,16 +82,17 @@ struct Publisher::Thread {
   std::thread thread;
 };
 
-/// A rank that waits in one operation at two looks running, has left such a wait that it told of,
-/// is in another phase or has finished. A wait that comes and goes between two looks is every step.
-bool Publisher::Thread::worth_telling(const Report& now) const {
+/// True: the rank waits in the same operation at two looks in a row, has left such a wait after
+/// reporting it, is in another phase, or has finished. Shorter waits occur in every step and are
+/// not reported.
+bool Publisher::Thread::worth_telling(const SlotReport& now) const {
   if (now.phase != told->phase || now.finished != told->finished) return true;
   const bool in_told_wait = now.waiting && told->waiting && now.begun == told->begun;
   if (told_stays) return !in_told_wait;
   return now.waiting && last_look.waiting && now.begun == last_look.begun;
 }
 
-/// What the program told since the last look.
+/// Sends the program's events since the last look.
 void Publisher::Thread::pass_on() {
   constexpr int kEventsPerLook = 16;
   if (!options.feed || !joined.load() || !client->idle()) return;
@@ -107,8 +108,9 @@ void Publisher::Thread::pass_on() {
   }
 }
 
-/// A job that goes on is nobody's to end: the rank must have waited for a while, and wait still.
-void Publisher::Thread::hear_verdict(const Verdict& verdict) {
+/// A job that makes progress must not be ended: the rank must have waited for a while and must
+/// still wait.
+void Publisher::Thread::hear_verdict(const JobVerdict& verdict) {
   constexpr std::chrono::seconds kLongEnough{1};
   const RankState state = board.state(options.identity.rank);
   if (!options.obey || !state.waiting || !last_look.waiting || state.begun != last_look.begun ||
@@ -119,7 +121,7 @@ void Publisher::Thread::hear_verdict(const Verdict& verdict) {
 
 void Publisher::Thread::heard(const Message& message) {
   if (const auto* why = std::get_if<Refused>(&message)) return refused(*why);
-  if (const auto* verdict = std::get_if<Verdict>(&message)) return hear_verdict(*verdict);
+  if (const auto* verdict = std::get_if<JobVerdict>(&message)) return hear_verdict(*verdict);
   if (const auto* wanted = std::get_if<GraphWanted>(&message)) {
     auto graph = options.feed ? options.feed->graph(wanted->graph) : std::nullopt;
     if (graph) client->send(*std::move(graph));
@@ -143,10 +145,10 @@ void Publisher::Thread::say_ending() {
   if (ending) client->send(*std::exchange(ending, std::nullopt));
 }
 
-/// A look; and a report, where one is due and the one before has gone out.
+/// Takes a look, and sends a report if one is due and the previous one has been sent.
 void Publisher::Thread::speak() {
   const Instant now = clock.now();
-  Report report = report_of(board, options.identity.rank, now);
+  SlotReport report = report_of(board, options.identity.rank, now);
   report.looks = ++looks;
   report.looks_waiting = looks_waiting += report.waiting ? 1 : 0;
   if (!report.waiting || !last_look.waiting || report.begun != last_look.begun) waits_since = now;
@@ -188,7 +190,7 @@ void Publisher::Thread::attempt() {
                      .ended = [this](const Status& why) { ended(why); }});
 }
 
-/// The client, for a look's time or until the publisher is to stop.
+/// Runs the client for the time between looks, or until stop().
 void Publisher::Thread::drive() {
   const auto interruptible = [this](Client* which) {
     const std::lock_guard lock(mutex);
@@ -199,7 +201,7 @@ void Publisher::Thread::drive() {
   (void)interruptible(nullptr);
 }
 
-/// Until the time has passed or the publisher is to stop.
+/// Sleeps for the time, or until stop().
 void Publisher::Thread::wait(Duration time) {
   std::unique_lock lock(mutex);
   wake.wait_for(lock, time, [this] { return stopping || ending; });
@@ -211,7 +213,7 @@ void Publisher::Thread::say_goodbye() {
   while (!over && !client->idle() && clock.now() < until) client->run_for(options.look / 10);
   if (over || !client->idle()) return;
   pass_on();
-  Report report = report_of(board, options.identity.rank, clock.now());
+  SlotReport report = report_of(board, options.identity.rank, clock.now());
   if (options.feed) report.counters = options.feed->counters();
   report.looks = looks;
   report.looks_waiting = looks_waiting;
@@ -219,7 +221,8 @@ void Publisher::Thread::say_goodbye() {
   while (!over && !client->idle() && clock.now() < until) client->run_for(options.look / 10);
 }
 
-/// A machine that is gone does not even refuse: neither a connection nor what is sent over one.
+/// A machine that is down answers neither a connection attempt nor data, so only a time limit
+/// notices it.
 bool Publisher::Thread::unanswered() const {
   const Instant since = joined.load() ? told_at : attempted;
   return !over && (!joined.load() || !client->idle()) && clock.now() - since > options.patience;
@@ -284,7 +287,7 @@ Result<std::unique_ptr<Publisher>> Publisher::start(const Board& board, Publishe
   std::unique_ptr<Publisher> publisher(
       new Publisher(std::make_unique<Thread>(board, std::move(options))));
   Thread& thread = *publisher->thread_;
-  // Signals are for the program's own threads.
+  // The program's own threads handle signals.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);

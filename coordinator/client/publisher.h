@@ -1,8 +1,8 @@
-// A rank's word to the coordinator: a thread that looks at the rank's slot of the progress board
-// and reports it, about once a second and where something changed that others may wait for, and
-// passes on what the program tells of its calls. It hears the coordinator's verdict. It
-// shares no lock with the job, and nothing in the job waits for it: without a coordinator the job
-// is the same.
+// The thread of a rank that reports to the coordinator. It reads the rank's slot of the progress
+// board and sends a report about once a second, and sooner after a change that other ranks may wait
+// for. It also sends the events of calls, and receives the coordinator's verdict. It shares no lock
+// with the job, and nothing in the job waits for it: without a coordinator the job runs the same
+// way.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 #include <lockstep/collectives/base/board.h>
 #include <lockstep/coordinator/client/feed.h>
 #include <lockstep/coordinator/speech/port_file.h>
-#include <lockstep/coordinator/speech/report.h>
+#include <lockstep/coordinator/speech/slot_report.h>
 
 namespace lockstep::coordinator {
 
@@ -20,41 +20,43 @@ struct PublisherOptions {
   Endpoint coordinator;
   Secret secret;
   Identity identity;
-  /// Told on the publisher's thread: that the coordinator cannot be reached or refuses this rank,
-  /// once until it can be, and that it can be again.
+  /// Receives one line when the coordinator cannot be reached or refuses this rank, and one line
+  /// when it is back. Called on the publisher's thread.
   std::function<void(const std::string& line)> say;
-  /// What the program tells; may be null. Kept as long as the publisher.
+  /// Events of the program; may be null. The publisher keeps it alive.
   std::shared_ptr<Feed> feed;
-  /// The coordinator's verdict on the job, where this rank has waited in one operation for a second
-  /// or more; said again while both hold. On the publisher's thread.
+  /// Receives the coordinator's verdict on the job if this rank has waited in one operation for a
+  /// second or more; again while both hold. Called on the publisher's thread.
   std::function<void(const Status& verdict)> obey;
   Duration look = std::chrono::milliseconds(50);
   Duration every = std::chrono::seconds(1);
-  /// Between attempts to connect: doubled each time, from the first to the last of these.
+  /// Pause between attempts to connect: doubled after each attempt, from `first_pause` to
+  /// `last_pause`.
   Duration first_pause = std::chrono::milliseconds(100), last_pause = std::chrono::seconds(10);
-  /// A coordinator that does not answer for so long is not there.
+  /// A coordinator that does not answer for so long counts as gone.
   Duration patience = std::chrono::seconds(5);
   /// How long the end of the publisher may wait for the last report to go out.
   Duration goodbye = std::chrono::milliseconds(200);
 };
 
-/// One rank's publisher. Destroyed by the thread that made it, after the rank's last word on the
-/// board; that takes `goodbye` and two looks at most.
+/// One rank's publisher. Requires that the thread that made it destroys it, after the rank's last
+/// write to the board. Destruction takes at most `goodbye` and two looks.
 class Publisher {
  public:
-  /// `board` outlives it. Errors: Environment (no thread).
+  /// Requires that `board` outlives the publisher. Errors: Environment (no thread).
   [[nodiscard]] static Result<std::unique_ptr<Publisher>> start(const Board& board,
                                                                 PublisherOptions options);
   ~Publisher();
   Publisher(const Publisher&) = delete;
   Publisher& operator=(const Publisher&) = delete;
 
-  /// The coordinator has taken this rank as a member and not gone since. From any thread.
+  /// The coordinator has accepted this rank as a member, and the connection still stands. From any
+  /// thread.
   [[nodiscard]] bool joined() const;
 
-  /// This process is about to end the job with `verdict`: returns once the coordinator has written
-  /// that down, or after a tenth of a second. From any thread; nothing where the verdict is the
-  /// coordinator's own.
+  /// This process is about to end the job with `verdict`. Returns once the coordinator has written
+  /// that down, or after a tenth of a second. From any thread; no effect if the verdict came from
+  /// the coordinator.
   void last_word(const Status& verdict);
 
  private:
@@ -63,7 +65,7 @@ class Publisher {
   std::unique_ptr<Thread> thread_;
 };
 
-/// The report of this rank from its slot, less the looks.
-[[nodiscard]] Report report_of(const Board& board, Rank rank, Instant now);
+/// The report of this rank from its slot, without the counts of looks.
+[[nodiscard]] SlotReport report_of(const Board& board, Rank rank, Instant now);
 
 }  // namespace lockstep::coordinator

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/coordinator/documents/dump_document.h>
+#include <lockstep/coordinator/documents/json_text.h>
 
 namespace lockstep::coordinator {
 namespace {
@@ -44,14 +45,11 @@ std::string dump_document(const Service& service, Instant now) {
   std::string out = "{\"format\": \"lockstep.dump/1\", \"jobs\": [";
   bool first_job = true;
   for (const auto& [id, job] : service.jobs()) {
-    const Json name = id;
-    out += fmt::format(
-        "{}\n{{\"job\": {}, \"run\": {}, \"size\": {}, \"ranks\": [", first_job ? "" : ",",
-        name.dump(-1, ' ', false, Json::error_handler_t::replace), job.run, job.membership.size());
+    out += fmt::format("{}\n{{\"job\": {}, \"run\": {}, \"size\": {}, \"ranks\": [",
+                       first_job ? "" : ",", json_text(id), job.run, job.membership.size());
     first_job = false;
     for (std::int32_t r = 0; r < job.membership.size(); ++r)
-      out += (r == 0 ? "\n" : ",\n") +
-             rank_json(job, Rank{r}, now).dump(-1, ' ', false, Json::error_handler_t::replace);
+      out += (r == 0 ? "\n" : ",\n") + json_text(rank_json(job, Rank{r}, now));
     out += "]}";
   }
   return out + "]}\n";

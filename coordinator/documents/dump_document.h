@@ -7,7 +7,7 @@
 
 namespace lockstep::coordinator {
 
-/// A line a rank, so its length goes with the number of ranks.
+/// JSON with one line for each rank.
 [[nodiscard]] std::string dump_document(const Service& service, Instant now);
 
 }  // namespace lockstep::coordinator

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/coordinator/documents/event_line.h>
+#include <lockstep/coordinator/documents/json_text.h>
 
 namespace lockstep::coordinator {
 namespace {
@@ -43,7 +44,7 @@ std::string line_of(const EventLine& event) {
   if (event.took) out["dur_us"] = microseconds(*event.took);
   if (event.waited) out["wait_us"] = microseconds(*event.waited);
   add("message", event.message);
-  return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(out) + "\n";
 }
 
 }  // namespace lockstep::coordinator

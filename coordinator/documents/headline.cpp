@@ -10,9 +10,9 @@ namespace {
 
 using Word = Headline::Word;
 
-/// A wait that is worth a word.
+/// Shorter waits are not shown.
 constexpr std::chrono::seconds kLong{1};
-/// How long an error is the news of a job that goes on.
+/// How long an error stays the headline of a job that goes on.
 constexpr std::chrono::minutes kNews{1};
 
 Word word_of(Code code) {
@@ -24,8 +24,8 @@ Word word_of(Code code) {
 }
 
 std::optional<Headline> told_error(const WatchedJob& job, Instant now) {
-  if (job.history.calls().empty()) return std::nullopt;
-  const ToldCall& last = job.history.calls().back();
+  if (job.call_log.calls().empty()) return std::nullopt;
+  const ToldCall& last = job.call_log.calls().back();
   if (last.event.outcome != CallEvent::Outcome::Error) return std::nullopt;
   if (job.membership.anyone_live() && now - last.last > kNews) return std::nullopt;
   return Headline{word_of(last.event.code),

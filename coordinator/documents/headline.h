@@ -1,4 +1,4 @@
-// How a job stands, in one word and one sentence: what is shown before all else.
+// The state of a job in one word and one sentence, for the top of the status page.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ struct Headline {
   enum class Word : std::uint8_t {
     Ok,
     Ended,     // all ranks have finished
-    Waiting,   // some wait for others, or for ranks that have not come
-    Diverged,  // the last that was told is an error: ranks disagree
-    Failed,    // or one failed, and all heard of it
-    Stuck,     // as found: stuck, a ring, hung, or silent
+    Waiting,   // ranks wait for other ranks, or for ranks that have not joined
+    Diverged,  // the latest reported call is an error: ranks disagree
+    Failed,    // the latest reported call is an error: a rank failed
+    Stuck,     // findings: stuck, a ring, hung, or silent
     Lost,
   };
   Word word = Word::Ok;
@@ -24,8 +24,9 @@ struct Headline {
 };
 [[nodiscard]] std::string_view word_text(Headline::Word word);
 
-/// What the ranks' watchdogs end the job with comes first. An error that ranks told is what stands there while the job has not gone on for a minute after
-/// it, and for good where no rank is left. `findings` and `operations` are those of the job, now.
+/// The verdict with which the ranks' watchdogs end the job comes first. A reported error is the
+/// headline until the job has gone on for a minute after it, and for good if no rank is left.
+/// `findings` and `operations` are those of the job, now.
 [[nodiscard]] Headline headline(const WatchedJob& job, const std::vector<Finding>& findings,
                                 const std::vector<Operation>& operations, Instant now);
 

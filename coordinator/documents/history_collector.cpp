@@ -7,24 +7,24 @@
 namespace lockstep::coordinator {
 namespace {
 
-PastCall past(const ToldCall& told, PastTime at) {
+HistoryCall past(const ToldCall& told, HistoryTime at) {
   const CallEvent& event = told.event;
-  PastCall call{.serial = told.serial,
-                .at = at,
-                .frame = event.frame,
-                .group = event.group,
-                .epoch = event.epoch,
-                .call = event.call,
-                .outcome = std::string(outcome_name(event.outcome)),
-                .code = error_name(event.outcome, event.code),
-                .entry = event.entry,
-                .attempts = event.attempts,
-                .ranks = told.told.text(),
-                .exchange = event.exchange,
-                .trace = event.trace,
-                .compile = told.compile_most,
-                .waited = told.waited_most,
-                .slowest = told.compile_slowest.value};
+  HistoryCall call{.serial = told.serial,
+                   .at = at,
+                   .frame = event.frame,
+                   .group = event.group,
+                   .epoch = event.epoch,
+                   .call = event.call,
+                   .outcome = std::string(outcome_name(event.outcome)),
+                   .code = error_name(event.outcome, event.code),
+                   .entry = event.entry,
+                   .attempts = event.attempts,
+                   .ranks = told.told.text(),
+                   .exchange = event.exchange,
+                   .trace = event.trace,
+                   .compile = told.compile_most,
+                   .waited = told.waited_most,
+                   .slowest = told.compile_slowest.value};
   for (const Version& version : told.versions)
     call.versions.push_back({version.ranks.text(), graph_name(version.graph),
                              std::string(outcome_name(version.outcome)),
@@ -37,14 +37,14 @@ PastCall past(const ToldCall& told, PastTime at) {
 }  // namespace
 
 RunNews HistoryCollector::news_of(const Service& service, const WatchedJob& job, Watched& watched,
-                                  Instant now, PastTime wall) const {
+                                  Instant now, HistoryTime wall) const {
   const auto at = [&](Instant then) {
     return wall - std::chrono::duration_cast<std::chrono::microseconds>(now - then);
   };
   RunNews news;
-  if (const auto& calls = job.history.calls(); !calls.empty())
+  if (const auto& calls = job.call_log.calls(); !calls.empty())
     watched.calls.erase(watched.calls.begin(), watched.calls.lower_bound(calls.front().serial));
-  for (const ToldCall& call : job.history.calls())
+  for (const ToldCall& call : job.call_log.calls())
     if (std::int64_t& told = watched.calls[call.serial]; told != call.told.size()) {
       told = call.told.size();
       news.calls.push_back(past(call, at(call.first)));
@@ -66,8 +66,8 @@ RunNews HistoryCollector::news_of(const Service& service, const WatchedJob& job,
   watched.held = std::move(hold);
   const Headline stands =
       headline(job, findings, awaited_operations(job.membership, job.progress), now);
-  PastRun& run = watched.run;
-  run.configuration = job.history.configuration();
+  HistoryRun& run = watched.run;
+  run.configuration = job.call_log.configuration();
   run.seen = wall;
   run.word = word_text(stands.word);
   run.sentence = stands.sentence;
@@ -79,25 +79,27 @@ RunNews HistoryCollector::news_of(const Service& service, const WatchedJob& job,
   return news;
 }
 
-/// What is worth a write by itself. The sentence counts seconds, so it goes along with the rest.
-bool HistoryCollector::worth_writing(const RunNews& news, const PastRun& before, Instant told,
+/// Whether the news deserves a write. The headline's sentence counts seconds, so a new sentence
+/// alone does not.
+bool HistoryCollector::worth_writing(const RunNews& news, const HistoryRun& before, Instant told,
                                      Instant now) const {
-  const PastRun& run = news.run;
+  const HistoryRun& run = news.run;
   return !news.calls.empty() || !news.notes.empty() || run.watched != before.watched ||
          run.word != before.word || run.configuration != before.configuration ||
          run.ended != before.ended || (!run.ended && now - told >= kSign);
 }
 
-std::vector<RunNews> HistoryCollector::collect(const Service& service, Instant now, PastTime wall) {
+std::vector<RunNews> HistoryCollector::collect(const Service& service, Instant now,
+                                               HistoryTime wall) {
   std::vector<RunNews> all;
-  // A run that another one followed, or whose job made room, is over.
+  // A run that was followed by another, or whose job made room, is over.
   for (auto it = watched_.begin(); it != watched_.end();) {
     const auto job = service.jobs().find(it->first);
     if (job != service.jobs().end() && job->second.began == it->second.began) {
       ++it;
       continue;
     }
-    PastRun& run = it->second.run;
+    HistoryRun& run = it->second.run;
     if (!run.ended) {
       run.ended = run.seen;
       all.push_back({run, {}, {}});
@@ -107,7 +109,7 @@ std::vector<RunNews> HistoryCollector::collect(const Service& service, Instant n
   for (const auto& [id, job] : service.jobs()) {
     const auto [at, first] = watched_.try_emplace(id);
     Watched& watched = at->second;
-    const PastRun before = watched.run;
+    const HistoryRun before = watched.run;
     if (first) {
       watched.began = job.began;
       watched.run.coordinator = coordinator_;

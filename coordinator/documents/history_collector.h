@@ -1,4 +1,4 @@
-// What is new in the jobs of a coordinator since it was last asked, as the history store keeps it.
+// Collects the news of a coordinator's jobs since the last call, in the form of the history store.
 // Pure: no clock, no file, no thread.
 #pragma once
 
@@ -8,33 +8,33 @@
 #include <vector>
 
 #include <lockstep/coordinator/service/service.h>
-#include <lockstep/coordinator/store/past.h>
+#include <lockstep/coordinator/store/history_run.h>
 
 namespace lockstep::coordinator {
 
-/// One per coordinator. What it was asked for once and is not new does not come again, so whoever
-/// asks keeps what it gets until it is written. One thread.
+/// One per coordinator. It returns each piece of news once, so the caller keeps the news until it
+/// is written. One thread.
 class HistoryCollector {
  public:
-  /// How often it says that a run is still watched, where nothing else is new of it.
+  /// How often it reports that a run is still watched, if there is no other news.
   static constexpr std::chrono::seconds kSign{10};
 
-  /// `coordinator`: another one for each start.
+  /// `coordinator`: an id, different for each start of the coordinator.
   explicit HistoryCollector(std::string coordinator) : coordinator_(std::move(coordinator)) {}
   /// `wall`: the same moment as `now`.
-  [[nodiscard]] std::vector<RunNews> collect(const Service& service, Instant now, PastTime wall);
+  [[nodiscard]] std::vector<RunNews> collect(const Service& service, Instant now, HistoryTime wall);
 
  private:
   struct Watched {
-    PastRun run;
-    Instant began{0};                             // as the service has it
-    std::map<std::uint64_t, std::int64_t> calls;  // told already: serial, by how many ranks
-    Instant told{0};                              // when something was last said of it
+    HistoryRun run;
+    Instant began{0};                             // WatchedJob::began
+    std::map<std::uint64_t, std::int64_t> calls;  // returned before: serial, number of ranks
+    Instant told{0};                              // when news of it was last returned
     std::set<std::string> held;                   // findings and verdict
   };
   [[nodiscard]] RunNews news_of(const Service& service, const WatchedJob& job, Watched& watched,
-                                Instant now, PastTime wall) const;
-  [[nodiscard]] bool worth_writing(const RunNews& news, const PastRun& before, Instant told,
+                                Instant now, HistoryTime wall) const;
+  [[nodiscard]] bool worth_writing(const RunNews& news, const HistoryRun& before, Instant told,
                                    Instant now) const;
   std::string coordinator_;
   int runs_ = 0;

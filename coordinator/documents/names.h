@@ -1,4 +1,4 @@
-// Names of what calls came to, as all documents spell them.
+// Names of graphs and errors of calls, as all documents spell them.
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@ std::string digest_source(std::string_view text) {
   return fmt::format("'sha256-{}'", reinterpret_cast<const char*>(coded.data()));
 }
 
-/// JSON in which no "<" is left, so that nothing ends the element that holds it.
+/// Appends JSON with each "<" escaped, so that no text can end the element around it.
 void append_data(std::string& out, std::string_view json) {
   for (const char c : json) {
     if (c == '<')
@@ -29,7 +29,7 @@ void append_data(std::string& out, std::string_view json) {
   }
 }
 
-/// What stands before `mark` in `rest`, which goes on behind it.
+/// Removes the text up to and including `mark` from `rest`; returns the part before `mark`.
 std::string_view up_to(std::string_view& rest, std::string_view mark) {
   const std::size_t at = rest.find(mark);
   const std::string_view out = rest.substr(0, at);

@@ -1,5 +1,5 @@
-// The status page: one HTML document without outside resources, for a status document. The same for
-// a running coordinator and for a file.
+// The status page: one HTML document around a status document, without outside resources. A running
+// coordinator and a file use the same page.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace lockstep::coordinator {
 
-/// What a page is made of besides its data: HTML with the comments <!--policy-->, <!--style-->,
+/// The parts of a page besides its data: HTML with the comments <!--policy-->, <!--style-->,
 /// <!--data--> and <!--script--> in this order, a style and a script.
 struct PageParts {
   std::string_view frame, style, script;
@@ -15,11 +15,11 @@ struct PageParts {
 /// The page with `json` in it as the text of the element with the id "document".
 [[nodiscard]] std::string page_of(const PageParts& parts, std::string_view json, bool live);
 
-/// `live`: it follows /updates of the coordinator that it came from. The document is within it as
-/// data; nothing of it can become markup.
+/// The status page. `live`: it follows /updates of its coordinator. The document is in the page as
+/// data and cannot become markup.
 [[nodiscard]] std::string page_with(std::string_view status_document, bool live);
 
-/// Its Content-Security-Policy: the script and the style that are in it, by digest, and no other.
+/// The Content-Security-Policy of the page: only its own script and style, by digest.
 [[nodiscard]] std::string page_policy(bool live);
 
 }  // namespace lockstep::coordinator

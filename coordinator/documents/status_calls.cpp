@@ -26,7 +26,7 @@ Json version_json(const Version& version) {
           {"decisions", version.decisions}};
 }
 
-/// Who has not told of it. Whose call it is is only known where it is everybody's.
+/// The ranks that have not reported the call; known only for calls of all ranks.
 std::string missing_of(const ToldCall& call, const WatchedJob& job) {
   return call.event.group.empty() ? RankSet::all(job.membership.size()).minus(call.told).text()
                                   : std::string{};
@@ -62,15 +62,15 @@ Json call_json(const ToldCall& call, const WatchedJob& job, Instant now) {
   return out;
 }
 
-/// Graphs of the calls that are shown, each once; where in full, with their texts.
+/// The graphs of the calls shown, each once; with their texts if Detail::Full.
 Json graphs_json(const WatchedJob& job, std::size_t first, Detail detail) {
-  const auto& calls = job.history.calls();
+  const auto& calls = job.call_log.calls();
   std::set<shapes::Fingerprint> seen;
   Json out = Json::array();
   for (std::size_t i = calls.size(); i-- > first;)
     for (const Version& version : calls[i].versions) {
       if (version.graph == shapes::Fingerprint{} || !seen.insert(version.graph).second) continue;
-      const std::string* text = job.history.graph_text(version.graph);
+      const std::string* text = job.call_log.graph_text(version.graph);
       Json graph{{"graph", version.graph.text()},
                  {"frame", calls[i].event.frame},
                  {"call", calls[i].event.call},
@@ -83,7 +83,7 @@ Json graphs_json(const WatchedJob& job, std::size_t first, Detail detail) {
   return out;
 }
 
-/// Of the rank that has counted most; the ranks of a group count the same.
+/// The largest counters of any rank, because the ranks of a group count the same.
 Json counters_json(const Progress& progress) {
   CallCounters most;
   for (std::int32_t r = 0; r < progress.size(); ++r) {
@@ -110,7 +110,7 @@ Json counters_json(const Progress& progress) {
           {"compile_seconds", precise_seconds(most.compile)}};
 }
 
-/// Ranks by how much of their time they wait, in tenths: the others wait for those who wait least.
+/// Ranks by their share of waiting time, in tenths: the other ranks wait for those that wait least.
 Json waiting_json(const Progress& progress) {
   std::array<RankSet, 11> tenths;
   for (std::int32_t r = 0; r < progress.size(); ++r)
@@ -124,7 +124,7 @@ Json waiting_json(const Progress& progress) {
   return out;
 }
 
-/// "name=value" lines.
+/// From "name=value" lines.
 Json configuration_json(const std::string& text) {
   Json out = Json::array();
   for (std::size_t at = 0; at < text.size();) {
@@ -144,18 +144,18 @@ void add_calls(Json& out, const WatchedJob& job, Instant now, Detail detail) {
   out["counters"] = counters_json(job.progress);
   out["waiting"] = waiting_json(job.progress);
   out["frames"] = Json::array();
-  for (const auto& [name, frame] : job.history.frames())
+  for (const auto& [name, frame] : job.call_log.frames())
     out["frames"].push_back({{"frame", name},
                              {"compiled", frame.compiled},
                              {"fallbacks", frame.fallbacks},
                              {"errors", frame.errors}});
-  const auto& calls = job.history.calls();
+  const auto& calls = job.call_log.calls();
   const std::size_t first = calls.size() - std::min(calls.size(), kShownCalls);
   out["calls"] = Json::array();
   for (std::size_t i = calls.size(); i-- > first;)
     out["calls"].push_back(call_json(calls[i], job, now));
   out["graphs"] = graphs_json(job, first, detail);
-  out["configuration"] = configuration_json(job.history.configuration());
+  out["configuration"] = configuration_json(job.call_log.configuration());
 }
 
 }  // namespace lockstep::coordinator

@@ -1,5 +1,5 @@
-// The part of the status document that tells of calls: what was compiled and why, by which ranks,
-// and what all of it took. Included by status_document.cpp only.
+// The part of the status document about calls: compiled graphs, reasons, ranks and times. Included
+// by status_document.cpp only.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,7 +9,7 @@
 
 namespace lockstep::coordinator {
 
-/// The calls told last; older ones are in the counts of their frames.
+/// The number of calls shown, the latest ones; older calls are in the counts of their frames.
 inline constexpr std::size_t kShownCalls = 100;
 
 /// Adds "frames", "calls", "graphs", "counters", "waiting", "configuration".

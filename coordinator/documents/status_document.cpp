@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/coordinator/documents/headline.h>
+#include <lockstep/coordinator/documents/json_text.h>
 #include <lockstep/coordinator/documents/status_calls.h>
 #include <lockstep/coordinator/documents/status_document.h>
 
@@ -38,7 +39,7 @@ Json operation_json(const Operation& operation, Instant now) {
           {"seconds", seconds(now - operation.since)}};
 }
 
-/// Ranks by what they were last seen doing, the lowest first.
+/// Ranks grouped by their last known state; the group with the lowest rank comes first.
 Json doing_json(const WatchedJob& job, Instant now) {
   using Doing = std::tuple<std::string, Phase, bool, bool, OperationKind, std::uint64_t,
                            std::uint64_t, std::string, std::string>;
@@ -82,7 +83,7 @@ Json hosts_json(const WatchedJob& job) {
   return out;
 }
 
-/// Who waits least: the others wait for these.
+/// The ranks that wait least: the other ranks wait for them.
 Json least_waiting_json(const WatchedJob& job) {
   constexpr std::size_t kShown = 8;
   std::vector<std::pair<double, std::int32_t>> shares;
@@ -140,8 +141,7 @@ std::string status_document(const Service& service, const About& about, Instant 
            {"jobs", Json::array()}};
   for (const auto& [id, job] : service.jobs())
     out["jobs"].push_back(job_json(id, job, service, now, detail));
-  return out.dump(detail == Detail::Brief ? -1 : 1, ' ', false, Json::error_handler_t::replace) +
-         (detail == Detail::Brief ? "" : "\n");
+  return detail == Detail::Brief ? json_text(out) : json_text(out, 1) + "\n";
 }
 
 }  // namespace lockstep::coordinator

@@ -1,5 +1,5 @@
-// What a coordinator knows, as one JSON document ("lockstep.status/1"): for `lockstep status`,
-// the status page, and machines.
+// All that a coordinator knows, as one JSON document ("lockstep.status/1"): for `lockstep status`,
+// the status page and other programs.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ struct About {
 };
 
 /// Full: with the texts of graphs, a line for each value. Brief: without them, on one line, for
-/// those who follow what changes.
+/// updates.
 enum class Detail : std::uint8_t { Full, Brief };
 
-/// Ranks are in it as ranges; ranks that do the same stand together, so its length goes with what
-/// they do, not with how many they are.
+/// Ranks appear as ranges, grouped by state, so the length grows with the number of different
+/// states, not of ranks.
 [[nodiscard]] std::string status_document(const Service& service, const About& about, Instant now,
                                           Detail detail = Detail::Full);
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <lockstep/coordinator/documents/json_text.h>
 #include <lockstep/coordinator/documents/trace_document.h>
 
 namespace lockstep::coordinator {
@@ -54,8 +55,7 @@ std::string trace_document(const Service& service, Instant began, Instant now) {
                         {"dur", microseconds(span.end - span.begin)}});
     }
   }
-  return Json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}.dump(
-      -1, ' ', false, Json::error_handler_t::replace);
+  return json_text({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}});
 }
 
 }  // namespace lockstep::coordinator

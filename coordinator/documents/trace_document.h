@@ -8,7 +8,7 @@
 
 namespace lockstep::coordinator {
 
-/// Most spans in one document; those of jobs that began later come first.
+/// The most spans in one document; jobs that began later come first.
 inline constexpr std::size_t kMostTraceSpans = 65'536;
 
 /// Times are microseconds since `began`.

@@ -23,8 +23,8 @@ void Connection::obey(const Message& message, Service& service, const About& abo
     }
     append(outcome.send, session_.seal(Refused{admission.error().code, admission.error().message}));
     outcome.close = true;
-    outcome.complaint = admission.error().message;
-  } else if (const auto* report = std::get_if<Report>(&message); report != nullptr && joined_) {
+    outcome.why_closed = admission.error().message;
+  } else if (const auto* report = std::get_if<SlotReport>(&message); report != nullptr && joined_) {
     service.report(id_, *report, now);
   } else if (const auto* event = std::get_if<CallEvent>(&message); event != nullptr && joined_) {
     if (const auto wanted = service.told(id_, *event, now))
@@ -44,7 +44,7 @@ void Connection::obey(const Message& message, Service& service, const About& abo
     sent_ = 0;
   } else {
     outcome.close = true;
-    outcome.complaint = refusal_text(Refusal::Order);
+    outcome.why_closed = refusal_text(Refusal::Order);
   }
 }
 
@@ -56,7 +56,7 @@ Connection::Outcome Connection::take(std::span<const std::byte> bytes, Service& 
   if (taken.refusal) {
     outcome.close = true;
     outcome.refusal = taken.refusal;
-    outcome.complaint = refusal_text(*taken.refusal);
+    outcome.why_closed = refusal_text(*taken.refusal);
     return outcome;
   }
   for (const Message& message : taken.messages) {

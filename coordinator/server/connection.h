@@ -1,5 +1,5 @@
-// The coordinator's side of one connection, without its socket: what came from a stranger or a rank
-// goes in, what is to be sent and what becomes of the connection comes out.
+// The coordinator's side of one connection, without its socket: received bytes go in; bytes to
+// send, and whether to close, come out.
 #pragma once
 
 #include <optional>
@@ -18,19 +18,18 @@ class Connection {
 
   struct Outcome {
     Bytes send;
-    bool close = false;              // once that is sent
-    std::string complaint;           // why it is closed, for the log; may be empty
-    std::optional<Refusal> refusal;  // where a frame was
-    std::optional<ConnectionId>
-        replaced;  // another connection to close: this one speaks for its rank
-    bool ending = false;  // to be noted, and answered
+    bool close = false;                    // close after `send` is sent
+    std::string why_closed;                // for the log; may be empty
+    std::optional<Refusal> refusal;        // of a frame
+    std::optional<ConnectionId> replaced;  // an earlier connection of the same rank, to be closed
+    bool ending = false;  // the rank sent Ending, which must be written down and answered
   };
   [[nodiscard]] Outcome take(std::span<const std::byte> bytes, Service& service, const About& about,
                              Instant now);
-  /// To whoever is at the other end, where it has joined: bytes to send.
+  /// The bytes of a message to the other side; empty unless a rank has joined there.
   [[nodiscard]] Bytes tell(const Message& message);
-  /// The next part of the status document that was asked for; empty where there is none left. To
-  /// be called whenever all else is sent, so that a slow reader holds one document, not many.
+  /// The next part of a requested status document; empty: there is none. Call it whenever
+  /// everything else is sent, so that a slow reader holds one document, not many.
   [[nodiscard]] Bytes more();
   [[nodiscard]] bool established() const { return session_.established(); }
   [[nodiscard]] ConnectionId id() const { return id_; }

@@ -42,8 +42,8 @@ std::string_view without_port(std::string_view host) {
   return host.substr(0, host.find(':'));
 }
 
-/// A page of another name that was made to point here (DNS rebinding) says that other name. A
-/// number cannot be made to point elsewhere.
+/// A page whose own name was pointed at this machine (DNS rebinding) sends that name as its Host.
+/// An address cannot be redirected like this.
 bool own_name(std::string_view host, std::string_view listening) {
   const std::string name(without_port(host));
   if (name == "localhost" || name == listening) return true;
@@ -92,8 +92,9 @@ std::variant<HttpWish, HttpAnswer> admit(const HttpRequest& request, const HttpD
     return refused(405, "The page is for reading: GET or HEAD.");
   for (const auto& [target, resource] : kResources)
     if (request.target == target) return HttpWish{resource, request.method == "HEAD"};
-  return refused(404, "There is /, /status.json, /dump.json, /metrics, /events, /updates and "
-                   "/trace.json.");
+  return refused(404,
+                 "There is /, /status.json, /dump.json, /metrics, /events, /updates and "
+                 "/trace.json.");
 }
 
 HttpAnswer answer_of(const HttpRefusal& refusal) {

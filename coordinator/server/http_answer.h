@@ -1,5 +1,5 @@
-// Who may read the status page, what there is to read, and the head of an answer. Pure: no sockets.
-// Read-only: GET and HEAD, exact names, and nothing that a request says is ever repeated.
+// Access to the status page: who may read it, which resources there are, and the head of an answer.
+// Pure: no sockets. Read-only: GET and HEAD, exact names; answers never repeat text of the request.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace lockstep::coordinator {
 
-/// What can be asked for.
+/// The resources of the server.
 enum class Resource : std::uint8_t { Page, Status, Updates, Metrics, Events, Trace, Dump };
 
 struct HttpAnswer {
@@ -19,27 +19,28 @@ struct HttpAnswer {
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
   std::string policy = "default-src 'none'; frame-ancestors 'none'";  // Content-Security-Policy
-  bool stream = false;                                                // goes on after `body`
+  bool stream = false;                                                // more follows after `body`
 };
 
-/// The password that shows the page to other users and other machines, under the name "lockstep"
-/// (Basic authentication). Made from the secret and not
-/// the secret itself: it goes over the network as it is, and who overhears it can look and no more.
+/// The password of the page for other users and other machines, under the name "lockstep" (Basic
+/// authentication). It is derived from the secret, because it is sent unencrypted: an eavesdropper
+/// who has it can read the page, but cannot join a job.
 [[nodiscard]] std::string page_password(const Secret& secret);
 
-/// What keeps the page from those whom it does not concern.
+/// Facts about one connection that decide who may read the page.
 struct HttpDoor {
   std::string listening;  // numeric address
   std::string password;
-  bool same_user = false;  // the other end is a process of this user, or root's, on this machine
+  bool same_user = false;  // the other side is a process of this user or of root on this machine
 };
 
 struct HttpWish {
   Resource resource = Resource::Page;
   bool head_only = false;
 };
-/// What is asked for, or the answer that refuses it. The Host must be a name or address that only
-/// this machine gives out (against DNS rebinding); its port may be another, that of a tunnel.
+/// The requested resource, or an answer that refuses it. Against DNS rebinding, the Host must be
+/// localhost, a loopback address or the address listened at (any address if the server listens at
+/// all of them); its port may differ, for tunnels.
 [[nodiscard]] std::variant<HttpWish, HttpAnswer> admit(const HttpRequest& request,
                                                        const HttpDoor& door);
 [[nodiscard]] HttpAnswer answer_of(const HttpRefusal& refusal);

@@ -1,5 +1,5 @@
-// One connection of a browser or a scraper, without its socket: one request in, one answer or a
-// stream of updates out, piece by piece as they are taken.
+// One HTTP connection, without its socket: one request in, one answer or a stream of updates out,
+// in pieces.
 #pragma once
 
 #include <functional>
@@ -18,17 +18,17 @@ class HttpConnection {
     std::function<HttpAnswer(Resource)> content;
   };
 
-  /// Returns a complaint for the log where somebody was turned away; else an empty text.
+  /// Returns a line for the log if the request was refused; else an empty text.
   [[nodiscard]] std::string take(std::span<const std::byte> bytes,
                                  const Surroundings& surroundings);
-  /// The next piece; empty where nothing waits. At most kPieceBytes.
+  /// The next piece to send, at most kPieceBytes; empty: there is none.
   [[nodiscard]] Bytes more();
-  /// For those who follow the updates. One that has not begun to go out is replaced, so a slow
-  /// reader holds two at most.
+  /// Queues an update for a connection that follows updates. It replaces one that has not begun to
+  /// be sent, so a slow reader holds at most two.
   void update(std::shared_ptr<const std::string> event);
 
   [[nodiscard]] bool answered() const { return answered_; }
-  /// With what was asked for.
+  /// The request was accepted.
   [[nodiscard]] bool admitted() const { return admitted_; }
   [[nodiscard]] bool streams() const { return streams_; }
   /// Nothing will follow.
@@ -40,7 +40,7 @@ class HttpConnection {
   void answer(HttpAnswer answer, bool head_only);
   HttpReader reader_;
   bool answered_ = false, admitted_ = false, streams_ = false;
-  std::shared_ptr<const std::string> now_, next_;  // what goes out
+  std::shared_ptr<const std::string> now_, next_;  // being sent, and next
   std::size_t sent_ = 0;                           // of now_
 };
 

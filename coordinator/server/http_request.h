@@ -1,5 +1,5 @@
-// What a browser or a scraper asks for: the head of one HTTP/1.x request, read from bytes. One
-// request a connection; what comes behind it is not looked at.
+// The head of one HTTP/1.x request, read from bytes. One request for each connection; bytes after
+// the head are ignored.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lockstep::coordinator {
 
-/// Longest head taken: request line and fields.
+/// Bytes of the longest head accepted: request line and fields.
 inline constexpr std::size_t kHttpHeadBytes = 8 * 1024;
 
 struct HttpRequest {
@@ -21,7 +21,7 @@ struct HttpRequest {
   std::string authorization;  // empty: none
 };
 
-/// Why what came is no request that is answered: an HTTP status code and a sentence.
+/// The answer to bytes that are not an acceptable request: an HTTP status code and a sentence.
 struct HttpRefusal {
   int status = 400;
   std::string message;
@@ -33,7 +33,7 @@ class HttpReader {
   /// True if bytes that begin so can be HTTP and cannot be the coordinator's own protocol.
   [[nodiscard]] static bool begins(std::span<const std::byte> bytes);
 
-  /// nullopt: it has not come whole. Not to be called again after another answer.
+  /// nullopt: the head is not complete yet. Requires that every earlier call returned nullopt.
   [[nodiscard]] std::variant<std::optional<HttpRequest>, HttpRefusal> take(
       std::span<const std::byte> bytes);
 

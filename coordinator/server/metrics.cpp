@@ -14,7 +14,7 @@ using Labels = std::vector<std::pair<std::string_view, std::string_view>>;
 
 double seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
 
-/// Families one after the other, the samples of each together.
+/// Writes metric families one after the other, with the samples of a family together.
 class Exposition {
  public:
   void family(std::string_view name, std::string_view type, std::string_view help) {
@@ -33,7 +33,7 @@ class Exposition {
     }
     out_ += fmt::format("{} {}\n", sign == '{' ? "" : "}", value);
   }
-  /// Each of `buckets` counts its own, the last one what is beyond all bounds.
+  /// `buckets` are not cumulative; the last one counts samples above all bounds.
   template <std::size_t N>
   void histogram(Labels labels, const std::array<double, N>& bounds,
                  const std::array<std::uint64_t, N + 1>& buckets, double sum) {
@@ -63,7 +63,7 @@ class Exposition {
   std::string name_, out_;
 };
 
-/// What is said of one job, gathered once.
+/// The values of one job, computed once.
 struct Figures {
   std::string_view id;
   const WatchedJob* job = nullptr;
@@ -93,7 +93,7 @@ void take_counters(CallCounters& most, const CallCounters& own) {
     most.*field = std::max(most.*field, own.*field);
   for (const auto field : {&CallCounters::waited, &CallCounters::wire})
     most.*field = std::max(most.*field, own.*field);
-  // Number by number, so that none of them ever falls.
+  // The maximum of each number by itself, so that no counter ever falls.
   const auto numbers = most.rounds.numbers();
   RoundCounts others = own.rounds;
   for (std::size_t i = 0; i < numbers.size(); ++i)
@@ -149,8 +149,8 @@ void round_metrics(Exposition& out, const std::vector<Figures>& jobs) {
              "Rounds of agreement, votes (guard) and exchanges (sizes), by how they ended.");
   constexpr std::array<std::string_view, 4> kEnds{"agree", "resolved", "diverged", "timeout"};
   for (const Figures& job : jobs)
-    for (const auto& [kind, ends] : {std::pair{"guard", &RoundCounts::votes},
-                                     std::pair{"sizes", &RoundCounts::exchanges}})
+    for (const auto& [kind, ends] :
+         {std::pair{"guard", &RoundCounts::votes}, std::pair{"sizes", &RoundCounts::exchanges}})
       for (std::size_t i = 0; i < kEnds.size(); ++i)
         out.sample({{"job", job.id}, {"kind", kind}, {"result", kEnds[i]}},
                    (job.most.rounds.*ends)[RoundEnd(i)]);
@@ -196,7 +196,7 @@ void call_metrics(Exposition& out, const std::map<std::string, CallTally>& talli
       out.sample({{"job", job}, {"field_kind", what}}, count);
 }
 
-/// Only of small jobs: a label for each of 10,000 ranks is more than a server of metrics bears.
+/// Only for small jobs: a label for each of 10,000 ranks is too much for a metrics server.
 void rank_metrics(Exposition& out, const std::vector<Figures>& jobs) {
   out.family("lockstep_rank_behind_total", "counter",
              "Reports that showed the rank behind an operation in which another waited; of jobs of "
@@ -226,7 +226,7 @@ void own_metrics(Exposition& out, const RejectedFrames& rejected, const About& a
 
 }  // namespace
 
-std::string metrics_text(const Service& service, const Chronicle& chronicle,
+std::string metrics_text(const Service& service, const EventLog& event_log,
                          const RejectedFrames& rejected, const About& about, Instant now,
                          WallTime wall) {
   std::vector<Figures> jobs;
@@ -235,7 +235,7 @@ std::string metrics_text(const Service& service, const Chronicle& chronicle,
   own_metrics(out, rejected, about);
   state_metrics(out, jobs, now, wall);
   round_metrics(out, jobs);
-  call_metrics(out, chronicle.tallies());
+  call_metrics(out, event_log.tallies());
   rank_metrics(out, jobs);
   return std::move(out).text();
 }

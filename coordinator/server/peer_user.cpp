@@ -15,7 +15,7 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// One end of a connection as sock_diag wants it: port and address in network order.
+/// One end of a connection in the form of sock_diag: port and address in network order.
 struct End {
   std::uint8_t family = 0;
   std::uint16_t port = 0;
@@ -75,7 +75,7 @@ std::optional<std::uint32_t> peer_user(int socket) {
   if (kernel < 0) return std::nullopt;
   const Question q = question(from, to);
   alignas(nlmsghdr) std::array<char, 1024> reply{};
-  // The kernel answers within send().
+  // The kernel has answered when send() returns.
   const bool asked = ::send(kernel, &q, sizeof q, MSG_DONTWAIT) == sizeof q;
   const ssize_t n = asked ? ::recv(kernel, reply.data(), reply.size(), MSG_DONTWAIT) : -1;
   ::close(kernel);
@@ -84,7 +84,7 @@ std::optional<std::uint32_t> peer_user(int socket) {
   if (n < static_cast<ssize_t>(sizeof header + sizeof found)) return std::nullopt;
   std::memcpy(&header, reply.data(), sizeof header);
   std::memcpy(&found, reply.data() + NLMSG_HDRLEN, sizeof found);
-  // A socket that its process has closed is said to be root's.
+  // The kernel gives user 0 for a socket that its process has closed.
   if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY || found.idiag_state != TCP_ESTABLISHED)
     return std::nullopt;
   return found.idiag_uid;

@@ -1,4 +1,4 @@
-// Whose process is at the other end of a connection within this machine.
+// The user whose process is at the other end of a connection within this machine.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace lockstep::coordinator {
 
-/// The user at the other end of this connected socket, as the kernel says (sock_diag). nullopt: the
-/// other end is not at a loopback address, has closed, or the kernel does not say.
+/// The user id at the other end of this connected socket, from the kernel (sock_diag). nullopt: the
+/// other end is not at a loopback address, has closed, or the kernel gives no answer.
 [[nodiscard]] std::optional<std::uint32_t> peer_user(int socket);
 
 }  // namespace lockstep::coordinator

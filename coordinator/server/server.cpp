@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <lockstep/coordinator/documents/announcer.h>
+#include <lockstep/coordinator/documents/finding_log.h>
 #include <lockstep/coordinator/documents/history_collector.h>
 #include <lockstep/coordinator/server/connection.h>
 #include <lockstep/coordinator/server/http_connection.h>
@@ -33,30 +33,29 @@ using Failure = boost::system::error_code;
 
 namespace {
 
-/// How often limits are looked after.
+/// How often limits are checked.
 constexpr std::chrono::milliseconds kSweep{250};
 /// How often jobs are diagnosed, and how soon after a connection was closed.
 constexpr std::chrono::milliseconds kLook{1000}, kLookAfterClose{50};
-/// The same while ranks that end the job wait to hear that it is written down, and how long they do.
+/// The interval while ranks that end their job wait for Noted, and how long they wait at most.
 constexpr std::chrono::milliseconds kLookAtEnding{5}, kEndingKept{500};
-/// What the system keeps for a reader that does not take it.
+/// Send buffer of the system for each connection, in bytes.
 constexpr int kSendBuffer = 64 * 1024;
-/// How long the other side may take to read why it was refused.
+/// How long the other side may take to read the reason of its refusal.
 constexpr std::chrono::seconds kLinger{1};
-/// How long the end waits for history, twice at most.
+/// How long run() waits for the history at its end, twice at most.
 constexpr std::chrono::seconds kLastWrite{1};
-/// Connections of browsers and scrapers whose request has been taken; those who stay leave room for
-/// those who do not.
+/// The most HTTP connections with an accepted request, and of these the most that follow updates.
 constexpr std::size_t kMostViewers = 64, kMostFollowers = 48;
 
-/// Of this start of the coordinator, in the history.
+/// A random id of this start of the coordinator, for the history.
 std::string random_name() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}", random(), random());
 }
 
-/// A socket and what stands behind it. In the server's table while it is open; whatever is under
-/// way on it holds it, too.
+/// A socket with its connection. The server's table holds it while it is open; pending operations
+/// hold it as well.
 struct Link {
   Link(tcp::socket the_socket, Connection the_connection, std::string from, Instant now)
       : socket(std::move(the_socket)),
@@ -67,13 +66,13 @@ struct Link {
         moved(now) {}
   tcp::socket socket;
   Connection connection;
-  std::optional<HttpConnection> http;  // what it speaks instead, from its first byte
+  std::optional<HttpConnection> http;  // set if the first byte says that it speaks HTTP
   std::string peer;
   Instant came, heard;
-  Instant moved;  // when the reader last took something, or there was nothing to take
+  Instant moved;  // when the reader last took bytes, or none were waiting
   std::deque<Bytes> queue;
   std::size_t queued = 0;
-  bool fresh = true;  // nothing has come yet
+  bool fresh = true;  // no byte has been received
   bool writing = false, last_words = false;
 
   [[nodiscard]] Bytes more() { return http ? http->more() : connection.more(); }
@@ -90,7 +89,7 @@ struct Server::Loop {
         sweeper(io),
         looker(io),
         service(options.rules),
-        announcer(options.say, options.unsaid) {
+        finding_log(options.say, options.unsaid) {
     if (!options.store.empty()) history = std::make_unique<HistoryWriter>(options.store);
   }
 
@@ -114,7 +113,7 @@ struct Server::Loop {
   void keep_history();
   void answer_endings();
   void finish_history();
-  void complain(const std::string& line) { announcer.complain(line); }
+  void refused(const std::string& line) { finding_log.refused(line); }
 
   ServerOptions options;
   asio::io_context io{1};
@@ -122,22 +121,22 @@ struct Server::Loop {
   asio::signal_set signals;
   asio::steady_timer sweeper, looker;
   Service service;
-  Announcer announcer;
-  std::unique_ptr<HistoryWriter> history;  // null: none is kept
+  FindingLog finding_log;
+  std::unique_ptr<HistoryWriter> history;  // null: no history is kept
   HistoryCollector news{random_name()};
-  Chronicle chronicle;
+  EventLog event_log;
   RejectedFrames rejected{};
   SystemClock clock;
   About about;
   Endpoint endpoint;
   std::map<ConnectionId, LinkPtr> links;
-  std::set<ConnectionId> strangers;  // by age
+  std::set<ConnectionId> strangers;  // oldest first
   std::set<ConnectionId> viewers;
   std::uint64_t last_connection = 0;
-  std::map<ConnectionId, Instant> endings;  // to be answered once the history has them: came when
-  bool endings_given = false;               // the history writer has all of them
-  std::atomic<std::size_t> speakers{0};         // of the service
-  std::array<std::byte, 64 * 1024> incoming{};  // of whichever connection is being read
+  std::map<ConnectionId, Instant> endings;      // connections that wait for Noted, and since when
+  bool endings_given = false;                   // the history writer has all of them
+  std::atomic<std::size_t> speakers{0};         // Service::speakers()
+  std::array<std::byte, 64 * 1024> incoming{};  // of the connection being read
 };
 
 void Server::Loop::accept() {
@@ -147,8 +146,8 @@ void Server::Loop::accept() {
       welcome(std::move(socket));
       return accept();
     }
-    // No descriptors left, most likely: those in use end some day.
-    complain(fmt::format("a connection could not be accepted: {}", failure.message()));
+    // Most likely no descriptors are left; try again later.
+    refused(fmt::format("a connection could not be accepted: {}", failure.message()));
     auto pause = std::make_shared<asio::steady_timer>(io, kSweep);
     pause->async_wait([this, pause](const Failure& stopped) {
       if (!stopped) accept();
@@ -171,7 +170,7 @@ void Server::Loop::welcome(tcp::socket socket) {
   socket.set_option(tcp::no_delay(true), failure);
   socket.set_option(asio::socket_base::send_buffer_size(kSendBuffer), failure);
   if (links.size() >= options.most_connections)
-    return complain(fmt::format("{} connections are open; one more was refused", links.size()));
+    return refused(fmt::format("{} connections are open; one more was refused", links.size()));
   make_room();
   const ConnectionId id{++last_connection};
   auto link = std::make_shared<Link>(
@@ -189,7 +188,8 @@ void Server::Loop::read(const LinkPtr& link) {
     const std::size_t n = link->socket.read_some(asio::buffer(incoming), failure);
     if (failure == asio::error::would_block) return read(link);
     if (failure) return drop(link, "");
-    // What comes after its last words is thrown away: closed at once, it would not read them.
+    // Reads and drops further bytes: if the socket were closed at once, the other side could not
+    // read the last answer.
     if (!link->last_words) took(link, std::span(incoming).first(n));
     if (links.contains(link->connection.id())) read(link);
   });
@@ -205,8 +205,8 @@ void Server::Loop::took(const LinkPtr& link, std::span<const std::byte> bytes) {
   if (outcome.replaced)
     if (const auto earlier = links.find(*outcome.replaced); earlier != links.end())
       drop(earlier->second, "");
-  if (!outcome.complaint.empty())
-    complain(fmt::format("{} was refused: {}", link->peer, outcome.complaint));
+  if (!outcome.why_closed.empty())
+    refused(fmt::format("{} was refused: {}", link->peer, outcome.why_closed));
   if (outcome.refusal) ++rejected[static_cast<std::size_t>(*outcome.refusal)];
   if (outcome.ending) {
     endings.emplace(link->connection.id(), link->heard);
@@ -230,14 +230,14 @@ HttpAnswer Server::Loop::content(Resource resource) {
 }
 
 Sight Server::Loop::sight() const {
-  return {service, chronicle, rejected, about, clock.now(), std::chrono::system_clock::now()};
+  return {service, event_log, rejected, about, clock.now(), std::chrono::system_clock::now()};
 }
 
 void Server::Loop::took_http(const LinkPtr& link, std::span<const std::byte> bytes) {
   if (link->http->answered()) return;
-  const std::string complaint = link->http->take(
+  const std::string refusal = link->http->take(
       bytes, {[&] { return door(link); }, [&](Resource resource) { return content(resource); }});
-  if (!complaint.empty()) complain(fmt::format("{} was refused: {}", link->peer, complaint));
+  if (!refusal.empty()) refused(fmt::format("{} was refused: {}", link->peer, refusal));
   if (!link->http->answered()) return;
   if (link->http->admitted()) {
     strangers.erase(link->connection.id());
@@ -246,7 +246,7 @@ void Server::Loop::took_http(const LinkPtr& link, std::span<const std::byte> byt
   if (!link->writing) write(link);
 }
 
-/// One document for all who follow; whoever still has one to take gets a later one.
+/// One document for all connections that follow updates; a slow one gets a later document.
 void Server::Loop::update_viewers() {
   std::shared_ptr<const std::string> event;
   const std::set<ConnectionId> all = viewers;
@@ -295,13 +295,13 @@ void Server::Loop::write(const LinkPtr& link) {
                     });
 }
 
-/// By value: the caller's may be the one in the table.
+/// By value, because the argument may be the table's own pointer.
 void Server::Loop::drop(LinkPtr link, const std::string& why) {
   const ConnectionId id = link->connection.id();
   if (links.erase(id) == 0) return;
   strangers.erase(id);
   viewers.erase(id);
-  if (!why.empty()) complain(fmt::format("{} was dropped: {}", link->peer, why));
+  if (!why.empty()) refused(fmt::format("{} was dropped: {}", link->peer, why));
   Failure ignored;
   link->socket.close(ignored);
   if (link->http) return;
@@ -330,7 +330,7 @@ void Server::Loop::sweep() {
   });
 }
 
-/// At the earlier of this and what was set before.
+/// Sets the next look, unless an earlier one is set.
 void Server::Loop::look(Duration in) {
   const auto at = asio::steady_timer::clock_type::now() +
                   std::chrono::duration_cast<asio::steady_timer::duration>(in);
@@ -338,7 +338,7 @@ void Server::Loop::look(Duration in) {
   looker.expires_at(at);
   looker.async_wait([this](const Failure& stopped) {
     if (stopped) return;
-    for (const auto& [job, ranks] : announcer.look(service, clock.now()))
+    for (const auto& [job, ranks] : finding_log.look(service, clock.now()))
       service.follow(job, ranks);
     tell_verdicts();
     write_down();
@@ -351,11 +351,11 @@ void Server::Loop::look(Duration in) {
 
 void Server::Loop::write_down() {
   std::string lines;
-  for (const std::string& line : chronicle.look(service, clock.now(), sight().wall)) lines += line;
+  for (const std::string& line : event_log.look(service, clock.now(), sight().wall)) lines += line;
   if (options.record && !lines.empty()) options.record(lines);
 }
 
-/// Again at every look: a rank obeys only while it waits.
+/// Sent again at every look, because a rank obeys only while it waits.
 void Server::Loop::tell_verdicts() {
   for (const auto& [id, job] : service.jobs()) {
     const auto verdict = service.verdict(job, clock.now());
@@ -366,10 +366,11 @@ void Server::Loop::tell_verdicts() {
   }
 }
 
-/// What is new, unless the last is still being written: then it waits in the service.
+/// Gives new history to the writer, unless the last batch is still being written: then the news
+/// stays in the service.
 void Server::Loop::keep_history() {
   if (history == nullptr) return;
-  for (const std::string& line : history->complaints()) options.say(line);
+  for (const std::string& line : history->errors()) options.say(line);
   if (!history->idle()) return;
   const auto wall =
       std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
@@ -378,7 +379,7 @@ void Server::Loop::keep_history() {
   endings_given = true;
 }
 
-/// Whoever ends the job waits for this, and not for long.
+/// The ranks that end their job wait for these answers, but not for long.
 void Server::Loop::answer_endings() {
   const bool written = history == nullptr || (endings_given && history->idle());
   std::erase_if(endings, [&](const auto& ending) {
@@ -394,7 +395,7 @@ void Server::Loop::finish_history() {
   (void)history->wait_idle(kLastWrite);
   keep_history();
   const bool written = history->wait_idle(kLastWrite);
-  for (const std::string& line : history->complaints()) options.say(line);
+  for (const std::string& line : history->errors()) options.say(line);
   if (!written) options.say("the last of the history was not written in time; it is lost");
 }
 
@@ -407,7 +408,7 @@ Result<std::unique_ptr<Server>> Server::listen(ServerOptions options) {
   Failure failure;
   const tcp::endpoint where(asio::ip::make_address(wanted.address, failure), wanted.port);
   if (!failure) loop->acceptor.open(where.protocol(), failure);
-  // A compiler that a rank starts must hold no socket of the coordinator that is in it.
+  // A compiler that a rank starts must not inherit the sockets of the coordinator in its process.
   if (!failure) ::fcntl(loop->acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
   if (!failure) loop->acceptor.set_option(tcp::acceptor::reuse_address(true), failure);
   if (!failure) loop->acceptor.bind(where, failure);

@@ -1,5 +1,5 @@
-// The coordinator as a process runs it: sockets, time and limits around the service core. One
-// thread, the caller's.
+// The coordinator as a process runs it: sockets, time and limits around the service. One thread,
+// the caller's.
 #pragma once
 
 #include <functional>
@@ -13,48 +13,48 @@
 namespace lockstep::coordinator {
 
 struct ServerOptions {
-  Endpoint listen;  // port 0: any that is free
+  Endpoint listen;  // port 0: any free port
   Secret secret;
   std::string version;  // of the program, for the status document
   Rules rules;
-  /// One line about a finding, or about a connection that was refused. On the thread of run().
+  /// Receives a line about each finding and about refused connections. On the thread of run().
   std::function<void(const std::string& line)> say;
-  /// Directory of the history of jobs (history_store.h); empty: none is kept.
+  /// Directory of the history of jobs (history_store.h); empty: no history is kept.
   std::string store;
-  /// Findings that are not said; they are in the status document all the same.
+  /// Kinds of findings that get no line; they are still in the status document.
   std::set<Finding::Kind> unsaid;
-  /// What happened, as lines of JSON (event_line.h), at every look; may be empty.
+  /// Receives new events as lines of JSON (event_line.h) at every look; may be null.
   std::function<void(const std::string& lines)> record;
   /// SIGTERM and SIGINT end run().
   bool signals = true;
-  /// Strangers that hold a connection and have not proven the secret: for so long, and so many at a
-  /// time; where one more comes the oldest goes.
+  /// Limits for connections that have not proven the secret: how long, and how many at a time. One
+  /// more closes the oldest.
   Duration handshake = std::chrono::seconds(5);
   std::size_t most_strangers = 1024;
   std::size_t most_connections = 20'000;
   /// A reader that takes nothing for so long, or lets so much wait, is dropped.
   Duration slow_reader = std::chrono::seconds(5);
   std::size_t most_queued_bytes = 256 * 1024;
-  /// A connection over which nothing has come for so long is closed: its machine may be gone.
+  /// A connection that has received nothing for so long is closed: the other machine may be gone.
   Duration idle = std::chrono::seconds(60);
 };
 
-/// Listens from listen() on; serves in run().
+/// It listens from listen() on, and serves in run().
 class Server {
  public:
-  /// Errors: Environment (the address is taken or not this machine's).
+  /// Errors: Environment (the address is in use, or is not of this machine).
   [[nodiscard]] static Result<std::unique_ptr<Server>> listen(ServerOptions options);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// With the port that it was given.
+  /// The address, with the port in use.
   [[nodiscard]] const Endpoint& endpoint() const;
-  /// Until stop() or a signal.
+  /// Serves until stop() or a signal.
   void run();
   /// From any thread.
   void stop();
-  /// Ranks that are connected. From any thread.
+  /// The number of connected ranks. From any thread.
   [[nodiscard]] std::size_t speakers() const;
 
  private:

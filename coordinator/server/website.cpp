@@ -41,12 +41,12 @@ HttpAnswer website(Resource resource, const Sight& sight) {
       break;
     case Resource::Metrics:
       answer.content_type = "text/plain; version=0.0.4; charset=utf-8";
-      answer.body = metrics_text(sight.service, sight.chronicle, sight.rejected, sight.about,
+      answer.body = metrics_text(sight.service, sight.event_log, sight.rejected, sight.about,
                                  sight.now, sight.wall);
       break;
     case Resource::Events:
       answer.content_type = "application/x-ndjson";
-      for (const std::string& line : sight.chronicle.lines()) answer.body += line;
+      for (const std::string& line : sight.event_log.lines()) answer.body += line;
       break;
     case Resource::Trace:
       answer.content_type = kJson;

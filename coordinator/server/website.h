@@ -1,4 +1,4 @@
-// What the coordinator shows over HTTP: the page, and the documents for machines.
+// The answers over HTTP: the status page, and documents for other programs.
 #pragma once
 
 #include <lockstep/coordinator/server/http_answer.h>
@@ -6,19 +6,19 @@
 
 namespace lockstep::coordinator {
 
-/// What there is to show, at one moment.
+/// The state to show, at one moment.
 struct Sight {
   const Service& service;
-  const Chronicle& chronicle;
+  const EventLog& event_log;
   const RejectedFrames& rejected;
   const About& about;
   Instant now{0};
   WallTime wall{};
 };
 
-/// Of Updates: the head of a stream, and the first of its events.
+/// The answer for a resource; for Updates, the head of the stream and its first event.
 [[nodiscard]] HttpAnswer website(Resource resource, const Sight& sight);
-/// There is no room for one more.
+/// The answer 503: too many connections.
 [[nodiscard]] HttpAnswer unavailable(std::string message);
 
 }  // namespace lockstep::coordinator

@@ -43,7 +43,7 @@ std::string capital(std::string text) {
 }
 const char* has(const RankSet& ranks) { return ranks.size() == 1 ? "has" : "have"; }
 
-/// Ranks of one kind, those to act on apart from those to warn of.
+/// The ranks of one kind of finding, separated into warnings and findings to act on.
 struct Sorted {
   struct Part {
     RankSet ranks;
@@ -90,7 +90,7 @@ void find_lost_and_silent(const Look& look, std::vector<Finding>& out) {
   });
 }
 
-/// Who of `missing` is to be named, and since when it has done nothing.
+/// The ranks of `missing` to be named, and since when each has made no progress.
 Sorted to_blame(const Look& look, const Operation& operation, const RankSet& missing,
                 RankSet& named) {
   Sorted out;
@@ -100,7 +100,7 @@ Sorted to_blame(const Look& look, const Operation& operation, const RankSet& mis
       const Seen* seen = look.progress.seen(Rank{r});
       if (member == nullptr || seen == nullptr) continue;  // absent
       if (!member->finished && (!member->connection || look.silent(*member))) continue;
-      if (seen->state.waiting && !member->finished) continue;           // for another
+      if (seen->state.waiting && !member->finished) continue;           // it waits for another rank
       if (seen->state.lease > look.now && !member->finished) continue;  // busy
       const Instant since = std::max({operation.since, seen->state.progress, seen->state.lease});
       const Duration still = look.now - since;
@@ -111,7 +111,7 @@ Sorted to_blame(const Look& look, const Operation& operation, const RankSet& mis
   return out;
 }
 
-/// True where a rank in the operation may have left it unseen: it is gone, or says nothing.
+/// True: a rank in the operation may have left it without a report, because it is lost or silent.
 bool unseen(const Look& look, const Operation& operation) {
   for (const RankSet::Run& run : operation.in.runs())
     for (std::int32_t r = run.first; r <= run.last; ++r) {
@@ -136,13 +136,13 @@ void find_stuck(const Look& look, const std::vector<Operation>& operations,
   };
   for (const Operation& operation : operations) {
     say(operation, operation.not_in, "not come to");
-    // A vote that was cast ahead, or an operation that ended for some alone.
+    // A prefetched vote, or an operation that ended for some ranks only.
     if (operation.not_in.empty() && !unseen(look, operation))
       say(operation, operation.beside, "begun and left");
   }
 }
 
-/// True where nothing has moved in the operation for as long as a warning takes.
+/// True: there has been no progress in the operation for the time of a warning.
 bool still(const Look& look, const Operation& operation) {
   for (const RankSet::Run& run : operation.in.runs())
     for (std::int32_t r = run.first; r <= run.last; ++r)
@@ -168,7 +168,7 @@ void find_hung(const Look& look, const std::vector<Operation>& operations,
   }
 }
 
-/// By operation: those in which ranks wait that this one waits for.
+/// For each operation, the operations in which its missing ranks wait.
 std::vector<std::vector<std::size_t>> waits_between(const Look& look,
                                                     const std::vector<Operation>& operations) {
   std::vector<std::vector<std::size_t>> out(operations.size());
@@ -195,7 +195,7 @@ bool reaches(const std::vector<std::vector<std::size_t>>& next, std::size_t from
   return false;
 }
 
-/// An operation is in a ring if, through the ranks that it waits for, it waits for itself.
+/// An operation is in a ring if it waits for itself through the ranks that it waits for.
 void find_rings(const Look& look, const std::vector<Operation>& operations,
                 std::vector<Finding>& out) {
   const auto next = waits_between(look, operations);
@@ -225,7 +225,7 @@ void find_absent(const Look& look, Instant began, std::vector<Finding>& out) {
                              capital(absent.phrase()), has(absent), look.seconds_since(began))});
 }
 
-/// In thousandths of the recent looks.
+/// The share of recent looks that found it waiting, in thousandths.
 std::optional<std::uint32_t> waiting_share(const Look& look, Rank rank) {
   const Member* member = look.membership.member(rank);
   const Seen* seen = look.progress.seen(rank);

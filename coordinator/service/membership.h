@@ -1,5 +1,5 @@
-// Who belongs to one job: which ranks have come, from where, as which process, and which connection
-// they speak through. No sockets and no clock: `now` is handed in.
+// The members of one job: which ranks have joined, from which host, as which process, and over
+// which connection. No sockets and no clock: `now` is handed in.
 #pragma once
 
 #include <memory>
@@ -9,63 +9,63 @@
 #include <vector>
 
 #include <lockstep/collectives/base/status.h>
-#include <lockstep/coordinator/speech/report.h>
+#include <lockstep/coordinator/speech/slot_report.h>
 
 namespace lockstep::coordinator {
 
 /// One connection to the coordinator; never used twice.
 enum class ConnectionId : std::uint64_t {};
 
-/// One rank that has come at least once.
+/// One rank that has joined at least once.
 struct Member {
   Identity identity;
-  std::optional<ConnectionId> connection;  // none: closed
+  std::optional<ConnectionId> connection;  // nullopt: closed
   Instant joined{0};                       // this incarnation
-  Instant heard{0};                        // last word, or the moment the connection closed
+  Instant heard{0};                        // last message, or the moment the connection closed
   int restarts = 0;                        // incarnations before this one
   bool finished = false;
 };
 
 /// The ranks of one job. One thread.
 ///
-/// A rank that comes again as the same incarnation has reconnected and replaces its earlier
-/// connection. Another incarnation has been restarted, and is taken only once the earlier one is
-/// gone: two live processes that both say they are rank 3 are an error of whoever started them.
+/// A rank that joins again as the same incarnation has reconnected; its new connection replaces the
+/// earlier one. Another incarnation is a restarted process, and is accepted only once the earlier
+/// one is gone: two live processes that both say they are rank 3 are an error of the launcher.
 class Membership {
  public:
-  /// Size, build and deadline are those of the rank that comes first.
+  /// Size, build and deadline are those of the first rank.
   explicit Membership(const Identity& first);
 
   struct Admission {
     bool restarted = false;
     std::optional<ConnectionId> replaced;  // to be closed
   };
-  /// `silent_after`: an earlier incarnation that has said nothing for so long is gone.
-  /// Requires 0 <= rank < size of the identity. Errors: Version (another build or world size than
-  /// the ranks that are here, which are named; another live process is this rank).
+  /// `silent_after`: an earlier incarnation that has sent nothing for so long is gone. Requires 0
+  /// <= rank < size of the identity. Errors: Version (another build or world size than the members,
+  /// whom the message names; another live process is this rank).
   [[nodiscard]] Result<Admission> join(const Identity& identity, ConnectionId connection,
                                        Instant now, Duration silent_after);
   void heard(Rank rank, bool finished, Instant now);
-  /// No effect where the rank speaks through another connection by now.
+  /// No effect if the rank has another connection by now.
   void closed(Rank rank, ConnectionId connection, Instant now);
 
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] const std::string& build() const { return build_; }
   [[nodiscard]] Duration deadline() const { return deadline_; }
-  /// Its ranks have come from more hosts than one.
+  /// Its ranks are on more than one host.
   [[nodiscard]] bool several_hosts() const { return several_hosts_; }
-  /// nullptr: it has never come.
+  /// nullptr: it has never joined.
   [[nodiscard]] const Member* member(Rank rank) const {
     return members_[static_cast<std::size_t>(rank.value)].get();
   }
-  /// True if this very process has come before.
+  /// True if this very process has joined before.
   [[nodiscard]] bool knows(const Identity& identity) const;
   /// Ranks that are connected and have not finished.
   [[nodiscard]] RankSet live() const;
   [[nodiscard]] bool anyone_live() const { return live_ > 0; }
   [[nodiscard]] RankSet finished() const;
   [[nodiscard]] RankSet absent() const;
-  /// "ranks 3,8-15 (host a: 3; host b: 8-15)"; without hosts where none of them has come.
+  /// "ranks 3,8-15 (host a: 3; host b: 8-15)"; without hosts if none of these ranks has joined.
   [[nodiscard]] std::string text(const RankSet& ranks) const;
 
  private:
@@ -80,7 +80,7 @@ class Membership {
   std::vector<std::unique_ptr<Member>> members_;  // by rank
 };
 
-/// "absent", "finished", "connected" or "closed"; nullptr: it has never come.
+/// "absent" (nullptr), "finished", "connected" or "closed".
 [[nodiscard]] std::string_view link_name(const Member* member);
 
 }  // namespace lockstep::coordinator

@@ -9,7 +9,7 @@ namespace {
 
 struct Awaited {
   Operation operation;
-  Instant told{0};  // when the coordinator first heard that somebody waits in it
+  Instant told{0};  // when a rank was first reported to wait in it
 };
 
 bool connected(const Membership& membership, Rank rank) {

@@ -5,13 +5,13 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// Groups of one job whose waits are followed: tensor, pipeline and data groups of the largest job
-/// are fewer.
+/// The most groups of one job whose waits are followed; the tensor, pipeline and data groups of the
+/// largest job are fewer.
 constexpr std::size_t kMostGroupsOfJob = 1 << 16;
-/// After so many looks those so far count half. Ten a second: two minutes.
+/// After so many looks the earlier looks count half. At ten looks a second this is two minutes.
 constexpr std::uint32_t kRecentLooks = 1200;
 
-RankState state_of(const Identity& identity, const Report& report, Instant now) {
+RankState state_of(const Identity& identity, const SlotReport& report, Instant now) {
   RankState state;
   state.known = true;
   state.finished = report.finished;
@@ -30,7 +30,7 @@ RankState state_of(const Identity& identity, const Report& report, Instant now) 
   return state;
 }
 
-void count_looks(Seen& seen, const Report& report) {
+void count_looks(Seen& seen, const SlotReport& report) {
   const auto since = [](std::uint64_t after, std::uint64_t before) {
     return static_cast<std::uint32_t>(
         std::min<std::uint64_t>(after >= before ? after - before : 0, kRecentLooks));
@@ -53,19 +53,20 @@ std::int64_t Seen::begun(std::uint64_t group) const {
   return group == kWorldGroup ? 0 : -1;
 }
 
-/// Told before this report was: a rank that waits now waits for whoever was behind by then.
+/// Only waits reported before this report count: those ranks waited for the ranks that were behind
+/// at that time.
 bool Progress::others_wait_for(const Seen& seen, Instant now) const {
   const auto behind = [&](std::uint64_t group) {
     const auto it = awaited_.find(group);
-    return it != awaited_.end() &&
-           it->second.told<now&& static_cast<std::int64_t>(it->second.ordinal)> seen.begun(group);
+    return it != awaited_.end() && now > it->second.told &&
+           seen.begun(group) < static_cast<std::int64_t>(it->second.ordinal);
   };
   return behind(kWorldGroup) ||
          std::any_of(seen.groups.begin(), seen.groups.end(),
                      [&](const GroupCount& count) { return behind(count.group); });
 }
 
-void Progress::take(const Identity& identity, const Report& report, Instant now) {
+void Progress::take(const Identity& identity, const SlotReport& report, Instant now) {
   auto& place = ranks_[static_cast<std::size_t>(identity.rank.value)];
   if (!place) place = std::make_unique<Seen>();
   Seen& seen = *place;

@@ -7,7 +7,7 @@
 
 namespace lockstep::coordinator {
 
-/// The job longest over goes.
+/// Removes the job that ended longest ago.
 bool Service::make_room() {
   if (jobs_.size() < kMostJobs) return true;
   auto oldest = jobs_.end();
@@ -73,7 +73,7 @@ WatchedJob* Service::spoken_for(ConnectionId connection, Rank& rank) {
   return &jobs_.at(speaker->second.job);
 }
 
-void Service::report(ConnectionId connection, const Report& report, Instant now) {
+void Service::report(ConnectionId connection, const SlotReport& report, Instant now) {
   Rank rank{};
   WatchedJob* job = spoken_for(connection, rank);
   if (job == nullptr) return;
@@ -87,15 +87,15 @@ std::optional<shapes::Fingerprint> Service::told(ConnectionId connection, const 
   Rank rank{};
   WatchedJob* job = spoken_for(connection, rank);
   if (job == nullptr) return std::nullopt;
-  job->history.take(rank, event, now);
+  job->call_log.take(rank, event, now);
   job->timeline.told(rank, event, now);
-  return job->history.wanted(event, now);
+  return job->call_log.wanted(event, now);
 }
 
 void Service::graph(ConnectionId connection, GraphText graph) {
   Rank rank{};
   if (WatchedJob* job = spoken_for(connection, rank))
-    job->history.take_graph(graph.graph, std::move(graph.text));
+    job->call_log.take_graph(graph.graph, std::move(graph.text));
 }
 
 void Service::follow(const std::string& job, const RankSet& ranks) {
@@ -106,14 +106,14 @@ void Service::follow(const std::string& job, const RankSet& ranks) {
 void Service::configure(ConnectionId connection, Configuration configuration) {
   Rank rank{};
   if (WatchedJob* job = spoken_for(connection, rank))
-    job->history.configure(std::move(configuration.text));
+    job->call_log.configure(std::move(configuration.text));
 }
 
 void Service::ending(ConnectionId connection, const Ending& ending) {
   Rank rank{};
   WatchedJob* job = spoken_for(connection, rank);
   if (job == nullptr || job->ending) return;
-  job->ending = Verdict{ending.code, ending.message};
+  job->ending = JobVerdict{ending.code, ending.message};
   if (ending.message.empty()) job->ending->message = code_name(ending.code);
 }
 
@@ -134,11 +134,11 @@ std::vector<Finding> Service::diagnose(const WatchedJob& job, Instant now) const
                                job.began, now);
 }
 
-std::optional<Verdict> Service::verdict(const WatchedJob& job, Instant now) const {
+std::optional<JobVerdict> Service::verdict(const WatchedJob& job, Instant now) const {
   if (job.ending) return job.ending;
   const auto operations = awaited_operations(job.membership, job.progress);
   const Rules rules = rules_of(job);
-  return verdict_on(
+  return job_verdict(
       coordinator::diagnose(job.membership, job.progress, operations, rules, job.began, now),
       operations, job.progress, rules, now);
 }

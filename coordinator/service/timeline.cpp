@@ -22,7 +22,7 @@ std::optional<Span::Kind> kind_of(Phase phase) {
   }
 }
 
-std::string wait_name(const Report& report) {
+std::string wait_name(const SlotReport& report) {
   return fmt::format("{} {}{}", operation_name(report.operation), report.ordinal,
                      report.group == kWorldGroup
                          ? ""
@@ -65,7 +65,7 @@ void Timeline::close(std::map<Rank, Open>& open, Rank rank, Instant now) {
   open.erase(found);
 }
 
-void Timeline::report(Rank rank, const Report& report, Instant now) {
+void Timeline::report(Rank rank, const SlotReport& report, Instant now) {
   if (!follows(rank)) return;
   const Instant begun = now - report.since_progress;
   const auto wait = waits_.find(rank);
@@ -102,7 +102,7 @@ std::vector<Span> Timeline::spans(Instant now) const {
       all.push_back(each.span);
       if (open == &phases_) all.back().end = now;
     }
-  // What a call told of itself is exact, what reports show is not: it gives way.
+  // Times in call events are exact and times in reports are not, so spans from reports are cut.
   const auto exact = [](const Span& span) { return span.kind >= Span::Kind::Exchange; };
   std::stable_sort(all.begin(), all.end(), [&](const Span& a, const Span& b) {
     return std::tuple(a.rank, a.begin, !exact(a)) < std::tuple(b.rank, b.begin, !exact(b));

@@ -1,5 +1,5 @@
-// What ranks of one job did when, as spans: waits and phases from their reports, parts of calls
-// from what they told. For traces. No sockets and no clock.
+// Spans of the ranks of one job, for traces: waits and phases from reports, parts of calls from
+// call events. No sockets and no clock.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace lockstep::coordinator {
 
-/// Reports come about once a second, and sooner where a wait lasts or ends that lasted: of what
-/// comes and goes between two reports nothing is in a span, and a wait that was over unseen ends
-/// where it was last seen.
+/// Reports come about once a second, and sooner when a long wait begins or ends. A wait or phase
+/// between two reports leaves no span, and a wait whose end was not reported ends where it was last
+/// seen.
 struct Span {
   enum class Kind : std::uint8_t { Wait, Tracing, Compiling, Loading, Exchange, Trace, Compile };
   Kind kind = Kind::Wait;
@@ -30,24 +30,26 @@ class Timeline {
  public:
   static constexpr std::size_t kMostSpans = 16'384;
   static constexpr int kMostRanks = 512;
-  /// Beside the sample: those that findings named.
+  /// The most ranks followed beside the sample, because findings named them.
   static constexpr std::size_t kMostNamed = 64;
 
   explicit Timeline(int size) : size_(size) {}
 
-  void report(Rank rank, const Report& report, Instant now);
+  void report(Rank rank, const SlotReport& report, Instant now);
   void told(Rank rank, const CallEvent& event, Instant now);
-  /// From here on these are followed, too.
+  /// Follows these ranks as well from here on.
   void follow(const RankSet& ranks);
-  /// All of a job of up to kMostRanks ranks; of a larger one every so-manieth, always the same.
+  /// All ranks of a job of up to kMostRanks ranks; of a larger job every n-th rank, always the same
+  /// ones.
   [[nodiscard]] bool follows(Rank rank) const;
 
-  /// By rank and begin, those of one rank one after the other; a phase that still goes on ends now.
+  /// Sorted by rank and begin; the spans of one rank do not overlap. A phase that still goes on
+  /// ends now.
   [[nodiscard]] std::vector<Span> spans(Instant now) const;
 
  private:
   struct Open {
-    Span span;  // ends where it was last seen
+    Span span;  // ends at the last report
     std::uint64_t group = 0, ordinal = 0;
   };
   void add(Span span);

@@ -1,5 +1,4 @@
-// What a rank tells of a call in which more happened than running an entry that was there: it was
-// compiled, fell back, or failed. Plain values.
+// A rank's report of a call that compiled, fell back or failed. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -7,39 +6,39 @@
 #include <string_view>
 
 #include <lockstep/collectives/base/status.h>
-#include <lockstep/coordinator/speech/report.h>
+#include <lockstep/coordinator/speech/slot_report.h>
 #include <lockstep/shapes/expr/fingerprint.h>
 
 namespace lockstep::coordinator {
 
-/// Longest texts taken, in bytes.
+/// Longest texts accepted, in bytes.
 inline constexpr std::size_t kReasonBytes = 1024, kDecisionsBytes = 1024,
                              kGraphTextBytes = 48 * 1024, kConfigurationBytes = 4096;
 
-/// The text of a graph that ran, or would have; cut where it is longer than kGraphTextBytes.
+/// The text of a graph that ran or should have run; cut to kGraphTextBytes.
 struct GraphText {
   shapes::Fingerprint graph{};
   std::string text;
   bool operator==(const GraphText&) const = default;
 };
 
-/// What a job runs with, "name=value" lines; from its lowest rank.
+/// The settings of a job as "name=value" lines, from its lowest rank.
 struct Configuration {
   std::string text;
   bool operator==(const Configuration&) const = default;
 };
 
-/// One call of one rank. All ranks of the frame's group tell the same of it, but for what it took.
+/// One call of one rank. All ranks of the frame's group report the same, except for the times.
 struct CallEvent {
   enum class Outcome : std::uint8_t { Compiled, Fallback, Error };
   std::string frame;
   std::string group;                  // by name; empty: all ranks
-  std::uint64_t epoch = 0, call = 0;  // which call of the group's
+  std::uint64_t epoch = 0, call = 0;  // which call of the group
   Outcome outcome = Outcome::Compiled;
   Code code = Code::Internal;   // of an error
   std::int32_t entry = -1;      // of the frame's cache; -1: none
-  std::uint32_t attempts = 1;   // traces that it took
-  shapes::Fingerprint graph{};  // that runs; zero: none
+  std::uint32_t attempts = 1;   // traces that were needed
+  shapes::Fingerprint graph{};  // of the program that runs; zero: none
   std::uint64_t nodes = 0;      // of that graph
   /// Why no entry fits here ("first call", "tokens.size(0) is 7, the entry has 5"), or the error.
   std::string reason;

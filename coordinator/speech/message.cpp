@@ -7,9 +7,9 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// Longest sentence of a refusal.
+/// Bytes of the longest sentence of a refusal.
 constexpr std::size_t kSentenceBytes = 4096;
-/// No span of time is longer: ten years.
+/// The longest duration accepted: ten years.
 constexpr Duration kLongest = std::chrono::hours(10 * 365 * 24);
 
 void write(ByteWriter& out, std::string_view text, std::size_t most) {
@@ -47,7 +47,7 @@ void write(ByteWriter& out, const CallCounters& counters) {
   for (const std::uint64_t* number : rounds.numbers()) out.u64(*number);
 }
 
-void write(ByteWriter& out, const Report& report) {
+void write(ByteWriter& out, const SlotReport& report) {
   out.u8(report.waiting ? 1 : 0);
   out.u8(report.finished ? 1 : 0);
   out.u8(static_cast<std::uint8_t>(report.phase));
@@ -111,7 +111,7 @@ void write(ByteWriter& out, const StatusPart& part) {
 
 void write(ByteWriter& out, const GraphWanted& wanted) { write(out, wanted.graph); }
 
-void write(ByteWriter& out, const Verdict& verdict) {
+void write(ByteWriter& out, const JobVerdict& verdict) {
   out.u8(static_cast<std::uint8_t>(verdict.code));
   write(out, verdict.message, kSentenceBytes);
 }
@@ -123,7 +123,7 @@ void write(ByteWriter& out, const Ending& ending) {
 
 void write(ByteWriter&, const Noted&) {}
 
-/// A ByteReader that also says no to values.
+/// A ByteReader that also rejects values out of range.
 class Checked {
  public:
   explicit Checked(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -142,15 +142,15 @@ class Checked {
     sound_ = sound_ && value >= Duration{0} && value <= kLongest;
     return sound_ ? value : Duration{0};
   }
-  /// Any bytes; the limit of a frame bounds them.
+  /// A text of any bytes; the frame limits its length.
   std::string bytes(std::size_t most) {
     std::string text = bytes_.text();
     sound_ = sound_ && text.size() <= most;
     return text;
   }
-  /// One line.
+  /// A text of one line.
   std::string line(std::size_t most) { return tame(bytes(most), false); }
-  /// Several.
+  /// A text of several lines.
   std::string lines(std::size_t most) { return tame(bytes(most), true); }
   Code code() { return Code(below(static_cast<std::uint8_t>(Code::Internal) + 1)); }
   shapes::Fingerprint fingerprint() {
@@ -165,7 +165,7 @@ class Checked {
   [[nodiscard]] bool whole() const { return sound_ && bytes_.ok() && bytes_.at_end(); }
 
  private:
-  /// Without characters that could steer a terminal.
+  /// The text with control characters replaced.
   static std::string tame(std::string text, bool lines) {
     for (char& c : text)
       if ((static_cast<unsigned char>(c) < 0x20 && !(lines && c == '\n')) || c == 0x7F) c = ' ';
@@ -201,8 +201,8 @@ CallCounters read_counters(Checked& in) {
   return counters;
 }
 
-Report read_report(Checked& in) {
-  Report report;
+SlotReport read_report(Checked& in) {
+  SlotReport report;
   report.waiting = in.flag();
   report.finished = in.flag();
   report.phase = Phase(in.below(static_cast<std::uint8_t>(Phase::Finishing) + 1));
@@ -251,7 +251,7 @@ GraphText read_graph_text(Checked& in) {
   return {graph, in.lines(kGraphTextBytes)};
 }
 
-Verdict read_verdict(Checked& in) {
+JobVerdict read_verdict(Checked& in) {
   const Code code = in.code();
   return {code, in.lines(kSentenceBytes)};
 }
@@ -312,10 +312,10 @@ std::optional<Message> read(MessageType type, Checked& in) {
 
 MessageType type_of(const Message& message) {
   constexpr MessageType kTypes[] = {
-      MessageType::Join,          MessageType::Slot,          MessageType::Call,
-      MessageType::GraphText,     MessageType::Configuration, MessageType::StatusRequest,
-      MessageType::Ending,        MessageType::Joined,        MessageType::Refused,
-      MessageType::StatusPart,    MessageType::GraphWanted,   MessageType::Verdict,
+      MessageType::Join,       MessageType::Slot,          MessageType::Call,
+      MessageType::GraphText,  MessageType::Configuration, MessageType::StatusRequest,
+      MessageType::Ending,     MessageType::Joined,        MessageType::Refused,
+      MessageType::StatusPart, MessageType::GraphWanted,   MessageType::Verdict,
       MessageType::Noted};
   static_assert(std::size(kTypes) == std::variant_size_v<Message>);
   return kTypes[message.index()];

@@ -1,6 +1,6 @@
-// What is said under a key, and its bytes. Reading takes nothing on trust: texts and lists are
-// capped, enumerators and spans of time in range, no byte left over; characters that could steer a
-// terminal are replaced.
+// The messages inside sealed frames, and their bytes. Decoding trusts nothing: it checks lengths of
+// texts and lists, ranges of enumerators and times, and that no byte is left over; it replaces
+// control characters.
 #pragma once
 
 #include <optional>
@@ -10,31 +10,31 @@
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/collectives/wire/sealed_message.h>
 #include <lockstep/coordinator/speech/call_event.h>
-#include <lockstep/coordinator/speech/report.h>
+#include <lockstep/coordinator/speech/slot_report.h>
 
 namespace lockstep::coordinator {
 
-/// A rank to the coordinator, once: this connection speaks for it.
+/// From a rank, once: this connection belongs to it.
 struct Join {
   Identity identity;
   bool operator==(const Join&) const = default;
 };
-/// An observer asks for the status document.
+/// From an observer: a request for the status document.
 struct StatusRequest {
-  bool every_rank = false;  // the dump of all ranks instead
+  bool every_rank = false;  // the dump document instead
   bool operator==(const StatusRequest&) const = default;
 };
-/// The rank is a member.
+/// To a rank: it is a member.
 struct Joined {
   bool operator==(const Joined&) const = default;
 };
-/// It is not, and this is why. The connection is closed.
+/// To a rank: it is not a member, and why. The connection is closed.
 struct Refused {
   Code code = Code::Internal;
   std::string message;
   bool operator==(const Refused&) const = default;
 };
-/// The next piece of the status document.
+/// To an observer: the next piece of the document.
 struct StatusPart {
   static constexpr std::size_t kMostBytes = 60 * 1024;
   bool last = false;
@@ -42,21 +42,21 @@ struct StatusPart {
   bool operator==(const StatusPart&) const = default;
 };
 
-/// The coordinator asks this rank for the text of a graph that it told of.
+/// To a rank: a request for the text of a graph that it reported.
 struct GraphWanted {
   shapes::Fingerprint graph{};
   bool operator==(const GraphWanted&) const = default;
 };
-/// What is wrong with the job, past the time to act on it. It is said again while it holds; a rank
-/// that waits then ends the job with it.
-struct Verdict {
+/// To all ranks: the verdict that ends the job. It is repeated while it holds; a rank that has
+/// waited for a second ends the job with it.
+struct JobVerdict {
   Code code = Code::Internal;
   std::string message;
-  bool operator==(const Verdict&) const = default;
+  bool operator==(const JobVerdict&) const = default;
 };
 
-/// A rank to the coordinator: its watchdog ends the job with this. It is noted at once, and the
-/// rank is told so: the process, which may host the coordinator, is about to be gone.
+/// From a rank: its watchdog ends the job with this error. The coordinator writes it down at once
+/// and answers Noted, because the process, which may host the coordinator, is about to exit.
 struct Ending {
   Code code = Code::Internal;
   std::string message;
@@ -66,9 +66,9 @@ struct Noted {
   bool operator==(const Noted&) const = default;
 };
 
-/// Their frames' types.
+/// The types of the wire frames of messages.
 enum class MessageType : std::uint8_t {
-  // A rank or an observer to the coordinator:
+  // From a rank or an observer:
   Join = collectives::kFirstSealedType,
   Slot,
   StatusRequest,
@@ -76,7 +76,7 @@ enum class MessageType : std::uint8_t {
   GraphText,
   Configuration,
   Ending,
-  // and the coordinator to them:
+  // From the coordinator:
   Joined = 32,
   Refused,
   StatusPart,
@@ -85,14 +85,13 @@ enum class MessageType : std::uint8_t {
   Noted,
 };
 
-using Message =
-    std::variant<Join, Report, CallEvent, GraphText, Configuration, StatusRequest, Ending, Joined,
-                 Refused, StatusPart, GraphWanted, Verdict, Noted>;
+using Message = std::variant<Join, SlotReport, CallEvent, GraphText, Configuration, StatusRequest,
+                             Ending, Joined, Refused, StatusPart, GraphWanted, JobVerdict, Noted>;
 
 [[nodiscard]] MessageType type_of(const Message& message);
-/// Texts that are too long are cut.
+/// Cuts texts that are too long.
 [[nodiscard]] Bytes encode(const Message& message);
-/// nullopt: no such type, or no payload of it.
+/// nullopt: an unknown type, or an invalid payload.
 [[nodiscard]] std::optional<Message> decode(const collectives::SealedMessage& sealed);
 
 }  // namespace lockstep::coordinator

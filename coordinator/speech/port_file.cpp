@@ -30,7 +30,7 @@ Result<void> PortFile::write(const std::string& file) const {
         "secret {}\n",
         std::string_view(reinterpret_cast<const char*>(secret->data()), secret->size()));
   const std::string draft = fmt::format("{}.{}", file, ::getpid());
-  ::unlink(draft.c_str());  // of a process of this number that was killed
+  ::unlink(draft.c_str());  // left by a killed process with this pid
   const int out = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   const bool whole = out >= 0 && ::fchmod(out, 0600) == 0 &&
                      ::write(out, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&

@@ -1,4 +1,4 @@
-// The file through which those who look for a coordinator learn where it listens and its secret.
+// The file from which other processes learn a coordinator's address and secret.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,16 @@ namespace lockstep::coordinator {
 using collectives::Endpoint;
 using collectives::Secret;
 
-/// What a coordinator leaves for those who look for it. Three lines: format, address, secret; the
-/// last one only where no other file holds the secret.
+/// The content of the file. Three lines: format, address, secret; the last one only if no other
+/// file holds the secret.
 struct PortFile {
   Endpoint endpoint;
   std::optional<Secret> secret;
 
-  /// As a whole, for this user only (0600). Errors: Environment.
+  /// Writes the file atomically, with mode 0600. Errors: Environment.
   [[nodiscard]] Result<void> write(const std::string& file) const;
-  /// Errors: Environment (no such file), Version (not this user's alone), BadInput (another
-  /// format).
+  /// Errors: Environment (no such file), Version (other users may read or own it), BadInput
+  /// (another format).
   [[nodiscard]] static Result<PortFile> read(const std::string& file);
 };
 

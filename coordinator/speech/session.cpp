@@ -5,7 +5,7 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// Each side takes what the other says, and nothing else.
+/// Each side accepts only the messages that the other side may send.
 bool has_place(Session::Side side, const Message& message) {
   const bool from_client = type_of(message) < MessageType::Joined;
   return from_client == (side == Session::Side::Coordinator);

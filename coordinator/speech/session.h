@@ -1,5 +1,5 @@
 // One side of a connection to a coordinator: the payloads of collectives/wire/sealed_session.h,
-// turned into messages and checked for who may say them. Pure.
+// turned into messages, with a check that this side may send them. Pure.
 #pragma once
 
 #include <optional>
@@ -18,21 +18,21 @@ using collectives::Secret;
 class Session {
  public:
   enum class Side { Coordinator, Client };
-  /// As SealedSession.
+  /// Parameters as for SealedSession.
   Session(Side side, Secret secret, const Nonce& nonce);
 
-  /// What a client says first; empty for a coordinator.
+  /// The first bytes of a client; empty for a coordinator.
   [[nodiscard]] Bytes open() const { return session_.open(); }
 
   struct Taken {
     std::vector<Message> messages;
-    Bytes reply;                     // to be sent, also where it is refused: then it says why
+    Bytes reply;                     // to be sent; after a refusal, the reason
     std::optional<Refusal> refusal;  // send the reply, then close
   };
   [[nodiscard]] Taken take(std::span<const std::byte> bytes);
-  /// Requires established(): its messages are read on the other side only then.
+  /// Requires established(): the other side reads messages only then.
   [[nodiscard]] Bytes seal(const Message& message);
-  /// The other side has shown that it knows the secret.
+  /// The other side has proven that it knows the secret.
   [[nodiscard]] bool established() const { return !over_ && session_.established(); }
 
  private:

@@ -1,6 +1,7 @@
-// Values as stored bytes: Cereal's portable binary archive behind a seal (seal.h). For .cpp files
-// alone, because it includes Cereal. The file that stores a type has its `serialize`, and its
-// version by CEREAL_CLASS_VERSION: the seal says it, so bytes of another one are never read.
+// Values as stored bytes: Cereal's portable binary archive behind a seal (seal.h). Only .cpp files
+// include this header, because it includes Cereal. The file that stores a type defines its
+// `serialize` and its version (CEREAL_CLASS_VERSION). The version is in the seal, so bytes of
+// another version are never read.
 #pragma once
 
 #include <istream>
@@ -22,7 +23,7 @@
 
 namespace lockstep::coordinator {
 
-/// Bytes as a stream.
+/// A span of bytes as an input stream.
 class SpanBuffer : public std::streambuf {
  public:
   explicit SpanBuffer(std::span<const std::byte> bytes) {
@@ -32,14 +33,15 @@ class SpanBuffer : public std::streambuf {
   [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(egptr() - gptr()); }
 };
 
-/// Cereal's archive, but for sizes. Cereal allocates what a size says before it reads an element;
-/// here a size of more than the bytes that are left is refused (an element takes one at least).
+/// Cereal's archive with checked sizes. Cereal allocates a container of the stored size before it
+/// reads an element; this archive refuses a size that exceeds the number of bytes left (an element
+/// takes at least one).
 class BoundedInput : public cereal::InputArchive<BoundedInput, cereal::AllowEmptyClassElision> {
  public:
-  /// Bits of a size. Before Cereal, stored bytes had 32; all else was the same.
+  /// Bits of a stored size. Bytes stored before Cereal have 32, and are otherwise the same.
   enum class Sizes : std::uint8_t { Of32, Of64 };
 
-  /// Throws cereal::Exception, as all that reads.
+  /// Throws cereal::Exception, as every read does.
   BoundedInput(std::span<const std::byte> bytes, Sizes sizes)
       : InputArchive(this), sizes_(sizes), buffer_(bytes), stream_(&buffer_), cereal_(stream_) {}
 
@@ -86,7 +88,7 @@ void load(BoundedInput& in, cereal::BinaryData<T>& data) {
   in.read<sizeof(std::remove_pointer_t<T>)>(data.data, static_cast<std::size_t>(data.size));
 }
 
-/// nullopt: the bytes are not those of a T, and of nothing more.
+/// The value; nullopt: the bytes are not exactly those of a T.
 template <class T>
 std::optional<T> read_archive(std::span<const std::byte> bytes,
                               BoundedInput::Sizes sizes = BoundedInput::Sizes::Of64) {
@@ -136,7 +138,7 @@ struct traits::detail::get_output_from_input<lockstep::coordinator::BoundedInput
   using type = PortableBinaryOutputArchive;
 };
 
-// Cereal would take bytes one by one.
+// Cereal would read the bytes one by one.
 template <class Archive>
 void save(Archive& archive, const lockstep::Bytes& bytes) {
   archive(make_size_tag(static_cast<size_type>(bytes.size())));

@@ -20,7 +20,7 @@ CREATE INDEX artifact_by_use ON artifact (used, key, bytes);
 )sql",
 };
 
-/// In the order of the keys themselves.
+/// As bytes in the order of the keys.
 Bytes key_bytes(const shapes::Fingerprint& key) {
   Bytes out(16);
   for (std::size_t i = 0; i < 8; ++i) {
@@ -93,7 +93,7 @@ Result<void> ArtifactIndex::stored(const shapes::Fingerprint& key, std::uint64_t
   return {};
 }
 
-/// Rows for files that have none, as of when they were written; none for files that are gone.
+/// Adds rows for files without one, with the time of writing, and removes rows of missing files.
 void ArtifactIndex::compare_with_files(Transaction& in) {
   std::map<shapes::Fingerprint, std::int64_t> rows;
   in.run("SELECT key, bytes FROM artifact", {}, [&](const Row& row) {
@@ -117,8 +117,8 @@ void ArtifactIndex::compare_with_files(Transaction& in) {
   }
 }
 
-/// A file goes before its row does: should this end between the two, the row is in nobody's way
-/// and goes the next time.
+/// The file is removed before its row. If the process ends in between, the row does no harm and is
+/// removed the next time.
 void ArtifactIndex::evict(Transaction& in, const shapes::Fingerprint& except, std::uint64_t limit) {
   std::int64_t total = 0;
   in.run("SELECT ifnull(sum(bytes), 0) FROM artifact", {},
@@ -137,7 +137,7 @@ void ArtifactIndex::evict(Transaction& in, const shapes::Fingerprint& except, st
       const auto key = key_of(name);
       if (!key || bytes < 0) return in.refuse("a key or size in it is none");
       if (total <= most || !in.ok()) return;
-      if (!files_.remove(*key)) return;  // a directory that lets nothing go: another time
+      if (!files_.remove(*key)) return;  // the directory refuses removals: try again later
       in.run("DELETE FROM artifact WHERE key = ?1", {std::span(name)});
       total -= bytes;
     }

@@ -1,6 +1,5 @@
-// Which artifacts a directory holds, how large they are and when each was used last, so that the
-// store keeps to a size. Called by the artifact store. Whatever becomes of the index the files are
-// safe: it is made anew from them.
+// Sizes and last uses of the artifacts of a directory, so that the store keeps within its limit.
+// For the artifact store. The index may be lost or wrong: it is rebuilt from the files.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +15,28 @@
 
 namespace lockstep::coordinator {
 
-/// Any number of processes share one. One thread per object.
+/// Any number of processes may share an index. One thread per object.
 class ArtifactIndex {
  public:
   static constexpr std::string_view kFile = "artifacts.db";
-  /// Microseconds since 1970, as the files have it: only its order counts.
+  /// Microseconds since 1970, as in VerifiedDirectory::File; only the order matters.
   using Time = std::int64_t;
 
-  /// The database is opened when something is written. `files`: of the same directory; outlives it.
+  /// The database is opened at the first write. Requires that `files` is of the same directory and
+  /// outlives the index.
   ArtifactIndex(std::string directory, VerifiedDirectory& files,
                 std::function<void(const Status&)> report)
       : directory_(std::move(directory)), files_(files), report_(std::move(report)) {}
 
-  /// The artifact was read. Only remembered; written down with what comes next.
+  /// The artifact was read. The use is kept in memory until the next write.
   void used(const shapes::Fingerprint& key, Time now);
-  /// Writes down what was read, unless another process is writing just now: then it stays
-  /// remembered. Errors: as Database::open().
-  [[nodiscard]] Result<void> note_uses();
-  /// The artifact was stored. Then removes those used longest ago (of equal age the lowest key
-  /// first) until the rest take at most `limit` bytes; never the one just stored. The first time,
-  /// and where the index is another one since, it is compared with the files that are there.
+  /// Writes the uses kept in memory, unless another process is writing: then they stay in memory.
   /// Errors: as Database::open().
+  [[nodiscard]] Result<void> note_uses();
+  /// The artifact was stored. Removes the artifacts used longest ago (of equal age the lowest key
+  /// first) until the rest take at most `limit` bytes, but never the one just stored. The first
+  /// call, and the first after the index was replaced, compares the index with the files. Errors:
+  /// as Database::open().
   [[nodiscard]] Result<void> stored(const shapes::Fingerprint& key, std::uint64_t bytes,
                                     std::uint64_t limit, Time now);
 
@@ -50,8 +50,8 @@ class ArtifactIndex {
   VerifiedDirectory& files_;
   std::function<void(const Status&)> report_;
   std::unique_ptr<Database> database_;
-  std::map<shapes::Fingerprint, Time> uses_;  // not written down yet
-  unsigned compared_ = 0;                     // Database::files() at that time
+  std::map<shapes::Fingerprint, Time> uses_;  // not written yet
+  unsigned compared_ = 0;                     // Database::files() at the last comparison
 };
 
 }  // namespace lockstep::coordinator

@@ -6,7 +6,7 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// As files have it.
+/// In the unit of file times.
 ArtifactIndex::Time now() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -53,10 +53,10 @@ void ArtifactStore::note_uses() {
   if (auto noted = index_.note_uses(); !noted) tell(noted.error());
 }
 
-void ArtifactStore::tell(const Status& trouble) {
+void ArtifactStore::tell(const Status& error) {
   if (std::exchange(told_, true) || !options_.report) return;
-  options_.report({trouble.code,
-                   trouble.message + "; the artifacts there are not kept to a size until then",
+  options_.report({error.code,
+                   error.message + "; the artifacts there are not kept to a size until then",
                    {},
                    {}});
 }

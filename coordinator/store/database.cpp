@@ -1,16 +1,16 @@
-// How SQLite is used here, and why.
+// The use of SQLite and its reasons.
 //
-// Where the file system is this host's alone a write-ahead log is kept, and a commit does not wait
-// for the disk (synchronous=NORMAL): kill -9 loses nothing that was committed, because the bytes
-// are with the kernel; a machine that loses power may lose the last commits but not the file.
-// Nothing here is worth more, for a job can do without any of it. Elsewhere (NFS and the like) the
-// log's shared memory does not work, so the pages before a change are kept instead, and a commit
-// waits for the disk (FULL), because there the order of writes is all that keeps the file whole.
+// On a file system of this host alone there is a write-ahead log, and a commit does not wait for
+// the disk (synchronous=NORMAL). kill -9 loses no committed data, because the kernel has the bytes;
+// a power loss may lose the last commits but not the file. That is enough, because a job can do
+// without these files. On other file systems (NFS and the like) the log's shared memory does not
+// work. There is a rollback journal instead, and a commit waits for the disk (FULL), because only
+// the order of writes keeps the file intact.
 //
-// A file may be renamed aside or deleted by another process at any time. So each transaction first
-// asks whether its file still has its name. Who closes a file last would delete its log by name:
-// SQLite looks before whether the file still has its own, and leaving the log lying (PERSIST_WAL)
-// closes what is left of the gap between that look and the deletion.
+// Another process may rename or delete a file at any time, so each transaction first checks that
+// its file still has its name. The last process that closes a file would delete the log by name.
+// SQLite first checks the file's name, and PERSIST_WAL keeps the log, which closes the gap between
+// this check and the deletion.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -32,22 +32,23 @@ namespace lockstep::coordinator {
 namespace {
 
 constexpr std::int64_t kApplication = 0x6c6f636b;  // "lock"
-/// More versions than there will ever be: a number beyond it was never written.
+/// More versions than there will ever be: a larger number means damage.
 constexpr std::int64_t kMostVersions = 1000;
 constexpr int kLongestValue = 16 << 20;  // bytes
 constexpr int kMostSetAside = 9;
 constexpr off_t kSmallest = 512;  // bytes of a database that is not empty
 constexpr std::chrono::milliseconds kPause{5};
 
-/// The file itself is at fault, or is not one of this schema; all else is the environment's.
+/// True: the file is damaged or has another schema. All other failures have causes outside the
+/// file.
 bool damage(int failure) {
-  // Less in the file or its log than they say of themselves.
+  // The file or its log is shorter than its header says.
   if (failure == SQLITE_IOERR_SHORT_READ) return true;
   switch (failure & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
     case SQLITE_FORMAT:
-    case SQLITE_ERROR:  // a table or column that is not there
+    case SQLITE_ERROR:  // a missing table or column
     case SQLITE_CONSTRAINT:
     case SQLITE_MISMATCH:
     case SQLITE_TOOBIG:
@@ -61,9 +62,9 @@ bool busy(int failure) {
   return (failure & 0xff) == SQLITE_BUSY || (failure & 0xff) == SQLITE_LOCKED;
 }
 
-/// Held while a name is given to a new file or taken from a damaged one, so that nobody renames the
-/// new file of another. Where the file system has no such lock, or somebody who holds it sleeps,
-/// there remains the look at the inode just before.
+/// Held while a new file gets its name or a damaged one loses it, so that no process renames
+/// another's new file. If the file system has no such lock, or its holder is stopped, only the
+/// check of the inode just before protects.
 class NameLock {
  public:
   NameLock(int directory, Duration patience)
@@ -106,18 +107,18 @@ Status Database::refusal(std::string_view what, const std::string& why) const {
           fmt::format("cannot {} the {} {}: {}", what, options_.content.noun, path(), why)};
 }
 
-/// What a failure of SQLite means.
-std::optional<Database::Trouble> Database::trouble_of(int failure, const std::string& why,
-                                                      std::string_view what) const {
+/// The consequence of a failure of SQLite for the file.
+std::optional<Database::Unusable> Database::failure_of(int failure, const std::string& why,
+                                                       std::string_view what) const {
   if (failure == SQLITE_OK) return std::nullopt;
-  // A file that could be written to and says that it must not be: its header was altered.
+  // The file system allows writing but the file's header does not: the header was altered.
   const bool forbids_itself =
       (failure & 0xff) == SQLITE_READONLY &&
       ::faccessat(directory_.fd(), options_.file.c_str(), W_OK, AT_EACCESS) == 0;
-  if (damage(failure) || forbids_itself) return Trouble{Trouble::Kind::Damaged, why, {}};
+  if (damage(failure) || forbids_itself) return Unusable{Unusable::Kind::Damaged, why, {}};
   if (busy(failure))
-    return Trouble{
-        Trouble::Kind::Refused,
+    return Unusable{
+        Unusable::Kind::Refused,
         {},
         refusal(what, fmt::format("another process has been writing to it for {} s",
                                   std::chrono::duration<double>(options_.patience).count()))};
@@ -126,46 +127,46 @@ std::optional<Database::Trouble> Database::trouble_of(int failure, const std::st
   if ((kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN) && connection_->handle != nullptr)
     if (const int error = sqlite3_system_errno(connection_->handle); error != 0)
       cause += fmt::format(" ({})", std::strerror(error));
-  return Trouble{Trouble::Kind::Refused,
-                 {},
-                 refusal(what, cause + "; see to the disk, or choose another directory with "
-                                       "LOCKSTEP_CACHE_DIR")};
+  return Unusable{Unusable::Kind::Refused,
+                  {},
+                  refusal(what, cause + "; see to the disk, or choose another directory with "
+                                        "LOCKSTEP_CACHE_DIR")};
 }
 
-/// Opens the file, or a new one where it is missing or damaged.
+/// Opens the file, or a new one if it is missing or damaged.
 Result<void> Database::connect() {
   std::string why = "other processes keep replacing it";
   for (int attempt = 0; attempt < 4; ++attempt) {
     connection_.reset();
-    const auto trouble = open_file();
-    if (!trouble) {
+    const auto unusable = open_file();
+    if (!unusable) {
       ++files_;
       return {};
     }
     if (connection_ != nullptr && !named()) continue;
-    if (trouble->kind == Trouble::Kind::Refused) {
+    if (unusable->kind == Unusable::Kind::Refused) {
       connection_.reset();
-      return trouble->status;
+      return unusable->status;
     }
-    why = trouble->why;
+    why = unusable->why;
     if (auto aside = set_aside(why); !aside) return aside;
   }
   connection_.reset();
   return refusal("open", why);
 }
 
-std::optional<Database::Trouble> Database::find_or_make() {
+std::optional<Database::Unusable> Database::find_or_make() {
   const NameLock lock(directory_.fd(), options_.patience);
   struct stat info {};
   const bool there =
       ::fstatat(directory_.fd(), options_.file.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
   const auto refused = [&](std::string_view what, const std::string& why) {
-    return Trouble{Trouble::Kind::Refused, {}, refusal(what, why)};
+    return Unusable{Unusable::Kind::Refused, {}, refusal(what, why)};
   };
   if (!there && errno != ENOENT) return refused("examine", std::strerror(errno));
   if (!there) {
     if (options_.access == Access::Read) return refused("read", "there is none");
-    // SQLite would make it readable to whomever the umask lets.
+    // SQLite would create it with the permissions of the umask.
     const int fd = ::openat(directory_.fd(), options_.file.c_str(),
                             O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return refused("make", std::strerror(errno));
@@ -179,14 +180,14 @@ std::optional<Database::Trouble> Database::find_or_make() {
                                       "on it",
                                       info.st_mode & 0777u, options_.content.danger));
   inode_ = info.st_ino;
-  // SQLite would take it for an empty one.
+  // SQLite would treat it as an empty database.
   if (info.st_size > 0 && info.st_size < kSmallest)
-    return Trouble{Trouble::Kind::Damaged, "it is cut short", {}};
+    return Unusable{Unusable::Kind::Damaged, "it is cut short", {}};
   return std::nullopt;
 }
 
-std::optional<Database::Trouble> Database::open_file() {
-  if (auto trouble = find_or_make()) return trouble;
+std::optional<Database::Unusable> Database::open_file() {
+  if (auto unusable = find_or_make()) return unusable;
   std::error_code ignored;
   auto real = std::filesystem::canonical(options_.directory, ignored);
   if (ignored) real = options_.directory;
@@ -195,16 +196,16 @@ std::optional<Database::Trouble> Database::open_file() {
       (real / options_.file).c_str(), &connection_->handle,
       SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE,
       nullptr);
-  if (!named()) return Trouble{};  // connect() tries again
-  if (failure != SQLITE_OK) return trouble_of(failure, sqlite3_errstr(failure), "open");
-  if (auto trouble = examine()) return trouble;
+  if (!named()) return Unusable{};  // connect() tries again
+  if (failure != SQLITE_OK) return failure_of(failure, sqlite3_errstr(failure), "open");
+  if (auto unusable = examine()) return unusable;
   if (options_.access == Access::Read) return std::nullopt;
-  if (auto trouble = set_up()) return trouble;
+  if (auto unusable = set_up()) return unusable;
   return migrate();
 }
 
-/// Whose file it is, of which version, and whether its structure is whole. Changes nothing.
-std::optional<Database::Trouble> Database::examine() {
+/// Checks the file's application, version and structure. Changes nothing.
+std::optional<Database::Unusable> Database::examine() {
   sqlite3* const handle = connection_->handle;
   int keep = 1;
   sqlite3_file_control(handle, "main", SQLITE_FCNTL_PERSIST_WAL, &keep);
@@ -212,25 +213,25 @@ std::optional<Database::Trouble> Database::examine() {
   sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, kLongestValue);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-  // Only who knows the schema may bring the log into the file.
+  // Only a program that knows the schema may merge the log into the file.
   sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   std::int64_t version = 0, application = 0, objects = 0;
-  std::string flaw;
+  std::string found;
   Transaction look(*connection_);
   look.run("PRAGMA cell_size_check = ON");
-  look.run("BEGIN");  // one moment: another process may be making it
+  look.run("BEGIN");  // one snapshot: another process may be creating it
   look.run("PRAGMA user_version", {}, [&](const Row& row) { version = row.integer(0); });
   look.run("PRAGMA application_id", {}, [&](const Row& row) { application = row.integer(0); });
   look.run("SELECT count(*) FROM sqlite_schema", {},
            [&](const Row& row) { objects = row.integer(0); });
   look.run("COMMIT");
-  if (!look.ok()) return trouble_of(look.failure(), look.why(), "open");
+  if (!look.ok()) return failure_of(look.failure(), look.why(), "open");
   const bool fresh = version == 0 && application == 0 && objects == 0;
   if (!fresh && (application != kApplication || version < 1 || version > kMostVersions))
-    return Trouble{Trouble::Kind::Damaged, "it is no database of lockstep", {}};
+    return Unusable{Unusable::Kind::Damaged, "it is no database of lockstep", {}};
   if (version > known())
-    return Trouble{
-        Trouble::Kind::Refused,
+    return Unusable{
+        Unusable::Kind::Refused,
         {},
         {Code::Version,
          fmt::format("the {} {} is of version {}, which a later lockstep wrote, and this one knows "
@@ -238,18 +239,18 @@ std::optional<Database::Trouble> Database::examine() {
                      "LOCKSTEP_CACHE_DIR",
                      options_.content.noun, path(), version, known())}};
   if (options_.access == Access::Read && version < known())
-    return Trouble{Trouble::Kind::Refused, {}, refusal("read", "it is not of this version yet")};
-  look.run("PRAGMA quick_check(1)", {}, [&](const Row& row) { flaw = row.text(0); });
-  if (!look.ok()) return trouble_of(look.failure(), look.why(), "check");
-  if (flaw != "ok") return Trouble{Trouble::Kind::Damaged, flaw, {}};
+    return Unusable{Unusable::Kind::Refused, {}, refusal("read", "it is not of this version yet")};
+  look.run("PRAGMA quick_check(1)", {}, [&](const Row& row) { found = row.text(0); });
+  if (!look.ok()) return failure_of(look.failure(), look.why(), "check");
+  if (found != "ok") return Unusable{Unusable::Kind::Damaged, found, {}};
   return std::nullopt;
 }
 
-std::optional<Database::Trouble> Database::set_up() {
+std::optional<Database::Unusable> Database::set_up() {
   const bool log = options_.journal == Journal::ByFileSystem
                        ? on_local_file_system(options_.directory)
                        : options_.journal == Journal::Log;
-  // SQLite does not wait for others before it changes the journal.
+  // SQLite does not wait for other processes when it changes the journal mode.
   for (Duration waited{0};; waited += kPause) {
     std::string mode;
     Transaction change(*connection_);
@@ -259,20 +260,20 @@ std::optional<Database::Trouble> Database::set_up() {
       std::this_thread::sleep_for(kPause);
       continue;
     }
-    if (!change.ok()) return trouble_of(change.failure(), change.why(), "set up");
+    if (!change.ok()) return failure_of(change.failure(), change.why(), "set up");
     if (!log && mode == "wal")
-      return Trouble{Trouble::Kind::Refused,
-                     {},
-                     refusal("set up",
-                             "it has a log, which does not work on this file system, and "
-                             "another process uses it")};
+      return Unusable{Unusable::Kind::Refused,
+                      {},
+                      refusal("set up",
+                              "it has a log, which does not work on this file system, and "
+                              "another process uses it")};
     change.run(mode == "wal" ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL");
     change.run("PRAGMA journal_size_limit = 1048576");
-    return trouble_of(change.failure(), change.why(), "set up");
+    return failure_of(change.failure(), change.why(), "set up");
   }
 }
 
-std::optional<Database::Trouble> Database::migrate() {
+std::optional<Database::Unusable> Database::migrate() {
   Transaction work(*connection_);
   std::int64_t version = 0;
   const auto look = [&] {
@@ -281,7 +282,7 @@ std::optional<Database::Trouble> Database::migrate() {
   look();
   if (work.ok() && version < known()) {
     work.run("BEGIN IMMEDIATE");
-    look();  // another process may have been quicker
+    look();  // another process may have migrated it
     for (; work.ok() && version < known(); ++version) {
       char* message = nullptr;
       const char* sql = options_.content.migrations[static_cast<std::size_t>(version)];
@@ -290,29 +291,29 @@ std::optional<Database::Trouble> Database::migrate() {
       sqlite3_free(message);
       if (failure == SQLITE_OK) continue;
       sqlite3_exec(connection_->handle, "ROLLBACK", nullptr, nullptr, nullptr);
-      return trouble_of(failure, why, "set up");
+      return failure_of(failure, why, "set up");
     }
     work.run(fmt::format("PRAGMA user_version = {}", known()));
     work.run(fmt::format("PRAGMA application_id = {}", kApplication));
     work.run("COMMIT");
   }
   if (!work.ok()) {
-    const auto trouble = trouble_of(work.failure(), work.why(), "set up");
+    const auto unusable = failure_of(work.failure(), work.why(), "set up");
     sqlite3_exec(connection_->handle, "ROLLBACK", nullptr, nullptr, nullptr);
-    return trouble;
+    return unusable;
   }
   sqlite3_db_config(connection_->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   return std::nullopt;
 }
 
-/// The file that was found still has its name.
+/// True: the open file still has its name.
 bool Database::named() const {
   struct stat info {};
   return ::fstatat(directory_.fd(), options_.file.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
          info.st_ino == inode_;
 }
 
-/// False: another process is writing, and `patience` is none.
+/// False: another process is writing, and `patience` is zero.
 Result<bool> Database::transact(std::string_view begin, const Work& work, Duration patience) {
   std::string why;
   for (int attempt = 0; attempt < 3; ++attempt) {
@@ -325,12 +326,12 @@ Result<bool> Database::transact(std::string_view begin, const Work& work, Durati
     if (transaction.ok()) work(transaction);
     transaction.run("COMMIT");
     if (transaction.ok()) return true;
-    const auto trouble = trouble_of(transaction.failure(), transaction.why(), "use");
+    const auto unusable = failure_of(transaction.failure(), transaction.why(), "use");
     sqlite3_exec(connection_->handle, "ROLLBACK", nullptr, nullptr, nullptr);
     if (busy(transaction.failure()) && patience == Duration{0}) return false;
     if (!named()) continue;
-    if (trouble->kind == Trouble::Kind::Refused) return trouble->status;
-    why = trouble->why;
+    if (unusable->kind == Unusable::Kind::Refused) return unusable->status;
+    why = unusable->why;
     sqlite3_db_config(connection_->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
     if (auto aside = set_aside(why); !aside) return aside.error();
     connection_.reset();
@@ -353,7 +354,7 @@ Result<bool> Database::write_at_once(const Work& work) {
   return transact("BEGIN IMMEDIATE", work, Duration{0});
 }
 
-/// Renames the file and what belongs to it, unless another process has done so.
+/// Renames the file and its log, unless another process has done so.
 Result<void> Database::set_aside(const std::string& why) {
   if (options_.access == Access::Read)
     return refusal("read",
@@ -367,7 +368,7 @@ Result<void> Database::set_aside(const std::string& why) {
     aside = fmt::format("{}.bad{}", options_.file, n);
     taken = ::faccessat(at, aside.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
   }
-  // The file itself first: a log without its file is none.
+  // Rename the main file first: a write-ahead log without it is ignored.
   if (::renameat(at, options_.file.c_str(), at, aside.c_str()) != 0)
     return refusal("set aside", fmt::format("{} (it is damaged: {})", std::strerror(errno), why));
   for (const char* tail : {"-wal", "-journal", "-shm"})

@@ -1,5 +1,5 @@
-// One SQLite file in a private directory: opened, checked, brought to this program's schema, and
-// replaced where it is damaged. The stores stand on it; it knows nothing of what they keep.
+// One SQLite file in a private directory: opens it, checks it, migrates it to this program's
+// schema, and replaces it if it is damaged. The stores use it; it knows nothing of their content.
 #pragma once
 
 #include <functional>
@@ -34,11 +34,11 @@ class Row {
   sqlite3_stmt* statement_;
 };
 
-/// What a transaction reads and writes with. After its first failure it does nothing more; the
-/// Database sees to the failure at the end.
+/// The statements of one transaction. After its first failure it does nothing more; the Database
+/// handles the failure at the end.
 class Transaction {
  public:
-  /// What is bound to a parameter; monostate: null.
+  /// The value of a parameter; monostate: null.
   using Value =
       std::variant<std::monostate, std::int64_t, std::string_view, std::span<const std::byte>>;
   using EachRow = std::function<void(const Row&)>;
@@ -47,10 +47,10 @@ class Transaction {
   /// One statement, with its parameters ?1, ?2, … in order.
   void run(std::string_view sql, std::initializer_list<Value> values = {},
            const EachRow& each = {});
-  /// What was read cannot have been written by this program: the file is damaged.
+  /// Declares the file damaged: this program cannot have written the value that was read.
   void refuse(const std::string& why);
   [[nodiscard]] bool ok() const { return failure_ == 0; }
-  /// Of SQLite; 0: none.
+  /// SQLite's error code; 0: no failure.
   [[nodiscard]] int failure() const { return failure_; }
   [[nodiscard]] const std::string& why() const { return why_; }
 
@@ -60,77 +60,78 @@ class Transaction {
   std::string why_;
 };
 
-/// Any number of processes use one file at a time, each transaction whole or not there, also after
-/// kill -9 at any moment. One thread per object; not to be taken through a fork.
+/// Any number of processes may use one file at a time. A transaction is complete or absent, also
+/// after kill -9 at any moment. One thread per object; an object must not be used after fork().
 class Database {
  public:
   struct Content {
     std::string_view noun;      // "history"
     std::string_view danger;    // "what is in it steers what gets compiled"
     std::string_view recovery;  // "a new one is begun"
-    /// What brings a file of schema version v to v + 1: one or more statements each, never changed
-    /// once released. As many as the version that this program writes.
+    /// Element v: the statements that migrate a file from schema version v to v + 1; never changed
+    /// once released. The number of elements is the version that this program writes.
     std::span<const char* const> migrations;
   };
   enum class Access : std::uint8_t {
     Write,
-    Read,  // makes, changes and sets aside nothing
+    Read,  // creates, changes and renames nothing
   };
-  /// How a transaction becomes whole: a log beside the file, or the pages before it. The log needs
-  /// memory that all processes share, so it is for one host alone.
+  /// How transactions are made atomic: a write-ahead log, or a rollback journal of the old pages.
+  /// The log needs memory that all processes share, so it works on one host only.
   enum class Journal : std::uint8_t { ByFileSystem, Log, Pages };
   struct Options {
     std::string directory;  // PrivateDirectory::open()
-    std::string file;       // its name there
+    std::string file;       // its name in `directory`
     Content content;
     Access access = Access::Write;
-    /// How long to wait for other processes that write.
+    /// How long to wait for processes that are writing.
     Duration patience = std::chrono::seconds(5);
-    /// Told of a file that was set aside.
+    /// Receives the error when a damaged file is renamed.
     std::function<void(const Status&)> report;
     Journal journal = Journal::ByFileSystem;
   };
 
-  /// A file that is damaged or no database of lockstep is renamed to NAME.bad and a new one begun.
-  /// Errors: Environment (the directory or the file cannot be used; with Access::Read also: there
-  /// is none, or it is damaged), Version (its schema is newer than this program's; it is left as
-  /// it is).
+  /// A file that is damaged, or not a database of lockstep, is renamed to NAME.bad and a new file
+  /// is begun. Errors: Environment (the directory or the file cannot be used; with Access::Read
+  /// also a missing or damaged file), Version (the schema is newer than this program's; the file
+  /// stays as it is).
   [[nodiscard]] static Result<std::unique_ptr<Database>> open(Options options);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  /// Done as one transaction. Where the file turns out to be damaged it is set aside and the work
-  /// done again on a new one, so it must be repeatable, and what it read counts only after success.
+  /// The work of one transaction. If the file turns out to be damaged, it is renamed and the work
+  /// is repeated on a new file. So the work must be repeatable, and its results count only after
+  /// success.
   using Work = std::function<void(Transaction&)>;
   /// Errors as open().
   [[nodiscard]] Result<void> read(const Work& work);
   /// After an error nothing has changed. Errors as open().
   [[nodiscard]] Result<void> write(const Work& work);
-  /// Waits for nobody; false: another process is writing, and nothing was done.
+  /// As write(), but does not wait. False: another process is writing, and nothing was done.
   [[nodiscard]] Result<bool> write_at_once(const Work& work);
 
-  /// How many files this object has had open: one more where the file was replaced.
+  /// The number of files that this object has opened: 1, and one more for each replacement.
   [[nodiscard]] unsigned files() const { return files_; }
   /// PrivateDirectory::identity()
   [[nodiscard]] const std::string& identity() const { return directory_.identity(); }
 
  private:
   Database(Options options, PrivateDirectory directory);
-  /// What keeps a file from being used.
-  struct Trouble {
+  /// The reason why a file cannot be used.
+  struct Unusable {
     enum class Kind : std::uint8_t { Damaged, Refused } kind = Kind::Refused;
-    std::string why;  // of what is damaged
-    Status status;    // of what is refused
+    std::string why;  // Damaged: what is wrong
+    Status status;    // Refused: the error
   };
   [[nodiscard]] Result<void> connect();
-  [[nodiscard]] std::optional<Trouble> open_file();
-  [[nodiscard]] std::optional<Trouble> find_or_make();
-  [[nodiscard]] std::optional<Trouble> examine();
-  [[nodiscard]] std::optional<Trouble> set_up();
-  [[nodiscard]] std::optional<Trouble> migrate();
-  [[nodiscard]] std::optional<Trouble> trouble_of(int failure, const std::string& why,
-                                                  std::string_view what) const;
+  [[nodiscard]] std::optional<Unusable> open_file();
+  [[nodiscard]] std::optional<Unusable> find_or_make();
+  [[nodiscard]] std::optional<Unusable> examine();
+  [[nodiscard]] std::optional<Unusable> set_up();
+  [[nodiscard]] std::optional<Unusable> migrate();
+  [[nodiscard]] std::optional<Unusable> failure_of(int failure, const std::string& why,
+                                                   std::string_view what) const;
   [[nodiscard]] Result<bool> transact(std::string_view begin, const Work& work, Duration patience);
   [[nodiscard]] Result<void> set_aside(const std::string& why);
   [[nodiscard]] bool named() const;
@@ -141,7 +142,7 @@ class Database {
   Options options_;
   PrivateDirectory directory_;
   std::unique_ptr<DatabaseConnection> connection_;
-  std::uint64_t inode_ = 0;  // of the file that is open
+  std::uint64_t inode_ = 0;  // of the open file
   unsigned files_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// What kind of file system a directory lies on, as far as a database must know.
+// Whether a directory is on a file system of this host alone, for databases.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace lockstep::coordinator {
 
-/// True for the kinds, by their number in statfs(2), that are known to keep files on this host
-/// alone. All others, unknown ones too, may be seen by several hosts.
+/// True: the kind of file system, by its number in statfs(2), is known to be local to one host.
+/// False: several hosts may see it, or the kind is unknown.
 [[nodiscard]] bool known_local(std::uint32_t kind);
-/// Of the file system that holds `path`; false where it cannot be asked.
+/// known_local() of the file system of `path`; false if statfs fails.
 [[nodiscard]] bool on_local_file_system(const std::string& path);
 
 }  // namespace lockstep::coordinator

@@ -68,11 +68,11 @@ CREATE INDEX note_of_run ON note (run, id);
 )sql",
 };
 
-std::int64_t micros(PastTime time) { return time.time_since_epoch().count(); }
-PastTime wall(std::int64_t micros) { return PastTime(std::chrono::microseconds(micros)); }
+std::int64_t micros(HistoryTime time) { return time.time_since_epoch().count(); }
+HistoryTime wall(std::int64_t micros) { return HistoryTime(std::chrono::microseconds(micros)); }
 
-/// The row of the run, made if it is a new one; its id.
-std::int64_t write_run(Transaction& in, const PastRun& run) {
+/// Inserts or updates the row of the run; returns its id.
+std::int64_t write_run(Transaction& in, const HistoryRun& run) {
   const Transaction::Value ended =
       run.ended ? Transaction::Value(micros(*run.ended)) : Transaction::Value();
   in.run(
@@ -92,7 +92,7 @@ std::int64_t write_run(Transaction& in, const PastRun& run) {
   return id;
 }
 
-void write_call(Transaction& in, std::int64_t run, const PastCall& call) {
+void write_call(Transaction& in, std::int64_t run, const HistoryCall& call) {
   const auto serial = static_cast<std::int64_t>(call.serial);
   in.run(
       "INSERT OR REPLACE INTO call VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
@@ -105,17 +105,17 @@ void write_call(Transaction& in, std::int64_t run, const PastCall& call) {
   in.run("DELETE FROM version WHERE run = ?1 AND serial = ?2", {run, serial});
   in.run("DELETE FROM reason WHERE run = ?1 AND serial = ?2", {run, serial});
   std::int64_t number = 0;
-  for (const PastVersion& version : call.versions)
+  for (const HistoryVersion& version : call.versions)
     in.run("INSERT INTO version VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
            {run, serial, number++, Text(version.ranks), Text(version.graph), Text(version.outcome),
             Text(version.code), Text(version.decisions)});
   number = 0;
-  for (const PastReason& reason : call.reasons)
+  for (const HistoryReason& reason : call.reasons)
     in.run("INSERT INTO reason VALUES (?1, ?2, ?3, ?4, ?5)",
            {run, serial, number++, Text(reason.ranks), Text(reason.text)});
 }
 
-/// What of a run is too much.
+/// Removes calls and notes of a run past the limits.
 void prune_run(Transaction& in, std::int64_t run) {
   std::int64_t first = 0;
   in.run("SELECT ifnull(max(serial), 0) - ?2 + 1 FROM call WHERE run = ?1",
@@ -131,7 +131,7 @@ void prune_run(Transaction& in, std::int64_t run) {
       {run, HistoryStore::kMostNotes});
 }
 
-/// Runs that began before the last kMostRuns, and all that belongs to them.
+/// Removes all but the latest kMostRuns runs, with their calls and notes.
 void prune_runs(Transaction& in) {
   std::vector<std::int64_t> gone;
   in.run("SELECT id FROM run ORDER BY id DESC LIMIT -1 OFFSET ?1",
@@ -144,8 +144,8 @@ void prune_runs(Transaction& in) {
       in.run(sql, {run});
 }
 
-PastRun run_of(const Row& row) {
-  PastRun run;
+HistoryRun run_of(const Row& row) {
+  HistoryRun run;
   run.id = row.integer(0);
   run.coordinator = row.text(1);
   run.job = row.text(2);
@@ -162,8 +162,8 @@ PastRun run_of(const Row& row) {
   return run;
 }
 
-PastCall call_of(const Row& row) {
-  PastCall call;
+HistoryCall call_of(const Row& row) {
+  HistoryCall call;
   call.serial = static_cast<std::uint64_t>(row.integer(0));
   call.at = wall(row.integer(1));
   call.frame = row.text(2);
@@ -202,8 +202,8 @@ Result<void> HistoryStore::write(const std::vector<RunNews>& news) {
   return database_->write([&](Transaction& in) {
     for (const RunNews& one : news) {
       const std::int64_t run = write_run(in, one.run);
-      for (const PastCall& call : one.calls) write_call(in, run, call);
-      for (const PastNote& note : one.notes)
+      for (const HistoryCall& call : one.calls) write_call(in, run, call);
+      for (const HistoryNote& note : one.notes)
         in.run("INSERT INTO note (run, at, kind, message) VALUES (?1, ?2, ?3, ?4)",
                {run, micros(note.at), Text(note.kind), Text(note.message)});
       if (!one.calls.empty() || !one.notes.empty()) prune_run(in, run);
@@ -212,8 +212,8 @@ Result<void> HistoryStore::write(const std::vector<RunNews>& news) {
   });
 }
 
-Result<std::vector<PastRun>> HistoryStore::runs(const std::string& job) {
-  std::vector<PastRun> found;
+Result<std::vector<HistoryRun>> HistoryStore::runs(const std::string& job) {
+  std::vector<HistoryRun> found;
   const auto done = database_->read([&](Transaction& in) {
     found.clear();
     std::map<std::int64_t, std::size_t> at;
@@ -239,8 +239,8 @@ Result<std::vector<PastRun>> HistoryStore::runs(const std::string& job) {
   return found;
 }
 
-Result<std::vector<PastCall>> HistoryStore::calls(const PastRun& run) {
-  std::vector<PastCall> found;
+Result<std::vector<HistoryCall>> HistoryStore::calls(const HistoryRun& run) {
+  std::vector<HistoryCall> found;
   const auto done = database_->read([&](Transaction& in) {
     found.clear();
     std::map<std::int64_t, std::size_t> at;
@@ -252,7 +252,7 @@ Result<std::vector<PastCall>> HistoryStore::calls(const PastRun& run) {
           at[row.integer(0)] = found.size();
           found.push_back(call_of(row));
         });
-    const auto of = [&](const Row& row) -> PastCall* {
+    const auto of = [&](const Row& row) -> HistoryCall* {
       const auto call = at.find(row.integer(0));
       return call == at.end() ? nullptr : &found[call->second];
     };
@@ -260,21 +260,21 @@ Result<std::vector<PastCall>> HistoryStore::calls(const PastRun& run) {
         "SELECT serial, ranks, graph, outcome, code, decisions FROM version WHERE run = ?1 "
         "ORDER BY serial, number",
         {run.id}, [&](const Row& row) {
-          if (PastCall* call = of(row))
+          if (HistoryCall* call = of(row))
             call->versions.push_back(
                 {row.text(1), row.text(2), row.text(3), row.text(4), row.text(5)});
         });
     in.run("SELECT serial, ranks, text FROM reason WHERE run = ?1 ORDER BY serial, number",
            {run.id}, [&](const Row& row) {
-             if (PastCall* call = of(row)) call->reasons.push_back({row.text(1), row.text(2)});
+             if (HistoryCall* call = of(row)) call->reasons.push_back({row.text(1), row.text(2)});
            });
   });
   if (!done) return done.error();
   return found;
 }
 
-Result<std::vector<PastNote>> HistoryStore::notes(const PastRun& run) {
-  std::vector<PastNote> found;
+Result<std::vector<HistoryNote>> HistoryStore::notes(const HistoryRun& run) {
+  std::vector<HistoryNote> found;
   const auto done = database_->read([&](Transaction& in) {
     found.clear();
     in.run("SELECT at, kind, message FROM note WHERE run = ?1 ORDER BY id", {run.id},

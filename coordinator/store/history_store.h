@@ -1,6 +1,6 @@
-// The history of jobs on disk: which runs there were, what was compiled in them and why, and how
-// they ended. Written by coordinators, any number of them at a time; read by `lockstep history`
-// while they write. Nothing that ranks decide depends on it.
+// The history of jobs on disk: their runs, what was compiled in each and why, and how each run
+// ended. Any number of coordinators may write while `lockstep history` reads. No decision of ranks
+// depends on it.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <lockstep/coordinator/store/database.h>
-#include <lockstep/coordinator/store/past.h>
+#include <lockstep/coordinator/store/history_run.h>
 
 namespace lockstep::coordinator {
 
@@ -17,29 +17,30 @@ namespace lockstep::coordinator {
 class HistoryStore {
  public:
   static constexpr std::string_view kFile = "history.db";
-  /// Runs kept, of all jobs: those that began last. Of one run: calls and notes, the last ones.
+  /// Limits: runs of all jobs (the latest are kept), and calls and notes of one run (the latest).
   static constexpr int kMostRuns = 1000;
   static constexpr std::int64_t kMostCalls = 10'000, kMostNotes = 1'000;
 
   struct Options {
     /// A private directory, made if it is missing (its parent must exist).
     std::string directory;
-    /// Told of a database that was set aside.
+    /// Receives the error when a damaged database is renamed.
     std::function<void(const Status&)> report;
     Database::Access access = Database::Access::Write;
   };
   /// Errors: as Database::open().
   [[nodiscard]] static Result<std::unique_ptr<HistoryStore>> open(Options options);
 
-  /// All of it or nothing; twice is as once, but for notes. Errors: as Database::write().
+  /// Writes all of the news or nothing. Writing runs and calls again changes nothing; notes are
+  /// added again. Errors: as Database::write().
   [[nodiscard]] Result<void> write(const std::vector<RunNews>& news);
 
-  /// What is kept, at one moment: runs that began last first; `job` empty: of all jobs.
+  /// The runs of a job, or of all jobs if `job` is empty; the latest first.
   /// Errors: as Database::read().
-  [[nodiscard]] Result<std::vector<PastRun>> runs(const std::string& job);
-  /// In the order in which they were told. Errors: as Database::read().
-  [[nodiscard]] Result<std::vector<PastCall>> calls(const PastRun& run);
-  [[nodiscard]] Result<std::vector<PastNote>> notes(const PastRun& run);
+  [[nodiscard]] Result<std::vector<HistoryRun>> runs(const std::string& job);
+  /// The calls of a run, in the order in which they were reported. Errors: as Database::read().
+  [[nodiscard]] Result<std::vector<HistoryCall>> calls(const HistoryRun& run);
+  [[nodiscard]] Result<std::vector<HistoryNote>> notes(const HistoryRun& run);
 
  private:
   explicit HistoryStore(std::unique_ptr<Database> database) : database_(std::move(database)) {}

@@ -13,8 +13,8 @@ namespace lockstep::coordinator {
 namespace {
 
 constexpr std::chrono::seconds kTryAgain{1}, kEnd{1};
-/// Complaints that nobody has taken yet.
-constexpr std::size_t kMostComplaints = 16;
+/// The most errors kept until errors() is called.
+constexpr std::size_t kMostErrors = 16;
 
 }  // namespace
 
@@ -22,25 +22,25 @@ struct HistoryWriter::Shared {
   const std::string directory;
   std::mutex mutex;
   std::condition_variable changed;
-  std::optional<std::vector<RunNews>> batch;  // until it is written
-  std::vector<std::string> complaints;
+  std::optional<std::vector<RunNews>> batch;  // nullopt once it is written
+  std::vector<std::string> errors;
   bool stop = false, over = false;
 
   explicit Shared(std::string where) : directory(std::move(where)) {}
-  void complain(const std::string& line) {
+  void add_error(const std::string& line) {
     const std::lock_guard lock(mutex);
-    if (complaints.size() < kMostComplaints) complaints.push_back(line);
+    if (errors.size() < kMostErrors) errors.push_back(line);
   }
 };
 
 HistoryWriter::HistoryWriter(std::string directory)
     : shared_(std::make_shared<Shared>(std::move(directory))) {
-  // Signals are for the program's own threads.
+  // The program's own threads handle signals.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    // Detached, because nothing ends a write that hangs; it holds what it uses.
+    // Detached, because a hanging write cannot be ended; the thread holds `shared`.
     std::thread([shared = shared_] {
       work(*shared);
       const std::lock_guard lock(shared->mutex);
@@ -49,7 +49,7 @@ HistoryWriter::HistoryWriter(std::string directory)
     }).detach();
   } catch (const std::system_error& error) {
     shared_->over = true;
-    shared_->complain(std::string("the history is not written: ") + error.what());
+    shared_->add_error(std::string("the history is not written: ") + error.what());
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -78,9 +78,9 @@ void HistoryWriter::give(std::vector<RunNews> news) {
   shared_->changed.notify_all();
 }
 
-std::vector<std::string> HistoryWriter::complaints() {
+std::vector<std::string> HistoryWriter::errors() {
   const std::lock_guard lock(shared_->mutex);
-  return std::exchange(shared_->complaints, {});
+  return std::exchange(shared_->errors, {});
 }
 
 void HistoryWriter::work(Shared& shared) {
@@ -89,26 +89,26 @@ void HistoryWriter::work(Shared& shared) {
     if (store == nullptr) {
       auto opened =
           HistoryStore::open({.directory = shared.directory, .report = [&](const Status& status) {
-                                shared.complain(status.message);
+                                shared.add_error(status.message);
                               }});
       if (!opened) return opened.error();
       store = std::move(*opened);
     }
     return store->write(news);
   };
-  std::string trouble;  // that lasts
+  std::string error;  // the last one, while it lasts
   std::unique_lock lock(shared.mutex);
   while (!shared.stop) {
     if (!shared.batch) {
       shared.changed.wait(lock);
       continue;
     }
-    const std::vector<RunNews>& batch = *shared.batch;  // nobody gives another before it is written
+    const std::vector<RunNews>& batch = *shared.batch;  // give() requires idle(), so it stays
     lock.unlock();
     const auto written = write(batch);
-    if (!written && trouble != written.error().message)
-      shared.complain("the history is not written: " + written.error().message);
-    trouble = written ? std::string() : written.error().message;
+    if (!written && error != written.error().message)
+      shared.add_error("the history is not written: " + written.error().message);
+    error = written ? std::string() : written.error().message;
     lock.lock();
     if (written) {
       shared.batch.reset();

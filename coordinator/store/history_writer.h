@@ -1,5 +1,5 @@
-// Writes history on a thread of its own: a disk that is slow, or hangs, holds up neither what ranks
-// report nor who asks. Used by the server.
+// Writes history on its own thread, so that a slow or hanging disk delays neither reports of ranks
+// nor answers. For the server.
 #pragma once
 
 #include <memory>
@@ -10,31 +10,31 @@
 
 namespace lockstep::coordinator {
 
-/// Takes one batch at a time; what comes meanwhile stays where it is (the service's own history is
-/// bounded), so nothing queues up. A batch that cannot be written is tried again every second.
-/// One thread, and its own.
+/// It takes one batch at a time. Later news stays in the service, whose call log is bounded, so
+/// nothing queues up. A batch that cannot be written is tried again every second. One calling
+/// thread.
 class HistoryWriter {
  public:
-  /// The directory of HistoryStore. Opens nothing yet: that may wait, too.
+  /// `directory`: of HistoryStore. The thread opens it, because that may wait as well.
   explicit HistoryWriter(std::string directory);
-  /// Leaves what is not written by then; waits a second at most.
+  /// Waits a second at most; news that is not written by then is lost.
   ~HistoryWriter();
   HistoryWriter(const HistoryWriter&) = delete;
   HistoryWriter& operator=(const HistoryWriter&) = delete;
 
-  /// All that was given is written, and more can be.
+  /// The last batch is written, so another may be given.
   [[nodiscard]] bool idle() const;
-  /// Waits until it is; false: it was not in time.
+  /// Waits until idle(); false: not within `patience`.
   [[nodiscard]] bool wait_idle(Duration patience) const;
   /// Requires idle().
   void give(std::vector<RunNews> news);
-  /// What went wrong since the last time, each thing once while it lasts.
-  [[nodiscard]] std::vector<std::string> complaints();
+  /// The errors since the last call; an error that lasts is returned once.
+  [[nodiscard]] std::vector<std::string> errors();
 
  private:
   struct Shared;
   static void work(Shared& shared);
-  std::shared_ptr<Shared> shared_;  // outlives this where a write hangs
+  std::shared_ptr<Shared> shared_;  // outlives the writer if a write hangs
 };
 
 }  // namespace lockstep::coordinator

@@ -1,5 +1,5 @@
-// A directory that only its user can read or write: what the stores lie in. Refuses one that
-// another user could have filled, because what is in it gets executed or steers a job.
+// A directory that only its user can read or write, for the stores. It refuses a directory that
+// another user could have filled, because its files are executed or steer a job.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace lockstep::coordinator {
 
-/// Holds the directory open: what is done through fd() stays within it, whatever its path comes to
-/// name. Movable; one thread per object.
+/// Keeps the directory open: operations through fd() stay within it, even if its path is renamed or
+/// replaced. Movable; one thread per object.
 class PrivateDirectory {
  public:
   /// Makes it with mode 0700 if it is missing (its parent must exist). `noun` ("artifact") and
@@ -34,7 +34,7 @@ class PrivateDirectory {
   std::string identity_;
 };
 
-/// Of this machine; "unknown" where it has none.
+/// The name of this host; "unknown" if it has none.
 [[nodiscard]] std::string host_name();
 
 }  // namespace lockstep::coordinator

@@ -7,7 +7,7 @@
 
 namespace lockstep::shapes {
 
-// Values out of an enumeration's range are left for plausible() to refuse.
+// plausible() rejects enumerators out of range.
 template <class Archive>
 static void serialize(Archive& archive, Seen& seen) {
   archive(seen.state, seen.value);
@@ -48,7 +48,7 @@ CEREAL_CLASS_VERSION(lockstep::coordinator::KeptProfile, 2)
 
 namespace lockstep::coordinator {
 
-// Version 1 had strides, for which nothing asks.
+// Version 1 had strides, which are skipped.
 struct FirstSource {
   ProfiledSource source;
 };
@@ -111,8 +111,7 @@ Result<KeptProfile> decode_profile(std::span<const std::byte> bytes) {
 }
 
 std::optional<Profile> decode_first_profile(std::span<const std::byte> bytes) {
-  auto first =
-      read_archive<std::map<std::string, FirstSource>>(bytes, BoundedInput::Sizes::Of32);
+  auto first = read_archive<std::map<std::string, FirstSource>>(bytes, BoundedInput::Sizes::Of32);
   if (!first) return std::nullopt;
   Profile profile;
   for (auto& [name, source] : *first) profile.emplace(name, std::move(source.source));

@@ -1,6 +1,6 @@
-// The profile of a frame: what earlier runs of a job saw of its sources, so that a restarted job
-// decides at its first call what took the first run several compiles. Neutral as to ranks and their
-// number. Pure; profile_store keeps it.
+// The profile of a frame: the lattice values of its sources in earlier runs of a job, so that a
+// restarted job makes at its first call the decisions for which the first run needed several
+// compiles. It does not depend on ranks or their number. Pure; profile_store keeps it.
 #pragma once
 
 #include <compare>
@@ -16,19 +16,19 @@
 
 namespace lockstep::coordinator {
 
-/// One source. A source of that name is the same one only if its key is the same: it covers what
-/// else says what the source is (kind, dtype, number of dims).
+/// One source. Two sources of one name are the same only if their keys are equal: the key covers
+/// kind, dtype and number of dims.
 struct ProfiledSource {
   shapes::Fingerprint key;
   shapes::Dynamism seen;
   bool operator==(const ProfiledSource&) const = default;
 };
 
-/// By name.
+/// Sources by name.
 using Profile = std::map<std::string, ProfiledSource>;
 
-/// What a lattice value read from elsewhere must be before anything relies on it: at most 16 dims,
-/// no negative size, each cell in its canonical form.
+/// Whether a lattice value that was read or received is valid: at most 16 dims, no negative size,
+/// each cell in canonical form.
 [[nodiscard]] bool plausible(const shapes::Dynamism& seen);
 
 /// A frame across runs: its name and, where the caller has one, a fingerprint of its content (the
@@ -39,7 +39,7 @@ struct FrameKey {
   auto operator<=>(const FrameKey&) const = default;
 };
 
-/// A profile and whose it is.
+/// A profile with its job and frame.
 struct KeptProfile {
   std::string job;
   FrameKey frame;
@@ -49,10 +49,11 @@ struct KeptProfile {
 
 /// Version 2, sealed (seal.h).
 [[nodiscard]] Bytes encode(const KeptProfile& kept);
-/// Errors: Version (another one), Environment (not a profile, or one with a source that is not
-/// plausible); the message goes on from "it is damaged".
+/// Errors: Version (another version), Environment (not a profile, or a source is not plausible);
+/// the message continues the sentence "it is damaged".
 [[nodiscard]] Result<KeptProfile> decode_profile(std::span<const std::byte> bytes);
-/// Version 1, which old records hold: sources alone, without a seal. nullopt: as the errors above.
+/// Reads version 1, which old records hold: sources only, without a seal. nullopt: not a valid
+/// profile.
 [[nodiscard]] std::optional<Profile> decode_first_profile(std::span<const std::byte> bytes);
 
 }  // namespace lockstep::coordinator

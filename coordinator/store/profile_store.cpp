@@ -1,5 +1,5 @@
-// A payload is a sealed profile with its job and frame, so that it is told from one that was put
-// under another key.
+// A payload is a sealed profile with its job and frame, so that a payload under a wrong key is
+// noticed.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -27,7 +27,7 @@ CREATE TABLE damaged (          -- what was set aside, the last few
   why TEXT NOT NULL
 ) STRICT;
 )sql",
-    // Payloads have their SHA-256 in their seals.
+    // The seal of a payload has its SHA-256.
     R"sql(
 DELETE FROM profile;
 ALTER TABLE profile DROP COLUMN sha256;
@@ -60,21 +60,21 @@ Bytes ProfileStore::key_of(const FrameKey& frame) const {
   return std::move(out).take();
 }
 
-/// The row of `frame`, verified.
+/// Reads and verifies the row of `frame`.
 void ProfileStore::find(Transaction& in, const FrameKey& frame, Kept& kept) const {
   kept = {};
   const Bytes key = key_of(frame);
   in.run("SELECT payload FROM profile WHERE key = ?1", {std::span(key)}, [&](const Row& row) {
     const Bytes payload = row.blob(0);
     if (payload.size() > kLargest) {
-      kept.flaw = fmt::format("it has {} bytes, at most {} are read", payload.size(), kLargest);
+      kept.damage = fmt::format("it has {} bytes, at most {} are read", payload.size(), kLargest);
       return;
     }
     auto read = decode_profile(payload);
     if (!read)
-      kept.flaw = read.error().message;
+      kept.damage = read.error().message;
     else if (read->job != options_.job_id || read->frame != frame)
-      kept.flaw = "it is of another job or frame";
+      kept.damage = "it is of another job or frame";
     else
       kept.profile = std::move(read->profile);
   });
@@ -84,18 +84,19 @@ Result<Profile> ProfileStore::load(const FrameKey& frame) {
   Kept kept;
   if (auto done = database_->read([&](Transaction& in) { find(in, frame, kept); }); !done)
     return done.error();
-  if (!kept.flaw.empty()) set_aside(frame, kept.flaw);
+  if (!kept.damage.empty()) set_aside(frame, kept.damage);
   return kept.profile ? *std::move(kept.profile) : Profile{};
 }
 
-/// Who of several processes takes the row away reports it. Where nobody can, each does so once.
+/// Of several processes, the one that moves the row reports it. If no process can, each reports it
+/// once.
 void ProfileStore::set_aside(const FrameKey& frame, const std::string& why) {
   Kept kept;
   const Bytes key = key_of(frame);
   bool moved = false;
   const auto done = database_->write([&](Transaction& in) {
     find(in, frame, kept);
-    moved = !kept.flaw.empty();
+    moved = !kept.damage.empty();
     if (!moved) return;
     in.run("INSERT INTO damaged SELECT payload, ?2 FROM profile WHERE key = ?1",
            {std::span(key), std::string_view(why)});

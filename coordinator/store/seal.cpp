@@ -12,14 +12,14 @@ namespace lockstep::coordinator {
 namespace {
 
 constexpr std::string_view kMagic = "lockstep";
-constexpr std::size_t kWord = 8;  // of the magic, and of a kind's name
+constexpr std::size_t kWord = 8;  // bytes of the magic, and of a kind's name
 
 using Digest = std::array<std::byte, SHA256_DIGEST_LENGTH>;
 
 Digest sha256(std::span<const std::byte> bytes, std::span<const std::byte> more) {
   SHA256_CTX context;
   Digest digest;
-// The one-shot interface cannot take two spans and EVP needs a heap object for the same thing.
+// The one-shot interface takes one span only, and EVP would need a heap object.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   SHA256_Init(&context);
@@ -30,7 +30,7 @@ Digest sha256(std::span<const std::byte> bytes, std::span<const std::byte> more)
   return digest;
 }
 
-/// All of a seal but the digest.
+/// The seal without its digest.
 Bytes head_of(const StoredKind& kind, std::uint64_t length) {
   ByteWriter out;
   for (const std::string_view word : {kMagic, kind.name})

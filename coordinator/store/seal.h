@@ -1,5 +1,5 @@
-// What stands before bytes that lockstep stores and reads again: what they are, in which version,
-// how many there are, and their SHA-256. All of it is checked before anything else reads them.
+// The seal: a header of stored bytes with their kind, version, length and SHA-256. All of it is
+// checked before other code reads the bytes.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,14 @@ struct StoredKind {
 /// "lockstep", kind, version, length, SHA-256 of these and of what follows.
 inline constexpr std::size_t kSealBytes = 8 + 8 + 4 + 8 + 32;
 
-/// `payload` behind its seal.
+/// The seal followed by `payload`.
 [[nodiscard]] Bytes seal(const StoredKind& kind, std::span<const std::byte> payload);
-/// What is behind the seal, within `bytes`. Errors: Version (written by another version),
-/// Environment (no such seal, another kind, cut, altered); the message goes on from "it is
-/// damaged".
+/// The payload, as a part of `bytes`. Errors: Version (written by another version), Environment (no
+/// seal, another kind, cut short, altered); the message continues the sentence "it is damaged".
 [[nodiscard]] Result<std::span<const std::byte>> unseal(const StoredKind& kind,
                                                         std::span<const std::byte> bytes);
 
-/// SHA-256 of the bytes as 64 hexadecimal digits: what ranks compare before they load an artifact.
+/// SHA-256 of the bytes as 64 hexadecimal digits; ranks compare it before they load an artifact.
 [[nodiscard]] std::string content_digest(std::span<const std::byte> bytes);
 
 }  // namespace lockstep::coordinator

@@ -1,4 +1,4 @@
-// Statements: Transaction and Row of database.h.
+// Transaction and Row of database.h.
 #include <sqlite3.h>
 
 #include <lockstep/coordinator/store/database.h>

@@ -19,7 +19,7 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// What a file holds: its key, because it could have been renamed.
+/// The content of a file. It includes the key, because a file could have been renamed.
 struct KeyedFile {
   shapes::Fingerprint key;
   Bytes content;
@@ -33,12 +33,12 @@ void serialize(Archive& archive, KeyedFile& file, std::uint32_t) {
 }  // namespace
 }  // namespace lockstep::coordinator
 
-CEREAL_CLASS_VERSION(lockstep::coordinator::KeyedFile, 2)  // 1 had a footer, and no Cereal
+CEREAL_CLASS_VERSION(lockstep::coordinator::KeyedFile, 2)  // version 1 had a footer instead
 
 namespace lockstep::coordinator {
 namespace {
 
-// Cereal's byte order and version, the key, the number of bytes.
+// Bytes of Cereal's byte order mark and version, of the key, and of the payload's size.
 constexpr std::size_t kAround = kSealBytes + 1 + 4 + 16 + 8;
 constexpr std::string_view kTemporary = "tmp.";
 constexpr std::time_t kForeignLeftoverSeconds = 24 * 3600;
@@ -84,13 +84,13 @@ bool read_all(int fd, std::span<std::byte> into, std::size_t& got) {
   return true;
 }
 
-/// Numbers temporary files within the process: several stores may share a directory.
+/// The number of the next temporary file of this process; several stores may share a directory.
 unsigned next_number() {
   static std::atomic<unsigned> next{0};
   return next++;
 }
 
-/// "tmp.PID.NUMBER.HOST": the writer's process, if the name is one of a writer on this host.
+/// The writer's process in "tmp.PID.NUMBER.HOST"; nullopt: a writer on another host.
 std::optional<pid_t> local_writer(std::string_view name) {
   name.remove_prefix(kTemporary.size());
   pid_t pid = 0;
@@ -163,8 +163,8 @@ bool VerifiedDirectory::remove(const shapes::Fingerprint& key) {
 }
 
 void VerifiedDirectory::set_aside(const shapes::Fingerprint& key, const std::string& why) {
-  // Of several processes that see the same flaw the one whose rename succeeds reports it. Where
-  // nothing can be renamed (a read-only directory) each reports it once.
+  // Of several processes that see the same damage, the one whose rename succeeds reports it. If
+  // renaming fails (a read-only directory), each reports it once.
   const std::string name = key.text();
   const bool moved =
       ::renameat(directory_.fd(), name.c_str(), directory_.fd(), (name + ".bad").c_str()) == 0;
@@ -227,7 +227,7 @@ Result<void> VerifiedDirectory::write_and_rename(const std::string& name,
         "directory with LOCKSTEP_CACHE_DIR",
         what, options_.content.noun, options_.path, std::strerror(error)));
   };
-  // A leftover of an earlier process with this number would be in the way of O_EXCL.
+  // A leftover of an earlier process with this pid would make O_EXCL fail.
   ::unlinkat(directory_.fd(), temporary.c_str(), 0);
   Descriptor fd(::openat(directory_.fd(), temporary.c_str(),
                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));

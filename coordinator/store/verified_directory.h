@@ -1,5 +1,5 @@
-// A private directory of files by fingerprint that are never half-written and never trusted
-// unverified: what the artifact store stands on.
+// A private directory of files by fingerprint, for the artifact store. A file is never
+// half-written, and no file is trusted before it is verified.
 #pragma once
 
 #include <functional>
@@ -18,34 +18,36 @@
 
 namespace lockstep::coordinator {
 
-/// Any number of processes may use the same directory at once without a lock: a file appears under
-/// its key by an atomic rename and is complete from then on. One thread per object.
+/// Any number of processes may use one directory at once without a lock: a file gets its name by an
+/// atomic rename and is complete from then on. One thread per object.
 class VerifiedDirectory {
  public:
-  /// What the files are, for their seals and for messages.
+  /// Words about the files, for their seals and for messages.
   struct Content {
     std::string_view noun;      // "artifact"; at most 8 letters
     std::string_view danger;    // "what is in it gets executed"
     std::string_view recovery;  // "it is built again"
-    std::size_t largest;        // bytes of a payload
+    std::size_t largest;        // bytes of the largest payload
   };
   struct Options {
     /// PrivateDirectory::open()
     std::string path;
     Content content;
-    /// Told of every file that failed verification, once by one of the processes that see it.
+    /// Receives each file that failed verification, in one of the processes that see it.
     std::function<void(const Status&)> report;
   };
 
-  /// Also removes the unfinished files of writers of this host that no longer live.
-  /// Errors: Environment, with what is wrong with the directory.
+  /// Also removes unfinished files of dead processes of this host, and of other hosts' after a day.
+  /// Errors: Environment, with the reason why the directory cannot be used.
   [[nodiscard]] static Result<std::unique_ptr<VerifiedDirectory>> open(Options options);
 
-  /// The payload under `key`; nullopt where there is none. What is cut, altered, too large or of
-  /// another version is set aside and a miss. Errors: Environment (the file cannot be read).
+  /// The payload under `key`; nullopt: a miss. A file that is cut short, altered, too large or of
+  /// another version is set aside, and that is a miss. Errors: Environment (the file cannot be
+  /// read).
   [[nodiscard]] Result<std::optional<Bytes>> load(const shapes::Fingerprint& key);
-  /// Puts a payload under `key`, replacing what is there. After success it is on disk whole; after
-  /// an error nothing has changed. Errors: Environment (full or read-only disk, too large).
+  /// Stores a payload under `key`, in place of an earlier one. After success the file is complete
+  /// on disk; after an error nothing has changed. Errors: Environment (full or read-only disk, too
+  /// large).
   [[nodiscard]] Result<void> store(const shapes::Fingerprint& key,
                                    std::span<const std::byte> payload);
   /// Renames the file of `key` to NAME.bad and reports why.
@@ -56,11 +58,11 @@ class VerifiedDirectory {
     std::uint64_t bytes = 0;   // on disk
     std::int64_t written = 0;  // microseconds since 1970
   };
-  /// Every file that has the name of a key. What cannot be read is left out.
+  /// Every file with the name of a key. Files that cannot be read are left out.
   [[nodiscard]] std::vector<File> files() const;
-  /// What the file of a payload takes on disk.
+  /// Bytes on disk of the file of a payload.
   [[nodiscard]] static std::uint64_t bytes_on_disk(std::size_t payload);
-  /// False: it is still there.
+  /// Removes the file; false: it is still there.
   bool remove(const shapes::Fingerprint& key);
 
  private:

@@ -17,7 +17,7 @@ struct Shape {
   std::int64_t width = 64, hidden = 128, experts = 8, vocabulary = 257, positions = 128;
 };
 
-/// Shared parameters are equal on all ranks; of the experts a rank holds its own share.
+/// Shared parameters are equal on all ranks; each rank holds its own share of the experts.
 struct Parameters {
   Tensor embed, position, norm_attention, query, key, value, out, norm_experts, router, norm_head,
       head;
@@ -94,8 +94,8 @@ inline Tensor normalised(const Tensor& x, const Tensor& scale) {
   return x * rsqrt(mean(x * x, {-1}, Keep::Keep) + 1e-6) * scale;
 }
 
-/// x: [lines, length, width]. Padding stands behind every line's last byte, so a causal mask hides
-/// it from all rows that count.
+/// x: [lines, length, width]. Padding follows the last byte of a line, so a causal mask hides it
+/// from all rows with a prediction.
 inline Tensor attention(const Tensor& x, const Parameters& p) {
   const SymInt length = x.size(1);
   const Tensor y = normalised(x, p.norm_attention);
@@ -106,11 +106,11 @@ inline Tensor attention(const Tensor& x, const Parameters& p) {
   return matmul(matmul(softmax(where(visible, scores, -1e30), 2), v), p.out);
 }
 
-/// x: [rows, width]. Sends each row to the rank that holds its expert and gets it back: counts
-/// first, then the rows, whose number no rank knows before.
+/// x: [rows, width]. Sends each row to the rank of its expert and gets it back: first the counts,
+/// then the rows, whose number no rank knows before.
 inline Tensor experts(const Tensor& x, const Parameters& p, int ranks, Measures& measures) {
   const SymInt all = p.router.size(1);
-  const std::int64_t here = p.expert_in.size(0).to_int();  // a number: all ranks hold as many
+  const std::int64_t here = p.expert_in.size(0).to_int();  // a number, the same on all ranks
   const Tensor logits = matmul(x, p.router);
   const Tensor choice = argmax(logits, 1);
   const Tensor chosen = one_hot(choice, all, x.dtype());
@@ -120,7 +120,7 @@ inline Tensor experts(const Tensor& x, const Parameters& p, int ranks, Measures&
 
   const Tensor counts = sum(one_hot(choice, all, DType::I64), {0});  // per expert
   measures.load = all_reduce(counts);
-  const Tensor received = all_to_all_single(counts);  // per (source rank, expert of mine)
+  const Tensor received = all_to_all_single(counts);  // per (source rank, own expert)
   const Sizes to = tolist(sum(reshape(counts, {ranks, here}), {1}), Values::NonNegative);
   const Sizes from = tolist(sum(reshape(received, {ranks, here}), {1}), Values::NonNegative);
 
@@ -134,7 +134,8 @@ inline Tensor experts(const Tensor& x, const Parameters& p, int ranks, Measures&
   return index_select(y, argsort(order)) * gate;
 }
 
-/// This rank's part of the loss: its predictions' cross-entropies over the number of all ranks'.
+/// This rank's part of the loss: the sum of its predictions' cross-entropies, divided by the number
+/// of predictions of all ranks.
 inline Tensor local_loss(const Parameters& p, const Batch& batch, int ranks, Measures& measures) {
   const SymInt lines = batch.tokens.size(0), length = batch.tokens.size(1), width = p.embed.size(1);
   Tensor x = reshape(index_select(p.embed, reshape(batch.tokens, {-1})), {lines, length, width});
@@ -167,8 +168,8 @@ inline std::vector<Tensor> all_reduce_together(const std::vector<Tensor>& parts)
   return sums;
 }
 
-/// Gradients of the global loss: shared parameters' are summed over the ranks, an expert's are
-/// complete on the rank that holds it.
+/// Gradients of the global loss. Those of shared parameters are summed over the ranks; those of an
+/// expert are complete on its rank.
 inline std::vector<Tensor> gradients(Parameters& p, const Batch& batch, int ranks,
                                      Measures& measures) {
   const Tensor loss = local_loss(p, batch, ranks, measures);

@@ -25,8 +25,8 @@ struct Options {
   std::string dtype = "f32", device = "host", losses;
 };
 
-/// Values of one tensor, or of one expert of it, from a seed of its own: the same numbers whatever
-/// the number of ranks.
+/// Values of one tensor, or of one expert of it, each from its own seed: the same for any number of
+/// ranks.
 void fill(Array& array, std::int64_t first, std::int64_t count, const std::string& name,
           double scale) {
   std::seed_seq seed(name.begin(), name.end());
@@ -95,7 +95,7 @@ Batch batch_of(const std::vector<std::string>& lines, std::size_t first, int cou
           indices({n}, share.targets)};
 }
 
-/// "12% to 21%": the least and the most loaded expert's share of the rows.
+/// "12% to 21%": the shares of rows of the least and the most loaded expert.
 std::string load_text(const Array& load) {
   double least = INFINITY, most = 0, total = 0;
   for (std::int64_t e = 0; e < load.elements(); ++e) {
@@ -156,8 +156,7 @@ Result<void> train(Job& job, const Options& options, const Text& text) {
                 sum / count, text.unigram, text.bigram);
     std::printf("smallest top-2 margin of the router %.3g\n", margin);
   }
-  // In f32 rounding alone moves losses between numbers of ranks; f64 is the mode to compare them
-  // in.
+  // In f32 rounding changes losses with the number of ranks; use f64 to compare them.
   if (dtype == DType::F64 && margin < 1e-6)
     return Status{.code = lockstep::Code::RuntimeAssert,
                   .message =
@@ -196,7 +195,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--losses", options.losses,
                  "Write the loss of each step to this file, all digits");
-  // All ranks read the same options and files; one of them says what is wrong with these.
+  // All ranks read the same options and files; one rank prints what is wrong with them.
   const bool first = rank_told() == 0;
   try {
     app.parse(argc, argv);

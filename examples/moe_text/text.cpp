@@ -84,7 +84,7 @@ bool read_text(const std::vector<std::string>& paths, Text& text, std::string& e
     for (const auto& entry : fs::directory_iterator(path, failed))
       if (entry.is_regular_file() && !entry.is_symlink()) files.push_back(entry.path());
   }
-  std::sort(files.begin(), files.end());  // a directory lists its files in any order
+  std::sort(files.begin(), files.end());  // a directory lists its files in no fixed order
   std::vector<std::string> lines;
   for (const fs::path& file : files) {
     std::ifstream in(file, std::ios::binary);

@@ -2,8 +2,8 @@
 //
 // A line of n bytes is a sequence of n+1 predictions: from a start mark the first byte, from each
 // byte the next, from the last byte the line's end. So an empty line is an ordinary sequence of one
-// prediction (its end), and a one-byte line of two; none is dropped. Lines longer than kMaxBytes
-// are cut into pieces that each start anew.
+// prediction (its end), and a one-byte line one of two; no line is dropped. Lines longer than
+// kMaxBytes are cut into pieces that each start anew.
 #pragma once
 
 #include <cstdint>
@@ -16,34 +16,33 @@ inline constexpr std::int64_t kStart = 256;  // the token that starts a line
 inline constexpr std::int64_t kVocabulary = 257;
 inline constexpr std::size_t kMaxBytes = 127;
 
-/// Lines of text, split into those to learn from and every tenth to test on.
+/// Lines of text: every tenth line is for testing, the others are for training.
 struct Text {
   std::vector<std::string> train, held_out;
   std::int64_t empty_lines = 0, one_byte_lines = 0, cut_lines = 0;
 
   /// Entropies in nats per predicted byte of the held-out lines, under counts of the training lines
-  /// (add-one smoothing): each byte by itself, and given the byte before.
+  /// (add-one smoothing): each byte alone, and given the byte before it.
   double unigram = 0, bigram = 0;
 };
 
-/// The folder of text that comes with a packed folder of programs, else the licence texts that Debian
-/// and its kin have.
+/// The folder of text in a packed folder of programs, else the licence texts of Debian and its
+/// derivatives.
 std::string usual_text();
 
-/// Reads the files; directories stand for the regular files in them, links left out. On failure
-/// `error` names the file.
+/// Reads the files; a directory stands for its regular files, without links. On failure `error`
+/// names the file.
 bool read_text(const std::vector<std::string>& paths, Text& text, std::string& error);
 
 /// One rank's share of a batch of lines, padded to its own longest line.
 struct LineBatch {
-  std::int64_t lines = 0, width = 1;  // width >= 1 also where there are no lines
+  std::int64_t lines = 0, width = 1;  // width >= 1, also without lines
   std::vector<std::int64_t> tokens;   // [lines, width], 0 where padded
   std::vector<std::int64_t> rows;     // positions in tokens that hold a prediction, ascending
   std::vector<std::int64_t> targets;  // the byte to predict at each of rows
 };
 
-/// Lines `first` to `first + count` (cyclically) of `lines`, of which rank r of n takes the r-th
-/// contiguous share.
+/// Rank r's contiguous share, of n, of the lines `first` to `first + count` (cyclically).
 LineBatch share_of_batch(const std::vector<std::string>& lines, std::size_t first,
                          std::size_t count, int rank, int ranks);
 

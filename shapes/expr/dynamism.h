@@ -1,7 +1,7 @@
-// The automatic-dynamic lattice: what has been seen of one source, over calls and over ranks.
-// unset ⊑ static n ⊑ dynamic, per field; the join is commutative, associative and idempotent, so it
-// can be reduced by a tree in any order (semantics: PyTorch's automatic dynamic shapes, with the
-// smallest size seen kept beside it).
+// The automatic-dynamic lattice: which sizes one source has had, over calls and over ranks. Each
+// field is unset ⊑ static n ⊑ dynamic. The join is commutative, associative and idempotent, so a
+// tree can reduce it in any order. The rules are those of PyTorch's automatic dynamic shapes; the
+// smallest size seen is kept as well.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,13 @@ namespace lockstep::shapes {
 
 /// One lattice cell: nothing seen, one value seen, or more than one.
 struct Seen {
-  enum class State : std::uint8_t { Unset, Static, Dynamic = 3 };  // as profiles and records count
+  enum class State : std::uint8_t {
+    Unset,
+    Static,
+    Dynamic = 3
+  };  // numbers as in profiles and records
   State state = State::Unset;
-  std::int64_t value = 0;  // Static
+  std::int64_t value = 0;  // of a Static cell
 
   [[nodiscard]] static Seen unset() { return {}; }
   [[nodiscard]] static Seen constant(std::int64_t v) { return {State::Static, v}; }
@@ -35,12 +39,12 @@ struct SeenDims {
 };
 [[nodiscard]] SeenDims join(const SeenDims& a, const SeenDims& b);
 
-/// All that is known of one source. The default value is bottom: nothing seen.
+/// The lattice value of one source. The default is the bottom: nothing seen.
 struct Dynamism {
   Seen scalar;
   SeenDims size;
-  /// Smallest size seen per dim index; joined by minimum, longer list wins where lengths differ
-  /// (INT64_MAX: never seen).
+  /// The smallest size seen of each dim (INT64_MAX: never seen). The join takes the minimum of each
+  /// dim, and the dims that only the longer list has.
   std::vector<std::int64_t> smallest;
 
   /// An int argument: (v, dynamic).

@@ -7,7 +7,7 @@
 namespace lockstep::shapes {
 namespace {
 
-// Past these an expression is of no use for sizes; the limits keep every operation bounded.
+// Limits that keep every operation bounded; useful sizes stay far below them.
 constexpr std::size_t kMaxProductTerms = 4096;
 constexpr std::uint64_t kMaxDegree = 64;
 

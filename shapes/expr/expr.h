@@ -1,8 +1,9 @@
 // Integer expressions over symbols, in polynomial normal form. A value of type Expr denotes a
 // partial function from symbol values to integers (a division by zero has no value); two
-// expressions with the same normal form are equal as functions (the converse need not hold). The
-// normal form has the written expression's value wherever that has one, and may have one where that
-// has none: s0*s1 // s0 is s1. Sizes, guards and asserts are made of these.
+// expressions with the same normal form are equal as functions (the converse need not hold).
+// Wherever the written expression has a value, the normal form has the same value. The normal form
+// may have a value where the written expression has none: s0*s1 // s0 is s1, also at s0 == 0.
+// Sizes, guards and asserts are made of expressions.
 #pragma once
 
 #include <compare>
@@ -19,8 +20,8 @@
 namespace lockstep::shapes {
 
 /// A named integer. Backed symbols (s0, s1, …) are bound by graph inputs, unbacked ones (u0, …) by
-/// nodes of the graph. Order, and so everything that ranks compare, is by (unbacked, serial): never
-/// by address, hash or hint.
+/// nodes of the graph. Symbols are ordered by (unbacked, serial), never by address, hash or hint,
+/// so the order is the same on all ranks.
 struct Symbol {
   bool unbacked = false;
   std::uint32_t serial = 0;
@@ -29,8 +30,8 @@ struct Symbol {
   [[nodiscard]] std::string name() const;
 };
 
-/// A coefficient that does not fit in int64, or an expression past the fixed size limits. Caught at
-/// the trace boundary and turned into a Status there. Thrown by the operators below only.
+/// A coefficient that does not fit in int64, or an expression past the fixed size limits. The
+/// operators below throw it; the trace boundary catches it and makes a Status of it.
 class OverflowError : public std::overflow_error {
   using std::overflow_error::overflow_error;
 };
@@ -54,9 +55,9 @@ class Expr {
   friend Expr operator*(const Expr& a, const Expr& b);
   friend Expr operator-(const Expr& a) { return Expr(0) - a; }
 
-  /// The value where it does not depend on any symbol.
+  /// The value of an expression without symbols; nullopt for any other.
   [[nodiscard]] std::optional<std::int64_t> constant() const;
-  /// The symbol where the expression is one.
+  /// The symbol, if the expression is a single symbol.
   [[nodiscard]] std::optional<Symbol> as_symbol() const;
   /// Every symbol that occurs, in canonical order.
   [[nodiscard]] std::vector<Symbol> symbols() const;
@@ -67,7 +68,7 @@ class Expr {
   [[nodiscard]] std::optional<std::int64_t> evaluate(const Valuation& values) const;
   /// The expression with `symbol` replaced everywhere.
   [[nodiscard]] Expr substitute(Symbol symbol, const Expr& by) const;
-  /// All at once: what a replacement holds is not replaced again.
+  /// Replaces all symbols at once: symbols within a replacement stay.
   [[nodiscard]] Expr substitute(const std::map<Symbol, Expr>& replacements) const;
 
   /// Canonical text, a pure function of the normal form: "2*s0 + 1", "s0 // 4", "Max(s0, u1)".
@@ -92,16 +93,17 @@ class Expr {
     std::vector<Factor> factors;  // canonical order; empty for the constant term
   };
   struct Sum {
-    std::vector<Term> terms;  // canonical order, none with the coefficient zero, not empty
-    bool unbacked = false;    // a symbol in it is
+    std::vector<Term> terms;  // canonical order, coefficients not zero, not empty
+    bool unbacked = false;    // it has an unbacked symbol
   };
   [[nodiscard]] std::span<const Term> terms() const;
-  /// The sum of the terms, in any order. Requires that the factors of each are in canonical order
-  /// and their atoms come from terms().
+  /// The sum of the terms, in any order. Requires that the factors of each term are in canonical
+  /// order and that all atoms come from terms().
   [[nodiscard]] static Expr of_terms(std::vector<Term> terms);
   /// The value of the atom to the first power.
   [[nodiscard]] static Expr of_atom(std::shared_ptr<const Atom> atom);
-  /// The address of its node, null for zero: equal for equal expressions, of no other meaning.
+  /// The address of the node; null for zero. Equal expressions have equal addresses; an address has
+  /// no other meaning.
   [[nodiscard]] const void* identity() const { return sum_.get(); }
 
  private:
@@ -114,7 +116,7 @@ struct Expr::Atom {
   lockstep::shapes::Symbol symbol;  // op Symbol
   std::vector<Expr> operands;       // FloorDiv and Mod: two; Min and Max: two or more, sorted
   std::uint32_t weight = 1;         // number of atoms within, itself included
-  bool unbacked = false;            // a symbol in it is
+  bool unbacked = false;            // it has an unbacked symbol
 };
 
 /// Rounds towards minus infinity, as the index arithmetic of tensors needs.
@@ -128,7 +130,7 @@ struct Expr::Atom {
 
 /// base to the exponent; 1 for exponent 0.
 [[nodiscard]] Expr power(const Expr& base, std::uint32_t exponent);
-/// The product of all; 1 for none.
+/// The product of all factors; 1 if there are none.
 [[nodiscard]] Expr product(std::span<const Expr> factors);
 [[nodiscard]] Expr sum(std::span<const Expr> terms);
 

@@ -1,4 +1,4 @@
-// floor_div and mod: every rule keeps the value wherever the written expression has one. With q and
+// floor_div and mod: if the written expression has a value, every rule keeps it. With q and
 // r such that a == b*q + r, floor(a/b) == q + floor(r/b) and a mod b == r mod b.
 #include <numeric>
 
@@ -98,8 +98,7 @@ Expr mod_by_number(const Expr& a, std::int64_t b) {
   return g * raw_atom(Expr::Op::Mod, {inner, b / g}) + floor_mod(c, g);
 }
 
-// As divide(), but only where neither part is longer than what it comes from: repeated division
-// must not grow.
+// As divide(), but nullopt if a part is longer than its operand: repeated division must not grow.
 std::optional<Division> shorter_division(const Expr& a, const Expr& b) {
   auto out = divide(a, b);
   const std::size_t limit = a.terms().size();

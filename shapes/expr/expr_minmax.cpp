@@ -94,8 +94,8 @@ Expr joined(std::vector<Expr> operands, Op op) {
   return common + g * raw_atom(op, std::move(operands));
 }
 
-// Puts a pair that is something simpler in its place: a - Max(a, b) and b - Max(a, b) have the
-// maximum 0. True where there was one.
+// Replaces a pair by a simpler expression: the maximum of a - Max(a, b) and b - Max(a, b) is 0.
+// True: a pair was replaced.
 bool merge_pair(std::vector<Expr>& operands, Op op) {
   for (std::size_t i = 0; i < operands.size(); ++i) {
     for (std::size_t j = i + 1; j < operands.size(); ++j) {

@@ -47,8 +47,8 @@ std::string atom_text(const Expr::Atom& atom, const Namer& namer) {
   return {};
 }
 
-// Of the dividend of a quotient, which of its terms have a minus. None for other atoms, and where
-// the opposite cannot be written.
+// For each term of a quotient's dividend: whether it has a minus. Empty for other atoms, and if the
+// negated dividend cannot be written.
 enum class Minuses : std::uint8_t { None, Some, All };
 
 Minuses minuses_of(const Expr::Atom& atom) {
@@ -62,18 +62,19 @@ Minuses minuses_of(const Expr::Atom& atom) {
   return static_cast<std::size_t>(count) == terms.size() ? Minuses::All : Minuses::Some;
 }
 
-// How a factor is shown: a quotient of what is negative as the CeilDiv of its opposite, which turns
-// the sign.
+// How a factor is written: a quotient with a negative dividend becomes the CeilDiv of the negated
+// dividend, with the opposite sign.
 struct Shown {
   bool negative = false;         // has a minus before it
-  bool turned = false;           // has none only because of a factor that reads as well both ways
+  bool turned = false;           // it was negated: one factor reads equally well both ways
   std::vector<bool> rounded_up;  // by factor
 };
 
-// A term reads best without a minus: as "a // b" of what is not negative, else as CeilDiv.
+// A term reads best without a minus: as "a // b" with a dividend that is not negative, else as
+// CeilDiv.
 Shown shown(const Expr::Term& term) {
   Shown out{term.coefficient < 0, false, std::vector<bool>(term.factors.size(), false)};
-  std::optional<std::size_t> either;  // a factor that reads as well both ways
+  std::optional<std::size_t> either;  // a factor that reads equally well both ways
   for (std::size_t i = 0; i < term.factors.size(); ++i) {
     const Minuses minuses = minuses_of(*term.factors[i].atom);
     const bool odd = term.factors[i].power % 2 == 1;

@@ -1,6 +1,6 @@
-// Predicates on integers, and the two things that are made of them: guards (checked before an entry
-// runs; false means "another entry") and deferred asserts (checked in the graph; false is an
-// error).
+// Predicates on integers, and their two uses. A guard is checked before an entry runs; if it is
+// false, another entry is needed. A deferred assert is checked when the graph runs; if it is false,
+// the run is an error.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace lockstep::shapes {
 
-/// Where in the user's program something was asked: "train.cpp:41"; line 0: not known.
+/// A line of the user's program: "train.cpp:41". Line 0: not known.
 struct Location {
   std::string file;
   std::uint32_t line = 0;
@@ -27,13 +27,13 @@ struct Location {
 /// expr == 0, expr != 0 or expr >= 0. The constructors below normalise: common factors of the
 /// coefficients are divided out (>= rounds the constant down), the leading coefficient of == and !=
 /// is positive, constants become 0, 1 or -1. So predicates that differ only in how they were
-/// written are equal. They throw OverflowError as the operators of Expr do.
+/// written are equal. The constructors throw OverflowError, as the operators of Expr do.
 struct Predicate {
   enum class Relation : std::uint8_t { Equal, NotEqual, NonNegative };
   Relation relation = Relation::Equal;
   Expr expr;
 
-  /// The value where it does not depend on any symbol.
+  /// The value of a predicate without symbols; nullopt for any other.
   [[nodiscard]] std::optional<bool> constant() const;
   /// nullopt where expr has no value.
   [[nodiscard]] std::optional<bool> evaluate(const Valuation& values) const;
@@ -60,22 +60,23 @@ struct Predicate {
 struct Guard {
   Predicate predicate;
   Location where;      // the user's line that asked
-  std::string note{};  // why it is there, where that is more than a branch on just this; or empty
+  std::string note{};  // the reason, if it is not a branch on just this predicate
 };
 
-/// Must be true or the program is wrong.
+/// A condition that must be true when the graph runs; otherwise the program is wrong.
 struct DeferredAssert {
   Predicate predicate;
   Location where;
   std::string message;  // what the user said, may be empty
-  /// The latest unbacked symbol that it mentions: it can be tested once that is bound. nullopt:
-  /// right after the inputs.
+  /// The latest unbacked symbol of the predicate: once the symbol is bound, the assert can be
+  /// tested. nullopt: it can be tested right after the inputs.
   [[nodiscard]] std::optional<Symbol> due() const;
 };
 
-/// Guards of one entry as a flat postfix program over a vector of symbol values, for the look-up on
-/// every call. Agrees with Predicate::evaluate; a guard without a value (overflow, division by
-/// zero) fails. Does not allocate while the stack is small. Immutable, thread-safe.
+/// The guards of one entry as a flat postfix program over a vector of symbol values, for the
+/// look-up on every call. Its answers are those of Predicate::evaluate; a guard without a value
+/// (overflow, division by zero) fails. It does not allocate while the stack is small. Immutable,
+/// thread-safe.
 class GuardProgram {
  public:
   /// `slots[i]` is the symbol whose value stands at index i of `holds`' argument.
@@ -92,7 +93,7 @@ class GuardProgram {
   enum class Code : std::uint8_t {
     Push,       // the number
     Load,       // number * value of the slot
-    AddLoaded,  // the same, onto the last one
+    AddLoaded,  // adds number * value of the slot to the top of the stack
     AddNumber,
     Add,
     Mul,
@@ -113,15 +114,16 @@ class GuardProgram {
   std::size_t depth_ = 0;  // stack cells needed
 };
 
-/// Reads what Expr::text() and Predicate::text() print (symbol names only); nullopt if it is not
-/// such a text. For records and tests.
+/// Reads the texts that Expr::text() and Predicate::text() print (symbol names only); nullopt for
+/// any other text. For records and tests.
 [[nodiscard]] std::optional<Expr> parse_expr(std::string_view text);
 [[nodiscard]] std::optional<Predicate> parse_predicate(std::string_view text);
 
-/// Takes a name off the start of `rest` and gives what it stands for; nullopt: there is none.
+/// Takes a name off the start of `rest` and returns its expression; nullopt: `rest` begins with no
+/// known name.
 using NameReader = std::function<std::optional<Expr>(std::string_view& rest)>;
-/// Reads a condition as users write it, with names of their own in place of symbols:
-/// "x.size(0) % 8 == 0". nullopt if it is none; `unread` is then what could not be read.
+/// Reads a condition as users write it, with their names in place of symbols: "x.size(0) % 8 == 0".
+/// nullopt: the text is not a condition; `unread` is then the part that could not be read.
 [[nodiscard]] std::optional<Predicate> parse_condition(std::string_view text,
                                                        const NameReader& names,
                                                        std::string_view& unread);

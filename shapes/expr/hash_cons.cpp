@@ -9,7 +9,7 @@
 namespace lockstep::shapes {
 namespace {
 
-// Of addresses: good enough to find a node, and of no other use.
+// Hash of addresses, for the tables only.
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t value) {
   return (seed ^ value) * 0x9E3779B97F4A7C15ull ^ (seed >> 29);
 }
@@ -50,9 +50,9 @@ bool same(const Expr::Atom& a, const Expr::Atom& b) {
   return a.op == b.op && a.symbol == b.symbol && a.operands == b.operands;
 }
 
-// Nodes of one type by what they are made of, chained in the nodes themselves. A node whose last
-// holder is gone takes itself out, so the table never holds one alive; its parts are freed outside
-// the lock, for they may be the last ones of their kind too.
+// Nodes of one type by content, chained through the nodes themselves. A node removes itself when
+// its last holder is gone, so the table keeps no node alive. Its parts are freed outside the lock,
+// because their nodes may be removed as well.
 template <class Node>
 class Table {
  public:

@@ -59,7 +59,7 @@ ModularSet set_of_atom(const Expr::Atom& atom, const KnownResidues& known) {
   return out;
 }
 
-// Both, or the first where they cannot be put together (nothing satisfies both: any answer holds).
+// The intersection; if it is empty, `a` (no value satisfies both, so any answer is sound).
 ModularSet narrowed(const ModularSet& a, const ModularSet& b) {
   return intersect(a, b).value_or(a);
 }

@@ -1,5 +1,5 @@
-// What is known of a value by its remainder: a domain of the prover beside the intervals. Internal
-// to this folder.
+// Congruences, value = residue modulo a number: the prover's second abstract domain beside
+// intervals. Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,25 @@ struct ModularSet {
   /// residue + k*modulus. Requires modulus >= 1.
   [[nodiscard]] static ModularSet of(std::int64_t residue, std::int64_t modulus);
   [[nodiscard]] bool contains(std::int64_t value) const;
-  /// The remainder by n that all members have in common. Requires n >= 1.
+  /// The remainder by n, if all members have the same. Requires n >= 1.
   [[nodiscard]] std::optional<std::int64_t> remainder(std::int64_t n) const;
   bool operator==(const ModularSet&) const = default;
 };
 [[nodiscard]] ModularSet operator+(const ModularSet& a, const ModularSet& b);
 [[nodiscard]] ModularSet operator*(const ModularSet& a, const ModularSet& b);
-/// Holds the members of both (a least modulus for either).
+/// The smallest set of this form that holds the members of both.
 [[nodiscard]] ModularSet unite(const ModularSet& a, const ModularSet& b);
-/// The members that both have, by the Chinese remainder theorem; nullopt: there are none. The
-/// larger modulus of the two where the combined one does not fit.
+/// The common members, by the Chinese remainder theorem; nullopt: there are none. If the combined
+/// modulus does not fit, the set with the larger modulus.
 [[nodiscard]] std::optional<ModularSet> intersect(const ModularSet& a, const ModularSet& b);
 
-/// The range from its first member of the set to its last one: empty where it has none.
+/// The range from its first to its last member of the set; empty if it has no member of the set.
 [[nodiscard]] Range tightened(const Range& range, const ModularSet& set);
 
-/// Gives what is known of an expression as a whole.
+/// Gives the set that is known of an expression as a whole.
 using KnownResidues = std::function<ModularSet(const Expr&)>;
-/// The set of the expression's values: what is known of it and of its parts, put together.
+/// A set that holds every value of the expression, from the known sets of the expression and of its
+/// parts.
 [[nodiscard]] ModularSet modular_set_of(const Expr& e, const KnownResidues& known);
 
 }  // namespace lockstep::shapes

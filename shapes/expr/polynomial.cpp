@@ -100,7 +100,7 @@ std::int64_t content(const Expr& e, bool with_constant) {
     const auto c = static_cast<std::uint64_t>(term.coefficient);
     out = std::gcd(out, term.coefficient < 0 ? 0 - c : c);
   }
-  // 2^63 is the gcd of nothing but INT64_MIN; 1 is a common divisor too.
+  // The gcd is 2^63 only if all numbers are INT64_MIN or 0; 1 is a common divisor as well.
   return out > static_cast<std::uint64_t>(INT64_MAX) ? 1 : static_cast<std::int64_t>(out);
 }
 

@@ -1,5 +1,6 @@
-// Polynomials over atoms: what an Expr is made of. Orders, contents, exact division and the bare
-// construction of opaque atoms, for the .cpp files that simplify. Internal to this folder.
+// Polynomials over atoms, the form of an Expr: orders, contents, exact division, and the
+// construction of opaque atoms without simplification. For the .cpp files that simplify. Internal
+// to this folder.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +18,28 @@ namespace lockstep::shapes {
 [[nodiscard]] std::strong_ordering compare_monomials(std::span<const Expr::Factor> a,
                                                      std::span<const Expr::Factor> b);
 
-/// The sum of terms that are in canonical order, without like ones and without zeros.
+/// The sum of the terms. Requires canonical order, no two terms with the same factors, no zero
+/// coefficient.
 [[nodiscard]] Expr of_ordered_terms(std::vector<Expr::Term> terms);
 
-/// An opaque atom, as it stands: no simplification. Throws OverflowError where it nests too much.
+/// An opaque atom without simplification. Throws OverflowError if it nests too deeply.
 [[nodiscard]] Expr raw_atom(Expr::Op op, std::vector<Expr> operands);
-/// The atom where the expression is one of that op, else nullptr.
+/// The atom, if the expression is a single atom of that op; else nullptr.
 [[nodiscard]] const Expr::Atom* as_atom(const Expr& e, Expr::Op op);
 
 /// The constant term.
 [[nodiscard]] std::int64_t constant_term(const Expr& e);
-/// The coefficient of the symbol where it stands alone in one term and nowhere else; zero
-/// otherwise.
+/// The coefficient of the symbol, if the symbol is the only factor of one term and occurs nowhere
+/// else; otherwise zero.
 [[nodiscard]] std::int64_t sole_coefficient(const Expr& e, Symbol symbol);
-/// Greatest common divisor of the coefficients, >= 0; without the constant term unless asked.
+/// Greatest common divisor of the coefficients, >= 0. `with_constant`: the constant term counts.
 [[nodiscard]] std::int64_t content(const Expr& e, bool with_constant);
 /// Every coefficient divided by d. Requires that d divides them all.
 [[nodiscard]] Expr divide_coefficients(const Expr& e, std::int64_t d);
 
 /// Whether the term is written with a minus: "-Mod(a, b)", but CeilDiv(a, b) for -((-a) // b).
 [[nodiscard]] bool reads_as_negative(const Expr::Term& term);
-/// Whether it could be written the other way round as well: -((a - b) // 2), CeilDiv(b - a, 2).
+/// Whether both signs read equally well: -((a - b) // 2) and CeilDiv(b - a, 2).
 [[nodiscard]] bool reads_either_way(const Expr::Term& term);
 
 /// The factors that every term has, each with its lowest power.

@@ -50,9 +50,9 @@ const char* sign_text(Relation relation, bool strict, bool turned) {
   return strict ? " > " : " >= ";
 }
 
-// The terms that stand on the left, so that no minus is read. Where all would be on one side and
-// the number with them, one that reads as well turned round goes to the other: "CeilDiv(a, b) == 3"
-// for "(-a) // b + 3 == 0".
+// The terms for the left side, chosen so that no minus is written. If all terms and the number
+// would be on one side, a term that reads equally well negated moves to the other: "CeilDiv(a, b)
+// == 3" for "(-a) // b + 3 == 0".
 std::vector<Expr::Term> left_side(const Expr& e, std::int64_t constant) {
   std::vector<Expr::Term> left, right;
   for (const auto& term : e.terms())

@@ -9,9 +9,9 @@
 
 namespace lockstep::shapes {
 
-/// What is known of a value: lower <= v <= upper, conservative (never too small a set). Bounds that
-/// do not fit in int64 become "no bound" on their side, so arithmetic never fails. lower > upper:
-/// no value at all (what is known contradicts itself).
+/// The values lower <= v <= upper. Conservative: the result of arithmetic holds every possible
+/// value. A bound that does not fit in int64 becomes "no bound" on its side, so arithmetic never
+/// fails. lower > upper: no value at all (the known facts contradict each other).
 struct Range {
   static constexpr std::int64_t kMin = INT64_MIN, kMax = INT64_MAX;  // mean "no bound"
   std::int64_t lower = kMin, upper = kMax;
@@ -27,17 +27,17 @@ struct Range {
 [[nodiscard]] Range operator+(const Range& a, const Range& b);
 [[nodiscard]] Range operator-(const Range& a);
 [[nodiscard]] Range operator*(const Range& a, const Range& b);
-/// Over the divisors other than zero.
+/// Divisors of zero are left out.
 [[nodiscard]] Range floor_div(const Range& a, const Range& b);
 [[nodiscard]] Range mod(const Range& a, const Range& b);
 
-/// Gives what is known of a symbol.
+/// Gives the range of a symbol.
 using SymbolRanges = std::function<Range(Symbol)>;
-/// The interval of the values that the expression has. Each term counts as independent of the
-/// others.
+/// An interval that holds every value of the expression. The terms are taken as independent of each
+/// other.
 [[nodiscard]] Range range_of(const Expr& e, const SymbolRanges& symbols);
 [[nodiscard]] Range range_of(const Expr::Atom& atom, const SymbolRanges& symbols);
-/// What the expression's form alone says: Mod(s0, 4) lies in [0, 3].
+/// The same with no range known of any symbol: Mod(s0, 4) lies in [0, 3].
 [[nodiscard]] Range range_of(const Expr& e);
 
 }  // namespace lockstep::shapes

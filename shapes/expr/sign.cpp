@@ -10,7 +10,7 @@ using Op = Expr::Op;
 
 constexpr std::size_t kMaxOpaque = 8;  // terms with opaque atoms; past it none is opened
 
-// The only opaque factor of the term, where there is one to the first power.
+// The opaque factor of the term, if it is the only one and has power 1.
 const Expr::Atom* opaque_factor(const Expr::Term& term) {
   const Expr::Atom* found = nullptr;
   for (const auto& factor : term.factors) {
@@ -21,8 +21,7 @@ const Expr::Atom* opaque_factor(const Expr::Term& term) {
   return found;
 }
 
-// For e == rest + term: expressions that are not negative only if e is not, each from one bound of
-// the term's opaque atom.
+// For e == rest + term: lower bounds of e, each from one bound of the term's opaque atom.
 std::vector<Expr> weaker(const Expr::Term& term, const Expr& rest, const SymbolRanges& symbols) {
   const Expr::Atom& atom = *opaque_factor(term);
   const std::int64_t c = term.coefficient;

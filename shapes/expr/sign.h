@@ -1,4 +1,4 @@
-// A first test of sign, by intervals and by what divisions, minima and maxima are bounded by.
+// A first test of sign, by intervals and by bounds of divisions, minima and maxima.
 // Internal to this folder.
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace lockstep::shapes {
 
-/// True only where e >= 0 whenever it has a value. Up to `depth` opaque atoms are replaced, one
-/// inside the other, by expressions that bound them. Throws OverflowError.
+/// True: e >= 0 wherever e has a value. False: not shown. Up to `depth` nested opaque atoms are
+/// replaced by expressions that bound them. Throws OverflowError.
 [[nodiscard]] bool never_negative(const Expr& e, const SymbolRanges& symbols, int depth);
 
 }  // namespace lockstep::shapes

@@ -1,5 +1,5 @@
-// Checked 128-bit integers: what products and sums of int64 are worked out in, so that a result
-// that fits is found even where a step on the way does not. Internal to this folder.
+// Checked 128-bit integers for products and sums of int64, so that a result that fits in int64 is
+// found even if an intermediate value does not. Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ __extension__ typedef __int128 Wide;
 
 [[nodiscard]] inline bool fits_int64(Wide v) { return v == static_cast<std::int64_t>(v); }
 
-/// These return false, leaving `out` unspecified, where the result does not fit.
+/// These functions return false, and leave `out` unspecified, if the result does not fit.
 [[nodiscard]] inline bool add_wide(Wide a, Wide b, Wide& out) {
   return !__builtin_add_overflow(a, b, &out);
 }

@@ -1,4 +1,5 @@
-// What to declare where a guard says more of sizes than was promised. Internal to this folder.
+// The declaration to suggest to the user whose guard asks for more than the declared sizes promise.
+// Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,10 @@
 
 namespace lockstep::shapes {
 
-/// A relation that says of all sizes what `guard` says, as users write it (parse_condition reads it
-/// back): a remainder of `symbol` alone ("x.size(0) % 4 == 1"), one size by the others
-/// ("y.size(0) == 2*x.size(0)", `symbol` if it can be), else the guard as it stands. `range` and
-/// `hint` are the symbol's.
+/// The relation of `guard` as users write it (parse_condition reads it back): a remainder of
+/// `symbol` alone ("x.size(0) % 4 == 1"), else one size in terms of the others ("y.size(0) ==
+/// 2*x.size(0)"; `symbol` on the left if possible), else the guard unchanged. `range` and `hint`
+/// belong to `symbol`.
 [[nodiscard]] std::string declaration_text(const Predicate& guard, Symbol symbol, Range range,
                                            std::int64_t hint, const Namer& namer);
 

@@ -11,7 +11,7 @@ namespace {
 
 using Relation = Predicate::Relation;
 
-// Numbers beyond this stand for themselves nowhere in what follows; keeps negation and ±1 in range.
+// Larger numbers are not used below; the limit keeps negation and ±1 in range.
 constexpr std::int64_t kMost = INT64_MAX / 4;
 
 bool usable(std::int64_t v) { return v > -kMost && v < kMost; }
@@ -28,7 +28,7 @@ std::int64_t floor_mod(Wide a, std::int64_t b) {
   return static_cast<std::int64_t>(out);
 }
 
-// An end that is no possible value moves the bound.
+// Moves a bound inwards while it is not a possible value.
 void tighten(Facts::Known& known) {
   Range& range = known.range;
   const std::int64_t n = std::max<std::int64_t>(known.residues.modulus, 1);

@@ -1,5 +1,5 @@
-// What is known to hold in one trace, kept by direction: all relations between the same terms,
-// whatever their constant and sense, meet in one place. Used by ShapeEnv and its prover only.
+// The facts of one trace, grouped by direction: all relations between the same terms are in one
+// place, whatever their constant and sense. Used by ShapeEnv and its prover only.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Direction {
 /// remainders meet quotients. Throws OverflowError.
 [[nodiscard]] Expr without_mods(const Expr& e);
 
-/// Conservative: every answer is true of all values that satisfy what was added.
+/// Conservative: every answer is true of all values that satisfy the added facts.
 class Facts {
  public:
   /// The predicate holds. Requires that it is not constant. Throws OverflowError.
@@ -36,12 +36,12 @@ class Facts {
   void add_remainder(const Expr& e, std::int64_t value, std::int64_t m);
   /// Bounds of the expression by its direction alone.
   [[nodiscard]] Range range(const Expr& e) const;
-  /// False only where e is known never to be zero.
+  /// False: e is never zero. True: not known.
   [[nodiscard]] bool may_be_zero(const Expr& e) const;
   [[nodiscard]] bool has_residues() const { return has_residues_; }
   /// The remainders of the expression by its direction alone.
   [[nodiscard]] ModularSet residues(const Expr& e) const;
-  /// Removes all that mentions the symbol and gives it as predicates, in canonical order.
+  /// Removes all facts that mention the symbol and returns them as predicates, in canonical order.
   [[nodiscard]] std::vector<Predicate> take(Symbol symbol);
 
   struct Known {
@@ -49,10 +49,10 @@ class Facts {
     std::set<std::int64_t> excluded;
     ModularSet residues;
   };
-  /// What is known of the direction; nullptr: nothing.
+  /// The facts of the direction; nullptr: there are none.
   [[nodiscard]] const Known* of(const Expr& direction) const;
-  /// Directions that have a term in common with e but for its coefficient, in canonical order; at
-  /// most `most`, the first ones.
+  /// The first `most` directions, in canonical order, that share a term with e, whatever its
+  /// coefficient.
   [[nodiscard]] std::vector<Expr> sharing_terms(const Expr& e, std::size_t most) const;
 
  private:
@@ -60,8 +60,8 @@ class Facts {
   Known& at(const Expr& direction);
   void forget(const Expr& direction);
   std::map<Expr, Known> by_direction_;
-  std::map<Expr, std::set<Expr>> by_monomial_;  // its directions
-  std::map<Symbol, std::set<Expr>> by_symbol_;  // its directions
+  std::map<Expr, std::set<Expr>> by_monomial_;  // the directions that have it
+  std::map<Symbol, std::set<Expr>> by_symbol_;  // the directions that have it
   bool has_residues_ = false;
 };
 

@@ -13,9 +13,9 @@ namespace {
 
 using Relation = Predicate::Relation;
 
-// Counted limits: past them less is learnt, identically on every rank.
+// Counted limits, the same on every rank. Past them less is learnt.
 constexpr int kMaxConsequences = 256;
-constexpr int kMaxEndSteps = 64;      // by which excluded values and remainders move a bound
+constexpr int kMaxEndSteps = 64;      // steps of a bound over excluded values and remainders
 constexpr std::size_t kMaxTerms = 8;  // of a fact that narrows ranges or becomes a replacement
 constexpr std::size_t kMaxEqualities = 16;  // facts that an equality is combined with
 
@@ -39,8 +39,8 @@ Range divided(const Range& r, std::int64_t c) {
   return out;
 }
 
-// True where an unbacked symbol may stand for the expression: backed terms and at most one other
-// unbacked symbol. Sums of several stay as the user wrote them.
+// True: the expression may replace an unbacked symbol, because it has backed terms and at most one
+// other unbacked symbol. Sums of several unbacked symbols stay as the user wrote them.
 bool stands_for_little(const Expr& target) {
   int unbacked = 0;
   for (const auto& term : target.terms()) {
@@ -116,7 +116,7 @@ bool Knowledge::learn_open(const Predicate& fact) {
   try {
     if (!absorb(fact, consequences)) return false;
   } catch (const OverflowError&) {
-    return true;  // less is known, nothing is wrong
+    return true;  // less is known, but nothing false
   }
   return learn_all({consequences.begin(), consequences.end()}, 1);
 }
@@ -164,7 +164,8 @@ bool Knowledge::absorb(const Predicate& fact, std::vector<Predicate>& consequenc
   return learn_remainders(fact.expr, consequences);
 }
 
-// Takes over what the facts say of a symbol alone; one value left makes it that number.
+// Narrows the range of a symbol by the facts about the symbol alone; with one value left, the
+// symbol is that number.
 bool Knowledge::narrow(Symbol symbol, std::vector<Predicate>& consequences) {
   const Expr e = Expr::symbol(symbol);
   Range range = tightened(intersect(ranges_.at(symbol), facts_.range(e)), facts_.residues(e));
@@ -217,7 +218,7 @@ void Knowledge::propagate_into_quotient(const Expr& direction,
   if (found.upper < known.upper) consequences.push_back(less_equal(x, found.upper));
 }
 
-// Given zero == 0, the other terms being multiples of m says what a term is modulo m.
+// Given zero == 0: if all other terms are multiples of m, the remainder of the term by m is known.
 bool Knowledge::learn_remainders(const Expr& zero, std::vector<Predicate>& consequences) {
   const std::int64_t c = constant_term(zero);
   for (const auto& term : zero.terms()) {
@@ -231,8 +232,8 @@ bool Knowledge::learn_remainders(const Expr& zero, std::vector<Predicate>& conse
   return true;
 }
 
-// Given zero == 0, takes a term out of it by each other equality that has that: what is left of two
-// terms is told. (Two sums of the same total that differ in one part: those parts are equal.)
+// Given zero == 0: eliminates a term with each other equality that has it, and learns results of
+// two terms. (Two sums with the same total that differ in one part: these parts are equal.)
 void Knowledge::eliminate(const Expr& zero, std::vector<Predicate>& consequences) const {
   for (const Expr& direction : facts_.sharing_terms(zero, kMaxEqualities)) {
     const Range known = facts_.of(direction)->range;
@@ -249,7 +250,7 @@ void Knowledge::eliminate(const Expr& zero, std::vector<Predicate>& consequences
   }
 }
 
-// The expression that the symbol is, given zero == 0; nullopt where it may not be replaced.
+// The expression that equals the symbol, given zero == 0; nullopt: it may not replace the symbol.
 std::optional<Expr> Knowledge::target_for(Symbol symbol, const Expr& zero) const {
   const std::int64_t c = sole_coefficient(zero, symbol);
   if (c != 1 && c != -1) return std::nullopt;
@@ -265,8 +266,8 @@ std::optional<Expr> Knowledge::target_for(Symbol symbol, const Expr& zero) const
   return target;
 }
 
-// From zero == 0 eliminates the latest symbol that can be: unbacked before backed, then by serial.
-// False where there is none.
+// From zero == 0 eliminates a symbol: unbacked before backed, then the one with the greatest
+// serial. False: none can be eliminated.
 bool Knowledge::replace_by(const Expr& zero, std::vector<Predicate>& consequences) {
   const auto symbols = zero.symbols();
   for (auto it = symbols.rbegin(); it != symbols.rend(); ++it) {

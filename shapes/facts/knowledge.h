@@ -1,6 +1,6 @@
-// What is known of the symbols of one trace: their ranges, the facts about expressions of them, and
-// the replacements that follow. Decides nothing, records nothing, knows no names or lines. Internal
-// to this folder.
+// The knowledge of one trace about its symbols: ranges, facts about expressions, and the
+// replacements that follow. It makes no decision, records nothing, and knows neither names nor
+// lines. Internal to this folder.
 #pragma once
 
 #include <deque>
@@ -15,8 +15,8 @@
 
 namespace lockstep::shapes {
 
-/// Conservative: whatever it says is true of all values that satisfy the ranges and all that was
-/// learnt. A pure function of the calls made, in order. One thread.
+/// Conservative: every answer is true of all values that satisfy the ranges and the learnt facts. A
+/// pure function of the calls made, in order. One thread.
 class Knowledge {
  public:
   /// What an equality may replace.
@@ -26,34 +26,34 @@ class Knowledge {
   };
   explicit Knowledge(Targets targets = Targets::Any) : targets_(targets) {}
 
-  /// Requires that it is new. A range of one value makes it that number.
+  /// Requires that the symbol is new. With a range of one value the symbol is that number.
   void add(Symbol symbol, Range range);
-  /// The predicate holds from here on, and with it all that follows: facts, narrower ranges,
-  /// replacements. False: it contradicts what is known (some of it may have been learnt).
+  /// The predicate holds from here on; facts, narrower ranges and replacements follow from it.
+  /// False: it contradicts earlier facts (a part of it may have been learnt).
   [[nodiscard]] bool learn(const Predicate& fact);
-  /// As learn, of what simplify gave and neither way could be proven.
+  /// As learn. Requires a result of simplify that is neither proven nor refuted.
   [[nodiscard]] bool learn_open(const Predicate& fact);
 
-  /// An expression that is equal given all that is known: replacements applied, divisions, minima
-  /// and maxima resolved where ranges and facts decide them. Throws OverflowError.
+  /// An expression that is equal under the known facts: replacements are applied; divisions, minima
+  /// and maxima are resolved if ranges and facts decide them. Throws OverflowError.
   [[nodiscard]] Expr simplify(const Expr& expr) const;
   [[nodiscard]] Predicate simplify(const Predicate& predicate) const;
   /// The same predicate without factors that are known not to be zero. Throws OverflowError.
   [[nodiscard]] Predicate reduced(const Predicate& predicate) const;
   /// The answer if it can be proven, else nullopt (also on overflow).
   [[nodiscard]] std::optional<bool> prove(const Predicate& predicate) const;
-  /// As prove, of what simplify gave.
+  /// As prove. Requires a result of simplify.
   [[nodiscard]] std::optional<bool> prove_simplified(const Predicate& predicate) const;
   [[nodiscard]] Range range(const Expr& expr) const;
   [[nodiscard]] Range range(Symbol symbol) const { return ranges_.at(symbol); }
 
-  /// In solved form: no target holds a replaced symbol.
+  /// In solved form: no replacement holds a replaced symbol.
   [[nodiscard]] const std::map<Symbol, Expr>& replacements() const { return replacements_; }
-  /// The number that the symbol must be.
+  /// The number that the symbol must be; nullopt: more than one is possible.
   [[nodiscard]] std::optional<std::int64_t> number(Symbol symbol) const;
-  /// Symbols whose range or number changed since this was asked before, in the order of change.
+  /// The symbols whose range or number has changed since the last call, in the order of change.
   [[nodiscard]] std::vector<Symbol> take_changed() { return std::exchange(changed_, {}); }
-  /// What is known of the symbol alone beyond its range.
+  /// The facts about the symbol alone, beside its range.
   [[nodiscard]] const Facts::Known* facts_of(Symbol symbol) const {
     return facts_.of(Expr::symbol(symbol));
   }
@@ -75,7 +75,8 @@ class Knowledge {
   std::map<Symbol, Range> ranges_;
   Facts facts_;
   std::map<Symbol, Expr> replacements_;
-  std::map<Symbol, std::vector<Symbol>> held_by_;  // whose targets hold the symbol
+  std::map<Symbol, std::vector<Symbol>>
+      held_by_;  // replaced symbols whose replacement holds this one
   std::vector<Symbol> changed_;
 };
 

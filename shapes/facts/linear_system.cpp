@@ -12,11 +12,11 @@ using Part = LinearSystem::Part;
 using Row = LinearSystem::Row;
 using Variable = LinearSystem::Variable;
 
-constexpr Wide kMostInRow = Wide{1} << 62;   // of the numbers of a row
-constexpr Wide kNone = Wide{1} << 100;  // a bound there, of either sign, is none
-constexpr std::int64_t kMaxSums = 96;   // while variables are eliminated
-constexpr Wide kMaxValuesTried = 4096;        // values of one variable
-constexpr int kMaxRounds = 4;           // of bounds that follow from bounds
+constexpr Wide kMostInRow = Wide{1} << 62;  // of the numbers of a row
+constexpr Wide kNone = Wide{1} << 100;      // stands for "no bound", with either sign
+constexpr std::int64_t kMaxSums = 96;       // while variables are eliminated
+constexpr Wide kMaxValuesTried = 4096;      // values of one variable
+constexpr int kMaxRounds = 4;               // of bounds that follow from bounds
 
 bool fits(Wide v) { return magnitude(v) < kMostInRow; }
 
@@ -118,10 +118,10 @@ void LinearSystem::solve_equalities(int& fuel) {
   }
 }
 
-// The parts, without a common factor, add up to the value. A variable with the coefficient ±1 is
-// given by the others. Until there is one, the one with the least coefficient c gives way to the
-// whole number t = x + the sum of q*others, q = floor(other coefficient / c), which leaves
-// remainders below c: it ends, as Euclid's algorithm does.
+// Requires parts without a common factor whose sum is the value. A variable with the coefficient ±1
+// is replaced in terms of the others. If there is none, the variable x with the least coefficient c
+// is replaced by the whole number t = x + the sum of q*others, q = floor(other coefficient / c).
+// That leaves remainders below c, so it ends, as Euclid's algorithm does.
 void LinearSystem::solve(std::vector<Part> parts, Wide value, int& fuel) {
   const auto by_magnitude = [](const Part& a, const Part& b) {
     return magnitude(a.coefficient) < magnitude(b.coefficient);
@@ -171,7 +171,8 @@ void LinearSystem::substitute(Variable variable, const Row& by, int& fuel) {
   }
 }
 
-// Of the inequalities alone, and of fractions as well: none is left that can be wrong, or one is.
+// Eliminates all variables from the inequalities. True: a false row is left, so not even fractions
+// satisfy them.
 bool LinearSystem::eliminated_to_nothing(int& fuel) const {
   LinearSystem left = *this;
   while (!left.contradictory_ && fuel > 0) {
@@ -183,8 +184,8 @@ bool LinearSystem::eliminated_to_nothing(int& fuel) const {
   return left.contradictory_;
 }
 
-// The variable whose elimination makes the fewest rows; nullopt: none is left, or they are too
-// many.
+// The variable whose elimination makes the fewest rows; nullopt: no variable is left, or the rows
+// would be too many.
 std::optional<Variable> LinearSystem::cheapest(std::optional<Variable> kept) const {
   std::map<Variable, std::pair<std::int64_t, std::int64_t>> bounds;  // from below, from above
   for (const auto& [parts, known] : sums_) {
@@ -206,7 +207,7 @@ std::optional<Variable> LinearSystem::cheapest(std::optional<Variable> kept) con
   return too_many ? std::nullopt : out;
 }
 
-// Every bound from below against every bound from above.
+// Fourier-Motzkin elimination: each lower bound with each upper bound.
 void LinearSystem::eliminate(Variable variable, int& fuel) {
   std::vector<Row> below, above;
   for (auto it = sums_.begin(); it != sums_.end();) {
@@ -251,7 +252,7 @@ Range LinearSystem::range(Variable variable, int& fuel) const {
   return out;
 }
 
-// The least that the part comes to; -kNone: there is no such bound.
+// The least value of the part; -kNone: no bound.
 Wide LinearSystem::least(const Part& part) const {
   const auto found = sums_.find({Part{part.variable, 1}});
   if (found == sums_.end()) return -kNone;

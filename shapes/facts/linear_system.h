@@ -1,4 +1,5 @@
-// Whether linear relations of whole numbers contradict each other. Internal to this folder.
+// Whether linear relations of whole numbers contradict each other: equalities are solved as in
+// Euclid's algorithm, inequalities by Fourier-Motzkin elimination. Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@
 
 namespace lockstep::shapes {
 
-/// A conjunction of relations. Conservative: a row with a number past 2^62 is left out, so what is
-/// found contradictory is, and what is not may be all the same. A value; one thread.
+/// A conjunction of relations. Conservative: a row with a number past 2^62 is left out, so a
+/// contradiction that is found is one, and some contradictions are not found. A value; one thread.
 class LinearSystem {
  public:
   using Variable = std::uint32_t;
@@ -23,9 +24,9 @@ class LinearSystem {
     Wide coefficient = 0;
     auto operator<=>(const Part&) const = default;
   };
-  /// The sum of the parts and a constant.
+  /// The sum of its parts and of a constant.
   struct Row {
-    std::vector<Part> parts;  // by variable, none with the coefficient zero
+    std::vector<Part> parts;  // by variable; coefficients not zero
     Wide constant = 0;
   };
   /// a + k*b; nullopt where a number does not fit.
@@ -33,17 +34,18 @@ class LinearSystem {
 
   void require(Predicate::Relation relation, const Row& row);
   enum class Trying : std::uint8_t { No, Yes };
-  /// True: no whole numbers satisfy all of it. By solving the equalities, then eliminating the
-  /// variables of the inequalities, then, if that is asked for, trying the values of a variable
-  /// that has few. Takes steps off the fuel, about one per part of a row; false once that is spent.
+  /// True: no whole numbers satisfy all relations. False: not shown. It solves the equalities, then
+  /// eliminates variables from the inequalities, then, if `trying` says so, tries the values of a
+  /// variable that has few. It takes about one step off the fuel per part of a row, and returns
+  /// false once the fuel is spent.
   [[nodiscard]] bool is_contradictory(Trying trying, int& fuel) const;
-  /// Bounds of the variable: what eliminating the others leaves.
+  /// Bounds of the variable, found by eliminating all others.
   [[nodiscard]] Range range(Variable variable, int& fuel) const;
 
  private:
-  /// What is known of a sum without constant whose coefficients have no common factor.
+  /// Bounds of a sum without constant whose coefficients have no common factor.
   struct Known {
-    Wide lower, upper;  // kNone away from zero: no bound
+    Wide lower, upper;  // kNone or -kNone: no bound
     std::set<Wide> excluded;
   };
   using Sums = std::map<std::vector<Part>, Known>;

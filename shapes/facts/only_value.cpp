@@ -19,8 +19,9 @@ using Variable = LinearSystem::Variable;
 constexpr Wide kMaxTried = 4096;
 constexpr std::size_t kMaxCounted = 8;  // symbols whose values are counted
 
-/// Predicates as linear relations: of the symbols, of a quotient q per pair x, n that is divided
-/// (n*q <= x < n*q + n), and of one unknown per product, minimum, maximum or other division.
+/// Predicates as linear relations of the symbols, of a quotient q for each division of an x by a
+/// number n (n*q <= x < n*q + n), and of one unknown for each product, minimum, maximum or other
+/// division.
 class LinearForm {
  public:
   explicit LinearForm(const SymbolRanges& ranges) : ranges_(ranges) {}
@@ -35,7 +36,7 @@ class LinearForm {
   }
   Variable variable_of(Symbol symbol) { return variable_of(Expr::symbol(symbol)); }
   [[nodiscard]] const LinearSystem& system() const { return system_; }
-  /// The symbols of predicates that the relations say less than.
+  /// The symbols of predicates that the relations express only in part.
   [[nodiscard]] const std::set<Symbol>& unclear() const { return unclear_; }
 
  private:
@@ -102,8 +103,8 @@ class LinearForm {
       system_.require(Relation::NonNegative, *out);
   }
 
-  // What is linear and true of an unknown: a minimum is at most each operand; of a product of two
-  // that have lower bounds, (x - lower)*(y - lower) >= 0.
+  // Linear relations that hold for an unknown: a minimum is at most each operand; a product of two
+  // factors with lower bounds satisfies (x - lower)*(y - lower) >= 0.
   void relate_to_parts(const Expr& monomial, const Row& row) {
     for (const Expr::Op op : {Expr::Op::Min, Expr::Op::Max}) {
       const Expr::Atom* atom = as_atom(monomial, op);
@@ -142,7 +143,7 @@ class Refutation {
  public:
   Refutation(const SymbolRanges& ranges, int& fuel) : ranges_(ranges), fuel_(fuel) {}
 
-  /// True: nothing satisfies all of them. Throws OverflowError.
+  /// True: no values satisfy all predicates. Throws OverflowError.
   bool of(const std::vector<Predicate>& all) {
     LinearForm form(ranges_);
     for (const Predicate& predicate : all) {
@@ -166,7 +167,7 @@ class Refutation {
     }
   };
 
-  // Of the symbols that the relations say least about, else of all.
+  // Chooses among the symbols that the relations express only in part, else among all.
   std::optional<Candidates> fewest_candidates(const std::vector<Predicate>& all,
                                               LinearForm& form) const {
     std::set<Symbol> symbols = form.unclear();
@@ -182,7 +183,7 @@ class Refutation {
     return out;
   }
 
-  // True: with none of the values can the others be satisfied.
+  // True: the other predicates cannot be satisfied with any of the values.
   bool by_trying(const Candidates& candidates, const std::vector<Predicate>& all) {
     std::int64_t value = candidates.range.lower;
     for (Wide left = candidates.count(); left > 0; --left, value += candidates.step) {

@@ -1,4 +1,4 @@
-// Whether predicates leave a symbol one value only. Internal to this folder.
+// Whether predicates leave a symbol only one value. Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace lockstep::shapes {
 
-/// True: where the predicates hold and the symbols are in their ranges, the symbol is the value.
-/// False: not shown. Predicates that are linear but for quotients and remainders by numbers are a
-/// system of linear relations, which is decided but for the limits of LinearSystem. Where others
-/// are among them, values are tried, of the symbols that have the fewest first: at most 4,096 in
-/// all. A pure function of its arguments; takes steps off the fuel and ends when that is spent.
+/// True: if the predicates hold and the symbols are in their ranges, the symbol is the value.
+/// False: not shown. Linear predicates, and quotients and remainders by numbers, form a system of
+/// linear relations, which is decided within the limits of LinearSystem. If there are other
+/// predicates, values of symbols are tried, at most 4,096 in all; symbols with the fewest values
+/// come first. A pure function of its arguments. It takes steps off the fuel and ends when the fuel
+/// is spent.
 [[nodiscard]] bool is_only_value(Symbol symbol, std::int64_t value,
                                  const std::vector<Predicate>& predicates,
                                  const SymbolRanges& ranges, int& fuel);

@@ -7,7 +7,7 @@
 namespace lockstep::shapes {
 namespace {
 
-constexpr int kDepth = 3;        // of products within factors
+constexpr int kDepth = 3;        // nesting of products within factors
 constexpr int kMinMaxDepth = 2;  // Min and Max atoms opened at once
 
 using Relation = Predicate::Relation;
@@ -20,7 +20,7 @@ const Expr::Factor* factor_of(const Expr::Term& term, Symbol symbol) {
   return nullptr;
 }
 
-// True where the symbol occurs inside an atom, where it is no variable of the polynomial.
+// True: the symbol occurs inside an atom, where it is not a variable of the polynomial.
 bool inside_atom(const Expr& e, Symbol symbol) {
   for (const auto& term : e.terms()) {
     for (const auto& factor : term.factors) {
@@ -40,8 +40,8 @@ bool is_linear(const Expr& e) {
   });
 }
 
-// True where a Mod stands in it. (Multiples, as in 4*s0 + 1, are settled by the predicate's normal
-// form.)
+// True: the expression contains a Mod. (The predicate's normal form settles multiples, as in 4*s0 +
+// 1.)
 bool has_remainder(const Expr& e) {
   const auto is_mod = [](const Expr::Factor& f) { return f.atom->op == Expr::Op::Mod; };
   return std::any_of(e.terms().begin(), e.terms().end(), [&](const Expr::Term& term) {
@@ -59,7 +59,7 @@ bool Prover::spend(const Expr& e) {
 std::optional<bool> Prover::prove(const Predicate& predicate) {
   if (const auto value = predicate.constant()) return value;
   try {
-    // Most questions end here, and need not be settled any further than they were asked.
+    // Most questions end here, so the interval alone comes first.
     const Range range = bounds(predicate.expr);
     if (!range.contains(0)) {
       const bool positive = range.lower > 0;
@@ -133,7 +133,7 @@ std::optional<Prover::Factors> Prover::monomial_factor(const Expr& e) {
   if (monomial.size() == 1 && monomial[0].power == 1) return std::nullopt;
   // A single term: the first factor against the others.
   const std::vector<Expr::Factor> first = {monomial[0]};
-  if (monomial.size() == 1) return std::nullopt;  // a power: bounds() knows
+  if (monomial.size() == 1) return std::nullopt;  // a power: bounds() handles it
   return Factors{monomial_expr(1, first), divide_monomial(e, first)};
 }
 
@@ -185,7 +185,7 @@ Predicate Prover::reduced(const Predicate& predicate) {
 }
 
 Range Prover::atom_range(const Expr::Factor& factor) {
-  // The range of a symbol holds what the facts say of it alone.
+  // The range of a symbol already reflects the facts about it alone.
   if (factor.atom->op == Expr::Op::Symbol) return symbols_(factor.atom->symbol);
   return intersect(range_of(*factor.atom, symbols_), facts_.range(Expr::of_atom(factor.atom)));
 }

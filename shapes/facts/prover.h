@@ -1,4 +1,4 @@
-// Proves predicates from what is known in one trace. Internal to this folder.
+// Proves predicates from the facts of one trace. Internal to this folder.
 #pragma once
 
 #include <optional>
@@ -10,22 +10,23 @@
 
 namespace lockstep::shapes {
 
-/// One query over borrowed knowledge; make one per query. Sound, incomplete, deterministic: it
-/// stops after a fixed number of steps, never by time. One thread.
+/// A prover for one query; it borrows the knowledge. Sound, incomplete, deterministic: it stops
+/// after a fixed number of steps, never by time. One thread.
 class Prover {
  public:
-  /// Fuel: about one step per term that is looked at.
+  /// Steps of one query, about one per term examined.
   static constexpr int kFuel = 10000;
   Prover(const Facts& facts, const SymbolRanges& symbols) : facts_(facts), symbols_(symbols) {}
 
-  /// The answer for every value that satisfies what is known and for which the predicate's
-  /// expression has a value; nullopt where open (also on overflow).
+  /// The answer, if it is the same for all values that satisfy the facts and at which the predicate
+  /// has a value; nullopt: open (also on overflow).
   [[nodiscard]] std::optional<bool> prove(const Predicate& predicate);
-  /// The same predicate without a factor that is known not to be zero. Throws OverflowError.
+  /// The same predicate without factors that are known not to be zero. Throws OverflowError.
   [[nodiscard]] Predicate reduced(const Predicate& predicate);
-  /// Interval of the expression: symbols, then facts about its atoms, terms and itself.
+  /// Interval of the expression, from its symbols and from facts about its atoms, its terms and
+  /// itself.
   [[nodiscard]] Range bounds(const Expr& e);
-  /// Remainders of the expression: facts about its atoms and itself.
+  /// Remainders of the expression, from facts about its atoms and itself.
   [[nodiscard]] ModularSet residues(const Expr& e);
 
  private:
@@ -52,10 +53,11 @@ class Prover {
 
   // prover_facts.cpp
   class Combination;
-  /// What a sum of independent terms comes to at worst.
+  /// The least value of a sum whose terms are taken as independent.
   struct Outlook {
-    bool never_negative = false;                // nor is e, then
-    std::vector<const Expr::Term*> in_the_way;  // one without a bound, else all that may vary
+    bool never_negative = false;  // then e is never negative either
+    std::vector<const Expr::Term*>
+        in_the_way;  // a term without a bound, else all terms that may vary
   };
   void narrow_by_pairs(const Expr& e, Signs& out);
   bool never_negative_given_two(const Expr& e);

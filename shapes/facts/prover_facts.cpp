@@ -1,6 +1,5 @@
-// e >= 0 by what is known: m*e == k1*f1 + k2*f2 + rest with f1, f2 >= 0 known, m, k1, k2 > 0 and a
-// rest that is more than -m. f1 takes a term out of e that is in the way, f2 one out of what that
-// leaves.
+// Proves e >= 0 from two facts f1, f2 >= 0: m*e == k1*f1 + k2*f2 + rest with m, k1, k2 > 0 and rest
+// > -m. f1 eliminates a term of e that has no bound, f2 a term of the result.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -12,12 +11,12 @@
 namespace lockstep::shapes {
 namespace {
 
-constexpr std::size_t kMaxFacts = 64;       // that share a term with e
-constexpr std::size_t kMaxDirections = 32;  // that hold one term
+constexpr std::size_t kMaxFacts = 64;       // facts that share a term with e
+constexpr std::size_t kMaxDirections = 32;  // directions that hold one term
 constexpr int kMaxPairs = 64;
 constexpr Wide kMostFactor = Wide{1} << 31;  // so that products with coefficients fit
 
-// Zero also where it is too large to be reckoned with.
+// Zero also if the coefficient is too large.
 Wide coefficient_in(const Expr& e, const Expr::Term& monomial) {
   for (const auto& term : e.terms()) {
     if (compare_monomials(term.factors, monomial.factors) != 0) continue;
@@ -31,13 +30,13 @@ bool is_bounded(Wide k, const Range& d) {
   return k == 0 || (k > 0 ? d.lower != Range::kMin : d.upper != Range::kMax);
 }
 
-// What e, d1 and d2 are multiplied with.
+// The factors of e, d1 and d2.
 struct Weights {
   Wide m = 1, k1 = 0, k2 = 0;
 };
 
-// Divided by what they share, the first one positive; false where there is none or one is too
-// large.
+// Divides the factors by their common divisor and makes the first one positive; false: the first is
+// zero, or one is too large.
 bool reduce(Weights& w) {
   if (w.m == 0) return false;
   Wide a = magnitude(w.m);
@@ -56,7 +55,7 @@ class Prover::Combination {
  public:
   Combination(Wide m, const Expr& e) : m_(m) { add(m, e); }
 
-  // What it may come down to, where e is a whole number: m*e > -m is e >= 0.
+  // The least sum that proves e >= 0: e is a whole number, so m*e > -m is e >= 0.
   [[nodiscard]] Wide least() const { return 1 - m_; }
 
   void subtract(Wide k, const Expr& d, const Range& known) {
@@ -156,7 +155,7 @@ bool Prover::never_negative_given_fact(const Expr& e) {
       Combination rest(w.m, e);
       rest.subtract(w.k1, d, known);
       if (outlook(rest).never_negative) return true;
-      // Of a sum without products the worst of the terms says as much.
+      // For a sum without products the bounds of the terms say as much.
       const auto shifted = rest.has_products() ? rest.expr() : std::nullopt;
       if (shifted && nonnegative_after_shift(*shifted, true)) return true;
     }
@@ -175,7 +174,7 @@ bool Prover::never_negative_given_two(const Expr& e) {
   return false;
 }
 
-// d takes the term t out of e.
+// d eliminates the term t of e.
 bool Prover::never_negative_given_two(const Expr& e, const Expr::Term& t, const Expr& d,
                                       int& pairs) {
   const Range& known = facts_.of(d)->range;

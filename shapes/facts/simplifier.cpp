@@ -54,7 +54,8 @@ class Simplifier {
     return divided_apart(op, a, b);
   }
 
-  // Parts whose remainder by b is known are multiples of b plus that: divided by themselves.
+  // A part whose remainder by b is known is a multiple of b plus the remainder, so it is divided
+  // separately.
   [[nodiscard]] Expr divided_apart(Expr::Op op, const Expr& a, const Expr& b) const {
     const std::int64_t c = constant_term(a);
     std::vector<Expr> parts = {a - c};
@@ -93,7 +94,7 @@ class Simplifier {
     return Prover(facts_, symbols_).residues(e).remainder(n);
   }
 
-  // What was checked of the remainder by a size.
+  // Facts about the remainder by a size.
   [[nodiscard]] std::optional<Expr> remainder_by(const Expr& e, const Expr& b) const {
     const Range range = facts_.range(mod(e, b));
     return range.lower == range.upper ? std::optional<Expr>(range.lower) : std::nullopt;
@@ -140,7 +141,8 @@ class Simplifier {
 }  // namespace
 
 Expr simplify_under(const Expr& e, const Facts& facts, const SymbolRanges& symbols) {
-  // What one pass leaves may meet another rule: Mod(s0 + 2, 2) is Mod(s0, 2), then s0 below 2.
+  // The result of one pass may match another rule: Mod(s0 + 2, 2) is Mod(s0, 2), and that is s0 if
+  // s0 < 2.
   Expr out = e;
   for (int pass = 0; pass < kMaxPasses && !is_polynomial(out); ++pass) {
     Expr next = Simplifier(facts, symbols).of(out);

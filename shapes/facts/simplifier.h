@@ -1,4 +1,4 @@
-// Simplification under what is known in one trace. Internal to this folder.
+// Simplification under the facts of one trace. Internal to this folder.
 #pragma once
 
 #include <lockstep/shapes/expr/range.h>
@@ -6,8 +6,8 @@
 
 namespace lockstep::shapes {
 
-/// An expression that is equal to e for every value that satisfies what is known: atoms with one
-/// possible value become that, remainders of smaller numbers that number, minima and maxima lose
+/// An expression that is equal to e for all values that satisfy the facts. An atom with one
+/// possible value becomes that value; Mod(a, b) with 0 <= a < b becomes a; minima and maxima lose
 /// operands that never decide. Throws OverflowError.
 [[nodiscard]] Expr simplify_under(const Expr& e, const Facts& facts, const SymbolRanges& symbols);
 

@@ -1,4 +1,5 @@
-// One claim of a validation: wherever premises hold, so does a conclusion. Internal to this folder.
+// One claim of a validation: wherever all premises hold, the conclusion holds. Internal to this
+// folder.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace lockstep::shapes {
 
-/// The predicate has a value, and it is that one.
+/// Met if the predicate has a value and it is `value`.
 struct Premise {
   Predicate predicate;
   bool value = true;
@@ -20,9 +21,9 @@ struct Premise {
 
 struct Conclusion {
   enum class Kind : std::uint8_t {
-    NotOther,  // where the predicate has a value, that is the premise's
+    NotOther,  // if the predicate has a value, it is that of the premise
     Met,       // the premise is met
-    Same,      // where `before` has a value, `after` has the same
+    Same,      // if `before` has a value, `after` has the same value
   };
   Kind kind = Kind::NotOther;
   Premise premise;     // NotOther and Met
@@ -33,9 +34,9 @@ struct Conclusion {
   void require_failure(SmtQuery& query) const;
 };
 
-/// The premises that share symbols with the conclusion, directly or through each other, and all the
-/// symbols of both. What is left out is about other symbols: it could only matter by contradicting
-/// itself.
+/// The premises that share symbols with the conclusion, directly or through each other, and all
+/// symbols of both. The other premises are about other symbols; they could matter only if they
+/// contradicted each other.
 struct Claim {
   std::vector<Premise> premises;
   Conclusion conclusion;

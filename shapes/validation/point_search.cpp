@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kLongest = 1000;  // values of one symbol in a box
 
-// At most `values` numbers of the range, about the middle where that leaves room.
+// At most `values` numbers of the range, around `middle` if possible.
 Range around(std::int64_t middle, const Range& range, std::size_t values) {
   const Wide count = static_cast<Wide>(values);
   const Wide lower = std::max<Wide>(range.lower, Wide{middle} - count / 2);

@@ -16,9 +16,9 @@ using Point = std::map<Symbol, std::int64_t>;
 /// The values of a point; it must outlive the result.
 [[nodiscard]] Valuation valuation_of(const Point& point);
 
-/// The points of the declared ranges of some symbols, in a fixed order: all of them where they are
-/// few, else those of a box around the hints (around zero, or the bound nearest to it, without
-/// one).
+/// The points of the declared ranges of some symbols, in a fixed order: all points if there are at
+/// most `most`, else the points of a box around the hints (for a symbol without a hint, around zero
+/// or the bound nearest to zero).
 class PointSearch {
  public:
   PointSearch(const std::vector<ShapeEnv::SymbolRecord>& symbols, std::size_t most);

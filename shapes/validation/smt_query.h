@@ -1,5 +1,5 @@
-// Questions to the solver as text: expressions and predicates in SMT-LIB 2. Every question has one
-// text, so its answer can be had again. For validation and the proofs of our rules.
+// Questions to the solver as text: expressions and predicates in SMT-LIB 2. Equal questions have
+// equal texts, so answers are reproducible. For validation and for the proofs of the rules.
 #pragma once
 
 #include <map>
@@ -12,15 +12,16 @@
 
 namespace lockstep::shapes {
 
-/// A partial integer: the text of its value, and what must not be zero for it to have one.
+/// A partial integer: the text of its value, and the divisors that must not be zero for it to have
+/// one.
 struct SmtValue {
   std::string text;
   std::vector<std::string> divisors;
 };
 
-/// One question: is there a valuation that meets all that was required? Integers are unbounded
-/// here, where evaluation ends at 128 bits; divisions round towards minus infinity, and one by zero
-/// has no value: its quotient and remainder are constants that nothing is said about. One thread.
+/// One question: is there a valuation that meets all requirements? Integers are unbounded here,
+/// while evaluation ends at 128 bits. Divisions round towards minus infinity. A division by zero
+/// has no value: its quotient and remainder are unconstrained constants. One thread.
 class SmtQuery {
  public:
   /// The symbol takes a value of the range. Requires that it was not declared before.
@@ -36,15 +37,15 @@ class SmtQuery {
   [[nodiscard]] SmtValue min(const SmtValue& a, const SmtValue& b);
   [[nodiscard]] SmtValue max(const SmtValue& a, const SmtValue& b);
 
-  /// The predicate has a value, and it is that one.
+  /// Requires that the predicate has a value and that it is `value`.
   void require(const Predicate& predicate, bool value);
   /// The predicate has no value or the other one.
   void require_not(const Predicate& predicate, bool value);
   /// At least one of the predicates has no value or is false.
   void require_not_all(const std::vector<Predicate>& predicates);
-  /// Both have values, and they are so related. The relation is that of SMT-LIB: "<", "distinct".
+  /// Both have values in this relation of SMT-LIB: "<", "distinct".
   void require(const SmtValue& a, const char* relation, const SmtValue& b);
-  /// `before` has a value, and `after` has none or another.
+  /// `before` has a value, and `after` has no value or another one.
   void require_other(const SmtValue& before, const SmtValue& after);
 
   /// Declarations and assertions, in the order made.

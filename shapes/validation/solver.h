@@ -1,6 +1,6 @@
-// A solver of integer constraints, behind text: SMT-LIB 2 in, an answer out. Z3 where it is built
-// in (solver_z3.cpp), none elsewhere (solver_none.cpp). For validation and the proofs of our rules
-// only: no decision may depend on it.
+// A solver of integer constraints: SMT-LIB 2 text in, an answer out. It is Z3 (solver_z3.cpp), or
+// no solver in a build without Z3 (solver_none.cpp). For validation, for proofs of the rules and
+// for solver_search.h: nothing that ranks compare may depend on it.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace lockstep::shapes {
 
-/// What a solver says of a set of constraints.
+/// A solver's answer about a set of constraints.
 struct SolverAnswer {
-  enum class Verdict : std::uint8_t { Unsatisfiable, Satisfiable, Unknown };
-  Verdict verdict = Verdict::Unknown;
-  /// Satisfiable: the values of the declared constants, as far as they fit in int64.
+  enum class Outcome : std::uint8_t { Unsatisfiable, Satisfiable, Unknown };
+  Outcome outcome = Outcome::Unknown;
+  /// Satisfiable: the values of the declared constants that fit in int64.
   std::map<std::string, std::int64_t> model;
-  /// Unknown: the solver's reason, or that there is none in this build.
+  /// Unknown: the solver's reason, or the text that this build has no solver.
   std::string reason;
 };
 

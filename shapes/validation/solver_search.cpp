@@ -7,7 +7,7 @@
 namespace lockstep::shapes {
 namespace {
 
-using Verdict = SolverAnswer::Verdict;
+using Outcome = SolverAnswer::Outcome;
 
 std::string question(const SizeBox& box, const std::vector<std::vector<Guard>>& classes) {
   SmtQuery query;
@@ -37,20 +37,20 @@ std::string bound(const SizeBox::Side& side, const char* relation, std::int64_t 
   return fmt::format("(assert ({} {} {}))\n", relation, side.symbol.name(), number);
 }
 
-/// One side after the other is made as small as it can be, by halving.
+/// Minimises one side after the other, by bisection.
 SolvedPoint least_point(const SizeBox& box, const std::vector<std::vector<Guard>>& classes,
                         unsigned steps) {
   std::string asked = question(box, classes);
   SolverAnswer answer = solve(asked, steps);
-  if (answer.verdict != Verdict::Satisfiable) return {{}, answer.verdict == Verdict::Unsatisfiable};
+  if (answer.outcome != Outcome::Satisfiable) return {{}, answer.outcome == Outcome::Unsatisfiable};
   SizePoint point = point_of(box, answer);
   for (std::size_t i = 0; i < point.size(); ++i) {
     std::int64_t low = box.sides[i].range.lower;
     while (low < point[i]) {
       const std::int64_t middle = low + (point[i] - low) / 2;
       answer = solve(asked + bound(box.sides[i], "<=", middle), steps);
-      if (answer.verdict == Verdict::Unknown) return {};
-      if (answer.verdict == Verdict::Satisfiable)
+      if (answer.outcome == Outcome::Unknown) return {};
+      if (answer.outcome == Outcome::Satisfiable)
         point = point_of(box, answer);
       else
         low = middle + 1;

@@ -20,10 +20,10 @@ std::map<std::string, std::int64_t> values_of(const z3::model& model) {
 bool solver_is_available() { return true; }
 
 SolverAnswer solve(const std::string& text, unsigned steps) {
-  using Verdict = SolverAnswer::Verdict;
+  using Outcome = SolverAnswer::Outcome;
   try {
     z3::context context;
-    // The plain core: tactics that it could choose otherwise give up by the clock.
+    // The plain core solver: other tactics of Z3 may give up by time.
     z3::solver solver(context, z3::solver::simple());
     z3::params params(context);
     params.set("rlimit", steps);
@@ -32,15 +32,15 @@ SolverAnswer solve(const std::string& text, unsigned steps) {
     solver.from_string(text.c_str());
     switch (solver.check()) {
       case z3::unsat:
-        return {Verdict::Unsatisfiable, {}, {}};
+        return {Outcome::Unsatisfiable, {}, {}};
       case z3::sat:
-        return {Verdict::Satisfiable, values_of(solver.get_model()), {}};
+        return {Outcome::Satisfiable, values_of(solver.get_model()), {}};
       case z3::unknown:
         break;
     }
-    return {Verdict::Unknown, {}, solver.reason_unknown()};
+    return {Outcome::Unknown, {}, solver.reason_unknown()};
   } catch (const z3::exception& error) {
-    return {Verdict::Unknown, {}, error.msg()};
+    return {Outcome::Unknown, {}, error.msg()};
   }
 }
 

@@ -93,7 +93,7 @@ class Validator {
     }
     const Claim claim = Claim::of(premises, std::move(conclusion), transcript_.symbols);
     const SolverAnswer solved = solve(claim.query(), limits_.solver_steps);
-    if (solved.verdict == SolverAnswer::Verdict::Unsatisfiable) {
+    if (solved.outcome == SolverAnswer::Outcome::Unsatisfiable) {
       ++out_.proven;
       return;
     }
@@ -121,7 +121,7 @@ class Validator {
   }
 
   static std::optional<Point> model_of(const Claim& claim, const SolverAnswer& solved) {
-    if (solved.verdict != SolverAnswer::Verdict::Satisfiable) return std::nullopt;
+    if (solved.outcome != SolverAnswer::Outcome::Satisfiable) return std::nullopt;
     Point out;
     for (const auto& record : claim.symbols) {
       const auto found = solved.model.find(record.symbol.name());

@@ -1,6 +1,6 @@
-// Translation validation: what a trace emits (guards, deferred asserts, ranges, replacements,
-// simplified sizes) against what its program asked. Called by tests and on request, with the Z3 of
-// the build where there is one; never by anything that decides.
+// Translation validation: compares the output of a trace (guards, deferred asserts, ranges,
+// replacements, simplified sizes) with the questions of its program. For tests, with Z3 if the
+// build has it; no decision calls it.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@
 
 namespace lockstep::shapes {
 
-/// Both sides of one trace, over the same symbols. Plain data: a test may put a wrong one together.
+/// Questions and output of one trace, over the same symbols. Plain data, so a test can make a wrong
+/// one.
 struct Transcript {
   std::vector<ShapeEnv::SymbolRecord> symbols;
   std::vector<Guard> declared;
@@ -21,19 +22,19 @@ struct Transcript {
   std::vector<Guard> guards;
   std::vector<DeferredAssert> asserts;
   std::map<Symbol, Expr> replacements;
-  /// Expressions of the program, and what stands for them in the graph.
+  /// Expressions of the program, each with the one that replaces it in the graph.
   std::vector<std::pair<Expr, Expr>> rewritten;
 };
 [[nodiscard]] Transcript transcript_of(const ShapeEnv& env);
 
-/// Something that is not so, with sizes that show it. Every one was evaluated: no finding rests on
-/// the solver alone.
+/// A claim that is false, with sizes that show it. Evaluation has confirmed each finding: none
+/// rests on the solver alone.
 struct Finding {
   enum class Kind : std::uint8_t {
-    Unsound,   // a run gets past guards and asserts, and the program would not do what was traced
-    Stronger,  // a guard or assert turns away a run that would do what was traced
-    // Stronger, and its line asks about an unbacked symbol: it settles that for all values, as
-    // promised. Told, not held against the trace.
+    Unsound,   // a run passes guards and asserts, but the program would behave differently
+    Stronger,  // a guard or assert rejects a run that would behave as traced
+    // Stronger, and its line asks about an unbacked symbol: the guard answers for all values of the
+    // symbol, by design. Reported, but not a failure.
     Sufficient,
   };
   Kind kind = Kind::Unsound;
@@ -43,25 +44,25 @@ struct Finding {
 
 struct Validation {
   std::size_t proven = 0;         // by the solver, or because both sides are the same predicate
-  std::size_t searched = 0;       // by looking at every point of a small domain
-  std::vector<std::string> open;  // neither: not a success
+  std::size_t searched = 0;       // by testing every point of a small domain
+  std::vector<std::string> open;  // neither proven nor refuted: not a success
   std::vector<Finding> findings;
   /// Nothing is open, unsound or stronger.
   [[nodiscard]] bool holds() const;
-  /// "12 proven, 3 searched, 1 open, 0 findings", then open ones and findings, a line each.
+  /// "12 proven, 3 searched, 1 open, 0 findings", then each open claim and each finding on a line.
   [[nodiscard]] std::string text() const;
 };
 
 struct ValidationLimits {
   unsigned solver_steps = 500'000;  // per claim, in the solver's own unit
-  std::size_t points = 20'000;        // per claim, where the solver does not know
+  std::size_t points = 20'000;      // per claim that the solver leaves open
 };
 
-/// Puts these claims to the solver, then, where that does not know, to all points of the domain, or
-/// to a part of a large one, which refutes but does not prove:
-/// - guards and asserts imply every answer, wherever what was asked has a value; and every
+/// Asks the solver about these claims. A claim that it leaves open is tested at all points of a
+/// small domain, or at some points of a large one, which can refute but not prove:
+/// - guards and asserts imply every answer, wherever the question has a value, and every
 ///   replacement, narrowed range and rewritten expression;
-/// - all answers imply every guard and assert, so nothing is turned away without need;
+/// - all answers imply every guard and assert, so no run is rejected without need;
 /// - guards mention no unbacked symbols.
 /// Declared ranges and relations hold on both sides. A guard or assert without a value does not
 /// hold.

@@ -30,9 +30,8 @@ class ArtifactIndexTest : public testing::Test {
 
   void reopen() {
     index_.reset();
-    files_ = VerifiedDirectory::open({.path = root_.string(),
-                                      .content = {"artifact", "", "", 1 << 20},
-                                      .report = {}})
+    files_ = VerifiedDirectory::open(
+                 {.path = root_.string(), .content = {"artifact", "", "", 1 << 20}, .report = {}})
                  .value();
     index_ = std::make_unique<ArtifactIndex>(
         root_.string(), *files_, [this](const Status& status) { told_.push_back(status.message); });

@@ -244,8 +244,8 @@ TEST_P(DatabaseTest, FileDeletedOrReplacedUnderway_IsBegunAnew) {
   EXPECT_TRUE(told_.empty());
 }
 
-// The last one to close a file deletes its log by name, which may be that of the log of the file that
-// replaced it by then.
+// The last one to close a file deletes its log by name, which may be that of the log of the file
+// that replaced it by then.
 TEST_P(DatabaseTest, ClosingAFileThatWasSetAside_LeavesTheNewOneWhole) {
   auto one = open();
   ASSERT_TRUE(put(*one, 1, "one"));

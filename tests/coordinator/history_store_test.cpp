@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-const PastTime kNoon{std::chrono::microseconds(1'700'000'000'000'000)};
+const HistoryTime kNoon{std::chrono::microseconds(1'700'000'000'000'000)};
 
 CallEvent compiled(std::uint64_t call, const std::string& reason, std::uint64_t graph = 1) {
   return {.frame = "step",
@@ -59,7 +59,7 @@ class HistoryTest : public testing::Test {
     (void)ranks.service.told(ranks.connections.at(rank), event, ranks.now);
   }
   static RunNews news(const std::string& coordinator, int watched, const std::string& job,
-                      std::vector<PastCall> calls = {}) {
+                      std::vector<HistoryCall> calls = {}) {
     RunNews one;
     one.run = {.coordinator = coordinator,
                .job = job,
@@ -74,25 +74,25 @@ class HistoryTest : public testing::Test {
     one.calls = std::move(calls);
     return one;
   }
-  PastCall random_call(std::uint64_t serial) {
+  HistoryCall random_call(std::uint64_t serial) {
     const auto text = [&] {
       return std::string(random_() % 30, static_cast<char>('a' + serial % 26));
     };
-    PastCall call{.serial = serial,
-                  .at = kNoon + std::chrono::seconds(serial),
-                  .frame = text(),
-                  .group = text(),
-                  .epoch = random_() % 3,
-                  .call = random_() % 100,
-                  .outcome = "compiled",
-                  .entry = static_cast<std::int32_t>(random_() % 9) - 1,
-                  .attempts = 2,
-                  .ranks = "0-3",
-                  .exchange = Duration(random_() % 1000),
-                  .trace = Duration(random_() % 1000),
-                  .compile = Duration(random_() % 100000000),
-                  .waited = Duration(random_() % 1000),
-                  .slowest = 2};
+    HistoryCall call{.serial = serial,
+                     .at = kNoon + std::chrono::seconds(serial),
+                     .frame = text(),
+                     .group = text(),
+                     .epoch = random_() % 3,
+                     .call = random_() % 100,
+                     .outcome = "compiled",
+                     .entry = static_cast<std::int32_t>(random_() % 9) - 1,
+                     .attempts = 2,
+                     .ranks = "0-3",
+                     .exchange = Duration(random_() % 1000),
+                     .trace = Duration(random_() % 1000),
+                     .compile = Duration(random_() % 100000000),
+                     .waited = Duration(random_() % 1000),
+                     .slowest = 2};
     for (std::uint64_t n = random_() % 3; n > 0; --n)
       call.versions.push_back({text(), text(), "compiled", "", text()});
     for (std::uint64_t n = random_() % 3; n > 0; --n) call.reasons.push_back({text(), text()});
@@ -107,7 +107,7 @@ class HistoryTest : public testing::Test {
 
 TEST_F(HistoryTest, WhatIsWritten_ComesBack) {
   SCOPED_TRACE(fmt::format("seed {}", seed_));
-  std::vector<PastCall> calls;
+  std::vector<HistoryCall> calls;
   for (std::uint64_t serial = 0; serial < 60; ++serial) calls.push_back(random_call(serial));
   RunNews one = news("c", 1, "train", calls);
   one.notes = {{kNoon, "lost", "Rank 3 is lost."}, {kNoon + 1s, "verdict RANK_LOST", "It ends."}};
@@ -154,10 +154,10 @@ TEST_F(HistoryTest, MoreThanIsKept_GoesWithAllThatBelongsToIt) {
   last.calls = {random_call(HistoryStore::kMostCalls + 2)};
   for (int n = 0; n < HistoryStore::kMostNotes; ++n) last.notes.push_back({kNoon, "stuck", "y"});
   ASSERT_TRUE(store->write({last}));
-  const PastRun run = store->runs("").value().front();
+  const HistoryRun run = store->runs("").value().front();
   EXPECT_EQ(store->calls(run).value().size(), 1U) << "the first call is out of reach";
   EXPECT_EQ(store->notes(run).value().size(), static_cast<std::size_t>(HistoryStore::kMostNotes));
-  PastRun gone = run;
+  HistoryRun gone = run;
   gone.id = 1;
   EXPECT_TRUE(store->calls(gone).value().empty());
   EXPECT_TRUE(store->notes(gone).value().empty());
@@ -188,7 +188,7 @@ TEST_F(HistoryTest, Collector_TellsWhatIsNewAndOnlyThat) {
   all = collect();
   ASSERT_EQ(all.size(), 1U);
   ASSERT_EQ(all[0].calls.size(), 1U);
-  const PastCall& call = all[0].calls[0];
+  const HistoryCall& call = all[0].calls[0];
   EXPECT_EQ(call.ranks, "0-3");
   ASSERT_EQ(call.versions.size(), 2U);
   EXPECT_EQ(call.versions[0].ranks, "0-2");
@@ -220,7 +220,7 @@ TEST_F(HistoryTest, Collector_TellsHowARunEndedAndBeginsTheNext) {
   ranks.wait(0);
   ranks.close(1);
   ranks.quiet.insert(RankSet::of({1}));
-  std::vector<PastNote> notes;
+  std::vector<HistoryNote> notes;
   std::string word;
   for (int second = 0; second < 30; ++second) {
     ranks.pass(1s);
@@ -258,14 +258,14 @@ TEST_F(HistoryTest, Writer_WritesAndSaysWhatItCannot) {
     EXPECT_TRUE(writer.idle());
     writer.give({news("c", 1, "train")});
     ASSERT_TRUE(writer.wait_idle(10s));
-    EXPECT_TRUE(writer.complaints().empty());
+    EXPECT_TRUE(writer.errors().empty());
   }
   EXPECT_EQ(open()->runs("").value().size(), 1U);
   ::chmod(root_.c_str(), 0755);
   HistoryWriter writer(root_.string());
   writer.give({news("c", 2, "train")});
   EXPECT_FALSE(writer.wait_idle(1500ms)) << "it keeps trying";
-  const auto said = writer.complaints();
+  const auto said = writer.errors();
   ASSERT_EQ(said.size(), 1U) << "and says so once";
   EXPECT_NE(said[0].find("the history is not written"), std::string::npos) << said[0];
   EXPECT_NE(said[0].find("chmod 700"), std::string::npos) << said[0];
@@ -295,7 +295,7 @@ TEST_F(HistoryTest, WriteThatTakesLong_HoldsNobodyUp) {
   ASSERT_EQ(sqlite3_exec(other, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
   sqlite3_close(other);
   EXPECT_TRUE(writer.wait_idle(10s));
-  EXPECT_TRUE(writer.complaints().empty());
+  EXPECT_TRUE(writer.errors().empty());
 }
 
 TEST_F(HistoryTest, FileDamagedUnderway_IsSetAsideAndTheWriterGoesOn) {
@@ -321,7 +321,7 @@ TEST_F(HistoryTest, FileDamagedUnderway_IsSetAsideAndTheWriterGoesOn) {
     set_aside += !told_.empty();
     writer.give({news("c", 1000 + round, "train", {random_call(1)})});
     const bool written = writer.wait_idle(10s);
-    const auto said = writer.complaints();
+    const auto said = writer.errors();
     ASSERT_TRUE(written) << (said.empty() ? "" : said.front());
     if (!told_.empty()) {
       EXPECT_EQ(other->runs("train").value().size(), 2U);
@@ -349,7 +349,7 @@ TEST_F(HistoryTest, KilledCoordinators_LoseNothingCommitted) {
         if (!store) ::_exit(1);
         const std::string name = fmt::format("{}.{}", round, writer);
         for (std::uint64_t serial = 0;; ++serial) {
-          PastCall call = random_call(serial);
+          HistoryCall call = random_call(serial);
           call.reasons = {{"0-3", std::string(serial % 300, 'r')}};
           if (!(*store)->write({news(name, 1, writer % 2 == 0 ? "one" : "two", {call})}))
             ::_exit(1);
@@ -366,7 +366,7 @@ TEST_F(HistoryTest, KilledCoordinators_LoseNothingCommitted) {
       ASSERT_TRUE(WIFSIGNALED(status)) << "a writer failed by itself";
     }
     auto store = open(Database::Access::Read);
-    for (const PastRun& run : store->runs("").value()) {
+    for (const HistoryRun& run : store->runs("").value()) {
       if (!run.coordinator.starts_with(fmt::format("{}.", round))) continue;
       const auto calls = store->calls(run).value();
       std::size_t committed = 0;
@@ -395,14 +395,14 @@ TEST_F(HistoryTest, FullDisk_KeepsWhatIsThereAndGoesOnWhereThereIsRoomAgain) {
     writer.give({news("c", 1, "train")});
     ASSERT_TRUE(writer.wait_idle(10s));
     std::ofstream(disk / "filler") << std::string(2 << 20, 'x');
-    std::vector<PastCall> calls;
+    std::vector<HistoryCall> calls;
     for (std::uint64_t n = 0; n < 300; ++n) {
       calls.push_back(random_call(n));
       calls.back().reasons = {{"0", std::string(900, 'r')}};
     }
     writer.give({news("c", 2, "train", calls)});
     EXPECT_FALSE(writer.wait_idle(1500ms));
-    const auto said = writer.complaints();
+    const auto said = writer.errors();
     ASSERT_EQ(said.size(), 1U);
     EXPECT_NE(said[0].find(disk.string()), std::string::npos) << said[0];
     fs::remove(disk / "filler");

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/coordinator/client/feed.h>
-#include <lockstep/coordinator/service/history.h>
+#include <lockstep/coordinator/service/call_log.h>
 
 namespace lockstep::coordinator::history_test {
 namespace {
@@ -26,7 +26,7 @@ CallEvent compiled(std::uint64_t call, std::uint64_t graph) {
 }
 
 TEST(History, RanksThatToldTheSame_AreOneVersion) {
-  History history;
+  CallLog history;
   for (const int r : {2, 0, 1, 3}) {
     CallEvent event = compiled(0, r == 3 ? 8 : 7);
     event.compile = milliseconds(r == 1 ? 900 : 10);
@@ -48,7 +48,7 @@ TEST(History, RanksThatToldTheSame_AreOneVersion) {
 }
 
 TEST(History, GraphText_IsAskedOfOneRankAndAgainWhereItDoesNotCome) {
-  History history;
+  CallLog history;
   EXPECT_FALSE(history.wanted(compiled(0, 0), seconds(0))) << "no graph";
   EXPECT_EQ(history.wanted(compiled(0, 7), seconds(0)), (Fingerprint{0, 7}));
   EXPECT_FALSE(history.wanted(compiled(0, 7), seconds(9)));
@@ -67,7 +67,7 @@ TEST(History, RandomTelling_IsBoundedAndComplete) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
-  History history;
+  CallLog history;
   std::map<std::uint64_t, std::map<std::uint64_t, std::set<int>>> oracle;  // call, graph, ranks
   for (int i = 0; i < 20'000; ++i) {
     const std::uint64_t call = static_cast<std::uint64_t>(i / 10) + random() % 3;
@@ -81,7 +81,7 @@ TEST(History, RandomTelling_IsBoundedAndComplete) {
     if (const auto wanted = history.wanted(event, milliseconds(i)))
       history.take_graph(*wanted, std::to_string(wanted->low));
   }
-  ASSERT_EQ(history.calls().size(), History::kMostCalls);
+  ASSERT_EQ(history.calls().size(), CallLog::kMostCalls);
   int texts = 0;
   for (std::uint64_t graph = 0; graph <= 100; ++graph)
     if (const std::string* text = history.graph_text({0, graph})) {
@@ -89,7 +89,7 @@ TEST(History, RandomTelling_IsBoundedAndComplete) {
       EXPECT_EQ(*text, std::to_string(graph));
     }
   EXPECT_GT(texts, 0);
-  EXPECT_LE(texts, static_cast<int>(History::kMostGraphs));
+  EXPECT_LE(texts, static_cast<int>(CallLog::kMostGraphs));
   for (std::size_t i = 0; i < history.calls().size(); ++i) {
     const ToldCall& call = history.calls()[i];
     EXPECT_EQ(call.serial, history.calls().front().serial + i);

@@ -223,7 +223,7 @@ TEST(HttpServer, DocumentsForMachines_AreWhatTheySayTheyAre) {
   Session session(Session::Side::Client, test_secret(), collectives::random_nonce());
   ASSERT_TRUE(shake_hands(rank, session));
   ASSERT_TRUE(rank.write(session.seal(Join{{.job = "train", .size = 1, .host = "n0"}})));
-  ASSERT_TRUE(rank.write(session.seal(Report{.phase = Phase::Compiling, .event = "call 1"})));
+  ASSERT_TRUE(rank.write(session.seal(SlotReport{.phase = Phase::Compiling, .event = "call 1"})));
   const auto body = [&](const char* target, const char* type) {
     const std::string answer = ask(server.endpoint(), get(target));
     EXPECT_EQ(status_of(answer), 200) << target;

@@ -30,9 +30,8 @@ class LastWord : public testing::Test {
                                       .say = [](const std::string&) {}})
         .value();
   }
-  [[nodiscard]] std::optional<PastRun> kept() const {
-    const auto store =
-        HistoryStore::open({.directory = folder_, .access = Database::Access::Read});
+  [[nodiscard]] std::optional<HistoryRun> kept() const {
+    const auto store = HistoryStore::open({.directory = folder_, .access = Database::Access::Read});
     if (!store) return std::nullopt;
     const auto runs = (*store)->runs("train");
     if (!runs || runs->empty()) return std::nullopt;
@@ -41,9 +40,9 @@ class LastWord : public testing::Test {
   const Status stuck_{Code::Stuck, "Rank 0 has shown no progress.", {}, {}};
   const SystemClock clock_;
   const std::unique_ptr<Board> board_ = Board::in_process(1);
-  const std::string folder_ =
-      (std::filesystem::temp_directory_path() / ("lockstep-last-word-" + std::to_string(::getpid())))
-          .string();
+  const std::string folder_ = (std::filesystem::temp_directory_path() /
+                               ("lockstep-last-word-" + std::to_string(::getpid())))
+                                  .string();
 };
 
 /// The process that hosts the coordinator may be gone a moment later.

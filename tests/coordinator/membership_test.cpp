@@ -112,7 +112,7 @@ TEST(Membership, ConnectionThatHasJoined_SpeaksForNoOtherRank) {
 TEST(Service, JobThatIsStartedAgain_BeginsAnewWithAnotherBuildAndSize) {
   WatchedRanks first(4);
   first.join_all();
-  for (Report& report : first.reports) report.finished = true;
+  for (SlotReport& report : first.reports) report.finished = true;
   first.tell_all();
   for (int r = 0; r < 4; ++r) first.close(r);
   EXPECT_TRUE(first.findings().empty()) << "a finished rank is not lost";

@@ -18,7 +18,7 @@ using std::chrono::microseconds;
 
 struct Watched : WatchedRanks {
   using WatchedRanks::WatchedRanks;
-  Chronicle chronicle;
+  EventLog event_log;
   RejectedFrames rejected{};
 
   /// 2026-11-21 20:00:00 UTC, and on with the ranks' clock.
@@ -28,7 +28,7 @@ struct Watched : WatchedRanks {
   }
   std::vector<Json> look() {
     std::vector<Json> out;
-    for (const std::string& line : chronicle.look(service, now, wall())) {
+    for (const std::string& line : event_log.look(service, now, wall())) {
       EXPECT_TRUE(line.ends_with('\n'));
       EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
       out.push_back(Json::parse(line));
@@ -36,7 +36,7 @@ struct Watched : WatchedRanks {
     return out;
   }
   [[nodiscard]] std::string metrics() const {
-    return metrics_text(service, chronicle, rejected, {"0.1.0", "127.0.0.1:1", 1, seconds(1)}, now,
+    return metrics_text(service, event_log, rejected, {"0.1.0", "127.0.0.1:1", 1, seconds(1)}, now,
                         wall());
   }
   void told(int rank, const CallEvent& event) {
@@ -115,13 +115,15 @@ TEST(Metrics, BeforeAndAfterMuchHasHappened_AreWellFormed) {
   EXPECT_EQ(lint(metrics), std::vector<std::string>{});
   EXPECT_EQ(value_of(metrics, R"(lockstep_ranks{job="train",state="stuck"})"), 1);
   EXPECT_EQ(value_of(metrics, R"(lockstep_ranks{job="train",state="running"})"), 3);
-  for (const auto& [labels, count] :
-       {std::pair{R"(kind="guard",result="agree")", 8}, std::pair{R"(kind="guard",result="resolved")", 2},
-        std::pair{R"(kind="guard",result="diverged")", 1}, std::pair{R"(kind="sizes",result="agree")", 1},
-        std::pair{R"(kind="sizes",result="diverged")", 1},
-        std::pair{R"(kind="sizes",result="timeout")", 1}})
-    EXPECT_EQ(value_of(metrics, std::string(R"(lockstep_rounds_total{job="train",)") + labels + "}"),
-              count)
+  for (const auto& [labels, count] : {std::pair{R"(kind="guard",result="agree")", 8},
+                                      std::pair{R"(kind="guard",result="resolved")", 2},
+                                      std::pair{R"(kind="guard",result="diverged")", 1},
+                                      std::pair{R"(kind="sizes",result="agree")", 1},
+                                      std::pair{R"(kind="sizes",result="diverged")", 1},
+                                      std::pair{R"(kind="sizes",result="timeout")", 1}})
+    EXPECT_EQ(
+        value_of(metrics, std::string(R"(lockstep_rounds_total{job="train",)") + labels + "}"),
+        count)
         << "of the rank that has counted most: " << labels;
   const auto waits = [&](std::string_view le) {
     return value_of(metrics, R"(lockstep_round_wait_seconds_bucket{job="train",le=")" +
@@ -180,7 +182,7 @@ TEST(Metrics, RanksOfLargeJobs_AreInNoLabel) {
   EXPECT_EQ(std::count(a.begin(), a.end(), '\n'), std::count(b.begin(), b.end(), '\n'));
 }
 
-TEST(Chronicle, LifeOfAJob_IsToldOnceEach) {
+TEST(EventLog, LifeOfAJob_IsToldOnceEach) {
   Watched ranks(4);
   ranks.join_all();
   auto events = ranks.look();
@@ -218,7 +220,7 @@ TEST(Chronicle, LifeOfAJob_IsToldOnceEach) {
   EXPECT_EQ(named(events, "over")[0]["message"], "no longer: lost");
 }
 
-TEST(Chronicle, RankThatComesAndFinishesBetweenTwoLooks_HasJoined) {
+TEST(EventLog, RankThatComesAndFinishesBetweenTwoLooks_HasJoined) {
   Watched ranks(1);
   ranks.join_all();
   ranks.reports[0].finished = true;
@@ -228,7 +230,7 @@ TEST(Chronicle, RankThatComesAndFinishesBetweenTwoLooks_HasJoined) {
   EXPECT_EQ(named(events, "finished").size(), 1U);
 }
 
-TEST(Chronicle, FindingThatGrowsOrIsToBeActedOn_IsNotOver) {
+TEST(EventLog, FindingThatGrowsOrIsToBeActedOn_IsNotOver) {
   Watched ranks(4);
   ranks.join_all();
   (void)ranks.look();
@@ -243,7 +245,7 @@ TEST(Chronicle, FindingThatGrowsOrIsToBeActedOn_IsNotOver) {
   EXPECT_EQ(named(ranks.look(), "over").size(), 1U);
 }
 
-TEST(Chronicle, CallThatNotAllTellOf_WaitsTwoSecondsAndNoLonger) {
+TEST(EventLog, CallThatNotAllTellOf_WaitsTwoSecondsAndNoLonger) {
   Watched ranks(2);
   ranks.join_all();
   (void)ranks.look();
@@ -257,7 +259,7 @@ TEST(Chronicle, CallThatNotAllTellOf_WaitsTwoSecondsAndNoLonger) {
   EXPECT_TRUE(ranks.look().empty()) << "once";
 }
 
-TEST(Chronicle, RanksThatDiffer_AreNamedWithTheirGraphs) {
+TEST(EventLog, RanksThatDiffer_AreNamedWithTheirGraphs) {
   Watched ranks(3);
   ranks.join_all();
   (void)ranks.look();
@@ -273,7 +275,7 @@ TEST(Chronicle, RanksThatDiffer_AreNamedWithTheirGraphs) {
                         shapes::fingerprint("b").text()));
 }
 
-TEST(Chronicle, EntryThatFitsOnSomeRanksOnly_CountsAsForced) {
+TEST(EventLog, EntryThatFitsOnSomeRanksOnly_CountsAsForced) {
   Watched ranks(2);
   ranks.join_all();
   ranks.told(0, compiled(0, "an entry fits this rank, but not every rank"));
@@ -284,18 +286,18 @@ TEST(Chronicle, EntryThatFitsOnSomeRanksOnly_CountsAsForced) {
             1);
 }
 
-TEST(Chronicle, WhatIsKept_IsBounded) {
+TEST(EventLog, WhatIsKept_IsBounded) {
   Watched ranks(1);
   ranks.join_all();
-  for (std::uint64_t call = 0; call < 3 * Chronicle::kMostLines; ++call) {
+  for (std::uint64_t call = 0; call < 3 * EventLog::kMostLines; ++call) {
     ranks.told(0, compiled(call, std::string(1000, 'x')));
     (void)ranks.look();
   }
-  EXPECT_LE(ranks.chronicle.lines().size(), Chronicle::kMostLines);
+  EXPECT_LE(ranks.event_log.lines().size(), EventLog::kMostLines);
   std::size_t bytes = 0;
-  for (const std::string& line : ranks.chronicle.lines()) bytes += line.size();
-  EXPECT_LE(bytes, Chronicle::kMostBytes);
-  EXPECT_EQ(Json::parse(ranks.chronicle.lines().back())["call"], 3 * Chronicle::kMostLines - 1);
+  for (const std::string& line : ranks.event_log.lines()) bytes += line.size();
+  EXPECT_LE(bytes, EventLog::kMostBytes);
+  EXPECT_EQ(Json::parse(ranks.event_log.lines().back())["call"], 3 * EventLog::kMostLines - 1);
 }
 
 TEST(ReasonClass, EveryText_FallsIntoABoundedSet) {

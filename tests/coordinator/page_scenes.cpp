@@ -60,7 +60,7 @@ void run(WatchedRanks& ranks) {
                           {"consistency=same_graph\nrecompile_limit=8\nassume_at_least_two=true\n"
                            "deadline_seconds=600\n"});
   for (int r = 0; r < size; ++r) {
-    Report& report = ranks.reports[static_cast<std::size_t>(r)];
+    SlotReport& report = ranks.reports[static_cast<std::size_t>(r)];
     report.counters = {.reused = 4096, .compiled = 2, .votes = 4103, .exchanges = 2};
     ranks.note(r, "call 4098 of train_step");
   }
@@ -73,7 +73,7 @@ void run(WatchedRanks& ranks) {
   }
   for (int second = 0; second < 8; ++second) {
     for (int r = 0; r < size; ++r) {
-      Report& report = ranks.reports[static_cast<std::size_t>(r)];
+      SlotReport& report = ranks.reports[static_cast<std::size_t>(r)];
       report.looks += 20;
       report.looks_waiting += r % 11 == 3 && (size < kLarge || r == 4242) ? 1 : 9;
     }
@@ -166,7 +166,7 @@ int serve() {
   for (std::string line; std::getline(std::cin, line);)
     for (std::size_t r = 0; r < 2; ++r)
       sockets[r]->write(sessions[r].seal(
-          Report{.phase = Phase::Running, .event = r == 1 ? line : "waits for a word"}));
+          SlotReport{.phase = Phase::Running, .event = r == 1 ? line : "waits for a word"}));
   return 0;
 }
 

@@ -205,7 +205,7 @@ TEST(Server, RankThatReconnects_TakesOverAndItsEarlierConnectionIsClosed) {
       status_comes_to(server.endpoint(), [](const Json& job) { return job["live"] == "0"; }));
   ASSERT_TRUE(again.join(identity(0, 1)));
   EXPECT_TRUE(first.socket.closed_within(5s));
-  ASSERT_TRUE(again.socket.write(again.session.seal(Report{.event = "again"})));
+  ASSERT_TRUE(again.socket.write(again.session.seal(SlotReport{.event = "again"})));
   EXPECT_TRUE(status_comes_to(server.endpoint(), [](const Json& job) {
     return job["live"] == "0" && job["doing"][0]["event"] == "again" && job["findings"].empty();
   }));
@@ -276,7 +276,7 @@ TEST(Server, ReplayedFrame_EndsTheConnection) {
   RunningServer server;
   RawRank rank(server.endpoint(), 1);
   ASSERT_TRUE(rank.join(identity(0, 2)));
-  const Bytes report = rank.session.seal(Report{.event = "once"});
+  const Bytes report = rank.session.seal(SlotReport{.event = "once"});
   ASSERT_TRUE(rank.socket.write(report));
   ASSERT_TRUE(status_comes_to(server.endpoint(),
                               [](const Json& job) { return job["doing"][0]["event"] == "once"; }));
@@ -340,7 +340,7 @@ TEST(Server, ReaderThatTakesNothing_IsDroppedAndHoldsNobodyUp) {
     ranks.emplace_back(server.endpoint(), 1);
     ASSERT_TRUE(ranks.back().join(identity(r, kRanks))) << r;
     ASSERT_TRUE(ranks.back().socket.write(
-        ranks.back().session.seal(Report{.event = std::to_string(r).append(90, 'x')})));
+        ranks.back().session.seal(SlotReport{.event = std::to_string(r).append(90, 'x')})));
   }
   ASSERT_TRUE(status_comes_to(server.endpoint(), [](const Json& job) {
     return job["live"] == "0-999" && job["doing"].size() == kRanks;

@@ -30,9 +30,7 @@ Bytes of_hex(std::string_view text) {
   return out;
 }
 
-Dynamism tensor(const std::vector<std::int64_t>& sizes) {
-  return Dynamism::of_tensor(sizes);
-}
+Dynamism tensor(const std::vector<std::int64_t>& sizes) { return Dynamism::of_tensor(sizes); }
 
 KeptProfile example() {
   KeptProfile kept{"job 1", {"train_step", {5, 6}}, {}};

@@ -17,7 +17,7 @@ WatchedRanks job_of(int size, seconds deadline, int hosts = 1) {
   ranks.tell_all();
   return ranks;
 }
-std::optional<Verdict> verdict(const WatchedRanks& ranks) {
+std::optional<JobVerdict> verdict(const WatchedRanks& ranks) {
   return ranks.service.verdict(ranks.job(), ranks.now);
 }
 
@@ -48,7 +48,8 @@ TEST(Verdict, JobThatItsRanksEndThemselves_EndsWithTheirsUntilAnotherRunBegins) 
   ranks.service.ending(ranks.connections.at(3), {Code::RankLost, "Rank 1 has left."});
   for (int r = 0; r < 4; ++r) ranks.close(r);
   ASSERT_TRUE(verdict(ranks));
-  EXPECT_EQ(*verdict(ranks), (Verdict{first.code, first.message})) << "the losses follow from it";
+  EXPECT_EQ(*verdict(ranks), (JobVerdict{first.code, first.message}))
+      << "the losses follow from it";
   const Headline stands =
       headline(ranks.job(), ranks.findings(), ranks.operations(), ranks.now + seconds(100));
   EXPECT_EQ(stands.word, Headline::Word::Stuck);

@@ -40,7 +40,7 @@ class WatchedRanks {
   void close(int rank) { service.closed(connections.at(rank), now); }
   /// Begins its next operation of the group and waits in it.
   void wait(int rank, std::uint64_t group = kWorldGroup, std::string name = {}) {
-    Report& report = reports[at(rank)];
+    SlotReport& report = reports[at(rank)];
     auto count = std::find_if(report.groups.begin(), report.groups.end(),
                               [&](const GroupCount& g) { return g.group == group; });
     if (count == report.groups.end()) count = report.groups.insert(count, {group, 0});
@@ -58,7 +58,7 @@ class WatchedRanks {
     progress[at(rank)] = now;
   }
   void tell(int rank) {
-    Report report = reports[at(rank)];
+    SlotReport report = reports[at(rank)];
     report.since_progress = now - progress[at(rank)];
     report.lease_left = std::max(lease[at(rank)] - now, Instant{0});
     service.report(connections.at(rank), report, now);
@@ -83,7 +83,7 @@ class WatchedRanks {
   Service service;
   Instant now = seconds(1000);
   std::vector<Identity> identities;
-  std::vector<Report> reports;
+  std::vector<SlotReport> reports;
   std::vector<Instant> progress, lease;
   std::map<int, ConnectionId> connections;
   RankSet quiet;  // do not report in tell_all()

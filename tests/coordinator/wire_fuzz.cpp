@@ -2,8 +2,8 @@
 // read is written and read back as the same. The first byte picks what the rest is: bytes from a
 // stranger, to either side; or, from somebody who has the secret, the type and the payload of a
 // frame under key, or what several ranks and observers say and when; or HTTP from a stranger. With
-// LOCKSTEP_FUZZ_TYPE=N all bytes are the payload of a frame of that type. Built where the compiler is
-// clang; scripts/fuzz-coordinator runs it.
+// LOCKSTEP_FUZZ_TYPE=N all bytes are the payload of a frame of that type. Built where the compiler
+// is clang; scripts/fuzz-coordinator runs it.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -113,17 +113,18 @@ void from_several(ByteReader in) {
     speaker.reset();
   }
   for (const auto& [id, job] : service.jobs()) {
-    require(job.history.calls().size() <= History::kMostCalls, "more calls than there is room for");
+    require(job.call_log.calls().size() <= CallLog::kMostCalls,
+            "more calls than there is room for");
     const auto verdict = service.verdict(job, now);
     require(!verdict || !verdict->message.empty(), "a verdict without a sentence");
   }
-  Chronicle chronicle;
-  (void)chronicle.look(service, now, {});
+  EventLog event_log;
+  (void)event_log.look(service, now, {});
   const RejectedFrames rejected{};
   const About about{"0", "127.0.0.1:1", 1, Instant{0}};
   for (const Resource resource :
        {Resource::Page, Resource::Status, Resource::Metrics, Resource::Trace, Resource::Dump})
-    require(!website(resource, {service, chronicle, rejected, about, now, {}}).body.empty(),
+    require(!website(resource, {service, event_log, rejected, about, now, {}}).body.empty(),
             "nothing to show");
 }
 

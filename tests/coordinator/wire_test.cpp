@@ -27,7 +27,7 @@ RoundCounts some_rounds() {
   for (std::uint64_t* number : rounds.numbers()) *number = ++value;
   return rounds;
 }
-Report some_report() {
+SlotReport some_report() {
   return {.waiting = true,
           .phase = Phase::Compiling,
           .operation = OperationKind::AllToAll,
@@ -81,7 +81,7 @@ std::vector<Message> one_of_each() {
           GraphText{{3, 4}, "n0\nn1\n"},
           Configuration{"build=1\n"},
           GraphWanted{{3, 4}},
-          Verdict{Code::Stuck, "Rank 3 has not come."},
+          JobVerdict{Code::Stuck, "Rank 3 has not come."},
           StatusRequest{},
           StatusRequest{true},
           Ending{Code::Stuck, "Rank 3 has not come to the vote."},
@@ -151,7 +151,7 @@ TEST(Message, ValuesOutOfRange_AreNone) {
 }
 
 TEST(Message, TooManyGroups_AreNotTaken) {
-  Report report = some_report();
+  SlotReport report = some_report();
   report.groups.resize(kMostGroups + 1);
   Bytes payload = encode(report);  // the writer cuts
   ASSERT_TRUE(decode({kSlot, payload}));

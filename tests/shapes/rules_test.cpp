@@ -33,8 +33,8 @@ SmtQuery query_of(const Given& given) {
 // Whether the solver says that nothing meets the query.
 bool is_empty(const SmtQuery& query, const std::string& name) {
   const auto answer = solve(query.text(), kSteps);
-  EXPECT_NE(answer.verdict, SolverAnswer::Verdict::Satisfiable) << name << "\n" << query.text();
-  return answer.verdict == SolverAnswer::Verdict::Unsatisfiable;
+  EXPECT_NE(answer.outcome, SolverAnswer::Outcome::Satisfiable) << name << "\n" << query.text();
+  return answer.outcome == SolverAnswer::Outcome::Unsatisfiable;
 }
 
 // The steps in turn, each from those before; then that `refuted` leaves nothing.

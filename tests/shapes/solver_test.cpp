@@ -14,9 +14,9 @@ TEST(Solver, Limit_IsCountedInSteps) {
       "(assert (and (< 1 a 1000) (< 1 b 1000) (< 1 c 1000)))"
       "(assert (= (+ (* a a a) (* b b b)) (* c c c)))";
   const auto answer = solve(hard, 10'000);
-  EXPECT_EQ(answer.verdict, SolverAnswer::Verdict::Unknown);
+  EXPECT_EQ(answer.outcome, SolverAnswer::Outcome::Unknown);
   EXPECT_EQ(solve("(declare-const s0 Int)(assert (= (* 2 s0) (- 14)))", 10'000).model.at("s0"), -7);
-  EXPECT_EQ(solve("(assert", 10'000).verdict, SolverAnswer::Verdict::Unknown);
+  EXPECT_EQ(solve("(assert", 10'000).outcome, SolverAnswer::Outcome::Unknown);
 }
 
 }  // namespace

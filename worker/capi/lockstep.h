@@ -1,19 +1,22 @@
-/* lockstep for C and every language that can call C: before each call of a function all ranks of a
- * job agree which compiled version runs, on one decision for the next version, or on one error.
- * Also an audit that compares and changes nothing. No tracer and no compiler: those are yours.
+/* lockstep for C and every language that can call C: before each call of a function, all ranks of a
+ * job agree on the compiled version to run, on one decision for a new version, or on one error.
+ * There is also an audit, which compares and changes nothing. The caller brings the tracer and the
+ * compiler.
  *
- * Results. Functions that can fail return LOCKSTEP_OK or a code; lockstep_last_error() then has the
- * report. Collective functions (marked so) are called by every rank of the group in the same order,
- * and fail alike on all ranks: a rank that cannot do its part (a wrong argument, a build that
- * fails) still takes part, and its error becomes every rank's. After such an error the next call
- * works. Where a rank does not come at all, the watchdog ends the process after the group's
- * deadline, with the names of the missing ranks on stderr and exit code 4 or 5: no wait is silent.
+ * Results. Functions that can fail return LOCKSTEP_OK or a code; lockstep_last_error() then returns
+ * the report. Collective functions (marked so) must be called by every rank of the group in the
+ * same order, and fail with the same error on all ranks. A rank with a local error (a wrong
+ * argument, a failed build) still takes part, and its error becomes the error of every rank. After
+ * such an error the next call works. If a rank does not call at all, the watchdog ends the process
+ * after the group's deadline, with the missing ranks on stderr and exit code 4 or 5: no wait is
+ * endless.
  *
- * Threads. A group, and all that is made from it, belongs to the thread that opened it; calls from
- * others are refused. lockstep_busy() is the exception. Observations may be made by any one thread.
+ * Threads. A group and its handles belong to the thread that opened the group; calls from other
+ * threads fail, except lockstep_busy(). Any one thread may make and set an observation.
  *
- * Text is UTF-8 and ends in a zero byte. Strings and handles that are given out belong to the
- * handle that they came from. Handles are freed by their own function; NULL is freed in silence. */
+ * Text is UTF-8 and ends in a zero byte. Returned strings and handles belong to the handle from
+ * which they came. Each kind of handle has its own function that frees it; freeing NULL does
+ * nothing. */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
 
@@ -24,8 +27,8 @@
 extern "C" {
 #endif
 
-/* The binary interface that this header describes; lockstep_abi() tells that of the library. It
- * changes only where a program built against an older header would break. */
+/* The binary interface that this header describes; lockstep_abi() returns the library's. It changes
+ * only if programs built against an older header would break. */
 #define LOCKSTEP_ABI 1
 int lockstep_abi(void);
 /* "0.1.0" */
@@ -46,15 +49,15 @@ typedef enum lockstep_code {
   LOCKSTEP_BRANCH_DIVERGENCE,
   LOCKSTEP_GRAPH_DIVERGENCE,
   LOCKSTEP_CONFIG_MISMATCH,
-  /* One rank failed, and all hear of it. */
+  /* One rank failed; all ranks get its error. */
   LOCKSTEP_TRACE_ERROR,
   LOCKSTEP_COMPILE_ERROR,
   LOCKSTEP_RUNTIME_ASSERT,
   LOCKSTEP_GONE,
-  /* Waiting came to an end; the group cannot be used any more. */
+  /* A wait was ended; the group cannot be used any more. */
   LOCKSTEP_STUCK,
   LOCKSTEP_RANK_LOST,
-  /* Of this rank alone, unless the function is collective. */
+  /* Errors of this rank alone, unless the function is collective. */
   LOCKSTEP_BAD_INPUT,
   LOCKSTEP_VERSION,
   LOCKSTEP_ENVIRONMENT,
@@ -63,22 +66,23 @@ typedef enum lockstep_code {
 
 /* "FRAME_MISMATCH"; "OK"; "(no such code)" */
 const char* lockstep_code_name(int code);
-/* What a process should exit with: 0, 2 bad input, 3 ranks disagree or one failed, 4 stuck, 5 rank
- * lost, 6 version, 7 environment. */
+/* The exit code of a process for `code`: 0 OK, 2 bad input, 3 ranks disagree or one failed, 4
+ * stuck, 5 rank lost, 6 version, 7 environment or a bug of lockstep. */
 int lockstep_exit_code(int code);
 
 /* ---- Reports: an error, or what an audit found ------------------------------------------------
  */
 
 typedef struct lockstep_report lockstep_report;
-/* Of the last function that failed on this thread; NULL: none has. Valid until the next fails. */
+/* The report of the last function that failed on this thread; NULL: no function has failed. Valid
+ * until the next failure. */
 const lockstep_report* lockstep_last_error(void);
 int lockstep_report_code(const lockstep_report* report);
-/* One sentence: what happened, to whom, what to do. */
+/* One sentence: what happened, on which ranks, what to do. */
 const char* lockstep_report_message(const lockstep_report* report);
 /* Code, message and table in one line. */
 const char* lockstep_report_text(const lockstep_report* report);
-/* The input it is about ("tokens.size(0)"); empty: none. */
+/* The input that caused the error ("tokens.size(0)"); empty: no single input. */
 const char* lockstep_report_source(const lockstep_report* report);
 /* The table by ranks: one row per distinct value, by lowest rank. */
 size_t lockstep_report_rows(const lockstep_report* report);
@@ -90,57 +94,60 @@ const char* lockstep_report_value(const lockstep_report* report, size_t row);
  */
 
 typedef struct lockstep_group lockstep_group;
-/* Collective. `comm` points to an MPI_Comm, which is duplicated and otherwise left alone; NULL: all
- * processes that mpirun started, with MPI initialised here where nobody has (in a build without MPI
- * they meet over TCP), or, where LOCKSTEP_RENDEZVOUS is set, those that meet there. MPI may have been
- * initialised by anybody, at any thread level; it must not be finalised before the group is closed.
- * `deadline_seconds`: how long a rank that is waited for may show no progress, 0: 60.
- * `report_folder` also gets the watchdog's report; NULL: none. The deadline is compared between the
- * ranks, and so is the library. Errors: ENVIRONMENT (no MPI), CONFIG_MISMATCH; over TCP STUCK (who
- * has not come), VERSION (another secret or library), BAD_INPUT, RANK_LOST. */
+/* Collective. `comm` points to an MPI_Comm, which is duplicated and otherwise not used. NULL: all
+ * processes that mpirun started, with MPI initialised here unless that has been done (in a build
+ * without MPI they meet over TCP); or, if LOCKSTEP_RENDEZVOUS is set, the processes that meet
+ * there. MPI may have any thread level; it must not be finalised before the group is closed.
+ * `deadline_seconds`: how long an awaited rank may make no progress; 0 means 60. `report_folder`:
+ * also receives the watchdog's report; NULL: no folder. The ranks compare their deadlines and
+ * libraries. Errors: ENVIRONMENT (no MPI), CONFIG_MISMATCH; over TCP STUCK (with the ranks that
+ * have not come), VERSION (another secret or library), BAD_INPUT, RANK_LOST. */
 int lockstep_group_open(const void* comm, double deadline_seconds, const char* report_folder,
                         lockstep_group** group);
-/* How many processes a launcher (mpirun, mpiexec, srun) has started together with this one, as its
- * variables tell; 1: none. */
+/* The number of processes that a launcher (mpirun, mpiexec, srun) started, this one included, from
+ * the launcher's variables; 1: no launcher. */
 int lockstep_launched(void);
-/* A group of this process only, without MPI; also where a launcher has started others. */
+/* A group of this process only, without MPI, even if a launcher has started others. */
 int lockstep_group_alone(lockstep_group** group);
-/* -1 where `group` is NULL. */
+/* Rank and size of the group; -1 if `group` is NULL. */
 int lockstep_group_rank(const lockstep_group* group);
 int lockstep_group_size(const lockstep_group* group);
-/* "This process compiles: give it this long from now before it counts as stuck." Any thread. */
+/* This process is busy, for example compiling: it does not count as stuck for so many seconds from
+ * now. From any thread. */
 int lockstep_busy(lockstep_group* group, double seconds);
 /* This rank has failed with `code` (TRACE_ERROR, COMPILE_ERROR, RUNTIME_ASSERT, BAD_INPUT,
- * ENVIRONMENT) and `text`. Not collective: the next collective function fails so on all ranks; a
- * call whose prefetched vote is out already is made first. */
+ * ENVIRONMENT) and `text`. Not collective: the next collective function fails with this error on
+ * all ranks; a call whose prefetched vote has been cast is made first. */
 int lockstep_trouble(lockstep_group* group, int code, const char* text);
-/* Collective: whether all ranks are well, now; before a checkpoint or a collective of your own. */
+/* Collective: fails if any rank has a local error now. For use before a checkpoint or before a
+ * collective of the program itself. */
 int lockstep_settle(lockstep_group* group);
 /* Collective: `result` is 1 on all ranks if `mine` is not 0 on any (on all) of them, else 0. */
 int lockstep_vote_any(lockstep_group* group, int mine, int* result);
 int lockstep_vote_all(lockstep_group* group, int mine, int* result);
-/* Collective, at the head of a loop over uneven data: `result` is 0 once no rank has any left. */
+/* Collective, at the head of a loop over uneven data: `result` is 0 once no rank has data left. */
 int lockstep_more(lockstep_group* group, int have, int* result);
-/* Collective, after an error that all ranks have: ranks that made different calls are in step
- * again, in all agreements of the group. Versions stay, prefetches are dropped. A rank that alone
- * has failed brings that (lockstep_trouble()): the others get it in whatever they are in, and this
- * rank waits for them to come here. Errors: FRAME_MISMATCH where a rank is elsewhere and none is in
- * trouble, which says who is where (this may be called again then); GONE. */
+/* Collective, after a joint error: ranks that made different numbers of calls are in step again, in
+ * all agreements of the group. Versions stay; prefetches are dropped. A rank with a local error
+ * (lockstep_trouble()) passes it on: the other ranks get it in the function that they are in, and
+ * this rank waits until they call this function. Errors: FRAME_MISMATCH with the places of all
+ * ranks, if a rank is in another function and no rank has a local error (call this function again);
+ * GONE. */
 int lockstep_resync(lockstep_group* group);
-/* Moves the vote of a prefetched call; to be called now and then while the program works. Never
- * waits; costs next to nothing where no vote is out. Also in a build callback. */
+/* Advances the vote of a prefetched call; call it now and then while the program works, also in a
+ * build callback. It never waits, and costs almost nothing if there is no such vote. */
 int lockstep_poke(lockstep_group* group);
-/* Collective: the end of the job on all ranks. Prefetched calls that were not made are dropped. A
- * rank that finishes while others go on is an error on all. */
+/* Collective: ends the job on all ranks. Prefetched calls that were not made are dropped. If a rank
+ * finishes while others go on, that is an error on all ranks. */
 int lockstep_finish(lockstep_group* group);
-/* This rank ends without the others, for the reason in `text`: their next call fails with GONE.
- * Where they may be running a prefetched call the watchdog ends the job at once, with that reason
- * and exit code 3. */
+/* This rank ends without the others, for the reason in `text`: their next call fails with GONE. If
+ * they may be running a prefetched call, the watchdog ends the job at once, with that reason and
+ * exit code 3. */
 int lockstep_leave(lockstep_group* group, const char* text);
-/* Frees the group. One that was neither finished nor left leaves. */
+/* Frees the group. A group that has not been finished or left is left first. */
 void lockstep_group_close(lockstep_group* group);
 
-/* ---- Observations: what a rank sees of the inputs of a call -----------------------------------
+/* ---- Observations: one rank's view of the inputs of a call -------------------------------------
  */
 
 typedef enum lockstep_dtype {
@@ -165,7 +172,7 @@ typedef enum lockstep_kind {
   LOCKSTEP_BOOLEAN
 } lockstep_kind;
 
-/* What you say of a size, this call. */
+/* The caller's mark of a size, for this call. */
 typedef enum lockstep_mark {
   LOCKSTEP_MARK_NONE,
   LOCKSTEP_MARK_DYNAMIC,
@@ -180,31 +187,34 @@ typedef enum lockstep_mark {
 typedef struct lockstep_observation lockstep_observation;
 int lockstep_observation_create(lockstep_observation** observation);
 void lockstep_observation_free(lockstep_observation* observation);
-/* Declares a source, once; its number, counted from 0, goes to `source` (which may be NULL). Sizes
- * and values start as 0. Names are not empty and unique; at most 16 dims. */
+/* Declares a source, once; `source` (may be NULL) receives its number, from 0. Sizes and values
+ * start as 0. Names must be unique and not empty; at most 16 dims. */
 int lockstep_observe_tensor(lockstep_observation* observation, const char* name, int dtype,
                             size_t ndim, size_t* source);
 int lockstep_observe_int(lockstep_observation* observation, const char* name, size_t* source);
 int lockstep_observe_float(lockstep_observation* observation, const char* name, size_t* source);
 int lockstep_observe_bool(lockstep_observation* observation, const char* name, size_t* source);
-/* Before each call: `ndim` sizes, and as many strides in elements (NULL: contiguous). */
+/* Before each call: `ndim` sizes, and `ndim` strides in elements (NULL: contiguous). Of the strides
+ * only the order of the dims is used. */
 int lockstep_set_sizes(lockstep_observation* observation, size_t source, const int64_t* sizes,
                        const int64_t* strides);
 int lockstep_set_int(lockstep_observation* observation, size_t source, int64_t value);
 int lockstep_set_bool(lockstep_observation* observation, size_t source, int value);
-/* All of them at once, in the order of declaration: the sizes of a tensor, one value of an int or a
- * bool, none of a float. `count` must be their number. Tensors become contiguous. */
+/* Sets all sources at once, in the order of declaration: the sizes of a tensor, one value for an
+ * int or a bool, no value for a float. `count` must be the number of values. Tensors become
+ * contiguous. */
 int lockstep_set_all(lockstep_observation* observation, const int64_t* values, size_t count);
-/* Stays until it is set again. */
+/* The mark stays until it is set again. */
 int lockstep_set_mark(lockstep_observation* observation, size_t source, size_t dim, int mark);
 
-/* ---- Decisions: what the next version is compiled for -----------------------------------------
+/* ---- Decisions: the static sizes and symbols of a version --------------------------------------
  */
 
 typedef struct lockstep_decision lockstep_decision;
-/* Sources are in the order of the bytes of their names, whatever the order of declaration. */
+/* Number of sources. They are in the byte order of their names, whatever the order of
+ * declaration. */
 size_t lockstep_decision_sources(const lockstep_decision* decision);
-/* NULL, or -1, past the end. */
+/* Name, kind and dtype of a source; NULL or -1 past the end. */
 const char* lockstep_decision_name(const lockstep_decision* decision, size_t source);
 int lockstep_decision_kind(const lockstep_decision* decision, size_t source);
 int lockstep_decision_dtype(const lockstep_decision* decision, size_t source);
@@ -217,8 +227,8 @@ int lockstep_decision_dim(const lockstep_decision* decision, size_t source, size
 size_t lockstep_decision_symbols(const lockstep_decision* decision);
 /* "tokens.size(0)", or the name of an int; NULL past the end. */
 const char* lockstep_decision_symbol_source(const lockstep_decision* decision, size_t symbol);
-/* `min`: INT64_MIN where there is no bound. `hint`: an example, the same on all ranks. `unbacked`:
- * 1 if the hint must not be relied on. Any of the three may be NULL. */
+/* `min`: INT64_MIN if there is no bound. `hint`: an example, the same on all ranks. `unbacked`: 1
+ * if the program must not rely on the hint. Any of the three may be NULL. */
 int lockstep_decision_symbol(const lockstep_decision* decision, size_t symbol, int64_t* min,
                              int64_t* hint, int* unbacked);
 /* One line: "tokens: f32[s0, 16] | s0 = tokens.size(0) min 2 hint 5" */
@@ -231,8 +241,8 @@ const char* lockstep_decision_json(const lockstep_decision* decision);
 
 typedef enum lockstep_consistency {
   LOCKSTEP_SAME_GRAPH,       /* all ranks run the same program */
-  LOCKSTEP_SAME_COLLECTIVES, /* what your build returns stands for its list of collectives */
-  LOCKSTEP_SHARED_SIZES      /* ranks share what is dynamic; programs may differ */
+  LOCKSTEP_SAME_COLLECTIVES, /* the build's fingerprint is of its list of collectives */
+  LOCKSTEP_SHARED_SIZES      /* ranks share the dynamic sizes; programs may differ */
 } lockstep_consistency;
 
 typedef struct lockstep_config {
@@ -241,15 +251,15 @@ typedef struct lockstep_config {
   int32_t automatic_dynamic;   /* sizes that differ become symbols */
   int32_t assume_at_least_two; /* until a rank sees less */
   int32_t recompile_limit;     /* 1 to 64 versions of a function, then calls fall back */
-  int32_t settle;              /* half of them for one list of inputs, then all sizes are symbols */
+  int32_t settle;              /* after half of them for one list of inputs all sizes are symbols */
 } lockstep_config;
 #define LOCKSTEP_CONFIG_INIT \
   { sizeof(lockstep_config), LOCKSTEP_SAME_GRAPH, 1, 1, 8, 1 }
 
 typedef struct lockstep_agreement lockstep_agreement;
-/* Collective. `name` tells agreements of one group apart in reports. `config` may be NULL. What the
- * agreement has given out is valid until it is freed. Free it before you close the group.
- * Errors: BAD_INPUT, CONFIG_MISMATCH. */
+/* Collective. `name` distinguishes agreements of one group in reports. `config` may be NULL.
+ * Decisions and texts of the agreement are valid until it is freed. Free it before you close the
+ * group. Errors: BAD_INPUT, CONFIG_MISMATCH. */
 int lockstep_agreement_create(lockstep_group* group, const char* name,
                               const lockstep_config* config, lockstep_agreement** agreement);
 void lockstep_agreement_free(lockstep_agreement* agreement);
@@ -257,47 +267,48 @@ void lockstep_agreement_free(lockstep_agreement* agreement);
 typedef struct lockstep_fingerprint {
   uint64_t high, low;
 } lockstep_fingerprint;
-/* Of any bytes (XXH3, 128 bits): a program's text, a list of collectives. */
+/* The fingerprint of any bytes (XXH3, 128 bits), such as a program's text or a list of
+ * collectives. */
 lockstep_fingerprint lockstep_fingerprint_of(const void* bytes, size_t length);
 
 typedef struct lockstep_built lockstep_built;
 /* Builds version `entry` of the function for `decision`. Returns 0 with the program's fingerprint
- * in `program` (left as it is: only decisions are compared), or anything else. What else there is
- * to say, guards or the reason of a failure, goes to `built`, which is valid during this call. Must
- * not call collective functions. `decision` is valid as long as the agreement if the version comes
- * into being, else during this call only. With `settle` a build that fails on some rank may be asked
- * for once more with fewer symbols, by another decision for the same `entry`. */
+ * in `program` (if `program` is not set, only decisions are compared), or another value for a
+ * failure. Guards, or the reason of the failure, go to `built`, which is valid during this call. It
+ * must not call collective functions. `decision` is valid as long as the agreement if the version
+ * is added, else during this call only. With `settle`, a build that fails on some rank may be
+ * repeated once with fewer symbols, with another decision for the same `entry`. */
 typedef int (*lockstep_build)(void* context, int entry, const lockstep_decision* decision,
                               lockstep_fingerprint* program, lockstep_built* built);
-/* `code`: TRACE_ERROR, COMPILE_ERROR (the default) or ENVIRONMENT. The first reason counts. */
+/* `code`: TRACE_ERROR, COMPILE_ERROR (the default) or ENVIRONMENT. The first call counts. */
 void lockstep_build_failed(lockstep_built* built, int code, const char* text);
-/* A condition on sizes and ints that the program relies on, in names of the inputs:
+/* A condition on sizes and ints on which the program relies, in names of the inputs:
  *   "tokens.size(0) % 8 == 0"    "x.size(0) * 2 <= Max(y.size(1), n)"
- * + - * // % Mod Min Max of sizes, ints and whole numbers (a quotient is rounded down), and one of
- * == != < <= > >=. `where`: "kernel.c:41" for reports, may be NULL. It is tested on every rank's
- * own inputs before the version comes into being: false on one is BRANCH_DIVERGENCE on all. From
- * then on the version fits only inputs for which it is true. All ranks give the same guards, but
- * under other consistencies than LOCKSTEP_SAME_GRAPH. Errors, which fail the build whatever it
- * returns: BAD_INPUT (a text that cannot be read, a size that is marked unbacked),
- * BRANCH_DIVERGENCE (the decision's static sizes make it false). */
+ * Operators: + - * // % Mod Min Max of sizes, ints and whole numbers (a quotient is rounded down),
+ * and one of == != < <= > >=. `where`: "kernel.c:41" for reports; may be NULL. The condition is
+ * tested on every rank's own inputs before the version is added: if it is false on one rank, that
+ * is BRANCH_DIVERGENCE on all. From then on the version fits only inputs for which it is true. All
+ * ranks must give the same guards, unless the consistency is not LOCKSTEP_SAME_GRAPH. Errors, which
+ * fail the build whatever it returns: BAD_INPUT (a text that cannot be read, a size that is marked
+ * unbacked), BRANCH_DIVERGENCE (the decision's static sizes make it false). */
 int lockstep_build_guard(lockstep_built* built, const char* condition, const char* where);
 
-/* Collective, before each call of `frame`. `build` runs where no version fits on every rank; the
- * version comes into being only if it succeeded on all. `entry`: the version to run now, -1: the
- * limit is reached, run without a compiled version this time. `is_new`: it was built in this call.
- * `decision`: that of the version, NULL for -1. The last three may be NULL. `observation` stays
- * yours. Errors: all of the first two kinds of codes. */
+/* Collective, before each call of `frame`. `build` runs if no version fits on every rank; the
+ * version is added only if all ranks built it. `entry`: the version to run now; -1: the limit is
+ * reached, run without a compiled version this time. `is_new`: 1 if it was built in this call.
+ * `decision`: the version's decision, NULL for -1. The last three may be NULL. The caller keeps
+ * `observation`. Errors: all codes of the first two kinds. */
 int lockstep_agree(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, lockstep_build build, void* context,
                    int* entry, int* is_new, const lockstep_decision** decision);
 
-/* Commits to a call of `frame` with these inputs, after those of the group already committed to, so
- * that its vote is under way while the program works (lockstep_poke()). On every rank or on none.
- * Does not wait; `observation` stays yours. The call is made by lockstep_agree(), with the same
- * sizes, ints, bools and marks. One that is not is BAD_INPUT with both values: an error of all
- * ranks where a version has to be built, else, as the others run theirs meanwhile, the watchdog
- * ends the job with it and exit code 2. A wrong argument is an error here and of the next
- * collective function on all ranks. */
+/* Commits to a call of `frame` with these inputs, after the calls of the group already committed
+ * to, so that its vote travels while the program works (lockstep_poke()). Every rank must commit,
+ * or none. Does not wait; the caller keeps `observation`. The call itself is lockstep_agree() with
+ * the same sizes, ints, bools and marks. A call with others is BAD_INPUT with both values: on all
+ * ranks, if a version has to be built; otherwise the other ranks are already running, so the
+ * watchdog ends the job with this error and exit code 2. A wrong argument is an error here, and of
+ * the next collective function on all ranks. */
 int lockstep_prefetch(lockstep_agreement* agreement, const char* frame,
                       const lockstep_observation* observation);
 
@@ -310,27 +321,27 @@ typedef enum lockstep_collectives {
   LOCKSTEP_COLLECTIVES_LISTED
 } lockstep_collectives;
 
-/* What this rank has decided to run, by itself. */
+/* The program that this rank has decided alone to run. */
 typedef struct lockstep_run {
   uint32_t struct_size; /* sizeof(lockstep_run) */
   int32_t is_new;       /* compiled for this call, not taken from a cache */
   lockstep_fingerprint program;
   int32_t collectives_known;        /* a lockstep_collectives */
-  lockstep_fingerprint collectives; /* LISTED: of the ordered list */
+  lockstep_fingerprint collectives; /* LISTED: fingerprint of the ordered list */
   const char* program_text;         /* for reports, may be NULL */
   const char* collectives_text;     /* the same, one collective per line */
-  const char* trouble;              /* not NULL: nothing can be run, for this reason */
+  const char* trouble;              /* not NULL: the reason why this rank cannot run */
 } lockstep_run;
 
 /* Collective, in place of lockstep_agree(): compares what the ranks are about to run and changes
- * nothing. `times`: 0 if all do the same; else how often this has been found by now, and
- * lockstep_finding() has the report, to be shown if it is the first time. `observation` may be
- * NULL. Errors, before anything ran: GRAPH_DIVERGENCE (the collectives would not match),
- * FRAME_MISMATCH, COMPILE_ERROR (the trouble of a rank). */
+ * nothing. `times`: 0 if all ranks run the same; else how often this difference has been found so
+ * far, and lockstep_finding() has the report, to be shown the first time. `observation` may be
+ * NULL. Errors, before any program runs: GRAPH_DIVERGENCE (the collectives would not match),
+ * FRAME_MISMATCH, COMPILE_ERROR (`trouble` of a rank). */
 int lockstep_audit(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, const lockstep_run* run,
                    uint64_t* times);
-/* Of the last audited call; NULL: nothing. Valid until the next. */
+/* The report of the last audited call; NULL: no difference. Valid until the next audited call. */
 const lockstep_report* lockstep_finding(const lockstep_agreement* agreement);
 /* A few lines for the end of the job; valid until the next audited call. Empty for NULL. */
 const char* lockstep_audit_summary(lockstep_agreement* agreement);

@@ -37,7 +37,7 @@ Result<RecordedJobs> read(HistoryStore& store, const std::string& job) {
       std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
   auto runs = store.runs(job);
   if (!runs) return runs.error();
-  for (PastRun& run : *runs) {
+  for (HistoryRun& run : *runs) {
     RecordedRun& one = recorded.runs.emplace_back();
     one.run = std::move(run);
     if (job.empty()) continue;

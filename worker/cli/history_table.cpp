@@ -20,13 +20,13 @@ constexpr std::chrono::seconds kWatched{30};
 double seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
 
 /// Of this machine's clock and zone, for people.
-std::string local(PastTime time) {
+std::string local(HistoryTime time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}",
                      fmt::localtime(std::chrono::system_clock::to_time_t(
                          std::chrono::time_point_cast<std::chrono::system_clock::duration>(time))));
 }
 
-std::string utc(PastTime time) {
+std::string utc(HistoryTime time) {
   const auto whole = std::chrono::floor<std::chrono::seconds>(time);
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z",
                      fmt::gmtime(std::chrono::system_clock::to_time_t(whole)),
@@ -40,7 +40,7 @@ std::string plain(std::string text) {
   return text;
 }
 
-std::string lasted(const PastRun& run) {
+std::string lasted(const HistoryRun& run) {
   const auto span = (run.ended ? *run.ended : run.seen) - run.began;
   const auto whole = std::chrono::duration_cast<std::chrono::seconds>(span).count();
   if (whole < 100) return fmt::format("{:.1f} s", std::chrono::duration<double>(span).count());
@@ -48,7 +48,7 @@ std::string lasted(const PastRun& run) {
 }
 
 /// How it ended, or that it has not.
-std::string end_of(const PastRun& run, PastTime now) {
+std::string end_of(const HistoryRun& run, HistoryTime now) {
   if (run.ended) return run.word == "OK" || run.word == "WAITING" ? "LEFT" : run.word;
   if (now - run.seen <= kWatched) return "running, " + run.word;
   // Rank 0 took its coordinator with it, or somebody killed one.
@@ -56,7 +56,7 @@ std::string end_of(const PastRun& run, PastTime now) {
   return fmt::format("{}; last watched {}", well ? "not known" : run.word, local(run.seen));
 }
 
-std::string run_line(const PastRun& run, PastTime now) {
+std::string run_line(const HistoryRun& run, HistoryTime now) {
   return fmt::format("{:<24} {:>4}  {:<19}  {:>9}  {:>6}  {:>8}  {:>9}  {:>6}  {}\n",
                      plain(run.job), run.number, local(run.began), lasted(run), run.size,
                      run.compiled, run.fallbacks, run.errors, plain(end_of(run, now)));
@@ -67,32 +67,32 @@ std::string head_line() {
                      "began", "lasted", "ranks", "compiled", "fallbacks", "errors", "how it ended");
 }
 
-std::string call_text(const PastCall& call) {
+std::string call_text(const HistoryCall& call) {
   const std::string came_to = call.outcome == "error" ? call.code : call.outcome;
   std::string out =
       fmt::format("  {:>6}  {:<20} {:>5}  {:<10} {:>8.3f}  {}\n", call.call,
                   plain(call.group.empty() ? call.frame : call.frame + " of " + call.group),
                   call.entry < 0 ? "-" : std::to_string(call.entry), came_to, seconds(call.compile),
                   call.ranks);
-  for (const PastReason& reason : call.reasons)
+  for (const HistoryReason& reason : call.reasons)
     out += fmt::format("          {}{}\n", plain(reason.text),
                        call.reasons.size() > 1 ? " [ranks " + reason.ranks + "]" : "");
   if (call.versions.size() > 1)
-    for (const PastVersion& version : call.versions)
+    for (const HistoryVersion& version : call.versions)
       out += fmt::format("          ranks {}: {}, graph {}\n", version.ranks,
                          version.outcome == "error" ? version.code : version.outcome,
                          version.graph.empty() ? "none" : version.graph);
   return out;
 }
 
-std::string run_text(const RecordedRun& recorded, PastTime now) {
+std::string run_text(const RecordedRun& recorded, HistoryTime now) {
   std::string out = head_line() + run_line(recorded.run, now);
   out += "  " + plain(recorded.run.sentence) + "\n";
-  for (const PastNote& note : recorded.notes)
+  for (const HistoryNote& note : recorded.notes)
     out += fmt::format("  {}  {}: {}\n", local(note.at), plain(note.kind), plain(note.message));
   if (!recorded.calls.empty())
     out += "    call  frame                entry  came to     seconds  ranks\n";
-  for (const PastCall& call : recorded.calls) out += call_text(call);
+  for (const HistoryCall& call : recorded.calls) out += call_text(call);
   return out + "\n";
 }
 
@@ -130,15 +130,15 @@ std::string profile_text(const RecordedJobs& recorded) {
   return out.empty() ? out : "profile that the next run starts from\n" + out;
 }
 
-Json call_json(const PastCall& call) {
+Json call_json(const HistoryCall& call) {
   Json versions = Json::array(), reasons = Json::array();
-  for (const PastVersion& version : call.versions)
+  for (const HistoryVersion& version : call.versions)
     versions.push_back({{"ranks", version.ranks},
                         {"graph", version.graph},
                         {"outcome", version.outcome},
                         {"code", version.code},
                         {"decisions", version.decisions}});
-  for (const PastReason& reason : call.reasons)
+  for (const HistoryReason& reason : call.reasons)
     reasons.push_back({{"ranks", reason.ranks}, {"reason", reason.text}});
   return {{"serial", call.serial},
           {"at", utc(call.at)},
@@ -161,7 +161,7 @@ Json call_json(const PastCall& call) {
 }
 
 Json run_json(const RecordedRun& recorded, bool whole) {
-  const PastRun& run = recorded.run;
+  const HistoryRun& run = recorded.run;
   Json out{{"job", run.job},
            {"run", run.number},
            {"began", utc(run.began)},
@@ -177,9 +177,9 @@ Json run_json(const RecordedRun& recorded, bool whole) {
            {"errors", run.errors}};
   if (!whole) return out;
   out["calls"] = Json::array();
-  for (const PastCall& call : recorded.calls) out["calls"].push_back(call_json(call));
+  for (const HistoryCall& call : recorded.calls) out["calls"].push_back(call_json(call));
   out["notes"] = Json::array();
-  for (const PastNote& note : recorded.notes)
+  for (const HistoryNote& note : recorded.notes)
     out["notes"].push_back({{"at", utc(note.at)}, {"kind", note.kind}, {"message", note.message}});
   return out;
 }

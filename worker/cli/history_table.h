@@ -5,23 +5,23 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/coordinator/store/past.h>
+#include <lockstep/coordinator/store/history_run.h>
 #include <lockstep/coordinator/store/profile_store.h>
 
 namespace lockstep::worker::cli {
 
 struct RecordedRun {
-  coordinator::PastRun run;
+  coordinator::HistoryRun run;
   // Only where one job is asked for:
-  std::vector<coordinator::PastCall> calls;
-  std::vector<coordinator::PastNote> notes;
+  std::vector<coordinator::HistoryCall> calls;
+  std::vector<coordinator::HistoryNote> notes;
 };
 
 struct RecordedJobs {
   std::string job;  // asked for; empty: all
   std::vector<RecordedRun> runs;
   std::vector<std::pair<coordinator::FrameKey, coordinator::Profile>> profile;  // of that job
-  coordinator::PastTime now;
+  coordinator::HistoryTime now;
 };
 
 /// A table of runs; of one job, each with its calls and what went wrong, and the job's profile.

@@ -1,5 +1,5 @@
-// Integers that a trace knows only by name: sizes, int inputs, values read from tensors. What users
-// compute sizes with and branch on inside a traced function.
+// Symbolic integers: sizes, int inputs, values read from tensors. Traced functions compute sizes
+// from them and branch on them.
 #pragma once
 
 #include <concepts>
@@ -24,16 +24,16 @@ class SymInt {
  public:
   SymInt() = default;
   template <std::integral T>
-  SymInt(T value) : expr_(static_cast<std::int64_t>(value)) {}  // NOLINT: a number is one
+  SymInt(T value) : expr_(static_cast<std::int64_t>(value)) {}  // NOLINT: a number is a SymInt
   SymInt(shapes::Expr expr, std::shared_ptr<Trace> trace)
       : expr_(std::move(expr)), trace_(std::move(trace)) {}
 
   [[nodiscard]] const shapes::Expr& expr() const { return expr_; }
-  /// The trace it belongs to; null for a plain number.
+  /// The trace of the symbols; null for a plain number.
   [[nodiscard]] const std::shared_ptr<Trace>& trace() const { return trace_; }
-  /// A number, where code needs one. Pins a symbol to the agreed hint by a guard; throws
-  /// DataDependentError for a value that is only known when the graph runs, TraceUsageError once
-  /// the trace has ended, as all that asks for a value here.
+  /// The value as a number. Specialises the symbols to their agreed hints by a guard. Throws
+  /// DataDependentError for a value that is known only when the graph runs. Throws TraceUsageError
+  /// after the trace has ended, as every function here does that needs a value.
   [[nodiscard]] std::int64_t to_int(Line where = Line::current()) const;
   /// "2*s0 + 1"
   [[nodiscard]] std::string text() const { return expr_.text(); }
@@ -43,7 +43,7 @@ class SymInt {
   std::shared_ptr<Trace> trace_;
 };
 
-/// An operand together with the line it is used on: what lets `if (x.size(0) > 5)` record its line.
+/// An operand with the line of its use, so that `if (x.size(0) > 5)` records its line.
 struct IntOperand {
   template <std::integral T>
   IntOperand(T number, Line line = Line::current())  // NOLINT: converts on purpose
@@ -54,11 +54,12 @@ struct IntOperand {
   Line where;
 };
 
-/// A question about integers. Asking (`if`) decides the branch: proven, or by the agreed hint with
-/// a guard; a question about values that exist only at run time throws DataDependentError.
+/// A condition on integers. A branch (`if`) on it takes the proven answer, or the answer for the
+/// agreed hints with a guard. A branch on values that exist only when the graph runs throws
+/// DataDependentError.
 class SymBool {
  public:
-  SymBool(bool value);  // NOLINT: a plain truth is one
+  SymBool(bool value);  // NOLINT: a bool is a SymBool
   SymBool(shapes::Predicate predicate, std::shared_ptr<Trace> trace, Line where)
       : predicate_(std::move(predicate)), trace_(std::move(trace)), where_(where) {}
 
@@ -75,8 +76,8 @@ class SymBool {
   Line where_;
 };
 
-/// All of these throw OverflowError where a coefficient leaves int64, and TraceUsageError where the
-/// operands belong to different traces.
+/// All of these operators throw OverflowError if a coefficient does not fit in int64, and
+/// TraceUsageError if the operands belong to different traces.
 [[nodiscard]] SymInt operator+(const IntOperand& a, const IntOperand& b);
 [[nodiscard]] SymInt operator-(const IntOperand& a, const IntOperand& b);
 [[nodiscard]] SymInt operator*(const IntOperand& a, const IntOperand& b);
@@ -98,24 +99,25 @@ class SymBool {
 [[nodiscard]] SymBool operator>(const IntOperand& a, const IntOperand& b);
 [[nodiscard]] SymBool operator>=(const IntOperand& a, const IntOperand& b);
 
-/// Must be true or the program is wrong: known from here on, tested when the graph runs unless
-/// proven, and then an error on all ranks jointly. Throws ConstraintError if it cannot be true.
+/// The condition must be true. It is known from here on. Unless proven, it is tested when the graph
+/// runs; if it is false then, that is a joint error of all ranks. Throws ConstraintError if it
+/// cannot be true.
 void check(const SymBool& condition, std::string message = {}, Line where = Line::current());
-/// Proven true; false where open. Records nothing.
+/// True: proven. False: proven false, or open. Records nothing.
 [[nodiscard]] bool statically_true(const SymBool& condition);
-/// The value under the agreed hints, for choices that may not depend on it but run better knowing
-/// it: no guard. `fallback` for values that exist only when the graph runs.
+/// The value under the agreed hints, without a guard: for choices that are right for any value but
+/// faster for some. `fallback` for values that exist only when the graph runs.
 [[nodiscard]] std::int64_t peek(const SymInt& value, std::int64_t fallback,
                                 Line where = Line::current());
-/// A branch that takes false (true) where a value that exists only when the graph runs leaves it
-/// open: nothing is recorded then, and both ways must be right. Otherwise as `if`.
+/// A branch as by `if`, except that an answer left open by values that exist only when the graph
+/// runs is false (true). Then nothing is recorded, and both ways of the branch must be correct.
 [[nodiscard]] bool guard_or_false(const SymBool& condition);
 [[nodiscard]] bool guard_or_true(const SymBool& condition);
-/// True if `condition` holds for the sizes of any (of every) rank of the group. The same answer on
-/// every rank, so all take the same branch; recorded as a guard on the group's value. Collective:
-/// every rank asks the same questions in the same order. Asks nobody, and is a branch like any
-/// other, where the values are uniform (collective_ops.h). Throws DataDependentError for values
-/// that exist only at run time.
+/// True if `condition` holds for the sizes of any (of every) rank of the group. The answer is the
+/// same on every rank, so all take the same branch; it is recorded as a guard on the group's value.
+/// Collective: every rank asks the same questions in the same order. If the values are uniform
+/// (collective_ops.h), it sends nothing and is an ordinary branch. Throws DataDependentError for
+/// values that exist only when the graph runs.
 [[nodiscard]] bool group_any(const SymBool& condition, Line where = Line::current());
 [[nodiscard]] bool group_all(const SymBool& condition, Line where = Line::current());
 

@@ -1,6 +1,6 @@
-// The tensor: what users hold, pass in and get back. Outside a trace it is a concrete array, inside
-// one it is a value of the graph under construction. What is done with it: tensor_ops.h,
-// selection_ops.h, collective_ops.h, autodiff.h.
+// The tensor, the values of user programs. Outside a trace a tensor is a concrete array; inside a
+// trace it is a value of the graph under construction. Its operations are in tensor_ops.h,
+// selection_ops.h, collective_ops.h and autodiff.h.
 #pragma once
 
 #include <concepts>
@@ -24,8 +24,8 @@ class TraceUsageError : public std::logic_error {
 
 struct TensorOperand;
 
-/// A handle, cheap to copy. Either concrete (holds an Array, no trace), or traced (a node of a
-/// trace, which the handle keeps alive), or empty. One thread.
+/// A handle, cheap to copy. It is concrete (holds an Array, no trace), traced (a node of a trace,
+/// which the handle keeps alive), or empty. One thread.
 class Tensor {
  public:
   Tensor() = default;
@@ -34,8 +34,8 @@ class Tensor {
 
   [[nodiscard]] bool traced() const { return trace_ != nullptr; }
   [[nodiscard]] bool empty() const { return !trace_ && !array_; }
-  /// The data. In a trace there is none yet: throws DataDependentError that says what to do; after
-  /// it TraceUsageError. Both name the line.
+  /// The data. Of a traced tensor there is no data: throws DataDependentError during the trace,
+  /// TraceUsageError after it. Both errors name the line.
   [[nodiscard]] const Array& array(Line where = Line::current()) const {
     if (trace_) refuse_data(where);
     return array_;
@@ -44,26 +44,28 @@ class Tensor {
   /// Requires a traced tensor. Node numbers change when the trace ends.
   [[nodiscard]] NodeId node() const { return node_; }
 
-  // What is known of a traced tensor too, until its trace ends: TraceUsageError after that, and for
-  // an empty tensor.
+  // Properties that a traced tensor has as well, until its trace ends. After that, and for an empty
+  // tensor: TraceUsageError.
   [[nodiscard]] DType dtype(Line where = Line::current()) const;
   [[nodiscard]] int ndim(Line where = Line::current()) const;
-  /// Negative dims count from the end. Throws TraceUsageError where there is no such dim.
+  /// Negative dims count from the end. Throws TraceUsageError for a dim that does not exist.
   [[nodiscard]] SymInt size(std::int64_t dim, Line where = Line::current()) const;
   [[nodiscard]] std::vector<SymInt> sizes(Line where = Line::current()) const;
   [[nodiscard]] SymInt numel(Line where = Line::current()) const;
 
-  /// The rows where a bool tensor, over the leading dims, is true: [u, ..] (selection_ops.h).
+  /// The rows at which the bool tensor `mask`, over the leading dims, is true: [u, ..]
+  /// (selection_ops.h).
   [[nodiscard]] Tensor operator[](const TensorOperand& mask) const;
 
-  /// `if (lr > 0.5)`: what float inputs compare to is decided by the value of the group's lowest
-  /// rank, with a guard. All other data is not known while tracing: throws DataDependentError that
-  /// says what to do.
+  /// For `if (lr > 0.5)`: a comparison of float inputs takes the value of the group's lowest rank,
+  /// with a guard. For all other data, which is not known during the trace, throws
+  /// DataDependentError.
   explicit operator bool() const;
 
-  /// What the user says of the dims, this call; empty: nothing. Read when inputs are flattened.
+  /// The user's marks of the dims, for this call; empty: no marks. They are read when inputs are
+  /// flattened.
   [[nodiscard]] const std::vector<Mark>& marks() const { return marks_; }
-  /// Throws TraceUsageError for a traced tensor: marks are for what calls are given.
+  /// Marks a dim of an input. Throws TraceUsageError for a traced tensor, which is no input.
   void mark(std::int64_t dim, Mark mark, Line where = Line::current());
 
  private:
@@ -79,17 +81,17 @@ class Tensor {
 class SymFloat {
  public:
   SymFloat() = default;
-  SymFloat(double value) : value_(value) {}  // NOLINT: a number is one
+  SymFloat(double value) : value_(value) {}  // NOLINT: a number is a SymFloat
   /// Requires a traced 0-d f64 tensor.
   explicit SymFloat(Tensor tensor) : tensor_(std::move(tensor)) {}
   [[nodiscard]] bool traced() const { return tensor_.traced(); }
-  /// The number. In a trace there is none yet, unless floats are specialised: throws
-  /// DataDependentError that says what to do; after it TraceUsageError. Both name the line.
+  /// The number. A traced float has no number, unless floats are specialised: throws
+  /// DataDependentError during the trace, TraceUsageError after it. Both errors name the line.
   [[nodiscard]] double value(Line where = Line::current()) const {
     if (traced()) refuse_value(where);
     return value_;
   }
-  /// Requires one that is traced: 0-d, f64.
+  /// The 0-d f64 tensor. Requires a traced float.
   [[nodiscard]] const Tensor& tensor() const { return tensor_; }
 
  private:
@@ -98,7 +100,7 @@ class SymFloat {
   Tensor tensor_;
 };
 
-/// A float as an operand, with the line it is used on.
+/// A float as an operand, with the line of its use.
 struct FloatOperand {
   FloatOperand(SymFloat f, Line line = Line::current())  // NOLINT: converts on purpose
       : value(std::move(f)), where(line) {}
@@ -110,7 +112,7 @@ struct FloatOperand {
   Line where;
 };
 
-/// Stay float inputs, so `lr * 0.5` still takes the dtype of what it meets.
+/// The results are float inputs, so `lr * 0.5` still takes the dtype of the other operand.
 [[nodiscard]] SymFloat operator+(const SymFloat& a, const FloatOperand& b);
 [[nodiscard]] SymFloat operator-(const SymFloat& a, const FloatOperand& b);
 [[nodiscard]] SymFloat operator*(const SymFloat& a, const FloatOperand& b);
@@ -135,7 +137,7 @@ template <PlainNumber T>
   return SymFloat(static_cast<double>(a)) / b;
 }
 
-/// Tells how this dim is to be treated in calls that get this handle: overrides automatic dynamic.
+/// Marks this dim for calls that get this handle; a mark overrides automatic dynamic.
 inline void mark_dynamic(Tensor& tensor, std::int64_t dim, Line where = Line::current()) {
   tensor.mark(dim, Mark::Dynamic, where);
 }
@@ -153,7 +155,7 @@ inline void mark_uniform(Tensor& tensor, std::int64_t dim, Line where = Line::cu
   tensor.mark(dim, Mark::Uniform, where);
 }
 
-/// An operand of arithmetic with the line it is used on: a tensor, a float input, or a number.
+/// An operand of arithmetic with the line of its use: a tensor, a float input, or a number.
 struct TensorOperand {
   TensorOperand(Tensor t, Line line = Line::current())  // NOLINT: converts on purpose
       : tensor(std::move(t)), where(line) {}
@@ -167,7 +169,7 @@ struct TensorOperand {
         where(line) {}
   Tensor tensor;
   double number = 0;
-  bool plain = false;     // a number, and no tensor
+  bool plain = false;     // a plain number
   bool fraction = false;  // the number was written as a floating-point one
   bool weak = false;      // a float input: takes the other operand's dtype
   Line where;
@@ -181,10 +183,10 @@ struct CountOperand {
   Line where;
 };
 
-// Arithmetic, element by element. Dims are aligned at the end; a constant 1 broadcasts, two sizes
-// that are not known to be equal are checked to be equal and never broadcast (write expand() for
-// that). Dtypes must be equal (cast first); a number takes the tensor's. `/` on ints is floor
-// division and `%`, ints only, its remainder.
+// Arithmetic, element by element. Dims are aligned at the end. A dim of constant size 1 broadcasts.
+// Two sizes that are not known to be equal are checked to be equal and never broadcast (use
+// expand() instead). Dtypes must be equal (cast first); a number takes the tensor's dtype. `/` on
+// ints is floor division; `%`, for ints only, is its remainder.
 [[nodiscard]] Tensor operator+(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor operator-(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor operator*(const TensorOperand& a, const TensorOperand& b);
@@ -204,7 +206,7 @@ struct CountOperand {
 [[nodiscard]] Tensor operator>=(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor operator==(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor operator!=(const TensorOperand& a, const TensorOperand& b);
-/// Bool tensors.
+/// For bool tensors.
 [[nodiscard]] Tensor operator&(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor operator|(const TensorOperand& a, const TensorOperand& b);
 

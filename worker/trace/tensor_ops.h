@@ -1,6 +1,6 @@
-// The tensor language: what a traced function may do with tensors besides arithmetic (tensor.h).
-// Names and meanings follow numpy and torch. Every function throws TraceUsageError where operands
-// cannot fit, naming the user's line. Every rule is valid at sizes 0 and 1.
+// The tensor language: the operations of traced functions besides arithmetic (tensor.h). Names and
+// meanings follow numpy and torch. If operands do not fit, every function throws TraceUsageError
+// with the user's line. Every rule is valid at sizes 0 and 1.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,14 @@ using Sizes = std::vector<SymInt>;
 [[nodiscard]] Tensor maximum(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor minimum(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor logical_not(const Tensor& x, Line where = Line::current());
-/// Where the condition (bool) is true a, else b. All three broadcast.
+/// Elements of a where the bool condition is true, else of b. All three broadcast.
 [[nodiscard]] Tensor where(const Tensor& condition, const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor cast(const Tensor& x, DType dtype, Line where = Line::current());
 /// The same values; gradients stop here.
 [[nodiscard]] Tensor detach(const Tensor& x, Line where = Line::current());
 
-// New tensors. Sizes of the trace say which trace; where all sizes are plain numbers, pass it.
+// New tensors. A symbolic size determines the trace; if all sizes are plain numbers, pass the
+// trace.
 [[nodiscard]] Tensor full(const Sizes& sizes, double value, DType dtype,
                           Line where = Line::current());
 [[nodiscard]] Tensor full(Trace& trace, const Sizes& sizes, double value, DType dtype,
@@ -60,17 +61,17 @@ using Sizes = std::vector<SymInt>;
 [[nodiscard]] Tensor scalar(Trace& trace, const SymInt& value, Line where = Line::current());
 
 // Views and movement.
-/// One size may be -1: what is left over. Needs the same number of elements, checked when the graph
-/// runs unless proven.
+/// One size may be -1 and is computed from the others. Requires the same number of elements; that
+/// is checked when the graph runs unless proven.
 [[nodiscard]] Tensor reshape(const Tensor& x, const Sizes& sizes, Line where = Line::current());
-/// Result dim i shows x's dim dims[i].
+/// Dim i of the result is dim dims[i] of x.
 [[nodiscard]] Tensor permute(const Tensor& x, const Dims& dims, Line where = Line::current());
 [[nodiscard]] Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b,
                                Line where = Line::current());
 /// Dims are aligned at the end; a dim of x must be equal or the constant 1; -1 keeps x's size.
 [[nodiscard]] Tensor expand(const Tensor& x, const Sizes& sizes, Line where = Line::current());
 [[nodiscard]] Tensor unsqueeze(const Tensor& x, std::int64_t dim, Line where = Line::current());
-/// Needs the constant size 1 there.
+/// Requires the constant size 1 of that dim.
 [[nodiscard]] Tensor squeeze(const Tensor& x, std::int64_t dim, Line where = Line::current());
 /// Elements start, ..., start+length-1 of `dim`; 0 <= start and start+length <= size are checked.
 [[nodiscard]] Tensor slice(const Tensor& x, std::int64_t dim, const SymInt& start,
@@ -78,15 +79,15 @@ using Sizes = std::vector<SymInt>;
 /// Zeros before and after along `dim`; both counts are checked to be >= 0.
 [[nodiscard]] Tensor pad(const Tensor& x, std::int64_t dim, const SymInt& before,
                          const SymInt& after, Line where = Line::current());
-/// Needs at least one tensor; the other sizes equal.
+/// Requires at least one tensor, and equal sizes in all other dims.
 [[nodiscard]] Tensor cat(const std::vector<Tensor>& xs, std::int64_t dim,
                          Line where = Line::current());
 /// Parts of the given sizes, whose sum is checked.
 [[nodiscard]] std::vector<Tensor> split(const Tensor& x, const Sizes& sizes, std::int64_t dim,
                                         Line where = Line::current());
 
-// Reductions over `dims`; no dims: over all. Over nothing: sum 0, mean not a number, amax the
-// lowest and amin the highest value of the dtype (floats: infinities), argmax 0, softmax nothing,
+// Reductions over `dims`; no dims: over all. Over no elements: sum is 0, mean is not a number, amax
+// the lowest and amin the highest value of the dtype (floats: infinities), argmax 0, softmax empty,
 // logsumexp minus infinity.
 enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or stays with size 1
 [[nodiscard]] Tensor sum(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
@@ -97,7 +98,7 @@ enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or st
                           Line where = Line::current());
 [[nodiscard]] Tensor amin(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
                           Line where = Line::current());
-/// Of bools. Over nothing: any is false, all is true.
+/// For bools. Over no elements: any is false, all is true.
 [[nodiscard]] Tensor any(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
                          Line where = Line::current());
 [[nodiscard]] Tensor all(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
@@ -136,19 +137,19 @@ enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or st
 [[nodiscard]] Tensor one_hot(const Tensor& index, const SymInt& classes, DType dtype,
                              Line where = Line::current());
 
-// Values that only exist when the graph runs, read back to the host. Each costs a wait there.
+// Values that exist only when the graph runs, read back to the host. The host waits for each.
 enum class Values : std::uint8_t { Any, NonNegative };  // NonNegative: checked and known
-/// The elements of an i64 or bool tensor of constant length as integers. The same tensor gives the
-/// same ones.
+/// The elements of an i64 or bool tensor of constant length as integers. For the same tensor the
+/// symbols are the same.
 [[nodiscard]] std::vector<SymInt> tolist(const Tensor& x, Values values = Values::Any,
                                          Line where = Line::current());
-/// The element of a 0-d i64 or bool tensor; a bool is 0 or 1. Of an input of the frame it is known
-/// before the graph runs, like a size, as are comparisons of what was computed from float inputs: a
-/// branch on it is a guard.
+/// The element of a 0-d i64 or bool tensor; a bool is 0 or 1. If the tensor is an input of the
+/// frame, or a comparison of values computed from float inputs, the element is known before the
+/// graph runs, like a size, and a branch on it is a guard.
 [[nodiscard]] SymInt item(const Tensor& x, Values values = Values::Any,
                           Line where = Line::current());
-/// The element of a 0-d bool tensor, to check(); a branch on it is refused, as on any value read
-/// that is not known before the graph runs.
+/// The element of a 0-d bool tensor, for check(). A branch on it throws DataDependentError, unless
+/// it is known before the graph runs.
 [[nodiscard]] SymBool item_bool(const Tensor& x, Line where = Line::current());
 
 }  // namespace lockstep::worker

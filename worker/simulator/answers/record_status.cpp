@@ -37,8 +37,8 @@ class RankTeller {
     return std::move(told_);
   }
   // Require that all is told.
-  [[nodiscard]] coordinator::Report report(Instant at) const {
-    coordinator::Report out;
+  [[nodiscard]] coordinator::SlotReport report(Instant at) const {
+    coordinator::SlotReport out;
     out.finished = !record_.failed_round && !record_.ends_within_a_call();
     out.phase = out.finished ? Phase::Finishing : phase_;
     out.event = last_step(record_);

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/coordinator/documents/chronicle.h>
+#include <lockstep/coordinator/documents/event_log.h>
 
 namespace lockstep::coordinator {
 namespace {
@@ -18,7 +18,7 @@ void count(CallTally::Histogram& histogram, Duration span) {
   histogram.sum += value;
 }
 
-/// What a rank tells that had an entry while others had none.
+/// True: the reason of a rank that had a fitting entry while other ranks had none.
 bool fits_here(std::string_view reason) { return reason.starts_with("an entry fits this rank"); }
 
 void count(CallTally& tally, const ToldCall& told) {
@@ -28,7 +28,7 @@ void count(CallTally& tally, const ToldCall& told) {
     if (const auto what = field_kind(event.code); !what.empty()) ++tally.divergences[what];
     return;
   }
-  // Of the first rank on which no entry fitted.
+  // The reason of the first rank on which no entry fitted.
   std::string_view reason;
   bool forced = false;
   for (const ToldReason& each : told.reasons) {
@@ -39,7 +39,7 @@ void count(CallTally& tally, const ToldCall& told) {
   ++tally.recompiles[{reason_class(reason), forced}];
 }
 
-/// Where it is one rank: which process, and what it was last seen doing.
+/// For a single rank: adds its process and its last known state.
 void add_rank(EventLine& line, const WatchedJob& job) {
   if (line.ranks.size() != 1) return;
   if (const Member* member = job.membership.member(line.ranks.lowest())) {
@@ -96,16 +96,26 @@ std::string_view field_kind(Code code) {
       return "graph";
     case Code::ConfigMismatch:
       return "config";
-    default:
+    case Code::TraceError:
+    case Code::CompileError:
+    case Code::RuntimeAssert:
+    case Code::Gone:
+    case Code::Stuck:
+    case Code::RankLost:
+    case Code::BadInput:
+    case Code::Version:
+    case Code::Environment:
+    case Code::Internal:
       return "";
   }
+  return "";
 }
 
-EventLine Chronicle::event(std::string_view level, std::string_view name) const {
+EventLine EventLog::event(std::string_view level, std::string_view name) const {
   return {.at = wall_, .mono = now_, .level = level, .job = job_, .run = run_, .event = name};
 }
 
-void Chronicle::add(const EventLine& event) {
+void EventLog::add(const EventLine& event) {
   new_lines_.push_back(line_of(event));
   lines_.push_back(new_lines_.back());
   bytes_ += lines_.back().size();
@@ -115,7 +125,7 @@ void Chronicle::add(const EventLine& event) {
   }
 }
 
-void Chronicle::members(const WatchedJob& job, Known& known) {
+void EventLog::members(const WatchedJob& job, Known& known) {
   const RankSet live = job.membership.live(), finished = job.membership.finished();
   const auto say = [&](std::string_view level, std::string_view name, const RankSet& ranks) {
     if (ranks.empty()) return;
@@ -124,7 +134,7 @@ void Chronicle::members(const WatchedJob& job, Known& known) {
     add_rank(line, job);
     add(line);
   };
-  RankSet here = live;  // some may have come and finished since the last look
+  RankSet here = live;  // some may have joined and finished since the last look
   here.insert(finished);
   const RankSet first_time = here.minus(known.came);
   say("info", "joined", first_time);
@@ -137,10 +147,10 @@ void Chronicle::members(const WatchedJob& job, Known& known) {
   known.finished = finished;
 }
 
-void Chronicle::findings(const WatchedJob& job, const Service& service, Known& known) {
+void EventLog::findings(const WatchedJob& job, const Service& service, Known& known) {
   std::map<std::string, EventLine> hold;
   for (const Finding& finding : service.diagnose(job, now_)) {
-    // Who lags may be another at every look: one event while anybody does.
+    // The lagging ranks may change at every look: one event as long as any rank lags.
     const bool lags = finding.kind == Finding::Kind::Lags;
     const std::string key = fmt::format("{} {} {}", kind_name(finding.kind), finding.act,
                                         lags ? "" : finding.ranks.text());
@@ -154,7 +164,7 @@ void Chronicle::findings(const WatchedJob& job, const Service& service, Known& k
   }
   for (const auto& held : known.findings) {
     const EventLine& line = held.second;
-    // Worse by now, or of more ranks: not over.
+    // The finding is now more severe, or of more ranks: it is not over.
     const bool goes_on = std::any_of(hold.begin(), hold.end(), [&](const auto& other) {
       return other.second.event == line.event && line.ranks.minus(other.second.ranks).empty();
     });
@@ -174,7 +184,7 @@ void Chronicle::findings(const WatchedJob& job, const Service& service, Known& k
   add(line);
 }
 
-void Chronicle::call(const WatchedJob& job, const ToldCall& told) {
+void EventLog::call(const WatchedJob& job, const ToldCall& told) {
   const CallEvent& of = told.event;
   EventLine line = event(of.outcome == CallEvent::Outcome::Error      ? "error"
                          : of.outcome == CallEvent::Outcome::Fallback ? "warning"
@@ -204,18 +214,18 @@ void Chronicle::call(const WatchedJob& job, const ToldCall& told) {
   add(line);
 }
 
-void Chronicle::calls(const WatchedJob& job, Known& known) {
-  for (const ToldCall& told : job.history.calls()) {
+void EventLog::calls(const WatchedJob& job, Known& known) {
+  for (const ToldCall& told : job.call_log.calls()) {
     if (told.serial < known.next_call) continue;
     const bool whole = told.told.size() == job.membership.size();
-    if (!whole && now_ - told.first < kPatience) return;  // and those after it
+    if (!whole && now_ - told.first < kPatience) return;  // later calls wait as well
     known.next_call = told.serial + 1;
     count(tallies_[job_], told);
     call(job, told);
   }
 }
 
-void Chronicle::look_at(const std::string& id, const WatchedJob& job, const Service& service) {
+void EventLog::look_at(const std::string& id, const WatchedJob& job, const Service& service) {
   Known& known = jobs_[id];
   job_ = id;
   run_ = job.run;
@@ -232,7 +242,7 @@ void Chronicle::look_at(const std::string& id, const WatchedJob& job, const Serv
   findings(job, service, known);
 }
 
-std::vector<std::string> Chronicle::look(const Service& service, Instant now, WallTime wall) {
+std::vector<std::string> EventLog::look(const Service& service, Instant now, WallTime wall) {
   now_ = now;
   wall_ = wall;
   new_lines_.clear();

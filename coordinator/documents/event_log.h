@@ -1,5 +1,5 @@
-// What happened in the jobs of a coordinator, as events and as counts: what is new between two
-// looks at the service core. No sockets and no clock.
+// Events and counts of the jobs of a coordinator: the differences between two looks at the service.
+// No sockets and no clock.
 #pragma once
 
 #include <array>
@@ -15,37 +15,38 @@
 
 namespace lockstep::coordinator {
 
-/// What was told of calls, counted from the job's first run on: for metrics.
+/// Counts of reported calls, from the job's first run on: for metrics.
 struct CallTally {
   /// Upper bounds, in seconds, of all but the last bucket.
   static constexpr std::array<double, 10> kBounds{0.01, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000};
   struct Histogram {
-    std::array<std::uint64_t, kBounds.size() + 1> buckets{};  // each counted once
+    std::array<std::uint64_t, kBounds.size() + 1> buckets{};  // a sample is in one bucket
     double sum = 0;
   };
-  /// Trace and compile of the slowest rank, by outcome.
+  /// Seconds of trace and compile on the slowest rank, by outcome.
   std::map<std::string_view, Histogram> compile;
   struct Recompile {
     std::string_view reason;
-    bool forced = false;  // an entry fitted on some rank, and not on others
+    bool forced = false;  // an entry fitted on some ranks, but not on all
     auto operator<=>(const Recompile&) const = default;
   };
   std::map<Recompile, std::uint64_t> recompiles;
-  std::map<std::string_view, std::uint64_t> divergences;  // by what differs
+  std::map<std::string_view, std::uint64_t> divergences;  // by field_kind()
 };
 
 /// One thread.
-class Chronicle {
+class EventLog {
  public:
   static constexpr std::size_t kMostLines = 4096, kMostBytes = 4 * 1024 * 1024;
 
-  /// To be called once a second or so, with time that does not go back. Returns the lines of what
-  /// is new. A call is told of once all ranks have told of it, or two seconds after the first.
+  /// Call it about once a second, with time that does not go back. Returns the lines of new events.
+  /// A call becomes an event once all ranks have reported it, or two seconds after the first
+  /// report.
   std::vector<std::string> look(const Service& service, Instant now, WallTime wall);
 
-  /// The last ones, oldest first.
+  /// The last lines, oldest first.
   [[nodiscard]] const std::deque<std::string>& lines() const { return lines_; }
-  /// By job, of those that the service knew at the last look.
+  /// By id, for the jobs that the service had at the last look.
   [[nodiscard]] const std::map<std::string, CallTally>& tallies() const { return tallies_; }
 
  private:
@@ -68,7 +69,7 @@ class Chronicle {
   std::map<std::string, CallTally> tallies_;
   std::deque<std::string> lines_;
   std::size_t bytes_ = 0;
-  // Of the look that is under way.
+  // For the look in progress:
   std::vector<std::string> new_lines_;
   std::string job_;
   int run_ = 1;
@@ -77,10 +78,11 @@ class Chronicle {
 };
 
 /// "first_call", "size", "value", "bound", "guard", "inputs", "mark", "elsewhere" (an entry fitted
-/// here) or "other": a bounded set, for labels. `reason` is that of a CallEvent; of several entries
-/// the first counts.
+/// here) or "other": a bounded set, for labels. `reason` is CallEvent::reason; if it lists several
+/// entries, the first counts.
 [[nodiscard]] std::string_view reason_class(std::string_view reason);
-/// What differs, by the code of an error: "graph", "dtype", …; empty where nothing does.
+/// The field in which ranks differ, by error code: "graph", "dtype", …; empty if the code is not a
+/// disagreement.
 [[nodiscard]] std::string_view field_kind(Code code);
 
 }  // namespace lockstep::coordinator

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <lockstep/coordinator/service/history.h>
+#include <lockstep/coordinator/service/call_log.h>
 
 namespace lockstep::coordinator {
 namespace {
@@ -42,7 +42,7 @@ void count(ToldFrame& frame, const CallEvent& event) {
 
 }  // namespace
 
-ToldCall& History::call_of(const CallEvent& event, Instant now) {
+ToldCall& CallLog::call_of(const CallEvent& event, Instant now) {
   const Key key{event.epoch, event.group, event.call, event.frame};
   if (const auto known = serials_.find(key); known != serials_.end())
     return calls_[static_cast<std::size_t>(known->second - calls_.front().serial)];
@@ -64,7 +64,7 @@ ToldCall& History::call_of(const CallEvent& event, Instant now) {
   return call;
 }
 
-void History::take(Rank rank, const CallEvent& event, Instant now) {
+void CallLog::take(Rank rank, const CallEvent& event, Instant now) {
   ToldCall& call = call_of(event, now);
   const RankSet self = RankSet::of(rank);
   if (!call.told.empty() && rank < call.told.lowest()) call.event = event;
@@ -78,7 +78,7 @@ void History::take(Rank rank, const CallEvent& event, Instant now) {
   call.compile_slowest = rank;
 }
 
-std::optional<shapes::Fingerprint> History::wanted(const CallEvent& event, Instant now) {
+std::optional<shapes::Fingerprint> CallLog::wanted(const CallEvent& event, Instant now) {
   if (event.graph == shapes::Fingerprint{}) return std::nullopt;
   if (const auto known = graphs_.find(event.graph); known != graphs_.end()) {
     if (known->second.text || now - known->second.asked < kAskAgain) return std::nullopt;
@@ -94,12 +94,12 @@ std::optional<shapes::Fingerprint> History::wanted(const CallEvent& event, Insta
   return event.graph;
 }
 
-void History::take_graph(const shapes::Fingerprint& graph, std::string text) {
+void CallLog::take_graph(const shapes::Fingerprint& graph, std::string text) {
   if (const auto asked = graphs_.find(graph); asked != graphs_.end())
     asked->second.text = std::move(text);
 }
 
-const std::string* History::graph_text(const shapes::Fingerprint& graph) const {
+const std::string* CallLog::graph_text(const shapes::Fingerprint& graph) const {
   const auto known = graphs_.find(graph);
   return known != graphs_.end() && known->second.text ? &*known->second.text : nullptr;
 }

@@ -1,11 +1,11 @@
 #include <algorithm>
 
-#include <lockstep/coordinator/service/verdict.h>
+#include <lockstep/coordinator/service/job_verdict.h>
 
 namespace lockstep::coordinator {
 namespace {
 
-/// As far as it has told: it is a member, and has not begun the operation.
+/// True: some rank's last report says that it is a member and has not begun the operation.
 bool behind(const RankSet& ranks, const Operation& operation, const Progress& progress) {
   for (const RankSet::Run& run : ranks.runs())
     for (std::int32_t r = run.first; r <= run.last; ++r)
@@ -25,24 +25,24 @@ bool awaited(const Finding& finding, const std::vector<Operation>& operations,
 
 }  // namespace
 
-std::optional<Verdict> verdict_on(const std::vector<Finding>& findings,
-                                  const std::vector<Operation>& operations,
-                                  const Progress& progress, const Rules& rules, Instant now) {
+std::optional<JobVerdict> job_verdict(const std::vector<Finding>& findings,
+                                      const std::vector<Operation>& operations,
+                                      const Progress& progress, const Rules& rules, Instant now) {
   for (const Finding& finding : findings) {
     if (!finding.act) continue;
     switch (finding.kind) {
       case Finding::Kind::Lost:
         if (awaited(finding, operations, progress, rules.closed_act, now))
-          return Verdict{Code::RankLost, finding.message};
+          return JobVerdict{Code::RankLost, finding.message};
         break;
       case Finding::Kind::Silent:
         if (awaited(finding, operations, progress, rules.silent_act, now))
-          return Verdict{Code::Stuck, finding.message};
+          return JobVerdict{Code::Stuck, finding.message};
         break;
       case Finding::Kind::Stuck:
       case Finding::Kind::Ring:
       case Finding::Kind::Hung:
-        return Verdict{Code::Stuck, finding.message};
+        return JobVerdict{Code::Stuck, finding.message};
       case Finding::Kind::Absent:
       case Finding::Kind::Lags:
         break;

@@ -1,5 +1,5 @@
-// The calls of one job in which more happened than running an entry that was there, as its ranks
-// told them. No sockets and no clock; bounded, whatever is told.
+// The calls of one job that compiled, fell back or failed, as its ranks reported them. No sockets
+// and no clock; bounded, whatever ranks report.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace lockstep::coordinator {
 
-/// Ranks that told the same graph and outcome of one call. More than one version of a call: the
+/// Ranks that reported the same graph and outcome of one call. If a call has several versions, the
 /// ranks differ.
 struct Version {
   shapes::Fingerprint graph{};
@@ -30,44 +30,44 @@ struct ToldReason {
   RankSet ranks;
 };
 
-/// One call, as all ranks that have told of it do.
+/// One call, combined from the reports of its ranks.
 struct ToldCall {
   static constexpr std::size_t kMostVersions = 64, kMostReasons = 16;
-  std::uint64_t serial = 0;               // calls of this job as they were first told, from 0
+  std::uint64_t serial = 0;               // order of first reports within the job, from 0
   CallEvent event;                        // of the lowest rank so far
-  RankSet told;                           // ranks that have told of it
-  Instant first{0}, last{0};              // when the first and the latest rank told
+  RankSet told;                           // ranks that have reported it
+  Instant first{0}, last{0};              // first and latest report
   std::vector<Version> versions;          // at most kMostVersions
   std::vector<ToldReason> reasons;        // at most kMostReasons, in order of arrival
-  RankSet other_versions, other_reasons;  // ranks of further ones
+  RankSet other_versions, other_reasons;  // ranks of versions and reasons past the limits
   Duration compile_most{0}, waited_most{0};
   Rank compile_slowest{};
 };
 
-/// What one frame came to: the calls told, not the ranks that told them.
+/// Counts of one frame, by call: a call that many ranks report counts once.
 struct ToldFrame {
   std::uint64_t compiled = 0, fallbacks = 0, errors = 0;
   std::uint64_t last = 0;  // serial of the latest call
 };
 
 /// One thread.
-class History {
+class CallLog {
  public:
   static constexpr std::size_t kMostCalls = 1024, kMostGraphs = 64, kMostFrames = 1024;
 
   void take(Rank rank, const CallEvent& event, Instant now);
-  /// To be asked of this rank: the text of its graph, where nobody has told it. The same graph is
-  /// asked for again where it has not come within ten seconds.
+  /// The graph whose text this rank should be asked for; nullopt: no text is missing. A graph is
+  /// asked for again if its text has not come within ten seconds.
   [[nodiscard]] std::optional<shapes::Fingerprint> wanted(const CallEvent& event, Instant now);
-  /// One that was asked for; others are ignored.
+  /// The text of a graph that was asked for; others are ignored.
   void take_graph(const shapes::Fingerprint& graph, std::string text);
   void configure(std::string text) { configuration_ = std::move(text); }
 
   /// The last kMostCalls, oldest first, by serial without gaps.
   [[nodiscard]] const std::deque<ToldCall>& calls() const { return calls_; }
-  /// By name; no more than kMostFrames, further ones are in no table.
+  /// By name; at most kMostFrames, further frames are not counted.
   [[nodiscard]] const std::map<std::string, ToldFrame>& frames() const { return frames_; }
-  /// nullptr: not known, or no longer.
+  /// nullptr: not received, or dropped since.
   [[nodiscard]] const std::string* graph_text(const shapes::Fingerprint& graph) const;
   [[nodiscard]] const std::string& configuration() const { return configuration_; }
 

@@ -1,24 +1,24 @@
 #include <fmt/format.h>
 
-#include <lockstep/coordinator/documents/announcer.h>
+#include <lockstep/coordinator/documents/finding_log.h>
 
 namespace lockstep::coordinator {
 
-void Announcer::complain(const std::string& line) {
+void FindingLog::refused(const std::string& line) {
   if (left_-- > 0)
     say_(line);
   else
     ++kept_;
 }
 
-std::map<std::string, RankSet> Announcer::look(const Service& service, Instant now) {
+std::map<std::string, RankSet> FindingLog::look(const Service& service, Instant now) {
   std::map<std::string, RankSet> named;
   std::set<std::string> hold;
   for (const auto& [id, job] : service.jobs())
     for (const Finding& finding : service.diagnose(job, now)) {
       named[id].insert(finding.ranks);
       const char* severity = finding.act ? "ACT" : "WARN";
-      // Who lags may be another at every look: said once while anybody does.
+      // The lagging ranks may change at every look: one line as long as any rank lags.
       const bool lags = finding.kind == Finding::Kind::Lags;
       const std::string key = fmt::format("{} {} {} {}", severity, kind_name(finding.kind),
                                           lags ? "" : finding.ranks.text(), id);
@@ -29,7 +29,7 @@ std::map<std::string, RankSet> Announcer::look(const Service& service, Instant n
     }
   said_ = std::move(hold);
   if (kept_ > 0) say_(fmt::format("{} more connections were refused or dropped", kept_));
-  left_ = kComplaints;
+  left_ = kMostRefusals;
   kept_ = 0;
   return named;
 }

@@ -1,6 +1,6 @@
-// What a rank says of itself to the coordinator: who it is, once, and what it is doing, about once
-// a second. Plain values. Times are spans seen from the moment of sending, because the clocks of
-// two hosts have nothing to do with each other.
+// A rank's messages about itself to the coordinator: its identity, once, and its slot of the board,
+// about once a second. Plain values. Times are durations before or after sending, because the
+// clocks of two hosts are unrelated.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace lockstep::coordinator {
 
-/// Longest texts taken, in bytes.
+/// Longest texts accepted, in bytes.
 inline constexpr std::size_t kJobBytes = 128, kHostBytes = 64, kBuildBytes = 64, kNameBytes = 48,
                              kNoteBytes = 96;
 /// Largest job that is watched.
 inline constexpr int kMostRanks = 1 << 16;
-/// Groups of one rank whose operations are counted; as many as a progress board has.
+/// The most groups counted for one rank, as many as on a progress board.
 inline constexpr std::size_t kMostGroups = 64;
 
-/// One start of one rank's process: a restarted rank has another. Drawn at random.
+/// Identifies one start of a rank's process; a restarted rank has another. Drawn at random.
 enum class Incarnation : std::uint64_t {};
 
-/// Which rank of which job this is, and where it runs.
+/// A rank of a job, and its process.
 struct Identity {
   std::string job;
   Rank rank{};
@@ -32,31 +32,32 @@ struct Identity {
   std::string host;  // by name
   std::uint64_t host_id = 0;
   std::int32_t pid = 0;
-  std::string build;  // tells programs apart
-  /// How long the job waits for a rank that shows no progress, by its own watchdogs.
+  std::string build;  // different for different programs
+  /// How long the job's own watchdogs wait for a rank without progress.
   Duration deadline{std::chrono::seconds(60)};
   bool operator==(const Identity&) const = default;
 };
 
-/// Operations of one group that the rank has begun.
+/// Number of operations of one group that the rank has begun.
 struct GroupCount {
   std::uint64_t group = kWorldGroup;
   std::uint64_t begun = 0;
   bool operator==(const GroupCount&) const = default;
 };
 
-/// What one rank has counted since it started.
+/// Counters of one rank since it started.
 struct CallCounters {
   std::uint64_t reused = 0, compiled = 0, fallbacks = 0, errors = 0;  // calls, by outcome
   std::uint64_t votes = 0, exchanges = 0;                             // rounds
-  /// In rounds: until a vote's first peer was there, and the rest. Beside them: traces, compiles.
+  /// waited, wire: time in rounds until the vote's first peer arrived, and the rest. trace,
+  /// compile: time in traces and compiles.
   Duration waited{0}, wire{0}, trace{0}, compile{0};
   RoundCounts rounds;
   bool operator==(const CallCounters&) const = default;
 };
 
 /// A rank's slot of the progress board at one moment.
-struct Report {
+struct SlotReport {
   bool waiting = false;
   bool finished = false;
   Phase phase = Phase::Starting;
@@ -67,11 +68,11 @@ struct Report {
   std::string group_name, event;
   Duration since_progress{0};
   Duration lease_left{0};  // zero: none
-  /// Looks that the sender has taken at its slot since it started, and those that found it waiting.
+  /// Looks that the sender has taken at its slot since it started, and looks that found it waiting.
   std::uint64_t looks = 0, looks_waiting = 0;
-  std::vector<GroupCount> groups;  // those that the rank is a member of
+  std::vector<GroupCount> groups;  // groups with this rank as a member
   CallCounters counters;
-  bool operator==(const Report&) const = default;
+  bool operator==(const SlotReport&) const = default;
 };
 
 }  // namespace lockstep::coordinator

@@ -1,0 +1,37 @@
+// The log lines of a coordinator: each finding once, when it begins, and a few lines about refused
+// connections.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include <lockstep/coordinator/service/service.h>
+
+namespace lockstep::coordinator {
+
+/// One thread.
+class FindingLog {
+ public:
+  /// Lines about refused connections from one look to the next; further refusals are counted.
+  static constexpr int kMostRefusals = 5;
+
+  /// `say` receives each line. Findings of the kinds in `unsaid` get no line.
+  FindingLog(std::function<void(const std::string& line)> say, std::set<Finding::Kind> unsaid)
+      : say_(std::move(say)), unsaid_(std::move(unsaid)) {}
+
+  void refused(const std::string& line);
+  /// Logs new findings, and the number of refusals that got no line. Returns the ranks that
+  /// findings name, by job.
+  std::map<std::string, RankSet> look(const Service& service, Instant now);
+
+ private:
+  std::function<void(const std::string& line)> say_;
+  std::set<Finding::Kind> unsaid_;
+  std::set<std::string> said_;  // findings that hold, as severity, kind, ranks and job
+  int left_ = kMostRefusals, kept_ = 0;
+};
+
+}  // namespace lockstep::coordinator

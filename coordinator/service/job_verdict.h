@@ -1,0 +1,22 @@
+// When the coordinator ends a job: a pure function of its findings.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <lockstep/coordinator/service/diagnosis.h>
+#include <lockstep/coordinator/speech/message.h>
+
+namespace lockstep::coordinator {
+
+/// The verdict that ends the job: from the first finding to act on that blocks the job. A lost or
+/// silent rank blocks the job if others have waited for it for as long as it takes to act; a job in
+/// which no rank waits is never ended. The code is RankLost for a closed connection, else Stuck.
+/// nullopt: the job goes on.
+[[nodiscard]] std::optional<JobVerdict> job_verdict(const std::vector<Finding>& findings,
+                                                    const std::vector<Operation>& operations,
+                                                    const Progress& progress, const Rules& rules,
+                                                    Instant now);
+
+}  // namespace lockstep::coordinator
