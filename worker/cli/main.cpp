@@ -52,9 +52,8 @@ std::string unknown_option(const CLI::App& app, int argc, char** argv) {
   return {};
 }
 
-int run(int argc, char** argv) {
-  CLI::App app{"Every rank of a distributed job compiles the same program, or all fail together.",
-               "lockstep"};
+/// What there is besides subcommands.
+void declare_command(CLI::App& app) {
   app.set_help_flag("-h,--help", "print this help");
   app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION, "print the version");
   app.add_flag_callback(
@@ -64,6 +63,12 @@ int run(int argc, char** argv) {
   describe(app,
            {.usage = {"lockstep SUBCOMMAND [OPTIONS] [ARGUMENTS]", "lockstep SUBCOMMAND --help"},
             .examples = {"lockstep doctor", "lockstep dryrun SCENARIO --ranks 1024"}});
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Every rank of a distributed job compiles the same program, or all fail together.",
+               "lockstep"};
+  declare_command(app);
   std::vector<std::pair<CLI::App*, std::function<int()>>> runs;
   for (const Subcommand& subcommand : kSubcommands) {
     CLI::App* sub =
