@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <lockstep/worker/cli/checks.h>
+#include <lockstep/worker/process/settings.h>
 
 namespace lockstep::worker::cli {
 namespace {
@@ -19,17 +20,11 @@ constexpr rlim_t kFilesWanted = 1024;
 constexpr std::uint64_t kMebibyte = 1024 * 1024;
 constexpr std::uint64_t kSharedMebibytesWanted = 64;
 
-fs::path cache_directory() {
-  if (const char* set = std::getenv("LOCKSTEP_CACHE_DIR"); set != nullptr && *set != 0) return set;
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != 0)
-    return fs::path(xdg) / "lockstep";
-  const char* home = std::getenv("HOME");
-  return fs::path(home != nullptr && *home != 0 ? home : "/tmp") / ".cache" / "lockstep";
-}
-
 /// Tries it out: writes a file in the directory, or in the nearest parent that exists.
 Check check_cache() {
-  const fs::path wanted = cache_directory();
+  const auto settings = Settings::from_environment();
+  if (!settings) return {"cache directory", Check::Grade::Fail, settings.error().message};
+  const fs::path wanted = settings->cache_dir;
   std::error_code error;
   fs::path at = fs::absolute(wanted, error);
   while (!fs::exists(at, error) && at.has_relative_path()) at = at.parent_path();

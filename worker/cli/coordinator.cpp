@@ -77,9 +77,10 @@ std::size_t raise_descriptor_limit() {
 }
 
 /// From a file or the environment; none: whoever reads the port file is let in.
-Result<std::optional<Secret>> shared_secret(const CoordinatorOptions& wishes, const Settings& settings) {
-  const bool told = wishes.token_file.empty() && !settings.token.empty();
-  const std::string& file = wishes.token_file.empty() ? settings.token_file : wishes.token_file;
+Result<std::optional<Secret>> shared_secret(const CoordinatorOptions& options,
+                                            const Settings& settings) {
+  const bool told = options.token_file.empty() && !settings.token.empty();
+  const std::string& file = options.token_file.empty() ? settings.token_file : options.token_file;
   if (!told && file.empty()) return std::optional<Secret>{};
   auto secret = told ? secret_of(settings.token, "LOCKSTEP_TOKEN") : read_secret(file);
   if (!secret) return secret.error();
@@ -109,33 +110,33 @@ int serve(Server& server, const std::string& port_file) {
   return code;
 }
 
-int run(const CoordinatorOptions& wishes) {
+int run(const CoordinatorOptions& options) {
   const auto settings = Settings::from_environment();
   if (!settings) return complain(settings.error());
-  const auto endpoint = Endpoint::parse(wishes.listen);
+  const auto endpoint = Endpoint::parse(options.listen);
   if (!endpoint) return complain(endpoint.error());
-  const auto secret = shared_secret(wishes, *settings);
+  const auto secret = shared_secret(options, *settings);
   if (!secret) return complain(secret.error());
   if (!*secret && !endpoint->loopback()) return complain(open_to_strangers(*endpoint));
-  std::string port_file = wishes.port_file;
+  std::string port_file = options.port_file;
   if (port_file.empty()) port_file = default_port_file(*settings);
   make_private_folder(settings->stores_dir());
-  ServerOptions options;
-  options.listen = *endpoint;
-  options.secret = *secret ? **secret : random_secret();
+  ServerOptions serving;
+  serving.listen = *endpoint;
+  serving.secret = *secret ? **secret : random_secret();
   PortFile found;
-  if (!*secret) found.secret = options.secret;
-  options.version = LOCKSTEP_VERSION;
-  options.store = wishes.store.empty() ? settings->stores_dir() : wishes.store;
-  options.say = [](const std::string& line) { complain(line, kOk); };
-  if (!wishes.events.empty()) {
-    const auto events = EventFile::open(wishes.events);
+  if (!*secret) found.secret = serving.secret;
+  serving.version = LOCKSTEP_VERSION;
+  serving.store = options.store.empty() ? settings->stores_dir() : options.store;
+  serving.say = [](const std::string& line) { complain(line, kOk); };
+  if (!options.events.empty()) {
+    const auto events = EventFile::open(options.events);
     if (!events) return complain(events.error());
-    options.record = [file = *events](const std::string& lines) { file->write(lines); };
+    serving.record = [file = *events](const std::string& lines) { file->write(lines); };
   }
   // Some for files and for connections that are about to be refused.
-  options.most_connections = std::max<std::size_t>(raise_descriptor_limit(), 128) - 64;
-  auto server = Server::listen(std::move(options));
+  serving.most_connections = std::max<std::size_t>(raise_descriptor_limit(), 128) - 64;
+  auto server = Server::listen(std::move(serving));
   if (!server) return complain(server.error());
   found.endpoint = (*server)->endpoint();
   if (auto written = found.write(port_file); !written) return complain(written.error());
@@ -145,20 +146,31 @@ int run(const CoordinatorOptions& wishes) {
 }  // namespace
 
 std::function<int()> declare_coordinator(CLI::App& app) {
-  auto wishes = std::make_shared<CoordinatorOptions>();
-  app.add_option("--listen", wishes->listen,
-                 "numeric address and port (127.0.0.1:0; port 0: any that is free)");
-  app.add_option("--port-file", wishes->port_file,
-                 "where its address is left, and its secret if no other file holds it "
-                 "(coordinator.port in the cache directory)");
-  app.add_option("--token-file", wishes->token_file,
-                 "file of mode 0600 with the secret (LOCKSTEP_TOKEN; without either a new one for "
-                 "this start, in the port file)");
-  app.add_option("--store", wishes->store,
-                 "directory of the history of jobs, history.db (stores/ in the cache directory)");
-  app.add_option("--events", wishes->events,
-                 "file at whose end what happens is written, a line of JSON each");
-  return [wishes] { return run(*wishes); };
+  auto options = std::make_shared<CoordinatorOptions>();
+  app.add_option("--listen", options->listen, "numeric address and port; port 0: any that is free")
+      ->type_name("ADDRESS")
+      ->capture_default_str();
+  app.add_option("--port-file", options->port_file,
+                 "where its address is left, and its secret if no other file holds it")
+      ->type_name("FILE")
+      ->default_str("coordinator.port in the cache directory");
+  app.add_option("--token-file", options->token_file, "file of mode 0600 with the secret")
+      ->type_name("FILE")
+      ->default_str("LOCKSTEP_TOKEN, else LOCKSTEP_TOKEN_FILE, else a new one in the port file");
+  app.add_option("--store", options->store, "directory of the history of jobs, history.db")
+      ->type_name("DIR")
+      ->default_str("stores/ in the cache directory");
+  app.add_option("--events", options->events,
+                 "file at whose end what happens is written, a line of JSON each")
+      ->type_name("FILE");
+  describe(app, {.text = "Serves until SIGTERM or SIGINT; prints its address on stdout and what it "
+                         "finds on stderr.",
+                 .codes = {{6, "open to other machines without a secret, or its file not private"},
+                           {kEnvironment, "it cannot listen, or a file cannot be written"}},
+                 .variables = {"LOCKSTEP_TOKEN", "LOCKSTEP_TOKEN_FILE", "LOCKSTEP_CACHE_DIR"},
+                 .examples = {"lockstep coordinator --listen 127.0.0.1:0 --port-file ./watch.port",
+                              "lockstep coordinator --listen 10.0.0.1:4700 --token-file token"}});
+  return [options] { return run(*options); };
 }
 
 }  // namespace lockstep::worker::cli

@@ -43,7 +43,7 @@ std::string as_json(const std::vector<Check>& checks, bool healthy) {
   for (const Check& check : checks)
     out["checks"].push_back(
         {{"name", check.name}, {"status", grade_name(check.grade)}, {"detail", check.detail}});
-  return out.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return document_text(out, 1);
 }
 
 std::string as_table(const std::vector<Check>& checks, bool colour) {
@@ -59,6 +59,13 @@ std::string as_table(const std::vector<Check>& checks, bool colour) {
 std::function<int()> declare_doctor(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
   app.add_flag("--json", *json, "print one JSON document instead of a table");
+  describe(app,
+           {.text = "Looks at the compiler that jobs take, MPI and whether it reduces in rank "
+                    "order, the NVIDIA driver, NVRTC, cuBLAS and NCCL, the cache directory and "
+                    "limits.",
+            .codes = {{kEnvironment, "jobs cannot run here"}},
+            .variables = {"LOCKSTEP_CXX", "LOCKSTEP_CACHE_DIR", "NO_COLOR"},
+            .examples = {"lockstep doctor", "lockstep doctor --json"}});
   return [json] {
     const std::vector<Check> checks = check_machine();
     bool healthy = true;

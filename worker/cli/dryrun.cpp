@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <lockstep/worker/cli/calibrate.h>
@@ -22,6 +23,7 @@
 #include <lockstep/worker/simulator/answers/replay.h>
 #include <lockstep/worker/simulator/cluster/cost_report.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
+#include <lockstep/worker/simulator/cost/network_model.h>
 #include <lockstep/worker/simulator/input/recorded_costs.h>
 #include <lockstep/worker/simulator/report/report.h>
 #include <lockstep/worker/simulator/report/summary.h>
@@ -55,7 +57,7 @@ const CLI::Validator kDecimal(
                  ? std::string()
                  : text + " is no whole number from 0 to 18446744073709551615";
     },
-    "");
+    "0 to 18446744073709551615");
 
 /// A line on stderr that says how far a long run is, where that is a terminal; gone at the end.
 class ProgressLine {
@@ -281,35 +283,80 @@ int run(const Options& options) {
   return run(options, read, *scenario);
 }
 
+/// What is run.
+void add_runs(CLI::App& app, Options& options) {
+  app.add_option("SCENARIO", options.input, "scenario file, or directory of a recorded job")
+      ->type_name("FILE|DIR");
+  app.add_flag("--json", options.json, "print one JSON document instead of a table");
+  app.add_option("--ranks", options.ranks,
+                 "world size, for a scenario with a generator; not with a record")
+      ->type_name("N")
+      ->check(kDecimal.description(""))
+      ->check(
+          CLI::Range(1, simulator::kMaxWorldSize, fmt::format("1 to {}", simulator::kMaxWorldSize)))
+      ->default_str("the scenario's");
+  app.add_option("--seed", options.seed, "seed of the scenario's generator; not with a record")
+      ->type_name("S")
+      ->check(kDecimal)
+      ->default_str("the scenario's");
+  app.add_flag("--no-counterfactual", options.no_counterfactual,
+               "leave out what every rank would do alone (\"uncoordinated\": null)");
+  app.add_flag("--compare", options.compare,
+               "the same job in other ways, too: without coordination, upstream's way, with a "
+               "profile, marked as suggested");
+  app.add_option("--sweep", options.sweep,
+                 "run it at several values: ranks=8..131072 (doubling), ranks=8,64,512, seed=1..5; "
+                 "not with a record")
+      ->type_name("ranks=VALUES|seed=VALUES");
+}
+
+/// What is said of it besides.
+void add_answers(CLI::App& app, Options& options) {
+  app.add_option("--report", options.report,
+                 "HTML file to write, too: a page with what compiled, why, and what to mark")
+      ->type_name("FILE.html");
+  app.add_option("--network", options.network,
+                 "what the run takes over a built-in network, a calibrated one, or one of alpha "
+                 "microseconds and beta gigabytes a second")
+      ->type_name(
+          fmt::format("{}|NAME|alpha=US,beta=GBPS", fmt::join(simulator::network_names(), "|")))
+      ->default_str("the scenario's cost section, else no times");
+  app.add_option("--trace", options.trace,
+                 "write the timeline of ranks, for Perfetto; it needs times")
+      ->type_name("FILE.json");
+  app.add_option("--csv", options.csv, "write what each call took; it needs times")
+      ->type_name("FILE");
+  auto* calibrating = app.add_flag(
+      "--calibrate", options.calibrate,
+      "under mpirun, without SCENARIO: measure this machine and store it as a network");
+  app.add_option("--name", options.name,
+                 "name of the network that --calibrate stores: 1 to 64 letters, digits, dots, "
+                 "dashes and underscores, no dot first")
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->needs(calibrating);
+}
+
+HelpNotes dryrun_notes() {
+  return {.usage = {"lockstep dryrun [OPTIONS] SCENARIO", "lockstep dryrun [OPTIONS] RECORD_DIR",
+                    "mpirun -n N lockstep dryrun --calibrate [--name NAME]"},
+          .text = "A record is replayed: its decisions must be those recorded.",
+          .codes = {{kUsage, "wrong usage or input, or a record that cannot answer"},
+                    {kDiverged, "an action of a replay is not the recorded one"},
+                    {kEnvironment, "a file cannot be written; --calibrate: no MPI in this build"}},
+          .variables = {"LOCKSTEP_CACHE_DIR", "NO_COLOR"},
+          .examples = {"lockstep dryrun scenario.json --ranks 1024 --compare --report report.html",
+                       "lockstep dryrun scenario.json --sweep ranks=8..131072 --network rdma",
+                       "LOCKSTEP_RECORD=DIR mpirun -n 4 ./train && lockstep dryrun DIR --json"}};
+}
+
 }  // namespace
 
 std::function<int()> declare_dryrun(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("SCENARIO", options->input, "scenario file, or directory of a recorded job");
-  app.add_flag("--json", options->json, "print one JSON document instead of a table");
-  app.add_option("--ranks", options->ranks, "world size, for a scenario with a generator")
-      ->check(kDecimal)
-      ->check(CLI::Range(1, simulator::kMaxWorldSize));
-  app.add_option("--seed", options->seed, "seed of the scenario's generator")->check(kDecimal);
-  app.add_flag("--no-counterfactual", options->no_counterfactual,
-               "leave out what every rank would do alone (\"uncoordinated\": null)");
-  app.add_flag("--compare", options->compare,
-               "the same job in other ways, too: without coordination, upstream's way, with a "
-               "profile, marked as suggested");
-  app.add_option("--sweep", options->sweep,
-                 "run it at several values: ranks=8..131072 (doubling), ranks=8,64,512, seed=1..5");
-  app.add_option("--report", options->report,
-                 "HTML file to write, too: a page with what compiled, why, and what to mark");
-  app.add_option("--network", options->network,
-                 "what the run takes over shm, tcp, rdma, a calibrated network or "
-                 "alpha=MICROSECONDS,beta=GIGABYTES_PER_SECOND");
-  app.add_option("--trace", options->trace, "write the timeline of ranks, for Perfetto, to FILE");
-  app.add_option("--csv", options->csv, "write what each call took to FILE");
-  auto* calibrating = app.add_flag(
-      "--calibrate", options->calibrate,
-      "under mpirun, without SCENARIO: measure this machine and store it as a network");
-  app.add_option("--name", options->name, "name of the network that --calibrate stores (local)")
-      ->needs(calibrating);
+  add_runs(app, *options);
+  add_answers(app, *options);
+  describe(app, dryrun_notes());
   return [options] { return run(*options); };
 }
 

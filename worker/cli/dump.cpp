@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr std::chrono::seconds kPatience{4};
 
 struct DumpOptions {
-  std::string address, token_file;
+  AskedCoordinator asked;
   bool json = false;
 };
 
@@ -62,14 +62,12 @@ std::string lines_of(const json& dump) {
   return out.empty() ? "no job has come yet\n" : out;
 }
 
-int run(const DumpOptions& wishes) {
-  const auto settings = Settings::from_environment();
-  if (!settings) return complain(settings.error());
-  const auto at = CoordinatorAddress::find(*settings, wishes.address, wishes.token_file);
+int run(const DumpOptions& options) {
+  const auto at = options.asked.find();
   if (!at) return complain(at.error());
   const auto document = coordinator::ask_status(at->endpoint, at->secret, kPatience, {true});
   if (!document) return complain(document.error());
-  if (wishes.json) return print_result(*document, kOk);
+  if (options.json) return print_result(*document, kOk);
   const json dump = json::parse(*document, nullptr, false);
   if (dump.is_discarded() || dump.value("format", "") != "lockstep.dump/1")
     return complain("what the coordinator answered is no dump of this version.",
@@ -80,14 +78,11 @@ int run(const DumpOptions& wishes) {
 }  // namespace
 
 std::function<int()> declare_dump(CLI::App& app) {
-  auto wishes = std::make_shared<DumpOptions>();
-  app.add_option("ADDRESS", wishes->address,
-                 "its address, or its port file (LOCKSTEP_COORDINATOR, else coordinator.port in "
-                 "the cache directory)");
-  app.add_option("--token-file", wishes->token_file,
-                 "file of mode 0600 with the secret (LOCKSTEP_TOKEN, else that of the port file)");
-  app.add_flag("--json", wishes->json, "print one JSON document instead of lines");
-  return [wishes] { return run(*wishes); };
+  auto options = std::make_shared<DumpOptions>();
+  app.add_flag("--json", options->json, "print one JSON document instead of lines");
+  ask_coordinator(app, options->asked,
+                  {.examples = {"lockstep dump", "lockstep dump ./coordinator.port --json"}});
+  return [options] { return run(*options); };
 }
 
 }  // namespace lockstep::worker::cli

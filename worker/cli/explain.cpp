@@ -40,12 +40,13 @@ std::string time_of_day() {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
 }
 
-Result<void> write_page(const ExplainOptions& wishes, const std::vector<simulator::RankRecord>& record,
+Result<void> write_page(const ExplainOptions& options,
+                        const std::vector<simulator::RankRecord>& record,
                         const simulator::Explanation& explanation, const std::string& watchdog) {
-  const auto status = simulator::record_status(record, explanation, wishes.directory, watchdog,
+  const auto status = simulator::record_status(record, explanation, options.directory, watchdog,
                                                LOCKSTEP_VERSION, time_of_day());
   if (!status) return status.error();
-  return write_whole("The report", wishes.report, coordinator::page_with(*status, false));
+  return write_whole("The report", options.report, coordinator::page_with(*status, false));
 }
 
 /// "job nightly: "; where the reports of several jobs lie it says which one this is.
@@ -54,50 +55,57 @@ std::string heading(const std::string& given, const std::string& directory) {
   return "job " + std::filesystem::path(directory).filename().string() + ":\n";
 }
 
-int explain(const ExplainOptions& wishes, const std::string& directory) {
-  if (!wishes.report.empty() && part_of_record(wishes.report, directory))
-    return complain("--report " + wishes.report + " is a part of the record; give it another name.",
-                    kUsage);
+int explain(const ExplainOptions& options, const std::string& directory) {
+  if (!options.report.empty() && part_of_record(options.report, directory))
+    return complain(
+        "--report " + options.report + " is a part of the record; give it another name.", kUsage);
   std::string text;
   const std::vector<std::string> reports = reports_in(directory);
   if (!reports.empty()) {
     const auto report = simulator::read_file(reports.front());
     if (!report) return complain(report.error());
     text =
-        heading(wishes.directory, directory) + *report + (report->ends_with('\n') ? "\n" : "\n\n");
+        heading(options.directory, directory) + *report + (report->ends_with('\n') ? "\n" : "\n\n");
   }
   const auto record = simulator::read_record(directory);
-  if (!record && (reports.empty() || !wishes.report.empty())) return complain(record.error());
+  if (!record && (reports.empty() || !options.report.empty())) return complain(record.error());
   if (!record) return print_result(text, kOk);
   const simulator::Explanation explanation = simulator::explain_record(*record);
-  if (!wishes.report.empty())
-    if (const auto written = write_page(wishes, *record, explanation, text); !written)
+  if (!options.report.empty())
+    if (const auto written = write_page(options, *record, explanation, text); !written)
       return complain(written.error());
   return print_result(text + explanation.text, explanation.replay_differs ? kDiverged : kOk);
 }
 
-int run(const ExplainOptions& wishes) {
-  const std::string& given = wishes.directory;
+int run(const ExplainOptions& options) {
+  const std::string& given = options.directory;
   std::error_code failed;
   if (std::filesystem::exists(given, failed) || given.find('/') != std::string::npos)
-    return explain(wishes, given);
+    return explain(options, given);
   const auto settings = Settings::from_environment();
   if (!settings) return complain(settings.error());
   const auto found = find_reports(*settings, given);
-  return found ? explain(wishes, *found) : complain(found.error());
+  return found ? explain(options, *found) : complain(found.error());
 }
 
 }  // namespace
 
 std::function<int()> declare_explain(CLI::App& app) {
-  auto wishes = std::make_shared<ExplainOptions>();
-  app.add_option("DIR", wishes->directory,
+  auto options = std::make_shared<ExplainOptions>();
+  app.add_option("DIR", options->directory,
                  "record or report directory, or the name of a job whose report lies in the cache "
                  "directory")
+      ->type_name("DIR|JOB")
       ->required();
-  app.add_option("--report", wishes->report,
-                 "HTML file to write, too: the status page of the recorded job");
-  return [wishes] { return run(*wishes); };
+  app.add_option("--report", options->report,
+                 "HTML file to write, too: the status page of the recorded job")
+      ->type_name("FILE.html");
+  describe(app, {.text = "The verdict comes first: cause, ranks, what differs, both values, next "
+                         "step.",
+                 .codes = {{kDiverged, "an action of the replay is not the recorded one"}},
+                 .variables = {"LOCKSTEP_CACHE_DIR"},
+                 .examples = {"lockstep explain DIR", "lockstep explain DIR --report page.html"}});
+  return [options] { return run(*options); };
 }
 
 }  // namespace lockstep::worker::cli

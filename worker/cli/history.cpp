@@ -51,35 +51,43 @@ Result<RecordedJobs> read(HistoryStore& store, const std::string& job) {
   return recorded;
 }
 
-int run(const HistoryOptions& wishes) {
+int run(const HistoryOptions& options) {
   const auto settings = Settings::from_environment();
   if (!settings) return complain(settings.error());
-  const std::string directory = wishes.store.empty() ? settings->stores_dir() : wishes.store;
+  const std::string directory = options.store.empty() ? settings->stores_dir() : options.store;
   auto store = HistoryStore::open({.directory = directory, .access = Database::Access::Read});
   if (!store) return complain(store.error());
-  auto recorded = read(**store, wishes.job);
+  auto recorded = read(**store, options.job);
   if (!recorded) return complain(recorded.error());
-  if (!wishes.job.empty()) {
-    recorded->profile = profile_of(settings->stores_dir(), wishes.job);
+  if (!options.job.empty()) {
+    recorded->profile = profile_of(settings->stores_dir(), options.job);
     if (recorded->runs.empty() && recorded->profile.empty())
       return complain(
           fmt::format("there is no run of a job {} in the history; lockstep history lists those "
                       "that there are.",
-                      wishes.job),
+                      options.job),
           kUsage);
   }
-  return print_result(wishes.json ? history_document(*recorded) : history_table(*recorded), kOk);
+  return print_result(options.json ? history_document(*recorded) : history_table(*recorded), kOk);
 }
 
 }  // namespace
 
 std::function<int()> declare_history(CLI::App& app) {
-  auto wishes = std::make_shared<HistoryOptions>();
-  app.add_option("JOB", wishes->job, "one job, with what it compiled and why (all jobs)");
-  app.add_option("--store", wishes->store,
-                 "directory that the coordinator was given (the cache directory)");
-  app.add_flag("--json", wishes->json, "print one JSON document instead of a table");
-  return [wishes] { return run(*wishes); };
+  auto options = std::make_shared<HistoryOptions>();
+  app.add_option("JOB", options->job, "one job, with what it compiled and why")
+      ->type_name("JOB")
+      ->default_str("all jobs");
+  app.add_option("--store", options->store, "directory that the coordinator was given with --store")
+      ->type_name("DIR")
+      ->default_str("stores/ in the cache directory");
+  app.add_flag("--json", options->json, "print one JSON document instead of a table");
+  describe(app, {.codes = {{kUsage, "wrong usage, or no such job"},
+                           {6, "written by a later lockstep"},
+                           {kEnvironment, "there is no history, or it is damaged"}},
+                 .variables = {"LOCKSTEP_CACHE_DIR"},
+                 .examples = {"lockstep history", "lockstep history JOB --json"}});
+  return [options] { return run(*options); };
 }
 
 }  // namespace lockstep::worker::cli

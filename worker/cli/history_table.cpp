@@ -212,7 +212,7 @@ std::string history_document(const RecordedJobs& recorded) {
   for (const RecordedRun& run : recorded.runs) runs.push_back(run_json(run, !recorded.job.empty()));
   Json out{{"format", "lockstep.history/1"}, {"runs", runs}};
   if (!recorded.job.empty()) out["profile"] = profile_json(recorded);
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return document_text(out);
 }
 
 }  // namespace lockstep::worker::cli

@@ -52,11 +52,11 @@ bool is_own(const std::string& path) {
 }
 
 /// Why the recorded program is not started; empty: it can be.
-std::string hindrance(const InferOptions& wishes, const RankRecord& record) {
-  if (wishes.no_program) return "the program was not to be started";
+std::string hindrance(const InferOptions& options, const RankRecord& record) {
+  if (options.no_program) return "the program was not to be started";
   if (!record.header.program)
     return "the record does not tell how the program was started; record it again";
-  if (!is_own(wishes.directory) || !is_own(record.path))
+  if (!is_own(options.directory) || !is_own(record.path))
     return "other users may have written to the record, so the program that it names is not "
            "started; chmod go-w what is yours";
   const RecordHeader::Program& program = *record.header.program;
@@ -95,9 +95,9 @@ std::string how_it_ended(const Result<RanksEnd>& ended, double limit) {
   return {};
 }
 
-ProgramAnswer ask_program(const InferOptions& wishes, const RankRecord& record,
+ProgramAnswer ask_program(const InferOptions& options, const RankRecord& record,
                           const std::vector<RecordedClasses>& recorded, const shapes::Range& box) {
-  ProgramAnswer out{{}, hindrance(wishes, record)};
+  ProgramAnswer out{{}, hindrance(options, record)};
   if (!out.reason.empty() || recorded.empty()) return out;
   const Scratch scratch("lockstep-infer");
   if (scratch.path().empty())
@@ -117,27 +117,27 @@ ProgramAnswer ask_program(const InferOptions& wishes, const RankRecord& record,
       .deadline = std::chrono::seconds(5),
       .directory = program.directory,
       .variables = {{"LOCKSTEP_INFER", scratch.path()}, {"LOCKSTEP_RECORD", ""}},
-      .limit = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(wishes.limit))};
+      .limit = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.limit))};
   run.command.insert(run.command.end(), program.arguments.begin(), program.arguments.end());
   const auto ended = run_traced_ranks(run);
   std::ifstream lines(fmt::format("{}/{}", scratch.path(), kInferredLines));
   for (std::string line; std::getline(lines, line);) out.lines.push_back(line);
   if (out.lines.size() == recorded.size()) return out;
-  std::string why = how_it_ended(ended, wishes.limit);
+  std::string why = how_it_ended(ended, options.limit);
   if (why.empty() && !std::filesystem::exists(scratch.path() + "/rank-00000.jsonl"))
     why = "the program was started, but it made no job of lockstep/worker/job.h";
   out.reason = why;
   return out;
 }
 
-int run(const InferOptions& wishes) {
-  const auto box = box_of(wishes.box);
+int run(const InferOptions& options) {
+  const auto box = box_of(options.box);
   if (!box)
-    return complain("--box " + wishes.box +
+    return complain("--box " + options.box +
                         " is no LOW..HIGH with 0 <= LOW <= HIGH, such as 0..64; see lockstep infer "
                         "--help.",
                     kUsage);
-  const auto record = simulator::read_record(wishes.directory);
+  const auto record = simulator::read_record(options.directory);
   if (!record) return complain(record.error());
   const auto replay = simulator::replay(*record, false);
   if (!replay) return complain(replay.error());
@@ -145,28 +145,36 @@ int run(const InferOptions& wishes) {
   if (replay->difference)
     notes.push_back("The record is replayed up to a difference: " + replay->difference->text());
   const std::vector<RecordedClasses> recorded = recorded_classes(*replay, *box);
-  const ProgramAnswer answer = ask_program(wishes, record->front(), recorded, *box);
-  const InferReport report = infer_report(wishes.directory, record->front().header.world_size, *box,
-                                          recorded, answer, notes);
-  return print_result(wishes.json ? report.json : report.text, kOk);
+  const ProgramAnswer answer = ask_program(options, record->front(), recorded, *box);
+  const InferReport report = infer_report(options.directory, record->front().header.world_size,
+                                          *box, recorded, answer, notes);
+  return print_result(options.json ? report.json : report.text, kOk);
 }
 
 }  // namespace
 
 std::function<int()> declare_infer(CLI::App& app) {
-  auto wishes = std::make_shared<InferOptions>();
-  app.add_option("RECORD_DIR", wishes->directory, "directory that LOCKSTEP_RECORD named")
+  auto options = std::make_shared<InferOptions>();
+  app.add_option("RECORD_DIR", options->directory, "directory that LOCKSTEP_RECORD named")
+      ->type_name("DIR")
       ->required();
-  app.add_option("--box", wishes->box, "the values of each size that is a symbol, LOW..HIGH")
+  app.add_option("--box", options->box, "the values of each size that is a symbol, 0 or more")
+      ->type_name("LOW..HIGH")
       ->capture_default_str();
-  app.add_option("--limit", wishes->limit, "seconds that the program may take to its frames")
-      ->check(CLI::Range(0.1, 86400.0))
+  app.add_option("--limit", options->limit, "seconds that the program may take to its frames")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 86400.0, "0.1 to 86400"))
       ->capture_default_str();
-  app.add_flag("--no-program", wishes->no_program,
+  app.add_flag("--no-program", options->no_program,
                "do not start the recorded program: its recorded entries only");
-  app.add_flag("--json", wishes->json, "print one JSON document");
-  app.footer("Starts the recorded program again, as rank 0, with its arguments and in its folder.");
-  return [wishes] { return run(*wishes); };
+  app.add_flag("--json", options->json, "print one JSON document");
+  describe(app, {.text = "Starts the recorded program again, as rank 0, with its arguments and in "
+                         "its folder.",
+                 .codes = {},
+                 .variables = {"TMPDIR"},
+                 .examples = {"lockstep infer DIR --box 0..64",
+                              "lockstep infer DIR --no-program --json"}});
+  return [options] { return run(*options); };
 }
 
 }  // namespace lockstep::worker::cli

@@ -175,7 +175,7 @@ InferReport infer_report(const std::string& directory, int world_size, const sha
                  {"reason", reason},
                  {"notes", notes},
                  {"frames", std::move(frames)}};
-  return {out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n", text};
+  return {document_text(out, 1), text};
 }
 
 }  // namespace lockstep::worker::cli

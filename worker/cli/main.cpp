@@ -31,6 +31,11 @@ std::string sentence_of(const CLI::ParseError& error, const CLI::App& app) {
   for (char& c : text)
     if (c == '\n' || c == '\r') c = ' ';
   while (!text.empty() && (text.back() == ' ' || text.back() == '.')) text.pop_back();
+  constexpr std::string_view kNoValue = " missing", kNoKind = "Could not convert: ";
+  if (text.ends_with(kNoValue))  // "--ranks: 1 required N:1 to 8 missing"
+    text = text.substr(0, text.find(':')) + " needs a value";
+  else if (text.starts_with(kNoKind))
+    text = text.substr(kNoKind.size()) + " is not understood";
   std::string of;
   for (const CLI::App* sub : app.get_subcommands()) of = " " + sub->get_name();
   return text + "; see lockstep" + of + " --help.";
@@ -47,11 +52,23 @@ std::string unknown_option(const CLI::App& app, int argc, char** argv) {
   return {};
 }
 
+/// What there is besides subcommands.
+void declare_command(CLI::App& app) {
+  app.set_help_flag("-h,--help", "print this help");
+  app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION, "print the version");
+  app.add_flag_callback(
+      "--completion", [] { throw CLI::Success(); },
+      "print the script by which bash completes: source <(lockstep --completion)");
+  app.require_subcommand(1);
+  describe(app,
+           {.usage = {"lockstep SUBCOMMAND [OPTIONS] [ARGUMENTS]", "lockstep SUBCOMMAND --help"},
+            .examples = {"lockstep doctor", "lockstep dryrun SCENARIO --ranks 1024"}});
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Every rank of a distributed job compiles the same program, or all fail together.",
                "lockstep"};
-  app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
-  app.require_subcommand(1);
+  declare_command(app);
   std::vector<std::pair<CLI::App*, std::function<int()>>> runs;
   for (const Subcommand& subcommand : kSubcommands) {
     CLI::App* sub =
@@ -70,6 +87,8 @@ int run(int argc, char** argv) {
     return print_result(chosen.empty() ? app.help() : chosen.front()->help("lockstep"), kOk);
   } catch (const CLI::CallForVersion& version) {
     return print_result(std::string(version.what()) + "\n", kOk);
+  } catch (const CLI::Success&) {
+    return print_result(completion_script(app), kOk);
   } catch (const CLI::RequiredError& error) {
     const auto chosen = app.get_subcommands();
     const std::string unknown = chosen.empty() ? "" : unknown_option(*chosen.front(), argc, argv);

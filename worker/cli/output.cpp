@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +44,10 @@ Status not_written(std::string_view what, const std::string& path, int why) {
 }
 
 }  // namespace
+
+std::string document_text(const nlohmann::ordered_json& document, int indent) {
+  return document.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
 
 int print_result(std::string_view text, int code) {
   const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();

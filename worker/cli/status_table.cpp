@@ -9,7 +9,7 @@
 namespace lockstep::worker::cli {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 /// More lines than that do not help at a terminal; the document has them all.
 constexpr std::size_t kMostLines = 20;

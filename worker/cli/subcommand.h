@@ -1,16 +1,24 @@
 // The subcommands of the `lockstep` binary: one table, one file each. A subcommand writes its
-// result to stdout and everything else to stderr; its exit codes are in README.md.
+// result to stdout and everything else to stderr; its --help tells the exit codes.
 #pragma once
 
 #include <functional>
+#include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <lockstep/collectives/base/status.h>
 
 namespace CLI {
 class App;
+}
+namespace lockstep::worker {
+struct CoordinatorAddress;
 }
 
 namespace lockstep::worker::cli {
@@ -34,6 +42,28 @@ struct Subcommand {
 [[nodiscard]] std::function<int()> declare_dump(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_trace(CLI::App& app);
 
+/// What --help says besides the options.
+struct HelpNotes {
+  std::vector<std::string> usage;        // whole command lines; empty: made of the options
+  std::string text;                      // a paragraph
+  std::map<int, std::string> codes;      // exit codes besides 0, 2 and 7, or in other words
+  std::set<std::string_view> variables;  // of the environment; empty: all
+  std::vector<std::string> examples;
+};
+void describe(CLI::App& app, HelpNotes notes);
+/// A script of bash that completes command lines of `app`.
+[[nodiscard]] std::string completion_script(const CLI::App& app);
+
+/// Which coordinator is asked: ADDRESS and --token-file.
+struct AskedCoordinator {
+  std::string address, token_file;
+  [[nodiscard]] Result<CoordinatorAddress> find() const;
+};
+/// Declares both and describes `app` by `notes`, to which it adds variables and exit codes.
+void ask_coordinator(CLI::App& app, AskedCoordinator& asked, HelpNotes notes);
+
+/// One document and a line feed; bytes that are no UTF-8 are replaced. `indent`: -1 for one line.
+[[nodiscard]] std::string document_text(const nlohmann::ordered_json& document, int indent = -1);
 /// Writes all of `text` to stdout. Returns `code`, or 7 with a sentence on stderr where stdout does
 /// not take it.
 [[nodiscard]] int print_result(std::string_view text, int code);

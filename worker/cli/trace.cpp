@@ -46,17 +46,18 @@ std::string find_program(const std::string& name) {
   return {};
 }
 
-/// What is wrong with the wishes; empty: nothing.
-std::string usage_error(const TraceOptions& wishes, const std::vector<std::string>& words) {
-  if (wishes.app->count("--of") == 0) return "it is not said how many ranks the job is to have (--of N)";
-  if (wishes.size < 1 || wishes.size > kMostRanks)
-    return fmt::format("--of {} is no number of ranks from 1 to {}", wishes.size, kMostRanks);
-  const bool one = wishes.app->count("--rank") > 0;
-  if (one == wishes.all) return "give one of --all and --rank R";
-  if (one && (wishes.rank < 0 || wishes.rank >= wishes.size))
-    return fmt::format("--rank {} is no rank of {}, which are 0 to {}", wishes.rank, wishes.size,
-                       wishes.size - 1);
-  if (wishes.all && wishes.size > kMostProcesses)
+/// What is wrong with the options; empty: nothing.
+std::string usage_error(const TraceOptions& options, const std::vector<std::string>& words) {
+  if (options.app->count("--of") == 0)
+    return "it is not said how many ranks the job is to have (--of N)";
+  if (options.size < 1 || options.size > kMostRanks)
+    return fmt::format("--of {} is no number of ranks from 1 to {}", options.size, kMostRanks);
+  const bool one = options.app->count("--rank") > 0;
+  if (one == options.all) return "give one of --all and --rank R";
+  if (one && (options.rank < 0 || options.rank >= options.size))
+    return fmt::format("--rank {} is no rank of {}, which are 0 to {}", options.rank, options.size,
+                       options.size - 1);
+  if (options.all && options.size > kMostProcesses)
     return fmt::format("--all starts a process for each rank, up to {}; take fewer, or --rank R",
                        kMostProcesses);
   if (words.empty()) return "there is no program to trace";
@@ -64,10 +65,10 @@ std::string usage_error(const TraceOptions& wishes, const std::vector<std::strin
   return {};
 }
 
-int run(const TraceOptions& wishes) {
-  std::vector<std::string> words = wishes.app->remaining();
+int run(const TraceOptions& options) {
+  std::vector<std::string> words = options.app->remaining();
   if (!words.empty() && words[0] == "--") words.erase(words.begin());
-  if (const std::string wrong = usage_error(wishes, words); !wrong.empty())
+  if (const std::string wrong = usage_error(options, words); !wrong.empty())
     return complain(wrong + "; see lockstep trace --help.", kUsage);
   const std::string program = find_program(words[0]);
   if (program.empty())
@@ -78,18 +79,18 @@ int run(const TraceOptions& wishes) {
   if (scratch.path().empty())
     return complain("no folder for the trace can be made; see TMPDIR.", kEnvironment);
   words[0] = program;
-  TraceRun traced{.size = wishes.size,
-                  .calls = wishes.calls,
+  TraceRun traced{.size = options.size,
+                  .calls = options.calls,
                   .command = words,
                   .folder = scratch.path(),
                   .deadline = settings->deadline};
-  if (!wishes.all) traced.alone = wishes.rank;
+  if (!options.all) traced.alone = options.rank;
   const auto ended = run_traced_ranks(traced);
   if (!ended) return complain(ended.error());
-  const auto report = trace_report(traced, *ended, wishes.graphs);
+  const auto report = trace_report(traced, *ended, options.graphs);
   if (!report) return complain(report.error());
   if (!report->made_job) return complain(report->complaint, report->exit_code);
-  const int printed = print_result(wishes.json ? report->json : report->text, kOk);
+  const int printed = print_result(options.json ? report->json : report->text, kOk);
   if (printed != kOk) return printed;
   return report->complaint.empty() ? kOk : complain(report->complaint, report->exit_code);
 }
@@ -97,23 +98,38 @@ int run(const TraceOptions& wishes) {
 }  // namespace
 
 std::function<int()> declare_trace(CLI::App& app) {
-  auto wishes = std::make_shared<TraceOptions>();
-  wishes->app = &app;
+  auto options = std::make_shared<TraceOptions>();
+  options->app = &app;
   app.prefix_command();
-  app.footer("lockstep trace --of N (--all | --rank R) [OPTIONS] PROGRAM [ARGUMENT...]\n"
-             "What comes after PROGRAM is the program's own.");
-  app.add_option("--of", wishes->size, "how many ranks the job has");
-  app.add_flag("--all", wishes->all,
-               "start the program once for each rank, on this machine; the ranks agree as in a job "
-               "(3 where they cannot)");
-  app.add_option("--rank", wishes->rank,
-                 "start it once, as this rank; all others are taken to see its sizes");
-  app.add_option("--calls", wishes->calls, "a rank ends after so many calls of frames")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}))
+  app.add_option("--of", options->size, "how many ranks the job has; up to 256 with --all")
+      ->type_name(fmt::format("N:required; 1 to {}", kMostRanks));
+  app.add_flag(
+      "--all", options->all,
+      "start the program once for each rank, on this machine; the ranks agree as in a job");
+  app.add_option("--rank", options->rank,
+                 "start it once, as this rank; all others are taken to see its sizes")
+      ->type_name("R:0 to N - 1");
+  app.add_option("--calls", options->calls, "a rank ends after so many calls of frames")
+      ->type_name("K")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}, "1 to 1000000000"))
       ->capture_default_str();
-  app.add_flag("--graph", wishes->graphs, "print the graphs, too");
-  app.add_flag("--json", wishes->json, "print one JSON document, with the graphs");
-  return [wishes] { return run(*wishes); };
+  app.add_flag("--graph", options->graphs, "print the graphs, too");
+  app.add_flag("--json", options->json, "print one JSON document, with the graphs");
+  describe(
+      app,
+      {.usage = {"lockstep trace --of N (--all | --rank R) [OPTIONS] PROGRAM [ARGUMENT...]"},
+       .text = "What comes after PROGRAM is the program's own, and so is an exit code that is not "
+               "below. What ranks print goes to stderr; they log nothing unless LOCKSTEP_LOG "
+               "says so.",
+       .codes = {{kUsage, "wrong usage, or the program makes no job"},
+                 {kDiverged, "the ranks differ (--all), or fail together"},
+                 {4, "ranks wait for one that does not come"},
+                 {5, "a rank dies"},
+                 {6, "ranks of different builds"}},
+       .variables = {"LOCKSTEP_LOG", "LOCKSTEP_DEADLINE_SECONDS", "TMPDIR"},
+       .examples = {"lockstep trace --of 4 --all ./train --steps 10",
+                    "lockstep trace --of 1024 --rank 7 --graph ./train"}});
+  return [options] { return run(*options); };
 }
 
 }  // namespace lockstep::worker::cli

@@ -345,7 +345,7 @@ Result<TraceReport> trace_report(const TraceRun& run, const RanksEnd& ended, boo
               {"notes", shared_of(sheets, &Sheet::notes)},
               {"error", error.is_null() ? Json(nullptr) : error_of(error)}};
   conclude(run, ended, sheets, error, out);
-  out.json = report.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  out.json = document_text(report);
   out.text = text_of(report, graphs);
   return out;
 }

@@ -82,6 +82,18 @@ TEST(Cli, OptionThatIsNotKnown_IsNamedRatherThanWhatIsMissing) {
   EXPECT_NE(run("dryrun --json").err.find("SCENARIO"), std::string::npos);
 }
 
+TEST(Cli, ValueThatIsMissingOrNoNumber_IsSaidInPlainWords) {
+  for (const auto& [arguments, said] :
+       {std::pair{"dryrun --ranks", "--ranks needs a value;"},
+        {"status --token-file", "--token-file needs a value;"},
+        {"trace --of two true", "--of = two is not understood;"},
+        {"dryrun --ranks 0 x", "--ranks: Value 0 not in range 1 to 16777216;"}}) {
+    const Ran ran = run(arguments);
+    EXPECT_EQ(ran.code, 2) << arguments;
+    EXPECT_TRUE(ran.err.starts_with(std::string("lockstep: ") + said)) << ran.err;
+  }
+}
+
 TEST(Cli, NetworkOfADryRun_AddsCostsAndNothingElse) {
   const Ran plain = run("dryrun " + scenario("marks") + " --json");
   const Ran timed = run("dryrun " + scenario("marks") + " --json --network rdma");
@@ -233,6 +245,9 @@ TEST(Cli, Doctor_ListsItsChecks) {
   for (const char* name : {"cuda", "nvrtc", "cublas", "nccl"})
     EXPECT_TRUE(grades[name] == "ok" || grades[name] == "warn") << name;
   EXPECT_EQ(grades["compiler"], "ok");
+  const std::string homeless = "env -u HOME -u XDG_CACHE_HOME -u LOCKSTEP_CACHE_DIR";
+  EXPECT_NE(run("doctor", homeless).out.find("/tmp/lockstep-"), std::string::npos)
+      << "the directory that jobs take";
 #ifdef HAVE_MPI
   EXPECT_EQ(grades["mpi order"], "ok");
 #else

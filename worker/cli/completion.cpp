@@ -1,0 +1,78 @@
+// lockstep --completion: what a shell needs to complete its command line, made of the options
+// themselves.
+#include <sstream>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <lockstep/worker/cli/subcommand.h>
+
+namespace lockstep::worker::cli {
+namespace {
+
+/// $before is the word before the cursor: empty after `lockstep`, "-" where an option begins.
+constexpr std::string_view kScript =
+    R"(# Completion of lockstep in bash; zsh runs bashcompinit before.
+_lockstep() {{
+  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words=
+  if [[ $word == = ]]; then word=
+  elif [[ $before == = ]]; then before=${{COMP_WORDS[COMP_CWORD-2]}}
+  elif [[ $word == -* ]]; then before=-
+  fi
+  local of=${{COMP_WORDS[1]}}
+  ((COMP_CWORD > 1)) || of=lockstep
+  case "$of $before" in
+{}  esac
+  if [[ $words == FILE ]]; then
+    local IFS=$'\n'
+    compopt -o filenames 2>/dev/null
+    COMPREPLY=($(compgen -f -- "$word"))
+  else
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+  fi
+}}
+complete -F _lockstep lockstep
+)";
+
+/// Of the kind of a value, "shm|tcp|NAME": FILE where it is one, else the words that stand for
+/// themselves, which are in small letters.
+std::string words_of(const std::string& kind) {
+  std::string out;
+  std::istringstream choices(kind.substr(0, kind.find(':')));
+  for (std::string choice; std::getline(choices, choice, '|');) {
+    if (choice.starts_with("FILE") || choice.starts_with("DIR")) return "FILE";
+    if (choice.find_first_not_of("abcdefghijklmnopqrstuvwxyz") == std::string::npos)
+      out += (out.empty() ? "" : " ") + choice;
+  }
+  return out;
+}
+
+/// The cases of one command, the last of which is for any other word before.
+std::string cases_of(const CLI::App& app, const std::string& words) {
+  std::string options, rows, others = words;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string kind = option->get_type_name();
+    if (option->get_positional()) others = words_of(kind);
+    for (const std::string& name : option->get_lnames()) {
+      options += " --" + name;
+      if (!kind.empty())
+        rows += fmt::format("    '{} --{}') words='{}' ;;\n", app.get_name(), name, words_of(kind));
+    }
+  }
+  return fmt::format("{0}    '{1} -') words='{2}' ;;\n    '{1} '*) words='{3}' ;;\n", rows,
+                     app.get_name(), options.substr(1), others);
+}
+
+}  // namespace
+
+std::string completion_script(const CLI::App& app) {
+  std::string names, cases;
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    names += (names.empty() ? "" : " ") + sub->get_name();
+    cases += cases_of(*sub, sub->get_prefix_command() ? "FILE" : "");
+  }
+  return fmt::format(kScript, cases + cases_of(app, names));
+}
+
+}  // namespace lockstep::worker::cli
