@@ -133,7 +133,7 @@ class Counts {
   void by_host() {
     require(device_.download(sent_.data(), from_, bytes()));
     std::ranges::fill(by_host_, -1);
-    if (require(carried_.exchange(ranks_, collective(sent_.data(), by_host_.data()), false)))
+    if (require(carried_.all_to_all_with_status(ranks_, collective(sent_.data(), by_host_.data()), false)))
       give_up({Code::Internal, "a rank says that it has failed"});
     require(device_.upload(to_, by_host_.data(), bytes()));
     check(by_host_);

@@ -62,7 +62,7 @@ class SteppedModel {
   SteppedModel& operator=(const SteppedModel&) = delete;
 
   /// Steps are recorded from now on.
-  void record() { executable_->record({}); }
+  void record() { executable_->capture({}); }
   [[nodiscard]] Result<void> step();
   /// Of the last output after the last step, read back.
   [[nodiscard]] double last_value() const;
