@@ -70,7 +70,7 @@ class GroupRounds {
   /// The error of a call of the frame that sees `given` where something else was promised; it names
   /// the first source that differs, with both values. nullopt: the promise is kept, or there is
   /// none. Floats and the elements of tensors are runtime values and may be any, but for branches
-  /// that an entry took on them; so may strides, on which no entry depends.
+  /// that an entry took on them; so may the order of dims, on which no entry depends.
   [[nodiscard]] std::optional<Status> broken(const CodeCache& cache,
                                              const Observation& given) const;
 
