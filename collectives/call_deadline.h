@@ -1,5 +1,5 @@
-// Ends the process when one blocking call does not return in time. For the waits that no board
-// shows: the start and the end of MPI. The watchdog (watch.h) covers all other waits.
+// Ends the process when one blocking call does not return in time: MPI's start and end, which the
+// board does not show. The watchdog (watch.h) covers all other waits.
 #pragma once
 
 #include <condition_variable>
@@ -16,8 +16,8 @@ namespace lockstep::collectives {
 /// its own, which makes no MPI call. Where no thread can be started, it does nothing.
 class CallDeadline {
  public:
-  /// Fires after `deadline`: writes the text of `verdict` to stderr and ends the process with the
-  /// exit code of its error code. `verdict` is called on the thread of this object.
+  /// After `deadline` it writes the text of `verdict` to stderr and ends the process with the exit
+  /// code of that error. `verdict` is called on the thread of this object.
   CallDeadline(Duration deadline, std::function<Status()> verdict);
   ~CallDeadline();
   CallDeadline(const CallDeadline&) = delete;

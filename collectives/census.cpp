@@ -75,24 +75,4 @@ Census Census::decode(ByteReader& in) {
   return in.ok() ? census : Census{};
 }
 
-Bytes census_payload(Rank self, std::string_view value) {
-  ByteWriter out;
-  Census::of(self, value).encode(out);
-  return std::move(out).take();
-}
-
-Bytes join_census(std::span<const std::byte> lower, std::span<const std::byte> higher) {
-  ByteReader low(lower), high(higher);
-  Census census = Census::decode(low);
-  census.join(Census::decode(high));
-  ByteWriter out;
-  census.encode(out);
-  return std::move(out).take();
-}
-
-std::vector<RankValue> census_values(std::span<const std::byte> payload) {
-  ByteReader in(payload);
-  return Census::decode(in).values();
-}
-
 }  // namespace lockstep::collectives

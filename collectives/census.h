@@ -2,7 +2,6 @@
 // ordered tree, so every rank ends with the same table.
 #pragma once
 
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -39,12 +38,5 @@ class Census {
  private:
   std::vector<RankValue> values_;
 };
-
-/// One census as a payload, and their join, for a TreeRound. Bytes that do not decode count as an
-/// empty census.
-[[nodiscard]] Bytes census_payload(Rank self, std::string_view value);
-[[nodiscard]] Bytes join_census(std::span<const std::byte> lower,
-                                std::span<const std::byte> higher);
-[[nodiscard]] std::vector<RankValue> census_values(std::span<const std::byte> payload);
 
 }  // namespace lockstep::collectives

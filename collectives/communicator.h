@@ -1,5 +1,5 @@
 // How ranks of one group talk: control rounds (bytes of the agreement) and data collectives
-// (tensors). One backend per .cpp: MPI, simulated, fake; each exports a factory only.
+// (tensors). One backend per .cpp: MPI, TCP, simulated, fake; each exports a factory only.
 #pragma once
 
 #include <cstdint>

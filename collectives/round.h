@@ -1,6 +1,6 @@
 // A round: one collective exchange of control messages, as a pure state machine. It says whom to
-// send to and whom to hear from next; a Communicator (MPI, simulated, fake) moves the bytes. The
-// same object code runs in a real job and in a dry run.
+// send to and whom to hear from next; a Communicator (MPI, TCP, simulated, fake) moves the bytes.
+// The same object code runs in a real job and in a dry run.
 #pragma once
 
 #include <cstddef>

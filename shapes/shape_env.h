@@ -122,8 +122,8 @@ class ShapeEnv {
     bool answer = true;
     Location where;
   };
-  /// The answers that the program relies on, in the order asked; validation.h compares guards and
-  /// asserts with them. Questions that threw, or got a fallback, are left out.
+  /// The answers that the program relies on, in the order asked; tests compare guards and asserts
+  /// with them. Questions that threw, or got a fallback, are left out.
   [[nodiscard]] const std::vector<Asked>& asked() const { return asked_; }
   /// Which other sizes fail as the last question did that threw: the sizes that satisfy everything
   /// relied on before it, and `when` if it is set.

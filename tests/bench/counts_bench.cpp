@@ -14,12 +14,12 @@
 #include <cstdlib>
 #include <utility>
 
+#include "../collectives/census_tree.h"
 #include "interleaved.h"
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <lockstep/collectives/base/board.h>
-#include <lockstep/collectives/census.h>
 #include <lockstep/collectives/nccl/nccl.h>
 #include <lockstep/collectives/tree.h>
 #include <lockstep/worker/device/cuda_device.h>

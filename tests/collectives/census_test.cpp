@@ -1,8 +1,7 @@
 #include <random>
 
+#include "census_tree.h"
 #include <gtest/gtest.h>
-
-#include <lockstep/collectives/census.h>
 
 namespace lockstep::collectives::census_test {
 namespace {

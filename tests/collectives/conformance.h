@@ -10,7 +10,6 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/collectives/census.h>
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/collectives/tree.h>
 #include <lockstep/collectives/vote.h>

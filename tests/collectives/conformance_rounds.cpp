@@ -1,3 +1,4 @@
+#include "census_tree.h"
 #include "conformance.h"
 
 namespace lockstep::collectives {

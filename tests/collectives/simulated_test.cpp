@@ -3,9 +3,9 @@
 #include <random>
 #include <string>
 
+#include "census_tree.h"
 #include "network.h"
 
-#include <lockstep/collectives/census.h>
 #include <lockstep/collectives/simulated/simulated_events.h>
 #include <lockstep/collectives/startup.h>
 #include <lockstep/collectives/tree.h>

@@ -1,6 +1,7 @@
 // The TCP backend on real sockets: all ranks in this process, driven in turns by one thread.
 #include <atomic>
 
+#include "census_tree.h"
 #include "conformance.h"
 #include "tcp_ranks.h"
 

@@ -2,7 +2,7 @@
 // one, declared relations, branches that become asserts, sufficient guards.
 #include "shape_env_fixture.h"
 
-#include <lockstep/shapes/validation/solver.h>
+#include "validation/solver.h"
 
 namespace lockstep::shapes::constraint_test {
 namespace {

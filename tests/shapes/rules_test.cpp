@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/shapes/shape_env.h>
-#include <lockstep/shapes/validation/solver.h>
+#include "validation/solver.h"
 
 namespace lockstep::shapes::rules_test {
 namespace {

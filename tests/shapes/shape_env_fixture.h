@@ -1,13 +1,14 @@
 // An environment as a trace uses it, and what it leaves behind, checked after every test.
 #pragma once
 
+#include "validation/validation.h"
+
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include <lockstep/shapes/guard_set.h>
-#include <lockstep/shapes/validation/validation.h>
 
 namespace lockstep::shapes {
 

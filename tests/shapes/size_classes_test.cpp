@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/shapes/size_classes.h>
-#include <lockstep/shapes/validation/solver_search.h>
+#include "validation/solver_search.h"
 
 namespace lockstep::shapes::size_classes_test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/shapes/validation/solver.h>
+#include "validation/solver.h"
 
 namespace lockstep::shapes::solver_test {
 namespace {

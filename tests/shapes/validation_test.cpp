@@ -1,10 +1,10 @@
 // What an environment was asked against what it emits.
 #include "random_expr.h"
+#include "validation/solver.h"
+#include "validation/validation.h"
 #include <gtest/gtest.h>
 
 #include <lockstep/shapes/guard_set.h>
-#include <lockstep/shapes/validation/solver.h>
-#include <lockstep/shapes/validation/validation.h>
 
 namespace lockstep::shapes::validation_test {
 namespace {

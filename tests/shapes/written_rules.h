@@ -7,7 +7,7 @@
 
 #include "random_expr.h"
 
-#include <lockstep/shapes/validation/smt_query.h>
+#include "validation/smt_query.h"
 
 namespace lockstep::shapes::testing {
 

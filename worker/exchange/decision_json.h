@@ -1,5 +1,4 @@
-// A decision as JSON, in the manner of the dry-run result: for those who read it outside of this
-// process.
+// A decision as JSON, written as a dry run's result has it, for the callers of the C interface.
 #pragma once
 
 #include <string>
@@ -9,7 +8,7 @@
 namespace lockstep::worker {
 
 /// {"decisions": {"x": ["s0", 10], …}, "symbols": {"s0": {"source": …, "min": …, "hint": …}, …}}:
-/// as in the dry-run result (formats, version 1), on one line.
+/// as in a dry run's result, on one line.
 [[nodiscard]] std::string decision_json(const Decision& decision);
 
 }  // namespace lockstep::worker

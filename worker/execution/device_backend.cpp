@@ -305,8 +305,8 @@ class DeviceBackend final : public Backend {
     return done;
   }
 
-  /// What carries a collective between devices; null: it goes by way of the host. NCCL does not
-  /// reduce i16.
+  /// The communicator between devices for this collective (NCCL); null where the host carries it,
+  /// as for reductions of i16, which NCCL lacks.
   [[nodiscard]] collectives::DeviceData* data_of(const Step& step) const {
     const Node& node = program_.graph.nodes[step.node];
     const bool reduces = node.op == Op::AllReduce || node.op == Op::ReduceScatter;

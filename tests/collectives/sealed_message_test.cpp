@@ -5,7 +5,7 @@
 
 #include <lockstep/collectives/wire/sealed_message.h>
 
-namespace lockstep::collectives::frame_test {
+namespace lockstep::collectives::sealed_message_test {
 namespace {
 
 constexpr std::uint8_t kType = 17;
@@ -125,4 +125,4 @@ TEST(SealedMessage, ReplayedOrReorderedFrame_IsRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives::frame_test
+}  // namespace lockstep::collectives::sealed_message_test

@@ -1,4 +1,4 @@
-#include <lockstep/shapes/validation/solver.h>
+#include "solver.h"
 
 namespace lockstep::shapes {
 

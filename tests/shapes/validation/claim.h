@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/shapes/validation/point_search.h>
-#include <lockstep/shapes/validation/smt_query.h>
+#include "point_search.h"
+#include "smt_query.h"
 
 namespace lockstep::shapes {
 

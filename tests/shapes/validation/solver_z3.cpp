@@ -1,6 +1,6 @@
 #include <z3++.h>
 
-#include <lockstep/shapes/validation/solver.h>
+#include "solver.h"
 
 namespace lockstep::shapes {
 namespace {

@@ -8,7 +8,7 @@
 #include <lockstep/coordinator/client/feed.h>
 #include <lockstep/coordinator/service/call_log.h>
 
-namespace lockstep::coordinator::history_test {
+namespace lockstep::coordinator::call_log_test {
 namespace {
 
 using shapes::Fingerprint;
@@ -25,7 +25,7 @@ CallEvent compiled(std::uint64_t call, std::uint64_t graph) {
   return event;
 }
 
-TEST(History, RanksThatToldTheSame_AreOneVersion) {
+TEST(CallLog, RanksThatToldTheSame_AreOneVersion) {
   CallLog history;
   for (const int r : {2, 0, 1, 3}) {
     CallEvent event = compiled(0, r == 3 ? 8 : 7);
@@ -47,7 +47,7 @@ TEST(History, RanksThatToldTheSame_AreOneVersion) {
   EXPECT_EQ(history.frames().at("train_step").compiled, 1U) << "calls, not ranks";
 }
 
-TEST(History, GraphText_IsAskedOfOneRankAndAgainWhereItDoesNotCome) {
+TEST(CallLog, GraphText_IsAskedOfOneRankAndAgainWhereItDoesNotCome) {
   CallLog history;
   EXPECT_FALSE(history.wanted(compiled(0, 0), seconds(0))) << "no graph";
   EXPECT_EQ(history.wanted(compiled(0, 7), seconds(0)), (Fingerprint{0, 7}));
@@ -63,7 +63,7 @@ TEST(History, GraphText_IsAskedOfOneRankAndAgainWhereItDoesNotCome) {
 
 /// Against sets that forget nothing: whatever is told, counts and sets are those, and nothing grows
 /// beyond its limit.
-TEST(History, RandomTelling_IsBoundedAndComplete) {
+TEST(CallLog, RandomTelling_IsBoundedAndComplete) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
@@ -125,4 +125,4 @@ TEST(Feed, WhatNobodyTakes_GoesOldestFirst) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator::history_test
+}  // namespace lockstep::coordinator::call_log_test

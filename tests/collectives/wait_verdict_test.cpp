@@ -5,7 +5,7 @@
 
 #include <lockstep/collectives/wait_verdict.h>
 
-namespace lockstep::collectives::verdict_test {
+namespace lockstep::collectives::wait_verdict_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -308,4 +308,4 @@ TEST(Judge, NobodyWaits_NothingIsWrong) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives::verdict_test
+}  // namespace lockstep::collectives::wait_verdict_test

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <set>
 
-#include <lockstep/shapes/validation/claim.h>
+#include "claim.h"
 
 namespace lockstep::shapes {
 

@@ -17,7 +17,7 @@
 #include <lockstep/collectives/wire/hmac.h>
 #include <lockstep/collectives/wire/sealed_session.h>
 
-namespace lockstep::collectives::tcp_meeting_test {
+namespace lockstep::collectives::tcp_rendezvous_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -405,4 +405,4 @@ TEST(RendezvousMembers, OtherMessages_AreRefusedNamingBothVersions) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives::tcp_meeting_test
+}  // namespace lockstep::collectives::tcp_rendezvous_test

@@ -4,7 +4,7 @@
 
 #include <lockstep/coordinator/documents/headline.h>
 
-namespace lockstep::coordinator::verdict_test {
+namespace lockstep::coordinator::job_verdict_test {
 namespace {
 
 WatchedRanks job_of(int size, seconds deadline, int hosts = 1) {
@@ -21,7 +21,7 @@ std::optional<JobVerdict> verdict(const WatchedRanks& ranks) {
   return ranks.service.verdict(ranks.job(), ranks.now);
 }
 
-TEST(Verdict, RankThatOthersWaitFor_EndsTheJobBetweenHostsBeforeTheirWatchdogs) {
+TEST(JobVerdict, RankThatOthersWaitFor_EndsTheJobBetweenHostsBeforeTheirWatchdogs) {
   for (const int hosts : {1, 2}) {
     WatchedRanks ranks = job_of(4, seconds(40), hosts);
     for (const int r : {0, 1, 3}) ranks.wait(r);
@@ -41,7 +41,7 @@ TEST(Verdict, RankThatOthersWaitFor_EndsTheJobBetweenHostsBeforeTheirWatchdogs) 
   }
 }
 
-TEST(Verdict, JobThatItsRanksEndThemselves_EndsWithTheirsUntilAnotherRunBegins) {
+TEST(JobVerdict, JobThatItsRanksEndThemselves_EndsWithTheirsUntilAnotherRunBegins) {
   WatchedRanks ranks = job_of(4, seconds(40));
   const Ending first{Code::Stuck, "Rank 2 has shown no progress for 40 s."};
   ranks.service.ending(ranks.connections.at(1), first);
@@ -60,7 +60,7 @@ TEST(Verdict, JobThatItsRanksEndThemselves_EndsWithTheirsUntilAnotherRunBegins) 
   EXPECT_FALSE(verdict(ranks)) << "of the run before";
 }
 
-TEST(Verdict, RankThatComesBack_TakesTheEndingBack) {
+TEST(JobVerdict, RankThatComesBack_TakesTheEndingBack) {
   WatchedRanks ranks = job_of(2, seconds(40));
   ranks.service.ending(ranks.connections.at(0), {Code::Gone, "Rank 0 was told to end."});
   ranks.close(0);
@@ -69,7 +69,7 @@ TEST(Verdict, RankThatComesBack_TakesTheEndingBack) {
   EXPECT_FALSE(verdict(ranks)) << "rank 1 was there all the time: the job goes on";
 }
 
-TEST(Verdict, BusyRank_IsNeverTheReason) {
+TEST(JobVerdict, BusyRank_IsNeverTheReason) {
   WatchedRanks ranks = job_of(4, seconds(4));
   for (const int r : {0, 1, 3}) ranks.wait(r);
   for (int minute = 0; minute < 30; ++minute) {
@@ -79,7 +79,7 @@ TEST(Verdict, BusyRank_IsNeverTheReason) {
   }
 }
 
-TEST(Verdict, LostConnection_EndsTheJobOnlyWhereOthersWaitForThatRank) {
+TEST(JobVerdict, LostConnection_EndsTheJobOnlyWhereOthersWaitForThatRank) {
   WatchedRanks ranks = job_of(4, seconds(40), 2);
   ranks.close(2);
   ranks.quiet = RankSet::of(Rank{2});
@@ -95,7 +95,7 @@ TEST(Verdict, LostConnection_EndsTheJobOnlyWhereOthersWaitForThatRank) {
   EXPECT_EQ(verdict(ranks)->code, Code::RankLost);
 }
 
-TEST(Verdict, SilentRank_EndsTheJobOnlyWhereOthersWaitForIt) {
+TEST(JobVerdict, SilentRank_EndsTheJobOnlyWhereOthersWaitForIt) {
   WatchedRanks ranks = job_of(4, seconds(40), 2);
   ranks.quiet = RankSet::of(Rank{2});
   ranks.pass(seconds(100));
@@ -108,7 +108,7 @@ TEST(Verdict, SilentRank_EndsTheJobOnlyWhereOthersWaitForIt) {
   EXPECT_EQ(verdict(ranks)->code, Code::Stuck);
 }
 
-TEST(Verdict, AbsentAndLaggingRanks_EndNoJob) {
+TEST(JobVerdict, AbsentAndLaggingRanks_EndNoJob) {
   WatchedRanks ranks(4);
   for (const int r : {0, 1, 2}) (void)ranks.join(r).value();
   ranks.quiet = RankSet::of(Rank{3});
@@ -118,4 +118,4 @@ TEST(Verdict, AbsentAndLaggingRanks_EndNoJob) {
 }
 
 }  // namespace
-}  // namespace lockstep::coordinator::verdict_test
+}  // namespace lockstep::coordinator::job_verdict_test

@@ -1,7 +1,8 @@
 #include <algorithm>
 
 #include <lockstep/shapes/expr/wide.h>
-#include <lockstep/shapes/validation/point_search.h>
+
+#include "point_search.h"
 
 namespace lockstep::shapes {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/shapes/validation/claim.h>
-#include <lockstep/shapes/validation/solver.h>
-#include <lockstep/shapes/validation/validation.h>
+#include "claim.h"
+#include "solver.h"
+#include "validation.h"
 
 namespace lockstep::shapes {
 namespace {

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include <lockstep/shapes/validation/smt_query.h>
-#include <lockstep/shapes/validation/solver.h>
-#include <lockstep/shapes/validation/solver_search.h>
+#include "smt_query.h"
+#include "solver.h"
+#include "solver_search.h"
 
 namespace lockstep::shapes {
 namespace {

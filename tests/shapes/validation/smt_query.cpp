@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <lockstep/shapes/validation/smt_query.h>
+#include "smt_query.h"
 
 namespace lockstep::shapes {
 namespace {
