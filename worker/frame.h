@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <lockstep/shapes/shape_env.h>
-#include <lockstep/worker/agreement/call_driver.h>
+#include <lockstep/worker/agreement/action.h>
 #include <lockstep/worker/execution/capture_options.h>
 #include <lockstep/worker/graph/group.h>
 #include <lockstep/worker/preview/infer.h>

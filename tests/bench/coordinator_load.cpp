@@ -44,7 +44,7 @@ struct SimulatedRank {
     }
   }
   void report(std::uint64_t step, const std::string& event) {
-    const Report report{.waiting = step % 2 == 0,
+    const SlotReport report{.waiting = step % 2 == 0,
                         .phase = Phase::Running,
                         .operation = OperationKind::Vote,
                         .begun = step,

@@ -23,6 +23,7 @@
 #include <lockstep/worker/agreement/round_key.h>
 #include <lockstep/worker/exchange/conflict.h>
 #include <lockstep/worker/exchange/decision.h>
+#include <lockstep/worker/exchange/exchange.h>
 #include <lockstep/worker/exchange/observation.h>
 
 namespace lockstep::worker {

@@ -13,7 +13,7 @@
 #include <lockstep/shapes/expr/guard.h>
 #include <lockstep/shapes/guard_set.h>
 #include <lockstep/worker/exchange/decision.h>
-#include <lockstep/worker/exchange/exchange.h>
+#include <lockstep/worker/exchange/dictionary.h>
 #include <lockstep/worker/exchange/group_guard.h>
 #include <lockstep/worker/exchange/host_value.h>
 #include <lockstep/worker/exchange/uniform_size.h>

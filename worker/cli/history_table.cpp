@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/worker/cli/history_table.h>
+#include <lockstep/worker/cli/subcommand.h>
 
 namespace lockstep::worker::cli {
 namespace {

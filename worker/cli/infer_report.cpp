@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/worker/cli/infer_report.h>
+#include <lockstep/worker/cli/subcommand.h>
 
 namespace lockstep::worker::cli {
 namespace {

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/cli/trace_report.h>
 #include <lockstep/worker/process/settings.h>
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/exchange/conflict.h>
+#include <lockstep/worker/exchange/exchange.h>
 
 namespace lockstep::worker {
 namespace {

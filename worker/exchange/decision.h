@@ -11,11 +11,12 @@
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/shapes/expr/expr.h>
 #include <lockstep/worker/exchange/consistency.h>
-#include <lockstep/worker/exchange/exchange.h>
 #include <lockstep/worker/exchange/host_value.h>
 #include <lockstep/worker/exchange/observation.h>
 
 namespace lockstep::worker {
+
+struct JointObservation;
 
 /// One size or int: a number, or symbol number `symbol` of the decision.
 struct DimDecision {

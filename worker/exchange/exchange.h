@@ -76,8 +76,6 @@ struct SourceCell {
   [[nodiscard]] bool dynamic_by_history(std::size_t dim) const;
 };
 
-using FrameState = std::map<std::string, shapes::Dynamism>;
-
 /// The joined exchange. Its cells refer to each other: it moves, but is not copied.
 struct JointObservation {
   std::vector<SourceCell> sources;      // by the bytes of their names

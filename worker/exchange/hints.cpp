@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <lockstep/worker/exchange/exchange.h>
 #include <lockstep/worker/exchange/hints.h>
 
 namespace lockstep::worker {

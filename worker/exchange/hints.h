@@ -3,6 +3,7 @@
 // is a symbol with a size of at least 2, else the lowest rank.
 #pragma once
 
+#include <lockstep/collectives/base/bytes.h>
 #include <lockstep/worker/exchange/decision.h>
 
 namespace lockstep::worker {

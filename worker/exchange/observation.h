@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <lockstep/collectives/base/dtype.h>
+#include <lockstep/shapes/expr/dynamism.h>
 #include <lockstep/shapes/expr/fingerprint.h>
 
 namespace lockstep::worker {
@@ -117,6 +118,9 @@ class ObservationBuilder {
   ObservationBuilder& add(SourceSpec spec, std::vector<std::int64_t> values);
   std::map<std::string, Source, std::less<>> sources_;
 };
+
+/// What the calls so far have seen, by name of the source.
+using FrameState = std::map<std::string, shapes::Dynamism>;
 
 /// The scalar of `source`; nullopt where there is none or it was not read.
 [[nodiscard]] std::optional<std::int64_t> scalar_of(const Observation& observation,

@@ -14,7 +14,8 @@
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/shapes/expr/fingerprint.h>
-#include <lockstep/worker/agreement/call_machine.h>
+#include <lockstep/worker/agreement/action.h>
+#include <lockstep/worker/agreement/code_cache.h>
 #include <lockstep/worker/graph/graph.h>
 #include <lockstep/worker/process/settings.h>
 

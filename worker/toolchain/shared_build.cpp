@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/coordinator/store/seal.h>
+#include <lockstep/worker/agreement/call_driver.h>
 #include <lockstep/worker/toolchain/shared_build.h>
 
 namespace lockstep::worker {

@@ -9,11 +9,13 @@
 #include <vector>
 
 #include <lockstep/coordinator/store/artifact_store.h>
-#include <lockstep/worker/agreement/call_driver.h>
+#include <lockstep/worker/agreement/round_key.h>
 #include <lockstep/worker/codegen/program.h>
 #include <lockstep/worker/toolchain/unit_table.h>
 
 namespace lockstep::worker {
+
+class CallDriver;
 
 /// The largest object that is sent to a rank that lacks it.
 inline constexpr std::size_t kLargestArtifact = std::size_t{64} << 20;

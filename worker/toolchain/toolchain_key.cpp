@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/agreement/call_driver.h>
 #include <lockstep/worker/agreement/rank_table.h>
 #include <lockstep/worker/toolchain/toolchain_key.h>
 

@@ -7,10 +7,12 @@
 #include <string>
 #include <string_view>
 
-#include <lockstep/worker/agreement/call_driver.h>
+#include <lockstep/worker/agreement/round_key.h>
 #include <lockstep/worker/codegen/toolchain.h>
 
 namespace lockstep::worker {
+
+class CallDriver;
 
 /// The kind of processor by the content of /proc/cpuinfo: vendor, model, instruction sets; what
 /// changes from core to core or while it runs is left out. Empty where nothing is known.

@@ -8,6 +8,7 @@
 #include <mpi.h>
 
 #include <lockstep/collectives/mpi.h>
+#include <lockstep/worker/agreement/call_driver.h>
 #include <lockstep/worker/toolchain/shared_build.h>
 #include <lockstep/worker/toolchain/toolchain_key.h>
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/worker/agreement/call_machine.h>
+#include <lockstep/worker/agreement/action.h>
 #include <lockstep/worker/exchange/decision.h>
 #include <lockstep/worker/simulator/cluster/fault_report.h>
 #include <lockstep/worker/simulator/cluster/run_variant.h>
