@@ -10,7 +10,7 @@ namespace lockstep::worker {
 
 namespace {
 
-/// "3 symbols: batch.tokens.size(0) (hint 16), …"
+/// "3 symbols: batch.tokens.size(0) like 16, …"
 std::string symbols_text(const Decision& decision) {
   if (decision.symbols.empty()) return "all sizes static";
   std::string out =

@@ -111,7 +111,6 @@ class CallMachine {
   void witnessed(const collectives::Vote& result);
   void choose();
   void compared(bool equal);
-  void decided();
   void hinted();
   void verify(TraceReport report);
   void verified(const collectives::Vote& result);
@@ -123,6 +122,7 @@ class CallMachine {
   void gather();
   void rostered(const Bytes& payload);
   void gathered(const Bytes& payload);
+  void decided();
   void decide_call();
   void unreadable();
 

@@ -1,5 +1,5 @@
-// What turns kernel text into a loadable object. The host compiler in a real job; a dry run puts a
-// cost model in its place, tests a compiler that fails.
+// What turns kernel text into a loadable object: the host's compiler, or NVRTC. Tests put a compiler
+// that fails in its place.
 #pragma once
 
 #include <chrono>
