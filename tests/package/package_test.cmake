@@ -23,15 +23,16 @@ step("configuring the consumer" ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/co
 step("building the consumer" ${CMAKE_COMMAND} --build ${work}/consumer)
 step("running the consumer of lockstep::agreement" ${work}/consumer/agreement_consumer)
 step("running the consumer of lockstep::capi" ${work}/consumer/c_consumer)
-# The installed Python module finds the installed library by itself.
-file(GLOB_RECURSE module ${prefix}/lockstep.py)
-cmake_path(GET module PARENT_PATH folder)
+# The installed Python package finds the installed library by itself.
+file(GLOB_RECURSE package ${prefix}/lockstep/__init__.py)
+cmake_path(GET package PARENT_PATH folder)
+cmake_path(GET folder PARENT_PATH folder)
 if(NOT SANITIZE)
-  step("running the installed Python module" ${CMAKE_COMMAND} -E env --unset=LOCKSTEP_LIBRARY
+  step("running the installed Python package" ${CMAKE_COMMAND} -E env --unset=LOCKSTEP_LIBRARY
        PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=${folder} /usr/bin/python3 -c
        "import lockstep\nprint(lockstep.agreed(lambda n: n + 1, lockstep.Group(), name='f')(41))")
   if(NOT output MATCHES "42")
-    message(FATAL_ERROR "the installed Python module said: ${output}")
+    message(FATAL_ERROR "the installed Python package said: ${output}")
   endif()
 endif()
 file(MAKE_DIRECTORY ${work}/cache)

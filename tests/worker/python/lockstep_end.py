@@ -1,5 +1,5 @@
 """How a job in Python ends that has something prefetched and does not end well.
-usage: lockstep_end.py FOLDER_OF_MODULE broken|raises
+usage: lockstep_end.py FOLDER_OF_PACKAGE broken|raises
     broken   the last rank breaks its prefetch while the others run the call as promised
     raises   an exception ends the program of the last rank
 """

@@ -1,4 +1,4 @@
-"""The Python module under mpirun, with any number of ranks. usage: lockstep_test.py FOLDER_OF_MODULE"""
+"""The Python module under mpirun, with any number of ranks. usage: lockstep_test.py FOLDER_OF_PACKAGE"""
 
 import dataclasses
 import sys
@@ -42,6 +42,15 @@ class FakeTorch:
 class _TorchDtype:
     def __str__(self) -> str:
         return "torch.bfloat16"
+
+
+class Naming(unittest.TestCase):
+    def test_every_code_is_an_exception_and_every_public_name_is_there(self):
+        for code in lockstep.CODES[1:]:
+            name = "".join(part.capitalize() for part in code.split("_"))
+            self.assertIs(lockstep.ERRORS[code], getattr(lockstep, name))
+            self.assertIn(name, lockstep.__all__)
+        self.assertEqual([name for name in lockstep.__all__ if not hasattr(lockstep, name)], [])
 
 
 class Observing(unittest.TestCase):

@@ -1,0 +1,42 @@
+"""lockstep for Python: all ranks of a job agree before each call of a function, or fail together.
+
+    from mpi4py import MPI
+    import lockstep
+
+    with lockstep.Group(MPI.COMM_WORLD, deadline=60) as group:
+        step = lockstep.agreed(train_step, group)        # wraps any callable
+        while group.more(have_batch):
+            step(batch)                                  # the ranks agree, then train_step(batch) runs
+
+A package without dependencies. It calls the C library liblockstep (lockstep.h has the contract), which
+it looks for in $LOCKSTEP_LIBRARY, beside itself, one and two folders up, and where the system keeps
+libraries. mpi4py is needed for groups of a communicator only; numpy arrays and torch tensors are known by
+their `shape` and `dtype`.
+
+Functions marked collective are called by every rank in the same order and raise alike on all of
+them; after such an error the next call works, unless it is Gone; Group.resync() helps ranks that have
+made different calls. A group belongs to the thread that opened it. A rank that does not come is named
+by the watchdog, which ends the process after the group's deadline with exit code 4 or 5.
+"""
+
+from ._library import ABI, CODES
+from .agreement import Agreed, Agreement, Build
+from .decision import Decision, Symbol
+from .errors import (
+    AbsentRanks, BadInput, BranchDivergence, CompileError, ConfigMismatch, ConstantMismatch,
+    ConstraintViolation, DtypeMismatch, ERRORS, Environment, Error, Finding, FrameMismatch,
+    Gone, GraphDivergence, Internal, KindMismatch, MarkConflict, NdimMismatch, RankLost,
+    RuntimeAssert, SourceMismatch, Stuck, TraceError, Version,
+)
+from .group import Group
+from .observation import Observation
+from .wrappers import agreed, audited
+
+__all__ = [
+    "ABI", "AbsentRanks", "Agreed", "Agreement", "BadInput", "BranchDivergence", "Build",
+    "CODES", "CompileError", "ConfigMismatch", "ConstantMismatch", "ConstraintViolation",
+    "Decision", "DtypeMismatch", "ERRORS", "Environment", "Error", "Finding", "FrameMismatch",
+    "Gone", "GraphDivergence", "Group", "Internal", "KindMismatch", "MarkConflict",
+    "NdimMismatch", "Observation", "RankLost", "RuntimeAssert", "SourceMismatch", "Stuck",
+    "Symbol", "TraceError", "Version", "agreed", "audited",
+]

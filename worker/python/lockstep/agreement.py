@@ -1,0 +1,146 @@
+"""Versions of functions on which the ranks of a group agree."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from ._library import BUILD, Config, Fingerprint, NUMBERS, Run, lib
+from .decision import Decision
+from .errors import Error, Finding, check, finding_of, said
+from .group import Group
+from .observation import Declared, Observation, free_declared
+
+
+class Agreed(NamedTuple):
+    """What to run now."""
+
+    entry: Optional[int]          # the version; None: without one, the limit is reached
+    is_new: bool                  # built in this call
+    decision: Optional[Decision]  # of the version
+
+
+_CONSISTENCY = {"same_graph": 0, "same_collectives": 1, "shared_sizes": 2}
+#: Builds version `entry` for a decision; returns what stands for the program (text, bytes or None: only
+#: decisions are compared). What it relies on beyond the decision goes to decision.guard(). What it
+#: raises becomes the error of all ranks.
+Build = Callable[[int, Decision], Any]
+
+
+def program_bytes(program: Any) -> bytes:
+    return program if isinstance(program, bytes) else str(program).encode()
+
+
+class Agreement:
+    """Versions of functions on which the ranks of a group agree. Collective. `consistency` is
+    "same_graph", "same_collectives" or "shared_sizes"; `recompile_limit` is 1 to 64. `settle`: one
+    list of inputs has at most half as many versions; the last takes all sizes and ints as symbols,
+    but for sizes marked static."""
+
+    def __init__(self, group: Group, name: str = "world", consistency: str = "same_graph",
+                 automatic_dynamic: bool = True, assume_at_least_two: bool = True,
+                 recompile_limit: int = 8, settle: bool = True) -> None:
+        self.group = group
+        self._handle = ctypes.c_void_p()
+        self._decisions: Dict[Tuple[str, int], Decision] = {}
+        self._declared: Declared = {}
+        config = Config(ctypes.sizeof(Config), _CONSISTENCY.get(consistency, -1),
+                         automatic_dynamic, assume_at_least_two, recompile_limit, settle)
+        check(lib.agreement_create(group._handle, name.encode(), ctypes.byref(config),
+                                     ctypes.byref(self._handle)))
+        group._agreements.append(self)
+
+    def agree(self, frame: str, observation: Optional[Observation],
+              build: Optional[Build] = None) -> Agreed:
+        """Collective, before each call of `frame`: which version runs. `build` makes the next one.
+        `observation` is None on a rank that cannot make the call, and brings that to all."""
+        raised: List[BaseException] = []
+
+        def build_c(_context: Any, entry: int, handle: int, program: int, built: int) -> int:
+            try:
+                decision = Decision(handle, built)
+                try:
+                    made = None if build is None else build(entry, decision)
+                finally:
+                    decision._built = None
+                if made is not None:
+                    text = program_bytes(made)
+                    mark = lib.fingerprint_of(text, len(text))
+                    ctypes.cast(program, ctypes.POINTER(Fingerprint))[0] = mark
+                return 0
+            except BaseException as error:  # noqa: B902 - every rank has to hear of it
+                raised.append(error)
+                lib.build_failed(built, NUMBERS["COMPILE_ERROR"], said(error).encode())
+                return 1
+
+        entry, is_new, decision = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
+        handle = None if observation is None else self._observed(observation, raised)
+        try:
+            check(lib.agree(self._handle, frame.encode(), handle, BUILD(build_c), None,
+                              ctypes.byref(entry), ctypes.byref(is_new), ctypes.byref(decision)))
+        except Error as error:
+            raise error from (raised[0] if raised else None)
+        finally:
+            if observation is not None and handle is not None:
+                observation._unmark(handle)
+        if entry.value < 0:
+            return Agreed(None, False, None)
+        known = self._decisions.get((frame, entry.value))
+        if known is None:
+            known = self._decisions[frame, entry.value] = Decision(decision.value or 0)
+        return Agreed(entry.value, bool(is_new.value), known)
+
+    def prefetch(self, frame: str, observation: Observation) -> None:
+        """Commits to a call of `frame` with these inputs, after those already committed to, so that its
+        vote is under way while the program works (Group.poke). On every rank or on none. Does not wait.
+        The call must have the same sizes, ints, bools and marks: else BadInput with both values, on all
+        ranks where a version has to be built; where the others run theirs meanwhile, the watchdog ends
+        the job with it and exit code 2."""
+        self.group._promised = True
+        handle = self._observed(observation, [])
+        if handle is None:
+            return  # the call says so, on all ranks
+        try:
+            check(lib.prefetch(self._handle, frame.encode(), handle))
+        finally:
+            observation._unmark(handle)
+
+    def audit(self, frame: str, observation: Optional[Observation], program: Any,
+              collectives: Optional[List[str]] = None, is_new: bool = False, program_text: str = "",
+              trouble: Optional[str] = None) -> Tuple[int, Optional[Finding]]:
+        """Collective, before each call of `frame`, in place of agree(): compares what the ranks are
+        about to run and changes nothing. `program`: text or bytes that stand for it. `collectives`:
+        their list in order, [] for none, None for not known. Returns how often the finding has been
+        made by now (1: show it; 0: there is none) and the finding. Raises, on all ranks and before
+        anything runs, where collectives would not match."""
+        text, calls = program_bytes(program), "\n".join(collectives or []).encode()
+        run = Run(ctypes.sizeof(Run), is_new, lib.fingerprint_of(text, len(text)),
+                   0 if collectives is None else 2 if collectives else 1,
+                   lib.fingerprint_of(calls, len(calls)), program_text.encode(), calls,
+                   None if trouble is None else trouble.encode())
+        times = ctypes.c_uint64()
+        handle = None if observation is None else self._observed(observation, [])
+        check(lib.audit(self._handle, frame.encode(), handle, ctypes.byref(run),
+                          ctypes.byref(times)))
+        report = lib.finding(self._handle)
+        return times.value, finding_of(report) if report else None
+
+    def summary(self) -> str:
+        """Of the audit, for the end of the job."""
+        text: bytes = lib.audit_summary(self._handle)
+        return text.decode(errors="replace")
+
+    def _observed(self, observation: Observation,
+                  raised: List[BaseException]) -> Optional[ctypes.c_void_p]:
+        """A rank whose inputs cannot be declared still takes part, and brings that."""
+        try:
+            return observation._handle(self._declared)
+        except Error as error:
+            raised.append(error)
+            self.group.trouble(error.message, "BAD_INPUT")
+            return None
+
+    def _free(self) -> None:
+        free_declared(self._declared)
+        lib.agreement_free(self._handle)
+        self._handle = ctypes.c_void_p()

@@ -1,0 +1,153 @@
+"""Codes of the library as exceptions: FRAME_MISMATCH is FrameMismatch, and so on."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, NamedTuple, Optional, Tuple, Type
+
+from ._library import CODES, NUMBERS, lib
+
+
+class Finding(NamedTuple):
+    """What an audit found, or what an error says."""
+
+    code: str
+    message: str
+    source: str
+    #: One row per distinct value: ranks as ranges ("0-2,7") and the value.
+    ranks: Tuple[Tuple[str, str], ...]
+    #: All of it in one line.
+    text: str
+
+
+def finding_of(report: Optional[int]) -> Finding:
+    rows = tuple((lib.report_ranks(report, i).decode(errors="replace"),
+                  lib.report_value(report, i).decode(errors="replace"))
+                 for i in range(lib.report_rows(report)))
+    return Finding(CODES[lib.report_code(report)],
+                   lib.report_message(report).decode(errors="replace"),
+                   lib.report_source(report).decode(errors="replace"), rows,
+                   lib.report_text(report).decode(errors="replace"))
+
+
+class Error(Exception):
+    """A call that failed; on all ranks alike if it was collective. There is a subclass for every
+    code: FRAME_MISMATCH is lockstep.FrameMismatch, and so on."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.text)
+        self.code = finding.code
+        self.message = finding.message
+        #: The input it is about ("tokens.size(0)"), or "".
+        self.source = finding.source
+        #: The table by ranks: (("0-2", "8"), ("3", "9")).
+        self.ranks = finding.ranks
+        #: What the process should exit with.
+        self.exit_code: int = lib.exit_code(NUMBERS[finding.code])
+
+
+class AbsentRanks(Error):
+    """Some ranks did not come to a call."""
+
+
+class FrameMismatch(Error):
+    """Ranks are in different calls."""
+
+
+class SourceMismatch(Error):
+    """Ranks have different inputs."""
+
+
+class KindMismatch(Error):
+    """An input is a tensor on one rank and a number on another."""
+
+
+class DtypeMismatch(Error):
+    """A tensor has different dtypes on ranks."""
+
+
+class NdimMismatch(Error):
+    """A tensor has different numbers of dims on ranks."""
+
+
+class ConstantMismatch(Error):
+    """A bool, or a number that has to be equal, differs between ranks."""
+
+
+class MarkConflict(Error):
+    """Ranks mark a dim in ways that exclude each other."""
+
+
+class ConstraintViolation(Error):
+    """A size breaks a mark or a declared relation."""
+
+
+class BranchDivergence(Error):
+    """A guard of a new version holds on some ranks only."""
+
+
+class GraphDivergence(Error):
+    """Ranks have built, or are about to run, different programs."""
+
+
+class ConfigMismatch(Error):
+    """Settings or builds differ between ranks."""
+
+
+class TraceError(Error):
+    """Tracing failed on a rank."""
+
+
+class CompileError(Error):
+    """Building a version failed on a rank."""
+
+
+class RuntimeAssert(Error):
+    """The wrapped function, or a check, failed on a rank."""
+
+
+class Gone(Error):
+    """A rank has left; the group is over."""
+
+
+class Stuck(Error):
+    """A rank made no progress within the deadline; the group is over."""
+
+
+class RankLost(Error):
+    """The process of a rank ended; the group is over."""
+
+
+class BadInput(Error):
+    """Arguments, or inputs, of a rank make no sense."""
+
+
+class Version(Error):
+    """The ranks run different versions of lockstep."""
+
+
+class Environment(Error):
+    """Something is missing on this machine."""
+
+
+class Internal(Error):
+    """A bug of lockstep."""
+
+
+def _code(error: Type[Error]) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", error.__name__).upper()
+
+
+#: Code name to exception class.
+ERRORS: Dict[str, Type[Error]] = {_code(error): error for error in Error.__subclasses__()}
+assert set(ERRORS) == set(CODES[1:]), "an exception for every code of the library"
+
+
+def check(code: int) -> None:
+    if code != 0:
+        finding = finding_of(lib.last_error())
+        raise ERRORS[finding.code](finding)
+
+
+def said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,129 @@
+"""The ranks that agree."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any, Callable, List, Optional
+
+from ._library import NUMBERS, lib
+from .errors import Error, check, said
+
+if TYPE_CHECKING:
+    from .agreement import Agreement
+
+
+class Group:
+    """The ranks that agree. `comm` is an mpi4py communicator, duplicated and otherwise left alone;
+    None: the processes that meet at LOCKSTEP_RENDEZVOUS, else all that a launcher (mpirun, srun) has
+    started together, else this process. `alone`: this process, whoever has started it.
+    Collective. As a context manager it finishes at the end, collectively;
+    an exception that leaves the block is told to the other ranks, whose next call raises Gone."""
+
+    def __init__(self, comm: Any = None, deadline: float = 60.0,
+                 report_folder: Optional[str] = None, *, alone: bool = False) -> None:
+        if alone and comm is not None:
+            raise ValueError("a group of this process alone has no communicator; leave one of the two out")
+        self._handle = ctypes.c_void_p()
+        self._process = os.getpid()
+        self._agreements: List[Agreement] = []
+        self._promised = False  # something has been prefetched
+        together = os.environ.get("LOCKSTEP_RENDEZVOUS") or lib.launched() > 1
+        if alone or (comm is None and not together):
+            check(lib.group_alone(ctypes.byref(self._handle)))
+        else:
+            address = None
+            if comm is not None:
+                from mpi4py import MPI  # type: ignore[import-not-found, unused-ignore]
+                address = MPI._addressof(comm)
+            folder = None if report_folder is None else os.fsencode(report_folder)
+            check(lib.group_open(address, deadline, folder, ctypes.byref(self._handle)))
+        self.rank: int = lib.group_rank(self._handle)
+        self.size: int = lib.group_size(self._handle)
+        # Before mpi4py finalises MPI. A copy of this process after a fork has nothing to say.
+        atexit.register(self._at_exit)
+
+    def any(self, mine: object) -> bool:
+        """Collective: whether `mine` is true on any rank."""
+        return self._vote(lib.vote_any, mine)
+
+    def all(self, mine: object) -> bool:
+        """Collective: whether `mine` is true on all ranks."""
+        return self._vote(lib.vote_all, mine)
+
+    def more(self, have: object) -> bool:
+        """Collective, at the head of a loop over uneven data: False once no rank has any left."""
+        return self._vote(lib.more, have)
+
+    def settle(self) -> None:
+        """Collective: raises on all ranks if one is in trouble; before a checkpoint."""
+        check(lib.settle(self._handle))
+
+    def trouble(self, text: str, code: str = "RUNTIME_ASSERT") -> None:
+        """This rank has failed; the next collective call raises `code` on all ranks, but for one whose
+        prefetched vote is out already."""
+        check(lib.trouble(self._handle, NUMBERS.get(code, 0), text.encode()))
+
+    def busy(self, seconds: float) -> None:
+        """This process compiles: it does not count as stuck for that long from now."""
+        check(lib.busy(self._handle, seconds))
+
+    def resync(self, error: Optional[BaseException] = None) -> None:
+        """Collective, after an error that all ranks have: ranks that made different calls are in step
+        again. Versions stay, prefetches are dropped. `error`: what this rank alone has failed with;
+        the others get it in whatever call they are in, and this rank waits for them to come here.
+        Raises FrameMismatch where ranks are elsewhere and none has failed; it may be tried again."""
+        if error is not None and not isinstance(error, Error):
+            self.trouble(said(error))
+        check(lib.resync(self._handle))
+
+    def poke(self) -> None:
+        """Moves the vote of a prefetched call; for now and then while the program works. Never waits."""
+        check(lib.poke(self._handle))
+
+    def finish(self) -> None:
+        """Collective: the end of the job on all ranks."""
+        check(lib.finish(self._handle))
+
+    def leave(self, why: str) -> None:
+        """This rank ends without the others, whose next call raises Gone. Where they may be running a
+        prefetched call the watchdog ends the job at once, with this reason and exit code 3."""
+        sys.stdout.flush()
+        check(lib.leave(self._handle, why.encode()))
+
+    def close(self) -> None:
+        """Frees the group; one that is neither finished nor left leaves."""
+        if self._handle and self._process == os.getpid():
+            for agreement in self._agreements:
+                agreement._free()
+            lib.group_close(self._handle)
+        self._handle = ctypes.c_void_p()
+        atexit.unregister(self._at_exit)
+
+    def __enter__(self) -> "Group":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            if error is None:
+                self.finish()
+            elif not isinstance(error, Error):
+                if self._promised:  # leaving may end the process
+                    traceback.print_exception(kind, error, trace)
+                self.leave(said(error))
+        finally:
+            self.close()
+
+    def _vote(self, function: Callable[..., int], mine: object) -> bool:
+        result = ctypes.c_int()
+        check(function(self._handle, 1 if mine else 0, ctypes.byref(result)))
+        return bool(result.value)
+
+    def _at_exit(self) -> None:
+        error = getattr(sys, "last_value", None)
+        if self._handle and self._process == os.getpid() and error is not None:
+            lib.leave(self._handle, said(error).encode())
+        self.close()

@@ -1,0 +1,180 @@
+"""What a rank sees of the inputs of a call: named sources and their sizes."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import numbers
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from ._library import lib
+from .errors import Error, check
+
+_DTYPES = {"bool": "bool", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32",
+           "int64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
+_MARKS = {"dynamic": 1, "maybe_dynamic": 2, "unbacked": 3, "static": 4, "uniform": 5}
+_TENSOR, _INT, _FLOAT, _BOOL = range(4)
+
+#: name, kind, number of the dtype, number of dims: what a version of a function depends on.
+_Source = Tuple[str, int, int, int]
+
+
+def _dtype_number(name: str, dtype: Any) -> int:
+    word = str(getattr(dtype, "name", dtype)).replace("torch.", "")
+    number: int = lib.dtype_from_name(_DTYPES.get(word, word).encode())
+    if number < 0:
+        raise TypeError(f"{name} has dtype {dtype}, which lockstep does not know; leave the input out "
+                        "or convert it")
+    return number
+
+
+def _is_scalar(value: Any) -> bool:
+    # numpy's numbers are Numbers, its truth value is none.
+    return isinstance(value, (int, float, numbers.Real)) or type(value).__name__ == "bool_"
+
+
+def _members(value: Any) -> Optional[Iterator[Tuple[str, Any]]]:
+    """What a nested value holds, each with the end of its name; None: it is not nested."""
+    if isinstance(value, Mapping):
+        return ((f".{key}", value[key]) for key in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return ((f".{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return ((f".{field}", getattr(value, field)) for field in value._fields)
+    if isinstance(value, (list, tuple)):
+        return ((f"[{i}]", item) for i, item in enumerate(value))
+    return None
+
+
+def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
+          strides: Dict[int, List[int]]) -> None:
+    members = _members(value)
+    if members is not None:
+        for end, member in members:
+            _walk(name + end if name else end.lstrip("."), member, sources, values, strides)
+        return
+    if isinstance(value, str) or value is None:
+        # Not a size; that it is there, and what it is, is part of the name.
+        sources.append((f"{name}={value!r}"[:200], _FLOAT, 0, 0))
+    elif _is_scalar(value):
+        plain = value.item() if hasattr(value, "item") else value
+        kind = _BOOL if isinstance(plain, bool) else _INT if isinstance(plain, int) else _FLOAT
+        if kind == _INT and not -2**63 <= plain < 2**63:
+            raise TypeError(f"{name} is {plain}, which does not fit into 64 bits")
+        sources.append((name, kind, 0, 0))
+        if kind != _FLOAT:
+            values.append(int(plain))
+    elif hasattr(value, "shape") and hasattr(value, "dtype"):
+        sizes = [int(size) for size in value.shape]
+        number = _dtype_number(name, value.dtype)
+        own = _strides(value)
+        if own is not None and own != _contiguous(sizes):
+            strides[len(sources)] = own
+        sources.append((name, _TENSOR, number, len(sizes)))
+        values.extend(sizes)
+    else:
+        raise TypeError(f"{name} is of type {type(value).__name__}, which lockstep cannot observe; pass "
+                        "arrays, numbers, or lists, dicts and dataclasses of them, or leave it out")
+
+
+def _strides(value: Any) -> Optional[List[int]]:
+    """In elements; numpy gives bytes in an attribute, torch elements by a method."""
+    found = getattr(value, "strides", None)
+    if found is not None and not callable(found):
+        return [int(s) // max(int(value.itemsize), 1) for s in found]
+    method = getattr(value, "stride", None)
+    return [int(s) for s in method()] if callable(method) else None
+
+
+def _contiguous(sizes: List[int]) -> List[int]:
+    out: List[int] = []
+    step = 1
+    for size in reversed(sizes):
+        out.append(step)
+        step *= max(size, 1)
+    return out[::-1]
+
+
+#: An agreement's declared observations, so that a call only sets values.
+Declared = Dict[Tuple[_Source, ...], ctypes.c_void_p]
+_MOST_DECLARED = 256
+
+
+def free_declared(declared: Declared) -> None:
+    for handle in declared.values():
+        lib.observation_free(handle)
+    declared.clear()
+
+
+class Observation:
+    """What this rank sees of the inputs of one call: `Observation(batch=batch, lr=0.1)`. Nested
+    values become sources with names like `batch.tokens[0]`: arrays with their sizes, ints and bools
+    with their values, floats without. None and strings count as part of the name. `marks` maps a
+    name to {dim: "dynamic" | "maybe_dynamic" | "unbacked" | "static" | "uniform"}; a
+    size marked uniform must be the same on all ranks."""
+
+    def __init__(self, marks: Optional[Mapping[str, Mapping[int, str]]] = None,
+                 **inputs: Any) -> None:
+        sources: List[_Source] = []
+        self.values: List[int] = []
+        self._strides: Dict[int, List[int]] = {}
+        for name in inputs:
+            _walk(name, inputs[name], sources, self.values, self._strides)
+        self.sources = tuple(sources)
+        self._marks = self._numbered(marks or {})
+
+    def names(self) -> List[str]:
+        """Of the sources, in the order in which they were given."""
+        return [source[0] for source in self.sources]
+
+    def _numbered(self, marks: Mapping[str, Mapping[int, str]]) -> List[Tuple[int, int, int]]:
+        numbers = {name: i for i, name in enumerate(self.names())}
+        out = []
+        for name, dims in marks.items():
+            for dim, mark in dims.items():
+                if name not in numbers:
+                    raise ValueError(f"there is no input {name} to mark; there are "
+                                     + ", ".join(numbers))
+                if mark not in _MARKS:
+                    raise ValueError(f"{mark!r} is no mark; use one of " + ", ".join(_MARKS))
+                out.append((numbers[name], int(dim), _MARKS[mark]))
+        return out
+
+    def _handle(self, declared: Declared) -> ctypes.c_void_p:
+        """The library's observation with these values; until the next one of the same sources."""
+        handle = declared.get(self.sources)
+        if handle is None:
+            if len(declared) >= _MOST_DECLARED:
+                free_declared(declared)
+            handle = declared[self.sources] = self._declare()
+        count = len(self.values)
+        check(lib.set_all(handle, (ctypes.c_int64 * count)(*self.values), count))
+        at = 0
+        for i, (_, kind, _, ndim) in enumerate(self.sources):
+            if i in self._strides:
+                sizes = (ctypes.c_int64 * ndim)(*self.values[at:at + ndim])
+                check(lib.set_sizes(handle, i, sizes, (ctypes.c_int64 * ndim)(*self._strides[i])))
+            at += ndim if kind == _TENSOR else kind != _FLOAT
+        for source, dim, mark in self._marks:
+            check(lib.set_mark(handle, source, dim, mark))
+        return handle
+
+    def _unmark(self, handle: ctypes.c_void_p) -> None:
+        for source, dim, _ in self._marks:
+            check(lib.set_mark(handle, source, dim, 0))
+
+    def _declare(self) -> ctypes.c_void_p:
+        handle = ctypes.c_void_p()
+        check(lib.observation_create(ctypes.byref(handle)))
+        try:
+            for name, kind, dtype, ndim in self.sources:
+                text = name.encode()
+                if kind == _TENSOR:
+                    check(lib.observe_tensor(handle, text, dtype, ndim, None))
+                else:
+                    declare = {_INT: lib.observe_int, _FLOAT: lib.observe_float, _BOOL: lib.observe_bool}
+                    check(declare[kind](handle, text, None))
+        except Error:
+            lib.observation_free(handle)
+            raise
+        return handle

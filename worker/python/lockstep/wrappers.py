@@ -1,0 +1,134 @@
+"""Wrappers for the functions of a training loop."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple, TypeVar
+
+from .agreement import Agreement, Build, program_bytes
+from .decision import Decision
+from .errors import Error, Finding, said
+from .group import Group
+from .observation import Observation
+
+Result = TypeVar("Result")
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", type(function).__name__))
+
+
+def _inputs_of(function: Callable[..., Any], args: Tuple[Any, ...], kwargs: Mapping[str, Any],
+               observe: Optional[Callable[..., Mapping[str, Any]]]) -> Mapping[str, Any]:
+    if observe is not None:
+        return observe(*args, **kwargs)
+    code = getattr(function, "__code__", None)
+    names = list(code.co_varnames[:code.co_argcount]) if code is not None else []
+    if getattr(function, "__self__", None) is not None:
+        names = names[1:]
+    named = {names[i] if i < len(names) else f"args[{i}]": value for i, value in enumerate(args)}
+    return {**named, **kwargs}
+
+
+def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str] = None,
+           build: Optional[Build] = None, agreement: Optional[Agreement] = None,
+           observe: Optional[Callable[..., Mapping[str, Any]]] = None,
+           marks: Optional[Mapping[str, Mapping[int, str]]] = None) -> Callable[..., Result]:
+    """Wraps any callable of a training loop, so that all ranks agree before each call: on its name,
+    on what its inputs are, and on the version of it that runs. Making the wrapper is collective.
+
+    `observe` maps the arguments to the inputs that count (default: all, by their names). `build`
+    makes version `entry` for a decision and returns the callable that runs in place of `function`;
+    it may carry `program_text`, which is compared between ranks. Without it `function` itself runs.
+    `wrapper.last` is the last Agreed; `wrapper.prefetch(*args)` commits to a call with these arguments
+    (Agreement.prefetch). An exception of the function is told to the other ranks at their next call."""
+    frame = name or _name_of(function)
+    versions: Dict[int, Callable[..., Result]] = {}
+    own = agreement or Agreement(group, f"agreed {frame}")
+
+    def make(entry: int, decision: Decision) -> Any:
+        if build is None:
+            return None
+        versions[entry] = build(entry, decision)
+        return getattr(versions[entry], "program_text", None)
+
+    def observed(*args: Any, **kwargs: Any) -> Observation:
+        with _told(group, "BAD_INPUT"):
+            return Observation(marks, **_inputs_of(function, args, kwargs, observe))
+
+    def prefetch(*args: Any, **kwargs: Any) -> None:
+        try:
+            observation = observed(*args, **kwargs)
+        except Exception:
+            return  # the call says so, on all ranks
+        own.prefetch(frame, observation)
+
+    @functools.wraps(function, updated=())
+    def wrapper(*args: Any, **kwargs: Any) -> Result:
+        try:
+            observation = observed(*args, **kwargs)
+        except Exception:
+            # The other ranks are on their way into the call: this one takes part, with its trouble.
+            own.agree(frame, None, make)
+            raise
+        wrapper.last = own.agree(frame, observation, make)  # type: ignore[attr-defined]
+        entry = wrapper.last.entry  # type: ignore[attr-defined]
+        run = versions.get(entry, function) if entry is not None else function
+        with _told(group, "RUNTIME_ASSERT"):
+            return run(*args, **kwargs)
+
+    wrapper.last = None  # type: ignore[attr-defined]
+    wrapper.prefetch = prefetch  # type: ignore[attr-defined]
+    wrapper.agreement = own  # type: ignore[attr-defined]
+    return wrapper
+
+
+def audited(function: Callable[..., Result], group: Group, program: Callable[..., Any], *,
+            name: Optional[str] = None, agreement: Optional[Agreement] = None,
+            collectives: Optional[Callable[..., Optional[List[str]]]] = None,
+            observe: Optional[Callable[..., Mapping[str, Any]]] = None,
+            report: Optional[Callable[[Finding], None]] = None) -> Callable[..., Result]:
+    """Wraps a callable that has a compiler of its own: before each call the ranks compare what they
+    are about to run and change nothing. `program(*args)` gives what stands for this rank's program
+    (text or bytes), `collectives(*args)` the list of its collectives (default: not known). Each new
+    finding goes to `report` (default: one line on stderr, from rank 0). Raises on all ranks before
+    collectives that would not match."""
+    frame = name or _name_of(function)
+    own = agreement or Agreement(group, f"audited {frame}")
+    seen: Set[bytes] = set()
+
+    def to_stderr(finding: Finding) -> None:
+        if group.rank == 0:
+            print("lockstep audit:", finding.text, file=sys.stderr)
+
+    @functools.wraps(function, updated=())
+    def wrapper(*args: Any, **kwargs: Any) -> Result:
+        try:
+            observation = Observation(None, **_inputs_of(function, args, kwargs, observe))
+            mine = program_bytes(program(*args, **kwargs))
+            calls = None if collectives is None else collectives(*args, **kwargs)
+        except Exception as error:
+            own.audit(frame, None, "", trouble=said(error))
+            raise
+        times, finding = own.audit(frame, observation, mine, calls, is_new=mine not in seen)
+        seen.add(mine)
+        if finding is not None and times == 1:
+            (report or to_stderr)(finding)
+        with _told(group, "RUNTIME_ASSERT"):
+            return function(*args, **kwargs)
+
+    wrapper.agreement = own  # type: ignore[attr-defined]
+    return wrapper
+
+
+@contextlib.contextmanager
+def _told(group: Group, code: str) -> Iterator[None]:
+    """An exception that leaves the block is brought to the other ranks at the next call."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Error):
+            group.trouble(said(error), code)
+        raise
