@@ -101,6 +101,20 @@ def _load() -> Any:
 
 
 lib = _load()
+
+
+def _bind() -> Any:
+    """The extension module, which reads inputs and agrees without ctypes; None: it was not built."""
+    try:
+        from . import _native  # type: ignore[attr-defined, unused-ignore]
+    except ImportError:
+        return None
+    _native.bind(*(ctypes.cast(function, ctypes.c_void_p).value
+                   for function in (lib.set_all, lib.set_sizes, lib.agree)))
+    return _native
+
+
+native = _bind()
 _NO_CODE = lib.code_name(-1)
 #: Names of all codes, by number; 0 is "OK".
 CODES: Tuple[str, ...] = tuple(name.decode() for name in itertools.takewhile(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from ._library import BUILD, Config, Fingerprint, NUMBERS, Run, lib
+from ._library import BUILD, Config, Fingerprint, NUMBERS, Run, lib, native
+from .call_site import CallSite
 from .decision import Decision
 from .errors import Error, Finding, check, finding_of, said
 from .group import Group
@@ -31,6 +32,19 @@ def program_bytes(program: Any) -> bytes:
     return program if isinstance(program, bytes) else str(program).encode()
 
 
+def _call_by_ctypes(agreement: int, frame: bytes, observation: int,
+                    build: Callable[[int, int, int, int], int]) -> Tuple[int, int, int, int]:
+    entry, is_new, decision = ctypes.c_int(-1), ctypes.c_int(), ctypes.c_void_p()
+    code = lib.agree(agreement, frame, observation or None,
+                     BUILD(lambda _context, *arguments: build(*arguments)), None,
+                     ctypes.byref(entry), ctypes.byref(is_new), ctypes.byref(decision))
+    return code, entry.value, is_new.value, decision.value or 0
+
+
+#: lockstep_agree(): its code, the entry, whether it is new, and the address of its decision.
+_call = _call_by_ctypes if native is None else native.agree
+
+
 class Agreement:
     """Versions of functions on which the ranks of a group agree. Collective. `consistency` is
     "same_graph", "same_collectives" or "shared_sizes"; `recompile_limit` is 1 to 64. `settle`: one
@@ -44,6 +58,7 @@ class Agreement:
         self._handle = ctypes.c_void_p()
         self._decisions: Dict[Tuple[str, int], Decision] = {}
         self._declared: Declared = {}
+        self._sites: List[CallSite] = []  # whose observations are freed with this
         config = Config(ctypes.sizeof(Config), _CONSISTENCY.get(consistency, -1),
                          automatic_dynamic, assume_at_least_two, recompile_limit, settle)
         check(lib.agreement_create(group._handle, name.encode(), ctypes.byref(config),
@@ -55,14 +70,26 @@ class Agreement:
         """Collective, before each call of `frame`: which version runs. `build` makes the next one.
         `observation` is None on a rank that cannot make the call, and brings that to all."""
         raised: List[BaseException] = []
+        handle = None if observation is None else self._observed(observation, raised)
+        try:
+            return self._agree(frame, None if handle is None else handle.value, build, raised)
+        finally:
+            if observation is not None and handle is not None:
+                observation._unmark(handle)
 
-        def build_c(_context: Any, entry: int, handle: int, program: int, built: int) -> int:
+    def _agree(self, frame: str, observation: Optional[int], build: Optional[Build],
+               raised: List[BaseException]) -> Agreed:
+        """`observation`: the library's, by address. `raised`: what a failure was caused by."""
+
+        def build_c(entry: int, decision: int, program: int, built: int) -> int:
             try:
-                decision = Decision(handle, built)
-                try:
-                    made = None if build is None else build(entry, decision)
-                finally:
-                    decision._built = None
+                made = None
+                if build is not None:
+                    of_version = Decision(decision, built)
+                    try:
+                        made = build(entry, of_version)
+                    finally:
+                        of_version._built = None
                 if made is not None:
                     text = program_bytes(made)
                     mark = lib.fingerprint_of(text, len(text))
@@ -73,22 +100,19 @@ class Agreement:
                 lib.build_failed(built, NUMBERS["COMPILE_ERROR"], said(error).encode())
                 return 1
 
-        entry, is_new, decision = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
-        handle = None if observation is None else self._observed(observation, raised)
-        try:
-            check(lib.agree(self._handle, frame.encode(), handle, BUILD(build_c), None,
-                              ctypes.byref(entry), ctypes.byref(is_new), ctypes.byref(decision)))
-        except Error as error:
-            raise error from (raised[0] if raised else None)
-        finally:
-            if observation is not None and handle is not None:
-                observation._unmark(handle)
-        if entry.value < 0:
+        code, entry, is_new, decision = _call(self._handle.value or 0, frame.encode(),
+                                              observation or 0, build_c)
+        if code != 0:
+            try:
+                check(code)
+            except Error as error:
+                raise error from (raised[0] if raised else None)
+        if entry < 0:
             return Agreed(None, False, None)
-        known = self._decisions.get((frame, entry.value))
+        known = self._decisions.get((frame, entry))
         if known is None:
-            known = self._decisions[frame, entry.value] = Decision(decision.value or 0)
-        return Agreed(entry.value, bool(is_new.value), known)
+            known = self._decisions[frame, entry] = Decision(decision)
+        return Agreed(entry, is_new != 0, known)
 
     def prefetch(self, frame: str, observation: Observation) -> None:
         """Commits to a call of `frame` with these inputs, after those already committed to, so that its
@@ -142,5 +166,7 @@ class Agreement:
 
     def _free(self) -> None:
         free_declared(self._declared)
+        for site in self._sites:
+            site.free()
         lib.agreement_free(self._handle)
         self._handle = ctypes.c_void_p()

@@ -28,7 +28,7 @@ def _dtype_number(name: str, dtype: Any) -> int:
     return number
 
 
-def _is_scalar(value: Any) -> bool:
+def is_scalar(value: Any) -> bool:
     # numpy's numbers are Numbers, its truth value is none.
     return isinstance(value, (int, float, numbers.Real)) or type(value).__name__ == "bool_"
 
@@ -56,7 +56,7 @@ def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
     if isinstance(value, str) or value is None:
         # Not a size; that it is there, and what it is, is part of the name.
         sources.append((f"{name}={value!r}"[:200], _FLOAT, 0, 0))
-    elif _is_scalar(value):
+    elif is_scalar(value):
         plain = value.item() if hasattr(value, "item") else value
         kind = _BOOL if isinstance(plain, bool) else _INT if isinstance(plain, int) else _FLOAT
         if kind == _INT and not -2**63 <= plain < 2**63:
@@ -155,9 +155,12 @@ class Observation:
                 sizes = (ctypes.c_int64 * ndim)(*self.values[at:at + ndim])
                 check(lib.set_sizes(handle, i, sizes, (ctypes.c_int64 * ndim)(*self._strides[i])))
             at += ndim if kind == _TENSOR else kind != _FLOAT
+        self._mark(handle)
+        return handle
+
+    def _mark(self, handle: ctypes.c_void_p) -> None:
         for source, dim, mark in self._marks:
             check(lib.set_mark(handle, source, dim, mark))
-        return handle
 
     def _unmark(self, handle: ctypes.c_void_p) -> None:
         for source, dim, _ in self._marks:

@@ -7,7 +7,8 @@ import functools
 import sys
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple, TypeVar
 
-from .agreement import Agreement, Build, program_bytes
+from .agreement import Agreed, Agreement, Build, program_bytes
+from .call_site import CallSite
 from .decision import Decision
 from .errors import Error, Finding, said
 from .group import Group
@@ -20,16 +21,20 @@ def _name_of(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__qualname__", type(function).__name__))
 
 
-def _inputs_of(function: Callable[..., Any], args: Tuple[Any, ...], kwargs: Mapping[str, Any],
-               observe: Optional[Callable[..., Mapping[str, Any]]]) -> Mapping[str, Any]:
-    if observe is not None:
-        return observe(*args, **kwargs)
+def _named(function: Callable[..., Any], args: Tuple[Any, ...],
+           kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments by the names of the parameters."""
     code = getattr(function, "__code__", None)
     names = list(code.co_varnames[:code.co_argcount]) if code is not None else []
     if getattr(function, "__self__", None) is not None:
         names = names[1:]
     named = {names[i] if i < len(names) else f"args[{i}]": value for i, value in enumerate(args)}
     return {**named, **kwargs}
+
+
+def _inputs_of(function: Callable[..., Any], args: Tuple[Any, ...], kwargs: Mapping[str, Any],
+               observe: Optional[Callable[..., Mapping[str, Any]]]) -> Mapping[str, Any]:
+    return _named(function, args, kwargs) if observe is None else observe(*args, **kwargs)
 
 
 def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str] = None,
@@ -65,17 +70,31 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
             return  # the call says so, on all ranks
         own.prefetch(frame, observation)
 
-    @functools.wraps(function, updated=())
-    def wrapper(*args: Any, **kwargs: Any) -> Result:
+    site = CallSite()
+    own._sites.append(site)
+
+    def agree(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Agreed:
         try:
-            observation = observed(*args, **kwargs)
+            with _told(group, "BAD_INPUT"):
+                inputs = None if observe is None else observe(*args, **kwargs)
+                seen = (args, kwargs) if inputs is None else inputs
+                read = site.read(seen)
+                if read is None:
+                    if inputs is None:
+                        inputs = _named(function, args, kwargs)
+                    observation = Observation(marks, **inputs)
+                    site.learn(seen, observation)
         except Exception:
             # The other ranks are on their way into the call: this one takes part, with its trouble.
             own.agree(frame, None, make)
             raise
-        wrapper.last = own.agree(frame, observation, make)  # type: ignore[attr-defined]
-        entry = wrapper.last.entry  # type: ignore[attr-defined]
-        run = versions.get(entry, function) if entry is not None else function
+        return own.agree(frame, observation, make) if read is None else own._agree(
+            frame, read, make, [])
+
+    @functools.wraps(function, updated=())
+    def wrapper(*args: Any, **kwargs: Any) -> Result:
+        wrapper.last = last = agree(args, kwargs)  # type: ignore[attr-defined]
+        run = versions.get(last.entry, function) if last.entry is not None else function
         with _told(group, "RUNTIME_ASSERT"):
             return run(*args, **kwargs)
 

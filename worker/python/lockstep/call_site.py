@@ -1,0 +1,81 @@
+"""The inputs of one call site, read by a plan that is worked out once per structure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, List, Optional, Tuple
+
+from ._library import lib, native
+from .errors import check
+from .observation import Observation, is_scalar
+
+_OTHER = -1  # Plan::kOther
+_MOST_PLANS = 16
+
+
+def plan_of(value: Any) -> Optional[Tuple[Any, ...]]:
+    """What the extension needs to know to read values like this one (native/plan.cpp); None: it cannot.
+    Sources come in the order of Observation."""
+    kind = type(value)
+    if kind is dict:
+        return _whole("keys", kind, [(key, plan_of(value[key])) for key in value])
+    if isinstance(value, Mapping):
+        return None
+    fields = None
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [field.name for field in dataclasses.fields(value)]
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        fields = list(value._fields)
+    if fields is not None:
+        return _whole("fields", kind, [(name, plan_of(getattr(value, name))) for name in fields])
+    if isinstance(value, (list, tuple)):
+        children = tuple(plan_of(item) for item in value)
+        return None if None in children else ("items", kind, children)
+    if value is None or kind is str:
+        return ("same", kind, value)
+    if kind in (bool, int, float):
+        return (kind.__name__, kind)
+    if is_scalar(value) or not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        return None
+    return ("tensor", value, value.dtype)
+
+
+def _whole(word: str, kind: type, members: List[Tuple[Any, Optional[Tuple[Any, ...]]]]
+           ) -> Optional[Tuple[Any, ...]]:
+    return None if any(child is None for _, child in members) else (word, kind, tuple(members))
+
+
+class CallSite:
+    """Reads the inputs of calls into observations of the library that it keeps, one per structure."""
+
+    def __init__(self) -> None:
+        self._plans: List[Tuple[Any, Any]] = []
+
+    def read(self, value: Any) -> Optional[int]:
+        """The observation with this value, by address; None: no plan fits it. Raises BadInput."""
+        for i, (plan, handle) in enumerate(self._plans):
+            code = plan.read(value)
+            if code != _OTHER:
+                if i > 0:
+                    self._plans.insert(0, self._plans.pop(i))
+                check(code)
+                address: int = handle.value
+                return address
+        return None
+
+    def learn(self, value: Any, observation: Observation) -> None:
+        """From now on values like this one are read by a plan; `observation` is of this one."""
+        tree = None if native is None else plan_of(value)
+        if tree is None:
+            return
+        if len(self._plans) >= _MOST_PLANS:
+            lib.observation_free(self._plans.pop()[1])
+        handle = observation._declare()
+        observation._mark(handle)
+        self._plans.insert(0, (native.Plan(tree, handle.value), handle))
+
+    def free(self) -> None:
+        for _, handle in self._plans:
+            lib.observation_free(handle)
+        self._plans.clear()
