@@ -37,7 +37,7 @@ class Group:
         else:
             address = None
             if comm is not None:
-                from mpi4py import MPI  # type: ignore[import-not-found, unused-ignore]
+                from mpi4py import MPI
                 address = MPI._addressof(comm)
             folder = None if report_folder is None else os.fsencode(report_folder)
             check(lib.group_open(address, deadline, folder, ctypes.byref(self._handle)))
