@@ -61,7 +61,7 @@ class SettleJob : public JobRanks {
     std::mt19937_64 random(7);
     for (std::size_t call = 0; call < 2 * kInputs; ++call) {
       if (call > kInputs)
-        for (std::int64_t& size : sizes) size = static_cast<std::int64_t>(random() % 6);
+        for (std::int64_t& n : sizes) n = static_cast<std::int64_t>(random() % 6);
       else if (call > 0)
         sizes[call - 1] = 5;
       Many in;
