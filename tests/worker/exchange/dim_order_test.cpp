@@ -131,7 +131,9 @@ TEST(DimOrder, Join_IsAFunctionOfTheSetOfOrders) {
     EXPECT_EQ(join_orders(a, kNoOrder), a);
     EXPECT_EQ(join_orders(a, kMixedOrder), kMixedOrder);
     for (const std::int64_t b : words) {
-      if (a != kNoOrder && b != kNoOrder) EXPECT_EQ(join_orders(a, b), a == b ? a : kMixedOrder);
+      if (a != kNoOrder && b != kNoOrder) {
+        EXPECT_EQ(join_orders(a, b), a == b ? a : kMixedOrder);
+      }
       EXPECT_EQ(join_orders(a, b), join_orders(b, a));
       for (const std::int64_t c : words)
         ASSERT_EQ(join_orders(join_orders(a, b), c), join_orders(a, join_orders(b, c)));

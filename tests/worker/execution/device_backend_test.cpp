@@ -177,7 +177,9 @@ TEST(DeviceBackend, CountsThatTheHostHasExchanged_AreNotReadBack) {
     const auto out = loaded.run(inputs);
     EXPECT_TRUE(out.has_value());
     const int asked = loaded.device->downloads();
-    if (looked_at && out) EXPECT_EQ((*out)[1].sizes(), std::vector<std::int64_t>{5});
+    if (looked_at && out) {
+      EXPECT_EQ((*out)[1].sizes(), std::vector<std::int64_t>{5});
+    }
     return asked;
   };
   EXPECT_EQ(downloads(true), downloads(false));
