@@ -24,7 +24,7 @@ step("building the consumer" ${CMAKE_COMMAND} --build ${work}/consumer)
 step("running the consumer of lockstep::agreement" ${work}/consumer/agreement_consumer)
 step("running the consumer of lockstep::capi" ${work}/consumer/c_consumer)
 # The installed Python package finds the installed library by itself.
-file(GLOB_RECURSE package ${prefix}/lockstep/__init__.py)
+file(GLOB_RECURSE package ${prefix}/py.typed)
 cmake_path(GET package PARENT_PATH folder)
 cmake_path(GET folder PARENT_PATH folder)
 if(NOT SANITIZE)
