@@ -110,7 +110,8 @@ TEST(CudaLibrary, ThatIsMissing_SaysWhatTheLoaderSays) {
   const FakeCudaMachine machine;
   auto places = machine.places();
   places.loader = true;
-  if (CudaLibrary::open(Kind::Driver, places)) GTEST_SKIP() << "the loader knows of a driver here";
+  if (CudaLibrary::open(Kind::Driver, places))
+    GTEST_SKIP() << "SKIPPED ALOUD: the loader knows of a driver here";
   const std::string why = taken(Kind::Driver, places);
   EXPECT_TRUE(why.starts_with("there is no NVIDIA driver on this machine (libcuda.so.1: cannot "))
       << why;

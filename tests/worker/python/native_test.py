@@ -191,7 +191,7 @@ class Reading(unittest.TestCase):
         self.assertEqual(Seen.strides, {})
 
     def test_what_no_plan_can_follow_has_none(self):
-        for value in (numpy.int64(3), {2}, [numpy.bool_(True)], collections.OrderedDict(a=1)):
+        for value in (numpy.int64(3), {2}, [numpy.bool_(True)], collections.OrderedDict(a=1), {1: 2}):
             self.assertIsNone(plan_of({"x": value}))
 
     def test_nothing_is_kept_of_what_was_read(self):

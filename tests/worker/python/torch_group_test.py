@@ -14,6 +14,15 @@ from lockstep import _library
 
 def main() -> None:
     before = dict(os.environ)
+    if dist.get_world_size() > 1:  # the first rank stays away: the others name it
+        try:
+            if dist.get_rank() > 0:
+                lockstep.torch.group(deadline=0.3)
+                raise AssertionError("rank 0 was not there")
+            lockstep.torch._opened["lockstep/" + ",".join(map(str, range(dist.get_world_size())))] = 1
+        except RuntimeError as error:
+            assert "rank 0 did not come to lockstep.torch.group() within 1.5 s" in str(error), error
+        dist.barrier()
     ranks = lockstep.torch.group(deadline=30)
     assert dict(os.environ) == before, "the environment is as it was"
     rank, size = dist.get_rank(), dist.get_world_size()

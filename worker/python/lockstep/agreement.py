@@ -139,13 +139,13 @@ class Agreement:
         anything runs, where collectives would not match."""
         text, calls = program_bytes(program), "\n".join(collectives or []).encode()
         run = Run(ctypes.sizeof(Run), is_new, lib.fingerprint_of(text, len(text)),
-                   0 if collectives is None else 2 if collectives else 1,
-                   lib.fingerprint_of(calls, len(calls)), program_text.encode(), calls,
-                   None if trouble is None else trouble.encode())
+                  0 if collectives is None else 2 if collectives else 1,
+                  lib.fingerprint_of(calls, len(calls)), program_text.encode(), calls,
+                  None if trouble is None else trouble.encode())
         times = ctypes.c_uint64()
         handle = None if observation is None else self._observed(observation, [])
         check(lib.audit(self._handle, frame.encode(), handle, ctypes.byref(run),
-                          ctypes.byref(times)))
+                        ctypes.byref(times)))
         report = lib.finding(self._handle)
         return times.value, finding_of(report) if report else None
 

@@ -18,7 +18,7 @@ def plan_of(value: Any) -> Optional[Tuple[Any, ...]]:
     """What the extension needs to know to read values like this one (native/plan.cpp); None: it cannot.
     Sources come in the order of Observation."""
     kind = type(value)
-    if kind is dict:
+    if kind is dict and all(type(key) is str for key in value):  # 1 and True are equal, their names are not
         return _whole("keys", kind, [(key, plan_of(value[key])) for key in value])
     if isinstance(value, Mapping):
         return None
