@@ -12,10 +12,13 @@ namespace {
 using collectives::Vote;
 using collectives::VoteFlag;
 
+/// Entries of a vote: a bit stays where all ranks have it.
+constexpr std::uint64_t kCompiled = 1, kFound = 2;
+
 /// What must be the same on all ranks.
 shapes::Fingerprint compared(const AuditedCall& own) {
   shapes::FingerprintBuilder builder;
-  builder.add(own.program).add(std::int64_t{own.collectives.has_value()});
+  builder.add(own.program).add(std::int64_t{own.collectives.has_value()} + 2 * own.issued);
   if (own.collectives) builder.add(*own.collectives);
   return builder.finish();
 }
@@ -48,12 +51,14 @@ AuditMachine::AuditMachine(Rank self, RoundKey key, AuditLedger& ledger, Audited
     : self_(self), key_(std::move(key)), ledger_(ledger), own_(std::move(own)) {
   key_.kind = RoundKey::Kind::Audit;
   const shapes::Fingerprint same = compared(own_);
-  Vote mine = Vote::of(0, key_.hash(), same.high, same.low);
+  Vote mine = Vote::of(own_.is_new ? kCompiled : kFound, key_.hash(), same.high, same.low);
   if (own_.local_error) mine.raise(VoteFlag::Error);
   action_ = action::Vote{mine, collectives::Combine::And};
 }
 
 void AuditMachine::voted(const Vote& result) {
+  const std::uint64_t all = result.entries();
+  fresh_ = all == kFound ? Fresh::None : all == kCompiled ? Fresh::All : Fresh::Some;
   if (result.same_key() && result.same_state() && result.same_pending() && !result.any_flag())
     return finish({});
   action_ = action::TreeJoin{rank_table_payload(self_, audit_line(key_, own_)), join_rank_tables};
@@ -61,7 +66,21 @@ void AuditMachine::voted(const Vote& result) {
 
 void AuditMachine::joined(const Bytes& result) {
   if (rank_table_.empty()) return collected(rank_table_values(result));
-  std::optional<AuditVerdict> verdict = judge(rank_table_, read_evidence(result));
+  if (evidence_.empty()) return evident(read_evidence(result));
+  parting_->texts = rank_table_values(result);
+  judged();
+}
+
+void AuditMachine::evident(std::vector<Evidence> evidence) {
+  evidence_ = std::move(evidence);
+  parting_ = find_parting(rank_table_, evidence_);
+  if (!parting_) return judged();
+  action_ = action::TreeJoin{rank_table_payload(self_, parting_line(*parting_, own_)),
+                             join_rank_tables};
+}
+
+void AuditMachine::judged() {
+  std::optional<AuditVerdict> verdict = judge(rank_table_, evidence_, parting_);
   AuditOutcome out;
   if (verdict && verdict->stops) {
     out.error = std::move(verdict->status);
@@ -82,8 +101,7 @@ void AuditMachine::collected(std::vector<RankValue> rank_table) {
   std::uint32_t line = 0;
   while (line < rank_table_.size() && !rank_table_[line].ranks.contains(self_)) ++line;
   Evidence own = evidence_of(line, own_.observation);
-  own.program_text = own_.program_text;
-  own.collectives_text = own_.collectives_text;
+  describe(own, own_);
   action_ = action::TreeJoin{evidence_payload(own), join_evidence};
 }
 
@@ -96,6 +114,7 @@ void AuditMachine::failed(Status status) {
 void AuditMachine::finish(AuditOutcome outcome) {
   ledger_.call();
   if (outcome.error) ledger_.error();
+  outcome.fresh = fresh_;
   outcome_ = std::move(outcome);
 }
 

@@ -12,6 +12,7 @@
 
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/worker/agreement/action.h>
+#include <lockstep/worker/agreement/audit_evidence.h>
 #include <lockstep/worker/agreement/diagnosis.h>
 #include <lockstep/worker/agreement/round_key.h>
 #include <lockstep/worker/exchange/observation.h>
@@ -24,16 +25,24 @@ struct AuditedCall {
   shapes::Fingerprint program;
   /// Of the ordered list of the program's collectives. All zero: it has none. nullopt: not known.
   std::optional<shapes::Fingerprint> collectives;
-  /// Compiled for this call, not taken from the rank's cache. Only reported.
+  /// The collectives are those that the rank has issued since its last audited call; what the
+  /// program will issue is not known.
+  bool issued = false;
+  /// Compiled for this call, not taken from the rank's cache. Compared by nobody.
   bool is_new = false;
-  /// Shown in reports, may be empty: the program in a few words; its collectives, one per line.
+  /// Shown in reports, may be empty. The program: a line of a few words, then its text, of which
+  /// the first line that differs is shown. Its collectives, one per line.
   std::string program_text, collectives_text;
   /// This rank has nothing to run (its compile failed).
   std::optional<Status> local_error;
 };
 
+/// On which ranks the program was compiled for the call.
+enum class Fresh : std::uint8_t { None, Some, All };
+
 /// What a call came to; the same on all ranks.
 struct AuditOutcome {
+  Fresh fresh = Fresh::None;
   /// The ranks do not do the same, but no collective is known to suffer: the call goes on.
   std::optional<Status> finding;
   /// How often the same has been found by now; 1: to be reported in full.
@@ -73,9 +82,17 @@ class AuditLedger {
   std::vector<Line> findings_;
 };
 
+/// The line at which the texts of ranks part.
+struct Parting {
+  bool of_collectives = false;  // else of programs
+  std::size_t line = 0;
+  std::vector<RankValue> texts;  // of that line
+};
+
 /// One audited call on one rank, as a pure state machine: one vote where all ranks do the same;
 /// else a rank table of what each does and, unless a rank is in no audited call at all, a tree join
-/// of what their inputs have in common. Single-threaded; `ledger` outlives it.
+/// of what their inputs have in common, and one of the line at which their texts part.
+/// Single-threaded; `ledger` outlives it.
 class AuditMachine {
  public:
   AuditMachine(Rank self, RoundKey key, AuditLedger& ledger, AuditedCall own);
@@ -91,12 +108,17 @@ class AuditMachine {
 
  private:
   void collected(std::vector<RankValue> rank_table);
+  void evident(std::vector<Evidence> evidence);
+  void judged();
   void finish(AuditOutcome outcome);
   Rank self_;
   RoundKey key_;
   AuditLedger& ledger_;
   AuditedCall own_;
+  Fresh fresh_ = Fresh::None;
   std::vector<RankValue> rank_table_;  // once taken
+  std::vector<Evidence> evidence_;     // once taken
+  std::optional<Parting> parting_;
   Action action_;
   std::optional<AuditOutcome> outcome_;
 };

@@ -10,8 +10,8 @@
 namespace lockstep::worker {
 namespace {
 
-/// Of a text that travels, so that a report stays readable and a payload small.
-constexpr std::size_t kLongestText = 2000;
+/// Of what travels, so that a report stays readable and a payload small.
+constexpr std::size_t kLongestText = 2000, kMostLines = 16384;
 
 using Lines = std::map<std::uint32_t, Evidence>;
 
@@ -34,10 +34,22 @@ EvidenceCell merged(const EvidenceCell& lower, const EvidenceCell& higher) {
   return out;
 }
 
+void put(ByteWriter& out, const std::vector<std::uint32_t>& digests) {
+  out.u32(static_cast<std::uint32_t>(digests.size()));
+  for (const std::uint32_t digest : digests) out.u32(digest);
+}
+
+std::vector<std::uint32_t> take_digests(ByteReader& in) {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t n = in.count(4); n > 0 && in.ok(); --n) out.push_back(in.u32());
+  return out;
+}
+
 void put(ByteWriter& out, const Evidence& evidence) {
   out.u32(evidence.line);
   out.text(std::string_view(evidence.program_text).substr(0, kLongestText));
-  out.text(std::string_view(evidence.collectives_text).substr(0, kLongestText));
+  put(out, evidence.program_lines);
+  put(out, evidence.collectives_lines);
   out.u32(static_cast<std::uint32_t>(evidence.cells.size()));
   for (const EvidenceCell& cell : evidence.cells) {
     out.text(cell.source);
@@ -53,7 +65,8 @@ Evidence take(ByteReader& in) {
   Evidence out;
   out.line = in.u32();
   out.program_text = in.text();
-  out.collectives_text = in.text();
+  out.program_lines = take_digests(in);
+  out.collectives_lines = take_digests(in);
   for (std::uint32_t n = in.count(29); n > 0 && in.ok(); --n) {
     EvidenceCell cell;
     cell.source = in.text();
@@ -161,11 +174,22 @@ Evidence evidence_of(std::uint32_t line, const Observation& observation) {
   return out;
 }
 
+std::vector<std::uint32_t> line_digests(std::string_view text) {
+  std::vector<std::uint32_t> out;
+  while (!text.empty() && out.size() < kMostLines) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    out.push_back(static_cast<std::uint32_t>(shapes::fingerprint(line).low));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+  }
+  return out;
+}
+
 Evidence merged(const Evidence& lower, const Evidence& higher) {
   Evidence out;
   out.line = lower.line;
   out.program_text = lower.program_text;
-  out.collectives_text = lower.collectives_text;
+  out.program_lines = lower.program_lines;
+  out.collectives_lines = lower.collectives_lines;
   auto a = lower.cells.begin();
   auto b = higher.cells.begin();
   while (a != lower.cells.end() || b != higher.cells.end()) {

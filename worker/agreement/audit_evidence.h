@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/collectives/base/bytes.h>
@@ -30,11 +31,15 @@ struct EvidenceCell {
 /// What ranks that said the same in the rank table bring.
 struct Evidence {
   std::uint32_t line = 0;                      // index into the rank table
-  std::vector<EvidenceCell> cells;             // by source, the source itself before its dims
-  std::string program_text, collectives_text;  // of the lowest rank
+  std::vector<EvidenceCell> cells;  // by source, the source itself before its dims
+  // Of the lowest rank: the program in a few words, and what tells lines of its text apart.
+  std::string program_text;
+  std::vector<std::uint32_t> program_lines, collectives_lines;
 };
 
 [[nodiscard]] Evidence evidence_of(std::uint32_t line, const Observation& observation);
+/// Of the lines of a text, as many as travel; none of an empty text.
+[[nodiscard]] std::vector<std::uint32_t> line_digests(std::string_view text);
 /// Of two sets of ranks; the texts of `lower` stay.
 [[nodiscard]] Evidence merged(const Evidence& lower, const Evidence& higher);
 

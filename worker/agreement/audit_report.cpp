@@ -21,6 +21,7 @@ struct Line {
   bool audited = false;
   Fingerprint program;
   std::optional<Fingerprint> collectives;
+  bool issued = false;
   bool is_new = false;
 };
 
@@ -45,6 +46,7 @@ Line read(const RankValue& value) {
   line.is_new = in.u8() != 0;
   line.program = take_fingerprint(in);
   const bool known = in.u8() != 0;
+  line.issued = in.u8() != 0;
   const Fingerprint collectives = take_fingerprint(in);
   if (known) line.collectives = collectives;
   line.audited = line.audited && in.ok();
@@ -106,8 +108,8 @@ std::string line_of(std::string_view text, std::size_t index) {
 }
 
 /// "ranks 0-2: all_reduce; rank 3: (none)", at most four sets of ranks.
-template <class Text>
-std::string by_ranks(const std::vector<Set>& sets, Text text) {
+template <class Sets, class Text>
+std::string by_ranks(const std::vector<Sets>& sets, Text text) {
   constexpr std::size_t kMost = 4;
   std::string out;
   for (std::size_t i = 0; i < std::min(sets.size(), kMost); ++i)
@@ -116,23 +118,22 @@ std::string by_ranks(const std::vector<Set>& sets, Text text) {
   return out;
 }
 
+std::string parting_text(const Parting& parting) {
+  return by_ranks(parting.texts, [&](auto i) { return parting.texts[i].value; });
+}
+
 /// Where the lists of collectives part, by their texts if there are any.
-std::string parting_text(const std::vector<Set>& sets) {
-  std::size_t longest = 0;
-  for (const Set& set : sets) {
-    const std::string& text = set.evidence.collectives_text;
-    longest = std::max<std::size_t>(
-        longest, static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1);
-  }
-  for (std::size_t at = 0; at < longest; ++at) {
-    std::set<std::string> distinct;
-    for (const Set& set : sets) distinct.insert(line_of(set.evidence.collectives_text, at));
-    if (distinct.size() < 2) continue;
-    return fmt::format("collective {} is not the same ({})", at + 1, by_ranks(sets, [&](auto i) {
-                         return line_of(sets[i].evidence.collectives_text, at);
-                       }));
-  }
+std::string collectives_text(const std::vector<Set>& sets, const std::optional<Parting>& parting) {
+  if (parting)
+    return fmt::format("collective {} is not the same ({})", parting->line + 1,
+                       parting_text(*parting));
   return by_ranks(sets, [&](auto i) { return collectives_name(sets[i].line.collectives); });
+}
+
+/// A program's text without its first line.
+std::string_view body(std::string_view text) {
+  const std::size_t end = text.find('\n');
+  return end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
 }
 
 std::string cause_text(const std::vector<Set>& sets, const std::optional<Cause>& cause) {
@@ -173,7 +174,7 @@ std::vector<RankValue> table(const std::vector<Set>& sets, const std::optional<C
 }
 
 bool may_have_collectives(const Line& line) {
-  return !line.collectives || *line.collectives != Fingerprint{};
+  return !line.collectives || line.issued || *line.collectives != Fingerprint{};
 }
 
 std::string content_of(std::string_view kind, const std::vector<Line>& lines,
@@ -192,7 +193,7 @@ AuditVerdict judge_places(const std::vector<RankValue>& rank_table, const std::v
   for (const Line& line : lines) {
     // A rank with a local error issues no collective; the others' must not wait for it.
     if (troubled) out.stops |= !line.said.local_error && may_have_collectives(line);
-    if (!troubled) out.stops |= !line.collectives || line.collectives != first;
+    if (!troubled) out.stops |= !line.collectives || line.issued || line.collectives != first;
   }
   if (!out.stops)
     out.status.message +=
@@ -203,21 +204,28 @@ AuditVerdict judge_places(const std::vector<RankValue>& rank_table, const std::v
 }
 
 AuditVerdict judge_collectives(const std::vector<Line>& lines,
-                               const std::vector<Evidence>& evidence) {
+                               const std::vector<Evidence>& evidence,
+                               const std::optional<Parting>& parting) {
   const auto sets = sets_by([](const Line& l) { return l.collectives; }, lines, evidence);
   const auto cause = cause_between(sets);
-  return {Status{Code::GraphDivergence,
-                 fmt::format("{}: the programs of the ranks would issue different collectives, so "
-                             "all ranks stop before the first: {}; {}{}; {}",
-                             lines.front().said.key, parting_text(sets),
-                             majority_text(table(sets, cause)), cause_text(sets, cause),
-                             guess_text(sets)),
-                 cause ? cause->name : "", table(sets, cause)},
+  const std::string where = collectives_text(sets, parting);
+  const std::string majority = majority_text(table(sets, cause));
+  const std::string text =
+      lines.front().issued
+          ? fmt::format("{}: since the call before it the ranks have issued different collectives: "
+                        "{}; {}results since then may be wrong",
+                        lines.front().said.key, where, majority)
+          : fmt::format("{}: the programs of the ranks would issue different collectives, so all "
+                        "ranks stop before the first: {}; {}{}; {}",
+                        lines.front().said.key, where, majority, cause_text(sets, cause),
+                        guess_text(sets));
+  return {Status{Code::GraphDivergence, text, cause ? cause->name : "", table(sets, cause)},
           true,
           {}};
 }
 
-AuditVerdict judge_programs(const std::vector<Line>& lines, const std::vector<Evidence>& evidence) {
+AuditVerdict judge_programs(const std::vector<Line>& lines, const std::vector<Evidence>& evidence,
+                            const std::optional<Parting>& parting) {
   const auto sets = sets_by([](const Line& l) { return l.program; }, lines, evidence);
   const auto cause = cause_between(sets);
   const bool unknown =
@@ -225,7 +233,10 @@ AuditVerdict judge_programs(const std::vector<Line>& lines, const std::vector<Ev
   const std::string source = cause ? cause->name : "";
   return {Status{Code::GraphDivergence,
                  fmt::format(
-                     "{}: the ranks run different programs; {}{}; {}; {}", lines.front().said.key,
+                     "{}: the ranks run different programs{}; {}{}; {}; {}", lines.front().said.key,
+                     parting ? fmt::format(", from line {} on ({})", parting->line + 1,
+                                           parting_text(*parting))
+                             : "",
                      majority_text(table(sets, cause)), cause_text(sets, cause), guess_text(sets),
                      unknown ? "whether their collectives match is not known on every rank, "
                                "so the call goes on and may hang"
@@ -244,6 +255,7 @@ std::string audit_line(const RoundKey& key, const AuditedCall& own) {
   out.u8(own.is_new ? 1 : 0);
   put(out, own.program);
   out.u8(own.collectives ? 1 : 0);
+  out.u8(own.issued ? 1 : 0);
   put(out, own.collectives.value_or(Fingerprint{}));
   const auto view = out.view();
   return rank_report(key, rank_status) +
@@ -255,24 +267,71 @@ bool all_audited(const std::vector<RankValue>& rank_table) {
                      [](const RankValue& v) { return read(v).audited; });
 }
 
-std::optional<AuditVerdict> judge(const std::vector<RankValue>& rank_table,
-                                  const std::vector<Evidence>& evidence) {
+namespace {
+
+/// What a rank table of audited calls says.
+struct Reading {
   std::vector<Line> lines;
-  for (const RankValue& value : rank_table) lines.push_back(read(value));
-  bool troubled = false, elsewhere = false, mismatch = false, differ = false;
+  bool troubled = false, elsewhere = false;
+  bool collectives_differ = false, programs_differ = false;
+};
+
+Reading read(const std::vector<RankValue>& rank_table) {
+  Reading out;
+  for (const RankValue& value : rank_table) out.lines.push_back(read(value));
   const std::optional<Fingerprint>* known = nullptr;
-  for (const Line& line : lines) {
-    troubled |= line.said.local_error.has_value();
-    elsewhere |= line.said.key != lines.front().said.key;
-    differ |= line.program != lines.front().program;
+  for (const Line& line : out.lines) {
+    out.troubled |= line.said.local_error.has_value();
+    out.elsewhere |= line.said.key != out.lines.front().said.key;
+    out.programs_differ |= line.program != out.lines.front().program;
     if (!line.collectives) continue;
     if (known == nullptr) known = &line.collectives;
-    mismatch |= *known != line.collectives;
+    out.collectives_differ |= *known != line.collectives;
   }
-  if (troubled || elsewhere) return judge_places(rank_table, lines, troubled);
-  if (mismatch) return judge_collectives(lines, evidence);
-  if (!differ) return std::nullopt;
-  return judge_programs(lines, evidence);
+  return out;
+}
+
+}  // namespace
+
+void describe(Evidence& evidence, const AuditedCall& own) {
+  evidence.program_text = own.program_text.substr(0, own.program_text.find('\n'));
+  evidence.program_lines = line_digests(body(own.program_text));
+  evidence.collectives_lines = line_digests(own.collectives_text);
+}
+
+std::optional<Parting> find_parting(const std::vector<RankValue>& rank_table,
+                                    const std::vector<Evidence>& evidence) {
+  const Reading said = read(rank_table);
+  if (said.troubled || said.elsewhere) return std::nullopt;
+  Parting out{said.collectives_differ, 0, {}};
+  std::size_t longest = 0;
+  const auto digests = [&](const Evidence& of) -> const std::vector<std::uint32_t>& {
+    return out.of_collectives ? of.collectives_lines : of.program_lines;
+  };
+  for (const Evidence& of : evidence) longest = std::max(longest, digests(of).size());
+  for (; out.line < longest; ++out.line) {
+    std::set<std::optional<std::uint32_t>> distinct;
+    for (const Evidence& of : evidence)
+      distinct.insert(out.line < digests(of).size() ? std::optional(digests(of)[out.line])
+                                                    : std::nullopt);
+    if (distinct.size() > 1) return out;
+  }
+  return std::nullopt;
+}
+
+std::string parting_line(const Parting& parting, const AuditedCall& own) {
+  return line_of(parting.of_collectives ? own.collectives_text : body(own.program_text),
+                 parting.line);
+}
+
+std::optional<AuditVerdict> judge(const std::vector<RankValue>& rank_table,
+                                  const std::vector<Evidence>& evidence,
+                                  const std::optional<Parting>& parting) {
+  const Reading said = read(rank_table);
+  if (said.troubled || said.elsewhere) return judge_places(rank_table, said.lines, said.troubled);
+  if (said.collectives_differ) return judge_collectives(said.lines, evidence, parting);
+  if (!said.programs_differ) return std::nullopt;
+  return judge_programs(said.lines, evidence, parting);
 }
 
 }  // namespace lockstep::worker

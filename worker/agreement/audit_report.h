@@ -24,9 +24,18 @@ struct AuditVerdict {
   bool stops = false;   // an error; else a finding
   std::string content;  // what makes a finding the same as another; no numbers of calls, no sizes
 };
+/// The texts of a rank that travel as evidence.
+void describe(Evidence& evidence, const AuditedCall& own);
+/// Where the texts of ranks part that are at one place, without what they say there: those of
+/// collectives where these differ, else of programs. nullopt: nothing parts, or there are no texts.
+[[nodiscard]] std::optional<Parting> find_parting(const std::vector<RankValue>& rank_table,
+                                                  const std::vector<Evidence>& evidence);
+/// What a rank's text says there; "(none)" past its end.
+[[nodiscard]] std::string parting_line(const Parting& parting, const AuditedCall& own);
 /// Requires all_audited(rank_table). `evidence` is by lines of the rank table. nullopt: all run the
 /// same, though not all know its collectives.
 [[nodiscard]] std::optional<AuditVerdict> judge(const std::vector<RankValue>& rank_table,
-                                                const std::vector<Evidence>& evidence);
+                                                const std::vector<Evidence>& evidence,
+                                                const std::optional<Parting>& parting);
 
 }  // namespace lockstep::worker

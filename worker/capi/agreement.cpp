@@ -131,6 +131,7 @@ std::optional<shapes::Fingerprint> collectives_of(const lockstep_run& run) {
     case LOCKSTEP_COLLECTIVES_NONE:
       return shapes::Fingerprint{};
     case LOCKSTEP_COLLECTIVES_LISTED:
+    case LOCKSTEP_COLLECTIVES_ISSUED:
       return own(run.collectives);
     default:
       return std::nullopt;
@@ -142,7 +143,7 @@ std::optional<Status> wrong_run(const lockstep_run* run) {
   if (run->struct_size != sizeof(lockstep_run))
     return bad_input("run.struct_size is not sizeof(lockstep_run)");
   if (run->collectives_known < LOCKSTEP_COLLECTIVES_UNKNOWN ||
-      run->collectives_known > LOCKSTEP_COLLECTIVES_LISTED)
+      run->collectives_known > LOCKSTEP_COLLECTIVES_ISSUED)
     return bad_input(fmt::format("run.collectives_known is {}; use one of LOCKSTEP_COLLECTIVES_…",
                                  run->collectives_known));
   if (run->collectives_known == LOCKSTEP_COLLECTIVES_LISTED &&
@@ -161,6 +162,7 @@ worker::AuditedCall audited(const lockstep_observation* observation, const locks
   if (call.local_error) return call;
   call.program = own(run->program);
   call.collectives = collectives_of(*run);
+  call.issued = run->collectives_known == LOCKSTEP_COLLECTIVES_ISSUED;
   call.is_new = run->is_new != 0;
   call.program_text = plain(run->program_text);
   call.collectives_text = plain(run->collectives_text);
@@ -293,6 +295,7 @@ int lockstep_audit(lockstep_agreement* agreement, const char* frame,
     Group& group = *agreement->group;
     if (auto can = group.usable(); !can) return can;
     agreement->finding.reset();
+    agreement->fresh = worker::Fresh::None;
     std::optional<Status> local_error = group.take_rank_status().local_error;
     if (!local_error) local_error = wrong_call(frame);
     if (!local_error) local_error = wrong_run(run);
@@ -303,10 +306,15 @@ int lockstep_audit(lockstep_agreement* agreement, const char* frame,
     auto done =
         agreement->core->audit(plain(frame), audited(observation, run, std::move(local_error)));
     if (!group.seen(done)) return done.error();
+    agreement->fresh = done->fresh;
     if (times != nullptr) *times = done->times;
     if (done->finding) agreement->finding.emplace(std::move(*done->finding));
     return {};
   });
+}
+
+int lockstep_audit_fresh(const lockstep_agreement* agreement) {
+  return agreement == nullptr ? 0 : static_cast<int>(agreement->fresh);
 }
 
 const lockstep_report* lockstep_finding(const lockstep_agreement* agreement) {

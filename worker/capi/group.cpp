@@ -226,6 +226,16 @@ int lockstep_busy(lockstep_group* group, double seconds) {
   });
 }
 
+int lockstep_note(lockstep_group* group, const char* text) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input(kNoGroup);
+    if (auto can = group->state->alive(); !can) return can;
+    if (text == nullptr) return bad_input("text is NULL; say what this process does");
+    group->state->note(text);
+    return {};
+  });
+}
+
 int lockstep_trouble(lockstep_group* group, int code, const char* text) {
   return guarded([&]() -> Result<void> {
     if (group == nullptr) return bad_input(kNoGroup);

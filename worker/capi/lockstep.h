@@ -115,6 +115,9 @@ int lockstep_group_size(const lockstep_group* group);
 /* This process is busy, for example compiling: it does not count as stuck for so many seconds from
  * now. From any thread. */
 int lockstep_busy(lockstep_group* group, double seconds);
+/* What this process does from now on, for the watchdog and the status page, such as "all_reduce at
+ * train.py:41". From the group's thread; not collective, and never waits. */
+int lockstep_note(lockstep_group* group, const char* text);
 /* This rank has failed with `code` (TRACE_ERROR, COMPILE_ERROR, RUNTIME_ASSERT, BAD_INPUT,
  * ENVIRONMENT) and `text`. Not collective: the next collective function fails with this error on
  * all ranks; a call whose prefetched vote has been cast is made first. */
@@ -318,7 +321,9 @@ int lockstep_prefetch(lockstep_agreement* agreement, const char* frame,
 typedef enum lockstep_collectives {
   LOCKSTEP_COLLECTIVES_UNKNOWN,
   LOCKSTEP_COLLECTIVES_NONE,
-  LOCKSTEP_COLLECTIVES_LISTED
+  LOCKSTEP_COLLECTIVES_LISTED,
+  /* Listed, and issued since the last audited call; those of the program are not known. */
+  LOCKSTEP_COLLECTIVES_ISSUED
 } lockstep_collectives;
 
 /* The program that this rank has decided alone to run. */
@@ -327,8 +332,10 @@ typedef struct lockstep_run {
   int32_t is_new;       /* compiled for this call, not taken from a cache */
   lockstep_fingerprint program;
   int32_t collectives_known;        /* a lockstep_collectives */
-  lockstep_fingerprint collectives; /* LISTED: fingerprint of the ordered list */
-  const char* program_text;         /* for reports, may be NULL */
+  lockstep_fingerprint collectives; /* LISTED, ISSUED: fingerprint of the ordered list */
+  /* For reports, may be NULL: a line of a few words, then the program's text, of which the first
+   * line that differs is shown. */
+  const char* program_text;
   const char* collectives_text;     /* the same, one collective per line */
   const char* trouble;              /* not NULL: the reason why this rank cannot run */
 } lockstep_run;
@@ -341,6 +348,9 @@ typedef struct lockstep_run {
 int lockstep_audit(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, const lockstep_run* run,
                    uint64_t* times);
+/* On which ranks the program of the last audited call was new: 0 on none, 1 on some, 2 on all. The
+ * same on all ranks. */
+int lockstep_audit_fresh(const lockstep_agreement* agreement);
 /* The report of the last audited call; NULL: no difference. Valid until the next audited call. */
 const lockstep_report* lockstep_finding(const lockstep_agreement* agreement);
 /* A few lines for the end of the job; valid until the next audited call. Empty for NULL. */

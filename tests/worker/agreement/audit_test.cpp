@@ -86,6 +86,7 @@ class Job {
       EXPECT_EQ(one.finding, all[0].finding);
       EXPECT_EQ(one.error, all[0].error);
       EXPECT_EQ(one.times, all[0].times);
+      EXPECT_EQ(one.fresh, all[0].fresh);
     }
     for (const AuditLedger& ledger : ledgers) EXPECT_EQ(ledger.summary(), ledgers[0].summary());
     return all.at(0);
@@ -185,6 +186,63 @@ TEST(Audit, CollectivesDiffer_StopsAllRanks_AndShowsTheFirstThatDiffers) {
   EXPECT_EQ(outcome.error->source, "tokens.size(0)");
   EXPECT_FALSE(job.joint({runs("p"), runs("p"), runs("p")}).error) << "the next call works";
   EXPECT_EQ(job.ledgers[0].errors(), 1U);
+}
+
+TEST(Audit, TextsOfAnyLength_PartAtTheirFirstOtherLine_OnEveryRank) {
+  std::string p = "8 rows", q = "9 rows", list = "a";
+  for (int line = 1; line <= 6000; ++line) {
+    p += "\nnode " + std::to_string(line);
+    q += line == 5432 ? "\nanother node" : "\nnode " + std::to_string(line);
+    list += "\nall_gather " + std::to_string(line);
+  }
+  Job job({.size = 3});
+  std::vector<AuditedCall> calls{runs("p"), runs("q"), runs("p")};
+  for (std::size_t r = 0; r < 3; ++r) calls[r].program_text = r == 1 ? q : p;
+  const AuditOutcome found = job.joint(calls);
+  ASSERT_TRUE(found.finding);
+  EXPECT_NE(found.finding->message.find("the ranks run different programs, from line 5432 on "
+                                        "(ranks 0,2: node 5432; rank 1: another node)"),
+            std::string::npos)
+      << found.finding->message;
+  EXPECT_NE(found.finding->groups[1].value.find("(9 rows), from its cache"), std::string::npos);
+  const AuditOutcome longer =
+      job.joint({runs("p", 8, list), runs("p", 8, list + "\nb"), runs("p", 8, list)});
+  ASSERT_TRUE(longer.error);
+  EXPECT_NE(longer.error->message.find("collective 6002 is not the same (ranks 0,2: (none); "
+                                       "rank 1: b)"),
+            std::string::npos)
+      << longer.error->message;
+}
+
+TEST(Audit, SaysOnWhichRanksTheProgramIsNew) {
+  Job job({.size = 3});
+  for (unsigned fresh = 0; fresh < 8; ++fresh) {
+    std::vector<AuditedCall> calls{runs("p"), runs("p"), runs("p")};
+    for (unsigned r = 0; r < 3; ++r) calls[r].is_new = (fresh >> r & 1) != 0;
+    const AuditOutcome outcome = job.joint(calls);
+    EXPECT_FALSE(outcome.finding || outcome.error) << "only the programs are compared";
+    EXPECT_EQ(outcome.fresh, fresh == 0   ? Fresh::None
+                             : fresh == 7 ? Fresh::All
+                                          : Fresh::Some);
+  }
+}
+
+TEST(Audit, IssuedCollectivesDiffer_IsAnErrorThatSaysSo_AndTheFramesOnesAreNotKnown) {
+  Job job({.size = 2});
+  std::vector<AuditedCall> calls{runs("p", 8, "all_reduce"), runs("p", 8, "all_reduce\nbarrier")};
+  for (AuditedCall& call : calls) call.issued = true;
+  const AuditOutcome outcome = job.joint(calls);
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->code, Code::GraphDivergence);
+  EXPECT_EQ(outcome.error->message,
+            "audited call 0 of f: since the call before it the ranks have issued different "
+            "collectives: collective 2 is not the same (rank 0: (none); rank 1: barrier); no "
+            "majority; results since then may be wrong");
+  calls = {runs("p", 8, ""), runs("p", 8, "")};
+  for (AuditedCall& call : calls) call.issued = true;
+  const AuditOutcome elsewhere = job.joint(calls, {"train", "evaluate"});
+  ASSERT_TRUE(elsewhere.error) << "the frames may have collectives";
+  EXPECT_EQ(elsewhere.error->code, Code::FrameMismatch);
 }
 
 TEST(Audit, CollectivesNotKnownOnOneRank_IsAFindingThatSaysSo) {

@@ -275,13 +275,30 @@ static void audit_finds_and_stops(void) {
     run.trouble = NULL;
     CHECK_FAILS(lockstep_audit(agreement, "step", seen, &run, &times), LOCKSTEP_BAD_INPUT,
                 "run.struct_size");
+    run = runs("p", "all_reduce");
+    run.is_new = last();
+    CHECK(!lockstep_note(group, "between two calls"));
+    CHECK(!lockstep_audit(agreement, "step", seen, &run, &times) && times == 0);
+    CHECK(lockstep_audit_fresh(agreement) == 1);
+    run.is_new = 1;
+    CHECK(!lockstep_audit(agreement, "step", seen, &run, &times));
+    CHECK(lockstep_audit_fresh(agreement) == 2);
+    run = runs(last() ? "few words\nsame\nmine" : "other words\nsame\nyours", "all_reduce");
+    if (last()) run.collectives = lockstep_fingerprint_of("barrier", 7);
+    run.collectives_known = LOCKSTEP_COLLECTIVES_ISSUED;
+    CHECK_FAILS(lockstep_audit(agreement, "step", seen, &run, &times), LOCKSTEP_GRAPH_DIVERGENCE,
+                "have issued different collectives");
+    CHECK(lockstep_audit_fresh(agreement) == 0);
+    run = runs(last() ? "few words\nsame\nmine" : "other words\nsame\nyours", "all_reduce");
+    CHECK(!lockstep_audit(agreement, "step", seen, &run, &times));
+    CHECK(strstr(lockstep_report_message(lockstep_finding(agreement)), "from line 2 on") != NULL);
     run = runs(last() ? "q" : "p", NULL);
     CHECK(!lockstep_audit(agreement, "unknown", seen, &run, &times) && times == i);
     CHECK(strstr(lockstep_report_message(lockstep_finding(agreement)), "not known") != NULL);
   }
   if (size > 1)
     CHECK(strstr(lockstep_audit_summary(agreement),
-                 "16 calls, 6 with a finding (2 different), 9 stopped") != NULL);
+                 "28 calls, 9 with a finding (3 different), 12 stopped") != NULL);
   lockstep_observation_free(seen);
   lockstep_agreement_free(agreement);
 }
