@@ -40,6 +40,8 @@ std::string_view operation_name(OperationKind kind) {
       return "all_gather_into_tensor";
     case OperationKind::ReduceScatter:
       return "reduce_scatter_tensor";
+    case OperationKind::Collective:
+      return "collective";
     case OperationKind::Broadcast:
       return "broadcast";
   }

@@ -24,7 +24,8 @@ enum class OperationKind : std::uint8_t {
   AllReduce,
   AllGather,
   ReduceScatter,
-  Broadcast
+  Broadcast,
+  Collective  // of another kind
 };
 [[nodiscard]] std::string_view operation_name(OperationKind kind);
 

@@ -230,7 +230,7 @@ Progress read_progress(Checked& from) {
   s.finished = from.byte_below(2) == 1;
   s.phase = Phase(from.byte_below(static_cast<std::uint8_t>(Phase::Finishing) + 1));
   s.operation =
-      OperationKind(from.byte_below(static_cast<std::uint8_t>(OperationKind::Broadcast) + 1));
+      OperationKind(from.byte_below(static_cast<std::uint8_t>(OperationKind::Collective) + 1));
   s.pid = static_cast<std::int32_t>(from.in.u32());
   s.begun = from.in.u64();
   s.group = from.in.u64();

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -151,6 +153,24 @@ bool still(const Look& look, const Operation& operation) {
   return true;
 }
 
+/// "rank 0: all_reduce f32[4] at a.py:3; rank 1: broadcast", where ranks are in operations of
+/// different kinds at one place; empty: they are not.
+std::string paths(const Look& look, const Operation& operation) {
+  std::map<OperationKind, std::pair<RankSet, std::string>> kinds;
+  for (const RankSet::Run& run : operation.in.runs())
+    for (std::int32_t r = run.first; r <= run.last; ++r) {
+      const RankState& state = look.progress.seen(Rank{r})->state;
+      auto& [ranks, text] = kinds[state.operation];
+      if (text.empty()) text = state.event;
+      ranks.insert(RankSet::of(Rank{r}));
+    }
+  std::vector<std::string> out;
+  for (const auto& [kind, in] : kinds)
+    out.push_back(fmt::format("{}: {}{}{}", in.first.phrase(), operation_name(kind),
+                              in.second.empty() ? "" : ", last event: ", in.second));
+  return out.size() < 2 ? "" : fmt::format("{}", fmt::join(out, "; "));
+}
+
 void find_hung(const Look& look, const std::vector<Operation>& operations,
                std::vector<Finding>& out) {
   for (const Operation& operation : operations) {
@@ -158,13 +178,18 @@ void find_hung(const Look& look, const std::vector<Operation>& operations,
         !still(look, operation) || unseen(look, operation))
       continue;
     const double seconds = look.seconds_since(operation.since);
-    out.push_back(
-        {Finding::Kind::Hung, look.now - operation.since >= look.rules.stuck_act, operation.in,
-         operation.since,
-         fmt::format("{} {} in {} and nobody is still to come, but it has not ended for "
-                     "{:.1f} s: much data, or the network has failed.",
-                     capital(look.membership.text(operation.in)),
-                     operation.in.size() == 1 ? "is" : "are", operation.text(), seconds)});
+    const std::string ranks = capital(look.membership.text(operation.in));
+    const std::string apart = paths(look, operation);
+    std::string text =
+        apart.empty()
+            ? fmt::format("{} {} in {} and nobody is still to come, but it has not ended for "
+                          "{:.1f} s: much data, or the network has failed.",
+                          ranks, operation.in.size() == 1 ? "is" : "are", operation.text(), seconds)
+            : fmt::format("{} took different paths and are in different operations at the same "
+                          "place, so none of these can end; nothing has moved for {:.1f} s ({}).",
+                          ranks, seconds, apart);
+    out.push_back({Finding::Kind::Hung, look.now - operation.since >= look.rules.stuck_act,
+                   operation.in, operation.since, std::move(text)});
   }
 }
 

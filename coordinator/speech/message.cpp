@@ -207,7 +207,7 @@ SlotReport read_report(Checked& in) {
   report.finished = in.flag();
   report.phase = Phase(in.below(static_cast<std::uint8_t>(Phase::Finishing) + 1));
   report.operation =
-      OperationKind(in.below(static_cast<std::uint8_t>(OperationKind::Broadcast) + 1));
+      OperationKind(in.below(static_cast<std::uint8_t>(OperationKind::Collective) + 1));
   report.begun = in.u64();
   report.group = in.u64();
   report.ordinal = in.u64();

@@ -31,7 +31,8 @@ struct AuditedCall {
   /// Compiled for this call, not taken from the rank's cache. Compared by nobody.
   bool is_new = false;
   /// Shown in reports, may be empty. The program: a line of a few words, then its text, of which
-  /// the first line that differs is shown. Its collectives, one per line.
+  /// the first line that differs is shown. Its collectives, one per line. What follows a tab in a
+  /// line is shown and makes no difference.
   std::string program_text, collectives_text;
   /// This rank has nothing to run (its compile failed).
   std::optional<Status> local_error;

@@ -38,7 +38,7 @@ struct Evidence {
 };
 
 [[nodiscard]] Evidence evidence_of(std::uint32_t line, const Observation& observation);
-/// Of the lines of a text, as many as travel; none of an empty text.
+/// Of the lines of a text, each up to its tab, as many as travel; none of an empty text.
 [[nodiscard]] std::vector<std::uint32_t> line_digests(std::string_view text);
 /// Of two sets of ranks; the texts of `lower` stay.
 [[nodiscard]] Evidence merged(const Evidence& lower, const Evidence& higher);

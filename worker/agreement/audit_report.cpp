@@ -320,8 +320,10 @@ std::optional<Parting> find_parting(const std::vector<RankValue>& rank_table,
 }
 
 std::string parting_line(const Parting& parting, const AuditedCall& own) {
-  return line_of(parting.of_collectives ? own.collectives_text : body(own.program_text),
-                 parting.line);
+  std::string line = line_of(
+      parting.of_collectives ? own.collectives_text : body(own.program_text), parting.line);
+  std::replace(line.begin(), line.end(), '\t', ' ');
+  return line;
 }
 
 std::optional<AuditVerdict> judge(const std::vector<RankValue>& rank_table,

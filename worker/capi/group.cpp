@@ -36,6 +36,16 @@ Result<void> find_ranks(worker::WorldOptions& joining) {
   return worker::find_ranks(joining, *settings, build_id());
 }
 
+/// Of a collective by the beginning of its text.
+OperationKind kind_of(std::string_view text) {
+  const auto is = [&](std::string_view name) { return text.starts_with(name); };
+  if (is("all_reduce")) return OperationKind::AllReduce;
+  if (is("all_gather")) return OperationKind::AllGather;
+  if (is("all_to_all")) return OperationKind::AllToAll;
+  if (is("reduce_scatter")) return OperationKind::ReduceScatter;
+  return is("broadcast") ? OperationKind::Broadcast : OperationKind::Collective;
+}
+
 Result<Duration> deadline_of(double seconds) {
   constexpr double kLongest = 1e6;
   if (!(seconds >= 0) || seconds > kLongest)
@@ -51,7 +61,11 @@ Result<void> Group::start(const std::string& configuration) {
   if (auto same = collectives::startup_round(*world.all, configuration); !same) return same;
   rounds = std::make_unique<worker::GroupRounds>(*world.all);
   rounds->observe(*this);
-  if (world.watch) world.watch->seat().phase(Phase::Running);
+  if (world.watch) {
+    world.watch->seat().phase(Phase::Running);
+    issued_entry = world.watch->board().entry(shapes::fingerprint("issued").low >> 1 | 1,
+                                              RankSet::all(world.all->size()), "the program's own");
+  }
   return {};
 }
 
@@ -88,6 +102,18 @@ worker::RankStatus Group::take_rank_status() {
 
 void Group::note(std::string_view event) {
   if (world.watch) world.watch->seat().note(event, SystemClock().now());
+}
+
+void Group::issues(std::string_view text) {
+  if (!world.watch) return;
+  Seat& seat = world.watch->seat();
+  seat.wait(false);
+  seat.begin(kind_of(text), issued_entry, ++issued, SystemClock().now());
+  note(text);
+}
+
+void Group::stalls() {
+  if (world.watch && issued > 0 && !inside) world.watch->seat().wait(true);
 }
 
 Result<void> Group::status_round(Kind kind, const char* name) {
@@ -232,6 +258,24 @@ int lockstep_note(lockstep_group* group, const char* text) {
     if (auto can = group->state->alive(); !can) return can;
     if (text == nullptr) return bad_input("text is NULL; say what this process does");
     group->state->note(text);
+    return {};
+  });
+}
+
+int lockstep_issues(lockstep_group* group, const char* text) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input(kNoGroup);
+    if (auto can = group->state->usable(); !can) return can;
+    if (text == nullptr) return bad_input("text is NULL; say what is issued");
+    group->state->issues(text);
+    return {};
+  });
+}
+
+int lockstep_stalls(lockstep_group* group) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input(kNoGroup);
+    group->state->stalls();
     return {};
   });
 }

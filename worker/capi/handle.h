@@ -2,6 +2,7 @@
 // Internal to this folder.
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <map>
 #include <memory>
@@ -101,8 +102,11 @@ struct Group final : worker::RoundObserver {
   std::optional<Status> local_error;  // what this rank brings to the next round
   std::thread::id owner = std::this_thread::get_id();
   bool over = false;      // finished or left, or a rank is gone
-  bool inside = false;    // a collective function is under way
+  std::atomic<bool> inside = false;  // a collective function is under way
   bool all_know = false;  // the last collective function failed, on all ranks alike
+  // Of the program's own collectives: where they stand on the board, and how many there were.
+  int issued_entry = -1;
+  std::atomic<std::uint64_t> issued = 0;
 
   /// Collective: the ranks compare what they are.
   [[nodiscard]] Result<void> start(const std::string& configuration);
@@ -122,6 +126,9 @@ struct Group final : worker::RoundObserver {
   [[nodiscard]] Result<void> resync();
   void leave(const std::string& why);
   void note(std::string_view event);
+  /// A collective of the program's own begins.
+  void issues(std::string_view text);
+  void stalls();
   void began(const worker::RoundKey& round) override { note(round.text()); }
   /// Where a rank is gone nobody waits for the others any more.
   template <class T>

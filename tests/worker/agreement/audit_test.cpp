@@ -191,8 +191,9 @@ TEST(Audit, CollectivesDiffer_StopsAllRanks_AndShowsTheFirstThatDiffers) {
 TEST(Audit, TextsOfAnyLength_PartAtTheirFirstOtherLine_OnEveryRank) {
   std::string p = "8 rows", q = "9 rows", list = "a";
   for (int line = 1; line <= 6000; ++line) {
-    p += "\nnode " + std::to_string(line);
+    p += "\nnode " + std::to_string(line) + "\tat p.py:1";
     q += line == 5432 ? "\nanother node" : "\nnode " + std::to_string(line);
+    q += "\tat q.py:2";
     list += "\nall_gather " + std::to_string(line);
   }
   Job job({.size = 3});
@@ -201,7 +202,7 @@ TEST(Audit, TextsOfAnyLength_PartAtTheirFirstOtherLine_OnEveryRank) {
   const AuditOutcome found = job.joint(calls);
   ASSERT_TRUE(found.finding);
   EXPECT_NE(found.finding->message.find("the ranks run different programs, from line 5432 on "
-                                        "(ranks 0,2: node 5432; rank 1: another node)"),
+                                        "(ranks 0,2: node 5432 at p.py:1; rank 1: another node at q.py:2)"),
             std::string::npos)
       << found.finding->message;
   EXPECT_NE(found.finding->groups[1].value.find("(9 rows), from its cache"), std::string::npos);

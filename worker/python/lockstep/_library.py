@@ -61,7 +61,8 @@ _SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "launched": (_I, ()), "group_rank": (_I, (_P,)), "group_size": (_I, (_P,)), "busy": (_I, (_P, ctypes.c_double)),
     "trouble": (_I, (_P, _I, _S)), "settle": (_I, (_P,)), "vote_any": (_I, (_P, _I, _P)),
     "vote_all": (_I, (_P, _I, _P)), "more": (_I, (_P, _I, _P)), "finish": (_I, (_P,)),
-    "leave": (_I, (_P, _S)), "resync": (_I, (_P,)), "poke": (_I, (_P,)), "group_close": (None, (_P,)),
+    "leave": (_I, (_P, _S)), "note": (_I, (_P, _S)),
+    "issues": (_I, (_P, _S)), "stalls": (_I, (_P,)), "resync": (_I, (_P,)), "poke": (_I, (_P,)), "group_close": (None, (_P,)),
     "dtype_from_name": (_I, (_S,)), "observation_create": (_I, (_P,)),
     "observation_free": (None, (_P,)), "observe_tensor": (_I, (_P, _S, _I, _N, _P)),
     "observe_int": (_I, (_P, _S, _P)), "observe_float": (_I, (_P, _S, _P)),
@@ -72,7 +73,7 @@ _SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "fingerprint_of": (Fingerprint, (_S, _N)), "build_failed": (None, (_P, _I, _S)),
     "build_guard": (_I, (_P, _S, _S)), "prefetch": (_I, (_P, _S, _P)),
     "agree": (_I, (_P, _S, _P, BUILD, _P, _P, _P, _P)), "audit": (_I, (_P, _S, _P, _P, _P)),
-    "finding": (_P, (_P,)), "audit_summary": (_S, (_P,)),
+    "audit_fresh": (_I, (_P,)), "finding": (_P, (_P,)), "audit_summary": (_S, (_P,)),
 }
 
 

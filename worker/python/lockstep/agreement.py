@@ -131,23 +131,33 @@ class Agreement:
 
     def audit(self, frame: str, observation: Optional[Observation], program: Any,
               collectives: Optional[List[str]] = None, is_new: bool = False, program_text: str = "",
-              trouble: Optional[str] = None) -> Tuple[int, Optional[Finding]]:
+              trouble: Optional[str] = None, *, issued: bool = False) -> Tuple[int, Optional[Finding]]:
         """Collective, before each call of `frame`, in place of agree(): compares what the ranks are
-        about to run and changes nothing. `program`: text or bytes that stand for it. `collectives`:
-        their list in order, [] for none, None for not known. Returns how often the finding has been
-        made by now (1: show it; 0: there is none) and the finding. Raises, on all ranks and before
-        anything runs, where collectives would not match."""
-        text, calls = program_bytes(program), "\n".join(collectives or []).encode()
+        about to run and changes nothing. `program`: text or bytes that stand for it. `program_text`:
+        for reports, a line of a few words, then its text, of which the first line that differs is
+        shown. `collectives`: their list in order, [] for none, None for not known; what follows a
+        tab in a line is shown and not compared. `issued`: they are those that this rank has issued
+        since its last audited call. Returns how often the finding has been made by now (1: show
+        it; 0: there is none) and the finding. Raises, on all ranks and before anything runs, where
+        collectives do not match."""
+        text = program_bytes(program)
+        calls = "\n".join(line.split("\t", 1)[0] for line in collectives or []).encode()
         run = Run(ctypes.sizeof(Run), is_new, lib.fingerprint_of(text, len(text)),
-                  0 if collectives is None else 2 if collectives else 1,
-                  lib.fingerprint_of(calls, len(calls)), program_text.encode(), calls,
-                  None if trouble is None else trouble.encode())
+                  0 if collectives is None else 3 if issued else 2 if collectives else 1,
+                  lib.fingerprint_of(calls, len(calls)), program_text.encode(),
+                  "\n".join(collectives or []).encode(), None if trouble is None else trouble.encode())
         times = ctypes.c_uint64()
         handle = None if observation is None else self._observed(observation, [])
         check(lib.audit(self._handle, frame.encode(), handle, ctypes.byref(run),
                         ctypes.byref(times)))
         report = lib.finding(self._handle)
         return times.value, finding_of(report) if report else None
+
+    @property
+    def fresh(self) -> Optional[bool]:
+        """Whether the program of the last audited call was new on all ranks (True), on none (False),
+        or on some (None). The same on all ranks."""
+        return (False, None, True)[lib.audit_fresh(self._handle)]
 
     def summary(self) -> str:
         """Of the audit, for the end of the job."""

@@ -36,6 +36,8 @@ class Error(Exception):
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.text)
+        #: All of what follows.
+        self.finding = finding
         self.code = finding.code
         self.message = finding.message
         #: The input it is about ("tokens.size(0)"), or "".

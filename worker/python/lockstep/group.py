@@ -71,6 +71,21 @@ class Group:
         """This process compiles: it does not count as stuck for that long from now."""
         check(lib.busy(self._handle, seconds))
 
+    def note(self, text: str) -> None:
+        """What this process does from now on, for the watchdog and the status page. Never waits."""
+        check(lib.note(self._handle, text.encode()))
+
+    def issues(self, text: str) -> None:
+        """This process is about to issue a collective of its own on all ranks of the group, the next in
+        its order; `text` begins with its name. For the watchdog, which names ranks that do not come to
+        it. Never waits."""
+        check(lib.issues(self._handle, text.encode()))
+
+    def stalls(self) -> None:
+        """The group's thread has not moved on for a while since issues(): this rank counts as waiting
+        in that collective. From any thread."""
+        check(lib.stalls(self._handle))
+
     def resync(self, error: Optional[BaseException] = None) -> None:
         """Collective, after an error that all ranks have: ranks that made different calls are in step
         again. Versions stay, prefetches are dropped. `error`: what this rank alone has failed with;

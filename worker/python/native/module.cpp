@@ -1,4 +1,5 @@
-// The extension module lockstep._native: plans, and the call of agree() without ctypes.
+// The extension module lockstep._native: plans, the call of agree() without ctypes, and answers to
+// callers that can take no exception.
 #include "plan.h"
 
 namespace {
@@ -116,8 +117,32 @@ PyType_Slot plan_slots[] = {{Py_tp_new, reinterpret_cast<void*>(plan_new)},
 PyType_Spec plan_spec = {"lockstep._native.Plan", sizeof(PlanObject), 0, Py_TPFLAGS_DEFAULT,
                          plan_slots};
 
+/// `function` is called; what it returns that is no bool is an exception's class, which the thread
+/// raises where it next runs Python code, without an argument.
+PyObject* answer(PyObject* function, PyObject* argument) {
+  PyObject* said = PyObject_CallFunctionObjArgs(function, argument, nullptr);
+  if (said == nullptr) {
+    PyErr_WriteUnraisable(function);
+    Py_RETURN_TRUE;
+  }
+  if (PyBool_Check(said) != 0) return said;
+  PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), said);
+  Py_DECREF(said);
+  Py_RETURN_TRUE;
+}
+
+PyMethodDef answer_method = {"answering", answer, METH_O, nullptr};
+
+PyObject* answering(PyObject*, PyObject* function) {
+  return PyCFunction_New(&answer_method, function);
+}
+
 PyMethodDef methods[] = {{"bind", bind, METH_VARARGS, "Takes addresses of the library's functions."},
                          {"agree", agree, METH_VARARGS, "lockstep_agree()."},
+                         {"answering", answering, METH_O,
+                          "A function of one argument for callers that can take no exception: "
+                          "where the given one returns an exception's class in place of a bool, it "
+                          "returns True, and the class is raised at the thread's next Python code."},
                          {nullptr, nullptr, 0, nullptr}};
 PyModuleDef module = {PyModuleDef_HEAD_INIT, "lockstep._native", nullptr, -1,     methods, nullptr,
                       nullptr,               nullptr,            nullptr};

@@ -1,128 +1,19 @@
-"""lockstep in a PyTorch job: its ranks meet through torch.distributed, with nothing set by hand.
+"""lockstep in a PyTorch job. One line after init_process_group, and torch.compile is watched:
 
     torch.distributed.init_process_group("gloo")
+    lockstep.torch.watch()
+
+From then on all ranks agree before each compiled frame that they are in the same one and that none
+compiles alone, compare the graphs of new versions before they run, and compare the collectives that were
+issued since. Where a program needs the ranks themselves, for lockstep.agreed():
+
     with lockstep.torch.group() as ranks:
         step = lockstep.agreed(train_step, ranks)
         while ranks.more(have_batch):
             step(batch)
 """
 
-from __future__ import annotations
+from .rendezvous import group
+from .watch import Watch, watch
 
-import contextlib
-import datetime
-import os
-import secrets
-import shutil
-import socket
-import tempfile
-import time
-from typing import Any, Dict, Iterator, List
-
-import torch.distributed as dist
-
-from ..group import Group
-from ._hooks import default_store
-
-__all__ = ["group"]
-
-_opened: Dict[str, int] = {}
-
-
-def group(process_group: Any = None, deadline: float = 60.0) -> Group:
-    """The ranks of `process_group` (default: all) as a lockstep group. Collective over that group; other
-    ranks take no part. The address and a secret for it go through the store of
-    init_process_group. Raises RuntimeError where torch.distributed has not been initialised, this process
-    is not in the group, or a rank (named) has not come within five deadlines; errors of the rendezvous are
-    those of Group."""
-    if not dist.is_available() or not dist.is_initialized():
-        raise RuntimeError("torch.distributed is not initialised; call "
-                           "torch.distributed.init_process_group() before lockstep.torch.group()")
-    rank, size = dist.get_rank(process_group), dist.get_world_size(process_group)
-    if rank < 0:
-        raise RuntimeError("this process is not in the given process group; call "
-                           "lockstep.torch.group() on its members only")
-    if size == 1:
-        return Group(alone=True)
-    members = dist.get_process_group_ranks(process_group or dist.group.WORLD)
-    name = "lockstep/" + ",".join(map(str, members))
-    _opened[name] = _opened.get(name, 0) + 1  # members open the groups of one set in one order
-    meeting = _Meeting(default_store(), f"{name}/{_opened[name]}", members, 5 * deadline)
-    meeting.tell(f"host/{rank}", _host())
-    if rank > 0:
-        place, token = meeting.hear("place", 0).split(" ")
-        with _environment(place, rank, size, token):
-            return Group(deadline=deadline)
-    hosts = {meeting.hear(f"host/{other}", other) for other in range(size)}
-    folder = None
-    try:
-        folder = tempfile.mkdtemp(prefix="lockstep-") if len(hosts) == 1 else None
-        place = os.path.join(folder, "rendezvous") if folder else _address()
-        token = secrets.token_hex(32)
-        meeting.tell("place", f"{place} {token}")
-        with _environment(place, rank, size, token):
-            return Group(deadline=deadline)
-    except OSError as error:
-        meeting.tell("place", f"! {error}")  # the others wait for it
-        raise
-    finally:
-        if folder:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-class _Meeting:
-    """What the members say to each other through the store. Every wait ends after `patience` seconds."""
-
-    def __init__(self, store: Any, key: str, members: List[int], patience: float) -> None:
-        self._store, self._key, self._members = store, key, members
-        self._patience, self._until = patience, time.monotonic() + patience
-
-    def tell(self, what: str, text: str) -> None:
-        self._store.set(f"{self._key}/{what}", text)
-
-    def hear(self, what: str, member: int) -> str:
-        """Of the `member`-th of the group; names it where nothing comes."""
-        left = max(self._until - time.monotonic(), 0.01)
-        try:
-            self._store.wait([f"{self._key}/{what}"], datetime.timedelta(seconds=left))
-        except Exception as error:  # torch has had several types for it
-            raise RuntimeError(f"rank {self._members[member]} did not come to lockstep.torch.group() within "
-                               f"{self._patience:g} s; every rank of the process group has to call it") from error
-        text: str = self._store.get(f"{self._key}/{what}").decode()
-        if text.startswith("! "):
-            raise RuntimeError(f"rank {self._members[member]} could not open a meeting place: {text[2:]}")
-        return text
-
-
-def _host() -> str:
-    """Equal where ranks see one folder for temporary files, so that they can meet by a file in it."""
-    folder = os.stat(tempfile.gettempdir())
-    boot = ""
-    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as text:
-        boot = text.read().strip()
-    return f"{socket.gethostname()} {boot} {folder.st_dev} {folder.st_ino}"
-
-
-def _address() -> str:
-    """Of this host, as the ranks of other hosts reach it, with a port that is free now."""
-    host = socket.gethostbyname(socket.gethostname())
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return f"{host}:{probe.getsockname()[1]}"
-
-
-@contextlib.contextmanager
-def _environment(place: str, rank: int, size: int, token: str) -> Iterator[None]:
-    """What the library reads when a group is opened."""
-    wanted = {"LOCKSTEP_RENDEZVOUS": place, "LOCKSTEP_RANK": str(rank),
-              "LOCKSTEP_WORLD_SIZE": str(size), "LOCKSTEP_TOKEN": token}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+__all__ = ["Watch", "group", "watch"]

@@ -1,8 +1,11 @@
-"""What lockstep.torch uses of torch beyond its public interface, each with the versions in which it was seen."""
+"""What lockstep.torch uses of torch beyond its public interface, each with the versions in which it was
+seen. Run with torch 2.15 only."""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+import types
+from typing import Any, Callable, Dict, NamedTuple, Optional
 
 import torch
 from torch.distributed import distributed_c10d
@@ -16,3 +19,156 @@ def default_store() -> Any:
                            "lockstep.Group() with LOCKSTEP_RENDEZVOUS, LOCKSTEP_RANK and "
                            "LOCKSTEP_WORLD_SIZE set on every rank")
     return find()
+
+
+class Compile(NamedTuple):
+    """A compile under way."""
+
+    code: types.CodeType               # of the function
+    variables: Dict[str, Any]          # its local variables, by name
+    caller: Optional[types.FrameType]  # that calls the function
+
+
+class FrameEvents:
+    """torch.compile's frames, as they come. Hooks of torch._dynamo seen in 2.15: the guard-complete hook,
+    compile callbacks, bytecode hooks."""
+
+    def __init__(self, looked_up: Callable[[bool], bool], started: Callable[[Compile], None],
+                 traced: Callable[[Any], None], ended: Callable[[Optional[BaseException]], None]) -> None:
+        """`looked_up`(found): the guards of a frame with versions have been tested; False: it compiles
+        in any case. Must not raise. `started`: a frame is compiled, for the first time or after it was
+        looked up in vain. `traced`: its graph (torch.fx.Graph) before anything of it runs; not called
+        where nothing was traced. `ended`: of the compile, with what it failed with; must not raise."""
+        try:
+            from torch._C._dynamo.eval_frame import set_guard_complete_hook
+            from torch._dynamo import callback, convert_frame
+            self._set_hook = set_guard_complete_hook
+            self._callbacks = callback.callback_handler
+            self._frame_trigger = callback.CallbackTrigger.DYNAMO
+            self._entrance = convert_frame.CatchErrorsWrapper.__call__.__code__
+            register = convert_frame.register_bytecode_hook
+        except (ImportError, AttributeError) as error:
+            raise RuntimeError(f"torch {torch.__version__} lacks a hook that lockstep.torch.watch() needs "
+                               f"({error}); lockstep.agreed() and lockstep.torch.group() work "
+                               "without it") from error
+        self._started, self._traced, self._ended = started, traced, ended
+        self._before = self._set_hook(looked_up)
+        self._callbacks.register_start_callback(self._start)
+        self._callbacks.register_end_callback(self._end)
+        self._bytecode = register(self._bytecode_hook)
+
+    def remove(self) -> None:
+        self._set_hook(self._before)
+        self._callbacks.remove_start_callback(self._start)
+        self._callbacks.remove_end_callback(self._end)
+        self._bytecode.remove()
+
+    def _start(self, args: Any) -> None:
+        if args.callback_trigger is not self._frame_trigger:
+            return  # a backward graph, or kernels: their frame has been compared
+        frame: Optional[types.FrameType] = sys._getframe(1)
+        while frame is not None and frame.f_code is not self._entrance:
+            frame = frame.f_back
+        if frame is not None:
+            of = frame.f_locals["frame"]
+            self._started(Compile(of.f_code, dict(of.f_locals), frame.f_back))
+
+    def _bytecode_hook(self, code: types.CodeType, made: types.CodeType) -> None:
+        frame: Optional[types.FrameType] = sys._getframe(1)
+        while frame is not None and "dynamo_output" not in frame.f_code.co_varnames:
+            frame = frame.f_back
+        self._traced(None if frame is None else frame.f_locals["output"])
+
+    def _end(self, args: Any) -> None:
+        if args.callback_trigger is self._frame_trigger:
+            self._ended(sys.exc_info()[1])
+
+
+def wrapped_function(frame: types.FrameType) -> Optional[Any]:
+    """The function that torch.compile has wrapped, where `frame` is the wrapper. Seen in 2.15."""
+    code = frame.f_code
+    if code.co_name not in ("compile_wrapper", "_fn") or not code.co_filename.endswith("_dynamo/eval_frame.py"):
+        return None
+    return frame.f_locals.get("fn")
+
+
+def called_module(frame: types.FrameType) -> Optional[Any]:
+    """The module whose forward() is called, where `frame` is torch's code for it. Seen in 2.15."""
+    code = frame.f_code
+    if code.co_name != "_call_impl" or not code.co_filename.endswith("nn/modules/module.py"):
+        return None
+    return frame.f_locals.get("self")
+
+
+def passing(error: Exception) -> BaseException:
+    """The same, of a subclass that torch.compile hands to its caller as it is; others it wraps in
+    one of its own. Seen in 2.15."""
+    from torch._dynamo.exc import ShortenTraceback
+    kind, text = type(error), str(error)
+    made = type(kind.__name__, (kind, ShortenTraceback), {
+        "__module__": kind.__module__, "__qualname__": kind.__qualname__,
+        "__str__": lambda self: text})  # torch adds advice on its own failures to the arguments
+    out: BaseException = made.__new__(made, *error.args)
+    out.__dict__.update(error.__dict__, first_useful_frame=sys._getframe(1), frame_exec_strategy=None,
+                        apply_to_code=True)
+    return out
+
+
+class Kernels:
+    """Functions in front of operators of torch.distributed (namespace c10d), for eager and compiled
+    calls alike. Not a dispatch mode, with which torch would compile nothing. A kernel of the dispatch key
+    BackendSelect, which these operators leave free, and OpOverload.redispatch(): seen in 2.15."""
+
+    def __init__(self, before: Dict[str, Callable[..., None]]) -> None:
+        """`before`: by name of an operator ("allreduce_"), called with its arguments."""
+        self._library = torch.library.Library("c10d", "IMPL")
+        key = torch._C.DispatchKey.BackendSelect
+        after = torch._C._dispatch_keyset_full_after(key)
+        for name, call in before.items():
+            operator = getattr(torch.ops.c10d, name, None)
+            if operator is not None:  # this version has it
+                self._library.impl(name, self._kernel(operator.default, call, after), "BackendSelect",
+                                   with_keyset=True)
+
+    @staticmethod
+    def _kernel(operator: Any, call: Callable[..., None], after: Any) -> Callable[..., Any]:
+        def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+            call(*args, **kwargs)
+            return operator.redispatch(keys & after, *args, **kwargs)
+        return kernel
+
+    def remove(self) -> None:
+        self._library._destroy()
+
+
+def group_of(handle: Any) -> Any:
+    """The ProcessGroup of an operator's argument. Seen in 2.15."""
+    return torch.distributed.ProcessGroup.unbox(handle)
+
+
+def group_named(name: str) -> Any:
+    """The ProcessGroup that graphs call by this name; None: there is none. Seen in 2.15."""
+    try:
+        return distributed_c10d._resolve_process_group(name)
+    except (AttributeError, RuntimeError, ValueError):
+        return None
+
+
+def hint(size: Any) -> Optional[int]:
+    """A size of a tensor in a graph: the one of this call; None: not known before it runs. Seen in 2.15."""
+    if isinstance(size, int):
+        return size
+    try:
+        found = size.node.hint
+    except Exception:
+        return None
+    return None if found is None else int(found)
+
+
+def nested_graphs(output: Any) -> Dict[str, Any]:
+    """The graphs within a frame's, such as those of checkpointed regions, by name. Seen in 2.15."""
+    modules = getattr(output, "nn_modules", None) or {}
+    return {name: module.graph for name, module in modules.items()
+            if isinstance(module, torch.fx.GraphModule)}
+
+

@@ -1,0 +1,79 @@
+"""A graph of torch.fx as text of which ranks compare every line, and the list of its collectives."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, List, NamedTuple
+
+from ._hooks import group_named, hint, nested_graphs
+from .collectives import INSIDE, dtype_name, graph_word, tensor_text
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_PLACE = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+class GraphText(NamedTuple):
+    """Lines; what follows a tab in a line is the place in the user's code, which may differ."""
+
+    nodes: List[str]
+    collectives: List[str]
+
+
+def graph_text(output: Any, watched: str) -> GraphText:
+    """Of what a frame was traced to. `watched`: the name of the watched process group."""
+    out = GraphText([], [])
+    _add(out, output.graph, "", watched)
+    for name, graph in sorted(nested_graphs(output).items()):
+        out.nodes.append(f"graph {name}")
+        _add(out, graph, "  ", watched)
+    return out
+
+
+def _add(out: GraphText, graph: Any, indent: str, watched: str) -> None:
+    for node in graph.nodes:
+        collective = graph_word(node.target) if node.op == "call_function" else None
+        groups = [str(arg) for arg in node.args if isinstance(arg, str)] if collective else []
+        group = next((known for known in map(group_named, reversed(groups)) if known is not None), None)
+        where = "" if group is None or group.group_name == watched else f" in a group of {group.size()}"
+        args = ", ".join([*(_argument(arg, group) for arg in node.args),
+                          *(f"{key}={_argument(arg, group)}" for key, arg in node.kwargs.items())])
+        place = _place(node)
+        line = f"{indent}{node.name} = {node.op} {_target(node.target)}({args}){where}{_value(node)}"
+        out.nodes.append(line + place)
+        if collective is not None:
+            word, sizes = collective
+            payload = [_tensor(arg, sizes) for arg in node.args if hasattr(arg, "meta")]
+            out.collectives.append(f"{word} {', '.join(payload)}{where}{place}")
+
+
+def _argument(value: Any, group: Any) -> str:
+    if group is not None and value == group.group_name:
+        return "group"
+    return _ADDRESS.sub("", repr(value))
+
+
+def _target(target: Any) -> str:
+    return target if isinstance(target, str) else _ADDRESS.sub(
+        "", f"{getattr(target, '__module__', '')}.{getattr(target, '__name__', repr(target))}")
+
+
+def _value(node: Any) -> str:
+    value = node.meta.get("example_value")
+    return "" if not hasattr(value, "dtype") or not hasattr(value, "shape") else (
+        f": {tensor_text(value.dtype, list(value.shape))}")
+
+
+def _tensor(node: Any, sizes: bool) -> str:
+    """With the sizes of this call."""
+    value = node.meta.get("example_value")
+    if not hasattr(value, "dtype"):
+        return "?"
+    return tensor_text(value.dtype, [hint(size) for size in value.shape]) if sizes else dtype_name(value.dtype)
+
+
+def _place(node: Any) -> str:
+    for file, line in reversed(_PLACE.findall(node.stack_trace or "")):
+        if not file.startswith(INSIDE):
+            return f"\tat {os.path.basename(file)}:{line}"
+    return ""

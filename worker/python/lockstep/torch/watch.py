@@ -1,0 +1,283 @@
+"""watch(): torch.compile, as it is, with its ranks in step."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import sys
+import threading
+from typing import Any, Callable, Dict, List, Optional
+
+from .._library import Run, lib, native
+from ..agreement import Agreement
+from ..errors import ERRORS, Error, Finding, check, finding_of, said
+from ..group import Group
+from ..observation import Observation, is_scalar
+from ._hooks import Compile, FrameEvents, passing
+from .collectives import Issued
+from .graph_text import GraphText, graph_text
+from .progress import Progress
+from .rendezvous import group as open_group
+from .site import frame_name
+
+_POLICIES = ("recompile", "audit", "error")
+_watch: Optional["Watch"] = None
+
+
+def watch(policy: str = "recompile", process_group: Any = None, *, deadline: float = 60.0,
+          compile_deadline: float = 1800.0, report: Optional[Callable[[Finding], None]] = None) -> "Watch":
+    """From now on the ranks of `process_group` (default: all) agree before each frame that torch.compile
+    has compiled or is about to compile, on the thread that calls this. Collective over that group; after
+    torch.distributed.init_process_group(). Nothing of the program has to change, and graph breaks may be.
+
+    Before each frame: that all are in the same one (else FrameMismatch), that all have a version of it or
+    all compile one, and that they have issued the same collectives since the frame before (else
+    GraphDivergence). Before the first run of a version: that all have traced the same graph, with the same
+    collectives (else GraphDivergence, which names the first that differs with the line of each rank).
+
+    `policy` says what comes of differences that let no rank wait for another or join the wrong collective:
+    where only some ranks need a new version,
+      "recompile": the others compile one too;
+      "audit":     nothing is changed; it is reported;
+      "error":     GraphDivergence on all ranks; so it is for graphs that differ and have the same
+                   collectives, which are reported otherwise; and each collective is voted before it is issued.
+    Errors come out of the call of the compiled function, alike on all ranks; a program that catches them can
+    go on. `report` receives what is reported, once per kind (default: a line on stderr, from rank 0).
+
+    A rank that makes no progress for `deadline` seconds while others wait for it, and one whose compile
+    takes longer than `compile_deadline`, is named, and ends the job with exit code 4; one whose process has
+    ended with 5. `Watch.close()`, collective, ends the watch; a program that ends normally does so by itself."""
+    if policy not in _POLICIES:
+        raise ValueError(f"policy is {policy!r}; use one of " + ", ".join(map(repr, _POLICIES)))
+    if not deadline > 0 or not compile_deadline > 0:
+        raise ValueError("deadline and compile_deadline are seconds, more than 0")
+    if native is None:
+        raise RuntimeError("lockstep.torch.watch() needs the extension lockstep._native; install the package "
+                           "with pip, or build the target lockstep_native")
+    if _watch is not None:
+        raise RuntimeError("lockstep.torch.watch() has been called; close() what it returned first")
+    return Watch(policy, process_group, deadline, compile_deadline, report)
+
+
+class Watch:
+    """torch.compile under watch. `group`: the ranks; `votes`, `compiles`: how many frames, and new
+    versions of frames, the ranks have agreed on; `elsewhere`: how many frames ran on other threads, unwatched."""
+
+    def __init__(self, policy: str, process_group: Any, deadline: float, compile_deadline: float,
+                 report: Optional[Callable[[Finding], None]]) -> None:
+        import torch.distributed as dist
+        self.group: Group = open_group(process_group, deadline)
+        self.votes = self.compiles = self.elsewhere = 0
+        self._policy, self._report = policy, report
+        self._thread = threading.get_ident()
+        Agreement(self.group, f"watch(policy={policy!r})")  # its name is compared
+        self._agreement = Agreement(self.group, "torch.compile")
+        self._handle = self._agreement._handle.value
+        self._within = 0                        # calls of this package under way
+        self._looked_up: Optional[str] = None   # the frame that was voted on, until its compile starts
+        self._compile: Optional[Compile] = None # under way and voted on
+        self._compared = False                  # its graph
+        self._pending: Optional[Error] = None   # of the compile that has ended, for the next event
+        self._times = ctypes.c_uint64()
+        self._runs = {new: self._run_of(new) for new in (False, True)}
+        self._watched = process_group if process_group is not None else dist.group.WORLD
+        self._progress = Progress(self.group, deadline, compile_deadline)
+        self._issued = Issued(self._watched, _fingerprint, self._before_collective)
+        self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
+                                   self._graph_traced, self._compile_ended)
+        atexit.register(self._at_exit)
+        _set(self)
+
+    def close(self) -> None:
+        """Ends the watch. Collective."""
+        if _watch is not self:
+            return
+        self._remove()
+        self.group.finish()
+        self.group.close()
+
+    def summary(self) -> str:
+        """What was found, in a few lines."""
+        return self._agreement.summary()
+
+    def __enter__(self) -> "Watch":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is None:
+            return self.close()
+        self._remove()
+        self.group.__exit__(kind, error, trace)
+
+    def _remove(self) -> None:
+        _set(None)
+        self._events.remove()
+        self._issued.remove()
+        self._progress.stop()
+        atexit.unregister(self._at_exit)
+
+    def _at_exit(self) -> None:
+        if getattr(sys, "last_value", None) is not None:
+            return  # the group leaves, with what this process ends by
+        try:
+            self.close()
+        except Error as error:
+            print(f"lockstep: {error}", file=sys.stderr)
+
+    # What torch.compile does, as it comes.
+
+    def _guards_tested(self, found: bool) -> Any:
+        """A bool, or the class of an exception."""
+        if not self._mine():
+            return True
+        name = frame_name(sys._getframe(1))
+        try:
+            fresh = self._vote(name, not found)
+        except Error as error:
+            return _raised_without_arguments(error)
+        compiles = not found or (fresh is not False and self._policy == "recompile")
+        self._looked_up = name if compiles else None
+        return not compiles
+
+    def _compile_starts(self, compiled: Compile) -> None:
+        if not self._mine():
+            return
+        name = "a frame" if compiled.caller is None else frame_name(compiled.caller)
+        looked_up, self._looked_up = self._looked_up, None
+        try:
+            if looked_up != name:  # the first time that this rank meets the frame
+                self._vote(name, True)
+        except Error as error:
+            raise passing(error) from None
+        self.compiles += 1
+        self._compile, self._name = compiled, name
+        self._compared = self._policy == "audit" and self._agreement.fresh is None  # others have nothing to compare
+        self.group.note(f"compiling {name}")
+        self._progress.compile_starts()
+
+    def _graph_traced(self, output: Any) -> None:
+        if self._compile is None or threading.get_ident() != self._thread or self._compared:
+            return
+        self._compared = True
+        try:
+            self._compare(graph_text(output, self._watched.group_name))
+        except Error as error:
+            raise passing(error) from None
+
+    def _compile_ended(self, error: Optional[BaseException]) -> None:
+        if self._compile is None or threading.get_ident() != self._thread:
+            return
+        self._progress.compile_ends()
+        try:
+            if not self._compared and not isinstance(error, Error):
+                skipped = error is None or not isinstance(error, Exception)
+                self._compare(GraphText(["nothing was traced"], []), None if skipped else said(error))
+        except Error as joint:
+            if error is None:
+                self._pending = joint
+        self._compile = None
+
+    def _before_collective(self, what: str, place: str) -> None:
+        if not self._mine(False):
+            return
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            raise pending
+        if self._policy == "error":
+            self._vote(what, False)
+        self.group.issues(f"{what} at {place}")
+
+    def _mine(self, counts: bool = True) -> bool:
+        """This thread is watched, and not within this package."""
+        if threading.get_ident() == self._thread:
+            return self._within == 0
+        self.elsewhere += counts
+        return False
+
+    # What the ranks compare.
+
+    def _vote(self, name: str, new: bool) -> Optional[bool]:
+        """Whether all (True), no (False) or some (None) ranks need a version of the frame."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            raise pending
+        run, lines = self._runs[new], self._issued.take()
+        compared = "\n".join(line.split("\t", 1)[0] for line in lines).encode()
+        run.collectives = lib.fingerprint_of(compared, len(compared))
+        run.collectives_text = "\n".join(lines).encode()
+        self.votes += 1
+        with self._inside():
+            check(lib.audit(self._handle, name.encode(), None, ctypes.byref(run), ctypes.byref(self._times)))
+        if self._times.value > 0 and self._policy != "recompile":  # else nothing differs after it
+            self._differs()
+        return self._agreement.fresh
+
+    def _compare(self, graph: GraphText, trouble: Optional[str] = None) -> None:
+        nodes = "\n".join(line.split("\t", 1)[0] for line in graph.nodes)
+        compile_ = self._compile
+        assert compile_ is not None
+        with self._inside():
+            self._times.value, _ = self._agreement.audit(
+                f"the graph of {self._name}", _observation(compile_.variables), nodes, graph.collectives,
+                is_new=True, program_text="\n".join([f"{len(graph.nodes)} nodes", *graph.nodes]), trouble=trouble)
+        if self._times.value > 0:
+            self._differs()
+
+    def _differs(self) -> None:
+        """The last audited call has a finding, on all ranks."""
+        finding = finding_of(lib.finding(self._handle))
+        if self._policy == "error":
+            raise ERRORS[finding.code](finding)
+        if self._times.value == 1:
+            if self._report is not None:
+                self._report(finding)
+            elif self.group.rank == 0:
+                print("lockstep:", finding.text, file=sys.stderr)
+
+    @contextlib.contextmanager
+    def _inside(self) -> Any:
+        self._within += 1
+        try:
+            yield
+        finally:
+            self._within -= 1
+
+    def _run_of(self, new: bool) -> Run:
+        words = b"needs a new version" if new else b"has a version"
+        return Run(ctypes.sizeof(Run), new, lib.fingerprint_of(words, len(words)), _ISSUED, program_text=words)
+
+
+_ISSUED = 3  # LOCKSTEP_COLLECTIVES_ISSUED
+
+
+def _set(current: Optional[Watch]) -> None:
+    global _watch
+    _watch = current
+
+
+def _fingerprint(text: str) -> str:
+    data = text.encode()
+    found = lib.fingerprint_of(data, len(data))
+    return f"{found.high:016x}{found.low:016x}"
+
+
+def _observation(variables: Dict[str, Any]) -> Optional[Observation]:
+    """Of the variables that ranks may be told apart by; None: there are none."""
+    seen = {name: value for name, value in variables.items()
+            if not name.startswith("_") and (is_scalar(value) or hasattr(value, "dtype") and hasattr(value, "shape"))}
+    try:
+        return Observation(None, **seen) if seen else None
+    except (TypeError, ValueError, Error):
+        return None  # what differs is shown without a guess at its cause
+
+
+def _raised_without_arguments(error: Error) -> type:
+    """Its class, for an exception that is made without arguments."""
+    kind = type(error)
+
+    def begin(self: Any) -> None:
+        kind.__init__(self, error.finding)
+
+    return type(kind.__name__, (kind,), {"__init__": begin, "__module__": kind.__module__,
+                                         "__qualname__": kind.__qualname__})
