@@ -3,17 +3,20 @@ seen. Run with torch 2.15 only."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 import types
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
 import torch
-from torch.distributed import distributed_c10d
+
+_torch: Any = torch
+_c10d: Any = importlib.import_module("torch.distributed.distributed_c10d")
 
 
 def default_store() -> Any:
     """The store of init_process_group. Seen in 2.15."""
-    find = getattr(distributed_c10d, "_get_default_store", None)
+    find = getattr(_c10d, "_get_default_store", None)
     if find is None:
         raise RuntimeError(f"torch {torch.__version__} does not show the store of init_process_group; open "
                            "lockstep.Group() with LOCKSTEP_RENDEZVOUS, LOCKSTEP_RANK and "
@@ -40,9 +43,9 @@ class FrameEvents:
         looked up in vain. `traced`: its graph (torch.fx.Graph) before anything of it runs; not called
         where nothing was traced. `ended`: of the compile, with what it failed with; must not raise."""
         try:
-            from torch._C._dynamo.eval_frame import set_guard_complete_hook
-            from torch._dynamo import callback, convert_frame
-            self._set_hook = set_guard_complete_hook
+            callback: Any = importlib.import_module("torch._dynamo.callback")
+            convert_frame: Any = importlib.import_module("torch._dynamo.convert_frame")
+            self._set_hook = _torch._C._dynamo.eval_frame.set_guard_complete_hook
             self._callbacks = callback.callback_handler
             self._frame_trigger = callback.CallbackTrigger.DYNAMO
             self._entrance = convert_frame.CatchErrorsWrapper.__call__.__code__
@@ -103,9 +106,9 @@ def called_module(frame: types.FrameType) -> Optional[Any]:
 def passing(error: Exception) -> BaseException:
     """The same, of a subclass that torch.compile hands to its caller as it is; others it wraps in
     one of its own. Seen in 2.15."""
-    from torch._dynamo.exc import ShortenTraceback
+    exc: Any = importlib.import_module("torch._dynamo.exc")
     kind, text = type(error), str(error)
-    made = type(kind.__name__, (kind, ShortenTraceback), {
+    made = type(kind.__name__, (kind, exc.ShortenTraceback), {
         "__module__": kind.__module__, "__qualname__": kind.__qualname__,
         "__str__": lambda self: text})  # torch adds advice on its own failures to the arguments
     out: BaseException = made.__new__(made, *error.args)
@@ -121,11 +124,10 @@ class Kernels:
 
     def __init__(self, before: Dict[str, Callable[..., None]]) -> None:
         """`before`: by name of an operator ("allreduce_"), called with its arguments."""
-        self._library = torch.library.Library("c10d", "IMPL")
-        key = torch._C.DispatchKey.BackendSelect
-        after = torch._C._dispatch_keyset_full_after(key)
+        self._library = _torch.library.Library("c10d", "IMPL")
+        after = _torch._C._dispatch_keyset_full_after(_torch._C.DispatchKey.BackendSelect)
         for name, call in before.items():
-            operator = getattr(torch.ops.c10d, name, None)
+            operator = getattr(_torch.ops.c10d, name, None)
             if operator is not None:  # this version has it
                 self._library.impl(name, self._kernel(operator.default, call, after), "BackendSelect",
                                    with_keyset=True)
@@ -143,13 +145,18 @@ class Kernels:
 
 def group_of(handle: Any) -> Any:
     """The ProcessGroup of an operator's argument. Seen in 2.15."""
-    return torch.distributed.ProcessGroup.unbox(handle)
+    return _torch.distributed.ProcessGroup.unbox(handle)
+
+
+def reduction(handle: Any) -> str:
+    """ "sum", of an operator's argument. Seen in 2.15."""
+    return str(_torch.distributed.ReduceOp.unbox(handle).op).rsplit(".", 1)[-1].lower()
 
 
 def group_named(name: str) -> Any:
     """The ProcessGroup that graphs call by this name; None: there is none. Seen in 2.15."""
     try:
-        return distributed_c10d._resolve_process_group(name)
+        return _c10d._resolve_process_group(name)
     except (AttributeError, RuntimeError, ValueError):
         return None
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import sys
 import types
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
-from ._hooks import Kernels, group_of
+from ._hooks import Kernels, group_of, reduction
 
 #: Folders of torch and lockstep.
 INSIDE = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
@@ -26,12 +26,14 @@ class _Operator(NamedTuple):
     payload: int        # the argument that all ranks have alike
     sizes: bool = True  # ranks must have the same ones
     group: int = 1      # the argument that is the process group
+    reduces: bool = False  # the one after it says how
 
 
 #: Operators that every rank of a group takes part in. Of sends and receives nothing is compared.
 _OPERATORS: Dict[str, _Operator] = {
-    "allreduce_": _Operator("all_reduce", 0), "allreduce_coalesced_": _Operator("all_reduce", 0),
-    "broadcast_": _Operator("broadcast", 0), "reduce_": _Operator("reduce", 0),
+    "allreduce_": _Operator("all_reduce", 0, reduces=True),
+    "allreduce_coalesced_": _Operator("all_reduce", 0, reduces=True),
+    "broadcast_": _Operator("broadcast", 0), "reduce_": _Operator("reduce", 0, reduces=True),
     "barrier": _Operator("barrier", 0, False), "monitored_barrier_": _Operator("monitored_barrier", 0, False),
     "allgather_": _Operator("all_gather", 1, False, 2), "gather_": _Operator("gather", 1, False, 2),
     "allgather_coalesced_": _Operator("all_gather", 1, False, 2),
@@ -39,9 +41,9 @@ _OPERATORS: Dict[str, _Operator] = {
     "allgather_into_tensor_coalesced_": _Operator("all_gather_into_tensor", 1, True, 2),
     "gather_into_tensor_": _Operator("gather_into_tensor", 1, True, 2),
     "scatter_": _Operator("scatter", 0, True, 2),
-    "reduce_scatter_": _Operator("reduce_scatter", 1, True, 2),
-    "_reduce_scatter_base_": _Operator("reduce_scatter_tensor", 1, True, 2),
-    "reduce_scatter_tensor_coalesced_": _Operator("reduce_scatter_tensor", 1, True, 2),
+    "reduce_scatter_": _Operator("reduce_scatter", 1, True, 2, True),
+    "_reduce_scatter_base_": _Operator("reduce_scatter_tensor", 1, True, 2, True),
+    "reduce_scatter_tensor_coalesced_": _Operator("reduce_scatter_tensor", 1, True, 2, True),
     "alltoall_": _Operator("all_to_all", 1, False, 2),
     "alltoall_base_": _Operator("all_to_all_single", 1, False, 2),
 }
@@ -71,21 +73,24 @@ def _tensors(value: Any) -> List[torch.Tensor]:
     return [tensor for item in value for tensor in _tensors(item)]
 
 
-def _text(operator: _Operator, payload: Any) -> str:
-    tensors = _tensors(payload)
+def _text(operator: _Operator, args: Sequence[Any]) -> str:
+    if "barrier" in operator.word:
+        return operator.word
+    tensors = _tensors(args[operator.payload])
+    word = f"{operator.word} {reduction(args[operator.group + 1])}" if operator.reduces else operator.word
     shown = [tensor_text(tensor.dtype, list(tensor.shape) if operator.sizes else None) for tensor in tensors[:4]]
     if len(tensors) > 4:
         shown.append(f"and {len(tensors) - 4} more")
-    return operator.word if "barrier" in operator.word else f"{operator.word} {', '.join(shown)}"
+    return f"{word} {', '.join(shown)}"
 
 
 class Issued:
     """The collectives that this process issues on one process group, in order."""
 
     def __init__(self, process_group: Any, fingerprint: Callable[[str], str],
-                 before: Callable[[str, str], None]) -> None:
-        """`before`(what, place) is called before each is issued, on whatever thread issues it; it may
-        raise. What raises is not issued. `fingerprint`: of a text."""
+                 before: Callable[[str, str], bool]) -> None:
+        """`before`(what, place) is called before each is issued, on whatever thread issues it. False:
+        it does not count. What raises is not issued. `fingerprint`: of a text."""
         self._name = process_group.group_name
         self._fingerprint, self._before = fingerprint, before
         self._lines: List[str] = []
@@ -95,8 +100,9 @@ class Issued:
         def note(*args: Any, **kwargs: Any) -> None:
             if group_of(args[operator.group]).group_name != self._name:
                 return
-            what, place = _text(operator, args[operator.payload]), user_place(sys._getframe(1))
-            self._before(what, place)
+            what, place = _text(operator, args), user_place(sys._getframe(1))
+            if not self._before(what, place):
+                return
             self._lines.append(f"{what}\tat {place}")
             if len(self._lines) > _MOST_LINES:
                 mark = self._fingerprint("\n".join(line.split("\t")[0] for line in self._lines))

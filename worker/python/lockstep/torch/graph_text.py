@@ -44,7 +44,8 @@ def _add(out: GraphText, graph: Any, indent: str, watched: str) -> None:
         if collective is not None:
             word, sizes = collective
             payload = [_tensor(arg, sizes) for arg in node.args if hasattr(arg, "meta")]
-            out.collectives.append(f"{word} {', '.join(payload)}{where}{place}")
+            how = [text for text in groups if group is None or text != group.group_name]
+            out.collectives.append(f"{' '.join([word, *how])} {', '.join(payload)}{where}{place}")
 
 
 def _argument(value: Any, group: Any) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import os
 import sys
 import threading
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Optional, Type
 
 from .._library import Run, lib, native
 from ..agreement import Agreement
@@ -57,7 +58,7 @@ def watch(policy: str = "recompile", process_group: Any = None, *, deadline: flo
                            "with pip, or build the target lockstep_native")
     if _watch is not None:
         raise RuntimeError("lockstep.torch.watch() has been called; close() what it returned first")
-    return Watch(policy, process_group, deadline, compile_deadline, report)
+    return _watching()(policy, process_group, deadline, compile_deadline, report)
 
 
 class Watch:
@@ -81,7 +82,7 @@ class Watch:
         self._pending: Optional[Error] = None   # of the compile that has ended, for the next event
         self._times = ctypes.c_uint64()
         self._runs = {new: self._run_of(new) for new in (False, True)}
-        self._watched = process_group if process_group is not None else dist.group.WORLD
+        self._watched: Any = process_group if process_group is not None else dist.group.WORLD
         self._progress = Progress(self.group, deadline, compile_deadline)
         self._issued = Issued(self._watched, _fingerprint, self._before_collective)
         self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
@@ -118,8 +119,8 @@ class Watch:
         atexit.unregister(self._at_exit)
 
     def _at_exit(self) -> None:
-        if getattr(sys, "last_value", None) is not None:
-            return  # the group leaves, with what this process ends by
+        if getattr(sys, "last_value", None) is not None or self._thread == 0:
+            return  # the group leaves, with what this process ends by; or this is a copy after a fork
         try:
             self.close()
         except Error as error:
@@ -171,22 +172,23 @@ class Watch:
         self._progress.compile_ends()
         try:
             if not self._compared and not isinstance(error, Error):
-                skipped = error is None or not isinstance(error, Exception)
-                self._compare(GraphText(["nothing was traced"], []), None if skipped else said(error))
+                trouble = said(error) if isinstance(error, Exception) else None
+                self._compare(GraphText(["nothing was traced"], []), trouble)
         except Error as joint:
             if error is None:
                 self._pending = joint
         self._compile = None
 
-    def _before_collective(self, what: str, place: str) -> None:
+    def _before_collective(self, what: str, place: str) -> bool:
         if not self._mine(False):
-            return
+            return False
         pending, self._pending = self._pending, None
         if pending is not None:
             raise pending
         if self._policy == "error":
             self._vote(what, False)
         self.group.issues(f"{what} at {place}")
+        return True
 
     def _mine(self, counts: bool = True) -> bool:
         """This thread is watched, and not within this package."""
@@ -248,12 +250,46 @@ class Watch:
         return Run(ctypes.sizeof(Run), new, lib.fingerprint_of(words, len(words)), _ISSUED, program_text=words)
 
 
+class _Off(Watch):
+    """LOCKSTEP_COORDINATION=off: nothing is watched, to show what goes wrong."""
+
+    def __init__(self, *_: Any) -> None:
+        self.votes = self.compiles = self.elsewhere = 0
+        print("lockstep: LOCKSTEP_COORDINATION=off: nothing is watched; expect hangs and wrong numbers",
+              file=sys.stderr)
+
+    def close(self) -> None:
+        pass
+
+    def summary(self) -> str:
+        return ""
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        pass
+
+
+def _watching() -> Type[Watch]:
+    setting = os.environ.get("LOCKSTEP_COORDINATION", "on")
+    if setting not in ("on", "off"):
+        raise ValueError(f"LOCKSTEP_COORDINATION is {setting!r}; use on or off")
+    return Watch if setting == "on" else _Off
+
+
 _ISSUED = 3  # LOCKSTEP_COLLECTIVES_ISSUED
 
 
 def _set(current: Optional[Watch]) -> None:
     global _watch
     _watch = current
+
+
+def _in_child() -> None:
+    """After a fork, as for the workers of a data loader: they take no part."""
+    if _watch is not None:
+        _watch._thread = 0
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def _fingerprint(text: str) -> str:

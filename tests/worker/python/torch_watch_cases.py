@@ -1,0 +1,260 @@
+"""Programs of a PyTorch user, one per case, for torch_watch_test.py: each rank runs
+`torch_watch_cases.py CASE`, tells what it saw as lines of JSON, and is watched unless
+LOCKSTEP_COORDINATION=off."""
+
+import datetime
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch._dynamo.utils import counters
+
+import lockstep
+import lockstep.torch
+
+RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+WATCHED = os.environ.get("LOCKSTEP_COORDINATION") != "off"
+DEADLINE = 4.0
+compiles = 0
+
+
+def tell(**what):
+    print(json.dumps({"rank": RANK, **what}), flush=True)
+
+
+def counting(graph, inputs):
+    global compiles
+    compiles += 1
+    return graph.forward
+
+
+def total(x):
+    return functional.all_reduce(x.sum(), "sum", dist.group.WORLD)
+
+
+def attempt(label, call, *args):
+    """A call, and what came of it."""
+    began = time.monotonic()
+    try:
+        seen = {"value": float(call(*args))}
+    except Exception as error:
+        seen = {"error": type(error).__name__, "text": str(error)}
+    tell(call=label, seconds=round(time.monotonic() - began, 2), **seen)
+    return "error" not in seen
+
+
+def branch(watch):
+    def step(x):
+        if x.size(0) > 3:
+            x = functional.all_reduce(x, "max", dist.group.WORLD)
+        return total(x)
+    compiled = torch.compile(step, backend=counting)
+    if attempt("apart", compiled, torch.ones(3 if RANK == 0 else 4, 4)) or WATCHED:
+        attempt("together", compiled, torch.ones(4, 4))
+
+
+flag = 0
+
+
+def lone_property(watch, name):
+    """A property of one rank's input decides on a collective, after a call that all make alike."""
+    def step(x, y):
+        extra = {"size1": lambda: x.size(0) == 1, "mod8": lambda: x.size(0) % 8 == 0,
+                 "duck": lambda: x.size(0) == y.size(0), "requires_grad": lambda: x.requires_grad,
+                 "layout": lambda: not x.is_contiguous(), "closure": lambda: flag == 1}[name]()
+        if extra:
+            x = functional.all_reduce(x.detach().contiguous(), "max", dist.group.WORLD)
+        return total(x)
+    compiled = torch.compile(step, backend=counting)
+    attempt("alike", compiled, torch.ones(6, 7), torch.ones(5))
+    if name == "mod8":
+        attempt("alike", compiled, torch.ones(7, 7), torch.ones(5))
+    x = {"size1": torch.ones(1, 7), "mod8": torch.ones(8, 7), "duck": torch.ones(5, 7),
+         "requires_grad": torch.ones(6, 7, requires_grad=True),
+         "layout": torch.ones(7, 6).t()}.get(name, torch.ones(6, 7))
+    if RANK == 0:
+        global flag
+        flag = int(name == "closure")
+    attempt("apart", compiled, x if RANK == 0 else torch.ones(6, 7), torch.ones(5))
+    flag = 0
+    if WATCHED:
+        attempt("together", compiled, torch.ones(6, 7), torch.ones(5))
+
+
+def alone(watch):
+    """Only rank 0 needs another version; the collectives stay the same."""
+    compiled = torch.compile(total, backend=counting)
+    for rows in ((5, 5), (6, 7), (1, 8), (9, 9), (4, 4)):
+        attempt("step", compiled, torch.ones(rows[RANK % 2]))
+    tell(compiles=compiles)
+
+
+def frames(watch):
+    def train(x):
+        return functional.all_reduce(x.sum() * 6, "sum", dist.group.WORLD)
+
+    def evaluate(x):
+        return functional.all_reduce(x.sum(), "sum", dist.group.WORLD)
+    both = [torch.compile(f, backend=counting) for f in (train, evaluate)]
+    attempt("first encounter", both[RANK > 0], torch.ones(1))
+    for one in both:
+        attempt("alike", one, torch.ones(2))
+    attempt("found in caches", both[RANK > 0], torch.ones(2))
+    attempt("alike", both[0], torch.ones(2))
+
+
+def encounter(watch):
+    """Rank 0 meets a frame for the first time while the others find it in their caches."""
+    compiled = torch.compile(lambda x: x.sum() * 2, backend=counting)
+    watch.close()
+    if RANK > 0:
+        compiled(torch.ones(3))
+    for policy in ("recompile", "audit", "error"):
+        before, found = compiles, []
+        with lockstep.torch.watch(policy, deadline=DEADLINE, report=lambda f: found.append(f.text)):
+            attempt(policy, compiled, torch.ones(3))
+        tell(policy=policy, compiles=compiles - before, found=found)
+        torch.compiler.reset() if RANK == 0 else None
+
+
+def loader(watch):
+    """An exception in one rank's data loader, which ends that rank."""
+    compiled = torch.compile(total, backend=counting)
+
+    def batches():
+        for number in range(5):
+            if RANK == 0 and number == 3:
+                raise OSError("no such shard")
+            yield torch.ones(number + 2)
+    for number, batch in enumerate(batches()):
+        if not attempt(f"batch {number}", compiled, batch):
+            sys.exit(3)
+
+
+def batches(watch):
+    compiled = torch.compile(total, backend=counting)
+    for number in range(3 if RANK == 0 else 5):
+        if not attempt(f"batch {number}", compiled, torch.ones(4)):
+            sys.exit(3)
+
+
+def slow(watch):
+    """A recompile that takes longer than the others' time-out, and longer than the watch's deadline."""
+    def backend(graph, inputs):
+        if RANK == 0 and counters["frames"]["total"] > 1:
+            time.sleep(11)
+        return counting(graph, inputs)
+    compiled = torch.compile(total, backend=backend)
+    for rows in (4, 5):
+        attempt("step", compiled, torch.ones(rows if RANK == 0 else 4))
+
+
+def gone(watch, how, where):
+    """Rank 0 is killed or stopped while it traces, compiles, or is in a collective."""
+    number = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}[how]
+
+    def strike(after=0.0):
+        tell(struck=time.time() + after)
+        if after == 0:
+            os.kill(os.getpid(), number)
+        threading.Timer(after, os.kill, (os.getpid(), number)).start()
+
+    def backend(graph, inputs):
+        if RANK == 0:
+            strike()
+        return counting(graph, inputs)
+    if where == "trace":
+        leaf = torch._dynamo.allow_in_graph(lambda x: strike() or x if RANK == 0 else x)
+        compiled = torch.compile(lambda x: total(leaf(x)), backend=counting)
+    elif where == "backend":
+        compiled = torch.compile(total, backend=backend)
+    elif where == "inductor":
+        def many(x):
+            for i in range(60 if RANK == 0 else 1):
+                x = torch.sin(x) @ torch.cos(x.t() * i) @ x
+            return total(x)
+        compiled = torch.compile(many)
+    else:
+        compiled = torch.compile(total, backend=counting)
+        attempt("step", compiled, torch.ones(4, 4))
+        if RANK == 0:
+            strike()
+        dist.barrier()
+    if RANK == 0 and where == "inductor":
+        strike(1.5)
+    began = time.monotonic()
+    try:
+        compiled(torch.ones(4, 4))
+    finally:
+        tell(seconds=time.monotonic() - began)
+
+
+def eager(watch):
+    x = torch.ones(3)
+    attempt("together", lambda: dist.all_reduce(x) or x.sum())
+    attempt("apart", lambda: (dist.all_reduce(x) if RANK == 0 else dist.broadcast(x, 0)) or x.sum())
+
+
+def eager_sizes(watch):
+    """Collectives that pair and should not have: the next frame's vote tells."""
+    compiled = torch.compile(total, backend=counting)
+    x = torch.ones(3)
+    attempt("frame", compiled, x)
+    if RANK == 0:
+        dist.all_reduce(x)
+    else:
+        dist.all_reduce(torch.ones(3, dtype=torch.int32).float())
+        dist.all_reduce(x)
+    if RANK == 0:
+        dist.all_reduce(torch.ones(3), op=dist.ReduceOp.MAX)
+        dist.all_reduce(torch.ones(1, 3))
+    else:
+        dist.all_reduce(torch.ones(3))
+    attempt("apart", compiled, x)
+    attempt("together", compiled, x)
+
+
+def same_work(watch):
+    """What is compiled, and what comes out, with graph breaks and eager collectives in between."""
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            y = self.linear(x).relu()
+            print("a graph break", file=sys.stderr)
+            return y * 2
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(Block(), Block())
+    compiled = torch.compile(model, backend="aot_eager")
+    step = torch.compile(total, backend="aot_eager")
+    out = []
+    for number in range(6):
+        loss = step(compiled(torch.full((2 + (number * (RANK + 1)) % 3, 4), 0.5)))
+        loss.backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+        out.append(float(loss))
+    tell(losses=out, gradient=float(sum(p.grad.abs().sum() for p in model.parameters())),
+         frames=counters["frames"]["ok"], graphs=counters["stats"]["unique_graphs"],
+         issued=watch._issued.take() if WATCHED else None)
+
+
+def main() -> None:
+    case, *arguments = sys.argv[1].split(":")
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=9))
+    watch = lockstep.torch.watch(os.environ.get("POLICY", "recompile"), deadline=DEADLINE)
+    globals()[case](watch, *arguments)
+    watch.close()
+    tell(end=True)
+    os._exit(0)  # gloo may wait in its own end for what went wrong before
+
+
+main()

@@ -1,0 +1,223 @@
+"""lockstep.torch.watch() on real torch: each case runs on 2 and more processes, watched and not. Not watched it
+must go wrong (a hang until gloo's time-out, or another number), so that the case shows something.
+
+torch_watch_test.py [CASE]..."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+GLOO, LIMIT = 9, 100  # seconds: gloo's time-out in the cases, and the most that a case may take
+
+
+class Ranks:
+    """One run of a case."""
+
+    def __init__(self, case, size=2, watched=True, policy="recompile"):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "POLICY": policy,
+                       "WORLD_SIZE": str(size), "LOCKSTEP_COORDINATION": "on" if watched else "off",
+                       "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+        began = time.monotonic()
+        processes = [subprocess.Popen([sys.executable, HERE / "torch_watch_cases.py", case],
+                                      env={**environment, "RANK": str(rank)}, text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                     for rank in range(size)]
+        self.outputs, self.codes = [], []
+        for rank, process in enumerate(processes):
+            stopped = ":stopped:" in case and rank == 0  # never ends by itself
+            if stopped:
+                continue
+            try:
+                output, _ = process.communicate(timeout=LIMIT)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                output = process.communicate()[0] + "\nTHE TEST'S TIME IS UP\n"
+            self.outputs.append(output)
+            self.codes.append(process.returncode)
+        if ":stopped:" in case:
+            processes[0].kill()
+            self.outputs.insert(0, processes[0].communicate()[0])
+            self.codes.insert(0, None)
+        self.seconds = time.monotonic() - began
+        self.text = "\n".join(self.outputs)
+        self.told = [json.loads(line) for line in self.text.splitlines() if line.startswith('{"rank"')]
+
+    def calls(self, label, rank=None):
+        return [t for t in self.told if t.get("call") == label and rank in (None, t["rank"])]
+
+    def all_raise(self, label, error, *texts, within=4.0):
+        """Every rank has this error, with these texts, and soon."""
+        calls = self.calls(label)
+        assert len(calls) == len(self.codes), self.text
+        for call in calls:
+            assert call.get("error") == error, (call, self.text)
+            assert all(text in call["text"] for text in texts), (call, texts)
+            assert call["seconds"] < within, call
+
+    def all_give(self, label, value):
+        calls = self.calls(label)
+        assert calls and all(call.get("value") == value for call in calls), (value, self.text)
+
+    def goes_wrong(self, label):
+        """Some rank hangs until gloo gives up or fails, or ranks have different numbers where all have
+        the sum over all of them."""
+        calls = self.calls(label)
+        values = {c.get("value") for c in calls}
+        assert len(values) > 1 or None in values or len(calls) < len(self.codes), self.text
+        return "unwatched: " + ", ".join(f"rank {c['rank']} " + (
+            f"fails after {c['seconds']} s" if "error" in c else f"has {c['value']}") for c in calls)
+
+    def value(self, key):
+        """Of each rank that told it."""
+        return [t[key] for t in self.told if key in t]
+
+
+def case_branch():
+    seen = Ranks("branch")
+    seen.all_raise("apart", "GraphDivergence", "collective 1 is not the same", "rank 0: all_reduce sum f32[] at "
+                   "torch_watch_cases.py", "rank 1: all_reduce max f32[4, 4] at torch_watch_cases.py",
+                   "x.size(0) tells them apart (rank 0: 3; rank 1: 4)")
+    seen.all_give("together", 32.0)
+    return Ranks("branch", watched=False).goes_wrong("apart")
+
+
+def lone(name):
+    def case():
+        seen = Ranks(f"lone_property:{name}")
+        seen.all_raise("apart", "GraphDivergence", "collective 1 is not the same")
+        seen.all_give("together", 84.0)
+        return Ranks(f"lone_property:{name}", watched=False).goes_wrong("apart")
+    return case
+
+
+def case_alone():
+    for size in (2, 4):
+        seen = Ranks("alone", size)
+        assert len(set(seen.value("compiles"))) == 1 and len(seen.value("compiles")) == size, seen.text
+        values = [[c["value"] for c in seen.calls("step", rank)] for rank in range(size)]
+        assert values == [[5.0 * size, 6.5 * size, 4.5 * size, 9.0 * size, 4.0 * size]] * size, values
+    without = Ranks("alone", watched=False).value("compiles")
+    assert len(set(without)) > 1, without
+    return f"compiles {without}, watched {seen.value('compiles')}"
+
+
+def case_frames():
+    seen = Ranks("frames")
+    for label in ("first encounter", "found in caches"):
+        seen.all_raise(label, "FrameMismatch", "rank 0: frames.<locals>.train; rank 1: frames.<locals>.evaluate")
+    assert [c.get("value") for c in seen.calls("alike", 0)] == [24.0, 4.0, 24.0], seen.text
+    apart = Ranks("frames", watched=False).calls("found in caches")
+    assert [c.get("value") for c in apart] == [14.0, 14.0], apart
+    return "both ranks 14.0, for 24.0 and 4.0"
+
+
+def case_encounter():
+    for size in (2, 3):
+        seen = Ranks("encounter", size)
+        seen.all_give("recompile", 6.0)
+        seen.all_give("audit", 6.0)
+        seen.all_raise("error", "GraphDivergence", "needs a new version", "has a version")
+        told = {(t["rank"], t["policy"]): t for t in seen.told if "policy" in t}
+        for rank in range(size):
+            assert told[rank, "recompile"]["compiles"] == 1, seen.text
+            assert told[rank, "audit"]["compiles"] == (rank == 0), seen.text
+            assert len(told[rank, "audit"]["found"]) == 1, seen.text
+    return "votes of first encounters meet those of caches"
+
+
+def case_loader():
+    seen = Ranks("loader")
+    last = seen.calls("batch 3", 1)[0]
+    assert last["error"] == "Gone" and "rank 0 left: OSError: no such shard" in last["text"], seen.text
+    assert last["seconds"] < 4 and seen.codes == [1, 3], (last, seen.codes)
+    return Ranks("loader", watched=False).goes_wrong("batch 3")
+
+
+def case_batches():
+    seen = Ranks("batches")
+    last = seen.calls("batch 3", 1)[0]
+    assert last["error"] == "FrameMismatch" and "rank 0: finish" in last["text"], seen.text
+    assert last["seconds"] < 4 and not seen.calls("batch 4"), seen.text
+    return Ranks("batches", watched=False).goes_wrong("batch 3")
+
+
+def case_slow():
+    seen = Ranks("slow")
+    assert [c.get("value") for c in seen.calls("step", 1)] == [8.0, 9.0], seen.text
+    assert len(set(seen.codes)) == 1 and seen.codes[0] == 0, seen.text
+    return Ranks("slow", watched=False).goes_wrong("step")
+
+
+def gone(how, where):
+    def case():
+        seen = Ranks(f"gone:{how}:{where}", 3)
+        code = 5 if how == "killed" else 4
+        assert seen.codes[1:] == [code, code], (seen.codes, seen.text)
+        assert "ank 0" in seen.text and ("RANK_LOST" if how == "killed" else "STUCK") in seen.text, seen.text
+        struck = seen.value("struck")[0]
+        lasted = time.time() - struck
+        assert lasted < 3 * GLOO, lasted
+        return f"named within {lasted:.1f} s of it, the ends of all processes included"
+    return case
+
+
+def case_eager():
+    seen = Ranks("eager")
+    seen.all_give("together", 6.0)
+    assert seen.codes == [4, 4], (seen.codes, seen.text)
+    assert "took different paths" in seen.text and "broadcast f32[3] at torch_watch_cases.py" in seen.text, seen.text
+    strict = Ranks("eager", policy="error")
+    strict.all_raise("apart", "FrameMismatch", "rank 0: all_reduce sum f32[3]; rank 1: broadcast f32[3]")
+    return f"{seen.seconds:.0f} s; before it is issued under policy error"
+
+
+def case_eager_sizes():
+    seen = Ranks("eager_sizes")
+    seen.all_raise("apart", "GraphDivergence", "have issued different collectives: collective 3 is not the same",
+                   "rank 0: all_reduce max f32[3] at torch_watch_cases.py", "rank 1: all_reduce sum f32[3] at")
+    seen.all_give("together", seen.calls("together")[0]["value"])
+    return "told at the next frame"
+
+
+def case_same_work():
+    runs = [Ranks("same_work", watched=watched) for watched in (True, False)]
+    keys = ("losses", "gradient", "frames", "graphs")
+    with_, without = ([[t[key] for key in keys] for t in run.told if "losses" in t] for run in runs)
+    assert sorted(with_) == sorted(without) and len(with_) == 2, (with_, without)
+    assert with_[0][2] > 5, with_
+    issued = [line.split("\t")[0] for line in runs[0].value("issued")[0]]
+    assert issued == ["all_reduce sum f32[]"] * 2 + ["all_reduce sum f32[4, 4]", "all_reduce sum f32[4]"] * 2, issued
+    return f"{with_[0][2]} frames, {with_[0][3]} graphs, with and without"
+
+
+CASES = {name[len("case_"):]: case for name, case in list(globals().items()) if name.startswith("case_")}
+CASES.update({f"lone_{name}": lone(name)
+              for name in ("size1", "mod8", "duck", "requires_grad", "layout", "closure")})
+CASES.update({f"{how}_in_{where}": gone(how, where) for how in ("killed", "stopped")
+              for where in ("trace", "backend", "inductor", "collective")})
+
+
+def main():
+    names = sys.argv[1:] or list(CASES)
+    failed = 0
+    for name in names:
+        began = time.monotonic()
+        try:
+            said = CASES[name]()
+            print(f"{name}: well, {time.monotonic() - began:.0f} s ({said})", flush=True)
+        except (AssertionError, IndexError, KeyError) as error:
+            failed += 1
+            print(f"{name}: FAILED: {error!r}", flush=True)
+    print(f"{len(names) - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+main()
