@@ -194,6 +194,24 @@ class Reading(unittest.TestCase):
         for value in (numpy.int64(3), {2}, [numpy.bool_(True)], collections.OrderedDict(a=1), {1: 2}):
             self.assertIsNone(plan_of({"x": value}))
 
+    def test_the_need_of_a_gradient_is_a_bool_after_the_sizes(self):
+        for kind in (FakeTorch, Exchanging):
+            x, y = kind((2, 3), (1, 2)), kind((4,), (1,))
+            x.requires_grad, y.requires_grad = True, False
+            value = {"x": x, "n": 7, "y": y}
+            walked = lockstep.Observation.of(value, gradients=True)
+            self.assertEqual(walked.names(), ["x", "x.requires_grad", "n", "y", "y.requires_grad"])
+            self.assertEqual(walked.values, [2, 3, 1, 7, 4, 0])
+            plan = _library.native.Plan(plan_of(value, True), 1)
+            self.assertEqual(plan.read(value), 0)
+            self.assertEqual(Seen.values, walked.values)
+            self.assertEqual(set(Seen.strides), {0})
+            y.requires_grad = True
+            self.assertEqual(plan.read(value), 0)
+            self.assertEqual(Seen.values, [2, 3, 1, 7, 4, 1])
+            del y.requires_grad
+            self.assertEqual(plan.read(value), -1)
+
     def test_nothing_is_kept_of_what_was_read(self):
         value = {"x": [numpy.zeros((2, 3)), 5, Batch(FakeTorch((1,), (1,)))]}
         plan = self.plan(value)

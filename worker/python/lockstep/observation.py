@@ -46,12 +46,18 @@ def _members(value: Any) -> Optional[Iterator[Tuple[str, Any]]]:
     return None
 
 
+def gradient_of(value: Any) -> Optional[bool]:
+    """Whether a tensor needs a gradient; None: it is of no kind that could."""
+    needed = getattr(value, "requires_grad", None)
+    return needed if isinstance(needed, bool) else None
+
+
 def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
-          strides: Dict[int, List[int]]) -> None:
+          strides: Dict[int, List[int]], gradients: bool) -> None:
     members = _members(value)
     if members is not None:
         for end, member in members:
-            _walk(name + end if name else end.lstrip("."), member, sources, values, strides)
+            _walk(name + end if name else end.lstrip("."), member, sources, values, strides, gradients)
         return
     if isinstance(value, str) or value is None:
         # Not a size; that it is there, and what it is, is part of the name.
@@ -72,6 +78,10 @@ def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
             strides[len(sources)] = own
         sources.append((name, _TENSOR, number, len(sizes)))
         values.extend(sizes)
+        needed = gradient_of(value) if gradients else None
+        if needed is not None:
+            sources.append((f"{name}.requires_grad", _BOOL, 0, 0))
+            values.append(int(needed))
     else:
         raise TypeError(f"{name} is of type {type(value).__name__}, which lockstep cannot observe; pass "
                         "arrays, numbers, or lists, dicts and dataclasses of them, or leave it out")
@@ -115,11 +125,24 @@ class Observation:
 
     def __init__(self, marks: Optional[Mapping[str, Mapping[int, str]]] = None,
                  **inputs: Any) -> None:
+        self._observe(inputs, marks, False)
+
+    @classmethod
+    def of(cls, inputs: Mapping[str, Any], marks: Optional[Mapping[str, Mapping[int, str]]] = None,
+           gradients: bool = False) -> "Observation":
+        """The same of a mapping. `gradients`: whether a tensor x needs a gradient is the bool
+        x.requires_grad."""
+        out = cls.__new__(cls)
+        out._observe(inputs, marks, gradients)
+        return out
+
+    def _observe(self, inputs: Mapping[str, Any], marks: Optional[Mapping[str, Mapping[int, str]]],
+                 gradients: bool) -> None:
         sources: List[_Source] = []
         self.values: List[int] = []
         self._strides: Dict[int, List[int]] = {}
         for name in inputs:
-            _walk(name, inputs[name], sources, self.values, self._strides)
+            _walk(name, inputs[name], sources, self.values, self._strides, gradients)
         self.sources = tuple(sources)
         self._marks = self._numbered(marks or {})
 

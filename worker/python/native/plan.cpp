@@ -116,6 +116,8 @@ bool Plan::learn_tensor(PyObject* tree, Node& node) {
     node.strides = Owned(PyUnicode_FromString("stride"));
     node.strides_called = true;
   }
+  if (PyTuple_Size(tree) > 3 && part(tree, 3) == Py_True)
+    node.grad = Owned(PyUnicode_FromString("requires_grad"));
   node.exchange = exchange_of(node.type.get());
   DlTensor seen{};
   if (node.exchange != nullptr && node.exchange->tensor_from_object(example, &seen) != 0) {
@@ -197,15 +199,25 @@ bool Plan::integer(PyObject* value) {
 }
 
 bool Plan::tensor(const Node& node, PyObject* value) {
-  if (node.exchange == nullptr) return tensor_by_attributes(node, value);
   DlTensor seen{};
-  if (node.exchange->tensor_from_object(value, &seen) != 0) {
-    PyErr_Clear();
-    return tensor_by_attributes(node, value);
+  if (node.exchange == nullptr) {
+    if (!tensor_by_attributes(node, value)) return false;
+  } else if (node.exchange->tensor_from_object(value, &seen) != 0) {
+    PyErr_Clear();  // one that needs a gradient is refused by some versions
+    if (!tensor_by_attributes(node, value)) return false;
+  } else {
+    if (seen.ndim != node.ndim || !(seen.dtype == node.dl_type)) return false;
+    values_.insert(values_.end(), seen.shape, seen.shape + seen.ndim);
+    if (seen.strides != nullptr) note_strides(node, seen.strides);
+    ++source_;
   }
-  if (seen.ndim != node.ndim || !(seen.dtype == node.dl_type)) return false;
-  values_.insert(values_.end(), seen.shape, seen.shape + seen.ndim);
-  if (seen.strides != nullptr) note_strides(node, seen.strides);
+  return !node.grad || gradient(node, value);
+}
+
+bool Plan::gradient(const Node& node, PyObject* value) {
+  const Owned needed(PyObject_GetAttr(value, node.grad.get()));
+  if (!needed || PyBool_Check(needed.get()) == 0) return false;
+  values_.push_back(needed.get() == Py_True ? 1 : 0);
   ++source_;
   return true;
 }

@@ -57,6 +57,7 @@ class Plan {
     DlType dl_type{};
     Owned strides;  // the attribute's name; null: no strides
     bool strides_called = false;  // a method, in elements; else an attribute, in bytes
+    Owned grad;  // the name of the attribute that is a bool source of its own; null: none is
   };
   struct Strided {
     std::size_t source, at;  // its number; where its sizes stand among the values
@@ -67,6 +68,7 @@ class Plan {
   [[nodiscard]] bool follow(const Node& node, PyObject* value);
   [[nodiscard]] bool tensor(const Node& node, PyObject* value);
   [[nodiscard]] bool tensor_by_attributes(const Node& node, PyObject* value);
+  [[nodiscard]] bool gradient(const Node& node, PyObject* value);
   void note_strides(const Node& node, const std::int64_t* strides);
   [[nodiscard]] bool integer(PyObject* value);
 

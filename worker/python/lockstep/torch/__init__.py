@@ -13,7 +13,8 @@ issued since. Where a program needs the ranks themselves, for lockstep.agreed():
             step(batch)
 """
 
+from .compile import compile
 from .rendezvous import group
 from .watch import Watch, watch
 
-__all__ = ["Watch", "group", "watch"]
+__all__ = ["Watch", "compile", "group", "watch"]

@@ -3,10 +3,11 @@ seen. Run with torch 2.15 only."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import types
-from typing import Any, Callable, Dict, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence
 
 import torch
 
@@ -179,3 +180,51 @@ def nested_graphs(output: Any) -> Dict[str, Any]:
             if isinstance(module, torch.fx.GraphModule)}
 
 
+
+
+def mark_size(tensor: Any, dim: int, least: Optional[int], hint: int, strictly: bool) -> None:
+    """A size that is a symbol. torch's symbols are never 0 or 1, so one that may be has no value while
+    it is traced. hint_override: since 2.10."""
+    if least is None or least < 2:
+        _torch._dynamo.decorators.mark_unbacked(tensor, dim, hint_override=hint)
+    elif strictly:
+        _torch._dynamo.mark_dynamic(tensor, dim)
+    else:
+        _torch._dynamo.maybe_mark_dynamic(tensor, dim)
+
+
+@contextlib.contextmanager
+def tracing_as_decided(dynamic_ints: Sequence[str]) -> Iterator[None]:
+    """Only sizes and ints that are marked become symbols, each one of its own. dynamic_sources: seen in
+    2.15."""
+    dynamo: Any = importlib.import_module("torch._dynamo.config")
+    shapes: Any = importlib.import_module("torch.fx.experimental._config")
+    with dynamo.patch(automatic_dynamic_shapes=False, assume_static_by_default=True, capture_scalar_outputs=True), \
+            shapes.patch(use_duck_shape=False), \
+            _torch.compiler.config.patch(dynamic_sources=",".join(dynamic_ints)):
+        yield
+
+
+def backend_named(backend: Any, mode: Any, options: Any, dynamic: Any) -> Any:
+    """What torch.compile would call with a graph and its inputs. Seen in 2.15."""
+    if backend == "inductor":
+        return _torch._TorchCompileInductorWrapper(mode, options, dynamic)
+    return _torch._TorchCompileWrapper(backend, mode, options, dynamic)
+
+
+def shape_env_of(inputs: Sequence[Any]) -> Any:
+    """Of the frame that is compiled. Seen in 2.15."""
+    context = _torch._guards.TracingContext.try_get()
+    mode = context.fake_mode if context is not None else _torch._guards.detect_fake_mode(inputs)
+    return None if mode is None else mode.shape_env
+
+
+def needs_a_value(error: BaseException) -> bool:
+    """The trace needed a size that has no value while it is traced. Seen in 2.15."""
+    shapes: Any = importlib.import_module("torch.fx.experimental.symbolic_shapes")
+    seen: Optional[BaseException] = error
+    while seen is not None:
+        if isinstance(seen, shapes.GuardOnDataDependentSymNode) or "data-dependent" in str(seen):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False

@@ -62,7 +62,7 @@ def tensor_text(dtype: Any, sizes: Optional[List[Any]]) -> str:
 
 def user_place(frame: Optional[types.FrameType]) -> str:
     """ "train.py:41": the line of the innermost function that is neither torch's nor lockstep's."""
-    while frame is not None and frame.f_code.co_filename.startswith(INSIDE):
+    while frame is not None and frame.f_code.co_filename.startswith((*INSIDE, "<eval_with_key>")):
         frame = frame.f_back
     return "" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 

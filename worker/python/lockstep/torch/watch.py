@@ -8,7 +8,7 @@ import ctypes
 import os
 import sys
 import threading
-from typing import Any, Callable, Dict, Optional, Type
+from typing import Any, Callable, Dict, Iterator, List, Optional, Type
 
 from .._library import Run, lib, native
 from ..agreement import Agreement
@@ -80,6 +80,7 @@ class Watch:
         self._compile: Optional[Compile] = None # under way and voted on
         self._compared = False                  # its graph
         self._pending: Optional[Error] = None   # of the compile that has ended, for the next event
+        self._traced: Optional[List[GraphText]] = None  # graphs, where tracing() takes them
         self._times = ctypes.c_uint64()
         self._runs = {new: self._run_of(new) for new in (False, True)}
         self._watched: Any = process_group if process_group is not None else dist.group.WORLD
@@ -101,6 +102,17 @@ class Watch:
     def summary(self) -> str:
         """What was found, in a few lines."""
         return self._agreement.summary()
+
+    @contextlib.contextmanager
+    def tracing(self) -> Iterator[List[GraphText]]:
+        """What is compiled within is compared by the caller, which gets it here; no rank votes."""
+        graphs: List[GraphText] = []
+        self._traced = graphs
+        try:
+            with self._inside():
+                yield graphs
+        finally:
+            self._traced = None
 
     def __enter__(self) -> "Watch":
         return self
@@ -158,7 +170,11 @@ class Watch:
         self._progress.compile_starts()
 
     def _graph_traced(self, output: Any) -> None:
-        if self._compile is None or threading.get_ident() != self._thread or self._compared:
+        if threading.get_ident() != self._thread:
+            return
+        if self._traced is not None:
+            self._traced.append(graph_text(output, self._watched.group_name))
+        if self._compile is None or self._compared:
             return
         self._compared = True
         try:
@@ -248,6 +264,16 @@ class Watch:
     def _run_of(self, new: bool) -> Run:
         words = b"needs a new version" if new else b"has a version"
         return Run(ctypes.sizeof(Run), new, lib.fingerprint_of(words, len(words)), _ISSUED, program_text=words)
+
+
+def the_watch(process_group: Any) -> Optional[Watch]:
+    """The one that is on, or a new one; None: nothing is watched."""
+    watched = _watch if _watch is not None else watch(process_group=process_group)
+    if isinstance(watched, _Off):
+        return None
+    if process_group is not None and process_group is not watched._watched:
+        raise ValueError("the watch that is on is over another process group; close() it first")
+    return watched
 
 
 class _Off(Watch):

@@ -1,0 +1,100 @@
+"""Inputs that are the same on all ranks, made for a decision: a version is traced with them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Dict, List, Tuple
+
+import torch
+
+from ..decision import Decision, Symbol
+from ._hooks import mark_size
+
+#: Marks that a program sets on tensors, by the attribute that torch keeps them in, and lockstep's word.
+_MARKED = (("_dynamo_weak_dynamic_indices", "maybe_dynamic"), ("_dynamo_dynamic_indices", "dynamic"),
+           ("_dynamo_unbacked_indices", "unbacked"), ("_dynamo_static_indices", "static"))
+
+
+class Example:
+    """`args` and `kwargs` like those of the call, with tensors of the decision's sizes and its ints."""
+
+    def __init__(self, decision: Decision, names: List[str], args: Tuple[Any, ...], kwargs: Mapping[str, Any],
+                 variable: str) -> None:
+        """`names`: of the positional arguments. `variable`: torch's name of the frame's variables,
+        such as "L['{}']"."""
+        self._decision = decision
+        #: lockstep's names of sizes and ints, by torch's names of their sources.
+        self.names: Dict[str, str] = {}
+        #: torch's names of ints that are symbols.
+        self.dynamic_ints: List[str] = []
+        in_args, in_kwargs = variable.format("args"), variable.format("kwargs")
+        self.args = tuple(self._like(value, f"{in_args}[{i}]", names[i]) for i, value in enumerate(args))
+        self.kwargs = {key: self._like(value, f"{in_kwargs}[{key!r}]", key) for key, value in kwargs.items()}
+
+    def _like(self, value: Any, path: str, name: str) -> Any:
+        if isinstance(value, Mapping):
+            return type(value)({key: self._like(item, f"{path}[{key!r}]", f"{name}.{key}")  # type: ignore[call-arg]
+                                for key, item in value.items()})
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return dataclasses.replace(value, **{
+                field.name: self._like(getattr(value, field.name), f"{path}.{field.name}", f"{name}.{field.name}")
+                for field in dataclasses.fields(value) if field.init})
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*(self._like(getattr(value, field), f"{path}.{field}", f"{name}.{field}")
+                                 for field in value._fields))
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._like(item, f"{path}[{i}]", f"{name}[{i}]") for i, item in enumerate(value))
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value, path, name)
+        return self._int(path, name) if type(value) is int else value
+
+    def _int(self, path: str, name: str) -> int:
+        found = self._decision.inputs[name]
+        self.names[path] = name
+        if isinstance(found, int):
+            return found
+        self.dynamic_ints.append(path)
+        return self._decision.symbols[found].hint
+
+    def _tensor(self, value: torch.Tensor, path: str, name: str) -> Any:
+        if type(value) not in (torch.Tensor, torch.nn.Parameter):
+            return value  # a tensor of its own kind, such as a DTensor
+        sizes = [self._decision.size(name, dim) for dim in range(value.dim())]
+        made = _zeros_like(value, [size.hint if isinstance(size, Symbol) else size for size in sizes])
+        for dim, size in enumerate(sizes):
+            self.names[f"{path}.size()[{dim}]"] = f"{name}.size({dim})"
+            if isinstance(size, Symbol):
+                mark_size(made, dim, size.min, size.hint, dim in getattr(value, "_dynamo_dynamic_indices", ()))
+        return made
+
+
+def _zeros_like(value: torch.Tensor, sizes: List[int]) -> torch.Tensor:
+    """With the same order of dims in memory."""
+    strides = value.stride()
+    order = sorted(range(value.dim()), key=lambda dim: (-strides[dim], dim))
+    made = torch.zeros([sizes[dim] for dim in order], dtype=value.dtype, device=value.device)
+    made = made.permute([order.index(dim) for dim in range(value.dim())])
+    if type(value) is torch.nn.Parameter:
+        return torch.nn.Parameter(made, value.requires_grad)
+    return made.requires_grad_(value.requires_grad)
+
+
+def marks_of(value: Any, name: str, out: Dict[str, Dict[int, str]]) -> None:
+    """Adds the marks that the program has set on tensors within `value`."""
+    if isinstance(value, torch.Tensor):
+        for attribute, mark in _MARKED:
+            for dim in getattr(value, attribute, ()):
+                out.setdefault(name, {})[dim] = mark
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            marks_of(item, f"{name}.{key}", out)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            marks_of(getattr(value, field.name), f"{name}.{field.name}", out)
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        for part in value._fields:
+            marks_of(getattr(value, part), f"{name}.{part}", out)
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            marks_of(item, f"{name}[{i}]", out)

@@ -1,0 +1,59 @@
+"""Conditions on sizes that a compiled graph relies on, in lockstep's names of the inputs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, List, Mapping, NamedTuple, Optional
+
+_RELATIONS = {"Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
+              "StrictGreaterThan": ">", "GreaterThan": ">="}
+_PLACE = re.compile(r"# .*?([^/\s]+:\d+) in ")
+
+
+class SizeGuard(NamedTuple):
+    condition: str  # "x.size(0) % 8 == 0"
+    place: str      # "train.py:41"; "" where it is not known
+
+
+def size_guards(shape_env: Any, names: Mapping[str, str]) -> List[SizeGuard]:
+    """Of a ShapeEnv, in its order. `names`: of sizes and ints, by torch's names of their sources
+    ("L['args'][0].size()[0]"). Conditions that lockstep's guards cannot express are left out: torch tests
+    them itself, and the ranks vote on it."""
+    symbols = {}
+    for symbol, sources in shape_env.var_to_sources.items():
+        known = [names[text] for text in map(_name_of, sources) if text in names]
+        if known:
+            symbols[str(symbol)] = known[0]
+    out = []
+    for guard in shape_env.guards:
+        relation = _RELATIONS.get(type(guard.expr).__name__)
+        if relation is None:
+            continue
+        left, right = (_text(side, symbols) for side in guard.expr.args)
+        if left is not None and right is not None:
+            place = _PLACE.search(str(getattr(guard, "sloc", "")))
+            out.append(SizeGuard(f"{left} {relation} {right}", place.group(1) if place else ""))
+    return out
+
+
+def _name_of(source: Any) -> str:
+    name = source.name  # a method before torch 2.10
+    return str(name() if callable(name) else name)
+
+
+def _text(value: Any, symbols: Mapping[str, str]) -> Optional[str]:
+    """Of a sympy expression; None: it has something that guards do not know."""
+    if value.is_Symbol:
+        return symbols.get(str(value))
+    if value.is_Integer:
+        return str(value) if value >= 0 else f"(0 - {-value})"
+    parts = [_text(part, symbols) for part in value.args]
+    known = [part for part in parts if part is not None]
+    if not parts or len(known) < len(parts):
+        return None
+    kind = type(value).__name__
+    if kind in ("Add", "Mul"):
+        return "(" + (" + " if kind == "Add" else " * ").join(known) + ")"
+    if kind in ("Mod", "PythonMod", "FloorDiv", "CleanDiv"):
+        return f"({known[0]} {'%' if 'Mod' in kind else '//'} {known[1]})"
+    return f"{kind}({', '.join(known)})" if kind in ("Min", "Max") and len(known) == 2 else None
