@@ -155,6 +155,18 @@ def slow(watch):
         attempt("step", compiled, torch.ones(rows if RANK == 0 else 4))
 
 
+def reset(watch):
+    """torch.compiler.reset() forgets the versions, and is not to forget the watch."""
+    def train(x):
+        return functional.all_reduce(x.sum() * 6, "sum", dist.group.WORLD)
+    compiled = [torch.compile(f, backend=counting) for f in (total, train)]
+    attempt("alike", compiled[0], torch.ones(3))
+    torch.compiler.reset()
+    attempt("apart", compiled[RANK > 0], torch.ones(3))
+    attempt("alike", compiled[0], torch.ones(3))
+    tell(compiles=compiles)
+
+
 def gone(watch, how, where):
     """Rank 0 is killed or stopped while it traces, compiles, or is in a collective."""
     number = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}[how]

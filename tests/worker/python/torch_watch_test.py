@@ -156,6 +156,13 @@ def case_slow():
     return Ranks("slow", watched=False).goes_wrong("step")
 
 
+def case_reset():
+    seen = Ranks("reset")
+    seen.all_raise("apart", "FrameMismatch", "rank 0: total; rank 1: reset.<locals>.train")
+    seen.all_give("alike", 6.0)
+    return f"compiles {seen.value('compiles')}"
+
+
 def gone(how, where):
     def case():
         seen = Ranks(f"gone:{how}:{where}", 3)

@@ -57,19 +57,29 @@ class FrameEvents:
                                "without it") from error
         self._started, self._traced, self._ended = started, traced, ended
         self._before = self._set_hook(looked_up)
+        self._register()
+        self._bytecode = register(self._bytecode_hook)
+
+    def _register(self) -> None:
         self._callbacks.register_start_callback(self._start)
         self._callbacks.register_end_callback(self._end)
-        self._bytecode = register(self._bytecode_hook)
+
+    def _is_registered(self) -> bool:
+        """torch.compiler.reset() takes all callbacks away, and no other hook."""
+        return self._start in self._callbacks.start_callbacks
 
     def remove(self) -> None:
         self._set_hook(self._before)
-        self._callbacks.remove_start_callback(self._start)
-        self._callbacks.remove_end_callback(self._end)
+        if self._is_registered():
+            self._callbacks.remove_start_callback(self._start)
+            self._callbacks.remove_end_callback(self._end)
         self._bytecode.remove()
 
     def _start(self, args: Any) -> None:
-        if args.callback_trigger is not self._frame_trigger:
-            return  # a backward graph, or kernels: their frame has been compared
+        if args.callback_trigger is self._frame_trigger:  # no backward graph, and no kernels
+            self._begin()
+
+    def _begin(self) -> None:
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None and frame.f_code is not self._entrance:
             frame = frame.f_back
@@ -78,6 +88,9 @@ class FrameEvents:
             self._started(Compile(of.f_code, dict(of.f_locals), frame.f_back))
 
     def _bytecode_hook(self, code: types.CodeType, made: types.CodeType) -> None:
+        if not self._is_registered():
+            self._register()
+            self._begin()  # late, and before anything runs
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None and "dynamo_output" not in frame.f_code.co_varnames:
             frame = frame.f_back

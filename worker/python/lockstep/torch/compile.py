@@ -40,7 +40,8 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     `marks` as for Observation; marks set by torch._dynamo.mark_dynamic() and its kin on the tensors of the
     first call of a structure count too. A size that was 0 or 1 on some rank is traced without a value; if
     the model needs its value, calls with such sizes run without a compiled version, on all ranks, which is
-    told once with the reason. So are calls past `recompile_limit`. `dynamic=False`: every size is a number.
+    told once with the reason; then each collective is voted before it is issued. So it is past
+    `recompile_limit`. `dynamic=False`: every size is a number.
     fullgraph=False: what comes after a graph break is compiled as watch() has it. Other parameters as
     torch.compile."""
     if model is None:  # used as a decorator with arguments
@@ -90,11 +91,12 @@ class _Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.last = self._agree(args, kwargs)
         run = self._versions.get(-1 if self.last.entry is None else self.last.entry)
-        if run is None:
-            self.fallbacks += 1
-            run = self._model
         with _told(self._watch.group, "RUNTIME_ASSERT"):
-            return run(*args, **kwargs)
+            if run is not None:
+                return run(*args, **kwargs)
+            self.fallbacks += 1
+            with self._watch.voting(self._name):
+                return self._model(*args, **kwargs)
 
     def _agree(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Agreed:
         def make(entry: int, decision: Decision) -> str:

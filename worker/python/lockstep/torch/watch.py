@@ -76,6 +76,7 @@ class Watch:
         self._agreement = Agreement(self.group, "torch.compile")
         self._handle = self._agreement._handle.value
         self._within = 0                        # calls of this package under way
+        self._strict = 0                        # voting() under way
         self._looked_up: Optional[str] = None   # the frame that was voted on, until its compile starts
         self._compile: Optional[Compile] = None # under way and voted on
         self._compared = False                  # its graph
@@ -102,6 +103,16 @@ class Watch:
     def summary(self) -> str:
         """What was found, in a few lines."""
         return self._agreement.summary()
+
+    @contextlib.contextmanager
+    def voting(self, name: str) -> Iterator[None]:
+        """Each collective within is voted before it is issued, and the end after the last. Collective."""
+        self._strict += 1
+        try:
+            yield
+        finally:
+            self._strict -= 1
+        self._vote(f"the end of {name}", False)
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[List[GraphText]]:
@@ -201,7 +212,7 @@ class Watch:
         pending, self._pending = self._pending, None
         if pending is not None:
             raise pending
-        if self._policy == "error":
+        if self._policy == "error" or self._strict > 0:
             self._vote(what, False)
         self.group.issues(f"{what} at {place}")
         return True
