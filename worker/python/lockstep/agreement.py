@@ -106,7 +106,8 @@ class Agreement:
             try:
                 check(code)
             except Error as error:
-                raise error from (raised[0] if raised else None)
+                failed = bool(raised) and error.code in ("BAD_INPUT", "COMPILE_ERROR")
+                raise error from (raised[-1] if failed else None)
         if entry < 0:
             return Agreed(None, False, None)
         known = self._decisions.get((frame, entry))

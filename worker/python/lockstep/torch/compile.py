@@ -13,6 +13,7 @@ import torch
 from ..agreement import Agreed, Agreement
 from ..call_site import CallSite
 from ..decision import Decision
+from ..errors import CompileError
 from ..observation import Observation
 from ..wrappers import _named, _told
 from ._hooks import backend_named, needs_a_value, shape_env_of, tracing_as_decided
@@ -74,6 +75,14 @@ class _Traced(Exception):
     """The graph is there; nothing of it is to run yet."""
 
 
+#: In the error of all ranks where a trace needed what it could not have.
+_NEEDS = "cannot be traced for sizes that may be 0 or 1"
+
+
+class _NeedsValue(Exception):
+    """A trace needed the value of a size that may be 0 or 1."""
+
+
 class _Compiled:
     """`last`: the last call's Agreed; `fallbacks`: how many calls ran without a compiled version."""
 
@@ -81,6 +90,7 @@ class _Compiled:
                  compiler: Callable[..., Any], backend: Any) -> None:
         self.last: Optional[Agreed] = None
         self.fallbacks = 0
+        self._told_why = False
         self._model, self._name, self._watch, self.agreement = model, name, watched, agreement
         self._marks, self._compiler, self._backend = marks, compiler, backend
         self._signature: Any = model.forward if isinstance(model, torch.nn.Module) else model
@@ -89,7 +99,16 @@ class _Compiled:
         agreement._sites.append(self._site)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.last = self._agree(args, kwargs)
+        try:
+            self.last = self._agree(args, kwargs)
+        except CompileError as error:
+            if _NEEDS not in error.message:
+                raise
+            if self._watch.group.rank == 0 and not self._told_why:
+                print(f"lockstep: calls with such sizes run without a compiled version: {error.message}",
+                      file=sys.stderr)
+            self._told_why = True
+            self.last = self._agree(args, kwargs, compiled=False)
         run = self._versions.get(-1 if self.last.entry is None else self.last.entry)
         with _told(self._watch.group, "RUNTIME_ASSERT"):
             if run is not None:
@@ -98,9 +117,11 @@ class _Compiled:
             with self._watch.voting(self._name):
                 return self._model(*args, **kwargs)
 
-    def _agree(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Agreed:
+    def _agree(self, args: Tuple[Any, ...], kwargs: Dict[str, Any], compiled: bool = True) -> Agreed:
+        """`compiled`: else a new version runs the model itself."""
         def make(entry: int, decision: Decision) -> str:
-            return self._make(entry, decision, args, kwargs)
+            self._versions.pop(entry, None)
+            return self._make(entry, decision, args, kwargs) if compiled else "without a compiled version"
         try:
             with _told(self._watch.group, "BAD_INPUT"):
                 read, observation = self._site.read((args, kwargs)), None
@@ -137,20 +158,11 @@ class _Compiled:
             except Exception as error:
                 if not needs_a_value(error):
                     raise
-                self._versions.pop(entry, None)
-                return self._without(error)
+                raise _NeedsValue(f"{self._name} {_NEEDS}: {_first_line(error)}") from error
         for guard in guards:
             decision.guard(guard.condition, guard.place or self._name)
         self._versions[entry] = version
         return "\n".join(line.split("\t", 1)[0] for graph in graphs for line in graph.nodes) or "no graph"
-
-    def _without(self, error: BaseException) -> str:
-        """Such calls run the model itself, because of `error`."""
-        reason = next((line for line in str(error).splitlines() if line), type(error).__name__)
-        if self._watch.group.rank == 0:
-            print(f"lockstep: {self._name} cannot be compiled for sizes that may be 0 or 1, so calls with such "
-                  f"sizes run without a compiled version: {reason}", file=sys.stderr)
-        return "without a compiled version"
 
     def _copy(self, entry: int) -> Callable[..., Any]:
         """A function of its own for torch.compile, whose versions torch keeps by code."""
@@ -180,6 +192,10 @@ class _Compiled:
                 return compiled(*values)
             return run
         return backend
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line for line in str(error).splitlines() if line), type(error).__name__)
 
 
 class _Module(torch.nn.Module):  # type: ignore[misc, unused-ignore]
