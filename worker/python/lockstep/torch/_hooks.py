@@ -55,6 +55,7 @@ class FrameEvents:
             raise RuntimeError(f"torch {torch.__version__} lacks a hook that lockstep.torch.watch() needs "
                                f"({error}); lockstep.agreed() and lockstep.torch.group() work "
                                "without it") from error
+        never_compile(__name__.split(".", 1)[0])  # what runs between frames of the program
         self._started, self._traced, self._ended = started, traced, ended
         self._before = self._set_hook(looked_up)
         self._register()
@@ -99,6 +100,12 @@ class FrameEvents:
     def _end(self, args: Any) -> None:
         if args.callback_trigger is self._frame_trigger:
             self._ended(sys.exc_info()[1])
+
+
+def never_compile(package: str) -> None:
+    """torch.compile leaves functions of this package alone. Seen in 2.15."""
+    rules: Any = importlib.import_module("torch._dynamo.trace_rules")
+    rules.add(package)
 
 
 def wrapped_function(frame: types.FrameType) -> Optional[Any]:

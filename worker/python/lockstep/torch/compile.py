@@ -6,7 +6,7 @@ import functools
 import re
 import sys
 import types
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Tuple
 
 import torch
 
@@ -53,6 +53,8 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
         return model
     if not callable(model):
         raise TypeError(f"{model!r} is no function and no module")
+    if fullgraph:
+        _refuse_hooks(model)
     watched = the_watch(process_group)
     if watched is None:
         return model  # LOCKSTEP_COORDINATION=off is said by watch()
@@ -63,6 +65,19 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
                      functools.partial(torch.compile, fullgraph=fullgraph),
                      backend_named(backend, mode, options, dynamic))
     return _Module(model, step) if isinstance(model, torch.nn.Module) else functools.wraps(model, updated=())(step)
+
+
+def _refuse_hooks(model: Any) -> None:
+    """Of modules around a model whose own code for communication breaks every graph."""
+    fsdp = getattr(torch.distributed, "fsdp", None)
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        raise TypeError("DistributedDataParallel runs code of its own that has no graph; wrap what is compiled, "
+                        "DistributedDataParallel(lockstep.torch.compile(model)), or use torch.compile under "
+                        "lockstep.torch.watch()")
+    if fsdp is not None and isinstance(model, getattr(fsdp, "FSDPModule", ())):
+        raise TypeError("a module under fully_shard() runs hooks that have no graph; give "
+                        "lockstep.torch.compile() a module without it, or use torch.compile under "
+                        "lockstep.torch.watch()")
 
 
 def _frame_of(model: Any) -> str:
@@ -90,11 +105,12 @@ class _Compiled:
                  compiler: Callable[..., Any], backend: Any) -> None:
         self.last: Optional[Agreed] = None
         self.fallbacks = 0
-        self._told_why = False
+        self._told_why = self._is_tracing = False
         self._model, self._name, self._watch, self.agreement = model, name, watched, agreement
         self._marks, self._compiler, self._backend = marks, compiler, backend
         self._signature: Any = model.forward if isinstance(model, torch.nn.Module) else model
-        self._versions: Dict[int, Callable[..., Any]] = {}  # those that are not here run the model itself
+        self._versions: Dict[int, Callable[..., Any]] = {}
+        self._needs: Dict[FrozenSet[str], str] = {}  # sizes without which no trace is possible, and why
         self._site = CallSite(gradients=True)
         agreement._sites.append(self._site)
 
@@ -108,7 +124,7 @@ class _Compiled:
                 print(f"lockstep: calls with such sizes run without a compiled version: {error.message}",
                       file=sys.stderr)
             self._told_why = True
-            self.last = self._agree(args, kwargs, compiled=False)
+            self.last = Agreed(None, False, None)
         run = self._versions.get(-1 if self.last.entry is None else self.last.entry)
         with _told(self._watch.group, "RUNTIME_ASSERT"):
             if run is not None:
@@ -117,11 +133,17 @@ class _Compiled:
             with self._watch.voting(self._name):
                 return self._model(*args, **kwargs)
 
-    def _agree(self, args: Tuple[Any, ...], kwargs: Dict[str, Any], compiled: bool = True) -> Agreed:
-        """`compiled`: else a new version runs the model itself."""
+    def _agree(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Agreed:
         def make(entry: int, decision: Decision) -> str:
             self._versions.pop(entry, None)
-            return self._make(entry, decision, args, kwargs) if compiled else "without a compiled version"
+            small = frozenset(s.source for s in decision.symbols.values() if s.min is None or s.min < 2)
+            if small in self._needs:
+                raise _NeedsValue(self._needs[small])
+            try:
+                return self._make(entry, decision, args, kwargs)
+            except _NeedsValue as error:
+                self._needs[small] = str(error)
+                raise
         try:
             with _told(self._watch.group, "BAD_INPUT"):
                 read, observation = self._site.read((args, kwargs)), None
@@ -150,15 +172,18 @@ class _Compiled:
         example = Example(decision, names, args, kwargs, "L['{}']")
         guards: List[SizeGuard] = []
         version = self._compiler(self._copy(entry), backend=self._tracing(example, guards))
-        with self._watch.tracing() as graphs, tracing_as_decided(example.dynamic_ints):
-            try:
+        self._is_tracing = True
+        try:
+            with self._watch.tracing() as graphs, tracing_as_decided(example.dynamic_ints):
                 version(*example.args, **example.kwargs)
-            except _Traced:
-                pass
-            except Exception as error:
-                if not needs_a_value(error):
-                    raise
-                raise _NeedsValue(f"{self._name} {_NEEDS}: {_first_line(error)}") from error
+        except _Traced:
+            pass
+        except Exception as error:
+            if not needs_a_value(error):
+                raise
+            raise _NeedsValue(f"{self._name} {_NEEDS}: {_first_line(error)}") from error
+        finally:
+            self._is_tracing = False
         for guard in guards:
             decision.guard(guard.condition, guard.place or self._name)
         self._versions[entry] = version
@@ -170,24 +195,23 @@ class _Compiled:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return model(*args, **kwargs)
-        code = call.__code__.replace(co_name=f"{re.sub('[^0-9a-zA-Z]', '_', self._name)}_v{entry}")
+        code = call.__code__.replace(co_name=f"{re.sub('[^0-9a-zA-Z]', '_', self._name)}_v{entry}",
+                                     co_filename=f"<{self._name}>")  # no file of this package
         made = types.FunctionType(code, call.__globals__, code.co_name, None, call.__closure__)
         made.__qualname__ = f"{self._name} (version {entry})"
         return made
 
     def _tracing(self, example: Example, guards: List[SizeGuard]) -> Callable[..., Any]:
-        """The backend, whose result does not run the first time; and what the graph relies on."""
+        """The backend, whose results do not run while the version is traced; then what the graph relies
+        on goes to `guards`."""
         def backend(graph: Any, inputs: List[Any]) -> Any:
-            compiled = self._backend(graph, inputs)
-            shape_env, traced = shape_env_of(inputs), False
-            if shape_env is not None:
+            compiled, shape_env = self._backend(graph, inputs), shape_env_of(inputs)
+            if shape_env is not None and self._is_tracing:
                 guards.extend(size_guards(shape_env, example.names))
 
             @functools.wraps(compiled, assigned=())
             def run(*values: Any) -> Any:
-                nonlocal traced
-                if not traced:
-                    traced = True
+                if self._is_tracing:
                     raise _Traced
                 return compiled(*values)
             return run

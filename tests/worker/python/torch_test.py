@@ -1,7 +1,7 @@
 """lockstep.torch.watch() on real torch: each case runs on 2 and more processes, watched and not. Not watched it
 must go wrong (a hang until gloo's time-out, or another number), so that the case shows something.
 
-torch_watch_test.py [CASE]..."""
+torch_test.py [CASE]..."""
 
 import json
 import os
@@ -26,7 +26,7 @@ class Ranks:
                        "WORLD_SIZE": str(size), "LOCKSTEP_COORDINATION": "on" if watched else "off",
                        "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
         began = time.monotonic()
-        processes = [subprocess.Popen([sys.executable, HERE / "torch_watch_cases.py", case],
+        processes = [subprocess.Popen([sys.executable, HERE / "torch_cases.py", case],
                                       env={**environment, "RANK": str(rank)}, text=True,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
                      for rank in range(size)]
@@ -83,7 +83,7 @@ class Ranks:
 def case_branch():
     seen = Ranks("branch")
     seen.all_raise("apart", "GraphDivergence", "collective 1 is not the same", "rank 0: all_reduce sum f32[] at "
-                   "torch_watch_cases.py", "rank 1: all_reduce max f32[4, 4] at torch_watch_cases.py",
+                   "torch_cases.py", "rank 1: all_reduce max f32[4, 4] at torch_cases.py",
                    "x.size(0) tells them apart (rank 0: 3; rank 1: 4)")
     seen.all_give("together", 32.0)
     return Ranks("branch", watched=False).goes_wrong("apart")
@@ -180,7 +180,7 @@ def case_eager():
     seen = Ranks("eager")
     seen.all_give("together", 6.0)
     assert seen.codes == [4, 4], (seen.codes, seen.text)
-    assert "took different paths" in seen.text and "broadcast f32[3] at torch_watch_cases.py" in seen.text, seen.text
+    assert "took different paths" in seen.text and "broadcast f32[3] at torch_cases.py" in seen.text, seen.text
     strict = Ranks("eager", policy="error")
     strict.all_raise("apart", "FrameMismatch", "rank 0: all_reduce sum f32[3]; rank 1: broadcast f32[3]")
     return f"{seen.seconds:.0f} s; before it is issued under policy error"
@@ -189,7 +189,7 @@ def case_eager():
 def case_eager_sizes():
     seen = Ranks("eager_sizes")
     seen.all_raise("apart", "GraphDivergence", "have issued different collectives: collective 3 is not the same",
-                   "rank 0: all_reduce max f32[3] at torch_watch_cases.py", "rank 1: all_reduce sum f32[3] at")
+                   "rank 0: all_reduce max f32[3] at torch_cases.py", "rank 1: all_reduce sum f32[3] at")
     seen.all_give("together", seen.calls("together")[0]["value"])
     return "told at the next frame"
 
@@ -205,11 +205,96 @@ def case_same_work():
     return f"{with_[0][2]} frames, {with_[0][3]} graphs, with and without"
 
 
+def case_compiled_branch():
+    seen = Ranks("compiled_branch")
+    seen.all_raise("apart", "BranchDivergence", "x.size(0) <= 3 (torch_cases.py:", "rank 0: x.size(0) = 3: true; "
+                   "rank 1: x.size(0) = 4: false")
+    seen.all_give("together", 32.0)
+    return "named with line and sizes"
+
+
+def case_compiled_inputs():
+    for size in (2, 4):
+        seen = Ranks("compiled_inputs", size)
+        for call in range(8):
+            calls = seen.calls(f"call {call}")
+            assert len(calls) == size and all(c["value"] == c["eager"] for c in calls), seen.text
+            assert len({c["entry"] for c in calls}) == 1, calls
+        assert len(set(seen.value("compiles"))) == 1 and seen.value("compiles")[0] <= 8, seen.value("compiles")
+        assert set(seen.value("votes")) == {8}, "each version is found by torch's own guards"
+    return f"compiles {seen.value('compiles')}"
+
+
+def case_compiled_small():
+    seen = Ranks("compiled_small")
+    for name in ("plain", "needs"):
+        for rows in ((5, 6), (7, 5), (0, 5), (1, 0), (6, 8), (1, 1), (8, 9)):
+            factor = [row if name == "plain" else 1 + (row > 4) for row in rows]
+            seen.all_give(f"{name} {rows}", float(sum(row * by for row, by in zip(rows, factor)))
+                          ) if name == "plain" or (rows[0] > 4) == (rows[1] > 4) or min(rows) < 2 else None
+    told = {(t["model"], t["rank"]): t for t in seen.told if "model" in t}
+    assert [told["plain", rank]["fallbacks"] for rank in (0, 1)] == [0, 0], told
+    assert told["needs", 0]["fallbacks"] == told["needs", 1]["fallbacks"] == 3, told
+    assert seen.text.count("run without a compiled version") == 1, seen.text
+    return f"compiles {[t['compiles'] for t in told.values()]}, 3 calls of 7 without a compiled version"
+
+
+def compiled_lone(name):
+    def case():
+        seen = Ranks(f"compiled_lone:{name}")
+        if name == "collective":
+            seen.all_raise("apart", "GraphDivergence", "collective 1 is not the same")
+        elif name == "gradient":
+            seen.all_raise("apart", "ConstantMismatch", "x.requires_grad")
+        else:
+            seen.all_give("apart", 84.0 + 42.0 * (name == "value"))
+        seen.all_give("together", 84.0)
+        assert len(set(seen.value("compiles"))) == 1, seen.text
+        return f"compiles {seen.value('compiles')}"
+    return case
+
+
+def case_compiled_break():
+    seen = Ranks("compiled_break")
+    seen.all_raise("whole", "CompileError", "torch_cases.py", within=8)
+    seen.all_give("in pieces", 9.0)
+    return "an error with the line, or pieces"
+
+
+def case_compiled_marks():
+    seen = Ranks("compiled_marks")
+    assert [c["value"] for c in seen.calls("marked", 0)] == [24.0, 30.0, 36.0], seen.text
+    assert seen.value("compiles") == [1, 1] and "x: f32[s0, 3]" in seen.value("text")[0], seen.text
+    seen.all_raise("broken mark", "CompileError", within=8)
+    return seen.value("text")[0]
+
+
+def wrapped(how, via):
+    def case():
+        seen = Ranks(f"wrapped:{how}:{via}")
+        if via == "refused":
+            told = seen.value("refused")
+            assert len(told) == 2 and all("lockstep.torch.watch()" in text for text in told), seen.text
+            return told[0]
+        losses = seen.value("losses")
+        assert len(losses) == 2, seen.text
+        for mine, eager in losses:
+            assert all(abs(a - b) <= 1e-5 * abs(b) for a, b in zip(mine, eager)) and mine[4] < mine[0], losses
+        return f"losses of 5 steps as eager's; {seen.value('votes')[0]} votes"
+    return case
+
+
 CASES = {name[len("case_"):]: case for name, case in list(globals().items()) if name.startswith("case_")}
 CASES.update({f"lone_{name}": lone(name)
               for name in ("size1", "mod8", "duck", "requires_grad", "layout", "closure")})
 CASES.update({f"{how}_in_{where}": gone(how, where) for how in ("killed", "stopped")
               for where in ("trace", "backend", "inductor", "collective")})
+
+
+CASES.update({f"compiled_lone_{name}": compiled_lone(name) for name in ("collective", "value", "layout", "gradient")})
+CASES.update({f"{how}_{via}": wrapped(how, via) for how in ("ddp", "fsdp2", "dtensor", "checkpoint")
+              for via in ("watch", "compile")})
+CASES.update({f"{how}_refused": wrapped(how, "refused") for how in ("ddp", "fsdp2")})
 
 
 def main():

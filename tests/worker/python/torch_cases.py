@@ -1,7 +1,8 @@
-"""Programs of a PyTorch user, one per case, for torch_watch_test.py: each rank runs
-`torch_watch_cases.py CASE`, tells what it saw as lines of JSON, and is watched unless
+"""Programs of a PyTorch user, one per case, for torch_test.py: each rank runs
+`torch_cases.py CASE`, tells what it saw as lines of JSON, and is watched unless
 LOCKSTEP_COORDINATION=off."""
 
+import dataclasses
 import datetime
 import json
 import os
@@ -35,6 +36,7 @@ def counting(graph, inputs):
 
 
 def total(x):
+    """All ranks together."""
     return functional.all_reduce(x.sum(), "sum", dist.group.WORLD)
 
 
@@ -257,6 +259,172 @@ def same_work(watch):
     tell(losses=out, gradient=float(sum(p.grad.abs().sum() for p in model.parameters())),
          frames=counters["frames"]["ok"], graphs=counters["stats"]["unique_graphs"],
          issued=watch._issued.take() if WATCHED else None)
+
+
+# lockstep.torch.compile() in place of torch.compile.
+
+def compiled(step, **options):
+    return lockstep.torch.compile(step, **{"backend": counting, **options})
+
+
+def compiled_branch(watch):
+    def step(x):
+        if x.size(0) > 3:
+            x = functional.all_reduce(x, "max", dist.group.WORLD)
+        return total(x)
+    agreed = compiled(step)
+    attempt("apart", agreed, torch.ones(3 if RANK == 0 else 4, 4))
+    attempt("together", agreed, torch.ones(4, 4))
+
+
+@dataclasses.dataclass
+class Batch:
+    tokens: torch.Tensor
+    mask: object
+    scale: int
+
+
+class Reader(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3, 2))
+        self.register_buffer("shift", torch.ones(2))
+
+    def forward(self, batch, extra, *, train=True, rate=0.5):
+        y = batch.tokens @ self.weight + self.shift
+        if train:
+            y = y * batch.scale
+        if batch.mask is not None:
+            y = y * batch.mask
+        return total(y) * rate + extra["more"][0].sum()
+
+
+def compiled_inputs(watch):
+    model = Reader()
+    agreed, eager = compiled(model), model
+    assert set(agreed.state_dict()) == {"_orig_mod.weight", "_orig_mod.shift"}
+    for call in range(8):
+        rows = 2 + (call * (RANK + 2)) % 5
+        batch = Batch(torch.ones(rows, 3), None if call % 2 else torch.ones(rows, 1), 1 + call + RANK * (call > 4))
+        extra = {"more": [torch.ones(2 + (call + RANK) % 3)]}
+        seen = agreed(batch, extra, train=call % 3 != 0, rate=0.25)
+        want = eager(batch, extra, train=call % 3 != 0, rate=0.25)
+        tell(call=f"call {call}", value=float(seen), eager=float(want), entry=agreed.last.entry)
+        seen.backward()
+    tell(compiles=compiles, votes=watch.votes)
+
+
+def compiled_small(watch):
+    """Sizes of 0 and 1 on some rank; a model that needs a size's value, and one that does not."""
+    def plain(x):
+        return total(x.relu() * x.size(0))
+
+    def needs(x):
+        return total(x * 2 if x.size(0) > 4 else x)
+    for name, step in (("plain", plain), ("needs", needs)):
+        agreed = compiled(step)
+        for rows in ((5, 6), (7, 5), (0, 5), (1, 0), (6, 8), (1, 1), (8, 9)):
+            attempt(f"{name} {rows}", agreed, torch.ones(rows[RANK % 2]))
+        tell(model=name, fallbacks=agreed.fallbacks, compiles=compiles)
+
+
+def compiled_lone(watch, name):
+    """Something that only torch's own guards see is different on rank 0."""
+    global flag
+    def step(x):
+        if flag == 1:
+            x = functional.all_reduce(x, "max", dist.group.WORLD)
+        return total(x * 2 if flag == 2 else x)
+    agreed = compiled(step)
+    attempt("alike", agreed, torch.ones(6, 7))
+    if RANK == 0:
+        flag = {"collective": 1, "value": 2}.get(name, 0)
+    x = {"layout": torch.ones(7, 6).t(), "gradient": torch.ones(6, 7, requires_grad=True)}.get(name, torch.ones(6, 7))
+    attempt("apart", agreed, x if RANK == 0 else torch.ones(6, 7))
+    flag = 0
+    attempt("together", agreed, torch.ones(6, 7))
+    tell(compiles=compiles)
+
+
+def compiled_break(watch):
+    def step(x):
+        print("a graph break", file=sys.stderr)
+        return total(x)
+    attempt("whole", compiled(step), torch.ones(4))
+    attempt("in pieces", compiled(step, fullgraph=False), torch.ones(4 + RANK))
+
+
+def compiled_marks(watch):
+    agreed = compiled(total)
+    for call, rows in enumerate((4, 5, 6)):
+        x = torch.ones(rows, 3)
+        if call == 0:
+            torch._dynamo.mark_dynamic(x, 0)
+        attempt("marked", agreed, x)
+    tell(compiles=compiles, text=agreed.last.decision.text)
+    fixed = compiled(lambda x: total(x) if x.size(0) == 4 else total(x) * 2, name="fixed")
+    x = torch.ones(4)
+    torch._dynamo.mark_dynamic(x, 0)
+    attempt("broken mark", fixed, x)
+
+
+def wrapped(watch, how, via):
+    """DDP, FSDP2, tensor parallelism and checkpointing, against eager code with the same values."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    from torch.utils.checkpoint import checkpoint
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(8, 16), torch.nn.Linear(16, 8)
+
+        def forward(self, x):
+            if how == "checkpoint":
+                return self.b(checkpoint(lambda y: self.a(y).relu(), x, use_reentrant=False))
+            return self.b(self.a(x).relu())
+
+    def made():
+        torch.manual_seed(0)
+        net = Net()
+        if how == "fsdp2":
+            for module in (net.a, net.b, net):
+                fully_shard(module)
+        if how == "dtensor":
+            parallelize_module(net, init_device_mesh("cpu", (SIZE,)), {"a": ColwiseParallel(), "b": RowwiseParallel()})
+        return net
+
+    losses = []
+    for run in (via, "eager"):
+        net = made()
+        if run == "eager":
+            step = net
+        elif run == "refused":
+            try:
+                compiled(torch.nn.parallel.DistributedDataParallel(net) if how == "ddp" else net)
+            except TypeError as error:
+                return tell(refused=str(error))
+        else:
+            whole = how not in ("fsdp2",)
+            step = (torch.compile(net, backend="aot_eager") if run == "watch" and how != "ddp"
+                    else net if run == "watch" else compiled(net, backend="aot_eager", fullgraph=whole))
+        if how == "ddp":
+            step = torch.nn.parallel.DistributedDataParallel(step)
+            if run == "watch":
+                step = torch.compile(step, backend="aot_eager")
+        adam = torch.optim.SGD(net.parameters(), 0.1)
+        mine = []
+        for number in range(5):
+            own = 0 if how == "dtensor" else RANK
+            torch.manual_seed(10 * number + own)
+            loss = step(torch.rand(4 + number + own * (number > 1), 8)).square().mean()
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            mine.append(loss.item())
+        losses.append(mine)
+    tell(losses=losses, votes=watch.votes)
 
 
 def main() -> None:
