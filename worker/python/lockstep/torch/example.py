@@ -26,6 +26,7 @@ class Example:
         self._decision = decision
         #: lockstep's names of sizes and ints, by torch's names of their sources.
         self.names: Dict[str, str] = {}
+        self._made: Dict[int, torch.Tensor] = {}  # by the tensor of the call: one may be there twice
         #: torch's names of ints that are symbols.
         self.dynamic_ints: List[str] = []
         in_args, in_kwargs = variable.format("args"), variable.format("kwargs")
@@ -61,7 +62,10 @@ class Example:
         if type(value) not in (torch.Tensor, torch.nn.Parameter):
             return value  # a tensor of its own kind, such as a DTensor
         sizes = [self._decision.size(name, dim) for dim in range(value.dim())]
-        made = _zeros_like(value, [size.hint if isinstance(size, Symbol) else size for size in sizes])
+        numbers = [size.hint if isinstance(size, Symbol) else size for size in sizes]
+        made = self._made.get(id(value))
+        if made is None or list(made.shape) != numbers:
+            made = self._made[id(value)] = _zeros_like(value, numbers)
         for dim, size in enumerate(sizes):
             self.names[f"{path}.size()[{dim}]"] = f"{name}.size({dim})"
             if isinstance(size, Symbol):
