@@ -185,7 +185,7 @@ Result<Audited> Agreement::audit(std::string_view frame, AuditedCall own) {
   const RoundKey& key = rounds_.next(round(RoundKey::Kind::Audit, frame));
   AuditOutcome outcome = driver().audit(key, ledger_, std::move(own));
   if (outcome.error) return *outcome.error;
-  return Audited{outcome.fresh, outcome.times, std::move(outcome.finding)};
+  return Audited{outcome.times, std::move(outcome.finding)};
 }
 
 }  // namespace lockstep::worker

@@ -32,7 +32,6 @@ struct Agreed {
 
 /// What an audited call came to. Equal on all ranks.
 struct Audited {
-  Fresh fresh = Fresh::None;      // on which ranks the program was compiled for this call
   std::uint64_t times = 0;        // that this has been found by now; 1: to be reported in full
   std::optional<Status> finding;  // the ranks do not run the same; nullopt: they do
 };

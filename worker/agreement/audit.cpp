@@ -12,9 +12,6 @@ namespace {
 using collectives::Vote;
 using collectives::VoteFlag;
 
-/// Entries of a vote: a bit stays where all ranks have it.
-constexpr std::uint64_t kCompiled = 1, kFound = 2;
-
 /// What must be the same on all ranks.
 shapes::Fingerprint compared(const AuditedCall& own) {
   shapes::FingerprintBuilder builder;
@@ -51,14 +48,12 @@ AuditMachine::AuditMachine(Rank self, RoundKey key, AuditLedger& ledger, Audited
     : self_(self), key_(std::move(key)), ledger_(ledger), own_(std::move(own)) {
   key_.kind = RoundKey::Kind::Audit;
   const shapes::Fingerprint same = compared(own_);
-  Vote mine = Vote::of(own_.is_new ? kCompiled : kFound, key_.hash(), same.high, same.low);
+  Vote mine = Vote::of(0, key_.hash(), same.high, same.low);
   if (own_.local_error) mine.raise(VoteFlag::Error);
   action_ = action::Vote{mine, collectives::Combine::And};
 }
 
 void AuditMachine::voted(const Vote& result) {
-  const std::uint64_t all = result.entries();
-  fresh_ = all == kFound ? Fresh::None : all == kCompiled ? Fresh::All : Fresh::Some;
   if (result.same_key() && result.same_state() && result.same_pending() && !result.any_flag())
     return finish({});
   action_ = action::TreeJoin{rank_table_payload(self_, audit_line(key_, own_)), join_rank_tables};
@@ -114,7 +109,6 @@ void AuditMachine::failed(Status status) {
 void AuditMachine::finish(AuditOutcome outcome) {
   ledger_.call();
   if (outcome.error) ledger_.error();
-  outcome.fresh = fresh_;
   outcome_ = std::move(outcome);
 }
 

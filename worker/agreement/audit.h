@@ -28,7 +28,7 @@ struct AuditedCall {
   /// The collectives are those that the rank has issued since its last audited call; what the
   /// program will issue is not known.
   bool issued = false;
-  /// Compiled for this call, not taken from the rank's cache. Compared by nobody.
+  /// Compiled for this call, not taken from the rank's cache. Only reported.
   bool is_new = false;
   /// Shown in reports, may be empty. The program: a line of a few words, then its text, of which
   /// the first line that differs is shown. Its collectives, one per line. What follows a tab in a
@@ -38,12 +38,8 @@ struct AuditedCall {
   std::optional<Status> local_error;
 };
 
-/// On which ranks the program was compiled for the call.
-enum class Fresh : std::uint8_t { None, Some, All };
-
 /// What a call came to; the same on all ranks.
 struct AuditOutcome {
-  Fresh fresh = Fresh::None;
   /// The ranks do not do the same, but no collective is known to suffer: the call goes on.
   std::optional<Status> finding;
   /// How often the same has been found by now; 1: to be reported in full.
@@ -116,7 +112,6 @@ class AuditMachine {
   RoundKey key_;
   AuditLedger& ledger_;
   AuditedCall own_;
-  Fresh fresh_ = Fresh::None;
   std::vector<RankValue> rank_table_;  // once taken
   std::vector<Evidence> evidence_;     // once taken
   std::optional<Parting> parting_;

@@ -295,7 +295,6 @@ int lockstep_audit(lockstep_agreement* agreement, const char* frame,
     Group& group = *agreement->group;
     if (auto can = group.usable(); !can) return can;
     agreement->finding.reset();
-    agreement->fresh = worker::Fresh::None;
     std::optional<Status> local_error = group.take_rank_status().local_error;
     if (!local_error) local_error = wrong_call(frame);
     if (!local_error) local_error = wrong_run(run);
@@ -306,15 +305,10 @@ int lockstep_audit(lockstep_agreement* agreement, const char* frame,
     auto done =
         agreement->core->audit(plain(frame), audited(observation, run, std::move(local_error)));
     if (!group.seen(done)) return done.error();
-    agreement->fresh = done->fresh;
     if (times != nullptr) *times = done->times;
     if (done->finding) agreement->finding.emplace(std::move(*done->finding));
     return {};
   });
-}
-
-int lockstep_audit_fresh(const lockstep_agreement* agreement) {
-  return agreement == nullptr ? 0 : static_cast<int>(agreement->fresh);
 }
 
 const lockstep_report* lockstep_finding(const lockstep_agreement* agreement) {

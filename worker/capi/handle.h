@@ -166,6 +166,5 @@ struct lockstep_agreement {
   /// Per frame and version; never taken away, so that what was given out stays valid.
   std::map<std::string, std::map<int, std::unique_ptr<lockstep_decision>>, std::less<>> decisions;
   std::optional<lockstep_report> finding;
-  lockstep::worker::Fresh fresh = lockstep::worker::Fresh::None;  // of the last audited call
   std::string summary;
 };

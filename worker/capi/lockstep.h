@@ -356,9 +356,6 @@ typedef struct lockstep_run {
 int lockstep_audit(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, const lockstep_run* run,
                    uint64_t* times);
-/* On which ranks the program of the last audited call was new: 0 on none, 1 on some, 2 on all. The
- * same on all ranks. */
-int lockstep_audit_fresh(const lockstep_agreement* agreement);
 /* The report of the last audited call; NULL: no difference. Valid until the next audited call. */
 const lockstep_report* lockstep_finding(const lockstep_agreement* agreement);
 /* A few lines for the end of the job; valid until the next audited call. Empty for NULL. */

@@ -86,7 +86,6 @@ class Job {
       EXPECT_EQ(one.finding, all[0].finding);
       EXPECT_EQ(one.error, all[0].error);
       EXPECT_EQ(one.times, all[0].times);
-      EXPECT_EQ(one.fresh, all[0].fresh);
     }
     for (const AuditLedger& ledger : ledgers) EXPECT_EQ(ledger.summary(), ledgers[0].summary());
     return all.at(0);
@@ -213,19 +212,6 @@ TEST(Audit, TextsOfAnyLength_PartAtTheirFirstOtherLine_OnEveryRank) {
                                        "rank 1: b)"),
             std::string::npos)
       << longer.error->message;
-}
-
-TEST(Audit, SaysOnWhichRanksTheProgramIsNew) {
-  Job job({.size = 3});
-  for (unsigned fresh = 0; fresh < 8; ++fresh) {
-    std::vector<AuditedCall> calls{runs("p"), runs("p"), runs("p")};
-    for (unsigned r = 0; r < 3; ++r) calls[r].is_new = (fresh >> r & 1) != 0;
-    const AuditOutcome outcome = job.joint(calls);
-    EXPECT_FALSE(outcome.finding || outcome.error) << "only the programs are compared";
-    EXPECT_EQ(outcome.fresh, fresh == 0   ? Fresh::None
-                             : fresh == 7 ? Fresh::All
-                                          : Fresh::Some);
-  }
 }
 
 TEST(Audit, IssuedCollectivesDiffer_IsAnErrorThatSaysSo_AndTheFramesOnesAreNotKnown) {

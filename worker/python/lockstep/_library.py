@@ -73,7 +73,7 @@ _SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "fingerprint_of": (Fingerprint, (_S, _N)), "build_failed": (None, (_P, _I, _S)),
     "build_guard": (_I, (_P, _S, _S)), "prefetch": (_I, (_P, _S, _P)),
     "agree": (_I, (_P, _S, _P, BUILD, _P, _P, _P, _P)), "audit": (_I, (_P, _S, _P, _P, _P)),
-    "audit_fresh": (_I, (_P,)), "finding": (_P, (_P,)), "audit_summary": (_S, (_P,)),
+    "finding": (_P, (_P,)), "audit_summary": (_S, (_P,)),
 }
 
 

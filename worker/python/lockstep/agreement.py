@@ -154,12 +154,6 @@ class Agreement:
         report = lib.finding(self._handle)
         return times.value, finding_of(report) if report else None
 
-    @property
-    def fresh(self) -> Optional[bool]:
-        """Whether the program of the last audited call was new on all ranks (True), on none (False),
-        or on some (None). The same on all ranks."""
-        return (False, None, True)[lib.audit_fresh(self._handle)]
-
     def summary(self) -> str:
         """Of the audit, for the end of the job."""
         text: bytes = lib.audit_summary(self._handle)

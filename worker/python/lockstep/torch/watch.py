@@ -82,7 +82,9 @@ class Watch:
         self._compared = False                  # its graph
         self._pending: Optional[Error] = None   # of the compile that has ended, for the next event
         self._traced: Optional[List[GraphText]] = None  # graphs, where tracing() takes them
+        self._fresh: Optional[bool] = None      # of the last vote
         self._times = ctypes.c_uint64()
+        self._to_times = ctypes.byref(self._times)
         self._runs = {new: self._run_of(new) for new in (False, True)}
         self._watched: Any = process_group if process_group is not None else dist.group.WORLD
         self._progress = Progress(self.group, deadline, compile_deadline)
@@ -176,7 +178,7 @@ class Watch:
             raise passing(error) from None
         self.compiles += 1
         self._compile, self._name = compiled, name
-        self._compared = self._policy == "audit" and self._agreement.fresh is None  # others have nothing to compare
+        self._compared = self._policy == "audit" and self._fresh is None  # others have nothing to compare
         self.group.note(f"compiling {name}")
         self._progress.compile_starts()
 
@@ -232,15 +234,21 @@ class Watch:
         if pending is not None:
             raise pending
         run, lines = self._runs[new], self._issued.take()
-        compared = "\n".join(line.split("\t", 1)[0] for line in lines).encode()
-        run.collectives = lib.fingerprint_of(compared, len(compared))
-        run.collectives_text = "\n".join(lines).encode()
+        if lines or run.collectives_text:
+            compared = "\n".join(line.split("\t", 1)[0] for line in lines).encode()
+            run.collectives = lib.fingerprint_of(compared, len(compared))
+            run.collectives_text = "\n".join(lines).encode()
         self.votes += 1
-        with self._inside():
-            check(lib.audit(self._handle, name.encode(), None, ctypes.byref(run), ctypes.byref(self._times)))
-        if self._times.value > 0 and self._policy != "recompile":  # else nothing differs after it
+        self._within += 1
+        try:
+            check(lib.audit(self._handle, name.encode(), None, ctypes.byref(run), self._to_times))
+        finally:
+            self._within -= 1
+        differs = self._times.value > 0
+        self._fresh = None if differs else new
+        if differs and self._policy != "recompile":  # else nothing differs after it
             self._differs()
-        return self._agreement.fresh
+        return self._fresh
 
     def _compare(self, graph: GraphText, trouble: Optional[str] = None) -> None:
         nodes = "\n".join(line.split("\t", 1)[0] for line in graph.nodes)
@@ -274,7 +282,8 @@ class Watch:
 
     def _run_of(self, new: bool) -> Run:
         words = b"needs a new version" if new else b"has a version"
-        return Run(ctypes.sizeof(Run), new, lib.fingerprint_of(words, len(words)), _ISSUED, program_text=words)
+        return Run(ctypes.sizeof(Run), new, lib.fingerprint_of(words, len(words)), _ISSUED,
+                   lib.fingerprint_of(b"", 0), words)
 
 
 def the_watch(process_group: Any) -> Optional[Watch]:
