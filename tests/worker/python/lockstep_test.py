@@ -322,6 +322,28 @@ class Wrapping(unittest.TestCase):
 
 
 class Ahead(unittest.TestCase):
+    def test_collectives_that_were_issued_are_compared_without_their_places(self):
+        audit = lockstep.Agreement(GROUP, "issued").audit
+        place = f"a.py:{GROUP.rank}"
+        mine = [f"all_reduce f32[4]\tat {place}", "barrier"]
+        GROUP.note("between two calls")
+        GROUP.issues(f"all_reduce f32[4] at {place}")
+        GROUP.stalls()
+        self.assertEqual(audit("step", None, "p", mine, issued=True), (0, None))
+        if GROUP.size == 1:
+            return
+        if GROUP.rank == 0:
+            mine.append("broadcast f32[4]\tat b.py:9")
+        with self.assertRaises(lockstep.GraphDivergence) as raised:
+            audit("step", None, "p", mine, issued=True)
+        self.assertIn("collective 3 is not the same (rank 0: broadcast f32[4] at b.py:9; ",
+                      raised.exception.message)
+        self.assertEqual(raised.exception.finding.text, str(raised.exception))
+        times, finding = audit("step", None, f"p{GROUP.rank > 0}", [],
+                               program_text=f"2 lines\nalike\t{place}\nodd {GROUP.rank > 0}")
+        self.assertEqual(times, 1)
+        self.assertIn("from line 2 on (rank 0: odd False; ", finding.message)
+
     def test_prefetched_calls_give_the_same_results(self):
         def build(entry, decision):
             return lambda x: (entry, x.shape[0])

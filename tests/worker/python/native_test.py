@@ -222,6 +222,32 @@ class Reading(unittest.TestCase):
         self.assertEqual((sys.getrefcount(tensor), sys.getrefcount(value)), before)
 
 
+class Answers(unittest.TestCase):
+    def test_bools_come_back_and_a_class_is_raised_where_python_goes_on(self):
+        said = []
+        answer = _library.native.answering(lambda found: said.append(found) or found)
+        self.assertEqual((answer(True), answer(False), said), (True, False, [True, False]))
+
+        class Odd(Exception):
+            pass
+        raising = _library.native.answering(lambda found: Odd)
+
+        def goes_on():
+            return "not reached"
+        with self.assertRaises(Odd):
+            raising(False)
+            goes_on()
+
+    def test_a_function_that_raises_counts_as_yes(self):
+        def fails(_found):
+            raise ValueError("seen by nobody")
+        hook, sys.unraisablehook = sys.unraisablehook, lambda seen: None
+        try:
+            self.assertIs(_library.native.answering(fails)(False), True)
+        finally:
+            sys.unraisablehook = hook
+
+
 class Sites(unittest.TestCase):
     def test_most_recent_structure_first_and_the_oldest_goes(self):
         lib = _library.lib

@@ -205,14 +205,14 @@ def launch(size, seeds, backend, watched, limit):
         return told, well
 
 
-def judge(told, want, size):
-    """What is wrong with a call, or None."""
+def judge(told, want, size, watched=True):
+    """What is wrong with a call, or None. Not watched, ranks may compile as often as they like."""
     if len(told) < size:
         return f"only ranks {sorted(told)} ended it"
     errors = {(seen.get("error"), seen.get("text")) for seen in told.values()}
     if len(errors) > 1:
         return f"errors differ: {errors}"
-    if len({seen["compiles"] for seen in told.values()}) > 1:
+    if watched and len({seen["compiles"] for seen in told.values()}) > 1:
         return f"compiles differ: {[seen['compiles'] for seen in told.values()]}"
     if "error" in told[0]:
         if told[0]["error"] in ("BranchDivergence", "GraphDivergence", "ConstantMismatch") or want is None:
@@ -240,8 +240,8 @@ def main():
         wrong = 0
         for seed in seeds:
             told, well = launch(given.ranks, [seed], given.backend, False, LIMIT)
-            wrong += not well or any(judge(told.get((seed, call), {}), expected(seed, call, given.ranks), given.ranks)
-                                     for call in range(CALLS))
+            wrong += not well or any(judge(told.get((seed, call), {}), expected(seed, call, given.ranks), given.ranks,
+                                           watched=False) for call in range(CALLS))
         print(f"without lockstep {wrong} of {len(seeds)} seeds hang, fail or differ")
         sys.exit(0 if 3 * wrong >= len(seeds) else 1)
     told, well = launch(given.ranks, list(seeds), given.backend, True, 60 + 30 * len(seeds))
