@@ -238,6 +238,16 @@ class Answers(unittest.TestCase):
             raising(False)
             goes_on()
 
+    def test_an_interrupt_is_passed_on(self):
+        def interrupted(_found):
+            raise KeyboardInterrupt
+
+        def goes_on():
+            return "not reached"
+        with self.assertRaises(KeyboardInterrupt):
+            _library.native.answering(interrupted)(True)
+            goes_on()
+
     def test_a_function_that_raises_counts_as_yes(self):
         def fails(_found):
             raise ValueError("seen by nobody")

@@ -121,6 +121,11 @@ PyType_Spec plan_spec = {"lockstep._native.Plan", sizeof(PlanObject), 0, Py_TPFL
 /// raises where it next runs Python code, without an argument.
 PyObject* answer(PyObject* function, PyObject* argument) {
   PyObject* said = PyObject_CallFunctionObjArgs(function, argument, nullptr);
+  if (said == nullptr && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) {
+    PyErr_Clear();
+    said = PyExc_KeyboardInterrupt;
+    Py_INCREF(said);
+  }
   if (said == nullptr) {
     PyErr_WriteUnraisable(function);
     Py_RETURN_TRUE;

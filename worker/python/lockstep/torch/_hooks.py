@@ -25,6 +25,15 @@ def default_store() -> Any:
     return find()
 
 
+def store_host(store: Any) -> Optional[str]:
+    """Where a store over TCP is kept; None: it is of another kind. underlying_store: seen in 2.15."""
+    seen = 0
+    while seen < 8 and hasattr(store, "underlying_store"):
+        store, seen = store.underlying_store, seen + 1
+    host = getattr(store, "host", None)
+    return host if isinstance(host, str) else None
+
+
 class Compile(NamedTuple):
     """A compile under way."""
 

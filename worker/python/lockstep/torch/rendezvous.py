@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterator, List
 import torch.distributed as dist
 
 from ..group import Group
-from ._hooks import default_store
+from ._hooks import default_store, store_host
 
 _opened: Dict[str, int] = {}
 
@@ -48,7 +48,7 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
     folder = None
     try:
         folder = tempfile.mkdtemp(prefix="lockstep-") if len(hosts) == 1 else None
-        place = os.path.join(folder, "rendezvous") if folder else _address()
+        place = os.path.join(folder, "rendezvous") if folder else _address(meeting.store)
         token = secrets.token_hex(32)
         meeting.tell("place", f"{place} {token}")
         with _environment(place, rank, size, token):
@@ -65,21 +65,21 @@ class _Meeting:
     """What the members say to each other through the store. Every wait ends after `patience` seconds."""
 
     def __init__(self, store: Any, key: str, members: List[int], patience: float) -> None:
-        self._store, self._key, self._members = store, key, members
+        self.store, self._key, self._members = store, key, members
         self._patience, self._until = patience, time.monotonic() + patience
 
     def tell(self, what: str, text: str) -> None:
-        self._store.set(f"{self._key}/{what}", text)
+        self.store.set(f"{self._key}/{what}", text)
 
     def hear(self, what: str, member: int) -> str:
         """Of the `member`-th of the group; names it where nothing comes."""
         left = max(self._until - time.monotonic(), 0.01)
         try:
-            self._store.wait([f"{self._key}/{what}"], datetime.timedelta(seconds=left))
+            self.store.wait([f"{self._key}/{what}"], datetime.timedelta(seconds=left))
         except Exception as error:  # torch has had several types for it
             raise RuntimeError(f"rank {self._members[member]} did not come to lockstep.torch.group() within "
                                f"{self._patience:g} s; every rank of the process group has to call it") from error
-        text: str = self._store.get(f"{self._key}/{what}").decode()
+        text: str = self.store.get(f"{self._key}/{what}").decode()
         if text.startswith("! "):
             raise RuntimeError(f"rank {self._members[member]} could not open a meeting place: {text[2:]}")
         return text
@@ -94,12 +94,35 @@ def _host() -> str:
     return f"{socket.gethostname()} {boot} {folder.st_dev} {folder.st_ino}"
 
 
-def _address() -> str:
-    """Of this host, as the ranks of other hosts reach it, with a port that is free now."""
-    host = socket.gethostbyname(socket.gethostname())
+def _address(store: Any) -> str:
+    """Of this host, as it reaches the store that all ranks reach, with a port that is free now. A host's own
+    name is often that of its loopback."""
+    at = store_host(store)
+    host = "" if at is None else _way_to(at)
+    if not host or host.startswith("127."):
+        host = _own_address()
     with socket.socket() as probe:
         probe.bind((host, 0))
         return f"{host}:{probe.getsockname()[1]}"
+
+
+def _way_to(host: str) -> str:
+    """The address of this host that packets to `host` are sent from; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((host, 9))
+        except OSError:
+            return ""
+        return str(probe.getsockname()[0])
+
+
+def _own_address() -> str:
+    """Where this host keeps the store: of its interfaces, the one that its name or its default route has."""
+    try:
+        named = socket.gethostbyname(socket.gethostname())
+    except OSError:
+        named = "127.0.0.1"
+    return _way_to("192.0.2.1") or named if named.startswith("127.") else named
 
 
 @contextlib.contextmanager
