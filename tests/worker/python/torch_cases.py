@@ -427,6 +427,40 @@ def wrapped(watch, how, via):
     tell(losses=losses, votes=watch.votes)
 
 
+def upstream(watch, number, via):
+    """Tests of torch's own compiler collectives, by what they do: inputs of rank 0 and of the others."""
+    other = int(RANK > 0)
+    xs = [torch.ones(10), torch.ones(10) * 2, torch.ones(10) * 3, torch.ones(10) * 4]
+    ints = [10, 11, 12, 13]
+
+    def breaks(x):
+        print("between", file=sys.stderr)
+        return x.sum() * 2
+    step, calls = {
+        "1": (torch.nn.Linear(10, 2), [torch.ones(b, 10) for b in ((5, 8, 6), (6, 6, 3))[other]]),
+        "2": (lambda x, y: x + torch.ones(y).sum(), [(torch.ones(5), y) for y in ((3, 3, 7), (3, 4, 9))[other]]),
+        "3": (lambda x, y: x.sum() + y.sum() + x.size(0), [(torch.ones((4, 3)[other]), torch.ones(4))]),
+        "4": (breaks, [torch.ones(n) for n in ((5, 5, 6), (3, 4, 5))[other]]),
+        "5": (lambda x: x.sum() * 2, [torch.ones(4, 2) if RANK == 0 else torch.ones(3)]),
+        "6": (lambda x: xs[RANK % 4].sum() + x, [torch.ones(2)]),
+        "7": (lambda x: torch.tensor(ints[RANK % 4]) + x, [torch.ones(2)]),
+        "8": (lambda x: torch.ones(3) * x, [torch.ones(3) if RANK == 0 else 12]),
+        "9": (lambda x: x.sum() * 2, [torch.ones(n) for n in ((10, 10), (10, 12))[other]]),
+    }[number]
+    name = {"name": f"upstream {number}"}
+    if via == "compile":
+        called = compiled(step, fullgraph=number != "4", **name)
+        if number == "1":
+            called = torch.nn.parallel.DistributedDataParallel(called)
+    else:
+        called = torch.compile(torch.nn.parallel.DistributedDataParallel(step) if number == "1" else step,
+                               backend=counting)
+    for inputs in calls:
+        args = inputs if isinstance(inputs, tuple) else (inputs,)
+        attempt("step", lambda: called(*args).sum())
+    tell(compiles=compiles if via == "compile" else watch.compiles, wanted=[float(step(*(i if isinstance(i, tuple) else (i,))).sum()) for i in calls])
+
+
 def main() -> None:
     case, *arguments = sys.argv[1].split(":")
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=9))

@@ -292,6 +292,30 @@ CASES.update({f"{how}_in_{where}": gone(how, where) for how in ("killed", "stopp
 
 
 CASES.update({f"compiled_lone_{name}": compiled_lone(name) for name in ("collective", "value", "layout", "gradient")})
+#: What each of torch's own tests comes to: an error on all ranks, or how often all ranks compile.
+UPSTREAM = {"compile": {"1": 1, "2": 2, "3": 1, "4": 1, "5": "NdimMismatch", "6": "GraphDivergence",
+                        "7": "GraphDivergence", "8": "SourceMismatch", "9": 2},
+            "watch": {"1": 6, "2": 3, "3": 1, "4": 4, "5": 1, "6": 1, "7": 1, "8": 1, "9": 2}}
+
+
+def upstream(number, via):
+    def case():
+        want = UPSTREAM[via][number]
+        for size in (2, 4):
+            seen = Ranks(f"upstream:{number}:{via}", size)
+            if isinstance(want, str):
+                seen.all_raise("step", want, *[f"contents_{r}_(): f32[10] at torch_cases.py" for r in range(size) if number == "6"], within=8)
+                continue
+            counts = seen.value("compiles")
+            assert counts == [want] * size, (counts, seen.text)
+            for rank in range(size):
+                wanted = next(t["wanted"] for t in seen.told if t["rank"] == rank and "wanted" in t)
+                assert [c.get("value") for c in seen.calls("step", rank)] == wanted, seen.text
+        return f"{want} compiles on all ranks" if isinstance(want, int) else want
+    return case
+
+
+CASES.update({f"upstream_{number}_{via}": upstream(number, via) for number in "123456789" for via in ("watch", "compile")})
 CASES.update({f"{how}_{via}": wrapped(how, via) for how in ("ddp", "fsdp2", "dtensor", "checkpoint")
               for via in ("watch", "compile")})
 CASES.update({f"{how}_refused": wrapped(how, "refused") for how in ("ddp", "fsdp2")})

@@ -13,7 +13,7 @@ import torch
 from ..agreement import Agreed, Agreement
 from ..call_site import CallSite
 from ..decision import Decision
-from ..errors import CompileError
+from ..errors import CompileError, GraphDivergence
 from ..observation import Observation
 from ..wrappers import _named, _told
 from ._hooks import backend_named, needs_a_value, shape_env_of, tracing_as_decided
@@ -106,6 +106,7 @@ class _Compiled:
         self.last: Optional[Agreed] = None
         self.fallbacks = 0
         self._told_why = self._is_tracing = False
+        self._lines: List[str] = []  # of the graph that was traced last
         self._model, self._name, self._watch, self.agreement = model, name, watched, agreement
         self._marks, self._compiler, self._backend = marks, compiler, backend
         self._signature: Any = model.forward if isinstance(model, torch.nn.Module) else model
@@ -117,6 +118,8 @@ class _Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             self.last = self._agree(args, kwargs)
+        except GraphDivergence as error:
+            raise self._parted(error) from None
         except CompileError as error:
             if _NEEDS not in error.message:
                 raise
@@ -132,6 +135,18 @@ class _Compiled:
             self.fallbacks += 1
             with self._watch.voting(self._name):
                 return self._model(*args, **kwargs)
+
+    def _parted(self, error: GraphDivergence) -> GraphDivergence:
+        """The same, of graphs that ranks have traced, with the first node that differs. Collective."""
+        lines, self._lines = self._lines, []
+        _, seen = self.agreement.audit(f"the graph of {self._name}", None, _compared(lines), None, is_new=True,
+                                       program_text="\n".join([f"{len(lines)} nodes", *lines]))
+        where = None if seen is None else re.search(r"from line \d+ on \(.*?\)(?=; )", seen.message)
+        if where is None:
+            return error  # it is about something else
+        message = f"{error.message}; the graphs differ {where.group()}"
+        return GraphDivergence(error.finding._replace(message=message,
+                                                      text=error.finding.text.replace(error.message, message)))
 
     def _agree(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Agreed:
         def make(entry: int, decision: Decision) -> str:
@@ -187,7 +202,8 @@ class _Compiled:
         for guard in guards:
             decision.guard(guard.condition, guard.place or self._name)
         self._versions[entry] = version
-        return "\n".join(line.split("\t", 1)[0] for graph in graphs for line in graph.nodes) or "no graph"
+        self._lines = [line for graph in graphs for line in graph.nodes]
+        return _compared(self._lines) or "no graph"
 
     def _copy(self, entry: int) -> Callable[..., Any]:
         """A function of its own for torch.compile, whose versions torch keeps by code."""
@@ -216,6 +232,11 @@ class _Compiled:
                 return compiled(*values)
             return run
         return backend
+
+
+def _compared(lines: List[str]) -> str:
+    """Without the places in the user's code."""
+    return "\n".join(line.split("\t", 1)[0] for line in lines)
 
 
 def _first_line(error: BaseException) -> str:

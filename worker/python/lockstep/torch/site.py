@@ -18,6 +18,7 @@ def frame_name(caller: types.FrameType) -> str:
     or "f after line 24" for what comes after a graph break."""
     function = wrapped_function(caller)
     if function is not None:
+        function = _inner(function)
         owner = getattr(function, "__self__", None)
         if owner is not None and hasattr(owner, "forward"):
             return f"{type(owner).__qualname__}.forward"
@@ -34,6 +35,15 @@ def frame_name(caller: types.FrameType) -> str:
     name = ".".join([*folders, own])
     called = _called(caller)
     return f"{name} after line {caller.f_lineno}" if called is None else f"{called} (line {caller.f_lineno} of {name})"
+
+
+def _inner(function: Any) -> Any:
+    """What torch.compile was given, where it has put a function of its own around it."""
+    if getattr(function, "__qualname__", "").startswith("wrap_inline."):
+        for cell in function.__closure__ or ():
+            if callable(cell.cell_contents):
+                return cell.cell_contents
+    return function
 
 
 def _called(caller: types.FrameType) -> Optional[str]:
