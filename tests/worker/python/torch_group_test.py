@@ -10,6 +10,7 @@ import torch.distributed as dist
 import lockstep
 import lockstep.torch
 from lockstep import _library
+from lockstep.torch import rendezvous
 
 
 def main() -> None:
@@ -19,11 +20,18 @@ def main() -> None:
             if dist.get_rank() > 0:
                 lockstep.torch.group(deadline=0.3)
                 raise AssertionError("rank 0 was not there")
-            lockstep.torch._opened["lockstep/" + ",".join(map(str, range(dist.get_world_size())))] = 1
+            rendezvous._opened["lockstep/" + ",".join(map(str, range(dist.get_world_size())))] = 1
         except RuntimeError as error:
             assert "rank 0 did not come to lockstep.torch.group() within 1.5 s" in str(error), error
         dist.barrier()
+    threads = os.environ.pop("OMP_NUM_THREADS", None)
+    torch.set_num_threads(64)
     ranks = lockstep.torch.group(deadline=30)
+    share = 64 if dist.get_world_size() == 1 else max(1, len(os.sched_getaffinity(0)) // dist.get_world_size())
+    assert torch.get_num_threads() == share, (torch.get_num_threads(), share)
+    torch.set_num_threads(1)
+    if threads is not None:
+        os.environ["OMP_NUM_THREADS"] = threads
     assert dict(os.environ) == before, "the environment is as it was"
     rank, size = dist.get_rank(), dist.get_world_size()
     assert (ranks.rank, ranks.size) == (rank, size)

@@ -10,8 +10,10 @@ import shutil
 import socket
 import tempfile
 import time
+from collections import Counter
 from typing import Any, Dict, Iterator, List
 
+import torch
 import torch.distributed as dist
 
 from ..group import Group
@@ -23,7 +25,8 @@ _opened: Dict[str, int] = {}
 def group(process_group: Any = None, deadline: float = 60.0) -> Group:
     """The ranks of `process_group` (default: all) as a lockstep group. Collective over that group; other
     ranks take no part. The address and a secret for it go through the store of
-    init_process_group. Raises RuntimeError where torch.distributed has not been initialised, this process
+    init_process_group. Where OMP_NUM_THREADS is not set, torch's threads are limited to this rank's share
+    of the host's cores. Raises RuntimeError where torch.distributed has not been initialised, this process
     is not in the group, or a rank (named) has not come within five deadlines; errors of the rendezvous are
     those of Group."""
     if not dist.is_available() or not dist.is_initialized():
@@ -42,9 +45,13 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
     meeting.tell(f"host/{rank}", _host())
     if rank > 0:
         place, token = meeting.hear("place", 0).split(" ")
+        _share_cores(int(meeting.hear(f"ranks/{_host()}", 0)))
         with _environment(place, rank, size, token):
             return Group(deadline=deadline)
-    hosts = {meeting.hear(f"host/{other}", other) for other in range(size)}
+    hosts = Counter(meeting.hear(f"host/{other}", other) for other in range(size))
+    for host, ranks in hosts.items():
+        meeting.tell(f"ranks/{host}", str(ranks))
+    _share_cores(hosts[_host()])
     folder = None
     try:
         folder = tempfile.mkdtemp(prefix="lockstep-") if len(hosts) == 1 else None
@@ -83,6 +90,13 @@ class _Meeting:
         if text.startswith("! "):
             raise RuntimeError(f"rank {self._members[member]} could not open a meeting place: {text[2:]}")
         return text
+
+
+def _share_cores(ranks: int) -> None:
+    """torch's threads within an operator, on a host with so many ranks: not more than a rank's share of
+    the cores, unless the environment says how many."""
+    if "OMP_NUM_THREADS" not in os.environ and "MKL_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(min(torch.get_num_threads(), max(1, len(os.sched_getaffinity(0)) // ranks)))
 
 
 def _host() -> str:
