@@ -47,11 +47,14 @@ class FrameEvents:
     compile callbacks, bytecode hooks."""
 
     def __init__(self, looked_up: Callable[[bool], bool], started: Callable[[Compile], None],
-                 traced: Callable[[Any], None], ended: Callable[[Optional[BaseException]], None]) -> None:
+                 traced: Callable[[types.CodeType, Any], None],
+                 ended: Callable[[Optional[BaseException], bool], None]) -> None:
         """`looked_up`(found): the guards of a frame with versions have been tested; False: it compiles
         in any case. Must not raise. `started`: a frame is compiled, for the first time or after it was
-        looked up in vain. `traced`: its graph (torch.fx.Graph) before anything of it runs; not called
-        where nothing was traced. `ended`: of the compile, with what it failed with; must not raise."""
+        looked up in vain; not called for compiles within a compile. `traced`: the code of a frame and what
+        it was traced to, before anything of it runs; not called where nothing was traced. `ended`: of
+        the compile that started, with what it failed with, and whether the frame then runs without a
+        graph; must not raise."""
         try:
             callback: Any = importlib.import_module("torch._dynamo.callback")
             convert_frame: Any = importlib.import_module("torch._dynamo.convert_frame")
@@ -66,6 +69,7 @@ class FrameEvents:
                                "without it") from error
         never_compile(__name__.split(".", 1)[0])  # what runs between frames of the program
         self._started, self._traced, self._ended = started, traced, ended
+        self._handled: Optional[BaseException] = None
         self._before = self._set_hook(looked_up)
         self._register()
         self._bytecode = register(self._bytecode_hook)
@@ -90,6 +94,7 @@ class FrameEvents:
             self._begin()
 
     def _begin(self) -> None:
+        self._handled = sys.exc_info()[1]  # by the program, around the call
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None and frame.f_code is not self._entrance:
             frame = frame.f_back
@@ -104,11 +109,28 @@ class FrameEvents:
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None and "dynamo_output" not in frame.f_code.co_varnames:
             frame = frame.f_back
-        self._traced(None if frame is None else frame.f_locals["output"])
+        self._traced(code, None if frame is None else frame.f_locals["output"])
 
     def _end(self, args: Any) -> None:
-        if args.callback_trigger is self._frame_trigger:
-            self._ended(sys.exc_info()[1])
+        if args.callback_trigger is not self._frame_trigger:
+            return
+        error = sys.exc_info()[1]
+        if error is self._handled:
+            error = None
+        self._handled = None
+        self._ended(error, error is not None and self._goes_on(error))
+
+    def _goes_on(self, error: BaseException) -> bool:
+        """torch runs the frame without a graph after this error."""
+        exc: Any = importlib.import_module("torch._dynamo.exc")
+        config: Any = importlib.import_module("torch._dynamo.config")
+        if not isinstance(error, Exception) or not (config.suppress_errors or
+                                                    isinstance(error, (exc.Unsupported, exc.UserError))):
+            return False
+        frame: Optional[types.FrameType] = sys._getframe(1)
+        while frame is not None and "one_graph" not in frame.f_locals:
+            frame = frame.f_back
+        return frame is not None and not frame.f_locals["one_graph"]
 
 
 def never_compile(package: str) -> None:
@@ -220,6 +242,13 @@ def mark_size(tensor: Any, dim: int, least: Optional[int], hint: int, strictly: 
         _torch._dynamo.mark_dynamic(tensor, dim)
     else:
         _torch._dynamo.maybe_mark_dynamic(tensor, dim)
+
+
+def compiles() -> bool:
+    """Whether torch.compile compiles now: it is not disabled, and no stance forbids it. Seen in 2.15."""
+    config: Any = importlib.import_module("torch._dynamo.config")
+    stance = getattr(getattr(_torch._dynamo.eval_frame, "_stance", None), "stance", "default")
+    return not config.disable and stance == "default"
 
 
 @contextlib.contextmanager

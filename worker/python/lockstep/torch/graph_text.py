@@ -9,7 +9,8 @@ from typing import Any, List, NamedTuple
 from ._hooks import group_named, hint, nested_graphs
 from .collectives import INSIDE, dtype_name, graph_word, tensor_text
 
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+# What differs between ranks that do the same: addresses, and the numbers of their devices.
+_OWN = re.compile(r" at 0x[0-9a-f]+|(?<=\bcuda):\d+|(?<=device\(type='cuda'), index=\d+")
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -51,11 +52,11 @@ def _add(out: GraphText, graph: Any, indent: str, watched: str) -> None:
 def _argument(value: Any, group: Any) -> str:
     if group is not None and value == group.group_name:
         return "group"
-    return _ADDRESS.sub("", repr(value))
+    return _OWN.sub("", repr(value))
 
 
 def _target(target: Any) -> str:
-    return target if isinstance(target, str) else _ADDRESS.sub(
+    return target if isinstance(target, str) else _OWN.sub(
         "", f"{getattr(target, '__module__', '')}.{getattr(target, '__name__', repr(target))}")
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
-import types
-from typing import Any, Optional, Tuple
+from typing import Any, Callable, Optional
 
 from ..group import Group
 
@@ -16,9 +16,12 @@ class Progress:
     than before. A rank that waits in one call (a collective without its partners) gets none, so that it is
     named once the deadline of the group has passed; one that compiles has `compile_deadline` seconds."""
 
-    def __init__(self, group: Group, deadline: float, compile_deadline: float) -> None:
+    def __init__(self, group: Group, deadline: float, compile_deadline: float,
+                 agreeing: Callable[[], bool]) -> None:
+        """`agreeing`: the rank is within lockstep, which watches its own waits."""
+        self._agreeing = agreeing
         self._group, self._deadline, self._compile_deadline = group, deadline, compile_deadline
-        self._watched = threading.get_ident()
+        self._watched, self._native = threading.get_ident(), threading.get_native_id()
         self._compiling_until: Optional[float] = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lockstep progress", daemon=True)
@@ -38,12 +41,19 @@ class Progress:
         before: Any = None
         while not self._over.wait(self._deadline / 8):
             until, now = self._compiling_until, self._place()
-            if now != before or (until is not None and time.monotonic() < until):
+            compiles = until is not None and time.monotonic() < until
+            if compiles or (now != before and not self._agreeing()):
                 self._group.busy(self._deadline / 2)
-            elif until is None:
+            elif until is None and now == before:
                 self._group.stalls()
             before = now
 
-    def _place(self) -> Optional[Tuple[int, types.CodeType, int]]:
+    def _place(self) -> Any:
+        """Where the thread is; and how often it has slept, for a loop of one call that waits a little."""
         frame = sys._current_frames().get(self._watched)
-        return None if frame is None else (id(frame), frame.f_code, frame.f_lasti)
+        return None if frame is None else (id(frame), frame.f_code, frame.f_lasti, self._slept())
+
+    def _slept(self) -> str:
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{self._native}/status") as text:
+            return next((line for line in text if line.startswith("voluntary")), "")
+        return ""

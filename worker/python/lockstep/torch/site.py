@@ -6,26 +6,53 @@ from __future__ import annotations
 import linecache
 import re
 import types
-from typing import Any, Optional
+import weakref
+from typing import Any, Dict, Optional, Tuple
 
 from ._hooks import called_module, wrapped_function
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.*)_at_\d+$")
 
 
-def frame_name(caller: types.FrameType) -> str:
-    """Of the frame that `caller` is about to run: "train_step", "Block.forward", "helper (line 24 of f)",
-    or "f after line 24" for what comes after a graph break."""
-    function = wrapped_function(caller)
-    if function is not None:
-        function = _inner(function)
-        owner = getattr(function, "__self__", None)
-        if owner is not None and hasattr(owner, "forward"):
-            return f"{type(owner).__qualname__}.forward"
-        return str(getattr(function, "__qualname__", type(function).__qualname__))
-    module = called_module(caller)
-    if module is not None:
-        return f"{type(module).__qualname__}.forward"
+class FrameNames:
+    """Names of frames. Functions and modules of one name are numbered as they are met, which is the same
+    order on ranks that are in step."""
+
+    def __init__(self) -> None:
+        self._known: Dict[int, Tuple[Any, str]] = {}  # by id: a weak reference, and the name
+        self._count: Dict[str, int] = {}
+
+    def of(self, caller: types.FrameType) -> str:
+        """Of the frame that `caller` is about to run: "train_step", "Block.forward (2)" for the second
+        one, "helper (line 24 of f)", or "f after line 24" for what comes after a graph break."""
+        found = wrapped_function(caller)
+        if found is None:
+            found = called_module(caller)
+        else:
+            found = _inner(found)
+            owner = getattr(found, "__self__", None)
+            found = found if owner is None else owner
+        return _place_name(caller) if found is None else self._numbered(found)
+
+    def _numbered(self, thing: Any) -> str:
+        known = self._known.get(id(thing))
+        if known is not None and known[0]() is thing:
+            return known[1]
+        name = str(getattr(thing, "__qualname__", type(thing).__qualname__))
+        if hasattr(thing, "forward"):
+            name = f"{type(thing).__qualname__}.forward"
+        number = self._count[name] = self._count.get(name, 0) + 1
+        if number > 1:
+            name = f"{name} ({number})"
+        key = id(thing)
+        try:
+            self._known[key] = (weakref.ref(thing, lambda _: self._known.pop(key, None)), name)
+        except TypeError:  # of a kind without weak references
+            self._known[key] = (lambda: thing, name)
+        return name
+
+
+def _place_name(caller: types.FrameType) -> str:
     code = caller.f_code
     *folders, own = str(getattr(code, "co_qualname", code.co_name)).split(".")
     resumed = _RESUMED.search(own)

@@ -8,7 +8,9 @@ import ctypes
 import os
 import sys
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Type
+import traceback
+import types
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Type
 
 from .._library import Run, lib, native
 from ..agreement import Agreement
@@ -20,7 +22,7 @@ from .collectives import Issued
 from .graph_text import GraphText, graph_text
 from .progress import Progress
 from .rendezvous import group as open_group
-from .site import frame_name
+from .site import FrameNames
 
 _POLICIES = ("recompile", "audit", "error")
 _watch: Optional["Watch"] = None
@@ -61,6 +63,15 @@ def watch(policy: str = "recompile", process_group: Any = None, *, deadline: flo
     return _watching()(policy, process_group, deadline, compile_deadline, report)
 
 
+class _Pending(NamedTuple):
+    error: Error
+    code: types.CodeType  # of the frame that runs without a graph here, and not on all ranks
+
+
+#: Of a frame that runs without a graph: its collectives are as little known as its work.
+_UNTRACED = GraphText(["runs without a graph"], ["those of code without a graph"])
+
+
 class Watch:
     """torch.compile under watch. `group`: the ranks; `votes`, `compiles`: how many frames, and new
     versions of frames, the ranks have agreed on; `elsewhere`: how many frames ran on other threads, unwatched."""
@@ -80,14 +91,17 @@ class Watch:
         self._looked_up: Optional[str] = None   # the frame that was voted on, until its compile starts
         self._compile: Optional[Compile] = None # under way and voted on
         self._compared = False                  # its graph
-        self._pending: Optional[Error] = None   # of the compile that has ended, for the next event
+        self._pending: Optional[_Pending] = None  # of the compile that has ended, for the next event
+        self._names = FrameNames()
+        #: Called before a frame that has versions compiles another one; None: nobody is.
+        self.on_recompile: Optional[Callable[[], None]] = None
         self._traced: Optional[List[GraphText]] = None  # graphs, where tracing() takes them
         self._fresh: Optional[bool] = None      # of the last vote
         self._times = ctypes.c_uint64()
         self._to_times = ctypes.byref(self._times)
         self._runs = {new: self._run_of(new) for new in (False, True)}
         self._watched: Any = process_group if process_group is not None else dist.group.WORLD
-        self._progress = Progress(self.group, deadline, compile_deadline)
+        self.progress = Progress(self.group, deadline, compile_deadline, lambda: self._within > 0)
         self._issued = Issued(self._watched, _fingerprint, self._before_collective)
         self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
                                    self._graph_traced, self._compile_ended)
@@ -140,7 +154,7 @@ class Watch:
         _set(None)
         self._events.remove()
         self._issued.remove()
-        self._progress.stop()
+        self.progress.stop()
         atexit.unregister(self._at_exit)
 
     def _at_exit(self) -> None:
@@ -155,21 +169,23 @@ class Watch:
 
     def _guards_tested(self, found: bool) -> Any:
         """A bool, or the class of an exception."""
-        if not self._mine():
+        if not self._mine() or self._compile is not None:
             return True
-        name = frame_name(sys._getframe(1))
         try:
+            name = self._names.of(sys._getframe(1))
             fresh = self._vote(name, not found)
-        except Error as error:
-            return _raised_without_arguments(error)
+        except BaseException as error:  # what a signal's handler raises as well
+            return _raising(error)
         compiles = not found or (fresh is not False and self._policy == "recompile")
         self._looked_up = name if compiles else None
+        if compiles and self.on_recompile is not None:
+            self.on_recompile()
         return not compiles
 
     def _compile_starts(self, compiled: Compile) -> None:
         if not self._mine():
             return
-        name = "a frame" if compiled.caller is None else frame_name(compiled.caller)
+        name = "a frame" if compiled.caller is None else self._names.of(compiled.caller)
         looked_up, self._looked_up = self._looked_up, None
         try:
             if looked_up != name:  # the first time that this rank meets the frame
@@ -180,14 +196,14 @@ class Watch:
         self._compile, self._name = compiled, name
         self._compared = self._policy == "audit" and self._fresh is None  # others have nothing to compare
         self.group.note(f"compiling {name}")
-        self._progress.compile_starts()
+        self.progress.compile_starts()
 
-    def _graph_traced(self, output: Any) -> None:
+    def _graph_traced(self, code: types.CodeType, output: Any) -> None:
         if threading.get_ident() != self._thread:
             return
         if self._traced is not None:
             self._traced.append(graph_text(output, self._watched.group_name))
-        if self._compile is None or self._compared:
+        if self._compile is None or self._compared or self._compile.code is not code:
             return
         self._compared = True
         try:
@@ -195,25 +211,25 @@ class Watch:
         except Error as error:
             raise passing(error) from None
 
-    def _compile_ended(self, error: Optional[BaseException]) -> None:
-        if self._compile is None or threading.get_ident() != self._thread:
+    def _compile_ended(self, error: Optional[BaseException], goes_on: bool) -> None:
+        compiled = self._compile
+        if compiled is None or threading.get_ident() != self._thread:
             return
-        self._progress.compile_ends()
+        self.progress.compile_ends()
         try:
             if not self._compared and not isinstance(error, Error):
-                trouble = said(error) if isinstance(error, Exception) else None
-                self._compare(GraphText(["nothing was traced"], []), trouble)
+                failed = isinstance(error, Exception) and not goes_on
+                self._compare(_UNTRACED, said(error) if failed and error is not None else None)
         except Error as joint:
-            if error is None:
-                self._pending = joint
-        self._compile = None
+            if error is None or goes_on:  # the frame runs now, and nothing can be raised here
+                self._pending = _Pending(joint, compiled.code)
+        finally:
+            self._compile = None
 
     def _before_collective(self, what: str, place: str) -> bool:
         if not self._mine(False):
             return False
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            raise pending
+        self._raise_pending()
         if self._policy == "error" or self._strict > 0:
             self._vote(what, False)
         self.group.issues(f"{what} at {place}")
@@ -230,9 +246,7 @@ class Watch:
 
     def _vote(self, name: str, new: bool) -> Optional[bool]:
         """Whether all (True), no (False) or some (None) ranks need a version of the frame."""
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            raise pending
+        self._raise_pending()
         run, lines = self._runs[new], self._issued.take()
         if lines or run.collectives_text:
             compared = "\n".join(line.split("\t", 1)[0] for line in lines).encode()
@@ -249,6 +263,19 @@ class Watch:
         if differs and self._policy != "recompile":  # else nothing differs after it
             self._differs()
         return self._fresh
+
+    def _raise_pending(self) -> None:
+        """What the others have raised for a frame that runs here, while it does; else all ranks raise it
+        once more, so that they stay in step."""
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return
+        frame: Optional[types.FrameType] = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code is pending.code:
+                raise pending.error
+            frame = frame.f_back
+        self.group.trouble(pending.error.message, "COMPILE_ERROR")
 
     def _compare(self, graph: GraphText, trouble: Optional[str] = None) -> None:
         nodes = "\n".join(line.split("\t", 1)[0] for line in graph.nodes)
@@ -268,7 +295,10 @@ class Watch:
             raise ERRORS[finding.code](finding)
         if self._times.value == 1:
             if self._report is not None:
-                self._report(finding)
+                try:
+                    self._report(finding)
+                except Exception:  # the others go on
+                    traceback.print_exc()
             elif self.group.rank == 0:
                 print("lockstep:", finding.text, file=sys.stderr)
 
@@ -354,12 +384,6 @@ def _observation(variables: Dict[str, Any]) -> Optional[Observation]:
         return None  # what differs is shown without a guess at its cause
 
 
-def _raised_without_arguments(error: Error) -> type:
-    """Its class, for an exception that is made without arguments."""
-    kind = type(error)
-
-    def begin(self: Any) -> None:
-        kind.__init__(self, error.finding)
-
-    return type(kind.__name__, (kind,), {"__init__": begin, "__module__": kind.__module__,
-                                         "__qualname__": kind.__qualname__})
+def _raising(error: BaseException) -> type:
+    """A class that gives this very exception when it is called."""
+    return type(type(error).__name__, (type(error),), {"__new__": lambda kind: error})
