@@ -96,7 +96,7 @@ def main():
                 dist.all_reduce(parameter.grad)
                 parameter.grad /= ranks
         adam.step()
-        compiled += getattr(step, "last", None) is not None and step.last.is_new
+        compiled += hasattr(step, "agreed") and step.agreed.last.is_new
         mean = loss.detach().clone()
         dist.all_reduce(mean)
         if rank == 0 and (number == 0 or (number + 1) % 20 == 0):

@@ -56,7 +56,7 @@ def main():
             agreed = lockstep.torch.compile(add_all, backend="eager", name="add_all")
             agreed(xs)
             times["compile"].append(once(lambda: agreed(xs), calls))
-            assert agreed.last.entry == 0 and not agreed.last.is_new and agreed.fallbacks == 0
+            assert agreed.agreed.last.entry == 0 and not agreed.agreed.last.is_new and agreed.agreed.fallbacks == 0
         if ranks > 1:
             torch.compiler.set_enable_guard_collectives(True)
             times["guard collectives"].append(once(lambda: plain(xs), 20))

@@ -199,7 +199,7 @@ class Reading(unittest.TestCase):
             x, y = kind((2, 3), (1, 2)), kind((4,), (1,))
             x.requires_grad, y.requires_grad = True, False
             value = {"x": x, "n": 7, "y": y}
-            walked = lockstep.Observation.of(value, gradients=True)
+            walked = lockstep.Observation.of(value, whole=True)
             self.assertEqual(walked.names(), ["x", "x.requires_grad", "n", "y", "y.requires_grad"])
             self.assertEqual(walked.values, [2, 3, 1, 7, 4, 0])
             plan = _library.native.Plan(plan_of(value, True), 1)

@@ -2,6 +2,7 @@
 `torch_cases.py CASE`, tells what it saw as lines of JSON, and is watched unless
 LOCKSTEP_COORDINATION=off."""
 
+import collections
 import dataclasses
 import datetime
 import json
@@ -157,6 +158,61 @@ def slow(watch):
         attempt("step", compiled, torch.ones(rows if RANK == 0 else 4))
 
 
+def nested(watch):
+    """A backend that compiles: the graph of the frame itself is compared all the same."""
+    def backend(graph, inputs):
+        torch.compile(lambda y: y * 2, backend="eager")(torch.ones(2))
+        return counting(graph, inputs)
+
+    def step(x):
+        return functional.all_reduce(x, "sum" if RANK == 0 else "max", dist.group.WORLD).sum()
+    attempt("apart", torch.compile(step, backend=backend), torch.ones(3))
+    attempt("together", torch.compile(total, backend=backend), torch.ones(3))
+
+
+def names(watch):
+    """Two functions of one name."""
+    def made(factor):
+        return lambda x: functional.all_reduce((x * factor).sum(), "sum", dist.group.WORLD)
+    both = [torch.compile(made(torch.tensor(float(factor))), backend=counting) for factor in (1, 100)]
+    for one in both:
+        attempt("alike", one, torch.ones(1))
+    attempt("apart", both[RANK > 0], torch.ones(1))
+
+
+def one_breaks(watch, where):
+    """On rank 0 torch gives up the frame, and runs it without a graph."""
+    def step(x):
+        for _ in range(2):
+            if RANK == 0:
+                torch._dynamo.graph_break()
+            x = x * 2
+        return total(x) if where == "collective" else x.sum()
+    both = torch.compile(step, backend=counting)
+    attempt("apart", both, torch.ones(2))
+    attempt("after", torch.compile(total, backend=counting), torch.ones(2))
+    attempt("together", torch.compile(total, backend=counting), torch.ones(2))
+
+
+def handled(watch):
+    """A compiled function is called where an exception is handled."""
+    try:
+        raise ValueError("harmless")
+    except ValueError:
+        attempt("nothing to trace", torch.compile(lambda x: 3, backend=counting), torch.ones(2))
+        attempt("together", torch.compile(total, backend=counting), torch.ones(2))
+
+
+def waits(watch):
+    """Rank 0 works for longer than the deadline, in a loop of one call."""
+    compiled = torch.compile(total, backend=counting)
+    attempt("together", compiled, torch.ones(3))
+    if RANK == 0:
+        for _ in range(int(DEADLINE * 30)):
+            time.sleep(0.1)
+    attempt("together", compiled, torch.ones(3))
+
+
 def reset(watch):
     """torch.compiler.reset() forgets the versions, and is not to forget the watch."""
     def train(x):
@@ -309,7 +365,7 @@ def compiled_inputs(watch):
         extra = {"more": [torch.ones(2 + (call + RANK) % 3)]}
         seen = agreed(batch, extra, train=call % 3 != 0, rate=0.25)
         want = eager(batch, extra, train=call % 3 != 0, rate=0.25)
-        tell(call=f"call {call}", value=float(seen), eager=float(want), entry=agreed.last.entry)
+        tell(call=f"call {call}", value=float(seen), eager=float(want), entry=agreed.agreed.last.entry)
         seen.backward()
     tell(compiles=compiles, votes=watch.votes)
 
@@ -325,7 +381,7 @@ def compiled_small(watch):
         agreed = compiled(step)
         for rows in ((5, 6), (7, 5), (0, 5), (1, 0), (6, 8), (1, 1), (8, 9)):
             attempt(f"{name} {rows}", agreed, torch.ones(rows[RANK % 2]))
-        tell(model=name, fallbacks=agreed.fallbacks, compiles=compiles)
+        tell(model=name, fallbacks=agreed.agreed.fallbacks, compiles=compiles)
 
 
 def compiled_lone(watch, name):
@@ -346,6 +402,86 @@ def compiled_lone(watch, name):
     tell(compiles=compiles)
 
 
+def compiled_slow(watch):
+    def backend(graph, inputs):
+        time.sleep(3 * DEADLINE if RANK == 0 else 0)
+        return counting(graph, inputs)
+    attempt("step", lockstep.torch.compile(total, backend=backend), torch.ones(4))
+
+
+def compiled_again(watch):
+    """Guards that the decision knows nothing of: training, and strides. Sizes stay symbols."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Dropout(0.0))
+    agreed = compiled(model)
+    found = []
+    watch._report = found.append
+    for mode in (True, False, True):
+        agreed.train(mode)
+        for rows in (4 + 2 * RANK, 7 - RANK):
+            attempt("rows", lambda: agreed(torch.ones(rows, 3)).shape[0] / rows)
+    strided = compiled(total, name="strided")
+    attempt("strided", strided, torch.ones(4 + RANK, 6)[:, ::2])
+    attempt("strided", strided, torch.ones(5 - RANK, 6)[:, ::2])
+    tell(compiles=compiles, found=[finding.text for finding in found])
+
+
+def compiled_module(watch):
+    """What programs do with a module, and with functions."""
+    import copy
+    import io
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(0.5)).eval()
+    agreed = compiled(model)
+    assert not agreed.training and not copy.deepcopy(agreed).training
+    out = io.BytesIO()
+    torch.save(agreed, out)
+    out.seek(0)
+    loaded = torch.load(out, weights_only=False)
+    assert type(loaded) is torch.nn.Sequential and set(loaded.state_dict()) == set(model.state_dict())
+    agreed.alpha = 3.0
+    assert model.alpha == agreed.alpha == 3.0
+    agreed.train()
+    assert model.training and model[1].training
+
+    class Holder:
+        scale = torch.tensor(2.0)
+
+        @compiled
+        def step(self, x):
+            return total(x * self.scale)
+    attempt("method", Holder().step, torch.ones(4))
+
+    def many(x, device, dtype, act, choice, *rest, self=1, **more):
+        return total(act(x.to(device=device, dtype=dtype)) * self * len(rest) * more["factors"]["a"])
+    ordinary = compiled(many)
+    attempt("ordinary", lambda: ordinary(torch.ones(4), torch.device("cpu"), torch.float32, torch.nn.ReLU(),
+                                         signal.SIGTERM, 1, 2, self=3,
+                                         factors=collections.defaultdict(int, a=2)))
+    inner = compiled(lambda x: x * 2, name="inner")
+    outer = torch.compile(lambda x: total(inner(x)), backend=counting, fullgraph=True)
+    attempt("inner", outer, torch.ones(4))
+    attempt("inner", compiled(lambda x: total(inner(x)), name="outer"), torch.ones(4))
+    collectives = compiled(lambda x: total(x * (2 if RANK else 3)), name="collectives", consistency="same_collectives")
+    attempt("same collectives", collectives, torch.ones(4))
+    norm = torch.nn.BatchNorm1d(2)
+    with torch.compiler.set_stance("force_eager"):
+        compiled(norm, name="norm")(torch.ones(4, 2))
+    assert int(norm.num_batches_tracked) == 1
+    seen = []
+    recorded = compiled(lambda x: seen.append(float(x.sum())) or total(x), fullgraph=False, name="recorded")
+    attempt("recorded", recorded, torch.ones(3))
+    assert seen == [3.0], seen
+
+    def fails(x):
+        if x.size(0) > 4:
+            raise MemoryError("too many rows")
+        return total(x)
+    tries = compiled(fails, fullgraph=False, name="tries")
+    attempt("too many", tries, torch.ones(6))
+    attempt("fewer", tries, torch.ones(3))
+    watch.close()
+    attempt("closed", ordinary, torch.ones(4))
+
+
 def compiled_break(watch):
     def step(x):
         print("a graph break", file=sys.stderr)
@@ -361,7 +497,7 @@ def compiled_marks(watch):
         if call == 0:
             torch._dynamo.mark_dynamic(x, 0)
         attempt("marked", agreed, x)
-    tell(compiles=compiles, text=agreed.last.decision.text)
+    tell(compiles=compiles, text=agreed.agreed.last.decision.text)
     fixed = compiled(lambda x: total(x) if x.size(0) == 4 else total(x) * 2, name="fixed")
     x = torch.ones(4)
     torch._dynamo.mark_dynamic(x, 0)

@@ -63,8 +63,11 @@ class Ranks:
             assert call["seconds"] < within, call
 
     def all_give(self, label, value):
+        """Every rank, each time, and all processes end well."""
         calls = self.calls(label)
-        assert calls and all(call.get("value") == value for call in calls), (value, self.text)
+        assert {call["rank"] for call in calls} == set(range(len(self.codes))), (label, self.text)
+        assert all(call.get("value") == value for call in calls), (value, self.text)
+        assert not any(self.codes) or 4 in self.codes, (self.codes, self.text)
 
     def goes_wrong(self, label):
         """Some rank hangs until gloo gives up or fails, or ranks have different numbers where all have
@@ -154,6 +157,70 @@ def case_slow():
     assert [c.get("value") for c in seen.calls("step", 1)] == [8.0, 9.0], seen.text
     assert len(set(seen.codes)) == 1 and seen.codes[0] == 0, seen.text
     return Ranks("slow", watched=False).goes_wrong("step")
+
+
+def case_nested():
+    seen = Ranks("nested")
+    seen.all_raise("apart", "GraphDivergence", "all_reduce sum f32[3]", "all_reduce max f32[3]")
+    seen.all_give("together", 6.0)
+    return "the frame's own graph is compared"
+
+
+def case_names():
+    seen = Ranks("names")
+    seen.all_raise("apart", "FrameMismatch", "rank 0: names.<locals>.made.<locals>.<lambda>; rank 1: names.<locals>.made."
+                   "<locals>.<lambda> (2)")
+    return "numbered in the order in which they are met"
+
+
+def case_one_breaks():
+    for where in ("collective", "local"):
+        seen = Ranks(f"one_breaks:{where}")
+        assert seen.calls("apart", 1)[0].get("error") == "GraphDivergence", seen.text
+        if where == "collective":  # raised before rank 0 issues it
+            seen.all_raise("apart", "GraphDivergence", "those of code without a graph")
+            seen.all_give("after", 4.0)
+        else:  # nothing of rank 0's frame can raise: all raise at the next
+            seen.all_raise("after", "CompileError", "those of code without a graph")
+        seen.all_give("together", 4.0)
+    return "ranks stay in step"
+
+
+def case_handled():
+    seen = Ranks("handled")
+    seen.all_give("nothing to trace", 3.0)
+    seen.all_give("together", 4.0)
+    assert "harmless" not in seen.text, seen.text
+    return "no business of the compile"
+
+
+def case_waits():
+    Ranks("waits").all_give("together", 6.0)
+    return "three deadlines, and it goes on"
+
+
+def case_compiled_slow():
+    Ranks("compiled_slow").all_give("step", 8.0)
+    return "three deadlines"
+
+
+def case_compiled_again():
+    seen = Ranks("compiled_again")
+    seen.all_give("rows", 1.0)
+    assert [c["value"] for c in seen.calls("strided", 0)] == [27.0, 27.0], seen.text
+    assert seen.value("found") == [[], []], seen.value("found")
+    assert len(set(seen.value("compiles"))) == 1, seen.value("compiles")
+    return f"compiles {seen.value('compiles')}"
+
+
+def case_compiled_module():
+    seen = Ranks("compiled_module")
+    for label, value in (("method", 16.0), ("ordinary", 96.0), ("inner", 16.0), ("same collectives", 20.0),
+                         ("recorded", 6.0), ("fewer", 6.0)):
+        seen.all_give(label, value)
+    seen.all_raise("too many", "MemoryError")
+    seen.all_raise("closed", "RuntimeError", "has been closed")
+    return "copies, files, attributes, methods, arguments of all kinds"
 
 
 def case_reset():

@@ -14,12 +14,12 @@ _OTHER = -1  # Plan::kOther
 _MOST_PLANS = 16
 
 
-def plan_of(value: Any, gradients: bool = False) -> Optional[Tuple[Any, ...]]:
+def plan_of(value: Any, whole: bool = False) -> Optional[Tuple[Any, ...]]:
     """What the extension needs to know to read values like this one (native/plan.cpp); None: it cannot.
     Sources come in the order of Observation.of()."""
     kind = type(value)
     if kind is dict and all(type(key) is str for key in value):  # 1 and True are equal, their names are not
-        return _whole("keys", kind, [(key, plan_of(value[key], gradients)) for key in value])
+        return _whole("keys", kind, [(key, plan_of(value[key], whole)) for key in value])
     if isinstance(value, Mapping):
         return None
     fields = None
@@ -28,9 +28,9 @@ def plan_of(value: Any, gradients: bool = False) -> Optional[Tuple[Any, ...]]:
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         fields = list(value._fields)
     if fields is not None:
-        return _whole("fields", kind, [(name, plan_of(getattr(value, name), gradients)) for name in fields])
+        return _whole("fields", kind, [(name, plan_of(getattr(value, name), whole)) for name in fields])
     if isinstance(value, (list, tuple)):
-        children = tuple(plan_of(item, gradients) for item in value)
+        children = tuple(plan_of(item, whole) for item in value)
         return None if None in children else ("items", kind, children)
     if value is None or kind is str:
         return ("same", kind, value)
@@ -38,7 +38,7 @@ def plan_of(value: Any, gradients: bool = False) -> Optional[Tuple[Any, ...]]:
         return (kind.__name__, kind)
     if is_scalar(value) or not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return None
-    return ("tensor", value, value.dtype, gradients and gradient_of(value) is not None)
+    return ("tensor", value, value.dtype, whole and gradient_of(value) is not None)
 
 
 def _whole(word: str, kind: type, members: List[Tuple[Any, Optional[Tuple[Any, ...]]]]
@@ -49,9 +49,9 @@ def _whole(word: str, kind: type, members: List[Tuple[Any, Optional[Tuple[Any, .
 class CallSite:
     """Reads the inputs of calls into observations of the library that it keeps, one per structure."""
 
-    def __init__(self, gradients: bool = False) -> None:
-        """`gradients`: as for Observation.of()."""
-        self._gradients = gradients
+    def __init__(self, whole: bool = False) -> None:
+        """`whole`: as for Observation.of()."""
+        self._whole = whole
         self._plans: List[Tuple[Any, Any]] = []
 
     def read(self, value: Any) -> Optional[int]:
@@ -68,7 +68,7 @@ class CallSite:
 
     def learn(self, value: Any, observation: Observation) -> None:
         """From now on values like this one are read by a plan; `observation` is of this one."""
-        tree = None if native is None else plan_of(value, self._gradients)
+        tree = None if native is None else plan_of(value, self._whole)
         if tree is None:
             return
         if len(self._plans) >= _MOST_PLANS:

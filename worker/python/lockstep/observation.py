@@ -53,11 +53,11 @@ def gradient_of(value: Any) -> Optional[bool]:
 
 
 def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
-          strides: Dict[int, List[int]], gradients: bool) -> None:
+          strides: Dict[int, List[int]], whole: bool) -> None:
     members = _members(value)
     if members is not None:
         for end, member in members:
-            _walk(name + end if name else end.lstrip("."), member, sources, values, strides, gradients)
+            _walk(name + end if name else end.lstrip("."), member, sources, values, strides, whole)
         return
     if isinstance(value, str) or value is None:
         # Not a size; that it is there, and what it is, is part of the name.
@@ -78,10 +78,12 @@ def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
             strides[len(sources)] = own
         sources.append((name, _TENSOR, number, len(sizes)))
         values.extend(sizes)
-        needed = gradient_of(value) if gradients else None
+        needed = gradient_of(value) if whole else None
         if needed is not None:
             sources.append((f"{name}.requires_grad", _BOOL, 0, 0))
             values.append(int(needed))
+    elif whole:
+        sources.append((f"{name}: {type(value).__qualname__}"[:200], _FLOAT, 0, 0))
     else:
         raise TypeError(f"{name} is of type {type(value).__name__}, which lockstep cannot observe; pass "
                         "arrays, numbers, or lists, dicts and dataclasses of them, or leave it out")
@@ -129,20 +131,20 @@ class Observation:
 
     @classmethod
     def of(cls, inputs: Mapping[str, Any], marks: Optional[Mapping[str, Mapping[int, str]]] = None,
-           gradients: bool = False) -> "Observation":
-        """The same of a mapping. `gradients`: whether a tensor x needs a gradient is the bool
-        x.requires_grad."""
+           whole: bool = False) -> "Observation":
+        """The same of a mapping. `whole`: whether a tensor x needs a gradient is the bool
+        x.requires_grad, and of values that cannot be observed the type counts."""
         out = cls.__new__(cls)
-        out._observe(inputs, marks, gradients)
+        out._observe(inputs, marks, whole)
         return out
 
     def _observe(self, inputs: Mapping[str, Any], marks: Optional[Mapping[str, Mapping[int, str]]],
-                 gradients: bool) -> None:
+                 whole: bool) -> None:
         sources: List[_Source] = []
         self.values: List[int] = []
         self._strides: Dict[int, List[int]] = {}
         for name in inputs:
-            _walk(name, inputs[name], sources, self.values, self._strides, gradients)
+            _walk(name, inputs[name], sources, self.values, self._strides, whole)
         self.sources = tuple(sources)
         self._marks = self._numbered(marks or {})
 

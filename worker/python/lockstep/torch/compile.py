@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import sys
@@ -16,7 +17,7 @@ from ..decision import Decision
 from ..errors import CompileError, GraphDivergence
 from ..observation import Observation
 from ..wrappers import _named, _told
-from ._hooks import backend_named, needs_a_value, shape_env_of, tracing_as_decided
+from ._hooks import backend_named, compiles, needs_a_value, shape_env_of, tracing_as_decided
 from .example import Example, marks_of
 from .guard_text import SizeGuard, size_guards
 from .watch import Watch, the_watch
@@ -36,15 +37,19 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     those that have been alike so far as numbers, others as symbols. The conditions on sizes that the graph
     relies on are tested on every rank's inputs (else BranchDivergence), and the graphs compared (else
     GraphDivergence), before anything runs. torch's other guards are voted, as by watch(). Errors, alike on
-    all ranks: those of Agreement.agree(); a trace or build that failed is CompileError.
+    all ranks: those of Agreement.agree(); a trace or build that failed is CompileError. What the function
+    itself raises is this rank's own.
 
     `marks` as for Observation; marks set by torch._dynamo.mark_dynamic() and its kin on the tensors of the
     first call of a structure count too. A size that was 0 or 1 on some rank is traced without a value; if
     the model needs its value, calls with such sizes run without a compiled version, on all ranks, which is
     told once with the reason; then each collective is voted before it is issued. So it is past
-    `recompile_limit`. `dynamic=False`: every size is a number.
-    fullgraph=False: what comes after a graph break is compiled as watch() has it. Other parameters as
-    torch.compile."""
+    `recompile_limit`. `dynamic`: False: every size is a number; True: none is, where the trace allows it.
+    `consistency`: "same_graph" or "same_collectives". fullgraph=False: the pieces of a function are
+    compiled as they are met, with the agreed sizes as symbols. Other parameters as torch.compile.
+
+    The result of a function is a function, of a module a module that has it as `_orig_mod`; its `agreed` has
+    `last` (the last call's Agreed), `fallbacks` (calls without a compiled version) and `agreement`."""
     if model is None:  # used as a decorator with arguments
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                                  options=options, disable=disable, name=name, consistency=consistency, marks=marks,
@@ -53,18 +58,17 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
         return model
     if not callable(model):
         raise TypeError(f"{model!r} is no function and no module")
+    if consistency not in ("same_graph", "same_collectives"):
+        raise ValueError(f"consistency is {consistency!r}; use 'same_graph' or 'same_collectives'")
     if fullgraph:
         _refuse_hooks(model)
     watched = the_watch(process_group)
-    if watched is None:
-        return model  # LOCKSTEP_COORDINATION=off is said by watch()
-    named = name or _frame_of(model)
-    agreement = Agreement(watched.group, f"compile {named}", consistency, automatic_dynamic=dynamic is not False,
-                          recompile_limit=recompile_limit)
-    step = _Compiled(model, named, watched, agreement, marks or {},
-                     functools.partial(torch.compile, fullgraph=fullgraph),
-                     backend_named(backend, mode, options, dynamic))
-    return _Module(model, step) if isinstance(model, torch.nn.Module) else functools.wraps(model, updated=())(step)
+    if watched is None:  # LOCKSTEP_COORDINATION=off, which watch() has said
+        return torch.compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+                             options=None if options is None else dict(options))
+    agreed = Compiled(model, name or _frame_of(model), watched, consistency, marks or {}, dynamic, fullgraph,
+                      recompile_limit, backend_named(backend, mode, options, dynamic))
+    return _Module(model, agreed) if isinstance(model, torch.nn.Module) else _function(model, agreed)
 
 
 def _refuse_hooks(model: Any) -> None:
@@ -86,7 +90,7 @@ def _frame_of(model: Any) -> str:
     return str(getattr(model, "__qualname__", type(model).__qualname__))
 
 
-class _Traced(Exception):
+class _Traced(BaseException):
     """The graph is there; nothing of it is to run yet."""
 
 
@@ -98,24 +102,30 @@ class _NeedsValue(Exception):
     """A trace needed the value of a size that may be 0 or 1."""
 
 
-class _Compiled:
-    """`last`: the last call's Agreed; `fallbacks`: how many calls ran without a compiled version."""
+class Compiled:
+    """What compile() has made: `last`, the last call's Agreed; `fallbacks`, how many calls ran without a
+    compiled version; `agreement`."""
 
-    def __init__(self, model: Any, name: str, watched: Watch, agreement: Agreement, marks: Marks,
-                 compiler: Callable[..., Any], backend: Any) -> None:
+    def __init__(self, model: Any, name: str, watched: Watch, consistency: str, marks: Marks,
+                 dynamic: Optional[bool], fullgraph: bool, recompile_limit: int, backend: Any) -> None:
         self.last: Optional[Agreed] = None
         self.fallbacks = 0
-        self._told_why = self._is_tracing = False
-        self._lines: List[str] = []  # of the graph that was traced last
-        self._model, self._name, self._watch, self.agreement = model, name, watched, agreement
-        self._marks, self._compiler, self._backend = marks, compiler, backend
+        self.agreement = Agreement(watched.group, f"compile {name}", consistency,
+                                   automatic_dynamic=dynamic is not False, recompile_limit=recompile_limit)
+        self._model, self._name, self._watch, self._consistency = model, name, watched, consistency
+        self._marks, self._dynamic, self._fullgraph, self._backend = marks, dynamic, fullgraph, backend
         self._signature: Any = model.forward if isinstance(model, torch.nn.Module) else model
         self._versions: Dict[int, Callable[..., Any]] = {}
         self._needs: Dict[FrozenSet[str], str] = {}  # sizes without which no trace is possible, and why
-        self._site = CallSite(gradients=True)
-        agreement._sites.append(self._site)
+        self._told_why = self._is_tracing = False
+        self._lines: List[str] = []  # of the graph that was traced last
+        self._site = CallSite(whole=True)
+        self.agreement._sites.append(self._site)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if self._watch.is_over:
+            raise RuntimeError(f"the watch under which {self._name} was compiled has been closed; make it anew with "
+                               "lockstep.torch.compile()")
         try:
             self.last = self._agree(args, kwargs)
         except GraphDivergence as error:
@@ -128,13 +138,33 @@ class _Compiled:
                       file=sys.stderr)
             self._told_why = True
             self.last = Agreed(None, False, None)
-        run = self._versions.get(-1 if self.last.entry is None else self.last.entry)
-        with _told(self._watch.group, "RUNTIME_ASSERT"):
-            if run is not None:
-                return run(*args, **kwargs)
+        version = self._versions.get(-1 if self.last.entry is None else self.last.entry)
+        if version is None:
             self.fallbacks += 1
             with self._watch.voting(self._name):
                 return self._model(*args, **kwargs)
+        return self._run(version, args, kwargs)
+
+    def _run(self, version: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        """What compiles in it all the same, because of guards that the decision knows nothing of, has the
+        agreed sizes as symbols."""
+        with contextlib.ExitStack() as until_the_end:
+            def on_recompile() -> None:
+                until_the_end.enter_context(self._as_decided(args, kwargs))
+            self._watch.on_recompile, before = on_recompile, self._watch.on_recompile
+            try:
+                if self.last is not None and self.last.is_new and not self._fullgraph:
+                    on_recompile()
+                return version(*args, **kwargs)
+            finally:
+                self._watch.on_recompile = before
+
+    def _as_decided(self, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
+        decision = None if self.last is None else self.last.decision
+        if decision is None:
+            return contextlib.nullcontext()
+        example = Example(decision, self._positional(args), args, kwargs, marks_only=True)
+        return tracing_as_decided(example.dynamic_ints)
 
     def _parted(self, error: GraphDivergence) -> GraphDivergence:
         """The same, of graphs that ranks have traced, with the first node that differs. Collective."""
@@ -159,35 +189,45 @@ class _Compiled:
             except _NeedsValue as error:
                 self._needs[small] = str(error)
                 raise
-        try:
-            with _told(self._watch.group, "BAD_INPUT"):
-                read, observation = self._site.read((args, kwargs)), None
-                if read is None:
-                    observation = self._observation(args, kwargs)
-                    self._site.learn((args, kwargs), observation)
-        except Exception:
-            self.agreement.agree(self._name, None, make)  # the others are on their way into the call
-            raise
-        if read is None:
-            return self.agreement.agree(self._name, observation, make)
-        return self.agreement._agree(self._name, read, make, [])
+        with self._watch.agreeing():
+            try:
+                with _told(self._watch.group, "BAD_INPUT"):
+                    read, observation = self._site.read((args, kwargs)), None
+                    if read is None:
+                        observation = self._observation(args, kwargs)
+                        self._site.learn((args, kwargs), observation)
+            except Exception:
+                self.agreement.agree(self._name, None, make)  # the others are on their way into the call
+                raise
+            if read is None:
+                return self.agreement.agree(self._name, observation, make)
+            return self.agreement._agree(self._name, read, make, [])
 
     def _observation(self, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> Observation:
         inputs = _named(self._signature, args, kwargs)
         marks: Dict[str, Dict[int, str]] = {}
         for name, value in inputs.items():
-            marks_of(value, name, marks)
+            marks_of(value, name, marks, bool(self._dynamic))
         for name, dims in self._marks.items():
             marks.setdefault(name, {}).update(dims)
-        return Observation.of(inputs, marks, gradients=True)
+        return Observation.of(inputs, marks, whole=True)
+
+    def _positional(self, args: Tuple[Any, ...]) -> List[str]:
+        return list(_named(self._signature, args, {}))
 
     def _make(self, entry: int, decision: Decision, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """Version `entry`; returns what ranks compare of it."""
-        names = list(_named(self._signature, args, {}))
-        example = Example(decision, names, args, kwargs, "L['{}']")
+        example = Example(decision, self._positional(args), args, kwargs)
         guards: List[SizeGuard] = []
-        version = self._compiler(self._copy(entry), backend=self._tracing(example, guards))
+        version = torch.compile(self._copy(entry), fullgraph=self._fullgraph, dynamic=self._dynamic,
+                                backend=self._tracing(example.names, guards))
+        if not self._fullgraph or not compiles():
+            # What runs before the first graph would run twice.
+            self._versions[entry] = version
+            return "in pieces"
         self._is_tracing = True
+        self._watch.group.note(f"compiling {self._name}")
+        self._watch.progress.compile_starts()
         try:
             with self._watch.tracing() as graphs, tracing_as_decided(example.dynamic_ints):
                 version(*example.args, **example.kwargs)
@@ -199,11 +239,13 @@ class _Compiled:
             raise _NeedsValue(f"{self._name} {_NEEDS}: {_first_line(error)}") from error
         finally:
             self._is_tracing = False
+            self._watch.progress.compile_ends()
         for guard in guards:
             decision.guard(guard.condition, guard.place or self._name)
         self._versions[entry] = version
-        self._lines = [line for graph in graphs for line in graph.nodes]
-        return _compared(self._lines) or "no graph"
+        self._lines = [line for graph in graphs for line in (
+            graph.nodes if self._consistency == "same_graph" else graph.collectives)]
+        return _compared(self._lines) or "nothing"
 
     def _copy(self, entry: int) -> Callable[..., Any]:
         """A function of its own for torch.compile, whose versions torch keeps by code."""
@@ -211,19 +253,17 @@ class _Compiled:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return model(*args, **kwargs)
-        code = call.__code__.replace(co_name=f"{re.sub('[^0-9a-zA-Z]', '_', self._name)}_v{entry}",
-                                     co_filename=f"<{self._name}>")  # no file of this package
-        made = types.FunctionType(code, call.__globals__, code.co_name, None, call.__closure__)
+        made: Callable[..., Any] = _outside(call, f"{re.sub('[^0-9a-zA-Z]', '_', self._name)}_v{entry}", self._name)
         made.__qualname__ = f"{self._name} (version {entry})"
         return made
 
-    def _tracing(self, example: Example, guards: List[SizeGuard]) -> Callable[..., Any]:
+    def _tracing(self, names: Mapping[str, str], guards: List[SizeGuard]) -> Callable[..., Any]:
         """The backend, whose results do not run while the version is traced; then what the graph relies
         on goes to `guards`."""
         def backend(graph: Any, inputs: List[Any]) -> Any:
             compiled, shape_env = self._backend(graph, inputs), shape_env_of(inputs)
             if shape_env is not None and self._is_tracing:
-                guards.extend(size_guards(shape_env, example.names))
+                guards.extend(size_guards(shape_env, names))
 
             @functools.wraps(compiled, assigned=())
             def run(*values: Any) -> Any:
@@ -232,6 +272,24 @@ class _Compiled:
                 return compiled(*values)
             return run
         return backend
+
+
+def _outside(function: Any, name: str, file: str) -> Any:
+    """The same with a code of its own, in no file of this package, which torch.compile leaves alone."""
+    code = function.__code__.replace(co_name=name, co_filename=f"<{file}>")
+    return types.FunctionType(code, function.__globals__, name, None, function.__closure__)
+
+
+def _function(model: Any, agreed: Compiled) -> Any:
+    is_compiling = torch.compiler.is_compiling
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():  # within another function that is compiled
+            return model(*args, **kwargs)
+        return agreed(*args, **kwargs)
+    made: Any = functools.update_wrapper(_outside(call, "call", agreed._name), model, updated=())
+    made.agreed = agreed
+    return made
 
 
 def _compared(lines: List[str]) -> str:
@@ -243,21 +301,35 @@ def _first_line(error: BaseException) -> str:
     return next((line for line in str(error).splitlines() if line), type(error).__name__)
 
 
-class _Module(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """A module with the parameters of the compiled one, as `_orig_mod`."""
+def _plain(module: Any) -> Any:
+    return module
 
-    def __init__(self, module: torch.nn.Module, step: _Compiled) -> None:
+
+class _Module(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """A module with the parameters and attributes of the compiled one, which is `_orig_mod`. Copies, and what
+    is saved of it, are of that one, not compiled."""
+
+    def __init__(self, module: torch.nn.Module, agreed: Compiled) -> None:
         super().__init__()
         self._orig_mod = module
-        self._step = step
+        self.training = module.training
+        self.__dict__["agreed"] = agreed
+        self.__dict__["_call"] = _function(module, agreed)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._step(*args, **kwargs)
+        return self._call(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("last", "agreement", "fallbacks"):
-            return getattr(self.__dict__["_step"], name)
         try:
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("_orig_mod"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("_orig_mod", "training") or "_orig_mod" not in self.__dict__.get("_modules", {}):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _plain, (self._orig_mod,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, Dict, List, Tuple
@@ -20,34 +21,37 @@ class Example:
     """`args` and `kwargs` like those of the call, with tensors of the decision's sizes and its ints."""
 
     def __init__(self, decision: Decision, names: List[str], args: Tuple[Any, ...], kwargs: Mapping[str, Any],
-                 variable: str) -> None:
-        """`names`: of the positional arguments. `variable`: torch's name of the frame's variables,
-        such as "L['{}']"."""
-        self._decision = decision
+                 marks_only: bool = False) -> None:
+        """`names`: of the positional arguments. `marks_only`: `args` and `kwargs` are those of the call,
+        with their sizes marked."""
+        self._decision, self._marks_only = decision, marks_only
         #: lockstep's names of sizes and ints, by torch's names of their sources.
         self.names: Dict[str, str] = {}
         self._made: Dict[int, torch.Tensor] = {}  # by the tensor of the call: one may be there twice
         #: torch's names of ints that are symbols.
         self.dynamic_ints: List[str] = []
-        in_args, in_kwargs = variable.format("args"), variable.format("kwargs")
-        self.args = tuple(self._like(value, f"{in_args}[{i}]", names[i]) for i, value in enumerate(args))
-        self.kwargs = {key: self._like(value, f"{in_kwargs}[{key!r}]", key) for key, value in kwargs.items()}
+        self.args = tuple(self._like(value, f"L['args'][{i}]", names[i]) for i, value in enumerate(args))
+        self.kwargs = {key: self._like(value, f"L['kwargs'][{key!r}]", key) for key, value in kwargs.items()}
 
     def _like(self, value: Any, path: str, name: str) -> Any:
         if isinstance(value, Mapping):
-            return type(value)({key: self._like(item, f"{path}[{key!r}]", f"{name}.{key}")  # type: ignore[call-arg]
-                                for key, item in value.items()})
+            mapping: Any = copy.copy(value)
+            for key, item in value.items():
+                mapping[key] = self._like(item, f"{path}[{key!r}]", f"{name}.{key}")
+            return mapping
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return dataclasses.replace(value, **{
-                field.name: self._like(getattr(value, field.name), f"{path}.{field.name}", f"{name}.{field.name}")
-                for field in dataclasses.fields(value) if field.init})
+            made = copy.copy(value)
+            for field in dataclasses.fields(value):
+                object.__setattr__(made, field.name, self._like(
+                    getattr(value, field.name), f"{path}.{field.name}", f"{name}.{field.name}"))
+            return made
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return type(value)(*(self._like(getattr(value, field), f"{path}.{field}", f"{name}.{field}")
                                  for field in value._fields))
-        if isinstance(value, (list, tuple)):
-            return type(value)(self._like(item, f"{path}[{i}]", f"{name}[{i}]") for i, item in enumerate(value))
         if isinstance(value, torch.Tensor):
             return self._tensor(value, path, name)
+        if type(value) in (list, tuple):
+            return type(value)(self._like(item, f"{path}[{i}]", f"{name}[{i}]") for i, item in enumerate(value))
         return self._int(path, name) if type(value) is int else value
 
     def _int(self, path: str, name: str) -> int:
@@ -63,8 +67,8 @@ class Example:
             return value  # a tensor of its own kind, such as a DTensor
         sizes = [self._decision.size(name, dim) for dim in range(value.dim())]
         numbers = [size.hint if isinstance(size, Symbol) else size for size in sizes]
-        made = self._made.get(id(value))
-        if made is None or list(made.shape) != numbers:
+        made = value if self._marks_only else self._made.get(id(value))
+        if made is None or (made is not value and list(made.shape) != numbers):
             made = self._made[id(value)] = _zeros_like(value, numbers)
         for dim, size in enumerate(sizes):
             self.names[f"{path}.size()[{dim}]"] = f"{name}.size({dim})"
@@ -84,21 +88,24 @@ def _zeros_like(value: torch.Tensor, sizes: List[int]) -> torch.Tensor:
     return made.requires_grad_(value.requires_grad)
 
 
-def marks_of(value: Any, name: str, out: Dict[str, Dict[int, str]]) -> None:
-    """Adds the marks that the program has set on tensors within `value`."""
+def marks_of(value: Any, name: str, out: Dict[str, Dict[int, str]], dynamic: bool) -> None:
+    """Adds the marks that the program has set on tensors within `value`. `dynamic`: sizes without a mark are
+    maybe_dynamic."""
     if isinstance(value, torch.Tensor):
+        if dynamic:
+            out.setdefault(name, {}).update({dim: "maybe_dynamic" for dim in range(value.dim())})
         for attribute, mark in _MARKED:
             for dim in getattr(value, attribute, ()):
                 out.setdefault(name, {})[dim] = mark
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            marks_of(item, f"{name}.{key}", out)
+            marks_of(item, f"{name}.{key}", out, dynamic)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
-            marks_of(getattr(value, field.name), f"{name}.{field.name}", out)
+            marks_of(getattr(value, field.name), f"{name}.{field.name}", out, dynamic)
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         for part in value._fields:
-            marks_of(getattr(value, part), f"{name}.{part}", out)
+            marks_of(getattr(value, part), f"{name}.{part}", out, dynamic)
     elif isinstance(value, (list, tuple)):
         for i, item in enumerate(value):
-            marks_of(item, f"{name}[{i}]", out)
+            marks_of(item, f"{name}[{i}]", out, dynamic)

@@ -130,6 +130,17 @@ class Watch:
             self._strict -= 1
         self._vote(f"the end of {name}", False)
 
+    @property
+    def is_over(self) -> bool:
+        """It has been closed."""
+        return _watch is not self
+
+    @contextlib.contextmanager
+    def agreeing(self) -> Iterator[None]:
+        """The ranks agree on something else; no frame is voted within."""
+        with self._inside():
+            yield
+
     @contextlib.contextmanager
     def tracing(self) -> Iterator[List[GraphText]]:
         """What is compiled within is compared by the caller, which gets it here; no rank votes."""
