@@ -46,13 +46,17 @@ def main():
     ranks = dist.get_world_size()
     xs = [torch.ones(3, 4) for i in range(32)]
     plain = torch.compile(add_all, backend="eager")
-    times = {name: [] for name in ("guards", "watch", "compile", "guard collectives")}
+    row = torch.ones(4)
+    times = {name: [] for name in ("guards", "watch", "compile", "guard collectives", "all_reduce",
+                                   "all_reduce, watched")}
     plain(xs)
     calls = 300 if ranks == 1 else 100
     for _ in range(ROUNDS):
         times["guards"].append(once(lambda: plain(xs), calls))
+        times["all_reduce"].append(once(lambda: dist.all_reduce(row), calls))
         with lockstep.torch.watch(deadline=60):
             times["watch"].append(once(lambda: plain(xs), calls))
+            times["all_reduce, watched"].append(once(lambda: dist.all_reduce(row), calls))
             agreed = lockstep.torch.compile(add_all, backend="eager", name="add_all")
             agreed(xs)
             times["compile"].append(once(lambda: agreed(xs), calls))
