@@ -141,7 +141,7 @@ TEST(Message, ValuesOutOfRange_AreNone) {
   EXPECT_TRUE(altered(2, 5));
   EXPECT_FALSE(altered(0, 2)) << "a flag";
   EXPECT_FALSE(altered(2, 6)) << "a phase";
-  EXPECT_FALSE(altered(3, 8)) << "an operation";
+  EXPECT_FALSE(altered(3, 9)) << "an operation";
   const std::size_t progress = 4 + 24 + 4 + 6 + 4 + 20;
   EXPECT_FALSE(altered(progress + 7, 0x80)) << "a negative span";
   EXPECT_FALSE(altered(progress + 7, 0x7F)) << "three hundred years";
