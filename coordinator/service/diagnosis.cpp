@@ -182,12 +182,14 @@ void find_hung(const Look& look, const std::vector<Operation>& operations,
     const std::string apart = paths(look, operation);
     std::string text =
         apart.empty()
-            ? fmt::format("{} {} in {} and nobody is still to come, but it has not ended for "
-                          "{:.1f} s: much data, or the network has failed.",
-                          ranks, operation.in.size() == 1 ? "is" : "are", operation.text(), seconds)
-            : fmt::format("{} took different paths and are in different operations at the same "
-                          "place, so none of these can end; nothing has moved for {:.1f} s ({}).",
-                          ranks, seconds, apart);
+            ? fmt::format(
+                  "{} {} in {} and nobody is still to come, but it has not ended for "
+                  "{:.1f} s: much data, or the network has failed.",
+                  ranks, operation.in.size() == 1 ? "is" : "are", operation.text(), seconds)
+            : fmt::format(
+                  "{} took different paths and are in different operations at the same "
+                  "place, so none of these can end; nothing has moved for {:.1f} s ({}).",
+                  ranks, seconds, apart);
     out.push_back({Finding::Kind::Hung, look.now - operation.since >= look.rules.stuck_act,
                    operation.in, operation.since, std::move(text)});
   }

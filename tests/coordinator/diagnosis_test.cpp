@@ -192,8 +192,8 @@ TEST(Diagnosis, RanksInDifferentOperationsAtOnePlace_AreNamedWithWhatEachIsIn) {
   ranks.join_all();
   ranks.tell_all();
   for (int r = 0; r < 3; ++r) ranks.wait(r);
-  for (const int r : {0, 2}) ranks.reports[static_cast<std::size_t>(r)].operation =
-      OperationKind::AllReduce;
+  for (const int r : {0, 2})
+    ranks.reports[static_cast<std::size_t>(r)].operation = OperationKind::AllReduce;
   ranks.reports[1].operation = OperationKind::Collective;
   ranks.note(0, "all_reduce f32[4] at a.py:3");
   ranks.note(1, "barrier at a.py:5");
@@ -201,8 +201,9 @@ TEST(Diagnosis, RanksInDifferentOperationsAtOnePlace_AreNamedWithWhatEachIsIn) {
   const auto found = ranks.findings();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].kind, Kind::Hung);
-  EXPECT_TRUE(says(found[0], "(ranks 0,2: all_reduce, last event: all_reduce f32[4] at a.py:3; "
-                             "rank 1: collective, last event: barrier at a.py:5)"))
+  EXPECT_TRUE(says(found[0],
+                   "(ranks 0,2: all_reduce, last event: all_reduce f32[4] at a.py:3; "
+                   "rank 1: collective, last event: barrier at a.py:5)"))
       << found[0].message;
 }
 

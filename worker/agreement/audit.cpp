@@ -70,8 +70,8 @@ void AuditMachine::evident(std::vector<Evidence> evidence) {
   evidence_ = std::move(evidence);
   parting_ = find_parting(rank_table_, evidence_);
   if (!parting_) return judged();
-  action_ = action::TreeJoin{rank_table_payload(self_, parting_line(*parting_, own_)),
-                             join_rank_tables};
+  action_ =
+      action::TreeJoin{rank_table_payload(self_, parting_line(*parting_, own_)), join_rank_tables};
 }
 
 void AuditMachine::judged() {

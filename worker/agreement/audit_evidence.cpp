@@ -178,7 +178,8 @@ std::vector<std::uint32_t> line_digests(std::string_view text) {
   std::vector<std::uint32_t> out;
   while (!text.empty() && out.size() < kMostLines) {
     const std::string_view line = text.substr(0, text.find('\n'));
-    out.push_back(static_cast<std::uint32_t>(shapes::fingerprint(line.substr(0, line.find('\t'))).low));
+    out.push_back(
+        static_cast<std::uint32_t>(shapes::fingerprint(line.substr(0, line.find('\t'))).low));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
   }
   return out;

@@ -30,7 +30,7 @@ struct EvidenceCell {
 
 /// What ranks that said the same in the rank table bring.
 struct Evidence {
-  std::uint32_t line = 0;                      // index into the rank table
+  std::uint32_t line = 0;           // index into the rank table
   std::vector<EvidenceCell> cells;  // by source, the source itself before its dims
   // Of the lowest rank: the program in a few words, and what tells lines of its text apart.
   std::string program_text;

@@ -212,16 +212,16 @@ AuditVerdict judge_collectives(const std::vector<Line>& lines,
   const std::string majority = majority_text(table(sets, cause));
   const std::string text =
       lines.front().issued
-          ? fmt::format("{}: since the call before it the ranks have issued different collectives: "
-                        "{}; {}results since then may be wrong",
-                        lines.front().said.key, where, majority)
-          : fmt::format("{}: the programs of the ranks would issue different collectives, so all "
-                        "ranks stop before the first: {}; {}{}; {}",
-                        lines.front().said.key, where, majority, cause_text(sets, cause),
-                        guess_text(sets));
-  return {Status{Code::GraphDivergence, text, cause ? cause->name : "", table(sets, cause)},
-          true,
-          {}};
+          ? fmt::format(
+                "{}: since the call before it the ranks have issued different collectives: "
+                "{}; {}results since then may be wrong",
+                lines.front().said.key, where, majority)
+          : fmt::format(
+                "{}: the programs of the ranks would issue different collectives, so all "
+                "ranks stop before the first: {}; {}{}; {}",
+                lines.front().said.key, where, majority, cause_text(sets, cause), guess_text(sets));
+  return {
+      Status{Code::GraphDivergence, text, cause ? cause->name : "", table(sets, cause)}, true, {}};
 }
 
 AuditVerdict judge_programs(const std::vector<Line>& lines, const std::vector<Evidence>& evidence,
@@ -320,8 +320,8 @@ std::optional<Parting> find_parting(const std::vector<RankValue>& rank_table,
 }
 
 std::string parting_line(const Parting& parting, const AuditedCall& own) {
-  std::string line = line_of(
-      parting.of_collectives ? own.collectives_text : body(own.program_text), parting.line);
+  std::string line =
+      line_of(parting.of_collectives ? own.collectives_text : body(own.program_text), parting.line);
   std::replace(line.begin(), line.end(), '\t', ' ');
   return line;
 }

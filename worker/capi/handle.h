@@ -101,9 +101,9 @@ struct Group final : worker::RoundObserver {
   std::vector<std::unique_ptr<worker::Agreement>> parted;
   std::optional<Status> local_error;  // what this rank brings to the next round
   std::thread::id owner = std::this_thread::get_id();
-  bool over = false;      // finished or left, or a rank is gone
+  bool over = false;                 // finished or left, or a rank is gone
   std::atomic<bool> inside = false;  // a collective function is under way
-  bool all_know = false;  // the last collective function failed, on all ranks alike
+  bool all_know = false;             // the last collective function failed, on all ranks alike
   // Of the program's own collectives: where they stand on the board, and how many there were.
   int issued_entry = -1;
   std::atomic<std::uint64_t> issued = 0;

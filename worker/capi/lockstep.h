@@ -12,7 +12,8 @@
  * endless.
  *
  * Threads. A group and its handles belong to the thread that opened the group; calls from other
- * threads fail, except lockstep_busy() and lockstep_stalls(). Any one thread may make and set an observation.
+ * threads fail, except lockstep_busy() and lockstep_stalls(). Any one thread may make and set an
+ * observation.
  *
  * Text is UTF-8 and ends in a zero byte. Returned strings and handles belong to the handle from
  * which they came. Each kind of handle has its own function that frees it; freeing NULL does
@@ -122,9 +123,9 @@ int lockstep_note(lockstep_group* group, const char* text);
  * its order: `text` begins with its name, such as "all_reduce f32[4] at train.py:41". For the
  * watchdog, which names ranks that do not come to it. From the group's thread; never waits. */
 int lockstep_issues(lockstep_group* group, const char* text);
-/* The group's thread has not moved on for a while since lockstep_issues(), so this process counts as
- * waiting in that collective until it issues another or calls a collective function. It counts as
- * stuck where it has moved on without lockstep_busy(). From any thread. */
+/* The group's thread has not moved on for a while since lockstep_issues(), so this process counts
+ * as waiting in that collective until it issues another or calls a collective function. A process
+ * that has moved on says so with lockstep_busy(). From any thread. */
 int lockstep_stalls(lockstep_group* group);
 /* This rank has failed with `code` (TRACE_ERROR, COMPILE_ERROR, RUNTIME_ASSERT, BAD_INPUT,
  * ENVIRONMENT) and `text`. Not collective: the next collective function fails with this error on
@@ -344,8 +345,8 @@ typedef struct lockstep_run {
   /* For reports, may be NULL: a line of a few words, then the program's text, of which the first
    * line that differs is shown. What follows a tab in a line is shown and makes no difference. */
   const char* program_text;
-  const char* collectives_text;     /* the same, one collective per line */
-  const char* trouble;              /* not NULL: the reason why this rank cannot run */
+  const char* collectives_text; /* the same, one collective per line */
+  const char* trouble;          /* not NULL: the reason why this rank cannot run */
 } lockstep_run;
 
 /* Collective, in place of lockstep_agree(): compares what the ranks are about to run and changes

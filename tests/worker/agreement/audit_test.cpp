@@ -200,8 +200,9 @@ TEST(Audit, TextsOfAnyLength_PartAtTheirFirstOtherLine_OnEveryRank) {
   for (std::size_t r = 0; r < 3; ++r) calls[r].program_text = r == 1 ? q : p;
   const AuditOutcome found = job.joint(calls);
   ASSERT_TRUE(found.finding);
-  EXPECT_NE(found.finding->message.find("the ranks run different programs, from line 5432 on "
-                                        "(ranks 0,2: node 5432 at p.py:1; rank 1: another node at q.py:2)"),
+  EXPECT_NE(found.finding->message.find(
+                "the ranks run different programs, from line 5432 on "
+                "(ranks 0,2: node 5432 at p.py:1; rank 1: another node at q.py:2)"),
             std::string::npos)
       << found.finding->message;
   EXPECT_NE(found.finding->groups[1].value.find("(9 rows), from its cache"), std::string::npos);
