@@ -384,6 +384,24 @@ def compiled_small(watch):
         tell(model=name, fallbacks=agreed.agreed.fallbacks, compiles=compiles)
 
 
+def compiled_fails(watch):
+    """A call that runs uncompiled, and fails on one rank alone."""
+    bad = []
+
+    def needs(x):
+        y = total(x * 2 if x.size(0) > 4 else x)
+        if bad:
+            raise OSError("on this rank alone")
+        return total(x) + y * 0
+    agreed = compiled(needs)
+    for call in ("well", "well", "fails", "well"):
+        if call == "fails" and RANK == 0:
+            bad.append(1)
+        attempt(call, agreed, torch.ones(RANK))
+        bad.clear()
+    tell(fallbacks=agreed.agreed.fallbacks)
+
+
 def compiled_lone(watch, name):
     """Something that only torch's own guards see is different on rank 0."""
     global flag
@@ -460,6 +478,9 @@ def compiled_module(watch):
     outer = torch.compile(lambda x: total(inner(x)), backend=counting, fullgraph=True)
     attempt("inner", outer, torch.ones(4))
     attempt("inner", compiled(lambda x: total(inner(x)), name="outer"), torch.ones(4))
+    layer = compiled(torch.nn.Identity())
+    whole = torch.compile(lambda x: total(layer(x) * 2), backend=counting, fullgraph=True)
+    attempt("inner", whole, torch.ones(4))
     collectives = compiled(lambda x: total(x * (2 if RANK else 3)), name="collectives", consistency="same_collectives")
     attempt("same collectives", collectives, torch.ones(4))
     norm = torch.nn.BatchNorm1d(2)

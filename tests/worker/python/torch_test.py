@@ -204,6 +204,16 @@ def case_compiled_slow():
     return "three deadlines"
 
 
+def case_compiled_fails():
+    seen = Ranks("compiled_fails")
+    seen.all_give("well", 1.0)
+    errors = [seen.calls("fails", rank)[0] for rank in (0, 1)]
+    assert [e["error"] for e in errors] == ["OSError", "RuntimeAssert"], seen.text
+    assert "rank 0 failed" in errors[1]["text"] and "on this rank alone" in errors[1]["text"], errors
+    assert seen.value("fallbacks") == [4, 4], seen.text
+    return "the error of all ranks in that call"
+
+
 def case_compiled_again():
     seen = Ranks("compiled_again")
     seen.all_give("rows", 1.0)

@@ -316,9 +316,6 @@ class _Module(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         self.__dict__["agreed"] = agreed
         self.__dict__["_call"] = _function(module, agreed)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._call(*args, **kwargs)
-
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
@@ -333,3 +330,10 @@ class _Module(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _plain, (self._orig_mod,)
+
+
+def _forward(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+    return self._call(*args, **kwargs)
+
+
+_Module.forward = _outside(_forward, "forward", "a compiled module")

@@ -122,10 +122,17 @@ class Watch:
 
     @contextlib.contextmanager
     def voting(self, name: str) -> Iterator[None]:
-        """Each collective within is voted before it is issued, and the end after the last. Collective."""
+        """Each collective within is voted before it is issued, and the end after the last; an exception is
+        the error of all ranks there. Collective."""
         self._strict += 1
         try:
             yield
+        except Exception as error:
+            if not isinstance(error, Error):  # which all ranks have
+                self.group.trouble(said(error))
+                with contextlib.suppress(Error):
+                    self._vote(f"the end of {name}", False)
+            raise
         finally:
             self._strict -= 1
         self._vote(f"the end of {name}", False)
