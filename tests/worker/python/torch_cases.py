@@ -618,6 +618,85 @@ def upstream(watch, number, via):
     tell(compiles=compiles if via == "compile" else watch.compiles, wanted=[float(step(*(i if isinstance(i, tuple) else (i,))).sum()) for i in calls])
 
 
+@torch.library.custom_op("cases::scaled", mutates_args=())
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    """Of which each rank has its own backward pass, while `flag` says so."""
+    return x * 2
+
+
+scaled.register_fake(torch.empty_like)
+
+
+def _scaled_backward(context, gradient):
+    alone = flag == 1 and RANK == 0
+    return functional.all_reduce(gradient, "max", dist.group.WORLD) * 2 if alone else gradient * 2
+
+
+scaled.register_autograd(_scaled_backward)
+
+
+def backward(watch, via):
+    """Rank 0 has a collective in its backward pass only."""
+    global flag
+
+    def loss(x):
+        return scaled(x * x).sum()
+
+    def gradient(x):
+        x.requires_grad_()
+        agreed(x).backward()
+        return dist_total(x.grad)
+
+    def dist_total(x):
+        out = x.sum()
+        dist.all_reduce(out)
+        return out
+    make = torch.compile if via == "watch" else lockstep.torch.compile
+    agreed = make(loss, backend="aot_eager")
+    flag = 1
+    if not attempt("apart", gradient, torch.ones(6)) and WATCHED:
+        flag = 0
+        attempt("apart again", gradient, torch.ones(6))
+        agreed = make(lambda x: scaled(x + x * x).sum(), backend="aot_eager")
+        attempt("together", gradient, torch.ones(6))
+
+
+def _wave(x, w):
+    return torch.tanh(torch.sin(x @ w).exp().cos() @ w).sum()
+
+
+def split(watch, via):
+    """Ranks save other values for their backward pass."""
+    from torch._functorch import config
+    config.activation_memory_budget = 0.0 if RANK == 0 else 1.0
+
+    def gradient(x, w):
+        x.requires_grad_()
+        agreed(x, w).backward()
+        return x.grad.sum()
+    agreed = torch.compile(_wave, backend="aot_eager_decomp_partition") if via == "watch" else lockstep.torch.compile(
+        _wave, backend="aot_eager_decomp_partition", consistency=via)
+    torch.manual_seed(0)
+    x, w = torch.randn(4, 4), torch.randn(4, 4)
+    plain = x.clone().requires_grad_()
+    _wave(plain, w).backward()
+    attempt("step", lambda: (gradient(x, w) - plain.grad.sum()).abs() < 1e-5)
+    tell(found=watch.summary())
+
+
+def cached(watch):
+    """Rank 0 has a version on its disk, and traces no backward graph."""
+    watch.close()
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(os.environ["CACHES"], str(RANK))
+    compiled = torch.compile(lambda x: (x * x).sum())
+    if RANK == 0:
+        compiled(torch.ones(4, requires_grad=True)).backward()
+        torch.compiler.reset()
+    with lockstep.torch.watch("error"):
+        attempt("step", lambda: compiled(torch.ones(4, requires_grad=True)))
+    tell(hits=counters["aot_autograd"]["autograd_cache_hit"])
+
+
 def main() -> None:
     case, *arguments = sys.argv[1].split(":")
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=9))

@@ -9,6 +9,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -18,13 +19,14 @@ GLOO, LIMIT = 9, 100  # seconds: gloo's time-out in the cases, and the most that
 class Ranks:
     """One run of a case."""
 
-    def __init__(self, case, size=2, watched=True, policy="recompile"):
+    def __init__(self, case, size=2, watched=True, policy="recompile", caches=None):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "POLICY": policy,
                        "WORLD_SIZE": str(size), "LOCKSTEP_COORDINATION": "on" if watched else "off",
-                       "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+                       "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": str(int(caches is None)),
+                       "CACHES": str(caches)}
         began = time.monotonic()
         processes = [subprocess.Popen([sys.executable, HERE / "torch_cases.py", case],
                                       env={**environment, "RANK": str(rank)}, text=True,
@@ -361,6 +363,34 @@ def wrapped(how, via):
     return case
 
 
+def backward(via):
+    def case():
+        seen = Ranks(f"backward:{via}")
+        seen.all_raise("apart", "GraphDivergence",
+                       "all_reduce max f32[6] in the backward pass at torch_cases.py" if via == "watch" else
+                       "all_reduce.default(expand, 'max', group): f32[6] at torch_cases.py")
+        seen.all_give("together", 72.0)
+        return Ranks(f"backward:{via}", watched=False).goes_wrong("apart")
+    return case
+
+
+def case_split():
+    seen = Ranks("split:watch")
+    seen.all_give("step", 1.0)
+    assert all("graph of _wave" in found for found in seen.value("found")), seen.text
+    Ranks("split:same_graph").all_raise("step", "GraphDivergence", "the graphs differ from line", within=8)
+    Ranks("split:same_collectives").all_give("step", 1.0)
+    return "told; an error of compile()"
+
+
+def case_cached():
+    with tempfile.TemporaryDirectory() as caches:
+        seen = Ranks("cached", caches=caches)
+    seen.all_give("step", 4.0)
+    assert [hits > 0 for hits in seen.value("hits")] in ([True, False], [False, True]), seen.text
+    return "no difference"
+
+
 CASES = {name[len("case_"):]: case for name, case in list(globals().items()) if name.startswith("case_")}
 CASES.update({f"lone_{name}": lone(name)
               for name in ("size1", "mod8", "duck", "requires_grad", "layout", "closure")})
@@ -368,6 +398,7 @@ CASES.update({f"{how}_in_{where}": gone(how, where) for how in ("killed", "stopp
               for where in ("trace", "backend", "inductor", "collective")})
 
 
+CASES.update({f"backward_{via}": backward(via) for via in ("watch", "compile")})
 CASES.update({f"compiled_lone_{name}": compiled_lone(name) for name in ("collective", "value", "layout", "gradient")})
 #: What each of torch's own tests comes to: an error on all ranks, or how often all ranks compile.
 UPSTREAM = {"compile": {"1": 1, "2": 2, "3": 1, "4": 1, "5": "NdimMismatch", "6": "GraphDivergence",

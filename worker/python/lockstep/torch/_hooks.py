@@ -7,7 +7,7 @@ import contextlib
 import importlib
 import sys
 import types
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import torch
 
@@ -48,19 +48,22 @@ class FrameEvents:
 
     def __init__(self, looked_up: Callable[[bool], bool], started: Callable[[Compile], None],
                  traced: Callable[[types.CodeType, Any], None],
-                 ended: Callable[[Optional[BaseException], bool], None]) -> None:
+                 ended: Callable[[Optional[BaseException], bool], None],
+                 backward: Callable[[bool], None]) -> None:
         """`looked_up`(found): the guards of a frame with versions have been tested; False: it compiles
         in any case. Must not raise. `started`: a frame is compiled, for the first time or after it was
         looked up in vain; not called for compiles within a compile. `traced`: the code of a frame and what
         it was traced to, before anything of it runs; not called where nothing was traced. `ended`: of
         the compile that started, with what it failed with, and whether the frame then runs without a
-        graph; must not raise."""
+        graph; must not raise. `backward`(starts): the build of a backward graph within the backward pass
+        starts or has ended."""
         try:
             callback: Any = importlib.import_module("torch._dynamo.callback")
             convert_frame: Any = importlib.import_module("torch._dynamo.convert_frame")
             self._set_hook = _torch._C._dynamo.eval_frame.set_guard_complete_hook
             self._callbacks = callback.callback_handler
             self._frame_trigger = callback.CallbackTrigger.DYNAMO
+            self._backward_trigger = callback.CallbackTrigger.LAZY_BACKWARD
             self._entrance = convert_frame.CatchErrorsWrapper.__call__.__code__
             register = convert_frame.register_bytecode_hook
         except (ImportError, AttributeError) as error:
@@ -68,7 +71,7 @@ class FrameEvents:
                                f"({error}); lockstep.agreed() and lockstep.torch.group() work "
                                "without it") from error
         never_compile(__name__.split(".", 1)[0])  # what runs between frames of the program
-        self._started, self._traced, self._ended = started, traced, ended
+        self._started, self._traced, self._ended, self._backward = started, traced, ended, backward
         self._handled: Optional[BaseException] = None
         self._before = self._set_hook(looked_up)
         self._register()
@@ -90,8 +93,10 @@ class FrameEvents:
         self._bytecode.remove()
 
     def _start(self, args: Any) -> None:
-        if args.callback_trigger is self._frame_trigger:  # no backward graph, and no kernels
+        if args.callback_trigger is self._frame_trigger:
             self._begin()
+        elif args.callback_trigger is self._backward_trigger:
+            self._backward(True)
 
     def _begin(self) -> None:
         self._handled = sys.exc_info()[1]  # by the program, around the call
@@ -112,6 +117,8 @@ class FrameEvents:
         self._traced(code, None if frame is None else frame.f_locals["output"])
 
     def _end(self, args: Any) -> None:
+        if args.callback_trigger is self._backward_trigger:
+            self._backward(False)
         if args.callback_trigger is not self._frame_trigger:
             return
         error = sys.exc_info()[1]
@@ -131,6 +138,47 @@ class FrameEvents:
         while frame is not None and "one_graph" not in frame.f_locals:
             frame = frame.f_back
         return frame is not None and not frame.f_locals["one_graph"]
+
+
+class Split(NamedTuple):
+    """What a training graph is split into before it is built."""
+
+    forward: Any   # a GraphModule; its outputs beyond the frame's own are saved for the other
+    backward: Any
+
+
+class Splits:
+    """Graphs as AOTAutograd splits them for a backward pass. joint_custom_pass, which is called right before the
+    split, and the names of local variables there: seen in 2.15. Another version may show none."""
+
+    def __init__(self) -> None:
+        self._config: Any = importlib.import_module("torch._functorch.config")
+        self._frames: List[types.FrameType] = []
+        self._hits = _cache_hits()
+        self._before = getattr(self._config, "joint_custom_pass", None)
+        self._config.joint_custom_pass = self._joint
+
+    def _joint(self, joint: Any, inputs: Any) -> Any:
+        frame = sys._getframe(1)
+        if {"fw_module", "bw_module"} <= {*frame.f_code.co_varnames}:
+            self._frames.append(frame)
+        return self._before(joint, inputs) if callable(self._before) else joint
+
+    def take(self) -> Optional[List[Split]]:
+        """Those since it was last called; None: some came from a cache, unseen."""
+        frames, self._frames = self._frames, []
+        hits, self._hits = self._hits, _cache_hits()
+        out = [Split(frame.f_locals.get("fw_module"), frame.f_locals.get("bw_module")) for frame in frames]
+        return None if self._hits > hits else [split for split in out if None not in split]
+
+    def remove(self) -> None:
+        if self._config.joint_custom_pass == self._joint:
+            self._config.joint_custom_pass = self._before
+
+
+def _cache_hits() -> int:
+    counters: Any = importlib.import_module("torch._dynamo.utils").counters
+    return int(counters["aot_autograd"]["autograd_cache_hit"])
 
 
 def never_compile(package: str) -> None:
@@ -231,8 +279,6 @@ def nested_graphs(output: Any) -> Dict[str, Any]:
             if isinstance(module, torch.fx.GraphModule)}
 
 
-
-
 def mark_size(tensor: Any, dim: int, least: Optional[int], hint: int, strictly: bool) -> None:
     """A size that is a symbol. torch's symbols are never 0 or 1, so one that may be has no value while
     it is traced. hint_override: since 2.10."""
@@ -253,12 +299,14 @@ def compiles() -> bool:
 
 @contextlib.contextmanager
 def tracing_as_decided(dynamic_ints: Sequence[str]) -> Iterator[None]:
-    """Only sizes and ints that are marked become symbols, each one of its own. dynamic_sources: seen in
-    2.15."""
+    """Only sizes and ints that are marked become symbols, each one of its own, and backward graphs are traced,
+    not taken from a cache (which keeps what is built of them). dynamic_sources: seen in 2.15."""
     dynamo: Any = importlib.import_module("torch._dynamo.config")
     shapes: Any = importlib.import_module("torch.fx.experimental._config")
+    aot: Any = importlib.import_module("torch._functorch.config")
     with dynamo.patch(automatic_dynamic_shapes=False, assume_static_by_default=True, capture_scalar_outputs=True), \
             shapes.patch(use_duck_shape=False), \
+            aot.patch(enable_autograd_cache=False), \
             _torch.compiler.config.patch(dynamic_sources=",".join(dynamic_ints)):
         yield
 

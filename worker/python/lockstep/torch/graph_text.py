@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, List, NamedTuple
+from typing import Any, List, NamedTuple, Sequence
 
-from ._hooks import group_named, hint, nested_graphs
+import torch
+
+from ._hooks import Split, group_named, hint, nested_graphs
 from .collectives import INSIDE, dtype_name, graph_word, tensor_text
 
 # What differs between ranks that do the same: addresses, and the numbers of their devices.
@@ -29,6 +31,29 @@ def graph_text(output: Any, watched: str) -> GraphText:
         out.nodes.append(f"graph {name}")
         _add(out, graph, "  ", watched)
     return out
+
+
+def split_text(splits: Sequence[Split], watched: str) -> GraphText:
+    """Of the forward and backward graphs that training graphs were split into. The collectives: those of the
+    backward pass."""
+    out = GraphText([], [])
+    for split in splits:
+        for word, module in (("forward", split.forward), ("backward", split.backward)):
+            found = GraphText(out.nodes, [])
+            out.nodes.append(f"the {word} pass")
+            _add(found, module.graph, "  ", watched)
+            for name, nested in sorted(module.named_modules()):
+                if name and isinstance(nested, torch.fx.GraphModule):
+                    out.nodes.append(f"  graph {name}")
+                    _add(found, nested.graph, "    ", watched)
+            if word == "backward":
+                out.collectives.extend(_in_backward(line) for line in found.collectives)
+    return out
+
+
+def _in_backward(line: str) -> str:
+    text, tab, place = line.partition("\t")
+    return f"{text} in the backward pass{tab}{place}"
 
 
 def _add(out: GraphText, graph: Any, indent: str, watched: str) -> None:
@@ -61,14 +86,18 @@ def _target(target: Any) -> str:
 
 
 def _value(node: Any) -> str:
-    value = node.meta.get("example_value")
+    value = _example(node)
     return "" if not hasattr(value, "dtype") or not hasattr(value, "shape") else (
         f": {tensor_text(value.dtype, list(value.shape))}")
 
 
+def _example(node: Any) -> Any:
+    return node.meta.get("example_value", node.meta.get("val"))
+
+
 def _tensor(node: Any, sizes: bool) -> str:
     """With the sizes of this call."""
-    value = node.meta.get("example_value")
+    value = _example(node)
     if not hasattr(value, "dtype"):
         return "?"
     return tensor_text(value.dtype, [hint(size) for size in value.shape]) if sizes else dtype_name(value.dtype)

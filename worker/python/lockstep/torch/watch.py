@@ -17,9 +17,9 @@ from ..agreement import Agreement
 from ..errors import ERRORS, Error, Finding, check, finding_of, said
 from ..group import Group
 from ..observation import Observation, is_scalar
-from ._hooks import Compile, FrameEvents, passing
+from ._hooks import Compile, FrameEvents, Split, Splits, passing
 from .collectives import Issued
-from .graph_text import GraphText, graph_text
+from .graph_text import GraphText, graph_text, split_text
 from .progress import Progress
 from .rendezvous import group as open_group
 from .site import FrameNames
@@ -104,7 +104,8 @@ class Watch:
         self.progress = Progress(self.group, deadline, compile_deadline, lambda: self._within > 0)
         self._issued = Issued(self._watched, _fingerprint, self._before_collective)
         self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
-                                   self._graph_traced, self._compile_ended)
+                                   self._graph_traced, self._compile_ended, self._backward_build)
+        self._splits = Splits()
         atexit.register(self._at_exit)
         _set(self)
 
@@ -171,6 +172,7 @@ class Watch:
     def _remove(self) -> None:
         _set(None)
         self._events.remove()
+        self._splits.remove()
         self._issued.remove()
         self.progress.stop()
         atexit.unregister(self._at_exit)
@@ -211,6 +213,7 @@ class Watch:
         except Error as error:
             raise passing(error) from None
         self.compiles += 1
+        self._splits.take()
         self._compile, self._name = compiled, name
         self._compared = self._policy == "audit" and self._fresh is None  # others have nothing to compare
         self.group.note(f"compiling {name}")
@@ -220,12 +223,12 @@ class Watch:
         if threading.get_ident() != self._thread:
             return
         if self._traced is not None:
-            self._traced.append(graph_text(output, self._watched.group_name))
+            self._traced.append(self._training(graph_text(output, self._watched.group_name), self._splits.take()))
         if self._compile is None or self._compared or self._compile.code is not code:
             return
         self._compared = True
         try:
-            self._compare(graph_text(output, self._watched.group_name))
+            self._compare(graph_text(output, self._watched.group_name), self._splits.take())
         except Error as error:
             raise passing(error) from None
 
@@ -237,12 +240,18 @@ class Watch:
         try:
             if not self._compared and not isinstance(error, Error):
                 failed = isinstance(error, Exception) and not goes_on
-                self._compare(_UNTRACED, said(error) if failed and error is not None else None)
+                self._compare(_UNTRACED, [], said(error) if failed and error is not None else None)
         except Error as joint:
             if error is None or goes_on:  # the frame runs now, and nothing can be raised here
                 self._pending = _Pending(joint, compiled.code)
         finally:
             self._compile = None
+
+    def _backward_build(self, starts: bool) -> None:
+        if starts:
+            self.progress.compile_starts()
+        else:
+            self.progress.compile_ends()
 
     def _before_collective(self, what: str, place: str) -> bool:
         if not self._mine(False):
@@ -295,7 +304,10 @@ class Watch:
             frame = frame.f_back
         self.group.trouble(pending.error.message, "COMPILE_ERROR")
 
-    def _compare(self, graph: GraphText, trouble: Optional[str] = None) -> None:
+    def _compare(self, graph: GraphText, splits: Optional[List[Split]], trouble: Optional[str] = None) -> None:
+        with self._inside():
+            if self.group.all(splits is not None):  # else some ranks know nothing of their backward pass
+                graph = self._training(graph, splits)
         nodes = "\n".join(line.split("\t", 1)[0] for line in graph.nodes)
         compile_ = self._compile
         assert compile_ is not None
@@ -305,6 +317,11 @@ class Watch:
                 is_new=True, program_text="\n".join([f"{len(graph.nodes)} nodes", *graph.nodes]), trouble=trouble)
         if self._times.value > 0:
             self._differs()
+
+    def _training(self, graph: GraphText, splits: Optional[List[Split]]) -> GraphText:
+        """The same with its backward pass."""
+        backward = split_text(splits or [], self._watched.group_name)
+        return GraphText(graph.nodes + backward.nodes, graph.collectives + backward.collectives)
 
     def _differs(self) -> None:
         """The last audited call has a finding, on all ranks."""
