@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <lockstep/collectives/base/private_folder.h>
-#include <lockstep/worker/agreement/rank_table.h>
+#include <lockstep/worker/agreement/frame_profile.h>
 #include <lockstep/worker/job_toolchain.h>
 #include <lockstep/worker/toolchain/host_toolchain.h>
 #include <lockstep/worker/toolchain/nvrtc_toolchain.h>
@@ -96,13 +96,9 @@ void JobToolchain::say_interpreted(std::string why) const {
 
 /// One rank of those that see a directory keeps profiles in it.
 Result<void> JobToolchain::find_sharers(CallDriver& driver) {
-  const Rank self = driver.group().rank();
-  const auto rank_table = driver.tree_join(
-      rank_table_payload(self, profiles_ ? std::optional(profiles_->identity()) : std::nullopt),
-      join_rank_tables);
-  if (!rank_table) return rank_table.error();
-  for (const RankValue& value : rank_table_values(*rank_table))
-    if (value.ranks.contains(self)) context_.profile_sharers = value.ranks;
+  auto sharers = profile_sharers(driver, profiles_.get());
+  if (!sharers) return sharers.error();
+  context_.profile_sharers = *std::move(sharers);
   return {};
 }
 

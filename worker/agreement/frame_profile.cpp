@@ -1,6 +1,8 @@
 #include <utility>
 
+#include <lockstep/worker/agreement/call_driver.h>
 #include <lockstep/worker/agreement/frame_profile.h>
+#include <lockstep/worker/agreement/rank_table.h>
 
 namespace lockstep::worker {
 
@@ -57,6 +59,17 @@ void FrameProfile::keep(const CodeCache& cache) const {
           other != there->end() && other->second.key == source.key)
         source.seen = shapes::join(source.seen, other->second.seen);
   if (const auto kept = store_->store(key_, profile); !kept) report_(kept.error());
+}
+
+Result<RankSet> profile_sharers(CallDriver& driver, const coordinator::ProfileStore* store) {
+  const Rank self = driver.group().rank();
+  std::optional<std::string> identity;
+  if (store != nullptr) identity = store->identity();
+  const auto table = driver.tree_join(rank_table_payload(self, identity), join_rank_tables);
+  if (!table) return table.error();
+  for (const RankValue& value : rank_table_values(*table))
+    if (value.ranks.contains(self)) return value.ranks;
+  return RankSet{};
 }
 
 }  // namespace lockstep::worker

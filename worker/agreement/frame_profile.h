@@ -13,6 +13,8 @@
 
 namespace lockstep::worker {
 
+class CallDriver;
+
 /// Covers name, kind, dtype and number of dims: a source that differs in one is another source.
 [[nodiscard]] shapes::Fingerprint profile_key(const SourceSpec& spec);
 
@@ -23,6 +25,10 @@ namespace lockstep::worker {
 /// What the ranks have committed: the sources of the frame's entries with its state. Equal on all
 /// ranks with equal frames.
 [[nodiscard]] coordinator::Profile profile_of(const CodeCache& cache);
+
+/// Collective. The ranks of the group that see the same profiles as this one; null: it has none.
+[[nodiscard]] Result<RankSet> profile_sharers(CallDriver& driver,
+                                              const coordinator::ProfileStore* store);
 
 /// The profile of one frame, read before its first call and kept after each commit. One thread.
 class FrameProfile {

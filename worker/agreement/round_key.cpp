@@ -28,7 +28,7 @@ std::uint64_t mixed(std::uint64_t seed, std::string_view text) {
   return seed;
 }
 
-constexpr std::array<std::string_view, 14> kKindNames{"call",
+constexpr std::array<std::string_view, 15> kKindNames{"call",
                                                       "verification",
                                                       "commit",
                                                       "close",
@@ -41,7 +41,8 @@ constexpr std::array<std::string_view, 14> kKindNames{"call",
                                                       "group",
                                                       "resync",
                                                       "comparison of uniform sizes",
-                                                      "check of what was captured, call"};
+                                                      "check of what was captured, call",
+                                                      "sharing of what was built, call"};
 
 }  // namespace
 

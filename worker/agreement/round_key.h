@@ -29,7 +29,8 @@ struct RoundKey {
     Group,
     Resync,
     Uniform,
-    Captures
+    Captures,
+    Share
   };
   Kind kind = Kind::Call;
   /// Of the frame, where it is not that of the job.

@@ -89,12 +89,13 @@ const worker::Observation& observed(const lockstep_observation* observation) {
 /// One build by the caller's callback.
 class Builder {
  public:
-  Builder(lockstep_build build, void* context) : build_(build), context_(context) {}
+  Builder(Group& group, lockstep_build build, void* context)
+      : group_(group), build_(build), context_(context) {}
 
   Result<Built> operator()(int entry, const Decision& decision) {
     made_ = std::make_unique<lockstep_decision>(decision);
     lockstep_fingerprint program{0, 0};
-    lockstep_built built{made_->decision, {}, {}};
+    lockstep_built built{made_->decision, {}, {}, group_};
     const int code = call(entry, program, built);
     if (built.failure) return *built.failure;
     if (code != 0)
@@ -121,10 +122,18 @@ class Builder {
     return 1;
   }
 
+  Group& group_;
   lockstep_build build_;
   void* context_;
   std::unique_ptr<lockstep_decision> made_;
 };
+
+/// NULL where there are none.
+void give(lockstep_built& built, std::optional<Bytes> found, const void** bytes, size_t* size) {
+  built.shared = found ? *std::move(found) : Bytes{};
+  *bytes = found ? built.shared.data() : nullptr;
+  *size = built.shared.size();
+}
 
 std::optional<shapes::Fingerprint> collectives_of(const lockstep_run& run) {
   switch (run.collectives_known) {
@@ -201,6 +210,8 @@ int lockstep_agreement_create(lockstep_group* group, const char* name,
     auto made = std::make_unique<lockstep_agreement>();
     made->group = group->state;
     made->core = std::make_unique<worker::Agreement>(*state.rounds, name, *checked);
+    if (state.profiles)
+      made->core->use_profiles(*state.profiles, state.keeps_profiles, state.shared_store().report);
     *agreement = made.release();
     return {};
   });
@@ -231,6 +242,40 @@ int lockstep_build_guard(lockstep_built* built, const char* condition, const cha
     if (!guard && !built->failure) built->failure = guard.error();
     if (!guard) return guard.error();
     if (*guard) built->guards.push_back(**std::move(guard));
+    return {};
+  });
+}
+
+int lockstep_build_kept(lockstep_built* built, lockstep_fingerprint of, const void** bytes,
+                        size_t* size) {
+  return guarded([&]() -> Result<void> {
+    if (built == nullptr || bytes == nullptr || size == nullptr)
+      return bad_input("built, bytes or size is NULL; what is kept is read in the build callback");
+    const auto store = built->group.shared_store();
+    auto found = store.artifacts == nullptr ? Result<std::optional<Bytes>>(std::nullopt)
+                                            : store.artifacts->load(own(of));
+    if (!found) store.report(found.error());
+    give(*built, found ? *std::move(found) : std::nullopt, bytes, size);
+    return {};
+  });
+}
+
+int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const void* mine,
+                         size_t mine_size, const void** bytes, size_t* size) {
+  return guarded([&]() -> Result<void> {
+    if (built == nullptr || bytes == nullptr || size == nullptr)
+      return bad_input("built, bytes or size is NULL; what is built is shared in the callback");
+    Group& group = built->group;
+    worker::RoundKey key = group.rounds->key();
+    key.attempt = (key.attempt << 8) + 2 * ++built->shares;  // rounds that no call takes
+    std::optional<Bytes> own_bytes;
+    if (const auto* from = static_cast<const std::byte*>(mine))
+      own_bytes.emplace(from, from + mine_size);
+    auto shared = worker::share_bytes(group.rounds->driver(), std::move(key), own(of),
+                                      std::move(own_bytes), group.shared_store());
+    if (!shared && !built->failure) built->failure = shared.error();
+    if (!shared) return shared.error();
+    give(*built, *std::move(shared), bytes, size);
     return {};
   });
 }
@@ -273,7 +318,7 @@ int lockstep_agree(lockstep_agreement* agreement, const char* frame,
       rank_status.local_error = bad_input("entry is NULL; give the address of an int");
     group.note(fmt::format("agreeing on {}", plain(frame)));
     const Group::Inside under_way(group);
-    Builder builder(build, context);
+    Builder builder(group, build, context);
     const auto agreed = agreement->core->agree(plain(frame), observed(observation),
                                                std::ref(builder), std::move(rank_status));
     if (const auto unheard = agreement->core->take_unheard()) group.world.end_job(*unheard);

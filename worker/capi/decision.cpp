@@ -28,7 +28,9 @@ const SymbolDecision* symbol_of(const lockstep_decision* decision, size_t symbol
 }  // namespace
 
 lockstep_decision::lockstep_decision(Decision what)
-    : decision(std::move(what)), text(worker::decision_text(decision)), json(worker::decision_json(decision)) {}
+    : decision(std::move(what)),
+      text(worker::decision_text(decision)),
+      json(worker::decision_json(decision)) {}
 
 extern "C" {
 

@@ -1,12 +1,15 @@
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "handle.h"
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/collectives/simulated/fake.h>
 #include <lockstep/collectives/startup.h>
 #include <lockstep/shapes/expr/fingerprint.h>
@@ -55,6 +58,9 @@ Result<Duration> deadline_of(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
+/// What a disk does not do: the job goes on.
+void warn(const Status& status) { fmt::print(stderr, "lockstep: {}\n", status.message); }
+
 }  // namespace
 
 Result<void> Group::start(const std::string& configuration) {
@@ -77,6 +83,37 @@ Result<void> Group::publish(const worker::Settings& settings, const std::string&
   teller = std::make_unique<worker::CallTeller>(std::move(*feed));
   rounds->driver().observe(*teller);
   return {};
+}
+
+Result<void> Group::open_profiles(const worker::Settings& settings) {
+  if (settings.job_id.empty()) return {};
+  make_private_folder(settings.stores_dir());
+  auto opened = coordinator::ProfileStore::open(
+      {.directory = settings.stores_dir(), .job_id = settings.job_id, .report = warn});
+  if (opened) {
+    profiles = std::move(*opened);
+  } else {
+    warn(opened.error());
+  }
+  const auto sharers = worker::profile_sharers(rounds->driver(), profiles.get());
+  if (!sharers) return sharers.error();
+  keeps_profiles = !sharers->empty() && sharers->lowest() == world.all->rank();
+  return {};
+}
+
+worker::SharedStore Group::shared_store() {
+  if (const auto settings = worker::Settings::from_environment();
+      settings && !std::exchange(opened_artifacts, true)) {
+    make_private_folder(std::filesystem::path(settings->cache_dir).parent_path());
+    auto opened = coordinator::ArtifactStore::open(
+        {.directory = settings->cache_dir, .report = warn, .limit = settings->cache_limit});
+    if (opened) {
+      artifacts = std::move(*opened);
+    } else {
+      warn(opened.error());
+    }
+  }
+  return {.artifacts = artifacts.get(), .report = warn};
 }
 
 Result<void> Group::alive() const {
@@ -197,13 +234,15 @@ int lockstep_group_open(const void* comm, double deadline_seconds, const char* r
     const std::string said =
         deadline ? fmt::format("{} ns", deadline->count()) : deadline.error().message;
     const std::string configuration = fmt::format(
-        "abi={}\nbuild={}\ndeadline={}\nenvironment={}\nversion={}\n", LOCKSTEP_ABI, build_id(),
-        said, settings ? "understood" : settings.error().message, lockstep_version());
+        "abi={}\nbuild={}\ndeadline={}\nenvironment={}\njob={}\nversion={}\n", LOCKSTEP_ABI,
+        build_id(), said, settings ? "understood" : settings.error().message,
+        settings ? settings->job_id : "", lockstep_version());
     if (auto same = made->state->start(configuration); !same) return same;
     if (!deadline) return deadline.error();  // the same on all ranks, as is the next
     if (!settings) return settings.error();
     if (auto published = made->state->publish(*settings, configuration); !published)
       return published;
+    if (auto opened = made->state->open_profiles(*settings); !opened) return opened;
     *group = made.release();
     return {};
   });
@@ -228,6 +267,9 @@ int lockstep_group_alone(lockstep_group** group) {
     made->state = std::make_shared<Group>();
     made->state->world.all = std::move(*all);
     if (auto started = made->state->start("alone=1\n"); !started) return started;
+    if (const auto settings = worker::Settings::from_environment();
+        settings && lockstep_launched() == 1)  // else each process would keep its own
+      if (auto opened = made->state->open_profiles(*settings); !opened) return opened;
     *group = made.release();
     return {};
   });

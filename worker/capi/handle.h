@@ -14,10 +14,17 @@
 
 #include <lockstep.h>
 
+#include <lockstep/coordinator/store/artifact_store.h>
+#include <lockstep/coordinator/store/profile_store.h>
 #include <lockstep/worker/agreement.h>
 #include <lockstep/worker/agreement/call_teller.h>
+#include <lockstep/worker/agreement/shared_bytes.h>
 #include <lockstep/worker/process/job_publisher.h>
 #include <lockstep/worker/process/world.h>
+
+namespace lockstep::capi {
+struct Group;
+}
 
 struct lockstep_report {
   explicit lockstep_report(lockstep::Status what);
@@ -36,6 +43,9 @@ struct lockstep_built {
   const lockstep::worker::Decision& decision;
   std::vector<lockstep::shapes::Guard> guards;
   std::optional<lockstep::Status> failure;  // the first
+  lockstep::capi::Group& group;
+  lockstep::Bytes shared{};  // what the callback was given last
+  std::uint32_t shares = 0;  // rounds of this build
 };
 
 struct lockstep_observation {
@@ -104,6 +114,11 @@ struct Group final : worker::RoundObserver {
   bool over = false;                 // finished or left, or a rank is gone
   std::atomic<bool> inside = false;  // a collective function is under way
   bool all_know = false;             // the last collective function failed, on all ranks alike
+  /// What ranks share is kept here; null: not yet opened, or it cannot be.
+  std::unique_ptr<coordinator::ArtifactStore> artifacts;
+  bool opened_artifacts = false;
+  std::unique_ptr<coordinator::ProfileStore> profiles;  // null: the job has no id
+  bool keeps_profiles = false;                          // for the ranks that see the same ones
   // Of the program's own collectives: where they stand on the board, and how many there were.
   int issued_entry = -1;
   std::atomic<std::uint64_t> issued = 0;
@@ -113,6 +128,10 @@ struct Group final : worker::RoundObserver {
   /// Collective, after that: a coordinator hears of this rank, as `settings` say.
   [[nodiscard]] Result<void> publish(const worker::Settings& settings,
                                      const std::string& configuration);
+  /// Collective, after that: what the job has stored under its id, where it has one.
+  [[nodiscard]] Result<void> open_profiles(const worker::Settings& settings);
+  /// Opened at the first use.
+  [[nodiscard]] worker::SharedStore shared_store();
   /// Errors: BadInput on another thread, and where the group is over.
   [[nodiscard]] Result<void> alive() const;
   /// The same, and where a collective function is under way.

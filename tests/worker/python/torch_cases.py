@@ -697,6 +697,20 @@ def cached(watch):
     tell(hits=counters["aot_autograd"]["autograd_cache_hit"])
 
 
+def once(watch, run):
+    """Each rank has caches of its own, and its compiler tells of each run."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.Linear(8, 1))
+    agreed = lockstep.torch.compile(model)
+    attempt("step", lambda x: agreed(x).mean(), torch.ones(3 + RANK, 8))
+    for p in model.parameters():
+        p.grad = None
+    agreed(torch.ones(3 + RANK, 8)).mean().backward()
+    tell(gradient=float(model[0].weight.grad.sum()), builds=counters["inductor"]["fxgraph_cache_miss"],
+         finds=counters["inductor"]["fxgraph_cache_hit"], plain=float(model(torch.ones(3, 8)).mean()),
+         last=agreed.agreed.last.decision.text)
+
+
 def main() -> None:
     case, *arguments = sys.argv[1].split(":")
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=9))

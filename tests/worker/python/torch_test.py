@@ -19,7 +19,8 @@ GLOO, LIMIT = 9, 100  # seconds: gloo's time-out in the cases, and the most that
 class Ranks:
     """One run of a case."""
 
-    def __init__(self, case, size=2, watched=True, policy="recompile", caches=None):
+    def __init__(self, case, size=2, watched=True, policy="recompile", caches=None, hosts=None):
+        """`caches`: a folder for caches on disk. `hosts`: ranks have hosts of their own, of this name."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -28,8 +29,14 @@ class Ranks:
                        "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": str(int(caches is None)),
                        "CACHES": str(caches)}
         began = time.monotonic()
+        def own(rank):
+            """Folders of this rank's host, where a case has such."""
+            host = pathlib.Path(caches or "") / f"{'' if hosts is None else hosts}{rank}"
+            return {} if hosts is None else {
+                "TORCHINDUCTOR_CACHE_DIR": str(host / "inductor"), "LOCKSTEP_CACHE_DIR": str(pathlib.Path(caches) / str(rank)),
+                "COMPILED": str(host / "compiled"), "LOCKSTEP_JOB_ID": "once", "PATH": f"{caches}:{os.environ['PATH']}"}
         processes = [subprocess.Popen([sys.executable, HERE / "torch_cases.py", case],
-                                      env={**environment, "RANK": str(rank)}, text=True,
+                                      env={**environment, **own(rank), "RANK": str(rank)}, text=True,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
                      for rank in range(size)]
         self.outputs, self.codes = [], []
@@ -381,6 +388,33 @@ def case_split():
     Ranks("split:same_graph").all_raise("step", "GraphDivergence", "the graphs differ from line", within=8)
     Ranks("split:same_collectives").all_give("step", 1.0)
     return "told; an error of compile()"
+
+
+_COMPILER = """#!/bin/sh
+mkdir -p "$(dirname "$COMPILED")"; echo "$@" >> "$COMPILED"
+exec "$(PATH="${PATH#*:}" command -v g++)" "$@"
+"""
+
+
+def case_once():
+    """Built on one rank, and found on the others; in a second run, of fewer or more ranks, on none."""
+    with tempfile.TemporaryDirectory() as caches:
+        compiler = pathlib.Path(caches, "g++")
+        compiler.write_text(_COMPILER)
+        compiler.chmod(0o755)
+        runs = []
+        for hosts, size in (("first", 2), ("second", 3), ("third", 1)):
+            seen = Ranks("once:" + hosts, size, caches=caches, hosts=hosts)
+            told = [pathlib.Path(caches, f"{hosts}{rank}", "compiled") for rank in range(size)]
+            counts = [path.read_text().count("-shared") for path in told]  # others find out what the compiler is
+            runs.append((seen.value("builds"), counts))
+            values = [call["value"] for call in seen.calls("step")]
+            assert len(values) == size and all(abs(v - seen.value("plain")[0]) < 1e-6 for v in values), seen.text
+            assert len({round(g, 4) for g in seen.value("gradient")}) == 1, seen.text
+        (builds, compiled), (again, compiled_again), (alone, compiled_alone) = runs
+        assert builds[0] > 0 and builds[1] == 0 and compiled[0] > 0 and compiled[1] == 0, runs
+        assert not any(again) and not any(compiled_again) and not any(alone + compiled_alone), runs
+    return f"graphs built, and runs of the C++ compiler, per rank: {runs}"
 
 
 def case_cached():

@@ -71,7 +71,8 @@ _SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "decision_text": (_S, (_P,)), "decision_json": (_S, (_P,)),
     "agreement_create": (_I, (_P, _S, _P, _P)), "agreement_free": (None, (_P,)),
     "fingerprint_of": (Fingerprint, (_S, _N)), "build_failed": (None, (_P, _I, _S)),
-    "build_guard": (_I, (_P, _S, _S)), "prefetch": (_I, (_P, _S, _P)),
+    "build_guard": (_I, (_P, _S, _S)), "build_kept": (_I, (_P, Fingerprint, _P, _P)),
+    "build_share": (_I, (_P, Fingerprint, _S, _N, _P, _P)), "prefetch": (_I, (_P, _S, _P)),
     "agree": (_I, (_P, _S, _P, BUILD, _P, _P, _P, _P)), "audit": (_I, (_P, _S, _P, _P, _P)),
     "finding": (_P, (_P,)), "audit_summary": (_S, (_P,)),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sys
@@ -48,6 +49,25 @@ class Decision:
             caller = sys._getframe(1)
             where = f"{os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno}"
         check(lib.build_guard(self._built, condition.encode(), where.encode()))
+
+    def kept(self, of: str) -> Optional[bytes]:
+        """While the version is built: what this rank has kept under `of` by share(), in files that only this
+        user can write and whose SHA-256 is checked; None: nothing. Not collective."""
+        return self._bytes(lib.build_kept, of)
+
+    def share(self, of: str, mine: Optional[bytes] = None) -> Optional[bytes]:
+        """While the version is built, collective: the bytes `mine` of rank 0, for all ranks with the same `of`,
+        which covers all that they depend on; these ranks keep them. None on other ranks, and on all where
+        rank 0 has none or more than 64 MiB. Called before the build on ranks that wait for rank 0's, and
+        after it there. Ranks that have kept the same bytes, by their SHA-256, receive none. Raises
+        Environment where other bytes have come."""
+        return self._bytes(lib.build_share, of, mine, len(mine or b""))
+
+    def _bytes(self, function: Any, of: str, *more: Any) -> Optional[bytes]:
+        text, data, size = of.encode(), ctypes.c_void_p(), ctypes.c_size_t()
+        check(function(self._built, lib.fingerprint_of(text, len(text)), *more, ctypes.byref(data),
+                       ctypes.byref(size)))
+        return ctypes.string_at(data, size.value) if data.value else None
 
     def __str__(self) -> str:
         return self.text

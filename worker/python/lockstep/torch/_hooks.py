@@ -318,6 +318,18 @@ def backend_named(backend: Any, mode: Any, options: Any, dynamic: Any) -> Any:
     return _torch._TorchCompileWrapper(backend, mode, options, dynamic)
 
 
+def inductor_folder() -> str:
+    """Where inductor keeps what it builds. Seen in 2.15."""
+    folder: str = importlib.import_module("torch._inductor.runtime.cache_dir_utils").cache_dir()
+    return folder
+
+
+def inductor_builds() -> int:
+    """How many graphs it has built and not found in its cache on disk. Seen in 2.15."""
+    counters: Any = importlib.import_module("torch._dynamo.utils").counters
+    return int(counters["inductor"]["fxgraph_cache_miss"] + counters["inductor"]["fxgraph_cache_bypass"])
+
+
 def shape_env_of(inputs: Sequence[Any]) -> Any:
     """Of the frame that is compiled. Seen in 2.15."""
     context = _torch._guards.TracingContext.try_get()

@@ -20,6 +20,7 @@ from ..wrappers import _named, _told
 from ._hooks import backend_named, compiles, needs_a_value, shape_env_of, tracing_as_decided
 from .example import Example, marks_of
 from .guard_text import SizeGuard, size_guards
+from .shared_build import SharedBuild
 from .watch import Watch, the_watch
 
 Marks = Mapping[str, Mapping[int, str]]
@@ -67,7 +68,7 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
         return torch.compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                              options=None if options is None else dict(options))
     agreed = Compiled(model, name or _frame_of(model), watched, consistency, marks or {}, dynamic, fullgraph,
-                      recompile_limit, backend_named(backend, mode, options, dynamic))
+                      recompile_limit, backend_named(backend, mode, options, dynamic), backend == "inductor")
     return _Module(model, agreed) if isinstance(model, torch.nn.Module) else _function(model, agreed)
 
 
@@ -107,7 +108,8 @@ class Compiled:
     compiled version; `agreement`."""
 
     def __init__(self, model: Any, name: str, watched: Watch, consistency: str, marks: Marks,
-                 dynamic: Optional[bool], fullgraph: bool, recompile_limit: int, backend: Any) -> None:
+                 dynamic: Optional[bool], fullgraph: bool, recompile_limit: int, backend: Any,
+                 shares: bool) -> None:
         self.last: Optional[Agreed] = None
         self.fallbacks = 0
         self.agreement = Agreement(watched.group, f"compile {name}", consistency,
@@ -118,6 +120,7 @@ class Compiled:
         self._versions: Dict[int, Callable[..., Any]] = {}
         self._needs: Dict[FrozenSet[str], str] = {}  # sizes without which no trace is possible, and why
         self._told_why = self._is_tracing = False
+        self._shares = shares
         self._lines: List[str] = []  # of the graph that was traced last
         self._site = CallSite(whole=True)
         self.agreement._sites.append(self._site)
@@ -229,10 +232,10 @@ class Compiled:
         self._watch.group.note(f"compiling {self._name}")
         self._watch.progress.compile_starts()
         try:
-            with self._watch.tracing() as graphs, tracing_as_decided(example.dynamic_ints):
-                version(*example.args, **example.kwargs)
-        except _Traced:
-            pass
+            with self._watch.tracing() as graphs, tracing_as_decided(example.dynamic_ints), \
+                    self._sharing(decision):
+                with contextlib.suppress(_Traced):
+                    version(*example.args, **example.kwargs)
         except Exception as error:
             if not needs_a_value(error):
                 raise
@@ -246,6 +249,12 @@ class Compiled:
         self._lines = [line for graph in graphs for line in (
             graph.nodes if self._consistency == "same_graph" else graph.collectives)]
         return _compared(self._lines) or "nothing"
+
+    def _sharing(self, decision: Decision) -> contextlib.AbstractContextManager[None]:
+        """Where inductor builds, once for all ranks."""
+        if not self._shares:
+            return contextlib.nullcontext()
+        return SharedBuild(decision, self._name, self._watch.group.rank == 0).building()
 
     def _copy(self, entry: int) -> Callable[..., Any]:
         """A function of its own for torch.compile, whose versions torch keeps by code."""
