@@ -30,12 +30,13 @@ RankState state_of(const Identity& identity, const SlotReport& report, Instant n
   return state;
 }
 
-void count_looks(Seen& seen, const SlotReport& report) {
+/// `counts`: false: only where to count from the next time.
+void count_looks(Seen& seen, const SlotReport& report, bool counts) {
   const auto since = [](std::uint64_t after, std::uint64_t before) {
     return static_cast<std::uint32_t>(
         std::min<std::uint64_t>(after >= before ? after - before : 0, kRecentLooks));
   };
-  const std::uint32_t looks = since(report.looks, seen.looks);
+  const std::uint32_t looks = counts ? since(report.looks, seen.looks) : 0;
   seen.recent_looks += looks;
   seen.recent_waiting += std::min(looks, since(report.looks_waiting, seen.looks_waiting));
   seen.looks = report.looks;
@@ -46,6 +47,12 @@ void count_looks(Seen& seen, const SlotReport& report) {
 }
 
 }  // namespace
+
+void Progress::forget(Rank rank) {
+  auto& place = ranks_[static_cast<std::size_t>(rank.value)];
+  if (place && place->state.phase == Phase::Compiling) --compiling_;
+  place.reset();
+}
 
 std::int64_t Seen::begun(std::uint64_t group) const {
   for (const GroupCount& count : groups)
@@ -74,12 +81,14 @@ void Progress::take(const Identity& identity, const SlotReport& report, Instant 
                          seen.state.ordinal == report.ordinal && seen.state.group == report.group;
   if (!same_wait) seen.wait_told = now;
   const Instant leased = std::min(seen.state.lease, now);  // until when, where it has ended
+  compiling_ -= seen.state.phase == Phase::Compiling ? 1 : 0;
   seen.state = state_of(identity, report, now);
+  compiling_ += seen.state.phase == Phase::Compiling ? 1 : 0;
   seen.state.lease = std::max(seen.state.lease, leased);
   seen.told = now;
   seen.groups = report.groups;
   seen.counters = report.counters;
-  count_looks(seen, report);
+  count_looks(seen, report, compiling_ == 0);
   ++seen.reports;
   if (others_wait_for(seen, now)) ++seen.awaited;
   if (!report.waiting || (awaited_.size() >= kMostGroupsOfJob && !awaited_.contains(report.group)))

@@ -18,8 +18,8 @@ struct Seen {
   std::vector<GroupCount> groups;
   std::uint64_t looks = 0, looks_waiting = 0;  // as last reported
   CallCounters counters;
-  /// Looks that the sender took in about the last two minutes, and looks that found it waiting;
-  /// later ones count more.
+  /// Looks that the sender took in about the last two minutes, while no rank compiled, and looks
+  /// that found it waiting; later ones count more.
   std::uint32_t recent_looks = 0, recent_waiting = 0;
   /// All reports, and reports that showed it behind an operation in which another rank waited.
   std::uint64_t reports = 0, awaited = 0;
@@ -36,7 +36,7 @@ class Progress {
 
   void take(const Identity& identity, const SlotReport& report, Instant now);
   /// Drops the state of a rank that has been restarted.
-  void forget(Rank rank) { ranks_[static_cast<std::size_t>(rank.value)].reset(); }
+  void forget(Rank rank);
 
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   /// nullptr: the rank has never reported.
@@ -53,6 +53,7 @@ class Progress {
   };
   [[nodiscard]] bool others_wait_for(const Seen& seen, Instant now) const;
   std::vector<std::unique_ptr<Seen>> ranks_;
+  int compiling_ = 0;                         // ranks that do: meanwhile others may wait for them
   std::map<std::uint64_t, Awaited> awaited_;  // by group
 };
 

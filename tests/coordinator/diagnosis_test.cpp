@@ -265,13 +265,13 @@ TEST(Operations, LostRank_IsNotInThoughItsLastReportIsOld) {
   EXPECT_EQ(ranks.operations()[0].not_in, RankSet::of({1}));
 }
 
-TEST(Diagnosis, RankThatOthersAlwaysWaitFor_LagsAndItsReportsSayHowOften) {
-  WatchedRanks ranks(8);
-  ranks.join_all();
+/// A minute in which seven ranks wait for the sixth, which says `phase`.
+void lag(WatchedRanks& ranks, Phase phase) {
   for (int second = 0; second < 60; ++second) {
     for (int r = 0; r < 8; ++r) {
       if (r != 5) ranks.wait(r);
       auto& report = ranks.reports[static_cast<std::size_t>(r)];
+      report.phase = r == 5 ? phase : Phase::Running;
       report.looks += 10;
       report.looks_waiting += r == 5 ? 0 : 6;
     }
@@ -284,6 +284,12 @@ TEST(Diagnosis, RankThatOthersAlwaysWaitFor_LagsAndItsReportsSayHowOften) {
     ranks.now += milliseconds(400);
     ranks.tell_all();
   }
+}
+
+TEST(Diagnosis, RankThatOthersAlwaysWaitFor_LagsAndItsReportsSayHowOften) {
+  WatchedRanks ranks(8);
+  ranks.join_all();
+  lag(ranks, Phase::Running);
   const auto found = ranks.findings();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].kind, Kind::Lags);
@@ -291,6 +297,15 @@ TEST(Diagnosis, RankThatOthersAlwaysWaitFor_LagsAndItsReportsSayHowOften) {
   EXPECT_TRUE(says(found[0], "the median rank for 60 %")) << found[0].message;
   EXPECT_EQ(ranks.job().progress.seen({5})->awaited, 60U);
   EXPECT_EQ(ranks.job().progress.seen({4})->awaited, 0U);
+}
+
+TEST(Diagnosis, RankThatCompiles_DoesNotLag) {
+  WatchedRanks ranks(8);
+  ranks.join_all();
+  lag(ranks, Phase::Compiling);
+  EXPECT_TRUE(ranks.findings().empty());
+  lag(ranks, Phase::Running);
+  ASSERT_EQ(ranks.findings().size(), 1U) << "it still does afterwards";
 }
 
 TEST(Diagnosis, SixteenThousandRanks_AreAllNamedAndLookedAtInTime) {

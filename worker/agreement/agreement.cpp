@@ -14,6 +14,12 @@ shapes::Fingerprint with_guards(const Built& built) {
   return builder.finish();
 }
 
+/// A round of the build itself failed, so all ranks are out of it.
+bool ends_on_all(Code code) {
+  return code == Code::FrameMismatch || code == Code::Gone || code == Code::Stuck ||
+         code == Code::RankLost;
+}
+
 /// The caller's build as the steps of a call: it traces and compiles in one. Nothing is built for a
 /// call past the recompile limit, which every rank knows alike.
 class BuildSteps final : public CallSteps {
@@ -32,6 +38,8 @@ class BuildSteps final : public CallSteps {
       report.collectives = built->program;
       report.caller_built = true;
       report.guards = std::move(built->guards);
+    } else if (ends_on_all(built.error().code)) {
+      return built.error();
     } else {
       report.failure = built.error();
     }

@@ -112,6 +112,7 @@ class Builder {
  private:
   /// An exception of a callback in C++ is a failed build, not a hole in the round.
   int call(int entry, lockstep_fingerprint& program, lockstep_built& built) {
+    const Group::Phased compiling(group_, Phase::Compiling);
     try {
       return build_(context_, entry, made_.get(), &program, &built);
     } catch (const std::exception& error) {

@@ -159,6 +159,21 @@ struct Group final : worker::RoundObserver {
     return result;
   }
 
+  /// What this rank does in the meantime, on the board.
+  class Phased {
+   public:
+    Phased(Group& group, Phase phase) : group_(group) { say(phase); }
+    ~Phased() { say(Phase::Running); }
+    Phased(const Phased&) = delete;
+    Phased& operator=(const Phased&) = delete;
+
+   private:
+    void say(Phase phase) {
+      if (group_.world.watch) group_.world.watch->seat().phase(phase);
+    }
+    Group& group_;
+  };
+
   /// Marks a collective function as under way.
   class Inside {
    public:

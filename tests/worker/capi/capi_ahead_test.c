@@ -145,6 +145,56 @@ static int build_guarded(void* context, int entry, const lockstep_decision* deci
   return 0;
 }
 
+struct shared_build {
+  char mine[8];     /* of rank 0 */
+  size_t got, kept; /* bytes */
+  char first;       /* of those shared */
+  int codes[4];
+  int leaves_out; /* this rank does not share */
+};
+
+static int build_shared(void* context, int entry, const lockstep_decision* decision,
+                        lockstep_fingerprint* program, lockstep_built* built) {
+  struct shared_build* with = context;
+  const lockstep_fingerprint of = lockstep_fingerprint_of(with->mine, 1);
+  const void* bytes = NULL;
+  (void)entry, (void)decision, (void)program;
+  with->codes[0] = lockstep_build_kept(built, of, &bytes, &with->kept);
+  if (with->leaves_out) return 0;
+  with->codes[1] = lockstep_build_share(built, of, rank == 0 ? with->mine : NULL,
+                                        sizeof(with->mine), &bytes, &with->got);
+  with->first = bytes == NULL ? 0 : *(const char*)bytes;
+  with->codes[2] = lockstep_build_share(built, of, NULL, 0, &bytes, &with->kept);
+  with->codes[3] = lockstep_build_kept(built, of, &bytes, &with->kept);
+  return 0;
+}
+
+static void what_one_rank_builds_all_have(void) {
+  lockstep_agreement* agreement = NULL;
+  lockstep_observation* seen = make_observation();
+  struct shared_build with = {"shared", 0, 0, 0, {-1, -1, -1, -1}, 0};
+  int entry = -1, is_new = -1, i;
+  size_t bytes = 0;
+  const void* none = NULL;
+  CHECK(!lockstep_agreement_create(group, "shared", NULL, &agreement));
+#define AGREE lockstep_agree(agreement, "step", seen, build_shared, &with, &entry, &is_new, NULL)
+  set(seen, 4, 1, 3);
+  CHECK(!AGREE && is_new && entry == 0);
+  for (i = 0; i < 4; ++i) CHECK(with.codes[i] == LOCKSTEP_OK);
+  CHECK(with.got == sizeof(with.mine) && with.first == 's' && with.kept == sizeof(with.mine));
+  CHECK_FAILS(lockstep_build_kept(NULL, lockstep_fingerprint_of("", 0), &none, &bytes),
+              LOCKSTEP_BAD_INPUT, "built, bytes or size is NULL");
+  if (size > 1) { /* A rank that does not share is told by the round that it is in. */
+    with.leaves_out = last();
+    set(seen, 5, 0, 3);
+    CHECK(AGREE == LOCKSTEP_FRAME_MISMATCH);
+    with.leaves_out = 0;
+  }
+#undef AGREE
+  lockstep_agreement_free(agreement);
+  lockstep_observation_free(seen);
+}
+
 static void a_version_fits_only_where_its_guards_hold(void) {
   lockstep_agreement* agreement = NULL;
   lockstep_observation* seen = make_observation();
@@ -254,6 +304,7 @@ static void all_calls(void) {
   a_broken_prefetch_is_every_ranks_error_where_a_version_is_built();
   resync_brings_ranks_into_step();
   a_version_fits_only_where_its_guards_hold();
+  what_one_rank_builds_all_have();
   misuse_of_what_is_ahead_is_one_clear_sentence();
 }
 

@@ -542,9 +542,27 @@ def wrapped(watch, how, via):
                 return self.b(checkpoint(lambda y: self.a(y).relu(), x, use_reentrant=False))
             return self.b(self.a(x).relu())
 
+    class Text(torch.nn.Module):
+        """Upstream's: a sharded BERT with checkpointed layers."""
+
+        def __init__(self):
+            super().__init__()
+            from transformers import BertConfig, BertModel
+            self.bert = BertModel(BertConfig(vocab_size=64, hidden_size=16, num_hidden_layers=2, intermediate_size=32,
+                                             num_attention_heads=2, hidden_dropout_prob=0.0,
+                                             attention_probs_dropout_prob=0.0))
+            self.bert.gradient_checkpointing_enable({"use_reentrant": False})
+
+        def forward(self, x):
+            return self.bert((x * 63).long()).last_hidden_state
+
     def made():
         torch.manual_seed(0)
-        net = Net()
+        net = Text() if how == "bert" else Net()
+        if how == "bert":
+            for layer in net.bert.encoder.layer:
+                fully_shard(layer)
+            fully_shard(net)
         if how == "fsdp2":
             for module in (net.a, net.b, net):
                 fully_shard(module)
@@ -563,7 +581,7 @@ def wrapped(watch, how, via):
             except TypeError as error:
                 return tell(refused=str(error))
         else:
-            whole = how not in ("fsdp2",)
+            whole = how not in ("fsdp2", "bert")
             step = (torch.compile(net, backend="aot_eager") if run == "watch" and how != "ddp"
                     else net if run == "watch" else compiled(net, backend="aot_eager", fullgraph=whole))
         if how == "ddp":
@@ -682,6 +700,62 @@ def split(watch, via):
     _wave(plain, w).backward()
     attempt("step", lambda: (gradient(x, w) - plain.grad.sum()).abs() < 1e-5)
     tell(found=watch.summary())
+
+
+def compiled_dtypes(watch):
+    """Dtypes of torch that lockstep has no names for, beside a strided tensor with a gradient."""
+    def step(z, q, w):
+        return total(z.real @ w) + q.float().sum()
+    agreed = compiled(step)
+    for rows in (3, 4 + RANK, 7 - RANK):
+        z = torch.ones(rows, 4, dtype=torch.complex64)
+        q = torch.ones(rows, 2).to(torch.float8_e4m3fn)
+        attempt("step", lambda: agreed(z, q, torch.ones(2, 4).t().requires_grad_()).detach() - q.float().sum())
+    tell(compiles=compiles, rows=[3, 4 + RANK, 7 - RANK])
+    if WATCHED:
+        attempt("other", agreed, z if RANK else z.real, q, torch.ones(2, 4).t().requires_grad_())
+
+
+def upstream_11(watch):
+    """Rank 0 compiles for longer than the time-out of the others' collectives."""
+    limit = dist.distributed_c10d._set_pg_timeout
+    compiled = torch.compile(total, backend=slow)
+    limit(datetime.timedelta(seconds=3), dist.group.WORLD)
+    attempt("step", compiled, torch.ones(4))
+    tell(compiles=compiles)
+
+
+def slow(graph, inputs):
+    time.sleep(6 if RANK == 0 else 0)
+    return counting(graph, inputs)
+
+
+def upstream_12(watch):
+    """The same where the others find the version in their caches on disk."""
+    from torch._inductor.compile_fx import compile_fx
+
+    def backend(graph, inputs):
+        time.sleep(6 if RANK == 0 else 0)
+        return compile_fx(graph, inputs)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(os.environ["CACHES"], str(RANK))
+    limit = dist.distributed_c10d._set_pg_timeout
+    compiled = torch.compile(lambda x: (x * 2).sum(), backend=backend)
+
+    def step(x):
+        out = compiled(x)
+        dist.all_reduce(out)
+        return out
+    watch.close()
+    limit(datetime.timedelta(seconds=200), dist.group.WORLD)
+    if RANK > 0:
+        compiled(torch.ones(4))
+        torch.compiler.reset()
+        counters.clear()
+    dist.barrier()
+    limit(datetime.timedelta(seconds=3), dist.group.WORLD)
+    with lockstep.torch.watch(deadline=DEADLINE):
+        attempt("step", step, torch.ones(4))
+    tell(finds=counters["inductor"]["fxgraph_cache_hit"] + counters["aot_autograd"]["autograd_cache_hit"])
 
 
 def cached(watch):

@@ -46,6 +46,9 @@ def main() -> None:
     for call in range(6):
         rows = 12 if call < 2 else 2 + (3 * rank + 5 * call) % 7
         assert step(torch.ones(rows, 4)) == 4.0 * rows
+    mesh = dist.device_mesh.init_device_mesh("cpu", (1, size), mesh_dim_names=("dp", "tp"))
+    with lockstep.torch.group(mesh["tp"]) as over_a_dim:
+        assert (over_a_dim.rank, over_a_dim.size) == (rank, size)
     # On one rank the data of a parameter is swapped behind the object's back.
     weights = torch.nn.Parameter(torch.zeros(3, 4))
     of_weights = lockstep.agreed(lambda w: None, ranks, name="weights")

@@ -417,6 +417,34 @@ def case_once():
     return f"graphs built, and runs of the C++ compiler, per rank: {runs}"
 
 
+def case_compiled_dtypes():
+    seen = Ranks("compiled_dtypes")
+    assert seen.value("compiles") == [2, 2], seen.text
+    for rank in (0, 1):
+        values = [call.get("value") for call in seen.calls("step", rank)]
+        assert values == [8.0 * 6, 8.0 * 9, 8.0 * 13], (values, seen.text)
+    seen.all_raise("other", "SourceMismatch", "z.dtype=complex64")
+    return "agreed on"
+
+
+def case_upstream_11():
+    for size in (2, 4):
+        seen = Ranks("upstream_11", size)
+        seen.all_give("step", 4.0 * size)
+        assert seen.value("compiles") == [1] * size, seen.text
+    return Ranks("upstream_11", watched=False).goes_wrong("step")
+
+
+def case_upstream_12():
+    for size in (2, 3):
+        with tempfile.TemporaryDirectory() as caches:
+            seen = Ranks("upstream_12", size, caches=caches)
+            seen.all_give("step", 8.0 * size)
+            finds = seen.value("finds")
+            assert sorted(map(bool, finds)) == [False] + [True] * (size - 1), (finds, seen.text)
+    return f"graphs found in caches, per rank: {finds}"
+
+
 def case_cached():
     with tempfile.TemporaryDirectory() as caches:
         seen = Ranks("cached", caches=caches)
@@ -458,7 +486,7 @@ def upstream(number, via):
 
 
 CASES.update({f"upstream_{number}_{via}": upstream(number, via) for number in "123456789" for via in ("watch", "compile")})
-CASES.update({f"{how}_{via}": wrapped(how, via) for how in ("ddp", "fsdp2", "dtensor", "checkpoint")
+CASES.update({f"{how}_{via}": wrapped(how, via) for how in ("ddp", "fsdp2", "dtensor", "checkpoint", "bert")
               for via in ("watch", "compile")})
 CASES.update({f"{how}_refused": wrapped(how, "refused") for how in ("ddp", "fsdp2")})
 

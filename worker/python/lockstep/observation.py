@@ -19,9 +19,25 @@ _TENSOR, _INT, _FLOAT, _BOOL = range(4)
 _Source = Tuple[str, int, int, int]
 
 
-def _dtype_number(name: str, dtype: Any) -> int:
-    word = str(getattr(dtype, "name", dtype)).replace("torch.", "")
+def dtype_word(dtype: Any) -> str:
+    """"float32"; of numpy and torch alike."""
+    return str(getattr(dtype, "name", dtype)).replace("torch.", "")
+
+
+def _number_of(word: str) -> int:
     number: int = lib.dtype_from_name(_DTYPES.get(word, word).encode())
+    return number
+
+
+def is_known(dtype: Any) -> bool:
+    """lockstep has a name for it."""
+    return _number_of(dtype_word(dtype)) >= 0
+
+
+def _dtype_number(name: str, dtype: Any, whole: bool) -> int:
+    number = _number_of(dtype_word(dtype))
+    if number < 0 and whole:
+        return _number_of("uint8")  # and its name is that of a source
     if number < 0:
         raise TypeError(f"{name} has dtype {dtype}, which lockstep does not know; leave the input out "
                         "or convert it")
@@ -72,12 +88,14 @@ def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
             values.append(int(plain))
     elif hasattr(value, "shape") and hasattr(value, "dtype"):
         sizes = [int(size) for size in value.shape]
-        number = _dtype_number(name, value.dtype)
+        number = _dtype_number(name, value.dtype, whole)
         own = _strides(value)
         if own is not None and own != _contiguous(sizes):
             strides[len(sources)] = own
         sources.append((name, _TENSOR, number, len(sizes)))
         values.extend(sizes)
+        if whole and not is_known(value.dtype):
+            sources.append((f"{name}.dtype={dtype_word(value.dtype)}", _FLOAT, 0, 0))
         needed = gradient_of(value) if whole else None
         if needed is not None:
             sources.append((f"{name}.requires_grad", _BOOL, 0, 0))
@@ -133,7 +151,8 @@ class Observation:
     def of(cls, inputs: Mapping[str, Any], marks: Optional[Mapping[str, Mapping[int, str]]] = None,
            whole: bool = False) -> "Observation":
         """The same of a mapping. `whole`: whether a tensor x needs a gradient is the bool
-        x.requires_grad, and of values that cannot be observed the type counts."""
+        x.requires_grad, a dtype without a name here is part of one, as that of None is, and of
+        values that cannot be observed the type counts."""
         out = cls.__new__(cls)
         out._observe(inputs, marks, whole)
         return out

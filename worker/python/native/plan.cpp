@@ -61,12 +61,13 @@ std::unique_ptr<Plan> Plan::make(PyObject* tree, void* observation, const Functi
   return plan;
 }
 
-/// (kind, example or type, …): "tensor" example dtype; "int" "float" "bool" type; "same" type value;
+/// (kind, example or type, …): "tensor" example dtype, whether it tells its need of a gradient, and
+/// whether its dtype is a source of its own; "int" "float" "bool" type; "same" type value;
 /// "items" type (child…); "keys" and "fields" type ((key, child)…).
 bool Plan::learn(PyObject* tree, Node& node) {
   static constexpr std::pair<const char*, Kind> kKinds[] = {
-      {"tensor", Kind::Tensor}, {"int", Kind::Int},     {"float", Kind::Float},
-      {"bool", Kind::Bool},     {"same", Kind::Same},   {"items", Kind::Items},
+      {"tensor", Kind::Tensor}, {"int", Kind::Int},      {"float", Kind::Float},
+      {"bool", Kind::Bool},     {"same", Kind::Same},    {"items", Kind::Items},
       {"keys", Kind::Keys},     {"fields", Kind::Fields}};
   PyObject* word = part(tree, 0);
   if (word == nullptr) return false;
@@ -118,6 +119,7 @@ bool Plan::learn_tensor(PyObject* tree, Node& node) {
   }
   if (PyTuple_Size(tree) > 3 && part(tree, 3) == Py_True)
     node.grad = Owned(PyUnicode_FromString("requires_grad"));
+  node.named_dtype = PyTuple_Size(tree) > 4 && part(tree, 4) == Py_True;
   node.exchange = exchange_of(node.type.get());
   DlTensor seen{};
   if (node.exchange != nullptr && node.exchange->tensor_from_object(example, &seen) != 0) {
@@ -211,6 +213,7 @@ bool Plan::tensor(const Node& node, PyObject* value) {
     if (seen.strides != nullptr) note_strides(node, seen.strides);
     ++source_;
   }
+  if (node.named_dtype) ++source_;
   return !node.grad || gradient(node, value);
 }
 

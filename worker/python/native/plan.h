@@ -1,17 +1,16 @@
 // How the inputs of one call site are read: worked out once from an example, then followed on every
-// call. Whatever a plan knows of a value (types, keys, dtypes, numbers of dims) it tests again, so a
-// value that has changed is never taken for the one before.
+// call. Whatever a plan knows of a value (types, keys, dtypes, numbers of dims) it tests again, so
+// a value that has changed is never taken for the one before.
 #pragma once
 
 #define Py_LIMITED_API 0x03090000
 #define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "dlpack.h"
+#include <Python.h>
 
 namespace lockstep::python {
 
@@ -25,8 +24,8 @@ inline Owned share(PyObject* object) {
   return Owned(object);
 }
 
-/// The functions of liblockstep that a plan calls (lockstep.h), by address: the library is loaded by
-/// the package.
+/// The functions of liblockstep that a plan calls (lockstep.h), by address: the library is loaded
+/// by the package.
 struct Functions {
   int (*set_all)(void* observation, const std::int64_t* values, std::size_t count) = nullptr;
   int (*set_sizes)(void* observation, std::size_t source, const std::int64_t* sizes,
@@ -55,8 +54,9 @@ class Plan {
     int ndim = 0;
     const DlExchange* exchange = nullptr;  // null: sizes are attributes
     DlType dl_type{};
-    Owned strides;  // the attribute's name; null: no strides
+    Owned strides;                // the attribute's name; null: no strides
     bool strides_called = false;  // a method, in elements; else an attribute, in bytes
+    bool named_dtype = false;     // its dtype is a source of its own, without a value
     Owned grad;  // the name of the attribute that is a bool source of its own; null: none is
   };
   struct Strided {

@@ -112,9 +112,10 @@ class FrameEvents:
             self._register()
             self._begin()  # late, and before anything runs
         frame: Optional[types.FrameType] = sys._getframe(1)
-        while frame is not None and "dynamo_output" not in frame.f_code.co_varnames:
+        while frame is not None and not hasattr(frame.f_locals.get("output"), "graph"):
             frame = frame.f_back
-        self._traced(code, None if frame is None else frame.f_locals["output"])
+        if frame is not None:
+            self._traced(code, frame.f_locals["output"])
 
     def _end(self, args: Any) -> None:
         if args.callback_trigger is self._backward_trigger:
@@ -155,8 +156,10 @@ class Splits:
         self._config: Any = importlib.import_module("torch._functorch.config")
         self._frames: List[types.FrameType] = []
         self._hits = _cache_hits()
-        self._before = getattr(self._config, "joint_custom_pass", None)
-        self._config.joint_custom_pass = self._joint
+        self._is_here = hasattr(self._config, "joint_custom_pass")
+        if self._is_here:
+            self._before = self._config.joint_custom_pass
+            self._config.joint_custom_pass = self._joint
 
     def _joint(self, joint: Any, inputs: Any) -> Any:
         frame = sys._getframe(1)
@@ -165,14 +168,14 @@ class Splits:
         return self._before(joint, inputs) if callable(self._before) else joint
 
     def take(self) -> Optional[List[Split]]:
-        """Those since it was last called; None: some came from a cache, unseen."""
+        """Those since it was last called; None: some came from a cache, or this version shows none."""
         frames, self._frames = self._frames, []
         hits, self._hits = self._hits, _cache_hits()
         out = [Split(frame.f_locals.get("fw_module"), frame.f_locals.get("bw_module")) for frame in frames]
-        return None if self._hits > hits else [split for split in out if None not in split]
+        return None if self._hits > hits or not self._is_here else [split for split in out if None not in split]
 
     def remove(self) -> None:
-        if self._config.joint_custom_pass == self._joint:
+        if self._is_here and self._config.joint_custom_pass == self._joint:
             self._config.joint_custom_pass = self._before
 
 

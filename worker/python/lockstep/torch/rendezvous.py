@@ -22,8 +22,13 @@ from ._hooks import default_store, store_host
 _opened: Dict[str, int] = {}
 
 
+def group_of_mesh(given: Any) -> Any:
+    """The process group of a DeviceMesh of one dim, such as mesh["tp"]; anything else as it is."""
+    return given.get_group() if hasattr(given, "get_group") and hasattr(given, "mesh_dim_names") else given
+
+
 def group(process_group: Any = None, deadline: float = 60.0) -> Group:
-    """The ranks of `process_group` (default: all) as a lockstep group. Collective over that group; other
+    """The ranks of `process_group` (default: all; or a dim of a DeviceMesh) as a lockstep group. Collective over that group; other
     ranks take no part. The address and a secret for it go through the store of
     init_process_group. Where OMP_NUM_THREADS is not set, torch's threads are limited to this rank's share
     of the host's cores. Raises RuntimeError where torch.distributed has not been initialised, this process
@@ -32,6 +37,7 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
     if not dist.is_available() or not dist.is_initialized():
         raise RuntimeError("torch.distributed is not initialised; call "
                            "torch.distributed.init_process_group() before lockstep.torch.group()")
+    process_group = group_of_mesh(process_group)
     rank, size = dist.get_rank(process_group), dist.get_world_size(process_group)
     if rank < 0:
         raise RuntimeError("this process is not in the given process group; call "

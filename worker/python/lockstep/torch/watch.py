@@ -22,6 +22,7 @@ from .collectives import Issued
 from .graph_text import GraphText, graph_text, split_text
 from .progress import Progress
 from .rendezvous import group as open_group
+from .rendezvous import group_of_mesh
 from .site import FrameNames
 
 _POLICIES = ("recompile", "audit", "error")
@@ -30,7 +31,7 @@ _watch: Optional["Watch"] = None
 
 def watch(policy: str = "recompile", process_group: Any = None, *, deadline: float = 60.0,
           compile_deadline: float = 1800.0, report: Optional[Callable[[Finding], None]] = None) -> "Watch":
-    """From now on the ranks of `process_group` (default: all) agree before each frame that torch.compile
+    """From now on the ranks of `process_group` (default: all; or a dim of a DeviceMesh) agree before each frame that torch.compile
     has compiled or is about to compile, on the thread that calls this. Collective over that group; after
     torch.distributed.init_process_group(). Nothing of the program has to change, and graph breaks may be.
 
@@ -79,6 +80,7 @@ class Watch:
     def __init__(self, policy: str, process_group: Any, deadline: float, compile_deadline: float,
                  report: Optional[Callable[[Finding], None]]) -> None:
         import torch.distributed as dist
+        process_group = group_of_mesh(process_group)
         self.group: Group = open_group(process_group, deadline)
         self.votes = self.compiles = self.elsewhere = 0
         self._policy, self._report = policy, report
@@ -356,6 +358,7 @@ def the_watch(process_group: Any) -> Optional[Watch]:
     watched = _watch if _watch is not None else watch(process_group=process_group)
     if isinstance(watched, _Off):
         return None
+    process_group = group_of_mesh(process_group)
     if process_group is not None and process_group is not watched._watched:
         raise ValueError("the watch that is on is over another process group; close() it first")
     return watched
