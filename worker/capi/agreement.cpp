@@ -266,6 +266,7 @@ int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const v
   return guarded([&]() -> Result<void> {
     if (built == nullptr || bytes == nullptr || size == nullptr)
       return bad_input("built, bytes or size is NULL; what is built is shared in the callback");
+    if (built->parted) return *built->failure;
     Group& group = built->group;
     worker::RoundKey key = group.rounds->key();
     key.attempt = (key.attempt << 8) + 2 * ++built->shares;  // rounds that no call takes
@@ -274,8 +275,11 @@ int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const v
       own_bytes.emplace(from, from + mine_size);
     auto shared = worker::share_bytes(group.rounds->driver(), std::move(key), own(of),
                                       std::move(own_bytes), group.shared_store());
-    if (!shared && !built->failure) built->failure = shared.error();
-    if (!shared) return shared.error();
+    if (!shared) {
+      built->parted = true;
+      built->failure = shared.error();
+      return shared.error();
+    }
     give(*built, *std::move(shared), bytes, size);
     return {};
   });

@@ -46,6 +46,7 @@ struct lockstep_built {
   lockstep::capi::Group& group;
   lockstep::Bytes shared{};  // what the callback was given last
   std::uint32_t shares = 0;  // rounds of this build
+  bool parted = false;       // one of them failed: the others may be in no other
 };
 
 struct lockstep_observation {

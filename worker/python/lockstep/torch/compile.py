@@ -151,16 +151,22 @@ class Compiled:
     def _run(self, version: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
         """What compiles in it all the same, because of guards that the decision knows nothing of, has the
         agreed sizes as symbols."""
-        with contextlib.ExitStack() as until_the_end:
-            def on_recompile() -> None:
-                until_the_end.enter_context(self._as_decided(args, kwargs))
-            self._watch.on_recompile, before = on_recompile, self._watch.on_recompile
-            try:
-                if self.last is not None and self.last.is_new and not self._fullgraph:
-                    on_recompile()
-                return version(*args, **kwargs)
-            finally:
-                self._watch.on_recompile = before
+        watched, until_the_end = self._watch, None
+
+        def on_recompile() -> None:
+            nonlocal until_the_end
+            if until_the_end is None:
+                until_the_end = contextlib.ExitStack()
+            until_the_end.enter_context(self._as_decided(args, kwargs))
+        before, watched.on_recompile = watched.on_recompile, on_recompile
+        try:
+            if not self._fullgraph and self.last is not None and self.last.is_new:
+                on_recompile()
+            return version(*args, **kwargs)
+        finally:
+            watched.on_recompile = before
+            if until_the_end is not None:
+                until_the_end.close()
 
     def _as_decided(self, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
         decision = None if self.last is None else self.last.decision
@@ -183,20 +189,14 @@ class Compiled:
 
     def _agree(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Agreed:
         def make(entry: int, decision: Decision) -> str:
-            self._versions.pop(entry, None)
-            small = frozenset(s.source for s in decision.symbols.values() if s.min is None or s.min < 2)
-            if small in self._needs:
-                raise _NeedsValue(self._needs[small])
+            return self._made(entry, decision, args, kwargs)
+        watched = self._watch
+        watched.within += 1  # the ranks agree on something else than a frame
+        try:
             try:
-                return self._make(entry, decision, args, kwargs)
-            except _NeedsValue as error:
-                self._needs[small] = str(error)
-                raise
-        with self._watch.agreeing():
-            try:
-                with _told(self._watch.group, "BAD_INPUT"):
-                    read, observation = self._site.read((args, kwargs)), None
-                    if read is None:
+                read, observation = self._site.read((args, kwargs)), None
+                if read is None:
+                    with _told(watched.group, "BAD_INPUT"):
                         observation = self._observation(args, kwargs)
                         self._site.learn((args, kwargs), observation)
             except Exception:
@@ -205,6 +205,19 @@ class Compiled:
             if read is None:
                 return self.agreement.agree(self._name, observation, make)
             return self.agreement._agree(self._name, read, make, [])
+        finally:
+            watched.within -= 1
+
+    def _made(self, entry: int, decision: Decision, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> str:
+        self._versions.pop(entry, None)
+        small = frozenset(s.source for s in decision.symbols.values() if s.min is None or s.min < 2)
+        if small in self._needs:
+            raise _NeedsValue(self._needs[small])
+        try:
+            return self._make(entry, decision, args, kwargs)
+        except _NeedsValue as error:
+            self._needs[small] = str(error)
+            raise
 
     def _observation(self, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> Observation:
         inputs = _named(self._signature, args, kwargs)

@@ -88,7 +88,8 @@ class Watch:
         Agreement(self.group, f"watch(policy={policy!r})")  # its name is compared
         self._agreement = Agreement(self.group, "torch.compile")
         self._handle = self._agreement._handle.value
-        self._within = 0                        # calls of this package under way
+        #: Calls of this package under way, in which no frame is voted.
+        self.within = 0
         self._strict = 0                        # voting() under way
         self._looked_up: Optional[str] = None   # the frame that was voted on, until its compile starts
         self._compile: Optional[Compile] = None # under way and voted on
@@ -103,7 +104,7 @@ class Watch:
         self._to_times = ctypes.byref(self._times)
         self._runs = {new: self._run_of(new) for new in (False, True)}
         self._watched: Any = process_group if process_group is not None else dist.group.WORLD
-        self.progress = Progress(self.group, deadline, compile_deadline, lambda: self._within > 0)
+        self.progress = Progress(self.group, deadline, compile_deadline, lambda: self.within > 0)
         self._issued = Issued(self._watched, _fingerprint, self._before_collective)
         self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
                                    self._graph_traced, self._compile_ended, self._backward_build)
@@ -144,12 +145,6 @@ class Watch:
     def is_over(self) -> bool:
         """It has been closed."""
         return _watch is not self
-
-    @contextlib.contextmanager
-    def agreeing(self) -> Iterator[None]:
-        """The ranks agree on something else; no frame is voted within."""
-        with self._inside():
-            yield
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[List[GraphText]]:
@@ -267,7 +262,7 @@ class Watch:
     def _mine(self, counts: bool = True) -> bool:
         """This thread is watched, and not within this package."""
         if threading.get_ident() == self._thread:
-            return self._within == 0
+            return self.within == 0
         self.elsewhere += counts
         return False
 
@@ -282,11 +277,11 @@ class Watch:
             run.collectives = lib.fingerprint_of(compared, len(compared))
             run.collectives_text = "\n".join(lines).encode()
         self.votes += 1
-        self._within += 1
+        self.within += 1
         try:
             check(lib.audit(self._handle, name.encode(), None, ctypes.byref(run), self._to_times))
         finally:
-            self._within -= 1
+            self.within -= 1
         differs = self._times.value > 0
         self._fresh = None if differs else new
         if differs and self._policy != "recompile":  # else nothing differs after it
@@ -341,11 +336,11 @@ class Watch:
 
     @contextlib.contextmanager
     def _inside(self) -> Any:
-        self._within += 1
+        self.within += 1
         try:
             yield
         finally:
-            self._within -= 1
+            self.within -= 1
 
     def _run_of(self, new: bool) -> Run:
         words = b"needs a new version" if new else b"has a version"
