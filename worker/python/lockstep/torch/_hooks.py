@@ -49,14 +49,16 @@ class FrameEvents:
     def __init__(self, looked_up: Callable[[bool], bool], started: Callable[[Compile], None],
                  traced: Callable[[types.CodeType, Any], None],
                  ended: Callable[[Optional[BaseException], bool], None],
-                 backward: Callable[[bool], None]) -> None:
+                 backward: Callable[[bool], None],
+                 unraised: Callable[[BaseException, types.CodeType], None]) -> None:
         """`looked_up`(found): the guards of a frame with versions have been tested; False: it compiles
         in any case. Must not raise. `started`: a frame is compiled, for the first time or after it was
         looked up in vain; not called for compiles within a compile. `traced`: the code of a frame and what
         it was traced to, before anything of it runs; not called where nothing was traced. `ended`: of
         the compile that started, with what it failed with, and whether the frame then runs without a
         graph; must not raise. `backward`(starts): the build of a backward graph within the backward pass
-        starts or has ended."""
+        starts or has ended. `unraised`: what `started` raised, where this version of torch passes nothing
+        on from there, and the frame then runs without a graph."""
         try:
             callback: Any = importlib.import_module("torch._dynamo.callback")
             convert_frame: Any = importlib.import_module("torch._dynamo.convert_frame")
@@ -64,6 +66,7 @@ class FrameEvents:
             self._callbacks = callback.callback_handler
             self._frame_trigger = callback.CallbackTrigger.DYNAMO
             self._backward_trigger = callback.CallbackTrigger.LAZY_BACKWARD
+            self._start_raises = _passes_on(callback)
             self._entrance = convert_frame.CatchErrorsWrapper.__call__.__code__
             register = convert_frame.register_bytecode_hook
         except (ImportError, AttributeError) as error:
@@ -72,6 +75,9 @@ class FrameEvents:
                                "without it") from error
         never_compile(__name__.split(".", 1)[0])  # what runs between frames of the program
         self._started, self._traced, self._ended, self._backward = started, traced, ended, backward
+        self._unraised = unraised
+        self._late: Optional[BaseException] = None  # what `started` raised, to be raised by the next hook
+        self._code: Optional[types.CodeType] = None  # of the compile that has started
         self._handled: Optional[BaseException] = None
         self._before = self._set_hook(looked_up)
         self._register()
@@ -94,7 +100,12 @@ class FrameEvents:
 
     def _start(self, args: Any) -> None:
         if args.callback_trigger is self._frame_trigger:
-            self._begin()
+            try:
+                self._begin()
+            except BaseException as error:
+                if self._start_raises:
+                    raise
+                self._late = error
         elif args.callback_trigger is self._backward_trigger:
             self._backward(True)
 
@@ -105,9 +116,13 @@ class FrameEvents:
             frame = frame.f_back
         if frame is not None:
             of = frame.f_locals["frame"]
+            self._code = of.f_code
             self._started(Compile(of.f_code, dict(of.f_locals), frame.f_back))
 
     def _bytecode_hook(self, code: types.CodeType, made: types.CodeType) -> None:
+        late, self._late = self._late, None
+        if late is not None:
+            raise late
         if not self._is_registered():
             self._register()
             self._begin()  # late, and before anything runs
@@ -126,6 +141,9 @@ class FrameEvents:
         if error is self._handled:
             error = None
         self._handled = None
+        late, self._late = self._late, None
+        if late is not None and self._code is not None and (error is None or self._goes_on(error)):
+            return self._unraised(late, self._code)
         self._ended(error, error is not None and self._goes_on(error))
 
     def _goes_on(self, error: BaseException) -> bool:
@@ -139,6 +157,25 @@ class FrameEvents:
         while frame is not None and "one_graph" not in frame.f_locals:
             frame = frame.f_back
         return frame is not None and not frame.f_locals["one_graph"]
+
+
+class _Probe(Exception):
+    pass
+
+
+def _passes_on(callback: Any) -> bool:
+    """What a callback raises at the start of a compile comes out of it. Not in 2.8; in 2.15."""
+    def fails(args: Any) -> None:
+        raise _Probe
+    handler = callback.CompilationCallbackHandler()
+    handler.register_start_callback(fails)
+    try:
+        with handler.install_callbacks(callback.CallbackTrigger.DYNAMO, ""):
+            return False
+    except _Probe:
+        return True
+    except Exception:
+        return False
 
 
 class Split(NamedTuple):
@@ -252,7 +289,9 @@ def group_of(handle: Any) -> Any:
 
 
 def reduction(handle: Any) -> str:
-    """ "sum", of an operator's argument. Seen in 2.15."""
+    """ "sum", of an operator's argument; "" where this version does not tell. Seen in 2.15, not in 2.8."""
+    if not hasattr(_torch.distributed.ReduceOp, "unbox"):
+        return ""
     return str(_torch.distributed.ReduceOp.unbox(handle).op).rsplit(".", 1)[-1].lower()
 
 

@@ -77,7 +77,7 @@ def _text(operator: _Operator, args: Sequence[Any]) -> str:
     if "barrier" in operator.word:
         return operator.word
     tensors = _tensors(args[operator.payload])
-    word = f"{operator.word} {reduction(args[operator.group + 1])}" if operator.reduces else operator.word
+    word = f"{operator.word} {reduction(args[operator.group + 1])}".rstrip() if operator.reduces else operator.word
     shown = [tensor_text(tensor.dtype, list(tensor.shape) if operator.sizes else None) for tensor in tensors[:4]]
     if len(tensors) > 4:
         shown.append(f"and {len(tensors) - 4} more")

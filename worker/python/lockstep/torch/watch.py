@@ -107,7 +107,7 @@ class Watch:
         self.progress = Progress(self.group, deadline, compile_deadline, lambda: self.within > 0)
         self._issued = Issued(self._watched, _fingerprint, self._before_collective)
         self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
-                                   self._graph_traced, self._compile_ended, self._backward_build)
+                                   self._graph_traced, self._compile_ended, self._backward_build, self._unraised)
         self._splits = Splits()
         atexit.register(self._at_exit)
         _set(self)
@@ -243,6 +243,10 @@ class Watch:
                 self._pending = _Pending(joint, compiled.code)
         finally:
             self._compile = None
+
+    def _unraised(self, error: BaseException, code: types.CodeType) -> None:
+        if isinstance(error, Error):  # the frame runs now, and the others have raised it
+            self._pending = _Pending(error, code)
 
     def _backward_build(self, starts: bool) -> None:
         if starts:
