@@ -54,8 +54,8 @@ Agreement::Agreement(collectives::Communicator& group, std::string name, Decisio
       name_(std::move(name)),
       config_(config) {}
 
-Agreement::Agreement(GroupRounds& rounds, std::string name, DecisionConfig config)
-    : rounds_(rounds), name_(std::move(name)), config_(config) {}
+Agreement::Agreement(GroupRounds& rounds, std::string name, DecisionConfig config, int number)
+    : rounds_(rounds), name_(std::move(name)), config_(config), number_(number) {}
 
 Agreement::Known& Agreement::known(std::string_view frame) {
   const auto made = frames_.find(frame);
@@ -65,6 +65,7 @@ Agreement::Known& Agreement::known(std::string_view frame) {
           .emplace(frame, Known{CodeCache(std::string(frame)), round(RoundKey::Kind::Call, frame)})
           .first->second;
   first.cache.own_config = config_;
+  first.cache.agreement = number_;
   return first;
 }
 

@@ -57,7 +57,8 @@ class Agreement {
   /// `name` is the group's, the same on all its ranks.
   Agreement(collectives::Communicator& group, std::string name, DecisionConfig config);
   /// One of several over a communicator; `rounds` outlives it, as do its frames a vote that is out.
-  Agreement(GroupRounds& rounds, std::string name, DecisionConfig config);
+  /// `number`: as CodeCache::agreement, the same on all ranks.
+  Agreement(GroupRounds& rounds, std::string name, DecisionConfig config, int number = 0);
 
   /// Collective, before each call of `frame`. `build` runs where no entry fits on every rank; the
   /// entry exists only if it succeeded on all. Errors, the same on all ranks: those about inputs
@@ -149,6 +150,7 @@ class Agreement {
   GroupRounds& rounds_;
   std::string name_;
   DecisionConfig config_;
+  int number_ = 0;
   std::optional<Status> local_error_;  // of a promise broken here, until all ranks have heard
   std::map<std::string, Known, std::less<>> frames_;
   coordinator::ProfileStore* store_ = nullptr;

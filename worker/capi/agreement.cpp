@@ -200,7 +200,9 @@ int lockstep_agreement_create(lockstep_group* group, const char* name,
     if (!checked) return checked.error();  // the same on all ranks
     auto made = std::make_unique<lockstep_agreement>();
     made->group = group->state;
-    made->core = std::make_unique<worker::Agreement>(*state.rounds, name, *checked);
+    const int number = ++state.agreements;
+    made->core = std::make_unique<worker::Agreement>(*state.rounds, name, *checked, number);
+    if (state.recorder) state.recorder->agreement(number, name, *checked);
     *agreement = made.release();
     return {};
   });

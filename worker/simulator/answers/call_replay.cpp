@@ -38,13 +38,14 @@ CallReplay::CallReplay(std::vector<Member> members, const DecisionConfig& config
     Seat seat{.member = member};
     if (member.call != nullptr) {
       const RecordedCall& call = *member.call;
-      CodeCache& frame = (*member.frames)[{call.key.group, call.key.frame}];
+      CodeCache& frame = (*member.frames)[{call.key.group, call.frame}];
       frame.name = call.key.frame;
       if (call.stored) frame.adopt(*call.stored);
       RankStatus rank_status = call.rank_status;
       rank_status.speaks_for = RankSet::of(member.rank);  // tables are in ranks of the job
-      machine = std::make_unique<CallMachine>(self, size, config, call.key, frame, call.observation,
-                                              std::move(rank_status));
+      machine =
+          std::make_unique<CallMachine>(self, size, call.own_config.value_or(config), call.key,
+                                        frame, call.observation, std::move(rank_status));
       seat.state = State::Running;
     }
     machines_.push_back(std::move(machine));

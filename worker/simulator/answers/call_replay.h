@@ -6,7 +6,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// What a rank's frames hold, by group and name.
+/// What a rank's frames hold, by group and name (RecordedCall::frame).
 using FramesOfRank = std::map<std::pair<std::string, std::string>, CodeCache>;
 
 class CallReplay {
