@@ -85,7 +85,7 @@ class JobReplay {
                        calls[i] ? &*calls[i] : nullptr, &frames_[r]});
     }
     if (auto altered = altered_observation(seats)) return altered;
-    CallReplay replay(seats, ranks_.front().header.config, rounds);
+    CallReplay replay(seats, ranks_.front().header.config, rounds, out_.traces);
     auto difference = replay.run();
     if (difference && !*difference) difference = other_outcome(replay, seats);
     if (difference && !*difference) add_result(replay, seats);
@@ -203,6 +203,8 @@ Scenario scenario_of(const std::vector<RankRecord>& ranks) {
   Scenario out;
   out.world_size = ranks.front().header.world_size;
   out.config = ranks.front().header.config;
+  for (const RankRecord& rank : ranks)
+    out.own_configs.insert(rank.own_configs.begin(), rank.own_configs.end());
   out.stored = std::make_shared<RecordedCalls>(ranks);
   return out;
 }

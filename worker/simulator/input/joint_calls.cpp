@@ -13,22 +13,6 @@ RankSet members_of(const std::string& group, const std::vector<RankRecord>& rank
   return RankSet::all(static_cast<int>(ranks.size()));
 }
 
-ScenarioValue value_of(const Observation& observation, std::size_t i) {
-  const SourceSpec& spec = observation.list->sources()[i];
-  const auto values = observation.of(i);
-  ScenarioValue out;
-  out.kind = spec.kind;
-  if (spec.kind == Kind::Tensor) {
-    out.dtype = spec.dtype;
-    out.sizes.assign(values.begin(), values.end());
-    for (std::size_t d = 0; d < values.size() && !observation.marks.empty(); ++d)
-      out.marks.push_back(observation.mark(i, d));
-  } else if (spec.kind != Kind::Float) {
-    out.number = values[0];
-  }
-  return out;
-}
-
 }  // namespace
 
 JointCalls::JointCalls(const std::vector<RankRecord>& ranks) : ranks_(ranks) {
@@ -118,10 +102,9 @@ Result<ScenarioCall> RecordedCalls::read(std::size_t index) const {
     const auto lowest = static_cast<std::size_t>(alike.ranks.lowest().value);
     const auto call = ranks_[lowest].calls.read(alike.call);
     if (!call) return call.error();
-    const Observation& seen = call->observation;
-    ScenarioGroup group{.ranks = std::move(alike.ranks), .frame = call->frame, .values = {}};
-    for (std::size_t i = 0; i < seen.list->sources().size(); ++i)
-      group.values[seen.list->sources()[i].name] = value_of(seen, i);
+    ScenarioGroup group{.ranks = std::move(alike.ranks),
+                        .frame = call->frame,
+                        .values = scenario_values(call->observation)};
     out.present.insert(group.ranks);
     out.groups.push_back(std::move(group));
   }

@@ -138,6 +138,7 @@ class RankReader {
     if (auto state = stored_.extract(call.key.frame); !state.empty())
       call.stored = std::move(state.mapped());
     close_call();
+    if (call.own_config) out_.own_configs[call.frame] = *call.own_config;
     out_.calls.start(offset, call);
     out_.last_call = std::move(call);
   }

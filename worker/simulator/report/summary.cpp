@@ -136,6 +136,8 @@ std::string result_summary(const DryRunResult& result, bool colour) {
       "received by a rank\n",
       sum.compiles, sum.reuses, sum.fallbacks, sum.errors, result.rounds,
       result.bytes_per_rank_max);
+  if (result.drawn) out += drawn_summary(*result.drawn);
+  if (result.advice) out += advice_summary(*result.advice);
   if (result.timing) out += cost_summary(result);
   if (!result.compare.empty())
     out += run_variants_table(result.compare);
