@@ -245,6 +245,11 @@ int replay(const Options& options, const std::string& networks) {
   for (const std::string& note : replay->notes) (void)complain(note, kOk);
   if (replay->difference) return complain(replay->difference->text(), kDiverged);
   if (!variants) return complain(variants.error());
+  if (replay->result.calls.empty() && !record->front().agreements.empty())
+    (void)complain(
+        "the record holds no calls that ranks agreed on; those that are only watched are compared "
+        "and not decided.",
+        kOk);
   replay->result.compare = *variants;
   const simulator::Scenario scenario = simulator::scenario_of(*record);
   replay->result.advice = simulator::mark_advice(scenario, replay->result, *record);

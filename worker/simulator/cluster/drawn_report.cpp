@@ -31,6 +31,12 @@ std::string torch_line(const MarkedDim& dim) {
                      dim.frame, range_text(dim), counted(dim.compiles, "compile"));
 }
 
+std::string torch_lines(const std::vector<MarkedDim>& dims) {
+  std::string out;
+  for (const MarkedDim& dim : dims) out += torch_line(dim) + "\n";
+  return out;
+}
+
 std::string drawn_json(const DrawnFrom& drawn) {
   return json_text(nlohmann::ordered_json{
       {"ranks", drawn.ranks},

@@ -41,6 +41,8 @@ struct MarkAdvice {
 
 /// "torch._dynamo.mark_dynamic(x, 0)  # step: 3 to 97, 2 compiles"
 [[nodiscard]] std::string torch_line(const MarkedDim& dim);
+/// One below the other.
+[[nodiscard]] std::string torch_lines(const std::vector<MarkedDim>& dims);
 
 // The values of the keys "drawn" and "advice" of a result, and lines of its summary.
 [[nodiscard]] std::string drawn_json(const DrawnFrom& drawn);
