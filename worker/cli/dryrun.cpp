@@ -19,6 +19,7 @@
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/process/settings.h>
 #include <lockstep/worker/simulator/answers/comparison.h>
+#include <lockstep/worker/simulator/answers/drawn_run.h>
 #include <lockstep/worker/simulator/answers/mark_advice.h>
 #include <lockstep/worker/simulator/answers/recorded_answers.h>
 #include <lockstep/worker/simulator/answers/replay.h>
@@ -26,7 +27,6 @@
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 #include <lockstep/worker/simulator/cost/network_model.h>
 #include <lockstep/worker/simulator/input/recorded_costs.h>
-#include <lockstep/worker/simulator/input/recorded_inputs.h>
 #include <lockstep/worker/simulator/report/report.h>
 #include <lockstep/worker/simulator/report/summary.h>
 #include <lockstep/worker/simulator/report/time_trace.h>
@@ -159,44 +159,22 @@ std::optional<Status> cannot_write(const Options& options) {
   return std::nullopt;
 }
 
-/// A recorded job on other ranks, which draw their inputs from the recorded ones.
-int draw(const Options& options, const simulator::RecordQuestions& questions,
+/// A recorded job on other ranks.
+int draw(const Options& options, simulator::RecordQuestions& questions,
          const simulator::RecordedInputs& inputs, const std::vector<simulator::RankRecord>& record,
          const simulator::Replay& replay) {
-  auto drawn = inputs.draw(record, *options.ranks, options.seed.value_or(0));
-  if (!drawn) return complain(drawn.error());
-  simulator::Scenario& scenario = drawn->scenario;
-  scenario.cost = questions.cost;
-  scenario.traces = std::make_shared<const simulator::KnownTraces>(replay.traces);
   std::optional<ProgressLine> line(std::in_place);
-  simulator::Profiles learnt;
-  simulator::DryRunOptions how{.counterfactual = questions.counterfactual,
-                               .compare = questions.compare,
-                               .progress = [&line](std::string_view what, std::size_t done,
-                                                   std::size_t of) { line->show(what, done, of); },
-                               .most_spans = questions.most_spans};
-  how.learnt = &learnt;
-  if (const auto refused = simulator::too_large(scenario, how)) return complain(*refused);
-  Outcome outcome{.result = simulator::dry_run(scenario, how), .variants = {}, .sweep = {}};
-  simulator::DryRunResult& result = outcome.result;
-  if (how.compare)
-    outcome.variants = simulator::compare_variants(scenario, result, learnt, how.progress);
-  result.compare = outcome.variants;
-  result.drawn = {.ranks = static_cast<int>(record.size()),
-                  .seed = options.seed.value_or(0),
-                  .inputs = drawn->inputs,
-                  .as_recorded = drawn->as_recorded,
-                  .left_out = drawn->left_out};
-  simulator::count_conditions(scenario, result, *result.drawn);
-  result.advice = simulator::mark_advice(scenario, result, record);
+  questions.progress = [&line](std::string_view what, std::size_t done, std::size_t of) {
+    line->show(what, done, of);
+  };
+  const auto run = simulator::run_drawn(inputs, record, replay, *options.ranks,
+                                        options.seed.value_or(0), questions);
   line.reset();
   for (const std::string& note : replay.notes) (void)complain(note, kOk);
-  if (record.size() == 1)
-    (void)complain(
-        "the record is of one rank, which says nothing of how ranks differ; every size is taken to "
-        "differ between ranks as it differs between calls.",
-        kOk);
-  return finish(options, true, scenario, outcome);
+  if (!run) return complain(run.error());
+  for (const std::string& note : run->notes) (void)complain(note, kOk);
+  return finish(options, true, run->scenario,
+                {.result = run->result, .variants = run->variants, .sweep = {}});
 }
 
 /// A recorded job: its replay, and what else is asked of it.

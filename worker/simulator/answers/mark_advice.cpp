@@ -47,6 +47,7 @@ std::vector<MarkedDim> dims_to_mark(const Scenario& scenario, const DryRunResult
   std::map<std::string, std::size_t> compiles;
   for (std::size_t c = 0; c < result.calls.size(); ++c)
     if (result.calls[c].reported) ++compiles[frame_called(scenario, c)];
+  if (std::ranges::none_of(compiles, [](const auto& frame) { return frame.second > 1; })) return {};
   const Survey sizes = survey(scenario);
   std::set<Dim> dims = dims_with_lowered_bounds(scenario, result);
   // A dim that is no smaller than 2 had its bound lowered for the sake of others.
@@ -80,7 +81,8 @@ MarkAdvice mark_advice(const Scenario& scenario, const DryRunResult& result,
                  .torch = is_torch(ranks),
                  .compiles = compiles_of(result),
                  .compiles_if_marked = {}};
-  if (out.dims.empty()) return out;
+  constexpr std::size_t kCalls = 100'000;  // two runs more of a larger job would take their time
+  if (out.dims.empty() || scenario.count() > kCalls) return out;
   Scenario plain = scenario;
   plain.cost.reset();
   const DryRunOptions options{.counterfactual = false};
