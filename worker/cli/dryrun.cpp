@@ -229,7 +229,8 @@ int replay(const Options& options, const std::string& networks) {
         "and not decided.",
         kOk);
   replay->result.compare = *variants;
-  const simulator::Scenario scenario = simulator::scenario_of(*record);
+  simulator::Scenario scenario = simulator::scenario_of(*record);
+  scenario.traces = std::make_shared<const simulator::KnownTraces>(replay->traces);
   replay->result.advice = simulator::mark_advice(scenario, replay->result, *record);
   return finish(options, true, scenario,
                 {.result = replay->result, .variants = *variants, .sweep = {}});

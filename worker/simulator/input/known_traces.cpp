@@ -18,6 +18,12 @@ bool taken_by(const Decision& decision, const TraceReport& report) {
   });
 }
 
+/// Of what a trace depends on: not on who may not be specialised, which is the caller's wish.
+shapes::Fingerprint traced_as(Decision decision) {
+  for (SymbolDecision& symbol : decision.symbols) symbol.pinned_is_error = false;
+  return decision.digest();
+}
+
 bool same_conditions(const TraceReport& a, const TraceReport& b) {
   return a.graph == b.graph && a.failure.has_value() == b.failure.has_value() &&
          std::ranges::equal(a.guards, b.guards, {}, &shapes::Guard::predicate,
@@ -30,14 +36,14 @@ void KnownTraces::add(const std::string& frame, const Decision& decision,
                       const TraceReport& report) {
   // The answer of a group was one of the ranks that there were.
   if (!report.group_guards.empty()) return;
-  std::vector<TraceReport>& known = traces_[{frame, decision.digest()}];
+  std::vector<TraceReport>& known = traces_[{frame, traced_as(decision)}];
   if (std::ranges::none_of(known,
                            [&](const TraceReport& one) { return same_conditions(one, report); }))
     known.push_back(report);
 }
 
 const TraceReport* KnownTraces::find(const std::string& frame, const Decision& decision) const {
-  const auto known = traces_.find({frame, decision.digest()});
+  const auto known = traces_.find({frame, traced_as(decision)});
   if (known == traces_.end()) return nullptr;
   bool all_failed = true;
   for (const TraceReport& report : known->second) {

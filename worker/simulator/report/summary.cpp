@@ -118,11 +118,14 @@ std::string frames_text(const DryRunResult& result) {
   }
   std::string out;
   for (const auto& [name, frame] : frames) {
-    out += fmt::format("{:<13}{}: {} compiles in {} calls", out.empty() ? "frames" : "", name,
-                       frame.compiles, frame.calls);
+    const auto counted = [](std::size_t n, std::string_view one) {
+      return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s");
+    };
+    out += fmt::format("{:<13}{}: {} in {}", out.empty() ? "frames" : "", name,
+                       counted(frame.compiles, "compile"), counted(frame.calls, "call"));
     if (frame.compiles > 0) out += fmt::format(", the last in call {}", frame.last);
-    if (frame.fallbacks > 0) out += fmt::format(", {} fallbacks", frame.fallbacks);
-    if (frame.errors > 0) out += fmt::format(", {} errors", frame.errors);
+    if (frame.fallbacks > 0) out += ", " + counted(frame.fallbacks, "fallback");
+    if (frame.errors > 0) out += ", " + counted(frame.errors, "error");
     out += '\n';
   }
   return out;
