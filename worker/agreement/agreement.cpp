@@ -62,8 +62,8 @@ Agreement::Agreement(collectives::Communicator& group, std::string name, Decisio
       name_(std::move(name)),
       config_(config) {}
 
-Agreement::Agreement(GroupRounds& rounds, std::string name, DecisionConfig config)
-    : rounds_(rounds), name_(std::move(name)), config_(config) {}
+Agreement::Agreement(GroupRounds& rounds, std::string name, DecisionConfig config, int number)
+    : rounds_(rounds), name_(std::move(name)), config_(config), number_(number) {}
 
 Agreement::Known& Agreement::known(std::string_view frame) {
   const auto made = frames_.find(frame);
@@ -73,6 +73,7 @@ Agreement::Known& Agreement::known(std::string_view frame) {
           .emplace(frame, Known{CodeCache(std::string(frame)), round(RoundKey::Kind::Call, frame)})
           .first->second;
   first.cache.own_config = config_;
+  first.cache.agreement = number_;
   return first;
 }
 
@@ -89,8 +90,9 @@ bool Agreement::abandon() {
 }
 
 void Agreement::use_profiles(coordinator::ProfileStore& store, bool keeps,
-                             FrameProfile::Report report) {
+                             FrameProfile::Report report, Restored restored) {
   store_ = &store;
+  restored_ = std::move(restored);
   keeps_ = keeps;
   report_ = report ? std::move(report) : [](const Status&) {};
 }
@@ -105,7 +107,8 @@ void Agreement::restore(Known& frame, const Observation& observation) {
     coordinator::FrameKey key{frame.cache.name, frame.content};
     frame.profile.emplace(store_, std::move(key), keeps_, report_);
   }
-  frame.profile->restore(frame.cache, observation);
+  const auto given = frame.profile->restore(frame.cache, observation);
+  if (given && restored_) restored_(frame.cache, *given);
 }
 
 Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,

@@ -57,7 +57,8 @@ class Agreement {
   /// `name` is the group's, the same on all its ranks.
   Agreement(collectives::Communicator& group, std::string name, DecisionConfig config);
   /// One of several over a communicator; `rounds` outlives it, as do its frames a vote that is out.
-  Agreement(GroupRounds& rounds, std::string name, DecisionConfig config);
+  /// `number`: as CodeCache::agreement, the same on all ranks.
+  Agreement(GroupRounds& rounds, std::string name, DecisionConfig config, int number = 0);
 
   /// Collective, before each call of `frame`. `build` runs where no entry fits on every rank; the
   /// entry exists only if it succeeded on all. Errors, the same on all ranks: those about inputs
@@ -114,7 +115,10 @@ class Agreement {
   /// commits add is kept there where `keeps` is true: on one rank of those that see the same
   /// directory. Ranks may have different stores, or none. `report` (may be empty) hears of a disk
   /// that does not do its part. The store outlives this.
-  void use_profiles(coordinator::ProfileStore& store, bool keeps, FrameProfile::Report report);
+  /// `restored` (may be empty) hears of each frame that was given a state.
+  using Restored = std::function<void(const CodeCache& frame, const FrameState& state)>;
+  void use_profiles(coordinator::ProfileStore& store, bool keeps, FrameProfile::Report report,
+                    Restored restored = {});
   /// What the function behind a frame is (a hash of its text), before the frame's first call: what
   /// was kept of another function under the same name is not used.
   void identify(std::string_view frame, const shapes::Fingerprint& content);
@@ -149,11 +153,13 @@ class Agreement {
   GroupRounds& rounds_;
   std::string name_;
   DecisionConfig config_;
+  int number_ = 0;
   std::optional<Status> local_error_;  // of a promise broken here, until all ranks have heard
   std::map<std::string, Known, std::less<>> frames_;
   coordinator::ProfileStore* store_ = nullptr;
   bool keeps_ = false;
   FrameProfile::Report report_;
+  Restored restored_;
   AuditLedger ledger_;
 };
 

@@ -103,6 +103,7 @@ struct Misfit {
 struct CodeCache {
   std::string name;
   std::optional<DecisionConfig> own_config;  // where it is not that of the driver
+  int agreement = 0;  // which of a program's agreements it is of, for records; 0: none of several
   std::vector<Entry> entries;
   FrameState state;
 

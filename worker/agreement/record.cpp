@@ -196,6 +196,14 @@ void Recorder::group(std::string_view name, const RankSet& members) {
   write(line);
 }
 
+void Recorder::agreement(int number, std::string_view name, const DecisionConfig& config) {
+  Line line("agreement");
+  line.json["number"] = number;
+  line.json["name"] = text_json(name);
+  line.json["config"] = config_json(config);
+  write(line);
+}
+
 shapes::Fingerprint observation_digest(const Observation& observation,
                                        std::span<const std::int64_t> placed) {
   shapes::FingerprintBuilder out;
@@ -209,12 +217,13 @@ shapes::Fingerprint observation_digest(const Observation& observation,
   return out.finish();
 }
 
-void Recorder::restored(std::string_view frame, const FrameState& state) {
+void Recorder::restored(std::string_view frame, const FrameState& state, int agreement) {
   coordinator::KeptProfile kept;
   for (const auto& [name, seen] : state) kept.profile[name].seen = seen;
   const Bytes bytes = coordinator::encode(kept);
   Line line("state");
   line.json["frame"] = text_json(frame);
+  if (agreement > 0) line.json["agreement"] = agreement;
   line.json["profile"] = text_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   write(line);
 }
@@ -230,6 +239,7 @@ void Recorder::began(const CallMachine& machine) {
   }
   Line line("call");
   line.json["key"] = key_json(machine.key());
+  if (machine.cache().agreement > 0) line.json["agreement"] = machine.cache().agreement;
   line.json["sources"] = observation.list->digest().text();
   line.json["values"] = observation.values;
   if (!observation.orders.empty()) line.json["orders"] = observation.orders;
@@ -281,6 +291,7 @@ void Recorder::traced(const TraceReport& report) {
     for (const shapes::Fingerprint& prefix : report.prefixes)
       line.json["prefixes"].push_back(prefix.text());
   }
+  if (report.caller_built) line.json["caller_built"] = true;
   if (report.failure) line.json["failure"] = status_json(*report.failure);
   line.json["ns"] = since_last();
   write(line);

@@ -73,8 +73,12 @@ class Recorder final : public CallObserver {
   /// The ranks of a group, as ranks of the job, before its first call; groups that are not declared
   /// are all ranks.
   void group(std::string_view name, const RankSet& members);
+  /// One of the program's agreements, before its first call: calls say its number
+  /// (CodeCache::agreement). The same on all ranks.
+  void agreement(int number, std::string_view name, const DecisionConfig& config);
   /// Before the first call of a frame that starts from a stored state (a profile).
-  void restored(std::string_view frame, const FrameState& state);
+  /// `agreement`: CodeCache::agreement.
+  void restored(std::string_view frame, const FrameState& state, int agreement = 0);
   void began(const CallMachine& machine) override;
   void acts(const Action& action) override;
   void traced(const TraceReport& report) override;

@@ -210,9 +210,15 @@ int lockstep_agreement_create(lockstep_group* group, const char* name,
     if (!checked) return checked.error();  // the same on all ranks
     auto made = std::make_unique<lockstep_agreement>();
     made->group = group->state;
-    made->core = std::make_unique<worker::Agreement>(*state.rounds, name, *checked);
+    const int number = ++state.agreements;
+    made->core = std::make_unique<worker::Agreement>(*state.rounds, name, *checked, number);
+    if (state.recorder) state.recorder->agreement(number, name, *checked);
     if (state.profiles)
-      made->core->use_profiles(*state.profiles, state.keeps_profiles, state.shared_store().report);
+      made->core->use_profiles(
+          *state.profiles, state.keeps_profiles, state.shared_store().report,
+          [&state, number](const worker::CodeCache& frame, const worker::FrameState& given) {
+            if (state.recorder) state.recorder->restored(frame.name, given, number);
+          });
     *agreement = made.release();
     return {};
   });

@@ -116,6 +116,26 @@ worker::SharedStore Group::shared_store() {
   return {.artifacts = artifacts.get(), .report = warn};
 }
 
+Result<void> Group::record(const std::string& directory) {
+  if (directory.empty()) return {};
+  auto opened =
+      worker::Recorder::open(directory,
+                             {.world_size = world.all->size(),
+                              .rank = world.all->rank(),
+                              .config = {},
+                              .build_id = build_id()},
+                             [](const Status& status) {
+                               (void)std::fprintf(stderr, "lockstep: %s\n", status.message.c_str());
+                             });
+  if (opened) {
+    recorder = std::move(*opened);
+    rounds->driver().observe(*recorder);
+  } else {
+    local_error = opened.error();  // the others must not wait for this rank
+  }
+  return status_round(Kind::Start, "the record");
+}
+
 Result<void> Group::alive() const {
   if (owner != std::this_thread::get_id())
     return bad_input("a group belongs to the thread that opened it; call it from there");
@@ -234,14 +254,15 @@ int lockstep_group_open(const void* comm, double deadline_seconds, const char* r
     const std::string said =
         deadline ? fmt::format("{} ns", deadline->count()) : deadline.error().message;
     const std::string configuration = fmt::format(
-        "abi={}\nbuild={}\ndeadline={}\nenvironment={}\njob={}\nversion={}\n", LOCKSTEP_ABI,
-        build_id(), said, settings ? "understood" : settings.error().message,
-        settings ? settings->job_id : "", lockstep_version());
+        "abi={}\nbuild={}\ndeadline={}\nenvironment={}\njob={}\nrecord={}\nversion={}\n",
+        LOCKSTEP_ABI, build_id(), said, settings ? "understood" : settings.error().message,
+        settings ? settings->job_id : "", settings ? settings->record_dir : "", lockstep_version());
     if (auto same = made->state->start(configuration); !same) return same;
     if (!deadline) return deadline.error();  // the same on all ranks, as is the next
     if (!settings) return settings.error();
     if (auto published = made->state->publish(*settings, configuration); !published)
       return published;
+    if (auto recorded = made->state->record(settings->record_dir); !recorded) return recorded;
     if (auto opened = made->state->open_profiles(*settings); !opened) return opened;
     *group = made.release();
     return {};

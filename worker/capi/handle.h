@@ -18,6 +18,7 @@
 #include <lockstep/coordinator/store/profile_store.h>
 #include <lockstep/worker/agreement.h>
 #include <lockstep/worker/agreement/call_teller.h>
+#include <lockstep/worker/agreement/record.h>
 #include <lockstep/worker/agreement/shared_bytes.h>
 #include <lockstep/worker/process/job_publisher.h>
 #include <lockstep/worker/process/world.h>
@@ -107,7 +108,9 @@ struct Group final : worker::RoundObserver {
 
   worker::World world;
   std::unique_ptr<worker::CallTeller> teller;  // null: nobody is to hear of the calls
+  std::unique_ptr<worker::Recorder> recorder;  // null: nothing is recorded
   std::unique_ptr<worker::GroupRounds> rounds;
+  int agreements = 0;  // made so far
   /// Freed while a vote of theirs was out, which refers to them.
   std::vector<std::unique_ptr<worker::Agreement>> parted;
   std::optional<Status> local_error;  // what this rank brings to the next round
@@ -133,6 +136,8 @@ struct Group final : worker::RoundObserver {
   [[nodiscard]] Result<void> open_profiles(const worker::Settings& settings);
   /// Opened at the first use.
   [[nodiscard]] worker::SharedStore shared_store();
+  /// Collective, after that, where `directory` is not empty: what this rank does is recorded there.
+  [[nodiscard]] Result<void> record(const std::string& directory);
   /// Errors: BadInput on another thread, and where the group is over.
   [[nodiscard]] Result<void> alive() const;
   /// The same, and where a collective function is under way.
@@ -150,6 +155,9 @@ struct Group final : worker::RoundObserver {
   void issues(std::string_view text);
   void stalls();
   void began(const worker::RoundKey& round) override { note(round.text()); }
+  void ended(const worker::RoundKey& round, const Result<void>& result) override {
+    if (recorder) recorder->round(round, result);
+  }
   /// Where a rank is gone nobody waits for the others any more.
   template <class T>
   [[nodiscard]] const Result<T>& seen(const Result<T>& result) {

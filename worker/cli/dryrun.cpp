@@ -19,6 +19,8 @@
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/process/settings.h>
 #include <lockstep/worker/simulator/answers/comparison.h>
+#include <lockstep/worker/simulator/answers/drawn_run.h>
+#include <lockstep/worker/simulator/answers/mark_advice.h>
 #include <lockstep/worker/simulator/answers/recorded_answers.h>
 #include <lockstep/worker/simulator/answers/replay.h>
 #include <lockstep/worker/simulator/cluster/cost_report.h>
@@ -157,12 +159,33 @@ std::optional<Status> cannot_write(const Options& options) {
   return std::nullopt;
 }
 
+/// A recorded job on other ranks.
+int draw(const Options& options, simulator::RecordQuestions& questions,
+         const simulator::RecordedInputs& inputs, const std::vector<simulator::RankRecord>& record,
+         const simulator::Replay& replay) {
+  std::optional<ProgressLine> line(std::in_place);
+  questions.progress = [&line](std::string_view what, std::size_t done, std::size_t of) {
+    line->show(what, done, of);
+  };
+  const auto run = simulator::run_drawn(inputs, record, replay, *options.ranks,
+                                        options.seed.value_or(0), questions);
+  line.reset();
+  for (const std::string& note : replay.notes) (void)complain(note, kOk);
+  if (!run) return complain(run.error());
+  for (const std::string& note : run->notes) (void)complain(note, kOk);
+  return finish(options, true, run->scenario,
+                {.result = run->result, .variants = run->variants, .sweep = {}});
+}
+
 /// A recorded job: its replay, and what else is asked of it.
 int replay(const Options& options, const std::string& networks) {
-  if (options.ranks || options.seed || options.sweep)
+  if (options.sweep)
+    return complain("--sweep takes a scenario with a generator; a record takes --ranks and --seed.",
+                    kUsage);
+  if (options.seed && !options.ranks)
     return complain(
-        "--ranks, --seed and --sweep do not go with a record, whose ranks and inputs are what they "
-        "were.",
+        "--seed needs --ranks with a record: without it the record is replayed, and nothing is "
+        "drawn.",
         kUsage);
   if (!options.network && (options.trace || options.csv))
     return complain("--trace and --csv need times: with a record, those of --network.", kUsage);
@@ -177,13 +200,18 @@ int replay(const Options& options, const std::string& networks) {
     questions.cost.emplace().network = *std::move(network);
   }
   simulator::CostCollector costs;
-  simulator::CallVisitor visit;
-  if (questions.cost) visit = [&](const auto& rank, const auto& call) { costs.add(rank, call); };
-  const auto record = simulator::read_record(options.input, visit);
+  simulator::RecordedInputs inputs;
+  const auto record =
+      simulator::read_record(options.input, [&](const auto& rank, const auto& call) {
+        if (questions.cost) costs.add(rank, call);
+        if (options.ranks) inputs.add(rank, call);
+      });
   if (!record) return complain(record.error());
   if (questions.cost) simulator::put_costs(costs.costs(), *questions.cost);
-  auto replay = simulator::replay(*record, questions.counterfactual);
+  auto replay = simulator::replay(*record, questions.counterfactual && !options.ranks);
   if (!replay) return complain(replay.error());
+  if (options.ranks && !replay->difference)
+    return draw(options, questions, inputs, *record, *replay);
   std::optional<ProgressLine> line(std::in_place);
   questions.progress = [&line](std::string_view what, std::size_t done, std::size_t of) {
     line->show(what, done, of);
@@ -195,8 +223,16 @@ int replay(const Options& options, const std::string& networks) {
   for (const std::string& note : replay->notes) (void)complain(note, kOk);
   if (replay->difference) return complain(replay->difference->text(), kDiverged);
   if (!variants) return complain(variants.error());
+  if (replay->result.calls.empty() && !record->front().agreements.empty())
+    (void)complain(
+        "the record holds no calls that ranks agreed on; those that are only watched are compared "
+        "and not decided.",
+        kOk);
   replay->result.compare = *variants;
-  return finish(options, true, simulator::scenario_of(*record),
+  simulator::Scenario scenario = simulator::scenario_of(*record);
+  scenario.traces = std::make_shared<const simulator::KnownTraces>(replay->traces);
+  replay->result.advice = simulator::mark_advice(scenario, replay->result, *record);
+  return finish(options, true, scenario,
                 {.result = replay->result, .variants = *variants, .sweep = {}});
 }
 
@@ -288,17 +324,19 @@ void add_runs(CLI::App& app, Options& options) {
   app.add_option("SCENARIO", options.input, "scenario file, or directory of a recorded job")
       ->type_name("FILE|DIR");
   app.add_flag("--json", options.json, "print one JSON document instead of a table");
-  app.add_option("--ranks", options.ranks,
-                 "world size, for a scenario with a generator; not with a record")
+  app.add_option(
+         "--ranks", options.ranks,
+         "world size, for a scenario with a generator; with a record, ranks that draw their "
+         "inputs from the recorded ones")
       ->type_name("N")
       ->check(kDecimal.description(""))
       ->check(
           CLI::Range(1, simulator::kMaxWorldSize, fmt::format("1 to {}", simulator::kMaxWorldSize)))
       ->default_str("the scenario's");
-  app.add_option("--seed", options.seed, "seed of the scenario's generator; not with a record")
+  app.add_option("--seed", options.seed, "seed of the scenario's generator, or of a record's draws")
       ->type_name("S")
       ->check(kDecimal)
-      ->default_str("the scenario's");
+      ->default_str("the scenario's, else 0");
   app.add_flag("--no-counterfactual", options.no_counterfactual,
                "leave out what every rank would do alone (\"uncoordinated\": null)");
   app.add_flag("--compare", options.compare,
@@ -340,14 +378,17 @@ void add_answers(CLI::App& app, Options& options) {
 HelpNotes dryrun_notes() {
   return {.usage = {"lockstep dryrun [OPTIONS] SCENARIO", "lockstep dryrun [OPTIONS] RECORD_DIR",
                     "mpirun -n N lockstep dryrun --calibrate [--name NAME]"},
-          .text = "A record is replayed: its decisions must be those recorded.",
+          .text =
+              "A record is replayed: its decisions must be those recorded. With --ranks it then "
+              "tells how often such a job compiles on so many ranks, and what to mark.",
           .codes = {{kUsage, "wrong usage or input, or a record that cannot answer"},
                     {kDiverged, "an action of a replay is not the recorded one"},
                     {kEnvironment, "a file cannot be written; --calibrate: no MPI in this build"}},
           .variables = {"LOCKSTEP_CACHE_DIR", "NO_COLOR"},
           .examples = {"lockstep dryrun scenario.json --ranks 1024 --compare --report report.html",
                        "lockstep dryrun scenario.json --sweep ranks=8..131072 --network rdma",
-                       "LOCKSTEP_RECORD=DIR mpirun -n 4 ./train && lockstep dryrun DIR --json"}};
+                       "LOCKSTEP_RECORD=DIR mpirun -n 4 ./train && lockstep dryrun DIR --json",
+                       "lockstep dryrun DIR --ranks 1024"}};
 }
 
 }  // namespace

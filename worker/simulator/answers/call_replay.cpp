@@ -29,8 +29,8 @@ std::string without_columns(std::string text, bool first) {
 }  // namespace
 
 CallReplay::CallReplay(std::vector<Member> members, const DecisionConfig& config,
-                       FoldedRounds& rounds)
-    : rounds_(rounds) {
+                       FoldedRounds& rounds, KnownTraces& traces)
+    : rounds_(rounds), traces_(traces) {
   const int size = static_cast<int>(members.size());
   for (Member& member : members) {
     const Rank self{static_cast<std::int32_t>(seats_.size())};
@@ -38,14 +38,17 @@ CallReplay::CallReplay(std::vector<Member> members, const DecisionConfig& config
     Seat seat{.member = member};
     if (member.call != nullptr) {
       const RecordedCall& call = *member.call;
-      CodeCache& frame = (*member.frames)[{call.key.group, call.key.frame}];
+      CodeCache& frame = (*member.frames)[{call.key.group, call.frame}];
       frame.name = call.key.frame;
       if (call.stored) frame.adopt(*call.stored);
       RankStatus rank_status = call.rank_status;
       rank_status.speaks_for = RankSet::of(member.rank);  // tables are in ranks of the job
-      machine = std::make_unique<CallMachine>(self, size, config, call.key, frame, call.observation,
-                                              std::move(rank_status));
+      machine =
+          std::make_unique<CallMachine>(self, size, call.own_config.value_or(config), call.key,
+                                        frame, call.observation, std::move(rank_status));
       seat.state = State::Running;
+      seat.one_graph = call.key.consistency.value_or(
+                           call.own_config.value_or(config).consistency) == Consistency::SameGraph;
     }
     machines_.push_back(std::move(machine));
     seats_.push_back(std::move(seat));
@@ -118,9 +121,11 @@ void CallReplay::feed(std::size_t i, const Action& action) {
   if (is_error_end(*event) && call.outcome && call.outcome->error)
     return machines_[i]->failed(*call.outcome->error);
   ++seat.cursor;
-  if (std::holds_alternative<action::Trace>(action) && event->kind == EventKind::Trace)
+  if (const auto* trace = std::get_if<action::Trace>(&action);
+      trace != nullptr && event->kind == EventKind::Trace) {
+    if (i == 0 && seat.one_graph) traces_.add(call.frame, *trace->decision, event->trace);
     machines_[i]->traced(event->trace);
-  else if (std::holds_alternative<action::Explain>(action) && event->kind == EventKind::Explain)
+  } else if (std::holds_alternative<action::Explain>(action) && event->kind == EventKind::Explain)
     machines_[i]->explained(event->text);
   else if (std::holds_alternative<action::Compile>(action) && event->kind == EventKind::Compile)
     machines_[i]->compiled(event->failure);

@@ -6,7 +6,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// What a rank's frames hold, by group and name.
+/// What a rank's frames hold, by group and name (RecordedCall::frame).
 using FramesOfRank = std::map<std::pair<std::string, std::string>, CodeCache>;
 
 class CallReplay {
@@ -20,7 +20,9 @@ class CallReplay {
   };
 
   /// `rounds` has one unit per member. All arguments outlive the replay.
-  CallReplay(std::vector<Member> members, const DecisionConfig& config, FoldedRounds& rounds);
+  /// `traces`: takes what the lowest member's come to.
+  CallReplay(std::vector<Member> members, const DecisionConfig& config, FoldedRounds& rounds,
+             KnownTraces& traces);
 
   /// Errors: BadInput. A difference ends it early.
   [[nodiscard]] Result<std::optional<Difference>> run();
@@ -32,6 +34,7 @@ class CallReplay {
   enum class State : std::uint8_t { Running, AtRound, Done, Lost };
   struct Seat {
     Member member;
+    bool one_graph = false;  // its ranks compile the same
     std::size_t cursor = 0;  // next of the recorded events
     State state = State::Lost;
   };
@@ -48,6 +51,7 @@ class CallReplay {
   std::vector<Seat> seats_;
   std::vector<std::unique_ptr<CallMachine>> machines_;
   FoldedRounds& rounds_;
+  KnownTraces& traces_;
   std::optional<Difference> difference_;
   std::optional<Status> error_;
 };

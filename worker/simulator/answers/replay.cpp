@@ -85,7 +85,7 @@ class JobReplay {
                        calls[i] ? &*calls[i] : nullptr, &frames_[r]});
     }
     if (auto altered = altered_observation(seats)) return altered;
-    CallReplay replay(seats, ranks_.front().header.config, rounds);
+    CallReplay replay(seats, ranks_.front().header.config, rounds, out_.traces);
     auto difference = replay.run();
     if (difference && !*difference) difference = other_outcome(replay, seats);
     if (difference && !*difference) add_result(replay, seats);
@@ -158,7 +158,7 @@ class JobReplay {
                                          seats[i].call->line, seats[i].call->key.text()));
         continue;
       }
-      const std::string& frame = seats[i].call->key.frame;
+      const std::string& frame = seats[i].call->frame;
       const std::pair at{seats[i].call->key.group, frame};
       result.outcome = *outcome;
       if (!outcome->error || outcome->error->code != Code::FrameMismatch) result.frame = frame;
@@ -166,8 +166,9 @@ class JobReplay {
         const auto entry = static_cast<std::size_t>(outcome->entry);
         add_advice(frame, seats[i].frames->at(at).entries);
         result.reported = seats[i].frames->at(at).entries[entry].reported;
-        if (seats[i].call->key.consistency.value_or(ranks_.front().header.config.consistency) ==
-            Consistency::SharedSizes)
+        const DecisionConfig config =
+            seats[i].call->own_config.value_or(ranks_.front().header.config);
+        if (seats[i].call->key.consistency.value_or(config.consistency) == Consistency::SharedSizes)
           result.own = own_decisions(held_by(replay, seats, at, entry));
       }
       break;
@@ -202,6 +203,8 @@ Scenario scenario_of(const std::vector<RankRecord>& ranks) {
   Scenario out;
   out.world_size = ranks.front().header.world_size;
   out.config = ranks.front().header.config;
+  for (const RankRecord& rank : ranks)
+    out.own_configs.insert(rank.own_configs.begin(), rank.own_configs.end());
   out.stored = std::make_shared<RecordedCalls>(ranks);
   return out;
 }

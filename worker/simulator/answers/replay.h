@@ -32,6 +32,8 @@ struct Replay {
   std::vector<std::string> notes;
   /// What rank 0 holds at the end, by group and frame.
   std::map<std::pair<std::string, std::string>, CodeCache> frames;
+  /// What rank 0's traces came to, where ranks compile one graph.
+  KnownTraces traces;
   /// What to write so that frames compile less (recompile_advice.h), each once, with its frame.
   std::vector<std::string> advice;
 };

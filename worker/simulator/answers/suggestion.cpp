@@ -13,7 +13,7 @@ namespace lockstep::worker::simulator {
 namespace {
 
 using Place = std::tuple<std::string, std::string, std::optional<std::size_t>>;
-using Dims = std::map<std::string, std::set<std::size_t>>;  // by source
+using Dims = std::map<std::string, std::map<std::size_t, Mark>>;  // by source
 using FrameDims = std::map<std::string, Dims>;
 
 Place place_of(const std::string& frame, const SourceDecision& source, std::size_t d) {
@@ -28,10 +28,10 @@ void mark(ScenarioValues& values, const Dims& dims, const Held& held) {
     const auto at = values.find(source);
     if (at == values.end() || at->second.kind != Kind::Tensor) continue;
     ScenarioValue& value = at->second;
-    for (const std::size_t d : marked) {
+    for (const auto& [d, with] : marked) {
       if (d >= value.sizes.size() || held.contains({source, d})) continue;
       if (value.marks.empty()) value.marks.assign(value.sizes.size(), Mark::None);
-      if (value.marks[d] == Mark::None) value.marks[d] = Mark::Dynamic;
+      if (value.marks[d] == Mark::None) value.marks[d] = with;
     }
   }
 }
@@ -70,6 +70,40 @@ class MarkedCalls final : public StoredCalls {
   FrameDims frames_;
 };
 
+/// The inputs of a pool with marks; pools that shared theirs share these.
+class MarkedPools {
+ public:
+  std::shared_ptr<const InputPool> marked(const InputPool& plain, const Dims& dims) {
+    auto& inputs = made_[plain.inputs];
+    if (!inputs) {
+      std::vector<Observation> all = *plain.inputs;
+      for (Observation& seen : all) mark(seen, dims);
+      inputs = std::make_shared<const std::vector<Observation>>(std::move(all));
+    }
+    InputPool out = plain;
+    out.inputs = inputs;
+    mark(out.least, dims);
+    mark(out.greatest, dims);
+    return std::make_shared<const InputPool>(std::move(out));
+  }
+
+ private:
+  static void mark(Observation& seen, const Dims& dims) {
+    for (const auto& [source, marked] : dims) {
+      const auto at = seen.list->find(source);
+      if (!at || seen.list->sources()[*at].kind != Kind::Tensor) continue;
+      for (const auto& [d, with] : marked) {
+        if (d >= seen.of(*at).size()) continue;
+        seen.marks.resize(seen.values.size(), Mark::None);
+        Mark& mark = seen.marks[seen.list->offsets()[*at] + d];
+        if (mark == Mark::None) mark = with;
+      }
+    }
+  }
+  using Inputs = std::shared_ptr<const std::vector<Observation>>;
+  std::map<Inputs, Inputs> made_;
+};
+
 std::string dumped(const nlohmann::ordered_json& json, int indent = -1) {
   return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
@@ -78,7 +112,7 @@ std::string dumped(const nlohmann::ordered_json& json, int indent = -1) {
 FrameDims markable(const std::vector<Suggestion>& suggestions) {
   FrameDims out;
   for (const Suggestion& s : suggestions)
-    if (s.dim) out[s.frame][s.source].insert(*s.dim);
+    if (s.dim) out[s.frame][s.source][*s.dim] = s.mark;
   return out;
 }
 
@@ -93,7 +127,7 @@ std::string python_marks(const Dims& dims) {
   std::string out;
   for (const auto& [source, marked] : dims) {
     std::string inner;
-    for (const std::size_t d : marked)
+    for (const auto& [d, with] : marked)
       inner += fmt::format("{}{}: \"dynamic\"", inner.empty() ? "" : ", ", d);
     out += fmt::format("{}{}: {{{}}}", out.empty() ? "" : ", ", dumped(source), inner);
   }
@@ -127,7 +161,12 @@ std::vector<Suggestion> suggest_marks(const Scenario& scenario, const DryRunResu
     const auto made = made_symbol.find({dim.frame, dim.source, dim.dim});
     if (made == made_symbol.end()) continue;
     if (made->second.settled && dim.least == dim.greatest) continue;  // it never varied
-    out.push_back({dim.frame, dim.source, dim.dim, made->second.call, dim.least, dim.greatest});
+    out.push_back({.frame = dim.frame,
+                   .source = dim.source,
+                   .dim = dim.dim,
+                   .call = made->second.call,
+                   .least = dim.least,
+                   .greatest = dim.greatest});
   }
   return out;
 }
@@ -143,6 +182,16 @@ Scenario with_marks(Scenario scenario, const std::vector<Suggestion>& suggestion
     mark_frame(block.call.frame, block.call.like);
     for (Variant& variant : block.variants) mark_frame(variant.call.frame, variant.call.like);
   }
+  MarkedPools pools;
+  for (GeneratedCall& kind : scenario.generator.kinds) {
+    mark_frame(kind.frame, kind.like);
+    const auto dims = frames.find(kind.frame);
+    if (kind.pool && dims != frames.end()) kind.pool = pools.marked(*kind.pool, dims->second);
+    if (!kind.as_is) continue;
+    ScenarioCall marked = *kind.as_is;
+    mark_call(frames, marked);
+    kind.as_is = std::make_shared<const ScenarioCall>(std::move(marked));
+  }
   return scenario;
 }
 
@@ -152,11 +201,11 @@ MarkTexts mark_texts(const std::vector<Suggestion>& suggestions) {
   for (const auto& [frame, dims] : markable(suggestions)) {
     out.cpp += fmt::format("// {}, before each call\n", frame);
     for (const auto& [source, marked] : dims)
-      for (const std::size_t d : marked)
+      for (const auto& [d, with] : marked)
         out.cpp += fmt::format("lockstep::worker::mark_dynamic({}, {});\n", source, d);
     out.python += fmt::format("# {}\nmarks={}\n", frame, python_marks(dims));
     for (const auto& [source, marked] : dims)
-      for (const std::size_t d : marked)
+      for (const auto& [d, with] : marked)
         scenario[frame][source]["marks"][std::to_string(d)] = "dynamic";
   }
   if (!scenario.empty()) out.scenario = dumped(scenario, 1) + "\n";

@@ -16,6 +16,7 @@ struct Suggestion {
   std::optional<std::size_t> dim;        // nullopt: an int, which takes no mark
   std::size_t call = 0;                  // whose compile made it a symbol
   std::int64_t least = 0, greatest = 0;  // of the survey
+  Mark mark = Mark::Dynamic;
 };
 
 /// By frame, source and dim.
@@ -23,8 +24,8 @@ struct Suggestion {
                                                     const DryRunResult& result,
                                                     const Survey& survey);
 
-/// The same scenario with these dims marked dynamic wherever they are unmarked, but in calls in
-/// which a rank marks them static.
+/// The same scenario with these dims marked so wherever they are unmarked, but in calls in which a
+/// rank marks them static.
 [[nodiscard]] Scenario with_marks(Scenario scenario, const std::vector<Suggestion>& suggestions);
 
 /// Code to paste. Each is empty where there is nothing to mark.

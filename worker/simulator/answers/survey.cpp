@@ -24,6 +24,10 @@ struct Tally {
 /// The tallies of one frame's values under one list of sources, in the list's order.
 using Tallies = std::vector<Tally*>;
 
+std::size_t drawn_values(const GeneratedCall& kind) {
+  return kind.pool ? kind.pool->least.values.size() : kind.draws.size();
+}
+
 class Surveyor {
  public:
   explicit Surveyor(const Scenario& scenario) : scenario_(scenario), at_most_(ranks_per_call()) {}
@@ -56,7 +60,7 @@ class Surveyor {
     std::uint64_t values = 0;
     for (std::size_t c = scenario_.explicit_count(); c < scenario_.count(); ++c)
       if (drawn_apart(scenario_, c))
-        values += scenario_.generator.kind(c - scenario_.explicit_count()).draws.size();
+        values += drawn_values(scenario_.generator.kind(c - scenario_.explicit_count()));
     const auto world = static_cast<std::uint64_t>(scenario_.world_size);
     if (values == 0 || values * world <= kValues) return INT32_MAX;
     return static_cast<std::int32_t>(std::max<std::uint64_t>(16, kValues / 4 / values));

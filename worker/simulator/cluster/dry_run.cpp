@@ -5,6 +5,7 @@
 
 #include <lockstep/worker/agreement/frame_profile.h>
 #include <lockstep/worker/exchange/dim_order.h>
+#include <lockstep/worker/simulator/cluster/drawn_job.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 #include <lockstep/worker/simulator/cluster/rank_executor.h>
 #include <lockstep/worker/simulator/cluster/streamed_executor.h>
@@ -41,19 +42,6 @@ Layout lay_out(const std::vector<RankClass>& classes, Manner manner) {
   return layout;
 }
 
-/// Of all tensors; at most INT64_MAX.
-std::int64_t elements_of(const Observation& seen) {
-  std::int64_t sum = 0;
-  for (std::size_t i = 0; i < seen.list->sources().size(); ++i) {
-    if (seen.list->sources()[i].kind != Kind::Tensor) continue;
-    std::int64_t product = 1;
-    for (const std::int64_t size : seen.of(i))
-      if (__builtin_mul_overflow(product, size, &product)) product = INT64_MAX;
-    if (__builtin_add_overflow(sum, product, &sum)) sum = INT64_MAX;
-  }
-  return sum;
-}
-
 void fill_elements(const RankInputs& inputs, std::span<std::int64_t> out) {
   const auto shares = shares_of(static_cast<std::int32_t>(out.size()));
   in_parallel(shares.size(), [&](std::size_t i) {
@@ -83,6 +71,7 @@ class Job {
       executor_ = manner == Manner::Folded ? folded_executor(layout_.units, scenario.world_size)
                                            : virtual_executor(scenario.world_size);
     }
+    executor_->trace_by(scenario.traces.get());
     if (!scenario.cost) return;
     clock_.emplace(*scenario.cost, scenario.world_size, scenario.count(), options.most_spans);
     executor_->time_by(*clock_);
@@ -208,8 +197,8 @@ class Job {
     rank_status.speaks_for =
         RankSet::range(Rank{layout_.units[unit].first}, Rank{layout_.units[unit].last});
     return std::make_unique<CallMachine>(Rank{layout_.units[unit].first}, scenario_.world_size,
-                                         scenario_.config, std::move(key), frame, observation,
-                                         std::move(rank_status));
+                                         scenario_.config_of(name), std::move(key), frame,
+                                         observation, std::move(rank_status));
   }
 
   const Scenario& scenario_;
@@ -223,6 +212,18 @@ class Job {
 };
 
 }  // namespace
+
+std::int64_t elements_of(const Observation& seen) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < seen.list->sources().size(); ++i) {
+    if (seen.list->sources()[i].kind != Kind::Tensor) continue;
+    std::int64_t product = 1;
+    for (const std::int64_t size : seen.of(i))
+      if (__builtin_mul_overflow(product, size, &product)) product = INT64_MAX;
+    if (__builtin_add_overflow(sum, product, &sum)) sum = INT64_MAX;
+  }
+  return sum;
+}
 
 Status absent_ranks(const RankSet& present, int world_size) {
   const RankSet absent = RankSet::all(world_size).minus(present);
@@ -245,12 +246,10 @@ Status absent_ranks(const RankSet& present, int world_size) {
   return status;
 }
 
-DryRunResult dry_run(const Scenario& scenario, Manner manner, const DryRunOptions& options) {
-  if (manner != Manner::Streamed && scenario.generator.apart())
-    return dry_run(expanded(scenario), manner, options);
+template <class AnyJob>
+static DryRunResult run_job(AnyJob job, const Scenario& scenario, const DryRunOptions& options) {
   DryRunResult result;
   result.world_size = scenario.world_size;
-  Job job(scenario, manner, options);
   const std::size_t count = scenario.count();
   result.calls.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -265,9 +264,17 @@ DryRunResult dry_run(const Scenario& scenario, Manner manner, const DryRunOption
   return result;
 }
 
+DryRunResult dry_run(const Scenario& scenario, Manner manner, const DryRunOptions& options) {
+  if (manner == Manner::Drawn) return run_job(DrawnJob(scenario, options), scenario, options);
+  if (manner != Manner::Streamed && scenario.generator.apart())
+    return dry_run(expanded(scenario), manner, options);
+  return run_job(Job(scenario, manner, options), scenario, options);
+}
+
 DryRunResult dry_run(const Scenario& scenario, const DryRunOptions& options) {
   Manner manner = scenario.world_size <= kEveryRankLimit ? Manner::EveryRank : Manner::Folded;
   if (scenario.generator.apart()) manner = Manner::Streamed;
+  if (!scenario.generator.order.empty()) manner = Manner::Drawn;
   DryRunResult result = dry_run(scenario, manner, options);
   if (scenario.faults) result.faults = fault_report(scenario, options.progress);
   return result;

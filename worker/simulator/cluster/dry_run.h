@@ -19,6 +19,7 @@ enum class Manner {
   EveryRank,  // each rank exchanges messages on a simulated network
   Folded,     // one machine for each run of equal ranks
   Streamed,   // one machine for each run of ranks with the same past; their values come and go
+  Drawn,      // one machine for each different input of a call: ranks that draw from a record
 };
 
 /// Worlds up to this size are simulated rank by rank.
@@ -39,7 +40,7 @@ struct DryRunOptions {
   Profiles* learnt = nullptr;      // filled in at the end
 };
 
-/// Calls of ranks that draw for themselves are all held, except when streamed.
+/// Calls of ranks that draw for themselves are all held, except when streamed or drawn.
 [[nodiscard]] DryRunResult dry_run(const Scenario& scenario, Manner manner,
                                    const DryRunOptions& options = {});
 /// Streamed where ranks draw for themselves; else rank by rank where the world is small.

@@ -2,12 +2,17 @@
 
 namespace lockstep::worker::simulator {
 
-bool answer_locally(CallMachine& machine, LocalWork* work) {
+bool answer_locally(CallMachine& machine, LocalWork* work, const KnownTraces* traces) {
   for (;;) {
     const Action& action = machine.next();
     if (const auto* trace = std::get_if<action::Trace>(&action)) {
+      const TraceReport* known =
+          traces == nullptr ? nullptr : traces->find(machine.cache().name, *trace->decision);
       TraceReport report;
-      report.graph = trace->decision->digest();
+      if (known != nullptr)
+        report = *known;
+      else
+        report.graph = trace->decision->digest();
       if (work != nullptr)
         work->join({trace->decision->sources.size(), trace->decision->symbols.size(), false});
       machine.traced(std::move(report));
@@ -23,9 +28,9 @@ bool answer_locally(CallMachine& machine, LocalWork* work) {
 }
 
 bool RankExecutor::answer_timed(CallMachine& machine) const {
-  if (clock_ == nullptr) return answer_locally(machine);
+  if (clock_ == nullptr) return answer_locally(machine, nullptr, traces_);
   LocalWork work;
-  const bool waits = answer_locally(machine, &work);
+  const bool waits = answer_locally(machine, &work, traces_);
   clock_->work(work);
   return waits;
 }

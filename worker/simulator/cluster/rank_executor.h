@@ -13,6 +13,7 @@
 #include <lockstep/worker/agreement/call_machine.h>
 #include <lockstep/worker/simulator/cluster/folded_rounds.h>
 #include <lockstep/worker/simulator/cost/run_clock.h>
+#include <lockstep/worker/simulator/input/known_traces.h>
 
 namespace lockstep::worker::simulator {
 
@@ -26,6 +27,9 @@ class RankExecutor {
   /// From now on the clock is told of rounds and builds; it outlives the group.
   void time_by(RunClock& clock) { clock_ = &clock; }
 
+  /// From now on traces come to what is known of them; it outlives the group. May be null.
+  void trace_by(const KnownTraces* traces) { traces_ = traces; }
+
   /// Takes every machine to Finish. Where units are absent the others wait for them until the
   /// deadline passes and end with `absent`; otherwise `absent` is not looked at.
   virtual void run(Machines machines, const Status& absent) = 0;
@@ -38,13 +42,15 @@ class RankExecutor {
  protected:
   /// As answer_locally(), and the clock is told.
   bool answer_timed(CallMachine& machine) const;
-  RunClock* clock_ = nullptr;  // null: nobody asks for times
+  RunClock* clock_ = nullptr;            // null: nobody asks for times
+  const KnownTraces* traces_ = nullptr;  // null: nothing is known
 };
 
 /// Does what the machine asks of its own rank until it asks for a round or is at its end. True: a
-/// round. A dry run traces and compiles nothing: the program that a decision leads to is taken to
-/// be the decision.
-bool answer_locally(CallMachine& machine, LocalWork* work = nullptr);
+/// round. A dry run traces and compiles nothing: what is not known of a trace is taken to be the
+/// decision itself.
+bool answer_locally(CallMachine& machine, LocalWork* work = nullptr,
+                    const KnownTraces* traces = nullptr);
 
 /// What a round came to on every rank.
 using RoundResult = std::variant<collectives::Vote, Bytes>;

@@ -175,6 +175,8 @@ std::string result_json(const DryRunResult& result) {
   out += "],\n \"totals\": " + json_text(totals) +
          ",\n \"uncoordinated\": " + json_text(uncoordinated_json(result.uncoordinated));
   if (!result.compare.empty()) out += ",\n \"compare\": " + run_variants_json(result.compare);
+  if (result.drawn) out += ",\n \"drawn\": " + drawn_json(*result.drawn);
+  if (result.advice) out += ",\n \"advice\": " + advice_json(*result.advice);
   if (result.timing) out += ",\n \"cost\": " + cost_json(result);
   if (result.faults) out += ",\n \"faults\": " + fault_json(*result.faults);
   out += "}\n";

@@ -9,6 +9,7 @@
 
 #include <lockstep/worker/agreement/action.h>
 #include <lockstep/worker/exchange/decision.h>
+#include <lockstep/worker/simulator/cluster/drawn_report.h>
 #include <lockstep/worker/simulator/cluster/fault_report.h>
 #include <lockstep/worker/simulator/cluster/run_variant.h>
 #include <lockstep/worker/simulator/cost/timing.h>
@@ -57,6 +58,8 @@ struct DryRunResult {
   std::optional<Uncoordinated> uncoordinated;  // nullopt: left out
   std::vector<RunVariant> compare;             // empty: not asked for
   std::optional<FaultReport> faults;           // where the scenario has a section of them
+  std::optional<DrawnFrom> drawn;              // where ranks drew from a record
+  std::optional<MarkAdvice> advice;            // of a record
   std::optional<Timing> timing;                // nullopt: the scenario has no costs
 };
 

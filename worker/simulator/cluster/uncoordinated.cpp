@@ -16,9 +16,9 @@ namespace lockstep::worker::simulator {
 namespace {
 
 /// Answers one machine of a group of one: what it votes is the vote, what it sends is the join.
-CallOutcome run_alone(CallMachine& machine) {
+CallOutcome run_alone(CallMachine& machine, const KnownTraces* traces) {
   for (;;) {
-    (void)answer_locally(machine);
+    (void)answer_locally(machine, nullptr, traces);
     const Action action = machine.next();
     if (const auto* finish = std::get_if<action::Finish>(&action)) return finish->outcome;
     if (const auto* vote = std::get_if<action::Vote>(&action)) {
@@ -60,8 +60,8 @@ Ran run_call(const Scenario& scenario, std::size_t index, const std::string& nam
   key.group = "alone";
   key.frame = name;
   key.call = index;
-  CallMachine machine(Rank{0}, 1, scenario.config, std::move(key), frame, observation);
-  const CallOutcome outcome = run_alone(machine);
+  CallMachine machine(Rank{0}, 1, scenario.config_of(name), std::move(key), frame, observation);
+  const CallOutcome outcome = run_alone(machine, scenario.traces.get());
   std::vector<shapes::Fingerprint>& programs = rank.programs[name];
   while (programs.size() < frame.entries.size())
     programs.push_back(program_of(frame.entries[programs.size()].decision));

@@ -84,10 +84,11 @@ class Story {
 class Call {
  public:
   /// `story` may be null.
-  Call(Machines machines, const Status& absent, Story* story)
+  Call(Machines machines, const Status& absent, Story* story, const KnownTraces* traces)
       : machines_(machines),
         absent_(absent),
         story_(story),
+        traces_(traces),
         network_({.size = static_cast<int>(machines.size())}),
         rounds_(machines.size()) {}
 
@@ -113,7 +114,7 @@ class Call {
   void next(std::size_t i) {
     rounds_[i].reset();
     LocalWork work;
-    const bool waits = answer_locally(*machines_[i], &work);
+    const bool waits = answer_locally(*machines_[i], &work, traces_);
     if (story_ != nullptr) story_->tell(i, work, waits ? &machines_[i]->next() : nullptr);
     if (!waits) return;
     const Rank self{static_cast<std::int32_t>(i)};
@@ -137,6 +138,7 @@ class Call {
   Machines machines_;
   const Status& absent_;
   Story* story_;
+  const KnownTraces* traces_;
   VirtualNetwork network_;
   std::vector<std::unique_ptr<collectives::Round>> rounds_;
   std::uint64_t count_ = 0;
@@ -149,7 +151,7 @@ class VirtualExecutor final : public RankExecutor {
 
   void run(Machines machines, const Status& absent) override {
     Story story(machines.size());
-    Call call(machines, absent, clock_ != nullptr ? &story : nullptr);
+    Call call(machines, absent, clock_ != nullptr ? &story : nullptr, traces_);
     call.run();
     if (call.timed_out() && clock_ != nullptr) clock_->time_out_all();
     if (call.timed_out()) return;

@@ -34,6 +34,14 @@ void take_strides(RecordFields& in, RecordedCall& call) {
   if (sound) call.seen = observation_digest(seen);
 }
 
+void take_agreement(RecordFields& in, const RecordedAgreements& agreements, RecordedCall& call) {
+  call.agreement = static_cast<int>(in.integer("agreement", 1, INT32_MAX));
+  const auto known = agreements.find(call.agreement);
+  if (known == agreements.end()) return in.fail("agreement", "no agreement has this number");
+  call.own_config = known->second.config;
+  call.frame = frame_of(call.frame, known->second);
+}
+
 TraceReport take_trace(RecordFields& in) {
   TraceReport out;
   out.graph = in.fingerprint("graph");
@@ -44,17 +52,25 @@ TraceReport take_trace(RecordFields& in) {
   if (in.has("collectives")) out.collectives = in.fingerprint("collectives");
   if (in.has("skeleton")) out.skeleton = in.fingerprint("skeleton");
   if (in.has("prefixes")) out.prefixes = in.fingerprints("prefixes");
+  if (in.has("caller_built")) out.caller_built = in.flag("caller_built");
   if (in.has("failure")) out.failure = in.status("failure");
   return out;
 }
 
 }  // namespace
 
-RecordedCall read_call_line(RecordFields& in, const SourceLists& lists, int line) {
+std::string frame_of(const std::string& frame, const RecordedAgreement& agreement) {
+  return agreement.of_name > 1 ? fmt::format("{} ({})", frame, agreement.of_name) : frame;
+}
+
+RecordedCall read_call_line(RecordFields& in, const SourceLists& lists,
+                            const RecordedAgreements& agreements, int line) {
   RecordedCall call;
   call.line = line;
   call.pause = took(in);
   call.key = in.round_key("key");
+  call.frame = call.key.frame;
+  if (in.has("agreement")) take_agreement(in, agreements, call);
   const auto list = lists.find(in.fingerprint("sources"));
   if (in.error()) return call;
   if (list == lists.end()) {
@@ -105,13 +121,14 @@ void read_event_line(RecordFields& in, const std::string& event, int line, Recor
 }
 
 bool stands_outside_of_calls(std::string_view event) {
-  return event == "sources" || event == "group" || event == "state" || event == "round";
+  return event == "sources" || event == "group" || event == "state" || event == "round" ||
+         event == "agreement";
 }
 
 std::uint64_t alike_of(const RecordedCall& call) {
   const Observation& seen = call.observation;
   shapes::FingerprintBuilder out;
-  out.add(call.key.frame).add(seen.list->digest());
+  out.add(call.frame).add(seen.list->digest());
   const auto bytes = [](const auto& values) {
     const auto all = std::as_bytes(std::span(values));
     return std::string_view(reinterpret_cast<const char*>(all.data()), all.size());
@@ -121,7 +138,10 @@ std::uint64_t alike_of(const RecordedCall& call) {
 }
 
 void CallIndex::start(std::uint64_t offset, const RecordedCall& call) {
-  calls_of_[call.key.group].push_back(static_cast<std::uint32_t>(places_.size()));
+  // All agreements of a program take turns in one sequence of rounds.
+  calls_of_[call.agreement > 0 ? std::string() : call.key.group].push_back(
+      static_cast<std::uint32_t>(places_.size()));
+  if (call.agreement > 0) slots_.push_back(slot_of(call.key));
   if (call.stored) stored_[places_.size()] = *call.stored;
   places_.push_back({offset, alike_of(call), 0, static_cast<std::uint32_t>(call.line)});
 }
@@ -131,8 +151,10 @@ void CallIndex::end(std::string_view stretch) {
   end_ = places_.back().offset + stretch.size();
 }
 
-void CallIndex::finish(SourceLists lists) {
+void CallIndex::finish(SourceLists lists, RecordedAgreements agreements) {
   lists_ = std::move(lists);
+  agreements_ = std::move(agreements);
+  slots_.shrink_to_fit();
   places_.shrink_to_fit();
   for (auto& [group, calls] : calls_of_) calls.shrink_to_fit();
 }
@@ -153,7 +175,7 @@ Result<RecordedCall> CallIndex::read(std::size_t index) const {
     RecordFields in(*json, name, world_size_);
     const std::string event = in.text("event");
     if (!out)
-      out = read_call_line(in, lists_, line);
+      out = read_call_line(in, lists_, agreements_, line);
     else if (!stands_outside_of_calls(event))
       read_event_line(in, event, line, *out);
     if (in.error()) return *in.error();

@@ -29,7 +29,12 @@ struct RecordedEvent {
 struct RecordedCall {
   RoundKey key;
   Observation observation;
-  std::optional<shapes::Fingerprint> seen;  // observation_digest() as the rank wrote it down
+  /// What tells its frame from others of the record: that of the key, with a number where several
+  /// agreements have one name.
+  std::string frame;
+  int agreement = 0;                         // 0: the job's own frames
+  std::optional<DecisionConfig> own_config;  // of its agreement
+  std::optional<shapes::Fingerprint> seen;   // observation_digest() as the rank wrote it down
   RankStatus rank_status;
   std::optional<FrameState> stored;  // what the frame started from, on its first call
   std::vector<RecordedEvent> events;
@@ -40,10 +45,26 @@ struct RecordedCall {
 
 using SourceLists = std::map<shapes::Fingerprint, std::shared_ptr<const SourceList>>;
 
+/// One of a program's agreements, each with frames and a configuration of its own.
+struct RecordedAgreement {
+  std::string name;
+  int of_name = 1;  // the so-manieth with this name
+  DecisionConfig config;
+};
+using RecordedAgreements = std::map<int, RecordedAgreement>;  // by number
+
+/// What a replay calls a frame, of agreements of which several have one name.
+[[nodiscard]] std::string frame_of(const std::string& frame, const RecordedAgreement& agreement);
+
 /// The line that a call starts with; what is wrong with it is in `in`.
-[[nodiscard]] RecordedCall read_call_line(RecordFields& in, const SourceLists& lists, int line);
+[[nodiscard]] RecordedCall read_call_line(RecordFields& in, const SourceLists& lists,
+                                          const RecordedAgreements& agreements, int line);
 /// A line within the call, of this event.
 void read_event_line(RecordFields& in, const std::string& event, int line, RecordedCall& call);
+/// Which round of the job's one group it is.
+[[nodiscard]] inline std::uint64_t slot_of(const RoundKey& key) {
+  return key.epoch << 40 | key.call;
+}
 /// Lines of these may stand anywhere and belong to no call.
 [[nodiscard]] bool stands_outside_of_calls(std::string_view event);
 
@@ -56,7 +77,7 @@ class CallIndex {
   /// A call whose line starts at `offset`; and when all of its lines are known, those.
   void start(std::uint64_t offset, const RecordedCall& call);
   void end(std::string_view stretch);
-  void finish(SourceLists lists);
+  void finish(SourceLists lists, RecordedAgreements agreements);
 
   [[nodiscard]] std::size_t size() const { return places_.size(); }
   [[nodiscard]] bool empty() const { return places_.empty(); }
@@ -68,6 +89,8 @@ class CallIndex {
   [[nodiscard]] const std::map<std::string, std::vector<std::uint32_t>>& of_groups() const {
     return calls_of_;
   }
+  /// Of the calls of agreements, ascending: which round of the job each is, the same on all ranks.
+  [[nodiscard]] const std::vector<std::uint64_t>& slots() const { return slots_; }
 
  private:
   struct Place {
@@ -79,8 +102,10 @@ class CallIndex {
   std::vector<Place> places_;
   std::uint64_t end_ = 0;  // of the last call
   std::map<std::string, std::vector<std::uint32_t>> calls_of_;
+  std::vector<std::uint64_t> slots_;
   std::map<std::size_t, FrameState> stored_;  // RecordedCall::stored, by call
   SourceLists lists_;
+  RecordedAgreements agreements_;
 };
 
 }  // namespace lockstep::worker::simulator

@@ -35,7 +35,7 @@ bool drawn_apart(const Scenario& scenario, std::size_t index) {
 
 std::string frame_called(const Scenario& scenario, std::size_t index) {
   if (index >= scenario.explicit_count())
-    return scenario.generator.kind(index - scenario.explicit_count()).frame;
+    return scenario.generator.kind(index - scenario.explicit_count()).frame;  // of the lowest too
   const auto call = scenario.call(index);
   const ScenarioGroup* lowest = nullptr;
   for (const ScenarioGroup& group : call->groups)

@@ -21,14 +21,30 @@ bool applies(const Variant& variant, std::uint64_t of_block, std::uint64_t rando
   return false;
 }
 
+/// Ranks by the inputs that they draw.
+ScenarioCall pool_call(const GeneratedCall& made, const RankInputs& inputs, int world_size) {
+  std::map<std::uint32_t, RankSet> ranks;
+  for (std::int32_t r = 0; r < world_size; ++r)
+    ranks[inputs.drawn_by(r)].insert(RankSet::Run{r, r});
+  ScenarioCall out;
+  out.frame = made.frame;
+  out.present = RankSet::all(world_size);
+  for (auto& [input, who] : ranks)
+    out.groups.push_back(
+        {std::move(who), made.frame, scenario_values((*made.pool->inputs)[input])});
+  return out;
+}
+
 }  // namespace
 
 bool GeneratedCall::apart() const {
+  if (pool) return pool->distinct.size() > 1;
   return std::any_of(draws.begin(), draws.end(),
                      [](const Draw& draw) { return !draw.per.all_ranks(); });
 }
 
 std::int64_t GeneratedCall::alike_run(int world_size) const {
+  if (apart() && pool) return 1;
   std::int64_t out = 0;
   for (const Draw& draw : draws)
     for (const Sharing::Axis& axis : draw.per.axes) out = std::gcd(out, axis.stride);
@@ -40,7 +56,15 @@ RankInputs::RankInputs(const GeneratedCall& call, std::uint64_t seed, std::uint6
     : like_(observation_of(call.like)),
       least_(like_),
       greatest_(like_),
-      alike_(static_cast<std::int32_t>(call.alike_run(world_size))) {
+      alike_(static_cast<std::int32_t>(call.alike_run(world_size))),
+      pool_(call.pool.get()),
+      pool_place_(mixed(call_place(seed, number), 0)) {
+  if (pool_ != nullptr) {
+    like_ = (*pool_->inputs)[drawn_by(0)];
+    least_ = pool_->least;
+    greatest_ = pool_->greatest;
+    return;
+  }
   for (std::size_t i = 0; i < call.draws.size(); ++i) {
     const Draw& draw = call.draws[i];
     const std::uint64_t place = draw.place(seed, number, i);
@@ -94,6 +118,10 @@ void RankInputs::Uniform::fill(std::uint64_t part, std::int64_t* out) const {
 }
 
 void RankInputs::fill(std::int32_t rank, Observation& out) const {
+  if (pool_ != nullptr) {
+    out = (*pool_->inputs)[drawn_by(rank)];
+    return;
+  }
   const std::uint64_t part = static_cast<std::uint64_t>(rank) + 1;
   std::int64_t* values = out.values.data();
   for (const Uniform& draws : uniform_) draws.fill(part, values + draws.at);
@@ -103,12 +131,13 @@ void RankInputs::fill(std::int32_t rank, Observation& out) const {
 }
 
 std::size_t Generator::count() const {
-  std::size_t out = 0;
+  std::size_t out = order.size();
   for (const Block& block : blocks) out += static_cast<std::size_t>(block.repeat);
   return out;
 }
 
 const GeneratedCall& Generator::kind(std::size_t number) const {
+  if (!order.empty()) return kinds[order[number]];
   std::uint64_t of_block = number;
   auto block = blocks.begin();
   for (; of_block >= static_cast<std::uint64_t>(block->repeat); ++block)
@@ -128,6 +157,7 @@ RankSet Generator::present(std::size_t number, int world_size) const {
 }
 
 bool Generator::apart() const {
+  if (std::ranges::any_of(kinds, &GeneratedCall::apart)) return true;
   return std::any_of(blocks.begin(), blocks.end(), [](const Block& block) {
     return block.repeat > 0 &&
            (block.call.apart() ||
@@ -138,6 +168,8 @@ bool Generator::apart() const {
 
 ScenarioCall Generator::call(std::size_t number, int world_size) const {
   const GeneratedCall& made = kind(number);
+  if (made.as_is) return *made.as_is;
+  if (made.pool) return pool_call(made, inputs(number, world_size), world_size);
   std::vector<std::uint64_t> places;
   for (std::size_t i = 0; i < made.draws.size(); ++i)
     places.push_back(made.draws[i].place(seed, number, i));

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <vector>
 
 #include <lockstep/worker/simulator/draw/draw.h>
 #include <lockstep/worker/simulator/draw/fast_modulo.h>
+#include <lockstep/worker/simulator/input/input_pool.h>
 #include <lockstep/worker/simulator/input/scenario_call.h>
 
 namespace lockstep::worker::simulator {
@@ -16,6 +18,10 @@ struct GeneratedCall {
   std::string frame;
   ScenarioValues like;  // with zeros in place of what is drawn
   std::vector<Draw> draws;
+  /// Of a recorded job's: the inputs from which each rank draws one; null: `draws` are made.
+  std::shared_ptr<const InputPool> pool = nullptr;
+  /// The same: a call in which nothing is drawn; null: ranks draw.
+  std::shared_ptr<const ScenarioCall> as_is = nullptr;
 
   /// The n for which every draw is the same on all of ranks k n to k n + n - 1; world_size where it
   /// is on all ranks.
@@ -38,6 +44,12 @@ class RankInputs {
   [[nodiscard]] std::int32_t alike() const { return alike_; }
   /// Puts the rank's values in. Requires an observation that was like() or of a rank.
   void fill(std::int32_t rank, Observation& out) const;
+  /// From which every rank draws; null: sizes are drawn one by one.
+  [[nodiscard]] const InputPool* pool() const { return pool_; }
+  /// Which of the pool's inputs the rank has. Requires a pool.
+  [[nodiscard]] std::uint32_t drawn_by(std::int32_t rank) const {
+    return pool_->at(mixed(pool_place_, static_cast<std::uint64_t>(rank) + 1));
+  }
 
  private:
   /// Uniform draws of the rank's own that are alike: nearly all there are, so they have a loop of
@@ -62,6 +74,8 @@ class RankInputs {
   void add(const Uniform& one);
   Observation like_, least_, greatest_;
   std::int32_t alike_;
+  const InputPool* pool_;
+  std::uint64_t pool_place_;
   std::vector<Uniform> uniform_;
   std::vector<Other> other_;
   std::vector<Strided> strided_;
@@ -89,6 +103,9 @@ struct Block {
 struct Generator {
   std::uint64_t seed = 0;
   std::vector<Block> blocks;
+  /// In place of blocks, for the calls of a record: which of `kinds` each call is.
+  std::vector<std::uint32_t> order{};
+  std::vector<GeneratedCall> kinds{};
   /// Ranks that stay away, by number of the generated call.
   std::map<std::size_t, RankSet> absent;
 

@@ -13,25 +13,13 @@ RankSet members_of(const std::string& group, const std::vector<RankRecord>& rank
   return RankSet::all(static_cast<int>(ranks.size()));
 }
 
-ScenarioValue value_of(const Observation& observation, std::size_t i) {
-  const SourceSpec& spec = observation.list->sources()[i];
-  const auto values = observation.of(i);
-  ScenarioValue out;
-  out.kind = spec.kind;
-  if (spec.kind == Kind::Tensor) {
-    out.dtype = spec.dtype;
-    out.sizes.assign(values.begin(), values.end());
-    for (std::size_t d = 0; d < values.size() && !observation.marks.empty(); ++d)
-      out.marks.push_back(observation.mark(i, d));
-  } else if (spec.kind != Kind::Float) {
-    out.number = values[0];
-  }
-  return out;
-}
-
 }  // namespace
 
 JointCalls::JointCalls(const std::vector<RankRecord>& ranks) : ranks_(ranks) {
+  if (std::ranges::any_of(ranks, [](const auto& rank) { return !rank.calls.slots().empty(); })) {
+    add_agreements();
+    return;
+  }
   std::map<std::string, std::uint32_t> ids;
   std::vector<std::uint32_t> known;  // calls of each group so far
   for (const RankRecord& rank : ranks) {
@@ -52,6 +40,16 @@ JointCalls::JointCalls(const std::vector<RankRecord>& ranks) : ranks_(ranks) {
   }
 }
 
+// A rank that is elsewhere in a round has no call there, so calls go by their round.
+void JointCalls::add_agreements() {
+  for (const RankRecord& rank : ranks_)
+    slots_.insert(slots_.end(), rank.calls.slots().begin(), rank.calls.slots().end());
+  std::ranges::sort(slots_);
+  slots_.erase(std::ranges::unique(slots_).begin(), slots_.end());
+  groups_.push_back({{}, members_of({}, ranks_)});
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) order_.push_back({0, i});
+}
+
 const std::string& JointCalls::group(std::size_t call) const {
   return groups_[order_[call].group].name;
 }
@@ -61,6 +59,13 @@ const RankSet& JointCalls::members(std::size_t call) const {
 }
 
 std::optional<std::size_t> JointCalls::of(std::size_t call, std::size_t rank) const {
+  if (!slots_.empty()) {
+    const auto& own = ranks_[rank].calls.slots();
+    const std::uint64_t slot = slots_[order_[call].number];
+    const auto at = std::ranges::lower_bound(own, slot);
+    if (at == own.end() || *at != slot) return std::nullopt;
+    return static_cast<std::size_t>(at - own.begin());
+  }
   const auto& groups = ranks_[rank].calls.of_groups();
   const auto calls = groups.find(group(call));
   const std::uint32_t number = order_[call].number;
@@ -97,10 +102,9 @@ Result<ScenarioCall> RecordedCalls::read(std::size_t index) const {
     const auto lowest = static_cast<std::size_t>(alike.ranks.lowest().value);
     const auto call = ranks_[lowest].calls.read(alike.call);
     if (!call) return call.error();
-    const Observation& seen = call->observation;
-    ScenarioGroup group{.ranks = std::move(alike.ranks), .frame = call->key.frame, .values = {}};
-    for (std::size_t i = 0; i < seen.list->sources().size(); ++i)
-      group.values[seen.list->sources()[i].name] = value_of(seen, i);
+    ScenarioGroup group{.ranks = std::move(alike.ranks),
+                        .frame = call->frame,
+                        .values = scenario_values(call->observation)};
     out.present.insert(group.ranks);
     out.groups.push_back(std::move(group));
   }

@@ -29,11 +29,13 @@ class JointCalls {
     RankSet members;
   };
   struct Place {
-    std::uint32_t group = 0, number = 0;  // the so-manieth call of the group
+    std::uint32_t group = 0, number = 0;  // the so-manieth call of the group, or of `slots_`
   };
+  void add_agreements();
   const std::vector<RankRecord>& ranks_;
   std::vector<Group> groups_;
   std::vector<Place> order_;
+  std::vector<std::uint64_t> slots_;  // CallIndex::slots() of all ranks
 };
 
 /// The inputs of a recorded job's calls. Of ranks that saw the same in a call, one is read.

@@ -97,6 +97,8 @@ std::vector<RankClass> classes_of(const Scenario& scenario) {
   RankPartition apart =
       scenario.stored ? scenario.stored->partition() : RankPartition(scenario.world_size);
   for (const ScenarioCall& call : scenario.calls) apart.add(call);
+  for (const GeneratedCall& kind : scenario.generator.kinds)
+    if (kind.as_is) apart.add(*kind.as_is);
   for (const auto& [number, away] : scenario.generator.absent)
     apart.add({scenario.generator.present(number, scenario.world_size)});
   return apart.classes();

@@ -37,7 +37,7 @@ class RankReader {
     }
     if (out_.lines == 0) return refuse(out_.path, "the record has no whole line");
     close_call();
-    out_.calls.finish(std::move(lists_));
+    out_.calls.finish(std::move(lists_), out_.agreements);
     return std::move(out_);
   }
 
@@ -62,6 +62,7 @@ class RankReader {
       out_.groups[in.text("name")] = in.ranks("ranks");
       return;
     }
+    if (event == "agreement") return take_agreement(in);
     if (event == "state") return take_state(in);
     if (event == "call") return take_call(in, offset);
     if (event == "round") {
@@ -99,8 +100,21 @@ class RankReader {
     lists_[digest] = known_.try_emplace(digest, std::move(list)).first->second;
   }
 
+  void take_agreement(RecordFields& in) {
+    const auto number = static_cast<int>(in.integer("number", 1, INT32_MAX));
+    RecordedAgreement made{.name = in.text("name"), .config = in.config("config")};
+    for (const auto& [other, known] : out_.agreements) made.of_name += known.name == made.name;
+    if (!out_.agreements.try_emplace(number, std::move(made)).second)
+      in.fail("number", "an agreement has this number already");
+  }
+
   void take_state(RecordFields& in) {
-    const std::string frame = in.text("frame");
+    std::string frame = in.text("frame");
+    if (in.has("agreement")) {
+      const auto of = out_.agreements.find(static_cast<int>(in.integer("agreement", 1, INT32_MAX)));
+      if (of == out_.agreements.end()) return in.fail("agreement", "no agreement has this number");
+      frame = frame_of(frame, of->second);
+    }
     const bool first = in.has("stored");
     const std::string_view field = first ? "stored" : "profile";
     const std::string text = in.text(field);
@@ -119,11 +133,17 @@ class RankReader {
   void take_call(RecordFields& in, std::uint64_t offset) {
     if (out_.ends_within_a_call())
       return in.fail("event", "a call starts before the one before it has ended");
-    RecordedCall call = read_call_line(in, lists_, out_.lines);
+    RecordedCall call = read_call_line(in, lists_, out_.agreements, out_.lines);
+    const auto& slots = out_.calls.slots();
+    if (!out_.calls.empty() && (call.agreement > 0) == slots.empty())
+      in.fail("agreement", "of the calls of a record either all are of agreements or none is");
+    if (call.agreement > 0 && !slots.empty() && slot_of(call.key) <= slots.back())
+      in.fail("key", "this call does not come after the one before it");
     if (in.error()) return;
     if (auto state = stored_.extract(call.key.frame); !state.empty())
       call.stored = std::move(state.mapped());
     close_call();
+    if (call.own_config) out_.own_configs[call.frame] = *call.own_config;
     out_.calls.start(offset, call);
     out_.last_call = std::move(call);
   }

@@ -24,6 +24,8 @@ struct RankRecord {
   std::string path;
   RecordHeader header;
   std::map<std::string, RankSet> groups;
+  RecordedAgreements agreements;                      // of programs that call the library for them
+  std::map<std::string, DecisionConfig> own_configs;  // of their frames
   CallIndex calls;
   std::optional<RecordedCall> last_call;
   std::array<std::size_t, 4> outcomes{};  // calls by CallOutcome::Kind

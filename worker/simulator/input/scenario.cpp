@@ -195,6 +195,8 @@ std::shared_ptr<const ScenarioCall> Scenario::call(std::size_t index) const {
 Scenario expanded(const Scenario& scenario) {
   Scenario out{scenario.world_size, scenario.config, scenario.calls, {},
                scenario.cost,       scenario.faults};
+  out.own_configs = scenario.own_configs;
+  out.traces = scenario.traces;
   for (std::size_t i = out.calls.size(); i < scenario.count(); ++i)
     out.calls.push_back(*scenario.call(i));
   return out;

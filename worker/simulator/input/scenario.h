@@ -2,6 +2,7 @@
 // Read strictly; ranks stay ranges, so a world of millions costs nothing.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include <lockstep/worker/simulator/cost/cost_model.h>
 #include <lockstep/worker/simulator/input/fault.h>
 #include <lockstep/worker/simulator/input/generator.h>
+#include <lockstep/worker/simulator/input/known_traces.h>
 #include <lockstep/worker/simulator/input/scenario_call.h>
 #include <lockstep/worker/simulator/input/stored_calls.h>
 
@@ -28,7 +30,15 @@ struct Scenario {
   std::optional<FaultPlan> faults = std::nullopt;  // nullopt: nothing goes wrong
   /// Calls between those that are held and those that are generated; null: none.
   std::shared_ptr<const StoredCalls> stored = nullptr;
+  /// Of frames whose configuration is not `config`, in records of agreements.
+  std::map<std::string, DecisionConfig> own_configs{};
+  /// What traces come to; null: the program of a decision is taken to be the decision.
+  std::shared_ptr<const KnownTraces> traces = nullptr;
 
+  [[nodiscard]] const DecisionConfig& config_of(const std::string& frame) const {
+    const auto own = own_configs.find(frame);
+    return own == own_configs.end() ? config : own->second;
+  }
   [[nodiscard]] std::size_t count() const { return explicit_count() + generator.count(); }
   /// How many calls are not generated.
   [[nodiscard]] std::size_t explicit_count() const {

@@ -15,6 +15,22 @@ void add_value(const ScenarioValue& value, Observation& out) {
   out.marks.insert(out.marks.end(), value.marks.begin(), value.marks.end());
 }
 
+ScenarioValue value_of(const Observation& observation, std::size_t i) {
+  const SourceSpec& spec = observation.list->sources()[i];
+  const auto values = observation.of(i);
+  ScenarioValue out;
+  out.kind = spec.kind;
+  if (spec.kind == Kind::Tensor) {
+    out.dtype = spec.dtype;
+    out.sizes.assign(values.begin(), values.end());
+    for (std::size_t d = 0; d < values.size() && !observation.marks.empty(); ++d)
+      out.marks.push_back(observation.mark(i, d));
+  } else if (spec.kind != Kind::Float) {
+    out.number = values[0];
+  }
+  return out;
+}
+
 }  // namespace
 
 Observation observation_of(const ScenarioValues& values) {
@@ -36,6 +52,13 @@ Observation observation_of(const ScenarioValues& values) {
     if (!value.strides.empty()) out.set_order(i, dim_order(value.sizes, value.strides));
     ++i;
   }
+  return out;
+}
+
+ScenarioValues scenario_values(const Observation& seen) {
+  ScenarioValues out;
+  for (std::size_t i = 0; i < seen.list->sources().size(); ++i)
+    out[seen.list->sources()[i].name] = value_of(seen, i);
   return out;
 }
 

@@ -42,5 +42,7 @@ struct ScenarioCall {
 
 /// What a rank observes of these inputs.
 [[nodiscard]] Observation observation_of(const ScenarioValues& values);
+/// The inputs of which a rank observes this, but for the order of dims.
+[[nodiscard]] ScenarioValues scenario_values(const Observation& seen);
 
 }  // namespace lockstep::worker::simulator

@@ -70,6 +70,7 @@ function showMarks({marks, ways, totals}) {
       element('h3', {}, 'C++'), element('pre', {tabindex: '0'}, marks.cpp), element('h3', {}, 'Python'), element('pre', {tabindex: '0'}, marks.python),
       element('h3', {}, 'Scenario: add to these inputs in every call of the frame, and under “instead”'), element('pre', {tabindex: '0'}, marks.scenario));
   }
+  if (marks.torch) parts.push(element('h3', {}, 'PyTorch, before each call'), element('pre', {tabindex: '0'}, marks.torch));
   if (marks.ints) parts.push(none(`${one(marks.ints, 'int')} became dynamic, too; ints take no mark, a stored profile (a job id) keeps what was learnt of them.`));
   fill('marks', parts);
 }

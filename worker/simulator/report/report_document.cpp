@@ -284,6 +284,9 @@ std::string report_document(const Report& report) {
                      {"together", job_text(result.faults->job)}};
   if (result.timing) out["waits"] = waits_json(*result.timing);
   out["marks"] = marks_json(report.suggestions);
+  out["marks"]["torch"] = "";
+  if (result.advice && result.advice->torch)
+    out["marks"]["torch"] = torch_lines(result.advice->dims);
   out["left_out"] = std::move(left);
   return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -99,6 +100,37 @@ std::string alone_text(const Uncoordinated& alone) {
                                            : std::string("; ranks never part ways\n"));
 }
 
+/// How often each frame compiles.
+std::string frames_text(const DryRunResult& result) {
+  struct Frame {
+    std::size_t calls = 0, compiles = 0, fallbacks = 0, errors = 0, last = 0;
+  };
+  std::map<std::string, Frame> frames;
+  for (std::size_t c = 0; c < result.calls.size(); ++c) {
+    const CallOutcome::Kind kind = result.calls[c].outcome.kind;
+    Frame& frame = frames[frame_text(result.calls[c])];
+    ++frame.calls;
+    frame.fallbacks += kind == CallOutcome::Kind::Fallback ? 1 : 0;
+    frame.errors += kind == CallOutcome::Kind::Error ? 1 : 0;
+    if (kind != CallOutcome::Kind::Compiled) continue;
+    ++frame.compiles;
+    frame.last = c;
+  }
+  std::string out;
+  for (const auto& [name, frame] : frames) {
+    const auto counted = [](std::size_t n, std::string_view one) {
+      return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s");
+    };
+    out += fmt::format("{:<13}{}: {} in {}", out.empty() ? "frames" : "", name,
+                       counted(frame.compiles, "compile"), counted(frame.calls, "call"));
+    if (frame.compiles > 0) out += fmt::format(", the last in call {}", frame.last);
+    if (frame.fallbacks > 0) out += ", " + counted(frame.fallbacks, "fallback");
+    if (frame.errors > 0) out += ", " + counted(frame.errors, "error");
+    out += '\n';
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string CallRun::calls() const {
@@ -136,6 +168,8 @@ std::string result_summary(const DryRunResult& result, bool colour) {
       "received by a rank\n",
       sum.compiles, sum.reuses, sum.fallbacks, sum.errors, result.rounds,
       result.bytes_per_rank_max);
+  if (result.drawn) out += frames_text(result) + drawn_summary(*result.drawn);
+  if (result.advice) out += advice_summary(*result.advice);
   if (result.timing) out += cost_summary(result);
   if (!result.compare.empty())
     out += run_variants_table(result.compare);

@@ -1,0 +1,53 @@
+// What is said of a record besides its replay: from what virtual ranks drew, and what to mark.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/exchange/observation.h>
+
+namespace lockstep::worker::simulator {
+
+/// The recorded job that a run drew its inputs from.
+struct DrawnFrom {
+  int ranks = 0;
+  std::uint64_t seed = 0;
+  std::size_t inputs = 0;       // different ones
+  std::size_t as_recorded = 0;  // calls in which nothing was drawn
+  std::size_t left_out = 0;     // calls to which a rank brought an error of its own
+  /// Versions whose conditions are those of a recorded trace, and others.
+  std::size_t conditions_known = 0, conditions_not_known = 0;
+};
+
+/// A dim to mark, which would have saved a compile.
+struct MarkedDim {
+  std::string frame, source;
+  std::size_t dim = 0;
+  Mark mark = Mark::Dynamic;             // or Unbacked: sizes of 0 and 1 come too
+  std::int64_t least = 0, greatest = 0;  // met in the run
+  std::size_t compiles = 0;              // of its frame
+  bool operator==(const MarkedDim&) const = default;
+};
+
+struct MarkAdvice {
+  std::vector<MarkedDim> dims;
+  bool torch = false;                             // the job calls lockstep.torch.compile()
+  std::size_t compiles = 0;                       // of the run
+  std::optional<std::size_t> compiles_if_marked;  // nullopt: not known
+};
+
+/// "torch._dynamo.mark_dynamic(x, 0)  # step: 3 to 97, 2 compiles"
+[[nodiscard]] std::string torch_line(const MarkedDim& dim);
+/// One below the other.
+[[nodiscard]] std::string torch_lines(const std::vector<MarkedDim>& dims);
+
+// The values of the keys "drawn" and "advice" of a result, and lines of its summary.
+[[nodiscard]] std::string drawn_json(const DrawnFrom& drawn);
+[[nodiscard]] std::string advice_json(const MarkAdvice& advice);
+[[nodiscard]] std::string drawn_summary(const DrawnFrom& drawn);
+[[nodiscard]] std::string advice_summary(const MarkAdvice& advice);
+
+}  // namespace lockstep::worker::simulator
