@@ -99,6 +99,7 @@ Result<ScenarioCall> RecordedCalls::read(std::size_t index) const {
     if (!call) return call.error();
     const Observation& seen = call->observation;
     ScenarioGroup group{.ranks = std::move(alike.ranks), .frame = call->key.frame, .values = {}};
+    group.fields = seen.fields;
     for (std::size_t i = 0; i < seen.list->sources().size(); ++i)
       group.values[seen.list->sources()[i].name] = value_of(seen, i);
     out.present.insert(group.ranks);

@@ -39,4 +39,10 @@ Observation observation_of(const ScenarioValues& values) {
   return out;
 }
 
+Observation ScenarioGroup::observation() const {
+  Observation out = observation_of(values);
+  out.fields = fields;
+  return out;
+}
+
 }  // namespace lockstep::worker::simulator
