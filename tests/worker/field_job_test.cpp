@@ -1,5 +1,9 @@
 // Fields of users as inputs of frames, on real ranks.
+#include <filesystem>
+
 #include "job_ranks.h"
+
+#include <lockstep/worker/simulator/answers/replay.h>
 
 namespace lockstep::worker::field_job_test {
 namespace {
@@ -44,6 +48,37 @@ TEST_F(FieldJob, TheFrame_IsTracedWithTheJoinedValues_AndServesLess) {
   ASSERT_TRUE(out) << out.error().text();
   EXPECT_EQ(only(out->y), hosts() + 50);
   EXPECT_TRUE(step.last_compiled());
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(FieldJob, ARecordedJob_IsReplayed) {
+  const std::string record = testing::TempDir() + "lockstep-field-record-" + std::to_string(size);
+  if (rank == 0) std::filesystem::remove_all(record);
+  MPI_Barrier(MPI_COMM_WORLD);
+  Settings settings = quiet();
+  settings.record_dir = record;
+  start({}, settings);
+  auto step = frame();
+  for (const std::int64_t capacity : {3, 2, 9}) ASSERT_TRUE(step(inputs(capacity + rank)));
+  ASSERT_TRUE(finish());
+  job.reset();
+  if (rank != 0) return;
+  const auto ranks = simulator::read_record(record);
+  ASSERT_TRUE(ranks) << ranks.error().text();
+  const auto again = simulator::replay(*ranks);
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_FALSE(again->difference) << again->difference->text();
+  ASSERT_EQ(again->result.calls.size(), 3U);
+  EXPECT_EQ(outcome_text(again->result.calls[1].outcome), "reused 0");
+  ASSERT_TRUE(again->result.calls[2].reported);
+  EXPECT_EQ(again->result.calls[2].reported->field("capacity")->values[0].number, 8 + size);
+  std::filesystem::remove_all(record);
+}
+
+TEST_F(FieldJob, Infer_TakesThisRanksValues) {
+  auto step = frame();
+  const auto found = step.infer(inputs(7), {.box = {2, 9}, .symbols = {{"x.size(0)"}}});
+  EXPECT_TRUE(found) << found.error().text();
   EXPECT_TRUE(finish());
 }
 

@@ -67,7 +67,12 @@ std::size_t bytes_of(FieldType type, const FieldValue& value) {
 std::string value_text(FieldType type, const FieldValue& value) {
   if (type == FieldType::Bool) return value.number != 0 ? "true" : "false";
   if (type == FieldType::Int) return std::to_string(value.number);
-  const std::string_view shown = std::string_view(value.bytes).substr(0, kShown);
+  std::size_t end = std::min(kShown, value.bytes.size());
+  // Not within a character.
+  while (type == FieldType::Text && end > 0 && end < value.bytes.size() &&
+         (static_cast<unsigned char>(value.bytes[end]) & 0xc0U) == 0x80)
+    --end;
+  const std::string_view shown = std::string_view(value.bytes).substr(0, end);
   std::string out = type == FieldType::Text ? fmt::format("\"{}\"", shown) : hex_of(shown);
   if (shown.size() < value.bytes.size())
     out += fmt::format("… ({} bytes, {})", value.bytes.size(),

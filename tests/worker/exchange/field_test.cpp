@@ -148,6 +148,10 @@ TEST(Field, LongValues_AreCutInMessages_AndStillToldApart) {
   EXPECT_LT(value_text(FieldType::Text, a).size(), 120U);
   EXPECT_NE(value_text(FieldType::Text, a), value_text(FieldType::Text, b));
   EXPECT_EQ(value_text(FieldType::Int, {-3, {}}), "-3");
+  std::string wide = "x";
+  for (int i = 0; i < 40; ++i) wide += "\xC3\xA9";
+  EXPECT_TRUE(value_text(FieldType::Text, {0, wide}).starts_with("\"" + wide.substr(0, 63) + "\""))
+      << "no half of a character";
 }
 
 }  // namespace
