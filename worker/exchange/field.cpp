@@ -9,13 +9,28 @@
 namespace lockstep::worker {
 namespace {
 
-/// Of a value in a message.
-constexpr std::size_t kShown = 64;
+/// Bytes of a value in a message, and values of a union.
+constexpr std::size_t kShown = 64, kShownValues = 16;
 
 std::string hex_of(std::string_view bytes) {
   std::string out = "0x";
   for (const char c : bytes) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
   return out;
+}
+
+/// In quotes, on one line whatever it holds; no two texts alike.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\\')
+      out += "\\\\";
+    else if (byte < 0x20 || byte == 0x7f)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += c;
+  }
+  return out + '"';
 }
 
 bool has(const std::vector<FieldValue>& values, const FieldValue& value) {
@@ -73,7 +88,7 @@ std::string value_text(FieldType type, const FieldValue& value) {
          (static_cast<unsigned char>(value.bytes[end]) & 0xc0U) == 0x80)
     --end;
   const std::string_view shown = std::string_view(value.bytes).substr(0, end);
-  std::string out = type == FieldType::Text ? fmt::format("\"{}\"", shown) : hex_of(shown);
+  std::string out = type == FieldType::Text ? quoted(shown) : hex_of(shown);
   if (shown.size() < value.bytes.size())
     out += fmt::format("… ({} bytes, {})", value.bytes.size(),
                        shapes::fingerprint(value.bytes).text().substr(0, 8));
@@ -82,8 +97,15 @@ std::string value_text(FieldType type, const FieldValue& value) {
 
 std::string joined_text(const JoinedField& field) {
   std::string out(field_join_name(field.spec.join));
+  shapes::FingerprintBuilder rest;
   for (std::size_t i = 0; i < field.values.size(); ++i)
-    out += (i == 0 ? " " : ", ") + value_text(field.spec.type, field.values[i]);
+    if (i < kShownValues)
+      out += (i == 0 ? " " : ", ") + value_text(field.spec.type, field.values[i]);
+    else
+      rest.add(field.values[i].number).add(field.values[i].bytes);
+  if (field.values.size() > kShownValues)
+    out += fmt::format(" and {} more ({})", field.values.size() - kShownValues,
+                       rest.finish().text().substr(0, 8));
   return out;
 }
 

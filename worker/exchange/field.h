@@ -72,7 +72,7 @@ struct JoinedField {
 [[nodiscard]] std::size_t bytes_of(FieldType type, const FieldValue& value);
 /// For people: true, 512, "text", 0x00ff. What is long is cut, with its length and a fingerprint.
 [[nodiscard]] std::string value_text(FieldType type, const FieldValue& value);
-/// "max 512"; "union "a", "b""
+/// "max 512"; "union "a", "b""; of a long union the first values and a fingerprint.
 [[nodiscard]] std::string joined_text(const JoinedField& field);
 /// "int, max"
 [[nodiscard]] std::string spec_text(const FieldSpec& spec);

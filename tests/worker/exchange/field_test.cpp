@@ -148,6 +148,16 @@ TEST(Field, LongValues_AreCutInMessages_AndStillToldApart) {
   EXPECT_LT(value_text(FieldType::Text, a).size(), 120U);
   EXPECT_NE(value_text(FieldType::Text, a), value_text(FieldType::Text, b));
   EXPECT_EQ(value_text(FieldType::Int, {-3, {}}), "-3");
+  EXPECT_EQ(value_text(FieldType::Text, {0, std::string("a\n\0b", 4)}), R"("a\x0a\x00b")")
+      << "one line";
+  EXPECT_EQ(value_text(FieldType::Text, {0, "a\\x0a"}), R"("a\\x0a")") << "and another text";
+  JoinedField many{number(0, FieldJoin::Union).spec, {}};
+  for (int i = 0; i < 8192; ++i) many.values.push_back({i, {}});
+  JoinedField other = many;
+  other.values.back().number = -1;
+  EXPECT_TRUE(joined_text(many).starts_with("union 0, 1, 2, ")) << joined_text(many);
+  EXPECT_LT(joined_text(many).size(), 120U);
+  EXPECT_NE(joined_text(many), joined_text(other));
   std::string wide = "x";
   for (int i = 0; i < 40; ++i) wide += "\xC3\xA9";
   EXPECT_TRUE(value_text(FieldType::Text, {0, wide}).starts_with("\"" + wide.substr(0, 63) + "\""))

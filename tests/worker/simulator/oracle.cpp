@@ -149,6 +149,14 @@ std::string hex_word(const std::string& bytes) {
     for (const int half : {(c >> 4) & 15, c & 15}) out += "0123456789abcdef"[half];
   return out;
 }
+std::string quoted_word(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text)
+    out += c >= 0 && (c < 32 || c == 127) ? "\\x" + hex_word({c})
+           : c == '\\'                    ? "\\\\"
+                                          : std::string{c};
+  return out + "\"";
+}
 /// As results have it; `in_table`: as tables of errors have it.
 ordered_json field_word(FieldType type, const FieldValue& v, bool in_table) {
   switch (type) {
@@ -157,7 +165,7 @@ ordered_json field_word(FieldType type, const FieldValue& v, bool in_table) {
     case FieldType::Int:
       return v.number;
     case FieldType::Text:
-      return in_table ? "\"" + v.bytes + "\"" : v.bytes;
+      return in_table ? quoted_word(v.bytes) : v.bytes;
     case FieldType::Bytes:
       if (in_table) return "0x" + hex_word(v.bytes);
       return {{"hex", hex_word(v.bytes)}};
