@@ -35,6 +35,10 @@ void expect_values(const DimCell& cell, const std::vector<std::int64_t>& values)
 
 void NaiveExchange::add(const Observation& seen, const FrameState& state) {
   ++ranks_;
+  for (const Field& field : seen.fields) {
+    fields_[field.spec.name].specs.push_back(field.spec);
+    fields_[field.spec.name].values.push_back(field.value);
+  }
   for (const auto& [name, stored] : state) stored_[name] = join(stored_[name], stored);
   for (std::size_t i = 0; i < seen.list->sources().size(); ++i) {
     const SourceSpec& spec = seen.list->sources()[i];
@@ -64,9 +68,53 @@ FrameState NaiveExchange::state(bool history) const {
   return out;
 }
 
+void NaiveExchange::expect_fields(const FieldCells& found) const {
+  ASSERT_EQ(found.size(), fields_.size());
+  std::size_t f = 0;
+  for (const auto& [name, all] : fields_) {
+    SCOPED_TRACE(name);
+    const FieldCell& cell = found[f++];
+    EXPECT_EQ(cell.spec, all.specs.front());
+    EXPECT_EQ(cell.missing, all.specs.size() < ranks_);
+    bool clash = false, differs = false;
+    for (const FieldSpec& spec : all.specs) clash |= !(spec == all.specs.front());
+    std::vector<FieldValue> distinct;
+    std::size_t bytes = 0;
+    for (const FieldValue& value : all.values) {
+      differs |= value != all.values.front();
+      if (std::find(distinct.begin(), distinct.end(), value) != distinct.end()) continue;
+      distinct.push_back(value);
+      bytes += cell.spec.type == FieldType::Int    ? 8
+               : cell.spec.type == FieldType::Bool ? 1
+                                                   : value.bytes.size();
+    }
+    const FieldJoin join = cell.spec.join;
+    EXPECT_EQ(cell.clash, clash);
+    EXPECT_EQ(cell.differs, !clash && join == FieldJoin::Equal && differs);
+    EXPECT_EQ(cell.too_large, !clash && join == FieldJoin::Union && bytes > 65536);
+    // A word of its own for "less": of bytes, the unsigned ones.
+    const auto less = [](const FieldValue& a, const FieldValue& b) {
+      return a.number != b.number
+                 ? a.number < b.number
+                 : std::lexicographical_compare(a.bytes.begin(), a.bytes.end(), b.bytes.begin(),
+                                                b.bytes.end(), [](char x, char y) {
+                                                  return static_cast<unsigned char>(x) <
+                                                         static_cast<unsigned char>(y);
+                                                });
+    };
+    std::vector<FieldValue> expected = distinct;
+    const auto [least, greatest] = std::minmax_element(distinct.begin(), distinct.end(), less);
+    if (join == FieldJoin::Min) expected = {*least};
+    if (join == FieldJoin::Max) expected = {*greatest};
+    if (cell.clash || cell.differs || cell.too_large) expected.clear();
+    EXPECT_EQ(cell.values, expected);
+  }
+}
+
 void NaiveExchange::expect_equal(const JointObservation& joint, const FrameState& own,
                                  bool history) const {
   const FrameState expected = state(history);
+  expect_fields(joint.fields);
   ASSERT_EQ(joined_state(joint, own, history), expected);
   ASSERT_EQ(joint.sources.size(), cells_.size());
   std::size_t s = 0;

@@ -24,6 +24,12 @@ struct NaiveCell {
   std::map<std::size_t, std::uint8_t> marks;
 };
 
+/// A field over the ranks that have it.
+struct NaiveField {
+  std::vector<FieldSpec> specs;  // in rank order
+  std::vector<FieldValue> values;
+};
+
 class NaiveExchange {
  public:
   /// `state`: what the rank stored. Ranks in order.
@@ -35,7 +41,9 @@ class NaiveExchange {
 
  private:
   std::size_t ranks_ = 0;
+  void expect_fields(const FieldCells& found) const;
   std::map<std::string, NaiveCell> cells_;
+  std::map<std::string, NaiveField> fields_;
   FrameState stored_, learnt_;
 };
 

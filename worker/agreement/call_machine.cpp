@@ -84,6 +84,8 @@ CallMachine::CallMachine(Rank self, int size, const DecisionConfig& config, Roun
       observation_(std::move(observation)),
       rank_status_(std::move(rank_status)) {
   if (key_.consistency) config_.consistency = *key_.consistency;
+  if (!observation_.fields.empty() && !rank_status_.local_error)
+    rank_status_.local_error = fields_error(observation_);
   // Under shared_sizes the ranks' lists may differ and each entry knows its own.
   std::uint64_t state = cache_.digest();
   if (config_.consistency != Consistency::SharedSizes) state ^= observation_.list->digest().low;

@@ -63,6 +63,14 @@ std::string value_name(const SourceSpec& spec, std::size_t at) {
   return spec.kind == Kind::Tensor ? size_text(spec.name, at) : spec.name;
 }
 
+/// Alike on all ranks of a call, so no value counts that may differ between them.
+bool same_fields(const std::vector<JoinedField>& joined, const std::vector<Field>& own) {
+  return std::equal(joined.begin(), joined.end(), own.begin(), own.end(),
+                    [](const JoinedField& j, const Field& o) {
+                      return j.spec == o.spec && (j.spec.join != FieldJoin::Equal || j.absorbs(o));
+                    });
+}
+
 std::string_view use_name(bool symbol, bool unbacked) {
   return unbacked ? "unbacked" : symbol ? "dynamic" : "static";
 }
@@ -116,11 +124,14 @@ bool Entry::same_structure(const Observation& observation) const {
     if (decision.sources[s].spec.kind == Kind::Bool &&
         decision.sources[s].dims[0].value != observation.of(s)[0])
       return false;
-  return true;
+  return same_fields(decision.fields, observation.fields);
 }
 
 bool Entry::fits(const Observation& observation) const {
   if (!same_sources(*observation.list)) return false;
+  if (!(decision.fields.empty() && observation.fields.empty()) &&
+      !absorb(decision.fields, observation.fields))
+    return false;
   const std::int64_t* value = observation.values.data();
   const std::int64_t* lower = lower_.data();
   const std::int64_t* upper = upper_.data();
@@ -385,6 +396,8 @@ std::vector<Misfit> CodeCache::explain(const Observation& observation) const {
       reason = other_source(entry.list().sources(), *observation.list);
     } else if (auto misfit = value_misfit(entry.decision, observation)) {
       reason = std::move(*misfit);
+    } else if (auto other = field_misfit(entry.decision.fields, observation.fields)) {
+      reason = std::move(*other);
     } else if (const auto failed = entry.failed_guard(observation)) {
       const shapes::Guard& guard = entry.guards.at(*failed);
       reason = fmt::format("guard {} ({}) is false", guard.predicate.text(entry.namer()),

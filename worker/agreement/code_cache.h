@@ -50,10 +50,10 @@ struct Entry {
   [[nodiscard]] bool same_sources(const SourceList& list) const {
     return &list == list_.get() || list.digest() == list_->digest();
   }
-  /// The same sources and bools.
+  /// The same sources, bools and fields, and "equal" ones the same values.
   [[nodiscard]] bool same_structure(const Observation& observation) const;
   /// Same sources, values within bounds, this call's marks honoured, guards true; what group
-  /// guards ask of every rank included.
+  /// guards ask of every rank included. Same fields, whose joined values absorb this rank's.
   [[nodiscard]] bool fits(const Observation& observation) const;
   /// Index of the first guard that is false for this call. Requires the entry's sources.
   [[nodiscard]] std::optional<std::size_t> failed_guard(const Observation& observation) const;
@@ -124,7 +124,7 @@ struct CodeCache {
   [[nodiscard]] int live() const;
   /// A call that no entry fits falls back. Equal on all ranks.
   [[nodiscard]] bool at_limit(const DecisionConfig& config) const;
-  /// Those made for sources and bools like these, as a mask in the manner of lookup().
+  /// Those made for sources, bools and fields like these, as a mask in the manner of lookup().
   [[nodiscard]] std::uint64_t alike(const Observation& observation) const;
   /// The next entry of a structure settles the frame (DecisionConfig::settle). `alike`: the entries
   /// of that structure on every rank. Equal on all ranks.

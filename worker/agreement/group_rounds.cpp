@@ -29,6 +29,25 @@ Difference difference(const SourceList& promised, const SourceList& given) {
   }
 }
 
+/// The first field, in byte order, that one call has and the other has not or has otherwise.
+std::optional<Difference> difference(const std::vector<Field>& promised,
+                                     const std::vector<Field>& given) {
+  const auto said = [](const Field& field) {
+    return fmt::format("{} {}", field_join_name(field.spec.join),
+                       value_text(field.spec.type, field.value));
+  };
+  for (std::size_t i = 0; i < promised.size() || i < given.size(); ++i) {
+    const Field* a = i < promised.size() ? &promised[i] : nullptr;
+    const Field* b = i < given.size() ? &given[i] : nullptr;
+    if (a == nullptr || (b != nullptr && b->spec.name < a->spec.name))
+      return Difference{b->spec.name, "absent", said(*b)};
+    if (b == nullptr || a->spec.name < b->spec.name)
+      return Difference{a->spec.name, said(*a), "absent"};
+    if (*a != *b) return Difference{a->spec.name, said(*a), said(*b)};
+  }
+  return std::nullopt;
+}
+
 std::optional<Difference> difference(const Observation& promised, const Observation& given) {
   if (promised.list->digest() != given.list->digest())
     return difference(*promised.list, *given.list);
@@ -47,7 +66,7 @@ std::optional<Difference> difference(const Observation& promised, const Observat
       if (tensor && promised.mark(i, k) != given.mark(i, k))
         return Difference{std::move(name), said(promised.mark(i, k)), said(given.mark(i, k))};
     }
-  return std::nullopt;
+  return difference(promised.fields, given.fields);
 }
 
 /// The branches of an entry that its vote was cast by.

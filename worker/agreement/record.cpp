@@ -25,13 +25,32 @@ bool is_utf8(const std::string& text) {
   }
 }
 
+ordered_json bytes_json(std::string_view bytes) {
+  std::string hex;
+  for (const char c : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return {{"hex", hex}};
+}
+
 /// Text of users may be any bytes, JSON strings may not: {"hex": "…"} where it is no UTF-8.
 ordered_json text_json(std::string_view text) {
   std::string copy(text);
   if (is_utf8(copy)) return copy;
-  std::string hex;
-  for (const char c : copy) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return {{"hex", hex}};
+  return bytes_json(text);
+}
+
+ordered_json fields_json(const std::vector<Field>& fields) {
+  ordered_json out = ordered_json::array();
+  for (const auto& [spec, value] : fields) {
+    ordered_json one{{"name", text_json(spec.name)},
+                     {"type", field_type_name(spec.type)},
+                     {"join", field_join_name(spec.join)}};
+    if (spec.type == FieldType::Bool) one["value"] = value.number != 0;
+    if (spec.type == FieldType::Int) one["value"] = value.number;
+    if (spec.type == FieldType::Text) one["value"] = text_json(value.bytes);
+    if (spec.type == FieldType::Bytes) one["value"] = bytes_json(value.bytes);
+    out.push_back(std::move(one));
+  }
+  return out;
 }
 
 ordered_json status_json(const Status& status) {
@@ -214,6 +233,8 @@ shapes::Fingerprint observation_digest(const Observation& observation,
   }
   for (const Mark mark : observation.marks) out.add(static_cast<std::int64_t>(mark));
   for (const std::int64_t scalar : observation.scalars) out.add(scalar);
+  for (const auto& [spec, value] : observation.fields)
+    out.add(spec.name).add(spec_text(spec)).add(value.number).add(value.bytes);
   return out.finish();
 }
 
@@ -248,6 +269,7 @@ void Recorder::began(const CallMachine& machine) {
     for (const Mark mark : observation.marks) line.json["marks"].push_back(mark_name(mark));
   }
   if (!observation.scalars.empty()) line.json["scalars"] = observation.scalars;
+  if (!observation.fields.empty()) line.json["fields"] = fields_json(observation.fields);
   line.json["seen"] = observation_digest(observation).text();
   if (rank_status.pending != 0) line.json["pending"] = fmt::format("{:016x}", rank_status.pending);
   if (rank_status.local_error) line.json["trouble"] = status_json(*rank_status.local_error);

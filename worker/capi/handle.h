@@ -9,6 +9,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -60,9 +61,10 @@ struct lockstep_observation {
     std::vector<lockstep::worker::Mark> marks;
     std::int64_t order = 0;  // of its dims
   };
-  std::vector<Source> sources;   // in order of declaration
-  mutable bool declared = true;  // sources have come since the list was made
-  mutable bool changed = true;   // values, orders or marks have
+  std::vector<Source> sources;                  // in order of declaration
+  std::vector<lockstep::worker::Field> fields;  // in order of declaration
+  mutable bool declared = true;                 // sources have come since the list was made
+  mutable bool changed = true;                  // values, orders or marks have
 
  private:
   void make_list() const;
@@ -83,6 +85,10 @@ inline constexpr const char* kNoGroup =
 inline constexpr const char* kNoAgreement =
     "agreement is NULL; make one with lockstep_agreement_create(), and do not use it once it is "
     "freed";
+
+/// The name can be declared: it is not empty, and no source and no field has it. `what` it is for.
+[[nodiscard]] Result<void> check_name(const lockstep_observation* observation, const char* name,
+                                      std::string_view what);
 
 /// Keeps the error for lockstep_last_error() of this thread; returns its number.
 int fail(Status status) noexcept;

@@ -219,6 +219,41 @@ int lockstep_set_all(lockstep_observation* observation, const int64_t* values, s
 /* The mark stays until it is set again. */
 int lockstep_set_mark(lockstep_observation* observation, size_t source, size_t dim, int mark);
 
+/* ---- Fields: values that the ranks join to one for each version --------------------------------
+ *
+ * A field is no input and becomes no symbol. Where a version has to be built, the ranks join their
+ * values, and the decision has the joined one before `build` runs. The version then serves a call
+ * in which every rank's own value is the same (EQUAL), not below it (MIN), not above it (MAX) or
+ * one of it (UNION): a version for the greatest value 512 serves smaller ones. Ranks that observe
+ * different fields are LOCKSTEP_SOURCE_MISMATCH, other types or joins LOCKSTEP_KIND_MISMATCH,
+ * values of EQUAL that differ LOCKSTEP_CONSTANT_MISMATCH. */
+
+typedef enum lockstep_field_type {
+  LOCKSTEP_FIELD_BOOL,
+  LOCKSTEP_FIELD_INT,
+  LOCKSTEP_FIELD_TEXT,
+  LOCKSTEP_FIELD_BYTES
+} lockstep_field_type;
+
+typedef enum lockstep_join {
+  LOCKSTEP_JOIN_EQUAL, /* the same on all ranks */
+  LOCKSTEP_JOIN_MIN,   /* false before true; text and bytes as unsigned bytes */
+  LOCKSTEP_JOIN_MAX,
+  LOCKSTEP_JOIN_UNION /* the distinct values by the lowest rank that has each; at most 64 KiB */
+} lockstep_join;
+
+/* Declares a field, once; `field` (may be NULL) receives its number, from 0. Names must be unique,
+ * also among sources, and not empty. Values start as 0 and empty. */
+int lockstep_observe_field(lockstep_observation* observation, const char* name, int type, int join,
+                           size_t* field);
+/* Before each call. At most 1,024 bytes, which may be any and are copied; those of a text may be
+ * given either way. */
+int lockstep_set_field_bool(lockstep_observation* observation, size_t field, int value);
+int lockstep_set_field_int(lockstep_observation* observation, size_t field, int64_t value);
+int lockstep_set_field_text(lockstep_observation* observation, size_t field, const char* text);
+int lockstep_set_field_bytes(lockstep_observation* observation, size_t field, const void* bytes,
+                             size_t length);
+
 /* ---- Decisions: the static sizes and symbols of a version --------------------------------------
  */
 
@@ -243,9 +278,26 @@ const char* lockstep_decision_symbol_source(const lockstep_decision* decision, s
  * if the program must not rely on the hint. Any of the three may be NULL. */
 int lockstep_decision_symbol(const lockstep_decision* decision, size_t symbol, int64_t* min,
                              int64_t* hint, int* unbacked);
+/* Number of fields, in the byte order of their names. */
+size_t lockstep_decision_fields(const lockstep_decision* decision);
+/* Name, type and join of a field; NULL or -1 past the end. */
+const char* lockstep_decision_field_name(const lockstep_decision* decision, size_t field);
+int lockstep_decision_field_type(const lockstep_decision* decision, size_t field);
+int lockstep_decision_field_join(const lockstep_decision* decision, size_t field);
+/* How many values: 1, of a union 1 or more; 0 past the end. */
+size_t lockstep_decision_field_values(const lockstep_decision* decision, size_t field);
+/* A value of an int or bool. */
+int lockstep_decision_field_int(const lockstep_decision* decision, size_t field, size_t value,
+                                int64_t* number);
+/* A value of text or bytes, with a zero byte behind it that `length` (may be NULL) does not count;
+ * NULL: there is none. */
+const char* lockstep_decision_field_bytes(const lockstep_decision* decision, size_t field,
+                                          size_t value, size_t* length);
 /* One line: "tokens: f32[s0, 16] | s0 = tokens.size(0) min 2 hint 5" */
 const char* lockstep_decision_text(const lockstep_decision* decision);
-/* {"decisions": {"tokens": ["s0", 16]}, "symbols": {"s0": {"source": …, "min": 2, "hint": 5}}} */
+/* {"decisions": {"tokens": ["s0", 16]}, "symbols": {"s0": {"source": …, "min": 2, "hint": 5}}};
+ * where there are fields also "fields": {"capacity": 512}, a union as a list, bytes as
+ * {"hex": "00ff"} */
 const char* lockstep_decision_json(const lockstep_decision* decision);
 
 /* ---- Agreement --------------------------------------------------------------------------------
@@ -333,8 +385,8 @@ int lockstep_agree(lockstep_agreement* agreement, const char* frame,
 /* Commits to a call of `frame` with these inputs, after the calls of the group already committed
  * to, so that its vote travels while the program works (lockstep_poke()). Every rank must commit,
  * or none. Does not wait; the caller keeps `observation`. The call itself is lockstep_agree() with
- * the same sizes, ints, bools and marks. A call with others is BAD_INPUT with both values: on all
- * ranks, if a version has to be built; otherwise the other ranks are already running, so the
+ * the same sizes, ints, bools, marks and fields. A call with others is BAD_INPUT with both values:
+ * on all ranks, if a version has to be built; otherwise the other ranks are already running, so the
  * watchdog ends the job with this error and exit code 2. A wrong argument is an error here, and of
  * the next collective function on all ranks. */
 int lockstep_prefetch(lockstep_agreement* agreement, const char* frame,
@@ -368,8 +420,9 @@ typedef struct lockstep_run {
 /* Collective, in place of lockstep_agree(): compares what the ranks are about to run and changes
  * nothing. `times`: 0 if all ranks run the same; else how often this difference has been found so
  * far, and lockstep_finding() has the report, to be shown the first time. `observation` may be
- * NULL. Errors, before any program runs: GRAPH_DIVERGENCE (the collectives would not match),
- * FRAME_MISMATCH, COMPILE_ERROR (`trouble` of a rank). */
+ * NULL; its fields are not looked at, as nothing is decided. Errors, before any program runs:
+ * GRAPH_DIVERGENCE (the collectives would not match), FRAME_MISMATCH, COMPILE_ERROR (`trouble` of a
+ * rank). */
 int lockstep_audit(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, const lockstep_run* run,
                    uint64_t* times);

@@ -17,6 +17,8 @@ static_assert(LOCKSTEP_F64 == static_cast<int>(DType::F64));
 static_assert(LOCKSTEP_BF16 == static_cast<int>(DType::BF16));
 static_assert(LOCKSTEP_BOOLEAN == static_cast<int>(Kind::Bool));
 static_assert(LOCKSTEP_MARK_UNIFORM == static_cast<int>(Mark::Uniform));
+static_assert(LOCKSTEP_FIELD_BYTES == static_cast<int>(worker::FieldType::Bytes));
+static_assert(LOCKSTEP_JOIN_UNION == static_cast<int>(worker::FieldJoin::Union));
 
 namespace {
 
@@ -26,14 +28,7 @@ using Source = lockstep_observation::Source;
 
 Result<void> declare(lockstep_observation* observation, const char* name, worker::SourceSpec spec,
                      size_t* source) {
-  if (observation == nullptr) return bad_input("observation is NULL");
-  if (name == nullptr || *name == 0)
-    return bad_input("name is NULL or empty; a source needs one, such as \"batch.tokens\"");
-  for (const Source& known : observation->sources)
-    if (known.spec.name == name)
-      return bad_input(fmt::format(
-          "{} has been declared already; declare each source once and set it before each call",
-          name));
+  if (auto good = check_name(observation, name, "source"); !good) return good;
   spec.name = name;
   const size_t values =
       spec.kind == Kind::Tensor ? spec.ndim : (spec.kind == Kind::Float ? 0U : 1U);
@@ -77,6 +72,21 @@ Result<void> check_bool(const Source& source, std::int64_t value) {
 
 }  // namespace
 
+Result<void> lockstep::capi::check_name(const lockstep_observation* observation, const char* name,
+                                        std::string_view what) {
+  if (observation == nullptr) return bad_input("observation is NULL");
+  if (name == nullptr || *name == 0)
+    return bad_input(
+        fmt::format("name is NULL or empty; a {} needs one, such as \"batch.tokens\"", what));
+  bool known = false;
+  for (const auto& source : observation->sources) known |= source.spec.name == name;
+  for (const worker::Field& field : observation->fields) known |= field.spec.name == name;
+  if (!known) return {};
+  return bad_input(
+      fmt::format("{} has been declared already; declare each {} once and set it before each call",
+                  name, what));
+}
+
 const worker::Observation& lockstep_observation::current() const {
   if (declared) make_list();
   if (declared || changed) copy_values();
@@ -110,6 +120,8 @@ void lockstep_observation::copy_values() const {
     if (marked)
       observation_.marks.insert(observation_.marks.end(), source.marks.begin(), source.marks.end());
   }
+  observation_.fields = fields;
+  worker::sort_fields(observation_.fields);
 }
 
 extern "C" {

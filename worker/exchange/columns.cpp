@@ -5,6 +5,7 @@
 #include <lockstep/shapes/expr/dynamism.h>
 #include <lockstep/worker/exchange/columns.h>
 #include <lockstep/worker/exchange/dim_order.h>
+#include <lockstep/worker/exchange/field.h>
 
 namespace lockstep::worker {
 namespace {
@@ -116,7 +117,7 @@ constexpr bool in_order() {
 static_assert(in_order(), "every column has its row, in the order of Column");
 
 constexpr std::uint32_t all_sections() {
-  std::uint32_t out = 0;
+  std::uint32_t out = kFields;
   for (const Spec& spec : kSpecs) out |= spec.section;
   return out;
 }
@@ -149,7 +150,10 @@ std::optional<Columns> Columns::of(std::span<const std::byte> bytes) {
   out.layout_ = {header.digest, header.slots, header.sources};
   out.sections_ = header.sections;
   std::array<std::size_t, kColumns> start{};
-  if (place(out.layout_, header.sections, start) != bytes.size()) return std::nullopt;
+  const std::size_t length = place(out.layout_, header.sections, start);
+  const bool fields = (header.sections & kFields) != 0;
+  if (fields ? length >= bytes.size() : length != bytes.size()) return std::nullopt;
+  out.fields_ = bytes.subspan(length);
   for (std::size_t c = 0; c < kColumns; ++c)
     if (start[c] != 0) out.words_[c] = Words(bytes.data() + start[c]);
   for (const Column column : {Column::Greatest, Column::First})
@@ -208,6 +212,30 @@ void ColumnWriter::join(const Columns& a, const Columns& b) {
       spec.join(bytes_.data() + start, a, b, spec.column, words_of(spec, layout_));
 }
 
+void append_fields(Bytes& vector, std::span<const std::byte> fields) {
+  if (fields.empty()) return;
+  Header header;
+  std::memcpy(&header, vector.data(), kHeader);
+  header.sections |= kFields;
+  std::memcpy(vector.data(), &header, kHeader);
+  vector.insert(vector.end(), fields.begin(), fields.end());
+}
+
+namespace {
+
+/// Those of both, encoded; a side without fields lacks all of the other's. nullopt: unreadable.
+std::optional<Bytes> joined_fields(std::span<const std::byte> lower,
+                                   std::span<const std::byte> higher) {
+  const auto read = [](std::span<const std::byte> bytes) {
+    return bytes.empty() ? FieldCells{} : decode_fields(bytes);
+  };
+  const std::optional<FieldCells> a = read(lower), b = read(higher);
+  if (!a || !b) return std::nullopt;
+  return encode_fields(join_fields(*a, *b));
+}
+
+}  // namespace
+
 Bytes join_columns(std::span<const std::byte> lower, std::span<const std::byte> higher) {
   const auto a = Columns::of(lower);
   const auto b = Columns::of(higher);
@@ -215,9 +243,15 @@ Bytes join_columns(std::span<const std::byte> lower, std::span<const std::byte> 
   if (!a || !b || a->layout() != b->layout() ||
       ((a->sections() ^ b->sections()) & (kMixed | kStored)) != 0)
     return {};
-  ColumnWriter out(a->layout(), a->sections() | b->sections() | kGreatest | kFirst);
+  const std::uint32_t sections = a->sections() | b->sections();
+  ColumnWriter out(a->layout(), (sections & ~std::uint32_t{kFields}) | kGreatest | kFirst);
   out.join(*a, *b);
-  return std::move(out).take();
+  Bytes joined = std::move(out).take();
+  if ((sections & kFields) == 0) return joined;
+  const auto fields = joined_fields(a->fields(), b->fields());
+  if (!fields) return {};
+  append_fields(joined, *fields);
+  return joined;
 }
 
 }  // namespace lockstep::worker

@@ -1,7 +1,8 @@
 // The fixed-layout vector of a miss: columns of 64-bit words over the slots and sources of a layout
 // that all ranks hold alike, so that no names travel. Joined word by word, without decoding.
 // All little-endian: a header (version, sections, slots, sources: u32 each; digest of the layout:
-// two u64), then those columns, in the order of `Column`, whose section is announced in the header.
+// two u64), then those columns, in the order of `Column`, whose section is announced in the header,
+// and behind them the fields of users, where some rank has any (field.h).
 // Bytes of peers are checked before use: an invalid vector makes the join empty, and an empty
 // vector is invalid, too.
 #pragma once
@@ -48,6 +49,8 @@ enum Section : std::uint32_t {
   kStored = 8,  // ranks hold different stored states
   kGreatest = 16,
   kFirst = 32,
+  kFields = 64,  // no columns: the rest of the bytes. Without fields a vector is as it was before
+                 // there were any, so this is no version of its own.
 };
 
 /// What all ranks must hold alike for their vectors to be joined.
@@ -87,11 +90,14 @@ class Columns {
   }
   /// What the word says, or what its absence says. Requires Stored or Mixed columns to be there.
   [[nodiscard]] std::int64_t word(Column column, std::size_t i) const;
+  /// What stands behind the columns; unread.
+  [[nodiscard]] std::span<const std::byte> fields() const { return fields_; }
 
  private:
   ColumnLayout layout_;
   std::uint32_t sections_ = 0;
   std::array<Words, kColumns> words_;
+  std::span<const std::byte> fields_;
 };
 
 /// Writes one rank's vector: zeros at first.
@@ -115,8 +121,12 @@ class ColumnWriter {
   Bytes bytes_;
 };
 
+/// Puts encoded fields behind the columns of a vector that has none; none: leaves it as it is.
+void append_fields(Bytes& vector, std::span<const std::byte> fields);
+
 /// For the tree: lower's ranks are below higher's. Associative to the byte; as long for a million
-/// ranks as for two. Vectors over different layouts join to an empty one.
+/// ranks as for two, but for the distinct values of fields. Vectors over different layouts join to
+/// an empty one.
 [[nodiscard]] Bytes join_columns(std::span<const std::byte> lower,
                                  std::span<const std::byte> higher);
 

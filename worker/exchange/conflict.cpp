@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 
 #include <fmt/format.h>
@@ -23,6 +24,28 @@ bool differs(const SourceCell& cell, Code code) {
     default:
       return false;
   }
+}
+
+bool differs(const FieldCell& cell, Code code) {
+  switch (code) {
+    case Code::SourceMismatch:
+      return cell.missing;
+    case Code::KindMismatch:
+      return cell.clash;
+    case Code::ConstantMismatch:
+      return cell.differs;
+    case Code::BadInput:
+      return cell.too_large;
+    default:
+      return false;
+  }
+}
+
+std::optional<Conflict> find_field(const JointObservation& joint, Code code) {
+  for (const FieldCell& cell : joint.fields)
+    if (differs(cell, code))
+      return Conflict{.code = code, .source = cell.spec.name, .dim = {}, .field = true};
+  return std::nullopt;
 }
 
 bool marked_both_ways(const DimCell& cell) {
@@ -70,6 +93,31 @@ std::string sentence(Code code, std::string_view what, Mark mark) {
   }
 }
 
+std::string field_sentence(Code code, std::string_view what) {
+  switch (code) {
+    case Code::SourceMismatch:
+      return fmt::format(
+          "field {} is present on some ranks and absent on others; observe it on every rank or on "
+          "none",
+          what);
+    case Code::KindMismatch:
+      return fmt::format(
+          "field {} has different types or joins on different ranks; observe it with one type and "
+          "one join on every rank",
+          what);
+    case Code::ConstantMismatch:
+      return fmt::format(
+          "field {} is to be equal on all ranks, but differs; give the same value on every rank, "
+          "or "
+          "observe it with another join",
+          what);
+    default:
+      return fmt::format(
+          "the union of field {} is larger than {} bytes; observe fewer or shorter values", what,
+          kMostUnionBytes);
+  }
+}
+
 std::string name_of(const Conflict& conflict) {
   return conflict.dim ? size_text(conflict.source, *conflict.dim) : conflict.source;
 }
@@ -77,11 +125,12 @@ std::string name_of(const Conflict& conflict) {
 }  // namespace
 
 std::optional<Conflict> find_conflict(const JointObservation& joint, const DecisionConfig& config) {
-  if (config.consistency != Consistency::SharedSizes) {
-    for (const Code code : {Code::SourceMismatch, Code::KindMismatch, Code::DtypeMismatch,
-                            Code::NdimMismatch, Code::ConstantMismatch})
+  for (const Code code : {Code::SourceMismatch, Code::KindMismatch, Code::DtypeMismatch,
+                          Code::NdimMismatch, Code::ConstantMismatch}) {
+    if (config.consistency != Consistency::SharedSizes)
       for (const SourceCell& cell : joint.sources)
         if (differs(cell, code)) return Conflict{code, std::string(cell.name), std::nullopt};
+    if (auto found = find_field(joint, code)) return found;
   }
   const auto first_dim = [&](const auto& differs) -> std::optional<Conflict> {
     for (const SourceCell& cell : joint.sources)
@@ -101,10 +150,26 @@ std::optional<Conflict> find_conflict(const JointObservation& joint, const Decis
       found->mark = mark;
       return found;
     }
-  return std::nullopt;
+  return find_field(joint, Code::BadInput);
 }
 
+namespace {
+
+std::optional<std::string> field_line(const Conflict& conflict, const Observation& own) {
+  const auto field = std::find_if(own.fields.begin(), own.fields.end(),
+                                  [&](const Field& f) { return f.spec.name == conflict.source; });
+  const bool present = field != own.fields.end();
+  if (conflict.code == Code::SourceMismatch) return present ? "present" : "absent";
+  if (!present) return std::nullopt;
+  if (conflict.code == Code::KindMismatch) return spec_text(field->spec);
+  if (conflict.code == Code::ConstantMismatch) return value_text(field->spec.type, field->value);
+  return fmt::format("{} bytes", bytes_of(field->spec.type, field->value));
+}
+
+}  // namespace
+
 std::optional<std::string> conflict_value(const Conflict& conflict, const Observation& own) {
+  if (conflict.field) return field_line(conflict, own);
   const auto i = own.list->find(conflict.source);
   if (conflict.code == Code::SourceMismatch) return i ? "present" : "absent";
   if (!i) return std::nullopt;
@@ -130,8 +195,25 @@ std::optional<std::string> conflict_value(const Conflict& conflict, const Observ
 Status conflict_status(const Conflict& conflict, std::string_view frame,
                        std::vector<RankValue> groups) {
   const std::string what = name_of(conflict);
-  return {conflict.code, fmt::format("{}: {}", frame, sentence(conflict.code, what, conflict.mark)),
-          what, std::move(groups)};
+  const std::string said = conflict.field ? field_sentence(conflict.code, what)
+                                          : sentence(conflict.code, what, conflict.mark);
+  return {conflict.code, fmt::format("{}: {}", frame, said), what, std::move(groups)};
+}
+
+std::optional<Status> fields_error(const Observation& own) {
+  const auto taken = [](const std::string& name, std::string_view by) {
+    return Status{Code::BadInput,
+                  fmt::format("field {} has the name of {}; give it another", name, by),
+                  name,
+                  {}};
+  };
+  for (std::size_t i = 0; i < own.fields.size(); ++i) {
+    const std::string& name = own.fields[i].spec.name;
+    if (auto wrong = field_error(own.fields[i])) return wrong;
+    if (i > 0 && own.fields[i - 1].spec.name >= name) return taken(name, "another field");
+    if (own.list->find(name)) return taken(name, "an input");
+  }
+  return std::nullopt;
 }
 
 }  // namespace lockstep::worker

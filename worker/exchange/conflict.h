@@ -12,18 +12,23 @@ struct Conflict {
   std::string source;
   std::optional<std::size_t> dim;  // MarkConflict and ConstraintViolation
   Mark mark = Mark::Static;        // ConstraintViolation: static or uniform
+  bool field = false;              // the source is a field
   bool operator==(const Conflict&) const = default;
 };
 
-/// The first conflict: code by code, within one by source (byte order) and dim (ascending). Under
-/// shared_sizes only marks and constraints can be in conflict. ABSENT_RANKS and FRAME_MISMATCH come
-/// before any payload and are found elsewhere.
+/// The first conflict: code by code, within one by source (byte order) and dim (ascending), then by
+/// field. Under shared_sizes only marks, constraints and fields can be in conflict. ABSENT_RANKS
+/// and FRAME_MISMATCH come before any payload and are found elsewhere.
 [[nodiscard]] std::optional<Conflict> find_conflict(const JointObservation& joint,
                                                     const DecisionConfig& config);
 
 /// This rank's line of the error's table; nullopt where it has no such dim. "" is "no mark".
 [[nodiscard]] std::optional<std::string> conflict_value(const Conflict& conflict,
                                                         const Observation& own);
+
+/// What is wrong with this rank's own fields (BadInput): field_error(), or a name that two of them,
+/// or a source, have.
+[[nodiscard]] std::optional<Status> fields_error(const Observation& own);
 
 /// The error, from the values of all ranks. Pure.
 [[nodiscard]] Status conflict_status(const Conflict& conflict, std::string_view frame,

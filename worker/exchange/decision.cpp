@@ -111,6 +111,16 @@ std::string text_of(const Decision& decision, bool hints) {
     if (symbol.min) out += fmt::format(" min {}", *symbol.min);
     if (hints) out += fmt::format(" hint {}", symbol.hint);
   }
+  for (std::size_t i = 0; i < decision.fields.size(); ++i)
+    out += fmt::format("{}{} = {}", i == 0 ? " | " : "; ", decision.fields[i].spec.name,
+                       joined_text(decision.fields[i]));
+  return out;
+}
+
+/// Requires that all are agreed on.
+std::vector<JoinedField> fields_of(const JointObservation& joint) {
+  std::vector<JoinedField> out;
+  for (const FieldCell& cell : joint.fields) out.push_back({cell.spec, cell.values});
   return out;
 }
 
@@ -134,7 +144,9 @@ Decision decide(const JointObservation& joint, const DecisionConfig& config) {
     decider.add(
         {{std::string(cell.name), first.kind, first.dtype, first.ndim}, first.truth, &cell});
   }
-  return std::move(decider).take();
+  Decision out = std::move(decider).take();
+  out.fields = fields_of(joint);
+  return out;
 }
 
 Result<Decision> decide_for(const Observation& own, const JointObservation& joint,
@@ -156,7 +168,9 @@ Result<Decision> decide_for(const Observation& own, const JointObservation& join
     const bool truth = specs[i].kind == Kind::Bool && own.of(i)[0] != 0;
     decider.add({specs[i], truth, &*cell});
   }
-  return std::move(decider).take();
+  Decision out = std::move(decider).take();
+  out.fields = fields_of(joint);
+  return out;
 }
 
 bool supersedes(const Decision& newer, const Decision& older) {
@@ -167,7 +181,9 @@ bool supersedes(const Decision& newer, const Decision& older) {
     if (n.unbacked != o.unbacked || n.min.has_value() != o.min.has_value()) return false;
     if (n.min && *o.min < *n.min) return false;
   }
-  return true;
+  return std::equal(newer.fields.begin(), newer.fields.end(), older.fields.begin(),
+                    older.fields.end(),
+                    [](const JoinedField& n, const JoinedField& o) { return n.absorbs(o); });
 }
 
 shapes::Fingerprint Decision::digest() const {
@@ -185,7 +201,19 @@ shapes::Fingerprint Decision::digest() const {
     builder.add(symbol.source).add(std::int64_t{symbol.unbacked});
     builder.add(std::int64_t{symbol.min.has_value()}).add(symbol.min.value_or(0));
   }
+  for (const JoinedField& field : fields) {
+    builder.add(field.spec.name).add(spec_text(field.spec));
+    builder.add(static_cast<std::int64_t>(field.values.size()));
+    for (const FieldValue& value : field.values) builder.add(value.number).add(value.bytes);
+  }
   return builder.finish();
+}
+
+const JoinedField* Decision::field(std::string_view name) const {
+  const auto found = std::find_if(fields.begin(), fields.end(), [&](const JoinedField& field) {
+    return field.spec.name == name;
+  });
+  return found == fields.end() ? nullptr : &*found;
 }
 
 std::vector<shapes::Symbol> Decision::trace_symbols() const {

@@ -49,9 +49,12 @@ struct SymbolDecision {
 struct Decision {
   std::vector<SourceDecision> sources;  // as in the source list
   std::vector<SymbolDecision> symbols;  // s0, s1, … over sources in order, dims in order
+  std::vector<JoinedField> fields{};    // of the call that made it, by the bytes of their names
   bool operator==(const Decision&) const = default;
   /// Covers everything but the hints.
   [[nodiscard]] shapes::Fingerprint digest() const;
+  /// The field with that name; nullptr: there is none.
+  [[nodiscard]] const JoinedField* field(std::string_view name) const;
   /// The symbols as a ShapeEnv names them when they are made in this order: backed and unbacked
   /// ones are counted apart. Guards of the trace are over these.
   [[nodiscard]] std::vector<shapes::Symbol> trace_symbols() const;
@@ -66,7 +69,7 @@ struct Decision {
                                                    const Observation& observation);
 
 /// One line: "tokens: f32[s0, 10]; n: int 3; lr: float; training: bool true | s0 = tokens.size(0)
-/// min 2 hint 5". Equal decisions print equal text.
+/// min 2 hint 5 | capacity = max 512". Equal decisions print equal text.
 [[nodiscard]] std::string decision_text(const Decision& decision);
 
 /// The part of a job's configuration that decisions depend on; compared at start-up.

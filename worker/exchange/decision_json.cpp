@@ -21,7 +21,35 @@ Json source_json(const SourceDecision& source) {
   return dims;
 }
 
+/// Bytes as {"hex": "…"}.
+Json value_json(FieldType type, const FieldValue& value) {
+  if (type == FieldType::Bool) return value.number != 0;
+  if (type == FieldType::Int) return value.number;
+  if (type == FieldType::Text) return value.bytes;
+  std::string hex;
+  for (const char c : value.bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return {{"hex", hex}};
+}
+
+Json fields_of(const Decision& decision) {
+  Json out = Json::object();
+  for (const JoinedField& field : decision.fields) {
+    Json values = Json::array();
+    for (const FieldValue& value : field.values)
+      values.push_back(value_json(field.spec.type, value));
+    const bool many = field.spec.join == FieldJoin::Union;
+    out[field.spec.name] = many ? std::move(values) : std::move(values[0]);
+  }
+  return out;
+}
+
+std::string dumped(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace
+
+std::string fields_json(const Decision& decision) { return dumped(fields_of(decision)); }
 
 std::string decision_json(const Decision& decision) {
   Json decisions = Json::object(), symbols = Json::object();
@@ -33,8 +61,9 @@ std::string decision_json(const Decision& decision) {
                                       {"min", symbol.min ? Json(*symbol.min) : Json(nullptr)},
                                       {"hint", symbol.hint}};
   }
-  const Json whole{{"decisions", std::move(decisions)}, {"symbols", std::move(symbols)}};
-  return whole.dump(-1, ' ', false, Json::error_handler_t::replace);
+  Json whole{{"decisions", std::move(decisions)}, {"symbols", std::move(symbols)}};
+  if (!decision.fields.empty()) whole["fields"] = fields_of(decision);
+  return dumped(whole);
 }
 
 }  // namespace lockstep::worker

@@ -8,7 +8,9 @@
 namespace lockstep::worker {
 
 /// {"decisions": {"x": ["s0", 10], …}, "symbols": {"s0": {"source": …, "min": …, "hint": …}, …}}:
-/// as in a dry run's result, on one line.
+/// as in a dry run's result, on one line. Where there are fields, "fields" follows.
 [[nodiscard]] std::string decision_json(const Decision& decision);
+/// {"capacity": 512, "hosts": ["a", "b"], "key": {"hex": "00ff"}}: a union is a list.
+[[nodiscard]] std::string fields_json(const Decision& decision);
 
 }  // namespace lockstep::worker

@@ -146,6 +146,19 @@ Roster roster_of(const Observation& observation, const FrameState& state, bool h
   return out;
 }
 
+Bytes with_fields(Bytes vector, const Observation& observation) {
+  if (!observation.fields.empty())
+    append_fields(vector, encode_fields(cells_of(observation.fields)));
+  return vector;
+}
+
+bool read_fields(const Columns& columns, FieldCells& out) {
+  if (columns.fields().empty()) return true;
+  auto cells = decode_fields(columns.fields());
+  if (cells) out = std::move(*cells);
+  return cells.has_value();
+}
+
 Bytes list_payload(const Observation& observation) {
   const bool contiguous = observation.contiguous();
   ColumnWriter out(layout_of(*observation.list),
@@ -154,7 +167,7 @@ Bytes list_payload(const Observation& observation) {
   for (std::size_t i = 0; i < observation.marks.size(); ++i)
     out.set(Column::Marks, i, bit(observation.marks[i]));
   if (!contiguous) out.set(Column::Orders, observation.orders);
-  return std::move(out).take();
+  return with_fields(std::move(out).take(), observation);
 }
 
 std::optional<JointObservation> read_list_payload(std::span<const std::byte> joined,
@@ -165,6 +178,7 @@ std::optional<JointObservation> read_list_payload(std::span<const std::byte> joi
       (columns->sections() & (kMixed | kStored)) != 0)
     return std::nullopt;
   JointObservation out;
+  if (!read_fields(*columns, out.fields)) return std::nullopt;
   out.same_list = true;
   out.names = list;
   if (!read_cells(*columns, out.cells)) return std::nullopt;

@@ -17,6 +17,7 @@
 #include <lockstep/worker/exchange/columns.h>
 #include <lockstep/worker/exchange/dictionary.h>
 #include <lockstep/worker/exchange/dim_order.h>
+#include <lockstep/worker/exchange/field.h>
 #include <lockstep/worker/exchange/observation.h>
 #include <lockstep/worker/exchange/roster.h>
 
@@ -78,7 +79,8 @@ struct SourceCell {
 
 /// The joined exchange. Its cells refer to each other: it moves, but is not copied.
 struct JointObservation {
-  std::vector<SourceCell> sources;      // by the bytes of their names
+  std::vector<SourceCell> sources;  // by the bytes of their names
+  FieldCells fields;
   bool same_list = false;               // on all ranks
   std::optional<FrameState> travelled;  // the states of ranks that hold different ones, joined
 
@@ -103,6 +105,11 @@ struct JointObservation {
 /// One rank's line in the roster. With `history` its stored names are to be known too.
 [[nodiscard]] Roster roster_of(const Observation& observation, const FrameState& state,
                                bool history, const Dictionary& dictionary);
+
+/// Puts the rank's fields behind its vector.
+[[nodiscard]] Bytes with_fields(Bytes vector, const Observation& observation);
+/// Reads those of all ranks. False: unreadable.
+[[nodiscard]] bool read_fields(const Columns& columns, FieldCells& out);
 
 /// One rank's vector where all ranks hold one source list and one stored state: columns over the
 /// values of the list. join_columns joins them, as those below.

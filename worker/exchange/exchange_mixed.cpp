@@ -187,14 +187,14 @@ Bytes mixed_payload(const Observation& observation, const Dictionary& dictionary
   for (std::size_t i = 0; i < specs.size(); ++i)
     if (const auto name = of_list.find(specs[i].name))
       put_source(out, observation, i, *name, dictionary.offsets()[*name], contiguous);
-  if (state == nullptr) return std::move(out).take();
+  if (state == nullptr) return with_fields(std::move(out).take(), observation);
   out.fill(Column::StoredSmallest, INT64_MAX);
   out.fill(Column::StoredSizeDims, -1);
   NameWalk of_state(dictionary);
   for (const auto& [source, stored] : *state)
     if (const auto name = of_state.find(source))
       put_stored(out, stored, *name, dictionary.offsets()[*name]);
-  return std::move(out).take();
+  return with_fields(std::move(out).take(), observation);
 }
 
 std::optional<JointObservation> read_mixed_payload(
@@ -205,6 +205,7 @@ std::optional<JointObservation> read_mixed_payload(
       (columns->sections() & kMixed) == 0)
     return std::nullopt;
   JointObservation out;
+  if (!read_fields(*columns, out.fields)) return std::nullopt;
   out.names = dictionary;
   Reader reader(*columns, *dictionary, out);
   if ((columns->sections() & kStored) != 0) {

@@ -104,6 +104,29 @@ ObservationBuilder& ObservationBuilder::mark(std::string_view name, std::size_t 
   return *this;
 }
 
+ObservationBuilder& ObservationBuilder::field(std::string name, bool value, FieldJoin join) {
+  fields_.push_back({{std::move(name), FieldType::Bool, join}, {value ? 1 : 0, {}}});
+  return *this;
+}
+
+ObservationBuilder& ObservationBuilder::field(std::string name, std::int64_t value,
+                                              FieldJoin join) {
+  fields_.push_back({{std::move(name), FieldType::Int, join}, {value, {}}});
+  return *this;
+}
+
+ObservationBuilder& ObservationBuilder::field(std::string name, std::string text, FieldJoin join) {
+  fields_.push_back({{std::move(name), FieldType::Text, join}, {0, std::move(text)}});
+  return *this;
+}
+
+ObservationBuilder& ObservationBuilder::field(std::string name, std::span<const std::byte> bytes,
+                                              FieldJoin join) {
+  std::string copy(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  fields_.push_back({{std::move(name), FieldType::Bytes, join}, {0, std::move(copy)}});
+  return *this;
+}
+
 Observation ObservationBuilder::build() const {
   std::vector<SourceSpec> specs;
   Observation out;
@@ -118,6 +141,8 @@ Observation ObservationBuilder::build() const {
   out.list = std::make_shared<SourceList>(std::move(specs));
   std::size_t i = 0;
   for (const auto& [name, source] : sources_) out.set_order(i++, source.order);
+  out.fields = fields_;
+  sort_fields(out.fields);
   return out;
 }
 

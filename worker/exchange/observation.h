@@ -16,6 +16,7 @@
 #include <lockstep/collectives/base/dtype.h>
 #include <lockstep/shapes/expr/dynamism.h>
 #include <lockstep/shapes/expr/fingerprint.h>
+#include <lockstep/worker/exchange/field.h>
 
 namespace lockstep::worker {
 
@@ -73,6 +74,7 @@ struct Observation {
   std::vector<Mark> marks;           // parallel to values; empty: none
   /// By SourceList::scalar: an integer, the bits of a float. Empty: not read.
   std::vector<std::int64_t> scalars;
+  std::vector<Field> fields;  // by the bytes of their names; empty: none
 
   /// The values of source i: a tensor's sizes, an int, a bool, nothing.
   [[nodiscard]] std::span<const std::int64_t> of(std::size_t i) const {
@@ -106,6 +108,18 @@ class ObservationBuilder {
   ObservationBuilder& strides(std::string_view name, std::span<const std::int64_t> strides);
   /// Marks a dim of a tensor. Requires that the tensor is there and has the dim.
   ObservationBuilder& mark(std::string_view name, std::size_t dim, Mark mark);
+  /// A field that is joined with those of the other ranks. What is wrong with it (no name, one that
+  /// is taken, more than 1,024 bytes) is the call's BadInput on all ranks.
+  ObservationBuilder& field(std::string name, bool value, FieldJoin join);
+  ObservationBuilder& field(std::string name, std::int64_t value, FieldJoin join);
+  ObservationBuilder& field(std::string name, int value, FieldJoin join) {
+    return field(std::move(name), std::int64_t{value}, join);
+  }
+  ObservationBuilder& field(std::string name, std::string text, FieldJoin join);
+  ObservationBuilder& field(std::string name, const char* text, FieldJoin join) {
+    return field(std::move(name), std::string(text), join);
+  }
+  ObservationBuilder& field(std::string name, std::span<const std::byte> bytes, FieldJoin join);
   [[nodiscard]] Observation build() const;
 
  private:
@@ -117,6 +131,7 @@ class ObservationBuilder {
   };
   ObservationBuilder& add(SourceSpec spec, std::vector<std::int64_t> values);
   std::map<std::string, Source, std::less<>> sources_;
+  std::vector<Field> fields_;
 };
 
 /// What the calls so far have seen, by name of the source.

@@ -166,6 +166,7 @@ class About {
         source.dims.push_back(dim(sources[s], d, values[d], seen_.mark(s, d)));
       out_.sources.push_back(std::move(source));
     }
+    for (const Field& field : seen_.fields) out_.fields.push_back({field.spec, {field.value}});
     if (named_.empty()) return std::move(out_);
     return Status{Code::BadInput,
                   fmt::format("infer: the inputs have no size or int {}", named_.begin()->first),

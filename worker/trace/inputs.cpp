@@ -55,6 +55,12 @@ void InputReader::leaf(const Tensor& tensor) {
   if (!tensor.marks().empty()) mark(*leaf, tensor.marks());
 }
 
+void InputReader::leaf(const FieldInput& field) {
+  fits_ = fits_ && field_ < tree_.fields_.size();
+  if (fits_) out_.fields.push_back(field.named(tree_.fields_[field_]));
+  ++field_;
+}
+
 void InputReader::mark(const InputTree::Leaf& leaf, const std::vector<Mark>& marks) {
   if (out_.marks.empty()) out_.marks.resize(out_.values.size(), Mark::None);
   std::copy(marks.begin(), marks.end(), out_.marks.begin() + leaf.offset);
@@ -96,6 +102,10 @@ void InputScanner::leaf(const SymInt& n) {
 void InputScanner::leaf(const SymFloat& f) {
   if (f.traced()) fail("is a float of a trace; pass a number");
   add(Kind::Float);
+}
+
+void InputScanner::leaf(const FieldInput&) {
+  tree_.fields_.push_back(path_.text().empty() ? "input" : path_.text());
 }
 
 Result<InputTree> InputScanner::take() {

@@ -8,7 +8,8 @@
 //   };
 //
 // Leaves: Tensor; SymInt (an int that may become symbolic); std::int64_t (an int that never does:
-// in a trace it is pinned by a guard); SymFloat (a runtime value); bool (a constant of the graph).
+// in a trace it is pinned by a guard); SymFloat (a runtime value); bool (a constant of the graph);
+// FieldInput (a value that the ranks join).
 // Leaves get readable names: batch.tokens, params.layers[3].w1, params.extra["k"].
 #pragma once
 
@@ -21,6 +22,7 @@
 #include <tuple>
 #include <vector>
 
+#include <lockstep/worker/trace/field_input.h>
 #include <lockstep/worker/trace/tensor.h>
 #include <lockstep/worker/trace/tracer.h>
 
@@ -46,8 +48,9 @@ class FieldWalk {
 };
 
 template <class T>
-concept InputLeaf = std::same_as<T, Tensor> || std::same_as<T, SymInt> ||
-    std::same_as<T, SymFloat> || std::same_as<T, std::int64_t> || std::same_as<T, bool>;
+concept InputLeaf =
+    std::same_as<T, Tensor> || std::same_as<T, SymInt> || std::same_as<T, SymFloat> ||
+    std::same_as<T, std::int64_t> || std::same_as<T, bool> || std::same_as<T, FieldInput>;
 
 /// Arguments of a frame with names of their own: `auto all = arguments({"batch", "params"}, b, p)`.
 /// Borrows them.
@@ -96,6 +99,8 @@ class InputTree {
   };
   [[nodiscard]] const std::vector<Leaf>& leaves() const { return leaves_; }
   [[nodiscard]] const std::shared_ptr<const SourceList>& list() const { return list_; }
+  /// Names of fields, in order of the walk.
+  [[nodiscard]] const std::vector<std::string>& fields() const { return fields_; }
 
  private:
   friend class InputReader;
@@ -103,6 +108,7 @@ class InputTree {
   std::vector<Leaf> leaves_;
   std::vector<std::size_t> lengths_;  // of vectors and maps, in order of the walk
   std::vector<std::string> keys_;     // of maps, in order of the walk
+  std::vector<std::string> fields_;
   std::shared_ptr<const SourceList> list_;
 };
 
@@ -127,10 +133,11 @@ class InputReader {
   void leaf(const std::int64_t& n) { number(Kind::Int, n); }
   void leaf(const bool& b) { number(Kind::Bool, b ? 1 : 0); }
   void leaf(const SymFloat& f);
+  void leaf(const FieldInput& field);
   /// Every leaf was there, with nothing left over.
   [[nodiscard]] bool fits() const {
     return fits_ && leaf_ == tree_.leaves_.size() && length_ == tree_.lengths_.size() &&
-           key_ == tree_.keys_.size();
+           key_ == tree_.keys_.size() && field_ == tree_.fields_.size();
   }
 
  private:
@@ -144,7 +151,7 @@ class InputReader {
   const InputTree& tree_;
   std::int64_t* values_;
   Observation& out_;
-  std::size_t leaf_ = 0, length_ = 0, key_ = 0;
+  std::size_t leaf_ = 0, length_ = 0, key_ = 0, field_ = 0;
   bool fits_ = true;
 };
 
@@ -161,6 +168,7 @@ class InputScanner {
   void leaf(const std::int64_t&) { add(Kind::Int); }
   void leaf(const bool&) { add(Kind::Bool); }
   void leaf(const SymFloat& f);
+  void leaf(const FieldInput&);
   /// Errors: BadInput, naming the leaf: an empty or traced value, a name that is empty or taken.
   [[nodiscard]] Result<InputTree> take();
 

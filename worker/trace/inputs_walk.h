@@ -34,6 +34,7 @@ class ValueReader final : public NamelessWalk {
   void leaf(const SymInt&) { ++next_; }
   void leaf(const std::int64_t&) { ++next_; }
   void leaf(const bool&) { ++next_; }
+  void leaf(const FieldInput&) {}
 
  private:
   InputValue& here() { return out_[tree_.leaves()[next_++].source]; }
@@ -50,12 +51,15 @@ class TraceFiller final : public NamelessWalk {
   void leaf(SymInt& n) { n = trace_.int_input(next()); }
   void leaf(std::int64_t& n) { n = trace_.fixed_int_input(next()); }
   void leaf(bool& b) { b = trace_.bool_input(next()); }
+  void leaf(FieldInput& field) {
+    field = FieldInput::of(trace_.joined_field(tree_.fields()[field_++]));
+  }
 
  private:
   std::size_t next() { return tree_.leaves()[next_++].source; }
   const InputTree& tree_;
   Trace& trace_;
-  std::size_t next_ = 0;
+  std::size_t next_ = 0, field_ = 0;
 };
 
 class OutputCollector final {
@@ -73,6 +77,7 @@ class OutputCollector final {
   }
   void leaf(const std::int64_t&) {}
   void leaf(const bool&) {}
+  void leaf(const FieldInput&) {}
 
  private:
   [[nodiscard]] std::string name() const { return path_.text().empty() ? "result" : path_.text(); }
@@ -90,6 +95,7 @@ class OutputFiller final : public NamelessWalk {
   }
   void leaf(std::int64_t&) {}
   void leaf(bool&) {}
+  void leaf(FieldInput&) {}
 
  private:
   std::span<const Array> outputs_;
@@ -122,8 +128,8 @@ void FieldWalk<On>::walk(T& value) {
   } else {
     static_assert(
         InputLeaf<T>,
-        "an input is a Tensor, SymInt, SymFloat (for double), std::int64_t, bool, a vector "
-        "or string map of inputs, or a struct with fields()");
+        "an input is a Tensor, SymInt, SymFloat (for double), std::int64_t, bool, FieldInput, a "
+        "vector or string map of inputs, or a struct with fields()");
   }
 }
 
@@ -134,8 +140,10 @@ Result<void> flatten(T& inputs, InputTree& tree, Observation& out) {
     out.values.resize(tree.list()->offsets().back());
     out.scalars.resize(tree.list()->scalars());
     out.marks.clear();
+    out.fields.clear();
     InputReader reader(tree, out);
     FieldWalk<InputReader>(reader).walk(inputs);
+    if (!out.fields.empty()) sort_fields(out.fields);
     return reader.fits();
   };
   if (tree.list() && read()) return {};

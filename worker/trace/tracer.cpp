@@ -94,6 +94,11 @@ bool Trace::bool_input(std::size_t source) const {
   return source_of(source, Kind::Bool).dims.at(0).value != 0;
 }
 
+const JoinedField& Trace::joined_field(std::string_view name) const {
+  if (const JoinedField* field = setup_.decision.field(name)) return *field;
+  throw TraceUsageError(fmt::format("frame {} has no field {}", setup_.frame, name));
+}
+
 std::size_t Trace::source(std::string_view name) const {
   const auto& sources = setup_.decision.sources;
   for (std::size_t i = 0; i < sources.size(); ++i)

@@ -93,6 +93,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   /// A number where floats are specialised.
   [[nodiscard]] SymFloat float_input(std::size_t source);
   [[nodiscard]] bool bool_input(std::size_t source) const;
+  /// What the ranks agreed on; throws TraceUsageError where the frame has no such field.
+  [[nodiscard]] const JoinedField& joined_field(std::string_view name) const;
   /// The number of the source; throws TraceUsageError where the frame has no such input.
   [[nodiscard]] std::size_t source(std::string_view name) const;
   /// This rank's number in a group, the frame's unless named: 0-d i64, a runtime value (source

@@ -133,6 +133,103 @@ static void a_frame_settles(void) {
   CHECK(versions == 2 && without == 0);
 }
 
+/* Is told of the joined fields while a version is built. */
+static int build_with_fields(void* context, int entry, const lockstep_decision* decision,
+                             lockstep_fingerprint* program, lockstep_built* built) {
+  int64_t* capacity = context;
+  (void)entry, (void)program, (void)built;
+  return lockstep_decision_field_int(decision, 0, 0, capacity);
+}
+
+static void check_fields(const lockstep_decision* decision) {
+  int64_t number = -1;
+  size_t length = 99;
+  const char* bytes;
+  CHECK(lockstep_decision_fields(decision) == 4);
+  CHECK(strcmp(lockstep_decision_field_name(decision, 0), "capacity") == 0);
+  CHECK(lockstep_decision_field_name(decision, 4) == NULL);
+  CHECK(lockstep_decision_field_type(decision, 0) == LOCKSTEP_FIELD_INT);
+  CHECK(lockstep_decision_field_join(decision, 0) == LOCKSTEP_JOIN_MAX);
+  CHECK(lockstep_decision_field_type(decision, 4) == -1);
+  CHECK(lockstep_decision_field_join(decision, 4) == -1);
+  CHECK(lockstep_decision_field_values(decision, 0) == 1);
+  CHECK(!lockstep_decision_field_int(decision, 0, 0, &number) && number == 99 + size);
+  CHECK_FAILS(lockstep_decision_field_int(decision, 0, 1, &number), LOCKSTEP_BAD_INPUT,
+              "no number 1 of a field 0");
+  CHECK_FAILS(lockstep_decision_field_int(decision, 1, 0, &number), LOCKSTEP_BAD_INPUT,
+              "no number 0 of a field 1");
+  /* hosts: the union in the order of ranks. */
+  CHECK(lockstep_decision_field_values(decision, 1) == (size_t)(size < 2 ? 1 : 2));
+  CHECK(strcmp(lockstep_decision_field_bytes(decision, 1, 0, NULL), "even") == 0);
+  CHECK(lockstep_decision_field_bytes(decision, 0, 0, &length) == NULL && length == 0);
+  bytes = lockstep_decision_field_bytes(decision, 2, 0, &length);
+  CHECK(bytes != NULL && length == 3 && memcmp(bytes, "a\0\xff", 4) == 0);
+  CHECK(!lockstep_decision_field_int(decision, 3, 0, &number) && number == 0);
+  CHECK(strstr(lockstep_decision_json(decision), "\"key\":{\"hex\":\"6100ff\"}") != NULL);
+}
+
+static void fields_are_joined(void) {
+  static const char raw[3] = {'a', 0, (char)0xff};
+  static char many[1025];
+  lockstep_agreement* agreement = NULL;
+  lockstep_observation* seen = make_observation();
+  const lockstep_decision* decision = NULL;
+  size_t capacity = 9, hosts = 9, key = 9, ready = 9;
+  int64_t joined = -1;
+  int entry = -1, is_new = -1;
+  CHECK(!lockstep_agreement_create(group, "fields", NULL, &agreement));
+  set(seen, 8, 1, 3);
+  CHECK(!lockstep_observe_field(seen, "ready", LOCKSTEP_FIELD_BOOL, LOCKSTEP_JOIN_MIN, &ready));
+  CHECK(
+      !lockstep_observe_field(seen, "capacity", LOCKSTEP_FIELD_INT, LOCKSTEP_JOIN_MAX, &capacity));
+  CHECK(!lockstep_observe_field(seen, "hosts", LOCKSTEP_FIELD_TEXT, LOCKSTEP_JOIN_UNION, &hosts));
+  CHECK(!lockstep_observe_field(seen, "key", LOCKSTEP_FIELD_BYTES, LOCKSTEP_JOIN_EQUAL, &key));
+  CHECK(ready == 0 && capacity == 1 && hosts == 2 && key == 3);
+  CHECK(!lockstep_set_field_bool(seen, ready, !last()));
+  CHECK(!lockstep_set_field_int(seen, capacity, 100 + rank));
+  CHECK(!lockstep_set_field_text(seen, hosts, rank % 2 == 0 ? "even" : "odd"));
+  CHECK(!lockstep_set_field_bytes(seen, key, raw, sizeof raw));
+  CHECK(!lockstep_agree(agreement, "step", seen, build_with_fields, &joined, &entry, &is_new,
+                        &decision));
+  CHECK(entry == 0 && is_new == 1 && joined == 99 + size);
+  check_fields(decision);
+  CHECK(!lockstep_set_field_int(seen, capacity, 50 - rank));
+  CHECK(!lockstep_agree(agreement, "step", seen, build_with_fields, &joined, &entry, &is_new,
+                        &decision));
+  CHECK(entry == 0 && is_new == 0);
+  check_fields(decision);
+  if (size > 1) {
+    CHECK(!lockstep_set_field_bytes(seen, key, last() ? "z" : "y", 1));
+    CHECK_FAILS(
+        lockstep_agree(agreement, "step", seen, build_with_fields, &joined, &entry, NULL, NULL),
+        LOCKSTEP_CONSTANT_MISMATCH, "0x7a");
+    if (last()) {
+      CHECK(!lockstep_observe_field(seen, "more", LOCKSTEP_FIELD_INT, LOCKSTEP_JOIN_MAX, NULL));
+    }
+    CHECK_FAILS(
+        lockstep_agree(agreement, "step", seen, build_with_fields, &joined, &entry, NULL, NULL),
+        LOCKSTEP_SOURCE_MISMATCH, "field more");
+  }
+  CHECK(!lockstep_set_field_bytes(seen, key, many, 1024));
+  CHECK_FAILS(lockstep_set_field_bytes(seen, key, many, 1025), LOCKSTEP_BAD_INPUT,
+              "key has 1025 bytes");
+  CHECK_FAILS(lockstep_set_field_int(seen, key, 1), LOCKSTEP_BAD_INPUT,
+              "key was declared as bytes, not as int");
+  CHECK_FAILS(lockstep_set_field_int(seen, 99, 1), LOCKSTEP_BAD_INPUT, "no field 99");
+  CHECK_FAILS(lockstep_observe_field(seen, "n", LOCKSTEP_FIELD_INT, LOCKSTEP_JOIN_MAX, NULL),
+              LOCKSTEP_BAD_INPUT, "n has been declared already");
+  CHECK_FAILS(lockstep_observe_int(seen, "key", NULL), LOCKSTEP_BAD_INPUT,
+              "key has been declared already");
+  CHECK_FAILS(lockstep_observe_field(seen, "", LOCKSTEP_FIELD_INT, LOCKSTEP_JOIN_MAX, NULL),
+              LOCKSTEP_BAD_INPUT, "name is NULL or empty");
+  CHECK_FAILS(lockstep_observe_field(seen, "x", 4, LOCKSTEP_JOIN_MAX, NULL), LOCKSTEP_BAD_INPUT,
+              "4 is no type");
+  CHECK_FAILS(lockstep_observe_field(seen, "x", LOCKSTEP_FIELD_INT, -1, NULL), LOCKSTEP_BAD_INPUT,
+              "-1 is no join");
+  lockstep_observation_free(seen);
+  lockstep_agreement_free(agreement);
+}
+
 static void an_error_of_one_rank_is_every_ranks(void) {
   lockstep_agreement *agreement = NULL, *elsewhere = NULL;
   lockstep_observation* seen = make_observation();
@@ -418,6 +515,7 @@ int main(int argc, char** argv) {
   agreement_settles_on_one_dynamic_version();
   past_the_limit_calls_fall_back();
   a_frame_settles();
+  fields_are_joined();
   an_error_of_one_rank_is_every_ranks();
   votes_are_joint();
   audit_finds_and_stops();

@@ -42,10 +42,39 @@ struct Theme {
   std::uint64_t seed = 0;
   int spread = 0;
   bool mixed = false, marked = false, strided = false;
+  std::uint64_t fields = 0;  // 0: none; else their seed
 };
 
+/// Fields of one rank, of which the ranks differ in values, and now and then in all else.
+void add_fields(Random& random, const Theme& theme, Inputs& in) {
+  Random common(theme.fields);
+  const bool wild = below(common, 4) == 0;
+  for (int f = below(common, 4); f > 0; --f) {
+    const std::string name = std::string("field") + static_cast<char>('a' + f);
+    int type = below(common, 4), join = below(common, 4);
+    const int length = below(common, 8) == 0 ? 1024 : below(common, 3);
+    if (wild && below(random, 20) == 0) continue;
+    if (wild && below(random, 20) == 0) type = below(random, 4);
+    if (wild && below(random, 20) == 0) join = below(random, 4);
+    const auto as = static_cast<FieldJoin>(join);
+    const int value = below(random, 10) < theme.spread ? below(random, 5) - 2 : 0;
+    // 0xff is above 'a' only as an unsigned byte.
+    std::string text(static_cast<std::size_t>(length), "\xff\0a"[value < 0 ? 0 : value % 3]);
+    if (value > 0 && length == 1024) text[random() % 1024] = static_cast<char>(random() & 0xff);
+    if (type == 0) in.field(name, value != 0, as);
+    if (type == 1) in.field(name, value == 2 ? INT64_MIN : std::int64_t{value}, as);
+    if (type == 2) in.field(name, text, as);
+    if (type == 3) in.field(name, std::as_bytes(std::span(text)), as);
+  }
+}
+
 Theme random_theme(Random& random, bool mixed) {
-  return {random(), below(random, 5), mixed, below(random, 3) == 0, below(random, 3) == 0};
+  return {random(),
+          below(random, 5),
+          mixed,
+          below(random, 3) == 0,
+          below(random, 3) == 0,
+          below(random, 2) == 0 ? 0 : random()};
 }
 
 Observation random_rank(Random& random, const Theme& theme) {
@@ -72,6 +101,7 @@ Observation random_rank(Random& random, const Theme& theme) {
     for (std::size_t d = 0; theme.marked && d < sizes.size(); ++d)
       if (below(random, 3) == 0) in.mark(name, d, static_cast<Mark>(below(random, 5)));
   }
+  if (theme.fields != 0) add_fields(random, theme, in);
   return in.build();
 }
 

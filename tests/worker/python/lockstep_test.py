@@ -108,6 +108,77 @@ class Agreeing(unittest.TestCase):
         self.assertEqual(entries, [0, 0, 1, 1, 1, 1])
         self.assertEqual(built, [0, 1])
 
+    def test_fields_are_joined_before_a_version_is_built(self):
+        agreement = lockstep.Agreement(GROUP, "fields")
+        built = []
+
+        def call(capacity, host="a", build=lambda entry, decision: built.append(decision.fields)):
+            seen = lockstep.Observation(x=numpy.zeros((4, 2))).observe("capacity", capacity, join="max")
+            seen.observe("host", host, join="union").observe("key", b"\0\xff").observe(
+                "ready", not LAST, join="min")
+            return agreement.agree("f", seen, build)
+
+        first = call(numpy.int32(500 + RANK), f"h\0{RANK % 2}")
+        self.assertEqual((first.entry, first.is_new), (0, True))
+        joined = {"capacity": 499 + SIZE, "host": ("h\0000", "h\0001")[:SIZE], "key": b"\0\xff",
+                  "ready": False}
+        self.assertEqual(first.decision.fields, joined)
+        self.assertEqual(built, [joined])
+        again = call(7 - RANK, "h\0000")
+        self.assertEqual((again.entry, again.is_new), (0, False))
+        self.assertEqual(again.decision.fields["capacity"], 499 + SIZE)
+        self.assertEqual(call(1000, "h\0000").entry, 1)
+        plain = agreement.agree("f", lockstep.Observation(x=numpy.zeros((4, 2))))
+        self.assertEqual((plain.entry, plain.decision.fields), (2, {}))
+        if SIZE > 1:
+            seen = lockstep.Observation(x=numpy.zeros((4, 2)))
+            with self.assertRaisesRegex(lockstep.SourceMismatch, "field capacity is present on some"):
+                agreement.agree("f", seen.observe("capacity", 1) if LAST else seen)
+            with self.assertRaisesRegex(lockstep.ConstantMismatch, "field seed is to be equal"):
+                agreement.agree("f", lockstep.Observation().observe("seed", RANK))
+
+    def test_a_field_that_cannot_be_one_is_said_with_its_name(self):
+        seen = lockstep.Observation(x=numpy.zeros(3))
+        with self.assertRaisesRegex(TypeError, "field f is of type float; a field is an int, a bool"):
+            seen.observe("f", 0.5)
+        with self.assertRaisesRegex(TypeError, "field f is .*, which does not fit into 64 bits"):
+            seen.observe("f", 2**63)
+        with self.assertRaisesRegex(TypeError, "the name of a field is a str, not int"):
+            seen.observe(7, 1)
+        with self.assertRaisesRegex(ValueError, "'sum' is no join for field f; use one of equal, min"):
+            seen.observe("f", 1, join="sum")
+        with self.assertRaisesRegex(ValueError, "field f has 1025 bytes and a field takes at most 1024"):
+            seen.observe("f", "x" * 1025)
+        with self.assertRaisesRegex(ValueError, "empty name"):
+            seen.observe("", 1)
+        with self.assertRaisesRegex(ValueError, "x is observed already"):
+            seen.observe("x", 1)
+        self.assertIs(seen.observe("f", "x" * 1024), seen)
+        with self.assertRaisesRegex(ValueError, "f is observed already"):
+            seen.observe("f", 1)
+
+    def test_a_wrapped_function_has_fields(self):
+        made = []
+
+        def build(entry, decision):
+            made.append(decision.fields)
+            return step
+
+        def step(x, capacity):
+            return capacity
+
+        run = lockstep.agreed(step, GROUP, build=build, observe=lambda x, capacity: {"x": x},
+                              fields=lambda x, capacity: {"capacity": (capacity, "max")})
+        x = numpy.zeros((4, 2))
+        self.assertEqual(run(x, 10 + RANK), 10 + RANK)
+        run.prefetch(x, 3)
+        self.assertEqual(run(x, 3), 3)
+        self.assertEqual(run.last.entry, 0)
+        run(x, 1000)
+        self.assertEqual(made, [{"capacity": 9 + SIZE}, {"capacity": 1000}])
+        with self.assertRaisesRegex((ValueError, lockstep.BadInput), "field capacity has 1025 bytes"):
+            run(x, "x" * 1025 if LAST else "x")
+
     def test_marks_of_one_call_do_not_stay(self):
         agreement = lockstep.Agreement(GROUP, "marks")
         x = numpy.zeros((4, 4))

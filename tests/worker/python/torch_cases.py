@@ -716,6 +716,22 @@ def compiled_dtypes(watch):
         attempt("other", agreed, z if RANK else z.real, q, torch.ones(2, 4).t().requires_grad_())
 
 
+def compiled_fields(watch):
+    """The ranks pad to the largest of them, in steps of 8."""
+    def step(x):
+        return total(torch.nn.functional.pad(x, (0, agreed.agreed.fields["capacity"] - x.size(0))).sum() / 1)
+    agreed = compiled(step, name="step", fields=lambda x: {"capacity": (-(-x.size(0) // 8) * 8, "max"),
+                                                          "ranks": (RANK, "union")})
+    for rows in (3 + RANK, 5, 7 + 3 * RANK, 4):
+        attempt("step", agreed, torch.ones(rows))
+        tell(fields={name: list(value) if isinstance(value, tuple) else value
+                     for name, value in agreed.agreed.fields.items()})
+    tell(compiles=compiles)
+    if WATCHED:
+        other = compiled(lambda x: total(x), name="other", fields=lambda x: {"rank": (RANK, "equal")})
+        attempt("other", other, torch.ones(3))
+
+
 def upstream_11(watch):
     """Rank 0 compiles for longer than the time-out of the others' collectives."""
     limit = dist.distributed_c10d._set_pg_timeout

@@ -427,6 +427,17 @@ def case_compiled_dtypes():
     return "agreed on"
 
 
+def case_compiled_fields():
+    seen = Ranks("compiled_fields")
+    for rank in (0, 1):
+        assert [c.get("value") for c in seen.calls("step", rank)] == [7.0, 10.0, 17.0, 8.0], seen.text
+    small, large = ({"capacity": size, "ranks": [0, 1]} for size in (8, 16))
+    fields = seen.value("fields")
+    assert sorted(map(str, fields)) == sorted(map(str, 2 * [small, small, large, large])), fields
+    seen.all_raise("other", "ConstantMismatch", "rank")
+    return f"compiles {seen.value('compiles')}"
+
+
 def case_upstream_11():
     for size in (2, 4):
         seen = Ranks("upstream_11", size)

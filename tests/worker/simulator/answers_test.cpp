@@ -40,7 +40,7 @@ std::vector<Observation> by_rank(const Scenario& whole, std::size_t call,
   for (const ScenarioGroup& group : whole.calls[call].groups)
     for (const RankSet::Run& run : group.ranks.runs())
       for (std::int32_t r = run.first; r <= run.last; ++r) {
-        out[static_cast<std::size_t>(r)] = observation_of(group.values);
+        out[static_cast<std::size_t>(r)] = group.observation();
         frames[static_cast<std::size_t>(r)] = group.frame;
       }
   return out;
@@ -147,6 +147,25 @@ TEST(Recompile, RandomScenarios_NameTheRanksThatALookUpFindsUnfit) {
     SCOPED_TRACE(seed);
     expect_unfit(random_scenario(seed));
   }
+}
+
+TEST(Recompile, AFieldThatNoEntryServes_IsSaidWithBothValues) {
+  const Scenario scenario = read(R"({"format": "lockstep.scenario/1", "world_size": 3, "calls": [
+    {"frame": "f", "inputs": [
+      {"ranks": "0-2", "values": {}, "fields": {"capacity": {"int": 512, "join": "max"}}}]},
+    {"frame": "f", "inputs": [
+      {"ranks": "0,2", "values": {}, "fields": {"capacity": {"int": 600, "join": "max"}}},
+      {"ranks": "1", "values": {}, "fields": {"capacity": {"int": 5, "join": "max"}}}]}]})");
+  const DryRunResult result = dry_run(scenario);
+  const auto found = explain_compiles(scenario, result);
+  ASSERT_EQ(found.size(), 2U);
+  ASSERT_EQ(found[1].entries.size(), 1U);
+  ASSERT_EQ(found[1].entries[0].obstacles.size(), 1U);
+  EXPECT_EQ(found[1].entries[0].obstacles[0].text(),
+            "ranks 0, 2: capacity is 600, the entry has max 512");
+  const auto cause = uncoordinated_cause(scenario, 1);
+  ASSERT_TRUE(cause);
+  EXPECT_EQ(cause->text, "rank 0 gives capacity as 600, rank 1 as 5");
 }
 
 TEST(Recompile, RanksWithEntriesOfTheirOwn_AreAskedForTheirs) {

@@ -37,6 +37,13 @@ std::string text_of(const RecordedCall& call) {
 /// Every call of every rank, held: the naive way.
 using Held = std::vector<std::vector<RecordedCall>>;
 
+std::string text_of(const std::vector<Field>& fields) {
+  std::string out;
+  for (const auto& [spec, value] : fields)
+    out += spec.name + ": " + spec_text(spec) + " " + value_text(spec.type, value) + "\n";
+  return out;
+}
+
 /// The calls as a scenario, from all that is held: the i-th calls of a group belong together, in
 /// the order in which the lowest ranks made them; ranks with equal values are a group.
 std::vector<ScenarioCall> naive_calls(const Held& held) {
@@ -54,15 +61,16 @@ std::vector<ScenarioCall> naive_calls(const Held& held) {
   std::vector<ScenarioCall> out;
   for (const auto& of : joint) {
     ScenarioCall& call = out.emplace_back();
-    std::map<
-        std::tuple<std::string, shapes::Fingerprint, std::vector<std::int64_t>, std::vector<Mark>>,
-        std::size_t>
+    std::map<std::tuple<std::string, shapes::Fingerprint, std::vector<std::int64_t>,
+                        std::vector<Mark>, std::string>,
+             std::size_t>
         alike;
     for (std::size_t r = 0; r < of.size(); ++r) {
       if (of[r] == nullptr) continue;
       const Observation& seen = of[r]->observation;
       const auto [at, fresh] = alike.try_emplace(
-          {of[r]->key.frame, seen.list->digest(), seen.values, seen.marks}, call.groups.size());
+          {of[r]->key.frame, seen.list->digest(), seen.values, seen.marks, text_of(seen.fields)},
+          call.groups.size());
       if (fresh) call.groups.push_back({{}, of[r]->key.frame, {}});
       const RankSet rank = RankSet::of(Rank{static_cast<std::int32_t>(r)});
       call.groups[at->second].ranks.insert(rank);
@@ -105,11 +113,11 @@ void check(const Directory& directory, std::uint64_t seed) {
       ASSERT_EQ(call->groups[g].ranks, naive[c].groups[g].ranks) << "seed " << seed;
       ASSERT_EQ(call->groups[g].frame, naive[c].groups[g].frame);
       const auto lowest = static_cast<std::size_t>(call->groups[g].ranks.lowest().value);
-      const Observation seen = observation_of(call->groups[g].values);
+      const Observation seen = call->groups[g].observation();
       const bool there =
           std::any_of(held[lowest].begin(), held[lowest].end(), [&](const auto& one) {
             return one.observation.list->digest() == seen.list->digest() &&
-                   one.observation.values == seen.values;
+                   one.observation.values == seen.values && one.observation.fields == seen.fields;
           });
       ASSERT_TRUE(there) << "seed " << seed;
     }

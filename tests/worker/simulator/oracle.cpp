@@ -13,8 +13,15 @@ using nlohmann::ordered_json;
 using Values = std::map<std::string, ScenarioValue>;
 using Dim = std::pair<std::string, int>;  // source, dim; an int is dim -1
 
+/// What a rank passes in; as a pointer, its values.
+struct Brought {
+  const Values* values = nullptr;
+  const std::vector<Field>* fields = nullptr;
+  const Values* operator->() const { return values; }
+  const Values& operator*() const { return *values; }
+};
 /// Ranks that take part, with what each passes in.
-using Ranks = std::map<int, const Values*>;
+using Ranks = std::map<int, Brought>;
 
 /// State of one source: as in rules.md, "State".
 struct Memory {
@@ -37,12 +44,47 @@ struct Place {
   std::int64_t value = 0;
   bool operator==(const Place&) const = default;
 };
+/// A field of a rank, or of all: one value, of a union several.
+struct OwnField {
+  FieldType type = FieldType::Int;
+  FieldJoin join = FieldJoin::Equal;
+  std::vector<FieldValue> values;
+  bool operator==(const OwnField&) const = default;
+  bool like(const OwnField& other) const { return type == other.type && join == other.join; }
+  /// rules.md, "Fields": an entry with these values serves one with `other`'s.
+  bool serves(const OwnField& other) const {
+    if (!like(other)) return false;
+    for (const FieldValue& v : other.values) {
+      if (join == FieldJoin::Equal && !(v == values[0])) return false;
+      if (join == FieldJoin::Min && v < values[0]) return false;
+      if (join == FieldJoin::Max && values[0] < v) return false;
+      if (std::count(values.begin(), values.end(), v) == 0 && join == FieldJoin::Union)
+        return false;
+    }
+    return true;
+  }
+};
+using OwnFields = std::map<std::string, OwnField>;
+OwnFields fields_of(const Brought& rank) {
+  OwnFields out;
+  for (const Field& f : *rank.fields) out[f.spec.name] = {f.spec.type, f.spec.join, {f.value}};
+  return out;
+}
+template <class Test>
+bool all_pairs(const OwnFields& a, const OwnFields& b, Test test) {
+  if (a.size() != b.size()) return false;
+  for (const auto& [name, f] : a)
+    if (b.count(name) == 0 || !test(f, b.at(name))) return false;
+  return true;
+}
+
 /// One rank's own decision.
 struct Own {
   std::map<std::string, std::pair<Kind, DType>> sources;
   std::map<std::string, std::size_t> ndims;
   std::map<std::string, std::int64_t> bools;
   std::map<Dim, Place> places;
+  OwnFields fields;  // joined
   bool operator==(const Own&) const = default;
 };
 struct OracleEntry {
@@ -101,6 +143,41 @@ std::string ranks_word(const std::vector<int>& ranks) {
   return out;
 }
 
+std::string hex_word(const std::string& bytes) {
+  std::string out;
+  for (const char c : bytes)
+    for (const int half : {(c >> 4) & 15, c & 15}) out += "0123456789abcdef"[half];
+  return out;
+}
+std::string quoted_word(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text)
+    out += c >= 0 && (c < 32 || c == 127) ? "\\x" + hex_word({c})
+           : c == '\\'                    ? "\\\\"
+                                          : std::string{c};
+  return out + "\"";
+}
+/// As results have it; `in_table`: as tables of errors have it.
+ordered_json field_word(FieldType type, const FieldValue& v, bool in_table) {
+  switch (type) {
+    case FieldType::Bool:
+      return v.number != 0;
+    case FieldType::Int:
+      return v.number;
+    case FieldType::Text:
+      return in_table ? quoted_word(v.bytes) : v.bytes;
+    case FieldType::Bytes:
+      if (in_table) return "0x" + hex_word(v.bytes);
+      return {{"hex", hex_word(v.bytes)}};
+  }
+  return nullptr;
+}
+std::string field_kind_word(const OwnField& f) {
+  const char* types[] = {"bool", "int", "string", "bytes"};
+  const char* joins[] = {"equal", "min", "max", "union"};
+  return std::string(types[static_cast<int>(f.type)]) + ", " + joins[static_cast<int>(f.join)];
+}
+
 Mark mark_of(const ScenarioValue& v, int dim) {
   return v.marks.empty() ? Mark::None : v.marks[static_cast<std::size_t>(dim)];
 }
@@ -145,6 +222,8 @@ class Group {
   Group(const DecisionConfig& config, const Ranks& ranks) : config_(config), ranks_(ranks) {
     for (const auto& [r, values] : ranks) {
       all_.push_back(r);
+      given_[r] = fields_of(values);
+      for (const auto& [name, f] : given_[r]) field_names_.insert(name);
       for (const auto& [name, v] : *values) {
         names_.insert(name);
         if (v.kind == Kind::Tensor)
@@ -157,10 +236,14 @@ class Group {
 
   /// null where there is none.
   ordered_json error() const {
-    if (!shared_)
-      for (const auto& check :
-           {&Group::sources, &Group::kinds, &Group::dtypes, &Group::ndims, &Group::constants})
-        if (auto e = (this->*check)(); !e.is_null()) return e;
+    for (const auto& [check, of_fields] :
+         {std::pair(&Group::sources, &Group::field_sources),
+          std::pair(&Group::kinds, &Group::field_kinds), std::pair(&Group::dtypes, &Group::nothing),
+          std::pair(&Group::ndims, &Group::nothing),
+          std::pair(&Group::constants, &Group::field_values)}) {
+      if (auto e = shared_ ? nothing() : (this->*check)(); !e.is_null()) return e;
+      if (auto e = (this->*of_fields)(); !e.is_null()) return e;
+    }
     for (const Dim& d : dims_) {
       bool fixed = false, free = false;
       for (int r : with(d)) {
@@ -200,7 +283,8 @@ class Group {
       if (m == Mark::Unbacked && !(place.symbol && place.unbacked)) return false;
       if (m == Mark::Static && place.symbol) return false;
     }
-    return true;
+    return all_pairs(own.fields, given_.at(rank),
+                     [](const OwnField& e, const OwnField& mine) { return e.serves(mine); });
   }
 
   State observed() const {
@@ -220,7 +304,10 @@ class Group {
       if (v.kind == Kind::Tensor) mine.ndims[name] = v.sizes.size();
       if (v.kind == Kind::Bool) mine.bools[name] = v.number;
     }
-    return mine.sources == own.sources && mine.ndims == own.ndims && mine.bools == own.bools;
+    return mine.sources == own.sources && mine.ndims == own.ndims && mine.bools == own.bools &&
+           all_pairs(own.fields, given_.at(rank), [](const OwnField& e, const OwnField& f) {
+             return e.like(f) && (e.join != FieldJoin::Equal || e.serves(f));
+           });
   }
 
   /// `settled`: by the paragraph "With `settle`".
@@ -235,6 +322,7 @@ class Group {
     OracleEntry entry;
     for (const auto& [r, values] : ranks_) {
       Own& own = entry.own[r];
+      for (const std::string& name : field_names_) own.fields[name] = joined(name);
       for (const auto& [name, v] : *values) {
         own.sources[name] = {v.kind, v.kind == Kind::Tensor ? v.dtype : DType::F32};
         if (v.kind == Kind::Bool) own.bools[name] = v.number;
@@ -287,6 +375,12 @@ class Group {
     }
     out["decisions"] = decisions;
     out["symbols"] = symbols;
+    for (const std::string& name : field_names_) {
+      const OwnField f = joined(name);
+      ordered_json list = ordered_json::array();
+      for (const FieldValue& v : f.values) list.push_back(field_word(f.type, v, false));
+      out["fields"][name] = f.join == FieldJoin::Union ? list : list[0];
+    }
   }
 
   const std::vector<int>& all() const { return all_; }
@@ -342,6 +436,49 @@ class Group {
     }
   }
 
+  /// Over the ranks in order.
+  OwnField joined(const std::string& name) const {
+    OwnField out;
+    for (int r : all_) {
+      const OwnField& mine = given_.at(r).at(name);
+      const FieldValue& v = mine.values[0];
+      if (r == all_.front()) {
+        out = mine;
+      } else if (out.join == FieldJoin::Union) {
+        if (std::count(out.values.begin(), out.values.end(), v) == 0) out.values.push_back(v);
+      } else if ((out.join == FieldJoin::Min && v < out.values[0]) ||
+                 (out.join == FieldJoin::Max && out.values[0] < v)) {
+        out.values[0] = v;
+      }
+    }
+    return out;
+  }
+  ordered_json nothing() const { return nullptr; }
+  ordered_json field_error(const char* code,
+                           const std::function<ordered_json(int, const std::string&)>& of) const {
+    for (const auto& name : field_names_) {
+      const auto value = [&](int r) { return of(r, name); };
+      if (!same_for_all(all_, value)) return error_of(code, name, all_, value);
+    }
+    return nullptr;
+  }
+  ordered_json field_sources() const {
+    return field_error("SOURCE_MISMATCH", [&](int r, const std::string& name) -> ordered_json {
+      return given_.at(r).count(name) > 0 ? "present" : "absent";
+    });
+  }
+  ordered_json field_kinds() const {
+    return field_error("KIND_MISMATCH", [&](int r, const std::string& name) -> ordered_json {
+      return field_kind_word(given_.at(r).at(name));
+    });
+  }
+  ordered_json field_values() const {
+    return field_error("CONSTANT_MISMATCH", [&](int r, const std::string& name) -> ordered_json {
+      const OwnField& f = given_.at(r).at(name);
+      return f.join == FieldJoin::Equal ? field_word(f.type, f.values[0], true) : nullptr;
+    });
+  }
+
   ordered_json sources() const {
     for (const auto& name : names_)
       if (having(name).size() != all_.size())
@@ -379,7 +516,8 @@ class Group {
   const DecisionConfig& config_;
   const Ranks& ranks_;
   std::vector<int> all_;
-  std::set<std::string> names_;
+  std::set<std::string> names_, field_names_;
+  std::map<int, OwnFields> given_;
   std::set<Dim> dims_;
   bool shared_ = false;
 };
@@ -388,6 +526,10 @@ bool supersedes(const OracleEntry& fresh, const OracleEntry& old) {
   for (const auto& [r, own] : fresh.own) {
     Own a = own, b = old.own.at(r);
     if (a.places.size() != b.places.size()) return false;
+    if (!all_pairs(a.fields, b.fields,
+                   [](const OwnField& f, const OwnField& o) { return f.serves(o); }))
+      return false;
+    a.fields = b.fields = {};
     for (auto& [d, place] : a.places) {
       if (b.places.count(d) == 0) return false;
       Place& other = b.places.at(d);
@@ -467,7 +609,7 @@ ordered_json uncoordinated(const Scenario& s) {
       for (const auto& g : s.calls[c].groups) {
         if (!g.ranks.contains({r})) continue;
         ordered_json out;
-        const Ranks alone{{r, &g.values}};
+        const Ranks alone{{r, {&g.values, &g.fields}}};
         OracleFrame& frame = world[r].frames[g.frame];
         const int entry = run_call(s.config, alone, frame, out);
         const bool compiled = out["outcome"] == "compiled";
@@ -511,7 +653,7 @@ std::string oracle_result(const Scenario& s) {
       everyone.push_back(r);
       for (const auto& g : call.groups)
         if (g.ranks.contains({r})) {
-          present[r] = &g.values;
+          present[r] = {&g.values, &g.fields};
           frame_of[r] = g.frame;
         }
     }

@@ -11,7 +11,7 @@ using Values = std::map<std::string, ScenarioValue>;
 
 class Writer {
  public:
-  explicit Writer(std::uint64_t seed) : random_(seed), layout_(seed) {}
+  explicit Writer(std::uint64_t seed) : random_(seed), layout_(seed), fields_(seed + 1) {}
 
   Scenario scenario() {
     Scenario out;
@@ -31,6 +31,9 @@ class Writer {
     const int sources = between(0, 3);
     for (int i = 0; i < sources; ++i) habit_[pick(kNames)] = value();
     if (chance(0.1)) habit_["int"] = value();
+    if (below(4) == 0)
+      for (const char* name : {"a field", "\xC3\xA4"})
+        if (below(2) == 0) field_habit_.push_back(field(name));
     const int calls = between(0, 18);
     for (int i = 0; i < calls; ++i) out.calls.push_back(call(out.world_size));
     return out;
@@ -93,6 +96,35 @@ class Writer {
     return out;
   }
 
+  /// Drawn apart from all else, so that scenarios are what they would be without fields.
+  int below(int limit) { return static_cast<int>(fields_() % static_cast<std::uint64_t>(limit)); }
+
+  Field field(const std::string& name) {
+    Field out;
+    out.spec = {name, static_cast<FieldType>(below(kFieldTypes)),
+                static_cast<FieldJoin>(below(kFieldJoins))};
+    return out;
+  }
+
+  std::vector<Field> fields(bool alike) {
+    std::vector<Field> out;
+    for (Field habit : field_habit_) {
+      if (wild_ > 0 && below(40) == 0) continue;
+      if (wild_ > 0 && below(40) == 0) habit = field(habit.spec.name);
+      const int value = alike && below(8) != 0 ? 0 : below(4);
+      static const std::vector<std::string> kTexts{"", "a", "b", std::string("a\0", 2)};
+      static const std::vector<std::string> kBytes{"", "a", "\xff", std::string("a\0", 2)};
+      const auto at = static_cast<std::size_t>(value);
+      if (habit.spec.type == FieldType::Bool) habit.value.number = value % 2;
+      if (habit.spec.type == FieldType::Int)
+        habit.value.number = value == 3 ? INT64_MIN : value - 1;
+      if (habit.spec.type == FieldType::Text) habit.value.bytes = kTexts[at];
+      if (habit.spec.type == FieldType::Bytes) habit.value.bytes = kBytes[at];
+      out.push_back(std::move(habit));
+    }
+    return out;
+  }
+
   ScenarioCall call(int world) {
     ScenarioCall call;
     const std::string frame = chance(0.2) ? "g" : "f";
@@ -100,16 +132,20 @@ class Writer {
     const Values common = inputs(habit_);
     const bool alike = chance(0.4);
     const bool gap = chance(missing_ranks_);
+    const bool fields_alike = below(2) == 0;
+    if (below(20) == 0) field_habit_.clear();
     for (int r = 0; r < world; ++r) {
       if (gap && chance(0.5)) continue;
       ScenarioGroup group;
       group.ranks = RankSet::of(Rank{r});
       group.frame = chance(wild_ * 0.1) ? "h" : frame;
       group.values = alike || chance(0.4) ? common : inputs(common);
+      group.fields = fields(fields_alike);
       call.present.insert(group.ranks);
       bool joined = false;
       for (auto& other : call.groups)
-        if (!joined && other.frame == group.frame && other.values == group.values && chance(0.8)) {
+        if (!joined && other.frame == group.frame && other.values == group.values && chance(0.8) &&
+            other.fields == group.fields) {
           other.ranks.insert(group.ranks);
           joined = true;
         }
@@ -118,7 +154,8 @@ class Writer {
     return call;
   }
 
-  std::mt19937_64 random_, layout_;
+  std::mt19937_64 random_, layout_, fields_;
+  std::vector<Field> field_habit_;
   double wild_ = 0, wobble_ = 0, marks_ = 0, missing_ranks_ = 0;
   int smallest_ = 0;
   Values habit_;
@@ -145,6 +182,21 @@ nlohmann::ordered_json value_json(const ScenarioValue& v) {
   return out;
 }
 
+nlohmann::ordered_json field_json(const Field& field) {
+  constexpr const char* kJoins[] = {"equal", "min", "max", "union"};
+  nlohmann::ordered_json out{{"join", kJoins[static_cast<std::size_t>(field.spec.join)]}};
+  if (field.spec.type == FieldType::Bool) out["bool"] = field.value.number != 0;
+  if (field.spec.type == FieldType::Int) out["int"] = field.value.number;
+  if (field.spec.type == FieldType::Text) out["string"] = field.value.bytes;
+  if (field.spec.type == FieldType::Bytes) {
+    std::string hex;
+    for (const char c : field.value.bytes)
+      for (const int half : {(c >> 4) & 15, c & 15}) hex += "0123456789ABCDEF"[half];
+    out["hex"] = hex;
+  }
+  return out;
+}
+
 }  // namespace
 
 Scenario random_scenario(std::uint64_t seed) { return Writer(seed).scenario(); }
@@ -161,6 +213,7 @@ std::string scenario_text(const Scenario& scenario) {
       ordered_json values = ordered_json::object();
       for (const auto& [name, v] : group.values) values[name] = value_json(v);
       ordered_json g{{"ranks", group.ranks.text()}, {"values", values}};
+      for (const Field& field : group.fields) g["fields"][field.spec.name] = field_json(field);
       if (!call.frame || *call.frame != group.frame) g["frame"] = group.frame;
       one["inputs"].push_back(g);
     }

@@ -78,8 +78,7 @@ TEST(RecordMpi, RecordedJob_IsReplayedByteForByte) {
         Steps steps(c, last);
         CodeCache& frame = frames[inputs.frame];
         frame.name = inputs.frame;
-        outcomes.push_back(
-            outcome_text(driver.call(key, frame, observation_of(inputs.values), {}, steps)));
+        outcomes.push_back(outcome_text(driver.call(key, frame, inputs.observation(), {}, steps)));
       }
     }
     RoundKey end;
@@ -133,8 +132,7 @@ TEST(DryRunMpi, RandomScenarios_ComeToWhatTheDryRunSays) {
         CodeCache& frame = frames[inputs.frame];
         frame.name = inputs.frame;
         DecisionAlone steps;
-        const CallOutcome outcome =
-            driver.call(key, frame, observation_of(inputs.values), {}, steps);
+        const CallOutcome outcome = driver.call(key, frame, inputs.observation(), {}, steps);
         const CallResult& wanted = said.calls[c];
         ++outcomes[outcome.kind];
         ASSERT_EQ(outcome_text(outcome), outcome_text(wanted.outcome))

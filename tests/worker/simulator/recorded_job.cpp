@@ -100,7 +100,7 @@ std::vector<std::string> record_job(const Scenario& scenario, const std::string&
         frame.name = group.frame;
         RankStatus rank_status;
         rank_status.pending = 7;
-        Observation seen = observation_of(group.values);
+        Observation seen = group.observation();
         machines[r] = std::make_unique<CallMachine>(rank, scenario.world_size, scenario.config, key,
                                                     frame, std::move(seen), rank_status);
         ranks[r].recorder->began(*machines[r]);

@@ -68,7 +68,7 @@ TEST(Replay, JobWithGuards_GivesTheSameActionsAndOutcomes) {
 
 TEST(Replay, RandomJobs_AreRegeneratedByteForByte) {
   std::set<std::string> reached;
-  for (std::uint64_t seed = 1; seed <= 250; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     const Directory directory;
     const Scenario scenario = random_scenario(seed);
     const auto outcomes = record_job(scenario, directory.path());
@@ -224,6 +224,56 @@ TEST(Replay, ChangedSize_IsADifferenceThatNamesRankCallAndBothActions) {
   EXPECT_EQ(again->difference->key.call, 2U);
   EXPECT_NE(again->difference->text().find("rank 1, call 2 of f"), std::string::npos)
       << again->difference->text();
+}
+
+/// Two ranks with a field of each type.
+Scenario with_fields() {
+  auto scenario = parse_scenario(R"({"format": "lockstep.scenario/1", "world_size": 2, "calls": [
+    {"frame": "f", "inputs": [
+      {"ranks": "0", "values": {}, "fields": {"n": {"int": 3, "join": "max"},
+        "s": {"string": "a\u0000", "join": "union"}, "b": {"hex": "00ff", "join": "equal"},
+        "t": {"bool": true, "join": "min"}}},
+      {"ranks": "1", "values": {}, "fields": {"n": {"int": 5, "join": "max"},
+        "s": {"string": "", "join": "union"}, "b": {"hex": "00ff", "join": "equal"},
+        "t": {"bool": false, "join": "min"}}}]},
+    {"frame": "f", "inputs": [{"ranks": "0-1", "values": {}}]}]})",
+                                 "fields");
+  EXPECT_TRUE(scenario.has_value());
+  return *std::move(scenario);
+}
+
+TEST(Replay, Fields_AreInTheRecord_InTheirCallOnly) {
+  const Directory directory;
+  const auto outcomes = record_job(with_fields(), directory.path());
+  EXPECT_EQ(outcomes, (std::vector<std::string>{"compiled 0", "compiled 1"}));
+  const std::string text = contents(directory.file(0));
+  const std::string fields =
+      R"("fields":[{"name":"b","type":"bytes","join":"equal","value":{"hex":"00ff"}},)"
+      R"({"name":"n","type":"int","join":"max","value":3},)"
+      R"({"name":"s","type":"string","join":"union","value":"a\u0000"},)"
+      R"({"name":"t","type":"bool","join":"min","value":true}],"seen":)";
+  EXPECT_NE(text.find(fields), std::string::npos) << text;
+  EXPECT_EQ(text.find("\"fields\""), text.rfind("\"fields\"")) << "a call without has no key";
+  const auto again = replay_of(directory);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  ASSERT_FALSE(again->difference.has_value()) << again->difference->text();
+  ASSERT_TRUE(again->result.calls[0].reported.has_value());
+  EXPECT_EQ(again->result.calls[0].reported->field("n")->values[0].number, 5);
+  EXPECT_EQ(again->result.uncoordinated, run_uncoordinated(with_fields()));
+}
+
+TEST(Replay, ChangedField_IsADifference) {
+  for (const auto& [from, to] :
+       {std::pair(R"("join":"max","value":3)", R"("join":"max","value":4)"),
+        std::pair(R"("hex":"00ff")", R"("hex":"00fe")"),
+        std::pair(R"("join":"union")", R"("join":"min")")}) {
+    const Directory directory;
+    record_job(with_fields(), directory.path());
+    overwrite(directory.file(0), replaced(contents(directory.file(0)), from, to));
+    const auto again = replay_of(directory);
+    ASSERT_TRUE(again.has_value()) << again.error().message;
+    EXPECT_TRUE(again->difference.has_value()) << from;
+  }
 }
 
 TEST(Replay, ChangedGuard_IsADifference) {

@@ -20,6 +20,10 @@ std::string with_inputs(const std::string& inputs) {
 std::string with_ranks(const std::string& ranks) {
   return with_inputs(R"({"ranks": ")" + ranks + R"(", "values": {}})");
 }
+std::string with_fields(const std::string& fields) {
+  return with_inputs(R"({"ranks": "0", "values": {"x": {"int": 1}}, "fields": )" + fields + "}");
+}
+std::string with_field(const std::string& field) { return with_fields(R"({"f": )" + field + "}"); }
 std::string with_value(const std::string& value) {
   return with_inputs(R"({"ranks": "0-3", "values": {"x": )" + value + "}}");
 }
@@ -214,6 +218,40 @@ const Bad kBad[] = {
      "calls[0].inputs[0].values.x.marks[\"-1\"]", "not a dim"},
     {"MarkOnScalar", with_value(R"({"tensor": [], "marks": {"0": "static"}})"),
      "calls[0].inputs[0].values.x.marks.0", "0 dims"},
+    {"FieldsList", with_fields("[]"), "calls[0].inputs[0].fields", "an object"},
+    {"FieldNumber", with_field("1"), "calls[0].inputs[0].fields.f", "an object"},
+    {"FieldUnnamed", with_fields(R"({"": {"int": 1, "join": "max"}})"),
+     "calls[0].inputs[0].fields[\"\"]", "empty name"},
+    {"FieldTwice",
+     with_fields(R"({"f": {"int": 1, "join": "max"}, "f": {"int": 1, "join": "max"}})"),
+     "calls[0].inputs[0].fields.f", "twice"},
+    {"FieldAsAValue", with_fields(R"({"x": {"int": 1, "join": "max"}})"),
+     "calls[0].inputs[0].fields.x", "same name"},
+    {"FieldWithoutJoin", with_field(R"({"int": 1})"), "calls[0].inputs[0].fields.f.join",
+     "missing"},
+    {"FieldOtherJoin", with_field(R"({"int": 1, "join": "sum"})"),
+     "calls[0].inputs[0].fields.f.join", "equal, min, max, union"},
+    {"FieldWithoutValue", with_field(R"({"join": "max"})"), "calls[0].inputs[0].fields.f",
+     "has none"},
+    {"FieldTwoValues", with_field(R"({"join": "max", "int": 1, "bool": true})"),
+     "calls[0].inputs[0].fields.f", "bool and int"},
+    {"FieldUnknown", with_field(R"({"join": "max", "int": 1, "type": 1})"),
+     "calls[0].inputs[0].fields.f.type", "unknown key"},
+    {"FieldFloat", with_field(R"({"join": "max", "float": 1.5})"),
+     "calls[0].inputs[0].fields.f.float", "unknown key"},
+    {"FieldIntReal", with_field(R"({"join": "max", "int": 4.0})"),
+     "calls[0].inputs[0].fields.f.int", "an integer"},
+    {"FieldBoolNumber", with_field(R"({"join": "max", "bool": 1})"),
+     "calls[0].inputs[0].fields.f.bool", "true or false"},
+    {"FieldStringNumber", with_field(R"({"join": "max", "string": 1})"),
+     "calls[0].inputs[0].fields.f.string", "a string"},
+    {"FieldTooLong",
+     with_field(R"({"join": "max", "string": ")" + std::string(1025, 'x') + R"("})"),
+     "calls[0].inputs[0].fields.f.string", "1025 bytes"},
+    {"FieldHexOdd", with_field(R"({"join": "max", "hex": "0ff"})"),
+     "calls[0].inputs[0].fields.f.hex", "pairs of hexadecimal digits"},
+    {"FieldHexOther", with_field(R"({"join": "max", "hex": "0g"})"),
+     "calls[0].inputs[0].fields.f.hex", "pairs of hexadecimal digits"},
     {"MarkOnInt", with_value(R"({"int": 1, "marks": {}})"), "calls[0].inputs[0].values.x.marks",
      "unknown key"},
 };

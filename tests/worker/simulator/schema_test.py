@@ -24,14 +24,17 @@ KEYS = ["x", "frame", "ranks", "values", "tensor", "int", "float", "bool", "mark
         "min", "share", "first", "every", "probability", "total", "size", "calls", "inputs", "cost", "network",
         "skew_us", "compile", "step", "collectives", "all_reduce", "constant_us", "alpha_us", "within",
         "data_network", "device", "kernels", "bytes", "bytes_per_element", "flops", "dtype", "memory", "staging",
+        "fields", "join", "string", "hex", "max", "union", "equal",
         "between", "faults", "fault", "count", "call", "at_s", "for_s", "delay_s", "rejected"]
 VALUES = [None, True, 0, 1, -1, 3, 2**63, -2**63, 1.5, 4.0, "", "0", "0-3", "3-0", "01", "dynamic", "host",
           "f64", [], [1], [2, 1], ["data"], {}, {"ranks": 2}, {"x": 1}, {"share": 5}, {"uniform": [0, 3]},
           "rdma", {"network": "tcp"}, {"constant_us": 2.5}, [{"all_gather": 4}], {"alpha_us": 1, "beta_gbps": 2},
           "h200", "dgx_h100", "nvlink4", "bf16", {"memory_gbps": 9}, {"between": "pcie5"}, {"bytes": 9}, [{"flops": 7}],
-          "slow", "late", [0, 3], {"fault": "crashed", "ranks": "0", "call": 0}]
+          "slow", "late", "max", "0fF", "00Ff", {"int": 3, "join": "max"}, {"x": {"hex": "", "join": "union"}}, [0, 3],
+          {"fault": "crashed", "ranks": "0", "call": 0}]
 # What a schema cannot say.
 ONLY_THE_READER = re.compile(
+    r"a value of this group has the same name|bytes, where at most|"
     r"outside the world|is no range|occurs twice|already|strides for|is no integer|"
     r"not a dim of this tensor|no dim to mark|above the greatest|above max|ranks_per_host|need the key grid|"
     r"is not one of data|no multiple|weights for|has a weight above 0|do not fit 64 bits|different values|"

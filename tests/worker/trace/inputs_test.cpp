@@ -121,6 +121,43 @@ TEST(Inputs, Marks_StandBesideTheirDims) {
   EXPECT_TRUE(seen.marks.empty());
 }
 
+struct WithFields {
+  std::vector<FieldInput> limits;
+  Tensor x;
+  FieldInput key;
+  template <class V>
+  void fields(V& v) {
+    v("limits", limits), v("x", x), v("key", key);
+  }
+};
+
+TEST(Inputs, Fields_AreObservedByName_AndBecomeWhatWasAgreedOn) {
+  WithFields in{{{3, FieldJoin::Max}, {true, FieldJoin::Min}},
+                tensor({5}),
+                FieldInput::bytes("k", FieldJoin::Union)};
+  InputTree tree;
+  Observation seen;
+  for (int call = 0; call < 2; ++call) {
+    ASSERT_TRUE(flatten(in, tree, seen).has_value());
+    EXPECT_EQ(names(seen), std::vector<std::string>{"x"});
+    const std::vector<Field> expected{{{"key", FieldType::Bytes, FieldJoin::Union}, {0, "k"}},
+                                      {{"limits[0]", FieldType::Int, FieldJoin::Max}, {3, {}}},
+                                      {{"limits[1]", FieldType::Bool, FieldJoin::Min}, {1, {}}}};
+    EXPECT_EQ(seen.fields, expected);
+  }
+  in.limits.pop_back();
+  ASSERT_TRUE(flatten(in, tree, seen).has_value());
+  EXPECT_EQ(seen.fields.size(), 2U) << "another structure";
+  Decision decision;
+  decision.sources.push_back({seen.list->sources()[0], {{.value = 5}}});
+  decision.fields = {{seen.fields[0].spec, {{0, "a"}, {0, "k"}}}, {seen.fields[1].spec, {{9, {}}}}};
+  const auto trace = Trace::start({.frame = "f", .decision = decision});
+  const WithFields traced = traced_like(in, tree, *trace);
+  EXPECT_EQ(traced.limits[0].integer(), 9);
+  ASSERT_EQ(traced.key.values().size(), 2U);
+  EXPECT_EQ(traced.key.values()[1].bytes, "k");
+}
+
 TEST(Inputs, WhatCannotBeAnInput_IsNamed) {
   Params p = params(2);
   p.layers[1].w2 = Tensor();

@@ -118,7 +118,7 @@ class Agreement:
     def prefetch(self, frame: str, observation: Observation) -> None:
         """Commits to a call of `frame` with these inputs, after those already committed to, so that its
         vote is under way while the program works (Group.poke). On every rank or on none. Does not wait.
-        The call must have the same sizes, ints, bools and marks: else BadInput with both values, on all
+        The call must have the same sizes, ints, bools, marks and fields: else BadInput with both values, on all
         ranks where a version has to be built; where the others run theirs meanwhile, the watchdog ends
         the job with it and exit code 2."""
         self.group._promised = True
@@ -138,7 +138,7 @@ class Agreement:
         for reports, a line of a few words, then its text, of which the first line that differs is
         shown. `collectives`: their list in order, [] for none, None for not known; what follows a
         tab in a line is shown and not compared. `issued`: they are those that this rank has issued
-        since its last audited call. Returns how often the finding has been made by now (1: show
+        since its last audited call. Fields of the observation are not looked at. Returns how often the finding has been made by now (1: show
         it; 0: there is none) and the finding. Raises, on all ranks and before anything runs, where
         collectives do not match."""
         text = program_bytes(program)

@@ -10,6 +10,7 @@ from typing import Any, Dict, NamedTuple, Optional
 
 from ._library import lib
 from .errors import check
+from .field import joined_fields
 
 
 class Symbol(NamedTuple):
@@ -33,6 +34,8 @@ class Decision:
         self.symbols: Dict[str, Symbol] = {
             name: Symbol(name, s["source"], s["min"], s["hint"])
             for name, s in whole["symbols"].items()}
+        #: Of Observation.observe(): the joined value by name; of a union a tuple.
+        self.fields: Dict[str, Any] = joined_fields(handle)
 
     def size(self, source: str, dim: int) -> Any:
         """A number, or the Symbol."""

@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ._library import lib
 from .errors import Error, check
+from .field import Spec, Value, declare_field, field_of, set_field
 
 _DTYPES = {"bool": "bool", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32",
            "int64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
@@ -126,7 +127,7 @@ def _contiguous(sizes: List[int]) -> List[int]:
 
 
 #: An agreement's declared observations, so that a call only sets values.
-Declared = Dict[Tuple[_Source, ...], ctypes.c_void_p]
+Declared = Dict[Tuple[Any, ...], ctypes.c_void_p]
 _MOST_DECLARED = 256
 
 
@@ -166,6 +167,20 @@ class Observation:
             _walk(name, inputs[name], sources, self.values, self._strides, whole)
         self.sources = tuple(sources)
         self._marks = self._numbered(marks or {})
+        self._fields: Dict[Spec, Value] = {}
+
+    def observe(self, name: str, value: Value, join: str = "equal") -> "Observation":
+        """Adds a field: an int, a bool, a str or bytes (of at most 1,024 bytes) which the ranks join
+        before a version is built; the joined value is Decision.fields[name]. `join`: "equal" (ranks
+        that differ are ConstantMismatch), "min", "max" or "union" (a tuple of the distinct values, by
+        the lowest rank that has each). A version serves calls whose values its own absorbs: the same,
+        not below the min, not above the max, one of the union. Every rank observes the same fields,
+        or all get SourceMismatch. Returns this observation."""
+        spec, plain = field_of(name, value, join)
+        if name in self.names() or any(known[0] == name for known in self._fields):
+            raise ValueError(f"{name} is observed already; give the field another name")
+        self._fields[spec] = plain
+        return self
 
     def names(self) -> List[str]:
         """Of the sources, in the order in which they were given."""
@@ -186,11 +201,12 @@ class Observation:
 
     def _handle(self, declared: Declared) -> ctypes.c_void_p:
         """The library's observation with these values; until the next one of the same sources."""
-        handle = declared.get(self.sources)
+        what = (self.sources, *self._fields) if self._fields else self.sources
+        handle = declared.get(what)
         if handle is None:
             if len(declared) >= _MOST_DECLARED:
                 free_declared(declared)
-            handle = declared[self.sources] = self._declare()
+            handle = declared[what] = self._declare()
         count = len(self.values)
         check(lib.set_all(handle, (ctypes.c_int64 * count)(*self.values), count))
         at = 0
@@ -199,6 +215,8 @@ class Observation:
                 sizes = (ctypes.c_int64 * ndim)(*self.values[at:at + ndim])
                 check(lib.set_sizes(handle, i, sizes, (ctypes.c_int64 * ndim)(*self._strides[i])))
             at += ndim if kind == _TENSOR else kind != _FLOAT
+        for number, (spec, value) in enumerate(self._fields.items()):
+            set_field(handle, number, spec, value)
         self._mark(handle)
         return handle
 
@@ -221,6 +239,8 @@ class Observation:
                 else:
                     declare = {_INT: lib.observe_int, _FLOAT: lib.observe_float, _BOOL: lib.observe_bool}
                     check(declare[kind](handle, text, None))
+            for spec in self._fields:
+                declare_field(handle, spec)
         except Error:
             lib.observation_free(handle)
             raise

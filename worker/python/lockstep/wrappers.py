@@ -11,6 +11,7 @@ from .agreement import Agreed, Agreement, Build, program_bytes
 from .call_site import CallSite
 from .decision import Decision
 from .errors import Error, Finding, said
+from .field import Value
 from .group import Group
 from .observation import Observation
 
@@ -40,13 +41,17 @@ def _inputs_of(function: Callable[..., Any], args: Tuple[Any, ...], kwargs: Mapp
 def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str] = None,
            build: Optional[Build] = None, agreement: Optional[Agreement] = None,
            observe: Optional[Callable[..., Mapping[str, Any]]] = None,
-           marks: Optional[Mapping[str, Mapping[int, str]]] = None) -> Callable[..., Result]:
+           marks: Optional[Mapping[str, Mapping[int, str]]] = None,
+           fields: Optional[Callable[..., Mapping[str, Tuple[Value, str]]]] = None
+           ) -> Callable[..., Result]:
     """Wraps any callable of a training loop, so that all ranks agree before each call: on its name,
     on what its inputs are, and on the version of it that runs. Making the wrapper is collective.
 
     `observe` maps the arguments to the inputs that count (default: all, by their names). `build`
     makes version `entry` for a decision and returns the callable that runs in place of `function`;
     it may carry `program_text`, which is compared between ranks. Without it `function` itself runs.
+    `fields` maps the arguments to values that the ranks join, such as {"capacity": (512, "max")}
+    (Observation.observe).
     `wrapper.last` is the last Agreed; `wrapper.prefetch(*args)` commits to a call with these arguments
     (Agreement.prefetch). An exception of the function is told to the other ranks at their next call."""
     frame = name or _name_of(function)
@@ -61,7 +66,10 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
 
     def observed(*args: Any, **kwargs: Any) -> Observation:
         with _told(group, "BAD_INPUT"):
-            return Observation(marks, **_inputs_of(function, args, kwargs, observe))
+            seen = Observation(marks, **_inputs_of(function, args, kwargs, observe))
+            for field, (value, join) in (fields(*args, **kwargs) if fields else {}).items():
+                seen.observe(field, value, join)
+            return seen
 
     def prefetch(*args: Any, **kwargs: Any) -> None:
         try:
@@ -74,16 +82,20 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
     own._sites.append(site)
 
     def agree(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Agreed:
+        read = None
         try:
-            with _told(group, "BAD_INPUT"):
-                inputs = None if observe is None else observe(*args, **kwargs)
-                seen = (args, kwargs) if inputs is None else inputs
-                read = site.read(seen)
-                if read is None:
-                    if inputs is None:
-                        inputs = _named(function, args, kwargs)
-                    observation = Observation(marks, **inputs)
-                    site.learn(seen, observation)
+            if fields is not None:  # no plan reads them
+                observation = observed(*args, **kwargs)
+            else:
+                with _told(group, "BAD_INPUT"):
+                    inputs = None if observe is None else observe(*args, **kwargs)
+                    seen = (args, kwargs) if inputs is None else inputs
+                    read = site.read(seen)
+                    if read is None:
+                        if inputs is None:
+                            inputs = _named(function, args, kwargs)
+                        observation = Observation(marks, **inputs)
+                        site.learn(seen, observation)
         except Exception:
             # The other ranks are on their way into the call: this one takes part, with its trouble.
             own.agree(frame, None, make)

@@ -127,6 +127,7 @@ class Trial {
         if (demand.out_of_bounds.ranks.count() > 0) keep(demand.out_of_bounds);
         for (auto& [mark, obstacle] : demand.unmarked) keep(obstacle);
       }
+    for (auto& [text, obstacle] : fields_) keep(obstacle);
     return out;
   }
 
@@ -142,7 +143,13 @@ class Trial {
     bool out = true;
     for (std::size_t i = 0; i < demands_[own].size(); ++i)
       out &= try_value(demands_[own][i], i, ranks, seen);
-    return out;
+    if (decision.fields.empty() && seen.fields.empty()) return out;
+    const auto misfit = field_misfit(decision.fields, seen.fields);
+    if (!misfit) return out;
+    Obstacle& obstacle = fields_[*misfit];
+    obstacle.field = *misfit;
+    add(obstacle, ranks, 0);
+    return false;
   }
 
   static bool try_value(Demand& demand, std::size_t i, const RankSet& ranks,
@@ -164,6 +171,7 @@ class Trial {
   const Known& known_;
   std::vector<std::vector<Demand>> demands_;  // per form of the entry
   Obstacle others_;
+  std::map<std::string, Obstacle> fields_;  // by what is to be said
   TruncatedRankSet unfit_;
 };
 
@@ -185,6 +193,7 @@ Recompile explain(const Scenario& scenario, std::size_t call, const std::string&
 }  // namespace
 
 std::string Obstacle::text() const {
+  if (!field.empty()) return fmt::format("{}: {}", ranks.text(), field);
   if (source.empty())
     return fmt::format("{} bring{} other inputs: {}", ranks.text(), ranks.count() == 1 ? "s" : "",
                        needs);

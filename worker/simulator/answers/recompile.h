@@ -17,6 +17,7 @@ struct Obstacle {
   TruncatedRankSet ranks;
   std::int64_t least = 0, greatest = 0;  // the value on these ranks
   std::string mark;                      // where it is a mark that the entry does not honour
+  std::string field;  // where it is a field: "capacity is 600, the entry has max 512"
   /// "tokens.size(0) is 6 to 9 on ranks 3-7, the entry has 5"
   [[nodiscard]] std::string text() const;
 };
@@ -24,9 +25,10 @@ struct Obstacle {
 struct UnfitEntry {
   static constexpr std::size_t kObstacles = 12;
   int entry = 0;
-  TruncatedRankSet ranks;           // that it does not fit
-  std::vector<Obstacle> obstacles;  // at most so many, in the order of sources and dims
-  std::size_t left_out = 0;         // obstacles beyond them
+  TruncatedRankSet ranks;  // that it does not fit
+  std::vector<Obstacle>
+      obstacles;             // at most so many, in the order of sources and dims, then fields
+  std::size_t left_out = 0;  // obstacles beyond them
 };
 
 /// One call that no entry served on all ranks.

@@ -28,7 +28,7 @@ CallView::CallView(const Scenario& scenario, const std::vector<RankClass>& class
   }
   call_ = scenario.call(call);
   groups_ = groups_of(classes, *call_);
-  for (const ScenarioGroup& group : call_->groups) seen_.push_back(observation_of(group.values));
+  for (const ScenarioGroup& group : call_->groups) seen_.push_back(group.observation());
   by_all_ =
       call_->present.size() == scenario.world_size &&
       std::all_of(call_->groups.begin(), call_->groups.end(), [&](const ScenarioGroup& group) {

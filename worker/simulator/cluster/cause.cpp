@@ -40,6 +40,24 @@ std::vector<Cause::Group> groups_of(const Scenario& scenario, std::size_t call,
   return out;
 }
 
+/// A field that the two have otherwise; nullopt: there is none. It has no groups of numbers.
+std::optional<std::string> other_field(const Side& a, const Side& b) {
+  const auto said = [](const Side& side, const std::string& name) {
+    for (const Field& field : side.seen.fields)
+      if (field.spec.name == name) return value_text(field.spec.type, field.value);
+    return std::string("absent");
+  };
+  for (const Side* side : {&a, &b})
+    for (const Field& field : side->seen.fields) {
+      const std::string& name = field.spec.name;
+      const std::string mine = said(a, name), theirs = said(b, name);
+      if (mine != theirs)
+        return fmt::format("rank {} gives {} as {}, rank {} as {}", a.rank.value, name, mine,
+                           b.rank.value, theirs);
+    }
+  return std::nullopt;
+}
+
 bool is_dynamic(const std::string& use) { return use.starts_with("dynamic"); }
 
 /// Where programs differ in a bound, which all symbols share: the first size that one side alone
@@ -73,6 +91,11 @@ Cause cause_of(const Scenario& scenario, std::size_t call, const std::string& fr
         std::mismatch(a.uses.begin(), a.uses.end(), b.uses.begin()).first - a.uses.begin());
   const bool by_use = at < a.seen.values.size();
   if (by_use) at = behind_bound(a, b, at);
+  if (!by_use)
+    if (auto field = other_field(a, b)) {
+      out.text = *std::move(field);
+      return out;
+    }
   if (!by_use)
     at = static_cast<std::size_t>(
         std::mismatch(a.seen.values.begin(), a.seen.values.end(), b.seen.values.begin()).first -

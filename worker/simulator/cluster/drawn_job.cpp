@@ -49,7 +49,7 @@ DrawnJob::Rows DrawnJob::recorded(const ScenarioCall& call) const {
   out.of.resize(static_cast<std::size_t>(scenario_.world_size), UINT32_MAX);
   for (const ScenarioGroup& group : call.groups) {
     const auto row = static_cast<std::uint32_t>(out.rows.size());
-    out.rows.push_back({group.ranks.lowest().value, group.frame, observation_of(group.values)});
+    out.rows.push_back({group.ranks.lowest().value, group.frame, group.observation()});
     for (const RankSet::Run& run : group.ranks.runs())
       std::fill(out.of.begin() + run.first, out.of.begin() + run.last + 1, row);
   }

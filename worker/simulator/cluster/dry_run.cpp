@@ -100,8 +100,7 @@ class Job {
   /// Equal ranks in every unit.
   CallResult call(std::size_t index, const ScenarioCall& call) {
     std::vector<Observation> observations;
-    for (const ScenarioGroup& group : call.groups)
-      observations.push_back(observation_of(group.values));
+    for (const ScenarioGroup& group : call.groups) observations.push_back(group.observation());
     std::vector<std::unique_ptr<CallMachine>> machines(layout_.units.size());
     std::string lowest;  // the frame of the lowest unit present
     const std::vector<int> groups = groups_of(classes_, call);

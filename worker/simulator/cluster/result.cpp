@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <lockstep/worker/exchange/decision_json.h>
 #include <lockstep/worker/simulator/cluster/cost_report.h>
 #include <lockstep/worker/simulator/cluster/json_text.h>
 #include <lockstep/worker/simulator/cluster/result.h>
@@ -51,18 +52,19 @@ ordered_json symbols_json(const Decision& decision) {
   return out;
 }
 
-/// A table's value as JSON says it: sizes and ndims are numbers, bools are bools, no mark is null.
+/// A table's value as JSON says it: sizes, ndims and ints are numbers, bools are bools, no mark is
+/// null.
 ordered_json value_json(Code code, const std::string& text) {
   switch (code) {
     case Code::NdimMismatch:
-    case Code::ConstraintViolation: {
+    case Code::ConstraintViolation:
+    case Code::ConstantMismatch: {
+      if (text == "true" || text == "false") return text == "true";
       std::int64_t number = 0;
       const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
       if (status == std::errc{} && end == text.data() + text.size()) return number;
       return text;
     }
-    case Code::ConstantMismatch:
-      return text == "true";
     case Code::MarkConflict:
       return text.empty() ? ordered_json(nullptr) : ordered_json(text);
     default:
@@ -91,6 +93,8 @@ ordered_json call_json(std::size_t index, const CallResult& call) {
   if (call.reported) {
     out["decisions"] = decisions_json(*call.reported);
     out["symbols"] = symbols_json(*call.reported);
+    if (!call.reported->fields.empty())
+      out["fields"] = ordered_json::parse(fields_json(*call.reported));
   }
   if (call.outcome.error) out["error"] = error_json(*call.outcome.error);
   return out;

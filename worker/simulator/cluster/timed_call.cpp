@@ -110,7 +110,7 @@ Observation TimedCall::observation(std::size_t unit) const {
     drawn_->fill(cast_.units_[unit].first, seen);
     return seen;
   }
-  return observation_of(call_.groups[static_cast<std::size_t>(machines_[unit].group)].values);
+  return call_.groups[static_cast<std::size_t>(machines_[unit].group)].observation();
 }
 
 bool TimedCall::branches_here(std::size_t unit) const {

@@ -86,6 +86,7 @@ RecordedCall read_call_line(RecordFields& in, const SourceLists& lists,
     in.fail("marks", fmt::format("{} marks for {} places", seen.marks.size(), count));
   if (in.has("orders")) seen.orders = numbers(in, "orders", list->second->sources().size());
   if (in.has("scalars")) seen.scalars = numbers(in, "scalars", list->second->scalars());
+  if (in.has("fields")) seen.fields = in.user_fields("fields");
   if (in.has("seen")) call.seen = in.fingerprint("seen");
   if (in.has("strides")) take_strides(in, call);
   if (in.has("pending")) call.rank_status.pending = in.hexadecimal("pending");
@@ -134,6 +135,8 @@ std::uint64_t alike_of(const RecordedCall& call) {
     return std::string_view(reinterpret_cast<const char*>(all.data()), all.size());
   };
   out.add(bytes(seen.values)).add(bytes(seen.marks));
+  for (const auto& [spec, value] : seen.fields)
+    out.add(spec.name).add(spec_text(spec)).add(value.number).add(value.bytes);
   return out.finish().low;
 }
 

@@ -49,7 +49,7 @@ void visit_inputs(const Scenario& scenario, std::size_t index, const InputsVisit
     return visit_drawn(scenario, index - scenario.explicit_count(), visit, at_most);
   const auto call = scenario.call(index);
   for (const ScenarioGroup& group : call->groups)
-    visit(group.frame, group.ranks, observation_of(group.values));
+    visit(group.frame, group.ranks, group.observation());
 }
 
 }  // namespace lockstep::worker::simulator

@@ -105,6 +105,7 @@ Result<ScenarioCall> RecordedCalls::read(std::size_t index) const {
     ScenarioGroup group{.ranks = std::move(alike.ranks),
                         .frame = call->frame,
                         .values = scenario_values(call->observation)};
+    group.fields = call->observation.fields;
     out.present.insert(group.ranks);
     out.groups.push_back(std::move(group));
   }

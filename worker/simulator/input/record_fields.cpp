@@ -194,6 +194,30 @@ shapes::Predicate RecordFields::predicate() {
   return out.value_or(shapes::Predicate{});
 }
 
+std::vector<Field> RecordFields::user_fields(std::string_view key) {
+  std::vector<Field> out;
+  const auto* items = list(key);
+  for (std::size_t i = 0; items != nullptr && i < items->size(); ++i)
+    out.push_back(within((*items)[i], key, [](RecordFields& in) {
+      Field field;
+      field.spec.name = in.text("name");
+      const auto type = named<FieldType>(in.text("type"), field_type_name, kFieldTypes);
+      if (!type) in.fail("type", "this is no type of a field");
+      const auto join = named<FieldJoin>(in.text("join"), field_join_name, kFieldJoins);
+      if (!join) in.fail("join", "this is no join of a field");
+      field.spec.type = type.value_or(FieldType::Int);
+      field.spec.join = join.value_or(FieldJoin::Equal);
+      if (field.spec.type == FieldType::Bool)
+        field.value.number = in.flag("value") ? 1 : 0;
+      else if (field.spec.type == FieldType::Int)
+        field.value.number = in.integer("value", INT64_MIN, INT64_MAX);
+      else
+        field.value.bytes = in.text("value");
+      return field;
+    }));
+  return out;
+}
+
 std::vector<shapes::Guard> RecordFields::guards(std::string_view key) {
   std::vector<shapes::Guard> out;
   const auto* items = list(key);

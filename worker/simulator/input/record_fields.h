@@ -25,6 +25,7 @@ class RecordFields {
   [[nodiscard]] RankSet ranks(std::string_view key);
   [[nodiscard]] RoundKey round_key(std::string_view key);
   [[nodiscard]] std::vector<SourceSpec> sources(std::string_view key);
+  [[nodiscard]] std::vector<Field> user_fields(std::string_view key);
   [[nodiscard]] std::vector<shapes::Guard> guards(std::string_view key);
   [[nodiscard]] std::vector<HostValue> host_values(std::string_view key);
   [[nodiscard]] std::vector<GroupGuard> group_guards(std::string_view key);

@@ -75,7 +75,10 @@ class RecordedInputs::Calls {
   /// False: they do not.
   bool add_drawn(const std::vector<Place>& seen) {
     const std::uint32_t s = seen.front().structure;
-    if (std::ranges::any_of(seen, [&](const Place& p) { return p.structure != s; })) return false;
+    const auto differs = [&](const Place& p) {
+      return p.structure != s || !input(p).fields.empty();  // of which a drawn one is none of the call
+    };
+    if (std::ranges::any_of(seen, differs)) return false;
     const Observation& first = input(seen.front());
     std::vector<bool> alike(first.values.size(), seen.size() > 1);
     for (const Place& place : seen) {
@@ -190,8 +193,9 @@ Result<RecordedInputs::Drawn> RecordedInputs::draw(const std::vector<RankRecord>
       if (place.structure == UINT32_MAX) continue;
       const RankSet self = in_place_of(r, ranks.size(), world_size);
       if (self.empty()) continue;
+      const Observation& input = calls.input(place);
       call.groups.push_back(
-          {self, structures_[place.structure].frame, scenario_values(calls.input(place))});
+          {self, structures_[place.structure].frame, scenario_values(input), input.fields});
       call.present.insert(self);
     }
     if (std::ranges::any_of(seen, [](const Place& p) { return p.structure == UINT32_MAX; })) {

@@ -169,7 +169,8 @@ bool ScenarioReader::disjoint(const JsonPath& inputs, ScenarioCall& call) {
 
 bool ScenarioReader::read_group(const Json& json, const JsonPath& path, const ScenarioCall& call,
                                 ScenarioGroup& out) {
-  if (object(json, path) == nullptr || !known_keys(json, path, {"frame", "ranks", "values"}))
+  if (object(json, path) == nullptr ||
+      !known_keys(json, path, {"frame", "ranks", "values", "fields"}))
     return false;
   const Json* who = required(json, path, "ranks");
   if (who == nullptr || !ranks(*who, path.at("ranks"), out.ranks)) return false;
@@ -182,7 +183,9 @@ bool ScenarioReader::read_group(const Json& json, const JsonPath& path, const Sc
                 "this key is missing here and on the call; one of them must name the frame");
   }
   const Json* values = required(json, path, "values");
-  return values != nullptr && read_values(*values, path.at("values"), out.values);
+  if (values == nullptr || !read_values(*values, path.at("values"), out.values)) return false;
+  const Json* fields = json.find("fields");
+  return fields == nullptr || read_user_fields(*fields, path.at("fields"), out);
 }
 
 std::shared_ptr<const ScenarioCall> Scenario::call(std::size_t index) const {

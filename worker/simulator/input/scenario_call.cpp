@@ -62,4 +62,10 @@ ScenarioValues scenario_values(const Observation& seen) {
   return out;
 }
 
+Observation ScenarioGroup::observation() const {
+  Observation out = observation_of(values);
+  out.fields = fields;
+  return out;
+}
+
 }  // namespace lockstep::worker::simulator

@@ -30,6 +30,9 @@ struct ScenarioGroup {
   RankSet ranks;
   std::string frame;  // the group's own, else the call's
   ScenarioValues values;
+  std::vector<Field> fields{};  // as an observation has them
+  /// What each of the ranks observes.
+  [[nodiscard]] Observation observation() const;
   bool operator==(const ScenarioGroup&) const = default;
 };
 
@@ -40,7 +43,7 @@ struct ScenarioCall {
   bool operator==(const ScenarioCall&) const = default;
 };
 
-/// What a rank observes of these inputs.
+/// What a rank observes of these inputs, without fields.
 [[nodiscard]] Observation observation_of(const ScenarioValues& values);
 /// The inputs of which a rank observes this, but for the order of dims.
 [[nodiscard]] ScenarioValues scenario_values(const Observation& seen);

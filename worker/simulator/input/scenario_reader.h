@@ -66,6 +66,11 @@ class ScenarioReader {
   bool read_tensor(const Json& json, const JsonPath& path, ScenarioValue& out);
   bool read_marks(const Json& json, const JsonPath& path, ScenarioValue& out);
 
+  // Fields of users: scenario_user_field.cpp.
+  bool read_user_fields(const Json& json, const JsonPath& path, ScenarioGroup& out);
+  bool read_user_field(const Json& json, const JsonPath& path, Field& out);
+  bool read_hex(const Json& json, const JsonPath& path, std::string& out);
+
   // The generator: generator_reader.cpp.
   bool read_generator(const Json& json, const JsonPath& path, Generator& out);
   bool read_block(const Json& json, const JsonPath& path, Block& out);

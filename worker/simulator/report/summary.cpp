@@ -73,6 +73,10 @@ std::string decision_line(const Decision& decision) {
   }
   if (decision.symbols.size() > shown)
     parts.push_back(fmt::format("{} more symbols", decision.symbols.size() - shown));
+  for (const JoinedField& field : decision.fields) {
+    const std::string name = in_quotes(field.spec.name);
+    parts.push_back(fmt::format("{} {}", name.substr(1, name.size() - 2), joined_text(field)));
+  }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

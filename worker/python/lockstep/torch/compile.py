@@ -15,6 +15,7 @@ from ..agreement import Agreed, Agreement
 from ..call_site import CallSite
 from ..decision import Decision
 from ..errors import CompileError, GraphDivergence
+from ..field import Value
 from ..observation import Observation
 from ..wrappers import _named, _told
 from ._hooks import backend_named, compiles, needs_a_value, shape_env_of, tracing_as_decided
@@ -24,12 +25,14 @@ from .shared_build import SharedBuild
 from .watch import Watch, the_watch
 
 Marks = Mapping[str, Mapping[int, str]]
+Fields = Callable[..., Mapping[str, Tuple[Value, str]]]
 
 
 def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool] = None,
             backend: Any = "inductor", mode: Optional[str] = None, options: Optional[Mapping[str, Any]] = None,
             disable: bool = False, name: Optional[str] = None, consistency: str = "same_graph",
-            marks: Optional[Marks] = None, recompile_limit: int = 8, process_group: Any = None) -> Any:
+            marks: Optional[Marks] = None, fields: Optional[Fields] = None, recompile_limit: int = 8,
+            process_group: Any = None) -> Any:
     """torch.compile(model), a function or a module, for a job in which every rank compiles. Making it is
     collective. Starts watch(), where it has not been called, over `process_group`.
 
@@ -45,16 +48,18 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     first call of a structure count too. A size that was 0 or 1 on some rank is traced without a value; if
     the model needs its value, calls with such sizes run without a compiled version, on all ranks, which is
     told once with the reason; then each collective is voted before it is issued. So it is past
-    `recompile_limit`. `dynamic`: False: every size is a number; True: none is, where the trace allows it.
+    `recompile_limit`. `fields` maps the arguments to values that the ranks join before each trace, such as
+    {"capacity": (512, "max")} (Observation.observe()); the function reads the joined one in `agreed.fields`
+    ("capacity"), also while it is traced. `dynamic`: False: every size is a number; True: none is, where the trace allows it.
     `consistency`: "same_graph" or "same_collectives". fullgraph=False: the pieces of a function are
     compiled as they are met, with the agreed sizes as symbols. Other parameters as torch.compile.
 
     The result of a function is a function, of a module a module that has it as `_orig_mod`; its `agreed` has
-    `last` (the last call's Agreed), `fallbacks` (calls without a compiled version) and `agreement`."""
+    `last` (the last call's Agreed), `fields`, `fallbacks` (calls without a compiled version) and `agreement`."""
     if model is None:  # used as a decorator with arguments
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                                  options=options, disable=disable, name=name, consistency=consistency, marks=marks,
-                                 recompile_limit=recompile_limit, process_group=process_group)
+                                 fields=fields, recompile_limit=recompile_limit, process_group=process_group)
     if disable:
         return model
     if not callable(model):
@@ -67,7 +72,7 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     if watched is None:  # LOCKSTEP_COORDINATION=off, which watch() has said
         return torch.compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                              options=None if options is None else dict(options))
-    agreed = Compiled(model, name or _frame_of(model), watched, consistency, marks or {}, dynamic, fullgraph,
+    agreed = Compiled(model, name or _frame_of(model), watched, consistency, marks or {}, fields, dynamic, fullgraph,
                       recompile_limit, backend_named(backend, mode, options, dynamic), backend == "inductor")
     return _Module(model, agreed) if isinstance(model, torch.nn.Module) else _function(model, agreed)
 
@@ -104,13 +109,14 @@ class _NeedsValue(Exception):
 
 
 class Compiled:
-    """What compile() has made: `last`, the last call's Agreed; `fallbacks`, how many calls ran without a
-    compiled version; `agreement`."""
+    """What compile() has made: `last`, the last call's Agreed; `fields`, the joined values of its version, or of
+    the one that is traced; `fallbacks`, how many calls ran without a compiled version; `agreement`."""
 
     def __init__(self, model: Any, name: str, watched: Watch, consistency: str, marks: Marks,
-                 dynamic: Optional[bool], fullgraph: bool, recompile_limit: int, backend: Any,
+                 fields: Optional[Fields], dynamic: Optional[bool], fullgraph: bool, recompile_limit: int, backend: Any,
                  shares: bool) -> None:
         self.last: Optional[Agreed] = None
+        self.fields: Dict[str, Any] = {}
         self.fallbacks = 0
         self.agreement = Agreement(watched.group, f"compile {name}", consistency,
                                    automatic_dynamic=dynamic is not False, recompile_limit=recompile_limit)
@@ -120,7 +126,7 @@ class Compiled:
         self._versions: Dict[int, Callable[..., Any]] = {}
         self._needs: Dict[FrozenSet[str], str] = {}  # sizes without which no trace is possible, and why
         self._told_why = self._is_tracing = False
-        self._shares = shares
+        self._shares, self._fields = shares, fields
         self._lines: List[str] = []  # of the graph that was traced last
         self._site = CallSite(whole=True)
         self.agreement._sites.append(self._site)
@@ -141,6 +147,8 @@ class Compiled:
                       file=sys.stderr)
             self._told_why = True
             self.last = Agreed(None, False, None)
+        if self._fields is not None:
+            self.fields = {} if self.last.decision is None else self.last.decision.fields
         version = self._versions.get(-1 if self.last.entry is None else self.last.entry)
         if version is None:
             self.fallbacks += 1
@@ -194,11 +202,14 @@ class Compiled:
         watched.within += 1  # the ranks agree on something else than a frame
         try:
             try:
-                read, observation = self._site.read((args, kwargs)), None
+                read, observation = None, None
+                if self._fields is None:  # which no plan reads
+                    read = self._site.read((args, kwargs))
                 if read is None:
                     with _told(watched.group, "BAD_INPUT"):
                         observation = self._observation(args, kwargs)
-                        self._site.learn((args, kwargs), observation)
+                        if self._fields is None:
+                            self._site.learn((args, kwargs), observation)
             except Exception:
                 self.agreement.agree(self._name, None, make)  # the others are on their way into the call
                 raise
@@ -226,13 +237,17 @@ class Compiled:
             marks_of(value, name, marks, bool(self._dynamic))
         for name, dims in self._marks.items():
             marks.setdefault(name, {}).update(dims)
-        return Observation.of(inputs, marks, whole=True)
+        observation = Observation.of(inputs, marks, whole=True)
+        for name, (value, join) in (self._fields(*args, **kwargs) if self._fields else {}).items():
+            observation.observe(name, value, join)
+        return observation
 
     def _positional(self, args: Tuple[Any, ...]) -> List[str]:
         return list(_named(self._signature, args, {}))
 
     def _make(self, entry: int, decision: Decision, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """Version `entry`; returns what ranks compare of it."""
+        self.fields = decision.fields
         example = Example(decision, self._positional(args), args, kwargs)
         guards: List[SizeGuard] = []
         version = torch.compile(self._copy(entry), fullgraph=self._fullgraph, dynamic=self._dynamic,

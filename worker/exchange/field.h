@@ -1,0 +1,117 @@
+// A user field: a value that a rank gives a call besides its inputs, and that the group joins to
+// one value before the call is decided on. It is no input: no size, no symbol and no stored state
+// comes of it.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/base/status.h>
+
+namespace lockstep::worker {
+
+enum class FieldType : std::uint8_t { Bool, Int, Text, Bytes };
+inline constexpr int kFieldTypes = 4;
+/// "bool", "int", "string", "bytes"
+[[nodiscard]] std::string_view field_type_name(FieldType type);
+
+/// How the values of the ranks become one: the same on all, the least, the greatest, or the
+/// distinct ones in the order of the lowest rank that has each.
+enum class FieldJoin : std::uint8_t { Equal, Min, Max, Union };
+inline constexpr int kFieldJoins = 4;
+/// "equal", "min", "max", "union"
+[[nodiscard]] std::string_view field_join_name(FieldJoin join);
+
+/// The most bytes of a text or of bytes; the most of all values of a joined field together, where
+/// an int counts 8 and a bool 1.
+inline constexpr std::size_t kMostFieldBytes = 1024, kMostUnionBytes = 65536;
+
+/// What all ranks have to say alike of a field.
+struct FieldSpec {
+  std::string name;
+  FieldType type = FieldType::Int;
+  FieldJoin join = FieldJoin::Equal;
+  bool operator==(const FieldSpec&) const = default;
+};
+
+/// A number (a bool is 0 or 1), or bytes; the other member is empty. In order: numbers by value,
+/// bytes as unsigned ones.
+struct FieldValue {
+  std::int64_t number = 0;
+  std::string bytes;
+  auto operator<=>(const FieldValue&) const = default;
+};
+
+/// One rank's.
+struct Field {
+  FieldSpec spec;
+  FieldValue value;
+  bool operator==(const Field&) const = default;
+};
+
+/// The group's: one value, of a union one or more.
+struct JoinedField {
+  FieldSpec spec;
+  std::vector<FieldValue> values;
+  bool operator==(const JoinedField&) const = default;
+  /// An entry made for these values serves a rank that has `own`: the same (equal), one not below
+  /// the least (min) or above the greatest (max), one of them (union).
+  [[nodiscard]] bool absorbs(const Field& own) const;
+  /// It serves every rank that an entry made for `older` serves.
+  [[nodiscard]] bool absorbs(const JoinedField& older) const;
+};
+
+/// What its bytes count against kMostUnionBytes.
+[[nodiscard]] std::size_t bytes_of(FieldType type, const FieldValue& value);
+/// For people: true, 512, "text", 0x00ff. What is long is cut, with its length and a fingerprint.
+[[nodiscard]] std::string value_text(FieldType type, const FieldValue& value);
+/// "max 512"; "union "a", "b""; of a long union the first values and a fingerprint.
+[[nodiscard]] std::string joined_text(const JoinedField& field);
+/// "int, max"
+[[nodiscard]] std::string spec_text(const FieldSpec& spec);
+
+/// An entry with these joined values serves a rank with those of its own: same fields, absorbed.
+[[nodiscard]] bool absorb(const std::vector<JoinedField>& joined, const std::vector<Field>& own);
+/// Why not: the first field that one has and the other has not or has otherwise. "capacity is 600,
+/// the entry has max 512"
+[[nodiscard]] std::optional<std::string> field_misfit(const std::vector<JoinedField>& joined,
+                                                      const std::vector<Field>& own);
+
+/// By the bytes of their names, as an observation has them.
+void sort_fields(std::vector<Field>& fields);
+/// What one rank can know to be wrong with a field: no name, a value that is too long. BadInput.
+[[nodiscard]] std::optional<Status> field_error(const Field& field);
+
+/// One field over a range of ranks, joined in rank order by the tree: what stands behind the
+/// columns of an exchange (field_join.cpp). At most one of the last three is set, and `values` are
+/// empty then: what is no value any more must not depend on who was joined first.
+struct FieldCell {
+  FieldSpec spec;          // of the lowest rank that has it
+  bool missing = false;    // some rank does not have it
+  bool clash = false;      // another type or join on some rank
+  bool differs = false;    // "equal", and the values are not
+  bool too_large = false;  // the union is above kMostUnionBytes
+  std::vector<FieldValue> values;
+  bool operator==(const FieldCell&) const = default;
+};
+/// By the bytes of their names, names unique.
+using FieldCells = std::vector<FieldCell>;
+
+/// Of one rank.
+[[nodiscard]] FieldCells cells_of(const std::vector<Field>& fields);
+/// lower's ranks are below higher's. A field that one side lacks is missing. Associative to the
+/// byte, whatever the shape of the tree.
+[[nodiscard]] FieldCells join_fields(const FieldCells& lower, const FieldCells& higher);
+
+[[nodiscard]] Bytes encode_fields(const FieldCells& cells);
+/// Bytes of peers are checked before use. nullopt: no rank writes that.
+[[nodiscard]] std::optional<FieldCells> decode_fields(std::span<const std::byte> bytes);
+
+}  // namespace lockstep::worker

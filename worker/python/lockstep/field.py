@@ -1,0 +1,89 @@
+"""Fields: values that the ranks join to one for each version of a function."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Dict, Tuple, Union
+
+from ._library import lib
+from .errors import check
+
+_BOOL, _INT, _TEXT, _BYTES = range(4)
+_JOINS = {"equal": 0, "min": 1, "max": 2, "union": 3}
+_MOST_BYTES = 1024
+
+Value = Union[bool, int, str, bytes]
+#: name, number of the type, number of the join: what all ranks have to observe alike.
+Spec = Tuple[str, int, int]
+
+
+def field_of(name: str, value: Any, join: str) -> Tuple[Spec, Value]:
+    """Raises TypeError and ValueError, which name the field."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a field is a str, not {type(name).__name__}")
+    if not name:
+        raise ValueError("a field has an empty name; name it, such as \"capacity\"")
+    if join not in _JOINS:
+        raise ValueError(f"{join!r} is no join for field {name}; use one of " + ", ".join(_JOINS))
+    # numpy's numbers have a plain one.
+    plain = value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
+    if isinstance(plain, bool):
+        return (name, _BOOL, _JOINS[join]), plain
+    if isinstance(plain, int):
+        if not -2**63 <= plain < 2**63:
+            raise TypeError(f"field {name} is {plain}, which does not fit into 64 bits")
+        return (name, _INT, _JOINS[join]), plain
+    if isinstance(plain, (bytearray, memoryview)):
+        plain = bytes(plain)
+    if not isinstance(plain, (str, bytes)):
+        raise TypeError(f"field {name} is of type {type(value).__name__}; a field is an int, a bool, a "
+                        "str or bytes")
+    count = len(_encoded(plain))
+    if count > _MOST_BYTES:
+        raise ValueError(f"field {name} has {count} bytes and a field takes at most {_MOST_BYTES}; give "
+                         "a digest or a number in its place")
+    return (name, _TEXT if isinstance(plain, str) else _BYTES, _JOINS[join]), plain
+
+
+def _encoded(value: Union[str, bytes]) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def declare_field(handle: ctypes.c_void_p, spec: Spec) -> None:
+    name, kind, join = spec
+    check(lib.observe_field(handle, name.encode(), kind, join, None))
+
+
+def set_field(handle: ctypes.c_void_p, number: int, spec: Spec, value: Value) -> None:
+    if spec[1] == _BOOL:
+        check(lib.set_field_bool(handle, number, value))
+    elif spec[1] == _INT:
+        check(lib.set_field_int(handle, number, value))
+    else:
+        assert isinstance(value, (str, bytes))
+        raw = _encoded(value)
+        check(lib.set_field_bytes(handle, number, raw, len(raw)))
+
+
+def joined_fields(decision: int) -> Dict[str, Any]:
+    """Of a decision, by address: each its value, a union a tuple of values."""
+    out: Dict[str, Any] = {}
+    for field in range(lib.decision_fields(decision)):
+        kind = lib.decision_field_type(decision, field)
+        values = tuple(_value(decision, field, i, kind)
+                       for i in range(lib.decision_field_values(decision, field)))
+        union = lib.decision_field_join(decision, field) == _JOINS["union"]
+        out[lib.decision_field_name(decision, field).decode(errors="replace")] = (
+            values if union else values[0])
+    return out
+
+
+def _value(decision: int, field: int, place: int, kind: int) -> Value:
+    if kind in (_BOOL, _INT):
+        number = ctypes.c_int64()
+        check(lib.decision_field_int(decision, field, place, ctypes.byref(number)))
+        return bool(number.value) if kind == _BOOL else number.value
+    length = ctypes.c_size_t()
+    start = lib.decision_field_bytes(decision, field, place, ctypes.byref(length))
+    raw = ctypes.string_at(start, length.value)
+    return raw.decode(errors="replace") if kind == _TEXT else raw
