@@ -138,9 +138,9 @@ class Agreement:
         for reports, a line of a few words, then its text, of which the first line that differs is
         shown. `collectives`: their list in order, [] for none, None for not known; what follows a
         tab in a line is shown and not compared. `issued`: they are those that this rank has issued
-        since its last audited call. Fields of the observation are not looked at. Returns how often the finding has been made by now (1: show
-        it; 0: there is none) and the finding. Raises, on all ranks and before anything runs, where
-        collectives do not match."""
+        since its last audited call. Fields of the observation are not looked at. Returns how often the finding
+        has been made by now (1: show it; 0: there is none) and the finding. Raises, on all ranks and before
+        anything runs, where collectives do not match."""
         text = program_bytes(program)
         calls = "\n".join(line.split("\t", 1)[0] for line in collectives or []).encode()
         run = Run(ctypes.sizeof(Run), is_new, lib.fingerprint_of(text, len(text)),

@@ -194,9 +194,9 @@ class Splits:
         self._frames: List[types.FrameType] = []
         self._hits = _cache_hits()
         self._is_here = hasattr(self._config, "joint_custom_pass")
+        self._before = getattr(self._config, "joint_custom_pass", None)
         if self._is_here:
-            self._before = self._config.joint_custom_pass
-            self._config.joint_custom_pass = self._joint
+            setattr(self._config, "joint_custom_pass", self._joint)
 
     def _joint(self, joint: Any, inputs: Any) -> Any:
         frame = sys._getframe(1)

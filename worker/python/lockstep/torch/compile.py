@@ -49,10 +49,11 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     the model needs its value, calls with such sizes run without a compiled version, on all ranks, which is
     told once with the reason; then each collective is voted before it is issued. So it is past
     `recompile_limit`. `fields` maps the arguments to values that the ranks join before each trace, such as
-    {"capacity": (512, "max")} (Observation.observe()); the function reads the joined one in `agreed.fields`
-    ("capacity"), also while it is traced. `dynamic`: False: every size is a number; True: none is, where the trace allows it.
-    `consistency`: "same_graph" or "same_collectives". fullgraph=False: the pieces of a function are
-    compiled as they are met, with the agreed sizes as symbols. Other parameters as torch.compile.
+    {"capacity": (512, "max")} (Observation.observe()); the function reads the joined one in
+    `agreed.fields["capacity"]`, also while it is traced. `dynamic`: False: every size is a number; True: none
+    is, where the trace allows it. `consistency`: "same_graph" or "same_collectives". fullgraph=False: the
+    pieces of a function are compiled as they are met, with the agreed sizes as symbols. Other parameters as
+    torch.compile.
 
     The result of a function is a function, of a module a module that has it as `_orig_mod`; its `agreed` has
     `last` (the last call's Agreed), `fields`, `fallbacks` (calls without a compiled version) and `agreement`."""

@@ -28,8 +28,8 @@ def group_of_mesh(given: Any) -> Any:
 
 
 def group(process_group: Any = None, deadline: float = 60.0) -> Group:
-    """The ranks of `process_group` (default: all; or a dim of a DeviceMesh) as a lockstep group. Collective over that group; other
-    ranks take no part. The address and a secret for it go through the store of
+    """The ranks of `process_group` (default: all; or a dim of a DeviceMesh) as a lockstep group. Collective
+    over that group; other ranks take no part. The address and a secret for it go through the store of
     init_process_group. Where OMP_NUM_THREADS is not set, torch's threads are limited to this rank's share
     of the host's cores. Raises RuntimeError where torch.distributed has not been initialised, this process
     is not in the group, or a rank (named) has not come within five deadlines; errors of the rendezvous are

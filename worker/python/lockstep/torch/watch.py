@@ -31,9 +31,10 @@ _watch: Optional["Watch"] = None
 
 def watch(policy: str = "recompile", process_group: Any = None, *, deadline: float = 60.0,
           compile_deadline: float = 1800.0, report: Optional[Callable[[Finding], None]] = None) -> "Watch":
-    """From now on the ranks of `process_group` (default: all; or a dim of a DeviceMesh) agree before each frame that torch.compile
-    has compiled or is about to compile, on the thread that calls this. Collective over that group; after
-    torch.distributed.init_process_group(). Nothing of the program has to change, and graph breaks may be.
+    """From now on the ranks of `process_group` (default: all; or a dim of a DeviceMesh) agree before each frame
+    that torch.compile has compiled or is about to compile, on the thread that calls this. Collective over that
+    group; after torch.distributed.init_process_group(). Nothing of the program has to change, and graph breaks
+    may be.
 
     Before each frame: that all are in the same one (else FrameMismatch), that all have a version of it or
     all compile one, and that they have issued the same collectives since the frame before (else
