@@ -14,12 +14,6 @@ shapes::Fingerprint with_guards(const Built& built) {
   return builder.finish();
 }
 
-/// A round of the build itself failed, so all ranks are out of it.
-bool ends_on_all(Code code) {
-  return code == Code::FrameMismatch || code == Code::Gone || code == Code::Stuck ||
-         code == Code::RankLost;
-}
-
 /// The caller's build as the steps of a call: it traces and compiles in one. Nothing is built for a
 /// call past the recompile limit, which every rank knows alike.
 class BuildSteps final : public CallSteps {
@@ -33,13 +27,12 @@ class BuildSteps final : public CallSteps {
     TraceReport report;
     if (falls_back_) return report;
     Result<Built> built = build_(entry_, decision);
+    if (built && built->ended) return *built->ended;
     if (built) {
       report.graph = with_guards(*built);
       report.collectives = built->program;
       report.caller_built = true;
       report.guards = std::move(built->guards);
-    } else if (ends_on_all(built.error().code)) {
-      return built.error();
     } else {
       report.failure = built.error();
     }
@@ -105,6 +98,8 @@ void Agreement::restore(Known& frame, const Observation& observation) {
   if (store_ == nullptr) return;
   if (!frame.profile) {
     coordinator::FrameKey key{frame.cache.name, frame.content};
+    if (!profiles_as_.empty())
+      key.content = shapes::FingerprintBuilder().add(frame.content).add(profiles_as_).finish();
     frame.profile.emplace(store_, std::move(key), keeps_, report_);
   }
   const auto given = frame.profile->restore(frame.cache, observation);

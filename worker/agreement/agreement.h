@@ -45,6 +45,9 @@ struct Built {
   /// (BranchDivergence where one is false), and an entry fits only inputs for which all are true.
   /// Under same_graph all ranks give the same.
   std::vector<shapes::Guard> guards;
+  /// Not empty: a round that the build itself made with all ranks of the group ended in this error
+  /// on all of them; nothing was built.
+  std::optional<Status> ended{};
 };
 
 /// One group of ranks. Not thread-safe. The communicator outlives it. Every rank makes
@@ -119,6 +122,8 @@ class Agreement {
   using Restored = std::function<void(const CodeCache& frame, const FrameState& state)>;
   void use_profiles(coordinator::ProfileStore& store, bool keeps, FrameProfile::Report report,
                     Restored restored = {});
+  /// What tells this agreement's profiles from those of others of the job; empty: nothing does.
+  void profiles_as(std::string name) { profiles_as_ = std::move(name); }
   /// What the function behind a frame is (a hash of its text), before the frame's first call: what
   /// was kept of another function under the same name is not used.
   void identify(std::string_view frame, const shapes::Fingerprint& content);
@@ -160,6 +165,7 @@ class Agreement {
   bool keeps_ = false;
   FrameProfile::Report report_;
   Restored restored_;
+  std::string profiles_as_;
   AuditLedger ledger_;
 };
 

@@ -135,8 +135,9 @@ std::optional<CallOutcome> CallDriver::answer(CallMachine& machine, CallSteps& s
   } else if (const auto* to_trace = std::get_if<action::Trace>(&action)) {
     for (CallObserver* observer : observers_) observer->missed(machine);
     const Instant start = now();
+    const Duration rounds = times_.vote + times_.exchange;
     auto report = steps.trace(*to_trace->decision);
-    times_.trace += now() - start;
+    times_.trace += now() - start - (times_.vote + times_.exchange - rounds);
     ++times_.traces;
     if (report)
       for (CallObserver* observer : observers_) observer->traced(*report);

@@ -33,7 +33,7 @@ class CallSteps {
 
 /// Time and traffic of what a rank did, summed over calls.
 struct CallTimes {
-  /// `compile` is without the rounds that ranks take while they build.
+  /// `trace` and `compile` are without the rounds that ranks take while they build.
   Duration vote{0}, exchange{0}, trace{0}, compile{0};
   Duration vote_wait{0};  // the part of `vote` before the first peer's message was there
   std::uint64_t votes = 0, exchanges = 0;  // exchanges: every round with payloads

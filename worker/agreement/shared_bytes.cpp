@@ -75,9 +75,8 @@ Status other_bytes(const std::string& digest, const Offer& offer) {
 
 }  // namespace
 
-Result<std::optional<Bytes>> share_bytes(CallDriver& driver, RoundKey key,
-                                         const shapes::Fingerprint& of, std::optional<Bytes> mine,
-                                         const SharedStore& store) {
+Result<SharedBytes> share_bytes(CallDriver& driver, RoundKey key, const shapes::Fingerprint& of,
+                                std::optional<Bytes> mine, const SharedStore& store) {
   key.kind = RoundKey::Kind::Share;
   // A rank that does not share is not in this round, which broadcasts would not find.
   if (auto all = driver.vote_words(key, Vote::of(Vote::kOnes, key.hash(), 0, 0)); !all)
@@ -87,21 +86,24 @@ Result<std::optional<Bytes>> share_bytes(CallDriver& driver, RoundKey key,
   if (first && mine) own = {of, mine->size(), coordinator::content_digest(*mine)};
   const auto told = driver.broadcast(kOfferer, encode_offer(own));
   if (!told) return told.error();
-  const auto offer = decode_offer(*told);
-  if (!offer)
-    return Status{Code::Internal,
-                  "what the first rank says of the bytes that it shares cannot be read",
-                  {},
-                  {}};
-  if (offer->digest.empty()) return std::optional<Bytes>();
-  std::optional<Bytes> out;
+  auto offer = decode_offer(*told);
+  SharedBytes out;
+  if (!offer) {  // this rank stays for the rounds that follow
+    out.failure = Status{Code::Internal,
+                         "what the first rank says of the bytes that it shares cannot be read",
+                         {},
+                         {}};
+    offer = Offer{};
+  } else if (offer->digest.empty()) {
+    return out;
+  }
   if (first) {
     keep(store, of, *mine);
-    out = std::move(mine);
+    out.bytes = std::move(mine);
   } else if (offer->of == of) {
-    out = kept(store, *offer);
+    out.bytes = kept(store, *offer);
   }
-  const bool lacks = offer->of == of && !out;
+  const bool lacks = offer->of == of && !out.bytes;
   ++key.attempt;
   const auto vote = driver.vote_words(key, Vote::of(lacks ? 0 : Vote::kOnes, key.hash(), 0, 0));
   if (!vote) return vote.error();
@@ -110,13 +112,17 @@ Result<std::optional<Bytes>> share_bytes(CallDriver& driver, RoundKey key,
     if (first) store.report(too_many(*offer));
     return out;
   }
-  auto sent = driver.broadcast(kOfferer, first ? *out : Bytes{});
+  auto sent = driver.broadcast(kOfferer, first ? *out.bytes : Bytes{});
   if (!sent) return sent.error();
   if (!lacks) return out;
   const std::string digest = coordinator::content_digest(*sent);
-  if (digest != offer->digest) return other_bytes(digest, *offer);
+  if (digest != offer->digest) {
+    out.failure = other_bytes(digest, *offer);
+    return out;
+  }
   keep(store, of, *sent);
-  return std::optional<Bytes>(std::move(*sent));
+  out.bytes = *std::move(sent);
+  return out;
 }
 
 }  // namespace lockstep::worker

@@ -22,15 +22,22 @@ struct SharedStore {
   std::function<void(const Status&)> report = [](const Status&) {};
 };
 
+/// What a rank has of it.
+struct SharedBytes {
+  std::optional<Bytes> bytes;  // nullopt: none for this rank
+  /// Other bytes have come to this rank, alone: Environment. It took part to the end.
+  std::optional<Status> failure;
+};
+
 /// Collective; `key`, and the one of the next attempt, are of rounds of its own. The first rank's
 /// `mine`, on that rank and on every one that comes with the same `of`, which covers all that the
-/// bytes depend on; nullopt on other ranks, and on all where the first rank has none or too many.
-/// Ranks that have kept the same bytes need no transfer; the SHA-256 that the first rank broadcasts
-/// says which those are, and is that of whatever is returned. Bytes are kept under `of`. Errors:
-/// Environment, where other bytes have come; those of CallDriver::vote_words and of broadcasts.
-[[nodiscard]] Result<std::optional<Bytes>> share_bytes(CallDriver& driver, RoundKey key,
-                                                       const shapes::Fingerprint& of,
-                                                       std::optional<Bytes> mine,
-                                                       const SharedStore& store);
+/// bytes depend on; none on other ranks, on all where the first rank has none, and on those that
+/// lack them where they are too many. Ranks that have kept the same bytes need no transfer; the
+/// SHA-256 that the first rank broadcasts says which those are, and is that of whatever is
+/// returned. Bytes are kept under `of`. Errors: those of CallDriver::vote_words and of broadcasts;
+/// all ranks are then out of the call.
+[[nodiscard]] Result<SharedBytes> share_bytes(CallDriver& driver, RoundKey key,
+                                              const shapes::Fingerprint& of,
+                                              std::optional<Bytes> mine, const SharedStore& store);
 
 }  // namespace lockstep::worker

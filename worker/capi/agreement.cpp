@@ -97,6 +97,7 @@ class Builder {
     lockstep_fingerprint program{0, 0};
     lockstep_built built{made_->decision, {}, {}, group_};
     const int code = call(entry, program, built);
+    if (built.ended) return Built{.program = {}, .guards = {}, .ended = std::move(built.ended)};
     if (built.failure) return *built.failure;
     if (code != 0)
       return Status{Code::CompileError,
@@ -213,12 +214,15 @@ int lockstep_agreement_create(lockstep_group* group, const char* name,
     const int number = ++state.agreements;
     made->core = std::make_unique<worker::Agreement>(*state.rounds, name, *checked, number);
     if (state.recorder) state.recorder->agreement(number, name, *checked);
-    if (state.profiles)
+    if (state.profiles) {
+      const int nth = ++state.named[name];
+      made->core->profiles_as(nth == 1 ? name : fmt::format("{} ({})", name, nth));
       made->core->use_profiles(
           *state.profiles, state.keeps_profiles, state.shared_store().report,
           [&state, number](const worker::CodeCache& frame, const worker::FrameState& given) {
             if (state.recorder) state.recorder->restored(frame.name, given, number);
           });
+    }
     *agreement = made.release();
     return {};
   });
@@ -258,6 +262,7 @@ int lockstep_build_kept(lockstep_built* built, lockstep_fingerprint of, const vo
   return guarded([&]() -> Result<void> {
     if (built == nullptr || bytes == nullptr || size == nullptr)
       return bad_input("built, bytes or size is NULL; what is kept is read in the build callback");
+    if (auto can = built->group.alive(); !can) return can;
     const auto store = built->group.shared_store();
     auto found = store.artifacts == nullptr ? Result<std::optional<Bytes>>(std::nullopt)
                                             : store.artifacts->load(own(of));
@@ -272,22 +277,24 @@ int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const v
   return guarded([&]() -> Result<void> {
     if (built == nullptr || bytes == nullptr || size == nullptr)
       return bad_input("built, bytes or size is NULL; what is built is shared in the callback");
-    if (built->parted) return *built->failure;
+    if (auto can = built->group.alive(); !can) return can;
+    if (built->ended) return *built->ended;
     Group& group = built->group;
     worker::RoundKey key = group.rounds->key();
     key.attempt = (key.attempt << 8) + 2 * ++built->shares;  // rounds that no call takes
     std::optional<Bytes> own_bytes;
-    if (const auto* from = static_cast<const std::byte*>(mine))
-      own_bytes.emplace(from, from + mine_size);
+    const auto* from = static_cast<const std::byte*>(mine);
+    if (from != nullptr && mine_size > 0) own_bytes.emplace(from, from + mine_size);
     auto shared = worker::share_bytes(group.rounds->driver(), std::move(key), own(of),
                                       std::move(own_bytes), group.shared_store());
     if (!shared) {
-      built->parted = true;
-      built->failure = shared.error();
+      built->ended = shared.error();
       return shared.error();
     }
-    give(*built, *std::move(shared), bytes, size);
-    return {};
+    give(*built, std::move(shared->bytes), bytes, size);
+    if (!shared->failure) return {};
+    if (!built->failure) built->failure = shared->failure;
+    return *std::move(shared->failure);
   });
 }
 

@@ -81,6 +81,8 @@ int lockstep_set_field_bytes(lockstep_observation* observation, size_t field, co
                              size_t length) {
   return guarded([&]() -> Result<void> {
     if (bytes == nullptr && length > 0) return bad_input("bytes is NULL");
+    constexpr std::size_t kAbsurd = std::size_t{1} << 30;
+    if (length > kAbsurd) return bad_input(fmt::format("length is {}; a field takes 1024", length));
     std::string given(static_cast<const char*>(bytes == nullptr ? "" : bytes), length);
     const bool text = observation != nullptr && field < observation->fields.size() &&
                       observation->fields[field].spec.type == FieldType::Text;

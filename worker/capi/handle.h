@@ -46,9 +46,9 @@ struct lockstep_built {
   std::vector<lockstep::shapes::Guard> guards;
   std::optional<lockstep::Status> failure;  // the first
   lockstep::capi::Group& group;
-  lockstep::Bytes shared{};  // what the callback was given last
-  std::uint32_t shares = 0;  // rounds of this build
-  bool parted = false;       // one of them failed: the others may be in no other
+  lockstep::Bytes shared{};                 // what the callback was given last
+  std::uint32_t shares = 0;                 // rounds of this build
+  std::optional<lockstep::Status> ended{};  // by one of them, on all ranks
 };
 
 struct lockstep_observation {
@@ -128,6 +128,7 @@ struct Group final : worker::RoundObserver {
   std::unique_ptr<coordinator::ArtifactStore> artifacts;
   bool opened_artifacts = false;
   std::unique_ptr<coordinator::ProfileStore> profiles;  // null: the job has no id
+  std::map<std::string, int, std::less<>> named;        // agreements, by name
   bool keeps_profiles = false;                          // for the ranks that see the same ones
   // Of the program's own collectives: where they stand on the board, and how many there were.
   int issued_entry = -1;

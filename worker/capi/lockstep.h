@@ -366,10 +366,11 @@ int lockstep_build_kept(lockstep_built* built, lockstep_fingerprint of, const vo
                         size_t* size);
 /* Collective, in the callback of every rank as often and in the same order: the bytes `mine` of rank 0
  * (NULL on other ranks, and where it has none) for all ranks with the same `of`, which keep them; other
- * ranks get NULL, as do all where there are more than 64 MiB. Ranks that have kept the same bytes,
+ * ranks get NULL, as do those that lack them where there are more than 64 MiB. Ranks that have kept the same bytes,
  * by the SHA-256 that rank 0 sends first, receive none. A rank that builds after rank 0 waits here
  * for it: call it before the build there, and after it on rank 0. Errors, which fail the build:
- * ENVIRONMENT (other bytes have come); FRAME_MISMATCH where a rank does not call this. */
+ * ENVIRONMENT (other bytes have come); where a rank does not call this, the error of its build or
+ * FRAME_MISMATCH, on all ranks. */
 int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const void* mine,
                          size_t mine_size, const void** bytes, size_t* size);
 

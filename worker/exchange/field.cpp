@@ -23,8 +23,8 @@ std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '\\')
-      out += "\\\\";
+    if (c == '\\' || c == '"')
+      out += std::string("\\") + c;
     else if (byte < 0x20 || byte == 0x7f)
       out += fmt::format("\\x{:02x}", byte);
     else

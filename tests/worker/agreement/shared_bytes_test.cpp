@@ -44,7 +44,10 @@ class SharedBytes : public testing::Test {
         driver, key, shapes::fingerprint(of), rank_ == 0 ? mine : std::optional<Bytes>(),
         {.artifacts = keeps_ ? artifacts_.get() : nullptr, .report = report_});
     exchanges_ = driver.times().exchanges;
-    return shared;
+    all_are_out_ = shared.has_error();
+    if (!shared) return shared.error();
+    if (shared->failure) return *shared->failure;
+    return std::move(shared->bytes);
   }
   [[nodiscard]] std::optional<Bytes> kept(std::string_view of) {
     return artifacts_->load(shapes::fingerprint(of)).value();
@@ -57,6 +60,7 @@ class SharedBytes : public testing::Test {
   std::vector<std::string> said_;
   std::unique_ptr<coordinator::ArtifactStore> artifacts_;
   bool keeps_ = true;
+  bool all_are_out_ = false;
   std::uint64_t calls_ = 0, exchanges_ = 0;
 };
 
@@ -125,6 +129,7 @@ TEST_F(SharedBytes, OtherBytesOnTheWay_AreFoundBeforeAnyUse) {
     EXPECT_EQ(shared.error().code, Code::Environment);
     EXPECT_NE(shared.error().message.find("is not what it has built"), std::string::npos)
         << shared.error().message;
+    EXPECT_FALSE(all_are_out_) << "it is this rank's own failure";
     EXPECT_FALSE(kept("step"));
   }
   EXPECT_EQ(share("step", text(10000)).value(), text(10000));
@@ -136,6 +141,7 @@ TEST_F(SharedBytes, RankInAnotherRound_IsNamed) {
   if (other) ++calls_;
   const auto shared = share("step", text(10));
   ASSERT_FALSE(shared);
+  EXPECT_TRUE(all_are_out_);
   EXPECT_EQ(shared.error().code, Code::FrameMismatch);
   EXPECT_EQ(shared.error().groups.size(), 2U) << shared.error().message;
   for (const RankValue& value : shared.error().groups)

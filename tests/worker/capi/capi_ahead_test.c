@@ -160,11 +160,16 @@ static int build_shared(void* context, int entry, const lockstep_decision* decis
   const void* bytes = NULL;
   (void)entry, (void)decision, (void)program;
   with->codes[0] = lockstep_build_kept(built, of, &bytes, &with->kept);
+  if (with->leaves_out == 2) {
+    lockstep_build_failed(built, LOCKSTEP_COMPILE_ERROR, "no compiler here");
+    return 1;
+  }
   if (with->leaves_out) return 0;
   with->codes[1] = lockstep_build_share(built, of, rank == 0 ? with->mine : NULL,
                                         sizeof(with->mine), &bytes, &with->got);
   with->first = bytes == NULL ? 0 : *(const char*)bytes;
   with->codes[2] = lockstep_build_share(built, of, NULL, 0, &bytes, &with->kept);
+  if (with->codes[2] == LOCKSTEP_OK) CHECK(bytes == NULL && with->kept == 0);
   with->codes[3] = lockstep_build_kept(built, of, &bytes, &with->kept);
   return 0;
 }
@@ -188,8 +193,15 @@ static void what_one_rank_builds_all_have(void) {
     with.leaves_out = last();
     set(seen, 5, 0, 3);
     CHECK(AGREE == LOCKSTEP_FRAME_MISMATCH);
+    for (i = 0; i < 2; ++i) { /* One that fails before it: all have its error, and are in step. */
+      with.leaves_out = rank == (i == 0 ? 0 : size - 1) ? 2 : 0;
+      CHECK(AGREE == LOCKSTEP_COMPILE_ERROR);
+      CHECK(strstr(lockstep_report_text(lockstep_last_error()), "no compiler here") != NULL);
+    }
     with.leaves_out = 0;
   }
+  set(seen, 6, 1, 3);
+  CHECK(!AGREE && is_new && with.got == sizeof(with.mine));
 #undef AGREE
   lockstep_agreement_free(agreement);
   lockstep_observation_free(seen);

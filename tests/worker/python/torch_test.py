@@ -34,7 +34,7 @@ class Ranks:
             host = pathlib.Path(caches or "") / f"{'' if hosts is None else hosts}{rank}"
             return {} if hosts is None else {
                 "TORCHINDUCTOR_CACHE_DIR": str(host / "inductor"), "LOCKSTEP_CACHE_DIR": str(pathlib.Path(caches) / str(rank)),
-                "COMPILED": str(host / "compiled"), "LOCKSTEP_JOB_ID": "once", "PATH": f"{caches}:{os.environ['PATH']}"}
+                "COMPILED": str(host / "compiled"), "LOCKSTEP_JOB_ID": "alike" if hosts == "alike" else "once", "PATH": f"{caches}:{os.environ['PATH']}"}
         processes = [subprocess.Popen([sys.executable, HERE / "torch_cases.py", case],
                                       env={**environment, **own(rank), "RANK": str(rank)}, text=True,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -403,7 +403,7 @@ def case_once():
         compiler.write_text(_COMPILER)
         compiler.chmod(0o755)
         runs = []
-        for hosts, size in (("first", 2), ("second", 3), ("third", 1)):
+        for hosts, size in (("first", 2), ("second", 3), ("third", 1), ("alike", 2)):
             seen = Ranks("once:" + hosts, size, caches=caches, hosts=hosts)
             told = [pathlib.Path(caches, f"{hosts}{rank}", "compiled") for rank in range(size)]
             counts = [path.read_text().count("-shared") for path in told]  # others find out what the compiler is
@@ -411,7 +411,8 @@ def case_once():
             values = [call["value"] for call in seen.calls("step")]
             assert len(values) == size and all(abs(v - seen.value("plain")[0]) < 1e-6 for v in values), seen.text
             assert len({round(g, 4) for g in seen.value("gradient")}) == 1, seen.text
-        (builds, compiled), (again, compiled_again), (alone, compiled_alone) = runs
+        (builds, compiled), (again, compiled_again), (alone, compiled_alone), (_, compiled_alike) = runs
+        assert compiled_alike[1] == 0, runs  # its backward graph has no size that varies
         assert builds[0] > 0 and builds[1] == 0 and compiled[0] > 0 and compiled[1] == 0, runs
         assert not any(again) and not any(compiled_again) and not any(alone + compiled_alone), runs
     return f"graphs built, and runs of the C++ compiler, per rank: {runs}"

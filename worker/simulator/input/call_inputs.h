@@ -18,8 +18,8 @@ using InputsVisitor =
 void visit_inputs(const Scenario& scenario, std::size_t index, const InputsVisitor& visit,
                   std::int32_t at_most = INT32_MAX);
 
-/// The frame that the lowest rank present calls; "" where nobody is. A result's frame is that of the
-/// call as it was written, which every group may override.
+/// The frame that the lowest rank present calls; "" where nobody is. A result's frame is that of
+/// the call as it was written, which every group may override.
 [[nodiscard]] std::string frame_called(const Scenario& scenario, std::size_t index);
 
 /// In call `index` ranks draw for themselves.

@@ -140,7 +140,7 @@ class RankReader {
     if (call.agreement > 0 && !slots.empty() && slot_of(call.key) <= slots.back())
       in.fail("key", "this call does not come after the one before it");
     if (in.error()) return;
-    if (auto state = stored_.extract(call.key.frame); !state.empty())
+    if (auto state = stored_.extract(call.frame); !state.empty())
       call.stored = std::move(state.mapped());
     close_call();
     if (call.own_config) out_.own_configs[call.frame] = *call.own_config;

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include <lockstep/worker/simulator/input/recorded_inputs.h>
 
 namespace lockstep::worker::simulator {
@@ -8,6 +10,12 @@ namespace {
 shapes::Fingerprint digest_in(const std::string& frame, const Observation& seen) {
   shapes::FingerprintBuilder out;
   return out.add(frame).add(observation_digest(seen)).finish();
+}
+
+/// Inputs with fields, in whose place none is drawn, have structures of their own.
+shapes::Fingerprint structure_digest(const Observation& seen) {
+  shapes::FingerprintBuilder out;
+  return out.add(seen.list->digest()).add(seen.fields.empty() ? "" : "fields").finish();
 }
 
 /// Neighbours take the place of one recorded rank: the first of rank r's.
@@ -42,6 +50,8 @@ void RecordedInputs::add(const RankRecord& rank, const RecordedCall& call) {
   const Consistency consistency =
       call.key.consistency.value_or(call.own_config.value_or(rank.header.config).consistency);
   share_sizes_only_ |= consistency == Consistency::SharedSizes;
+  if (agreement_of_.try_emplace(call.frame, call.agreement).first->second != call.agreement)
+    of_two_ = call.frame;
   std::vector<Place>& seen = seen_[rank.header.rank.value];
   if (call.rank_status.local_error) {
     seen.push_back({});
@@ -52,7 +62,7 @@ void RecordedInputs::add(const RankRecord& rank, const RecordedCall& call) {
   const auto [place, fresh] = known_.try_emplace(digest_in(call.frame, own));
   if (fresh) {
     const auto [at, first] = structure_of_.try_emplace(
-        {call.frame, own.list->digest()}, static_cast<std::uint32_t>(structures_.size()));
+        {call.frame, structure_digest(own)}, static_cast<std::uint32_t>(structures_.size()));
     if (first) structures_.push_back({.frame = call.frame, .inputs = {}, .times = {}});
     Structure& structure = structures_[at->second];
     place->second = {at->second, static_cast<std::uint32_t>(structure.inputs.size())};
@@ -76,7 +86,8 @@ class RecordedInputs::Calls {
   bool add_drawn(const std::vector<Place>& seen) {
     const std::uint32_t s = seen.front().structure;
     const auto differs = [&](const Place& p) {
-      return p.structure != s || !input(p).fields.empty();  // of which a drawn one is none of the call
+      return p.structure != s ||
+             !input(p).fields.empty();  // of which a drawn one is none of the call
     };
     if (std::ranges::any_of(seen, differs)) return false;
     const Observation& first = input(seen.front());
@@ -173,6 +184,11 @@ Result<RecordedInputs::Drawn> RecordedInputs::draw(const std::vector<RankRecord>
     return refuse_to_draw(
         "ranks of this record share sizes only and compile each for itself; --ranks takes records "
         "whose ranks compile together.");
+  if (!of_two_.empty())
+    return refuse_to_draw(
+        fmt::format("two agreements of this record have a frame {}; give frames of "
+                    "one name to one agreement.",
+                    of_two_));
   const JointCalls joint(ranks);
   for (std::size_t c = 0; c < joint.size(); ++c)
     if (joint.members(c).size() != static_cast<std::int64_t>(ranks.size()))

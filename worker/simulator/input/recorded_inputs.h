@@ -27,7 +27,7 @@ class RecordedInputs {
     std::size_t inputs = 0;       // different ones
   };
   /// The recorded calls on `world_size` virtual ranks. Errors: BadInput (calls of groups of ranks,
-  /// or where ranks share sizes only).
+  /// frames of two agreements, or where ranks share sizes only).
   [[nodiscard]] Result<Drawn> draw(const std::vector<RankRecord>& ranks, int world_size,
                                    std::uint64_t seed) const;
 
@@ -49,6 +49,8 @@ class RecordedInputs {
   std::map<shapes::Fingerprint, Place> known_;
   std::map<std::int32_t, std::vector<Place>> seen_;  // by rank: its calls
   bool share_sizes_only_ = false;                    // in some call
+  std::map<std::string, int> agreement_of_;          // by frame
+  std::string of_two_;                               // a frame of two agreements; empty: none
 };
 
 }  // namespace lockstep::worker::simulator

@@ -1,11 +1,12 @@
 """What lockstep.torch uses of torch beyond its public interface, each with the versions in which it was
-seen. Run with torch 2.15 only."""
+seen. Run with torch 2.15 and, in part, 2.8."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import sys
+import threading
 import types
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
@@ -178,19 +179,13 @@ def _passes_on(callback: Any) -> bool:
         return False
 
 
-class Split(NamedTuple):
-    """What a training graph is split into before it is built."""
-
-    forward: Any   # a GraphModule; its outputs beyond the frame's own are saved for the other
-    backward: Any
-
-
-class Splits:
-    """Graphs as AOTAutograd splits them for a backward pass. joint_custom_pass, which is called right before the
-    split, and the names of local variables there: seen in 2.15. Another version may show none."""
+class BackwardGraphs:
+    """Backward graphs as AOTAutograd splits them off. joint_custom_pass, which is called right before the split,
+    and the name of the local variable there: seen in 2.15. Another version may show none."""
 
     def __init__(self) -> None:
         self._config: Any = importlib.import_module("torch._functorch.config")
+        self._thread = threading.get_ident()
         self._frames: List[types.FrameType] = []
         self._hits = _cache_hits()
         self._is_here = hasattr(self._config, "joint_custom_pass")
@@ -200,18 +195,20 @@ class Splits:
 
     def _joint(self, joint: Any, inputs: Any) -> Any:
         frame = sys._getframe(1)
-        if {"fw_module", "bw_module"} <= {*frame.f_code.co_varnames}:
+        if "bw_module" in frame.f_code.co_varnames and threading.get_ident() == self._thread:
             self._frames.append(frame)
         return self._before(joint, inputs) if callable(self._before) else joint
 
-    def take(self) -> Optional[List[Split]]:
-        """Those since it was last called; None: some came from a cache, or this version shows none."""
+    def take(self) -> Optional[List[Any]]:
+        """Those since it was last called, as GraphModules; None: some came from a cache, or this version shows
+        none. To be called soon: a frame holds what its callers hold."""
         frames, self._frames = self._frames, []
         hits, self._hits = self._hits, _cache_hits()
-        out = [Split(frame.f_locals.get("fw_module"), frame.f_locals.get("bw_module")) for frame in frames]
-        return None if self._hits > hits or not self._is_here else [split for split in out if None not in split]
+        found = [frame.f_locals.get("bw_module") for frame in frames]
+        return None if self._hits != hits or not self._is_here else [graph for graph in found if graph is not None]
 
     def remove(self) -> None:
+        self._frames.clear()
         if self._is_here and self._config.joint_custom_pass == self._joint:
             self._config.joint_custom_pass = self._before
 
@@ -339,6 +336,11 @@ def compiles() -> bool:
     return not config.disable and stance == "default"
 
 
+def _at_once(aot: Any) -> Dict[str, bool]:
+    """The backward graph is built with the forward graph. Seen in 2.15."""
+    return {"force_non_lazy_backward_lowering": True} if hasattr(aot, "force_non_lazy_backward_lowering") else {}
+
+
 @contextlib.contextmanager
 def tracing_as_decided(dynamic_ints: Sequence[str]) -> Iterator[None]:
     """Only sizes and ints that are marked become symbols, each one of its own, and backward graphs are traced,
@@ -348,7 +350,7 @@ def tracing_as_decided(dynamic_ints: Sequence[str]) -> Iterator[None]:
     aot: Any = importlib.import_module("torch._functorch.config")
     with dynamo.patch(automatic_dynamic_shapes=False, assume_static_by_default=True, capture_scalar_outputs=True), \
             shapes.patch(use_duck_shape=False), \
-            aot.patch(enable_autograd_cache=False), \
+            aot.patch(enable_autograd_cache=False, **_at_once(aot)), \
             _torch.compiler.config.patch(dynamic_sources=",".join(dynamic_ints)):
         yield
 
@@ -358,6 +360,27 @@ def backend_named(backend: Any, mode: Any, options: Any, dynamic: Any) -> Any:
     if backend == "inductor":
         return _torch._TorchCompileInductorWrapper(mode, options, dynamic)
     return _torch._TorchCompileWrapper(backend, mode, options, dynamic)
+
+
+@contextlib.contextmanager
+def artifacts_apart() -> Iterator[Callable[[], Optional[bytes]]]:
+    """What inductor keeps within, and nothing else, by the function that it gives; None: nothing. Of the program's
+    own torch.compiler.save_cache_artifacts() it is no part. CacheArtifactManager.with_fresh_cache: seen in
+    2.8 and 2.15."""
+    manager: Any = importlib.import_module("torch.compiler._cache").CacheArtifactManager
+
+    def made() -> Optional[bytes]:
+        saved = manager.serialize()
+        return None if saved is None else bytes(saved[0])
+    with manager.with_fresh_cache():
+        yield made
+
+
+def load_artifacts(saved: bytes) -> None:
+    """Of graphs and of kernels' settings; what else torch keeps concerns other frames as well. Seen in 2.15."""
+    manager: Any = importlib.import_module("torch.compiler._cache").CacheArtifactManager
+    found = manager.deserialize(saved) or {}
+    manager.populate_caches({kind: found[kind] for kind in ("inductor", "autotune") if kind in found})
 
 
 def inductor_folder() -> str:

@@ -50,10 +50,10 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     told once with the reason; then each collective is voted before it is issued. So it is past
     `recompile_limit`. `fields` maps the arguments to values that the ranks join before each trace, such as
     {"capacity": (512, "max")} (Observation.observe()); the function reads the joined one in
-    `agreed.fields["capacity"]`, also while it is traced. `dynamic`: False: every size is a number; True: none
-    is, where the trace allows it. `consistency`: "same_graph" or "same_collectives". fullgraph=False: the
-    pieces of a function are compiled as they are met, with the agreed sizes as symbols. Other parameters as
-    torch.compile.
+    `agreed.fields["capacity"]`, also while it is traced (a call without a compiled version has none).
+    `dynamic`: False: every size is a number; True: none is, where the trace allows it. `consistency`:
+    "same_graph" or "same_collectives". fullgraph=False: the pieces of a function are compiled as they are
+    met, with the agreed sizes as symbols. Other parameters as torch.compile.
 
     The result of a function is a function, of a module a module that has it as `_orig_mod`; its `agreed` has
     `last` (the last call's Agreed), `fields`, `fallbacks` (calls without a compiled version) and `agreement`."""
@@ -74,7 +74,8 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
         return torch.compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                              options=None if options is None else dict(options))
     agreed = Compiled(model, name or _frame_of(model), watched, consistency, marks or {}, fields, dynamic, fullgraph,
-                      recompile_limit, backend_named(backend, mode, options, dynamic), backend == "inductor")
+                      recompile_limit, backend_named(backend, mode, options, dynamic),
+                      f"{mode} {sorted((options or {}).items())}" if backend == "inductor" else None)
     return _Module(model, agreed) if isinstance(model, torch.nn.Module) else _function(model, agreed)
 
 
@@ -115,7 +116,8 @@ class Compiled:
 
     def __init__(self, model: Any, name: str, watched: Watch, consistency: str, marks: Marks,
                  fields: Optional[Fields], dynamic: Optional[bool], fullgraph: bool, recompile_limit: int, backend: Any,
-                 shares: bool) -> None:
+                 built_with: Optional[str]) -> None:
+        """`built_with`: options of inductor; None: it is another backend."""
         self.last: Optional[Agreed] = None
         self.fields: Dict[str, Any] = {}
         self.fallbacks = 0
@@ -127,7 +129,8 @@ class Compiled:
         self._versions: Dict[int, Callable[..., Any]] = {}
         self._needs: Dict[FrozenSet[str], str] = {}  # sizes without which no trace is possible, and why
         self._told_why = self._is_tracing = False
-        self._shares, self._fields = shares, fields
+        self._built_with, self._fields = built_with, fields
+        self._nth = watched.count(name)
         self._lines: List[str] = []  # of the graph that was traced last
         self._site = CallSite(whole=True)
         self.agreement._sites.append(self._site)
@@ -281,9 +284,10 @@ class Compiled:
 
     def _sharing(self, decision: Decision) -> contextlib.AbstractContextManager[None]:
         """Where inductor builds, once for all ranks."""
-        if not self._shares:
+        if self._built_with is None:
             return contextlib.nullcontext()
-        return SharedBuild(decision, self._name, self._watch.group.rank == 0).building()
+        name = f"{self._name} {self._nth} {self._built_with}"
+        return SharedBuild(decision, name, self._watch.group.rank == 0, self._watch.progress.compile_starts).building()
 
     def _copy(self, entry: int) -> Callable[..., Any]:
         """A function of its own for torch.compile, whose versions torch keeps by code."""

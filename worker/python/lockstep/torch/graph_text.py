@@ -8,7 +8,7 @@ from typing import Any, List, NamedTuple, Sequence
 
 import torch
 
-from ._hooks import Split, group_named, hint, nested_graphs
+from ._hooks import group_named, hint, nested_graphs
 from .collectives import INSIDE, dtype_name, graph_word, tensor_text
 
 # What differs between ranks that do the same: addresses, and the numbers of their devices.
@@ -33,21 +33,19 @@ def graph_text(output: Any, watched: str) -> GraphText:
     return out
 
 
-def split_text(splits: Sequence[Split], watched: str) -> GraphText:
-    """Of the forward and backward graphs that training graphs were split into. The collectives: those of the
-    backward pass."""
+def backward_text(backwards: Sequence[Any], watched: str) -> GraphText:
+    """Of backward graphs, whose inputs name what is saved for them. (Backends change the forward graphs in place
+    where they build them, and not where they find them in a cache.)"""
     out = GraphText([], [])
-    for split in splits:
-        for word, module in (("forward", split.forward), ("backward", split.backward)):
-            found = GraphText(out.nodes, [])
-            out.nodes.append(f"the {word} pass")
-            _add(found, module.graph, "  ", watched)
-            for name, nested in sorted(module.named_modules()):
-                if name and isinstance(nested, torch.fx.GraphModule):
-                    out.nodes.append(f"  graph {name}")
-                    _add(found, nested.graph, "    ", watched)
-            if word == "backward":
-                out.collectives.extend(_in_backward(line) for line in found.collectives)
+    for backward in backwards:
+        found = GraphText(out.nodes, [])
+        out.nodes.append("the backward pass")
+        _add(found, backward.graph, "  ", watched)
+        for name, nested in sorted(backward.named_modules()):
+            if name and isinstance(nested, torch.fx.GraphModule):
+                out.nodes.append(f"  graph {name}")
+                _add(found, nested.graph, "    ", watched)
+        out.collectives.extend(_in_backward(line) for line in found.collectives)
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import io
 import json
 import os
@@ -10,15 +11,15 @@ import platform
 import re
 import sys
 import tempfile
-import time
 import zipfile
-from typing import Dict, Iterator, Optional, Set
+from typing import Callable, Dict, Iterator, Optional, Set
 
 import torch
 
 from ..decision import Decision
-from ._hooks import inductor_builds, inductor_folder
+from ._hooks import artifacts_apart, inductor_builds, inductor_folder, load_artifacts
 
+_FORMAT = "1"  # of what is kept
 _ARTIFACTS = "artifacts"
 _OBJECT = re.compile(r"[a-z0-9]{2}/\w[\w.]*\.so")
 
@@ -28,24 +29,28 @@ class SharedBuild:
     ranks with the same processor and versions load that, find it, and build nothing. It is kept in this
     user's own files for the next run. As those caches, it only ever saves time."""
 
-    def __init__(self, decision: Decision, name: str, is_first: bool) -> None:
-        self._decision, self._is_first = decision, is_first
+    def __init__(self, decision: Decision, name: str, is_first: bool, shared: Callable[[], None]) -> None:
+        """`name`: of what is compiled, other than of anything else with the same inputs. `shared` is called
+        when this rank has the others' part and goes on to build."""
+        self._decision, self._is_first, self._shared = decision, is_first, shared
         symbols = [f"{s.source} {s.min}" for s in decision.symbols.values()]  # without examples of this run
-        self._of = "\n".join([name, json.dumps(decision.inputs, sort_keys=True), *symbols, _platform()])
+        self._of = "\n".join([_FORMAT, name, json.dumps(decision.inputs, sort_keys=True), *symbols, _platform()])
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:
         """Around the build. Collective."""
-        kept = self._decision.kept(self._of) if self._is_first else self._decision.share(self._of)
-        if kept is None and not self._is_first:
-            kept = self._decision.kept(self._of)  # of an earlier run, in which the first rank was another
-        if kept is not None:
-            _load(kept)
         made: Optional[bytes] = None
-        before, builds, began = _objects_in_use(), inductor_builds(), time.time()
         try:
-            yield
-            made = kept if kept is not None and inductor_builds() == builds else _saved(before, began)
+            received = None if self._is_first else self._decision.share(self._of)
+            kept = received or self._decision.kept(self._of)  # of a run in which the first rank was another
+            if kept is not None and not _loads(kept):
+                kept = None
+            self._shared()
+            before, builds = _objects_in_use(), inductor_builds()
+            with artifacts_apart() as artifacts:
+                yield
+                if self._is_first:
+                    made = kept if kept is not None and inductor_builds() == builds else _saved(artifacts, before)
         finally:
             if self._is_first:
                 self._decision.share(self._of, made)
@@ -56,9 +61,11 @@ def _platform() -> str:
     features: Set[str] = set()
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as text:
         features = {line for line in text if line.startswith(("flags", "model name", "Features"))}
-    gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-    return "\n".join([torch.__version__, sys.version, platform.platform(), *sorted(features),
-                      *sorted({f"{gpu.name} {gpu.major}.{gpu.minor}" for gpu in gpus})])
+    gpus: Set[str] = set()
+    if torch.cuda.is_initialized():
+        found = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+        gpus = {f"{gpu.name} {gpu.major}.{gpu.minor}" for gpu in found}
+    return "\n".join([torch.__version__, sys.version, platform.platform(), *sorted(features), *sorted(gpus)])
 
 
 def _objects_in_use() -> Set[str]:
@@ -70,27 +77,26 @@ def _objects_in_use() -> Set[str]:
     return set()
 
 
-def _objects_since(began: float) -> Set[str]:
-    folder = inductor_folder()
-    found = set()
-    for at, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(at, name)
-            with contextlib.suppress(OSError):
-                if name.endswith(".so") and os.stat(path).st_mtime >= began - 1:
-                    found.add(os.path.relpath(path, folder))
-    return found
+def _probes() -> Set[str]:
+    """Objects by which inductor has found out what the processor can do, and marked that they load."""
+    folder, mark = inductor_folder(), ".load_ok"
+    return {os.path.relpath(path, folder)[:-len(mark)] for path in glob.glob(f"{folder}/??/*.so{mark}")}
 
 
-def _saved(before: Set[str], began: float) -> Optional[bytes]:
-    saved = torch.compiler.save_cache_artifacts()
-    if saved is None:
+def _saved(artifacts: Callable[[], Optional[bytes]], before: Set[str]) -> Optional[bytes]:
+    """With the objects that this process has loaded since; these are whole."""
+    try:
+        saved = artifacts()
+        if saved is None:
+            return None
+        parts: Dict[str, bytes] = {_ARTIFACTS: saved}
+        for name in (_objects_in_use() - before) | _probes():
+            if _OBJECT.fullmatch(name):
+                with open(os.path.join(inductor_folder(), name), "rb") as file:
+                    parts[name] = file.read()
+    except Exception as error:
+        _lost("kept for other ranks", error)
         return None
-    parts: Dict[str, bytes] = {_ARTIFACTS: saved[0]}
-    for name in (_objects_in_use() - before) | _objects_since(began):
-        if _OBJECT.fullmatch(name):
-            with contextlib.suppress(OSError), open(os.path.join(inductor_folder(), name), "rb") as file:
-                parts[name] = file.read()
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(parts):
@@ -98,12 +104,21 @@ def _saved(before: Set[str], began: float) -> Optional[bytes]:
     return out.getvalue()
 
 
-def _load(saved: bytes) -> None:
-    with zipfile.ZipFile(io.BytesIO(saved)) as archive:
-        for name in archive.namelist():
-            if _OBJECT.fullmatch(name):
-                _put(os.path.join(inductor_folder(), name), archive.read(name))
-        torch.compiler.load_cache_artifacts(archive.read(_ARTIFACTS))
+def _loads(saved: bytes) -> bool:
+    try:
+        with zipfile.ZipFile(io.BytesIO(saved)) as archive:
+            for name in archive.namelist():
+                if _OBJECT.fullmatch(name):
+                    _put(os.path.join(inductor_folder(), name), archive.read(name))
+            load_artifacts(archive.read(_ARTIFACTS))
+        return True
+    except Exception as error:
+        _lost("loaded", error)
+        return False
+
+
+def _lost(what: str, error: Exception) -> None:
+    print(f"lockstep: what inductor has built cannot be {what}: {type(error).__name__}: {error}", file=sys.stderr)
 
 
 def _put(path: str, data: bytes) -> None:

@@ -17,9 +17,9 @@ from ..agreement import Agreement
 from ..errors import ERRORS, Error, Finding, check, finding_of, said
 from ..group import Group
 from ..observation import Observation, is_scalar
-from ._hooks import Compile, FrameEvents, Split, Splits, passing
+from ._hooks import BackwardGraphs, Compile, FrameEvents, passing
 from .collectives import Issued
-from .graph_text import GraphText, graph_text, split_text
+from .graph_text import GraphText, backward_text, graph_text
 from .progress import Progress
 from .rendezvous import group as open_group
 from .rendezvous import group_of_mesh
@@ -97,6 +97,7 @@ class Watch:
         self._compared = False                  # its graph
         self._pending: Optional[_Pending] = None  # of the compile that has ended, for the next event
         self._names = FrameNames()
+        self._counts: Dict[str, int] = {}
         #: Called before a frame that has versions compiles another one; None: nobody is.
         self.on_recompile: Optional[Callable[[], None]] = None
         self._traced: Optional[List[GraphText]] = None  # graphs, where tracing() takes them
@@ -109,7 +110,7 @@ class Watch:
         self._issued = Issued(self._watched, _fingerprint, self._before_collective)
         self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
                                    self._graph_traced, self._compile_ended, self._backward_build, self._unraised)
-        self._splits = Splits()
+        self._backwards = BackwardGraphs()
         atexit.register(self._at_exit)
         _set(self)
 
@@ -142,6 +143,11 @@ class Watch:
             self._strict -= 1
         self._vote(f"the end of {name}", False)
 
+    def count(self, name: str) -> int:
+        """How often it was called with this name."""
+        self._counts[name] = self._counts.get(name, 0) + 1
+        return self._counts[name]
+
     @property
     def is_over(self) -> bool:
         """It has been closed."""
@@ -151,6 +157,7 @@ class Watch:
     def tracing(self) -> Iterator[List[GraphText]]:
         """What is compiled within is compared by the caller, which gets it here; no rank votes."""
         graphs: List[GraphText] = []
+        self._backwards.take()
         self._traced = graphs
         try:
             with self._inside():
@@ -170,7 +177,7 @@ class Watch:
     def _remove(self) -> None:
         _set(None)
         self._events.remove()
-        self._splits.remove()
+        self._backwards.remove()
         self._issued.remove()
         self.progress.stop()
         atexit.unregister(self._at_exit)
@@ -211,7 +218,7 @@ class Watch:
         except Error as error:
             raise passing(error) from None
         self.compiles += 1
-        self._splits.take()
+        self._backwards.take()
         self._compile, self._name = compiled, name
         self._compared = self._policy == "audit" and self._fresh is None  # others have nothing to compare
         self.group.note(f"compiling {name}")
@@ -221,12 +228,13 @@ class Watch:
         if threading.get_ident() != self._thread:
             return
         if self._traced is not None:
-            self._traced.append(self._training(graph_text(output, self._watched.group_name), self._splits.take()))
+            self._traced.append(self._training(graph_text(output, self._watched.group_name), self._backwards.take()))
         if self._compile is None or self._compared or self._compile.code is not code:
+            self._backwards.take()
             return
         self._compared = True
         try:
-            self._compare(graph_text(output, self._watched.group_name), self._splits.take())
+            self._compare(graph_text(output, self._watched.group_name), self._backwards.take())
         except Error as error:
             raise passing(error) from None
 
@@ -236,7 +244,8 @@ class Watch:
             return
         self.progress.compile_ends()
         try:
-            if not self._compared and not isinstance(error, Error):
+            interrupted = error is not None and not isinstance(error, Exception)  # it goes on to end this rank
+            if not self._compared and not interrupted and not isinstance(error, Error):
                 failed = isinstance(error, Exception) and not goes_on
                 self._compare(_UNTRACED, [], said(error) if failed and error is not None else None)
         except Error as joint:
@@ -306,10 +315,10 @@ class Watch:
             frame = frame.f_back
         self.group.trouble(pending.error.message, "COMPILE_ERROR")
 
-    def _compare(self, graph: GraphText, splits: Optional[List[Split]], trouble: Optional[str] = None) -> None:
+    def _compare(self, graph: GraphText, backwards: Optional[List[Any]], trouble: Optional[str] = None) -> None:
         with self._inside():
-            if self.group.all(splits is not None):  # else some ranks know nothing of their backward pass
-                graph = self._training(graph, splits)
+            if self.group.all(backwards is not None):  # else some ranks know nothing of their backward pass
+                graph = self._training(graph, backwards)
         nodes = "\n".join(line.split("\t", 1)[0] for line in graph.nodes)
         compile_ = self._compile
         assert compile_ is not None
@@ -320,9 +329,9 @@ class Watch:
         if self._times.value > 0:
             self._differs()
 
-    def _training(self, graph: GraphText, splits: Optional[List[Split]]) -> GraphText:
+    def _training(self, graph: GraphText, backwards: Optional[List[Any]]) -> GraphText:
         """The same with its backward pass."""
-        backward = split_text(splits or [], self._watched.group_name)
+        backward = backward_text(backwards or [], self._watched.group_name)
         return GraphText(graph.nodes + backward.nodes, graph.collectives + backward.collectives)
 
     def _differs(self) -> None:
