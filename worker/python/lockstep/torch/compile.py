@@ -275,7 +275,8 @@ class Compiled:
         finally:
             self._is_tracing = False
             self._watch.progress.compile_ends()
-        for guard in guards:
+        # A backend that finds a graph in its cache adds them in another order than one that builds it.
+        for guard in sorted({known.condition: known for known in reversed(guards)}.values()):
             decision.guard(guard.condition, guard.place or self._name)
         self._versions[entry] = version
         self._lines = [line for graph in graphs for line in (

@@ -29,6 +29,7 @@ class Progress:
 
     def compile_starts(self) -> None:
         self._compiling_until = time.monotonic() + self._compile_deadline
+        self._group.busy(self._deadline / 2)  # until the thread looks
 
     def compile_ends(self) -> None:
         self._compiling_until = None
