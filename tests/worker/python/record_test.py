@@ -50,6 +50,20 @@ def job():
         assert call(first, 5 + rank) == ""
 
 
+def known_job():
+    """Of two agreements of one name one has seen sizes that vary. Tells what each decides for 7 rows."""
+    sys.path.insert(0, sys.argv[1])
+    import lockstep
+
+    with lockstep.Group(deadline=20) as group:
+        agreements = [lockstep.Agreement(group, "step"), lockstep.Agreement(group, "step")]
+        told = []
+        for agreement, rows in zip(agreements, (7 + group.rank * (os.environ["RUN"] == "first"), 7)):
+            agreed = agreement.agree("step", lockstep.Observation(x=Rows(rows)), lambda entry, decision: decision.text)
+            told.append(bool(agreed.decision.symbols))
+        print(json.dumps(told))
+
+
 class RecordTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -62,20 +76,20 @@ class RecordTest(unittest.TestCase):
         cls.folder.cleanup()
 
     @classmethod
-    def start(cls, record):
+    def start(cls, record, size=RANKS, **more):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        common = {**os.environ, "LOCKSTEP_WORLD_SIZE": str(RANKS), "LOCKSTEP_RENDEZVOUS": f"127.0.0.1:{port}",
+        common = {**os.environ, "LOCKSTEP_WORLD_SIZE": str(size), "LOCKSTEP_RENDEZVOUS": f"127.0.0.1:{port}",
                   "LOCKSTEP_TOKEN": "a-secret-of-this-test", "LOCKSTEP_RECORD": record,
-                  "LOCKSTEP_CACHE_DIR": os.path.join(cls.folder.name, "cache")}
+                  "LOCKSTEP_CACHE_DIR": os.path.join(cls.folder.name, "cache"), **more}
         ranks = [subprocess.Popen([sys.executable, __file__, PACKAGE], env={**common, "LOCKSTEP_RANK": str(rank)},
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-                 for rank in range(RANKS)]
+                 for rank in range(size)]
         return [(rank.communicate(timeout=60)[0], rank.returncode) for rank in ranks]
 
-    def dryrun(self, *options):
-        return subprocess.run([LOCKSTEP, "dryrun", self.record, *options], capture_output=True, text=True, timeout=60)
+    def dryrun(self, *options, record=None):
+        return subprocess.run([LOCKSTEP, "dryrun", record or self.record, *options], capture_output=True, text=True, timeout=60)
 
     def test_the_record_replays(self):
         self.assertEqual([code for _, code in self.ran], [0] * RANKS, self.ran)
@@ -98,6 +112,16 @@ class RecordTest(unittest.TestCase):
         self.assertIn("torch._dynamo.mark_dynamic(x, 0)  # step: 2 to 10, ",
                       [mark["line"] for mark in result["advice"]["marks"]][0])
 
+    def test_a_job_with_an_id_starts_from_what_it_has_seen_on_any_number_of_ranks(self):
+        for run, size, want in (("first", 2, [True, False]), ("second", 3, [True, False]), ("third", 1, [True, False])):
+            record = os.path.join(self.folder.name, run)
+            ran = self.start(record, size, LOCKSTEP_JOB_ID="known", RUN=run)
+            self.assertEqual([(json.loads(said), code) for said, code in ran], [(want, 0)] * size, ran)
+            replay = self.dryrun("--json", record=record)
+            self.assertEqual((replay.returncode, replay.stderr), (0, ""), run)
+        ran = self.start(os.path.join(self.folder.name, "other"), LOCKSTEP_JOB_ID="other", RUN="second")
+        self.assertEqual([json.loads(said) for said, _ in ran], [[False, False]] * 2, ran)
+
     def test_a_record_that_is_there_is_not_overwritten(self):
         before = {file.name: file.read_bytes() for file in pathlib.Path(self.record).iterdir()}
         for said, code in self.start(self.record):
@@ -108,7 +132,7 @@ class RecordTest(unittest.TestCase):
 
 
 if "LOCKSTEP_RANK" in os.environ:
-    job()
+    known_job() if "RUN" in os.environ else job()
 else:
     PACKAGE, LOCKSTEP = sys.argv[1:3]
     del sys.argv[1:3]
