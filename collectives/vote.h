@@ -19,7 +19,9 @@ enum class VoteFlag : std::uint8_t {
   CompileFailed,
   RunFailed,
   /// No objection: a rank cast this vote ahead of its call, and may still go elsewhere.
-  Ahead
+  Ahead,
+  /// No objection: a rank has yet to test what its program relies on beyond its inputs.
+  Untested
 };
 
 /// What one rank votes. After a round every rank holds the AND over all ranks.
@@ -43,7 +45,9 @@ struct Vote {
   [[nodiscard]] bool same_pending() const { return (words[5] | words[6]) == kOnes; }
   /// Some rank objects.
   [[nodiscard]] bool any_flag() const {
-    return (words[7] | std::uint64_t{1} << static_cast<unsigned>(VoteFlag::Ahead)) != kOnes;
+    constexpr std::uint64_t kNone = std::uint64_t{1} << static_cast<unsigned>(VoteFlag::Ahead) |
+                                    std::uint64_t{1} << static_cast<unsigned>(VoteFlag::Untested);
+    return (words[7] | kNone) != kOnes;
   }
   /// All ranks were in one round, with one pending digest, and none objected.
   [[nodiscard]] bool clean() const { return same_key() && same_pending() && !any_flag(); }

@@ -19,6 +19,7 @@ struct CallOutcome {
   Kind kind = Kind::Error;
   int entry = -1;               // Reused, Compiled
   std::optional<Status> error;  // Error
+  bool untested = false;        // RankStatus::untested of some rank
 };
 
 namespace action {

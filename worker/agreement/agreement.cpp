@@ -128,7 +128,9 @@ Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observa
                                     : driver().call(key, frame.cache, std::move(observation),
                                                     std::move(rank_status), steps);
   rounds_.begin_next();
-  return agreed(outcome, frame);
+  auto out = agreed(outcome, frame);
+  if (out) out->untested = outcome.untested || ahead;
+  return out;
 }
 
 Status Agreement::withdraw_prefetch(const Status& why) {

@@ -28,6 +28,7 @@ struct Agreed {
   int entry = -1;
   bool is_new = false;                 // compiled in this call
   const Decision* decision = nullptr;  // of the entry; valid until the next call of the frame
+  bool untested = false;  // RankStatus::untested of some rank, or the call was prefetched
 };
 
 /// What an audited call came to. Equal on all ranks.

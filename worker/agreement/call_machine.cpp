@@ -90,8 +90,10 @@ CallMachine::CallMachine(Rank self, int size, const DecisionConfig& config, Roun
   std::uint64_t state = cache_.digest();
   if (config_.consistency != Consistency::SharedSizes) state ^= observation_.list->digest().low;
   state ^= cache_.uniform_digest(observation_);
+  std::optional<VoteFlag> flag = flag_of(rank_status_.local_error);
+  if (!flag && rank_status_.untested) flag = VoteFlag::Untested;
   vote(Stage::Call, RoundKey::Kind::Call, cache_.lookup(observation_), state, rank_status_.pending,
-       flag_of(rank_status_.local_error));
+       flag);
 }
 
 void CallMachine::voted(const Vote& result) {
@@ -133,6 +135,7 @@ void CallMachine::voted(const Vote& result) {
 
 void CallMachine::called(const Vote& result) {
   if (result.any_flag() || !result.same_pending()) return diagnose_mismatch();
+  untested_ = result.raised(VoteFlag::Untested);
   fit_ = result.entries();
   uniform_differs_ = !result.same_state();  // as far as is known
   candidates_ = uniform_differs_ ? 0 : fit_;
@@ -350,6 +353,7 @@ void CallMachine::diagnose_mismatch() {
 
 void CallMachine::finish(CallOutcome outcome) {
   entry_.reset();
+  outcome.untested = untested_;
   ask(Stage::Done, action::Finish{std::move(outcome)});
 }
 

@@ -162,6 +162,7 @@ class CallMachine {
   std::uint64_t fit_ = 0;         // entries that fit on every rank, if all hold the same
   bool uniform_differs_ = false;  // the ranks' states in the vote did, by what must be uniform
   bool gathered_ = false;
+  bool untested_ = false;          // RankStatus::untested of some rank
   bool guard_failed_ = false;      // of the new entry, on some rank
   bool same_list_ = false;         // all ranks hold the same source list and stored state
   JointObservation joint_;         // from Gather on

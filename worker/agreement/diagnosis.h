@@ -23,6 +23,9 @@ struct RankStatus {
   /// The node of a graph at which the error arose. The error of all ranks is the one with the
   /// lowest node, as later errors may follow from it.
   std::uint32_t local_error_at = 0;
+  /// What the caller's program relies on beyond its inputs is not known to hold on this rank; all
+  /// ranks hear of it with the entry.
+  bool untested = false;
   /// The ranks that this one speaks for in tables; empty: itself. A dry run folds ranks that do the
   /// same into one machine.
   RankSet speaks_for;

@@ -319,6 +319,15 @@ int lockstep_prefetch(lockstep_agreement* agreement, const char* frame,
 int lockstep_agree(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, lockstep_build build, void* context,
                    int* entry, int* is_new, const lockstep_decision** decision) {
+  int untested = 0;
+  return lockstep_agree_tested(agreement, frame, observation, &untested, build, context, entry,
+                               is_new, decision);
+}
+
+int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
+                          const lockstep_observation* observation, int* untested,
+                          lockstep_build build, void* context, int* entry, int* is_new,
+                          const lockstep_decision** decision) {
   return guarded([&]() -> Result<void> {
     if (agreement == nullptr) return bad_input(kNoAgreement);
     Group& group = *agreement->group;
@@ -334,6 +343,9 @@ int lockstep_agree(lockstep_agreement* agreement, const char* frame,
       rank_status.local_error = bad_input("build is NULL");
     if (!rank_status.local_error && entry == nullptr)
       rank_status.local_error = bad_input("entry is NULL; give the address of an int");
+    if (!rank_status.local_error && untested == nullptr)
+      rank_status.local_error = bad_input("untested is NULL; give the address of an int");
+    rank_status.untested = untested != nullptr && *untested != 0;
     group.note(fmt::format("agreeing on {}", plain(frame)));
     const Group::Inside under_way(group);
     Builder builder(group, build, context);
@@ -344,6 +356,7 @@ int lockstep_agree(lockstep_agreement* agreement, const char* frame,
     auto& made = agreement->decisions[frame];
     if (agreed->is_new) made[agreed->entry] = builder.take();
     *entry = agreed->entry;
+    *untested = agreed->untested ? 1 : 0;
     if (is_new != nullptr) *is_new = agreed->is_new ? 1 : 0;
     if (decision != nullptr) *decision = agreed->entry < 0 ? nullptr : made.at(agreed->entry).get();
     return {};

@@ -356,21 +356,22 @@ void lockstep_build_failed(lockstep_built* built, int code, const char* text);
  * fail the build whatever it returns: BAD_INPUT (a text that cannot be read, a size that is marked
  * unbacked), BRANCH_DIVERGENCE (the decision's static sizes make it false). */
 int lockstep_build_guard(lockstep_built* built, const char* condition, const char* where);
-/* What one rank builds, for all: it is built once per job, and kept for the next. `of` covers all that
- * the bytes depend on, such as the compiler's version and the processor. `bytes` becomes NULL where
- * there are none; else they are valid until the next of these two functions or the callback's end.
+/* What one rank builds, for all: it is built once per job, and kept for the next. `of` covers all
+ * that the bytes depend on, such as the compiler's version and the processor. `bytes` becomes NULL
+ * where there are none; else they are valid until the next of these two functions or the callback's
+ * end.
  *
- * The bytes that this rank has kept, in files that only this user can write (LOCKSTEP_CACHE_DIR) and
- * whose SHA-256 is checked. Not collective. */
+ * The bytes that this rank has kept, in files that only this user can write (LOCKSTEP_CACHE_DIR)
+ * and whose SHA-256 is checked. Not collective. */
 int lockstep_build_kept(lockstep_built* built, lockstep_fingerprint of, const void** bytes,
                         size_t* size);
-/* Collective, in the callback of every rank as often and in the same order: the bytes `mine` of rank 0
- * (NULL on other ranks, and where it has none) for all ranks with the same `of`, which keep them; other
- * ranks get NULL, as do those that lack them where there are more than 64 MiB. Ranks that have kept the same bytes,
- * by the SHA-256 that rank 0 sends first, receive none. A rank that builds after rank 0 waits here
- * for it: call it before the build there, and after it on rank 0. Errors, which fail the build:
- * ENVIRONMENT (other bytes have come); where a rank does not call this, the error of its build or
- * FRAME_MISMATCH, on all ranks. */
+/* Collective, in the callback of every rank as often and in the same order: the bytes `mine` of
+ * rank 0 (NULL on other ranks, and where it has none) for all ranks with the same `of`, which keep
+ * them; other ranks get NULL, as do those that lack them where there are more than 64 MiB. Ranks
+ * that have kept the same bytes, by the SHA-256 that rank 0 sends first, receive none. A rank that
+ * builds after rank 0 waits here for it: call it before the build there, and after it on rank 0.
+ * Errors, which fail the build: ENVIRONMENT (other bytes have come); where a rank does not call
+ * this, the error of its build or FRAME_MISMATCH, on all ranks. */
 int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const void* mine,
                          size_t mine_size, const void** bytes, size_t* size);
 
@@ -382,6 +383,15 @@ int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const v
 int lockstep_agree(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, lockstep_build build, void* context,
                    int* entry, int* is_new, const lockstep_decision** decision);
+
+/* The same for a program that relies on more than its inputs. `untested`: going in, not 0 where
+ * this rank has not found that to hold for the version of the call before; coming out, 1 where it
+ * was so on some rank, the same on all. A caller whose ranks are to test it together does so then,
+ * and needs to in no other case where `entry` is that version. */
+int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
+                          const lockstep_observation* observation, int* untested,
+                          lockstep_build build, void* context, int* entry, int* is_new,
+                          const lockstep_decision** decision);
 
 /* Commits to a call of `frame` with these inputs, after the calls of the group already committed
  * to, so that its vote travels while the program works (lockstep_poke()). Every rank must commit,

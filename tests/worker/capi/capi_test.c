@@ -70,6 +70,43 @@ static void agreement_settles_on_one_dynamic_version(void) {
   lockstep_agreement_free(agreement);
 }
 
+/* One call of "step" as `untested` says for this rank; what it says of all. */
+static int untested_of(lockstep_agreement* agreement, const lockstep_observation* seen,
+                       int untested, int* entry, int* is_new) {
+  struct builds builds = {0, -1, 0, "", ""};
+  *entry = *is_new = -1;
+  CHECK(!lockstep_agree_tested(agreement, "step", seen, &untested, build, &builds, entry, is_new,
+                               NULL));
+  CHECK(builds.count == (*is_new != 0));
+  return untested;
+}
+
+static void what_a_rank_has_not_tested_is_told_to_all(void) {
+  lockstep_agreement* agreement = NULL;
+  lockstep_observation* seen = make_observation();
+  int entry = -1, is_new = -1;
+  CHECK(!lockstep_agreement_create(group, "tested", NULL, &agreement));
+  set(seen, 12, 1, 3);
+  CHECK(untested_of(agreement, seen, last(), &entry, &is_new) == 1 && entry == 0 && is_new);
+  CHECK(untested_of(agreement, seen, 0, &entry, &is_new) == 0 && entry == 0 && !is_new);
+  /* No objection: the entry is the same, and nothing is exchanged or built. */
+  CHECK(untested_of(agreement, seen, last(), &entry, &is_new) == 1 && entry == 0 && !is_new);
+  CHECK(untested_of(agreement, seen, 1, &entry, &is_new) == 1 && entry == 0 && !is_new);
+  CHECK(untested_of(agreement, seen, 0, &entry, &is_new) == 0 && entry == 0 && !is_new);
+  /* The vote of a call that was committed to has been cast without it. */
+  CHECK(!lockstep_prefetch(agreement, "step", seen));
+  CHECK(untested_of(agreement, seen, 0, &entry, &is_new) == 1 && entry == 0 && !is_new);
+  if (last()) {
+    CHECK_FAILS(lockstep_agree_tested(agreement, "step", seen, NULL, build, NULL, &entry, NULL, NULL),
+                LOCKSTEP_BAD_INPUT, "untested is NULL");
+  } else {
+    CHECK_FAILS(lockstep_agree(agreement, "step", seen, build, NULL, &entry, NULL, NULL),
+                LOCKSTEP_BAD_INPUT, "untested is NULL");
+  }
+  lockstep_observation_free(seen);
+  lockstep_agreement_free(agreement);
+}
+
 static void past_the_limit_calls_fall_back(void) {
   lockstep_config config = LOCKSTEP_CONFIG_INIT;
   lockstep_agreement* agreement = NULL;
@@ -513,6 +550,7 @@ int main(int argc, char** argv) {
   lockstep_agreement* agreement = NULL;
   open_group(argc, argv);
   agreement_settles_on_one_dynamic_version();
+  what_a_rank_has_not_tested_is_told_to_all();
   past_the_limit_calls_fall_back();
   a_frame_settles();
   fields_are_joined();
@@ -523,6 +561,7 @@ int main(int argc, char** argv) {
   wrong_arguments_are_one_clear_sentence();
   a_build_that_calls_a_collective_function_is_refused();
   alone(agreement_settles_on_one_dynamic_version);
+  alone(what_a_rank_has_not_tested_is_told_to_all);
   CHECK(!lockstep_agreement_create(group, "left over", NULL, &agreement));
   CHECK(!lockstep_finish(group));
   a_group_that_is_over_says_so(agreement);

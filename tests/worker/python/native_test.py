@@ -12,7 +12,7 @@ from typing import Any
 sys.path.insert(0, sys.argv.pop(1))
 SEED = int(sys.argv.pop(1)) if len(sys.argv) > 1 else 20261123
 import lockstep  # noqa: E402
-from lockstep import _library  # noqa: E402
+from lockstep import _library, observation  # noqa: E402
 from lockstep.call_site import CallSite, plan_of  # noqa: E402
 import numpy  # noqa: E402
 
@@ -99,7 +99,7 @@ def _address(function):
 
 class Reading(unittest.TestCase):
     def setUp(self):
-        _library.native.bind(_address(_set_all), _address(_set_sizes), _address(_library.lib.agree))
+        _library.native.bind(_address(_set_all), _address(_set_sizes), _address(_library.lib.agree_tested))
 
     def read(self, plan, value):
         """As an Observation has it; None: the plan is for another structure."""
@@ -194,23 +194,51 @@ class Reading(unittest.TestCase):
         for value in (numpy.int64(3), {2}, [numpy.bool_(True)], collections.OrderedDict(a=1), {1: 2}):
             self.assertIsNone(plan_of({"x": value}))
 
-    def test_the_need_of_a_gradient_is_a_bool_after_the_sizes(self):
+    def test_the_need_of_a_gradient_and_the_layout_come_after_the_sizes(self):
         for kind in (FakeTorch, Exchanging):
             x, y = kind((2, 3), (1, 2)), kind((4,), (1,))
             x.requires_grad, y.requires_grad = True, False
+            x.stride, y.stride = lambda: (1, 2), lambda: (1,)
             value = {"x": x, "n": 7, "y": y}
             walked = lockstep.Observation.of(value, whole=True)
-            self.assertEqual(walked.names(), ["x", "x.requires_grad", "n", "y", "y.requires_grad"])
-            self.assertEqual(walked.values, [2, 3, 1, 7, 4, 0])
+            self.assertEqual(walked.names(), [
+                "x", "x.requires_grad", "x.layout", "n", "y", "y.requires_grad", "y.layout"])
+            self.assertEqual(walked.values, [2, 3, 1, 21, 7, 4, 0, 1])
             plan = _library.native.Plan(plan_of(value, True), 1)
             self.assertEqual(plan.read(value), 0)
             self.assertEqual(Seen.values, walked.values)
             self.assertEqual(set(Seen.strides), {0})
             y.requires_grad = True
             self.assertEqual(plan.read(value), 0)
-            self.assertEqual(Seen.values, [2, 3, 1, 7, 4, 1])
+            self.assertEqual(Seen.values, [2, 3, 1, 21, 7, 4, 1, 1])
             del y.requires_grad
             self.assertEqual(plan.read(value), -1)
+
+    def test_layouts_are_those_of_memory_laid_out_by_hand(self):
+        for sizes, strides, layout in [((2, 3), (3, 1), 12), ((2, 3), (1, 2), 21), ((7,), (1,), 1), ((7,), (2,), 0),
+                                       ((2, 3, 4, 5), (60, 1, 15, 3), 1342), ((2, 1, 4, 5), (20, 1, 5, 1), 1342),
+                                       ((1, 3), (3, 1), 12), ((1, 3), (1, 1), 21), ((2, 3), (0, 1), 0),
+                                       ((2, 3), (6, 1), 0), ((0, 3), (3, 1), 12), ((1,) * 10, (1,) * 10, 1),
+                                       ((2,) * 10, tuple(1 << d for d in range(10)), 0)]:
+            self.assertEqual(observation.layout_of(list(sizes), list(strides)), layout, (sizes, strides))
+
+    def test_random_layouts_are_read_as_the_walk_finds_them(self):
+        rng = random.Random(SEED)
+        for _ in range(2000):
+            ndim = rng.randint(1, rng.choice([3, 11]))
+            sizes = [rng.choice([0, 1, 1, 2, 3]) for _ in range(ndim)]
+            order = rng.sample(range(ndim), ndim)
+            strides, step = [0] * ndim, 1
+            for dim in reversed(order):
+                strides[dim] = step if rng.random() < 0.95 else rng.randint(0, 7)
+                step *= max(sizes[dim], 1)
+            for kind in (FakeTorch, Exchanging):
+                x = kind(tuple(sizes), tuple(strides))
+                x.requires_grad, x.stride = False, lambda: tuple(strides)
+                walked = lockstep.Observation.of({"x": x}, whole=True)
+                plan = _library.native.Plan(plan_of({"x": x}, True), 1)
+                self.assertEqual(plan.read({"x": x}), 0)
+                self.assertEqual(Seen.values, walked.values, (sizes, strides))
 
     def test_nothing_is_kept_of_what_was_read(self):
         value = {"x": [numpy.zeros((2, 3)), 5, Batch(FakeTorch((1,), (1,)))]}
@@ -261,7 +289,7 @@ class Answers(unittest.TestCase):
 class Sites(unittest.TestCase):
     def test_most_recent_structure_first_and_the_oldest_goes(self):
         lib = _library.lib
-        _library.native.bind(_address(lib.set_all), _address(lib.set_sizes), _address(lib.agree))
+        _library.native.bind(_address(lib.set_all), _address(lib.set_sizes), _address(lib.agree_tested))
         site = CallSite()
         values = [{"x": [1] * n} for n in range(1, 19)]
         for value in values:

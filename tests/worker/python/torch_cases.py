@@ -370,6 +370,78 @@ def compiled_inputs(watch):
     tell(compiles=compiles, votes=watch.votes)
 
 
+def compiled_layouts(watch):
+    """Orders of dims in memory that differ between ranks and calls."""
+    seen = []
+
+    def backend(graph, inputs):
+        seen.extend(tuple(x.stride()) for x in inputs if isinstance(x, torch.Tensor))
+        return counting(graph, inputs)
+
+    def step(x):
+        x.add_(1)
+        return total(x * torch.arange(6.0).reshape(2, 3))
+    transposed = [torch.zeros(3, 2).t(), torch.zeros(2, 3)]
+    gaps = [torch.zeros(2, 6)[:, ::2], torch.zeros(2, 9)[:, ::3]]
+    for name, calls in {
+            "alike": [transposed[0], transposed[0].clone(), torch.zeros(3, 2).t()],
+            "apart": [transposed[RANK % 2], transposed[1 - RANK % 2], transposed[0]],
+            "later": [transposed[1], transposed[RANK % 2], transposed[1 - RANK % 2]],
+            "gaps": [gaps[RANK % 2], gaps[1 - RANK % 2], gaps[0]]}.items():
+        seen.clear()
+        before = compiles
+        agreed = compiled(step, name=name, backend=backend)
+        for x in calls:
+            x.zero_()
+            attempt(name, agreed, x)
+            tell(written=float(x.sum()))
+        tell(name=name, compiles=compiles - before, strides=seen, fallbacks=agreed.agreed.fallbacks)
+    grad = compiled(lambda x: total(x * torch.arange(6.0).reshape(2, 3)), name="gradient")
+    x = transposed[RANK % 2].detach().requires_grad_()
+    grad(x).backward()
+    tell(gradient=x.grad.flatten().tolist())
+
+
+def compiled_one_vote(watch):
+    """Calls like the one before make one vote, and ranks of which one is apart stay in step."""
+    global flag
+
+    def step(x, y=None):
+        return total(x * 2 if flag else x)
+    agreed = compiled(step)
+    attempt("call", agreed, torch.ones(4))
+    before = watch.votes
+    for _ in range(3):
+        attempt("call", agreed, torch.ones(4))
+    tell(votes=watch.votes - before)
+    apart = RANK == SIZE - 1
+    attempt("call", lambda x: agreed(x=x) if apart else agreed(x), torch.ones(4))  # a structure not seen before
+    dist.all_reduce(torch.ones(1))  # which the next vote has to tell
+    attempt("call", agreed, torch.ones(4))
+    before = watch.votes
+    attempt("call", agreed, torch.ones(4))
+    tell(votes=watch.votes - before)
+    flag = int(apart)  # a guard of PyTorch's own
+    attempt("flag", agreed, torch.ones(4))
+    flag = 0
+    attempt("call", agreed, torch.ones(4))
+    if apart:
+        torch.compiler.reset()
+    attempt("call", agreed, torch.ones(4))
+    attempt("call", agreed, torch.ones(4))
+    attempt("rows", agreed, torch.ones(4 + apart))
+    attempt("call", agreed, torch.ones(4))
+
+    attempt("call", agreed, torch.ones(4))
+    attempt("refused", agreed, torch.ones(4), 2**63 if apart else None)  # while the others are like before
+    attempt("call", agreed, torch.ones(4))
+    if apart:  # an exception of its own, between calls
+        watch.group.trouble("the data loader is broken")
+    attempt("trouble", agreed, torch.ones(4))
+    attempt("call", agreed, torch.ones(4))
+    tell(compiles=compiles, last=agreed.agreed.last.is_new)
+
+
 def compiled_small(watch):
     """Sizes of 0 and 1 on some rank; a model that needs a size's value, and one that does not."""
     def plain(x):
@@ -735,13 +807,13 @@ def compiled_fields(watch):
 def upstream_11(watch):
     """Rank 0 compiles for longer than the time-out of the others' collectives."""
     limit = dist.distributed_c10d._set_pg_timeout
-    compiled = torch.compile(total, backend=slow)
+    compiled = torch.compile(total, backend=slow_backend)
     limit(datetime.timedelta(seconds=3), dist.group.WORLD)
     attempt("step", compiled, torch.ones(4))
     tell(compiles=compiles)
 
 
-def slow(graph, inputs):
+def slow_backend(graph, inputs):
     time.sleep(6 if RANK == 0 else 0)
     return counting(graph, inputs)
 

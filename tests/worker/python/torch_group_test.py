@@ -4,6 +4,8 @@ of ranks: torchrun --nproc N torch_group_test.py; or alone, `torch_group_test.py
 import os
 import sys
 
+import numpy  # noqa: F401 - its threads are limited too
+import threadpoolctl
 import torch
 import torch.distributed as dist
 
@@ -26,9 +28,13 @@ def main() -> None:
         dist.barrier()
     threads = os.environ.pop("OMP_NUM_THREADS", None)
     torch.set_num_threads(64)
+    threadpoolctl.ThreadpoolController().limit(limits=8)  # numpy's own
     ranks = lockstep.torch.group(deadline=30)
     share = 64 if dist.get_world_size() == 1 else max(1, len(os.sched_getaffinity(0)) // dist.get_world_size())
     assert torch.get_num_threads() == share, (torch.get_num_threads(), share)
+    pools = threadpoolctl.threadpool_info()
+    assert any(pool["internal_api"] == "openblas" for pool in pools), pools
+    assert share == 64 or all(pool["num_threads"] <= share for pool in pools), pools
     torch.set_num_threads(1)
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = threads

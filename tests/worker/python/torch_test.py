@@ -311,6 +311,32 @@ def case_compiled_inputs():
     return f"compiles {seen.value('compiles')}"
 
 
+def case_compiled_layouts():
+    seen = Ranks("compiled_layouts")
+    # ones times 0 to 5 on two ranks: the sum, whatever the layout.
+    want = {"alike": (1, [[1, 2]]), "apart": (1, [[3, 1]]), "later": (2, [[3, 1]] * 2), "gaps": (1, [[3, 1]])}
+    for name, (compiles, strides) in want.items():
+        seen.all_give(name, 30.0)
+        for told in (t for t in seen.told if t.get("name") == name):
+            assert told["compiles"] == compiles and told["strides"] == strides and told["fallbacks"] == 0, told
+    assert set(seen.value("written")) == {6.0}, seen.value("written")
+    assert [t["gradient"] for t in seen.told if "gradient" in t] == [[0.0, 2.0, 4.0, 6.0, 8.0, 10.0]] * 2, seen.text
+    return "a version per layout that all have, else of contiguous copies"
+
+
+def case_compiled_one_vote():
+    for size in (1, 2, 3):
+        seen = Ranks("compiled_one_vote", size)
+        seen.all_give("call", 4.0 * size)
+        seen.all_give("flag", 4.0 * size + 4)
+        seen.all_give("rows", 4.0 * size + 1)
+        seen.all_raise("refused", "BadInput", f"y is {2**63}, which does not fit")
+        seen.all_raise("trouble", "RuntimeAssert", "the data loader is broken")
+        assert seen.value("votes") == [0] * 2 * size, seen.value("votes")
+        assert sorted(seen.value("compiles")) == [5] * (size - 1) + [6], seen.value("compiles")  # one of them forgot
+    return f"compiles {seen.value('compiles')}"
+
+
 def case_compiled_small():
     seen = Ranks("compiled_small")
     for name in ("plain", "needs"):

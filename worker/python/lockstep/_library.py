@@ -62,7 +62,8 @@ _SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "trouble": (_I, (_P, _I, _S)), "settle": (_I, (_P,)), "vote_any": (_I, (_P, _I, _P)),
     "vote_all": (_I, (_P, _I, _P)), "more": (_I, (_P, _I, _P)), "finish": (_I, (_P,)),
     "leave": (_I, (_P, _S)), "note": (_I, (_P, _S)),
-    "issues": (_I, (_P, _S)), "stalls": (_I, (_P,)), "resync": (_I, (_P,)), "poke": (_I, (_P,)), "group_close": (None, (_P,)),
+    "issues": (_I, (_P, _S)), "stalls": (_I, (_P,)), "resync": (_I, (_P,)), "poke": (_I, (_P,)),
+    "group_close": (None, (_P,)),
     "dtype_from_name": (_I, (_S,)), "observation_create": (_I, (_P,)),
     "observation_free": (None, (_P,)), "observe_tensor": (_I, (_P, _S, _I, _N, _P)),
     "observe_int": (_I, (_P, _S, _P)), "observe_float": (_I, (_P, _S, _P)),
@@ -80,7 +81,7 @@ _SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "fingerprint_of": (Fingerprint, (_S, _N)), "build_failed": (None, (_P, _I, _S)),
     "build_guard": (_I, (_P, _S, _S)), "build_kept": (_I, (_P, Fingerprint, _P, _P)),
     "build_share": (_I, (_P, Fingerprint, _S, _N, _P, _P)), "prefetch": (_I, (_P, _S, _P)),
-    "agree": (_I, (_P, _S, _P, BUILD, _P, _P, _P, _P)), "audit": (_I, (_P, _S, _P, _P, _P)),
+    "agree_tested": (_I, (_P, _S, _P, _P, BUILD, _P, _P, _P, _P)), "audit": (_I, (_P, _S, _P, _P, _P)),
     "finding": (_P, (_P,)), "audit_summary": (_S, (_P,)),
 }
 
@@ -119,7 +120,7 @@ def _bind() -> Any:
     except ImportError:
         return None
     _native.bind(*(ctypes.cast(function, ctypes.c_void_p).value
-                   for function in (lib.set_all, lib.set_sizes, lib.agree)))
+                   for function in (lib.set_all, lib.set_sizes, lib.agree_tested)))
     return _native
 
 

@@ -32,17 +32,67 @@ def program_bytes(program: Any) -> bytes:
     return program if isinstance(program, bytes) else str(program).encode()
 
 
-def _call_by_ctypes(agreement: int, frame: bytes, observation: int,
-                    build: Callable[[int, int, int, int], int]) -> Tuple[int, int, int, int]:
-    entry, is_new, decision = ctypes.c_int(-1), ctypes.c_int(), ctypes.c_void_p()
-    code = lib.agree(agreement, frame, observation or None,
-                     BUILD(lambda _context, *arguments: build(*arguments)), None,
-                     ctypes.byref(entry), ctypes.byref(is_new), ctypes.byref(decision))
-    return code, entry.value, is_new.value, decision.value or 0
+#: lockstep_agree_tested(): its code, the entry, whether it is new, the address of its decision, and whether some
+#: rank has not tested what its program relies on.
+Said = Tuple[int, int, int, int, int]
+BuildC = Callable[[int, int, int, int], int]
 
 
-#: lockstep_agree(): its code, the entry, whether it is new, and the address of its decision.
+def _call_by_ctypes(agreement: int, frame: bytes, observation: int, untested: bool,
+                    build: BuildC) -> Said:
+    entry, is_new, decision, some = ctypes.c_int(-1), ctypes.c_int(), ctypes.c_void_p(), ctypes.c_int(untested)
+    code = lib.agree_tested(agreement, frame, observation or None, ctypes.byref(some),
+                            BUILD(lambda _context, *arguments: build(*arguments)), None,
+                            ctypes.byref(entry), ctypes.byref(is_new), ctypes.byref(decision))
+    return code, entry.value, is_new.value, decision.value or 0, some.value
+
+
 _call = _call_by_ctypes if native is None else native.agree
+
+
+def _builder(build: Optional[Build], raised: List[BaseException]) -> BuildC:
+    """For the library. What `build` raises goes to `raised`."""
+
+    def build_c(entry: int, decision: int, program: int, built: int) -> int:
+        try:
+            made = None
+            if build is not None:
+                of_version = Decision(decision, built)
+                try:
+                    made = build(entry, of_version)
+                finally:
+                    of_version._built = None
+            if made is not None:
+                text = program_bytes(made)
+                mark = lib.fingerprint_of(text, len(text))
+                ctypes.cast(program, ctypes.POINTER(Fingerprint))[0] = mark
+            return 0
+        except BaseException as error:  # noqa: B902 - every rank has to hear of it
+            raised.append(error)
+            lib.build_failed(built, NUMBERS["COMPILE_ERROR"], said(error).encode())
+            return 1
+    return build_c
+
+
+class HitVote:
+    """The vote on calls of one frame of which a rank expects the version of the call before."""
+
+    def __init__(self, agreement: Agreement, frame: str, build: Build) -> None:
+        self._agreement, self._frame, self._name = agreement, frame, frame.encode()
+        self._raised: List[BaseException] = []
+        self._build = _builder(build, self._raised)
+
+    def __call__(self, observation: int, expected: Optional[int], untested: bool) -> Optional[Agreed]:
+        """Collective. `untested`: this rank has not found that what the version relies on beyond its inputs holds.
+        None: all run that of the call before, and have found it to hold. Else what was agreed on, and the ranks
+        have yet to test it. Raises as Agreement.agree(), which another rank may call."""
+        said_c = _call(self._agreement._handle.value or 0, self._name, observation, untested, self._build)
+        code, entry, is_new, _, some = said_c
+        if code == 0 and entry == expected and not is_new and not some:
+            return None
+        raised = self._raised[:]
+        self._raised.clear()
+        return self._agreement._agreed(self._frame, said_c, raised)
 
 
 class Agreement:
@@ -80,28 +130,11 @@ class Agreement:
     def _agree(self, frame: str, observation: Optional[int], build: Optional[Build],
                raised: List[BaseException]) -> Agreed:
         """`observation`: the library's, by address. `raised`: what a failure was caused by."""
+        said_c = _call(self._handle.value or 0, frame.encode(), observation or 0, True, _builder(build, raised))
+        return self._agreed(frame, said_c, raised)
 
-        def build_c(entry: int, decision: int, program: int, built: int) -> int:
-            try:
-                made = None
-                if build is not None:
-                    of_version = Decision(decision, built)
-                    try:
-                        made = build(entry, of_version)
-                    finally:
-                        of_version._built = None
-                if made is not None:
-                    text = program_bytes(made)
-                    mark = lib.fingerprint_of(text, len(text))
-                    ctypes.cast(program, ctypes.POINTER(Fingerprint))[0] = mark
-                return 0
-            except BaseException as error:  # noqa: B902 - every rank has to hear of it
-                raised.append(error)
-                lib.build_failed(built, NUMBERS["COMPILE_ERROR"], said(error).encode())
-                return 1
-
-        code, entry, is_new, decision = _call(self._handle.value or 0, frame.encode(),
-                                              observation or 0, build_c)
+    def _agreed(self, frame: str, said_c: Said, raised: List[BaseException]) -> Agreed:
+        code, entry, is_new, decision, _ = said_c
         if code != 0:
             try:
                 check(code)

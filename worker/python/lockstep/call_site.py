@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Tuple
 
 from ._library import lib, native
 from .errors import check
-from .observation import Observation, gradient_of, is_known, is_scalar
+from .observation import Observation, gradient_of, is_known, is_scalar, strides_of
 
 _OTHER = -1  # Plan::kOther
 _MOST_PLANS = 16
@@ -38,7 +38,9 @@ def plan_of(value: Any, whole: bool = False) -> Optional[Tuple[Any, ...]]:
         return (kind.__name__, kind)
     if is_scalar(value) or not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return None
-    return ("tensor", value, value.dtype, whole and gradient_of(value) is not None, whole and not is_known(value.dtype))
+    with_gradient = whole and gradient_of(value) is not None
+    return ("tensor", value, value.dtype, with_gradient, whole and not is_known(value.dtype),
+            with_gradient and bool(strides_of(value)))
 
 
 def _whole(word: str, kind: type, members: List[Tuple[Any, Optional[Tuple[Any, ...]]]]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
 from ._library import NUMBERS, lib
 from .errors import Error, check, said
+from .threads import limit_threads, ranks_of_launch
 
 if TYPE_CHECKING:
     from .agreement import Agreement
@@ -20,7 +21,8 @@ class Group:
     """The ranks that agree. `comm` is an mpi4py communicator, duplicated and otherwise left alone;
     None: the processes that meet at LOCKSTEP_RENDEZVOUS, else all that a launcher (mpirun, srun) has
     started together, else this process. `alone`: this process, whoever has started it.
-    Collective. As a context manager it finishes at the end, collectively;
+    Collective. Of a launch with several ranks on this host, each limits the threads of the OpenMP and BLAS libraries
+    that it has loaded to its share of the cores (limit_threads()). As a context manager it finishes at the end, collectively;
     an exception that leaves the block is told to the other ranks, whose next call raises Gone."""
 
     def __init__(self, comm: Any = None, deadline: float = 60.0,
@@ -41,6 +43,8 @@ class Group:
                 address = MPI._addressof(comm)
             folder = None if report_folder is None else os.fsencode(report_folder)
             check(lib.group_open(address, deadline, folder, ctypes.byref(self._handle)))
+            if ranks_of_launch() > 1:
+                limit_threads(ranks_of_launch())
         self.rank: int = lib.group_rank(self._handle)
         self.size: int = lib.group_size(self._handle)
         # Before mpi4py finalises MPI. A copy of this process after a fork has nothing to say.

@@ -46,8 +46,8 @@ def _dtype_number(name: str, dtype: Any, whole: bool) -> int:
 
 
 def is_scalar(value: Any) -> bool:
-    # numpy's numbers are Numbers, its truth value is none.
-    return isinstance(value, (int, float, numbers.Real)) or type(value).__name__ == "bool_"
+    # numpy's numbers are Numbers, its truth value (bool_, bool since 2.0) is none.
+    return isinstance(value, (int, float, numbers.Real)) or type(value).__name__ in ("bool_", "bool")
 
 
 def _members(value: Any) -> Optional[Iterator[Tuple[str, Any]]]:
@@ -90,8 +90,8 @@ def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
     elif hasattr(value, "shape") and hasattr(value, "dtype"):
         sizes = [int(size) for size in value.shape]
         number = _dtype_number(name, value.dtype, whole)
-        own = _strides(value)
-        if own is not None and own != _contiguous(sizes):
+        own = strides_of(value)
+        if own is not None and own != contiguous_strides(sizes):
             strides[len(sources)] = own
         sources.append((name, _TENSOR, number, len(sizes)))
         values.extend(sizes)
@@ -101,6 +101,9 @@ def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
         if needed is not None:
             sources.append((f"{name}.requires_grad", _BOOL, 0, 0))
             values.append(int(needed))
+            if own:
+                sources.append((f"{name}.layout", _INT, 0, 0))
+                values.append(layout_of(sizes, own))
     elif whole:
         sources.append((f"{name}: {type(value).__qualname__}"[:200], _FLOAT, 0, 0))
     else:
@@ -108,7 +111,7 @@ def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
                         "arrays, numbers, or lists, dicts and dataclasses of them, or leave it out")
 
 
-def _strides(value: Any) -> Optional[List[int]]:
+def strides_of(value: Any) -> Optional[List[int]]:
     """In elements; numpy gives bytes in an attribute, torch elements by a method."""
     found = getattr(value, "strides", None)
     if found is not None and not callable(found):
@@ -117,7 +120,7 @@ def _strides(value: Any) -> Optional[List[int]]:
     return [int(s) for s in method()] if callable(method) else None
 
 
-def _contiguous(sizes: List[int]) -> List[int]:
+def contiguous_strides(sizes: List[int]) -> List[int]:
     out: List[int] = []
     step = 1
     for size in reversed(sizes):
@@ -125,6 +128,21 @@ def _contiguous(sizes: List[int]) -> List[int]:
         step *= max(size, 1)
     return out[::-1]
 
+
+def layout_of(sizes: List[int], strides: List[int]) -> int:
+    """The order of a tensor's dims in memory: the dims, counted from 1, from the outermost to the innermost as
+    decimal digits: 1234 of a contiguous one, 1342 of images with channels last. 0: there are gaps between
+    the elements, they overlap, or it has more than 9 dims; contiguous ones of those have 1."""
+    dims = list(range(len(sizes)))
+    if strides != contiguous_strides(sizes):
+        dims.sort(key=lambda dim: (-strides[dim], -sizes[dim], dim))
+        expected = contiguous_strides([sizes[dim] for dim in dims])
+        if len(dims) > _MOST_DIGITS or [strides[dim] for dim in dims] != expected:
+            return 0
+    return int("".join(str(dim + 1) for dim in dims)) if len(dims) <= _MOST_DIGITS else 1
+
+
+_MOST_DIGITS = 9
 
 #: An agreement's declared observations, so that a call only sets values.
 Declared = Dict[Tuple[Any, ...], ctypes.c_void_p]
@@ -151,9 +169,9 @@ class Observation:
     @classmethod
     def of(cls, inputs: Mapping[str, Any], marks: Optional[Mapping[str, Mapping[int, str]]] = None,
            whole: bool = False) -> "Observation":
-        """The same of a mapping. `whole`: whether a tensor x needs a gradient is the bool
-        x.requires_grad, a dtype without a name here is part of one, as that of None is, and of
-        values that cannot be observed the type counts."""
+        """The same of a mapping. `whole`: whether a tensor x needs a gradient is the bool x.requires_grad,
+        the order of its dims in memory the int x.layout (layout_of()), a dtype without a name here is
+        part of one, as that of None is, and of values that cannot be observed the type counts."""
         out = cls.__new__(cls)
         out._observe(inputs, marks, whole)
         return out

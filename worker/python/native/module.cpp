@@ -8,8 +8,8 @@ using lockstep::python::Functions;
 using lockstep::python::Plan;
 
 using Build = int (*)(void* context, int entry, const void* decision, void* program, void* built);
-using Agree = int (*)(void* agreement, const char* frame, const void* observation, Build build,
-                      void* context, int* entry, int* is_new, const void** decision);
+using Agree = int (*)(void* agreement, const char* frame, const void* observation, int* untested,
+                      Build build, void* context, int* entry, int* is_new, const void** decision);
 
 /// Set once, by bind().
 Functions functions;
@@ -51,13 +51,15 @@ int build(void* context, int entry, const void* decision, void* program, void* b
   return static_cast<int>(code);
 }
 
-/// agree(agreement, frame, observation, build) -> (code, entry, is_new, decision). Other threads of
-/// Python run while it waits.
+/// agree(agreement, frame, observation, untested, build) -> (code, entry, is_new, decision,
+/// untested). Other threads of Python run while it waits.
 PyObject* agree(PyObject*, PyObject* arguments) {
   unsigned long long agreement = 0, observation = 0;
   const char* frame = nullptr;
   PyObject* callable = nullptr;
-  if (PyArg_ParseTuple(arguments, "KyKO:agree", &agreement, &frame, &observation, &callable) == 0)
+  int untested = 0;
+  if (PyArg_ParseTuple(arguments, "KyKpO:agree", &agreement, &frame, &observation, &untested,
+                       &callable) == 0)
     return nullptr;
   if (agree_function == nullptr) {
     PyErr_SetString(PyExc_RuntimeError, "bind() has not been called");
@@ -67,10 +69,11 @@ PyObject* agree(PyObject*, PyObject* arguments) {
   const void* decision = nullptr;
   Py_BEGIN_ALLOW_THREADS
   code = agree_function(reinterpret_cast<void*>(agreement), frame,
-                        reinterpret_cast<void*>(observation), build, callable, &entry, &is_new,
-                        &decision);
+                        reinterpret_cast<void*>(observation), &untested, build, callable, &entry,
+                        &is_new, &decision);
   Py_END_ALLOW_THREADS
-  return Py_BuildValue("iiiK", code, entry, is_new, reinterpret_cast<unsigned long long>(decision));
+  return Py_BuildValue("iiiKi", code, entry, is_new,
+                       reinterpret_cast<unsigned long long>(decision), untested);
 }
 
 struct PlanObject {
@@ -143,7 +146,7 @@ PyObject* answering(PyObject*, PyObject* function) {
 }
 
 PyMethodDef methods[] = {{"bind", bind, METH_VARARGS, "Takes addresses of the library's functions."},
-                         {"agree", agree, METH_VARARGS, "lockstep_agree()."},
+                         {"agree", agree, METH_VARARGS, "lockstep_agree_tested()."},
                          {"answering", answering, METH_O,
                           "A function of one argument for callers that can take no exception: "
                           "where the given one returns an exception's class in place of a bool, it "

@@ -1,5 +1,6 @@
 #include "plan.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace lockstep::python {
@@ -37,6 +38,29 @@ bool row_major(const std::int64_t* sizes, const std::int64_t* strides, int ndim)
   return true;
 }
 
+/// observation.py's layout_of(): the dims, counted from 1, from the outermost to the innermost as
+/// decimal digits; 0: there are gaps between the elements, they overlap, or there are too many dims.
+std::int64_t layout_of(const std::int64_t* sizes, const std::int64_t* strides, int ndim) {
+  constexpr int kMostDims = 9;
+  if (ndim > kMostDims) return strides == nullptr || row_major(sizes, strides, ndim) ? 1 : 0;
+  int order[kMostDims];
+  for (int d = 0; d < ndim; ++d) order[d] = d;
+  if (strides != nullptr && !row_major(sizes, strides, ndim)) {
+    // The outermost first; of equal strides the dim with more elements.
+    std::stable_sort(order, order + ndim, [&](int a, int b) {
+      return strides[a] != strides[b] ? strides[a] > strides[b] : sizes[a] > sizes[b];
+    });
+    std::int64_t step = 1;
+    for (int place = ndim - 1; place >= 0; --place) {
+      if (strides[order[place]] != step) return 0;
+      step *= sizes[order[place]] > 1 ? sizes[order[place]] : 1;
+    }
+  }
+  std::int64_t code = 0;
+  for (int place = 0; place < ndim; ++place) code = code * 10 + order[place] + 1;
+  return code;
+}
+
 /// Appends what a sequence of integers holds.
 bool append_integers(PyObject* sequence, std::vector<std::int64_t>& out) {
   const Py_ssize_t count = PySequence_Size(sequence);
@@ -61,8 +85,8 @@ std::unique_ptr<Plan> Plan::make(PyObject* tree, void* observation, const Functi
   return plan;
 }
 
-/// (kind, example or type, …): "tensor" example dtype, whether it tells its need of a gradient, and
-/// whether its dtype is a source of its own; "int" "float" "bool" type; "same" type value;
+/// (kind, example or type, …): "tensor" example dtype, whether it tells its need of a gradient,
+/// whether its dtype is a source of its own, and whether its layout is; "int" "float" "bool" type; "same" type value;
 /// "items" type (child…); "keys" and "fields" type ((key, child)…).
 bool Plan::learn(PyObject* tree, Node& node) {
   static constexpr std::pair<const char*, Kind> kKinds[] = {
@@ -120,6 +144,7 @@ bool Plan::learn_tensor(PyObject* tree, Node& node) {
   if (PyTuple_Size(tree) > 3 && part(tree, 3) == Py_True)
     node.grad = Owned(PyUnicode_FromString("requires_grad"));
   node.named_dtype = PyTuple_Size(tree) > 4 && part(tree, 4) == Py_True;
+  node.ordered = PyTuple_Size(tree) > 5 && part(tree, 5) == Py_True;
   node.exchange = exchange_of(node.type.get());
   DlTensor seen{};
   if (node.exchange != nullptr && node.exchange->tensor_from_object(example, &seen) != 0) {
@@ -210,11 +235,16 @@ bool Plan::tensor(const Node& node, PyObject* value) {
   } else {
     if (seen.ndim != node.ndim || !(seen.dtype == node.dl_type)) return false;
     values_.insert(values_.end(), seen.shape, seen.shape + seen.ndim);
-    if (seen.strides != nullptr) note_strides(node, seen.strides);
+    note_strides(node, seen.strides);
     ++source_;
   }
   if (node.named_dtype) ++source_;
-  return !node.grad || gradient(node, value);
+  if (node.grad && !gradient(node, value)) return false;
+  if (node.ordered) {
+    values_.push_back(layout_);
+    ++source_;
+  }
+  return true;
 }
 
 bool Plan::gradient(const Node& node, PyObject* value) {
@@ -258,7 +288,8 @@ bool Plan::tensor_by_attributes(const Node& node, PyObject* value) {
 /// Called when the sizes of the tensor are the last values.
 void Plan::note_strides(const Node& node, const std::int64_t* strides) {
   const std::size_t at = values_.size() - static_cast<std::size_t>(node.ndim);
-  if (node.ndim > 0 && !row_major(&values_[at], strides, node.ndim))
+  if (node.ordered) layout_ = layout_of(values_.data() + at, strides, node.ndim);
+  if (strides != nullptr && node.ndim > 0 && !row_major(&values_[at], strides, node.ndim))
     strided_.push_back({source_, at, {strides, strides + node.ndim}});
 }
 

@@ -57,6 +57,7 @@ class Plan {
     Owned strides;                // the attribute's name; null: no strides
     bool strides_called = false;  // a method, in elements; else an attribute, in bytes
     bool named_dtype = false;     // its dtype is a source of its own, without a value
+    bool ordered = false;         // so is the order of its dims
     Owned grad;  // the name of the attribute that is a bool source of its own; null: none is
   };
   struct Strided {
@@ -69,6 +70,7 @@ class Plan {
   [[nodiscard]] bool tensor(const Node& node, PyObject* value);
   [[nodiscard]] bool tensor_by_attributes(const Node& node, PyObject* value);
   [[nodiscard]] bool gradient(const Node& node, PyObject* value);
+  /// `strides`: null: contiguous.
   void note_strides(const Node& node, const std::int64_t* strides);
   [[nodiscard]] bool integer(PyObject* value);
 
@@ -79,6 +81,7 @@ class Plan {
   std::vector<std::int64_t> values_;
   std::vector<Strided> strided_;
   std::vector<std::int64_t> room_;
+  std::int64_t layout_ = 0;  // of the tensor that is read
   std::size_t source_ = 0;
 };
 

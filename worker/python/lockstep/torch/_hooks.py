@@ -329,11 +329,20 @@ def mark_size(tensor: Any, dim: int, least: Optional[int], hint: int, strictly: 
         _torch._dynamo.maybe_mark_dynamic(tensor, dim)
 
 
+def _stance() -> Any:
+    return getattr(getattr(_torch._dynamo.eval_frame, "_stance", None), "stance", "default")
+
+
 def compiles() -> bool:
     """Whether torch.compile compiles now: it is not disabled, and no stance forbids it. Seen in 2.15."""
     config: Any = importlib.import_module("torch._dynamo.config")
-    stance = getattr(getattr(_torch._dynamo.eval_frame, "_stance", None), "stance", "default")
-    return not config.disable and stance == "default"
+    return not config.disable and _stance() == "default"
+
+
+def looks_up() -> bool:
+    """Whether a frame that has versions is looked up among them; under a dispatch mode PyTorch runs it as it is.
+    Seen in 2.15."""
+    return bool(_stance() == "default" and _torch._C._len_torch_dispatch_stack() == 0)
 
 
 def _at_once(aot: Any) -> Dict[str, bool]:

@@ -93,7 +93,7 @@ class Issued:
         it does not count. What raises is not issued. `fingerprint`: of a text."""
         self._name = process_group.group_name
         self._fingerprint, self._before = fingerprint, before
-        self._lines: List[str] = []
+        self.lines: List[str] = []  # those since take() was last called
         self._kernels = Kernels({name: self._noting(operator) for name, operator in _OPERATORS.items()})
 
     def _noting(self, operator: _Operator) -> Callable[..., None]:
@@ -103,15 +103,15 @@ class Issued:
             what, place = _text(operator, args), user_place(sys._getframe(1))
             if not self._before(what, place):
                 return
-            self._lines.append(f"{what}\tat {place}")
-            if len(self._lines) > _MOST_LINES:
-                mark = self._fingerprint("\n".join(line.split("\t")[0] for line in self._lines))
-                self._lines = [f"{len(self._lines)} collectives, {mark}"]
+            self.lines.append(f"{what}\tat {place}")
+            if len(self.lines) > _MOST_LINES:
+                mark = self._fingerprint("\n".join(line.split("\t")[0] for line in self.lines))
+                self.lines = [f"{len(self.lines)} collectives, {mark}"]
         return note
 
     def take(self) -> List[str]:
         """Those since it was last called, one a line; the place follows a tab."""
-        lines, self._lines = self._lines, []
+        lines, self.lines = self.lines, []
         return lines
 
     def remove(self) -> None:

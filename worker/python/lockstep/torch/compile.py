@@ -7,20 +7,21 @@ import functools
 import re
 import sys
 import types
-from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 import torch
 
-from ..agreement import Agreed, Agreement
+from ..agreement import Agreed, Agreement, HitVote
 from ..call_site import CallSite
 from ..decision import Decision
 from ..errors import CompileError, GraphDivergence
 from ..field import Value
 from ..observation import Observation
 from ..wrappers import _named, _told
-from ._hooks import backend_named, compiles, needs_a_value, shape_env_of, tracing_as_decided
+from ._hooks import backend_named, compiles, looks_up, needs_a_value, shape_env_of, tracing_as_decided
 from .example import Example, marks_of
 from .guard_text import SizeGuard, size_guards
+from .layout import Contiguous, is_layout, made_contiguous
 from .shared_build import SharedBuild
 from .watch import Watch, the_watch
 
@@ -36,13 +37,17 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     """torch.compile(model), a function or a module, for a job in which every rank compiles. Making it is
     collective. Starts watch(), where it has not been called, over `process_group`.
 
-    Before each call the ranks agree on the sizes, ints, bools, dtypes and needs of a gradient of the
+    Before each call the ranks agree on the sizes, ints, bools, dtypes, layouts and needs of a gradient of the
     inputs, and on a version that fits all of them. Where none does, all ranks trace one at the same sizes:
     those that have been alike so far as numbers, others as symbols. The conditions on sizes that the graph
     relies on are tested on every rank's inputs (else BranchDivergence), and the graphs compared (else
     GraphDivergence), before anything runs. torch's other guards are voted, as by watch(). Errors, alike on
     all ranks: those of Agreement.agree(); a trace or build that failed is CompileError. What the function
     itself raises is this rank's own.
+
+    A version is made for the order of dims in memory that a tensor has on all ranks. Where ranks or calls differ,
+    and where there are gaps between its elements, the version runs on a contiguous copy; what it writes into it
+    is written back, and a result that is a view of it is one of the copy.
 
     `marks` as for Observation; marks set by torch._dynamo.mark_dynamic() and its kin on the tensors of the
     first call of a structure count too. A size that was 0 or 1 on some rank is traced without a value; if
@@ -110,6 +115,27 @@ class _NeedsValue(Exception):
     """A trace needed the value of a size that may be 0 or 1."""
 
 
+class _Left(Exception):
+    """A version was left before it ran: the ranks have agreed on something else."""
+
+
+class _Call:
+    """One under way."""
+
+    __slots__ = ("args", "kwargs", "observation", "outcome", "until_the_end")
+
+    def __init__(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        self.args, self.kwargs = args, kwargs
+        self.observation: Optional[int] = None                       # the library's, by address
+        self.outcome: Union[None, Agreed, BaseException] = None      # where a version was left
+        self.until_the_end: Optional[contextlib.ExitStack] = None
+
+
+class _Version(NamedTuple):
+    run: Callable[..., Any]
+    contiguous: FrozenSet[str]  # tensors of which it runs on contiguous copies
+
+
 class Compiled:
     """What compile() has made: `last`, the last call's Agreed; `fields`, the joined values of its version, or of
     the one that is traced; `fallbacks`, how many calls ran without a compiled version; `agreement`."""
@@ -123,10 +149,13 @@ class Compiled:
         self.fallbacks = 0
         self.agreement = Agreement(watched.group, f"compile {name}", consistency,
                                    automatic_dynamic=dynamic is not False, recompile_limit=recompile_limit)
+        self._vote = HitVote(self.agreement, name, self._build)
         self._model, self._name, self._watch, self._consistency = model, name, watched, consistency
         self._marks, self._dynamic, self._fullgraph, self._backend = marks, dynamic, fullgraph, backend
         self._signature: Any = model.forward if isinstance(model, torch.nn.Module) else model
-        self._versions: Dict[int, Callable[..., Any]] = {}
+        self._versions: Dict[int, _Version] = {}
+        self._call: Optional[_Call] = None
+        self._like_last: Optional[Callable[..., Any]] = None  # the last call's version, if the next one may run it
         self._needs: Dict[FrozenSet[str], str] = {}  # sizes without which no trace is possible, and why
         self._told_why = self._is_tracing = False
         self._built_with, self._fields = built_with, fields
@@ -136,11 +165,39 @@ class Compiled:
         self.agreement._sites.append(self._site)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if self._watch.is_over:
+        watched = self._watch
+        if watched.is_over:
             raise RuntimeError(f"the watch under which {self._name} was compiled has been closed; make it anew with "
                                "lockstep.torch.compile()")
+        before = watched.on_recompile, self._call
+        watched.on_recompile = self._on_recompile
+        call = self._call = _Call(args, kwargs)
         try:
-            self.last = self._agree(args, kwargs)
+            version = self._like_last
+            if version is not None and watched.votes_next() and looks_up() and self._read(call):
+                watched.instead = self._tested
+                try:
+                    out = version(*args, **kwargs)
+                    if watched.instead is not None:  # PyTorch has looked nothing up
+                        watched.instead = None
+                        self._settled(self._agree(call))
+                    elif self._fullgraph:
+                        watched.forget_issued()
+                    return out
+                except _Left:
+                    pass
+                finally:
+                    watched.instead = None
+            return self._slowly(call)
+        finally:
+            watched.on_recompile, self._call = before
+            if call.until_the_end is not None:
+                call.until_the_end.close()
+
+    def _slowly(self, call: _Call) -> Any:
+        """A vote on the version, if there was none yet, and another one on its guards."""
+        try:
+            self._settled(self._agree(call) if call.outcome is None else call.outcome)
         except GraphDivergence as error:
             raise self._parted(error) from None
         except CompileError as error:
@@ -150,42 +207,74 @@ class Compiled:
                 print(f"lockstep: calls with such sizes run without a compiled version: {error.message}",
                       file=sys.stderr)
             self._told_why = True
-            self.last = Agreed(None, False, None)
+            self._settled(Agreed(None, False, None))
+        assert self.last is not None
         if self._fields is not None:
             self.fields = {} if self.last.decision is None else self.last.decision.fields
         version = self._versions.get(-1 if self.last.entry is None else self.last.entry)
         if version is None:
             self.fallbacks += 1
             with self._watch.voting(self._name):
-                return self._model(*args, **kwargs)
-        return self._run(version, args, kwargs)
+                return self._model(*call.args, **call.kwargs)
+        if not self._fullgraph and self.last.is_new:
+            self._on_recompile()
+        if version.contiguous:
+            copied = Contiguous(version.contiguous, self._positional(call.args), call.args, call.kwargs)
+            call.args, call.kwargs = copied.args, copied.kwargs
+            try:
+                return self._run(version, call)
+            finally:
+                copied.write_back()
+        return self._run(version, call)
 
-    def _run(self, version: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
-        """What compiles in it all the same, because of guards that the decision knows nothing of, has the
-        agreed sizes as symbols."""
-        watched, until_the_end = self._watch, None
+    def _run(self, version: _Version, call: _Call) -> Any:
+        out = version.run(*call.args, **call.kwargs)
+        if self._fullgraph:
+            self._watch.forget_issued()
+        return out
 
-        def on_recompile() -> None:
-            nonlocal until_the_end
-            if until_the_end is None:
-                until_the_end = contextlib.ExitStack()
-            until_the_end.enter_context(self._as_decided(args, kwargs))
-        before, watched.on_recompile = watched.on_recompile, on_recompile
+    def _settled(self, outcome: Union[Agreed, BaseException]) -> None:
+        """What the ranks have agreed on; the next call may be like this one."""
+        if isinstance(outcome, BaseException):
+            raise outcome
+        self.last = outcome
+        version = None if outcome.entry is None else self._versions.get(outcome.entry)
+        self._like_last = None if version is None or version.contiguous or self._fields is not None else version.run
+
+    def _tested(self, found: bool) -> Any:
+        """The vote on a call like the last one, when PyTorch has tested the guards of its version: True, or a
+        class to be raised before the version runs."""
+        call, last, watched = self._call, self.last, self._watch
+        assert call is not None and call.observation is not None and last is not None
+        watched.within += 1
         try:
-            if not self._fullgraph and self.last is not None and self.last.is_new:
-                on_recompile()
-            return version(*args, **kwargs)
+            call.outcome = self._vote(call.observation, last.entry, not found)
+            if call.outcome is None:
+                if last.is_new:
+                    self.last = last._replace(is_new=False)
+                return True
+        except BaseException as error:
+            call.outcome = error
         finally:
-            watched.on_recompile = before
-            if until_the_end is not None:
-                until_the_end.close()
+            watched.within -= 1
+        return _Left
 
-    def _as_decided(self, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
-        decision = None if self.last is None else self.last.decision
-        if decision is None:
-            return contextlib.nullcontext()
-        example = Example(decision, self._positional(args), args, kwargs, marks_only=True)
-        return tracing_as_decided(example.dynamic_ints)
+    def _read(self, call: _Call) -> bool:
+        try:
+            call.observation = self._site.read((call.args, call.kwargs))
+        except Exception:  # which is brought to all by the vote
+            return False
+        return call.observation is not None
+
+    def _on_recompile(self) -> None:
+        """What compiles in a version all the same, because of guards that the decision knows nothing of, has the
+        agreed sizes as symbols."""
+        call = self._call
+        if call is not None and self.last is not None and self.last.decision is not None:
+            if call.until_the_end is None:
+                call.until_the_end = contextlib.ExitStack()
+            example = Example(self.last.decision, self._positional(call.args), call.args, call.kwargs, marks_only=True)
+            call.until_the_end.enter_context(tracing_as_decided(example.dynamic_ints))
 
     def _parted(self, error: GraphDivergence) -> GraphDivergence:
         """The same, of graphs that ranks have traced, with the first node that differs. Collective."""
@@ -199,33 +288,36 @@ class Compiled:
         return GraphDivergence(error.finding._replace(message=message,
                                                       text=error.finding.text.replace(error.message, message)))
 
-    def _agree(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Agreed:
-        def make(entry: int, decision: Decision) -> str:
-            return self._made(entry, decision, args, kwargs)
+    def _agree(self, call: _Call) -> Agreed:
         watched = self._watch
         watched.within += 1  # the ranks agree on something else than a frame
         try:
             try:
-                read, observation = None, None
-                if self._fields is None:  # which no plan reads
-                    read = self._site.read((args, kwargs))
+                read, observation = call.observation, None
+                if read is None and self._fields is None:  # which no plan reads
+                    read = self._site.read((call.args, call.kwargs))
                 if read is None:
                     with _told(watched.group, "BAD_INPUT"):
-                        observation = self._observation(args, kwargs)
+                        observation = self._observation(call.args, call.kwargs)
                         if self._fields is None:
-                            self._site.learn((args, kwargs), observation)
+                            self._site.learn((call.args, call.kwargs), observation)
             except Exception:
-                self.agreement.agree(self._name, None, make)  # the others are on their way into the call
+                self.agreement.agree(self._name, None, self._build)  # the others are on their way into the call
                 raise
             if read is None:
-                return self.agreement.agree(self._name, observation, make)
-            return self.agreement._agree(self._name, read, make, [])
+                return self.agreement.agree(self._name, observation, self._build)
+            return self.agreement._agree(self._name, read, self._build, [])
         finally:
             watched.within -= 1
 
+    def _build(self, entry: int, decision: Decision) -> str:
+        assert self._call is not None
+        return self._made(entry, decision, self._call.args, self._call.kwargs)
+
     def _made(self, entry: int, decision: Decision, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> str:
         self._versions.pop(entry, None)
-        small = frozenset(s.source for s in decision.symbols.values() if s.min is None or s.min < 2)
+        small = frozenset(s.source for s in decision.symbols.values()
+                          if (s.min is None or s.min < 2) and not is_layout(s.source, decision))
         if small in self._needs:
             raise _NeedsValue(self._needs[small])
         try:
@@ -258,7 +350,7 @@ class Compiled:
                                 backend=self._tracing(example.names, guards))
         if not self._fullgraph or not compiles():
             # What runs before the first graph would run twice.
-            self._versions[entry] = version
+            self._versions[entry] = _Version(version, made_contiguous(decision))
             return "in pieces"
         self._is_tracing = True
         self._watch.group.note(f"compiling {self._name}")
@@ -278,7 +370,7 @@ class Compiled:
         # A backend that finds a graph in its cache adds them in another order than one that builds it.
         for guard in sorted({known.condition: known for known in reversed(guards)}.values()):
             decision.guard(guard.condition, guard.place or self._name)
-        self._versions[entry] = version
+        self._versions[entry] = _Version(version, made_contiguous(decision))
         self._lines = [line for graph in graphs for line in (
             graph.nodes if self._consistency == "same_graph" else graph.collectives)]
         return _compared(self._lines) or "nothing"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
 from ..decision import Decision, Symbol
 from ._hooks import mark_size
+from .layout import order_of
+from .nested import rebuilt
 
 #: Marks that a program sets on tensors, by the attribute that torch keeps them in, and lockstep's word.
 _MARKED = (("_dynamo_weak_dynamic_indices", "maybe_dynamic"), ("_dynamo_dynamic_indices", "dynamic"),
@@ -30,28 +31,12 @@ class Example:
         self._made: Dict[int, torch.Tensor] = {}  # by the tensor of the call: one may be there twice
         #: torch's names of ints that are symbols.
         self.dynamic_ints: List[str] = []
-        self.args = tuple(self._like(value, f"L['args'][{i}]", names[i]) for i, value in enumerate(args))
-        self.kwargs = {key: self._like(value, f"L['kwargs'][{key!r}]", key) for key, value in kwargs.items()}
+        self.args = tuple(rebuilt(value, f"L['args'][{i}]", names[i], self._leaf) for i, value in enumerate(args))
+        self.kwargs = {key: rebuilt(value, f"L['kwargs'][{key!r}]", key, self._leaf) for key, value in kwargs.items()}
 
-    def _like(self, value: Any, path: str, name: str) -> Any:
-        if isinstance(value, Mapping):
-            mapping: Any = copy.copy(value)
-            for key, item in value.items():
-                mapping[key] = self._like(item, f"{path}[{key!r}]", f"{name}.{key}")
-            return mapping
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            made = copy.copy(value)
-            for field in dataclasses.fields(value):
-                object.__setattr__(made, field.name, self._like(
-                    getattr(value, field.name), f"{path}.{field.name}", f"{name}.{field.name}"))
-            return made
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*(self._like(getattr(value, field), f"{path}.{field}", f"{name}.{field}")
-                                 for field in value._fields))
+    def _leaf(self, value: Any, path: str, name: str) -> Any:
         if isinstance(value, torch.Tensor):
             return self._tensor(value, path, name)
-        if type(value) in (list, tuple):
-            return type(value)(self._like(item, f"{path}[{i}]", f"{name}[{i}]") for i, item in enumerate(value))
         return self._int(path, name) if type(value) is int else value
 
     def _int(self, path: str, name: str) -> int:
@@ -69,7 +54,8 @@ class Example:
         numbers = [size.hint if isinstance(size, Symbol) else size for size in sizes]
         made = value if self._marks_only else self._made.get(id(value))
         if made is None or (made is not value and list(made.shape) != numbers):
-            made = self._made[id(value)] = _zeros_like(value, numbers)
+            order = order_of(self._decision, name, value.dim()) if type(value) is torch.Tensor else None
+            made = self._made[id(value)] = _zeros_like(value, numbers, order)
         for dim, size in enumerate(sizes):
             self.names[f"{path}.size()[{dim}]"] = f"{name}.size({dim})"
             if isinstance(size, Symbol):
@@ -77,10 +63,11 @@ class Example:
         return made
 
 
-def _zeros_like(value: torch.Tensor, sizes: List[int]) -> torch.Tensor:
-    """With the same order of dims in memory."""
+def _zeros_like(value: torch.Tensor, sizes: List[int], order: Optional[List[int]]) -> torch.Tensor:
+    """With this order of dims in memory, or that of `value`."""
     strides = value.stride()
-    order = sorted(range(value.dim()), key=lambda dim: (-strides[dim], dim))
+    if order is None:
+        order = sorted(range(value.dim()), key=lambda dim: (-strides[dim], dim))
     made = torch.zeros([sizes[dim] for dim in order], dtype=value.dtype, device=value.device)
     made = made.permute([order.index(dim) for dim in range(value.dim())])
     if type(value) is torch.nn.Parameter:

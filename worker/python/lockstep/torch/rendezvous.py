@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from ..group import Group
+from ..threads import limit_threads, share_of_cores
 from ._hooks import default_store, store_host
 
 _opened: Dict[str, int] = {}
@@ -30,8 +31,8 @@ def group_of_mesh(given: Any) -> Any:
 def group(process_group: Any = None, deadline: float = 60.0) -> Group:
     """The ranks of `process_group` (default: all; or a dim of a DeviceMesh) as a lockstep group. Collective
     over that group; other ranks take no part. The address and a secret for it go through the store of
-    init_process_group. Where OMP_NUM_THREADS is not set, torch's threads are limited to this rank's share
-    of the host's cores. Raises RuntimeError where torch.distributed has not been initialised, this process
+    init_process_group. Where OMP_NUM_THREADS is not set, the threads of torch, OpenMP and BLAS are limited to
+    this rank's share of the host's cores. Raises RuntimeError where torch.distributed has not been initialised, this process
     is not in the group, or a rank (named) has not come within five deadlines; errors of the rendezvous are
     those of Group."""
     if not dist.is_available() or not dist.is_initialized():
@@ -99,10 +100,12 @@ class _Meeting:
 
 
 def _share_cores(ranks: int) -> None:
-    """torch's threads within an operator, on a host with so many ranks: not more than a rank's share of
+    """Threads of torch and of numerical libraries, on a host with so many ranks: not more than a rank's share of
     the cores, unless the environment says how many."""
-    if "OMP_NUM_THREADS" not in os.environ and "MKL_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(min(torch.get_num_threads(), max(1, len(os.sched_getaffinity(0)) // ranks)))
+    share = share_of_cores(ranks)
+    if share is not None:
+        torch.set_num_threads(min(torch.get_num_threads(), share))
+        limit_threads(ranks)
 
 
 def _host() -> str:

@@ -12,13 +12,14 @@ import re
 import sys
 import tempfile
 import zipfile
-from typing import Callable, Dict, Iterator, Optional, Set
+from typing import Any, Callable, Dict, Iterator, Optional, Set
 
 import torch
 
 from ..decision import Decision
 from ._hooks import artifacts_apart, inductor_builds, inductor_folder, load_artifacts
 
+_torch: Any = torch
 _FORMAT = "1"  # of what is kept
 _ARTIFACTS = "artifacts"
 _OBJECT = re.compile(r"[a-z0-9]{2}/\w[\w.]*\.so")
@@ -62,8 +63,8 @@ def _platform() -> str:
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as text:
         features = {line for line in text if line.startswith(("flags", "model name", "Features"))}
     gpus: Set[str] = set()
-    if torch.cuda.is_initialized():
-        found = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+    if _torch.cuda.is_initialized():
+        found = map(_torch.cuda.get_device_properties, range(torch.cuda.device_count()))
         gpus = {f"{gpu.name} {gpu.major}.{gpu.minor}" for gpu in found}
     return "\n".join([torch.__version__, sys.version, platform.platform(), *sorted(features), *sorted(gpus)])
 

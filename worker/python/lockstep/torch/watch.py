@@ -98,6 +98,8 @@ class Watch:
         self._pending: Optional[_Pending] = None  # of the compile that has ended, for the next event
         self._names = FrameNames()
         self._counts: Dict[str, int] = {}
+        #: Takes the place of the next frame's vote, and says what it has come to as _guards_tested() does.
+        self.instead: Optional[Callable[[bool], Any]] = None
         #: Called before a frame that has versions compiles another one; None: nobody is.
         self.on_recompile: Optional[Callable[[], None]] = None
         self._traced: Optional[List[GraphText]] = None  # graphs, where tracing() takes them
@@ -148,6 +150,15 @@ class Watch:
         self._counts[name] = self._counts.get(name, 0) + 1
         return self._counts[name]
 
+    def votes_next(self) -> bool:
+        """The next frame of this thread that has versions is voted, and its vote has nothing else to tell."""
+        return (threading.get_ident() == self._thread and self.within == 0 and self._compile is None
+                and self._pending is None and not self._issued.lines)
+
+    def forget_issued(self) -> None:
+        """Collectives of a graph that the ranks have compared."""
+        self._issued.lines.clear()
+
     @property
     def is_over(self) -> bool:
         """It has been closed."""
@@ -196,6 +207,9 @@ class Watch:
         """A bool, or the class of an exception."""
         if not self._mine() or self._compile is not None:
             return True
+        instead, self.instead = self.instead, None
+        if instead is not None:
+            return instead(found)
         try:
             name = self._names.of(sys._getframe(1))
             fresh = self._vote(name, not found)
@@ -210,6 +224,9 @@ class Watch:
     def _compile_starts(self, compiled: Compile) -> None:
         if not self._mine():
             return
+        instead, self.instead = self.instead, None
+        if instead is not None:  # its versions are gone
+            raise passing(instead(False)())
         name = "a frame" if compiled.caller is None else self._names.of(compiled.caller)
         looked_up, self._looked_up = self._looked_up, None
         try:

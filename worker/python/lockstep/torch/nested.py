@@ -1,0 +1,30 @@
+"""Values that hold others: lists, tuples, mappings and dataclasses."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Callable
+
+
+def rebuilt(value: Any, path: str, name: str, leaf: Callable[[Any, str, str], Any]) -> Any:
+    """A nested value with what `leaf` makes of each value that holds no others. It gets torch's name of the
+    place and lockstep's."""
+    if isinstance(value, Mapping):
+        mapping: Any = copy.copy(value)
+        for key, item in value.items():
+            mapping[key] = rebuilt(item, f"{path}[{key!r}]", f"{name}.{key}", leaf)
+        return mapping
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        made = copy.copy(value)
+        for field in dataclasses.fields(value):
+            object.__setattr__(made, field.name, rebuilt(
+                getattr(value, field.name), f"{path}.{field.name}", f"{name}.{field.name}", leaf))
+        return made
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(rebuilt(getattr(value, field), f"{path}.{field}", f"{name}.{field}", leaf)
+                             for field in value._fields))
+    if type(value) in (list, tuple):
+        return type(value)(rebuilt(item, f"{path}[{i}]", f"{name}[{i}]", leaf) for i, item in enumerate(value))
+    return leaf(value, path, name)
