@@ -272,6 +272,7 @@ void Recorder::began(const CallMachine& machine) {
   if (!observation.fields.empty()) line.json["fields"] = fields_json(observation.fields);
   line.json["seen"] = observation_digest(observation).text();
   if (rank_status.pending != 0) line.json["pending"] = fmt::format("{:016x}", rank_status.pending);
+  if (rank_status.untested) line.json["untested"] = true;
   if (rank_status.local_error) line.json["trouble"] = status_json(*rank_status.local_error);
   line.json["ns"] = since_last();
   write(line);

@@ -108,6 +108,7 @@ class Agreement:
         self._handle = ctypes.c_void_p()
         self._decisions: Dict[Tuple[str, int], Decision] = {}
         self._declared: Declared = {}
+        self._untested = False  # the ranks test together what a version relies on beyond its inputs (HitVote)
         self._sites: List[CallSite] = []  # whose observations are freed with this
         config = Config(ctypes.sizeof(Config), _CONSISTENCY.get(consistency, -1),
                          automatic_dynamic, assume_at_least_two, recompile_limit, settle)
@@ -130,7 +131,8 @@ class Agreement:
     def _agree(self, frame: str, observation: Optional[int], build: Optional[Build],
                raised: List[BaseException]) -> Agreed:
         """`observation`: the library's, by address. `raised`: what a failure was caused by."""
-        said_c = _call(self._handle.value or 0, frame.encode(), observation or 0, True, _builder(build, raised))
+        said_c = _call(self._handle.value or 0, frame.encode(), observation or 0, self._untested,
+                       _builder(build, raised))
         return self._agreed(frame, said_c, raised)
 
     def _agreed(self, frame: str, said_c: Said, raised: List[BaseException]) -> Agreed:

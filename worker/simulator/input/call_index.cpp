@@ -90,6 +90,7 @@ RecordedCall read_call_line(RecordFields& in, const SourceLists& lists,
   if (in.has("seen")) call.seen = in.fingerprint("seen");
   if (in.has("strides")) take_strides(in, call);
   if (in.has("pending")) call.rank_status.pending = in.hexadecimal("pending");
+  if (in.has("untested")) call.rank_status.untested = in.flag("untested");
   if (in.has("trouble")) call.rank_status.local_error = in.status("trouble");
   return call;
 }

@@ -149,6 +149,7 @@ class Compiled:
         self.fallbacks = 0
         self.agreement = Agreement(watched.group, f"compile {name}", consistency,
                                    automatic_dynamic=dynamic is not False, recompile_limit=recompile_limit)
+        self.agreement._untested = True
         self._vote = HitVote(self.agreement, name, self._build)
         self._model, self._name, self._watch, self._consistency = model, name, watched, consistency
         self._marks, self._dynamic, self._fullgraph, self._backend = marks, dynamic, fullgraph, backend
