@@ -18,13 +18,17 @@ shapes::Fingerprint with_guards(const Built& built) {
 /// call past the recompile limit, which every rank knows alike.
 class BuildSteps final : public CallSteps {
  public:
-  BuildSteps(const Agreement::Build& build, const CodeCache& cache, const DecisionConfig& config)
+  /// `past_limit` takes the decision of a call for which nothing is built.
+  BuildSteps(const Agreement::Build& build, const CodeCache& cache, const DecisionConfig& config,
+             std::optional<Decision>& past_limit)
       : build_(build),
+        past_limit_(past_limit),
         entry_(static_cast<int>(cache.entries.size())),
         falls_back_(cache.at_limit(config)) {}
 
   Result<TraceReport> trace(const Decision& decision) override {
     TraceReport report;
+    if (falls_back_) past_limit_ = decision;
     if (falls_back_) return report;
     Result<Built> built = build_(entry_, decision);
     if (built && built->ended) return *built->ended;
@@ -43,6 +47,7 @@ class BuildSteps final : public CallSteps {
 
  private:
   const Agreement::Build& build_;
+  std::optional<Decision>& past_limit_;
   int entry_;
   bool falls_back_;
 };
@@ -108,7 +113,9 @@ void Agreement::restore(Known& frame, const Observation& observation) {
 
 Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,
                                 const Build& build, RankStatus rank_status) {
-  BuildSteps steps(build, this->frame(frame_name), config_);
+  Known& frame = known(frame_name);
+  frame.past_limit.reset();
+  BuildSteps steps(build, frame.cache, config_, frame.past_limit);
   return agree(frame_name, std::move(observation), steps, std::move(rank_status));
 }
 
@@ -159,7 +166,8 @@ Result<Agreed> Agreement::agreed(const CallOutcome& outcome, const Known& frame)
   if (outcome.kind == CallOutcome::Kind::Compiled && frame.profile)
     frame.profile->keep(frame.cache);
   if (outcome.kind == CallOutcome::Kind::Fallback)
-    return Agreed{Agreed::Run::Fallback, -1, false, nullptr};
+    return Agreed{Agreed::Run::Fallback, -1, false,
+                  frame.past_limit ? &*frame.past_limit : nullptr};
   return Agreed{Agreed::Run::Entry, outcome.entry, outcome.kind == CallOutcome::Kind::Compiled,
                 &frame.cache.entries[static_cast<std::size_t>(outcome.entry)].decision};
 }

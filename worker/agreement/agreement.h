@@ -27,7 +27,7 @@ struct Agreed {
   Run run = Run::Entry;
   int entry = -1;
   bool is_new = false;                 // compiled in this call
-  const Decision* decision = nullptr;  // of the entry; valid until the next call of the frame
+  const Decision* decision = nullptr;  // of the entry, or of this call; valid until the next one
   bool untested = false;  // RankStatus::untested of some rank, or the call was prefetched
 };
 
@@ -142,6 +142,7 @@ class Agreement {
     CodeCache cache;
     RoundKey call;                        // of its calls
     shapes::Fingerprint content{};        // of the function behind it
+    std::optional<Decision> past_limit;   // of the last call, if it ran without an entry
     std::optional<FrameProfile> profile;  // from its first call on, where there are profiles
   };
   [[nodiscard]] Known& known(std::string_view frame);

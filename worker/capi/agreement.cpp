@@ -354,11 +354,15 @@ int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
     if (const auto unheard = agreement->core->take_unheard()) group.world.end_job(*unheard);
     if (!group.seen(agreed)) return agreed.error();
     auto& made = agreement->decisions[frame];
+    if (agreed->entry < 0)
+      made[-1] = agreed->decision == nullptr || agreed->decision->fields.empty()
+                     ? nullptr
+                     : std::make_unique<lockstep_decision>(*agreed->decision);
     if (agreed->is_new) made[agreed->entry] = builder.take();
     *entry = agreed->entry;
     *untested = agreed->untested ? 1 : 0;
     if (is_new != nullptr) *is_new = agreed->is_new ? 1 : 0;
-    if (decision != nullptr) *decision = agreed->entry < 0 ? nullptr : made.at(agreed->entry).get();
+    if (decision != nullptr) *decision = made.at(agreed->entry).get();
     return {};
   });
 }

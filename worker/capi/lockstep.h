@@ -378,8 +378,9 @@ int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const v
 /* Collective, before each call of `frame`. `build` runs if no version fits on every rank; the
  * version is added only if all ranks built it. `entry`: the version to run now; -1: the limit is
  * reached, run without a compiled version this time. `is_new`: 1 if it was built in this call.
- * `decision`: the version's decision, NULL for -1. The last three may be NULL. The caller keeps
- * `observation`. Errors: all codes of the first two kinds. */
+ * `decision`: the version's decision; for -1 what was decided in this call, until the next one,
+ * where inputs have fields, else NULL. The last three may be NULL. The caller keeps `observation`.
+ * Errors: all codes of the first two kinds. */
 int lockstep_agree(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, lockstep_build build, void* context,
                    int* entry, int* is_new, const lockstep_decision** decision);

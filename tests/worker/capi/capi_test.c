@@ -122,6 +122,15 @@ static void past_the_limit_calls_fall_back(void) {
   set(seen, 8, 0, 3);
   CHECK(!lockstep_agree(agreement, "step", seen, build, &builds, &entry, NULL, &decision));
   CHECK(entry == -1 && decision == NULL && builds.count == 1);
+  {
+    /* Fields are joined all the same. */
+    int64_t joined = -1;
+    CHECK(!lockstep_observe_field(seen, "capacity", LOCKSTEP_FIELD_INT, LOCKSTEP_JOIN_MAX, NULL));
+    CHECK(!lockstep_set_field_int(seen, 0, 100 + rank));
+    CHECK(!lockstep_agree(agreement, "step", seen, build, &builds, &entry, NULL, &decision));
+    CHECK(entry == -1 && decision != NULL && builds.count == 1);
+    CHECK(!lockstep_decision_field_int(decision, 0, 0, &joined) && joined == 99 + size);
+  }
   lockstep_observation_free(seen);
   lockstep_agreement_free(agreement);
 }

@@ -18,7 +18,7 @@ class Agreed(NamedTuple):
 
     entry: Optional[int]          # the version; None: without one, the limit is reached
     is_new: bool                  # built in this call
-    decision: Optional[Decision]  # of the version
+    decision: Optional[Decision]  # of the version; without one, of this call if its inputs have fields
 
 
 _CONSISTENCY = {"same_graph": 0, "same_collectives": 1, "shared_sizes": 2}
@@ -144,7 +144,7 @@ class Agreement:
                 failed = bool(raised) and error.code in ("BAD_INPUT", "COMPILE_ERROR")
                 raise error from (raised[-1] if failed else None)
         if entry < 0:
-            return Agreed(None, False, None)
+            return Agreed(None, False, Decision(decision) if decision else None)
         known = self._decisions.get((frame, entry))
         if known is None:
             known = self._decisions[frame, entry] = Decision(decision)

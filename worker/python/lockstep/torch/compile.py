@@ -55,7 +55,7 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     told once with the reason; then each collective is voted before it is issued. So it is past
     `recompile_limit`. `fields` maps the arguments to values that the ranks join before each trace, such as
     {"capacity": (512, "max")} (Observation.observe()); the function reads the joined one in
-    `agreed.fields["capacity"]`, also while it is traced (a call without a compiled version has none).
+    `agreed.fields["capacity"]`, also while it is traced and where it runs without a compiled version.
     `dynamic`: False: every size is a number; True: none is, where the trace allows it. `consistency`:
     "same_graph" or "same_collectives". fullgraph=False: the pieces of a function are compiled as they are
     met, with the agreed sizes as symbols. Other parameters as torch.compile.
@@ -133,6 +133,7 @@ class _Call:
 
 class _Version(NamedTuple):
     run: Callable[..., Any]
+    found: Callable[..., Any]   # the same, where it is not to be compiled
     contiguous: FrozenSet[str]  # tensors of which it runs on contiguous copies
 
 
@@ -210,8 +211,8 @@ class Compiled:
             self._told_why = True
             self._settled(Agreed(None, False, None))
         assert self.last is not None
-        if self._fields is not None:
-            self.fields = {} if self.last.decision is None else self.last.decision.fields
+        if self.last.decision is not None:
+            self.fields = self.last.decision.fields
         version = self._versions.get(-1 if self.last.entry is None else self.last.entry)
         if version is None:
             self.fallbacks += 1
@@ -240,7 +241,7 @@ class Compiled:
             raise outcome
         self.last = outcome
         version = None if outcome.entry is None else self._versions.get(outcome.entry)
-        self._like_last = None if version is None or version.contiguous or self._fields is not None else version.run
+        self._like_last = None if version is None or version.contiguous or self._fields is not None else version.found
 
     def _tested(self, found: bool) -> Any:
         """The vote on a call like the last one, when PyTorch has tested the guards of its version: True, or a
@@ -271,7 +272,8 @@ class Compiled:
         """What compiles in a version all the same, because of guards that the decision knows nothing of, has the
         agreed sizes as symbols."""
         call = self._call
-        if call is not None and self.last is not None and self.last.decision is not None:
+        if call is not None and self.last is not None and self.last.entry is not None:
+            assert self.last.decision is not None
             if call.until_the_end is None:
                 call.until_the_end = contextlib.ExitStack()
             example = Example(self.last.decision, self._positional(call.args), call.args, call.kwargs, marks_only=True)
@@ -317,6 +319,7 @@ class Compiled:
 
     def _made(self, entry: int, decision: Decision, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> str:
         self._versions.pop(entry, None)
+        self.fields = decision.fields
         small = frozenset(s.source for s in decision.symbols.values()
                           if (s.min is None or s.min < 2) and not is_layout(s.source, decision))
         if small in self._needs:
@@ -344,14 +347,16 @@ class Compiled:
 
     def _make(self, entry: int, decision: Decision, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """Version `entry`; returns what ranks compare of it."""
-        self.fields = decision.fields
         example = Example(decision, self._positional(args), args, kwargs)
         guards: List[SizeGuard] = []
-        version = torch.compile(self._copy(entry), fullgraph=self._fullgraph, dynamic=self._dynamic,
-                                backend=self._tracing(example.names, guards))
+        copy, backend = self._copy(entry), self._tracing(example.names, guards)
+        version = torch.compile(copy, fullgraph=self._fullgraph, dynamic=self._dynamic, backend=backend)
+        # Finds the same compiled code, at less cost: with fullgraph PyTorch prepares for compiling on every call.
+        found = torch.compile(copy, dynamic=self._dynamic, backend=backend)
+        made = _Version(version, found, made_contiguous(decision))
         if not self._fullgraph or not compiles():
             # What runs before the first graph would run twice.
-            self._versions[entry] = _Version(version, made_contiguous(decision))
+            self._versions[entry] = made
             return "in pieces"
         self._is_tracing = True
         self._watch.group.note(f"compiling {self._name}")
@@ -371,7 +376,7 @@ class Compiled:
         # A backend that finds a graph in its cache adds them in another order than one that builds it.
         for guard in sorted({known.condition: known for known in reversed(guards)}.values()):
             decision.guard(guard.condition, guard.place or self._name)
-        self._versions[entry] = _Version(version, made_contiguous(decision))
+        self._versions[entry] = made
         self._lines = [line for graph in graphs for line in (
             graph.nodes if self._consistency == "same_graph" else graph.collectives)]
         return _compared(self._lines) or "nothing"
