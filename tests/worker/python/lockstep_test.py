@@ -1,13 +1,18 @@
 """The Python module under mpirun, with any number of ranks. usage: lockstep_test.py FOLDER_OF_PACKAGE"""
 
 import dataclasses
+import os
 import sys
 import threading
+import types
 import unittest
 from typing import Any
+from unittest import mock
 
 sys.path.insert(0, sys.argv.pop(1))
 import lockstep  # noqa: E402
+from lockstep.agreement import HitVote  # noqa: E402
+from lockstep.threads import limit_threads  # noqa: E402
 
 try:
     from mpi4py import MPI
@@ -224,6 +229,51 @@ class Agreeing(unittest.TestCase):
         agreement = lockstep.Agreement(GROUP, "limit", recompile_limit=1)
         agreement.agree("f", lockstep.Observation(b=True))
         self.assertEqual(agreement.agree("f", lockstep.Observation(b=False)), (None, False, None))
+        with_field = agreement.agree("f", lockstep.Observation(b=False).observe("rank", RANK, "max"))
+        self.assertEqual((with_field.entry, with_field.decision.fields), (None, {"rank": SIZE - 1}))
+
+    def test_a_vote_on_the_version_before_says_when_ranks_have_more_to_test(self):
+        agreement = lockstep.Agreement(GROUP, "hits")
+        built = []
+        vote = HitVote(agreement, "f", lambda entry, decision: built.append(entry))
+
+        def observed(rows):
+            return lockstep.Observation(x=numpy.zeros(rows))._handle(agreement._declared).value
+
+        agreement.agree("f", lockstep.Observation(x=numpy.zeros(4)))
+        self.assertIsNone(vote(observed(4), 0, False))
+        self.assertEqual(vote(observed(4), 0, LAST)[:2], (0, False))
+        self.assertEqual(vote(observed(4), 1, False)[:2], (0, False), "another version was expected")
+        if LAST:  # as a rank that does not expect a version
+            agreement._untested = True
+            self.assertEqual(agreement.agree("f", lockstep.Observation(x=numpy.zeros(4))).entry, 0)
+        else:
+            self.assertEqual(vote(observed(4), 0, False)[:2], (0, False))
+        self.assertEqual(vote(observed(5 if LAST else 4), 0, False)[:2], (1, True))
+        self.assertEqual(built, [1])
+        self.assertIsNone(vote(observed(7), 1, False))
+        GROUP.trouble("the data loader is broken")
+        with self.assertRaisesRegex(lockstep.RuntimeAssert, "the data loader is broken"):
+            vote(observed(7), 1, False)
+        self.assertIsNone(vote(observed(7), 1, False))
+
+    def test_threads_are_limited_to_a_ranks_share(self):
+        class Library:
+            def __init__(self, threads):
+                self.num_threads = threads
+
+            def set_num_threads(self, threads):
+                self.num_threads = threads
+        libraries = [Library(1), Library(10**6)]
+        fake = types.SimpleNamespace(ThreadpoolController=lambda: types.SimpleNamespace(lib_controllers=libraries))
+        with mock.patch.dict(sys.modules, threadpoolctl=fake), mock.patch.dict(os.environ, {"OMP_NUM_THREADS": "3"}):
+            limit_threads(2)
+            self.assertEqual([library.num_threads for library in libraries], [1, 10**6], "the environment says how many")
+            for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+                os.environ.pop(name, None)
+            limit_threads(2)
+        share = max(1, len(os.sched_getaffinity(0)) // 2)
+        self.assertEqual([library.num_threads for library in libraries], [1, share])
 
     def test_sizes_and_ints_that_change_one_after_another_settle(self):
         for settle, entries in ((True, 4), (False, 8)):
