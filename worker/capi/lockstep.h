@@ -379,7 +379,7 @@ int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const v
  * version is added only if all ranks built it. `entry`: the version to run now; -1: the limit is
  * reached, run without a compiled version this time. `is_new`: 1 if it was built in this call.
  * `decision`: the version's decision; for -1 what was decided in this call, until the next one,
- * where inputs have fields, else NULL. The last three may be NULL. The caller keeps `observation`.
+ * where inputs have fields, else NULL. The last two may be NULL. The caller keeps `observation`.
  * Errors: all codes of the first two kinds. */
 int lockstep_agree(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, lockstep_build build, void* context,
@@ -387,7 +387,7 @@ int lockstep_agree(lockstep_agreement* agreement, const char* frame,
 
 /* The same for a program that relies on more than its inputs. `untested`: going in, not 0 where
  * this rank has not found that to hold for the version of the call before; coming out, 1 where it
- * was so on some rank, the same on all. A caller whose ranks are to test it together does so then,
+ * was so on some rank, the same on all, or the call was prefetched. A caller whose ranks are to test it together does so then,
  * and needs to in no other case where `entry` is that version. */
 int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
                           const lockstep_observation* observation, int* untested,

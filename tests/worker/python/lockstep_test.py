@@ -259,6 +259,8 @@ class Agreeing(unittest.TestCase):
 
     def test_threads_are_limited_to_a_ranks_share(self):
         class Library:
+            internal_api = "openblas"
+
             def __init__(self, threads):
                 self.num_threads = threads
 
@@ -272,7 +274,7 @@ class Agreeing(unittest.TestCase):
             for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
                 os.environ.pop(name, None)
             limit_threads(2)
-        share = max(1, len(os.sched_getaffinity(0)) // 2)
+        share = max(1, min(len(os.sched_getaffinity(0)), os.cpu_count() // 2))
         self.assertEqual([library.num_threads for library in libraries], [1, share])
 
     def test_sizes_and_ints_that_change_one_after_another_settle(self):

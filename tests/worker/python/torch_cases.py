@@ -170,6 +170,21 @@ def handled(watch):
         attempt("together", torch.compile(total, backend=counting), torch.ones(2))
 
 
+def within_except(watch):
+    """Ranks are in different frames, while each handles an exception."""
+    def other(x):
+        return total(x * 2)
+    calls = torch.compile(total, backend=counting), torch.compile(other, backend=counting)
+    for call in calls:
+        call(torch.ones(4))
+    for label, x in (("apart", torch.ones(4)), ("new", torch.ones(4, dtype=torch.float64))):
+        try:
+            raise ZeroDivisionError
+        except ZeroDivisionError:
+            attempt(label, calls[RANK], x)
+    attempt("together", calls[0], torch.ones(4))
+
+
 def waits(watch):
     """Rank 0 works for longer than the deadline, in a loop of one call."""
     compiled = torch.compile(total, backend=counting)

@@ -90,6 +90,25 @@ def compiled_layouts(watch):
             attempt(name, agreed, x)
             tell(written=float(x.sum()))
         tell(name=name, compiles=case.compiles - before, strides=seen, fallbacks=agreed.agreed.fallbacks)
+    def writes(a, b, held):
+        a.add_(1)
+        held["double"] = held["x"] * 2
+        held["x"].add_(1)
+        return total(b + held["x"])
+    agreed = compiled(writes, name="writes")
+    base, x = torch.zeros(2, 6), transposed[RANK % 2].zero_()
+    held = {"x": x}
+    with torch.inference_mode(RANK == 1):
+        attempt("shared", agreed, base[:, ::2], base[:, ::2], held)
+    tell(kept=held["x"] is x, written=float(x.sum()), double=float(held["double"].sum()))
+
+    def steps(w):
+        with torch.no_grad():
+            w.add_(1)
+        return total(w)
+    w = transposed[RANK % 2].detach().zero_().requires_grad_()
+    attempt("leaf", compiled(steps, name="steps"), w)
+    tell(written=float(w.detach().sum()))
     grad = compiled(lambda x: total(x * torch.arange(6.0).reshape(2, 3)), name="gradient")
     x = transposed[RANK % 2].detach().requires_grad_()
     grad(x).backward()
@@ -103,7 +122,8 @@ def compiled_one_vote(watch):
     def step(x, y=None):
         return total(x * 2 if flag else x)
     agreed = compiled(step)
-    attempt("call", agreed, torch.ones(4))
+    for _ in range(2):
+        attempt("call", agreed, torch.ones(4))
     before = watch.votes
     for _ in range(3):
         attempt("call", agreed, torch.ones(4))
@@ -134,6 +154,29 @@ def compiled_one_vote(watch):
     attempt("trouble", agreed, torch.ones(4))
     attempt("call", agreed, torch.ones(4))
     tell(compiles=case.compiles, last=agreed.agreed.last.is_new)
+
+
+@torch.library.custom_op("cases::of_one_rank", mutates_args=())
+def of_one_rank(x: torch.Tensor) -> torch.Tensor:
+    """Fails on rank 1 where `flag` is 1; where it is 2, issues a collective that is in no graph, another one there."""
+    if flag == 1 and RANK == 1:
+        raise OSError("on this rank alone")
+    out = x.clone()
+    if flag == 2:
+        dist.all_reduce(out, dist.ReduceOp.MAX if RANK == 1 else dist.ReduceOp.SUM)
+    return out
+
+
+of_one_rank.register_fake(torch.empty_like)
+
+
+def compiled_issues(watch):
+    """Collectives of a graph that ends early on one rank, and collectives in no graph."""
+    global flag
+    agreed = compiled(lambda x: of_one_rank(functional.all_reduce(x, "sum", dist.group.WORLD)).sum())
+    for now in (0, 0, 0, 1, 0, 0, 2, 0):
+        flag = now
+        attempt(f"flag {now}", agreed, torch.ones(2))
 
 
 def compiled_small(watch):

@@ -30,7 +30,8 @@ def main() -> None:
     torch.set_num_threads(64)
     threadpoolctl.ThreadpoolController().limit(limits=8)  # numpy's own
     ranks = lockstep.torch.group(deadline=30)
-    share = 64 if dist.get_world_size() == 1 else max(1, len(os.sched_getaffinity(0)) // dist.get_world_size())
+    share = 64 if dist.get_world_size() == 1 else max(
+        1, min(len(os.sched_getaffinity(0)), os.cpu_count() // dist.get_world_size()))
     assert torch.get_num_threads() == share, (torch.get_num_threads(), share)
     pools = threadpoolctl.threadpool_info()
     assert any(pool["internal_api"] == "openblas" for pool in pools), pools

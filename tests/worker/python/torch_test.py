@@ -320,6 +320,9 @@ def case_compiled_layouts():
         seen.all_give(name, 30.0)
         for told in (t for t in seen.told if t.get("name") == name):
             assert told["compiles"] == compiles and told["strides"] == strides and told["fallbacks"] == 0, told
+    seen.all_give("shared", 24.0)
+    assert seen.value("kept") == [True] * 2 and seen.value("double") == [0.0] * 2, seen.text
+    seen.all_give("leaf", 12.0)
     assert set(seen.value("written")) == {6.0}, seen.value("written")
     assert [t["gradient"] for t in seen.told if "gradient" in t] == [[0.0, 2.0, 4.0, 6.0, 8.0, 10.0]] * 2, seen.text
     return "a version per layout that all have, else of contiguous copies"
@@ -336,6 +339,22 @@ def case_compiled_one_vote():
         assert seen.value("votes") == [0] * 2 * size, seen.value("votes")
         assert sorted(seen.value("compiles")) == [5] * (size - 1) + [6], seen.value("compiles")  # one of them forgot
     return f"compiles {seen.value('compiles')}"
+
+
+def case_within_except():
+    seen = Ranks("within_except")
+    seen.all_raise("apart", "FrameMismatch", "rank 0: total; rank 1: within_except.<locals>.other")
+    seen.all_raise("new", "FrameMismatch", "rank 0: total; rank 1: within_except.<locals>.other")
+    seen.all_give("together", 8.0)
+    return "the error of all ranks, while another is handled"
+
+
+def case_compiled_issues():
+    seen = Ranks("compiled_issues")
+    for rank in (0, 1):
+        told = [c.get("value", c.get("error")) for n in (0, 1, 2) for c in seen.calls(f"flag {n}", rank)]
+        assert told[:7] == [4.0] * 5 + ["GraphDivergence", "OSError" if rank == 1 else 4.0], (told, seen.text)
+    return "an exception of one rank is no divergence, a collective in no graph is"
 
 
 def case_compiled_small():

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-_SAID = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_SAID = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def share_of_cores(ranks: int) -> Optional[int]:
     """How many threads a rank should have, of so many on this host; None: the environment says how many."""
     if any(name in os.environ for name in _SAID):
         return None
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // ranks)
+    cores = os.cpu_count() or 1
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores  # perhaps to its share
+    return max(1, min(bound, cores // ranks))
 
 
 def limit_threads(ranks: int) -> None:
@@ -25,7 +26,8 @@ def limit_threads(ranks: int) -> None:
     except ImportError:
         return
     for library in ThreadpoolController().lib_controllers if share is not None else ():
-        if library.num_threads > share:
+        told = library.internal_api == "openblas" and "OPENBLAS_NUM_THREADS" in os.environ
+        if library.num_threads > share and not told:
             library.set_num_threads(share)
 
 

@@ -47,7 +47,8 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
 
     A version is made for the order of dims in memory that a tensor has on all ranks. Where ranks or calls differ,
     and where there are gaps between its elements, the version runs on a contiguous copy; what it writes into it
-    is written back, and a result that is a view of it is one of the copy.
+    is written back, and a result that is a view of it is one of the copy. A tensor that shares memory with another
+    argument is not copied: where its layout is not that of the version, all ranks compile one for it.
 
     `marks` as for Observation; marks set by torch._dynamo.mark_dynamic() and its kin on the tensors of the
     first call of a structure count too. A size that was 0 or 1 on some rank is traced without a value; if
@@ -135,6 +136,7 @@ class _Version(NamedTuple):
     run: Callable[..., Any]
     found: Callable[..., Any]   # the same, where it is not to be compiled
     contiguous: FrozenSet[str]  # tensors of which it runs on contiguous copies
+    issued: List[str]           # its collectives, without sizes
 
 
 class Compiled:
@@ -157,7 +159,7 @@ class Compiled:
         self._signature: Any = model.forward if isinstance(model, torch.nn.Module) else model
         self._versions: Dict[int, _Version] = {}
         self._call: Optional[_Call] = None
-        self._like_last: Optional[Callable[..., Any]] = None  # the last call's version, if the next one may run it
+        self._like_last: Optional[_Version] = None  # the last call's version, if the next one may run it
         self._needs: Dict[FrozenSet[str], str] = {}  # sizes without which no trace is possible, and why
         self._told_why = self._is_tracing = False
         self._built_with, self._fields = built_with, fields
@@ -179,12 +181,13 @@ class Compiled:
             if version is not None and watched.votes_next() and looks_up() and self._read(call):
                 watched.instead = self._tested
                 try:
-                    out = version(*args, **kwargs)
+                    out = self._run(version, version.found, call)
                     if watched.instead is not None:  # PyTorch has looked nothing up
                         watched.instead = None
-                        self._settled(self._agree(call))
-                    elif self._fullgraph:
-                        watched.forget_issued()
+                        self._agreed(call)
+                    elif call.outcome is not None:
+                        raise RuntimeError(f"{self._name} has caught what lockstep raised to leave it; let exceptions "
+                                           "of other types than yours pass")
                     return out
                 except _Left:
                     pass
@@ -196,8 +199,8 @@ class Compiled:
             if call.until_the_end is not None:
                 call.until_the_end.close()
 
-    def _slowly(self, call: _Call) -> Any:
-        """A vote on the version, if there was none yet, and another one on its guards."""
+    def _agreed(self, call: _Call) -> Optional[_Version]:
+        """A vote on the version, if there was none yet."""
         try:
             self._settled(self._agree(call) if call.outcome is None else call.outcome)
         except GraphDivergence as error:
@@ -213,27 +216,46 @@ class Compiled:
         assert self.last is not None
         if self.last.decision is not None:
             self.fields = self.last.decision.fields
-        version = self._versions.get(-1 if self.last.entry is None else self.last.entry)
+        return self._versions.get(-1 if self.last.entry is None else self.last.entry)
+
+    def _slowly(self, call: _Call) -> Any:
+        """A vote on the version, and another one on its guards."""
+        version = self._agreed(call)
         if version is None:
             self.fallbacks += 1
             with self._watch.voting(self._name):
                 return self._model(*call.args, **call.kwargs)
-        if not self._fullgraph and self.last.is_new:
-            self._on_recompile()
-        if version.contiguous:
-            copied = Contiguous(version.contiguous, self._positional(call.args), call.args, call.kwargs)
-            call.args, call.kwargs = copied.args, copied.kwargs
-            try:
-                return self._run(version, call)
-            finally:
-                copied.write_back()
-        return self._run(version, call)
+        copied = self._copied(version, call) if version.contiguous else None
+        try:
+            if not self._fullgraph and self.last is not None and self.last.is_new:
+                self._on_recompile()
+            return self._run(version, version.run, call)
+        finally:
+            if copied is not None:
+                copied.restore()
 
-    def _run(self, version: _Version, call: _Call) -> Any:
-        out = version.run(*call.args, **call.kwargs)
-        if self._fullgraph:
-            self._watch.forget_issued()
-        return out
+    def _copied(self, version: _Version, call: _Call) -> Contiguous:
+        try:
+            copied = Contiguous(version.contiguous, self._positional(call.args), call.args, call.kwargs)
+        except Exception as error:  # the others are on their way into the vote on guards
+            self._watch.fails(self._name, error)
+            raise
+        call.args, call.kwargs = copied.args, copied.kwargs
+        return copied
+
+    def _run(self, version: _Version, run: Callable[..., Any], call: _Call) -> Any:
+        """Collectives that the graph has issued, as it did in a run that the ranks have compared, need no vote."""
+        watched, votes = self._watch, self._watch.votes
+        try:
+            return run(*call.args, **call.kwargs)
+        finally:
+            voted = watched.instead is None if run is version.found else watched.votes > votes
+            if self._fullgraph and voted:
+                issued = [line.split("[", 1)[0] for line in self._watch.issued]
+                if version.issued[:len(issued)] == issued:
+                    self._watch.issued.clear()
+                elif not version.issued:
+                    version.issued.extend(issued)
 
     def _settled(self, outcome: Union[Agreed, BaseException]) -> None:
         """What the ranks have agreed on; the next call may be like this one."""
@@ -241,7 +263,7 @@ class Compiled:
             raise outcome
         self.last = outcome
         version = None if outcome.entry is None else self._versions.get(outcome.entry)
-        self._like_last = None if version is None or version.contiguous or self._fields is not None else version.found
+        self._like_last = None if version is None or version.contiguous or self._fields is not None else version
 
     def _tested(self, found: bool) -> Any:
         """The vote on a call like the last one, when PyTorch has tested the guards of its version: True, or a
@@ -353,7 +375,7 @@ class Compiled:
         version = torch.compile(copy, fullgraph=self._fullgraph, dynamic=self._dynamic, backend=backend)
         # Finds the same compiled code, at less cost: with fullgraph PyTorch prepares for compiling on every call.
         found = torch.compile(copy, dynamic=self._dynamic, backend=backend)
-        made = _Version(version, found, made_contiguous(decision))
+        made = _Version(version, found, made_contiguous(decision), [])
         if not self._fullgraph or not compiles():
             # What runs before the first graph would run twice.
             self._versions[entry] = made

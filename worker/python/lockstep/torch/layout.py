@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, FrozenSet, List, Mapping, Optional, Tuple
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
 
 import torch
 
 from ..decision import Decision
 from ..observation import contiguous_strides
-from .nested import rebuilt
 
 _END = ".layout"
 
@@ -36,35 +37,100 @@ def is_layout(source: str, decision: Decision) -> bool:
 
 
 class Contiguous:
-    """`args` and `kwargs` with contiguous copies of the tensors named."""
+    """`args` and `kwargs` with contiguous copies of the tensors named, but for those that share memory with another
+    argument. Lists, mappings and dataclasses are those of the call, and hold the copies until restore()."""
 
     def __init__(self, names: FrozenSet[str], positional: List[str], args: Tuple[Any, ...],
-                 kwargs: Mapping[str, Any]) -> None:
+                 kwargs: Dict[str, Any]) -> None:
         self._names = names
-        self._copies: List[Tuple[torch.Tensor, torch.Tensor, int]] = []  # the tensor, its copy, its version
-        self.args = tuple(self._within(value, name) for name, value in zip(positional, args))
-        self.kwargs = {name: self._within(value, name) for name, value in kwargs.items()}
+        self._copies: List[Tuple[torch.Tensor, torch.Tensor, Optional[int]]] = []  # tensor, copy, its version
+        self._undo: List[Callable[[], None]] = []
+        self._memory: Dict[int, int] = {}  # tensors by where their memory begins
+        self._counted: Dict[int, Any] = {}
+        self._count([*args, *kwargs.values()])
+        try:
+            self.args = tuple(self._within(value, name) for name, value in zip(positional, args))
+            self.kwargs = {name: self._within(value, name) for name, value in kwargs.items()}
+        except BaseException:
+            self.restore()
+            raise
+
+    def restore(self) -> None:
+        """What has been written into copies goes into the tensors of the call, and these go where they were."""
+        for undo in reversed(self._undo):
+            undo()
+        for value, copy, version in self._copies:
+            if copy._version != version if version is not None else not torch.equal(value, copy):
+                with torch.set_grad_enabled(torch.is_grad_enabled() and not (value.is_leaf and value.requires_grad)):
+                    value.copy_(copy)
+
+    def _count(self, values: List[Any]) -> None:
+        for value in values:
+            if id(value) in self._counted:
+                continue
+            self._counted[id(value)] = value
+            if isinstance(value, torch.Tensor):
+                if _is_plain(value):
+                    at = value.untyped_storage().data_ptr()
+                    self._memory[at] = self._memory.get(at, 0) + 1
+            else:
+                self._count([item for _, item in _members(value)])
 
     def _within(self, value: Any, name: str) -> Any:
-        if not any(known == name or known.startswith((name + ".", name + "[")) for known in self._names):
+        if isinstance(value, torch.Tensor):
+            return self._copied(value) if name in self._names else value
+        if not any(known.startswith((name + ".", name + "[")) for known in self._names):
             return value
-        return rebuilt(value, "", name, self._leaf)
+        members = [(key, item, self._within(item, f"{name}[{key}]" if isinstance(value, (list, tuple)) and not hasattr(
+            value, "_fields") else f"{name}.{key}")) for key, item in _members(value)]
+        changed = [member for member in members if member[1] is not member[2]]
+        if not changed:
+            return value
+        if isinstance(value, tuple):
+            made = [new for _, _, new in members]
+            return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+        for key, old, new in changed:
+            _put(value, key, new)
+            self._undo.append(lambda key=key, old=old, new=new: _put_back(value, key, old, new))  # type: ignore[misc]
+        return value
 
-    def _leaf(self, value: Any, _path: str, name: str) -> Any:
-        if name not in self._names or type(value) is not torch.Tensor:
-            return value
+    def _copied(self, value: torch.Tensor) -> torch.Tensor:
         for known, copy, _ in self._copies:
             if known is value:
                 return copy
-        if list(value.stride()) == contiguous_strides(list(value.shape)):
+        if type(value) is not torch.Tensor or value.layout is not torch.strided or \
+                list(value.stride()) == contiguous_strides(list(value.shape)) or \
+                self._memory.get(value.untyped_storage().data_ptr(), 0) > 1:
             return value
         copy = value.clone(memory_format=torch.contiguous_format)
-        self._copies.append((value, copy, copy._version))
+        self._copies.append((value, copy, None if copy.is_inference() else copy._version))
         return copy
 
-    def write_back(self) -> None:
-        """What has been written into copies, into the tensors of the call."""
-        for value, copy, version in self._copies:
-            if copy._version != version:
-                value.copy_(copy)
 
+def _is_plain(value: torch.Tensor) -> bool:
+    """It has elements in a memory of its own kind."""
+    return type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided and value.numel() > 0
+
+
+def _members(value: Any) -> List[Tuple[Any, Any]]:
+    """With keys, names or numbers; in the order of Observation.of()."""
+    if isinstance(value, Mapping):
+        return list(value.items())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return [(field, getattr(value, field)) for field in value._fields]
+    return list(enumerate(value)) if isinstance(value, (list, tuple)) else []
+
+
+def _put(holder: Any, key: Any, item: Any) -> None:
+    if dataclasses.is_dataclass(holder) and not isinstance(holder, (Mapping, list)):
+        object.__setattr__(holder, key, item)
+    else:
+        holder[key] = item
+
+
+def _put_back(holder: Any, key: Any, old: Any, new: Any) -> None:
+    """Where the function has left it."""
+    if any(known == key and item is new for known, item in _members(holder)):
+        _put(holder, key, old)

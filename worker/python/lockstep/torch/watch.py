@@ -145,6 +145,12 @@ class Watch:
             self._strict -= 1
         self._vote(f"the end of {name}", False)
 
+    def fails(self, name: str, error: Exception) -> None:
+        """This rank cannot take part in the frame of which the others are on their way into the vote."""
+        self.group.trouble(said(error))
+        with contextlib.suppress(Error):
+            self._vote(name, False)
+
     def count(self, name: str) -> int:
         """How often it was called with this name."""
         self._counts[name] = self._counts.get(name, 0) + 1
@@ -155,9 +161,10 @@ class Watch:
         return (threading.get_ident() == self._thread and self.within == 0 and self._compile is None
                 and self._pending is None and not self._issued.lines)
 
-    def forget_issued(self) -> None:
-        """Collectives of a graph that the ranks have compared."""
-        self._issued.lines.clear()
+    @property
+    def issued(self) -> List[str]:
+        """Collectives since the last vote, a line each."""
+        return self._issued.lines
 
     @property
     def is_over(self) -> bool:
@@ -449,5 +456,5 @@ def _observation(variables: Dict[str, Any]) -> Optional[Observation]:
 
 
 def _raising(error: BaseException) -> type:
-    """A class that gives this very exception when it is called."""
-    return type(type(error).__name__, (type(error),), {"__new__": lambda kind: error})
+    """A class that gives this very exception when it is called, with the exception under way or without."""
+    return type(type(error).__name__, (type(error),), {"__new__": lambda kind, *_: error})
