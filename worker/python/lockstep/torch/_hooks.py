@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import sys
 import threading
 import types
@@ -322,7 +323,9 @@ def mark_size(tensor: Any, dim: int, least: Optional[int], hint: int, strictly: 
     """A size that is a symbol. torch's symbols are never 0 or 1, so one that may be has no value while
     it is traced. hint_override: since 2.10."""
     if least is None or least < 2:
-        _torch._dynamo.decorators.mark_unbacked(tensor, dim, hint_override=hint)
+        unbacked = _torch._dynamo.decorators.mark_unbacked
+        hinted = {"hint_override": hint} if "hint_override" in inspect.signature(unbacked).parameters else {}
+        unbacked(tensor, dim, **hinted)
     elif strictly:
         _torch._dynamo.mark_dynamic(tensor, dim)
     else:
