@@ -1,5 +1,5 @@
 """What lockstep.torch uses of torch beyond its public interface, each with the versions in which it was
-seen. Run with torch 2.15 and, in part, 2.8."""
+seen. Run with torch 2.15 and 2.8."""
 
 from __future__ import annotations
 
