@@ -15,6 +15,7 @@ namespace {
 using Fill = CaseInput::Fill;
 using In = const std::vector<Tensor>&;
 
+Tensor nan_to_zero(const Tensor& x, Line where) { return nan_to_num(x, 0, {}, {}, where); }
 OpCase unary(const std::string& name, Tensor (*op)(const Tensor&, Line), Fill fill = Fill::Signed) {
   return {name, {{fill, {kN, kM}}}, [op](Trace&, In x) { return op(x[0], Line::current()); }};
 }
@@ -62,6 +63,61 @@ void add_elementwise(std::vector<OpCase>& cases) {
                    }});
   cases.push_back({"numbers", {{Fill::Signed, {kN, kM}}}, [](Trace&, In x) {
                      return (2.0 - x[0]) / 4.0 + x[0] * x[0].size(0) + 1 - -x[0];
+                   }});
+}
+
+void add_functions(std::vector<OpCase>& cases) {
+  for (const auto& [name, op] :
+       std::vector<std::pair<std::string, Tensor (*)(const Tensor&, Line)>>{
+           {"exp2", exp2},
+           {"expm1", expm1},
+           {"sin", sin},
+           {"cos", cos},
+           {"tan", tan},
+           {"erf", erf},
+           {"gelu_exact", gelu_exact},
+           {"nan", nan_to_zero}})
+    cases.push_back(unary(name, op));
+  cases.push_back(unary("log2", log2, Fill::Positive));
+  cases.push_back(unary("log1p", log1p, Fill::Positive));
+  cases.push_back(
+      unary("softplus", [](const Tensor& x, Line l) { return softplus(x * 3.0, 1.5, 2, l); }));
+  cases.push_back(
+      unary("leaky_relu", [](const Tensor& x, Line l) { return leaky_relu(x, 0.2, l); }));
+  cases.push_back(unary("elu", [](const Tensor& x, Line l) { return elu(x, 1.3, l); }));
+  cases.push_back(unary("rounded", [](const Tensor& x, Line) {
+    const Tensor y = x * 3.0;
+    return x * (floor(y) + ceil(y) * 2.0 + round(y) * 3.0 + trunc(y) * 5.0 + sign(y) * 7.0);
+  }));
+  cases.push_back(unary("powers", [](const Tensor& x, Line) {
+    return pow(x, 3) + pow(x, -1) + pow(x, 4) + pow(2, x);
+  }));
+  cases.push_back(unary(
+      "roots", [](const Tensor& x, Line) { return pow(x, 0.5) + pow(x, -0.5) * pow(x, 1.7); },
+      Fill::Positive));
+  cases.push_back(binary("pow", pow, Fill::Positive));
+  cases.push_back(binary("atan2", atan2));
+  cases.push_back(binary("fmod", fmod));
+  cases.push_back(binary("remainder", remainder));
+  cases.push_back(binary("floor_divide", [](const TensorOperand& a, const TensorOperand& b) {
+    return a * floor_divide(a, b);
+  }));
+  cases.push_back({"clamp",
+                   {{Fill::Signed, {kN, kM}}, {Fill::Signed, {kN, kM}}, {Fill::Signed, {kM}}},
+                   [](Trace&, In x) {
+                     return clamp(x[0], x[1], x[2]) + clamp(x[0], -0.5, 0.75) * 3.0 +
+                            clamp(x[0], 0, x[0].size(0)) * 7.0;
+                   }});
+  cases.push_back({"bits", {{Fill::Order, {kN}}, {Fill::Signed, {kN}}}, [](Trace&, In x) {
+                     const Tensor shifted = (x[0] << 2) >> 1;
+                     const Tensor i = ((x[0] & 5) | 2) ^ ~(shifted + fmod(x[0], 3));
+                     const Tensor kept = isfinite(x[1]) ^ isinf(x[1]) ^ isnan(x[1]);
+                     return where(kept, x[1], 0.0) * cast(i, DType::F64);
+                   }});
+  cases.push_back({"sizes", {{Fill::Signed, {kN, kM}}}, [](Trace&, In x) {
+                     const SymInt n = x[0].size(0);
+                     const Tensor y = (n + x[0]) / (x[0] * x[0] + n * 0.5 + 1.0) - n % (x[0] + 9.0);
+                     return where((n > x[0]) & (x[0] < n + 1), y, n) * (n * 0.25 + 1) - n;
                    }});
 }
 
@@ -283,6 +339,7 @@ const std::vector<OpCase>& op_cases() {
   static const std::vector<OpCase> all = [] {
     std::vector<OpCase> cases;
     add_elementwise(cases);
+    add_functions(cases);
     add_views(cases);
     add_reductions(cases);
     add_products(cases);

@@ -14,19 +14,14 @@ namespace {
 /// What C computes with as it is.
 bool is_c_float(DType dtype) { return dtype == DType::F32 || dtype == DType::F64; }
 
+// Functions of the C library of one and two operands. The names here end in "_".
+constexpr std::string_view kOfOne[] = {"exp",   "log", "tanh", "exp2", "log2", "log1p",
+                                       "expm1", "sin", "cos",  "tan",  "erf"};
+constexpr std::string_view kOfTwo[] = {"pow", "atan2"};
+
 // Below the smallest normal number exp is 0: the vector one falls back to a slow scalar one there,
 // and a masked softmax asks for nothing else.
-constexpr std::string_view kHostHead = R"(// lockstep kernels, format 1
-extern "C" {
-__attribute__((simd("notinbranch"))) float expf(float) noexcept;
-__attribute__((simd("notinbranch"))) double exp(double) noexcept;
-__attribute__((simd("notinbranch"))) float logf(float) noexcept;
-__attribute__((simd("notinbranch"))) double log(double) noexcept;
-__attribute__((simd("notinbranch"))) float tanhf(float) noexcept;
-__attribute__((simd("notinbranch"))) double tanh(double) noexcept;
-}
-namespace {
-inline float exp_(float x) {
+constexpr std::string_view kHostExp = R"(inline float exp_(float x) {
   const float y = expf(x < -87.0f ? -87.0f : x);
   return x < -87.0f ? 0.0f : y;
 }
@@ -34,11 +29,10 @@ inline double exp_(double x) {
   const double y = exp(x < -708.0 ? -708.0 : x);
   return x < -708.0 ? 0.0 : y;
 }
-inline float log_(float x) { return logf(x); }
-inline double log_(double x) { return log(x); }
-inline float tanh_(float x) { return tanhf(x); }
-inline double tanh_(double x) { return tanh(x); }
-inline unsigned bits_of(float x) { return __builtin_bit_cast(unsigned, x); }
+)";
+
+constexpr std::string_view kHostBits =
+    R"(inline unsigned bits_of(float x) { return __builtin_bit_cast(unsigned, x); }
 inline float float_of(unsigned bits) { return __builtin_bit_cast(float, bits); }
 )";
 
@@ -48,6 +42,14 @@ inline double sqrt_(double x) { return __builtin_sqrt(x); }
 inline float abs_(float x) { return __builtin_fabsf(x); }
 inline double abs_(double x) { return __builtin_fabs(x); }
 template <class T> inline T abs_(T x) { return x < T(0) ? T(-x) : x; }
+inline float floor_(float x) { return __builtin_floorf(x); }
+inline double floor_(double x) { return __builtin_floor(x); }
+inline float ceil_(float x) { return __builtin_ceilf(x); }
+inline double ceil_(double x) { return __builtin_ceil(x); }
+inline float round_(float x) { return __builtin_rintf(x); }
+inline double round_(double x) { return __builtin_rint(x); }
+inline float trunc_(float x) { return __builtin_truncf(x); }
+inline double trunc_(double x) { return __builtin_trunc(x); }
 inline float div_(float a, float b) { return a / b; }
 inline double div_(double a, double b) { return a / b; }
 template <class T> inline T div_(T a, T b) {
@@ -66,6 +68,37 @@ inline float mod_(float a, float b) {
 inline double mod_(double a, double b) {
   const double r = __builtin_fmod(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+inline float fmod_(float a, float b) { return __builtin_fmodf(a, b); }
+inline double fmod_(double a, double b) { return __builtin_fmod(a, b); }
+template <class T> inline T fmod_(T a, T b) {
+  if (b == T(0)) return a;
+  if (T(-1) < T(0) && b == T(-1)) return T(0);
+  return T(a % b);
+}
+template <class T> inline T floor_div_(T a, T b) {
+  if (b == T(0)) return a / b;
+  const T rest = fmod_(a, b);
+  const T exact = (a - rest) / b - (rest != T(0) && (b < T(0)) != (rest < T(0)) ? T(1) : T(0));
+  if (exact == T(0)) return T(0) * (a / b);
+  const T below = floor_(exact);
+  return exact - below > T(0.5) ? below + T(1) : below;
+}
+template <class T> inline T pow_(T a, T b) {
+  if (b < T(0)) return a == T(1) ? a : a == T(-1) ? (b % 2 == 0 ? T(1) : a) : T(0);
+  unsigned long out = 1, square = (unsigned long)a;
+  for (T left = b; left != T(0); left = T(left >> 1)) {
+    if ((left & 1) != 0) out *= square;
+    square *= square;
+  }
+  return T(out);
+}
+template <class T> inline T shift_left_(T a, T b) {
+  return b < T(0) || b >= T(8 * sizeof(T)) ? T(0) : T((unsigned long)a << b);
+}
+template <class T> inline T shift_right_(T a, T b) {
+  const T most = T(8 * sizeof(T) - (T(-1) < T(0) ? 1 : 0));
+  return T(a >> (b < T(0) || b > most ? most : b));
 }
 template <class T> inline long to_long(T x) {
   return x >= T(-9223372036854775808.0) && x < T(9223372036854775808.0) ? long(x) : -__LONG_MAX__ - 1;
@@ -146,6 +179,14 @@ constexpr std::string_view kCudaHead = R"(// lockstep kernels for CUDA, format 1
 #define __builtin_sqrt sqrt
 #define __builtin_fabsf fabsf
 #define __builtin_fabs fabs
+#define __builtin_floorf floorf
+#define __builtin_floor floor
+#define __builtin_ceilf ceilf
+#define __builtin_ceil ceil
+#define __builtin_rintf rintf
+#define __builtin_rint rint
+#define __builtin_truncf truncf
+#define __builtin_trunc trunc
 #define __builtin_fmodf fmodf
 #define __builtin_fmod fmod
 #define __builtin_nanf(text) __int_as_float(0x7fc00000)
@@ -153,14 +194,10 @@ constexpr std::string_view kCudaHead = R"(// lockstep kernels for CUDA, format 1
 #define __builtin_inff() __int_as_float(0x7f800000)
 #define __builtin_inf() __longlong_as_double(0x7ff0000000000000)
 #define __LONG_MAX__ 9223372036854775807L
-namespace {
-__device__ inline float exp_(float x) { return expf(x); }
-__device__ inline double exp_(double x) { return exp(x); }
-__device__ inline float log_(float x) { return logf(x); }
-__device__ inline double log_(double x) { return log(x); }
-__device__ inline float tanh_(float x) { return tanhf(x); }
-__device__ inline double tanh_(double x) { return tanh(x); }
-__device__ inline unsigned bits_of(float x) { return __float_as_uint(x); }
+)";
+
+constexpr std::string_view kCudaBits =
+    R"(__device__ inline unsigned bits_of(float x) { return __float_as_uint(x); }
 __device__ inline float float_of(unsigned bits) { return __uint_as_float(bits); }
 )";
 
@@ -220,13 +257,41 @@ std::string qualified(std::string_view text, std::string_view by) {
   return out;
 }
 
+/// `text` of each function for float and for double; {f} is its name, {p} its parameters and {x}
+/// their names, {t} the type, {s} the end of the library's name for the type.
+std::string for_functions(std::string_view text, bool with_exp) {
+  std::string out;
+  const auto add = [&](std::string_view name, std::string_view names, std::string_view parameters) {
+    for (const auto& [type, end] : {std::pair{"float", "f"}, {"double", ""}})
+      out += fmt::format(fmt::runtime(text), fmt::arg("f", name), fmt::arg("x", names),
+                         fmt::arg("s", end), fmt::arg("t", type),
+                         fmt::arg("p", fmt::format(fmt::runtime(parameters), fmt::arg("t", type))));
+  };
+  for (const std::string_view name : kOfOne)
+    if (with_exp || name != "exp") add(name, "x", "{t} x");
+  for (const std::string_view name : kOfTwo) add(name, "x, y", "{t} x, {t} y");
+  return out;
+}
+
+std::string host_prelude() {
+  return fmt::format(
+      "// lockstep kernels, format 1\nextern \"C\" {{\n{}}}\nnamespace {{\n{}{}{}{}{}{}",
+      for_functions("__attribute__((simd(\"notinbranch\"))) {t} {f}{s}({p}) noexcept;\n", true),
+      kHostExp, for_functions("inline {t} {f}_({p}) {{ return {f}{s}({x}); }}\n", false), kHostBits,
+      kShared, kHalf, kHostTail);
+}
+
+std::string cuda_prelude() {
+  return fmt::format(
+      "{}namespace {{\n{}{}{}{}{}", kCudaHead,
+      for_functions("__device__ inline {t} {f}_({p}) {{ return {f}{s}({x}); }}\n", true), kCudaBits,
+      qualified(kShared, "__device__ "), qualified(kHalf, "__device__ "), kCudaTail);
+}
+
 }  // namespace
 
 const std::string& kernel_prelude(Target target) {
-  static const std::string host = fmt::format("{}{}{}{}", kHostHead, kShared, kHalf, kHostTail);
-  static const std::string cuda =
-      fmt::format("{}{}{}{}", kCudaHead, qualified(kShared, "__device__ "),
-                  qualified(kHalf, "__device__ "), kCudaTail);
+  static const std::string host = host_prelude(), cuda = cuda_prelude();
   return target == Target::Host ? host : cuda;
 }
 

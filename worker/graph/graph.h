@@ -33,8 +33,7 @@ enum class Op : std::uint8_t {
   // Elementwise, one operand.
   Neg, Abs, Exp, Log, Sqrt, Rsqrt, Tanh, Sigmoid, Relu, Not,
   Cast,    // to meta.dtype
-  // Elementwise, two operands. Comparisons give bool; Div on ints is floor division, Mod (ints
-  // only) follows it.
+  // Elementwise, two operands. Comparisons give bool; Div on ints is floor division, Mod follows it.
   Add, Sub, Mul, Div, Mod, Maximum, Minimum,
   Lt, Le, Gt, Ge, Eq, Ne, And, Or,
   Where,   // (condition bool, a, b)
@@ -73,6 +72,13 @@ enum class Op : std::uint8_t {
   Item,    // (x i64 0-d): binds one; text: what it is to the user ("nonzero().size(0)"), if not that
   // Fails the step, on all ranks jointly, unless predicate (asserts) holds.
   Assert,  // no operands; asserts[0]
+  // Elementwise, one operand of floats. Round: half to even.
+  Exp2, Log2, Log1p, Expm1, Sin, Cos, Tan, Erf, Floor, Ceil, Round, Trunc,
+  // Elementwise, two operands. Pow of ints cuts a negative power to an integer; Fmod has the sign of
+  // the first operand; FloorDivide is of floats.
+  Pow, Atan2, Fmod, FloorDivide,
+  // Elementwise, of ints. Shifts by less than 0, or by all bits and more, shift everything out.
+  BitAnd, BitOr, BitXor, BitNot, ShiftLeft, ShiftRight,
 };
 // clang-format on
 

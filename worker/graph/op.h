@@ -85,7 +85,7 @@ constexpr OpRow row_of(Op op) {
     case Op::Sub:           return each("sub", T::Number, D, 1, "{a} - {b}", "({t})({a} - {b})");
     case Op::Mul:           return each("mul", T::Number, D, 1, "{a} * {b}", "({t})({a} * {b})");
     case Op::Div:           return each("div", T::Number, D, 4, "div_({a}, {b})");
-    case Op::Mod:           return each("mod", T::Integer, 0, 4, "mod_({a}, {b})");
+    case Op::Mod:           return each("mod", T::Number, D, 4, "mod_({a}, {b})");
     case Op::Maximum:       return each("maximum", T::Number, D | E, 1,
                                     "({a} > {b}) | ({a} != {a}) ? {a} : {b}");
     case Op::Minimum:       return each("minimum", T::Number, D | E, 1,
@@ -126,6 +126,28 @@ constexpr OpRow row_of(Op op) {
     case Op::ToList:        return {"tolist", C::HostSync, T::I64, 1, 0, 0, 0};
     case Op::Item:          return {"item", C::HostSync, T::I64, 1, 0, 0, 0};
     case Op::Assert:        return {"assert", C::Check, T::Any, 0, 0, 0, 0};
+    case Op::Exp2:          return each("exp2", T::Float, D, 10, "exp2_({a})");
+    case Op::Log2:          return each("log2", T::Float, D, 10, "log2_({a})");
+    case Op::Log1p:         return each("log1p", T::Float, D, 10, "log1p_({a})");
+    case Op::Expm1:         return each("expm1", T::Float, D, 10, "expm1_({a})");
+    case Op::Sin:           return each("sin", T::Float, D, 10, "sin_({a})");
+    case Op::Cos:           return each("cos", T::Float, D, 10, "cos_({a})");
+    case Op::Tan:           return each("tan", T::Float, D, 12, "tan_({a})");
+    case Op::Erf:           return each("erf", T::Float, D, 12, "erf_({a})");
+    case Op::Floor:         return each("floor", T::Float, D | E, 1, "floor_({a})");
+    case Op::Ceil:          return each("ceil", T::Float, D | E, 1, "ceil_({a})");
+    case Op::Round:         return each("round", T::Float, D | E, 1, "round_({a})");
+    case Op::Trunc:         return each("trunc", T::Float, D | E, 1, "trunc_({a})");
+    case Op::Pow:           return each("pow", T::Number, D, 20, "pow_({a}, {b})");
+    case Op::Atan2:         return each("atan2", T::Float, D, 15, "atan2_({a}, {b})");
+    case Op::Fmod:          return each("fmod", T::Number, D | E, 10, "fmod_({a}, {b})");
+    case Op::FloorDivide:   return each("floor_divide", T::Float, D, 15, "floor_div_({a}, {b})");
+    case Op::BitAnd:        return each("bitwise_and", T::Integer, 0, 1, "({t})({a} & {b})");
+    case Op::BitOr:         return each("bitwise_or", T::Integer, 0, 1, "({t})({a} | {b})");
+    case Op::BitXor:        return each("bitwise_xor", T::Integer, 0, 1, "({t})({a} ^ {b})");
+    case Op::BitNot:        return each("bitwise_not", T::Integer, 0, 1, "({t})(~{a})");
+    case Op::ShiftLeft:     return each("shift_left", T::Integer, 0, 2, "shift_left_({a}, {b})");
+    case Op::ShiftRight:    return each("shift_right", T::Integer, 0, 2, "shift_right_({a}, {b})");
   }
   return {};
 }

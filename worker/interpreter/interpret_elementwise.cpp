@@ -46,6 +46,72 @@ T remainder(T a, T b) {
   }
 }
 
+/// The quotient is rounded down by what is left of the division, so 1 / 0.1 is 9.
+template <class T>
+T floor_divided(T a, T b) {
+  if (b == T(0)) return a / b;
+  const T rest = std::fmod(a, b);
+  T quotient = (a - rest) / b;
+  if (rest != T(0) && (rest < T(0)) != (b < T(0))) quotient -= T(1);
+  if (quotient == T(0)) return std::copysign(T(0), a / b);
+  const T below = std::floor(quotient);
+  return quotient - below > T(0.5) ? below + T(1) : below;
+}
+
+/// As C's %: the sign of a.
+template <class T>
+T c_remainder(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::fmod(a, b);
+  } else {
+    if (b == T(0)) return a;
+    if (std::is_signed_v<T> && b == static_cast<T>(-1)) return T(0);
+    return static_cast<T>(a % b);
+  }
+}
+
+/// Of ints: a negative power is cut to an integer, so it is 0 but for 1 and -1.
+template <class T>
+T power(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::pow(a, b);
+  } else {
+    T out(1);
+    if (b < T(0)) {
+      if (a == T(1)) return a;
+      if (a != static_cast<T>(-1)) return T(0);
+      return b % 2 == 0 ? T(1) : a;
+    }
+    T square = a;
+    for (T left = b; left != T(0); left = static_cast<T>(left / 2)) {
+      const auto times = [](auto x, auto y) { return x * y; };
+      if (left % 2 != 0) out = wrapping(out, square, times);
+      square = wrapping(square, square, times);
+    }
+    return out;
+  }
+}
+
+/// Of ints, bit by bit; made for floats too, which do not come here.
+template <class T, class F>
+T by_bits(T a, T b, F f) {
+  return static_cast<T>(f(static_cast<std::int64_t>(a), static_cast<std::int64_t>(b)));
+}
+
+/// By less than 0, or by all bits and more, everything is shifted out.
+template <class T>
+T shifted_left(T a, T b) {
+  if (b < T(0) || static_cast<std::int64_t>(b) >= std::int64_t{8 * sizeof(T)}) return T(0);
+  return static_cast<T>(static_cast<std::uint64_t>(a) << static_cast<std::uint64_t>(b));
+}
+template <class T>
+T shifted_right(T a, T b) {
+  const auto by = static_cast<std::int64_t>(b);
+  const bool out = by < 0 || by >= std::int64_t{8 * sizeof(T)};
+  if (out) return static_cast<T>(a < T(0) ? -1 : 0);
+  return static_cast<T>(static_cast<std::int64_t>(a) >> by);
+}
+
 template <class T>
 T negated(T x) {
   if constexpr (std::is_floating_point_v<T>) return -x;
@@ -168,6 +234,28 @@ constexpr OpMap<Loop> kElementwise(of_class<OpClass::Elementwise>, {
     {Op::And, each_of_two([](auto a, auto b) { return a != 0 && b != 0; })},
     {Op::Or, each_of_two([](auto a, auto b) { return a != 0 || b != 0; })},
     {Op::Where, choose},
+    {Op::Exp2, each_of_one([](auto x) { return std::exp2(x); })},
+    {Op::Log2, each_of_one([](auto x) { return std::log2(x); })},
+    {Op::Log1p, each_of_one([](auto x) { return std::log1p(x); })},
+    {Op::Expm1, each_of_one([](auto x) { return std::expm1(x); })},
+    {Op::Sin, each_of_one([](auto x) { return std::sin(x); })},
+    {Op::Cos, each_of_one([](auto x) { return std::cos(x); })},
+    {Op::Tan, each_of_one([](auto x) { return std::tan(x); })},
+    {Op::Erf, each_of_one([](auto x) { return std::erf(x); })},
+    {Op::Floor, each_of_one([](auto x) { return std::floor(x); })},
+    {Op::Ceil, each_of_one([](auto x) { return std::ceil(x); })},
+    {Op::Round, each_of_one([](auto x) { return std::nearbyint(x); })},
+    {Op::Trunc, each_of_one([](auto x) { return std::trunc(x); })},
+    {Op::Pow, each_of_two([](auto a, auto b) { return power(a, b); })},
+    {Op::Atan2, each_of_two([](auto a, auto b) { return std::atan2(a, b); })},
+    {Op::Fmod, each_of_two([](auto a, auto b) { return c_remainder(a, b); })},
+    {Op::FloorDivide, each_of_two([](auto a, auto b) { return floor_divided(a, b); })},
+    {Op::BitAnd, each_of_two([](auto a, auto b) { return by_bits(a, b, std::bit_and()); })},
+    {Op::BitOr, each_of_two([](auto a, auto b) { return by_bits(a, b, std::bit_or()); })},
+    {Op::BitXor, each_of_two([](auto a, auto b) { return by_bits(a, b, std::bit_xor()); })},
+    {Op::BitNot, each_of_one([](auto x) { return ~static_cast<std::int64_t>(x); })},
+    {Op::ShiftLeft, each_of_two([](auto a, auto b) { return shifted_left(a, b); })},
+    {Op::ShiftRight, each_of_two([](auto a, auto b) { return shifted_right(a, b); })},
 });
 // clang-format on
 
@@ -191,9 +279,10 @@ void full(const NodeCall& call, Array& out) {
 
 void scalar(const NodeCall& call, Array& out) { out.data_as<std::int64_t>()[0] = call.exprs[0]; }
 
-constexpr OpMap<Loop> kSources(
-    of_class<OpClass::Source>,
-    {{Op::Input, nullptr}, {Op::Scalar, scalar}, {Op::Full, full}, {Op::Iota, iota}});
+constexpr OpMap<Loop> kSources(of_class<OpClass::Source>, {{Op::Input, nullptr},
+                                                           {Op::Scalar, scalar},
+                                                           {Op::Full, full},
+                                                           {Op::Iota, iota}});
 
 }  // namespace
 

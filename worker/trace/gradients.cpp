@@ -1,4 +1,6 @@
 #include <array>
+#include <numbers>
+#include <tuple>
 
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/graph/op_map.h>
@@ -66,9 +68,33 @@ Gradients tanh_rule(const Backward& b) {
 Gradients sigmoid_rule(const Backward& b) {
   return {mul(b.grad, mul(b.value, op2(Op::Sub, constant(b, b.grad, 1), b.value)))};
 }
+/// Of not-a-number too, as everything that it does not cut off.
 Gradients relu_rule(const Backward& b) {
   const Tensor none = zero(b, b.grad);
-  return {choose(op2(Op::Gt, b.value, none), b.grad, none)};
+  return {choose(op2(Op::Le, b.value, none), none, b.grad)};
+}
+Gradients exp2_rule(const Backward& b) {
+  return {mul(b.grad, mul(b.value, constant(b, b.grad, std::numbers::ln2)))};
+}
+Gradients log2_rule(const Backward& b) {
+  return {op2(Op::Div, b.grad, mul(b.inputs[0], constant(b, b.grad, std::numbers::ln2)))};
+}
+Gradients log1p_rule(const Backward& b) {
+  return {op2(Op::Div, b.grad, op2(Op::Add, b.inputs[0], constant(b, b.grad, 1)))};
+}
+Gradients expm1_rule(const Backward& b) {
+  return {mul(b.grad, op2(Op::Add, b.value, constant(b, b.grad, 1)))};
+}
+Gradients sin_rule(const Backward& b) { return {mul(b.grad, op1(Op::Cos, b.inputs[0]))}; }
+Gradients cos_rule(const Backward& b) {
+  return {op1(Op::Neg, mul(b.grad, op1(Op::Sin, b.inputs[0])))};
+}
+Gradients tan_rule(const Backward& b) {
+  return {mul(b.grad, op2(Op::Add, mul(b.value, b.value), constant(b, b.grad, 1)))};
+}
+Gradients erf_rule(const Backward& b) {
+  const Tensor bell = op1(Op::Exp, op1(Op::Neg, mul(b.inputs[0], b.inputs[0])));
+  return {mul(b.grad, mul(bell, constant(b, b.grad, 2 * std::numbers::inv_sqrtpi)))};
 }
 Gradients cast_rule(const Backward& b) {
   return {cast(b.grad, b.inputs[0].dtype(), Line::current())};
@@ -86,15 +112,50 @@ Gradients div_rule(const Backward& b) {
   const Tensor first = op2(Op::Div, b.grad, b.inputs[1]);
   return {first, b.wanted[1] ? op1(Op::Neg, mul(first, b.value)) : Tensor()};
 }
-/// The larger (smaller) side takes the gradient; on a tie each side takes half.
+/// Constant between jumps, at which torch gives 0 too.
+Gradients flat_rule(const Backward& b) { return Gradients(b.inputs.size()); }
+/// x^0 has no slope, also where x is 0; 0^y has none where y is not negative.
+Gradients pow_rule(const Backward& b) {
+  const Tensor none = zero(b, b.grad);
+  const auto& [base, power] = std::tie(b.inputs[0], b.inputs[1]);
+  const Tensor constant_power = op2(Op::Eq, power, none);
+  Gradients out(2);
+  if (b.wanted[0]) {
+    const Tensor less = op2(Op::Pow, base, op2(Op::Sub, power, constant(b, b.grad, 1)));
+    out[0] = choose(constant_power, none, mul(b.grad, mul(power, less)));
+  }
+  if (b.wanted[1]) {
+    const Tensor stays = op2(Op::And, op2(Op::Eq, base, none), op2(Op::Ge, power, none));
+    out[1] = choose(stays, none, mul(b.grad, mul(b.value, op1(Op::Log, base))));
+  }
+  return out;
+}
+/// At the origin there is no slope.
+Gradients atan2_rule(const Backward& b) {
+  const auto& [y, x] = std::tie(b.inputs[0], b.inputs[1]);
+  const Tensor none = zero(b, b.grad);
+  const Tensor square = op2(Op::Add, mul(y, y), mul(x, x));
+  const Tensor by = choose(op2(Op::Eq, square, none), none, op2(Op::Div, b.grad, square));
+  return {b.wanted[0] ? mul(by, x) : Tensor(), b.wanted[1] ? op1(Op::Neg, mul(by, y)) : Tensor()};
+}
+/// Of Mod and Fmod: a less as many times b as the quotient, which is constant, says.
+Gradients remainder_rule(const Backward& b) {
+  if (!b.wanted[1]) return {b.grad, Tensor()};
+  const Tensor times = b.node.op == Op::Mod
+                           ? op2(Op::FloorDivide, b.inputs[0], b.inputs[1])
+                           : op1(Op::Trunc, op2(Op::Div, b.inputs[0], b.inputs[1]));
+  return {b.grad, op1(Op::Neg, mul(b.grad, times))};
+}
+/// The larger (smaller) side takes the gradient; on a tie each side takes half, and with a
+/// not-a-number, where neither loses, both take all of it.
 Gradients extremum_rule(const Backward& b) {
-  const Op wins = b.node.op == Op::Maximum ? Op::Gt : Op::Lt;
+  const Op loses = b.node.op == Op::Maximum ? Op::Lt : Op::Gt;
   const Tensor none = zero(b, b.grad);
   const Tensor half = mul(b.grad, constant(b, b.grad, 0.5));
-  const Tensor tied = choose(op2(Op::Eq, b.inputs[0], b.inputs[1]), half, none);
+  const Tensor tied = choose(op2(Op::Eq, b.inputs[0], b.inputs[1]), half, b.grad);
   const auto side = [&](std::size_t mine, std::size_t other) {
     if (!b.wanted[mine]) return Tensor();
-    return choose(op2(wins, b.inputs[mine], b.inputs[other]), b.grad, tied);
+    return choose(op2(loses, b.inputs[mine], b.inputs[other]), none, tied);
   };
   return {side(0, 1), side(1, 0)};
 }
@@ -241,6 +302,23 @@ constexpr OpMap<GradientRule> kRules(with_trait<OpRow::Differentiable>,
                                          {Op::Maximum, extremum_rule},
                                          {Op::Minimum, extremum_rule},
                                          {Op::Where, where_rule},
+                                         {Op::Exp2, exp2_rule},
+                                         {Op::Log2, log2_rule},
+                                         {Op::Log1p, log1p_rule},
+                                         {Op::Expm1, expm1_rule},
+                                         {Op::Sin, sin_rule},
+                                         {Op::Cos, cos_rule},
+                                         {Op::Tan, tan_rule},
+                                         {Op::Erf, erf_rule},
+                                         {Op::Floor, flat_rule},
+                                         {Op::Ceil, flat_rule},
+                                         {Op::Round, flat_rule},
+                                         {Op::Trunc, flat_rule},
+                                         {Op::FloorDivide, flat_rule},
+                                         {Op::Pow, pow_rule},
+                                         {Op::Atan2, atan2_rule},
+                                         {Op::Mod, remainder_rule},
+                                         {Op::Fmod, remainder_rule},
                                          {Op::Reshape, reshape_rule},
                                          {Op::Permute, permute_rule},
                                          {Op::Expand, expand_rule},

@@ -9,7 +9,8 @@ namespace {
 
 using shapes::Expr;
 
-/// The dtype that numbers and float inputs take: that of the first tensor of a dtype of its own.
+/// The dtype that numbers, float inputs and integers take: that of the first tensor of a dtype of
+/// its own.
 DType common_dtype(std::string_view what, const std::vector<TensorOperand>& operands,
                    const Line& where) {
   std::optional<DType> dtype;
@@ -17,7 +18,7 @@ DType common_dtype(std::string_view what, const std::vector<TensorOperand>& oper
   for (const TensorOperand& operand : operands) {
     if (operand.plain && !operand.fraction && std::abs(operand.number) >= 0x1p53)
       refuse(where, what, "an integer this large is not exact here; write scalar()");
-    if (operand.plain || operand.weak) {
+    if (!operand.has_dtype()) {
       fraction = fraction || operand.weak || operand.fraction;
       continue;
     }
@@ -32,7 +33,7 @@ DType common_dtype(std::string_view what, const std::vector<TensorOperand>& oper
     refuse(where, what,
            fmt::format("a floating-point number meets a tensor of {}; cast() the tensor",
                        dtype_name(*dtype)));
-  return dtype.value_or(DType::F64);
+  return dtype.value_or(fraction ? DType::F64 : DType::I64);
 }
 
 Expr broadcast_size(std::string_view what, Trace& trace, const Expr& one, const Expr& other,
@@ -168,13 +169,21 @@ std::vector<Tensor> broadcast_together(std::string_view what, const std::vector<
 std::vector<Tensor> aligned(std::string_view what, const std::vector<TensorOperand>& operands,
                             const Line& where) {
   std::vector<Tensor> tensors;
-  for (const TensorOperand& operand : operands)
-    if (!operand.plain) tensors.push_back(operand.tensor);
-  const std::shared_ptr<Trace> trace = trace_of(what, tensors, where);
+  Sizes counts;
+  for (const TensorOperand& operand : operands) {
+    if (operand.count) counts.push_back(*operand.count);
+    if (!operand.plain && !operand.count) tensors.push_back(operand.tensor);
+  }
+  const std::shared_ptr<Trace> trace = tensors.empty() && !counts.empty()
+                                           ? trace_of(what, counts, where)
+                                           : trace_of(what, tensors, counts, where);
   const DType dtype = common_dtype(what, operands, where);
   tensors.clear();
-  for (const TensorOperand& operand : operands)
-    tensors.push_back(operand.weak ? cast(operand.tensor, dtype, where) : operand.tensor);
+  for (const TensorOperand& operand : operands) {
+    const bool is_count = operand.count && !operand.plain;
+    const Tensor value = is_count ? scalar(*trace, *operand.count, operand.where) : operand.tensor;
+    tensors.push_back(operand.weak || is_count ? cast(value, dtype, where) : value);
+  }
   const std::vector<Expr> sizes = broadcast_sizes(what, *trace, tensors, where);
   for (std::size_t i = 0; i < operands.size(); ++i)
     tensors[i] = operands[i].plain ? filled(*trace, {dtype, sizes}, operands[i].number, where)

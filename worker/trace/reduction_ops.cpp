@@ -82,7 +82,8 @@ Tensor mean(const Tensor& x, const Dims& dims, Keep keep, Line where) {
   Expr count = 1;
   for (const std::int64_t dim : reduced_dims("mean", x, dims, where))
     count = count * meta_of(x).sizes[static_cast<std::size_t>(dim)];
-  return sum(x, dims, keep, where) / CountOperand(trace->integer(count), where);
+  return TensorOperand(sum(x, dims, keep, where), where) /
+         TensorOperand(trace->integer(count), where);
 }
 
 Tensor argmax(const Tensor& x, std::int64_t dim, Keep keep, Line where) {

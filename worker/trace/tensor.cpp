@@ -6,20 +6,6 @@
 namespace lockstep::worker {
 namespace {
 
-Tensor binary(Op op, const TensorOperand& a, const TensorOperand& b) {
-  return emit(op, aligned(op_row(op).name, {a, b}, b.where), {}, b.where);
-}
-
-/// An integer as an operand beside `x`: a number where it is one.
-TensorOperand beside(const Tensor& x, const CountOperand& n) {
-  if (x.traced()) x.trace()->need_own(n.value, n.where);
-  if (const auto number = n.value.expr().constant();
-      number && std::abs(*number) < (std::int64_t{1} << 53))
-    return {*number, n.where};
-  const std::shared_ptr<Trace> trace = trace_of("scalar", std::vector{x}, n.where);
-  return {cast(scalar(*trace, n.value, n.where), x.dtype(), n.where), n.where};
-}
-
 void need_value(const Tensor& tensor, std::string_view what, const Line& where) {
   if (tensor.traced()) tensor.trace()->need_open("a tensor", where);
   if (tensor.empty())
@@ -114,37 +100,29 @@ TensorOperand::TensorOperand(const SymFloat& f, Line line)
       weak(f.traced()),
       where(line) {}
 
-Tensor operator+(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Add, a, b); }
-Tensor operator-(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Sub, a, b); }
-Tensor operator*(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Mul, a, b); }
-Tensor operator/(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Div, a, b); }
-Tensor operator%(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Mod, a, b); }
-Tensor operator+(const Tensor& a, const CountOperand& b) {
-  return binary(Op::Add, {a, b.where}, beside(a, b));
-}
-Tensor operator-(const Tensor& a, const CountOperand& b) {
-  return binary(Op::Sub, {a, b.where}, beside(a, b));
-}
-Tensor operator*(const Tensor& a, const CountOperand& b) {
-  return binary(Op::Mul, {a, b.where}, beside(a, b));
-}
-Tensor operator/(const Tensor& a, const CountOperand& b) {
-  return binary(Op::Div, {a, b.where}, beside(a, b));
-}
-Tensor operator*(const CountOperand& a, const Tensor& b) {
-  return binary(Op::Mul, beside(b, a), {b, a.where});
+TensorOperand::TensorOperand(const SymInt& n, Line line) : where(line) {
+  const std::optional<std::int64_t> value = n.expr().constant();
+  plain = value && std::abs(*value) < (std::int64_t{1} << 53);
+  if (plain) number = static_cast<double>(*value);
+  if (!plain || n.trace()) count = n;
 }
 
-Tensor operator<(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Lt, a, b); }
-Tensor operator<=(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Le, a, b); }
-Tensor operator>(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Gt, a, b); }
-Tensor operator>=(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Ge, a, b); }
-Tensor operator==(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Eq, a, b); }
-Tensor operator!=(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Ne, a, b); }
-Tensor operator&(const TensorOperand& a, const TensorOperand& b) { return binary(Op::And, a, b); }
-Tensor operator|(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Or, a, b); }
+FloatOperand as_float(const CountOperand& n) {
+  if (n.value.trace()) n.value.trace()->need_open("an integer", n.where);
+  if (const std::optional<std::int64_t> value = n.value.expr().constant())
+    return {static_cast<double>(*value), n.where};
+  return {SymFloat(cast(scalar(n.value, n.where), DType::F64, n.where)), n.where};
+}
 
-Tensor maximum(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Maximum, a, b); }
-Tensor minimum(const TensorOperand& a, const TensorOperand& b) { return binary(Op::Minimum, a, b); }
+Tensor elementwise(Op op, const TensorOperand& a, const TensorOperand& b) {
+  return emit(op, aligned(op_row(op).name, {a, b}, b.where), {}, b.where);
+}
+
+Tensor bitwise(BitOp op, const TensorOperand& a, const TensorOperand& b) {
+  const Op of_ints = op == BitOp::And ? Op::BitAnd : op == BitOp::Or ? Op::BitOr : Op::BitXor;
+  const Op of_bools = op == BitOp::And ? Op::And : op == BitOp::Or ? Op::Or : Op::Ne;
+  const std::vector<Tensor> both = aligned(op_row(of_ints).name, {a, b}, b.where);
+  return emit(both[0].dtype(b.where) == DType::Bool ? of_bools : of_ints, both, {}, b.where);
+}
 
 }  // namespace lockstep::worker

@@ -1,4 +1,5 @@
-// The tensor language: the operations of traced functions besides arithmetic (tensor.h). Names and
+// The tensor language: the operations of traced functions besides arithmetic (tensor.h) and
+// what works element by element (elementwise_ops.h). Names and
 // meanings follow numpy and torch. If operands do not fit, every function throws TraceUsageError
 // with the user's line. Every rule is valid at sizes 0 and 1.
 #pragma once
@@ -7,34 +8,12 @@
 #include <limits>
 #include <vector>
 
-#include <lockstep/worker/trace/tensor.h>
+#include <lockstep/worker/trace/elementwise_ops.h>
 
 namespace lockstep::worker {
 
 using Dims = std::vector<std::int64_t>;  // negative dims count from the end
 using Sizes = std::vector<SymInt>;
-
-// Element by element.
-[[nodiscard]] Tensor neg(const Tensor& x, Line where = Line::current());
-[[nodiscard]] Tensor abs(const Tensor& x, Line where = Line::current());
-[[nodiscard]] Tensor exp(const Tensor& x, Line where = Line::current());
-[[nodiscard]] Tensor log(const Tensor& x, Line where = Line::current());
-[[nodiscard]] Tensor sqrt(const Tensor& x, Line where = Line::current());
-[[nodiscard]] Tensor rsqrt(const Tensor& x, Line where = Line::current());
-[[nodiscard]] Tensor tanh(const Tensor& x, Line where = Line::current());
-[[nodiscard]] Tensor sigmoid(const Tensor& x, Line where = Line::current());
-[[nodiscard]] Tensor relu(const Tensor& x, Line where = Line::current());
-/// The tanh form: x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))).
-[[nodiscard]] Tensor gelu(const Tensor& x, Line where = Line::current());
-[[nodiscard]] Tensor silu(const Tensor& x, Line where = Line::current());
-[[nodiscard]] Tensor maximum(const TensorOperand& a, const TensorOperand& b);
-[[nodiscard]] Tensor minimum(const TensorOperand& a, const TensorOperand& b);
-[[nodiscard]] Tensor logical_not(const Tensor& x, Line where = Line::current());
-/// Elements of a where the bool condition is true, else of b. All three broadcast.
-[[nodiscard]] Tensor where(const Tensor& condition, const TensorOperand& a, const TensorOperand& b);
-[[nodiscard]] Tensor cast(const Tensor& x, DType dtype, Line where = Line::current());
-/// The same values; gradients stop here.
-[[nodiscard]] Tensor detach(const Tensor& x, Line where = Line::current());
 
 // New tensors. A symbolic size determines the trace; if all sizes are plain numbers, pass the
 // trace.

@@ -202,6 +202,8 @@ TEST(Language, IntegersKeptFromAnotherTrace_AreRefusedWithTheLine) {
     refused_at(__LINE__, ended, [&] { (void)scalar(*x.trace(), n); });
     refused_at(__LINE__, ended, [&] { (void)(x * n); });
     refused_at(__LINE__, ended, [&] { (void)(x / three); });
+    refused_at(__LINE__, ended, [&] { (void)clamp(x, 0, three); });
+    refused_at(__LINE__, ended, [&] { (void)(0.5 * three); });
     refused_at(__LINE__, ended, [&] { (void)index_add(n, i, x); });
     refused_at(__LINE__, ended, [&] { (void)segment_ids(i, n); });
     refused_at(__LINE__, ended, [&] { (void)one_hot(i, n, DType::F32); });
@@ -245,9 +247,9 @@ TEST(Language, DtypesThatDiffer_AreRefused) {
           "cast\\(\\) one of them");
   refused([](Trace& t) { (void)(cast(in(t, "w"), DType::I64) * 0.5); }, "cast\\(\\) the tensor");
   refused([](Trace& t) { (void)exp(cast(in(t, "w"), DType::I64)); }, "cast first");
-  refused([](Trace& t) { (void)(in(t, "w") & in(t, "w")); }, "takes bools");
+  refused([](Trace& t) { (void)(in(t, "w") & in(t, "w")); }, "takes integers");
   refused([](Trace& t) { (void)where(in(t, "w"), in(t, "w"), 1.0); }, "must be a bool tensor");
-  refused([](Trace& t) { (void)(in(t, "w") % 2.0); }, "takes integers");
+  refused([](Trace& t) { (void)((in(t, "w") < 1.0) % true); }, "takes numbers");
   refused([](Trace& t) { (void)tolist(in(t, "w")); }, "takes i64");
   refused(
       [](Trace& t) {
@@ -266,7 +268,8 @@ TEST(Language, NothingOfTheTrace_IsRefusedWithTheWayOut) {
 }
 
 TEST(Language, CollectivesOnRowsThatDoNotFit_AreRefused) {
-  refused([](Trace& t) { (void)all_to_all_single(in(t, "x")); }, "pass splits to all_to_all_single");
+  refused([](Trace& t) { (void)all_to_all_single(in(t, "x")); },
+          "pass splits to all_to_all_single");
   refused([](Trace& t) { (void)send_recv(in(t, "x"), {{Rank{0}, Rank{2}}}); }, "no rank 2");
   refused(
       [](Trace& t) {
