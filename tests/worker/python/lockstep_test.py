@@ -1,18 +1,14 @@
 """The Python module under mpirun, with any number of ranks. usage: lockstep_test.py FOLDER_OF_PACKAGE"""
 
 import dataclasses
-import os
 import sys
 import threading
-import types
 import unittest
 from typing import Any
-from unittest import mock
 
 sys.path.insert(0, sys.argv.pop(1))
 import lockstep  # noqa: E402
 from lockstep.agreement import HitVote  # noqa: E402
-from lockstep.threads import limit_threads  # noqa: E402
 
 try:
     from mpi4py import MPI
@@ -256,26 +252,6 @@ class Agreeing(unittest.TestCase):
         with self.assertRaisesRegex(lockstep.RuntimeAssert, "the data loader is broken"):
             vote(observed(7), 1, False)
         self.assertIsNone(vote(observed(7), 1, False))
-
-    def test_threads_are_limited_to_a_ranks_share(self):
-        class Library:
-            internal_api = "openblas"
-
-            def __init__(self, threads):
-                self.num_threads = threads
-
-            def set_num_threads(self, threads):
-                self.num_threads = threads
-        libraries = [Library(1), Library(10**6)]
-        fake = types.SimpleNamespace(ThreadpoolController=lambda: types.SimpleNamespace(lib_controllers=libraries))
-        with mock.patch.dict(sys.modules, threadpoolctl=fake), mock.patch.dict(os.environ, {"OMP_NUM_THREADS": "3"}):
-            limit_threads(2)
-            self.assertEqual([library.num_threads for library in libraries], [1, 10**6], "the environment says how many")
-            for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-                os.environ.pop(name, None)
-            limit_threads(2)
-        share = max(1, min(len(os.sched_getaffinity(0)), os.cpu_count() // 2))
-        self.assertEqual([library.num_threads for library in libraries], [1, share])
 
     def test_sizes_and_ints_that_change_one_after_another_settle(self):
         for settle, entries in ((True, 4), (False, 8)):

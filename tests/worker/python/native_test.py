@@ -4,16 +4,20 @@ usage: native_test.py FOLDER_OF_PACKAGE [SEED]"""
 import collections
 import ctypes
 import dataclasses
+import os
 import random
 import sys
+import types
 import unittest
 from typing import Any
+from unittest import mock
 
 sys.path.insert(0, sys.argv.pop(1))
 SEED = int(sys.argv.pop(1)) if len(sys.argv) > 1 else 20261123
 import lockstep  # noqa: E402
 from lockstep import _library, observation  # noqa: E402
 from lockstep.call_site import CallSite, plan_of  # noqa: E402
+from lockstep.threads import limit_threads  # noqa: E402
 import numpy  # noqa: E402
 
 Point = collections.namedtuple("Point", "x y")
@@ -299,6 +303,28 @@ class Sites(unittest.TestCase):
         self.assertIsNone(site.read(values[1]))
         self.assertEqual({site.read(value) is None for value in values[2:]}, {False})
         site.free()
+
+
+class Threads(unittest.TestCase):
+    def test_threads_are_limited_to_a_ranks_share(self):
+        class Library:
+            internal_api = "openblas"
+
+            def __init__(self, threads):
+                self.num_threads = threads
+
+            def set_num_threads(self, threads):
+                self.num_threads = threads
+        libraries = [Library(1), Library(10**6)]
+        fake = types.SimpleNamespace(ThreadpoolController=lambda: types.SimpleNamespace(lib_controllers=libraries))
+        with mock.patch.dict(sys.modules, threadpoolctl=fake), mock.patch.dict(os.environ, {"OMP_NUM_THREADS": "3"}):
+            limit_threads(2)
+            self.assertEqual([library.num_threads for library in libraries], [1, 10**6], "the environment says how many")
+            for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+                os.environ.pop(name, None)
+            limit_threads(2)
+        share = max(1, min(len(os.sched_getaffinity(0)), os.cpu_count() // 2))
+        self.assertEqual([library.num_threads for library in libraries], [1, share])
 
 
 if __name__ == "__main__":
