@@ -387,8 +387,8 @@ int lockstep_agree(lockstep_agreement* agreement, const char* frame,
 
 /* The same for a program that relies on more than its inputs. `untested`: going in, not 0 where
  * this rank has not found that to hold for the version of the call before; coming out, 1 where it
- * was so on some rank, the same on all, or the call was prefetched. A caller whose ranks are to test it together does so then,
- * and needs to in no other case where `entry` is that version. */
+ * was so on some rank, the same on all, or the call was prefetched. A caller whose ranks are to
+ * test it together does so then, and needs to in no other case where `entry` is that version. */
 int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
                           const lockstep_observation* observation, int* untested,
                           lockstep_build build, void* context, int* entry, int* is_new,

@@ -98,7 +98,7 @@ def compiled_layouts(watch):
     agreed = compiled(writes, name="writes")
     base, x = torch.zeros(2, 6), transposed[RANK % 2].zero_()
     held = {"x": x}
-    with torch.inference_mode(RANK == 1):
+    with torch.inference_mode(RANK == 0):  # which has the copy
         attempt("shared", agreed, base[:, ::2], base[:, ::2], held)
     tell(kept=held["x"] is x, written=float(x.sum()), double=float(held["double"].sum()))
 

@@ -62,8 +62,8 @@ class Decision:
         """While the version is built, collective: the bytes `mine` of rank 0, for all ranks with the same `of`,
         which covers all that they depend on; these ranks keep them. None on other ranks, on all where rank 0
         has none, and on those that lack them where there are more than 64 MiB. Called before the build on
-        ranks that wait for rank 0's, and after it there. Ranks that have kept the same bytes, by their SHA-256, receive none. Raises
-        Environment where other bytes have come."""
+        ranks that wait for rank 0's, and after it there. Ranks that have kept the same bytes, by their SHA-256,
+        receive none. Raises Environment where other bytes have come."""
         return self._bytes(lib.build_share, of, mine, len(mine or b""))
 
     def _bytes(self, function: Any, of: str, *more: Any) -> Optional[bytes]:

@@ -22,8 +22,8 @@ class Group:
     None: the processes that meet at LOCKSTEP_RENDEZVOUS, else all that a launcher (mpirun, srun) has
     started together, else this process. `alone`: this process, whoever has started it.
     Collective. Of a launch with several ranks on this host, each limits the threads of the OpenMP and BLAS libraries
-    that it has loaded to its share of the cores (limit_threads()). As a context manager it finishes at the end, collectively;
-    an exception that leaves the block is told to the other ranks, whose next call raises Gone."""
+    that it has loaded to its share of the cores (limit_threads()). As a context manager it finishes at the end,
+    collectively; an exception that leaves the block is told to the other ranks, whose next call raises Gone."""
 
     def __init__(self, comm: Any = None, deadline: float = 60.0,
                  report_folder: Optional[str] = None, *, alone: bool = False) -> None:
