@@ -15,7 +15,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <complex>
 #include <concepts>
 #include <cstdint>
@@ -139,6 +138,7 @@ class InputReader {
   void leaf(const std::int64_t& n) { number(Kind::Int, n); }
   void leaf(const bool& b) { number(Kind::Bool, b ? 1 : 0); }
   void leaf(const SymFloat& f);
+  void leaf(const double& f);
   void leaf(const FieldInput& field);
   /// Every leaf was there, with nothing left over.
   [[nodiscard]] bool fits() const {
@@ -174,6 +174,7 @@ class InputScanner {
   void leaf(const std::int64_t&) { add(Kind::Int); }
   void leaf(const bool&) { add(Kind::Bool); }
   void leaf(const SymFloat& f);
+  void leaf(const double&) { add(Kind::Float); }
   void leaf(const FieldInput&);
   /// Errors: BadInput, naming the leaf: an empty or traced value, a name that is empty or taken.
   [[nodiscard]] Result<InputTree> take();

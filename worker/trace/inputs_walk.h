@@ -29,9 +29,8 @@ template <class T>
 inline constexpr bool is_complex = false;
 template <class T>
 inline constexpr bool is_complex<std::complex<T>> = true;
-/// What stands for a number of its own type in a program: an int64 as users could have declared it.
 template <class T>
-inline constexpr bool is_number = std::is_enum_v<T> || std::is_arithmetic_v<T>;
+inline constexpr bool is_int = std::is_enum_v<T> || std::integral<T>;
 
 /// A walk that changes leaves and asks for no names.
 class NamelessWalk {
@@ -48,6 +47,7 @@ class ValueReader final : public NamelessWalk {
   ValueReader(const InputTree& tree, std::vector<InputValue>& out) : tree_(tree), out_(out) {}
   void leaf(const Tensor& tensor) { here().array = tensor.array(); }
   void leaf(const SymFloat& f) { here().number = f.value(); }
+  void leaf(const double& f) { here().number = f; }
   void leaf(const SymInt&) { ++next_; }
   void leaf(const std::int64_t&) { ++next_; }
   void leaf(const bool&) { ++next_; }
@@ -65,6 +65,7 @@ class TraceFiller final : public NamelessWalk {
   TraceFiller(const InputTree& tree, Trace& trace) : tree_(tree), trace_(trace) {}
   void leaf(Tensor& tensor) { tensor = trace_.tensor_input(next()); }
   void leaf(SymFloat& f) { f = trace_.float_input(next()); }
+  void leaf(double& f) { f = trace_.fixed_float_input(next(), f); }
   void leaf(SymInt& n) { n = trace_.int_input(next()); }
   void leaf(std::int64_t& n) { n = trace_.fixed_int_input(next()); }
   void leaf(bool& b) { b = trace_.bool_input(next()); }
@@ -92,6 +93,7 @@ class OutputCollector final {
   void leaf(const SymFloat& f) {
     if (f.traced()) trace_.output(name(), f.tensor());
   }
+  void leaf(const double&) {}
   void leaf(const std::int64_t&) {}
   void leaf(const bool&) {}
   void leaf(const FieldInput&) {}
@@ -110,6 +112,7 @@ class OutputFiller final : public NamelessWalk {
   void leaf(SymFloat& f) {
     if (f.traced()) f = outputs_[next_++].at(0);
   }
+  void leaf(double&) {}
   void leaf(std::int64_t&) {}
   void leaf(bool&) {}
   void leaf(FieldInput&) {}
@@ -147,15 +150,10 @@ void FieldWalk<On>::walk(T& value) {
     (*this)("first", value.first);
     (*this)("second", value.second);
   } else if constexpr (std::floating_point<T>) {
-    // By its bits, in halves, which fit in the arithmetic of guards.
-    const auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(value));
-    std::int64_t high = static_cast<std::int64_t>(bits >> 32),
-                 low = static_cast<std::int64_t>(bits & 0xffffffff);
-    (*this)("high", high);
-    (*this)("low", low);
-    value = static_cast<T>(std::bit_cast<double>(static_cast<std::uint64_t>(high) << 32 |
-                                                 static_cast<std::uint64_t>(low)));
-  } else if constexpr (detail::is_number<T>) {
+    auto number = static_cast<double>(value);
+    on_.leaf(number);
+    value = static_cast<T>(number);
+  } else if constexpr (detail::is_int<T>) {
     auto number = static_cast<std::int64_t>(value);
     on_.leaf(number);
     value = static_cast<T>(number);

@@ -92,6 +92,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] std::int64_t fixed_int_input(std::size_t source);
   /// A number where floats are specialised.
   [[nodiscard]] SymFloat float_input(std::size_t source);
+  /// One that the user declared as a number: pinned to the agreed one. Where no rank's floats are
+  /// known it is `example`.
+  [[nodiscard]] double fixed_float_input(std::size_t source, double example);
   [[nodiscard]] bool bool_input(std::size_t source) const;
   /// What the ranks agreed on; throws TraceUsageError where the frame has no such field.
   [[nodiscard]] const JoinedField& joined_field(std::string_view name) const;
@@ -174,6 +177,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] std::optional<std::int64_t> local_value(shapes::Symbol symbol) const;
   [[nodiscard]] std::optional<std::int64_t> local_scalar(std::string_view source) const;
   [[nodiscard]] std::int64_t agreed(std::int64_t mine);
+  /// The agreed number of a float source, and a guard on it; `mine`: the bits here.
+  [[nodiscard]] double pinned(const std::string& source, std::int64_t mine, std::string why);
   [[nodiscard]] bool is_uniform(const shapes::Expr& size);
   /// To the question that is next, in the trace that this one repeats.
   [[nodiscard]] std::optional<std::int64_t> earlier_answer() const;
