@@ -78,6 +78,8 @@ struct TraceSetup {
   TraceReliance* reliance = nullptr;
 };
 
+struct OwnGradient;
+
 /// The graph under construction; what functions of the tensor language record into. Held by shared
 /// pointer: a handle that outlives the trace finds it ended and is refused. One thread.
 class Trace : public std::enable_shared_from_this<Trace> {
@@ -160,6 +162,11 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void need_uniform(UniformSize size);
   void stop_gradient(NodeId id) { stopped_.insert(id); }
   [[nodiscard]] bool gradient_stops(NodeId id) const { return stopped_.contains(id); }
+  void add_own_gradient(OwnGradient gradient);
+  /// How many were added.
+  [[nodiscard]] std::int64_t own_gradients() const { return own_count_; }
+  /// Of which `id` is an output; null: the gradient follows from the op.
+  [[nodiscard]] const OwnGradient* own_gradient(NodeId id) const;
 
   /// What the trace has relied on so far. `error`: why it fails here.
   [[nodiscard]] TraceReliance reliance(std::optional<std::string> error) const;
@@ -203,6 +210,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
   std::map<shapes::Fingerprint, NodeId> same_nodes_;
   std::set<NodeId> stopped_;
+  std::map<NodeId, std::shared_ptr<const OwnGradient>> own_gradients_;  // by output
+  std::int64_t own_count_ = 0;
   std::optional<shapes::Location> standing_;
   bool ended_ = false;
 };
