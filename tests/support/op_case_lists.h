@@ -9,5 +9,6 @@ namespace lockstep::worker::test {
 
 /// op_cases_index.cpp
 void add_gathers(std::vector<OpCase>& cases);
+void add_movement(std::vector<OpCase>& cases);
 
 }  // namespace lockstep::worker::test
