@@ -131,6 +131,25 @@ NodeId GraphBuilder::index_add(NodeId index, NodeId rows, const shapes::Expr& co
   return add(std::move(node));
 }
 
+NodeId GraphBuilder::gather(NodeId x, std::int64_t dim, NodeId index) {
+  Node node = node_of(Op::Gather, {x, index});
+  node.ints = {dim};
+  return add(std::move(node));
+}
+
+NodeId GraphBuilder::checked_index(NodeId index, const shapes::Expr& limit) {
+  Node node = node_of(Op::CheckedIndex, {index});
+  node.exprs = {limit};
+  node.ints = {0};
+  return add(std::move(node));
+}
+
+NodeId GraphBuilder::index_put(NodeId x, NodeId index, NodeId rows, Put mode) {
+  Node node = node_of(Op::IndexPut, {x, index, rows});
+  node.ints = {static_cast<std::int64_t>(mode)};
+  return add(std::move(node));
+}
+
 NodeId GraphBuilder::segment_ids(NodeId counts, const shapes::Expr& total) {
   Node node = node_of(Op::SegmentIds, {counts});
   node.exprs = {total};

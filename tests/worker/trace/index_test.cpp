@@ -1,0 +1,234 @@
+// Indexing by tensors of indices, beside plain loops: interpreted, compiled for the host, and on an
+// emulated device.
+#include <optional>
+
+#include "index_runs.h"
+
+namespace lockstep::worker::index_test {
+namespace {
+
+using namespace index_runs;
+
+Array gathered(const Array& x, std::size_t dim, const Array& index) {
+  Array out(x.dtype(), index.sizes());
+  for (std::int64_t i = 0; i < out.elements(); ++i) {
+    Numbers place = place_of(i, index.sizes());
+    place[dim] = static_cast<std::int64_t>(index.at(i));
+    out.set(i, x.at(offset_of(place, x.sizes())));
+  }
+  return out;
+}
+
+TEST(Index, Gather_TakesTheElementAtTheIndexAlongTheDim) {
+  std::mt19937_64 random(1);
+  for (const std::int64_t dim : {0, 1, 2, -1}) {
+    std::vector<Dim> x_dims(3, dynamic(4, 0)), index_dims(3, dynamic(3, 0));
+    const Graph graph =
+        must(traced({{DType::F64, x_dims}, {DType::I64, index_dims}},
+                    [&](const std::vector<Tensor>& in) { return gather(in[0], dim, in[1]); }));
+    OnRanks ranks(graph, 1);
+    const auto d = static_cast<std::size_t>(dim < 0 ? 2 : dim);
+    for (const Numbers& sizes : {Numbers{4, 3, 5}, {1, 1, 1}, {2, 2, 2}, {5, 1, 2}})
+      for (const std::int64_t less : {0, 1, 5}) {
+        Numbers index_sizes;
+        for (const std::int64_t size : sizes)
+          index_sizes.push_back(std::max<std::int64_t>(0, size - less));
+        index_sizes[d] = 3;
+        const Array x = random_array(random, DType::F64, sizes);
+        const Array index = some_indices(random, index_sizes, sizes[d]);
+        expect_everywhere(ranks, {x, index}, gathered(x, d, index));
+      }
+  }
+}
+
+TEST(Index, Gather_OfANumberAndOfBools) {
+  const Graph number =
+      must(traced({{DType::F32, {}}, {DType::I64, {}}},
+                  [](const std::vector<Tensor>& in) { return gather(in[0], 0, in[1]); }));
+  OnRanks ranks(number, 1);
+  const std::vector<double> value{2.5}, zero{0};
+  expect_everywhere(ranks, {Array::of(DType::F32, {}, value), Array::of(DType::I64, {}, zero)},
+                    Array::of(DType::F32, {}, value));
+  const Graph bools =
+      must(traced({{DType::Bool, {3}}, {DType::I64, {dynamic(2, 0)}}},
+                  [](const std::vector<Tensor>& in) { return gather(in[0], 0, in[1]); }));
+  OnRanks more(bools, 1);
+  const std::vector<double> flags{1, 0, 0}, picked{0, 1, 0, 0};
+  expect_everywhere(more, {Array::of(DType::Bool, {3}, flags), integers({4}, {2, 0, 1, 1})},
+                    Array::of(DType::Bool, {4}, picked));
+}
+
+TEST(Index, Gather_OutOfRangeOnOneRank_IsTheSameErrorOnAll) {
+  const Graph graph = must(traced(
+      {{DType::F64, {dynamic(4, 0), dynamic(3, 0)}}, {DType::I64, {dynamic(4, 0), dynamic(2, 0)}}},
+      [](const std::vector<Tensor>& in) { return gather(in[0], 1, in[1]); }));
+  OnRanks ranks(graph, 3);
+  std::mt19937_64 random(2);
+  const Array x = random_array(random, DType::F64, {2, 3});
+  for (const std::int64_t wrong : {3, -1}) {
+    std::vector<Inputs> inputs(3, named({x, integers({2, 2}, {0, 1, 2, 0})}));
+    inputs[1] = named({x, integers({2, 2}, {0, 1, wrong, 0})});
+    const OnRanks::Run run = ranks.everywhere(inputs);
+    for (const auto& outcome : run.ranks) {
+      ASSERT_FALSE(outcome->has_value());
+      EXPECT_NE(outcome->error().message.find(
+                    "was given index " + std::to_string(wrong) +
+                    " in element 2 of its index, but indices must be at least 0 and less than 3"),
+                std::string::npos)
+          << outcome->error().message;
+      EXPECT_NE(outcome->error().message.find("gather at index_test.cpp:"), std::string::npos);
+    }
+  }
+}
+
+TEST(Index, Gather_WhatDoesNotFit_IsRefusedInOneSentence) {
+  const auto words = [](const In& x, const In& index, std::int64_t dim) {
+    return refusal(traced(
+        {x, index}, [&](const std::vector<Tensor>& in) { return gather(in[0], dim, in[1]); }));
+  };
+  EXPECT_NE(words({DType::F64, {4}}, {DType::I32, {2}}, 0)
+                .find("gather: takes i64 indices, not i32[2]; cast first"),
+            std::string::npos);
+  EXPECT_NE(words({DType::F64, {4, 3}}, {DType::I64, {2}}, 0)
+                .find("gather: takes an index of as many dims as x, not i64[2] for f64[4, 3]"),
+            std::string::npos);
+  EXPECT_NE(words({DType::F64, {4, 3}}, {DType::I64, {4, 5}}, 0)
+                .find("gather: the index is larger than x but along its dim (5 and 3)"),
+            std::string::npos);
+  EXPECT_NE(words({DType::F64, {4, 3}}, {DType::I64, {4, 3}}, 2)
+                .find("gather: a tensor with 2 dims has no dim 2"),
+            std::string::npos);
+}
+
+TEST(Index, Take_CountsFromTheEndWhereNegative) {
+  const Graph graph =
+      must(traced({{DType::F64, {dynamic(4, 0), dynamic(3, 0)}}, {DType::I64, {dynamic(4, 0), 2}}},
+                  [](const std::vector<Tensor>& in) { return take(in[0], in[1]); }));
+  OnRanks ranks(graph, 1);
+  std::mt19937_64 random(3);
+  const Array x = random_array(random, DType::F64, {2, 3});
+  const Numbers at{0, -1, 5, -6, 3, 3};
+  Array expected(DType::F64, {3, 2});
+  for (std::size_t i = 0; i < at.size(); ++i)
+    expected.set(static_cast<std::int64_t>(i), x.at(at[i] < 0 ? at[i] + 6 : at[i]));
+  expect_everywhere(ranks, {x, integers({3, 2}, at)}, expected);
+  expect_everywhere(ranks, {x, integers({0, 2}, {})}, Array(DType::F64, {0, 2}));
+  for (const std::int64_t wrong : {6, -7}) {
+    const OnRanks::Run run = ranks.everywhere({named({x, integers({1, 2}, {0, wrong})})});
+    ASSERT_FALSE(run.ranks[0]->has_value());
+    const std::string message = run.ranks[0]->error().message;
+    EXPECT_NE(message.find("take at index_test.cpp:"), std::string::npos) << message;
+    EXPECT_NE(message.find("was given index " + std::to_string(wrong) +
+                           " in element 1 of its index, but indices must be at least -6 and less "
+                           "than 6"),
+              std::string::npos)
+        << message;
+  }
+}
+
+/// What `at`, per dim of x a tensor or nothing, takes; all tensors have the sizes of the first.
+Array indexed(const Array& x, const std::vector<std::optional<Array>>& at) {
+  std::vector<std::size_t> dims;
+  for (std::size_t d = 0; d < at.size(); ++d)
+    if (at[d]) dims.push_back(d);
+  const Numbers& batch = at[dims[0]]->sizes();
+  const std::size_t front = dims.back() - dims[0] + 1 == dims.size() ? dims[0] : 0;
+  Numbers sizes;
+  for (std::size_t d = 0; d < x.sizes().size(); ++d) {
+    if (sizes.size() == front) sizes.insert(sizes.end(), batch.begin(), batch.end());
+    if (d >= at.size() || !at[d]) sizes.push_back(x.sizes()[d]);
+  }
+  if (sizes.size() == front) sizes.insert(sizes.end(), batch.begin(), batch.end());
+  Array out(x.dtype(), sizes);
+  for (std::int64_t i = 0; i < out.elements(); ++i) {
+    Numbers place = place_of(i, sizes);
+    const auto from = place.begin() + static_cast<std::ptrdiff_t>(front);
+    const Numbers which(from, from + static_cast<std::ptrdiff_t>(batch.size()));
+    place.erase(from, from + static_cast<std::ptrdiff_t>(batch.size()));
+    for (const std::size_t d : dims) {
+      const auto index = static_cast<std::int64_t>(at[d]->at(offset_of(which, batch)));
+      place.insert(place.begin() + static_cast<std::ptrdiff_t>(d),
+                   index < 0 ? index + x.sizes()[d] : index);
+    }
+    out.set(i, x.at(offset_of(place, x.sizes())));
+  }
+  return out;
+}
+
+TEST(Index, SeveralTensors_StayInPlaceWhereAdjacentElseGoFirst) {
+  std::mt19937_64 random(4);
+  // Which dims of four are indexed, by a bit each.
+  for (int which = 1; which < 16; ++which) {
+    SCOPED_TRACE(which);
+    const auto has = [&](int d) { return (which >> d & 1) == 1; };
+    const Dim any = dynamic(3, 0);
+    std::vector<In> inputs{{DType::F64, {any, any, any, any}}};
+    for (int d = 0; d < 4; ++d)
+      if (has(d)) inputs.push_back({DType::I64, {dynamic(2, 0), 2}});
+    const Graph graph = must(traced(inputs, [&](const std::vector<Tensor>& in) {
+      std::vector<Index> at;
+      std::size_t next = 1;
+      for (int d = 0; d < 4; ++d) at.push_back(has(d) ? Index(in[next++]) : Index());
+      while (at.back().tensor.empty()) at.pop_back();
+      return index(in[0], at);
+    }));
+    OnRanks ranks(graph, 1);
+    for (const std::int64_t m : {0, 1, 3}) {
+      const Numbers sizes{2, 3, 4, 5};
+      const Array x = random_array(random, DType::F64, sizes);
+      std::vector<Array> given{x};
+      std::vector<std::optional<Array>> at(4);
+      for (int d = 0; d < 4; ++d) {
+        if (!has(d)) continue;
+        const std::int64_t size = sizes[static_cast<std::size_t>(d)];
+        Array list = some_indices(random, {m, 2}, 2 * size);
+        for (std::int64_t i = 0; i < list.elements(); ++i)
+          list.set(i, list.at(i) - static_cast<double>(size));
+        at[static_cast<std::size_t>(d)] = list;
+        given.push_back(list);
+      }
+      expect_everywhere(ranks, given, indexed(x, at));
+    }
+  }
+}
+
+TEST(Index, Brackets_AreTheSame) {
+  std::mt19937_64 random(6);
+  const Graph graph = must(traced({{DType::F64, {4, 3}}, {DType::I64, {2}}, {DType::I64, {2, 1}}},
+                                  [](const std::vector<Tensor>& in) {
+                                    const Tensor grid = in[0][{in[2], in[1]}];
+                                    const Tensor columns = in[0][in[1]][{{}, in[1]}];
+                                    return cat({grid, columns, in[0][{in[1]}][{{}, in[1]}]}, 0);
+                                  }));
+  OnRanks ranks(graph, 1);
+  const Array x = random_array(random, DType::F64, {4, 3});
+  const Numbers at{1, 0}, rows{3, 2};  // rows: as -1 and 2
+  Array expected(DType::F64, {6, 2});
+  for (std::int64_t i = 0; i < 12; ++i) {
+    const auto row = static_cast<std::size_t>(i / 2 % 2);
+    expected.set(i, x.at((i < 4 ? rows[row] : at[row]) * 3 + at[static_cast<std::size_t>(i % 2)]));
+  }
+  expect_everywhere(ranks, {x, integers({2}, at), integers({2, 1}, {-1, 2})}, expected);
+}
+
+TEST(Index, TakeAlongDim_BroadcastsAndCountsFromTheEnd) {
+  std::mt19937_64 random(5);
+  const Graph graph = must(
+      traced({{DType::F32, {dynamic(3, 0), 1, 4}}, {DType::I64, {1, dynamic(2, 0), dynamic(5, 0)}}},
+             [](const std::vector<Tensor>& in) { return take_along_dim(in[0], in[1], 2); }));
+  OnRanks ranks(graph, 1);
+  for (const std::int64_t n : {0, 1, 3})
+    for (const std::int64_t m : {0, 2}) {
+      const Array x = random_array(random, DType::F32, {n, 1, 4});
+      Array at = some_indices(random, {1, m, 5}, 8);
+      for (std::int64_t i = 0; i < at.elements(); ++i) at.set(i, at.at(i) - 4);
+      Array expected(DType::F32, {n, m, 5});
+      for (std::int64_t i = 0; i < expected.elements(); ++i)
+        expected.set(
+            i, x.at(i / (m * 5) * 4 + (static_cast<std::int64_t>(at.at(i % (m * 5))) + 4) % 4));
+      expect_everywhere(ranks, {x, at}, expected);
+    }
+}
+
+}  // namespace
+}  // namespace lockstep::worker::index_test
