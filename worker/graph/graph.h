@@ -79,6 +79,7 @@ enum class Op : std::uint8_t {
   Pow, Atan2, Fmod, FloorDivide,
   // Elementwise, of ints. Shifts by less than 0, or by all bits and more, shift everything out.
   BitAnd, BitOr, BitXor, BitNot, ShiftLeft, ShiftRight,
+  Flip,  // a view: the elements of dims ints (ascending) in reverse order
 };
 // clang-format on
 

@@ -114,6 +114,23 @@ Outcome permute_rule(const Node& node, Metas in) {
   return out;
 }
 
+/// Whether the dims that the node names are dims of `x`, ascending.
+std::optional<Status> dims_error(const Node& node, const TensorMeta& x) {
+  for (std::size_t i = 0; i < node.ints.size(); ++i) {
+    if (!is_dim(node.ints[i], x))
+      return rule_error(node, "{} has no dim {}", meta_text(x), node.ints[i]);
+    if (i > 0 && node.ints[i] <= node.ints[i - 1])
+      return rule_error(node, "dims {} must ascend, each once", fmt::join(node.ints, ", "));
+  }
+  return std::nullopt;
+}
+
+Outcome flip_rule(const Node& node, Metas in) {
+  if (node.ints.empty()) return rule_error(node, "needs at least one dim");
+  if (auto status = dims_error(node, in[0])) return *status;
+  return in[0];
+}
+
 /// Slice and Pad.
 Outcome part_rule(const Node& node, Metas in) {
   const TensorMeta& x = in[0];
@@ -161,12 +178,7 @@ Outcome reshape_rule(const Node& node, Metas in) {
 }
 
 Outcome reduction_rule(const Node& node, const TensorMeta& x) {
-  for (std::size_t i = 0; i < node.ints.size(); ++i) {
-    if (!is_dim(node.ints[i], x))
-      return rule_error(node, "{} has no dim {}", meta_text(x), node.ints[i]);
-    if (i > 0 && node.ints[i] <= node.ints[i - 1])
-      return rule_error(node, "dims {} must ascend, each once", fmt::join(node.ints, ", "));
-  }
+  if (auto status = dims_error(node, x)) return *status;
   TensorMeta out{node.op == Op::Argmax ? DType::I64 : x.dtype, {}};
   for (std::size_t i = 0; i < x.sizes.size(); ++i)
     if (!std::binary_search(node.ints.begin(), node.ints.end(), static_cast<std::int64_t>(i)))
@@ -307,7 +319,7 @@ constexpr OpMap<Rule> kRules(has_own_rule, {
     {Op::Input, input_rule}, {Op::Scalar, single_rule}, {Op::Full, full_rule},
     {Op::Iota, iota_rule},
     {Op::Reshape, reshape_rule}, {Op::Permute, permute_rule}, {Op::Expand, expand_rule},
-    {Op::Slice, part_rule}, {Op::Pad, part_rule}, {Op::Cat, cat_rule},
+    {Op::Slice, part_rule}, {Op::Pad, part_rule}, {Op::Cat, cat_rule}, {Op::Flip, flip_rule},
     {Op::Matmul, matmul_rule}, {Op::SegmentMatmul, segment_rule},
     {Op::SegmentOuter, segment_rule},
     {Op::IndexSelect, index_select_rule}, {Op::IndexAdd, index_add_rule},

@@ -209,6 +209,11 @@ Gradients cat_rule(const Backward& b) {
   return out;
 }
 
+Tensor flipped(const Tensor& x, Dims dims) {
+  return emit(Op::Flip, {x}, Node{.ints = std::move(dims)}, Line::current());
+}
+Gradients flip_rule(const Backward& b) { return {flipped(b.grad, b.node.ints)}; }
+
 Gradients sum_rule(const Backward& b) { return {unreduced(b, b.grad)}; }
 /// Shared evenly among equal values.
 Gradients amax_rule(const Backward& b) {
@@ -338,6 +343,7 @@ constexpr OpMap<GradientRule> kRules(with_trait<OpRow::Differentiable>,
                                          {Op::AllReduce, all_reduce_rule},
                                          {Op::AllGather, all_gather_rule},
                                          {Op::ReduceScatter, reduce_scatter_rule},
+                                         {Op::Flip, flip_rule},
                                      });
 
 }  // namespace

@@ -61,6 +61,8 @@ using Sizes = std::vector<SymInt>;
 /// Requires at least one tensor, and equal sizes in all other dims.
 [[nodiscard]] Tensor cat(const std::vector<Tensor>& xs, std::int64_t dim,
                          Line where = Line::current());
+/// The elements of `dims` in reverse order; no dims: x.
+[[nodiscard]] Tensor flip(const Tensor& x, const Dims& dims, Line where = Line::current());
 /// Parts of the given sizes, whose sum is checked.
 [[nodiscard]] std::vector<Tensor> split(const Tensor& x, const Sizes& sizes, std::int64_t dim,
                                         Line where = Line::current());
