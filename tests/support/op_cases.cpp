@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "op_case_lists.h"
 #include "tracing.h"
 
 #include <lockstep/worker/trace/collective_ops.h>
@@ -354,6 +355,7 @@ const std::vector<OpCase>& op_cases() {
     add_indexing(cases);
     add_selection(cases);
     add_collectives(cases);
+    add_gathers(cases);
     return cases;
   }();
   return all;
