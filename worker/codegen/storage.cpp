@@ -45,7 +45,8 @@ bool needs_memory(Op op, std::size_t k) {
     case OpClass::HostSync:
       return true;
     case OpClass::Index:
-      return op == Op::IndexAdd ? k == 0 : op != Op::Cumsum && op != Op::Nonzero;
+      if (op == Op::IndexAdd || op == Op::SearchSorted) return k == 0;
+      return op != Op::Nonzero && !is_scan(op_row(op));
     case OpClass::Source:
     case OpClass::Elementwise:
     case OpClass::View:
