@@ -29,6 +29,7 @@
 #include <lockstep/worker/trace/inputs.h>
 #include <lockstep/worker/trace/own_gradient.h>
 #include <lockstep/worker/trace/movement_ops.h>
+#include <lockstep/worker/trace/order_ops.h>
 #include <lockstep/worker/trace/selection_ops.h>
 #include <lockstep/worker/trace/tensor_ops.h>
 

@@ -158,6 +158,13 @@ void add_views(std::vector<OpCase>& cases) {
        }});
 }
 
+void add_flips(std::vector<OpCase>& cases) {
+  cases.push_back({"flip", {{Fill::Signed, {kN, fixed(3), kM}}}, [](Trace&, In x) {
+                     const Tensor turned = flip(exp(x[0]), {-1, 0});
+                     return flip(pad(turned, 2, 1, 2), {2}) * flip(pad(x[0], 2, 2, 1), {1});
+                   }});
+}
+
 void add_reductions(std::vector<OpCase>& cases) {
   cases.push_back({"sum", {{Fill::Signed, {kN, fixed(2), kM}}}, [](Trace&, In x) {
                      return exp(sum(x[0], {0, -1}));
@@ -342,6 +349,7 @@ const std::vector<OpCase>& op_cases() {
     add_elementwise(cases);
     add_functions(cases);
     add_views(cases);
+    add_flips(cases);
     add_reductions(cases);
     add_products(cases);
     add_indexing(cases);
@@ -349,6 +357,7 @@ const std::vector<OpCase>& op_cases() {
     add_collectives(cases);
     add_gathers(cases);
     add_movement(cases);
+    add_order(cases);
     return cases;
   }();
   return all;

@@ -88,6 +88,9 @@ Graph view_graph(DType dtype, const std::optional<Extent>& fixed) {
     both(g.slice(g.pad(g.slice(v, 1, floor_div(e.b, 2), e.b - floor_div(e.b, 2)), 1, 1, 1), 0, 0,
                  e.a));
     both(g.cat({v, x, g.pad(v, 0, 1, 0)}, 0));
+    for (const auto& dims : {GraphBuilder::Dims{0}, {1}, {0, 1}}) both(g.flip(v, dims));
+    both(g.pad(g.flip(g.slice(v, 0, 0, floor_div(e.a, 2)), {0}), 0, 1, 1));
+    both(g.flip(g.pad(g.flip(v, {1}), 1, 1, 2), {1}));
     both(g.cat({v, g.permute(g.permute(y, {1, 0}), {1, 0})}, 1));
   }
   g.output(g.iota({e.a, e.b}, 0));

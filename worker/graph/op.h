@@ -151,6 +151,12 @@ constexpr OpRow row_of(Op op) {
     case Op::Gather:        return {"gather", C::Index, T::Any, 2, 0, 1, D | E | R};
     case Op::CheckedIndex:  return {"checked_index", C::Index, T::I64, 1, 1, 1, R};
     case Op::IndexPut:      return {"index_put", C::Index, T::Any, 3, 0, 1, D | E | R};
+    case Op::Flip:          return {"flip", C::View, T::Any, 1, 0, -1, D | E};
+    case Op::Prod:          return {"prod", C::Reduction, T::Number, 1, 0, -1, D};
+    case Op::Cumprod:       return {"cumprod", C::Index, T::Number, 1, 0, 0, D};
+    case Op::CumArgmax:     return {"cum_argmax", C::Index, T::Number, 1, 0, 0, 0};
+    case Op::LogCumsumExp:  return {"logcumsumexp", C::Index, T::Float, 1, 0, 0, D};
+    case Op::SearchSorted:  return {"searchsorted", C::Index, T::Number, 2, 0, 1, 0};
   }
   return {};
 }
@@ -172,6 +178,12 @@ inline constexpr auto kOps = [] {
 }();
 
 constexpr const OpRow& op_row(Op op) { return kOps.at(static_cast<std::size_t>(op)); }
+
+/// Goes along the last dim, each element after the one before.
+constexpr bool is_scan(const OpRow& row) {
+  return row.op == Op::Cumsum || row.op == Op::Cumprod || row.op == Op::CumArgmax ||
+         row.op == Op::LogCumsumExp;
+}
 
 /// f16, bf16, f32, f64
 [[nodiscard]] bool is_float(DType dtype);

@@ -1,4 +1,5 @@
 #include <array>
+#include <limits>
 #include <numbers>
 #include <tuple>
 
@@ -210,6 +211,11 @@ Gradients cat_rule(const Backward& b) {
   return out;
 }
 
+Tensor flipped(const Tensor& x, Dims dims) {
+  return emit(Op::Flip, {x}, Node{.ints = std::move(dims)}, Line::current());
+}
+Gradients flip_rule(const Backward& b) { return {flipped(b.grad, b.node.ints)}; }
+
 Gradients sum_rule(const Backward& b) { return {unreduced(b, b.grad)}; }
 /// Shared evenly among equal values.
 Gradients amax_rule(const Backward& b) {
@@ -220,12 +226,57 @@ Gradients amax_rule(const Backward& b) {
   const Tensor count = emit(Op::Sum, {share}, std::move(dims), Line::current());
   return {mul(unreduced(b, op2(Op::Div, b.grad, count)), share)};
 }
-Gradients cumsum_rule(const Backward& b) {
-  Node all;
-  all.ints = {0};
-  const Tensor total =
-      view(emit(Op::Sum, {b.grad}, std::move(all), Line::current()), {Expr(1)}, Line::current());
-  return {op2(Op::Add, op2(Op::Sub, spread(total, b.grad), op1(Op::Cumsum, b.grad)), b.grad)};
+/// A zero is left out of the product of the others, which only one zero lets through.
+Gradients prod_rule(const Backward& b) {
+  const auto over_dims = [&](Op op, const Tensor& x) {
+    return unreduced(b, emit(op, {x}, Node{.ints = b.node.ints}, Line::current()));
+  };
+  const Tensor& x = b.inputs[0];
+  const Tensor none = zero(b, x), one = constant(b, x, 1);
+  const Tensor is_zero = op2(Op::Eq, x, none), safe = choose(is_zero, one, x);
+  const Tensor others = over_dims(Op::Prod, safe),
+               zeros = over_dims(Op::Sum, cast(is_zero, x.dtype(), Line::current()));
+  const Tensor alone = op2(Op::And, is_zero, op2(Op::Eq, zeros, one));
+  const Tensor without =
+      choose(op2(Op::Eq, zeros, none), op2(Op::Div, others, safe), choose(alone, others, none));
+  return {mul(unreduced(b, b.grad), without)};
+}
+
+/// A scan from the last element of each row to the first.
+Tensor scanned_back(Op op, const Tensor& x) {
+  const Dims last{x.ndim() - 1};
+  return flipped(op1(op, flipped(x, last)), last);
+}
+Gradients cumsum_rule(const Backward& b) { return {scanned_back(Op::Cumsum, b.grad)}; }
+/// Up to the first zero of a row what follows has the element as a factor; at the zero it is left
+/// out, which leaves what follows up to the second one; behind it nothing changes anything.
+Gradients cumprod_rule(const Backward& b) {
+  const Tensor& x = b.inputs[0];
+  const Tensor none = zero(b, x), one = constant(b, x, 1);
+  const Tensor is_zero = op2(Op::Eq, x, none);
+  const Tensor zeros = op1(Op::Cumsum, cast(is_zero, DType::I64, Line::current()));
+  const Tensor before = op2(Op::Eq, zeros, zero(b, zeros)),
+               between = op2(Op::Eq, zeros, constant(b, zeros, 1));
+  const Tensor first = op2(Op::And, is_zero, between);
+  const Tensor factors = scanned_back(Op::Cumsum, choose(before, mul(b.grad, b.value), none));
+  const Tensor rest = mul(b.grad, op1(Op::Cumprod, choose(first, one, x)));
+  const Tensor at_zero = scanned_back(Op::Cumsum, choose(between, rest, none));
+  return {
+      choose(before, op2(Op::Div, factors, choose(is_zero, one, x)), choose(first, at_zero, none))};
+}
+/// exp(x - value) by the gradients that follow, in logarithms: those above 0 and those below.
+Gradients logcumsumexp_rule(const Backward& b) {
+  const bool wide = b.grad.dtype() == DType::F64;
+  const Tensor lowest =
+      constant(b, b.grad,
+               wide ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest());
+  const Tensor none = zero(b, b.grad), size = op1(Op::Log, op1(Op::Abs, b.grad));
+  const auto side = [&](Op has_sign) {
+    const Tensor mine = choose(op2(has_sign, b.grad, none), size, lowest);
+    const Tensor all = scanned_back(Op::LogCumsumExp, op2(Op::Sub, mine, b.value));
+    return op1(Op::Exp, op2(Op::Add, all, b.inputs[0]));
+  };
+  return {op2(Op::Sub, side(Op::Gt), side(Op::Lt))};
 }
 
 Gradients matmul_rule(const Backward& b) {
@@ -341,6 +392,10 @@ constexpr OpMap<GradientRule> kRules(with_trait<OpRow::Differentiable>,
                                          {Op::AllReduce, all_reduce_rule},
                                          {Op::AllGather, all_gather_rule},
                                          {Op::ReduceScatter, reduce_scatter_rule},
+                                         {Op::Flip, flip_rule},
+                                         {Op::Prod, prod_rule},
+                                         {Op::Cumprod, cumprod_rule},
+                                         {Op::LogCumsumExp, logcumsumexp_rule},
                                      });
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Indexing and order, and what reads values back to the host.
+// Indexing, and what reads values back to the host.
 #include <fmt/format.h>
 
 #include <lockstep/worker/trace/op_builder.h>
@@ -26,9 +26,6 @@ Tensor index_add(const SymInt& rows, const Tensor& index, const Tensor& values, 
   return emit(Op::IndexAdd, {view(index, {meta_of(values).sizes[0]}, where), values},
               std::move(node), where);
 }
-
-Tensor argsort(const Tensor& x, Line where) { return emit(Op::Argsort, {x}, {}, where); }
-Tensor cumsum(const Tensor& x, Line where) { return emit(Op::Cumsum, {x}, {}, where); }
 
 Tensor segment_ids(const Tensor& counts, const SymInt& total, Line where) {
   const std::shared_ptr<Trace> trace = trace_of("segment_ids", std::vector{counts}, {total}, where);

@@ -1,5 +1,6 @@
-// The tensor language: the operations of traced functions besides arithmetic (tensor.h) and
-// what works element by element (elementwise_ops.h) or by indices (index_ops.h). Names and
+// The tensor language: the operations of traced functions besides arithmetic (tensor.h), what works
+// element by element (elementwise_ops.h) or by indices (index_ops.h), and scans and order along a
+// dim (order_ops.h). Names and
 // meanings follow numpy and torch. If operands do not fit, every function throws TraceUsageError
 // with the user's line. Every rule is valid at sizes 0 and 1.
 #pragma once
@@ -62,18 +63,46 @@ using Sizes = std::vector<SymInt>;
 /// Requires at least one tensor, and equal sizes in all other dims.
 [[nodiscard]] Tensor cat(const std::vector<Tensor>& xs, std::int64_t dim,
                          Line where = Line::current());
+/// The elements of `dims` in reverse order; no dims: x.
+[[nodiscard]] Tensor flip(const Tensor& x, const Dims& dims, Line where = Line::current());
 /// Parts of the given sizes, whose sum is checked.
 [[nodiscard]] std::vector<Tensor> split(const Tensor& x, const Sizes& sizes, std::int64_t dim,
                                         Line where = Line::current());
 
-// Reductions over `dims`; no dims: over all. Over no elements: sum is 0, mean is not a number, amax
-// the lowest and amin the highest value of the dtype (floats: infinities), argmax 0, softmax empty,
-// logsumexp minus infinity.
+// Reductions over `dims`; no dims: over all. Over no elements: sum is 0, prod 1, mean, var and
+// stddev are not a number, amax the lowest and amin the highest value of the dtype (floats:
+// infinities), argmax and argmin 0, softmax empty, logsumexp minus infinity.
 enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or stays with size 1
 [[nodiscard]] Tensor sum(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
                          Line where = Line::current());
+/// Of ints wrapped. Its gradient is right with zeros among the factors.
+[[nodiscard]] Tensor prod(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
+                          Line where = Line::current());
 [[nodiscard]] Tensor mean(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
                           Line where = Line::current());
+/// The squares of what elements differ from their mean, by their number n less `correction`: 1 for
+/// a sample, 0 for a population. Of floats; infinite or not a number where n is not above it.
+[[nodiscard]] Tensor var(const Tensor& x, const Dims& dims = {}, double correction = 1,
+                         Keep keep = Keep::Drop, Line where = Line::current());
+/// The square root of the variance, torch's `std`. Its gradient is 0 where it is 0.
+[[nodiscard]] Tensor stddev(const Tensor& x, const Dims& dims = {}, double correction = 1,
+                            Keep keep = Keep::Drop, Line where = Line::current());
+/// The variance, or the standard deviation, beside the mean.
+struct Spread {
+  Tensor value, mean;
+};
+[[nodiscard]] Spread var_mean(const Tensor& x, const Dims& dims = {}, double correction = 1,
+                              Keep keep = Keep::Drop, Line where = Line::current());
+[[nodiscard]] Spread std_mean(const Tensor& x, const Dims& dims = {}, double correction = 1,
+                              Keep keep = Keep::Drop, Line where = Line::current());
+/// The vector norm (torch.linalg.vector_norm) of floats: the p-th root of the sum of |x|^p. p may
+/// be 0 (how many are not 0), 1, any other number, and plus or minus infinity (amax and amin of
+/// |x|). Where it is 0 its gradient is.
+[[nodiscard]] Tensor norm(const Tensor& x, double p = 2, const Dims& dims = {},
+                          Keep keep = Keep::Drop, Line where = Line::current());
+/// How many elements are not 0 (not false), i64.
+[[nodiscard]] Tensor count_nonzero(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
+                                   Line where = Line::current());
 [[nodiscard]] Tensor amax(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
                           Line where = Line::current());
 [[nodiscard]] Tensor amin(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
@@ -85,6 +114,8 @@ enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or st
                          Line where = Line::current());
 /// The lowest index among equal values, i64.
 [[nodiscard]] Tensor argmax(const Tensor& x, std::int64_t dim, Keep keep = Keep::Drop,
+                            Line where = Line::current());
+[[nodiscard]] Tensor argmin(const Tensor& x, std::int64_t dim, Keep keep = Keep::Drop,
                             Line where = Line::current());
 [[nodiscard]] Tensor softmax(const Tensor& x, std::int64_t dim, Line where = Line::current());
 [[nodiscard]] Tensor log_softmax(const Tensor& x, std::int64_t dim, Line where = Line::current());
@@ -99,10 +130,10 @@ enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or st
 [[nodiscard]] Tensor segment_matmul(const Tensor& x, const Tensor& w, const Tensor& counts,
                                     Line where = Line::current());
 
-// Order and counts; indexing is in index_ops.h.
-/// 1-D, ascending, stable.
+// Order and counts, of which there is more in order_ops.h; indexing is in index_ops.h.
+/// Along the last dim, ascending, stable.
 [[nodiscard]] Tensor argsort(const Tensor& x, Line where = Line::current());
-/// 1-D, inclusive.
+/// Of a 1-D tensor, inclusive.
 [[nodiscard]] Tensor cumsum(const Tensor& x, Line where = Line::current());
 /// counts[k] times k, for counts i64 [K] whose sum is `total`.
 [[nodiscard]] Tensor segment_ids(const Tensor& counts, const SymInt& total,

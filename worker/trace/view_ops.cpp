@@ -1,4 +1,4 @@
-// Views and movement: reshape, permute, expand, slice, pad, cat.
+// Views and movement: reshape, permute, expand, slice, pad, cat, flip.
 #include <algorithm>
 #include <numeric>
 
@@ -255,6 +255,17 @@ Tensor cat(const std::vector<Tensor>& xs, std::int64_t dim, Line where) {
   Node node;
   node.ints = {d};
   return emit(Op::Cat, parts, std::move(node), where);
+}
+
+Tensor flip(const Tensor& x, const Dims& dims, Line where) {
+  (void)trace_of("flip", std::vector{x}, where);
+  if (dims.empty()) return x;
+  Node node;
+  for (const std::int64_t dim : dims) node.ints.push_back(checked_dim("flip", x, dim, where));
+  std::sort(node.ints.begin(), node.ints.end());
+  if (std::adjacent_find(node.ints.begin(), node.ints.end()) != node.ints.end())
+    refuse(where, "flip", "a dim is named twice");
+  return emit(Op::Flip, {x}, std::move(node), where);
 }
 
 std::vector<Tensor> split(const Tensor& x, const Sizes& sizes, std::int64_t dim, Line where) {
