@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "op_case_lists.h"
 #include "tracing.h"
 
 #include <lockstep/worker/trace/collective_ops.h>
@@ -346,6 +347,7 @@ const std::vector<OpCase>& op_cases() {
     add_indexing(cases);
     add_selection(cases);
     add_collectives(cases);
+    add_layers(cases);
     return cases;
   }();
   return all;

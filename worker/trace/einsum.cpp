@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/trace/op_builder.h>
 #include <lockstep/worker/trace/product_ops.h>
 
@@ -305,7 +304,7 @@ class Einsum {
       return out;
     };
     Labels labels = joined({batch, rows, columns});
-    if (over.empty() || (rows.empty() && columns.empty()) || !is_float(a.x.dtype())) {
+    if (over.empty() || (rows.empty() && columns.empty())) {
       const Labels all = joined({labels, over});
       Tensor x = TensorOperand(placed(a, all), where_) * TensorOperand(placed(b, all), where_);
       Dims dims;

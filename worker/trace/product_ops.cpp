@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/trace/op_builder.h>
 #include <lockstep/worker/trace/product_ops.h>
 
@@ -25,10 +26,6 @@ void need_dtype(std::string_view what, const Tensor& x, const Tensor& y, const L
            fmt::format("dtypes differ: {} and {}; cast() one of them", dtype_name(x.dtype()),
                        dtype_name(y.dtype())));
 }
-
-}  // namespace
-
-namespace {
 
 std::vector<Expr> without(std::vector<Expr> sizes, std::ptrdiff_t from_end) {
   sizes.erase(sizes.end() - from_end);
@@ -69,6 +66,12 @@ Tensor batch_times(const Tensor& a, const Tensor& b, const Line& where) {
   return view(product, std::move(batch), where);
 }
 
+/// [.., M, K] x [.., K, N] of ints: all products, and their sums.
+Tensor integer_times(const Tensor& a, const Tensor& b, const Line& where) {
+  const Tensor columns = unsqueeze(a, -1, where), rows = unsqueeze(b, -3, where);
+  return sum(TensorOperand(columns, where) * TensorOperand(rows, where), {-2}, Keep::Drop, where);
+}
+
 void need_dims(std::string_view what, const Tensor& a, int m, const Tensor& b, int n,
                const Line& where) {
   if (a.ndim() != m || b.ndim() != n)
@@ -98,6 +101,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, Line where) {
     return view(product, without(meta_of(product).sizes, 1), where);
   }
   need_equal(*trace, "matmul", x.back(), y[y.size() - 2], where);
+  if (!is_float(a.dtype())) return integer_times(a, b, where);
   return y.size() == 2 ? rows_times(a, b, where) : batch_times(a, b, where);
 }
 

@@ -27,8 +27,8 @@ namespace lockstep::worker {
 /// nothing. Equal letters have equal sizes; the constant 1 broadcasts.
 ///
 /// Of more than two operands the pair comes first whose product is smallest beside its factors, by
-/// the sizes that the ranks agreed on as hints: any order is right, so it leaves no guard. Floats
-/// are multiplied by matmul() where a letter of both is summed.
+/// the sizes that the ranks agreed on as hints: any order is right, so it leaves no guard. A
+/// letter of both that is summed is summed by matmul().
 [[nodiscard]] Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands,
                             Line where = Line::current());
 

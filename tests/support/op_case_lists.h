@@ -1,0 +1,13 @@
+// The cases of op_cases() that stand in files of their own, by kind of op.
+#pragma once
+
+#include <vector>
+
+#include "op_cases.h"
+
+namespace lockstep::worker::test {
+
+/// op_cases_layers.cpp
+void add_layers(std::vector<OpCase>& cases);
+
+}  // namespace lockstep::worker::test
