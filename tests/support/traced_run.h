@@ -30,7 +30,7 @@ class TracedRun {
   std::unique_ptr<Executable> executable_;
 };
 
-/// What is said of a trace that has to fail; sizes are symbols, but for those in `fixed`.
+/// What is said of a trace that has to fail, without the line; sizes are symbols, but for those in `fixed`.
 [[nodiscard]] std::string refusal(const std::vector<Array>& like, const TracedRun::Body& body,
                                   const std::vector<std::int64_t>& fixed = {});
 

@@ -110,7 +110,8 @@ Tensor entropy_of_labels(const Tensor& x, const Tensor& labels, const CrossEntro
       all = at(all) * at(per_class("cross_entropy", options.weight, x, dim, where));
     const Tensor even =
         lockstep::worker::where(targets.counts, at(mean(all, {dim}, Keep::Drop, where)), at(0.0));
-    each = at(each) * at(1 - options.label_smoothing) + at(even) * at(options.label_smoothing);
+    each =
+        at(at(each) * at(1 - options.label_smoothing)) + at(at(even) * at(options.label_smoothing));
   }
   return reduced_by_label(each, targets.weight, options.reduction, where);
 }
@@ -122,8 +123,9 @@ Tensor entropy_of_probabilities(const Tensor& x, const Tensor& target,
   Tensor share =
       of_sizes("cross_entropy", "the tensor of probabilities", target, meta_of(x).sizes, where);
   if (options.label_smoothing != 0) {
-    const TensorOperand even(at(options.label_smoothing) / at(x.size(dim, where)), where);
-    share = at(share) * at(1 - options.label_smoothing) + even;
+    const SymFloat even =
+        SymFloat(options.label_smoothing) / as_float(CountOperand(x.size(dim, where), where));
+    share = at(at(share) * at(1 - options.label_smoothing)) + at(even);
   }
   Tensor products = at(share) * at(log_softmax(x, dim, where));
   if (!options.weight.empty())

@@ -28,7 +28,7 @@ Tensor no_steps(const std::vector<Tensor>& params, const Line& where) {
 void need_parts(std::string_view what, std::size_t params, std::string_view name, std::size_t parts,
                 const Line& where) {
   if (params != parts)
-    refuse(where, what, fmt::format("{} parameters, but {} of {}", params, name, parts));
+    refuse(where, what, fmt::format("{} parameters, but {} {}", params, parts, name));
 }
 
 /// The number of this step, from 1.
@@ -183,7 +183,8 @@ Updated<AdafactorState> adafactor(const std::vector<Tensor>& params,
     const Tensor &param = params[i], &grad = grads[i];
     const std::vector<Tensor>& factors = state.factors[i];
     const bool factored = param.ndim(where) > 1;
-    need_parts(kWhat, factored ? 2 : 1, "factors of one", factors.size(), where);
+    if (factors.size() != (factored ? 2U : 1U))
+      refuse(where, kWhat, "the state is of other parameters; begin with adafactor_start()");
     const double eps = options.eps1.value_or(param.dtype(where) == DType::F64
                                                  ? std::numeric_limits<double>::epsilon()
                                                  : std::numeric_limits<float>::epsilon());

@@ -151,18 +151,16 @@ TEST(Embeddings, WrongNumbers_FailInTheRun) {
     return std::vector{embedding(x[0], x[1]), embedding_bag(x[0], x[1], {.lengths = x[2]})};
   });
   EXPECT_NE(
-      program.failure({integers({2}, {1, 4}), table, integers({1}, {2})}).find("out of range"),
+      program.failure({integers({2}, {1, 4}), table, integers({1}, {2})}).find("was given index"),
       std::string::npos);
   EXPECT_NE(
-      program.failure({integers({2}, {1, -1}), table, integers({1}, {2})}).find("out of range"),
+      program.failure({integers({2}, {1, -1}), table, integers({1}, {2})}).find("was given index"),
       std::string::npos);
   EXPECT_NE(program.failure({integers({2}, {1, 2}), table, integers({2}, {2, 1})}), "");
 }
 
 std::string refused(const std::vector<Array>& like, const std::function<Tensor(In)>& body) {
-  const std::string words =
-      refusal(like, [&](Trace&, In x) { return std::vector{body(x)}; }, {1, 2, 3, 4, 5, 6, 7});
-  return words.substr(std::min(words.size(), words.find(": ") + 2));
+  return refusal(like, [&](Trace&, In x) { return std::vector{body(x)}; }, {1, 2, 3, 4, 5, 6, 7});
 }
 
 TEST(Embeddings, WhatDoesNotFit_IsRefused) {
@@ -223,7 +221,7 @@ TEST(Attention, MaskedCausalAndFree_AsByLoops) {
         const Tensor masked = attention({.mask = seen});
         std::vector<Tensor> out{
             attention({}), attention({.is_causal = true, .scale = 0.3}), masked,
-            attention({.mask = cast(iota(square, 1), DType::F64) * 0.1 + where(seen, 0.0, -inf)})};
+            attention({.mask = where(seen, cast(iota(square, 1), DType::F64) * 0.1, -inf)})};
         for (const Tensor& gradient : grad(sum(masked * masked), {x[0], x[1], x[2]}))
           out.push_back(gradient);
         return out;

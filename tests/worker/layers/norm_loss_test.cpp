@@ -96,9 +96,7 @@ TEST(Norms, GroupsOfChannels_AsByLoops) {
 }
 
 std::string refused(const std::vector<Array>& like, const std::function<Tensor(In)>& body) {
-  const std::string words =
-      refusal(like, [&](Trace&, In x) { return std::vector{body(x)}; }, {1, 2, 3, 4, 5, 6, 7});
-  return words.substr(std::min(words.size(), words.find(": ") + 2));
+  return refusal(like, [&](Trace&, In x) { return std::vector{body(x)}; }, {1, 2, 3, 4, 5, 6, 7});
 }
 
 TEST(Norms, WhatDoesNotFit_IsRefused) {
@@ -170,7 +168,7 @@ double sum_of(const Array& x) {
 
 TEST(Losses, OfLabels_AsByLoops_AtSizes0125) {
   TracedRun program(
-      {random_f64(1, {3, 3, 4}), Array::zeros(DType::I64, {3, 4}), random_f64(1, {3})},
+      {random_f64(1, {6, 3, 4}), Array::zeros(DType::I64, {6, 4}), random_f64(1, {3})},
       [](Trace&, In x) {
         std::vector<Tensor> out;
         for (const EntropyCase& how : kEntropyCases)
@@ -269,7 +267,7 @@ TEST(Losses, ALabelThatIsNoClass_FailsOnAllRanks) {
                     [](Trace&, In t) { return std::vector{cross_entropy(t[0], t[1])}; });
   for (const I bad : {I{3}, I{-1}, I{100}}) {
     const Array labels = integers({2}, {1, bad});
-    EXPECT_NE(program.failure({x, labels}).find("out of range"), std::string::npos);
+    EXPECT_NE(program.failure({x, labels}).find("was given index"), std::string::npos);
     OnRanks ranks(program.graph(), 2);
     const OnRanks::Run run = ranks.everywhere(
         {{{"in100", x}, {"in101", integers({2}, {1, 2})}}, {{"in100", x}, {"in101", labels}}});
