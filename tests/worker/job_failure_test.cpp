@@ -302,7 +302,7 @@ TEST_F(JobFailure, PlainNumberThatDiffers_IsNamed) {
       "step", [](Plain in) { return Y{all_reduce(sum(in.x)) * static_cast<double>(in.rows)}; });
   const Status error = refused(step({last ? 5 : 3, filled({2}, 1)}), Code::BranchDivergence);
   EXPECT_TRUE(contains(error.message,
-                       "step: the std::int64_t input rows fixes rows to 3, the agreed "
+                       "step: the plain number rows fixes rows to 3, the agreed "
                        "example, but that holds on rank"))
       << error.text();
   EXPECT_TRUE(contains(error.message, "declare it SymInt")) << error.text();

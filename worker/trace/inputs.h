@@ -1,5 +1,5 @@
-// Nested inputs and outputs: structs, vectors and maps of tensors, ints, floats and bools, as users
-// write them. A struct says what it holds:
+// Nested inputs and outputs: structs, vectors, arrays, pairs, optionals and maps of tensors, ints,
+// floats and bools, as users write them. A struct says what it holds:
 //
 //   struct Batch {
 //     Tensor tokens;
@@ -7,19 +7,25 @@
 //     template <class V> void fields(V& v) { v("tokens", tokens); v("step", step); }
 //   };
 //
-// Leaves: Tensor; SymInt (an int that may become symbolic); std::int64_t (an int that never does:
-// in a trace it is pinned by a guard); SymFloat (a runtime value); bool (a constant of the graph);
-// FieldInput (a value that the ranks join).
-// Leaves get readable names: batch.tokens, params.layers[3].w1, params.extra["k"].
+// Leaves: Tensor; SymInt (an int that may become symbolic); SymFloat (a runtime value); ints,
+// doubles and enums (never symbolic: in a trace each is pinned by a guard, a double by its bits);
+// bool (a constant of the graph); FieldInput (a value that the ranks join). An optional that is
+// empty has no leaves, and inputs with it filled are another structure. Leaves get readable names:
+// batch.tokens, params.layers[3].w1, params.extra["k"].
 #pragma once
 
 #include <array>
+#include <bit>
+#include <complex>
 #include <concepts>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <lockstep/worker/trace/field_input.h>

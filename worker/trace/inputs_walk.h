@@ -11,10 +11,27 @@ template <class T>
 inline constexpr bool is_vector = false;
 template <class T>
 inline constexpr bool is_vector<std::vector<T>> = !std::same_as<T, bool>;
+template <class T, std::size_t kSize>
+inline constexpr bool is_vector<std::array<T, kSize>> = true;
 template <class T>
 inline constexpr bool is_map = false;
 template <class T>
 inline constexpr bool is_map<std::map<std::string, T>> = true;
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool is_pair = false;
+template <class A, class B>
+inline constexpr bool is_pair<std::pair<A, B>> = true;
+template <class T>
+inline constexpr bool is_complex = false;
+template <class T>
+inline constexpr bool is_complex<std::complex<T>> = true;
+/// What stands for a number of its own type in a program: an int64 as users could have declared it.
+template <class T>
+inline constexpr bool is_number = std::is_enum_v<T> || std::is_arithmetic_v<T>;
 
 /// A walk that changes leaves and asks for no names.
 class NamelessWalk {
@@ -123,13 +140,34 @@ void FieldWalk<On>::walk(T& value) {
       walk(element);
       on_.leave();
     }
+  } else if constexpr (detail::is_optional<T>) {
+    on_.length(value ? 1 : 0);
+    if (value) walk(*value);
+  } else if constexpr (detail::is_pair<T>) {
+    (*this)("first", value.first);
+    (*this)("second", value.second);
+  } else if constexpr (std::floating_point<T>) {
+    // By its bits, in halves, which fit in the arithmetic of guards.
+    const auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(value));
+    std::int64_t high = static_cast<std::int64_t>(bits >> 32),
+                 low = static_cast<std::int64_t>(bits & 0xffffffff);
+    (*this)("high", high);
+    (*this)("low", low);
+    value = static_cast<T>(std::bit_cast<double>(static_cast<std::uint64_t>(high) << 32 |
+                                                 static_cast<std::uint64_t>(low)));
+  } else if constexpr (detail::is_number<T>) {
+    auto number = static_cast<std::int64_t>(value);
+    on_.leaf(number);
+    value = static_cast<T>(number);
   } else if constexpr (requires { value.fields(*this); }) {
     value.fields(*this);
   } else {
-    static_assert(
-        InputLeaf<T>,
-        "an input is a Tensor, SymInt, SymFloat (for double), std::int64_t, bool, FieldInput, a "
-        "vector or string map of inputs, or a struct with fields()");
+    static_assert(!detail::is_complex<T>,
+                  "complex numbers are not supported; pass the real and the imaginary part");
+    static_assert(detail::is_complex<T> || InputLeaf<T>,
+                  "an input is a Tensor, SymInt, SymFloat, FieldInput, a number, bool or enum, a "
+                  "vector, array, pair, optional or string map of inputs, or a struct with "
+                  "fields()");
   }
 }
 

@@ -158,6 +158,87 @@ TEST(Inputs, Fields_AreObservedByName_AndBecomeWhatWasAgreedOn) {
   EXPECT_EQ(traced.key.values()[1].bytes, "k");
 }
 
+enum class Mode : std::uint8_t { Plain, Packed = 7 };
+struct Options {
+  std::optional<Tensor> mask;
+  std::pair<Tensor, int> rows{tensor({4}), -3};
+  std::array<SymFloat, 2> rates{0.5, 0.25};
+  double decay = -0.1;
+  float ratio = 0.75F;
+  Mode mode = Mode::Packed;
+  template <class V>
+  void fields(V& v) {
+    v("mask", mask);
+    v("rows", rows);
+    v("rates", rates);
+    v("decay", decay);
+    v("ratio", ratio);
+    v("mode", mode);
+  }
+};
+
+TEST(Inputs, PairsArraysAndNumbers_AreLeavesOfTheirOwn) {
+  Options options;
+  InputTree tree;
+  Observation seen;
+  ASSERT_TRUE(flatten(options, tree, seen).has_value());
+  EXPECT_EQ(names(seen),
+            (std::vector<std::string>{"decay.high", "decay.low", "mode", "rates[0]", "rates[1]",
+                                      "ratio.high", "ratio.low", "rows.first", "rows.second"}));
+  const auto bits = std::bit_cast<std::uint64_t>(-0.1);
+  EXPECT_EQ(seen.values[0], static_cast<std::int64_t>(bits >> 32));
+  EXPECT_EQ(seen.values[1], static_cast<std::int64_t>(bits & 0xffffffff));
+  EXPECT_EQ(seen.values[2], 7);
+  EXPECT_EQ(seen.values.back(), -3);
+  EXPECT_EQ(options.decay, -0.1) << "reading changes nothing";
+  EXPECT_EQ(options.ratio, 0.75F);
+}
+
+TEST(Inputs, AnOptional_IsAnotherStructureWhereItIsFilled) {
+  Options options;
+  InputTree tree;
+  Observation seen;
+  ASSERT_TRUE(flatten(options, tree, seen).has_value());
+  const auto list = seen.list;
+  options.mask = tensor({2, 2});
+  ASSERT_TRUE(flatten(options, tree, seen).has_value());
+  EXPECT_EQ(names(seen)[2], "mask");
+  EXPECT_NE(seen.list->digest(), list->digest());
+  options.mask.reset();
+  ASSERT_TRUE(flatten(options, tree, seen).has_value());
+  EXPECT_EQ(seen.list->digest(), list->digest());
+}
+
+TEST(Inputs, NumbersOfAnyType_ArePinnedByGuards) {
+  Options options;
+  InputTree tree;
+  Observation seen;
+  ASSERT_TRUE(flatten(options, tree, seen).has_value());
+  test::DecisionBuilder decision;
+  for (std::size_t i = 0; i < seen.list->sources().size(); ++i) {
+    const SourceSpec& spec = seen.list->sources()[i];
+    if (spec.kind == Kind::Float)
+      decision.number(spec.name);
+    else if (spec.kind == Kind::Tensor)
+      decision.tensor(spec.name, spec.dtype, {test::Dim(4)});
+    else
+      decision.integer(spec.name, i == 0 ? test::dynamic(seen.of(i)[0]) : seen.of(i)[0]);
+  }
+  const Result<Graph> graph = trace(test::setup(decision.get()), [&](Trace& t) {
+    const Options in = traced_like(options, tree, t);
+    EXPECT_EQ(in.decay, -0.1);
+    EXPECT_EQ(in.ratio, 0.75F);
+    EXPECT_EQ(in.mode, Mode::Packed);
+    EXPECT_EQ(in.rows.second, -3);
+    EXPECT_TRUE(in.rates[1].traced());
+    EXPECT_FALSE(in.mask.has_value());
+    t.output("y", in.rows.first * in.decay);
+  });
+  ASSERT_TRUE(graph.has_value()) << graph.error().text();
+  ASSERT_EQ(graph->guards.size(), 1U) << "what no rank saw vary needs no guard";
+  EXPECT_EQ(graph->guards[0].predicate.text(), fmt::format("s0 == {}", seen.of(0)[0]));
+}
+
 TEST(Inputs, WhatCannotBeAnInput_IsNamed) {
   Params p = params(2);
   p.layers[1].w2 = Tensor();
