@@ -131,6 +131,19 @@ NodeId GraphBuilder::index_add(NodeId index, NodeId rows, const shapes::Expr& co
   return add(std::move(node));
 }
 
+NodeId GraphBuilder::gather(NodeId x, std::int64_t dim, NodeId index) {
+  Node node = node_of(Op::Gather, {x, index});
+  node.ints = {dim};
+  return add(std::move(node));
+}
+
+NodeId GraphBuilder::checked_index(NodeId index, const shapes::Expr& limit) {
+  Node node = node_of(Op::CheckedIndex, {index});
+  node.exprs = {limit};
+  node.ints = {0};
+  return add(std::move(node));
+}
+
 NodeId GraphBuilder::segment_ids(NodeId counts, const shapes::Expr& total) {
   Node node = node_of(Op::SegmentIds, {counts});
   node.exprs = {total};

@@ -347,6 +347,7 @@ const std::vector<OpCase>& op_cases() {
     add_indexing(cases);
     add_selection(cases);
     add_collectives(cases);
+    add_gathers(cases);
     add_layers(cases);
     return cases;
   }();

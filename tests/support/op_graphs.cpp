@@ -145,6 +145,19 @@ Graph index_graph(DType dtype, const std::optional<Extent>& fixed) {
   g.output(ids);
   g.output(g.op(Op::Argsort, {g.op(Op::Argsort, {ids})}));
   g.output(g.nonzero(c, e.a * e.b + 1));
+  const NodeId flat = g.reshape(rows, {Expr(1), e.b});
+  const NodeId down = g.gather(x, 0, g.expand(flat, {Expr(3), e.b})),
+               along = g.gather(x, 1, g.expand(flat, {e.a, e.b}));
+  g.output(down);
+  g.output(g.pad(along, 1, 1, 2));
+  g.output(g.permute(
+      g.gather(g.permute(x, {1, 0}), 1, g.expand(g.reshape(rows, {e.b, Expr(1)}), {e.b, Expr(2)})),
+      {1, 0}));
+  const NodeId checked = g.checked_index(rows, e.b);
+  g.output(checked);
+  g.output(g.op(Op::IndexSelect,
+                {v, g.op(Op::Mod, {g.op(Op::Add, {checked, checked}),
+                                   g.expand(g.reshape(g.scalar(e.b), {Expr(1)}), {e.b})})}));
   if (is_half(dtype)) return g.take();
   g.output(g.op(Op::Ne, {picked, picked}));
   // Asked for more places than there can be, and for fewer.

@@ -103,7 +103,7 @@ class Generator {
     if (planned.kind == Step::Kind::Kernel)
       return add_kernels(planned.node, emit(program_.graph, plan_, planned, program_.target));
     if (program_.target == Target::Cuda && planned.kind == Step::Kind::IndexCheck) {
-      const auto& [index, limit] = indices(planned.node);
+      const auto& [index, limit] = *checked_list(program_.graph, planned.node);
       return add_deferred(planned, emit_index_check(program_.graph, plan_, index, limit), 2);
     }
     if (program_.target == Target::Cuda && planned.kind == Step::Kind::CountsCheck)
@@ -132,7 +132,7 @@ class Generator {
         step.buffers = {buffer(at.inputs[0])};
         break;
       case Step::Kind::IndexCheck: {
-        const auto& [index, limit] = indices(planned.node);
+        const auto& [index, limit] = *checked_list(program_.graph, planned.node);
         step.buffers = {buffer(index)};
         step.args = {slot(shapes::product(node(index).meta.sizes)), slot(limit)};
         break;
@@ -167,13 +167,6 @@ class Generator {
     for (std::span<const Expr> more :
          {std::span<const Expr>(node(id).meta.sizes), std::span<const Expr>(node(id).exprs)})
       for (const Expr& expr : more) step.args.push_back(slot(expr));
-  }
-
-  /// The list of an op that looks up, and what its indices have to stay below.
-  [[nodiscard]] std::pair<NodeId, Expr> indices(NodeId id) const {
-    const Node& at = node(id);
-    if (at.op == Op::IndexAdd) return {at.inputs[0], at.exprs[0]};
-    return {at.inputs[1], node(at.inputs[0]).meta.sizes[0]};
   }
 
   /// How many counts the device checks by itself: those that nobody on the host reads, and so few

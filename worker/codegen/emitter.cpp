@@ -20,7 +20,9 @@ Emission Emitter::emit(const PlannedStep& step) {
                                  {Op::Argsort, &Emitter::argsort},
                                  {Op::Cumsum, &Emitter::cumulative_sum},
                                  {Op::SegmentIds, &Emitter::segment_ids},
-                                 {Op::Nonzero, &Emitter::nonzero}});
+                                 {Op::Nonzero, &Emitter::nonzero},
+                                 {Op::Gather, nullptr},
+                                 {Op::CheckedIndex, nullptr}});
   const Op op = node(root).op;
   if (const auto index_op = kIndexOps[op])
     (this->*index_op)(root);

@@ -131,6 +131,7 @@ KernelBody::Value KernelBody::compute_op(NodeId id, const Access& access, const 
     case OpClass::View:
       return (this->*kViews[node.op])(id, access, mask);
     case OpClass::Index:
+      if (node.op == Op::CheckedIndex) return compute(node.inputs[0], access, mask);
       return selected(id, access, mask);
     case OpClass::Reduction:
     case OpClass::Product:
@@ -228,15 +229,18 @@ KernelBody::Value KernelBody::padded(NodeId id, const Access& seen, const Mask& 
 KernelBody::Value KernelBody::selected(NodeId id, const Access& seen, const Mask& mask) {
   Access access = own_access(id, seen);
   const Node& node = graph_.nodes[id];
-  const Value row =
-      compute(node.inputs[1], {graph_.nodes[node.inputs[1]].meta.sizes, {access.index[0]}}, mask);
-  access.index[0] = index_name(row.name, row.level);
+  const bool rows = node.op == Op::IndexSelect;
+  const auto dim = rows ? std::size_t{0} : static_cast<std::size_t>(node.ints[0]);
+  const Access place{graph_.nodes[node.inputs[1]].meta.sizes,
+                     rows ? std::vector{access.index[0]} : access.index};
+  const Value row = compute(node.inputs[1], place, mask);
+  access.index[dim] = index_name(row.name, row.level);
   access.sizes = graph_.nodes[node.inputs[0]].meta.sizes;
   if (indices_ == Indices::Checked) return compute(node.inputs[0], access, mask);
   const Value there =
       define("bool",
              fmt::format("{}((unsigned long){} < (unsigned long){})",
-                         mask ? mask->name + " & " : "", row.name, number(access.sizes[0]).text),
+                         mask ? mask->name + " & " : "", row.name, number(access.sizes[dim]).text),
              std::max(row.level, mask ? mask->level : -1));
   return compute(node.inputs[0], access, there);
 }

@@ -19,7 +19,7 @@ constexpr std::size_t kMaxRoots = 8;
 bool is_elementwise_root(const Node& node) {
   const OpClass kind = op_row(node.op).kind;
   return kind == OpClass::Elementwise || (kind == OpClass::Source && node.op != Op::Input) ||
-         (kind == OpClass::View && node.op != Op::Cat) || node.op == Op::IndexSelect;
+         (kind == OpClass::View && node.op != Op::Cat) || picks(node.op);
 }
 
 class Reader {
@@ -33,7 +33,7 @@ class Reader {
     const Node& node = graph_.nodes[id];
     for (const auto& expr : node.exprs) add_symbols(expr);
     for (const auto& size : node.meta.sizes) add_symbols(size);
-    if (node.op == Op::IndexSelect) reads_.selects.insert(id);
+    if (picks(node.op)) reads_.picks.insert(id);
     const bool keeps = pointwise && op_row(node.op).kind == OpClass::Elementwise;
     for (NodeId operand : node.inputs) visit(operand, keeps);
   }
@@ -112,12 +112,8 @@ class Scheduler {
 
   void place_kernel(NodeId id) {
     const Node& node = graph_.nodes[id];
-    if (node.op == Op::IndexSelect) {
-      checked_[id] = add_check(Step::Kind::IndexCheck, id, node.inputs[1],
-                               graph_.nodes[node.inputs[0]].meta.sizes[0]);
-    }
-    if (node.op == Op::IndexAdd)
-      add_check(Step::Kind::IndexCheck, id, node.inputs[0], node.exprs[0]);
+    if (const auto list = checked_list(graph_, id))
+      checked_[id] = add_check(Step::Kind::IndexCheck, id, list->index, list->limit);
     if (node.op == Op::SegmentIds)
       add_check(Step::Kind::CountsCheck, id, node.inputs[0], node.meta.sizes[0]);
     if (!plan_.stored[id] || node.op == Op::Input) return;
@@ -179,8 +175,7 @@ class Scheduler {
     for (shapes::Symbol symbol : reads.symbols)
       if (const auto bound = bound_.find(symbol); bound != bound_.end() && bound->second > step)
         return false;
-    return std::ranges::all_of(reads.selects,
-                               [&](NodeId select) { return checked_.at(select) < step; });
+    return std::ranges::all_of(reads.picks, [&](NodeId pick) { return checked_.at(pick) < step; });
   }
 
   /// A value that only its own kernel reads needs no memory after all.
@@ -217,6 +212,18 @@ class Scheduler {
 };
 
 }  // namespace
+
+std::optional<CheckedList> checked_list(const Graph& graph, NodeId id) {
+  const Node& node = graph.nodes[id];
+  const auto size = [&](std::int64_t dim) {
+    return graph.nodes[node.inputs[0]].meta.sizes[static_cast<std::size_t>(dim)];
+  };
+  if (node.op == Op::IndexSelect) return CheckedList{node.inputs[1], size(0)};
+  if (node.op == Op::Gather) return CheckedList{node.inputs[1], size(node.ints[0])};
+  if (node.op == Op::IndexAdd || node.op == Op::CheckedIndex)
+    return CheckedList{node.inputs[0], node.exprs[0]};
+  return std::nullopt;
+}
 
 Reads reads_of(const Graph& graph, const Plan& plan, NodeId root) {
   Reads reads;

@@ -3,6 +3,7 @@
 // sizes.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -56,9 +57,17 @@ struct Reads {
   };
   std::set<Load> loads;
   std::set<shapes::Symbol> symbols;
-  std::set<NodeId> selects;  // index_select nodes computed inline
+  std::set<NodeId> picks;  // nodes computed inline whose indices have to be checked before
 };
 [[nodiscard]] Reads reads_of(const Graph& graph, const Plan& plan, NodeId root);
+
+/// The list of an op that looks up by indices, and what they have to stay below; they are checked
+/// in a step of its own.
+struct CheckedList {
+  NodeId index = 0;
+  shapes::Expr limit;
+};
+[[nodiscard]] std::optional<CheckedList> checked_list(const Graph& graph, NodeId id);
 
 // The first half of planning: which values need memory. In storage.cpp.
 

@@ -19,7 +19,7 @@ bool always_stored(Op op) {
     case OpClass::Collective:
       return true;
     case OpClass::Index:
-      return op != Op::IndexSelect;
+      return !picks(op);
     case OpClass::Source:
       return op == Op::Input;
     case OpClass::View:
@@ -111,8 +111,8 @@ std::vector<std::vector<Sink>> sinks_of(const Graph& graph, const Plan& plan) {
     sinks[id].erase(std::ranges::unique(sinks[id]).begin(), sinks[id].end());
     if (!plan.live[id] || !has_value(node.op)) continue;
     const OpClass kind = op_row(node.op).kind;
-    const bool moves = (kind == OpClass::View && node.op != Op::Reshape && node.op != Op::Cat) ||
-                       node.op == Op::IndexSelect;
+    const bool moves =
+        (kind == OpClass::View && node.op != Op::Reshape && node.op != Op::Cat) || picks(node.op);
     const std::vector<Sink> mine = plan.stored[id] ? std::vector<Sink>{{id, kNoView}} : sinks[id];
     for (NodeId operand : node.inputs)
       for (const Sink& sink : mine) sinks[operand].push_back(moves ? Sink{sink.first, id} : sink);
@@ -146,7 +146,8 @@ bool is_flat(const Graph& graph, const Plan& plan, const Node& node) {
   if (node.op == Op::Expand)
     return is_single(graph.nodes[node.inputs[0]]) ||
            (graph.nodes[node.inputs[0]].meta.sizes == node.meta.sizes && flat_operands());
-  if (node.op == Op::Reshape || op_row(node.op).kind == OpClass::Elementwise)
+  if (node.op == Op::Reshape || node.op == Op::CheckedIndex ||
+      op_row(node.op).kind == OpClass::Elementwise)
     return flat_operands();
   return node.op == Op::Full || node.op == Op::Scalar;
 }

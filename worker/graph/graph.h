@@ -79,6 +79,12 @@ enum class Op : std::uint8_t {
   Pow, Atan2, Fmod, FloorDivide,
   // Elementwise, of ints. Shifts by less than 0, or by all bits and more, shift everything out.
   BitAnd, BitOr, BitXor, BitNot, ShiftLeft, ShiftRight,
+  // More of indexing.
+  Gather,        // (x [..], index [..] of as many dims): for each element of index, the element of x
+                 // at its place, but at the index along dim ints[0]; other dims have x's sizes
+  CheckedIndex,  // (index [..]): the same; each is checked to be at least 0 and less than exprs[0];
+                 // text: the op that was given it; ints[0]: 1 if its negative ones had exprs[0]
+                 // added, as they count from the end
 };
 // clang-format on
 

@@ -148,6 +148,8 @@ constexpr OpRow row_of(Op op) {
     case Op::BitNot:        return each("bitwise_not", T::Integer, 0, 1, "({t})(~{a})");
     case Op::ShiftLeft:     return each("shift_left", T::Integer, 0, 2, "shift_left_({a}, {b})");
     case Op::ShiftRight:    return each("shift_right", T::Integer, 0, 2, "shift_right_({a}, {b})");
+    case Op::Gather:        return {"gather", C::Index, T::Any, 2, 0, 1, D | E | R};
+    case Op::CheckedIndex:  return {"checked_index", C::Index, T::I64, 1, 1, 1, R};
   }
   return {};
 }
@@ -174,6 +176,10 @@ constexpr const OpRow& op_row(Op op) { return kOps.at(static_cast<std::size_t>(o
 [[nodiscard]] bool is_float(DType dtype);
 /// Not bool: what arithmetic works on.
 [[nodiscard]] bool is_number(DType dtype);
+/// Its elements are elements of its first operand, picked by a list of indices that is checked.
+constexpr bool picks(Op op) {
+  return op == Op::IndexSelect || op == Op::Gather || op == Op::CheckedIndex;
+}
 /// Whether the op does more with elements than to move, choose and cast them: f16 and bf16 have no
 /// such ops.
 [[nodiscard]] bool computes(Op op);

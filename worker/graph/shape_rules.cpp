@@ -210,6 +210,24 @@ Outcome index_select_rule(const Node& node, Metas in) {
   return out;
 }
 
+Outcome gather_rule(const Node& node, Metas in) {
+  const auto& [x, index] = std::tie(in[0], in[1]);
+  const std::int64_t dim = node.ints[0];
+  if (!is_dim(dim, x)) return rule_error(node, "{} has no dim {}", meta_text(x), dim);
+  const TensorMeta out{x.dtype, index.sizes};
+  if (index.dtype != DType::I64 || !equal_but_for(x, out, dim))
+    return rule_error(node,
+                      "takes x and an i64 index that differs from it along dim {} at most, "
+                      "not {} and {}",
+                      dim, meta_text(x), meta_text(index));
+  return out;
+}
+
+Outcome checked_index_rule(const Node& node, Metas in) {
+  if (node.ints[0] != 0 && node.ints[0] != 1) return rule_error(node, "counts from one end");
+  return in[0];
+}
+
 Outcome index_add_rule(const Node& node, Metas in) {
   const auto& [index, rows] = std::tie(in[0], in[1]);
   if (!is_counts(index) || rows.sizes.empty() || rows.sizes[0] != index.sizes[0] ||
@@ -313,6 +331,7 @@ constexpr OpMap<Rule> kRules(has_own_rule, {
     {Op::IndexSelect, index_select_rule}, {Op::IndexAdd, index_add_rule},
     {Op::Argsort, line_rule}, {Op::Cumsum, line_rule}, {Op::SegmentIds, line_rule},
     {Op::Nonzero, nonzero_rule},
+    {Op::Gather, gather_rule}, {Op::CheckedIndex, checked_index_rule},
     {Op::AllToAll, all_to_all_rule}, {Op::AllReduce, all_reduce_rule},
     {Op::AllGather, all_gather_rule}, {Op::ReduceScatter, reduce_scatter_rule},
     {Op::Broadcast, broadcast_rule},
@@ -360,7 +379,8 @@ std::optional<Status> arity_error(const Node& node, Metas in) {
     return rule_error(node, "takes {} operands, not {}", row.operands, in.size());
   if (wrong(row.exprs, node.exprs.size()) || wrong(row.ints, node.ints.size()))
     return rule_error(node, "has the wrong number of attributes");
-  const bool named = node.op == Op::Input || node.op == Op::Item || row.kind == OpClass::Collective;
+  const bool named = node.op == Op::Input || node.op == Op::Item || node.op == Op::CheckedIndex ||
+                     row.kind == OpClass::Collective;
   if ((!named && !node.text.empty()) || (node.op != Op::Full && node.number != 0) ||
       (row.kind != OpClass::HostSync && !node.binds.empty()) ||
       node.asserts.size() != (node.op == Op::Assert ? 1 : 0))

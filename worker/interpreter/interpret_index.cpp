@@ -37,6 +37,31 @@ Result<Array> index_select(const NodeCall& call) {
   return out;
 }
 
+Result<Array> gather(const NodeCall& call) {
+  const Array& x = *call.operands[0];
+  const Array& index = *call.operands[1];
+  const auto dim = static_cast<std::size_t>(call.node().ints[0]);
+  if (auto bad = check_range(call, index, x.sizes()[dim])) return *std::move(bad);
+  Array out(call.dtype(), call.sizes);
+  const std::vector<std::int64_t> strides = row_major(x.sizes());
+  const std::size_t width = dtype_size(call.dtype());
+  std::vector<std::int64_t> place(call.sizes.size(), 0);
+  for (std::int64_t i = 0; i < out.elements(); ++i, advance(place, call.sizes)) {
+    std::int64_t from = 0;
+    for (std::size_t d = 0; d < place.size(); ++d)
+      from += strides[d] * (d == dim ? index.data_as<std::int64_t>()[i] : place[d]);
+    std::memcpy(static_cast<std::byte*>(out.data()) + static_cast<std::size_t>(i) * width,
+                static_cast<const std::byte*>(x.data()) + static_cast<std::size_t>(from) * width,
+                width);
+  }
+  return out;
+}
+
+Result<Array> checked_index(const NodeCall& call) {
+  if (auto bad = check_range(call, *call.operands[0], call.exprs[0])) return *std::move(bad);
+  return *call.operands[0];
+}
+
 Result<Array> index_add(const NodeCall& call) {
   const Array& index = *call.operands[0];
   const Array& rows = *call.operands[1];
@@ -106,7 +131,9 @@ constexpr OpMap<Result<Array> (*)(const NodeCall&)> kIndexOps(of_class<OpClass::
                                                                {Op::Argsort, arg_sort},
                                                                {Op::Cumsum, cumulative_sum},
                                                                {Op::SegmentIds, segment_ids},
-                                                               {Op::Nonzero, nonzero}});
+                                                               {Op::Nonzero, nonzero},
+                                                               {Op::Gather, gather},
+                                                               {Op::CheckedIndex, checked_index}});
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/layers/losses.h>
 #include <lockstep/worker/layers/operands.h>
+#include <lockstep/worker/trace/index_ops.h>
 
 namespace lockstep::worker {
 namespace {
@@ -63,23 +64,7 @@ Targets targets_of(std::string_view what, const Tensor& x, const Tensor& labels,
 
 /// The element of each label along `dim`.
 Tensor picked(const Tensor& x, const Tensor& labels, std::int64_t dim, const Line& where) {
-  const At at{where};
-  const std::shared_ptr<Trace> trace = trace_of("nll_loss", std::vector{x, labels}, where);
-  Dims order;
-  for (std::int64_t d = 0; d < x.ndim(); ++d)
-    if (d != dim) order.push_back(d);
-  order.push_back(dim);
-  const Expr classes = meta_of(x).sizes[static_cast<std::size_t>(dim)];
-  const Expr rows = trace->env().simplify(shapes::product(meta_of(labels).sizes));
-  const Tensor flat =
-      view(permute(x, order, where), {trace->env().simplify(rows * classes)}, where);
-  // Looked up among the classes, so that a label that is none of them is refused.
-  const Tensor label = index_select(arange(*trace, trace->integer(classes), where),
-                                    view(labels, {rows}, where), where);
-  const Tensor start =
-      at(arange(*trace, trace->integer(rows), where)) * at(trace->integer(classes));
-  const Tensor place = at(start) + at(label);
-  return view(index_select(flat, place, where), meta_of(labels).sizes, where);
+  return squeeze(gather(x, dim, unsqueeze(labels, dim, where), where), dim, where);
 }
 
 /// `each`, already times the weights, over the elements that count.

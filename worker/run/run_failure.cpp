@@ -95,10 +95,14 @@ Status assert_failure(const Graph& graph, const Node& node, const shapes::Valuat
 Status index_failure(const Graph& graph, NodeId id, std::int64_t position, std::int64_t index,
                      std::int64_t limit) {
   const Node& node = graph.nodes.at(id);
-  return runtime_assert(
-      fmt::format("{} at {} was given index {} in element {} of its index, but indices must "
-                  "be at least 0 and less than {}",
-                  op_row(node.op).name, place(node), index, position, limit));
+  const bool is_named = node.op == Op::CheckedIndex && !node.text.empty();
+  // What was added to those that count from the end is taken off again.
+  const bool from_end = node.op == Op::CheckedIndex && node.ints.at(0) == 1;
+  return runtime_assert(fmt::format(
+      "{} at {} was given index {} in element {} of its index, but indices must be at least {} and "
+      "less than {}",
+      is_named ? std::string_view(node.text) : op_row(node.op).name, place(node),
+      from_end && index < 0 ? index - limit : index, position, from_end ? -limit : 0, limit));
 }
 
 Status counts_failure(const Graph& graph, NodeId id, std::span<const std::int64_t> counts,

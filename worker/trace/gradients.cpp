@@ -5,6 +5,7 @@
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/trace/gradients.h>
+#include <lockstep/worker/trace/index_gradients.h>
 
 namespace lockstep::worker {
 namespace {
@@ -333,6 +334,7 @@ constexpr OpMap<GradientRule> kRules(with_trait<OpRow::Differentiable>,
                                          {Op::SegmentOuter, segment_outer_rule},
                                          {Op::IndexSelect, index_select_rule},
                                          {Op::IndexAdd, index_add_rule},
+                                         {Op::Gather, gather_gradient},
                                          {Op::Cumsum, cumsum_rule},
                                          {Op::AllToAll, all_to_all_rule},
                                          {Op::AllReduce, all_reduce_rule},
@@ -343,7 +345,7 @@ constexpr OpMap<GradientRule> kRules(with_trait<OpRow::Differentiable>,
 }  // namespace
 
 bool sums_gradient(Op op) {
-  return op == Op::Expand || op == Op::IndexSelect || op == Op::AllGather;
+  return op == Op::Expand || op == Op::IndexSelect || op == Op::Gather || op == Op::AllGather;
 }
 
 GradientRule gradient_rule(Op op) { return kRules[op]; }

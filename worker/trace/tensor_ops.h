@@ -1,5 +1,5 @@
 // The tensor language: the operations of traced functions besides arithmetic (tensor.h) and
-// what works element by element (elementwise_ops.h). Names and
+// what works element by element (elementwise_ops.h) or by indices (index_ops.h). Names and
 // meanings follow numpy and torch. If operands do not fit, every function throws TraceUsageError
 // with the user's line. Every rule is valid at sizes 0 and 1.
 #pragma once
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <lockstep/worker/trace/elementwise_ops.h>
+#include <lockstep/worker/trace/index_ops.h>
 
 namespace lockstep::worker {
 
@@ -98,13 +99,7 @@ enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or st
 [[nodiscard]] Tensor segment_matmul(const Tensor& x, const Tensor& w, const Tensor& counts,
                                     Line where = Line::current());
 
-// Indexing and order. Indices are i64; one out of range is an error when the graph runs.
-/// Rows of x [R, ..] at index [M].
-[[nodiscard]] Tensor index_select(const Tensor& x, const Tensor& index,
-                                  Line where = Line::current());
-/// Zeros [rows, ..] with `values` [M, ..] added at index [M], in order.
-[[nodiscard]] Tensor index_add(const SymInt& rows, const Tensor& index, const Tensor& values,
-                               Line where = Line::current());
+// Order and counts; indexing is in index_ops.h.
 /// 1-D, ascending, stable.
 [[nodiscard]] Tensor argsort(const Tensor& x, Line where = Line::current());
 /// 1-D, inclusive.
