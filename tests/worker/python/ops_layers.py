@@ -55,13 +55,14 @@ def group_norm(sample):
 def cross_entropy(sample):
     target, weight, ignored, reduction, smoothing = arguments_of(
         sample, "target", weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0)
-    return with_tensors("cross_entropy", [sample.input, target], {0: weight}, [ignored, reduction, smoothing])
+    return with_tensors("cross_entropy", [sample.input, target], {0: weight}, [ignored, reduction, smoothing],
+                        constants=[weight])
 
 
 def nll_loss(sample):
     target, weight, ignored, reduction = arguments_of(
         sample, "target", weight=None, ignore_index=-100, reduction="mean")
-    return with_tensors("nll_loss", [sample.input, target], {0: weight}, [ignored, reduction])
+    return with_tensors("nll_loss", [sample.input, target], {0: weight}, [ignored, reduction], constants=[weight])
 
 
 def mse_loss(sample):
@@ -83,7 +84,7 @@ def binary(sample):
     target, weight, positive, reduction = arguments_of(
         sample, "target", weight=None, pos_weight=None, reduction="mean")
     return with_tensors("binary_cross_entropy_with_logits", [sample.input, target], {0: weight, 1: positive},
-                        [reduction])
+                        [reduction], constants=[weight, positive])
 
 
 def embedding(sample):
@@ -111,7 +112,9 @@ def attention(sample):
         raise LeftOut("dropout")
     if shared and sample.input.size(-3) != key.size(-3):
         raise LeftOut("heads that share keys")
-    return with_tensors("scaled_dot_product_attention", [sample.input, key, value], {0: mask}, [causal, scale])
+    # Of a score that outweighs all others f32 leaves a gradient of rounding alone.
+    return with_tensors("scaled_dot_product_attention", [sample.input, key, value], {0: mask}, [causal, scale],
+                        gradients=sample.input.dtype == torch.float64)
 
 
 CALLS = {"matmul": product("matmul"), "bmm": product("bmm"), "mv": product("mv"), "dot": product("dot"),

@@ -49,14 +49,14 @@ def checked(call):
 
 def expected_of(op, sample, call):
     """torch's results, and the gradients of their sum by the call's tensors of floats."""
-    leaves = {}
+    leaves, constants = {}, {id(tensor) for tensor in call.constants}
 
     def leaf(value):
         if not isinstance(value, torch.Tensor):
             return value
         if id(value) not in leaves:
-            leaves[id(value)] = value.detach().clone().requires_grad_(value.is_floating_point() and call.gradients and
-                                                                       op.supports_autograd)
+            leaves[id(value)] = value.detach().clone().requires_grad_(
+                value.is_floating_point() and call.gradients and op.supports_autograd and id(value) not in constants)
         return leaves[id(value)]
 
     first, arguments, named = tree_map(leaf, (sample.input, sample.args, sample.kwargs))
@@ -66,7 +66,8 @@ def expected_of(op, sample, call):
         torch.autograd.backward([result.sum() for result in floats])
     grads = []
     if call.gradients:
-        mine = [leaves.get(id(tensor)) for tensor in call.tensors if tensor.is_floating_point()]
+        mine = [None if id(tensor) in constants else leaves.get(id(tensor)) for tensor in call.tensors
+                if tensor.is_floating_point()]
         grads = [None if of is None else torch.zeros_like(of) if of.grad is None else of.grad for of in mine]
     return [result.detach() for result in results], grads
 
