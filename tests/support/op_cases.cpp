@@ -358,6 +358,7 @@ const std::vector<OpCase>& op_cases() {
     add_gathers(cases);
     add_movement(cases);
     add_order(cases);
+    add_layers(cases);
     return cases;
   }();
   return all;
