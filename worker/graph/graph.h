@@ -79,6 +79,7 @@ enum class Op : std::uint8_t {
   Pow, Atan2, Fmod, FloorDivide,
   // Elementwise, of ints. Shifts by less than 0, or by all bits and more, shift everything out.
   BitAnd, BitOr, BitXor, BitNot, ShiftLeft, ShiftRight,
+  Philox,  // (key, counter, stream), all i64: 64 random bits (philox.h)
 };
 // clang-format on
 

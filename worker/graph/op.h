@@ -148,6 +148,7 @@ constexpr OpRow row_of(Op op) {
     case Op::BitNot:        return each("bitwise_not", T::Integer, 0, 1, "({t})(~{a})");
     case Op::ShiftLeft:     return each("shift_left", T::Integer, 0, 2, "shift_left_({a}, {b})");
     case Op::ShiftRight:    return each("shift_right", T::Integer, 0, 2, "shift_right_({a}, {b})");
+    case Op::Philox:        return each("philox", T::I64, 0, 40, "philox_({a}, {b}, {c})");
   }
   return {};
 }
