@@ -194,6 +194,16 @@ TEST_F(RandomJob, WhereGraphsMayDiffer_TheRunCompares) {
     const auto next = (*step)({filled({5}, 1), Key(std::numeric_limits<std::int64_t>::min())});
     ASSERT_TRUE(next) << next.error().text();
   }
+  auto folded = job->frame<Stepped, Y>("folded", {.audit = true}, [](const Stepped& in) {
+    return Y{drawn(in.key.fold_in(in.step), in.x) + all_reduce(sum(in.x)) * 0.0};
+  });
+  ASSERT_TRUE(folded({filled({5}, 1), Key(6), 3}));
+  if (size > 1) {
+    const auto out = folded({filled({5}, 1), Key(6), last ? 3 : 4});
+    ASSERT_FALSE(out);
+    EXPECT_TRUE(contains(out.error().text(), "a Key is folded with the same number"))
+        << out.error().text();
+  }
   const auto own = local({filled({5}, 1), Key(rank)});
   ASSERT_TRUE(own) << own.error().text();
   EXPECT_EQ(own->y.array().at(4), unit(rank, 4));

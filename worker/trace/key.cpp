@@ -12,12 +12,16 @@ std::int64_t child(std::int64_t key, std::int64_t number, RandomStream stream) {
   return philox(key, number, static_cast<std::int64_t>(stream));
 }
 
-/// Nothing is known before the run of what peers ask for, so the run compares.
-void compare_in_the_run(const Tensor& key, const Line& where) {
-  const Tensor greatest = all_reduce(key, collectives::Reduce::Max, {}, where);
-  const Tensor same = TensorOperand(key, where) == TensorOperand(greatest, where);
-  check(item_bool(same, where), "a Key is the same on all ranks: another rank has another one",
-        where);
+/// Nothing is known before the run of what peers ask for, so the run compares: by the greatest and
+/// the least, so that all ranks find the same.
+void compare_in_the_run(const Tensor& number, std::string message, const Line& where) {
+  const Tensor pair =
+      cat({reshape(number, {1}, where), reshape(bitwise_not(number, where), {1}, where)}, 0, where);
+  const Tensor greatest = all_reduce(pair, collectives::Reduce::Max, {}, where);
+  const Tensor least = bitwise_not(slice(greatest, 0, 1, 1, where), where);
+  const Tensor same =
+      TensorOperand(slice(greatest, 0, 0, 1, where), where) == TensorOperand(least, where);
+  check(item_bool(reshape(same, {}, where), where), std::move(message), where);
 }
 
 }  // namespace
@@ -90,20 +94,26 @@ Key Key::fold_in(const IntOperand& n) const {
     refuse(n.where, "fold_in",
            "the number is known only when the graph runs, where ranks may have different ones; "
            "fold in the tensor that it comes from, which gives a RankKey");
+  const Key out(key.tensor(), n.where);
+  if (!n.value.trace()) return out;  // a number of the program
   if (trace->peers_may_differ())
-    check_same(n.value, {}, n.where);
+    compare_in_the_run(scalar(*trace, n.value, n.where),
+                       "a Key is folded with the same number on all ranks, and one has another",
+                       n.where);
   else if (!known.constant())
     trace->need_uniform({known, {}, std::string(kKeyFold), trace->here(n.where)});
-  return Key(key.tensor(), n.where);
+  return out;
 }
 
 Key key_input(Trace& trace, std::size_t source) {
   const Tensor key = trace.tensor_input(source);
+  const shapes::Location here{fmt::format("{}{}", kKeyInput, trace.node(key.node()).text), 0};
   if (trace.peers_may_differ()) {
-    compare_in_the_run(key, {});
+    trace.stand_at(here);
+    compare_in_the_run(key, "a Key is the same on all ranks, and one has another", {});
+    trace.stand_at(std::nullopt);
   } else if (const auto known = trace.host_value(key)) {
-    const std::string& name = trace.node(key.node()).text;
-    trace.need_uniform({known->expr(), {}, "Key", {fmt::format("{}{}", kKeyInput, name), 0}});
+    trace.need_uniform({known->expr(), {}, "Key", here});
   }
   return Key(key);
 }
