@@ -8,7 +8,12 @@
 namespace lockstep::worker {
 namespace {
 
-Tensor unary(Op op, const Tensor& x, const Line& where) { return emit(op, {x}, {}, where); }
+/// Of ints and bools, a function of floats is one of f32.
+Tensor unary(Op op, const Tensor& x, const Line& where) {
+  (void)trace_of(op_row(op).name, std::vector{x}, where);
+  const bool to_float = op_row(op).takes == Takes::Float && !is_float(x.dtype(where));
+  return emit(op, {to_float ? cast(x, DType::F32, where) : x}, {}, where);
+}
 
 /// Rounded already, if it is of ints.
 Tensor rounded(Op op, const Tensor& x, const Line& where) {
@@ -23,6 +28,12 @@ void need_float(std::string_view what, const Tensor& x, const Line& where) {
 
 Tensor filled_like(const Tensor& x, DType dtype, double value, const Line& where) {
   return filled(*x.trace(), {dtype, meta_of(x).sizes}, value, where);
+}
+
+/// Of bools the one op, of numbers the other.
+Tensor extremum(Op of_bools, Op of_numbers, const TensorOperand& a, const TensorOperand& b) {
+  const std::vector<Tensor> both = aligned(op_row(of_numbers).name, {a, b}, b.where);
+  return emit(both[0].dtype(b.where) == DType::Bool ? of_bools : of_numbers, both, {}, b.where);
 }
 
 /// The op of a bound with the gradient of one that is no tensor: strictly inside, and none where x
@@ -167,7 +178,10 @@ Tensor elu(const Tensor& x, double alpha, Line where) {
 }
 
 Tensor atan2(const TensorOperand& a, const TensorOperand& b) {
-  return elementwise(Op::Atan2, a, b);
+  std::vector<Tensor> both = aligned("atan2", {a, b}, b.where);
+  if (!is_float(both[0].dtype(b.where)))
+    for (Tensor& x : both) x = cast(x, DType::F32, b.where);
+  return emit(Op::Atan2, both, {}, b.where);
 }
 
 Tensor pow(const TensorOperand& a, const TensorOperand& b) {
@@ -187,10 +201,10 @@ Tensor floor_divide(const TensorOperand& a, const TensorOperand& b) {
   return emit(is_float(both[0].dtype(b.where)) ? Op::FloorDivide : Op::Div, both, {}, b.where);
 }
 Tensor maximum(const TensorOperand& a, const TensorOperand& b) {
-  return elementwise(Op::Maximum, a, b);
+  return extremum(Op::Or, Op::Maximum, a, b);
 }
 Tensor minimum(const TensorOperand& a, const TensorOperand& b) {
-  return elementwise(Op::Minimum, a, b);
+  return extremum(Op::And, Op::Minimum, a, b);
 }
 
 Tensor clamp(const Tensor& x, const TensorOperand& low, const TensorOperand& high) {

@@ -23,7 +23,7 @@ namespace lockstep::worker {
 [[nodiscard]] Tensor round(const Tensor& x, Line where = Line::current());
 [[nodiscard]] Tensor trunc(const Tensor& x, Line where = Line::current());
 
-// Of floats.
+// Of floats. exp to atan2 take ints and bools as well and give f32 of them.
 [[nodiscard]] Tensor exp(const Tensor& x, Line where = Line::current());
 [[nodiscard]] Tensor exp2(const Tensor& x, Line where = Line::current());
 [[nodiscard]] Tensor expm1(const Tensor& x, Line where = Line::current());

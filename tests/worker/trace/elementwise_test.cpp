@@ -119,8 +119,6 @@ const std::vector<Function>& exact_functions() {
   };
   return all;
 }
-#undef ONE
-#undef TWO
 // clang-format on
 
 TEST(Elementwise, Functions_AsTheLibraryGivesThem) {
@@ -214,6 +212,21 @@ TEST(Elementwise, BitwiseOfBools_IsLogical) {
 }
 
 /// Values and gradients of the sum at some places, as torch 2.15 gives them.
+TEST(Elementwise, FunctionsOfIntsAndBools_GiveF32) {
+  const std::vector<Function> functions{ONE(exp, std::exp(a)), ONE(sqrt, std::sqrt(a)),
+                                        ONE(sigmoid, 1 / (1 + std::exp(-a))),
+                                        TWO(atan2, std::atan2(a, b))};
+  for (const DType dtype : {DType::I64, DType::U8, DType::Bool}) {
+    for (const Graph::Output& output : graph_of(functions, dtype).outputs)
+      EXPECT_EQ(graph_of(functions, dtype).nodes[output.node].meta.dtype, DType::F32);
+    compare(functions, dtype,
+            dtype == DType::Bool ? std::vector{0.0, 1.0} : std::vector{0.0, 1.0, 7.0}, 1e-6);
+  }
+  compare({TWO(maximum, std::max(a, b)), TWO(minimum, std::min(a, b))}, DType::Bool, {0, 1}, 0);
+}
+#undef ONE
+#undef TWO
+
 struct Known {
   const char* name;
   std::function<Tensor(const Tensor&, const Tensor&)> traced;
@@ -445,7 +458,7 @@ TEST(Elementwise, MisuseIsRefusedWithItsLine) {
     EXPECT_NE(text.find(words), std::string::npos) << text;
     EXPECT_NE(text.find("elementwise_test.cpp:"), std::string::npos) << text;
   };
-  says(message([](const Tensor& x) { return sin(x); }, DType::I64), "sin");
+  says(message([](const Tensor& x) { return sin(x); }, DType::BF16), "sin");
   says(message([](const Tensor& x) { return pow(x, -1); }, DType::I32), "negative power");
   says(message([](const Tensor& x) { return x & 1; }, DType::F32), "bitwise_and");
   says(message([](const Tensor& x) { return x << 1; }, DType::F64), "shift_left");

@@ -1,46 +1,35 @@
 // Runs samples of torch's own op tests through the tensor language, interpreted and compiled, with
 // symbolic sizes. Started by torch_ops_test.py with a folder: it reads samples.json and samples.bin
 // and writes results.json and results.bin.
+#include "op_samples.h"
+
 #include <cstring>
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <sstream>
 
 #include "compiled_graph.h"
 #include "tracing.h"
-#include <nlohmann/json.hpp>
+#include <fmt/format.h>
 
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/trace/autodiff.h>
-#include <lockstep/worker/trace/tensor_ops.h>
 
 namespace lockstep::worker {
 namespace {
 
 using nlohmann::json;
-using In = const std::vector<Tensor>&;
-using Numbers = const std::vector<double>&;
-using Function = Tensor (*)(In, Numbers);
 
-// clang-format off
-#define ONE(name) {#name, [](In x, Numbers) { return name(x[0]); }}
-#define TWO(name) {#name, [](In x, Numbers n) { return n.empty() ? name(x[0], x[1]) : name(x[0], n[0]); }}
-const std::map<std::string, Function> kFunctions{
-    ONE(neg), ONE(abs), ONE(sign), ONE(relu), ONE(floor), ONE(ceil), ONE(round), ONE(trunc), ONE(exp), ONE(exp2),
-    ONE(expm1), ONE(log), ONE(log2), ONE(log1p), ONE(sqrt), ONE(rsqrt), ONE(sin), ONE(cos), ONE(tan), ONE(tanh),
-    ONE(sigmoid), ONE(erf), ONE(gelu), ONE(gelu_exact), ONE(silu), ONE(isnan), ONE(isinf), ONE(isfinite),
-    ONE(bitwise_not), ONE(nan_to_num),
-    TWO(atan2), TWO(pow), TWO(remainder), TWO(fmod), TWO(floor_divide), TWO(maximum), TWO(minimum), TWO(clamp_min),
-    TWO(clamp_max), TWO(bitwise_and), TWO(bitwise_or), TWO(bitwise_xor), TWO(bitwise_left_shift),
-    TWO(bitwise_right_shift),
-    {"clamp", [](In x, Numbers n) { return n.empty() ? clamp(x[0], x[1], x[2]) : clamp(x[0], n[0], n[1]); }},
-    {"softplus", [](In x, Numbers n) { return softplus(x[0], n.at(0), n.at(1)); }},
-    {"leaky_relu", [](In x, Numbers n) { return leaky_relu(x[0], n.at(0)); }},
-    {"elu", [](In x, Numbers n) { return elu(x[0], n.at(0)); }},
-};
-#undef ONE
-#undef TWO
-// clang-format on
+/// The functions of all families.
+const samples::Functions& functions() {
+  static const samples::Functions all = [] {
+    samples::Functions merged;
+    for (samples::Functions family : {samples::elementwise()}) merged.merge(family);
+    return merged;
+  }();
+  return all;
+}
 
 const std::map<std::string, DType> kDTypes{
     {"bool", DType::Bool}, {"u8", DType::U8},   {"i8", DType::I8},   {"i16", DType::I16},
@@ -48,8 +37,9 @@ const std::map<std::string, DType> kDTypes{
 
 struct Sample {
   std::string function;
+  json arguments;
+  bool gradients = true;
   std::vector<Array> tensors;
-  std::vector<double> numbers;
 };
 
 std::string input_name(std::size_t sample, std::size_t tensor) {
@@ -79,12 +69,19 @@ Result<Graph> traced(const std::vector<Sample>& samples, const std::vector<std::
         inputs.push_back(t.tensor_input(t.source(input_name(s, k))));
         if (is_float(inputs.back().dtype())) floats.push_back(inputs.back());
       }
-      const Tensor y = kFunctions.at(samples[s].function)(inputs, samples[s].numbers);
-      t.output(std::to_string(s), y);
-      if (!is_float(y.dtype())) continue;
-      const std::vector<Tensor> grads = grad(sum(y), std::span<const Tensor>(floats));
+      const std::vector<Tensor> results =
+          functions().at(samples[s].function)(inputs, samples[s].arguments);
+      Tensor total;
+      for (std::size_t k = 0; k < results.size(); ++k) {
+        t.output(fmt::format("{} value {}", s, k), results[k]);
+        if (!is_float(results[k].dtype())) continue;
+        const Tensor sum_of = sum(results[k]);
+        total = total.empty() ? sum_of : total + sum_of;
+      }
+      if (!samples[s].gradients || total.empty()) continue;
+      const std::vector<Tensor> grads = grad(total, std::span<const Tensor>(floats));
       for (std::size_t k = 0; k < grads.size(); ++k)
-        t.output(std::to_string(s) + " by " + std::to_string(k), grads[k]);
+        t.output(fmt::format("{} by {}", s, k), grads[k]);
     }
   });
 }
@@ -93,7 +90,7 @@ std::vector<Sample> read(const std::string& folder) {
   std::ifstream spec(folder + "/samples.json"), bytes(folder + "/samples.bin", std::ios::binary);
   std::vector<Sample> samples;
   for (const json& one : json::parse(spec)) {
-    Sample sample{one.at("function"), {}, one.at("numbers").get<std::vector<double>>()};
+    Sample sample{one.at("function"), one.at("arguments"), one.at("gradients"), {}};
     for (const json& tensor : one.at("tensors")) {
       Array array(kDTypes.at(tensor.at("dtype")),
                   tensor.at("sizes").get<std::vector<std::int64_t>>());
@@ -114,14 +111,19 @@ class Results {
       const Array& array = outputs[i];
       bytes_.write(static_cast<const char*>(array.data()),
                    static_cast<std::streamsize>(array.bytes()));
+      std::istringstream name(graph.outputs[i].name);  // "12 value 0"
+      std::size_t sample = 0, number = 0;
+      std::string kind;
+      name >> sample >> kind >> number;
       results_.push_back({{"way", way},
-                          {"output", graph.outputs[i].name},
+                          {"sample", sample},
+                          {kind, number},
                           {"dtype", dtype_name(array.dtype())},
                           {"sizes", array.sizes()}});
     }
   }
   void refused(std::size_t sample, const std::string& why) {
-    results_.push_back({{"way", "refused"}, {"output", std::to_string(sample)}, {"why", why}});
+    results_.push_back({{"way", "refused"}, {"sample", sample}, {"why", why}});
   }
   ~Results() { spec_ << results_; }
 
@@ -132,15 +134,25 @@ class Results {
 
 int run(const std::string& folder) {
   const std::vector<Sample> samples = read(folder);
-  std::map<std::string, std::vector<std::size_t>> of;  // a graph for each function
+  // One graph serves many samples of a function.
+  constexpr std::size_t kPerGraph = 150;
+  std::vector<std::vector<std::size_t>> graphs;
+  std::map<std::string, std::size_t> open;  // of each function, the last of its graphs
   Results results(folder);
   for (std::size_t s = 0; s < samples.size(); ++s) {
-    if (const auto alone = traced(samples, {s}); alone)
-      of[samples[s].function].push_back(s);
-    else
+    const auto alone = traced(samples, {s});
+    if (!alone) {
       results.refused(s, alone.error().text());
+      continue;
+    }
+    const auto [last, is_new] = open.try_emplace(samples[s].function, graphs.size());
+    if (is_new || graphs[last->second].size() == kPerGraph) {
+      last->second = graphs.size();
+      graphs.emplace_back();
+    }
+    graphs[last->second].push_back(s);
   }
-  for (const auto& [function, chosen] : of) {
+  for (const std::vector<std::size_t>& chosen : graphs) {
     Inputs inputs;
     for (const std::size_t s : chosen)
       for (std::size_t k = 0; k < samples[s].tensors.size(); ++k)
@@ -152,7 +164,7 @@ int run(const std::string& folder) {
       const auto out =
           compiled ? run_compiled(*executable, inputs) : run_interpreted(graph, inputs);
       if (!out) {
-        std::cerr << function << ": " << out.error().text() << "\n";
+        std::cerr << samples[chosen.front()].function << ": " << out.error().text() << "\n";
         return 1;
       }
       results.add(compiled ? "compiled" : "interpreted", graph, *out);

@@ -1,0 +1,44 @@
+"""What the families of op samples (ops_*.py) share. A family says for each op of torch's that it names how a sample of
+torch's op tests is written in the tensor language: CALLS = {torch's name: function of a sample, giving a Call}. The name
+of a variant is "name.variant". It may have MORE = {name: function giving pairs of a Call and torch's results}, for what
+has no op test; these have no gradients. The C++ side of a family is tests/worker/trace/samples_*.cpp."""
+
+import dataclasses
+import typing
+
+import torch
+
+DTYPES = {torch.bool: "bool", torch.uint8: "u8", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32",
+          torch.int64: "i64", torch.float32: "f32", torch.float64: "f64"}
+
+
+class LeftOut(Exception):
+    """Why a sample is not for this language."""
+
+
+@dataclasses.dataclass
+class Call:
+    function: str  # a name of the family's C++ side
+    tensors: list  # the sample's own tensors where they have gradients
+    arguments: list = dataclasses.field(default_factory=list)  # as JSON
+    # Of torch's value the tensors that the function gives, in order.
+    results: typing.Callable = lambda value: list(value) if isinstance(value, (tuple, list)) else [value]
+    gradients: bool = True  # compare those of the sum of all results that are floats
+    nan_gradients: bool = True  # also where the result is not a number
+    each: bool = False  # every element to its own size, not to the largest; to looser bounds
+
+
+def arguments_of(sample, *names, **defaults):
+    """The values of a sample's arguments behind its input, by position or name; those without a default must be there.
+    Raises LeftOut for an argument of another name."""
+    values = dict(zip(list(names) + list(defaults), sample.args))
+    if len(sample.args) > len(names) + len(defaults):
+        raise LeftOut("more arguments")
+    values |= sample.kwargs
+    unknown = set(values) - set(names) - set(defaults)
+    if unknown:
+        raise LeftOut("argument " + ", ".join(sorted(unknown)))
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise LeftOut("no " + ", ".join(missing))
+    return [values.get(name, defaults.get(name)) for name in list(names) + list(defaults)]
