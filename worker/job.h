@@ -38,6 +38,7 @@
 #include <lockstep/worker/trace/movement_ops.h>
 #include <lockstep/worker/trace/order_ops.h>
 #include <lockstep/worker/trace/product_ops.h>
+#include <lockstep/worker/trace/random_ops.h>
 #include <lockstep/worker/trace/selection_ops.h>
 #include <lockstep/worker/trace/tensor_ops.h>
 

@@ -96,6 +96,7 @@ enum class Op : std::uint8_t {
   LogCumsumExp,  // of floats: log of the sum of exp so far
   SearchSorted,  // (sorted [.., N], values [.., M]): how many of its row are below each value, with
                  // ints[0] 1 not above it -> i64[.., M]; NaN is largest
+  Philox,  // (key, counter, stream), all i64: 64 random bits (philox.h)
 };
 // clang-format on
 
