@@ -25,7 +25,7 @@ using nlohmann::json;
 const samples::Functions& functions() {
   static const samples::Functions all = [] {
     samples::Functions merged;
-    for (samples::Functions family : {samples::elementwise()}) merged.merge(family);
+    for (samples::Functions family : {samples::elementwise(), samples::index_ops()}) merged.merge(family);
     return merged;
   }();
   return all;
