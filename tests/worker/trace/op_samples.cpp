@@ -25,7 +25,8 @@ using nlohmann::json;
 const samples::Functions& functions() {
   static const samples::Functions all = [] {
     samples::Functions merged;
-    for (samples::Functions family : {samples::basics(), samples::elementwise(), samples::layers()})
+    for (samples::Functions family : {samples::basics(), samples::elementwise(),
+                                      samples::index_ops(), samples::layers()})
       merged.merge(family);
     return merged;
   }();

@@ -19,5 +19,6 @@ using Functions = std::map<std::string, std::vector<Tensor> (*)(In, Arguments)>;
 [[nodiscard]] Functions basics();
 [[nodiscard]] Functions elementwise();
 [[nodiscard]] Functions layers();
+[[nodiscard]] Functions index_ops();
 
 }  // namespace lockstep::worker::samples
