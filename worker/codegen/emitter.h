@@ -63,6 +63,7 @@ class Emitter {
   virtual void reduction(NodeId id) = 0;
   virtual void concatenation(NodeId id) = 0;
   virtual void index_add(NodeId id) = 0;
+  virtual void index_put(NodeId id) = 0;
   virtual void cumulative_sum(NodeId id) = 0;
   virtual void segment_ids(NodeId id) = 0;
   virtual void nonzero(NodeId id) = 0;
@@ -95,6 +96,9 @@ class Emitter {
   void accumulate(Op op, DType dtype, const std::string& value, int level);
   /// One part of a concatenation, which begins at `start`.
   void part_nest(NodeId id, NodeId operand, const shapes::Expr& start);
+  /// The statement that joins `value` into `into` as the IndexPut node says.
+  [[nodiscard]] std::string put_text(NodeId index_put, const std::string& into,
+                                     const std::string& value) const;
   void cumulative_nest(NodeId id);
   void nonzero_nest(NodeId id);
 
@@ -119,6 +123,7 @@ class CppEmitter final : public Emitter {
   void reduction(NodeId id) override;
   void concatenation(NodeId id) override;
   void index_add(NodeId id) override;
+  void index_put(NodeId id) override;
   void cumulative_sum(NodeId id) override;
   void segment_ids(NodeId id) override;
   void nonzero(NodeId id) override;

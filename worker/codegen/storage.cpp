@@ -45,7 +45,9 @@ bool needs_memory(Op op, std::size_t k) {
     case OpClass::HostSync:
       return true;
     case OpClass::Index:
-      return op == Op::IndexAdd ? k == 0 : op != Op::Cumsum && op != Op::Nonzero;
+      if (op == Op::IndexAdd) return k == 0;
+      if (op == Op::IndexPut) return k == 1;
+      return op != Op::Cumsum && op != Op::Nonzero;
     case OpClass::Source:
     case OpClass::Elementwise:
     case OpClass::View:

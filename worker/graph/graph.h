@@ -85,8 +85,13 @@ enum class Op : std::uint8_t {
   CheckedIndex,  // (index [..]): the same; each is checked to be at least 0 and less than exprs[0];
                  // text: the op that was given it; ints[0]: 1 if its negative ones had exprs[0]
                  // added, as they count from the end
+  IndexPut,      // (x [R, ..], index [M], rows [M, ..]): x with rows joined in at index, in order;
+                 // ints[0]: Put
 };
 // clang-format on
+
+/// What IndexPut does with an element and one that meets it. Not-a-number wins in Max and Min.
+enum class Put : std::uint8_t { Set, Multiply, Max, Min };
 
 struct TensorMeta {
   DType dtype = DType::F32;

@@ -150,6 +150,7 @@ constexpr OpRow row_of(Op op) {
     case Op::ShiftRight:    return each("shift_right", T::Integer, 0, 2, "shift_right_({a}, {b})");
     case Op::Gather:        return {"gather", C::Index, T::Any, 2, 0, 1, D | E | R};
     case Op::CheckedIndex:  return {"checked_index", C::Index, T::I64, 1, 1, 1, R};
+    case Op::IndexPut:      return {"index_put", C::Index, T::Any, 3, 0, 1, D | E | R};
   }
   return {};
 }
@@ -181,7 +182,7 @@ constexpr bool picks(Op op) {
   return op == Op::IndexSelect || op == Op::Gather || op == Op::CheckedIndex;
 }
 /// Whether the op does more with elements than to move, choose and cast them: f16 and bf16 have no
-/// such ops.
+/// such ops. IndexPut is not one, as long as it sets.
 [[nodiscard]] bool computes(Op op);
 
 }  // namespace lockstep::worker
