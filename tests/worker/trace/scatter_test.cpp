@@ -7,6 +7,7 @@
 #include "index_runs.h"
 
 #include <lockstep/worker/trace/autodiff.h>
+#include <lockstep/worker/trace/movement_ops.h>
 #include <lockstep/worker/trace/selection_ops.h>
 
 namespace lockstep::worker::scatter_test {
