@@ -125,6 +125,12 @@ NodeId GraphBuilder::reduce(Op op, NodeId x, Dims dims) {
   return add(std::move(node));
 }
 
+NodeId GraphBuilder::search_sorted(NodeId sorted, NodeId values, std::int64_t right) {
+  Node node = node_of(Op::SearchSorted, {sorted, values});
+  node.ints = {right};
+  return add(std::move(node));
+}
+
 NodeId GraphBuilder::index_add(NodeId index, NodeId rows, const shapes::Expr& count) {
   Node node = node_of(Op::IndexAdd, {index, rows});
   node.exprs = {count};

@@ -31,7 +31,9 @@ class GraphBuilder {
   NodeId slice(NodeId x, std::int64_t dim, const shapes::Expr& start, const shapes::Expr& length);
   NodeId pad(NodeId x, std::int64_t dim, const shapes::Expr& before, const shapes::Expr& after);
   NodeId cat(std::vector<NodeId> xs, std::int64_t dim);
+  NodeId flip(NodeId x, Dims dims) { return reduce(Op::Flip, x, std::move(dims)); }
   NodeId reduce(Op op, NodeId x, Dims dims);
+  NodeId search_sorted(NodeId sorted, NodeId values, std::int64_t right);
   NodeId index_add(NodeId index, NodeId rows, const shapes::Expr& count);
   NodeId gather(NodeId x, std::int64_t dim, NodeId index);
   NodeId checked_index(NodeId index, const shapes::Expr& limit);

@@ -10,6 +10,8 @@ namespace lockstep::worker::test {
 /// op_cases_index.cpp
 void add_gathers(std::vector<OpCase>& cases);
 void add_movement(std::vector<OpCase>& cases);
+/// op_cases_order.cpp
+void add_order(std::vector<OpCase>& cases);
 /// op_cases_layers.cpp
 void add_layers(std::vector<OpCase>& cases);
 

@@ -6,9 +6,10 @@
 #include "op_case_lists.h"
 #include "tracing.h"
 
-#include <lockstep/worker/trace/collective_ops.h>
-#include <lockstep/worker/trace/op_builder.h>
-#include <lockstep/worker/trace/selection_ops.h>
+#include <lockstep/worker/language/collective_ops.h>
+#include <lockstep/worker/language/op_builder.h>
+#include <lockstep/worker/language/random_ops.h>
+#include <lockstep/worker/language/selection_ops.h>
 
 namespace lockstep::worker::test {
 namespace {
@@ -122,6 +123,23 @@ void add_functions(std::vector<OpCase>& cases) {
                    }});
 }
 
+void add_random(std::vector<OpCase>& cases) {
+  cases.push_back(
+      {"random", {{Fill::Order, {kN}}, {Fill::Signed, {kN, kM}}}, [](Trace&, In x) {
+         const std::vector<RankKey> keys = RankKey(sum(x[0])).split(6);
+         const SymInt n = x[1].size(0), m = x[1].size(1);
+         const Part part{{n * 3, m + 4}, {n, sum(x[0])}};
+         const Tensor y = dropout(x[1], 0.4, keys[0].fold_in(m), part);
+         const Tensor noise = uniform(keys[1], {n, m}, -1, 3, {.dtype = DType::F64}) +
+                              normal(keys[2], {n, m}, {.dtype = DType::F64, .part = part});
+         const Tensor numbers =
+             randint(keys[3], {n, m}, -3, n + 2, part) + unsqueeze(permutation(keys[4], n), 1);
+         const Tensor picked = unsqueeze(categorical(keys[5], cast(x[1], DType::F64), 1), 1);
+         return where(bernoulli(keys[5], {n, m}, 0.5), y, x[1]) * noise +
+                x[1] * cast(numbers + picked, DType::F64);
+       }});
+}
+
 void add_views(std::vector<OpCase>& cases) {
   cases.push_back({"reshape", {{Fill::Signed, {kN, kM}}}, [](Trace&, In x) {
                      const Tensor y = reshape(exp(x[0]), {x[0].size(1), -1});
@@ -156,6 +174,13 @@ void add_views(std::vector<OpCase>& cases) {
          const Tensor both = exp(cat({x[0], x[1]}, 0));
          return split(both, {x[0].size(0), x[1].size(0)}, 0)[1] * 2.0;
        }});
+}
+
+void add_flips(std::vector<OpCase>& cases) {
+  cases.push_back({"flip", {{Fill::Signed, {kN, fixed(3), kM}}}, [](Trace&, In x) {
+                     const Tensor turned = flip(exp(x[0]), {-1, 0});
+                     return flip(pad(turned, 2, 1, 2), {2}) * flip(pad(x[0], 2, 2, 1), {1});
+                   }});
 }
 
 void add_reductions(std::vector<OpCase>& cases) {
@@ -342,6 +367,7 @@ const std::vector<OpCase>& op_cases() {
     add_elementwise(cases);
     add_functions(cases);
     add_views(cases);
+    add_flips(cases);
     add_reductions(cases);
     add_products(cases);
     add_indexing(cases);
@@ -349,7 +375,9 @@ const std::vector<OpCase>& op_cases() {
     add_collectives(cases);
     add_gathers(cases);
     add_movement(cases);
+    add_order(cases);
     add_layers(cases);
+    add_random(cases);
     return cases;
   }();
   return all;

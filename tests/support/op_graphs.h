@@ -17,12 +17,14 @@ struct Extent {
 
 /// Of inputs `dtype` [a, b]; without `fixed` the sizes are symbols.
 using GraphMaker = Graph (*)(DType dtype, const std::optional<Extent>& fixed);
-/// Elementwise ops and views of x and y [a, b], each an output of its own. Of f16 and bf16 only what
-/// does not compute with them, here and in index_graph.
+/// Elementwise ops and views of x and y [a, b], each an output of its own. Of f16 and bf16 only
+/// what does not compute with them, here and in index_graph.
 [[nodiscard]] Graph elementwise_graph(DType dtype, const std::optional<Extent>& fixed);
 [[nodiscard]] Graph view_graph(DType dtype, const std::optional<Extent>& fixed);
 /// Not of bool, f16 and bf16: reductions take numbers that can be computed with.
 [[nodiscard]] Graph reduction_graph(DType dtype, const std::optional<Extent>& fixed);
+/// Products, scans, sorting and searching along rows. Of numbers that can be computed with.
+[[nodiscard]] Graph order_graph(DType dtype, const std::optional<Extent>& fixed);
 /// Gather, index-add, sorting and scans.
 [[nodiscard]] Graph index_graph(DType dtype, const std::optional<Extent>& fixed);
 /// Of f32 and f64: products are.

@@ -56,6 +56,8 @@ std::string join(const Total& total) {
   switch (total.join) {
     case Total::Join::Sum:
       return fmt::format("{} += {};", total.name, other);
+    case Total::Join::Product:
+      return fmt::format("{} *= {};", total.name, other);
     case Total::Join::Or:
       return fmt::format("{} |= {};", total.name, other);
     case Total::Join::Max:

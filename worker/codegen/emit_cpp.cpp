@@ -39,8 +39,11 @@ std::string CppEmitter::memory_reduction(NodeId id) {
   const NodeId operand = node(id).inputs[0];
   const auto& sizes = node(operand).meta.sizes;
   const Total::Join join = join_of(node(id).op);
-  const bool is_sum = join == Total::Join::Sum, is_max = join == Total::Join::Max;
-  const std::string first = is_sum ? "0" : extreme_text(node(id).meta.dtype, is_max);
+  const bool is_sum = join == Total::Join::Sum, is_product = join == Total::Join::Product,
+             is_max = join == Total::Join::Max;
+  const std::string first = is_sum       ? "0"
+                            : is_product ? "1"
+                                         : extreme_text(node(id).meta.dtype, is_max);
   std::string out = fill(id, first);
   body().start_nest();
   const Access access = body().open_loops(sizes);
@@ -52,9 +55,10 @@ std::string CppEmitter::memory_reduction(NodeId id) {
   }
   const std::string value = body().value(operand, access);
   const std::string into = body().element(id, kept, true);
-  inner(is_sum ? fmt::format("{} += ({}){};", into, type(id), value)
-               : fmt::format("{0} = ({0} == {0}) & (({1} {2} {0}) | ({1} != {1})) ? {1} : {0};",
-                             into, value, is_max ? ">" : "<"));
+  inner(is_sum || is_product
+            ? fmt::format("{} {}= ({}){};", into, is_sum ? '+' : '*', type(id), value)
+            : fmt::format("{0} = ({0} == {0}) & (({1} {2} {0}) | ({1} != {1})) ? {1} : {0};", into,
+                          value, is_max ? ">" : "<"));
   nest().set_pragma(kSimd);
   return out + nest().text();
 }
@@ -113,8 +117,13 @@ void CppEmitter::index_put(NodeId id) {
   add_kernel(copied + nest().text());
 }
 
-void CppEmitter::cumulative_sum(NodeId id) {
-  cumulative_nest(id);
+void CppEmitter::scan(NodeId id) {
+  scan_nest(id);
+  add_kernel(nest().text());
+}
+
+void CppEmitter::search_sorted(NodeId id) {
+  search_nest(id);
   add_kernel(nest().text());
 }
 
@@ -135,9 +144,15 @@ void CppEmitter::nonzero(NodeId id) {
 
 void CppEmitter::argsort(NodeId id) {
   const std::string x = body().buffer(node(id).inputs[0]), out = body().buffer(id, true);
-  add_kernel(fmt::format("  argsort({}, {}, (long*)b[2], {});\n", x, out,
-                         body().number(node(id).meta.sizes[0]).text));
-  emission_.scratch.push_back({DType::I64, total(id).front()});
+  const Expr& size = node(id).meta.sizes.back();
+  const std::string n = body().number(size).text;
+  const IndexText rows = body().number(shapes::product(leading(id)));
+  add_kernel(rows.constant == 1
+                 ? fmt::format("  argsort({}, {}, (long*)b[2], {});\n", x, out, n)
+                 : fmt::format("  for (long row = 0; row < {3}; ++row)\n"
+                               "    argsort({0} + row * {2}, {1} + row * {2}, (long*)b[2], {2});\n",
+                               x, out, n, rows.text));
+  emission_.scratch.push_back({DType::I64, size});
   emission_.kernels.back().scratch.push_back(0);
 }
 

@@ -106,17 +106,20 @@ void CudaEmitter::concatenation(NodeId id) {
 }
 
 void CudaEmitter::sort(NodeId x, const Named& order, const Named& other) {
-  const Expr elements = total(x).front();
-  const Access access = body().open_loops(total(x));
+  const Expr elements = total(x).front(), &size = node(x).meta.sizes.back();
+  const Access access = body().open_loops(node(x).meta.sizes);
   nest().set_free();
-  inner(fmt::format("{}[{}] = {};", order(), access.index[0].text, access.index[0].text));
+  inner(fmt::format("{}[{}] = {};", order(), body().offset(access).text, access.index.back().text));
   add_kernel(cuda_text(nest()), elements);
-  const std::string values = body().buffer(x), from = order(), to = other();
-  add_kernel(fmt::format("  merge_step({}, {}, {}, {}, width);\n", values, from, to,
-                         body().number(elements).text),
+  const std::string values = body().buffer(x), from = order(), to = other(),
+                    n = body().number(size).text;
+  add_kernel(elements == size
+                 ? fmt::format("  merge_step({}, {}, {}, {}, width);\n", values, from, to, n)
+                 : fmt::format("  merge_rows({}, {}, {}, {}, {}, width);\n", values, from, to,
+                               body().number(elements).text, n),
              elements);
   emission_.kernels.back().parameters += ", long width";
-  emission_.kernels.back().merged = elements;
+  emission_.kernels.back().merged = size;
 }
 
 void CudaEmitter::argsort(NodeId id) {
@@ -233,47 +236,81 @@ Emission emit_index_check(const Graph& graph, const Plan& plan, NodeId list, con
   return CudaEmitter(graph, plan).index_check(list, limit);
 }
 
-IndexText CudaEmitter::open_pieces(const Expr& elements, std::int64_t pieces) {
+CudaEmitter::Piece CudaEmitter::open_pieces(const Expr& elements, std::int64_t pieces) {
   const std::string n = body().number(elements).text;
   nest().before(-1, fmt::format("const long share = ({} + {}) / {};", n, pieces - 1, pieces));
   const IndexText piece = nest().open(index_constant(pieces));
   nest().set_free();
   nest().open_as(fmt::format("for (long j = {0} * share; j < {1} && j < {0} * share + share; ++j)",
                              piece.text, n));
-  return index_name("j", nest().innermost());
+  return {piece, index_name("j", nest().innermost())};
 }
 
-void CudaEmitter::scan_pieces(DType dtype, std::int64_t pieces) {
-  const std::string p = body().scratch(0, dtype);
-  nest().before(-1, fmt::format("{} total = 0;", c_type(dtype)));
-  const std::string piece = nest().open(index_constant(pieces)).text;
-  inner(fmt::format("const {0} part = {1}[{2}];\n{1}[{2}] = total;\ntotal += part;", c_type(dtype),
-                    p, piece));
-  nest().after(-1, fmt::format("{}[{}] = total;", p, pieces));
-  add_kernel(cuda_text(nest()), Expr(1));
+void CudaEmitter::add_scan_scratch(const ScanText& scan, const Expr& rows, std::int64_t pieces) {
+  for (const ScanText::Kept& kept : scan.state)
+    emission_.scratch.push_back({kept.dtype, rows * Expr(pieces + 1)});
 }
 
-void CudaEmitter::cumulative_sum(NodeId id) {
-  const Expr elements = total(id).front();
-  const std::int64_t pieces = split_scan(hint(elements));
+std::string CudaEmitter::piece_state(std::size_t which, const ScanText::Kept& kept,
+                                     const Access& row, const IndexText& piece,
+                                     std::int64_t pieces) {
+  const IndexText at = body().offset(row) * index_constant(pieces + 1) + piece;
+  return fmt::format("{}[{}]", body().scratch(which, kept.dtype), at.text);
+}
+
+void CudaEmitter::scan_pieces(const ScanText& scan, std::span<const Expr> leading,
+                              std::int64_t pieces) {
+  const Access row = body().open_loops(leading);
+  nest().set_free();
+  const int level = nest().innermost();
+  const IndexText piece = nest().open(index_constant(pieces));
+  for (std::size_t k = 0; k < scan.state.size(); ++k) {
+    const ScanText::Kept& kept = scan.state[k];
+    nest().before(level, kept.declared(kept.first));
+    const std::string state = piece_state(k, kept, row, piece, pieces);
+    inner(fmt::format("const {} part_{} = {};\n{} = {};", c_type(kept.dtype), kept.name, state,
+                      state, kept.name));
+    nest().after(level,
+                 fmt::format("{} = {};", piece_state(k, kept, row, index_constant(pieces), pieces),
+                             kept.name));
+  }
+  inner(scan.join);
+  add_kernel(cuda_text(nest()), shapes::product(leading));
+}
+
+// Few long rows are shared out in pieces: what each comes to, a scan over these, the elements
+// again.
+void CudaEmitter::scan(NodeId id) {
+  const Expr rows = shapes::product(leading(id)), &size = node(id).meta.sizes.back();
+  const std::int64_t pieces = split_scan(hint(rows), hint(size));
   if (pieces == 1) {
-    cumulative_nest(id);
-    return add_kernel(cuda_text(nest()), Expr(1));
+    scan_nest(id);
+    return add_kernel(cuda_text(nest()), rows);
   }
-  const DType dtype = node(id).meta.dtype;
-  emission_.scratch.push_back({dtype, Expr(pieces + 1)});
+  const ScanText scan = scan_of(id);
+  add_scan_scratch(scan, rows, pieces);
   for (const bool last : {false, true}) {
-    if (last) scan_pieces(dtype, pieces);
-    const Access access{node(id).meta.sizes, {open_pieces(elements, pieces)}};
-    const std::string p = fmt::format("{}[i0]", body().scratch(0, dtype));
-    nest().before(0, fmt::format("{} total = {};", type(id), last ? p : "0"));
-    inner(fmt::format("total += ({}){};", type(id), body().value(node(id).inputs[0], access)));
-    if (last)
-      inner(fmt::format("{} = total;", body().element(id, access, true)));
-    else
-      nest().after(0, fmt::format("{} = total;", p));
-    add_kernel(cuda_text(nest()), Expr(pieces));
+    if (last) scan_pieces(scan, leading(id), pieces);
+    const Access row = body().open_loops(leading(id));
+    const Piece piece = open_pieces(size, pieces);
+    const int level = nest().innermost() - 1;
+    for (std::size_t k = 0; k < scan.state.size(); ++k) {
+      const ScanText::Kept& kept = scan.state[k];
+      const std::string state = piece_state(k, kept, row, piece.number, pieces);
+      nest().before(level, kept.declared(last ? state : kept.first));
+      if (!last) nest().after(level, fmt::format("{} = {};", state, kept.name));
+    }
+    Access access{node(id).meta.sizes, row.index};
+    access.index.push_back(piece.element);
+    add_to_scan(id, scan, access);
+    if (last) inner(fmt::format("{} = {};", body().element(id, access, true), scan.result));
+    add_kernel(cuda_text(nest()), rows * Expr(pieces));
   }
+}
+
+void CudaEmitter::search_sorted(NodeId id) {
+  search_nest(id);
+  add_kernel(cuda_text(nest()), total(id).front());
 }
 
 void CudaEmitter::segment_ids(NodeId id) {
@@ -296,15 +333,16 @@ void CudaEmitter::segment_ids(NodeId id) {
 void CudaEmitter::nonzero(NodeId id) {
   const NodeId mask = node(id).inputs[0];
   const Expr elements = total(mask).front();
-  const std::int64_t pieces = split_scan(hint(elements));
+  const std::int64_t pieces = split_scan(1, hint(elements));
   if (pieces == 1) {
     nonzero_nest(id);
     return add_kernel(cuda_text(nest()), Expr(1));
   }
-  emission_.scratch.push_back({DType::I64, Expr(pieces + 1)});
+  const ScanText counts = scan_text(Op::Cumsum, DType::I64);
+  add_scan_scratch(counts, 1, pieces);
   for (const bool last : {false, true}) {
-    if (last) scan_pieces(DType::I64, pieces);
-    const IndexText at = open_pieces(elements, pieces);
+    if (last) scan_pieces(counts, {}, pieces);
+    const IndexText at = open_pieces(elements, pieces).element;
     const std::string p = body().scratch(0, DType::I64);
     nest().before(0, fmt::format("long at = {};", last ? p + "[i0]" : "0"));
     const std::string value = body().value(mask, {total(mask), {at}});

@@ -32,18 +32,19 @@ class CudaEmitter final : public Emitter {
   void concatenation(NodeId id) override;
   void index_add(NodeId id) override;
   void index_put(NodeId id) override;
-  void cumulative_sum(NodeId id) override;
+  void scan(NodeId id) override;
   void segment_ids(NodeId id) override;
   void nonzero(NodeId id) override;
   void argsort(NodeId id) override;
+  void search_sorted(NodeId id) override;
 
   /// Kernel of the loops that were laid out as `text`, on enough blocks for `threads`.
   void add_kernel(const std::string& text, const shapes::Expr& threads);
   /// The size at the hints that the group agreed on.
   [[nodiscard]] std::int64_t hint(const shapes::Expr& size) const;
   void join_pieces(NodeId id, std::int64_t pieces);
-  /// Where a stable sort of x puts its elements: order[k] is the k-th. `order` and `other` give the
-  /// names of two pieces of memory in the kernel under way.
+  /// Where a stable sort of each row of x puts its elements: order[k] is the k-th. `order` and
+  /// `other` give the names of two pieces of memory in the kernel under way.
   using Named = std::function<std::string()>;
   void sort(NodeId x, const Named& order, const Named& other);
   /// Element [r, ..] of `id` begins as `first` and then takes the rows that have index r, in the
@@ -51,14 +52,22 @@ class CudaEmitter final : public Emitter {
   using Join = std::function<std::string(const std::string& total, const std::string& value)>;
   void join_rows(NodeId id, NodeId index, NodeId rows,
                  const std::function<std::string(const Access&)>& first, const Join& join);
-  /// Opens the pieces of a scan over `elements` and the loop over what is in one: the index of an
-  /// element.
-  IndexText open_pieces(const shapes::Expr& elements, std::int64_t pieces);
+  /// Opens the pieces of a scan over `elements` and the loop over what is in one.
+  struct Piece {
+    IndexText number, element;
+  };
+  Piece open_pieces(const shapes::Expr& elements, std::int64_t pieces);
   /// The kernel of the least total, said by `pointers` besides the list, for `threads`.
   void add_check(NodeId list, const shapes::Expr& limit, std::string_view pointers,
                  const Split& split);
-  /// What stands before each piece, and after the last one all, in scratch 0.
-  void scan_pieces(DType dtype, std::int64_t pieces);
+  /// Scratch for the state of a scan before each piece of each row, and after the last one.
+  void add_scan_scratch(const ScanText& scan, const shapes::Expr& rows, std::int64_t pieces);
+  /// Where scratch `which` has `kept` of a piece.
+  std::string piece_state(std::size_t which, const ScanText::Kept& kept, const Access& row,
+                          const IndexText& piece, std::int64_t pieces);
+  /// Makes of the state that each piece comes to the one before it.
+  void scan_pieces(const ScanText& scan, std::span<const shapes::Expr> leading,
+                   std::int64_t pieces);
 
   std::map<shapes::Symbol, std::int64_t> hints_;
 };

@@ -18,12 +18,16 @@ Emission Emitter::emit(const PlannedStep& step) {
       of_class<OpClass::Index>, {{Op::IndexSelect, nullptr},
                                  {Op::IndexAdd, &Emitter::index_add},
                                  {Op::Argsort, &Emitter::argsort},
-                                 {Op::Cumsum, &Emitter::cumulative_sum},
+                                 {Op::Cumsum, &Emitter::scan},
                                  {Op::SegmentIds, &Emitter::segment_ids},
                                  {Op::Nonzero, &Emitter::nonzero},
                                  {Op::Gather, nullptr},
                                  {Op::CheckedIndex, nullptr},
-                                 {Op::IndexPut, &Emitter::index_put}});
+                                 {Op::IndexPut, &Emitter::index_put},
+                                 {Op::Cumprod, &Emitter::scan},
+                                 {Op::CumArgmax, &Emitter::scan},
+                                 {Op::LogCumsumExp, &Emitter::scan},
+                                 {Op::SearchSorted, &Emitter::search_sorted}});
   const Op op = node(root).op;
   if (const auto index_op = kIndexOps[op])
     (this->*index_op)(root);
@@ -39,6 +43,11 @@ Emission Emitter::emit(const PlannedStep& step) {
 std::string_view Emitter::c_type_of(NodeId id) const { return c_type(node(id).meta.dtype); }
 
 std::vector<Expr> Emitter::total(NodeId id) const { return {shapes::product(node(id).meta.sizes)}; }
+
+std::span<const Expr> Emitter::leading(NodeId id) const {
+  const std::span<const Expr> sizes(node(id).meta.sizes);
+  return sizes.first(sizes.size() - 1);
+}
 
 KernelText Emitter::finish_kernel(const std::string& loops) {
   KernelText out{body_.parameters(), loops,  body_.buffers(), body_.scratches(),
@@ -91,17 +100,21 @@ Total::Join Emitter::join_of(Op reduction) {
   static constexpr OpMap<Join> kJoins(of_class<OpClass::Reduction>, {{Op::Sum, Join::Sum},
                                                                      {Op::Amax, Join::Max},
                                                                      {Op::Amin, Join::Min},
-                                                                     {Op::Argmax, Join::Max}});
+                                                                     {Op::Argmax, Join::Max},
+                                                                     {Op::Prod, Join::Product}});
   return kJoins[reduction];
 }
 
 void Emitter::accumulate(Op op, DType dtype, const std::string& value, int level) {
   const std::string type(c_type(dtype));
   const Total::Join join = join_of(op);
-  if (join == Total::Join::Sum) {
-    nest().total(level, {type, "total", "0", Total::Join::Sum});
-    inner(fmt::format("total += ({}){};", type, value));
-    if (nest().innermost() > level) nest().set_pragma("#pragma omp simd reduction(+ : total)");
+  if (join == Total::Join::Sum || join == Total::Join::Product) {
+    const bool is_sum = join == Total::Join::Sum;
+    const char op_text = is_sum ? '+' : '*';
+    nest().total(level, {type, "total", is_sum ? "0" : "1", join});
+    inner(fmt::format("total {}= ({}){};", op_text, type, value));
+    if (nest().innermost() > level)
+      nest().set_pragma(fmt::format("#pragma omp simd reduction({} : total)", op_text));
     return;
   }
   const bool is_max = join == Total::Join::Max;
@@ -160,12 +173,40 @@ void Emitter::part_nest(NodeId id, NodeId operand, const Expr& start) {
   nest().set_pragma(kSimd);
 }
 
-void Emitter::cumulative_nest(NodeId id) {
-  nest().before(-1, fmt::format("{} total = 0;", type(id)));
-  const Access access = body_.open_loops(node(id).meta.sizes);
+ScanText Emitter::scan_of(NodeId id) const {
+  return scan_text(node(id).op, node(node(id).inputs[0]).meta.dtype);
+}
+
+void Emitter::add_to_scan(NodeId id, const ScanText& scan, const Access& access) {
   const std::string value = body_.value(node(id).inputs[0], access);
-  inner(fmt::format("total += ({}){};", type(id), value));
-  inner(fmt::format("{} = total;", body_.element(id, access, true)));
+  inner(fmt::format(fmt::runtime(scan.add), fmt::arg("v", value),
+                    fmt::arg("at", access.index.back().text)));
+}
+
+void Emitter::scan_nest(NodeId id) {
+  const ScanText scan = scan_of(id);
+  Access access = body_.open_loops(leading(id));
+  nest().set_free();
+  for (const ScanText::Kept& kept : scan.state)
+    nest().before(nest().innermost(), kept.declared(kept.first));
+  const Expr& size = node(id).meta.sizes.back();
+  access.index.push_back(body_.open_loops({&size, 1}).index[0]);
+  access.sizes = node(id).meta.sizes;
+  add_to_scan(id, scan, access);
+  inner(fmt::format("{} = {};", body_.element(id, access, true), scan.result));
+}
+
+void Emitter::search_nest(NodeId id) {
+  const NodeId sorted = node(id).inputs[0], values = node(id).inputs[1];
+  const Access access = body_.open_loops(node(id).meta.sizes);
+  nest().set_free();
+  const std::string value = body_.value(values, access);
+  Access row{node(sorted).meta.sizes, access.index};
+  row.index.back() = index_constant(0);
+  inner(fmt::format("{} = place_of({} + {}, {}, {}, {});", body_.element(id, access, true),
+                    body_.buffer(sorted), body_.offset(row).text,
+                    body_.number(node(sorted).meta.sizes.back()).text, value,
+                    node(id).ints[0] == 1 ? "true" : "false"));
 }
 
 /// Writes the positions that it was told of, however many are true.

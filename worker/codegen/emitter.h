@@ -11,6 +11,7 @@
 
 #include <lockstep/worker/codegen/kernel_body.h>
 #include <lockstep/worker/codegen/plan.h>
+#include <lockstep/worker/codegen/scan_text.h>
 
 namespace lockstep::worker {
 
@@ -64,15 +65,18 @@ class Emitter {
   virtual void concatenation(NodeId id) = 0;
   virtual void index_add(NodeId id) = 0;
   virtual void index_put(NodeId id) = 0;
-  virtual void cumulative_sum(NodeId id) = 0;
+  virtual void scan(NodeId id) = 0;
   virtual void segment_ids(NodeId id) = 0;
   virtual void nonzero(NodeId id) = 0;
   virtual void argsort(NodeId id) = 0;
+  virtual void search_sorted(NodeId id) = 0;
 
   [[nodiscard]] const Graph& graph() const { return graph_; }
   [[nodiscard]] const Node& node(NodeId id) const { return graph_.nodes[id]; }
   [[nodiscard]] std::string_view type(NodeId id) const { return c_type_of(id); }
   [[nodiscard]] std::vector<shapes::Expr> total(NodeId id) const;
+  /// Its dims but for the last one.
+  [[nodiscard]] std::span<const shapes::Expr> leading(NodeId id) const;
   /// Its values can be computed from their place alone, in one flat loop.
   [[nodiscard]] bool flat(NodeId id) const { return plan_.flat[id] || plan_.in_memory(id); }
   [[nodiscard]] KernelBody& body() { return body_; }
@@ -99,7 +103,12 @@ class Emitter {
   /// The statement that joins `value` into `into` as the IndexPut node says.
   [[nodiscard]] std::string put_text(NodeId index_put, const std::string& into,
                                      const std::string& value) const;
-  void cumulative_nest(NodeId id);
+  /// Row by row; a row is the last dim.
+  void scan_nest(NodeId id);
+  [[nodiscard]] ScanText scan_of(NodeId id) const;
+  /// Takes the element of the operand at `access` into the state of a scan, in the innermost loop.
+  void add_to_scan(NodeId id, const ScanText& scan, const Access& access);
+  void search_nest(NodeId id);
   void nonzero_nest(NodeId id);
 
   Emission emission_;
@@ -124,10 +133,11 @@ class CppEmitter final : public Emitter {
   void concatenation(NodeId id) override;
   void index_add(NodeId id) override;
   void index_put(NodeId id) override;
-  void cumulative_sum(NodeId id) override;
+  void scan(NodeId id) override;
   void segment_ids(NodeId id) override;
   void nonzero(NodeId id) override;
   void argsort(NodeId id) override;
+  void search_sorted(NodeId id) override;
 
   std::string memory_reduction(NodeId id);
   std::string fill(NodeId id, const std::string& value);

@@ -122,7 +122,8 @@ KernelBody::Value KernelBody::compute_op(NodeId id, const Access& access, const 
                                           {Op::Expand, &KernelBody::moved},
                                           {Op::Slice, &KernelBody::moved},
                                           {Op::Pad, &KernelBody::padded},
-                                          {Op::Cat, nullptr}});
+                                          {Op::Cat, nullptr},
+                                          {Op::Flip, &KernelBody::moved}});
   switch (op_row(node.op).kind) {
     case OpClass::Source:
       return (this->*kSources[node.op])(id, access, mask);
@@ -204,6 +205,11 @@ KernelBody::Value KernelBody::moved(NodeId id, const Access& access, const Mask&
     IndexText& index = operand.index[static_cast<std::size_t>(node.ints[0])];
     index = index + number(node.exprs[0]);
   }
+  if (node.op == Op::Flip)
+    for (const std::int64_t dim : node.ints) {
+      const auto d = static_cast<std::size_t>(dim);
+      operand.index[d] = number(sizes[d]) - index_constant(1) - own.index[d];
+    }
   return compute(node.inputs[0], operand, mask);
 }
 

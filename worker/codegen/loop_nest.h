@@ -28,7 +28,7 @@ struct IndexText {
 /// A number that the loops inside a level add up to, in any order: `name` is declared at that
 /// level.
 struct Total {
-  enum class Join : std::uint8_t { Sum, Max, Min, Or };
+  enum class Join : std::uint8_t { Sum, Max, Min, Or, Product };
   std::string type, name, first;
   Join join = Join::Sum;
 };

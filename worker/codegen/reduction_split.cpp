@@ -33,8 +33,11 @@ Split split_reduction(std::int64_t outputs, std::int64_t reduced, bool adjacent)
   return out;
 }
 
-std::int64_t split_scan(std::int64_t elements) {
-  return power_below(elements / kPerScan, kMaxScans);
+std::int64_t split_scan(std::int64_t rows, std::int64_t elements) {
+  const std::int64_t most = kMaxScans / std::max<std::int64_t>(rows, 1);
+  const std::int64_t pieces = power_below(elements / kPerScan, most);
+  // Two more launches are not worth less.
+  return rows > 1 && pieces < 4 ? 1 : pieces;
 }
 
 }  // namespace lockstep::worker

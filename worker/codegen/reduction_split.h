@@ -19,7 +19,7 @@ struct Split {
 /// neighbouring threads must share a total; otherwise they make neighbouring totals.
 [[nodiscard]] Split split_reduction(std::int64_t outputs, std::int64_t reduced, bool adjacent);
 
-/// Pieces of a scan over `elements`.
-[[nodiscard]] std::int64_t split_scan(std::int64_t elements);
+/// Pieces of each of `rows` scans over `elements`: 1 where rows alone are enough work, or short.
+[[nodiscard]] std::int64_t split_scan(std::int64_t rows, std::int64_t elements);
 
 }  // namespace lockstep::worker

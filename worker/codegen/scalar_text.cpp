@@ -36,7 +36,11 @@ constexpr std::string_view kHostBits =
 inline float float_of(unsigned bits) { return __builtin_bit_cast(float, bits); }
 )";
 
-// Of every target.
+// Of every target. `add_exp` adds `times` exponentials of x to exp(most) * sum and keeps the
+// largest in `most`, so that nothing overflows; NaN makes the sum one and never is `most`.
+// `place_of` is the first place in the ascending x that is not before the value, or behind all
+// equal ones.
+// `philox_` keeps its words of 32 bits in 64: so GCC makes vectors of it.
 constexpr std::string_view kShared = R"(inline float sqrt_(float x) { return __builtin_sqrtf(x); }
 inline double sqrt_(double x) { return __builtin_sqrt(x); }
 inline float abs_(float x) { return __builtin_fabsf(x); }
@@ -100,10 +104,40 @@ template <class T> inline T shift_right_(T a, T b) {
   const T most = T(8 * sizeof(T) - (T(-1) < T(0) ? 1 : 0));
   return T(a >> (b < T(0) || b > most ? most : b));
 }
+inline long philox_(long key, long counter, long stream) {
+  const unsigned long low = 0xffffffffUL;
+  unsigned long k0 = (unsigned long)key & low, k1 = (unsigned long)key >> 32;
+  unsigned long a = (unsigned long)counter & low, b = (unsigned long)counter >> 32;
+  unsigned long c = (unsigned long)stream & low, d = (unsigned long)stream >> 32;
+  for (int round = 0; round < 10; ++round) {
+    const unsigned long p = 0xd2511f53UL * a, q = 0xcd9e8d57UL * c;
+    a = (q >> 32) ^ b ^ k0;
+    b = q & low;
+    c = (p >> 32) ^ d ^ k1;
+    d = p & low;
+    k0 = (k0 + 0x9e3779b9UL) & low;
+    k1 = (k1 + 0xbb67ae85UL) & low;
+  }
+  return (long)(b << 32 | a);
+}
 template <class T> inline long to_long(T x) {
   return x >= T(-9223372036854775808.0) && x < T(9223372036854775808.0) ? long(x) : -__LONG_MAX__ - 1;
 }
 template <class T> inline bool sorts_before(T a, T b) { return a < b || (a == a && b != b); }
+template <class T> inline void add_exp(T& most, T& sum, T x, T times) {
+  const T top = x > most ? x : most;
+  sum = (most == top ? sum : sum * exp_(most - top)) + (x == top ? times : times * exp_(x - top));
+  most = top;
+}
+template <class T> inline long place_of(const T* x, long n, T value, bool right) {
+  long low = 0, high = n;
+  while (low < high) {
+    const long middle = low + (high - low) / 2;
+    if (right ? !sorts_before(value, x[middle]) : sorts_before(x[middle], value)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
 )";
 
 // Of every target: casts of f16 and bf16, whose elements are bits. A float holds all of their
@@ -172,8 +206,8 @@ constexpr std::string_view kHostTail =
 
 // NVRTC knows CUDA's functions without headers, but none of the names that GCC gives to its own.
 // `merge_step` is one pass of a stable sort: every element finds its place in the two runs of
-// `width` that it stands in. `first_place` finds where in the sorted `order` a value of x begins,
-// and `segment_of` the first end that lies beyond i.
+// `width` that it stands in; `merge_rows` is one of rows of n elements. `first_place` finds where
+// in the sorted `order` a value of x begins, and `segment_of` the first end that lies beyond i.
 constexpr std::string_view kCudaHead = R"(// lockstep kernels for CUDA, format 1
 #define __builtin_sqrtf sqrtf
 #define __builtin_sqrt sqrt
@@ -220,23 +254,31 @@ __device__ inline long segment_of(const long* ends, long n, long i) {
   }
   return low;
 }
+template <class T> __device__ inline void merge_element(const T* x, const long* from, long* to, long n, long width, long t) {
+  const long start = t / width / 2 * 2 * width;
+  const long middle = start + width < n ? start + width : n;
+  const long end = middle + width < n ? middle + width : n;
+  const long me = from[t];
+  const T value = x[me];
+  const bool first = t < middle;
+  long low = first ? middle : start, high = first ? end : middle;
+  const long begin = low;
+  while (low < high) {
+    const long at = low + (high - low) / 2;
+    const T other = x[from[at]];
+    if (first ? sorts_before(other, value) : !sorts_before(value, other)) low = at + 1;
+    else high = at;
+  }
+  to[first ? t + (low - begin) : start + (t - middle) + (low - begin)] = me;
+}
 template <class T> __device__ inline void merge_step(const T* x, const long* from, long* to, long n, long width) {
-  for (long t = (long)blockIdx.x * 256 + threadIdx.x; t < n; t += (long)gridDim.x * 256) {
-    const long start = t / width / 2 * 2 * width;
-    const long middle = start + width < n ? start + width : n;
-    const long end = middle + width < n ? middle + width : n;
-    const long me = from[t];
-    const T value = x[me];
-    const bool first = t < middle;
-    long low = first ? middle : start, high = first ? end : middle;
-    const long begin = low;
-    while (low < high) {
-      const long at = low + (high - low) / 2;
-      const T other = x[from[at]];
-      if (first ? sorts_before(other, value) : !sorts_before(value, other)) low = at + 1;
-      else high = at;
-    }
-    to[first ? t + (low - begin) : start + (t - middle) + (low - begin)] = me;
+  for (long t = (long)blockIdx.x * 256 + threadIdx.x; t < n; t += (long)gridDim.x * 256)
+    merge_element(x, from, to, n, width, t);
+}
+template <class T> __device__ inline void merge_rows(const T* x, const long* from, long* to, long all, long n, long width) {
+  for (long t = (long)blockIdx.x * 256 + threadIdx.x; t < all; t += (long)gridDim.x * 256) {
+    const long row = t / n * n;
+    merge_element(x + row, from + row, to + row, n, width, t - row);
   }
 }
 }

@@ -45,9 +45,9 @@ bool needs_memory(Op op, std::size_t k) {
     case OpClass::HostSync:
       return true;
     case OpClass::Index:
-      if (op == Op::IndexAdd) return k == 0;
+      if (op == Op::IndexAdd || op == Op::SearchSorted) return k == 0;
       if (op == Op::IndexPut) return k == 1;
-      return op != Op::Cumsum && op != Op::Nonzero;
+      return op != Op::Nonzero && !is_scan(op_row(op));
     case OpClass::Source:
     case OpClass::Elementwise:
     case OpClass::View:

@@ -38,7 +38,8 @@ enum class Op : std::uint8_t {
   Lt, Le, Gt, Ge, Eq, Ne, And, Or,
   Where,   // (condition bool, a, b)
   // Views and movement.
-  Reshape,  // sizes from meta; same number of elements
+  Reshape,  // sizes from meta; same number of elements; ints: nothing, or what keeps it apart from
+            // equal nodes
   Permute,  // ints: the operand's dim that each result dim shows
   Expand,   // sizes from meta; operand has as many dims, each equal or the constant 1
   Slice,    // dim ints[0], from exprs[0], length meta.sizes[dim]
@@ -55,8 +56,8 @@ enum class Op : std::uint8_t {
   // Indexing and order. Indices are i64 and must be in range.
   IndexSelect,   // (x [R, ..], index [M]): rows of x -> [M, ..]
   IndexAdd,      // (index [M], rows [M, ..]): zeros [exprs[0], ..] with rows added at index, in order
-  Argsort,       // (x [N]): stable, ascending -> i64[N]
-  Cumsum,        // (x [N]): inclusive
+  Argsort,       // (x [.., N]): along the last dim, stable, ascending, NaN last -> i64[.., N]
+  Cumsum,        // (x [.., N]): along the last dim, inclusive, as all scans
   SegmentIds,    // (counts i64[K]): counts[k] times k -> i64[exprs[0]]; exprs[0] is their sum
   Nonzero,       // (mask bool [..]): row-major positions of the first exprs[0] that are true; should
                  // there be fewer, 0 for the rest
@@ -87,6 +88,15 @@ enum class Op : std::uint8_t {
                  // added, as they count from the end
   IndexPut,      // (x [R, ..], index [M], rows [M, ..]): x with rows joined in at index, in order;
                  // ints[0]: Put
+  Flip,  // a view: the elements of dims ints (ascending) in reverse order
+  Prod,  // a reduction over dims ints (ascending); of nothing 1
+  // Scans along the last dim, and order.
+  Cumprod,
+  CumArgmax,     // i64: where the largest element so far is; of equal ones the last. NaN is largest
+  LogCumsumExp,  // of floats: log of the sum of exp so far
+  SearchSorted,  // (sorted [.., N], values [.., M]): how many of its row are below each value, with
+                 // ints[0] 1 not above it -> i64[.., M]; NaN is largest
+  Philox,  // (key, counter, stream), all i64: 64 random bits (philox.h)
 };
 // clang-format on
 

@@ -99,7 +99,7 @@ constexpr OpRow row_of(Op op) {
     case Op::And:           return each("and", T::Bool, B, 1, "({a} != 0) & ({b} != 0)");
     case Op::Or:            return each("or", T::Bool, B, 1, "({a} != 0) | ({b} != 0)");
     case Op::Where:         return each("where", T::Any, D | E, 1, "{a} ? {b} : {c}");
-    case Op::Reshape:       return {"reshape", C::View, T::Any, 1, 0, 0, D | E};
+    case Op::Reshape:       return {"reshape", C::View, T::Any, 1, 0, -1, D | E};
     case Op::Permute:       return {"permute", C::View, T::Any, 1, 0, -1, D | E};
     case Op::Expand:        return {"expand", C::View, T::Any, 1, 0, 0, D | E};
     case Op::Slice:         return {"slice", C::View, T::Any, 1, 1, 1, D | E};
@@ -151,6 +151,13 @@ constexpr OpRow row_of(Op op) {
     case Op::Gather:        return {"gather", C::Index, T::Any, 2, 0, 1, D | E | R};
     case Op::CheckedIndex:  return {"checked_index", C::Index, T::I64, 1, 1, 1, R};
     case Op::IndexPut:      return {"index_put", C::Index, T::Any, 3, 0, 1, D | E | R};
+    case Op::Flip:          return {"flip", C::View, T::Any, 1, 0, -1, D | E};
+    case Op::Prod:          return {"prod", C::Reduction, T::Number, 1, 0, -1, D};
+    case Op::Cumprod:       return {"cumprod", C::Index, T::Number, 1, 0, 0, D};
+    case Op::CumArgmax:     return {"cum_argmax", C::Index, T::Number, 1, 0, 0, 0};
+    case Op::LogCumsumExp:  return {"logcumsumexp", C::Index, T::Float, 1, 0, 0, D};
+    case Op::SearchSorted:  return {"searchsorted", C::Index, T::Number, 2, 0, 1, 0};
+    case Op::Philox:        return each("philox", T::I64, 0, 40, "philox_({a}, {b}, {c})");
   }
   return {};
 }
@@ -172,6 +179,12 @@ inline constexpr auto kOps = [] {
 }();
 
 constexpr const OpRow& op_row(Op op) { return kOps.at(static_cast<std::size_t>(op)); }
+
+/// Goes along the last dim, each element after the one before.
+constexpr bool is_scan(const OpRow& row) {
+  return row.op == Op::Cumsum || row.op == Op::Cumprod || row.op == Op::CumArgmax ||
+         row.op == Op::LogCumsumExp;
+}
 
 /// f16, bf16, f32, f64
 [[nodiscard]] bool is_float(DType dtype);

@@ -78,8 +78,9 @@ Outcome elementwise_rule(const Node& node, Metas in) {
                         meta_text(in[2]));
     return in[1];
   }
-  if (in.size() == 2 && in[0] != in[1])
-    return rule_error(node, "operands differ: {} and {}", meta_text(in[0]), meta_text(in[1]));
+  for (const TensorMeta& other : in.subspan(1))
+    if (other != in[0])
+      return rule_error(node, "operands differ: {} and {}", meta_text(in[0]), meta_text(other));
   if (node.op == Op::Cast) out.dtype = node.meta.dtype;
   if (op_row(node.op).is(OpRow::GivesBool)) out.dtype = DType::Bool;
   return out;
@@ -112,6 +113,23 @@ Outcome permute_rule(const Node& node, Metas in) {
   for (const std::int64_t dim : node.ints)
     out.sizes.push_back(x.sizes[static_cast<std::size_t>(dim)]);
   return out;
+}
+
+/// Whether the dims that the node names are dims of `x`, ascending.
+std::optional<Status> dims_error(const Node& node, const TensorMeta& x) {
+  for (std::size_t i = 0; i < node.ints.size(); ++i) {
+    if (!is_dim(node.ints[i], x))
+      return rule_error(node, "{} has no dim {}", meta_text(x), node.ints[i]);
+    if (i > 0 && node.ints[i] <= node.ints[i - 1])
+      return rule_error(node, "dims {} must ascend, each once", fmt::join(node.ints, ", "));
+  }
+  return std::nullopt;
+}
+
+Outcome flip_rule(const Node& node, Metas in) {
+  if (node.ints.empty()) return rule_error(node, "needs at least one dim");
+  if (auto status = dims_error(node, in[0])) return *status;
+  return in[0];
 }
 
 /// Slice and Pad.
@@ -161,12 +179,7 @@ Outcome reshape_rule(const Node& node, Metas in) {
 }
 
 Outcome reduction_rule(const Node& node, const TensorMeta& x) {
-  for (std::size_t i = 0; i < node.ints.size(); ++i) {
-    if (!is_dim(node.ints[i], x))
-      return rule_error(node, "{} has no dim {}", meta_text(x), node.ints[i]);
-    if (i > 0 && node.ints[i] <= node.ints[i - 1])
-      return rule_error(node, "dims {} must ascend, each once", fmt::join(node.ints, ", "));
-  }
+  if (auto status = dims_error(node, x)) return *status;
   TensorMeta out{node.op == Op::Argmax ? DType::I64 : x.dtype, {}};
   for (std::size_t i = 0; i < x.sizes.size(); ++i)
     if (!std::binary_search(node.ints.begin(), node.ints.end(), static_cast<std::int64_t>(i)))
@@ -254,12 +267,28 @@ Outcome index_add_rule(const Node& node, Metas in) {
   return out;
 }
 
-/// Argsort, Cumsum, SegmentIds.
-Outcome line_rule(const Node& node, Metas in) {
-  if (in[0].sizes.size() != 1)
-    return rule_error(node, "takes a 1-D tensor, not {}", meta_text(in[0]));
-  if (node.op == Op::Cumsum) return in[0];
-  return TensorMeta{DType::I64, node.op == Op::Argsort ? in[0].sizes : node.exprs};
+/// Along the last dim: scans and Argsort.
+Outcome rows_rule(const Node& node, Metas in) {
+  const TensorMeta& x = in[0];
+  if (x.sizes.empty()) return rule_error(node, "a 0-d tensor has no last dim");
+  const bool places = node.op == Op::Argsort || node.op == Op::CumArgmax;
+  return TensorMeta{places ? DType::I64 : x.dtype, x.sizes};
+}
+
+Outcome search_sorted_rule(const Node& node, Metas in) {
+  const auto& [sorted, values] = std::tie(in[0], in[1]);
+  const auto last = static_cast<std::int64_t>(sorted.sizes.size()) - 1;
+  if (last < 0 || !equal_but_for(sorted, values, last))
+    return rule_error(node, "{} and {} differ in more than the last dim", meta_text(sorted),
+                      meta_text(values));
+  if (node.ints[0] != 0 && node.ints[0] != 1)
+    return rule_error(node, "there is no side {}", node.ints[0]);
+  return TensorMeta{DType::I64, values.sizes};
+}
+
+Outcome segment_ids_rule(const Node& node, Metas in) {
+  if (!is_counts(in[0])) return rule_error(node, "takes i64[K], not {}", meta_text(in[0]));
+  return TensorMeta{DType::I64, node.exprs};
 }
 
 Outcome nonzero_rule(const Node& node, Metas) { return TensorMeta{DType::I64, node.exprs}; }
@@ -340,14 +369,15 @@ constexpr OpMap<Rule> kRules(has_own_rule, {
     {Op::Input, input_rule}, {Op::Scalar, single_rule}, {Op::Full, full_rule},
     {Op::Iota, iota_rule},
     {Op::Reshape, reshape_rule}, {Op::Permute, permute_rule}, {Op::Expand, expand_rule},
-    {Op::Slice, part_rule}, {Op::Pad, part_rule}, {Op::Cat, cat_rule},
+    {Op::Slice, part_rule}, {Op::Pad, part_rule}, {Op::Cat, cat_rule}, {Op::Flip, flip_rule},
     {Op::Matmul, matmul_rule}, {Op::SegmentMatmul, segment_rule},
     {Op::SegmentOuter, segment_rule},
     {Op::IndexSelect, index_select_rule}, {Op::IndexAdd, index_add_rule},
-    {Op::Argsort, line_rule}, {Op::Cumsum, line_rule}, {Op::SegmentIds, line_rule},
-    {Op::Nonzero, nonzero_rule},
     {Op::Gather, gather_rule}, {Op::CheckedIndex, checked_index_rule},
     {Op::IndexPut, index_put_rule},
+    {Op::Argsort, rows_rule}, {Op::Cumsum, rows_rule}, {Op::SegmentIds, segment_ids_rule},
+    {Op::Nonzero, nonzero_rule}, {Op::Cumprod, rows_rule}, {Op::CumArgmax, rows_rule},
+    {Op::LogCumsumExp, rows_rule}, {Op::SearchSorted, search_sorted_rule},
     {Op::AllToAll, all_to_all_rule}, {Op::AllReduce, all_reduce_rule},
     {Op::AllGather, all_gather_rule}, {Op::ReduceScatter, reduce_scatter_rule},
     {Op::Broadcast, broadcast_rule},

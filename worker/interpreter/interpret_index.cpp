@@ -1,9 +1,8 @@
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include <lockstep/worker/graph/op_map.h>
-#include <lockstep/worker/interpreter/interpret.h>
+#include <lockstep/worker/interpreter/interpret_order.h>
 #include <lockstep/worker/run/run_failure.h>
 
 namespace lockstep::worker {
@@ -121,33 +120,6 @@ Result<Array> index_put(const NodeCall& call) {
   return out;
 }
 
-Result<Array> arg_sort(const NodeCall& call) {
-  Array out(DType::I64, call.sizes);
-  std::iota(out.data_as<std::int64_t>(), out.data_as<std::int64_t>() + out.elements(), 0);
-  with_type(call.operands[0]->dtype(), [&]<class T>(std::type_identity<T>) {
-    const T* x = call.operands[0]->data_as<T>();
-    // NaN comes last, so that the order is one.
-    std::stable_sort(out.data_as<std::int64_t>(), out.data_as<std::int64_t>() + out.elements(),
-                     [x](std::int64_t a, std::int64_t b) {
-                       return x[a] < x[b] || (x[a] == x[a] && x[b] != x[b]);
-                     });
-  });
-  return out;
-}
-
-Result<Array> cumulative_sum(const NodeCall& call) {
-  Array out(call.dtype(), call.sizes);
-  with_type(call.operands[0]->dtype(), [&]<class From>(std::type_identity<From>) {
-    with_type(call.dtype(), [&]<class To>(std::type_identity<To>) {
-      To total = 0;
-      for (std::int64_t i = 0; i < out.elements(); ++i)
-        out.data_as<To>()[i] = total =
-            static_cast<To>(total + static_cast<To>(call.operands[0]->data_as<From>()[i]));
-    });
-  });
-  return out;
-}
-
 Result<Array> segment_ids(const NodeCall& call) {
   const Array& list = *call.operands[0];
   const std::span counts(list.data_as<std::int64_t>(), static_cast<std::size_t>(list.elements()));
@@ -168,16 +140,20 @@ Result<Array> nonzero(const NodeCall& call) {
   return out;
 }
 
-constexpr OpMap<Result<Array> (*)(const NodeCall&)> kIndexOps(of_class<OpClass::Index>,
-                                                              {{Op::IndexSelect, index_select},
-                                                               {Op::IndexAdd, index_add},
-                                                               {Op::Argsort, arg_sort},
-                                                               {Op::Cumsum, cumulative_sum},
-                                                               {Op::SegmentIds, segment_ids},
-                                                               {Op::Nonzero, nonzero},
-                                                               {Op::Gather, gather},
-                                                               {Op::CheckedIndex, checked_index},
-                                                               {Op::IndexPut, index_put}});
+constexpr OpMap<Result<Array> (*)(const NodeCall&)> kIndexOps(
+    of_class<OpClass::Index>, {{Op::IndexSelect, index_select},
+                               {Op::IndexAdd, index_add},
+                               {Op::Argsort, interpret_argsort},
+                               {Op::Cumsum, interpret_cumsum},
+                               {Op::SegmentIds, segment_ids},
+                               {Op::Nonzero, nonzero},
+                               {Op::Gather, gather},
+                               {Op::CheckedIndex, checked_index},
+                               {Op::Cumprod, interpret_cumprod},
+                               {Op::CumArgmax, interpret_cum_argmax},
+                               {Op::LogCumsumExp, interpret_logcumsumexp},
+                               {Op::SearchSorted, interpret_searchsorted},
+                               {Op::IndexPut, index_put}});
 
 }  // namespace
 

@@ -29,6 +29,17 @@ struct Sum {
       total = static_cast<T>(static_cast<std::uint64_t>(total) + static_cast<std::uint64_t>(x));
   }
 };
+struct Prod {
+  template <class T>
+  static constexpr T first = T(1);
+  template <class T>
+  static void add(T& total, T x) {
+    if constexpr (std::is_floating_point_v<T>)
+      total *= x;
+    else
+      total = static_cast<T>(static_cast<std::uint64_t>(total) * static_cast<std::uint64_t>(x));
+  }
+};
 struct Amax {
   template <class T>
   static constexpr T first = lowest<T>();
@@ -105,7 +116,8 @@ constexpr OpMap<void (*)(const NodeCall&, Array&)> kReductions(of_class<OpClass:
                                                                {{Op::Sum, joined<Sum>},
                                                                 {Op::Amax, joined<Amax>},
                                                                 {Op::Amin, joined<Amin>},
-                                                                {Op::Argmax, arg_max}});
+                                                                {Op::Argmax, arg_max},
+                                                                {Op::Prod, joined<Prod>}});
 
 }  // namespace
 

@@ -71,6 +71,18 @@ Array pad(const NodeCall& call) {
   });
 }
 
+Array flip(const NodeCall& call) {
+  const auto strides = row_major(call.sizes);
+  return gather(call, [&](const auto& index) {
+    auto from = index;
+    for (const std::int64_t dim : call.node().ints) {
+      const auto d = static_cast<std::size_t>(dim);
+      from[d] = call.sizes[d] - 1 - index[d];
+    }
+    return dot(from, strides);
+  });
+}
+
 Array concatenate(const NodeCall& call) {
   Array out(call.dtype(), call.sizes);
   const auto dim = static_cast<std::size_t>(call.node().ints[0]);
@@ -91,13 +103,13 @@ Array concatenate(const NodeCall& call) {
   return out;
 }
 
-constexpr OpMap<Array (*)(const NodeCall&)> kViews(of_class<OpClass::View>,
-                                                   {{Op::Reshape, reshape},
-                                                    {Op::Permute, permute},
-                                                    {Op::Expand, expand},
-                                                    {Op::Slice, slice},
-                                                    {Op::Pad, pad},
-                                                    {Op::Cat, concatenate}});
+constexpr OpMap<Array (*)(const NodeCall&)> kViews(of_class<OpClass::View>, {{Op::Reshape, reshape},
+                                                                             {Op::Permute, permute},
+                                                                             {Op::Expand, expand},
+                                                                             {Op::Slice, slice},
+                                                                             {Op::Pad, pad},
+                                                                             {Op::Cat, concatenate},
+                                                                             {Op::Flip, flip}});
 
 }  // namespace
 

@@ -4,7 +4,7 @@
 
 #include <lockstep/worker/layers/embeddings.h>
 #include <lockstep/worker/layers/operands.h>
-#include <lockstep/worker/trace/index_ops.h>
+#include <lockstep/worker/language/index_ops.h>
 
 namespace lockstep::worker {
 namespace {

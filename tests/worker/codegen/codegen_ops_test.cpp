@@ -54,13 +54,18 @@ TEST_P(CodegenOps, ReductionsOfNaN_AllSizes_AsInterpreted) {
   if (is_float(GetParam()) && !is_half(GetParam())) all_sizes(reduction_graph, true);
 }
 TEST_P(CodegenOps, Indexing_AllSizes_AsInterpreted) { all_sizes(index_graph, false); }
+TEST_P(CodegenOps, Order_AllSizes_AsInterpreted) {
+  if (GetParam() == DType::Bool || is_half(GetParam())) return;
+  all_sizes(order_graph, false);
+  if (is_float(GetParam())) all_sizes(order_graph, true);
+}
 TEST_P(CodegenOps, Products_AllSizes_AsInterpreted) {
   if (is_float(GetParam()) && !is_half(GetParam())) all_sizes(product_graph, false);
 }
 TEST_P(CodegenOps, StaticSizes_AsInterpreted) {
   if (GetParam() != DType::F64) return;  // the dtype and the kind of size do not meet anywhere
   for (GraphMaker make :
-       {elementwise_graph, view_graph, reduction_graph, index_graph, product_graph})
+       {elementwise_graph, view_graph, reduction_graph, index_graph, order_graph, product_graph})
     fixed_sizes(make);
 }
 
@@ -73,9 +78,9 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, CodegenOps,
 TEST(CodegenOpTable, EveryOp_IsInAGraphOfThisFile) {
   std::set<Op> seen;
   for (GraphMaker make :
-       {elementwise_graph, view_graph, reduction_graph, index_graph, product_graph})
+       {elementwise_graph, view_graph, reduction_graph, index_graph, order_graph, product_graph})
     for (DType dtype : {DType::F32, DType::I64, DType::Bool}) {
-      if (make == reduction_graph && dtype == DType::Bool) continue;
+      if ((make == reduction_graph || make == order_graph) && dtype == DType::Bool) continue;
       if (make == product_graph && dtype != DType::F32) continue;
       for (const Node& node : make(dtype, std::nullopt).nodes) seen.insert(node.op);
     }

@@ -99,6 +99,10 @@ TEST_P(CudaText, ReductionsOfNaN_AllSizes_AsInterpreted) {
   if (is_float(GetParam()) && !is_half(GetParam())) all_sizes(reduction_graph, true);
 }
 TEST_P(CudaText, Indexing_AllSizes_AsInterpreted) { all_sizes(index_graph, false); }
+TEST_P(CudaText, Order_AllSizes_AsInterpreted) {
+  if (GetParam() == DType::Bool || is_half(GetParam())) return;
+  all_sizes(order_graph, is_float(GetParam()));
+}
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, CudaText,
                          testing::Values(DType::F64, DType::F32, DType::I64, DType::Bool,
@@ -234,6 +238,23 @@ TEST(SplitReduction, AnySizes_KeepEveryThreadInWork) {
           EXPECT_LE(outputs * split.pieces * split.lanes, std::int64_t{1} << 18);
         }
       }
+}
+
+TEST(SplitScan, FewLongRowsInPieces_ManyOrShortOnesInNone) {
+  for (std::int64_t rows : {0, 1, 2, 100, 8192, 1000000})
+    for (std::int64_t elements : {0, 1, 31, 64, 127, 128, 4096, 1 << 20}) {
+      const std::int64_t pieces = split_scan(rows, elements);
+      EXPECT_GE(pieces, 1);
+      EXPECT_EQ(pieces & (pieces - 1), 0);
+      if (pieces == 1) continue;
+      EXPECT_GE(elements, pieces * 32);
+      EXPECT_LE(rows * pieces, 8192);
+    }
+  EXPECT_EQ(split_scan(1, 64), 2);
+  EXPECT_EQ(split_scan(2, 64), 1);
+  EXPECT_EQ(split_scan(2, 128), 4);
+  EXPECT_EQ(split_scan(1, 1 << 20), 8192);
+  EXPECT_EQ(split_scan(4096, 1 << 20), 1);
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ Graph rows_graph(bool total) {
   for (int layer = 0; layer < 3; ++layer) y = g.op(Op::Tanh, {g.op(Op::Matmul, {y, w})});
   y = g.op(Op::Add, {y, g.op(Op::IndexSelect, {table, which})});
   g.output(g.reduce(Op::Amax, y, {1}));
-  g.output(g.reshape(y, {n, Expr(2), Expr(4)}));
+  g.output(g.reshape(g.flip(y, {1}), {n, Expr(2), Expr(4)}));
   if (total) g.output(g.reduce(Op::Sum, y, {0, 1}));
   return g.take();
 }
@@ -92,6 +92,11 @@ TEST(RowSymbols, AreThoseThatNothingMixes) {
   EXPECT_EQ(row_sources(rows_graph(false)), std::vector<std::string>{"x.size(0)"});
   // The table is looked up in; the sum takes all rows.
   EXPECT_EQ(row_sources(rows_graph(true)), std::vector<std::string>{});
+  // The last row comes first.
+  GraphBuilder turned("turned");
+  turned.output(
+      turned.flip(turned.input("x", DType::F64, {turned.symbol("x.size(0)"), Expr(8)}), {0, 1}));
+  EXPECT_EQ(row_sources(turned.take()), std::vector<std::string>{});
   // Positions and differences: rows that are appended would be looked up out of range.
   for (const bool positions : {false, true}) {
     GraphBuilder g("lookup");

@@ -1,7 +1,7 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/trace/inputs.h>
+#include <lockstep/worker/language/inputs.h>
 
 namespace lockstep::worker::inputs_test {
 namespace {
@@ -182,14 +182,13 @@ TEST(Inputs, PairsArraysAndNumbers_AreLeavesOfTheirOwn) {
   InputTree tree;
   Observation seen;
   ASSERT_TRUE(flatten(options, tree, seen).has_value());
-  EXPECT_EQ(names(seen),
-            (std::vector<std::string>{"decay.high", "decay.low", "mode", "rates[0]", "rates[1]",
-                                      "ratio.high", "ratio.low", "rows.first", "rows.second"}));
-  const auto bits = std::bit_cast<std::uint64_t>(-0.1);
-  EXPECT_EQ(seen.values[0], static_cast<std::int64_t>(bits >> 32));
-  EXPECT_EQ(seen.values[1], static_cast<std::int64_t>(bits & 0xffffffff));
-  EXPECT_EQ(seen.values[2], 7);
-  EXPECT_EQ(seen.values.back(), -3);
+  EXPECT_EQ(names(seen), (std::vector<std::string>{"decay", "mode", "rates[0]", "rates[1]", "ratio",
+                                                   "rows.first", "rows.second"}));
+  EXPECT_EQ(seen.values, (std::vector<std::int64_t>{7, 4, -3}));
+  EXPECT_EQ(std::bit_cast<double>(seen.scalars.at(0)), -0.1);
+  std::vector<InputValue> held;
+  input_values(options, tree, held);
+  EXPECT_EQ(held[4].number, 0.75);
   EXPECT_EQ(options.decay, -0.1) << "reading changes nothing";
   EXPECT_EQ(options.ratio, 0.75F);
 }
@@ -202,7 +201,7 @@ TEST(Inputs, AnOptional_IsAnotherStructureWhereItIsFilled) {
   const auto list = seen.list;
   options.mask = tensor({2, 2});
   ASSERT_TRUE(flatten(options, tree, seen).has_value());
-  EXPECT_EQ(names(seen)[2], "mask");
+  EXPECT_EQ(names(seen)[1], "mask");
   EXPECT_NE(seen.list->digest(), list->digest());
   options.mask.reset();
   ASSERT_TRUE(flatten(options, tree, seen).has_value());
@@ -222,9 +221,11 @@ TEST(Inputs, NumbersOfAnyType_ArePinnedByGuards) {
     else if (spec.kind == Kind::Tensor)
       decision.tensor(spec.name, spec.dtype, {test::Dim(4)});
     else
-      decision.integer(spec.name, i == 0 ? test::dynamic(seen.of(i)[0]) : seen.of(i)[0]);
+      decision.integer(spec.name, spec.name == "mode" ? test::dynamic(7) : seen.of(i)[0]);
   }
-  const Result<Graph> graph = trace(test::setup(decision.get()), [&](Trace& t) {
+  TraceSetup setup = test::setup(decision.get());
+  setup.observation = &seen;
+  const Result<Graph> graph = trace(setup, [&](Trace& t) {
     const Options in = traced_like(options, tree, t);
     EXPECT_EQ(in.decay, -0.1);
     EXPECT_EQ(in.ratio, 0.75F);
@@ -235,8 +236,13 @@ TEST(Inputs, NumbersOfAnyType_ArePinnedByGuards) {
     t.output("y", in.rows.first * in.decay);
   });
   ASSERT_TRUE(graph.has_value()) << graph.error().text();
-  ASSERT_EQ(graph->guards.size(), 1U) << "what no rank saw vary needs no guard";
-  EXPECT_EQ(graph->guards[0].predicate.text(), fmt::format("s0 == {}", seen.of(0)[0]));
+  std::vector<std::string> guards;
+  for (const shapes::Guard& guard : graph->guards) guards.push_back(guard.predicate.text());
+  std::vector<std::string> values;
+  for (const HostValue& value : graph->host_values()) values.push_back(value.text());
+  EXPECT_EQ(guards, (std::vector<std::string>{"s1 == 1", "s2 == 1", "s0 == 7"}))
+      << "an int that no rank saw vary has none";
+  EXPECT_EQ(values, (std::vector<std::string>{"(decay == -0.1)", "(ratio == 0.75)"}));
 }
 
 TEST(Inputs, WhatCannotBeAnInput_IsNamed) {

@@ -13,8 +13,8 @@
 #include "tracing.h"
 #include <fmt/format.h>
 
+#include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/trace/autodiff.h>
 
 namespace lockstep::worker {
 namespace {
@@ -25,7 +25,8 @@ using nlohmann::json;
 const samples::Functions& functions() {
   static const samples::Functions all = [] {
     samples::Functions merged;
-    for (samples::Functions family : {samples::basics(), samples::elementwise(), samples::layers()}) merged.merge(family);
+    for (samples::Functions family : {samples::basics(), samples::elementwise(), samples::layers()})
+      merged.merge(family);
     return merged;
   }();
   return all;

@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include <lockstep/worker/interpreter/interpret_order.h>
+
+namespace lockstep::worker {
+namespace {
+
+/// NaN comes last, so that the order is one.
+template <class T>
+bool comes_before(T a, T b) {
+  return a < b || (a == a && b != b);
+}
+
+/// f(x, out, n) of every row of the operand, of elements T, and of the result, of elements To.
+template <class T, class To, class F>
+Array row_by_row(const NodeCall& call, F f) {
+  Array out(call.dtype(), call.sizes);
+  const std::int64_t n = call.sizes.back();
+  for (std::int64_t at = 0; at < out.elements(); at += n)
+    f(call.operands[0]->data_as<T>() + at, out.data_as<To>() + at, n);
+  return out;
+}
+
+/// add(total, x) of one element after the other.
+template <class T, class Add>
+Array accumulated(const NodeCall& call, T first, Add add) {
+  return row_by_row<T, T>(call, [&](const T* x, T* out, std::int64_t n) {
+    T total = first;
+    for (std::int64_t i = 0; i < n; ++i) out[i] = total = add(total, x[i]);
+  });
+}
+
+template <class T>
+void order_of(const T* x, std::int64_t* out, std::int64_t n) {
+  std::iota(out, out + n, 0);
+  std::stable_sort(out, out + n,
+                   [x](std::int64_t a, std::int64_t b) { return comes_before(x[a], x[b]); });
+}
+
+template <class T>
+void places_of_largest(const T* x, std::int64_t* out, std::int64_t n) {
+  for (std::int64_t i = 0, best = 0; i < n; ++i) {
+    if (x[i] >= x[best] || x[i] != x[i]) best = i;
+    out[i] = best;
+  }
+}
+
+/// The sum is of exponentials of what each element is less than the largest so far.
+template <class T>
+void log_sums(const T* x, T* out, std::int64_t n) {
+  T most = -std::numeric_limits<T>::infinity(), sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (x[i] > most) {
+      sum = sum * std::exp(most - x[i]) + 1;
+      most = x[i];
+    } else {
+      sum += x[i] == most ? T(1) : std::exp(x[i] - most);
+    }
+    out[i] = most + std::log(sum);
+  }
+}
+
+template <class T>
+std::int64_t place_in(const T* sorted, std::int64_t n, T value, bool right) {
+  std::int64_t low = 0, high = n;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    const bool behind =
+        right ? !comes_before(value, sorted[middle]) : comes_before(sorted[middle], value);
+    (behind ? low : high) = behind ? middle + 1 : middle;
+  }
+  return low;
+}
+
+}  // namespace
+
+Result<Array> interpret_argsort(const NodeCall& call) {
+  return with_type(call.operands[0]->dtype(), [&]<class T>(std::type_identity<T>) {
+    return row_by_row<T, std::int64_t>(call, order_of<T>);
+  });
+}
+
+Result<Array> interpret_cumsum(const NodeCall& call) {
+  return with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {
+    return accumulated(call, T(0), [](T total, T x) {
+      if constexpr (std::is_floating_point_v<T>) return total + x;
+      return static_cast<T>(static_cast<std::uint64_t>(total) + static_cast<std::uint64_t>(x));
+    });
+  });
+}
+
+Result<Array> interpret_cumprod(const NodeCall& call) {
+  return with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {
+    return accumulated(call, T(1), [](T total, T x) {
+      if constexpr (std::is_floating_point_v<T>) return total * x;
+      return static_cast<T>(static_cast<std::uint64_t>(total) * static_cast<std::uint64_t>(x));
+    });
+  });
+}
+
+Result<Array> interpret_cum_argmax(const NodeCall& call) {
+  return with_type(call.operands[0]->dtype(), [&]<class T>(std::type_identity<T>) {
+    return row_by_row<T, std::int64_t>(call, places_of_largest<T>);
+  });
+}
+
+Result<Array> interpret_logcumsumexp(const NodeCall& call) {
+  return call.dtype() == DType::F32 ? row_by_row<float, float>(call, log_sums<float>)
+                                    : row_by_row<double, double>(call, log_sums<double>);
+}
+
+Result<Array> interpret_searchsorted(const NodeCall& call) {
+  const Array &sorted = *call.operands[0], &values = *call.operands[1];
+  Array out(DType::I64, call.sizes);
+  const std::int64_t n = sorted.sizes().back(), m = call.sizes.back();
+  with_type(values.dtype(), [&]<class T>(std::type_identity<T>) {
+    for (std::int64_t i = 0; i < out.elements(); ++i)
+      out.data_as<std::int64_t>()[i] = place_in(sorted.data_as<T>() + i / m * n, n,
+                                                values.data_as<T>()[i], call.node().ints[0] == 1);
+  });
+  return out;
+}
+
+}  // namespace lockstep::worker
