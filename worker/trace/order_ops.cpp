@@ -60,6 +60,11 @@ Taken extremum_scan(std::string_view what, const Tensor& x, const Tensor& keys, 
   return taken(x, dim, indices, where);
 }
 
+/// Where a number stands in itself.
+Tensor zero_index(const Tensor& x, const Line& where) {
+  return filled(*x.trace(), {DType::I64, {}}, 0, where);
+}
+
 /// `x` without `dim`, whose size is 1.
 Tensor without_dim(const Tensor& x, std::int64_t dim, const Line& where) {
   std::vector<Expr> sizes = meta_of(x).sizes;
@@ -113,11 +118,19 @@ Taken cummin(const Tensor& x, std::int64_t dim, Direction direction, Line where)
   return extremum_scan("cummin", x, reversed_order(x, where), dim, direction, where);
 }
 
+/// Of parts that lie in x however long it is, so there is nothing to check.
 Tensor diff(const Tensor& x, std::int64_t dim, Line where) {
   const std::int64_t d = checked_dim("diff", x, dim, where);
-  const SymInt n = x.size(d), first = min(n, 1);
-  return TensorOperand(slice(x, d, first, n - first, where), where) -
-         TensorOperand(slice(x, d, 0, n - first, where), where);
+  const Expr n = meta_of(x).sizes[static_cast<std::size_t>(d)];
+  Node part;
+  part.ints = {d};
+  part.meta = meta_of(x);
+  part.meta.sizes[static_cast<std::size_t>(d)] = shapes::max(n - 1, Expr(0));
+  Node rest = part;
+  part.exprs = {0};
+  rest.exprs = {shapes::min(n, Expr(1))};
+  return TensorOperand(emit(Op::Slice, {x}, std::move(rest), where), where) -
+         TensorOperand(emit(Op::Slice, {x}, std::move(part), where), where);
 }
 
 Tensor argsort(const Tensor& x, std::int64_t dim, bool descending, Line where) {
@@ -135,7 +148,9 @@ Taken sort(const Tensor& x, std::int64_t dim, bool descending, Line where) {
 }
 
 Taken topk(const Tensor& x, const SymInt& k, std::int64_t dim, bool largest, Line where) {
-  const std::int64_t d = checked_dim("topk", x, dim, where);
+  const std::int64_t d = dim_of("topk", x, dim, where);
+  if (x.ndim() == 0 && k.expr() == Expr(1)) return {x, zero_index(x, where)};
+  if (x.ndim() == 0) refuse(where, "topk", fmt::format("a number has no {} elements", k.text()));
   if (k.expr().constant().value_or(0) < 0)
     refuse(where, "topk", fmt::format("there are no {} elements", k.text()));
   need_elements("topk", x, d, k, where);
@@ -143,7 +158,10 @@ Taken topk(const Tensor& x, const SymInt& k, std::int64_t dim, bool largest, Lin
 }
 
 Taken kthvalue(const Tensor& x, const SymInt& k, std::int64_t dim, Keep keep, Line where) {
-  const std::int64_t d = checked_dim("kthvalue", x, dim, where);
+  const std::int64_t d = dim_of("kthvalue", x, dim, where);
+  if (x.ndim() == 0 && k.expr() == Expr(1)) return {x, zero_index(x, where)};
+  if (x.ndim() == 0)
+    refuse(where, "kthvalue", fmt::format("a number has no {} elements", k.text()));
   if (k.expr().constant().value_or(1) < 1)
     refuse(where, "kthvalue", fmt::format("k is {}, and 1 means the smallest", k.text()));
   need_elements("kthvalue", x, d, k, where);
@@ -152,7 +170,8 @@ Taken kthvalue(const Tensor& x, const SymInt& k, std::int64_t dim, Keep keep, Li
 }
 
 Taken median(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
-  const std::int64_t d = checked_dim("median", x, dim, where);
+  const std::int64_t d = dim_of("median", x, dim, where);
+  if (x.ndim() == 0) return {x, zero_index(x, where)};
   need_elements("median", x, d, 1, where);
   const Tensor order = argsort(x, d, false, where);
   const SymInt n = x.size(d), middle = (n - 1) / 2;
@@ -208,8 +227,10 @@ Tensor bincount(const Tensor& x, const std::optional<SymInt>& length,
         maximum(TensorOperand(most + TensorOperand(1, where), where), TensorOperand(0, where));
     rows = trace->read_back(Op::Item, count, where, "bincount().size(0)", 0).at(0);
   }
-  return index_add(rows, index, weights ? *weights : filled(*trace, meta_of(index), 1, where),
-                   where);
+  Tensor each = filled(*trace, meta_of(index), 1, where);
+  if (weights)
+    each = is_float(weights->dtype(where)) ? *weights : cast(*weights, DType::F64, where);
+  return index_add(rows, index, each, where);
 }
 
 }  // namespace lockstep::worker

@@ -17,5 +17,6 @@ using Arguments = const nlohmann::json&;  // a list
 using Functions = std::map<std::string, std::vector<Tensor> (*)(In, Arguments)>;
 
 [[nodiscard]] Functions elementwise();
+[[nodiscard]] Functions order();
 
 }  // namespace lockstep::worker::samples

@@ -308,12 +308,15 @@ TEST(Order, OfANumber_IsThatNumber) {
   OnRanks ranks(must(traced({{DType::F64, {}}},
                             [](const Tensors& in) {
                               const Taken order = sort(in[0], 0, true), most = cummax(in[0], -1);
-                              return Tensors{order.values, order.indices, most.values,
-                                             cumsum(in[0], 0, Direction::Reverse)};
+                              const Taken first = topk(in[0], 1), middle = median(in[0], 0);
+                              return Tensors{order.values, order.indices,
+                                             most.values,  cumsum(in[0], 0, Direction::Reverse),
+                                             first.values, kthvalue(in[0], 1).indices,
+                                             middle.values};
                             })),
                 1);
   const Array x = f64({}, {2.5}), zero = integers({}, {0});
-  expect_everywhere(ranks, {x}, {x, zero, x, x});
+  expect_everywhere(ranks, {x}, {x, zero, x, x, x, zero, x});
 }
 
 TEST(Order, Diff_IsOneFewer_OfNoneNone) {
@@ -418,6 +421,8 @@ TEST(Order, WhatDoesNotFit_IsRefusedInOneSentence) {
        "topk: needs 5 elements along dim 0, but the tensor is f64[4, 3]");
   says(words(DType::F64, two, [](const Tensor& x) { return topk(x, -1).values; }),
        "topk: there are no -1 elements");
+  says(words(DType::F64, {}, [](const Tensor& x) { return topk(x, 2).values; }),
+       "topk: a number has no 2 elements");
   says(words(DType::F64, two, [](const Tensor& x) { return kthvalue(x, 0).values; }),
        "kthvalue: k is 0, and 1 means the smallest");
   says(words(DType::F64, {0}, [](const Tensor& x) { return median(x).values; }),
