@@ -27,7 +27,9 @@
 #include <lockstep/worker/trace/autodiff.h>
 #include <lockstep/worker/trace/collective_ops.h>
 #include <lockstep/worker/trace/inputs.h>
+#include <lockstep/worker/trace/movement_ops.h>
 #include <lockstep/worker/trace/order_ops.h>
+#include <lockstep/worker/trace/own_gradient.h>
 #include <lockstep/worker/trace/selection_ops.h>
 #include <lockstep/worker/trace/tensor_ops.h>
 

@@ -150,6 +150,12 @@ NodeId GraphBuilder::checked_index(NodeId index, const shapes::Expr& limit) {
   return add(std::move(node));
 }
 
+NodeId GraphBuilder::index_put(NodeId x, NodeId index, NodeId rows, Put mode) {
+  Node node = node_of(Op::IndexPut, {x, index, rows});
+  node.ints = {static_cast<std::int64_t>(mode)};
+  return add(std::move(node));
+}
+
 NodeId GraphBuilder::segment_ids(NodeId counts, const shapes::Expr& total) {
   Node node = node_of(Op::SegmentIds, {counts});
   node.exprs = {total};

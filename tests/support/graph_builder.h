@@ -37,6 +37,7 @@ class GraphBuilder {
   NodeId index_add(NodeId index, NodeId rows, const shapes::Expr& count);
   NodeId gather(NodeId x, std::int64_t dim, NodeId index);
   NodeId checked_index(NodeId index, const shapes::Expr& limit);
+  NodeId index_put(NodeId x, NodeId index, NodeId rows, Put mode);
   NodeId segment_ids(NodeId counts, const shapes::Expr& total);
   NodeId nonzero(NodeId mask, const shapes::Expr& count);
   NodeId all_to_all(NodeId x, Sizes in, Sizes out);

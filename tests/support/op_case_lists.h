@@ -9,6 +9,7 @@ namespace lockstep::worker::test {
 
 /// op_cases_index.cpp
 void add_gathers(std::vector<OpCase>& cases);
+void add_movement(std::vector<OpCase>& cases);
 /// op_cases_order.cpp
 void add_order(std::vector<OpCase>& cases);
 

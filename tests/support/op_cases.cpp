@@ -356,6 +356,7 @@ const std::vector<OpCase>& op_cases() {
     add_selection(cases);
     add_collectives(cases);
     add_gathers(cases);
+    add_movement(cases);
     add_order(cases);
     return cases;
   }();

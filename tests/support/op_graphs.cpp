@@ -161,6 +161,12 @@ Graph index_graph(DType dtype, const std::optional<Extent>& fixed) {
   g.output(g.op(Op::IndexSelect,
                 {v, g.op(Op::Mod, {g.op(Op::Add, {checked, checked}),
                                    g.expand(g.reshape(g.scalar(e.b), {Expr(1)}), {e.b})})}));
+  const NodeId square = g.iota({e.b, e.b}, 0);
+  const NodeId others = g.op(Op::IndexSelect, {x, g.op(Op::IndexSelect, {rows, rows})});
+  g.output(g.index_put(x, rows, others, Put::Set));
+  g.output(g.index_put(g.pad(x, 0, 2, 1), rows,
+                       g.op(Op::Where, {g.op(Op::Eq, {square, square}), others, picked}),
+                       Put::Set));
   if (is_half(dtype)) return g.take();
   g.output(g.op(Op::Ne, {picked, picked}));
   // Asked for more places than there can be, and for fewer.
@@ -170,6 +176,11 @@ Graph index_graph(DType dtype, const std::optional<Extent>& fixed) {
   if (dtype == DType::Bool) return g.take();
   g.output(g.index_add(rows, g.op(Op::Add, {picked, picked}), e.a + 2));
   g.output(g.index_add(rows, v, e.a));
+  for (const Put mode : {Put::Multiply, Put::Max, Put::Min}) {
+    g.output(g.index_put(x, rows, others, mode));
+    g.output(g.index_put(g.op(Op::Add, {x, x}), rows, g.op(Op::Mul, {others, picked}), mode));
+    g.output(g.index_put(v, g.op(Op::IndexSelect, {rows, rows}), v, mode));
+  }
   g.output(g.op(Op::Argsort, {v}));
   g.output(g.op(Op::Cumsum, {v}));
   g.output(g.op(Op::Cumsum, {g.op(Op::Mul, {v, v})}));

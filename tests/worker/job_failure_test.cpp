@@ -302,12 +302,38 @@ TEST_F(JobFailure, PlainNumberThatDiffers_IsNamed) {
       "step", [](Plain in) { return Y{all_reduce(sum(in.x)) * static_cast<double>(in.rows)}; });
   const Status error = refused(step({last ? 5 : 3, filled({2}, 1)}), Code::BranchDivergence);
   EXPECT_TRUE(contains(error.message,
-                       "step: the std::int64_t input rows fixes rows to 3, the agreed "
+                       "step: the plain number rows fixes rows to 3, the agreed "
                        "example, but that holds on rank"))
       << error.text();
   EXPECT_TRUE(contains(error.message, "declare it SymInt")) << error.text();
   EXPECT_FALSE(contains(error.text(), ".h:")) << error.text();
   expect_goes_on(step, {3, filled({2}, 1)}, 6 * size);
+}
+
+struct Scaled {
+  double rate = 0;
+  Tensor x;
+  template <class V>
+  void fields(V& v) {
+    v("rate", rate), v("x", x);
+  }
+};
+
+TEST_F(JobFailure, PlainFloat_IsPinned_AndNamedWhereItDiffers) {
+  auto step = job->frame<Scaled, Y>(
+      "step", [](Scaled in) { return Y{all_reduce(sum(in.x)) * (in.rate > 1 ? 2.0 : in.rate)}; });
+  for (const double rate : {0.5, 3.0, 0.5}) {
+    const auto out = step({rate, filled({2}, 1)});
+    ASSERT_TRUE(out) << out.error().text();
+    EXPECT_EQ(only(out->y), 2 * size * std::min(rate, 2.0));
+  }
+  if (size > 1) {
+    const Status error =
+        refused(step({last ? 0.25 : 0.75, filled({2}, 1)}), Code::BranchDivergence);
+    EXPECT_TRUE(contains(error.message, "step: the plain number rate is fixed: (rate == 0.75)"))
+        << error.text();
+  }
+  expect_goes_on(step, {0.5, filled({2}, 1)}, 1.0 * size);
 }
 
 TEST_F(JobFailure, KindThatDiffers_IsNamed) {

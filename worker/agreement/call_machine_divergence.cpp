@@ -70,8 +70,11 @@ Status branch_status(const Branch& branch, std::vector<RankValue> rank_table) {
       : branch.where.starts_with(kFixedInput)
           ? fmt::format(
                 "{}: {} {}, the agreed example, but that holds on {} and not on {}; declare it "
-                "SymInt and compute with that, or give every rank the same number",
-                branch.frame, branch.where, branch.note, true_on, not_on)
+                "SymInt, or SymFloat for a double, and compute with that, or give every rank the "
+                "same number",
+                branch.frame, branch.where,
+                branch.note.empty() ? "is fixed: " + branch.condition : branch.note, true_on,
+                not_on)
       : branch.note.starts_with("fixes ")
           ? fmt::format(
                 "{}: to_int() at {} {}, the agreed example, but that holds on {} and not on {}; "

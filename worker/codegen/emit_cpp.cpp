@@ -97,6 +97,26 @@ void CppEmitter::index_add(NodeId id) {
   add_kernel(out + nest().text());
 }
 
+void CppEmitter::index_put(NodeId id) {
+  const NodeId x = node(id).inputs[0], index = node(id).inputs[1], rows = node(id).inputs[2];
+  body().start_nest();
+  Access access = body().open_loops(flat(x) ? total(x) : node(x).meta.sizes);
+  const std::string before = body().value(x, access);
+  inner(fmt::format("{} = {};", body().element(id, access, true), before));
+  nest().set_pragma(kSimd);
+  const std::string copied = scoped(nest().text());
+  body().start_nest();
+  access = body().open_loops(node(rows).meta.sizes);
+  const std::string value = body().value(rows, access);
+  const std::string row = body().value(index, {node(index).meta.sizes, {access.index[0]}});
+  // Two rows may have the same index, so only the loops inside a row are free of order.
+  if (nest().innermost() > access.index[0].level) nest().set_pragma(kSimd);
+  access.sizes = node(id).meta.sizes;
+  access.index[0] = index_name(row, access.index[0].level);
+  inner(put_text(id, body().element(id, access, true), value));
+  add_kernel(copied + nest().text());
+}
+
 void CppEmitter::scan(NodeId id) {
   scan_nest(id);
   add_kernel(nest().text());

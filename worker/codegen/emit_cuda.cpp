@@ -129,9 +129,26 @@ void CudaEmitter::argsort(NodeId id) {
       [&] { return body().scratch(0, DType::I64); });
 }
 
-// Element [r, ..] adds the rows that have index r, in the order in which they lie.
 void CudaEmitter::index_add(NodeId id) {
-  const NodeId index = node(id).inputs[0], rows = node(id).inputs[1];
+  join_rows(
+      id, node(id).inputs[0], node(id).inputs[1], [](const Access&) { return std::string("0"); },
+      [](const std::string& total, const std::string& value) {
+        return fmt::format("{} += {};", total, value);
+      });
+}
+
+void CudaEmitter::index_put(NodeId id) {
+  join_rows(
+      id, node(id).inputs[1], node(id).inputs[2],
+      [&](const Access& access) { return body().value(node(id).inputs[0], access); },
+      [&](const std::string& total, const std::string& value) {
+        return put_text(id, total, value);
+      });
+}
+
+void CudaEmitter::join_rows(NodeId id, NodeId index, NodeId rows,
+                            const std::function<std::string(const Access&)>& first,
+                            const Join& join) {
   const Expr count = total(index).front();
   emission_.scratch.push_back({DType::I64, count});
   emission_.scratch.push_back({DType::I64, count});
@@ -144,13 +161,13 @@ void CudaEmitter::index_add(NodeId id) {
   const std::string list = body().buffer(index), order = body().scratch(0, DType::I64),
                     row = access.index[0].text, n = body().number(count).text;
   nest().before(level, fmt::format("long s = first_place({}, {}, {}, {});", list, order, n, row));
-  nest().before(level, fmt::format("{} total = 0;", type(id)));
+  nest().before(level, fmt::format("{} total = {};", type(id), first(access)));
   const std::string into = body().element(id, access, true);
   nest().open_as(fmt::format("for (; s < {} && {}[{}[s]] == {}; ++s)", n, list, order, row));
   inner(fmt::format("const long row = {}[s];", order));
   access.index[0] = index_name("row", nest().innermost());
   access.sizes = node(rows).meta.sizes;
-  inner(fmt::format("total += {};", body().value(rows, access)));
+  inner(join("total", body().value(rows, access)));
   nest().after(level, fmt::format("{} = total;", into));
   add_kernel(cuda_text(nest()), total(id).front());
 }

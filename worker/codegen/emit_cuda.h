@@ -31,6 +31,7 @@ class CudaEmitter final : public Emitter {
   void reduction(NodeId id) override;
   void concatenation(NodeId id) override;
   void index_add(NodeId id) override;
+  void index_put(NodeId id) override;
   void scan(NodeId id) override;
   void segment_ids(NodeId id) override;
   void nonzero(NodeId id) override;
@@ -46,6 +47,11 @@ class CudaEmitter final : public Emitter {
   /// `other` give the names of two pieces of memory in the kernel under way.
   using Named = std::function<std::string()>;
   void sort(NodeId x, const Named& order, const Named& other);
+  /// Element [r, ..] of `id` begins as `first` and then takes the rows that have index r, in the
+  /// order in which they lie, each by the statement that `join` makes of a total and a row's value.
+  using Join = std::function<std::string(const std::string& total, const std::string& value)>;
+  void join_rows(NodeId id, NodeId index, NodeId rows,
+                 const std::function<std::string(const Access&)>& first, const Join& join);
   /// Opens the pieces of a scan over `elements` and the loop over what is in one.
   struct Piece {
     IndexText number, element;

@@ -23,6 +23,7 @@ Emission Emitter::emit(const PlannedStep& step) {
                                  {Op::Nonzero, &Emitter::nonzero},
                                  {Op::Gather, nullptr},
                                  {Op::CheckedIndex, nullptr},
+                                 {Op::IndexPut, &Emitter::index_put},
                                  {Op::Cumprod, &Emitter::scan},
                                  {Op::CumArgmax, &Emitter::scan},
                                  {Op::LogCumsumExp, &Emitter::scan},
@@ -130,6 +131,22 @@ void Emitter::accumulate(Op op, DType dtype, const std::string& value, int level
     nest().set_pragma(fmt::format("#pragma omp simd reduction({} : total){}",
                                   is_max ? "max" : "min",
                                   is_float(dtype) ? " reduction(| : nan)" : ""));
+}
+
+std::string Emitter::put_text(NodeId index_put, const std::string& into,
+                              const std::string& value) const {
+  switch (static_cast<Put>(node(index_put).ints[0])) {
+    case Put::Set:
+      return fmt::format("{} = {};", into, value);
+    case Put::Multiply:
+      return fmt::format("{0} = ({2})({0} * {1});", into, value, type(index_put));
+    case Put::Max:
+    case Put::Min:
+      break;
+  }
+  const bool is_max = static_cast<Put>(node(index_put).ints[0]) == Put::Max;
+  return fmt::format("{0} = ({0} == {0}) & (({1} {2} {0}) | ({1} != {1})) ? {1} : {0};", into,
+                     value, is_max ? ">" : "<");
 }
 
 void Emitter::arg_max(NodeId id, const Access& access, int level) {

@@ -64,6 +64,7 @@ class Emitter {
   virtual void reduction(NodeId id) = 0;
   virtual void concatenation(NodeId id) = 0;
   virtual void index_add(NodeId id) = 0;
+  virtual void index_put(NodeId id) = 0;
   virtual void scan(NodeId id) = 0;
   virtual void segment_ids(NodeId id) = 0;
   virtual void nonzero(NodeId id) = 0;
@@ -99,6 +100,9 @@ class Emitter {
   void accumulate(Op op, DType dtype, const std::string& value, int level);
   /// One part of a concatenation, which begins at `start`.
   void part_nest(NodeId id, NodeId operand, const shapes::Expr& start);
+  /// The statement that joins `value` into `into` as the IndexPut node says.
+  [[nodiscard]] std::string put_text(NodeId index_put, const std::string& into,
+                                     const std::string& value) const;
   /// Row by row; a row is the last dim.
   void scan_nest(NodeId id);
   [[nodiscard]] ScanText scan_of(NodeId id) const;
@@ -128,6 +132,7 @@ class CppEmitter final : public Emitter {
   void reduction(NodeId id) override;
   void concatenation(NodeId id) override;
   void index_add(NodeId id) override;
+  void index_put(NodeId id) override;
   void scan(NodeId id) override;
   void segment_ids(NodeId id) override;
   void nonzero(NodeId id) override;

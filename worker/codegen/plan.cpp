@@ -219,6 +219,7 @@ std::optional<CheckedList> checked_list(const Graph& graph, NodeId id) {
     return graph.nodes[node.inputs[0]].meta.sizes[static_cast<std::size_t>(dim)];
   };
   if (node.op == Op::IndexSelect) return CheckedList{node.inputs[1], size(0)};
+  if (node.op == Op::IndexPut) return CheckedList{node.inputs[1], size(0)};
   if (node.op == Op::Gather) return CheckedList{node.inputs[1], size(node.ints[0])};
   if (node.op == Op::IndexAdd || node.op == Op::CheckedIndex)
     return CheckedList{node.inputs[0], node.exprs[0]};

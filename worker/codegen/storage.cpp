@@ -46,6 +46,7 @@ bool needs_memory(Op op, std::size_t k) {
       return true;
     case OpClass::Index:
       if (op == Op::IndexAdd || op == Op::SearchSorted) return k == 0;
+      if (op == Op::IndexPut) return k == 1;
       return op != Op::Nonzero && !is_scan(op_row(op));
     case OpClass::Source:
     case OpClass::Elementwise:

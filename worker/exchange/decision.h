@@ -27,7 +27,7 @@ struct DimDecision {
 };
 
 /// In place of a line: what pins an input that the user declared as a number; its name follows.
-inline constexpr std::string_view kFixedInput = "the std::int64_t input ";
+inline constexpr std::string_view kFixedInput = "the plain number ";
 
 struct SourceDecision {
   SourceSpec spec;

@@ -38,7 +38,8 @@ enum class Op : std::uint8_t {
   Lt, Le, Gt, Ge, Eq, Ne, And, Or,
   Where,   // (condition bool, a, b)
   // Views and movement.
-  Reshape,  // sizes from meta; same number of elements
+  Reshape,  // sizes from meta; same number of elements; ints: nothing, or what keeps it apart from
+            // equal nodes
   Permute,  // ints: the operand's dim that each result dim shows
   Expand,   // sizes from meta; operand has as many dims, each equal or the constant 1
   Slice,    // dim ints[0], from exprs[0], length meta.sizes[dim]
@@ -85,6 +86,8 @@ enum class Op : std::uint8_t {
   CheckedIndex,  // (index [..]): the same; each is checked to be at least 0 and less than exprs[0];
                  // text: the op that was given it; ints[0]: 1 if its negative ones had exprs[0]
                  // added, as they count from the end
+  IndexPut,      // (x [R, ..], index [M], rows [M, ..]): x with rows joined in at index, in order;
+                 // ints[0]: Put
   Flip,  // a view: the elements of dims ints (ascending) in reverse order
   Prod,  // a reduction over dims ints (ascending); of nothing 1
   // Scans.
@@ -95,6 +98,9 @@ enum class Op : std::uint8_t {
                  // ints[0] 1 not above it -> i64[.., M]; NaN is largest
 };
 // clang-format on
+
+/// What IndexPut does with an element and one that meets it. Not-a-number wins in Max and Min.
+enum class Put : std::uint8_t { Set, Multiply, Max, Min };
 
 struct TensorMeta {
   DType dtype = DType::F32;

@@ -12,7 +12,7 @@ bool computes(Op op) {
     case OpClass::Elementwise:
       return op != Op::Cast && op != Op::Where;
     case OpClass::Index:
-      return !picks(op);
+      return !picks(op) && op != Op::IndexPut;
     case OpClass::Collective:
       return op == Op::AllReduce || op == Op::ReduceScatter;
     case OpClass::Reduction:

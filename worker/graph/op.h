@@ -99,7 +99,7 @@ constexpr OpRow row_of(Op op) {
     case Op::And:           return each("and", T::Bool, B, 1, "({a} != 0) & ({b} != 0)");
     case Op::Or:            return each("or", T::Bool, B, 1, "({a} != 0) | ({b} != 0)");
     case Op::Where:         return each("where", T::Any, D | E, 1, "{a} ? {b} : {c}");
-    case Op::Reshape:       return {"reshape", C::View, T::Any, 1, 0, 0, D | E};
+    case Op::Reshape:       return {"reshape", C::View, T::Any, 1, 0, -1, D | E};
     case Op::Permute:       return {"permute", C::View, T::Any, 1, 0, -1, D | E};
     case Op::Expand:        return {"expand", C::View, T::Any, 1, 0, 0, D | E};
     case Op::Slice:         return {"slice", C::View, T::Any, 1, 1, 1, D | E};
@@ -150,6 +150,7 @@ constexpr OpRow row_of(Op op) {
     case Op::ShiftRight:    return each("shift_right", T::Integer, 0, 2, "shift_right_({a}, {b})");
     case Op::Gather:        return {"gather", C::Index, T::Any, 2, 0, 1, D | E | R};
     case Op::CheckedIndex:  return {"checked_index", C::Index, T::I64, 1, 1, 1, R};
+    case Op::IndexPut:      return {"index_put", C::Index, T::Any, 3, 0, 1, D | E | R};
     case Op::Flip:          return {"flip", C::View, T::Any, 1, 0, -1, D | E};
     case Op::Prod:          return {"prod", C::Reduction, T::Number, 1, 0, -1, D};
     case Op::Cumprod:       return {"cumprod", C::Index, T::Number, 1, 0, 0, D};
@@ -193,7 +194,7 @@ constexpr bool picks(Op op) {
   return op == Op::IndexSelect || op == Op::Gather || op == Op::CheckedIndex;
 }
 /// Whether the op does more with elements than to move, choose and cast them: f16 and bf16 have no
-/// such ops.
+/// such ops. IndexPut is not one, as long as it sets.
 [[nodiscard]] bool computes(Op op);
 
 }  // namespace lockstep::worker

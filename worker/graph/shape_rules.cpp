@@ -240,6 +240,21 @@ Outcome checked_index_rule(const Node& node, Metas in) {
   return in[0];
 }
 
+Outcome index_put_rule(const Node& node, Metas in) {
+  const auto& [x, index, rows] = std::tie(in[0], in[1], in[2]);
+  const std::int64_t mode = node.ints[0];
+  if (mode < 0 || mode > static_cast<std::int64_t>(Put::Min))
+    return rule_error(node, "there is no way {} to join rows", mode);
+  if (x.sizes.empty() || !is_counts(index) || !equal_but_for(x, rows, 0) ||
+      rows.sizes[0] != index.sizes[0])
+    return rule_error(node, "takes x [R, ..], i64[M] and rows [M, ..], not {}, {} and {}",
+                      meta_text(x), meta_text(index), meta_text(rows));
+  if (mode != static_cast<std::int64_t>(Put::Set) && (!is_number(x.dtype) || is_half(x.dtype)))
+    return rule_error(node, "joins no rows of {} but by setting them; cast first",
+                      dtype_name(x.dtype));
+  return x;
+}
+
 Outcome index_add_rule(const Node& node, Metas in) {
   const auto& [index, rows] = std::tie(in[0], in[1]);
   if (!is_counts(index) || rows.sizes.empty() || rows.sizes[0] != index.sizes[0] ||
@@ -358,6 +373,7 @@ constexpr OpMap<Rule> kRules(has_own_rule, {
     {Op::SegmentOuter, segment_rule},
     {Op::IndexSelect, index_select_rule}, {Op::IndexAdd, index_add_rule},
     {Op::Gather, gather_rule}, {Op::CheckedIndex, checked_index_rule},
+    {Op::IndexPut, index_put_rule},
     {Op::Argsort, rows_rule}, {Op::Cumsum, rows_rule}, {Op::SegmentIds, segment_ids_rule},
     {Op::Nonzero, nonzero_rule}, {Op::Cumprod, rows_rule}, {Op::CumArgmax, rows_rule},
     {Op::LogCumsumExp, rows_rule}, {Op::SearchSorted, search_sorted_rule},

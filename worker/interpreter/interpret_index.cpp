@@ -77,6 +77,49 @@ Result<Array> index_add(const NodeCall& call) {
   return out;
 }
 
+template <class T>
+T joined(Put mode, T mine, T other) {
+  switch (mode) {
+    case Put::Set:
+      return other;
+    case Put::Multiply:
+      return static_cast<T>(mine * other);
+    case Put::Max:
+      return mine != mine || mine > other ? mine : other;
+    case Put::Min:
+      return mine != mine || mine < other ? mine : other;
+  }
+  return mine;
+}
+
+Result<Array> index_put(const NodeCall& call) {
+  const Array& x = *call.operands[0];
+  const Array& index = *call.operands[1];
+  const Array& rows = *call.operands[2];
+  if (auto bad = check_range(call, index, x.sizes()[0])) return *std::move(bad);
+  const auto mode = static_cast<Put>(call.node().ints[0]);
+  Array out(call.dtype(), call.sizes);
+  const std::int64_t width = row_elements(rows);
+  const std::size_t bytes = static_cast<std::size_t>(width) * dtype_size(call.dtype());
+  const auto row = [&](std::int64_t i) { return static_cast<std::size_t>(i) * bytes; };
+  auto* to = static_cast<std::byte*>(out.data());
+  const auto* from = static_cast<const std::byte*>(rows.data());
+  if (out.elements() > 0) std::memcpy(to, x.data(), row(x.sizes()[0]));
+  if (mode == Put::Set) {
+    for (std::int64_t i = 0; bytes > 0 && i < index.elements(); ++i)
+      std::memcpy(to + row(index.data_as<std::int64_t>()[i]), from + row(i), bytes);
+    return out;
+  }
+  with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {
+    for (std::int64_t i = 0; i < index.elements(); ++i)
+      for (std::int64_t j = 0; j < width; ++j) {
+        T& element = out.data_as<T>()[index.data_as<std::int64_t>()[i] * width + j];
+        element = joined(mode, element, rows.data_as<T>()[i * width + j]);
+      }
+  });
+  return out;
+}
+
 Result<Array> segment_ids(const NodeCall& call) {
   const Array& list = *call.operands[0];
   const std::span counts(list.data_as<std::int64_t>(), static_cast<std::size_t>(list.elements()));
@@ -106,6 +149,7 @@ constexpr OpMap<Result<Array> (*)(const NodeCall&)> kIndexOps(
                                {Op::Nonzero, nonzero},
                                {Op::Gather, gather},
                                {Op::CheckedIndex, checked_index},
+                               {Op::IndexPut, index_put},
                                {Op::Cumprod, interpret_cumprod},
                                {Op::CumArgmax, interpret_cum_argmax},
                                {Op::LogCumsumExp, interpret_logcumsumexp},

@@ -3,6 +3,7 @@
 #include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/trace/autodiff.h>
 #include <lockstep/worker/trace/gradients.h>
+#include <lockstep/worker/trace/own_gradient.h>
 
 namespace lockstep::worker {
 namespace {
@@ -14,10 +15,12 @@ class Sweep {
       : trace_(trace), wanted_(loss + 1, false), grads_(loss + 1) {
     for (const NodeId id : wrt)
       if (id <= loss) wanted_[id] = true;
-    for (NodeId id = 0; id <= loss; ++id)
-      for (const NodeId input : trace.node(id).inputs)
+    for (NodeId id = 0; id <= loss; ++id) {
+      const OwnGradient* own = trace.own_gradient(id);
+      for (const NodeId input : own != nullptr ? own->inputs : trace.node(id).inputs)
         if (wanted_[input] && is_float(trace.node(id).meta.dtype) && !trace.gradient_stops(id))
           wanted_[id] = true;
+    }
   }
   /// Leaves no line behind, also when a rule throws.
   ~Sweep() { trace_.stand_at(std::nullopt); }
@@ -27,8 +30,14 @@ class Sweep {
   void run(const Tensor& loss) {
     trace_.stand_at(trace_.node(loss.node()).where);
     grads_[loss.node()] = ones_like(loss);
-    for (NodeId id = loss.node() + 1; id-- > 0;)
-      if (wanted_[id] && grads_[id].traced() && !trace_.gradient_stops(id)) step(id);
+    for (NodeId id = loss.node() + 1; id-- > 0;) {
+      if (const OwnGradient* own = trace_.own_gradient(id)) {
+        // The last of its outputs that a way back comes to: all others have their gradients.
+        if (id == own->outputs.front()) step(*own);
+      } else if (wanted_[id] && grads_[id].traced() && !trace_.gradient_stops(id)) {
+        step(id);
+      }
+    }
   }
   /// Empty where the loss does not depend on the node.
   [[nodiscard]] Tensor grad(NodeId id) const { return id < grads_.size() ? grads_[id] : Tensor(); }
@@ -54,6 +63,38 @@ class Sweep {
     for (std::size_t i = 0; i < grads.size(); ++i)
       if (back.wanted[i] && grads[i].traced())
         add(node.inputs[i], cast(grads[i], back.inputs[i].dtype()));
+  }
+
+  void step(const OwnGradient& own) {
+    const auto tensor = [&](NodeId id) { return Tensor(trace_.shared_from_this(), id); };
+    BackwardCall call;
+    bool any = false;
+    for (const NodeId id : own.outputs) {
+      call.outputs.push_back(tensor(id));
+      call.grads.push_back(grad(id));
+      any = any || call.grads.back().traced();
+    }
+    if (!any) return;
+    trace_.stand_at(own.where);
+    for (std::size_t i = 0; i < call.grads.size(); ++i)
+      if (!call.grads[i].traced()) call.grads[i] = zeros_like(call.outputs[i]);
+    for (const NodeId id : own.inputs) call.inputs.push_back(tensor(id));
+    trace_.stand_at(std::nullopt);  // the function has lines of its own
+    const std::vector<Tensor> grads = own.backward(call);
+    trace_.stand_at(own.where);
+    if (grads.size() != own.inputs.size())
+      throw TraceUsageError(
+          fmt::format("{}: custom_backward: {} gradients for {} inputs; give one "
+                      "per input, empty where there is none",
+                      own.where.text(), grads.size(), own.inputs.size()));
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      if (!grads[i].traced()) continue;
+      const TensorMeta got = meta_of(grads[i]), wanted = meta_of(call.inputs[i]);
+      if (got != wanted)
+        throw TraceUsageError(fmt::format("{}: custom_backward: gradient {} is {}, its input {}",
+                                          own.where.text(), i, meta_text(got), meta_text(wanted)));
+      if (wanted_[own.inputs[i]]) add(own.inputs[i], grads[i]);
+    }
   }
 
   void add(NodeId id, const Tensor& contribution) {

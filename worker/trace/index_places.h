@@ -21,11 +21,14 @@ void need_index(std::string_view what, const Tensor& index, const Line& where);
 [[nodiscard]] Tensor wrapped_index(std::string_view what, const Tensor& index,
                                    const shapes::Expr& limit, const Line& where);
 
-/// The first elements of x in every dim but `dim`, as many as `sizes` says; that x has as many is
-/// checked. Requires as many dims.
+/// Checks that a size of the index is at most that of `of`.
+void need_no_larger(std::string_view what, const shapes::Expr& size, const shapes::Expr& bound,
+                    std::string_view of, Trace& trace, const Line& where);
+/// The first elements of x in every dim but `dim`, as many as `sizes` says, which are those of an
+/// index; that x, called `of`, has as many is checked. Requires as many dims.
 [[nodiscard]] Tensor shortened(std::string_view what, const Tensor& x,
                                const std::vector<shapes::Expr>& sizes, std::int64_t dim,
-                               const Line& where);
+                               std::string_view of, const Line& where);
 
 /// x times a size.
 [[nodiscard]] Tensor scaled(const Tensor& x, const shapes::Expr& size, const Line& where);
@@ -35,6 +38,33 @@ void need_index(std::string_view what, const Tensor& index, const Line& where);
 [[nodiscard]] Tensor places_along(const std::vector<shapes::Expr>& sizes, std::int64_t dim,
                                   const Tensor& index, const Line& where);
 
+/// With that dim first, and back.
+[[nodiscard]] Tensor to_front(const Tensor& x, std::int64_t dim, const Line& where);
+[[nodiscard]] Tensor from_front(const Tensor& x, std::int64_t dim, const Line& where);
+/// The dims of x in this order.
+[[nodiscard]] Tensor in_order(const Tensor& x, Dims order, const Line& where);
+
+/// A number, a float input, an integer or a tensor as a tensor of `dtype`; a tensor of another
+/// dtype is refused.
+[[nodiscard]] Tensor value_of(std::string_view what, const TensorOperand& value, Trace& trace,
+                              DType dtype, const Line& where);
+
+/// x with rows [M, ..] joined in at places [M].
+[[nodiscard]] Tensor put_rows(const Tensor& x, const Tensor& places, const Tensor& rows, Put mode,
+                              const Line& where);
+/// x with rows [M, ..] added at places [M].
+[[nodiscard]] Tensor add_rows(const Tensor& x, const Tensor& places, const Tensor& rows,
+                              const Line& where);
+
+/// Throws TraceUsageError, naming `what`, for a mask that is not of bools.
+void need_mask(std::string_view what, const Tensor& mask, const Line& where);
+/// Row-major positions of what is true: i64 [u], u named after `what`. No symbol where there is
+/// nothing to count. `least`: a number of trues that is certain.
+[[nodiscard]] Tensor true_positions(const Tensor& mask, std::string_view what, const Line& where,
+                                    std::int64_t least = 0);
+
+/// The first `leading` dims as one, and the dims behind them.
+[[nodiscard]] Tensor flattened(const Tensor& x, std::size_t leading, const Line& where);
 /// All elements in one dim.
 [[nodiscard]] Tensor flat_view(const Tensor& x, const Line& where);
 

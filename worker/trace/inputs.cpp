@@ -38,6 +38,12 @@ void InputReader::leaf(const SymFloat& f) {
   if (fits_) out_.scalars[leaf->scalar] = std::bit_cast<std::int64_t>(f.value());
 }
 
+void InputReader::leaf(const double& f) {
+  const InputTree::Leaf* leaf = next(Kind::Float);
+  fits_ = leaf != nullptr;
+  if (fits_) out_.scalars[leaf->scalar] = std::bit_cast<std::int64_t>(f);
+}
+
 void InputReader::leaf(const Tensor& tensor) {
   const InputTree::Leaf* leaf = next(Kind::Tensor);
   if (tensor.traced()) {  // the scanner says so

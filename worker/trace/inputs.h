@@ -1,5 +1,5 @@
-// Nested inputs and outputs: structs, vectors and maps of tensors, ints, floats and bools, as users
-// write them. A struct says what it holds:
+// Nested inputs and outputs: structs, vectors, arrays, pairs, optionals and maps of tensors, ints,
+// floats and bools, as users write them. A struct says what it holds:
 //
 //   struct Batch {
 //     Tensor tokens;
@@ -7,19 +7,24 @@
 //     template <class V> void fields(V& v) { v("tokens", tokens); v("step", step); }
 //   };
 //
-// Leaves: Tensor; SymInt (an int that may become symbolic); std::int64_t (an int that never does:
-// in a trace it is pinned by a guard); SymFloat (a runtime value); bool (a constant of the graph);
-// FieldInput (a value that the ranks join).
-// Leaves get readable names: batch.tokens, params.layers[3].w1, params.extra["k"].
+// Leaves: Tensor; SymInt (an int that may become symbolic); SymFloat (a runtime value); ints,
+// doubles and enums (never symbolic: in a trace each is pinned by a guard, a double by its bits);
+// bool (a constant of the graph); FieldInput (a value that the ranks join). An optional that is
+// empty has no leaves, and inputs with it filled are another structure. Leaves get readable names:
+// batch.tokens, params.layers[3].w1, params.extra["k"].
 #pragma once
 
 #include <array>
+#include <complex>
 #include <concepts>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <lockstep/worker/trace/field_input.h>
@@ -133,6 +138,7 @@ class InputReader {
   void leaf(const std::int64_t& n) { number(Kind::Int, n); }
   void leaf(const bool& b) { number(Kind::Bool, b ? 1 : 0); }
   void leaf(const SymFloat& f);
+  void leaf(const double& f);
   void leaf(const FieldInput& field);
   /// Every leaf was there, with nothing left over.
   [[nodiscard]] bool fits() const {
@@ -168,6 +174,7 @@ class InputScanner {
   void leaf(const std::int64_t&) { add(Kind::Int); }
   void leaf(const bool&) { add(Kind::Bool); }
   void leaf(const SymFloat& f);
+  void leaf(const double&) { add(Kind::Float); }
   void leaf(const FieldInput&);
   /// Errors: BadInput, naming the leaf: an empty or traced value, a name that is empty or taken.
   [[nodiscard]] Result<InputTree> take();

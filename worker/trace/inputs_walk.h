@@ -11,10 +11,26 @@ template <class T>
 inline constexpr bool is_vector = false;
 template <class T>
 inline constexpr bool is_vector<std::vector<T>> = !std::same_as<T, bool>;
+template <class T, std::size_t kSize>
+inline constexpr bool is_vector<std::array<T, kSize>> = true;
 template <class T>
 inline constexpr bool is_map = false;
 template <class T>
 inline constexpr bool is_map<std::map<std::string, T>> = true;
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool is_pair = false;
+template <class A, class B>
+inline constexpr bool is_pair<std::pair<A, B>> = true;
+template <class T>
+inline constexpr bool is_complex = false;
+template <class T>
+inline constexpr bool is_complex<std::complex<T>> = true;
+template <class T>
+inline constexpr bool is_int = std::is_enum_v<T> || std::integral<T>;
 
 /// A walk that changes leaves and asks for no names.
 class NamelessWalk {
@@ -31,6 +47,7 @@ class ValueReader final : public NamelessWalk {
   ValueReader(const InputTree& tree, std::vector<InputValue>& out) : tree_(tree), out_(out) {}
   void leaf(const Tensor& tensor) { here().array = tensor.array(); }
   void leaf(const SymFloat& f) { here().number = f.value(); }
+  void leaf(const double& f) { here().number = f; }
   void leaf(const SymInt&) { ++next_; }
   void leaf(const std::int64_t&) { ++next_; }
   void leaf(const bool&) { ++next_; }
@@ -48,6 +65,7 @@ class TraceFiller final : public NamelessWalk {
   TraceFiller(const InputTree& tree, Trace& trace) : tree_(tree), trace_(trace) {}
   void leaf(Tensor& tensor) { tensor = trace_.tensor_input(next()); }
   void leaf(SymFloat& f) { f = trace_.float_input(next()); }
+  void leaf(double& f) { f = trace_.fixed_float_input(next(), f); }
   void leaf(SymInt& n) { n = trace_.int_input(next()); }
   void leaf(std::int64_t& n) { n = trace_.fixed_int_input(next()); }
   void leaf(bool& b) { b = trace_.bool_input(next()); }
@@ -75,6 +93,7 @@ class OutputCollector final {
   void leaf(const SymFloat& f) {
     if (f.traced()) trace_.output(name(), f.tensor());
   }
+  void leaf(const double&) {}
   void leaf(const std::int64_t&) {}
   void leaf(const bool&) {}
   void leaf(const FieldInput&) {}
@@ -93,6 +112,7 @@ class OutputFiller final : public NamelessWalk {
   void leaf(SymFloat& f) {
     if (f.traced()) f = outputs_[next_++].at(0);
   }
+  void leaf(double&) {}
   void leaf(std::int64_t&) {}
   void leaf(bool&) {}
   void leaf(FieldInput&) {}
@@ -123,13 +143,29 @@ void FieldWalk<On>::walk(T& value) {
       walk(element);
       on_.leave();
     }
+  } else if constexpr (detail::is_optional<T>) {
+    on_.length(value ? 1 : 0);
+    if (value) walk(*value);
+  } else if constexpr (detail::is_pair<T>) {
+    (*this)("first", value.first);
+    (*this)("second", value.second);
+  } else if constexpr (std::floating_point<T>) {
+    auto number = static_cast<double>(value);
+    on_.leaf(number);
+    value = static_cast<T>(number);
+  } else if constexpr (detail::is_int<T>) {
+    auto number = static_cast<std::int64_t>(value);
+    on_.leaf(number);
+    value = static_cast<T>(number);
   } else if constexpr (requires { value.fields(*this); }) {
     value.fields(*this);
   } else {
-    static_assert(
-        InputLeaf<T>,
-        "an input is a Tensor, SymInt, SymFloat (for double), std::int64_t, bool, FieldInput, a "
-        "vector or string map of inputs, or a struct with fields()");
+    static_assert(!detail::is_complex<T>,
+                  "complex numbers are not supported; pass the real and the imaginary part");
+    static_assert(detail::is_complex<T> || InputLeaf<T>,
+                  "an input is a Tensor, SymInt, SymFloat, FieldInput, a number, bool or enum, a "
+                  "vector, array, pair, optional or string map of inputs, or a struct with "
+                  "fields()");
   }
 }
 

@@ -1,4 +1,5 @@
-// Rows of the ops are the last dim: another dim is swapped with it, there and back.
+// Scans, order and counts. The ops work along the last dim: another dim is swapped with it, there
+// and back.
 #include <fmt/format.h>
 
 #include <lockstep/worker/trace/index_ops.h>
@@ -53,6 +54,7 @@ Tensor reversed_order(const Tensor& x, const Line& where) {
 /// Places of the largest of `keys` so far, and the elements of `x` there.
 Taken extremum_scan(std::string_view what, const Tensor& x, const Tensor& keys, std::int64_t dim,
                     Direction direction, const Line& where) {
+  if (!is_number(x.dtype())) refuse(where, what, "takes numbers, not bools; cast first");
   const Tensor indices = along(what, keys, dim, where, [&](const Tensor& rows) {
     if (direction == Direction::Forward) return emit(Op::CumArgmax, {rows}, {}, where);
     return turned_indices(emit(Op::CumArgmax, {flip(rows, {-1}, where)}, {}, where), where);
@@ -79,13 +81,13 @@ void need_elements(std::string_view what, const Tensor& x, std::int64_t dim, con
   const Expr left = meta_of(x).sizes[static_cast<std::size_t>(dim)] - count.expr();
   if (left.constant().value_or(0) < 0)
     refuse(where, what,
-           fmt::format("needs {} elements along dim {}, but the tensor is {}", count.text(), dim,
+           fmt::format("needs at least {} along dim {}, but the tensor is {}", count.text(), dim,
                        meta_text(meta_of(x))));
   trace->env().check(shapes::greater_equal(left, 0), trace->here(where),
                      fmt::format("{} needs enough elements along its dim", what));
 }
 
-/// Elements of the k-th place each, or of k places from there on.
+/// The elements that `index`, of size 1 along the dim, names.
 Taken single_place(const Tensor& x, std::int64_t dim, const Tensor& index, Keep keep,
                    const Line& where) {
   const Taken kept = taken(x, dim, index, where);

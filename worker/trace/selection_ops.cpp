@@ -1,62 +1,12 @@
 #include <fmt/format.h>
 
-#include <lockstep/worker/trace/op_builder.h>
+#include <lockstep/worker/trace/index_places.h>
 #include <lockstep/worker/trace/selection_ops.h>
 
 namespace lockstep::worker {
 namespace {
 
 using shapes::Expr;
-
-/// Row-major positions of what is true: i64 [u], u named after `what`. No symbol where there is
-/// nothing to count. `least`: a number of trues that is certain.
-Tensor positions(const Tensor& mask, std::string_view what, const Line& where,
-                 std::int64_t least = 0) {
-  const std::shared_ptr<Trace> trace = trace_of(what, std::vector{mask}, where);
-  const Expr elements = trace->env().simplify(shapes::product(meta_of(mask).sizes));
-  if (elements == Expr(0)) return zeros(*trace, {0}, DType::I64, where);
-  const Tensor count = sum(cast(mask, DType::I64, where), {}, Keep::Drop, where);
-  const SymInt u =
-      trace->read_back(Op::Item, count, where, fmt::format("{}.size(0)", what), least).at(0);
-  Node node;
-  node.exprs = {u.expr()};
-  return emit(Op::Nonzero, {mask}, std::move(node), where);
-}
-
-/// `x` as one dim, and the dims behind the first `leading` ones.
-Tensor flattened(const Tensor& x, std::size_t leading, const Line& where) {
-  std::vector<Expr> sizes = meta_of(x).sizes;
-  const auto behind = sizes.begin() + static_cast<std::ptrdiff_t>(leading);
-  const Expr rows = shapes::product({sizes.begin(), behind});
-  sizes.erase(sizes.begin(), behind);
-  sizes.insert(sizes.begin(), rows);
-  return view(x, std::move(sizes), where);
-}
-Tensor flattened(const Tensor& x, const Line& where) {
-  return flattened(x, static_cast<std::size_t>(x.ndim()), where);
-}
-
-void need_mask(std::string_view what, const Tensor& mask, const Line& where) {
-  if (mask.dtype() != DType::Bool)
-    refuse(where, what,
-           fmt::format("takes a mask of bools, not {}; compare first, or take rows by number with "
-                       "index_select()",
-                       meta_text(meta_of(mask))));
-}
-
-/// Moves a dim to the front, or the first one to its place.
-Tensor to_front(const Tensor& x, std::int64_t dim, const Line& where) {
-  Dims order{dim};
-  for (std::int64_t d = 0; d < x.ndim(); ++d)
-    if (d != dim) order.push_back(d);
-  return dim == 0 ? x : permute(x, order, where);
-}
-Tensor from_front(const Tensor& x, std::int64_t dim, const Line& where) {
-  Dims order;
-  for (std::int64_t d = 1; d < x.ndim(); ++d) order.push_back(d);
-  order.insert(order.begin() + dim, 0);
-  return dim == 0 ? x : permute(x, order, where);
-}
 
 /// Repeats that add up to `total`.
 Tensor repeated(const Tensor& x, const Tensor& repeats, const SymInt& total, std::int64_t dim,
@@ -71,7 +21,7 @@ Tensor nonzero(const Tensor& x, Line where) {
   const std::shared_ptr<Trace> trace = trace_of("nonzero", std::vector{x}, where);
   const Tensor mask =
       x.dtype() == DType::Bool ? x : TensorOperand(x, where) != TensorOperand(0, where);
-  Tensor rest = positions(mask, "nonzero()", where);
+  Tensor rest = true_positions(mask, "nonzero()", where);
   const Expr count = meta_of(rest).sizes[0];
   if (x.ndim() == 0) return filled(*trace, {DType::I64, {count, 0}}, 0, where);
   std::vector<Tensor> columns(static_cast<std::size_t>(x.ndim()));
@@ -88,7 +38,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask, Line where) {
   (void)trace_of("masked_select", std::vector{x, mask}, where);
   need_mask("masked_select", mask, where);
   const std::vector<Tensor> both = broadcast_together("masked_select", {x, mask}, where);
-  return index_select(flattened(both[0], where), positions(both[1], "masked_select()", where),
+  return index_select(flat_view(both[0], where), true_positions(both[1], "masked_select()", where),
                       where);
 }
 
@@ -99,6 +49,7 @@ Tensor Tensor::operator[](const TensorOperand& at) const {
     refuse(where, "x[mask]",
            "takes a mask of bools, not a number; write slice() or index_select()");
   const std::shared_ptr<Trace> trace = trace_of("x[mask]", std::vector{*this, mask}, where);
+  if (mask.dtype() == DType::I64) return index(*this, {mask}, where);
   need_mask("x[mask]", mask, where);
   if (mask.ndim() > ndim())
     refuse(where, "x[mask]",
@@ -108,7 +59,8 @@ Tensor Tensor::operator[](const TensorOperand& at) const {
     trace->env().check(shapes::equal(size(d).expr(), mask.size(d).expr()), trace->here(where),
                        "x[mask] needs a mask of the sizes of x");
   const auto leading = static_cast<std::size_t>(mask.ndim());
-  return index_select(flattened(*this, leading, where), positions(mask, "x[mask]", where), where);
+  return index_select(flattened(*this, leading, where), true_positions(mask, "x[mask]", where),
+                      where);
 }
 
 Unique unique(const Tensor& x, Line where) {
@@ -118,7 +70,7 @@ Unique unique(const Tensor& x, Line where) {
     numbers.values = cast(numbers.values, DType::Bool, where);
     return numbers;
   }
-  const Tensor flat = flattened(x, where);
+  const Tensor flat = flat_view(x, where);
   const SymInt n = flat.size(0);
   const Tensor order = argsort(flat, where), sorted = index_select(flat, order, where);
   const Tensor place = arange(*trace, n, where);
@@ -131,7 +83,7 @@ Unique unique(const Tensor& x, Line where) {
       Op::Or, {emit(Op::Eq, {place, none}, {}, where), emit(Op::Ne, {sorted, before}, {}, where)},
       {}, where);
   const bool some = trace->env().statically_true(shapes::greater(n.expr(), 0));
-  const Tensor starts = positions(first, "unique()", where, some ? 1 : 0);
+  const Tensor starts = true_positions(first, "unique()", where, some ? 1 : 0);
   const Tensor segment =
       emit(Op::Sub, {cumsum(cast(first, DType::I64, where), where), one}, {}, where);
   const Tensor inverse = index_add(n, order, segment, where);

@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -24,12 +25,19 @@ class TraceUsageError : public std::logic_error {
 };
 
 struct TensorOperand;
+struct Index;
 
 /// A handle, cheap to copy. It is concrete (holds an Array, no trace), traced (a node of a trace,
 /// which the handle keeps alive), or empty. One thread.
 class Tensor {
  public:
   Tensor() = default;
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) = default;
+  // Only of what has a name: `x[mask] = y` would change nothing (write x = masked_put(x, mask, y)).
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & = default;
+  ~Tensor() = default;
   Tensor(Array array) : array_(std::move(array)) {}  // NOLINT: an array is a concrete tensor
   Tensor(std::shared_ptr<Trace> trace, NodeId node) : trace_(std::move(trace)), node_(node) {}
 
@@ -54,9 +62,11 @@ class Tensor {
   [[nodiscard]] std::vector<SymInt> sizes(Line where = Line::current()) const;
   [[nodiscard]] SymInt numel(Line where = Line::current()) const;
 
-  /// The rows at which the bool tensor `mask`, over the leading dims, is true: [u, ..]
-  /// (selection_ops.h).
-  [[nodiscard]] Tensor operator[](const TensorOperand& mask) const;
+  /// The rows at which the bool tensor `at`, over the leading dims, is true: [u, ..]
+  /// (selection_ops.h). Of an i64 tensor the rows at these indices; several, `x[{i, {}, j}]`, are
+  /// index(x, {i, {}, j}) (index_ops.h).
+  [[nodiscard]] Tensor operator[](const TensorOperand& at) const;
+  [[nodiscard]] Tensor operator[](std::initializer_list<Index> at) const;
 
   /// For `if (lr > 0.5)`: a comparison of float inputs takes the value of the group's lowest rank,
   /// with a guard. For all other data, which is not known during the trace, throws
@@ -238,6 +248,15 @@ struct TensorOperand {
   bool fraction = false;        // the number was written as a floating-point one
   bool weak = false;            // a float input: takes the other operand's dtype
   std::optional<SymInt> count;  // an integer of a trace, perhaps a plain number all the same
+  Line where;
+};
+
+/// What indexes one dim of a tensor: an i64 tensor, or nothing, which takes the dim whole.
+struct Index {
+  Index(Line line = Line::current()) : where(line) {}  // NOLINT: {} is one
+  Index(Tensor t, Line line = Line::current())         // NOLINT: converts on purpose
+      : tensor(std::move(t)), where(line) {}
+  Tensor tensor;
   Line where;
 };
 

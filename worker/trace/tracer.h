@@ -78,6 +78,8 @@ struct TraceSetup {
   TraceReliance* reliance = nullptr;
 };
 
+struct OwnGradient;
+
 /// The graph under construction; what functions of the tensor language record into. Held by shared
 /// pointer: a handle that outlives the trace finds it ended and is refused. One thread.
 class Trace : public std::enable_shared_from_this<Trace> {
@@ -92,6 +94,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] std::int64_t fixed_int_input(std::size_t source);
   /// A number where floats are specialised.
   [[nodiscard]] SymFloat float_input(std::size_t source);
+  /// One that the user declared as a number: pinned to the agreed one. Where no rank's floats are
+  /// known it is `example`.
+  [[nodiscard]] double fixed_float_input(std::size_t source, double example);
   [[nodiscard]] bool bool_input(std::size_t source) const;
   /// What the ranks agreed on; throws TraceUsageError where the frame has no such field.
   [[nodiscard]] const JoinedField& joined_field(std::string_view name) const;
@@ -157,6 +162,11 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void need_uniform(UniformSize size);
   void stop_gradient(NodeId id) { stopped_.insert(id); }
   [[nodiscard]] bool gradient_stops(NodeId id) const { return stopped_.contains(id); }
+  void add_own_gradient(OwnGradient gradient);
+  /// How many were added.
+  [[nodiscard]] std::int64_t own_gradients() const { return own_count_; }
+  /// Of which `id` is an output; null: the gradient follows from the op.
+  [[nodiscard]] const OwnGradient* own_gradient(NodeId id) const;
 
   /// What the trace has relied on so far. `error`: why it fails here.
   [[nodiscard]] TraceReliance reliance(std::optional<std::string> error) const;
@@ -174,6 +184,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] std::optional<std::int64_t> local_value(shapes::Symbol symbol) const;
   [[nodiscard]] std::optional<std::int64_t> local_scalar(std::string_view source) const;
   [[nodiscard]] std::int64_t agreed(std::int64_t mine);
+  /// The agreed number of a float source, and a guard on it; `mine`: the bits here.
+  [[nodiscard]] double pinned(const std::string& source, std::int64_t mine, std::string why);
   [[nodiscard]] bool is_uniform(const shapes::Expr& size);
   /// To the question that is next, in the trace that this one repeats.
   [[nodiscard]] std::optional<std::int64_t> earlier_answer() const;
@@ -198,6 +210,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
   std::map<shapes::Fingerprint, NodeId> same_nodes_;
   std::set<NodeId> stopped_;
+  std::map<NodeId, std::shared_ptr<const OwnGradient>> own_gradients_;  // by output
+  std::int64_t own_count_ = 0;
   std::optional<shapes::Location> standing_;
   bool ended_ = false;
 };

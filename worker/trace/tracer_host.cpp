@@ -140,9 +140,19 @@ SymFloat Trace::float_input(std::size_t source) {
   const std::optional<std::int64_t> mine = local_scalar(name);
   if (!setup_.specialize_float || !mine)
     return SymFloat(Tensor(shared_from_this(), *inputs_[source]));
-  const auto number = std::bit_cast<double>(agreed(*mine));
-  const Expr is_it = host_symbol({only(name, number)}, {0, 1});
-  (void)env_.evaluate(shapes::equal(is_it, 1), {"specialize_float", 0});
+  return pinned(name, *mine, "specialize_float");
+}
+
+double Trace::fixed_float_input(std::size_t source, double example) {
+  const std::string& name = source_of(source, Kind::Float).spec.name;
+  const std::optional<std::int64_t> mine = local_scalar(name);
+  return mine ? pinned(name, *mine, fmt::format("{}{}", kFixedInput, name)) : example;
+}
+
+double Trace::pinned(const std::string& source, std::int64_t mine, std::string why) {
+  const auto number = std::bit_cast<double>(agreed(mine));
+  const Expr is_it = host_symbol({only(source, number)}, {0, 1});
+  (void)env_.evaluate(shapes::equal(is_it, 1), {std::move(why), 0});
   return number;
 }
 

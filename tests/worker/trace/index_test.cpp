@@ -1,84 +1,13 @@
 // Indexing by tensors of indices, beside plain loops: interpreted, compiled for the host, and on an
 // emulated device.
-#include <functional>
-#include <random>
+#include <optional>
 
-#include "compiled_graph.h"
-#include "on_ranks.h"
-#include "tracing.h"
-#include <gtest/gtest.h>
-
-#include <lockstep/worker/trace/tensor_ops.h>
-#include <lockstep/worker/trace/tracer.h>
+#include "index_runs.h"
 
 namespace lockstep::worker::index_test {
 namespace {
 
-using test::DecisionBuilder;
-using test::dynamic;
-
-using Numbers = std::vector<std::int64_t>;
-using Body = std::function<Tensor(const std::vector<Tensor>&)>;
-
-struct In {
-  DType dtype;
-  std::vector<test::Dim> dims;
-};
-
-/// Of inputs "a", "b", ...
-Result<Graph> traced(const std::vector<In>& inputs, const Body& body) {
-  DecisionBuilder decision;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    decision.tensor(std::string(1, static_cast<char>('a' + i)), inputs[i].dtype, inputs[i].dims);
-  return trace(test::setup(decision.get()), [&](Trace& t) {
-    std::vector<Tensor> tensors;
-    for (std::size_t i = 0; i < inputs.size(); ++i) tensors.push_back(t.tensor_input(i));
-    t.output("y", body(tensors));
-  });
-}
-
-Graph must(Result<Graph> graph) {
-  EXPECT_TRUE(graph.has_value()) << graph.error().text();
-  return graph ? std::move(*graph) : Graph{};
-}
-
-std::string refusal(const Result<Graph>& graph) {
-  EXPECT_FALSE(graph.has_value());
-  return graph ? std::string() : graph.error().message;
-}
-
-Inputs named(const std::vector<Array>& arrays) {
-  Inputs inputs;
-  for (std::size_t i = 0; i < arrays.size(); ++i)
-    inputs[std::string(1, static_cast<char>('a' + i))] = arrays[i];
-  return inputs;
-}
-
-/// In every way of running it gives `expected`.
-void expect_everywhere(OnRanks& ranks, const std::vector<Array>& inputs, const Array& expected) {
-  const OnRanks::Run run = ranks.everywhere({named(inputs)});
-  ASSERT_TRUE(run.ranks[0]->has_value()) << run.ranks[0]->error().text();
-  EXPECT_TRUE(same(run.ranks[0]->value(), {expected}, 1e-12));
-}
-
-/// Indices for every element of `sizes`, less than `limit`.
-Array some_indices(std::mt19937_64& random, const Numbers& sizes, std::int64_t limit) {
-  Array out = Array::zeros(DType::I64, sizes);
-  for (std::int64_t i = 0; i < out.elements(); ++i)
-    out.set(i, static_cast<double>(random() % static_cast<std::uint64_t>(limit)));
-  return out;
-}
-
-Numbers place_of(std::int64_t i, const Numbers& sizes) {
-  Numbers place(sizes.size());
-  for (std::size_t d = sizes.size(); d-- > 0; i /= sizes[d]) place[d] = i % sizes[d];
-  return place;
-}
-std::int64_t offset_of(const Numbers& place, const Numbers& sizes) {
-  std::int64_t offset = 0;
-  for (std::size_t d = 0; d < sizes.size(); ++d) offset = offset * sizes[d] + place[d];
-  return offset;
-}
+using namespace index_runs;
 
 Array gathered(const Array& x, std::size_t dim, const Array& index) {
   Array out(x.dtype(), index.sizes());
@@ -93,7 +22,7 @@ Array gathered(const Array& x, std::size_t dim, const Array& index) {
 TEST(Index, Gather_TakesTheElementAtTheIndexAlongTheDim) {
   std::mt19937_64 random(1);
   for (const std::int64_t dim : {0, 1, 2, -1}) {
-    std::vector<test::Dim> x_dims(3, dynamic(4, 0)), index_dims(3, dynamic(3, 0));
+    std::vector<Dim> x_dims(3, dynamic(4, 0)), index_dims(3, dynamic(3, 0));
     const Graph graph =
         must(traced({{DType::F64, x_dims}, {DType::I64, index_dims}},
                     [&](const std::vector<Tensor>& in) { return gather(in[0], dim, in[1]); }));
@@ -164,7 +93,7 @@ TEST(Index, Gather_WhatDoesNotFit_IsRefusedInOneSentence) {
                 .find("gather: takes an index of as many dims as x, not i64[2] for f64[4, 3]"),
             std::string::npos);
   EXPECT_NE(words({DType::F64, {4, 3}}, {DType::I64, {4, 5}}, 0)
-                .find("gather: dim 1 of f64[4, 3] is smaller than the 5 of the index"),
+                .find("gather: the index is larger than x but along its dim (5 and 3)"),
             std::string::npos);
   EXPECT_NE(words({DType::F64, {4, 3}}, {DType::I64, {4, 3}}, 2)
                 .find("gather: a tensor with 2 dims has no dim 2"),
@@ -195,6 +124,110 @@ TEST(Index, Take_CountsFromTheEndWhereNegative) {
               std::string::npos)
         << message;
   }
+}
+
+/// What `at`, per dim of x a tensor or nothing, takes; all tensors have the sizes of the first.
+Array indexed(const Array& x, const std::vector<std::optional<Array>>& at) {
+  std::vector<std::size_t> dims;
+  for (std::size_t d = 0; d < at.size(); ++d)
+    if (at[d]) dims.push_back(d);
+  const Numbers& batch = at[dims[0]]->sizes();
+  const std::size_t front = dims.back() - dims[0] + 1 == dims.size() ? dims[0] : 0;
+  Numbers sizes;
+  for (std::size_t d = 0; d < x.sizes().size(); ++d) {
+    if (sizes.size() == front) sizes.insert(sizes.end(), batch.begin(), batch.end());
+    if (d >= at.size() || !at[d]) sizes.push_back(x.sizes()[d]);
+  }
+  if (sizes.size() == front) sizes.insert(sizes.end(), batch.begin(), batch.end());
+  Array out(x.dtype(), sizes);
+  for (std::int64_t i = 0; i < out.elements(); ++i) {
+    Numbers place = place_of(i, sizes);
+    const auto from = place.begin() + static_cast<std::ptrdiff_t>(front);
+    const Numbers which(from, from + static_cast<std::ptrdiff_t>(batch.size()));
+    place.erase(from, from + static_cast<std::ptrdiff_t>(batch.size()));
+    for (const std::size_t d : dims) {
+      const auto index = static_cast<std::int64_t>(at[d]->at(offset_of(which, batch)));
+      place.insert(place.begin() + static_cast<std::ptrdiff_t>(d),
+                   index < 0 ? index + x.sizes()[d] : index);
+    }
+    out.set(i, x.at(offset_of(place, x.sizes())));
+  }
+  return out;
+}
+
+TEST(Index, SeveralTensors_StayInPlaceWhereAdjacentElseGoFirst) {
+  std::mt19937_64 random(4);
+  // Which dims of four are indexed, by a bit each.
+  for (int which = 1; which < 16; ++which) {
+    SCOPED_TRACE(which);
+    const auto has = [&](int d) { return (which >> d & 1) == 1; };
+    const Dim any = dynamic(3, 0);
+    std::vector<In> inputs{{DType::F64, {any, any, any, any}}};
+    for (int d = 0; d < 4; ++d)
+      if (has(d)) inputs.push_back({DType::I64, {dynamic(2, 0), 2}});
+    const Graph graph = must(traced(inputs, [&](const std::vector<Tensor>& in) {
+      std::vector<Index> at;
+      std::size_t next = 1;
+      for (int d = 0; d < 4; ++d) at.push_back(has(d) ? Index(in[next++]) : Index());
+      while (at.back().tensor.empty()) at.pop_back();
+      return index(in[0], at);
+    }));
+    OnRanks ranks(graph, 1);
+    for (const std::int64_t m : {0, 1, 3}) {
+      const Numbers sizes{2, 3, 4, 5};
+      const Array x = random_array(random, DType::F64, sizes);
+      std::vector<Array> given{x};
+      std::vector<std::optional<Array>> at(4);
+      for (int d = 0; d < 4; ++d) {
+        if (!has(d)) continue;
+        const std::int64_t size = sizes[static_cast<std::size_t>(d)];
+        Array list = some_indices(random, {m, 2}, 2 * size);
+        for (std::int64_t i = 0; i < list.elements(); ++i)
+          list.set(i, list.at(i) - static_cast<double>(size));
+        at[static_cast<std::size_t>(d)] = list;
+        given.push_back(list);
+      }
+      expect_everywhere(ranks, given, indexed(x, at));
+    }
+  }
+}
+
+TEST(Index, Brackets_AreTheSame) {
+  std::mt19937_64 random(6);
+  const Graph graph = must(traced({{DType::F64, {4, 3}}, {DType::I64, {2}}, {DType::I64, {2, 1}}},
+                                  [](const std::vector<Tensor>& in) {
+                                    const Tensor grid = in[0][{in[2], in[1]}];
+                                    const Tensor columns = in[0][in[1]][{{}, in[1]}];
+                                    return cat({grid, columns, in[0][{in[1]}][{{}, in[1]}]}, 0);
+                                  }));
+  OnRanks ranks(graph, 1);
+  const Array x = random_array(random, DType::F64, {4, 3});
+  const Numbers at{1, 0}, rows{3, 2};  // rows: as -1 and 2
+  Array expected(DType::F64, {6, 2});
+  for (std::int64_t i = 0; i < 12; ++i) {
+    const auto row = static_cast<std::size_t>(i / 2 % 2);
+    expected.set(i, x.at((i < 4 ? rows[row] : at[row]) * 3 + at[static_cast<std::size_t>(i % 2)]));
+  }
+  expect_everywhere(ranks, {x, integers({2}, at), integers({2, 1}, {-1, 2})}, expected);
+}
+
+TEST(Index, TakeAlongDim_BroadcastsAndCountsFromTheEnd) {
+  std::mt19937_64 random(5);
+  const Graph graph = must(
+      traced({{DType::F32, {dynamic(3, 0), 1, 4}}, {DType::I64, {1, dynamic(2, 0), dynamic(5, 0)}}},
+             [](const std::vector<Tensor>& in) { return take_along_dim(in[0], in[1], 2); }));
+  OnRanks ranks(graph, 1);
+  for (const std::int64_t n : {0, 1, 3})
+    for (const std::int64_t m : {0, 2}) {
+      const Array x = random_array(random, DType::F32, {n, 1, 4});
+      Array at = some_indices(random, {1, m, 5}, 8);
+      for (std::int64_t i = 0; i < at.elements(); ++i) at.set(i, at.at(i) - 4);
+      Array expected(DType::F32, {n, m, 5});
+      for (std::int64_t i = 0; i < expected.elements(); ++i)
+        expected.set(
+            i, x.at(i / (m * 5) * 4 + (static_cast<std::int64_t>(at.at(i % (m * 5))) + 4) % 4));
+      expect_everywhere(ranks, {x, at}, expected);
+    }
 }
 
 }  // namespace

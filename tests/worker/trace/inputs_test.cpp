@@ -158,6 +158,93 @@ TEST(Inputs, Fields_AreObservedByName_AndBecomeWhatWasAgreedOn) {
   EXPECT_EQ(traced.key.values()[1].bytes, "k");
 }
 
+enum class Mode : std::uint8_t { Plain, Packed = 7 };
+struct Options {
+  std::optional<Tensor> mask;
+  std::pair<Tensor, int> rows{tensor({4}), -3};
+  std::array<SymFloat, 2> rates{0.5, 0.25};
+  double decay = -0.1;
+  float ratio = 0.75F;
+  Mode mode = Mode::Packed;
+  template <class V>
+  void fields(V& v) {
+    v("mask", mask);
+    v("rows", rows);
+    v("rates", rates);
+    v("decay", decay);
+    v("ratio", ratio);
+    v("mode", mode);
+  }
+};
+
+TEST(Inputs, PairsArraysAndNumbers_AreLeavesOfTheirOwn) {
+  Options options;
+  InputTree tree;
+  Observation seen;
+  ASSERT_TRUE(flatten(options, tree, seen).has_value());
+  EXPECT_EQ(names(seen), (std::vector<std::string>{"decay", "mode", "rates[0]", "rates[1]", "ratio",
+                                                   "rows.first", "rows.second"}));
+  EXPECT_EQ(seen.values, (std::vector<std::int64_t>{7, 4, -3}));
+  EXPECT_EQ(std::bit_cast<double>(seen.scalars.at(0)), -0.1);
+  std::vector<InputValue> held;
+  input_values(options, tree, held);
+  EXPECT_EQ(held[4].number, 0.75);
+  EXPECT_EQ(options.decay, -0.1) << "reading changes nothing";
+  EXPECT_EQ(options.ratio, 0.75F);
+}
+
+TEST(Inputs, AnOptional_IsAnotherStructureWhereItIsFilled) {
+  Options options;
+  InputTree tree;
+  Observation seen;
+  ASSERT_TRUE(flatten(options, tree, seen).has_value());
+  const auto list = seen.list;
+  options.mask = tensor({2, 2});
+  ASSERT_TRUE(flatten(options, tree, seen).has_value());
+  EXPECT_EQ(names(seen)[1], "mask");
+  EXPECT_NE(seen.list->digest(), list->digest());
+  options.mask.reset();
+  ASSERT_TRUE(flatten(options, tree, seen).has_value());
+  EXPECT_EQ(seen.list->digest(), list->digest());
+}
+
+TEST(Inputs, NumbersOfAnyType_ArePinnedByGuards) {
+  Options options;
+  InputTree tree;
+  Observation seen;
+  ASSERT_TRUE(flatten(options, tree, seen).has_value());
+  test::DecisionBuilder decision;
+  for (std::size_t i = 0; i < seen.list->sources().size(); ++i) {
+    const SourceSpec& spec = seen.list->sources()[i];
+    if (spec.kind == Kind::Float)
+      decision.number(spec.name);
+    else if (spec.kind == Kind::Tensor)
+      decision.tensor(spec.name, spec.dtype, {test::Dim(4)});
+    else
+      decision.integer(spec.name, spec.name == "mode" ? test::dynamic(7) : seen.of(i)[0]);
+  }
+  TraceSetup setup = test::setup(decision.get());
+  setup.observation = &seen;
+  const Result<Graph> graph = trace(setup, [&](Trace& t) {
+    const Options in = traced_like(options, tree, t);
+    EXPECT_EQ(in.decay, -0.1);
+    EXPECT_EQ(in.ratio, 0.75F);
+    EXPECT_EQ(in.mode, Mode::Packed);
+    EXPECT_EQ(in.rows.second, -3);
+    EXPECT_TRUE(in.rates[1].traced());
+    EXPECT_FALSE(in.mask.has_value());
+    t.output("y", in.rows.first * in.decay);
+  });
+  ASSERT_TRUE(graph.has_value()) << graph.error().text();
+  std::vector<std::string> guards;
+  for (const shapes::Guard& guard : graph->guards) guards.push_back(guard.predicate.text());
+  std::vector<std::string> values;
+  for (const HostValue& value : graph->host_values()) values.push_back(value.text());
+  EXPECT_EQ(guards, (std::vector<std::string>{"s1 == 1", "s2 == 1", "s0 == 7"}))
+      << "an int that no rank saw vary has none";
+  EXPECT_EQ(values, (std::vector<std::string>{"(decay == -0.1)", "(ratio == 0.75)"}));
+}
+
 TEST(Inputs, WhatCannotBeAnInput_IsNamed) {
   Params p = params(2);
   p.layers[1].w2 = Tensor();

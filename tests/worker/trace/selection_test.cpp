@@ -301,7 +301,7 @@ TEST(Selection, Masks_AreChecked) {
     EXPECT_TRUE(contains(text.substr(std::min(text.size(), text.find("selection_test.cpp"))), part))
         << text;
   };
-  is("index_select()", [](const Tensor&, const Tensor& x) { (void)masked_select(x, x); });
+  is("an i64 tensor", [](const Tensor&, const Tensor& x) { (void)masked_select(x, x); });
   is("compare first", [](const Tensor&, const Tensor& x) { (void)x[x]; });
   is("fewer dims", [](const Tensor& m, const Tensor& x) { (void)m[x > 0.0]; });
   is("needs a mask", [](const Tensor& m, const Tensor& x) { (void)x[m]; });

@@ -1,0 +1,88 @@
+// Programs on tensors called "a", "b", ... run in every way, for tests of what indices do.
+#pragma once
+
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "compiled_graph.h"
+#include "on_ranks.h"
+#include "tracing.h"
+#include <gtest/gtest.h>
+
+#include <lockstep/worker/trace/tensor_ops.h>
+#include <lockstep/worker/trace/tracer.h>
+
+namespace lockstep::worker::index_runs {
+
+using test::DecisionBuilder;
+using test::Dim;
+using test::dynamic;
+using test::setup;
+
+using Numbers = std::vector<std::int64_t>;
+using Body = std::function<Tensor(const std::vector<Tensor>&)>;
+
+struct In {
+  DType dtype;
+  std::vector<Dim> dims;
+};
+
+/// Of inputs "a", "b", ...
+inline Result<Graph> traced(const std::vector<In>& inputs, const Body& body) {
+  DecisionBuilder decision;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    decision.tensor(std::string(1, static_cast<char>('a' + i)), inputs[i].dtype, inputs[i].dims);
+  return trace(setup(decision.get()), [&](Trace& t) {
+    std::vector<Tensor> tensors;
+    for (std::size_t i = 0; i < inputs.size(); ++i) tensors.push_back(t.tensor_input(i));
+    t.output("y", body(tensors));
+  });
+}
+
+inline Graph must(Result<Graph> graph) {
+  EXPECT_TRUE(graph.has_value()) << graph.error().text();
+  return graph ? std::move(*graph) : Graph{};
+}
+
+inline std::string refusal(const Result<Graph>& graph) {
+  EXPECT_FALSE(graph.has_value());
+  return graph ? std::string() : graph.error().message;
+}
+
+inline Inputs named(const std::vector<Array>& arrays) {
+  Inputs inputs;
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    inputs[std::string(1, static_cast<char>('a' + i))] = arrays[i];
+  return inputs;
+}
+
+/// In every way of running it gives `expected`.
+inline void expect_everywhere(OnRanks& ranks, const std::vector<Array>& inputs,
+                              const Array& expected) {
+  const OnRanks::Run run = ranks.everywhere({named(inputs)});
+  ASSERT_TRUE(run.ranks[0]->has_value()) << run.ranks[0]->error().text();
+  EXPECT_TRUE(same(run.ranks[0]->value(), {expected}, 1e-12));
+}
+
+/// Indices for every element of `sizes`, less than `limit`.
+inline Array some_indices(std::mt19937_64& random, const Numbers& sizes, std::int64_t limit) {
+  Array out = Array::zeros(DType::I64, sizes);
+  for (std::int64_t i = 0; i < out.elements(); ++i)
+    out.set(i, static_cast<double>(random() % static_cast<std::uint64_t>(limit)));
+  return out;
+}
+
+inline Numbers place_of(std::int64_t i, const Numbers& sizes) {
+  Numbers place(sizes.size());
+  for (std::size_t d = sizes.size(); d-- > 0; i /= sizes[d]) place[d] = i % sizes[d];
+  return place;
+}
+inline std::int64_t offset_of(const Numbers& place, const Numbers& sizes) {
+  std::int64_t offset = 0;
+  for (std::size_t d = 0; d < sizes.size(); ++d) offset = offset * sizes[d] + place[d];
+  return offset;
+}
+
+}  // namespace lockstep::worker::index_runs
