@@ -23,6 +23,13 @@
 
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/worker/frame.h>
+#include <lockstep/worker/layers/attention.h>
+#include <lockstep/worker/layers/clipping.h>
+#include <lockstep/worker/layers/embeddings.h>
+#include <lockstep/worker/layers/losses.h>
+#include <lockstep/worker/layers/norms.h>
+#include <lockstep/worker/layers/optimisers.h>
+#include <lockstep/worker/layers/schedules.h>
 #include <lockstep/worker/process/settings.h>
 #include <lockstep/worker/trace/autodiff.h>
 #include <lockstep/worker/trace/collective_ops.h>
@@ -30,6 +37,8 @@
 #include <lockstep/worker/trace/movement_ops.h>
 #include <lockstep/worker/trace/order_ops.h>
 #include <lockstep/worker/trace/own_gradient.h>
+#include <lockstep/worker/trace/product_ops.h>
+#include <lockstep/worker/trace/random_ops.h>
 #include <lockstep/worker/trace/selection_ops.h>
 #include <lockstep/worker/trace/tensor_ops.h>
 

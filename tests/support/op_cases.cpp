@@ -8,6 +8,7 @@
 
 #include <lockstep/worker/trace/collective_ops.h>
 #include <lockstep/worker/trace/op_builder.h>
+#include <lockstep/worker/trace/random_ops.h>
 #include <lockstep/worker/trace/selection_ops.h>
 
 namespace lockstep::worker::test {
@@ -120,6 +121,23 @@ void add_functions(std::vector<OpCase>& cases) {
                      const Tensor y = (n + x[0]) / (x[0] * x[0] + n * 0.5 + 1.0) - n % (x[0] + 9.0);
                      return where((n > x[0]) & (x[0] < n + 1), y, n) * (n * 0.25 + 1) - n;
                    }});
+}
+
+void add_random(std::vector<OpCase>& cases) {
+  cases.push_back(
+      {"random", {{Fill::Order, {kN}}, {Fill::Signed, {kN, kM}}}, [](Trace&, In x) {
+         const std::vector<RankKey> keys = RankKey(sum(x[0])).split(6);
+         const SymInt n = x[1].size(0), m = x[1].size(1);
+         const Part part{{n * 3, m + 4}, {n, sum(x[0])}};
+         const Tensor y = dropout(x[1], 0.4, keys[0].fold_in(m), part);
+         const Tensor noise = uniform(keys[1], {n, m}, -1, 3, {.dtype = DType::F64}) +
+                              normal(keys[2], {n, m}, {.dtype = DType::F64, .part = part});
+         const Tensor numbers =
+             randint(keys[3], {n, m}, -3, n + 2, part) + unsqueeze(permutation(keys[4], n), 1);
+         const Tensor picked = unsqueeze(categorical(keys[5], cast(x[1], DType::F64), 1), 1);
+         return where(bernoulli(keys[5], {n, m}, 0.5), y, x[1]) * noise +
+                x[1] * cast(numbers + picked, DType::F64);
+       }});
 }
 
 void add_views(std::vector<OpCase>& cases) {
@@ -358,6 +376,8 @@ const std::vector<OpCase>& op_cases() {
     add_gathers(cases);
     add_movement(cases);
     add_order(cases);
+    add_layers(cases);
+    add_random(cases);
     return cases;
   }();
   return all;

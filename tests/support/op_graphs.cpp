@@ -33,7 +33,7 @@ bool fits(Takes takes, DType dtype) {
   return false;
 }
 
-/// Those that make a value of one or two of the dtype.
+/// Those that make a value of one, two or three of the dtype.
 std::vector<Op> elementwise_ops(DType dtype) {
   std::vector<Op> ops;
   if (is_half(dtype)) return ops;
@@ -52,7 +52,9 @@ Graph elementwise_graph(DType dtype, const std::optional<Extent>& fixed) {
   const NodeId x = g.input("x", dtype, {e.a, e.b}), y = g.input("y", dtype, {e.a, e.b});
   const NodeId c = g.input("c", DType::Bool, {e.a, e.b});
   for (Op op : elementwise_ops(dtype))
-    g.output(op_row(op).operands == 2 ? g.op(op, {x, y}) : g.op(op, {x}));
+    g.output(op_row(op).operands == 3   ? g.op(op, {x, y, x})
+             : op_row(op).operands == 2 ? g.op(op, {x, y})
+                                        : g.op(op, {x}));
   g.output(g.op(Op::Where, {c, x, y}));
   for (DType to : {DType::F64, DType::F32, DType::I64, DType::I32, DType::I8, DType::U8,
                    DType::Bool, DType::F16, DType::BF16})

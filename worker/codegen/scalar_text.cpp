@@ -40,6 +40,7 @@ inline float float_of(unsigned bits) { return __builtin_bit_cast(float, bits); }
 // largest in `most`, so that nothing overflows; NaN makes the sum one and never is `most`.
 // `place_of` is the first place in the ascending x that is not before the value, or behind all
 // equal ones.
+// `philox_` keeps its words of 32 bits in 64: so GCC makes vectors of it.
 constexpr std::string_view kShared = R"(inline float sqrt_(float x) { return __builtin_sqrtf(x); }
 inline double sqrt_(double x) { return __builtin_sqrt(x); }
 inline float abs_(float x) { return __builtin_fabsf(x); }
@@ -102,6 +103,22 @@ template <class T> inline T shift_left_(T a, T b) {
 template <class T> inline T shift_right_(T a, T b) {
   const T most = T(8 * sizeof(T) - (T(-1) < T(0) ? 1 : 0));
   return T(a >> (b < T(0) || b > most ? most : b));
+}
+inline long philox_(long key, long counter, long stream) {
+  const unsigned long low = 0xffffffffUL;
+  unsigned long k0 = (unsigned long)key & low, k1 = (unsigned long)key >> 32;
+  unsigned long a = (unsigned long)counter & low, b = (unsigned long)counter >> 32;
+  unsigned long c = (unsigned long)stream & low, d = (unsigned long)stream >> 32;
+  for (int round = 0; round < 10; ++round) {
+    const unsigned long p = 0xd2511f53UL * a, q = 0xcd9e8d57UL * c;
+    a = (q >> 32) ^ b ^ k0;
+    b = q & low;
+    c = (p >> 32) ^ d ^ k1;
+    d = p & low;
+    k0 = (k0 + 0x9e3779b9UL) & low;
+    k1 = (k1 + 0xbb67ae85UL) & low;
+  }
+  return (long)(b << 32 | a);
 }
 template <class T> inline long to_long(T x) {
   return x >= T(-9223372036854775808.0) && x < T(9223372036854775808.0) ? long(x) : -__LONG_MAX__ - 1;

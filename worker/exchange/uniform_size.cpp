@@ -84,11 +84,23 @@ Status uniform_violation(const std::vector<UniformSize>& sizes, const shapes::Na
     std::vector<RankValue> groups = column(rank_table, numbers, at);
     if (groups.size() < 2) continue;
     const UniformSize& size = sizes[at];
+    if (size.where.file.starts_with(kKeyInput)) {
+      const std::string key = size.where.file.substr(kKeyInput.size());
+      return {
+          Code::ConstraintViolation,
+          fmt::format("{}: {} differs between ranks, and a Key is the same on all of them; make "
+                      "it of one seed on every rank, or declare it as a RankKey",
+                      frame, key),
+          key, std::move(groups)};
+    }
     const std::string name = size.expr.text(namer);
+    const std::string_view advice =
+        size.what == kKeyFold ? "fold it into a RankKey"
+                              : "pad it to one size, or exchange rows with all_to_all_single";
     return {Code::ConstraintViolation,
             fmt::format("{}: {} differs between ranks, and {} at {} needs it to be the same on all "
-                        "of them; pad it to one size, or exchange rows with all_to_all_single",
-                        frame, name, size.what, size.where.text()),
+                        "of them; {}",
+                        frame, name, size.what, size.where.text(), advice),
             name, std::move(groups)};
   }
   return {Code::Internal,

@@ -15,6 +15,11 @@
 
 namespace lockstep::worker {
 
+/// In place of a line: the input that is a Key, which must be the same; its name follows.
+inline constexpr std::string_view kKeyInput = "the Key input ";
+/// Who asks for what a Key is folded with.
+inline constexpr std::string_view kKeyFold = "Key::fold_in";
+
 /// `expr` is the same on all ranks of a group.
 struct UniformSize {
   shapes::Expr expr;    // backed symbols only

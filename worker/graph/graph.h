@@ -90,12 +90,13 @@ enum class Op : std::uint8_t {
                  // ints[0]: Put
   Flip,  // a view: the elements of dims ints (ascending) in reverse order
   Prod,  // a reduction over dims ints (ascending); of nothing 1
-  // Scans.
+  // Scans along the last dim, and order.
   Cumprod,
   CumArgmax,     // i64: where the largest element so far is; of equal ones the last. NaN is largest
   LogCumsumExp,  // of floats: log of the sum of exp so far
   SearchSorted,  // (sorted [.., N], values [.., M]): how many of its row are below each value, with
                  // ints[0] 1 not above it -> i64[.., M]; NaN is largest
+  Philox,  // (key, counter, stream), all i64: 64 random bits (philox.h)
 };
 // clang-format on
 

@@ -157,6 +157,7 @@ constexpr OpRow row_of(Op op) {
     case Op::CumArgmax:     return {"cum_argmax", C::Index, T::Number, 1, 0, 0, 0};
     case Op::LogCumsumExp:  return {"logcumsumexp", C::Index, T::Float, 1, 0, 0, D};
     case Op::SearchSorted:  return {"searchsorted", C::Index, T::Number, 2, 0, 1, 0};
+    case Op::Philox:        return each("philox", T::I64, 0, 40, "philox_({a}, {b}, {c})");
   }
   return {};
 }

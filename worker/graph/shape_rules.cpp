@@ -78,8 +78,9 @@ Outcome elementwise_rule(const Node& node, Metas in) {
                         meta_text(in[2]));
     return in[1];
   }
-  if (in.size() == 2 && in[0] != in[1])
-    return rule_error(node, "operands differ: {} and {}", meta_text(in[0]), meta_text(in[1]));
+  for (const TensorMeta& other : in.subspan(1))
+    if (other != in[0])
+      return rule_error(node, "operands differ: {} and {}", meta_text(in[0]), meta_text(other));
   if (node.op == Op::Cast) out.dtype = node.meta.dtype;
   if (op_row(node.op).is(OpRow::GivesBool)) out.dtype = DType::Bool;
   return out;

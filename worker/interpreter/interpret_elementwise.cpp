@@ -6,6 +6,7 @@
 
 #include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/graph/op_map.h>
+#include <lockstep/worker/graph/philox.h>
 #include <lockstep/worker/interpreter/interpret.h>
 
 namespace lockstep::worker {
@@ -205,6 +206,14 @@ constexpr Loop each_of_two(F) {
   };
 }
 
+void random_bits(const NodeCall& call, Array& out) {
+  const auto* key = call.operands[0]->data_as<std::int64_t>();
+  const auto* counter = call.operands[1]->data_as<std::int64_t>();
+  const auto* stream = call.operands[2]->data_as<std::int64_t>();
+  for (std::int64_t i = 0; i < out.elements(); ++i)
+    out.data_as<std::int64_t>()[i] = philox(key[i], counter[i], stream[i]);
+}
+
 // clang-format off
 constexpr OpMap<Loop> kElementwise(of_class<OpClass::Elementwise>, {
     {Op::Neg, each_of_one([](auto x) { return negated(x); })},
@@ -256,6 +265,7 @@ constexpr OpMap<Loop> kElementwise(of_class<OpClass::Elementwise>, {
     {Op::BitNot, each_of_one([](auto x) { return ~static_cast<std::int64_t>(x); })},
     {Op::ShiftLeft, each_of_two([](auto a, auto b) { return shifted_left(a, b); })},
     {Op::ShiftRight, each_of_two([](auto a, auto b) { return shifted_right(a, b); })},
+    {Op::Philox, random_bits},
 });
 // clang-format on
 

@@ -61,6 +61,12 @@ void InputReader::leaf(const Tensor& tensor) {
   if (!tensor.marks().empty()) mark(*leaf, tensor.marks());
 }
 
+void InputReader::leaf(const RankKey& key) {
+  const InputTree::Leaf* leaf = next(Kind::Tensor);
+  fits_ = leaf && !key.traced() && leaf->dtype == DType::I64 && leaf->ndim == 0;
+  if (fits_) out_.scalars[leaf->scalar] = key.value();
+}
+
 void InputReader::leaf(const FieldInput& field) {
   fits_ = fits_ && field_ < tree_.fields_.size();
   if (fits_) out_.fields.push_back(field.named(tree_.fields_[field_]));
@@ -108,6 +114,10 @@ void InputScanner::leaf(const SymInt& n) {
 void InputScanner::leaf(const SymFloat& f) {
   if (f.traced()) fail("is a float of a trace; pass a number");
   add(Kind::Float);
+}
+void InputScanner::leaf(const RankKey& key) {
+  if (key.traced()) fail("is a key of a trace; pass what the frame returned");
+  add(Kind::Tensor, DType::I64, 0);
 }
 
 void InputScanner::leaf(const FieldInput&) {

@@ -9,9 +9,10 @@
 //
 // Leaves: Tensor; SymInt (an int that may become symbolic); SymFloat (a runtime value); ints,
 // doubles and enums (never symbolic: in a trace each is pinned by a guard, a double by its bits);
-// bool (a constant of the graph); FieldInput (a value that the ranks join). An optional that is
-// empty has no leaves, and inputs with it filled are another structure. Leaves get readable names:
-// batch.tokens, params.layers[3].w1, params.extra["k"].
+// bool (a constant of the graph); FieldInput (a value that the ranks join); Key and RankKey
+// (key.h; runtime values, too). An optional that is empty has no leaves, and inputs with it filled
+// are another structure. Leaves get readable names: batch.tokens, params.layers[3].w1,
+// params.extra["k"].
 #pragma once
 
 #include <array>
@@ -28,6 +29,7 @@
 #include <vector>
 
 #include <lockstep/worker/trace/field_input.h>
+#include <lockstep/worker/trace/key.h>
 #include <lockstep/worker/trace/tensor.h>
 #include <lockstep/worker/trace/tracer.h>
 
@@ -53,9 +55,9 @@ class FieldWalk {
 };
 
 template <class T>
-concept InputLeaf =
-    std::same_as<T, Tensor> || std::same_as<T, SymInt> || std::same_as<T, SymFloat> ||
-    std::same_as<T, std::int64_t> || std::same_as<T, bool> || std::same_as<T, FieldInput>;
+concept InputLeaf = std::same_as<T, Tensor> || std::same_as<T, SymInt> ||
+    std::same_as<T, SymFloat> || std::same_as<T, std::int64_t> || std::same_as<T, bool> ||
+    std::same_as<T, FieldInput> || std::same_as<T, Key> || std::same_as<T, RankKey>;
 
 /// Arguments of a frame with names of their own: `auto all = arguments({"batch", "params"}, b, p)`.
 /// Borrows them.
@@ -140,6 +142,8 @@ class InputReader {
   void leaf(const SymFloat& f);
   void leaf(const double& f);
   void leaf(const FieldInput& field);
+  void leaf(const RankKey& key);
+  void leaf(const Key& key) { leaf(RankKey(key)); }
   /// Every leaf was there, with nothing left over.
   [[nodiscard]] bool fits() const {
     return fits_ && leaf_ == tree_.leaves_.size() && length_ == tree_.lengths_.size() &&
@@ -176,6 +180,8 @@ class InputScanner {
   void leaf(const SymFloat& f);
   void leaf(const double&) { add(Kind::Float); }
   void leaf(const FieldInput&);
+  void leaf(const RankKey& key);
+  void leaf(const Key& key) { leaf(RankKey(key)); }
   /// Errors: BadInput, naming the leaf: an empty or traced value, a name that is empty or taken.
   [[nodiscard]] Result<InputTree> take();
 

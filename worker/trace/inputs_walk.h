@@ -52,6 +52,8 @@ class ValueReader final : public NamelessWalk {
   void leaf(const std::int64_t&) { ++next_; }
   void leaf(const bool&) { ++next_; }
   void leaf(const FieldInput&) {}
+  void leaf(const RankKey& key) { here().array = key.array(); }
+  void leaf(const Key& key) { leaf(RankKey(key)); }
 
  private:
   InputValue& here() { return out_[tree_.leaves()[next_++].source]; }
@@ -72,6 +74,8 @@ class TraceFiller final : public NamelessWalk {
   void leaf(FieldInput& field) {
     field = FieldInput::of(trace_.joined_field(tree_.fields()[field_++]));
   }
+  void leaf(RankKey& key) { key = RankKey(trace_.tensor_input(next())); }
+  void leaf(Key& key) { key = key_input(trace_, next()); }
 
  private:
   std::size_t next() { return tree_.leaves()[next_++].source; }
@@ -97,6 +101,10 @@ class OutputCollector final {
   void leaf(const std::int64_t&) {}
   void leaf(const bool&) {}
   void leaf(const FieldInput&) {}
+  void leaf(const RankKey& key) {
+    if (key.traced()) trace_.output(name(), key.tensor());
+  }
+  void leaf(const Key& key) { leaf(RankKey(key)); }
 
  private:
   [[nodiscard]] std::string name() const { return path_.text().empty() ? "result" : path_.text(); }
@@ -116,6 +124,11 @@ class OutputFiller final : public NamelessWalk {
   void leaf(std::int64_t&) {}
   void leaf(bool&) {}
   void leaf(FieldInput&) {}
+  template <class K>
+  requires std::same_as<K, Key> || std::same_as<K, RankKey>
+  void leaf(K& key) {
+    if (key.traced()) key = K(*outputs_[next_++].data_as<std::int64_t>());
+  }
 
  private:
   std::span<const Array> outputs_;
@@ -162,10 +175,11 @@ void FieldWalk<On>::walk(T& value) {
   } else {
     static_assert(!detail::is_complex<T>,
                   "complex numbers are not supported; pass the real and the imaginary part");
-    static_assert(detail::is_complex<T> || InputLeaf<T>,
-                  "an input is a Tensor, SymInt, SymFloat, FieldInput, a number, bool or enum, a "
-                  "vector, array, pair, optional or string map of inputs, or a struct with "
-                  "fields()");
+    static_assert(
+        detail::is_complex<T> || InputLeaf<T>,
+        "an input is a Tensor, SymInt, SymFloat, FieldInput, Key, RankKey, a number, bool or "
+        "enum, a vector, array, pair, optional or string map of inputs, or a struct with "
+        "fields()");
   }
 }
 

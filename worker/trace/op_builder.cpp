@@ -56,20 +56,12 @@ Expr broadcast_size(std::string_view what, Trace& trace, const Expr& one, const 
   return trace.env().simplify(a);
 }
 
-/// Dims aligned at the end.
 std::vector<Expr> broadcast_sizes(std::string_view what, Trace& trace,
                                   const std::vector<Tensor>& xs, const Line& where) {
-  std::vector<Expr> out;
-  for (const Tensor& x : xs) {
-    if (x.empty()) continue;
-    std::vector<Expr> sizes = meta_of(x).sizes;
-    if (sizes.size() > out.size()) out.insert(out.begin(), sizes.size() - out.size(), Expr(1));
-    const std::size_t lead = out.size() - sizes.size();
-    for (std::size_t i = 0; i < sizes.size(); ++i)
-      out[lead + i] = broadcast_size(what, trace, out[lead + i], sizes[i], where);
-  }
-  for (Expr& size : out) size = trace.env().simplify(size);
-  return out;
+  std::vector<std::vector<Expr>> lists;
+  for (const Tensor& x : xs)
+    if (!x.empty()) lists.push_back(meta_of(x).sizes);
+  return broadcast_sizes(what, trace, lists, where);
 }
 
 }  // namespace
@@ -155,6 +147,19 @@ Tensor expanded(const Tensor& x, const std::vector<Expr>& sizes, const Line& whe
   Node node;
   node.meta = {meta_of(x).dtype, sizes};
   return emit(Op::Expand, {same_dims}, std::move(node), where);
+}
+
+std::vector<Expr> broadcast_sizes(std::string_view what, Trace& trace,
+                                  const std::vector<std::vector<Expr>>& lists, const Line& where) {
+  std::vector<Expr> out;
+  for (const std::vector<Expr>& sizes : lists) {
+    if (sizes.size() > out.size()) out.insert(out.begin(), sizes.size() - out.size(), Expr(1));
+    const std::size_t lead = out.size() - sizes.size();
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      out[lead + i] = broadcast_size(what, trace, out[lead + i], sizes[i], where);
+  }
+  for (Expr& size : out) size = trace.env().simplify(size);
+  return out;
 }
 
 std::vector<Tensor> broadcast_together(std::string_view what, const std::vector<Tensor>& xs,

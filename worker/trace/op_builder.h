@@ -43,6 +43,10 @@ namespace lockstep::worker {
                                           const std::vector<TensorOperand>& operands,
                                           const Line& where);
 
+/// The common sizes of what broadcasts, dims aligned at the end.
+[[nodiscard]] std::vector<shapes::Expr> broadcast_sizes(
+    std::string_view what, Trace& trace, const std::vector<std::vector<shapes::Expr>>& lists,
+    const Line& where);
 /// Tensors of any dtypes with one common size.
 [[nodiscard]] std::vector<Tensor> broadcast_together(std::string_view what,
                                                      const std::vector<Tensor>& xs,

@@ -126,8 +126,8 @@ struct Spread {
 [[nodiscard]] Tensor logsumexp(const Tensor& x, const Dims& dims, Keep keep = Keep::Drop,
                                Line where = Line::current());
 
-// Products.
-/// [M, K] x [K, N]; 3-D with equal batch dims; 3-D with a 2-D right side (the rows are folded).
+// Products; more in product_ops.h.
+/// [.., M, K] x [.., K, N]; dims before the last two broadcast. A 1-D side is a row or a column.
 [[nodiscard]] Tensor matmul(const Tensor& a, const Tensor& b, Line where = Line::current());
 /// Rows of x [N, K] come in segments of counts[e] rows (i64 [E], sum N); segment e is multiplied by
 /// w[e] of w [E, K, M]. Segments may be empty.

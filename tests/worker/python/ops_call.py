@@ -23,6 +23,7 @@ class Call:
     arguments: list = dataclasses.field(default_factory=list)  # as JSON
     # Of torch's value the tensors that the function gives, in order.
     results: typing.Callable = lambda value: list(value) if isinstance(value, (tuple, list)) else [value]
+    constants: list = dataclasses.field(default_factory=list)  # tensors for which torch has no gradient
     gradients: bool = True  # compare those of the sum of all results that are floats
     nan_gradients: bool = True  # also where the result is not a number
     each: bool = False  # every element to its own size, not to the largest; to looser bounds

@@ -1,4 +1,4 @@
-"""Reductions, scans and order: see ops_call.py."""
+"""Reductions of more than a sum, scans and order: see ops_call.py."""
 
 import functools
 
@@ -26,10 +26,7 @@ def no_dtype(values):
 
 def reduction(function, sample):
     dims, keep = no_dtype(arguments_of(sample, dim=None, keepdim=False, dtype=None))
-    call = Call(function, [sample.input], [listed(dims), bool(keep)])
-    if function in ("any", "all"):  # torch's of u8 is u8
-        call.results = lambda value: [value.to(torch.bool)]
-    return call
+    return Call(function, [sample.input], [listed(dims), bool(keep)])
 
 
 def spread(function, sample):
@@ -60,22 +57,17 @@ def norm(sample):
     return Call("norm", [sample.input], [str(order), listed(dims), keep])
 
 
-def place(function, sample):
+def argmin(sample):
     dim, keep = arguments_of(sample, dim=None, keepdim=False)
     if dim is None and keep:
         raise LeftOut("all dims, kept")
-    return Call(function, [sample.input], [dim, keep])
+    return Call("argmin", [sample.input], [dim, keep])
 
 
 def along(function, sample):
     (dim,) = no_dtype(arguments_of(sample, "dim", dtype=None))
     # Gradients of logcumsumexp are exponentials of what is less than values of 10,000.
     return Call(function, [sample.input], [dim], each=function == "logcumsumexp")
-
-
-def logsumexp(sample):
-    dims, keep = arguments_of(sample, "dim", keepdim=False)
-    return Call("logsumexp", [sample.input], [listed(dims), keep])
 
 
 def difference(sample):
@@ -162,14 +154,12 @@ def bincount(sample):
     return Call("bincount", tensors, [length])
 
 
-CALLS = {name: functools.partial(reduction, name) for name in (
-    "sum", "prod", "mean", "amax", "amin", "count_nonzero", "any", "all")}
+CALLS = {name: functools.partial(reduction, name) for name in ("prod", "count_nonzero")}
 CALLS |= {name: functools.partial(spread, ours) for name, ours in {
     "var": "var", "var.unbiased": "var", "std": "stddev", "std.unbiased": "stddev", "var_mean": "var_mean",
     "var_mean.unbiased": "var_mean", "std_mean": "std_mean", "std_mean.unbiased": "std_mean"}.items()}
-CALLS |= {name: functools.partial(place, name) for name in ("argmax", "argmin")}
 CALLS |= {name: functools.partial(along, name) for name in (
-    "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "softmax", "log_softmax")}
-CALLS |= {"linalg.vector_norm": vector_norm, "norm": norm, "norm.fro": norm, "norm.inf": norm, "logsumexp": logsumexp,
+    "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")}
+CALLS |= {"linalg.vector_norm": vector_norm, "norm": norm, "norm.fro": norm, "norm.inf": norm, "argmin": argmin,
           "diff": difference, "flip": flip, "sort": sort, "argsort": argsort, "topk": topk, "kthvalue": kthvalue,
           "median": median, "searchsorted": searchsorted, "bucketize": bucketize, "bincount": bincount}

@@ -12,7 +12,9 @@ import tempfile
 import warnings
 
 import numpy
+import ops_basics
 import ops_elementwise
+import ops_layers
 import ops_order
 import torch
 from ops_call import DTYPES, LeftOut
@@ -20,7 +22,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_map
 
 warnings.filterwarnings("ignore")
-FAMILIES = (ops_elementwise, ops_order)
+FAMILIES = (ops_basics, ops_elementwise, ops_layers, ops_order)
 CALLS = {name: call for family in FAMILIES for name, call in family.CALLS.items()}
 MORE = {name: samples for family in FAMILIES for name, samples in getattr(family, "MORE", {}).items()}
 TRIED = (torch.float64, torch.float32, torch.int64, torch.int32, torch.uint8, torch.bool)
@@ -48,14 +50,14 @@ def checked(call):
 
 def expected_of(op, sample, call):
     """torch's results, and the gradients of their sum by the call's tensors of floats."""
-    leaves = {}
+    leaves, constants = {}, {id(tensor) for tensor in call.constants}
 
     def leaf(value):
         if not isinstance(value, torch.Tensor):
             return value
         if id(value) not in leaves:
-            leaves[id(value)] = value.detach().clone().requires_grad_(value.is_floating_point() and call.gradients and
-                                                                       op.supports_autograd)
+            leaves[id(value)] = value.detach().clone().requires_grad_(
+                value.is_floating_point() and call.gradients and op.supports_autograd and id(value) not in constants)
         return leaves[id(value)]
 
     first, arguments, named = tree_map(leaf, (sample.input, sample.args, sample.kwargs))
@@ -65,7 +67,8 @@ def expected_of(op, sample, call):
         torch.autograd.backward([result.sum() for result in floats])
     grads = []
     if call.gradients:
-        mine = [leaves.get(id(tensor)) for tensor in call.tensors if tensor.is_floating_point()]
+        mine = [None if id(tensor) in constants else leaves.get(id(tensor)) for tensor in call.tensors
+                if tensor.is_floating_point()]
         grads = [None if of is None else torch.zeros_like(of) if of.grad is None else of.grad for of in mine]
     return [result.detach() for result in results], grads
 

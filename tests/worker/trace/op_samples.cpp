@@ -25,7 +25,8 @@ using nlohmann::json;
 const samples::Functions& functions() {
   static const samples::Functions all = [] {
     samples::Functions merged;
-    for (samples::Functions family : {samples::elementwise(), samples::order()})
+    for (samples::Functions family :
+         {samples::basics(), samples::elementwise(), samples::layers(), samples::order()})
       merged.merge(family);
     return merged;
   }();

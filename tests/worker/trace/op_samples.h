@@ -16,7 +16,9 @@ using In = const std::vector<Tensor>&;
 using Arguments = const nlohmann::json&;  // a list
 using Functions = std::map<std::string, std::vector<Tensor> (*)(In, Arguments)>;
 
+[[nodiscard]] Functions basics();
 [[nodiscard]] Functions elementwise();
+[[nodiscard]] Functions layers();
 [[nodiscard]] Functions order();
 
 }  // namespace lockstep::worker::samples

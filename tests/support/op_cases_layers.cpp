@@ -1,0 +1,192 @@
+// Products of many operands, and what models are made of.
+#include "op_case_lists.h"
+
+#include <lockstep/worker/layers/attention.h>
+#include <lockstep/worker/layers/clipping.h>
+#include <lockstep/worker/layers/embeddings.h>
+#include <lockstep/worker/layers/losses.h>
+#include <lockstep/worker/layers/norms.h>
+#include <lockstep/worker/layers/optimisers.h>
+#include <lockstep/worker/layers/schedules.h>
+#include <lockstep/worker/trace/product_ops.h>
+
+namespace lockstep::worker::test {
+namespace {
+
+using LayerFill = CaseInput::Fill;
+using LayerIn = const std::vector<Tensor>&;
+
+CaseInput signed_of(std::vector<CaseDim> dims) { return {LayerFill::Signed, std::move(dims)}; }
+CaseInput positive_of(std::vector<CaseDim> dims) { return {LayerFill::Positive, std::move(dims)}; }
+CaseInput order_of(std::vector<CaseDim> dims) { return {LayerFill::Order, std::move(dims)}; }
+
+void add_products_of_many(std::vector<OpCase>& cases) {
+  cases.push_back({"matmul_broadcast",
+                   {signed_of({kN, fixed(1), fixed(2), kM}), signed_of({fixed(3), kM, fixed(2)})},
+                   [](Trace&, LayerIn x) { return matmul(x[0], x[1]); }});
+  cases.push_back({"matmul_one_right",
+                   {signed_of({kN, fixed(2), kM}), signed_of({fixed(1), kM, fixed(2)})},
+                   [](Trace&, LayerIn x) { return matmul(x[0], x[1]); }});
+  cases.push_back({"matmul_vectors",
+                   {signed_of({kN, kM}), signed_of({kM}), signed_of({kN})},
+                   [](Trace&, LayerIn x) {
+                     const Tensor columns = matmul(x[2], x[0]);
+                     return outer(mv(x[0], x[1]), columns) * dot(x[1], columns);
+                   }});
+  cases.push_back({"bmm",
+                   {signed_of({kN, fixed(2), kM}), signed_of({kN, kM, fixed(3)})},
+                   [](Trace&, LayerIn x) { return bmm(x[0], x[1]); }});
+  cases.push_back({"einsum",
+                   {signed_of({kN, fixed(2), kM}), signed_of({kM, fixed(3), kN})},
+                   [](Trace&, LayerIn x) {
+                     return einsum("bij, jkb -> kib", {x[0], x[1]});
+                   }});
+  cases.push_back(
+      {"einsum_diagonal", {signed_of({kN, kM, kN}), signed_of({kM})}, [](Trace&, LayerIn x) {
+         return einsum("iji,j->ij", {x[0], x[1]});
+       }});
+  cases.push_back({"einsum_unnamed",
+                   {signed_of({kN, kM, fixed(2)}), signed_of({fixed(2), kM})},
+                   [](Trace&, LayerIn x) {
+                     return einsum("...d,d...", {x[0], x[1]});
+                   }});
+}
+
+void add_norms(std::vector<OpCase>& cases) {
+  cases.push_back(
+      {"layer_norm",
+       {signed_of({kN, fixed(3), kM}), positive_of({fixed(3), kM}), signed_of({fixed(3), kM})},
+       [](Trace&, LayerIn x) { return layer_norm(x[0] + 3.0, 2, x[1], x[2]); }});
+  cases.push_back({"rms_norm", {signed_of({kN, kM}), positive_of({kM})}, [](Trace&, LayerIn x) {
+                     return rms_norm(x[0], 1, x[1]);
+                   }});
+  cases.push_back({"group_norm",
+                   {signed_of({kN, fixed(4), kM}), positive_of({fixed(4)}), signed_of({fixed(4)})},
+                   [](Trace&, LayerIn x) { return group_norm(x[0], 2, x[1], x[2]); }});
+}
+
+void add_losses(std::vector<OpCase>& cases) {
+  cases.push_back({"cross_entropy",
+                   {signed_of({kN, fixed(3), kM}), order_of({kN, kM}), positive_of({fixed(3)})},
+                   [](Trace&, LayerIn x) {
+                     return cross_entropy(
+                         x[0], x[1] % 3,
+                         {.weight = x[2], .ignore_index = 1, .label_smoothing = 0.2});
+                   }});
+  cases.push_back({"cross_entropy_probabilities",
+                   {signed_of({kN, kM}), positive_of({kN, kM})},
+                   [](Trace&, LayerIn x) {
+                     return cross_entropy(x[0], x[1],
+                                          {.reduction = Reduction::None, .label_smoothing = 0.1});
+                   }});
+  cases.push_back({"nll_loss", {signed_of({kN, fixed(3)}), order_of({kN})}, [](Trace&, LayerIn x) {
+                     return nll_loss(exp(x[0]), x[1] % 3, {.reduction = Reduction::None});
+                   }});
+  cases.push_back(
+      {"other_losses", {signed_of({kN, kM}), signed_of({kN, kM})}, [](Trace&, LayerIn x) {
+         const Reduction each = Reduction::None;
+         return mse_loss(x[0], x[1], each) + smooth_l1_loss(x[0], x[1], each, 0.7) * 2.0 +
+                huber_loss(x[0], x[1], each, 0.9) * 3.0 +
+                binary_cross_entropy_with_logits(x[0], x[1],
+                                                 {.pos_weight = x[1] * x[1], .reduction = each});
+       }});
+}
+
+void add_embeddings(std::vector<OpCase>& cases) {
+  cases.push_back({"embedding",
+                   {order_of({kN, kM}), signed_of({fixed(3), kM})},
+                   [](Trace&, LayerIn x) { return embedding(x[0] % 3, x[1]); }});
+  cases.push_back({"embedding_bag",
+                   {order_of({kN, kM}), signed_of({fixed(3), fixed(2)})},
+                   [](Trace&, LayerIn x) {
+                     const auto bag = [&](BagMode mode) {
+                       return embedding_bag(x[0] % 3, x[1], {.mode = mode, .padding_idx = 1});
+                     };
+                     return cat({bag(BagMode::Sum), bag(BagMode::Mean), bag(BagMode::Max)}, 0);
+                   }});
+  cases.push_back({"embedding_bag_lengths",
+                   {order_of({kN}),
+                    signed_of({fixed(3), kM}),
+                    {LayerFill::Counts, {fixed(3)}},
+                    signed_of({kN})},
+                   [](Trace&, LayerIn x) {
+                     const Tensor weighted = embedding_bag(
+                         x[0] % 3, x[1],
+                         {.lengths = x[2], .mode = BagMode::Sum, .per_sample_weights = x[3]});
+                     return weighted * embedding_bag(x[0] % 3, x[1], {.lengths = x[2]});
+                   }});
+}
+
+void add_attention(std::vector<OpCase>& cases) {
+  const std::vector<CaseInput> inputs{signed_of({kN, kM, fixed(2)}),
+                                      signed_of({kN, fixed(3), fixed(2)}),
+                                      signed_of({kN, fixed(3), fixed(2)})};
+  cases.push_back({"attention", inputs, [](Trace&, LayerIn x) {
+                     return scaled_dot_product_attention(x[0], x[1], x[2]) +
+                            scaled_dot_product_attention(x[0], x[1], x[2],
+                                                         {.is_causal = true, .scale = 0.3});
+                   }});
+  cases.push_back(
+      {"attention_masked", inputs, [](Trace&, LayerIn x) {
+         // The first query of a batch sees nothing.
+         const Tensor rows = iota({x[0].size(1), 3}, 0), columns = iota({x[0].size(1), 3}, 1);
+         return scaled_dot_product_attention(x[0], x[1], x[2], {.mask = columns < rows});
+       }});
+  cases.push_back({"rotary_embedding", {signed_of({kN, kM, fixed(4)})}, [](Trace&, LayerIn x) {
+                     const Tensor places = arange(x[0].size(1)) * 3;
+                     return rotary_embedding(x[0], places) +
+                            rotary_embedding(exp(x[0]), places,
+                                             {.form = RotaryForm::Interleaved, .base = 100});
+                   }});
+}
+
+void add_optimisers(std::vector<OpCase>& cases) {
+  const std::vector<CaseInput> inputs{signed_of({kN, kM}), signed_of({kN, kM}), signed_of({kN, kM}),
+                                      positive_of({kN, kM})};
+  cases.push_back({"adam", inputs, [](Trace& t, LayerIn x) {
+                     const AdamState state{scalar(t, 4), {x[2]}, {x[3]}};
+                     const auto first = adam({x[0]}, {x[1]}, state, {.weight_decay = 0.1});
+                     const auto second = adamw(first.params, {x[1]}, first.state, {.rate = 0.1});
+                     return second.params[0];
+                   }});
+  cases.push_back({"sgd", inputs, [](Trace& t, LayerIn x) {
+                     const SgdState state{scalar(t, 4), {x[2]}};
+                     const SgdOptions options{
+                         .rate = 0.3, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true};
+                     return sgd({x[0]}, {x[1]}, state, options).params[0] * x[3];
+                   }});
+  cases.push_back({"adafactor",
+                   {signed_of({kN, kM}), signed_of({kN, kM}), positive_of({kN, fixed(1)}),
+                    positive_of({fixed(1), kM}), positive_of({kM})},
+                   [](Trace& t, LayerIn x) {
+                     const AdafactorState state{scalar(t, 4), {{x[2], x[3]}, {x[4]}}};
+                     const Tensor row = sum(x[0], {0}), slope = sum(x[1], {0});
+                     const auto out = adafactor({x[0], row}, {x[1], slope}, state);
+                     return out.params[0] + out.params[1];
+                   }});
+  cases.push_back({"clipping", {signed_of({kN, kM}), signed_of({kM})}, [](Trace& t, LayerIn x) {
+                     const Tensor step = scalar(t, 7);
+                     const Clipped clipped = clip_grad_norm({x[0], x[1]}, 1.5);
+                     const SymFloat rate = sequential_rate(step, 3, linear_rate(0.1, step, 3),
+                                                           cosine_rate(0.1, step - 3, 9, 0.01));
+                     return clip_grad_value({clipped.grads[0]}, 0.6)[0] * clipped.grads[1] +
+                            clipped.norm * rate;
+                   }});
+  cases.push_back({"clipping_shares",
+                   {signed_of({kN, kM})},
+                   [](Trace&, LayerIn x) { return clip_grad_norm({x[0]}, 1.5, Group{}).grads[0]; },
+                   2});
+}
+
+}  // namespace
+
+void add_layers(std::vector<OpCase>& cases) {
+  add_products_of_many(cases);
+  add_norms(cases);
+  add_losses(cases);
+  add_embeddings(cases);
+  add_attention(cases);
+  add_optimisers(cases);
+}
+
+}  // namespace lockstep::worker::test

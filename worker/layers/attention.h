@@ -1,0 +1,39 @@
+// Attention. Names and meanings follow torch.nn.functional. If operands do not fit, every function
+// throws TraceUsageError with the user's line.
+#pragma once
+
+#include <optional>
+
+#include <lockstep/worker/trace/tensor_ops.h>
+
+namespace lockstep::worker {
+
+struct AttentionOptions {
+  Tensor mask{};                  // bool: true takes part; floats: added to the scores; broadcasts
+  bool is_causal = false;         // query i sees keys 0, ..., i; not beside a mask
+  std::optional<double> scale{};  // by default 1 / sqrt(E)
+};
+/// softmax(query key^T * scale) value: query [.., L, E], key [.., S, E], value [.., S, V] to
+/// [.., L, V]. A query that sees no key gives zeros.
+[[nodiscard]] Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key,
+                                                  const Tensor& value,
+                                                  const AttentionOptions& options = {},
+                                                  Line where = Line::current());
+
+/// Which two elements of a row are turned together.
+enum class RotaryForm : std::uint8_t {
+  HalfSplit,    // i and i + D/2
+  Interleaved,  // 2i and 2i + 1
+};
+struct RotaryOptions {
+  RotaryForm form = RotaryForm::HalfSplit;
+  double base = 10000;
+};
+/// Turns pair i of each row of x [.., L, D] by position * base^(-2i/D) radians. Positions are
+/// numbers or floats that broadcast against x without its last dim, as [L] does. D is even, which
+/// is checked. Angles are computed in f64.
+[[nodiscard]] Tensor rotary_embedding(const Tensor& x, const Tensor& positions,
+                                      const RotaryOptions& options = {},
+                                      Line where = Line::current());
+
+}  // namespace lockstep::worker

@@ -1,0 +1,28 @@
+// What the functions of this room check and shape their operands with. For its files only.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include <lockstep/worker/trace/op_builder.h>
+
+namespace lockstep::worker {
+
+/// Operands at the user's line.
+struct At {
+  Line where;
+  template <class T>
+  [[nodiscard]] TensorOperand operator()(const T& x) const {
+    return {x, where};
+  }
+};
+
+/// `x` with exactly these sizes, which it is checked to have. `name`: what it is to the user.
+[[nodiscard]] Tensor of_sizes(std::string_view what, std::string_view name, const Tensor& x,
+                              const std::vector<shapes::Expr>& sizes, const Line& where);
+/// Throws TraceUsageError unless `x` holds floats.
+void need_floats(std::string_view what, const Tensor& x, const Line& where);
+/// Throws TraceUsageError unless `x` is i64; `name` as above.
+void need_numbers(std::string_view what, std::string_view name, const Tensor& x, const Line& where);
+
+}  // namespace lockstep::worker

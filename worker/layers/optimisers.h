@@ -1,0 +1,139 @@
+// Optimisers. Each is a pure function: parameters, gradients and state in, new ones out. Names,
+// defaults and results are those of torch.optim. Numbers of steps are part of the state, so no step
+// is a constant of the program, and a rate that is a float input or a schedule's (schedules.h)
+// compiles once.
+//
+//   struct Input { Model model; AdamState adam; Batch batch; SymFloat rate; ... fields() ... };
+//   const std::vector<Tensor> params = tensors_of(in.model);
+//   const auto [after, state] = adamw(params, grad(loss, params), in.adam, {.rate = in.rate});
+//   return Output{with_tensors(in.model, after), state};
+//
+// Before the first call: `input.adam = adam_start(tensors_of(input.model))`.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/worker/trace/inputs.h>
+#include <lockstep/worker/trace/tensor_ops.h>
+
+namespace lockstep::worker {
+
+namespace detail {
+
+/// Hands each tensor of a nested value to `on`, in order of the walk.
+template <class On>
+class TensorWalk : public NamelessWalk {
+ public:
+  explicit TensorWalk(On on) : on_(std::move(on)) {}
+  void leaf(Tensor& tensor) { on_(tensor); }
+  template <class T>
+  void leaf(T&) {}
+
+ private:
+  On on_;
+};
+template <class T, class On>
+void for_tensors(T& nested, On on) {
+  TensorWalk<On> walk(std::move(on));
+  FieldWalk<TensorWalk<On>>(walk).walk(nested);
+}
+
+}  // namespace detail
+
+/// The tensors of a nested value as inputs have them (trace/inputs.h), in order of the walk.
+template <class T>
+[[nodiscard]] std::vector<Tensor> tensors_of(T nested) {
+  std::vector<Tensor> out;
+  detail::for_tensors(nested, [&](Tensor& tensor) { out.push_back(tensor); });
+  return out;
+}
+/// `nested` with these tensors in place of its own. Requires as many; throws std::out_of_range.
+template <class T>
+[[nodiscard]] T with_tensors(T nested, const std::vector<Tensor>& tensors) {
+  std::size_t next = 0;
+  detail::for_tensors(nested, [&](Tensor& tensor) { tensor = tensors.at(next++); });
+  return nested;
+}
+
+/// What a step gives.
+template <class State>
+struct Updated {
+  std::vector<Tensor> params;
+  State state;
+};
+
+struct SgdState {
+  Tensor step;                   // 0-d i64: how many steps were made
+  std::vector<Tensor> momentum;  // one per parameter; none without momentum
+  template <class V>
+  void fields(V& v) {
+    v("step", step), v("momentum", momentum);
+  }
+};
+struct SgdOptions {
+  SymFloat rate = 1e-3;
+  double momentum = 0, dampening = 0, weight_decay = 0;
+  bool nesterov = false;
+};
+/// Zeros: of concrete parameters concrete ones.
+[[nodiscard]] SgdState sgd_start(const std::vector<Tensor>& params, const SgdOptions& options = {},
+                                 Line where = Line::current());
+[[nodiscard]] Updated<SgdState> sgd(const std::vector<Tensor>& params,
+                                    const std::vector<Tensor>& grads, const SgdState& state,
+                                    const SgdOptions& options = {}, Line where = Line::current());
+
+struct AdamState {
+  Tensor step;                        // 0-d i64: how many steps were made
+  std::vector<Tensor> first, second;  // moments, one per parameter
+  template <class V>
+  void fields(V& v) {
+    v("step", step), v("first", first), v("second", second);
+  }
+};
+struct AdamOptions {
+  SymFloat rate = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  std::optional<double> weight_decay{};  // by default 0, of adamw 0.01
+};
+[[nodiscard]] AdamState adam_start(const std::vector<Tensor>& params, Line where = Line::current());
+/// Kingma and Ba 2015, with both bias corrections; weight decay is added to the gradients.
+[[nodiscard]] Updated<AdamState> adam(const std::vector<Tensor>& params,
+                                      const std::vector<Tensor>& grads, const AdamState& state,
+                                      const AdamOptions& options = {},
+                                      Line where = Line::current());
+/// Loshchilov and Hutter 2019: weight decay is apart from the gradients.
+[[nodiscard]] Updated<AdamState> adamw(const std::vector<Tensor>& params,
+                                       const std::vector<Tensor>& grads, const AdamState& state,
+                                       const AdamOptions& options = {},
+                                       Line where = Line::current());
+
+struct AdafactorState {
+  Tensor step;  // 0-d i64: how many steps were made
+  // Of each parameter [.., N, M] the mean squares of rows [.., N, 1] and columns [.., 1, M]; of one
+  // with fewer dims its squares.
+  std::vector<std::vector<Tensor>> factors;
+  template <class V>
+  void fields(V& v) {
+    v("step", step), v("factors", factors);
+  }
+};
+struct AdafactorOptions {
+  SymFloat rate = 1e-2;  // the largest step relative to the parameter, and for weight decay
+  double beta2_decay = -0.8;
+  std::optional<double> eps1{};  // by default the distance from 1 to the dtype's next number
+  double eps2 = 1e-3;            // the least size that a parameter is taken to have
+  double clip = 1;               // the largest root mean square of an update: torch's d
+  double weight_decay = 0.01;
+};
+[[nodiscard]] AdafactorState adafactor_start(const std::vector<Tensor>& params,
+                                             Line where = Line::current());
+/// Shazeer and Stern 2018, as torch has it.
+[[nodiscard]] Updated<AdafactorState> adafactor(const std::vector<Tensor>& params,
+                                                const std::vector<Tensor>& grads,
+                                                const AdafactorState& state,
+                                                const AdafactorOptions& options = {},
+                                                Line where = Line::current());
+
+}  // namespace lockstep::worker
