@@ -7,7 +7,7 @@
 #include "compiled_graph.h"
 #include "emulated_device.h"
 #include "graph_builder.h"
-#include "op_graphs.h"
+#include "ops/op_graphs.h"
 #include <gtest/gtest.h>
 
 #include <lockstep/worker/codegen/codegen.h>

@@ -1,5 +1,5 @@
 // CUDA text to cubins, where the toolkit is: needs no driver and no GPU.
-#include "op_graphs.h"
+#include "ops/op_graphs.h"
 #include <gtest/gtest.h>
 
 #include <lockstep/worker/codegen/codegen.h>

@@ -1,7 +1,7 @@
 // Every case of one rank, forward and backward, traced into one graph and compiled: what the
 // compiler makes of real traces, beside the interpreter.
 #include "compiled_graph.h"
-#include "op_cases.h"
+#include "ops/op_cases.h"
 #include "tracing.h"
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <set>
 
-#include "op_cases.h"
+#include "ops/op_cases.h"
 #include "rank_threads.h"
 #include "tracing.h"
 #include <gtest/gtest.h>
