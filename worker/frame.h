@@ -13,8 +13,8 @@
 #include <lockstep/worker/agreement/action.h>
 #include <lockstep/worker/execution/capture_options.h>
 #include <lockstep/worker/graph/group.h>
+#include <lockstep/worker/language/inputs.h>
 #include <lockstep/worker/preview/infer.h>
-#include <lockstep/worker/trace/inputs.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker {

@@ -22,7 +22,17 @@
 #include <vector>
 
 #include <lockstep/collectives/base/status.h>
+#include <lockstep/worker/autodiff/autodiff.h>
+#include <lockstep/worker/autodiff/custom_backward.h>
 #include <lockstep/worker/frame.h>
+#include <lockstep/worker/language/collective_ops.h>
+#include <lockstep/worker/language/inputs.h>
+#include <lockstep/worker/language/movement_ops.h>
+#include <lockstep/worker/language/order_ops.h>
+#include <lockstep/worker/language/product_ops.h>
+#include <lockstep/worker/language/random_ops.h>
+#include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/language/tensor_ops.h>
 #include <lockstep/worker/layers/attention.h>
 #include <lockstep/worker/layers/clipping.h>
 #include <lockstep/worker/layers/embeddings.h>
@@ -31,16 +41,6 @@
 #include <lockstep/worker/layers/optimisers.h>
 #include <lockstep/worker/layers/schedules.h>
 #include <lockstep/worker/process/settings.h>
-#include <lockstep/worker/trace/autodiff.h>
-#include <lockstep/worker/trace/collective_ops.h>
-#include <lockstep/worker/trace/inputs.h>
-#include <lockstep/worker/trace/movement_ops.h>
-#include <lockstep/worker/trace/order_ops.h>
-#include <lockstep/worker/trace/own_gradient.h>
-#include <lockstep/worker/trace/product_ops.h>
-#include <lockstep/worker/trace/random_ops.h>
-#include <lockstep/worker/trace/selection_ops.h>
-#include <lockstep/worker/trace/tensor_ops.h>
 
 namespace lockstep::worker {
 

@@ -14,7 +14,7 @@
 
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/worker/agreement/call_driver.h>
-#include <lockstep/worker/trace/tensor_ops.h>
+#include <lockstep/worker/language/tensor_ops.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace {

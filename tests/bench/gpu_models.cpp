@@ -2,11 +2,11 @@
 
 #include <functional>
 
-#include "tracing.h"
 #include "moe_text/model.h"
+#include "tracing.h"
 
-#include <lockstep/worker/trace/gradients.h>
-#include <lockstep/worker/trace/tensor_ops.h>
+#include <lockstep/worker/autodiff/gradients.h>
+#include <lockstep/worker/language/tensor_ops.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::bench {

@@ -5,9 +5,9 @@
 
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/execution/executable.h>
-#include <lockstep/worker/toolchain/shared_build.h>
+#include <lockstep/worker/language/tensor_ops.h>
 #include <lockstep/worker/toolchain/host_toolchain.h>
-#include <lockstep/worker/trace/tensor_ops.h>
+#include <lockstep/worker/toolchain/shared_build.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace {

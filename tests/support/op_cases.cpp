@@ -6,10 +6,10 @@
 #include "op_case_lists.h"
 #include "tracing.h"
 
-#include <lockstep/worker/trace/collective_ops.h>
-#include <lockstep/worker/trace/op_builder.h>
-#include <lockstep/worker/trace/random_ops.h>
-#include <lockstep/worker/trace/selection_ops.h>
+#include <lockstep/worker/language/collective_ops.h>
+#include <lockstep/worker/language/op_builder.h>
+#include <lockstep/worker/language/random_ops.h>
+#include <lockstep/worker/language/selection_ops.h>
 
 namespace lockstep::worker::test {
 namespace {

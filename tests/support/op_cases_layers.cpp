@@ -1,6 +1,7 @@
 // Products of many operands, and what models are made of.
 #include "op_case_lists.h"
 
+#include <lockstep/worker/language/product_ops.h>
 #include <lockstep/worker/layers/attention.h>
 #include <lockstep/worker/layers/clipping.h>
 #include <lockstep/worker/layers/embeddings.h>
@@ -8,7 +9,6 @@
 #include <lockstep/worker/layers/norms.h>
 #include <lockstep/worker/layers/optimisers.h>
 #include <lockstep/worker/layers/schedules.h>
-#include <lockstep/worker/trace/product_ops.h>
 
 namespace lockstep::worker::test {
 namespace {

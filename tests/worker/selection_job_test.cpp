@@ -2,8 +2,8 @@
 // counts, all run one graph, and a rank whose data do not fit ends the call for all.
 #include "job_ranks.h"
 
-#include <lockstep/worker/trace/collective_ops.h>
-#include <lockstep/worker/trace/selection_ops.h>
+#include <lockstep/worker/language/collective_ops.h>
+#include <lockstep/worker/language/selection_ops.h>
 
 namespace lockstep::worker::selection_job_test {
 namespace {

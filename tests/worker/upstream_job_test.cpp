@@ -5,7 +5,7 @@
 
 #include "compiler_ranks.h"
 
-#include <lockstep/worker/trace/autodiff.h>
+#include <lockstep/worker/autodiff/autodiff.h>
 
 namespace lockstep::worker::upstream_job_test {
 namespace {

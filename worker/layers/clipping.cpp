@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include <lockstep/worker/language/collective_ops.h>
 #include <lockstep/worker/layers/clipping.h>
 #include <lockstep/worker/layers/operands.h>
-#include <lockstep/worker/trace/collective_ops.h>
 
 namespace lockstep::worker {
 namespace {

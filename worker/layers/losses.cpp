@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/language/index_ops.h>
 #include <lockstep/worker/layers/losses.h>
 #include <lockstep/worker/layers/operands.h>
-#include <lockstep/worker/trace/index_ops.h>
 
 namespace lockstep::worker {
 namespace {

@@ -3,7 +3,7 @@
 // operands do not fit, every function throws TraceUsageError with the user's line.
 #pragma once
 
-#include <lockstep/worker/trace/tensor_ops.h>
+#include <lockstep/worker/language/tensor_ops.h>
 
 namespace lockstep::worker {
 

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include <lockstep/worker/trace/tensor_ops.h>
+#include <lockstep/worker/language/tensor_ops.h>
 
 namespace lockstep::worker {
 

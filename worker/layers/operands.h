@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include <lockstep/worker/trace/op_builder.h>
+#include <lockstep/worker/language/op_builder.h>
 
 namespace lockstep::worker {
 

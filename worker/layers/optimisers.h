@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include <lockstep/worker/trace/inputs.h>
-#include <lockstep/worker/trace/tensor_ops.h>
+#include <lockstep/worker/language/inputs.h>
+#include <lockstep/worker/language/tensor_ops.h>
 
 namespace lockstep::worker {
 

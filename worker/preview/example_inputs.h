@@ -6,8 +6,8 @@
 #include <span>
 
 #include <lockstep/worker/exchange/observation.h>
+#include <lockstep/worker/language/inputs.h>
 #include <lockstep/worker/run/run_host.h>
-#include <lockstep/worker/trace/inputs.h>
 
 namespace lockstep::worker {
 

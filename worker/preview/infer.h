@@ -14,8 +14,8 @@
 #include <vector>
 
 #include <lockstep/shapes/size_classes.h>
+#include <lockstep/worker/language/inputs.h>
 #include <lockstep/worker/run/run_host.h>
-#include <lockstep/worker/trace/inputs.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker {

@@ -1,4 +1,4 @@
-// Functions with a gradient of the user's, in place of the one that follows from their ops.
+// A call in a trace of a function whose gradient is the user's.
 #pragma once
 
 #include <functional>
@@ -14,40 +14,9 @@ struct BackwardCall {
   std::vector<Tensor> inputs;   // as the function was called with
   std::vector<Tensor> outputs;  // what it gave
 };
-
-using TracedFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 /// One gradient per input, with its dtype and sizes; an empty tensor where there is none.
 using BackwardFunction = std::function<std::vector<Tensor>(const BackwardCall& call)>;
 
-/// `forward` with `backward` as its gradient, which is recorded into the same graph when grad()
-/// comes past; both are called while tracing only. What forward computes with besides its inputs
-/// gets no gradient through it. Usual reasons: a gradient that is more exact or cheaper than the
-/// recorded one, one that is passed straight through a rounding, one that is clipped.
-///
-///   const auto rounded = custom_backward(
-///       [](const std::vector<Tensor>& x) { return std::vector{round(x[0])}; },
-///       [](const BackwardCall& call) { return call.grads; });
-///   const Tensor y = rounded({x})[0];
-///
-/// Throws TraceUsageError: for inputs and outputs as other ops do; at grad(), where a gradient's
-/// number, dtype or sizes do not fit its input.
-class CustomBackward {
- public:
-  CustomBackward(TracedFunction forward, BackwardFunction backward)
-      : forward_(std::move(forward)), backward_(std::move(backward)) {}
-  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs,
-                                 Line where = Line::current()) const;
-
- private:
-  TracedFunction forward_;
-  BackwardFunction backward_;
-};
-[[nodiscard]] inline CustomBackward custom_backward(TracedFunction forward,
-                                                    BackwardFunction backward) {
-  return {std::move(forward), std::move(backward)};
-}
-
-/// One call of such a function in a trace.
 struct OwnGradient {
   std::vector<NodeId> inputs, outputs;  // outputs: nodes of their own, next to each other
   BackwardFunction backward;

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include <lockstep/worker/trace/op_builder.h>
 #include <lockstep/worker/trace/tensor.h>
+#include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker {
 namespace {
@@ -62,7 +62,7 @@ std::vector<SymInt> Tensor::sizes(Line where) const {
 SymInt Tensor::numel(Line where) const {
   if (!trace_) return array_.elements();
   trace_->need_open("a tensor", where);
-  return trace_->integer(shapes::product(meta_of(*this).sizes));
+  return trace_->integer(shapes::product(trace_->meta(node_).sizes));
 }
 
 Tensor::operator bool() const {
@@ -90,39 +90,6 @@ void Tensor::mark(std::int64_t dim, Mark mark, Line where) {
                                       location(where).text(), n, dim));
   if (marks_.empty()) marks_.resize(static_cast<std::size_t>(n), Mark::None);
   marks_[static_cast<std::size_t>(dim < 0 ? dim + n : dim)] = mark;
-}
-
-TensorOperand::TensorOperand(const SymFloat& f, Line line)
-    : tensor(f.traced() ? f.tensor() : Tensor()),
-      number(f.traced() ? 0 : f.value()),
-      plain(!f.traced()),
-      fraction(true),
-      weak(f.traced()),
-      where(line) {}
-
-TensorOperand::TensorOperand(const SymInt& n, Line line) : where(line) {
-  const std::optional<std::int64_t> value = n.expr().constant();
-  plain = value && std::abs(*value) < (std::int64_t{1} << 53);
-  if (plain) number = static_cast<double>(*value);
-  if (!plain || n.trace()) count = n;
-}
-
-FloatOperand as_float(const CountOperand& n) {
-  if (n.value.trace()) n.value.trace()->need_open("an integer", n.where);
-  if (const std::optional<std::int64_t> value = n.value.expr().constant())
-    return {static_cast<double>(*value), n.where};
-  return {SymFloat(cast(scalar(n.value, n.where), DType::F64, n.where)), n.where};
-}
-
-Tensor elementwise(Op op, const TensorOperand& a, const TensorOperand& b) {
-  return emit(op, aligned(op_row(op).name, {a, b}, b.where), {}, b.where);
-}
-
-Tensor bitwise(BitOp op, const TensorOperand& a, const TensorOperand& b) {
-  const Op of_ints = op == BitOp::And ? Op::BitAnd : op == BitOp::Or ? Op::BitOr : Op::BitXor;
-  const Op of_bools = op == BitOp::And ? Op::And : op == BitOp::Or ? Op::Or : Op::Ne;
-  const std::vector<Tensor> both = aligned(op_row(of_ints).name, {a, b}, b.where);
-  return emit(both[0].dtype(b.where) == DType::Bool ? of_bools : of_ints, both, {}, b.where);
 }
 
 }  // namespace lockstep::worker

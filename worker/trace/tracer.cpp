@@ -8,6 +8,7 @@
 #include <lockstep/worker/graph/count_limit.h>
 #include <lockstep/worker/graph/node_order.h>
 #include <lockstep/worker/graph/shape_rules.h>
+#include <lockstep/worker/trace/own_gradient.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker {
@@ -358,6 +359,17 @@ TraceReliance Trace::reliance(std::optional<std::string> error) const {
 const Nesting& Trace::known_nesting() const {
   static const Nesting kNone;
   return setup_.nesting != nullptr ? *setup_.nesting : kNone;
+}
+
+void Trace::add_own_gradient(OwnGradient gradient) {
+  ++own_count_;
+  const auto shared = std::make_shared<const OwnGradient>(std::move(gradient));
+  for (const NodeId output : shared->outputs) own_gradients_[output] = shared;
+}
+
+const OwnGradient* Trace::own_gradient(NodeId id) const {
+  const auto found = own_gradients_.find(id);
+  return found == own_gradients_.end() ? nullptr : found->second.get();
 }
 
 Graph Trace::finish() {

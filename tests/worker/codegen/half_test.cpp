@@ -9,12 +9,12 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
+#include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/graph/shape_rules.h>
-#include <lockstep/worker/trace/autodiff.h>
-#include <lockstep/worker/trace/collective_ops.h>
-#include <lockstep/worker/trace/selection_ops.h>
+#include <lockstep/worker/language/collective_ops.h>
+#include <lockstep/worker/language/selection_ops.h>
 
 namespace lockstep::worker::half_test {
 namespace {

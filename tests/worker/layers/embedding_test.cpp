@@ -4,9 +4,9 @@
 
 #include "traced_run.h"
 
+#include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/layers/attention.h>
 #include <lockstep/worker/layers/embeddings.h>
-#include <lockstep/worker/trace/autodiff.h>
 
 namespace lockstep::worker::embedding_test {
 namespace {

@@ -8,7 +8,7 @@
 #include "tracing.h"
 
 #include <lockstep/worker/graph/error_sync_points.h>
-#include <lockstep/worker/trace/collective_ops.h>
+#include <lockstep/worker/language/collective_ops.h>
 
 namespace lockstep::worker::run_failure_test {
 namespace {

@@ -5,8 +5,8 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/trace/autodiff.h>
-#include <lockstep/worker/trace/tensor_ops.h>
+#include <lockstep/worker/autodiff/autodiff.h>
+#include <lockstep/worker/language/tensor_ops.h>
 
 namespace lockstep::worker::compiled_cases_test {
 namespace {

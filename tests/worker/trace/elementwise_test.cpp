@@ -8,8 +8,8 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/trace/autodiff.h>
-#include <lockstep/worker/trace/tensor_ops.h>
+#include <lockstep/worker/autodiff/autodiff.h>
+#include <lockstep/worker/language/tensor_ops.h>
 
 namespace lockstep::worker::elementwise_test {
 namespace {

@@ -11,7 +11,7 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/trace/tensor_ops.h>
+#include <lockstep/worker/language/tensor_ops.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker::index_runs {

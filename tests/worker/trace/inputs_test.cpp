@@ -1,7 +1,7 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/trace/inputs.h>
+#include <lockstep/worker/language/inputs.h>
 
 namespace lockstep::worker::inputs_test {
 namespace {

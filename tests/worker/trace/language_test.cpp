@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/trace/autodiff.h>
-#include <lockstep/worker/trace/collective_ops.h>
-#include <lockstep/worker/trace/selection_ops.h>
+#include <lockstep/worker/autodiff/autodiff.h>
+#include <lockstep/worker/language/collective_ops.h>
+#include <lockstep/worker/language/selection_ops.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker::language_test {

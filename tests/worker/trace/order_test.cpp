@@ -8,7 +8,7 @@
 #include "function_runs.h"
 
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/trace/order_ops.h>
+#include <lockstep/worker/language/order_ops.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker::order_test {

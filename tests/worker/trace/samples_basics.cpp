@@ -2,7 +2,7 @@
 #include "op_samples.h"
 
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/trace/selection_ops.h>
+#include <lockstep/worker/language/selection_ops.h>
 
 namespace lockstep::worker::samples {
 namespace {

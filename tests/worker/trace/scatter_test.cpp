@@ -6,8 +6,9 @@
 
 #include "index_runs.h"
 
-#include <lockstep/worker/trace/autodiff.h>
-#include <lockstep/worker/trace/selection_ops.h>
+#include <lockstep/worker/autodiff/autodiff.h>
+#include <lockstep/worker/language/movement_ops.h>
+#include <lockstep/worker/language/selection_ops.h>
 
 namespace lockstep::worker::scatter_test {
 namespace {

@@ -8,7 +8,7 @@
 #include "tracing.h"
 
 #include <lockstep/worker/graph/error_sync_points.h>
-#include <lockstep/worker/trace/selection_ops.h>
+#include <lockstep/worker/language/selection_ops.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker::selection_test {

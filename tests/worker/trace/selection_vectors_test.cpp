@@ -6,7 +6,7 @@
 #include "compiled_graph.h"
 #include "tracing.h"
 
-#include <lockstep/worker/trace/selection_ops.h>
+#include <lockstep/worker/language/selection_ops.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker::selection_vectors_test {

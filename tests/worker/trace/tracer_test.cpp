@@ -3,8 +3,8 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/trace/autodiff.h>
-#include <lockstep/worker/trace/collective_ops.h>
+#include <lockstep/worker/autodiff/autodiff.h>
+#include <lockstep/worker/language/collective_ops.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker::tracer_test {

@@ -1,0 +1,31 @@
+// Gradients, op by op. For autodiff.cpp and its tests.
+#pragma once
+
+#include <vector>
+
+#include <lockstep/worker/language/op_builder.h>
+
+namespace lockstep::worker {
+
+/// One node on the way back.
+struct Backward {
+  Trace& trace;
+  const Node& node;
+  Tensor value;                // the node's
+  Tensor grad;                 // of the loss by `value`; same meta, but see sums_gradient
+  std::vector<Tensor> inputs;  // the node's operands
+  std::vector<bool> wanted;    // per operand
+};
+
+/// Gradients by operand, each with its operand's meta; empty where not wanted or not defined
+/// (bools, indices). Records ops but no guards, asserts or symbols.
+using GradientRule = std::vector<Tensor> (*)(const Backward&);
+
+/// Null for ops that are not differentiable (op.h).
+[[nodiscard]] GradientRule gradient_rule(Op op);
+
+/// Of the ops that only move elements, those whose rule adds gradients up: f16 and bf16 come to
+/// them as f32.
+[[nodiscard]] bool sums_gradient(Op op);
+
+}  // namespace lockstep::worker

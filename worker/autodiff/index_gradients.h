@@ -1,0 +1,15 @@
+// Gradients of ops by indices, for the table in gradients.cpp.
+#pragma once
+
+#include <vector>
+
+#include <lockstep/worker/autodiff/gradients.h>
+
+namespace lockstep::worker {
+
+[[nodiscard]] std::vector<Tensor> gather_gradient(const Backward& b);
+/// Set: to the row that won, and to x where no row came. Multiply: right with zeros. Max and Min:
+/// shared evenly among all that are equal to the result.
+[[nodiscard]] std::vector<Tensor> index_put_gradient(const Backward& b);
+
+}  // namespace lockstep::worker

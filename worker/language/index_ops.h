@@ -1,0 +1,91 @@
+// The tensor language: indexing by tensors of indices and by masks. Names and meanings follow
+// torch. Indices are i64; one out of range is an error when the graph runs, on all ranks jointly.
+// Those that are negative count from the end where that is said, else they are out of range. If
+// operands do not fit, every function throws TraceUsageError with the user's line. Results are the
+// same bits on every run: what meets in one element meets in the order of the indices, so of
+// several that are set the last one wins, and it alone has a gradient.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <lockstep/worker/language/operators.h>
+
+namespace lockstep::worker {
+
+/// Rows of x [R, ..] at index [M].
+[[nodiscard]] Tensor index_select(const Tensor& x, const Tensor& index,
+                                  Line where = Line::current());
+/// Zeros [rows, ..] with `values` [M, ..] added at index [M], in order.
+[[nodiscard]] Tensor index_add(const SymInt& rows, const Tensor& index, const Tensor& values,
+                               Line where = Line::current());
+
+// Along one dim, whole slices by index [M]; `source` has x's sizes, but M along `dim`.
+[[nodiscard]] Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
+                                  Line where = Line::current());
+/// x with the source added.
+[[nodiscard]] Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index,
+                               const Tensor& source, Line where = Line::current());
+/// x with the source in place.
+[[nodiscard]] Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index,
+                                const Tensor& source, Line where = Line::current());
+/// x with a number or 0-d tensor in place. Negative indices count from the end.
+[[nodiscard]] Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index,
+                                const TensorOperand& value, Line where = Line::current());
+
+// Along one dim, element by element: the index has as many dims as x. In those other than `dim` it
+// is no larger than x.
+/// For each element of `index` the element of x at its place, but at the index along `dim`: sizes
+/// of index.
+[[nodiscard]] Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index,
+                            Line where = Line::current());
+/// The same of x and an index that broadcast but for `dim`. Negative indices count from the end.
+[[nodiscard]] Tensor take_along_dim(const Tensor& x, const Tensor& index, std::int64_t dim,
+                                    Line where = Line::current());
+/// x with elements of `src` (a number, or a tensor no smaller than the index) where gather would
+/// have read.
+[[nodiscard]] Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index,
+                             const TensorOperand& src, Line where = Line::current());
+/// The same, added.
+[[nodiscard]] Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index,
+                                 const Tensor& src, Line where = Line::current());
+/// How elements that meet become one. Mean of ints is rounded down.
+enum class Reduce : std::uint8_t { Sum, Prod, Mean, Amax, Amin };
+/// The same, joined; `include_self`: x's own element is one of them, else it counts only where no
+/// other comes. Amax and amin: equal ones share the gradient.
+[[nodiscard]] Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index,
+                                    const Tensor& src, Reduce reduce, bool include_self = true,
+                                    Line where = Line::current());
+
+// By several tensors of indices, one per dim of x. They broadcast, and negative ones count from the
+// end. Dims of x without a tensor (Index(), or behind the last) are taken whole. The dims of the
+// indices stand where the first tensor stands, or in front if a dim without one is between them.
+[[nodiscard]] Tensor index(const Tensor& x, const std::vector<Index>& at,
+                           Line where = Line::current());
+/// x with `values`, which broadcast to index(x, at), in place or added.
+[[nodiscard]] Tensor index_put(const Tensor& x, const std::vector<Index>& at,
+                               const TensorOperand& values, bool accumulate = false,
+                               Line where = Line::current());
+
+// By row-major places. Negative ones count from the end.
+/// Elements of x: sizes of index.
+[[nodiscard]] Tensor take(const Tensor& x, const Tensor& index, Line where = Line::current());
+/// x with elements of `source`, as many as the index has, in place or added.
+[[nodiscard]] Tensor put(const Tensor& x, const Tensor& index, const Tensor& source,
+                         bool accumulate = false, Line where = Line::current());
+
+// By masks of bools. None of these counts, but for the last.
+/// x with a number or 0-d tensor where the mask is true. x and mask broadcast.
+[[nodiscard]] Tensor masked_fill(const Tensor& x, const Tensor& mask, const TensorOperand& value,
+                                 Line where = Line::current());
+/// x with the elements of `source` in order where the mask, which broadcasts to x, is true. That
+/// the source has enough is checked.
+[[nodiscard]] Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source,
+                                    Line where = Line::current());
+/// `x[mask] = value` for a mask over the leading dims of x, as a new tensor. The value broadcasts
+/// to the rows x[mask] as if they were x's other dims; or it is one such row per true of the mask,
+/// which is counted and checked (a wait for the host, unless x[mask] was counted before).
+[[nodiscard]] Tensor masked_put(const Tensor& x, const Tensor& mask, const TensorOperand& value,
+                                Line where = Line::current());
+
+}  // namespace lockstep::worker

@@ -1,0 +1,172 @@
+// Indexing by several tensors: the dims that they index go to the front and become one, the indices
+// one list of places in it.
+#include <fmt/format.h>
+
+#include <lockstep/worker/language/index_places.h>
+
+namespace lockstep::worker {
+namespace {
+
+using shapes::Expr;
+
+class Indexed {
+ public:
+  Indexed(std::string_view what, const Tensor& x, const std::vector<Index>& at, const Line& where)
+      : what_(what), x_(x), where_(where) {
+    find_tensors(at);
+    for (std::size_t d = 0; d < static_cast<std::size_t>(x.ndim()); ++d)
+      if (std::find(order_.begin(), order_.end(), static_cast<std::int64_t>(d)) == order_.end())
+        order_.push_back(static_cast<std::int64_t>(d));
+    const Tensor front = in_order(x, order_, where);
+    front_ = meta_of(front).sizes;
+    const auto rest = front_.begin() + static_cast<std::ptrdiff_t>(indexed_);
+    others_.assign(rest, front_.end());
+    rows_ = view(front, with_rows(shapes::product({front_.begin(), rest})), where);
+    make_places();
+  }
+
+  /// x with what is indexed in one dim, [P, ..], and the places in it: i64 [M].
+  [[nodiscard]] const Tensor& rows() const { return rows_; }
+  [[nodiscard]] const Tensor& places() const { return places_; }
+  [[nodiscard]] std::vector<Expr> result_sizes() const {
+    std::vector<Expr> sizes = others_;
+    sizes.insert(sizes.begin() + place_, batch_.begin(), batch_.end());
+    return sizes;
+  }
+  /// Of one row per place, [M, ..], the result.
+  [[nodiscard]] Tensor result(const Tensor& rows) const {
+    std::vector<Expr> sizes = batch_;
+    sizes.insert(sizes.end(), others_.begin(), others_.end());
+    Dims order;
+    const auto batch = static_cast<std::int64_t>(batch_.size());
+    for (std::int64_t d = 0; d < place_; ++d) order.push_back(batch + d);
+    for (std::int64_t d = 0; d < batch; ++d) order.push_back(d);
+    for (auto d = batch + place_; d < static_cast<std::int64_t>(sizes.size()); ++d)
+      order.push_back(d);
+    return in_order(view(rows, std::move(sizes), where_), std::move(order), where_);
+  }
+  /// And of a tensor of the result's sizes the rows.
+  [[nodiscard]] Tensor rows_of(const Tensor& result) const {
+    Dims order;
+    const auto batch = static_cast<std::int64_t>(batch_.size());
+    for (std::int64_t d = 0; d < batch; ++d) order.push_back(place_ + d);
+    for (std::int64_t d = 0; d < result.ndim(); ++d)
+      if (d < place_ || d >= place_ + batch) order.push_back(d);
+    return view(in_order(result, std::move(order), where_), with_rows(meta_of(places_).sizes[0]),
+                where_);
+  }
+  /// Of other rows() x.
+  [[nodiscard]] Tensor whole(const Tensor& rows) const {
+    Dims inverse(order_.size());
+    for (std::size_t i = 0; i < order_.size(); ++i)
+      inverse[static_cast<std::size_t>(order_[i])] = static_cast<std::int64_t>(i);
+    return in_order(view(rows, front_, where_), std::move(inverse), where_);
+  }
+
+ private:
+  void find_tensors(const std::vector<Index>& at) {
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      const Tensor& tensor = at[d].tensor;
+      if (tensor.empty()) continue;
+      (void)trace_of(what_, std::vector{x_, tensor}, where_);
+      if (tensor.dtype() == DType::Bool)
+        refuse(where_, what_, "takes no mask among its indices; write x[mask] or masked_put()");
+      need_index(what_, tensor, where_);
+      order_.push_back(static_cast<std::int64_t>(d));
+      tensors_.push_back(tensor);
+    }
+    if (tensors_.empty()) refuse(where_, what_, "needs at least one tensor of indices");
+    if (at.size() > static_cast<std::size_t>(x_.ndim()))
+      refuse(where_, what_,
+             fmt::format("{} indices are too many for {}", at.size(), meta_text(meta_of(x_))));
+    indexed_ = order_.size();
+    const bool adjacent =
+        order_.back() - order_.front() + 1 == static_cast<std::int64_t>(order_.size());
+    place_ = adjacent ? order_.front() : 0;
+  }
+
+  void make_places() {
+    tensors_ = broadcast_together(what_, tensors_, where_);
+    batch_ = meta_of(tensors_[0]).sizes;
+    for (std::size_t k = 0; k < tensors_.size(); ++k) {
+      const Tensor at = wrapped_index(what_, tensors_[k], front_[k], where_);
+      places_ = k == 0 ? at : emit(Op::Add, {scaled(places_, front_[k], where_), at}, {}, where_);
+    }
+    places_ = flat_view(places_, where_);
+  }
+
+  [[nodiscard]] std::vector<Expr> with_rows(const Expr& rows) const {
+    std::vector<Expr> sizes{rows};
+    sizes.insert(sizes.end(), others_.begin(), others_.end());
+    return sizes;
+  }
+
+  std::string_view what_;
+  const Tensor& x_;
+  Line where_;
+  std::vector<Tensor> tensors_;
+  Dims order_;                // of x's dims: those that are indexed first
+  std::size_t indexed_ = 0;   // how many
+  std::int64_t place_ = 0;    // where the dims of the indices stand in the result
+  std::vector<Expr> front_;   // x's sizes in that order
+  std::vector<Expr> others_;  // those that are not indexed
+  std::vector<Expr> batch_;   // of the indices
+  Tensor rows_, places_;
+};
+
+}  // namespace
+
+Tensor index(const Tensor& x, const std::vector<Index>& at, Line where) {
+  (void)trace_of("index", std::vector{x}, where);
+  const Indexed indexed("index", x, at, where);
+  return indexed.result(emit(Op::IndexSelect, {indexed.rows(), indexed.places()}, {}, where));
+}
+
+Tensor Tensor::operator[](std::initializer_list<Index> at) const {
+  const Line where = at.size() == 0 ? Line() : at.begin()->where;
+  return index(*this, std::vector<Index>(at), where);
+}
+
+Tensor index_put(const Tensor& x, const std::vector<Index>& at, const TensorOperand& values,
+                 bool accumulate, Line where) {
+  const std::shared_ptr<Trace> trace = trace_of("index_put", std::vector{x}, where);
+  const Indexed indexed("index_put", x, at, where);
+  Sizes sizes;
+  for (const Expr& size : indexed.result_sizes()) sizes.push_back(trace->integer(size));
+  const Tensor value = value_of("index_put", values, *trace, x.dtype(), where);
+  const Tensor rows = indexed.rows_of(expand(value, sizes, where));
+  return indexed.whole(accumulate
+                           ? add_rows(indexed.rows(), indexed.places(), rows, where)
+                           : put_rows(indexed.rows(), indexed.places(), rows, Put::Set, where));
+}
+
+Tensor take(const Tensor& x, const Tensor& index, Line where) {
+  (void)trace_of("take", std::vector{x, index}, where);
+  need_index("take", index, where);
+  const Tensor flat = flat_view(x, where);
+  const Tensor places = wrapped_index("take", index, meta_of(flat).sizes[0], where);
+  const Tensor picked = emit(Op::IndexSelect, {flat, flat_view(places, where)}, {}, where);
+  return view(picked, meta_of(index).sizes, where);
+}
+
+Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate,
+           Line where) {
+  const std::shared_ptr<Trace> trace = trace_of("put", std::vector{x, index, source}, where);
+  need_index("put", index, where);
+  if (source.dtype() != x.dtype())
+    refuse(where, "put",
+           fmt::format("dtypes differ: {} and {}; cast() one of them", dtype_name(x.dtype()),
+                       dtype_name(source.dtype())));
+  const Tensor flat = flat_view(x, where);
+  const Tensor places =
+      flat_view(wrapped_index("put", index, meta_of(flat).sizes[0], where), where);
+  const std::vector<Expr> count = meta_of(places).sizes;
+  trace->env().check(shapes::equal(shapes::product(meta_of(source).sizes), count[0]),
+                     trace->here(where), "put needs as many elements as indices");
+  const Tensor rows = view(source, count, where);
+  return view(accumulate ? add_rows(flat, places, rows, where)
+                         : put_rows(flat, places, rows, Put::Set, where),
+              meta_of(x).sizes, where);
+}
+
+}  // namespace lockstep::worker

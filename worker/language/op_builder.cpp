@@ -1,0 +1,199 @@
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/language/op_builder.h>
+
+namespace lockstep::worker {
+namespace {
+
+using shapes::Expr;
+
+/// The dtype that numbers, float inputs and integers take: that of the first tensor of a dtype of
+/// its own.
+DType common_dtype(std::string_view what, const std::vector<TensorOperand>& operands,
+                   const Line& where) {
+  std::optional<DType> dtype;
+  bool fraction = false;
+  for (const TensorOperand& operand : operands) {
+    if (operand.plain && !operand.fraction && std::abs(operand.number) >= 0x1p53)
+      refuse(where, what, "an integer this large is not exact here; write scalar()");
+    if (!operand.has_dtype()) {
+      fraction = fraction || operand.weak || operand.fraction;
+      continue;
+    }
+    const DType mine = operand.tensor.dtype();
+    if (dtype && *dtype != mine)
+      refuse(where, what,
+             fmt::format("dtypes differ: {} and {}; cast() one of them", dtype_name(*dtype),
+                         dtype_name(mine)));
+    dtype = mine;
+  }
+  if (fraction && dtype && !is_float(*dtype))
+    refuse(where, what,
+           fmt::format("a floating-point number meets a tensor of {}; cast() the tensor",
+                       dtype_name(*dtype)));
+  return dtype.value_or(fraction ? DType::F64 : DType::I64);
+}
+
+Expr broadcast_size(std::string_view what, Trace& trace, const Expr& one, const Expr& other,
+                    const Line& where) {
+  if (one == other || other == Expr(1)) return one;
+  if (one == Expr(1)) return other;
+  // Of sizes that no rank has seen vary, whether they are equal picks the entry.
+  if (trace.only_settled(one) && trace.only_settled(other) &&
+      trace.env().peek(one - other, 1) == 0 &&
+      trace.env().evaluate(shapes::equal(one, other), trace.here(where)))
+    return trace.env().simplify(one);
+  const Expr a = trace.one_or(one, where), b = trace.one_or(other, where);
+  if (b == Expr(1)) return a;
+  if (a == Expr(1)) return b;
+  if (a.constant() && b.constant())
+    refuse(where, what, fmt::format("sizes {} and {} do not fit", a.text(), b.text()));
+  trace.env().check(
+      shapes::equal(a, b), trace.here(where),
+      fmt::format("{} needs equal sizes; expand() a dim of size 1 that should broadcast", what));
+  return trace.env().simplify(a);
+}
+
+std::vector<Expr> broadcast_sizes(std::string_view what, Trace& trace,
+                                  const std::vector<Tensor>& xs, const Line& where) {
+  std::vector<std::vector<Expr>> lists;
+  for (const Tensor& x : xs)
+    if (!x.empty()) lists.push_back(meta_of(x).sizes);
+  return broadcast_sizes(what, trace, lists, where);
+}
+
+}  // namespace
+
+void refuse(const Line& where, std::string_view what, std::string_view words) {
+  throw TraceUsageError(fmt::format("{}: {}: {}", location(where).text(), what, words));
+}
+
+std::shared_ptr<Trace> trace_of(std::string_view what, std::span<const Tensor> operands,
+                                const Line& where) {
+  for (const Tensor& operand : operands)
+    if (operand.traced()) {
+      for (const Tensor& other : operands) (void)operand.trace()->operand(other, where);
+      return operand.trace();
+    }
+  refuse(where, what, "works on tensors of a compiled frame only; call it in the traced function");
+}
+
+std::shared_ptr<Trace> trace_of(std::string_view what, const Sizes& sizes, const Line& where) {
+  for (const SymInt& size : sizes)
+    if (size.trace()) {
+      for (const SymInt& other : sizes) size.trace()->need_own(other, where);
+      return size.trace();
+    }
+  refuse(where, what,
+         "none of the sizes comes from the frame's inputs; pass the Trace as first argument");
+}
+
+std::shared_ptr<Trace> trace_of(std::string_view what, std::span<const Tensor> operands,
+                                const Sizes& sizes, const Line& where) {
+  std::shared_ptr<Trace> trace = trace_of(what, operands, where);
+  for (const SymInt& size : sizes) trace->need_own(size, where);
+  return trace;
+}
+
+Tensor emit(Op op, const std::vector<Tensor>& operands, Node attributes, const Line& where) {
+  const std::shared_ptr<Trace> trace = trace_of(op_row(op).name, operands, where);
+  attributes.op = op;
+  for (const Tensor& operand : operands)
+    attributes.inputs.push_back(trace->operand(operand, where));
+  return trace->add_node(std::move(attributes), where);
+}
+
+TensorMeta meta_of(const Tensor& x) { return x.trace()->meta(x.node()); }
+
+std::int64_t checked_dim(std::string_view what, const Tensor& x, std::int64_t dim,
+                         const Line& where) {
+  const std::int64_t n = x.ndim(where);
+  if (dim < -n || dim >= n)
+    refuse(where, what, fmt::format("a tensor with {} dims has no dim {}", n, dim));
+  return dim < 0 ? dim + n : dim;
+}
+
+std::vector<Expr> exprs_of(const Sizes& sizes) {
+  std::vector<Expr> exprs;
+  for (const SymInt& size : sizes) exprs.push_back(size.expr());
+  return exprs;
+}
+
+Tensor view(const Tensor& x, std::vector<Expr> sizes, const Line& where) {
+  const TensorMeta from = meta_of(x);
+  if (from.sizes == sizes) return x;
+  Node node;
+  node.meta = {from.dtype, std::move(sizes)};
+  return emit(Op::Reshape, {x}, std::move(node), where);
+}
+
+Tensor filled(Trace& trace, const TensorMeta& meta, double value, const Line& where) {
+  Node node;
+  node.op = Op::Full;
+  node.number = value;
+  node.meta = meta;
+  return trace.add_node(std::move(node), where);
+}
+
+Tensor expanded(const Tensor& x, const std::vector<Expr>& sizes, const Line& where) {
+  std::vector<Expr> from = meta_of(x).sizes;
+  from.insert(from.begin(), sizes.size() - from.size(), Expr(1));
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    if (from[i] != Expr(1)) from[i] = sizes[i];  // known to be equal, perhaps written differently
+  const Tensor same_dims = view(x, from, where);
+  if (from == sizes) return same_dims;
+  Node node;
+  node.meta = {meta_of(x).dtype, sizes};
+  return emit(Op::Expand, {same_dims}, std::move(node), where);
+}
+
+std::vector<Expr> broadcast_sizes(std::string_view what, Trace& trace,
+                                  const std::vector<std::vector<Expr>>& lists, const Line& where) {
+  std::vector<Expr> out;
+  for (const std::vector<Expr>& sizes : lists) {
+    if (sizes.size() > out.size()) out.insert(out.begin(), sizes.size() - out.size(), Expr(1));
+    const std::size_t lead = out.size() - sizes.size();
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      out[lead + i] = broadcast_size(what, trace, out[lead + i], sizes[i], where);
+  }
+  for (Expr& size : out) size = trace.env().simplify(size);
+  return out;
+}
+
+std::vector<Tensor> broadcast_together(std::string_view what, const std::vector<Tensor>& xs,
+                                       const Line& where) {
+  const std::shared_ptr<Trace> trace = trace_of(what, xs, where);
+  const std::vector<Expr> sizes = broadcast_sizes(what, *trace, xs, where);
+  std::vector<Tensor> out;
+  for (const Tensor& x : xs) out.push_back(expanded(x, sizes, where));
+  return out;
+}
+
+std::vector<Tensor> aligned(std::string_view what, const std::vector<TensorOperand>& operands,
+                            const Line& where) {
+  std::vector<Tensor> tensors;
+  Sizes counts;
+  for (const TensorOperand& operand : operands) {
+    if (operand.count) counts.push_back(*operand.count);
+    if (!operand.plain && !operand.count) tensors.push_back(operand.tensor);
+  }
+  const std::shared_ptr<Trace> trace = tensors.empty() && !counts.empty()
+                                           ? trace_of(what, counts, where)
+                                           : trace_of(what, tensors, counts, where);
+  const DType dtype = common_dtype(what, operands, where);
+  tensors.clear();
+  for (const TensorOperand& operand : operands) {
+    const bool is_count = operand.count && !operand.plain;
+    const Tensor value = is_count ? scalar(*trace, *operand.count, operand.where) : operand.tensor;
+    tensors.push_back(operand.weak || is_count ? cast(value, dtype, where) : value);
+  }
+  const std::vector<Expr> sizes = broadcast_sizes(what, *trace, tensors, where);
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    tensors[i] = operands[i].plain ? filled(*trace, {dtype, sizes}, operands[i].number, where)
+                                   : expanded(tensors[i], sizes, where);
+  return tensors;
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,62 @@
+// What the functions of the tensor language build their nodes with: checks of operands and dims,
+// broadcasting, views. For the files of ops only.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/trace/tracer.h>
+
+namespace lockstep::worker {
+
+/// The trace that all traced operands belong to. Throws TraceUsageError, naming `what` and the
+/// line, for a concrete or empty tensor, operands of two traces, and a trace that has ended.
+[[nodiscard]] std::shared_ptr<Trace> trace_of(std::string_view what,
+                                              std::span<const Tensor> operands, const Line& where);
+/// The same for sizes: the trace of the first that has one.
+[[nodiscard]] std::shared_ptr<Trace> trace_of(std::string_view what, const Sizes& sizes,
+                                              const Line& where);
+
+/// The trace of the operands. Throws for `sizes` of another one, too.
+[[nodiscard]] std::shared_ptr<Trace> trace_of(std::string_view what,
+                                              std::span<const Tensor> operands, const Sizes& sizes,
+                                              const Line& where);
+
+/// Appends an op on tensors; `attributes` gives all but op, inputs and line.
+[[nodiscard]] Tensor emit(Op op, const std::vector<Tensor>& operands, Node attributes,
+                          const Line& where);
+
+/// Dtype and sizes as known now. Requires a traced tensor.
+[[nodiscard]] TensorMeta meta_of(const Tensor& x);
+/// 0 <= result < ndim, counted from the end where negative.
+[[nodiscard]] std::int64_t checked_dim(std::string_view what, const Tensor& x, std::int64_t dim,
+                                       const Line& where);
+[[nodiscard]] std::vector<shapes::Expr> exprs_of(const Sizes& sizes);
+/// `x` with exactly these sizes, known to hold as many elements: a view.
+[[nodiscard]] Tensor view(const Tensor& x, std::vector<shapes::Expr> sizes, const Line& where);
+/// `value` everywhere.
+[[nodiscard]] Tensor filled(Trace& trace, const TensorMeta& meta, double value, const Line& where);
+/// Operands with one common size each: numbers filled in, dims broadcast. `what` names the op.
+[[nodiscard]] std::vector<Tensor> aligned(std::string_view what,
+                                          const std::vector<TensorOperand>& operands,
+                                          const Line& where);
+
+/// The common sizes of what broadcasts, dims aligned at the end.
+[[nodiscard]] std::vector<shapes::Expr> broadcast_sizes(
+    std::string_view what, Trace& trace, const std::vector<std::vector<shapes::Expr>>& lists,
+    const Line& where);
+/// Tensors of any dtypes with one common size.
+[[nodiscard]] std::vector<Tensor> broadcast_together(std::string_view what,
+                                                     const std::vector<Tensor>& xs,
+                                                     const Line& where);
+/// `x` broadcast to `sizes`. Requires that each of its dims is known to be equal or is the
+/// constant 1.
+[[nodiscard]] Tensor expanded(const Tensor& x, const std::vector<shapes::Expr>& sizes,
+                              const Line& where);
+
+/// "train.cpp:41: what: words"
+[[noreturn]] void refuse(const Line& where, std::string_view what, std::string_view words);
+
+}  // namespace lockstep::worker

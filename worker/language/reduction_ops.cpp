@@ -1,0 +1,219 @@
+// Reductions and their composites. Composites are numerically stable: the largest value is taken
+// out before exponentials, and gradients do not flow through it.
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/language/op_builder.h>
+
+namespace lockstep::worker {
+namespace {
+
+using shapes::Expr;
+
+/// Ascending, each once; all dims where none is named. A number has the dim 0, which reduces
+/// nothing.
+Dims reduced_dims(std::string_view what, const Tensor& x, const Dims& dims, const Line& where) {
+  Dims out;
+  for (const std::int64_t dim : dims)
+    if (x.ndim() > 0 || dim < -1 || dim > 0) out.push_back(checked_dim(what, x, dim, where));
+  if (dims.empty())
+    for (int d = 0; d < x.ndim(); ++d) out.push_back(d);
+  std::sort(out.begin(), out.end());
+  if (std::adjacent_find(out.begin(), out.end()) != out.end())
+    refuse(where, what, "a dim is named twice");
+  return out;
+}
+
+/// The sizes of `x` with 1 for each of `dims`.
+std::vector<Expr> kept_sizes(const Tensor& x, const Dims& dims) {
+  std::vector<Expr> sizes = meta_of(x).sizes;
+  for (const std::int64_t dim : dims) sizes[static_cast<std::size_t>(dim)] = 1;
+  return sizes;
+}
+
+Tensor reduced(Op op, const Tensor& x, const Dims& dims, Keep keep, const Line& where) {
+  (void)trace_of(op_row(op).name, std::vector{x}, where);
+  Node node;
+  node.ints = reduced_dims(op_row(op).name, x, dims, where);
+  std::vector<Expr> kept = kept_sizes(x, node.ints);
+  Tensor out = node.ints.empty() && op != Op::Argmax ? x : emit(op, {x}, std::move(node), where);
+  return keep == Keep::Keep ? view(out, std::move(kept), where) : out;
+}
+
+void need_floats(std::string_view what, const Tensor& x, const Line& where) {
+  (void)trace_of(what, std::vector{x}, where);
+  if (!is_float(x.dtype())) refuse(where, what, "takes floating-point numbers; cast first");
+}
+
+/// How many elements each total is of.
+Expr count_of(const Tensor& x, const Dims& dims) {
+  Expr count = 1;
+  for (const std::int64_t dim : dims)
+    count = count * meta_of(x).sizes[static_cast<std::size_t>(dim)];
+  return x.trace()->env().simplify(count);
+}
+
+/// root(total), 0 where the total is, without a slope there.
+template <class Root>
+Tensor rooted(const Tensor& total, const Line& where, Root root) {
+  const Tensor nothing = TensorOperand(total, where) == TensorOperand(0.0, where);
+  const Tensor safe =
+      lockstep::worker::where(nothing, TensorOperand(1.0, where), TensorOperand(total, where));
+  return lockstep::worker::where(nothing, TensorOperand(0.0, where),
+                                 TensorOperand(root(safe), where));
+}
+Tensor square_root(const Tensor& total, const Line& where) {
+  return rooted(total, where, [&](const Tensor& x) { return sqrt(x, where); });
+}
+
+/// n less the correction, where that is positive, else 0.
+TensorOperand degrees_of_freedom(const Tensor& x, const Dims& dims, double correction,
+                                 const Line& where) {
+  const Expr count = count_of(x, dims);
+  if (const auto n = count.constant())
+    return {std::max(0.0, static_cast<double>(*n) - correction), where};
+  const Tensor n = cast(scalar(*x.trace(), x.trace()->integer(count), where), DType::F64, where);
+  const Tensor left = TensorOperand(n, where) - TensorOperand(correction, where);
+  return {cast(maximum(TensorOperand(left, where), TensorOperand(0.0, where)), x.dtype(), where),
+          where};
+}
+
+Spread spread_of(std::string_view what, const Tensor& x, const Dims& dims, double correction,
+                 Keep keep, const Line& where) {
+  need_floats(what, x, where);
+  const Dims over = reduced_dims(what, x, dims, where);
+  const Tensor middle = mean(x, over, Keep::Keep, where);
+  const Tensor off = TensorOperand(x, where) - TensorOperand(middle, where);
+  const Tensor squares =
+      sum(TensorOperand(off, where) * TensorOperand(off, where), over, keep, where);
+  const Tensor value =
+      TensorOperand(squares, where) / degrees_of_freedom(x, over, correction, where);
+  return {value, view(middle, meta_of(value).sizes, where)};
+}
+
+void need_bools(std::string_view what, const Tensor& x, const Line& where) {
+  (void)trace_of(what, std::vector{x}, where);
+  if (x.dtype() != DType::Bool)
+    refuse(where, what, fmt::format("takes bools, not {}; compare first", meta_text(meta_of(x))));
+}
+
+/// The largest value over `dims`, kept, without gradient; 0 where it is infinite, so that it can be
+/// subtracted.
+Tensor pivot(const Tensor& x, const Dims& dims, const Line& where) {
+  const Tensor top = amax(detach(x, where), dims, Keep::Keep, where);
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Tensor infinite = TensorOperand(abs(top, where), where) == TensorOperand(infinity, where);
+  return lockstep::worker::where(infinite, TensorOperand(0.0, where), TensorOperand(top, where));
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  return reduced(Op::Sum, x, dims, keep, where);
+}
+Tensor any(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  need_bools("any", x, where);
+  const Tensor count = sum(cast(x, DType::I64, where), dims, keep, where);
+  return TensorOperand(count, where) != TensorOperand(0, where);
+}
+Tensor all(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  need_bools("all", x, where);
+  return logical_not(any(logical_not(x, where), dims, keep, where), where);
+}
+Tensor amax(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  return reduced(Op::Amax, x, dims, keep, where);
+}
+Tensor amin(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  return reduced(Op::Amin, x, dims, keep, where);
+}
+
+Tensor mean(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  need_floats("mean", x, where);
+  const Expr count = count_of(x, reduced_dims("mean", x, dims, where));
+  return TensorOperand(sum(x, dims, keep, where), where) /
+         TensorOperand(x.trace()->integer(count), where);
+}
+
+Tensor prod(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  return reduced(Op::Prod, x, dims, keep, where);
+}
+
+Tensor var(const Tensor& x, const Dims& dims, double correction, Keep keep, Line where) {
+  return spread_of("var", x, dims, correction, keep, where).value;
+}
+Spread var_mean(const Tensor& x, const Dims& dims, double correction, Keep keep, Line where) {
+  return spread_of("var_mean", x, dims, correction, keep, where);
+}
+Tensor stddev(const Tensor& x, const Dims& dims, double correction, Keep keep, Line where) {
+  return square_root(spread_of("stddev", x, dims, correction, keep, where).value, where);
+}
+Spread std_mean(const Tensor& x, const Dims& dims, double correction, Keep keep, Line where) {
+  const Spread spread = spread_of("std_mean", x, dims, correction, keep, where);
+  return {square_root(spread.value, where), spread.mean};
+}
+
+Tensor norm(const Tensor& x, double p, const Dims& dims, Keep keep, Line where) {
+  need_floats("norm", x, where);
+  const Tensor size = abs(x, where);
+  if (p == 0) return cast(count_nonzero(x, dims, keep, where), x.dtype(), where);
+  if (p == 1) return sum(size, dims, keep, where);
+  if (p == std::numeric_limits<double>::infinity()) return amax(size, dims, keep, where);
+  if (p == -std::numeric_limits<double>::infinity()) return amin(size, dims, keep, where);
+  if (p == 2)
+    return square_root(sum(TensorOperand(x, where) * TensorOperand(x, where), dims, keep, where),
+                       where);
+  const Tensor total =
+      sum(pow(TensorOperand(size, where), TensorOperand(p, where)), dims, keep, where);
+  const auto root = [&](const Tensor& of) {
+    return pow(TensorOperand(of, where), TensorOperand(1 / p, where));
+  };
+  return p < 0 ? root(total) : rooted(total, where, root);
+}
+
+Tensor count_nonzero(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  (void)trace_of("count_nonzero", std::vector{x}, where);
+  const Tensor mask =
+      x.dtype() == DType::Bool ? x : TensorOperand(x, where) != TensorOperand(0, where);
+  return sum(cast(mask, DType::I64, where), dims, keep, where);
+}
+
+Tensor argmax(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
+  (void)trace_of("argmax", std::vector{x}, where);
+  if (x.ndim() == 0 && reduced_dims("argmax", x, {dim}, where).empty())
+    return filled(*x.trace(), {DType::I64, {}}, 0, where);
+  return reduced(Op::Argmax, x, {dim}, keep, where);
+}
+
+/// Turned round: the largest of the negated floats, and of ints, whose lowest has no negative, of
+/// the inverted ones.
+Tensor argmin(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
+  (void)trace_of("argmin", std::vector{x}, where);
+  return argmax(is_float(x.dtype()) ? neg(x, where) : bitwise_not(x, where), dim, keep, where);
+}
+
+Tensor softmax(const Tensor& x, std::int64_t dim, Line where) {
+  const Tensor raised =
+      exp(TensorOperand(x, where) - TensorOperand(pivot(x, {dim}, where), where), where);
+  return TensorOperand(raised, where) / TensorOperand(sum(raised, {dim}, Keep::Keep, where), where);
+}
+
+Tensor log_softmax(const Tensor& x, std::int64_t dim, Line where) {
+  return TensorOperand(x, where) - TensorOperand(logsumexp(x, dim, Keep::Keep, where), where);
+}
+
+Tensor logsumexp(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  (void)trace_of("logsumexp", std::vector{x}, where);
+  if (!is_float(x.dtype())) return logsumexp(cast(x, DType::F32, where), dims, keep, where);
+  const Dims over = reduced_dims("logsumexp", x, dims, where);
+  const Tensor top = pivot(x, over, where);
+  const Tensor raised = exp(TensorOperand(x, where) - TensorOperand(top, where), where);
+  const Tensor total = log(sum(raised, over, keep, where), where);
+  return TensorOperand(total, where) + TensorOperand(view(top, meta_of(total).sizes, where), where);
+}
+Tensor logsumexp(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
+  return logsumexp(x, Dims{dim}, keep, where);
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,116 @@
+// Elements put, added or joined where an index along one dim says: over x in one dim.
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/language/index_places.h>
+
+namespace lockstep::worker {
+namespace {
+
+using shapes::Expr;
+
+/// x and what comes, both in one dim, with the places of the latter in the former.
+struct Scattered {
+  Tensor x, places, src;
+};
+
+void need_dims_like(std::string_view what, std::string_view which, const Tensor& index,
+                    const Tensor& other, const Line& where) {
+  if (std::max(index.ndim(), 1) != std::max(other.ndim(), 1))
+    refuse(where, what,
+           fmt::format("takes an index of as many dims as {}, not {} for {}", which,
+                       meta_text(meta_of(index)), meta_text(meta_of(other))));
+}
+
+Tensor at_least_one_dim(const Tensor& x, const Line& where) {
+  return x.ndim() == 0 ? view(x, {Expr(1)}, where) : x;
+}
+
+Scattered scattered(std::string_view what, const Tensor& x, std::int64_t dim, const Tensor& index,
+                    const TensorOperand& src, const Line& where) {
+  const std::shared_ptr<Trace> trace = trace_of(what, std::vector{x, index}, where);
+  need_index(what, index, where);
+  need_dims_like(what, "x", index, x, where);
+  const Tensor into = at_least_one_dim(x, where), at = at_least_one_dim(index, where);
+  const std::int64_t d = checked_dim(what, into, dim, where);
+  const std::vector<Expr> sizes = meta_of(into).sizes, taken = meta_of(at).sizes;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    if (static_cast<std::int64_t>(i) != d)
+      need_no_larger(what, taken[i], sizes[i], "x but along its dim", *trace, where);
+  const Tensor value = value_of(what, src, *trace, x.dtype(), where);
+  Tensor from;
+  if (src.has_dtype()) {
+    need_dims_like(what, "src", index, value, where);
+    from = shortened(what, at_least_one_dim(value, where), taken, -1, "src", where);
+  } else {
+    from = expanded(value, taken, where);
+  }
+  const Tensor checked = checked_index(what, at, sizes[static_cast<std::size_t>(d)], false, where);
+  return {flat_view(into, where), flat_view(places_along(sizes, d, checked, where), where),
+          flat_view(from, where)};
+}
+
+/// x with what leaves a result as it is, as 1 does a product, wherever something comes. The largest
+/// int is no double, so ints have one of those that come there; they have no gradient.
+Tensor without_self(const Scattered& s, Reduce reduce, const Line& where) {
+  const bool extreme = reduce == Reduce::Amax || reduce == Reduce::Amin;
+  if (extreme && !is_float(s.x.dtype())) return put_rows(s.x, s.places, s.src, Put::Set, where);
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double neutral = reduce == Reduce::Prod   ? 1
+                         : reduce == Reduce::Amax ? -infinity
+                         : reduce == Reduce::Amin ? infinity
+                                                  : 0;
+  const Tensor nothing = filled(*s.x.trace(), meta_of(s.src), neutral, where);
+  return put_rows(s.x, s.places, nothing, Put::Set, where);
+}
+
+/// How many elements are joined in each of x, at least 1.
+Tensor counts(const Scattered& s, bool include_self, const Line& where) {
+  Trace& trace = *s.x.trace();
+  const Tensor none = filled(trace, meta_of(s.x), 0, where),
+               one = filled(trace, meta_of(s.x), 1, where);
+  const Tensor each = filled(trace, meta_of(s.src), 1, where);
+  const Tensor count = add_rows(include_self ? one : none, s.places, each, where);
+  return include_self ? count : emit(Op::Maximum, {count, one}, {}, where);
+}
+
+}  // namespace
+
+Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const TensorOperand& src,
+               Line where) {
+  const Scattered s = scattered("scatter", x, dim, index, src, where);
+  return view(put_rows(s.x, s.places, s.src, Put::Set, where), meta_of(x).sizes, where);
+}
+
+Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src,
+                   Line where) {
+  const Scattered s = scattered("scatter_add", x, dim, index, src, where);
+  return view(add_rows(s.x, s.places, s.src, where), meta_of(x).sizes, where);
+}
+
+Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src,
+                      Reduce reduce, bool include_self, Line where) {
+  Scattered s = scattered("scatter_reduce", x, dim, index, src, where);
+  if (!include_self) s.x = without_self(s, reduce, where);
+  const auto joined = [&] {
+    switch (reduce) {
+      case Reduce::Sum:
+        return add_rows(s.x, s.places, s.src, where);
+      case Reduce::Mean:
+        return emit(Op::Div,
+                    {add_rows(s.x, s.places, s.src, where), counts(s, include_self, where)}, {},
+                    where);
+      case Reduce::Prod:
+        return put_rows(s.x, s.places, s.src, Put::Multiply, where);
+      case Reduce::Amax:
+        return put_rows(s.x, s.places, s.src, Put::Max, where);
+      case Reduce::Amin:
+        break;
+    }
+    return put_rows(s.x, s.places, s.src, Put::Min, where);
+  };
+  return view(joined(), meta_of(x).sizes, where);
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,46 @@
+// Ops whose result has as many elements as the data says. How many is counted first and read back
+// to the host, as a size that has no value while tracing; it costs a wait there. For users of
+// frames.
+//
+//   const Tensor kept = x[score > 0.5];                  // [u0, 8] of x [s0, 8]
+//   const Tensor each = kept * weights;                  // sizes like others; u0 may be 0 or 1
+//   check(kept.size(0) <= 64, "a batch fits");           // on all ranks jointly, in the run
+//   if (kept.size(0) == 0) ...                           // refused: known only then
+//
+// Ranks have counts of their own and run one graph. The count lies between 0 and the number of
+// elements; the same mask again gives the same one, whichever op asks. Gradients go to the elements
+// that were taken. Every function throws TraceUsageError as those of tensor_ops.h do.
+#pragma once
+
+#include <lockstep/worker/language/tensor_ops.h>
+
+namespace lockstep::worker {
+
+/// Indices of the elements that are not zero (not false), in row-major order: i64 [u, ndim].
+[[nodiscard]] Tensor nonzero(const Tensor& x, Line where = Line::current());
+
+/// The elements of x where `mask` is true, in row-major order: [u]. x and mask (bool) broadcast.
+/// For rows of x where a mask of fewer dims is true, write x[mask].
+[[nodiscard]] Tensor masked_select(const Tensor& x, const Tensor& mask,
+                                   Line where = Line::current());
+
+/// The different elements of a tensor, ascending; each not-a-number is one of its own, at the end.
+struct Unique {
+  Tensor values;   // [u]: the first of equal ones
+  Tensor inverse;  // i64, sizes of x: the place of each element in `values`
+  Tensor counts;   // i64 [u]: how often each occurs
+};
+/// What of it is not used is left out of the graph.
+[[nodiscard]] Unique unique(const Tensor& x, Line where = Line::current());
+
+/// Element i of `dim`, repeats[i] times in a row. `repeats` is i64, one per element or one for all;
+/// a negative one is an error when the graph runs.
+[[nodiscard]] Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::int64_t dim,
+                                       Line where = Line::current());
+/// With repeats that are known as integers, one per element or one for all, so is the size.
+[[nodiscard]] Tensor repeat_interleave(const Tensor& x, const Sizes& repeats, std::int64_t dim,
+                                       Line where = Line::current());
+[[nodiscard]] Tensor repeat_interleave(const Tensor& x, const SymInt& repeats, std::int64_t dim,
+                                       Line where = Line::current());
+
+}  // namespace lockstep::worker
