@@ -113,7 +113,9 @@ void add_embeddings(std::vector<OpCase>& cases) {
                      const Tensor weighted = embedding_bag(
                          x[0] % 3, x[1],
                          {.lengths = x[2], .mode = BagMode::Sum, .per_sample_weights = x[3]});
-                     return weighted * embedding_bag(x[0] % 3, x[1], {.lengths = x[2]});
+                     const Tensor largest =
+                         embedding_bag(x[0] % 3, x[1], {.lengths = x[2], .mode = BagMode::Max});
+                     return weighted * embedding_bag(x[0] % 3, x[1], {.lengths = x[2]}) + largest;
                    }});
 }
 

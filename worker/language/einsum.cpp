@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -105,6 +106,8 @@ Tensor diagonal_of(const Tensor& x, std::int64_t p, std::int64_t q, const Line& 
   return view(column, std::move(sizes), where);
 }
 
+/// One call: the size of each label, and the terms that are still to be multiplied. Lives as long
+/// as the call.
 class Einsum {
  public:
   Einsum(std::string_view text, const std::vector<Tensor>& xs, const Line& where)
@@ -138,8 +141,8 @@ class Einsum {
   void need(const Equation& equation, const std::vector<Tensor>& xs) const {
     if (equation.operands.size() != xs.size())
       refuse(where_, "einsum",
-             fmt::format("the equation names {} operands, and there are {}",
-                         equation.operands.size(), xs.size()));
+             fmt::format("operands of the equation: {}, tensors: {}", equation.operands.size(),
+                         xs.size()));
     for (std::size_t i = 0; i < xs.size(); ++i) {
       const Labels& labels = equation.operands[i];
       const std::int64_t rest = unnamed_of(labels, xs[i]);

@@ -4,6 +4,7 @@
 
 #include <lockstep/worker/layers/embeddings.h>
 #include <lockstep/worker/layers/operands.h>
+#include <lockstep/worker/language/index_ops.h>
 
 namespace lockstep::worker {
 namespace {
@@ -54,9 +55,6 @@ void need_bag_options(const Tensor& index, const BagOptions& options, const Line
     refuse(where, kWhat, "the rows of an index of two dims are the bags; leave offsets out");
   if (!options.per_sample_weights.empty() && options.mode != BagMode::Sum)
     refuse(where, kWhat, "per_sample_weights are for sums");
-  if (index.ndim() == 1 && options.mode == BagMode::Max)
-    refuse(where, kWhat,
-           "the largest of a bag needs an index of two dims, padded with padding_idx");
 }
 
 /// i64 [B]
@@ -80,6 +78,14 @@ Tensor lengths_of(const BagOptions& options, const SymInt& total, const Line& wh
 Tensor times_weights(const Tensor& rows, const Tensor& weights, const Line& where) {
   const At at{where};
   return at(rows) * at(unsqueeze(weights, -1, where));
+}
+
+/// The largest of the rows [N, D] that belong to each bag: [bags, D], zeros for an empty one.
+Tensor largest_by_bag(const Tensor& rows, const Tensor& bag, const SymInt& bags,
+                      const Line& where) {
+  const Tensor empty = zeros(*rows.trace(), {bags, rows.size(1, where)}, rows.dtype(where), where);
+  const Tensor each = expanded(unsqueeze(bag, 1, where), meta_of(rows).sizes, where);
+  return scatter_reduce(empty, 0, each, rows, Reduce::Amax, false, where);
 }
 
 }  // namespace
@@ -122,7 +128,7 @@ Tensor embedding_bag(const Tensor& index, const Tensor& table, const BagOptions&
     const Tensor lengths = lengths_of(options, all, where);
     const SymInt bags = lengths.size(0, where);
     const Tensor bag = segment_ids(lengths, all, where);
-    total = index_add(bags, bag, rows, where);
+    total = largest ? largest_by_bag(rows, bag, bags, where) : index_add(bags, bag, rows, where);
     count = padding.empty() ? lengths : index_add(bags, bag, counted, where);
   }
   if (options.mode == BagMode::Sum) return total;

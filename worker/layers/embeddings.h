@@ -28,7 +28,7 @@ struct BagOptions {
 };
 /// The sum, mean or largest of the rows of table [R, D] in each bag: [B, D], zeros for an empty
 /// bag. Index is i64 [B, L], a bag per row; or [N], bags one behind the other. That lengths add up
-/// to N is checked when the graph runs. Bags of one dim have no largest.
+/// to N is checked when the graph runs.
 [[nodiscard]] Tensor embedding_bag(const Tensor& index, const Tensor& table,
                                    const BagOptions& options = {}, Line where = Line::current());
 

@@ -115,6 +115,8 @@ TEST(EmbeddingBags, OneBehindTheOther_ByOffsetsOrLengths) {
         const auto bag = [&](BagOptions options) { return embedding_bag(x[0], x[1], options); };
         return std::vector{bag({.lengths = x[2], .mode = BagMode::Sum}),
                            bag({.lengths = x[2], .padding_idx = 1}),
+                           bag({.lengths = x[2], .mode = BagMode::Max}),
+                           bag({.offsets = x[3], .mode = BagMode::Max, .padding_idx = 1}),
                            bag({.offsets = x[3], .mode = BagMode::Sum, .per_sample_weights = x[5]}),
                            bag({.offsets = x[4], .include_last_offset = true})};
       });
@@ -139,6 +141,7 @@ TEST(EmbeddingBags, OneBehindTheOther_ByOffsetsOrLengths) {
         program.run({index, table, integers({count}, lengths), integers({count}, starts),
                      integers({count + 1}, edges), weight}),
         {bags_by_loops(bags, table, BagMode::Sum), bags_by_loops(bags, table, BagMode::Mean, {}, 1),
+         bags_by_loops(bags, table, BagMode::Max), bags_by_loops(bags, table, BagMode::Max, {}, 1),
          bags_by_loops(bags, table, BagMode::Sum, weights),
          bags_by_loops(bags, table, BagMode::Mean)},
         1e-12));

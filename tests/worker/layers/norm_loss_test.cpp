@@ -265,10 +265,10 @@ TEST(Losses, ALabelThatIsNoClass_FailsOnAllRanks) {
   const Array x = random_f64(1, {2, 3});
   TracedRun program({x, Array::zeros(DType::I64, {2})},
                     [](Trace&, In t) { return std::vector{cross_entropy(t[0], t[1])}; });
-  for (const I bad : {I{3}, I{-1}, I{100}}) {
+  OnRanks ranks(program.graph(), 2);
+  for (const I bad : {I{3}, I{-1}}) {
     const Array labels = integers({2}, {1, bad});
     EXPECT_NE(program.failure({x, labels}).find("was given index"), std::string::npos);
-    OnRanks ranks(program.graph(), 2);
     const OnRanks::Run run = ranks.everywhere(
         {{{"in100", x}, {"in101", integers({2}, {1, 2})}}, {{"in100", x}, {"in101", labels}}});
     for (const auto& rank : run.ranks) EXPECT_FALSE(rank->has_value());

@@ -94,6 +94,7 @@ def masked_select(sample):
 
 def nonzero(sample):
     (as_tuple,) = arguments_of(sample, as_tuple=False)
+    need(not as_tuple or sample.input.dim() > 0, "a number, which torch takes as a vector in a tuple")
     joined = (lambda value: [torch.stack(value, 1)]) if as_tuple else (lambda value: [value])
     return Call("nonzero", [sample.input], gradients=False, results=joined)
 
@@ -109,13 +110,6 @@ def repeat_interleave(sample):
     if isinstance(repeats, torch.Tensor):
         return Call("repeat_interleave", [sample.input, repeats], [dim, None])
     return Call("repeat_interleave", [sample.input], [dim, repeats])
-
-
-def unique(sample):
-    _, inverse, counts, dim = arguments_of(sample, sorted=True, return_inverse=False, return_counts=False, dim=None)
-    need(dim is None, "along a dim")
-    need(inverse and counts, "part of the results alone")
-    return Call("unique", [sample.input], gradients=False)
 
 
 CALLS = {name: functools.partial(reduction, name) for name in ("sum", "mean", "amax", "amin", "any", "all")}

@@ -197,7 +197,23 @@ def rates():
         yield Call("rates", [torch.tensor(step)]), [torch.tensor(rate, dtype=torch.float64) for rate in expected]
 
 
-MORE = {"optim.SGD": sgd, "optim.Adam": lambda: adams("adam", torch.optim.Adam),
+def smoothed():
+    """What the samples of cross_entropy leave out: smoothing beside weights and ignored labels."""
+    generator = torch.Generator().manual_seed(3)
+    for dtype, sizes, weighted, reduction, kind in itertools.product(
+            (torch.float64, torch.float32), ((4, 3), (5, 3, 2)), (False, True), ("none", "sum", "mean"),
+            ("labels", "ignored", "probabilities")):
+        x = torch.randn(sizes, dtype=dtype, generator=generator)
+        labels = torch.randint(0, 3, (sizes[0], *sizes[2:]), generator=generator)
+        target = torch.randn(sizes, dtype=dtype, generator=generator).softmax(1) if kind == "probabilities" else labels
+        weight = torch.rand(3, dtype=dtype, generator=generator) if weighted else None
+        ignored = 1 if kind == "ignored" else -100
+        value = torch.nn.functional.cross_entropy(x, target, weight, ignore_index=ignored, reduction=reduction,
+                                                  label_smoothing=0.3)
+        yield with_tensors("cross_entropy", [x, target], {0: weight}, [ignored, reduction, 0.3]), [value]
+
+
+MORE = {"cross_entropy, smoothed": smoothed, "optim.SGD": sgd, "optim.Adam": lambda: adams("adam", torch.optim.Adam),
         "optim.AdamW": lambda: adams("adamw", torch.optim.AdamW), "optim.Adafactor": adafactor,
         "clip_grad_norm_": lambda: clipping("clip_grad_norm", torch.nn.utils.clip_grad_norm_, (0.5, 100.0)),
         "clip_grad_value_": lambda: clipping("clip_grad_value", torch.nn.utils.clip_grad_value_, (0.5, 100.0)),

@@ -69,34 +69,40 @@ MatmulLabels matmul_labels(std::size_t a, std::size_t b) {
   return out;
 }
 
+/// Elements from -3 to 3 where they are ints.
+Array factor_of(DType dtype, std::uint64_t seed, const std::vector<std::int64_t>& sizes) {
+  if (dtype == DType::F64) return random_f64(seed, sizes);
+  Array out = Array::zeros(dtype, sizes);
+  for (std::int64_t i = 0; i < out.elements(); ++i)
+    out.set(i, static_cast<double>((i * 5 + static_cast<std::int64_t>(seed)) % 7 - 3));
+  return out;
+}
+
 TEST(Matmul, AnyBatchDims_AsSummedByHand) {
   using S = std::vector<std::int64_t>;
-  for (const auto& [left, right] : std::vector<std::pair<S, S>>{{{5}, {5}},
-                                                                {{5}, {5, 3}},
-                                                                {{2, 5}, {5}},
-                                                                {{5}, {4, 5, 3}},
-                                                                {{4, 2, 5}, {5}},
-                                                                {{2, 5}, {4, 5, 3}},
-                                                                {{4, 2, 5}, {5, 3}},
-                                                                {{4, 2, 5}, {4, 5, 3}},
-                                                                {{1, 2, 5}, {4, 5, 3}},
-                                                                {{4, 2, 5}, {1, 5, 3}},
-                                                                {{6, 4, 2, 5}, {4, 5, 3}},
-                                                                {{6, 1, 2, 5}, {4, 5, 3}},
-                                                                {{2, 5}, {1, 1, 5, 3}},
-                                                                {{0, 5}, {5, 3}},
-                                                                {{2, 0}, {0, 3}},
-                                                                {{4, 2, 0}, {4, 0, 3}},
-                                                                {{0, 2, 5}, {0, 5, 3}},
-                                                                {{2, 5}, {0, 5, 3}}}) {
-    for (const DType dtype : {DType::F64, DType::I64}) {
-      Array a = random_f64(1, left), b = random_f64(2, right);
-      if (dtype == DType::I64) {
-        a = Array::zeros(dtype, left), b = Array::zeros(dtype, right);
-        for (std::int64_t i = 0; i < a.elements(); ++i) a.set(i, static_cast<double>(i % 7 - 3));
-        for (std::int64_t i = 0; i < b.elements(); ++i) b.set(i, static_cast<double>(i % 5 - 2));
-      }
-      TracedRun program({a, b}, [](Trace&, In x) { return std::vector{matmul(x[0], x[1])}; }, {1});
+  const std::vector<std::pair<S, S>> shapes{{{5}, {5}},
+                                            {{5}, {5, 3}},
+                                            {{2, 5}, {5}},
+                                            {{5}, {4, 5, 3}},
+                                            {{4, 2, 5}, {5}},
+                                            {{2, 5}, {4, 5, 3}},
+                                            {{4, 2, 5}, {5, 3}},
+                                            {{4, 2, 5}, {4, 5, 3}},
+                                            {{1, 2, 5}, {4, 5, 3}},
+                                            {{4, 2, 5}, {1, 5, 3}},
+                                            {{6, 4, 2, 5}, {4, 5, 3}},
+                                            {{6, 1, 2, 5}, {4, 5, 3}},
+                                            {{2, 5}, {1, 1, 5, 3}},
+                                            {{0, 5}, {5, 3}},
+                                            {{2, 0}, {0, 3}},
+                                            {{4, 2, 0}, {4, 0, 3}},
+                                            {{0, 2, 5}, {0, 5, 3}},
+                                            {{2, 5}, {0, 5, 3}}};
+  for (const DType dtype : {DType::F64, DType::I64}) {
+    std::vector<Array> inputs, expected;
+    for (const auto& [left, right] : shapes) {
+      const Array a = factor_of(dtype, 1, left), b = factor_of(dtype, 2, right);
+      inputs.insert(inputs.end(), {a, b});
       const MatmulLabels labels = matmul_labels(left.size(), right.size());
       std::map<int, std::int64_t> sizes;
       for (std::size_t d = 0; d < left.size(); ++d) sizes[labels.left[d]] = left[d];
@@ -104,13 +110,17 @@ TEST(Matmul, AnyBatchDims_AsSummedByHand) {
         std::int64_t& size = sizes.try_emplace(labels.right[d], 1).first->second;
         if (size == 1) size = right[d];
       }
-      const Array expected =
-          summed_products({a, b}, {labels.left, labels.right}, labels.result, sizes);
-      EXPECT_TRUE(same(program.run({a, b}), {expected}, 1e-12))
-          << program.graph().text() << testing::PrintToString(left)
-          << testing::PrintToString(right);
-      EXPECT_TRUE(program.graph().guards.empty());
+      expected.push_back(
+          summed_products({a, b}, {labels.left, labels.right}, labels.result, sizes));
     }
+    const auto body = [](Trace&, In x) {
+      std::vector<Tensor> out;
+      for (std::size_t i = 0; i < x.size(); i += 2) out.push_back(matmul(x[i], x[i + 1]));
+      return out;
+    };
+    TracedRun program(inputs, body, {1});
+    EXPECT_TRUE(same(program.run(inputs), expected, 1e-12)) << program.graph().text();
+    EXPECT_TRUE(program.graph().guards.empty());
   }
 }
 
@@ -310,8 +320,8 @@ TEST(Einsum, BadEquations_AreRefusedInOneSentence) {
     EXPECT_NE(start, std::string::npos) << words;
     return start == std::string::npos ? words : words.substr(start);
   };
-  EXPECT_EQ(said("ij", two), "einsum: the equation names 1 operands, and there are 2");
-  EXPECT_EQ(said("ij,jk,kl->il", two), "einsum: the equation names 3 operands, and there are 2");
+  EXPECT_EQ(said("ij", two), "einsum: operands of the equation: 1, tensors: 2");
+  EXPECT_EQ(said("ij,jk,kl->il", two), "einsum: operands of the equation: 3, tensors: 2");
   EXPECT_EQ(said("i1,jk", two),
             "einsum: \"i1\" holds '1'; write letters for dims, as in \"ij,jk->ik\"");
   EXPECT_EQ(said("ij,jk->i.k", two),

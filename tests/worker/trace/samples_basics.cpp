@@ -78,9 +78,6 @@ Functions basics() {
        const std::int64_t dim = n[0].is_null() ? 0 : n[0].get<std::int64_t>();
        return std::vector{n[1].is_null() ? repeat_interleave(from, x[1], dim)
                                          : repeat_interleave(from, SymInt(n[1].get<std::int64_t>()), dim)}; }},
-    {"unique", [](In x, Arguments) {
-       const Unique out = unique(x[0]);
-       return std::vector{out.values, out.inverse, out.counts}; }},
   };
 }
 #undef REDUCTION
