@@ -72,6 +72,8 @@ def along(function, sample):
 
 def difference(sample):
     times, dim, before, after = arguments_of(sample, n=1, dim=-1, prepend=None, append=None)
+    if times == 0:  # torch's is the input alone
+        before = after = None
     return Call("diff", [part for part in (before, sample.input, after) if part is not None], [times, dim])
 
 
