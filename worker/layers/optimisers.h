@@ -42,7 +42,7 @@ void for_tensors(T& nested, On on) {
 
 }  // namespace detail
 
-/// The tensors of a nested value as inputs have them (trace/inputs.h), in order of the walk.
+/// The tensors of a nested value as inputs have them (language/inputs.h), in order of the walk.
 template <class T>
 [[nodiscard]] std::vector<Tensor> tensors_of(T nested) {
   std::vector<Tensor> out;
