@@ -103,7 +103,7 @@ class Generator {
     if (planned.kind == Step::Kind::Kernel)
       return add_kernels(planned.node, emit(program_.graph, plan_, planned, program_.target));
     if (program_.target == Target::Cuda && planned.kind == Step::Kind::IndexCheck) {
-      const auto& [index, limit] = *checked_list(program_.graph, planned.node);
+      const auto [index, limit] = *checked_list(program_.graph, planned.node);
       return add_deferred(planned, emit_index_check(program_.graph, plan_, index, limit), 2);
     }
     if (program_.target == Target::Cuda && planned.kind == Step::Kind::CountsCheck)
@@ -132,7 +132,7 @@ class Generator {
         step.buffers = {buffer(at.inputs[0])};
         break;
       case Step::Kind::IndexCheck: {
-        const auto& [index, limit] = *checked_list(program_.graph, planned.node);
+        const auto [index, limit] = *checked_list(program_.graph, planned.node);
         step.buffers = {buffer(index)};
         step.args = {slot(shapes::product(node(index).meta.sizes)), slot(limit)};
         break;

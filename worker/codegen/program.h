@@ -36,9 +36,10 @@ struct Buffer {
 struct Launch {
   ExprSlot blocks = 0;
   int threads = 0;  // of each block
-  /// One launch per pass of a stable merge sort of that many elements, each with one argument more,
-  /// the width of sorted runs: for width = 1, 4, 16, … below it, one with `width` and one with
-  /// twice that and the last two buffers swapped. Without elements beyond the first none at all.
+  /// One launch per pass of a stable merge sort of rows of that many elements, each with one
+  /// argument more, the width of sorted runs: for width = 1, 4, 16, … below it, one with `width`
+  /// and one with twice that and the last two buffers swapped. Without elements beyond the first
+  /// none at all.
   std::optional<ExprSlot> merged{};
 };
 

@@ -38,8 +38,7 @@ enum class Op : std::uint8_t {
   Lt, Le, Gt, Ge, Eq, Ne, And, Or,
   Where,   // (condition bool, a, b)
   // Views and movement.
-  Reshape,  // sizes from meta; same number of elements; ints: nothing, or what keeps it apart from
-            // equal nodes
+  Reshape,  // sizes from meta; same number of elements; number: keeps it apart from equal nodes
   Permute,  // ints: the operand's dim that each result dim shows
   Expand,   // sizes from meta; operand has as many dims, each equal or the constant 1
   Slice,    // dim ints[0], from exprs[0], length meta.sizes[dim]

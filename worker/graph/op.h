@@ -99,7 +99,7 @@ constexpr OpRow row_of(Op op) {
     case Op::And:           return each("and", T::Bool, B, 1, "({a} != 0) & ({b} != 0)");
     case Op::Or:            return each("or", T::Bool, B, 1, "({a} != 0) | ({b} != 0)");
     case Op::Where:         return each("where", T::Any, D | E, 1, "{a} ? {b} : {c}");
-    case Op::Reshape:       return {"reshape", C::View, T::Any, 1, 0, -1, D | E};
+    case Op::Reshape:       return {"reshape", C::View, T::Any, 1, 0, 0, D | E};
     case Op::Permute:       return {"permute", C::View, T::Any, 1, 0, -1, D | E};
     case Op::Expand:        return {"expand", C::View, T::Any, 1, 0, 0, D | E};
     case Op::Slice:         return {"slice", C::View, T::Any, 1, 1, 1, D | E};

@@ -149,11 +149,11 @@ constexpr OpMap<Result<Array> (*)(const NodeCall&)> kIndexOps(
                                {Op::Nonzero, nonzero},
                                {Op::Gather, gather},
                                {Op::CheckedIndex, checked_index},
+                               {Op::IndexPut, index_put},
                                {Op::Cumprod, interpret_cumprod},
                                {Op::CumArgmax, interpret_cum_argmax},
                                {Op::LogCumsumExp, interpret_logcumsumexp},
-                               {Op::SearchSorted, interpret_searchsorted},
-                               {Op::IndexPut, index_put}});
+                               {Op::SearchSorted, interpret_searchsorted}});
 
 }  // namespace
 

@@ -8,11 +8,21 @@ namespace {
 
 using shapes::Expr;
 
-/// x with `dim` in front, and the index as i64 [M]: a 0-d one is one of one element.
+/// x with `dim` in front, and the index as i64 [M]. A number is a list of one, x as the index.
 struct Along {
   Tensor rows, index;
   std::int64_t dim = 0;
+  bool is_number = false;  // x
+
+  /// Rows in place of x's, as x lies.
+  [[nodiscard]] Tensor whole(const Tensor& other, const Line& where) const {
+    return is_number ? view(other, {}, where) : from_front(other, dim, where);
+  }
 };
+
+Tensor as_list(const Tensor& x, const Line& where) {
+  return x.ndim() == 0 ? view(x, {Expr(1)}, where) : x;
+}
 
 Along along(std::string_view what, const Tensor& x, std::int64_t dim, const Tensor& index,
             const Line& where) {
@@ -22,12 +32,14 @@ Along along(std::string_view what, const Tensor& x, std::int64_t dim, const Tens
     refuse(where, what,
            fmt::format("takes an index of one dim, not {}; see gather() and index()",
                        meta_text(meta_of(index))));
-  const std::int64_t d = checked_dim(what, x, dim, where);
-  return {to_front(x, d, where), flat_view(index, where), d};
+  const Tensor list = as_list(x, where);
+  const std::int64_t d = checked_dim(what, list, dim, where);
+  return {to_front(list, d, where), flat_view(index, where), d, x.ndim() == 0};
 }
 
 /// The source's rows, one for each of the index; their sizes are checked.
-Tensor rows_of(std::string_view what, const Along& at, const Tensor& source, const Line& where) {
+Tensor rows_of(std::string_view what, const Along& at, const Tensor& given, const Line& where) {
+  const Tensor source = as_list(given, where);
   const std::shared_ptr<Trace> trace = trace_of(what, std::vector{at.rows, source}, where);
   std::vector<Expr> sizes = meta_of(at.rows).sizes;
   if (source.dtype() != at.rows.dtype() || static_cast<std::size_t>(source.ndim()) != sizes.size())
@@ -52,14 +64,17 @@ Tensor rows_of(std::string_view what, const Along& at, const Tensor& source, con
 
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index, Line where) {
   const Along at = along("index_select", x, dim, index, where);
-  return from_front(emit(Op::IndexSelect, {at.rows, at.index}, {}, where), at.dim, where);
+  if (at.is_number)
+    x.trace()->env().check(shapes::equal(meta_of(at.index).sizes[0], 1), x.trace()->here(where),
+                           "index_select of a number needs one index");
+  return at.whole(emit(Op::IndexSelect, {at.rows, at.index}, {}, where), where);
 }
 
 Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source,
                  Line where) {
   const Along at = along("index_add", x, dim, index, where);
   const Tensor rows = rows_of("index_add", at, source, where);
-  return from_front(add_rows(at.rows, at.index, rows, where), at.dim, where);
+  return at.whole(add_rows(at.rows, at.index, rows, where), where);
 }
 
 Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source,
@@ -68,7 +83,7 @@ Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const 
   const Tensor rows = rows_of("index_copy", at, source, where),
                places =
                    checked_index("index_copy", at.index, meta_of(at.rows).sizes[0], false, where);
-  return from_front(put_rows(at.rows, places, rows, Put::Set, where), at.dim, where);
+  return at.whole(put_rows(at.rows, places, rows, Put::Set, where), where);
 }
 
 Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index,
@@ -83,7 +98,7 @@ Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index,
   const Tensor places = wrapped_index("index_fill", at.index, sizes[0], where);
   sizes[0] = meta_of(at.index).sizes[0];
   const Tensor rows = expanded(filling, sizes, where);
-  return from_front(put_rows(at.rows, places, rows, Put::Set, where), at.dim, where);
+  return at.whole(put_rows(at.rows, places, rows, Put::Set, where), where);
 }
 
 }  // namespace lockstep::worker

@@ -58,8 +58,10 @@ enum class Reduce : std::uint8_t { Sum, Prod, Mean, Amax, Amin };
                                     Line where = Line::current());
 
 // By several tensors of indices, one per dim of x. They broadcast, and negative ones count from the
-// end. Dims of x without a tensor (Index(), or behind the last) are taken whole. The dims of the
-// indices stand where the first tensor stands, or in front if a dim without one is between them.
+// end. A mask stands for as many as it has dims: the places of what is true, which are counted
+// (selection_ops.h). Dims of x without a tensor (Index(), or behind the last) are taken whole. The
+// dims of the indices stand where the first tensor stands, or in front if a dim without one is
+// between them.
 [[nodiscard]] Tensor index(const Tensor& x, const std::vector<Index>& at,
                            Line where = Line::current());
 /// x with `values`, which broadcast to index(x, at), in place or added.
@@ -78,8 +80,8 @@ enum class Reduce : std::uint8_t { Sum, Prod, Mean, Amax, Amin };
 /// x with a number or 0-d tensor where the mask is true. x and mask broadcast.
 [[nodiscard]] Tensor masked_fill(const Tensor& x, const Tensor& mask, const TensorOperand& value,
                                  Line where = Line::current());
-/// x with the elements of `source` in order where the mask, which broadcasts to x, is true. That
-/// the source has enough is checked.
+/// x with the elements of `source` in order where the mask is true. x and mask broadcast. That the
+/// source has enough is checked.
 [[nodiscard]] Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source,
                                     Line where = Line::current());
 /// `x[mask] = value` for a mask over the leading dims of x, as a new tensor. The value broadcasts

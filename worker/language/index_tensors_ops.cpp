@@ -1,8 +1,12 @@
 // Indexing by several tensors: the dims that they index go to the front and become one, the indices
 // one list of places in it.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <lockstep/worker/language/index_places.h>
+#include <lockstep/worker/language/movement_ops.h>
+#include <lockstep/worker/language/selection_ops.h>
 
 namespace lockstep::worker {
 namespace {
@@ -65,24 +69,48 @@ class Indexed {
 
  private:
   void find_tensors(const std::vector<Index>& at) {
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      const Tensor& tensor = at[d].tensor;
-      if (tensor.empty()) continue;
-      (void)trace_of(what_, std::vector{x_, tensor}, where_);
-      if (tensor.dtype() == DType::Bool)
-        refuse(where_, what_, "takes no mask among its indices; write x[mask] or masked_put()");
-      need_index(what_, tensor, where_);
-      order_.push_back(static_cast<std::int64_t>(d));
-      tensors_.push_back(tensor);
+    std::int64_t dim = 0;
+    for (const Index& one : at) {
+      if (one.tensor.empty()) {
+        ++dim;
+        continue;
+      }
+      (void)trace_of(what_, std::vector{x_, one.tensor}, where_);
+      if (one.tensor.dtype() == DType::Bool) {
+        for (const Tensor& places : places_of(one.tensor, dim)) add(places, dim++);
+        continue;
+      }
+      need_index(what_, one.tensor, where_);
+      add(one.tensor, dim++);
     }
     if (tensors_.empty()) refuse(where_, what_, "needs at least one tensor of indices");
-    if (at.size() > static_cast<std::size_t>(x_.ndim()))
-      refuse(where_, what_,
-             fmt::format("{} indices are too many for {}", at.size(), meta_text(meta_of(x_))));
+    need_dims(dim);
     indexed_ = order_.size();
     const bool adjacent =
         order_.back() - order_.front() + 1 == static_cast<std::int64_t>(order_.size());
     place_ = adjacent ? order_.front() : 0;
+  }
+  void add(const Tensor& tensor, std::int64_t dim) {
+    order_.push_back(dim);
+    tensors_.push_back(tensor);
+  }
+  void need_dims(std::int64_t count) const {
+    if (count > x_.ndim())
+      refuse(where_, what_,
+             fmt::format("{} indices are too many for {}", count, meta_text(meta_of(x_))));
+  }
+  /// The indices along each dim of a mask, which lies over those of x from `dim` on.
+  [[nodiscard]] std::vector<Tensor> places_of(const Tensor& mask, std::int64_t dim) const {
+    if (mask.ndim() == 0) refuse(where_, what_, "takes no mask of one element; see where()");
+    need_dims(dim + mask.ndim());
+    for (int d = 0; d < mask.ndim(); ++d)
+      x_.trace()->env().check(shapes::equal(x_.size(dim + d).expr(), mask.size(d).expr()),
+                              x_.trace()->here(where_),
+                              fmt::format("{} needs masks of the sizes of x", what_));
+    const Tensor rows = nonzero(mask, where_);
+    std::vector<Tensor> places;
+    for (int d = 0; d < mask.ndim(); ++d) places.push_back(select(rows, 1, d, where_));
+    return places;
   }
 
   void make_places() {

@@ -38,14 +38,15 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source,
       trace_of("masked_scatter", std::vector{x, mask, source}, where);
   need_mask("masked_scatter", mask, where);
   const Tensor elements = value_of("masked_scatter", source, *trace, x.dtype(), where);
-  const Tensor chosen_here = expand(mask, x.sizes(), where), flat = flat_view(chosen_here, where);
+  const std::vector<Tensor> both = broadcast_together("masked_scatter", {x, mask}, where);
+  const Tensor flat = flat_view(both[1], where);
   const Tensor number = cumsum(cast(flat, DType::I64, where), where);
   const Tensor from = pad(flat_view(elements, where), 0, 1, 0, where);
   const Tensor at = checked_index(
       "masked_scatter", chosen(flat, number, filled(*trace, meta_of(number), 0, where), where),
       meta_of(from).sizes[0], false, where);
   const Tensor taken = emit(Op::IndexSelect, {from, at}, {}, where);
-  return chosen(chosen_here, view(taken, meta_of(x).sizes, where), x, where);
+  return chosen(both[1], view(taken, meta_of(both[0]).sizes, where), both[0], where);
 }
 
 Tensor masked_put(const Tensor& x, const Tensor& mask, const TensorOperand& value, Line where) {

@@ -71,6 +71,11 @@ void need_not_negative(std::string_view what, Trace& trace, const Sizes& counts,
   }
 }
 
+/// A size less `count`, at least 0.
+Expr left_of(const Expr& size, const Expr& count) {
+  return count == Expr(0) ? size : shapes::max(size - count, Expr(0));
+}
+
 /// Two dims, apart.
 std::pair<std::int64_t, std::int64_t> two_dims(std::string_view what, std::int64_t ndim,
                                                std::int64_t a, std::int64_t b, const Line& where) {
@@ -253,9 +258,9 @@ Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t a, std::int64
   std::vector<Expr> sizes = meta_of(matrices).sizes;
   const auto last = static_cast<std::int64_t>(sizes.size()) - 1;
   const Expr height = sizes[at(last - 1)], width = sizes[at(last)];
-  const Expr top = shapes::min(Expr(std::max<std::int64_t>(-offset, 0)), height),
-             left = shapes::min(Expr(std::max<std::int64_t>(offset, 0)), width);
-  const Expr length = shapes::min(height - top, width - left);
+  const Expr below = std::max<std::int64_t>(-offset, 0), right = std::max<std::int64_t>(offset, 0);
+  const Expr length = shapes::min(left_of(height, below), left_of(width, right));
+  const Expr top = shapes::min(below, height), left = shapes::min(right, width);
   const Tensor square = cut(cut(matrices, last - 1, top, length, where), last, left, length, where);
   sizes.pop_back();
   sizes.back() = length * length;

@@ -1,4 +1,5 @@
-// Rows of the ops are the last dim: another dim is swapped with it, there and back.
+// Scans, order and counts. The ops work along the last dim: another dim is swapped with it, there
+// and back.
 #include <fmt/format.h>
 
 #include <lockstep/worker/language/index_ops.h>
@@ -53,11 +54,17 @@ Tensor reversed_order(const Tensor& x, const Line& where) {
 /// Places of the largest of `keys` so far, and the elements of `x` there.
 Taken extremum_scan(std::string_view what, const Tensor& x, const Tensor& keys, std::int64_t dim,
                     Direction direction, const Line& where) {
+  if (!is_number(x.dtype())) refuse(where, what, "takes numbers, not bools; cast first");
   const Tensor indices = along(what, keys, dim, where, [&](const Tensor& rows) {
     if (direction == Direction::Forward) return emit(Op::CumArgmax, {rows}, {}, where);
     return turned_indices(emit(Op::CumArgmax, {flip(rows, {-1}, where)}, {}, where), where);
   });
   return taken(x, dim, indices, where);
+}
+
+/// Where a number stands in itself.
+Tensor zero_index(const Tensor& x, const Line& where) {
+  return filled(*x.trace(), {DType::I64, {}}, 0, where);
 }
 
 /// `x` without `dim`, whose size is 1.
@@ -74,13 +81,13 @@ void need_elements(std::string_view what, const Tensor& x, std::int64_t dim, con
   const Expr left = meta_of(x).sizes[static_cast<std::size_t>(dim)] - count.expr();
   if (left.constant().value_or(0) < 0)
     refuse(where, what,
-           fmt::format("needs {} elements along dim {}, but the tensor is {}", count.text(), dim,
+           fmt::format("needs at least {} along dim {}, but the tensor is {}", count.text(), dim,
                        meta_text(meta_of(x))));
   trace->env().check(shapes::greater_equal(left, 0), trace->here(where),
                      fmt::format("{} needs enough elements along its dim", what));
 }
 
-/// Elements of the k-th place each, or of k places from there on.
+/// The elements that `index`, of size 1 along the dim, names.
 Taken single_place(const Tensor& x, std::int64_t dim, const Tensor& index, Keep keep,
                    const Line& where) {
   const Taken kept = taken(x, dim, index, where);
@@ -113,11 +120,19 @@ Taken cummin(const Tensor& x, std::int64_t dim, Direction direction, Line where)
   return extremum_scan("cummin", x, reversed_order(x, where), dim, direction, where);
 }
 
+/// Of parts that lie in x however long it is, so there is nothing to check.
 Tensor diff(const Tensor& x, std::int64_t dim, Line where) {
   const std::int64_t d = checked_dim("diff", x, dim, where);
-  const SymInt n = x.size(d), first = min(n, 1);
-  return TensorOperand(slice(x, d, first, n - first, where), where) -
-         TensorOperand(slice(x, d, 0, n - first, where), where);
+  const Expr n = meta_of(x).sizes[static_cast<std::size_t>(d)];
+  Node part;
+  part.ints = {d};
+  part.meta = meta_of(x);
+  part.meta.sizes[static_cast<std::size_t>(d)] = shapes::max(n - 1, Expr(0));
+  Node rest = part;
+  part.exprs = {0};
+  rest.exprs = {shapes::min(n, Expr(1))};
+  return TensorOperand(emit(Op::Slice, {x}, std::move(rest), where), where) -
+         TensorOperand(emit(Op::Slice, {x}, std::move(part), where), where);
 }
 
 Tensor argsort(const Tensor& x, std::int64_t dim, bool descending, Line where) {
@@ -135,7 +150,9 @@ Taken sort(const Tensor& x, std::int64_t dim, bool descending, Line where) {
 }
 
 Taken topk(const Tensor& x, const SymInt& k, std::int64_t dim, bool largest, Line where) {
-  const std::int64_t d = checked_dim("topk", x, dim, where);
+  const std::int64_t d = dim_of("topk", x, dim, where);
+  if (x.ndim() == 0 && k.expr() == Expr(1)) return {x, zero_index(x, where)};
+  if (x.ndim() == 0) refuse(where, "topk", fmt::format("a number has no {} elements", k.text()));
   if (k.expr().constant().value_or(0) < 0)
     refuse(where, "topk", fmt::format("there are no {} elements", k.text()));
   need_elements("topk", x, d, k, where);
@@ -143,7 +160,10 @@ Taken topk(const Tensor& x, const SymInt& k, std::int64_t dim, bool largest, Lin
 }
 
 Taken kthvalue(const Tensor& x, const SymInt& k, std::int64_t dim, Keep keep, Line where) {
-  const std::int64_t d = checked_dim("kthvalue", x, dim, where);
+  const std::int64_t d = dim_of("kthvalue", x, dim, where);
+  if (x.ndim() == 0 && k.expr() == Expr(1)) return {x, zero_index(x, where)};
+  if (x.ndim() == 0)
+    refuse(where, "kthvalue", fmt::format("a number has no {} elements", k.text()));
   if (k.expr().constant().value_or(1) < 1)
     refuse(where, "kthvalue", fmt::format("k is {}, and 1 means the smallest", k.text()));
   need_elements("kthvalue", x, d, k, where);
@@ -152,7 +172,8 @@ Taken kthvalue(const Tensor& x, const SymInt& k, std::int64_t dim, Keep keep, Li
 }
 
 Taken median(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
-  const std::int64_t d = checked_dim("median", x, dim, where);
+  const std::int64_t d = dim_of("median", x, dim, where);
+  if (x.ndim() == 0) return {x, zero_index(x, where)};
   need_elements("median", x, d, 1, where);
   const Tensor order = argsort(x, d, false, where);
   const SymInt n = x.size(d), middle = (n - 1) / 2;
@@ -208,8 +229,10 @@ Tensor bincount(const Tensor& x, const std::optional<SymInt>& length,
         maximum(TensorOperand(most + TensorOperand(1, where), where), TensorOperand(0, where));
     rows = trace->read_back(Op::Item, count, where, "bincount().size(0)", 0).at(0);
   }
-  return index_add(rows, index, weights ? *weights : filled(*trace, meta_of(index), 1, where),
-                   where);
+  Tensor each = filled(*trace, meta_of(index), 1, where);
+  if (weights)
+    each = is_float(weights->dtype(where)) ? *weights : cast(*weights, DType::F64, where);
+  return index_add(rows, index, each, where);
 }
 
 }  // namespace lockstep::worker

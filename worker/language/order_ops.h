@@ -70,9 +70,9 @@ enum class Direction : std::uint8_t { Forward, Reverse };
                                Line where = Line::current());
 
 /// How often each of 0, 1, .., length - 1 occurs in the 1-D ints x: i64 [length]; with weights, one
-/// per element of x, the sum of theirs. Any other element is an error when the graph runs. Without
-/// a length it is one more than the largest element (0 for an empty x), which is read back to the
-/// host.
+/// per element of x, the sum of theirs, of ints in f64. Any other element is an error when the
+/// graph runs. Without a length it is one more than the largest element (0 for an empty x), which
+/// is read back to the host.
 [[nodiscard]] Tensor bincount(const Tensor& x, const std::optional<SymInt>& length = {},
                               const std::optional<Tensor>& weights = {},
                               Line where = Line::current());

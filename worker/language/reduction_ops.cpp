@@ -12,10 +12,12 @@ namespace {
 
 using shapes::Expr;
 
-/// Ascending, each once; all dims where none is named.
+/// Ascending, each once; all dims where none is named. A number has the dim 0, which reduces
+/// nothing.
 Dims reduced_dims(std::string_view what, const Tensor& x, const Dims& dims, const Line& where) {
   Dims out;
-  for (const std::int64_t dim : dims) out.push_back(checked_dim(what, x, dim, where));
+  for (const std::int64_t dim : dims)
+    if (x.ndim() > 0 || dim < -1 || dim > 0) out.push_back(checked_dim(what, x, dim, where));
   if (dims.empty())
     for (int d = 0; d < x.ndim(); ++d) out.push_back(d);
   std::sort(out.begin(), out.end());
@@ -97,10 +99,10 @@ void need_bools(std::string_view what, const Tensor& x, const Line& where) {
     refuse(where, what, fmt::format("takes bools, not {}; compare first", meta_text(meta_of(x))));
 }
 
-/// The largest value along `dim`, kept, without gradient; 0 where it is infinite, so that it can be
+/// The largest value over `dims`, kept, without gradient; 0 where it is infinite, so that it can be
 /// subtracted.
-Tensor pivot(const Tensor& x, std::int64_t dim, const Line& where) {
-  const Tensor top = amax(detach(x, where), {dim}, Keep::Keep, where);
+Tensor pivot(const Tensor& x, const Dims& dims, const Line& where) {
+  const Tensor top = amax(detach(x, where), dims, Keep::Keep, where);
   const double infinity = std::numeric_limits<double>::infinity();
   const Tensor infinite = TensorOperand(abs(top, where), where) == TensorOperand(infinity, where);
   return lockstep::worker::where(infinite, TensorOperand(0.0, where), TensorOperand(top, where));
@@ -178,6 +180,9 @@ Tensor count_nonzero(const Tensor& x, const Dims& dims, Keep keep, Line where) {
 }
 
 Tensor argmax(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
+  (void)trace_of("argmax", std::vector{x}, where);
+  if (x.ndim() == 0 && reduced_dims("argmax", x, {dim}, where).empty())
+    return filled(*x.trace(), {DType::I64, {}}, 0, where);
   return reduced(Op::Argmax, x, {dim}, keep, where);
 }
 
@@ -190,7 +195,7 @@ Tensor argmin(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
 
 Tensor softmax(const Tensor& x, std::int64_t dim, Line where) {
   const Tensor raised =
-      exp(TensorOperand(x, where) - TensorOperand(pivot(x, dim, where), where), where);
+      exp(TensorOperand(x, where) - TensorOperand(pivot(x, {dim}, where), where), where);
   return TensorOperand(raised, where) / TensorOperand(sum(raised, {dim}, Keep::Keep, where), where);
 }
 
@@ -198,15 +203,17 @@ Tensor log_softmax(const Tensor& x, std::int64_t dim, Line where) {
   return TensorOperand(x, where) - TensorOperand(logsumexp(x, dim, Keep::Keep, where), where);
 }
 
-Tensor logsumexp(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
-  const Tensor top = pivot(x, dim, where);
+Tensor logsumexp(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  (void)trace_of("logsumexp", std::vector{x}, where);
+  if (!is_float(x.dtype())) return logsumexp(cast(x, DType::F32, where), dims, keep, where);
+  const Dims over = reduced_dims("logsumexp", x, dims, where);
+  const Tensor top = pivot(x, over, where);
   const Tensor raised = exp(TensorOperand(x, where) - TensorOperand(top, where), where);
-  const Tensor kept = TensorOperand(log(sum(raised, {dim}, Keep::Keep, where), where), where) +
-                      TensorOperand(top, where);
-  if (keep == Keep::Keep) return kept;
-  std::vector<Expr> sizes = meta_of(kept).sizes;
-  sizes.erase(sizes.begin() + checked_dim("logsumexp", x, dim, where));
-  return view(kept, std::move(sizes), where);
+  const Tensor total = log(sum(raised, over, keep, where), where);
+  return TensorOperand(total, where) + TensorOperand(view(top, meta_of(total).sizes, where), where);
+}
+Tensor logsumexp(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
+  return logsumexp(x, Dims{dim}, keep, where);
 }
 
 }  // namespace lockstep::worker

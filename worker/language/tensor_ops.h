@@ -71,7 +71,8 @@ using Sizes = std::vector<SymInt>;
 
 // Reductions over `dims`; no dims: over all. Over no elements: sum is 0, prod 1, mean, var and
 // stddev are not a number, amax the lowest and amin the highest value of the dtype (floats:
-// infinities), argmax and argmin 0, softmax empty, logsumexp minus infinity.
+// infinities), argmax and argmin 0, softmax empty, logsumexp minus infinity. A 0-d tensor has the
+// dim 0, too, over which there is nothing to reduce.
 enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or stays with size 1
 [[nodiscard]] Tensor sum(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
                          Line where = Line::current());
@@ -119,7 +120,10 @@ struct Spread {
                             Line where = Line::current());
 [[nodiscard]] Tensor softmax(const Tensor& x, std::int64_t dim, Line where = Line::current());
 [[nodiscard]] Tensor log_softmax(const Tensor& x, std::int64_t dim, Line where = Line::current());
+/// Of ints in f32.
 [[nodiscard]] Tensor logsumexp(const Tensor& x, std::int64_t dim, Keep keep = Keep::Drop,
+                               Line where = Line::current());
+[[nodiscard]] Tensor logsumexp(const Tensor& x, const Dims& dims, Keep keep = Keep::Drop,
                                Line where = Line::current());
 
 // Products; more in product_ops.h.

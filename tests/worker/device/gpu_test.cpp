@@ -81,13 +81,17 @@ TEST_P(Gpu, Indexing_AsInterpreted) {
   for (std::int64_t hint : {2, 300}) check(index_graph, hint, false);
 }
 
+TEST_P(Gpu, Order_AsInterpreted) {
+  if (GetParam() == DType::Bool || is_half(GetParam())) return;
+  for (std::int64_t hint : {2, 300}) check(order_graph, hint, is_float(GetParam()));
+}
 TEST_P(Gpu, IndexingOutOfRange_AsInterpreted) {
   for (std::int64_t hint : {2, 100000}) check(index_graph, hint, false, true);
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, Gpu,
-                         testing::Values(DType::F64, DType::F32, DType::I64, DType::Bool, DType::F16,
-                                         DType::BF16),
+                         testing::Values(DType::F64, DType::F32, DType::I64, DType::Bool,
+                                         DType::F16, DType::BF16),
                          [](const auto& p) { return std::string(dtype_name(p.param)); });
 
 class GpuSeam : public testing::Test {

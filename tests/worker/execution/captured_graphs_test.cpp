@@ -107,7 +107,7 @@ TEST(RowSymbols, AreThoseThatNothingMixes) {
         g.op(Op::IndexSelect, {table, positions ? g.iota({n}, 0) : g.op(Op::Sub, {which, which})}));
     EXPECT_EQ(row_sources(g.take()), std::vector<std::string>{});
   }
-  for (const GraphMaker make : {&reduction_graph, &index_graph, &view_graph})
+  for (const GraphMaker make : {&reduction_graph, &index_graph, &order_graph, &view_graph})
     EXPECT_EQ(row_sources(make(DType::F64, std::nullopt)), std::vector<std::string>{});
 }
 
@@ -160,8 +160,8 @@ TEST(CapturedGraphs, SizesThatMixAreNotRoundedUp) {
 }
 
 TEST(CapturedGraphs, EveryOpAtEverySize_AsInterpreted) {
-  for (const GraphMaker make :
-       {&elementwise_graph, &view_graph, &reduction_graph, &index_graph, &product_graph}) {
+  for (const GraphMaker make : {&elementwise_graph, &view_graph, &reduction_graph, &index_graph,
+                                &order_graph, &product_graph}) {
     Recorded recorded(make(DType::F64, std::nullopt), {.limit = 1000});
     std::mt19937_64 random(20267);
     for (int round = 0; round < 2; ++round)

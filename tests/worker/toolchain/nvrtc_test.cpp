@@ -4,8 +4,8 @@
 
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/toolchain/shared_build.h>
 #include <lockstep/worker/toolchain/nvrtc_toolchain.h>
+#include <lockstep/worker/toolchain/shared_build.h>
 
 namespace lockstep::worker::nvrtc_test {
 namespace {
@@ -52,7 +52,7 @@ TEST_P(Nvrtc, EveryOpsKernels_AreInTheCubin) {
   ASSERT_NE(made, nullptr);
   for (DType dtype : {DType::F64, DType::F32, DType::I64})
     for (GraphMaker make :
-         {elementwise_graph, view_graph, reduction_graph, index_graph, product_graph})
+         {elementwise_graph, view_graph, reduction_graph, index_graph, order_graph, product_graph})
       if (make != product_graph || is_float(dtype))
         expect_kernels(make(dtype, std::nullopt), *made);
   for (DType dtype : {DType::F16, DType::BF16})

@@ -29,16 +29,23 @@ struct In {
   std::vector<Dim> dims;
 };
 
-/// Of inputs "a", "b", ...
-inline Result<Graph> traced(const std::vector<In>& inputs, const Body& body) {
+using Bodies = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+
+/// Several programs on inputs "a", "b", ... as one.
+inline Result<Graph> traced_together(const std::vector<In>& inputs, const Bodies& bodies) {
   DecisionBuilder decision;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     decision.tensor(std::string(1, static_cast<char>('a' + i)), inputs[i].dtype, inputs[i].dims);
   return trace(setup(decision.get()), [&](Trace& t) {
     std::vector<Tensor> tensors;
     for (std::size_t i = 0; i < inputs.size(); ++i) tensors.push_back(t.tensor_input(i));
-    t.output("y", body(tensors));
+    const std::vector<Tensor> results = bodies(tensors);
+    for (std::size_t i = 0; i < results.size(); ++i) t.output("y" + std::to_string(i), results[i]);
   });
+}
+inline Result<Graph> traced(const std::vector<In>& inputs, const Body& body) {
+  return traced_together(inputs,
+                         [&](const std::vector<Tensor>& in) { return std::vector{body(in)}; });
 }
 
 inline Graph must(Result<Graph> graph) {
@@ -60,10 +67,14 @@ inline Inputs named(const std::vector<Array>& arrays) {
 
 /// In every way of running it gives `expected`.
 inline void expect_everywhere(OnRanks& ranks, const std::vector<Array>& inputs,
-                              const Array& expected) {
+                              const std::vector<Array>& expected) {
   const OnRanks::Run run = ranks.everywhere({named(inputs)});
   ASSERT_TRUE(run.ranks[0]->has_value()) << run.ranks[0]->error().text();
-  EXPECT_TRUE(same(run.ranks[0]->value(), {expected}, 1e-12));
+  EXPECT_TRUE(same(run.ranks[0]->value(), expected, 1e-12));
+}
+inline void expect_everywhere(OnRanks& ranks, const std::vector<Array>& inputs,
+                              const Array& expected) {
+  expect_everywhere(ranks, inputs, std::vector{expected});
 }
 
 /// Indices for every element of `sizes`, less than `limit`.

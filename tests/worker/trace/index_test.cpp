@@ -4,6 +4,9 @@
 
 #include "index_runs.h"
 
+#include <lockstep/worker/autodiff/autodiff.h>
+#include <lockstep/worker/language/movement_ops.h>
+
 namespace lockstep::worker::index_test {
 namespace {
 
@@ -21,24 +24,28 @@ Array gathered(const Array& x, std::size_t dim, const Array& index) {
 
 TEST(Index, Gather_TakesTheElementAtTheIndexAlongTheDim) {
   std::mt19937_64 random(1);
-  for (const std::int64_t dim : {0, 1, 2, -1}) {
-    std::vector<Dim> x_dims(3, dynamic(4, 0)), index_dims(3, dynamic(3, 0));
-    const Graph graph =
-        must(traced({{DType::F64, x_dims}, {DType::I64, index_dims}},
-                    [&](const std::vector<Tensor>& in) { return gather(in[0], dim, in[1]); }));
-    OnRanks ranks(graph, 1);
-    const auto d = static_cast<std::size_t>(dim < 0 ? 2 : dim);
-    for (const Numbers& sizes : {Numbers{4, 3, 5}, {1, 1, 1}, {2, 2, 2}, {5, 1, 2}})
-      for (const std::int64_t less : {0, 1, 5}) {
+  const In index{DType::I64, std::vector<Dim>(3, dynamic(3, 0))};
+  const Graph graph =
+      must(traced_together({{DType::F64, std::vector<Dim>(3, dynamic(4, 0))}, index, index, index},
+                           [](const std::vector<Tensor>& in) {
+                             return std::vector{gather(in[0], 0, in[1]), gather(in[0], 1, in[2]),
+                                                gather(in[0], -1, in[3])};
+                           }));
+  OnRanks ranks(graph, 1);
+  for (const Numbers& sizes : {Numbers{4, 3, 5}, {1, 1, 1}, {2, 2, 2}, {5, 1, 2}})
+    for (const std::int64_t less : {0, 1, 5}) {
+      const Array x = random_array(random, DType::F64, sizes);
+      std::vector<Array> given{x}, expected;
+      for (std::size_t d = 0; d < 3; ++d) {
         Numbers index_sizes;
         for (const std::int64_t size : sizes)
           index_sizes.push_back(std::max<std::int64_t>(0, size - less));
         index_sizes[d] = 3;
-        const Array x = random_array(random, DType::F64, sizes);
-        const Array index = some_indices(random, index_sizes, sizes[d]);
-        expect_everywhere(ranks, {x, index}, gathered(x, d, index));
+        given.push_back(some_indices(random, index_sizes, sizes[d]));
+        expected.push_back(gathered(x, d, given.back()));
       }
-  }
+      expect_everywhere(ranks, given, expected);
+    }
 }
 
 TEST(Index, Gather_OfANumberAndOfBools) {
@@ -79,6 +86,21 @@ TEST(Index, Gather_OutOfRangeOnOneRank_IsTheSameErrorOnAll) {
       EXPECT_NE(outcome->error().message.find("gather at index_test.cpp:"), std::string::npos);
     }
   }
+}
+
+TEST(Index, Gather_OutOfRangeWhereOnlyTheGradientIsNeeded_IsAnError) {
+  const Graph graph = must(traced({{DType::F64, {dynamic(4, 0), 3}}, {DType::I64, {2, 2}}},
+                                  [](const std::vector<Tensor>& in) {
+                                    return grad(sum(gather(in[0], 1, in[1])), {in[0]})[0];
+                                  }));
+  OnRanks ranks(graph, 1);
+  const Array x = Array::zeros(DType::F64, {2, 3});
+  const std::vector<double> counts{1, 0, 1, 0, 2, 0};
+  expect_everywhere(ranks, {x, integers({2, 2}, {0, 2, 1, 1})},
+                    Array::of(DType::F64, {2, 3}, counts));
+  const OnRanks::Run run = ranks.everywhere({named({x, integers({2, 2}, {0, 3, 1, 1})})});
+  ASSERT_FALSE(run.ranks[0]->has_value());
+  EXPECT_NE(run.ranks[0]->error().message.find("gather at index_test.cpp:"), std::string::npos);
 }
 
 TEST(Index, Gather_WhatDoesNotFit_IsRefusedInOneSentence) {
@@ -157,38 +179,37 @@ Array indexed(const Array& x, const std::vector<std::optional<Array>>& at) {
 
 TEST(Index, SeveralTensors_StayInPlaceWhereAdjacentElseGoFirst) {
   std::mt19937_64 random(4);
+  const In list{DType::I64, {dynamic(2, 0), 2}};
   // Which dims of four are indexed, by a bit each.
-  for (int which = 1; which < 16; ++which) {
-    SCOPED_TRACE(which);
-    const auto has = [&](int d) { return (which >> d & 1) == 1; };
-    const Dim any = dynamic(3, 0);
-    std::vector<In> inputs{{DType::F64, {any, any, any, any}}};
-    for (int d = 0; d < 4; ++d)
-      if (has(d)) inputs.push_back({DType::I64, {dynamic(2, 0), 2}});
-    const Graph graph = must(traced(inputs, [&](const std::vector<Tensor>& in) {
-      std::vector<Index> at;
-      std::size_t next = 1;
-      for (int d = 0; d < 4; ++d) at.push_back(has(d) ? Index(in[next++]) : Index());
-      while (at.back().tensor.empty()) at.pop_back();
-      return index(in[0], at);
-    }));
-    OnRanks ranks(graph, 1);
-    for (const std::int64_t m : {0, 1, 3}) {
-      const Numbers sizes{2, 3, 4, 5};
-      const Array x = random_array(random, DType::F64, sizes);
-      std::vector<Array> given{x};
-      std::vector<std::optional<Array>> at(4);
-      for (int d = 0; d < 4; ++d) {
-        if (!has(d)) continue;
-        const std::int64_t size = sizes[static_cast<std::size_t>(d)];
-        Array list = some_indices(random, {m, 2}, 2 * size);
-        for (std::int64_t i = 0; i < list.elements(); ++i)
-          list.set(i, list.at(i) - static_cast<double>(size));
-        at[static_cast<std::size_t>(d)] = list;
-        given.push_back(list);
-      }
-      expect_everywhere(ranks, given, indexed(x, at));
+  const auto has = [](int which, std::size_t d) { return (which >> d & 1) == 1; };
+  const Graph graph = must(
+      traced_together({{DType::F64, std::vector<Dim>(4, dynamic(3, 0))}, list, list, list, list},
+                      [&](const std::vector<Tensor>& in) {
+                        std::vector<Tensor> results;
+                        for (int which = 1; which < 16; ++which) {
+                          std::vector<Index> at;
+                          for (std::size_t d = 0; which >> d != 0; ++d)
+                            at.push_back(has(which, d) ? Index(in[d + 1]) : Index());
+                          results.push_back(index(in[0], at));
+                        }
+                        return results;
+                      }));
+  OnRanks ranks(graph, 1);
+  for (const std::int64_t m : {0, 1, 3}) {
+    const Numbers sizes{2, 3, 4, 5};
+    std::vector<Array> given{random_array(random, DType::F64, sizes)}, expected;
+    for (const std::int64_t size : sizes) {
+      given.push_back(some_indices(random, {m, 2}, 2 * size));
+      for (std::int64_t i = 0; i < 2 * m; ++i)
+        given.back().set(i, given.back().at(i) - static_cast<double>(size));
     }
+    for (int which = 1; which < 16; ++which) {
+      std::vector<std::optional<Array>> at(4);
+      for (std::size_t d = 0; d < 4; ++d)
+        if (has(which, d)) at[d] = given[d + 1];
+      expected.push_back(indexed(given[0], at));
+    }
+    expect_everywhere(ranks, given, expected);
   }
 }
 
@@ -209,6 +230,29 @@ TEST(Index, Brackets_AreTheSame) {
     expected.set(i, x.at((i < 4 ? rows[row] : at[row]) * 3 + at[static_cast<std::size_t>(i % 2)]));
   }
   expect_everywhere(ranks, {x, integers({2}, at), integers({2, 1}, {-1, 2})}, expected);
+}
+
+TEST(Index, MasksAmongIndices_StandForThePlacesOfWhatIsTrue) {
+  const Graph graph = must(traced_together(
+      {{DType::F64, {dynamic(4, 0), 3, 2}}, {DType::Bool, {dynamic(4, 0)}}, {DType::I64, {}}},
+      [](const std::vector<Tensor>& in) {
+        const std::vector<Index> at{in[1], {}, in[2]};
+        return std::vector{index(in[0], at), index_put(in[0], at, 9.0),
+                           in[0][{{}, select(in[0], 0, 0) > 0.0}]};
+      }));
+  OnRanks ranks(graph, 1);
+  std::mt19937_64 random(7);
+  Array x = random_array(random, DType::F64, {3, 3, 2});
+  for (const std::int64_t i : {0, 1, 2, 3, 4, 5}) x.set(i, i == 1 || i == 4 ? 2.0 : -1.0);
+  const std::vector<double> flags{1, 0, 1}, last{-1};
+  Array rows(DType::F64, {2, 3}), put(DType::F64, {3, 3, 2}), chosen(DType::F64, {3, 2});
+  for (std::int64_t i = 0; i < 18; ++i) put.set(i, i % 2 == 1 && i / 6 != 1 ? 9.0 : x.at(i));
+  for (std::int64_t i = 0; i < 6; ++i) {
+    rows.set(i, x.at(i / 3 * 12 + i % 3 * 2 + 1));
+    chosen.set(i, x.at(i / 2 * 6 + (i % 2 == 0 ? 1 : 4)));
+  }
+  expect_everywhere(ranks, {x, Array::of(DType::Bool, {3}, flags), Array::of(DType::I64, {}, last)},
+                    {rows, put, chosen});
 }
 
 TEST(Index, TakeAlongDim_BroadcastsAndCountsFromTheEnd) {

@@ -21,18 +21,30 @@ Array moved(const Array& x, const Numbers& sizes, const From& from) {
   return out;
 }
 
-/// On matrices of many sizes, the empty ones too. `sizes`: of the result for those of x.
-void expect_matrices(const char* what, const std::function<Tensor(const Tensor&)>& body,
-                     const std::function<Numbers(const Numbers&)>& sizes, const From& from) {
-  SCOPED_TRACE(what);
+/// What moves elements of a matrix, to which sizes, and from where.
+struct Move {
+  std::function<Tensor(const Tensor&)> body;
+  std::function<Numbers(const Numbers&)> sizes;
+  From from;
+};
+
+/// On matrices of many sizes, the empty ones too.
+void expect_matrices(const std::vector<Move>& moves) {
   std::mt19937_64 random(21);
   for (const DType dtype : {DType::F64, DType::Bool}) {
-    OnRanks ranks(must(traced({{dtype, {dynamic(4, 0), dynamic(3, 0)}}},
-                              [&](const std::vector<Tensor>& in) { return body(in[0]); })),
+    OnRanks ranks(must(traced_together({{dtype, {dynamic(4, 0), dynamic(3, 0)}}},
+                                       [&](const std::vector<Tensor>& in) {
+                                         std::vector<Tensor> results;
+                                         for (const Move& move : moves)
+                                           results.push_back(move.body(in[0]));
+                                         return results;
+                                       })),
                   1);
-    for (const Numbers& x_sizes : {Numbers{0, 0}, {0, 3}, {2, 0}, {1, 1}, {1, 4}, {5, 2}, {3, 4}}) {
-      const Array x = random_array(random, dtype, x_sizes);
-      expect_everywhere(ranks, {x}, moved(x, sizes(x_sizes), from));
+    for (const Numbers& sizes : {Numbers{0, 0}, {0, 3}, {2, 0}, {1, 1}, {1, 4}, {5, 2}, {3, 4}}) {
+      const Array x = random_array(random, dtype, sizes);
+      std::vector<Array> expected;
+      for (const Move& move : moves) expected.push_back(moved(x, move.sizes(sizes), move.from));
+      expect_everywhere(ranks, {x}, expected);
     }
   }
 }
@@ -41,99 +53,96 @@ Numbers same_sizes(const Numbers& sizes) { return sizes; }
 std::int64_t mod_of(std::int64_t a, std::int64_t b) { return b == 0 ? 0 : (a % b + b) % b; }
 
 TEST(Movement, Triangles) {
+  std::vector<Move> moves;
   for (const std::int64_t k : {-9, -1, 0, 2}) {
-    expect_matrices(
-        "tril", [k](const Tensor& x) { return tril(x, k); }, same_sizes,
-        [k](const Numbers& at, const Numbers&) { return at[1] - at[0] <= k ? at : Numbers{}; });
-    expect_matrices(
-        "triu", [k](const Tensor& x) { return triu(x, k); }, same_sizes,
-        [k](const Numbers& at, const Numbers&) { return at[1] - at[0] >= k ? at : Numbers{}; });
+    moves.push_back(
+        {[k](const Tensor& x) { return tril(x, k); }, same_sizes,
+         [k](const Numbers& at, const Numbers&) { return at[1] - at[0] <= k ? at : Numbers{}; }});
+    moves.push_back(
+        {[k](const Tensor& x) { return triu(x, k); }, same_sizes,
+         [k](const Numbers& at, const Numbers&) { return at[1] - at[0] >= k ? at : Numbers{}; }});
   }
+  expect_matrices(moves);
 }
 
 TEST(Movement, Diagonals) {
+  std::vector<Move> moves;
   for (const std::int64_t k : {-3, -1, 0, 1, 9}) {
     const auto length = [k](const Numbers& sizes) {
       const std::int64_t rows = sizes[0] + std::min<std::int64_t>(k, 0),
                          columns = sizes[1] - std::max<std::int64_t>(k, 0);
       return std::max<std::int64_t>(0, std::min(rows, columns));
     };
-    expect_matrices(
-        "diagonal", [k](const Tensor& x) { return diag(x, k); },
-        [&](const Numbers& sizes) { return Numbers{length(sizes)}; },
-        [k](const Numbers& at, const Numbers&) {
-          return Numbers{at[0] - std::min<std::int64_t>(k, 0),
-                         at[0] + std::max<std::int64_t>(k, 0)};
-        });
-    expect_matrices(
-        "diag_embed", [k](const Tensor& x) { return diag_embed(x, k, -1, 0); },
-        [k](const Numbers& sizes) {
-          const std::int64_t side = sizes[1] + std::abs(k);
-          return Numbers{side, sizes[0], side};
-        },
-        [k](const Numbers& at, const Numbers&) {
-          // Rows stand last, columns first.
-          return at[0] - at[2] == k ? Numbers{at[1], std::min(at[0], at[2])} : Numbers{};
-        });
+    moves.push_back({[k](const Tensor& x) { return diag(x, k); },
+                     [length](const Numbers& sizes) { return Numbers{length(sizes)}; },
+                     [k](const Numbers& at, const Numbers&) {
+                       return Numbers{at[0] - std::min<std::int64_t>(k, 0),
+                                      at[0] + std::max<std::int64_t>(k, 0)};
+                     }});
+    moves.push_back(
+        {[k](const Tensor& x) { return diag_embed(x, k, -1, 0); },
+         [k](const Numbers& sizes) {
+           const std::int64_t side = sizes[1] + std::abs(k);
+           return Numbers{side, sizes[0], side};
+         },
+         [k](const Numbers& at, const Numbers&) {
+           // Rows stand last, columns first.
+           return at[0] - at[2] == k ? Numbers{at[1], std::min(at[0], at[2])} : Numbers{};
+         }});
   }
+  expect_matrices(moves);
 }
 
 TEST(Movement, Roll_ComesInAtTheOtherEnd) {
+  std::vector<Move> moves;
   for (const std::int64_t shift : {-7, -1, 0, 2, 5}) {
-    expect_matrices(
-        "roll",
-        [shift](const Tensor& x) {
-          return roll(x, {shift, 1}, {1, 0});
-        },
-        same_sizes,
-        [shift](const Numbers& at, const Numbers& sizes) {
-          return Numbers{mod_of(at[0] - 1, sizes[0]), mod_of(at[1] - shift, sizes[1])};
-        });
-    expect_matrices(
-        "roll by the rows", [shift](const Tensor& x) { return roll(x, {shift - x.size(0)}); },
-        same_sizes,
-        [shift](const Numbers& at, const Numbers& sizes) {
-          const std::int64_t all = sizes[0] * sizes[1];
-          return place_of(mod_of(offset_of(at, sizes) - shift + sizes[0], all), sizes);
-        });
+    moves.push_back({[shift](const Tensor& x) {
+                       return roll(x, {shift, 1}, {1, 0});
+                     },
+                     same_sizes,
+                     [shift](const Numbers& at, const Numbers& sizes) {
+                       return Numbers{mod_of(at[0] - 1, sizes[0]), mod_of(at[1] - shift, sizes[1])};
+                     }});
+    moves.push_back({[shift](const Tensor& x) { return roll(x, {shift - x.size(0)}); }, same_sizes,
+                     [shift](const Numbers& at, const Numbers& sizes) {
+                       const std::int64_t all = sizes[0] * sizes[1];
+                       return place_of(mod_of(offset_of(at, sizes) - shift + sizes[0], all), sizes);
+                     }});
   }
+  expect_matrices(moves);
 }
 
 TEST(Movement, StackChunkUnbindAndRepeat) {
-  expect_matrices(
-      "stack",
-      [](const Tensor& x) {
-        return stack({x, x}, -1);
-      },
-      [](const Numbers& sizes) {
-        return Numbers{sizes[0], sizes[1], 2};
-      },
-      [](const Numbers& at, const Numbers&) {
-        return Numbers{at[0], at[1]};
-      });
+  std::vector<Move> moves;
+  moves.push_back({[](const Tensor& x) {
+                     return stack({x, x}, -1);
+                   },
+                   [](const Numbers& sizes) {
+                     return Numbers{sizes[0], sizes[1], 2};
+                   },
+                   [](const Numbers& at, const Numbers&) {
+                     return Numbers{at[0], at[1]};
+                   }});
   // Parts of two elements of five, the last one of one; of fewer, the last ones are empty.
-  expect_matrices(
-      "chunk",
-      [](const Tensor& x) {
-        const std::vector<Tensor> parts = chunk(x, 3, 0);
-        return cat({parts[1], parts[2], parts[0]}, 0);
-      },
-      same_sizes,
-      [](const Numbers& at, const Numbers& sizes) {
-        const std::int64_t each = std::min(sizes[0], (sizes[0] + 2) / 3);
-        return Numbers{mod_of(at[0] + each, sizes[0]), at[1]};
-      });
-  expect_matrices(
-      "tile",
-      [](const Tensor& x) {
-        return tile(x, {2, 1, 3});
-      },
-      [](const Numbers& sizes) {
-        return Numbers{2, sizes[0], 3 * sizes[1]};
-      },
-      [](const Numbers& at, const Numbers& sizes) {
-        return Numbers{at[1], at[2] % sizes[1]};
-      });
+  moves.push_back({[](const Tensor& x) {
+                     const std::vector<Tensor> parts = chunk(x, 3, 0);
+                     return cat({parts[1], parts[2], parts[0]}, 0);
+                   },
+                   same_sizes,
+                   [](const Numbers& at, const Numbers& sizes) {
+                     const std::int64_t each = std::min(sizes[0], (sizes[0] + 2) / 3);
+                     return Numbers{mod_of(at[0] + each, sizes[0]), at[1]};
+                   }});
+  moves.push_back({[](const Tensor& x) {
+                     return tile(x, {2, 1, 3});
+                   },
+                   [](const Numbers& sizes) {
+                     return Numbers{2, sizes[0], 3 * sizes[1]};
+                   },
+                   [](const Numbers& at, const Numbers& sizes) {
+                     return Numbers{at[1], at[2] % sizes[1]};
+                   }});
+  expect_matrices(moves);
   std::mt19937_64 random(22);
   const Graph graph = must(traced({{DType::F64, {3, dynamic(4, 0)}}}, [](const auto& in) {
     const std::vector<Tensor> rows = unbind(in[0]);

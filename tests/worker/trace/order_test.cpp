@@ -308,12 +308,15 @@ TEST(Order, OfANumber_IsThatNumber) {
   OnRanks ranks(must(traced({{DType::F64, {}}},
                             [](const Tensors& in) {
                               const Taken order = sort(in[0], 0, true), most = cummax(in[0], -1);
-                              return Tensors{order.values, order.indices, most.values,
-                                             cumsum(in[0], 0, Direction::Reverse)};
+                              const Taken first = topk(in[0], 1), middle = median(in[0], 0);
+                              return Tensors{order.values, order.indices,
+                                             most.values,  cumsum(in[0], 0, Direction::Reverse),
+                                             first.values, kthvalue(in[0], 1).indices,
+                                             middle.values};
                             })),
                 1);
   const Array x = f64({}, {2.5}), zero = integers({}, {0});
-  expect_everywhere(ranks, {x}, {x, zero, x, x});
+  expect_everywhere(ranks, {x}, {x, zero, x, x, x, zero, x});
 }
 
 TEST(Order, Diff_IsOneFewer_OfNoneNone) {
@@ -414,14 +417,18 @@ TEST(Order, WhatDoesNotFit_IsRefusedInOneSentence) {
        "cumprod: a tensor with 2 dims has no dim 2");
   says(words(DType::I64, two, [](const Tensor& x) { return logcumsumexp(x, 0); }), "logcumsumexp");
   says(words(DType::Bool, two, [](const Tensor& x) { return argsort(x); }), "argsort");
+  says(words(DType::Bool, two, [](const Tensor& x) { return cummin(x, 0).values; }),
+       "cummin: takes numbers, not bools; cast first");
   says(words(DType::F64, two, [](const Tensor& x) { return topk(x, 5, 0).values; }),
-       "topk: needs 5 elements along dim 0, but the tensor is f64[4, 3]");
+       "topk: needs at least 5 along dim 0, but the tensor is f64[4, 3]");
   says(words(DType::F64, two, [](const Tensor& x) { return topk(x, -1).values; }),
        "topk: there are no -1 elements");
+  says(words(DType::F64, {}, [](const Tensor& x) { return topk(x, 2).values; }),
+       "topk: a number has no 2 elements");
   says(words(DType::F64, two, [](const Tensor& x) { return kthvalue(x, 0).values; }),
        "kthvalue: k is 0, and 1 means the smallest");
   says(words(DType::F64, {0}, [](const Tensor& x) { return median(x).values; }),
-       "median: needs 1 elements along dim 0");
+       "median: needs at least 1 along dim 0");
   says(words(DType::F64, two, [](const Tensor& x) { return searchsorted(x, cast(x, DType::F32)); }),
        "searchsorted: dtypes differ: f64 and f32; cast() one of them");
   says(words(DType::F64, two, [](const Tensor& x) { return searchsorted(x, sum(x)); }),

@@ -62,6 +62,7 @@ TEST(Reductions, Reductions_OverSeveralDims) {
         out.push_back(y);
     for (const double p : {2.0, 0.0, 1.0, 3.0, 0.5, -2.0, kInf, -kInf})
       out.push_back(norm(x, p, dims));
+    out.push_back(logsumexp(x, dims));
     return out;
   };
   OnRanks ranks(must(traced({{DType::F64, kThreeDims}}, body)), 1);
@@ -103,6 +104,11 @@ TEST(Reductions, Reductions_OverSeveralDims) {
           most = p > 0 ? std::max(most, std::fabs(value)) : std::min(most, std::fabs(value));
         return most;
       });
+    add([](const Numbers& v) {
+      double total = 0;
+      for (const double value : v) total += std::exp(value);
+      return std::log(total);
+    });
     expect_everywhere(ranks, {x}, expected, 1e-11);
   }
 }
@@ -132,6 +138,21 @@ TEST(Reductions, ArgminAndProd_OfFloatsAndInts) {
         ranks, {Array(dtype, {1, 0})},
         {integers({1}, {0}), integers({1, 0}, {}), Array::of(dtype, {1}, Numbers{1})});
   }
+}
+
+TEST(Reductions, OfANumber_HaveNothingToReduce) {
+  const auto body = [](const Tensors& in) {
+    const Tensor& x = in[0];
+    return Tensors{sum(x, {0}),    prod(x, {-1}, Keep::Keep),
+                   amax(x, {-1}),  mean(x, {0}),
+                   var(x, {0}, 0), norm(x, 2, {0}),
+                   softmax(x, 0),  logsumexp(x, -1),
+                   argmax(x, 0),   argmin(x, -1)};
+  };
+  OnRanks ranks(must(traced({{DType::F64, {}}}, body)), 1);
+  const Array x = f64({}, {-2.5}), zero = integers({}, {0});
+  expect_everywhere(ranks, {x},
+                    {x, x, x, x, f64({}, {0}), f64({}, {2.5}), f64({}, {1}), x, zero, zero});
 }
 
 TEST(Reductions, VarianceAndLogSums_AreStable) {

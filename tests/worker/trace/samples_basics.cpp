@@ -58,7 +58,7 @@ Functions basics() {
        return std::vector{n[0].is_null() ? argmax(flat(x[0]), 0) : argmax(x[0], n[0], keep_of(n[1]))}; }},
     {"softmax", [](In x, Arguments n) { return std::vector{softmax(fraction(x[0]), n[0])}; }},
     {"log_softmax", [](In x, Arguments n) { return std::vector{log_softmax(fraction(x[0]), n[0])}; }},
-    {"logsumexp", [](In x, Arguments n) { return std::vector{logsumexp(fraction(x[0]), n[0], keep_of(n[1]))}; }},
+    {"logsumexp", [](In x, Arguments n) { return std::vector{logsumexp(x[0], n[0].get<Dims>(), keep_of(n[1]))}; }},
     {"reshape", [](In x, Arguments n) { return std::vector{reshape(x[0], sizes_of(n[0]))}; }},
     {"permute", [](In x, Arguments n) { return std::vector{permute(x[0], n[0].get<Dims>())}; }},
     {"transpose", [](In x, Arguments n) { return std::vector{transpose(x[0], n[0], n[1])}; }},

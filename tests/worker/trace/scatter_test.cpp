@@ -54,58 +54,62 @@ double reduced(Reduce reduce, bool include_self, bool is_float, double self,
 
 TEST(Scatter, LastOneWins_AlongEveryDim) {
   std::mt19937_64 random(11);
-  for (const DType dtype : {DType::F64, DType::I32, DType::Bool, DType::F16})
-    for (const std::int64_t dim : {0, 1, -1}) {
-      const Graph graph = must(
-          traced({{dtype, {dynamic(4, 0), dynamic(3, 0)}},
-                  {DType::I64, {dynamic(4, 0), dynamic(3, 0)}},
-                  {dtype, {dynamic(4, 0), dynamic(3, 0)}}},
-                 [&](const std::vector<Tensor>& in) { return scatter(in[0], dim, in[1], in[2]); }));
-      OnRanks ranks(graph, 1);
-      const std::size_t d = dim == 0 ? 0 : 1;
-      for (const auto& [x_sizes, index_sizes, src_sizes] :
-           std::vector<std::tuple<Numbers, Numbers, Numbers>>{{{2, 2}, {2, 2}, {2, 2}},
-                                                              {{1, 1}, {1, 1}, {3, 2}},
-                                                              {{4, 5}, {3, 4}, {5, 4}},
-                                                              {{4, 5}, {0, 0}, {2, 2}}}) {
-        const Array x = random_array(random, dtype, x_sizes),
-                    index = some_indices(random, index_sizes, x_sizes[d]),
-                    src = random_array(random, dtype, src_sizes);
-        expect_everywhere(ranks, {x, index, src},
-                          joined(x, d, index, src, [](double, const std::vector<double>& come) {
-                            return come.back();
-                          }));
-      }
+  for (const DType dtype : {DType::F64, DType::I32, DType::Bool, DType::F16}) {
+    const std::vector<Dim> any{dynamic(4, 0), dynamic(3, 0)};
+    const Graph graph = must(traced_together(
+        {{dtype, any}, {DType::I64, any}, {dtype, any}}, [](const std::vector<Tensor>& in) {
+          return std::vector{scatter(in[0], 0, in[1], in[2]), scatter(in[0], -1, in[1], in[2])};
+        }));
+    OnRanks ranks(graph, 1);
+    for (const auto& [x_sizes, index_sizes, src_sizes] :
+         std::vector<std::tuple<Numbers, Numbers, Numbers>>{{{2, 2}, {2, 2}, {2, 2}},
+                                                            {{1, 1}, {1, 1}, {3, 2}},
+                                                            {{4, 5}, {3, 4}, {5, 4}},
+                                                            {{4, 5}, {0, 0}, {2, 2}}}) {
+      const Array x = random_array(random, dtype, x_sizes),
+                  index = some_indices(random, index_sizes, x_sizes[0]),
+                  src = random_array(random, dtype, src_sizes);
+      const auto last = [](double, const std::vector<double>& come) { return come.back(); };
+      expect_everywhere(ranks, {x, index, src},
+                        {joined(x, 0, index, src, last), joined(x, 1, index, src, last)});
     }
+  }
 }
 
 TEST(Scatter, Reductions_OfFloatsAndInts) {
   std::mt19937_64 random(12);
-  for (const DType dtype : {DType::F64, DType::I64, DType::I16})
-    for (const Reduce reduce :
-         {Reduce::Sum, Reduce::Prod, Reduce::Mean, Reduce::Amax, Reduce::Amin})
-      for (const bool include_self : {true, false}) {
-        const Graph graph =
-            must(traced({{dtype, {dynamic(4, 0), 3}},
-                         {DType::I64, {dynamic(5, 0), 3}},
-                         {dtype, {dynamic(5, 0), 3}}},
-                        [&](const std::vector<Tensor>& in) {
-                          return scatter_reduce(in[0], 0, in[1], in[2], reduce, include_self);
-                        }));
-        OnRanks ranks(graph, 1);
-        for (const auto& [rows, come] :
-             std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {1, 1}, {1, 2}, {4, 9}}) {
-          const Array index = some_indices(random, {come, 3}, std::max<std::int64_t>(1, rows));
-          Array x = random_array(random, dtype, {rows, 3}),
-                src = random_array(random, dtype, {come, 3});
-          if (dtype == DType::F64 && come > 2) src.set(4, kNaN);
-          expect_everywhere(
-              ranks, {x, index, src},
-              joined(x, 0, index, src, [&](double self, const std::vector<double>& all) {
-                return reduced(reduce, include_self, dtype == DType::F64, self, all);
-              }));
-        }
-      }
+  std::vector<std::pair<Reduce, bool>> all;
+  for (const Reduce reduce : {Reduce::Sum, Reduce::Prod, Reduce::Mean, Reduce::Amax, Reduce::Amin})
+    for (const bool include_self : {true, false}) all.emplace_back(reduce, include_self);
+  for (const DType dtype : {DType::F64, DType::I64, DType::I16}) {
+    const Graph graph = must(traced_together({{dtype, {dynamic(4, 0), 3}},
+                                              {DType::I64, {dynamic(5, 0), 3}},
+                                              {dtype, {dynamic(5, 0), 3}}},
+                                             [&](const std::vector<Tensor>& in) {
+                                               std::vector<Tensor> results;
+                                               for (const auto& [reduce, include_self] : all)
+                                                 results.push_back(scatter_reduce(
+                                                     in[0], 0, in[1], in[2], reduce, include_self));
+                                               return results;
+                                             }));
+    OnRanks ranks(graph, 1);
+    for (const auto& [rows, come] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {1, 1}, {1, 2}, {4, 9}}) {
+      const Array index = some_indices(random, {come, 3}, std::max<std::int64_t>(1, rows));
+      Array x = random_array(random, dtype, {rows, 3}),
+            src = random_array(random, dtype, {come, 3});
+      if (dtype == DType::F64 && come > 2) src.set(4, kNaN);
+      std::vector<Array> expected;
+      for (const auto& [reduce, include_self] : all)
+        expected.push_back(joined(x, 0, index, src,
+                                  [&, how = reduce, with_self = include_self](
+                                      double self, const std::vector<double>& others) {
+                                    return reduced(how, with_self, dtype == DType::F64, self,
+                                                   others);
+                                  }));
+      expect_everywhere(ranks, {x, index, src}, expected);
+    }
+  }
 }
 
 TEST(Scatter, SumsOfManyFloats_AreTheSameBitsEverywhere) {
@@ -356,7 +360,7 @@ TEST(Scatter, WhatDoesNotFit_IsRefusedInOneSentence) {
        [](const auto& in) { return scatter(in[0], 0, in[1], 1); });
   says({{DType::I64, {4, 3}}, at}, "scatter: a floating-point number meets a tensor of i64",
        [](const auto& in) { return scatter(in[0], 0, in[1], 1.5); });
-  says({x, flags}, "index: takes no mask among its indices; write x[mask] or masked_put()",
+  says({x, {DType::Bool, {}}}, "index: takes no mask of one element; see where()",
        [](const auto& in) { return index(in[0], {in[1]}); });
   says({x}, "index: needs at least one tensor of indices",
        [](const auto& in) { return index(in[0], {{}}); });
