@@ -50,12 +50,12 @@ namespace lockstep::worker {
 [[nodiscard]] Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index,
                                  const Tensor& src, Line where = Line::current());
 /// How elements that meet become one. Mean of ints is rounded down.
-enum class Reduce : std::uint8_t { Sum, Prod, Mean, Amax, Amin };
+enum class ScatterReduce : std::uint8_t { Sum, Prod, Mean, Amax, Amin };
 /// The same, joined; `include_self`: x's own element is one of them, else it counts only where no
 /// other comes. Amax and amin: equal ones share the gradient.
 [[nodiscard]] Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index,
-                                    const Tensor& src, Reduce reduce, bool include_self = true,
-                                    Line where = Line::current());
+                                    const Tensor& src, ScatterReduce reduce,
+                                    bool include_self = true, Line where = Line::current());
 
 // By several tensors of indices, one per dim of x. They broadcast, and negative ones count from the
 // end. A mask stands for as many as it has dims: the places of what is true, which are counted

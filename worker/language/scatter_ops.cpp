@@ -53,14 +53,14 @@ Scattered scattered(std::string_view what, const Tensor& x, std::int64_t dim, co
 
 /// x with what leaves a result as it is, as 1 does a product, wherever something comes. The largest
 /// int is no double, so ints have one of those that come there; they have no gradient.
-Tensor without_self(const Scattered& s, Reduce reduce, const Line& where) {
-  const bool extreme = reduce == Reduce::Amax || reduce == Reduce::Amin;
+Tensor without_self(const Scattered& s, ScatterReduce reduce, const Line& where) {
+  const bool extreme = reduce == ScatterReduce::Amax || reduce == ScatterReduce::Amin;
   if (extreme && !is_float(s.x.dtype())) return put_rows(s.x, s.places, s.src, Put::Set, where);
   const double infinity = std::numeric_limits<double>::infinity();
-  const double neutral = reduce == Reduce::Prod   ? 1
-                         : reduce == Reduce::Amax ? -infinity
-                         : reduce == Reduce::Amin ? infinity
-                                                  : 0;
+  const double neutral = reduce == ScatterReduce::Prod   ? 1
+                         : reduce == ScatterReduce::Amax ? -infinity
+                         : reduce == ScatterReduce::Amin ? infinity
+                                                         : 0;
   const Tensor nothing = filled(*s.x.trace(), meta_of(s.src), neutral, where);
   return put_rows(s.x, s.places, nothing, Put::Set, where);
 }
@@ -90,22 +90,22 @@ Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const
 }
 
 Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src,
-                      Reduce reduce, bool include_self, Line where) {
+                      ScatterReduce reduce, bool include_self, Line where) {
   Scattered s = scattered("scatter_reduce", x, dim, index, src, where);
   if (!include_self) s.x = without_self(s, reduce, where);
   const auto joined = [&] {
     switch (reduce) {
-      case Reduce::Sum:
+      case ScatterReduce::Sum:
         return add_rows(s.x, s.places, s.src, where);
-      case Reduce::Mean:
+      case ScatterReduce::Mean:
         return emit(Op::Div,
                     {add_rows(s.x, s.places, s.src, where), counts(s, include_self, where)}, {},
                     where);
-      case Reduce::Prod:
+      case ScatterReduce::Prod:
         return put_rows(s.x, s.places, s.src, Put::Multiply, where);
-      case Reduce::Amax:
+      case ScatterReduce::Amax:
         return put_rows(s.x, s.places, s.src, Put::Max, where);
-      case Reduce::Amin:
+      case ScatterReduce::Amin:
         break;
     }
     return put_rows(s.x, s.places, s.src, Put::Min, where);

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/language/index_ops.h>
 #include <lockstep/worker/layers/embeddings.h>
 #include <lockstep/worker/layers/operands.h>
-#include <lockstep/worker/language/index_ops.h>
 
 namespace lockstep::worker {
 namespace {
@@ -85,7 +85,7 @@ Tensor largest_by_bag(const Tensor& rows, const Tensor& bag, const SymInt& bags,
                       const Line& where) {
   const Tensor empty = zeros(*rows.trace(), {bags, rows.size(1, where)}, rows.dtype(where), where);
   const Tensor each = expanded(unsqueeze(bag, 1, where), meta_of(rows).sizes, where);
-  return scatter_reduce(empty, 0, each, rows, Reduce::Amax, false, where);
+  return scatter_reduce(empty, 0, each, rows, ScatterReduce::Amax, false, where);
 }
 
 }  // namespace

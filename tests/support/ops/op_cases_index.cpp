@@ -34,11 +34,11 @@ void add_scatters(std::vector<OpCase>& cases) {
   cases.push_back({"scatter_add", indexed({fixed(3), kM}, {kN, kM}, {kN, kM}),
                    [](Trace&, Given x) { return exp(scatter_add(x[0], 0, x[1] % 2, x[2])); }});
   for (const auto& [name, reduce] :
-       std::vector<std::pair<std::string, Reduce>>{{"sum", Reduce::Sum},
-                                                   {"prod", Reduce::Prod},
-                                                   {"mean", Reduce::Mean},
-                                                   {"amax", Reduce::Amax},
-                                                   {"amin", Reduce::Amin}})
+       std::vector<std::pair<std::string, ScatterReduce>>{{"sum", ScatterReduce::Sum},
+                                                          {"prod", ScatterReduce::Prod},
+                                                          {"mean", ScatterReduce::Mean},
+                                                          {"amax", ScatterReduce::Amax},
+                                                          {"amin", ScatterReduce::Amin}})
     for (const bool include_self : {true, false})
       cases.push_back({"scatter_" + name + (include_self ? "" : "_others"),
                        indexed({kN, fixed(3)}, {kN, kM}, {kN, kM}),

@@ -13,12 +13,12 @@ std::vector<Index> indices(In x, Arguments which, std::size_t next) {
   return at;
 }
 
-Reduce reduce_of(const std::string& name) {
-  static const std::map<std::string, Reduce> all{{"sum", Reduce::Sum},
-                                                 {"prod", Reduce::Prod},
-                                                 {"mean", Reduce::Mean},
-                                                 {"amax", Reduce::Amax},
-                                                 {"amin", Reduce::Amin}};
+ScatterReduce reduce_of(const std::string& name) {
+  static const std::map<std::string, ScatterReduce> all{{"sum", ScatterReduce::Sum},
+                                                        {"prod", ScatterReduce::Prod},
+                                                        {"mean", ScatterReduce::Mean},
+                                                        {"amax", ScatterReduce::Amax},
+                                                        {"amin", ScatterReduce::Amin}};
   return all.at(name);
 }
 

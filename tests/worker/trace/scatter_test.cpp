@@ -36,18 +36,18 @@ Array joined(const Array& x, std::size_t dim, const Array& index, const Array& s
 double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 
-double reduced(Reduce reduce, bool include_self, bool is_float, double self,
+double reduced(ScatterReduce reduce, bool include_self, bool is_float, double self,
                const std::vector<double>& come) {
   std::vector<double> all = come;
   if (include_self) all.insert(all.begin(), self);
   double total = all[0];
   for (std::size_t k = 1; k < all.size(); ++k) {
-    if (reduce == Reduce::Prod) total *= all[k];
-    if (reduce == Reduce::Sum || reduce == Reduce::Mean) total += all[k];
-    if (reduce == Reduce::Amax) total = greater(total, all[k]);
-    if (reduce == Reduce::Amin) total = lesser(total, all[k]);
+    if (reduce == ScatterReduce::Prod) total *= all[k];
+    if (reduce == ScatterReduce::Sum || reduce == ScatterReduce::Mean) total += all[k];
+    if (reduce == ScatterReduce::Amax) total = greater(total, all[k]);
+    if (reduce == ScatterReduce::Amin) total = lesser(total, all[k]);
   }
-  if (reduce != Reduce::Mean) return total;
+  if (reduce != ScatterReduce::Mean) return total;
   total /= static_cast<double>(all.size());
   return is_float ? total : std::floor(total);
 }
@@ -78,8 +78,9 @@ TEST(Scatter, LastOneWins_AlongEveryDim) {
 
 TEST(Scatter, Reductions_OfFloatsAndInts) {
   std::mt19937_64 random(12);
-  std::vector<std::pair<Reduce, bool>> all;
-  for (const Reduce reduce : {Reduce::Sum, Reduce::Prod, Reduce::Mean, Reduce::Amax, Reduce::Amin})
+  std::vector<std::pair<ScatterReduce, bool>> all;
+  for (const ScatterReduce reduce : {ScatterReduce::Sum, ScatterReduce::Prod, ScatterReduce::Mean,
+                                     ScatterReduce::Amax, ScatterReduce::Amin})
     for (const bool include_self : {true, false}) all.emplace_back(reduce, include_self);
   for (const DType dtype : {DType::F64, DType::I64, DType::I16}) {
     const Graph graph = must(traced_together({{dtype, {dynamic(4, 0), 3}},
@@ -155,22 +156,22 @@ void expect_gradients(const std::function<Tensor(const std::vector<Tensor>&)>& b
 // The numbers are torch's, but for those of the elements that were set over: there torch gives the
 // winner's to all.
 TEST(Scatter, Gradients_GoToWinnersPastZerosAndToEqualOnes) {
-  const auto reduce = [](Reduce how, bool include_self) {
+  const auto reduce = [](ScatterReduce how, bool include_self) {
     return [how, include_self](const std::vector<Tensor>& in) {
       return scatter_reduce(in[0], 0, in[1], in[2], how, include_self);
     };
   };
   expect_gradients([](const auto& in) { return scatter(in[0], 0, in[1], in[2]); }, {1, 2, 3},
                    {2, 0, 2, 2}, {4, 5, 6, 7}, {0, 2, 0}, {0, 1, 0, 3});
-  expect_gradients(reduce(Reduce::Prod, true), {2, 0, 3, 0}, {0, 0, 1, 2, 2, 3}, {3, 0, 5, 0, 0, 7},
-                   {0, 10, 0, 28}, {0, 6, 0, 0, 0, 0});
-  expect_gradients(reduce(Reduce::Amax, true), {5, 2, 9}, {0, 0, 1, 1, 2}, {5, 1, 4, 4, 3},
+  expect_gradients(reduce(ScatterReduce::Prod, true), {2, 0, 3, 0}, {0, 0, 1, 2, 2, 3},
+                   {3, 0, 5, 0, 0, 7}, {0, 10, 0, 28}, {0, 6, 0, 0, 0, 0});
+  expect_gradients(reduce(ScatterReduce::Amax, true), {5, 2, 9}, {0, 0, 1, 1, 2}, {5, 1, 4, 4, 3},
                    {0.5, 0, 3}, {0.5, 0, 1, 1, 0});
-  expect_gradients(reduce(Reduce::Amin, false), {-5, 2, 9}, {0, 0, 1, 1}, {5, 5, 4, 3}, {0, 0, 3},
-                   {0.5, 0.5, 0, 2});
-  expect_gradients(reduce(Reduce::Mean, true), {1, 1, 1}, {0, 0, 2}, {1, 1, 1}, {1.0 / 3, 2, 1.5},
-                   {1.0 / 3, 1.0 / 3, 1.5});
-  expect_gradients(reduce(Reduce::Sum, false), {1, 1, 1}, {0, 0, 2}, {1, 1, 1}, {0, 2, 0},
+  expect_gradients(reduce(ScatterReduce::Amin, false), {-5, 2, 9}, {0, 0, 1, 1}, {5, 5, 4, 3},
+                   {0, 0, 3}, {0.5, 0.5, 0, 2});
+  expect_gradients(reduce(ScatterReduce::Mean, true), {1, 1, 1}, {0, 0, 2}, {1, 1, 1},
+                   {1.0 / 3, 2, 1.5}, {1.0 / 3, 1.0 / 3, 1.5});
+  expect_gradients(reduce(ScatterReduce::Sum, false), {1, 1, 1}, {0, 0, 2}, {1, 1, 1}, {0, 2, 0},
                    {1, 1, 3});
 }
 
