@@ -427,7 +427,8 @@ std::optional<Status> arity_error(const Node& node, Metas in) {
     return rule_error(node, "has the wrong number of attributes");
   const bool named = node.op == Op::Input || node.op == Op::Item || node.op == Op::CheckedIndex ||
                      row.kind == OpClass::Collective;
-  if ((!named && !node.text.empty()) || (node.op != Op::Full && node.number != 0) ||
+  const bool numbered = node.op == Op::Full || node.op == Op::Reshape;
+  if ((!named && !node.text.empty()) || (!numbered && node.number != 0) ||
       (row.kind != OpClass::HostSync && !node.binds.empty()) ||
       node.asserts.size() != (node.op == Op::Assert ? 1 : 0))
     return rule_error(node, "has an attribute that the op does not have");

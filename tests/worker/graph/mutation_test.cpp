@@ -118,7 +118,8 @@ void mutate_node(NodeId id, const Node& node, std::vector<Mutant>& out) {
   add(
       "int more", [](Node& n) { n.ints.push_back(-1); }, true);
   add(
-      "number", [](Node& n) { n.number = n.number == 0 ? 0.5 : 0; }, node.op != Op::Full);
+      "number", [](Node& n) { n.number = n.number == 0 ? 0.5 : 0; },
+      node.op != Op::Full && node.op != Op::Reshape);
   if (node.number == 0) add("negative zero", [](Node& n) { n.number = -0.0; });
   add(
       "text", [](Node& n) { n.text += "'"; },
