@@ -99,12 +99,6 @@ def nonzero(sample):
     return Call("nonzero", [sample.input], gradients=False, results=joined)
 
 
-def index_select(sample):
-    dim, index = arguments_of(sample, "dim", "index")
-    need(sample.input.dim() > 0, "a number in place of a tensor with rows")
-    return Call("index_select", [sample.input, index], [dim])
-
-
 def repeat_interleave(sample):
     repeats, dim, size = arguments_of(sample, "repeats", dim=None, output_size=None)
     if isinstance(repeats, torch.Tensor):
@@ -118,4 +112,4 @@ CALLS |= {name: functools.partial(sized, name) for name in ("reshape", "permute"
 CALLS |= {"argmax": argmax, "logsumexp": logsumexp, "transpose": numbered("transpose", "dim0", "dim1"),
           "unsqueeze": numbered("unsqueeze", "dim"), "squeeze": squeeze, "cat": cat, "split": split,
           "split.list_args": split, "nn.functional.pad.constant": pad, "where": where, "masked_select": masked_select,
-          "nonzero": nonzero, "index_select": index_select, "repeat_interleave": repeat_interleave}
+          "nonzero": nonzero, "repeat_interleave": repeat_interleave}

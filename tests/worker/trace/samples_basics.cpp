@@ -42,10 +42,6 @@ Tensor without_ones(const Tensor& x) {
   return out;
 }
 
-Tensor selected(const Tensor& x, std::int64_t dim, const Tensor& index) {
-  return transpose(index_select(transpose(x, 0, dim), flat(index)), 0, dim);
-}
-
 }  // namespace
 
 // clang-format off
@@ -72,7 +68,6 @@ Functions basics() {
        return std::vector{n.empty() ? where(x[0], x[1], x[2]) : where(x[0], x[1], n[0].get<double>())}; }},
     {"masked_select", [](In x, Arguments) { return std::vector{masked_select(x[0], x[1])}; }},
     {"nonzero", [](In x, Arguments) { return std::vector{nonzero(x[0])}; }},
-    {"index_select", [](In x, Arguments n) { return std::vector{selected(x[0], n[0], x[1])}; }},
     {"repeat_interleave", [](In x, Arguments n) {
        const Tensor from = n[0].is_null() ? flat(x[0]) : x[0];
        const std::int64_t dim = n[0].is_null() ? 0 : n[0].get<std::int64_t>();
