@@ -15,7 +15,7 @@ std::vector<Tensor> CustomBackward::operator()(const std::vector<Tensor>& inputs
   std::vector<Tensor> outputs;
   for (const Tensor& result : results) {
     // A number of its own keeps it apart from equal values that are made without this function.
-    Node same{.number = static_cast<double>(trace->own_gradients()), .meta = meta_of(result)};
+    Node same{.number = static_cast<double>(trace->own_number()), .meta = meta_of(result)};
     outputs.push_back(emit(Op::Reshape, {result}, std::move(same), where));
     own.outputs.push_back(outputs.back().node());
   }

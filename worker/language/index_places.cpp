@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -123,6 +124,8 @@ Tensor value_of(std::string_view what, const TensorOperand& value, Trace& trace,
     refuse(where, what,
            fmt::format("a floating-point number meets a tensor of {}; cast() the tensor",
                        dtype_name(dtype)));
+  if (value.plain && !value.fraction && std::abs(value.number) >= 0x1p53)
+    refuse(where, what, "an integer this large is not exact here; write scalar()");
   if (value.plain) return filled(trace, {dtype, {}}, value.number, where);
   if (value.count) return cast(scalar(trace, *value.count, where), dtype, where);
   if (value.weak) return cast(value.tensor, dtype, where);

@@ -194,7 +194,7 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Line
                        dtype_name(values.dtype())));
   std::vector<Expr> sizes = meta_of(sorted).sizes;
   const std::vector<Expr> result = meta_of(values).sizes;
-  if (sizes.size() != 1 && sizes.size() != result.size())
+  if (sizes.empty() || (sizes.size() != 1 && sizes.size() != result.size()))
     refuse(where, "searchsorted",
            fmt::format("takes a 1-D sequence, or one per row of {}, not {}",
                        meta_text(meta_of(values)), meta_text(meta_of(sorted))));

@@ -362,7 +362,6 @@ const Nesting& Trace::known_nesting() const {
 }
 
 void Trace::add_own_gradient(OwnGradient gradient) {
-  ++own_count_;
   const auto shared = std::make_shared<const OwnGradient>(std::move(gradient));
   for (const NodeId output : shared->outputs) own_gradients_[output] = shared;
 }

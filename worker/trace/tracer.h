@@ -163,8 +163,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void stop_gradient(NodeId id) { stopped_.insert(id); }
   [[nodiscard]] bool gradient_stops(NodeId id) const { return stopped_.contains(id); }
   void add_own_gradient(OwnGradient gradient);
-  /// How many there are, with the one under way.
-  [[nodiscard]] std::int64_t own_gradients() const { return own_count_ + 1; }
+  /// Another one each time: for its outputs, so that no two are one node.
+  [[nodiscard]] std::int64_t own_number() { return ++own_count_; }
   /// Of which `id` is an output; null: the gradient follows from the op.
   [[nodiscard]] const OwnGradient* own_gradient(NodeId id) const;
 

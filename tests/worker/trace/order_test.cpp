@@ -433,6 +433,8 @@ TEST(Order, WhatDoesNotFit_IsRefusedInOneSentence) {
        "searchsorted: dtypes differ: f64 and f32; cast() one of them");
   says(words(DType::F64, two, [](const Tensor& x) { return searchsorted(x, sum(x)); }),
        "searchsorted: takes a 1-D sequence, or one per row of f64[], not f64[4, 3]");
+  says(words(DType::F64, {}, [](const Tensor& x) { return searchsorted(x, x); }),
+       "searchsorted: takes a 1-D sequence, or one per row of f64[], not f64[]");
   says(words(DType::F64, two, [](const Tensor& x) { return bucketize(x, x); }),
        "bucketize: takes 1-D boundaries, not f64[4, 3]");
   says(words(DType::F64, {4}, [](const Tensor& x) { return bincount(x); }),

@@ -89,6 +89,20 @@ TEST(OwnGradient, SeveralOutputs_AreOneCall_WithZerosForTheUnused) {
   }
 }
 
+TEST(OwnGradient, OneValueTwice_IsTwoOutputs) {
+  const auto twice = custom_backward(
+      [](const In& x) {
+        const Tensor y = x[0] * 2.0;
+        return In{y, y};
+      },
+      [](const BackwardCall& call) { return In{(call.grads[0] + call.grads[1] * 10.0) * 2.0}; });
+  const auto out = run([&](Trace& t, const Tensor& x, const Tensor&) {
+    const In z = twice({x});
+    t.output("g", grad(sum(z[0]) + sum(z[1]), {x})[0]);
+  });
+  EXPECT_EQ(values(out[0]), (Numbers{22, 22, 22}));
+}
+
 TEST(OwnGradient, TwoFunctionsOverOneValue_KeepTheirs) {
   const auto times = [](double factor) {
     return custom_backward(

@@ -361,6 +361,8 @@ TEST(Scatter, WhatDoesNotFit_IsRefusedInOneSentence) {
        [](const auto& in) { return scatter(in[0], 0, in[1], 1); });
   says({{DType::I64, {4, 3}}, at}, "scatter: a floating-point number meets a tensor of i64",
        [](const auto& in) { return scatter(in[0], 0, in[1], 1.5); });
+  says({{DType::I64, {4, 3}}, at}, "scatter: an integer this large is not exact here",
+       [](const auto& in) { return scatter(in[0], 0, in[1], 9007199254740993); });
   says({x, {DType::Bool, {}}}, "index: takes no mask of one element; see where()",
        [](const auto& in) { return index(in[0], {in[1]}); });
   says({x}, "index: needs at least one tensor of indices",
