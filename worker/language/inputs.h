@@ -7,12 +7,11 @@
 //     template <class V> void fields(V& v) { v("tokens", tokens); v("step", step); }
 //   };
 //
-// Leaves: Tensor; SymInt (an int that may become symbolic); SymFloat (a runtime value); ints,
-// doubles and enums (never symbolic: in a trace each is pinned by a guard, a double by its bits);
-// bool (a constant of the graph); FieldInput (a value that the ranks join); Key and RankKey
-// (key.h; runtime values, too). An optional that is empty has no leaves, and inputs with it filled
-// are another structure. Leaves get readable names: batch.tokens, params.layers[3].w1,
-// params.extra["k"].
+// Leaves: Tensor; SymInt (an int that may become symbolic); SymFloat (a runtime value); Key and
+// RankKey (key.h; runtime values, too); ints, doubles and enums (never symbolic: in a trace each is
+// pinned by a guard); bool (a constant of the graph); FieldInput (a value that the ranks join). An
+// optional is a bool, has_value, and what it holds, if anything.
+// Leaves get readable names: batch.tokens, params.layers[3].w1, params.extra["k"].
 #pragma once
 
 #include <array>

@@ -157,7 +157,9 @@ void FieldWalk<On>::walk(T& value) {
       on_.leave();
     }
   } else if constexpr (detail::is_optional<T>) {
-    on_.length(value ? 1 : 0);
+    bool filled = value.has_value();  // a leaf, as what it holds may have none
+    on_.length(filled ? 1 : 0);
+    (*this)("has_value", filled);
     if (value) walk(*value);
   } else if constexpr (detail::is_pair<T>) {
     (*this)("first", value.first);

@@ -182,13 +182,14 @@ TEST(Inputs, PairsArraysAndNumbers_AreLeavesOfTheirOwn) {
   InputTree tree;
   Observation seen;
   ASSERT_TRUE(flatten(options, tree, seen).has_value());
-  EXPECT_EQ(names(seen), (std::vector<std::string>{"decay", "mode", "rates[0]", "rates[1]", "ratio",
-                                                   "rows.first", "rows.second"}));
-  EXPECT_EQ(seen.values, (std::vector<std::int64_t>{7, 4, -3}));
+  EXPECT_EQ(names(seen),
+            (std::vector<std::string>{"decay", "mask.has_value", "mode", "rates[0]", "rates[1]",
+                                      "ratio", "rows.first", "rows.second"}));
+  EXPECT_EQ(seen.values, (std::vector<std::int64_t>{0, 7, 4, -3}));
   EXPECT_EQ(std::bit_cast<double>(seen.scalars.at(0)), -0.1);
   std::vector<InputValue> held;
   input_values(options, tree, held);
-  EXPECT_EQ(held[4].number, 0.75);
+  EXPECT_EQ(held[5].number, 0.75);
   EXPECT_EQ(options.decay, -0.1) << "reading changes nothing";
   EXPECT_EQ(options.ratio, 0.75F);
 }
@@ -208,6 +209,17 @@ TEST(Inputs, AnOptional_IsAnotherStructureWhereItIsFilled) {
   EXPECT_EQ(seen.list->digest(), list->digest());
 }
 
+TEST(Inputs, AnOptionalFilledWithNothing_IsNotAnEmptyOne) {
+  std::optional<std::vector<Tensor>> extra;
+  InputTree tree;
+  Observation seen;
+  ASSERT_TRUE(flatten(extra, tree, seen).has_value());
+  const std::vector<std::int64_t> values = seen.values;
+  extra.emplace();
+  ASSERT_TRUE(flatten(extra, tree, seen).has_value());
+  EXPECT_NE(seen.values, values);
+}
+
 TEST(Inputs, NumbersOfAnyType_ArePinnedByGuards) {
   Options options;
   InputTree tree;
@@ -220,6 +232,8 @@ TEST(Inputs, NumbersOfAnyType_ArePinnedByGuards) {
       decision.number(spec.name);
     else if (spec.kind == Kind::Tensor)
       decision.tensor(spec.name, spec.dtype, {test::Dim(4)});
+    else if (spec.kind == Kind::Bool)
+      decision.flag(spec.name, seen.of(i)[0] != 0);
     else
       decision.integer(spec.name, spec.name == "mode" ? test::dynamic(7) : seen.of(i)[0]);
   }
