@@ -48,9 +48,10 @@ bool needs_memory(Op op, std::size_t k) {
       if (op == Op::IndexAdd || op == Op::SearchSorted) return k == 0;
       if (op == Op::IndexPut) return k == 1;
       return op != Op::Nonzero && !is_scan(op_row(op));
+    case OpClass::View:
+      return op == Op::Unfold;  // which reads an element once per window
     case OpClass::Source:
     case OpClass::Elementwise:
-    case OpClass::View:
     case OpClass::Reduction:
     case OpClass::Check:
       return false;

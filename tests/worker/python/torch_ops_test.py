@@ -17,13 +17,14 @@ import ops_elementwise
 import ops_index
 import ops_layers
 import ops_order
+import ops_windows
 import torch
 from ops_call import DTYPES, LeftOut
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_map
 
 warnings.filterwarnings("ignore")
-FAMILIES = (ops_basics, ops_elementwise, ops_index, ops_layers, ops_order)
+FAMILIES = (ops_basics, ops_elementwise, ops_index, ops_layers, ops_order, ops_windows)
 CALLS = {name: call for family in FAMILIES for name, call in family.CALLS.items()}
 MORE = {name: samples for family in FAMILIES for name, samples in getattr(family, "MORE", {}).items()}
 TRIED = (torch.float64, torch.float32, torch.int64, torch.int32, torch.uint8, torch.bool)
