@@ -43,12 +43,14 @@ void need_floats(std::string_view what, const Tensor& x, const Line& where) {
            fmt::format("takes floating-point numbers, not {}; cast first", meta_text(meta_of(x))));
 }
 
-void need_numbers(std::string_view what, std::string_view name, const Tensor& x,
-                  const Line& where) {
+Tensor whole_numbers(std::string_view what, std::string_view name, const Tensor& x,
+                     const Line& where) {
   (void)trace_of(what, std::vector{x}, where);
-  if (x.dtype() != DType::I64)
-    refuse(where, what,
-           fmt::format("{} is {}, and has to be i64; cast first", name, meta_text(meta_of(x))));
+  if (x.dtype() != DType::I64 && x.dtype() != DType::I32)
+    refuse(
+        where, what,
+        fmt::format("{} is {}, and has to be i64 or i32; cast first", name, meta_text(meta_of(x))));
+  return cast(x, DType::I64, where);
 }
 
 }  // namespace lockstep::worker

@@ -26,7 +26,8 @@ struct At {
                            std::size_t dims, std::int64_t least, const Line& where);
 /// Throws TraceUsageError unless `x` holds floats.
 void need_floats(std::string_view what, const Tensor& x, const Line& where);
-/// Throws TraceUsageError unless `x` is i64; `name` as above.
-void need_numbers(std::string_view what, std::string_view name, const Tensor& x, const Line& where);
+/// `x` as i64, of i32 too; throws TraceUsageError for any other dtype. `name` as above.
+[[nodiscard]] Tensor whole_numbers(std::string_view what, std::string_view name, const Tensor& x,
+                                   const Line& where);
 
 }  // namespace lockstep::worker
