@@ -10,10 +10,7 @@
 #include <lockstep/worker/job.h>
 
 using namespace lockstep::worker;
-using lockstep::DType;
-using lockstep::Result;
-using lockstep::Status;
-
+using lockstep::DType, lockstep::Result, lockstep::Status;
 constexpr std::int64_t kWidth = 16, kSteps = 120;
 
 enum { In, Message, Self, News, Out };  // what the model consists of
