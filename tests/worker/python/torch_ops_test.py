@@ -12,22 +12,13 @@ import tempfile
 import warnings
 
 import numpy
-import ops_basics
-import ops_elementwise
-import ops_index
-import ops_layers
-import ops_order
-import ops_windows
 import torch
 from ops_call import DTYPES, LeftOut
+from ops_families import CALLS, MORE
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_map
 
 warnings.filterwarnings("ignore")
-FAMILIES = (ops_basics, ops_elementwise, ops_index, ops_layers, ops_order, ops_windows)
-CALLS = {name: call for family in FAMILIES for name, call in family.CALLS.items()}
-MORE = {name: samples for family in FAMILIES for name, samples in getattr(family, "MORE", {}).items()}
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 TRIED = (torch.float64, torch.float32, torch.int64, torch.int32, torch.uint8, torch.bool)
 # Of the largest value of a tensor, at least of 1; of each element.
 BOUNDS = {torch.float64: 1e-12, torch.float32: 1e-5}
@@ -130,18 +121,7 @@ class Samples:
             return json.loads((folder / "results.json").read_text()), (folder / "results.bin").read_bytes()
 
 
-def wrong_names():
-    """Names of ops with samples that are not in the table for readers, or there alone."""
-    lines = (ROOT / "worker" / "language" / "torch_names.md").read_text().splitlines()
-    told = [line.split("`")[1] for line in lines if line.startswith("| `")]
-    named = [*CALLS, *MORE]
-    return sorted(set(told) ^ set(named)) + sorted({name for name in told if told.count(name) > 1})
-
-
 def main(program, *chosen):
-    if names := wrong_names():
-        print("worker/language/torch_names.md and the samples have not the same names:", ", ".join(names))
-        return 1
     samples = Samples()
     for op in op_db:
         name = op.name + ("." + op.variant_test_name if op.variant_test_name else "")
