@@ -11,7 +11,7 @@
 
 using namespace lockstep::worker;
 using lockstep::DType, lockstep::Result, lockstep::Status;
-constexpr std::int64_t kWidth = 16, kSteps = 120;
+constexpr std::int64_t kWidth = 16, kSteps = 400, kPart = 50;
 
 enum { In, Message, Self, News, Out };  // what the model consists of
 
@@ -94,20 +94,20 @@ Result<void> train(Job& job) {
   for (int part = In; part <= Out; ++part)
     in.model.push_back(matrix(alike, part == In ? 1 : kWidth, part == Out ? 1 : kWidth));
   in.adam = adam_start(in.model);
-  double first = 0, last = 0;
+  double first = 0, last = 0;  // means of the first and the last steps
   for (std::int64_t s = 0; s < kSteps; ++s) {
     draw_graphs(in, own, job.rank() == 0 ? 8 + s % 3 : (s + job.rank()) % 9);
     const auto out = compiled(in);
     if (!out) return out.error();
     in.model = out->model, in.adam = out->adam;
     const double loss = out->loss.array().at(0);
-    (s < kSteps / 2 ? first : last) += 2 * loss / kSteps;
+    if (s < kPart) first += loss / kPart;
+    if (s >= kSteps - kPart) last += loss / kPart;
     if (s > 2 && compiled.last_compiled())
       return Status{lockstep::Code::Internal, "it compiled", {}, {}};
-    if (job.rank() == 0 && s % 20 == 0) std::printf("step %d: %.4f\n", static_cast<int>(s), loss);
+    if (job.rank() == 0 && s % 50 == 0) std::printf("step %d: %.4f\n", static_cast<int>(s), loss);
   }
-  if (job.rank() == 0)
-    std::printf("mean loss of the first half %.4f, of the second %.4f\n", first, last);
+  if (job.rank() == 0) std::printf("the mean loss went from %.4f to %.4f\n", first, last);
   if (last < first / 2) return {};
   return Status{lockstep::Code::Internal, "the network does not learn", {}, {}};
 }

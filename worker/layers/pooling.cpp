@@ -120,8 +120,8 @@ class Pool {
       within[d] = at(rest) % at(kernel_[d]);
     for (std::size_t d = 0; d < dims_; ++d) {
       const Tensor start = iota(value.sizes(where_), dim(d), where_);
-      const Tensor place =
-          at(start) * at(stride_[d]) - at(padding_[d]) + at(within[d]) * at(dilation_[d]);
+      const Tensor first = at(at(start) * at(stride_[d])) - at(padding_[d]);
+      const Tensor place = at(first) + at(at(within[d]) * at(dilation_[d]));
       index = d == 0 ? place : at(index) * at(x_.size(dim(d), where_)) + at(place);
     }
     return {value, index};
