@@ -65,6 +65,7 @@ struct At {
     return {x, where};
   }
 };
+
 /// `results`, which are made of `inputs`, with a gradient of their own in place of the recorded
 /// one: nodes that no equal value elsewhere is.
 [[nodiscard]] std::vector<Tensor> with_own_gradient(std::string_view what,
