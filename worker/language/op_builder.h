@@ -57,6 +57,15 @@ namespace lockstep::worker {
 [[nodiscard]] Tensor expanded(const Tensor& x, const std::vector<shapes::Expr>& sizes,
                               const Line& where);
 
+/// Operands at the user's line.
+struct At {
+  Line where;
+  template <class T>
+  [[nodiscard]] TensorOperand operator()(const T& x) const {
+    return {x, where};
+  }
+};
+
 /// `results`, which are made of `inputs`, with a gradient of their own in place of the recorded
 /// one: nodes that no equal value elsewhere is.
 [[nodiscard]] std::vector<Tensor> with_own_gradient(std::string_view what,
