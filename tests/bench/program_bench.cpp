@@ -82,6 +82,17 @@ void square_product(benchmark::State& state) {
 }
 BENCHMARK(square_product);
 
+/// The same product of 1,000 x 512 in another dtype, cast to it once.
+void large_product(benchmark::State& state, DType dtype) {
+  run(state, 1000, 512, [&](Tensor x) {
+    const Tensor a = cast(x, dtype);
+    return cast(matmul(matmul(a, transpose(a, 0, 1)), a), DType::F32);
+  });
+}
+BENCHMARK_CAPTURE(large_product, f32, DType::F32);
+BENCHMARK_CAPTURE(large_product, bf16, DType::BF16);
+BENCHMARK_CAPTURE(large_product, f16, DType::F16);
+
 /// Fifty steps on next to nothing: time per step is the runtime's own.
 void step_overhead(benchmark::State& state) {
   run(state, 1, 8, [](Tensor x) {

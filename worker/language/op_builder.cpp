@@ -148,7 +148,7 @@ Tensor emit(Op op, const std::vector<Tensor>& operands, Node attributes, const L
   return rounded && out.dtype() == DType::F32 ? cast(out, *rounded, where) : out;
 }
 
-bool is_low(const Tensor& x) { return x.traced() && is_half(x.dtype()); }
+bool is_low(const Tensor& x) { return x.traced() && x.trace()->is_open() && is_half(x.dtype()); }
 Tensor widened(const Tensor& x, const Line& where) {
   return is_low(x) ? cast(x, DType::F32, where) : x;
 }

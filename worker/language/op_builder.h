@@ -33,7 +33,7 @@ namespace lockstep::worker {
 /// For functions that are made of several ops and round once. f16 and bf16 as f32; else `x`, also
 /// an empty one.
 [[nodiscard]] Tensor widened(const Tensor& x, const Line& where);
-/// Whether `x` is a traced tensor of f16 or bf16.
+/// Whether `x` is a tensor of f16 or bf16 of a trace that has not ended.
 [[nodiscard]] bool is_low(const Tensor& x);
 /// What was computed of f32 in place of `dtype`, rounded to it; as it is where it is to stay f32
 /// and autocast is on.

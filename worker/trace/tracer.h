@@ -122,6 +122,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void need_open(std::string_view what, const Line& where) const;
   /// Handles that live on are refused from here on. finish() does it too.
   void close() { ended_ = true; }
+  [[nodiscard]] bool is_open() const { return !ended_; }
   /// What products of f32 are cast to; nullopt: autocast is off (autocast.h).
   [[nodiscard]] std::optional<DType> autocast() const { return autocast_; }
   void set_autocast(std::optional<DType> dtype) { autocast_ = dtype; }
