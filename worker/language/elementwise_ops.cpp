@@ -168,6 +168,9 @@ Tensor atan2(const TensorOperand& a, const TensorOperand& b) {
 }
 
 Tensor pow(const TensorOperand& a, const TensorOperand& b) {
+  if (is_low(a.tensor) && b.plain)
+    return narrowed(pow({widened(a.tensor, b.where), a.where}, b), a.tensor.dtype(),
+                    InAutocast::StayF32, b.where);
   if (a.has_dtype() && b.plain) {
     (void)trace_of("pow", std::vector{a.tensor}, b.where);
     if (b.fraction && !is_float(a.tensor.dtype(b.where)))

@@ -13,6 +13,7 @@
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/graph/shape_rules.h>
 #include <lockstep/worker/language/op_builder.h>
+#include <lockstep/worker/language/movement_ops.h>
 #include <lockstep/worker/language/order_ops.h>
 #include <lockstep/worker/language/product_ops.h>
 #include <lockstep/worker/layers/clipping.h>
