@@ -10,6 +10,7 @@
 #include <lockstep/worker/codegen/emitter.h>
 #include <lockstep/worker/codegen/plan.h>
 #include <lockstep/worker/codegen/scalar_text.h>
+#include <lockstep/worker/graph/index_range.h>
 #include <lockstep/worker/graph/op.h>
 
 namespace lockstep::worker {
@@ -49,8 +50,7 @@ class Generator {
   Result<Program> run() {
     const Graph& graph = program_.graph;
     for (const Node& node : graph.nodes)
-      if (op_row(node.op).kind == OpClass::Product && node.meta.dtype != DType::F32 &&
-          node.meta.dtype != DType::F64)
+      if (op_row(node.op).kind == OpClass::Product && !is_float(node.meta.dtype))
         return unsupported(node, "but products are of floats");
     program_.exprs = ExprTable(all_symbols(graph));
     plan_ = plan(graph);

@@ -55,9 +55,9 @@ void gemm(Half a, Half b, std::uint16_t* out, std::int64_t m, std::int64_t k, st
     return std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(count));
   };
   // Rows of a that lies transposed are columns, so it is widened whole, too.
-  const std::int64_t part =
-      a.transposed ? m
-                   : std::clamp<std::int64_t>(kElements / std::max<std::int64_t>(k + n, 1), 64, m);
+  const std::int64_t fitting =
+      std::max<std::int64_t>(kElements / std::max<std::int64_t>(k + n, 1), 64);
+  const std::int64_t part = a.transposed ? m : std::min(fitting, m);
   if (m == 0 || n == 0) return;
   const auto left = floats(part * k), right = floats(k * n), product = floats(part * n);
   widen_halves(b.dtype, b.data, right.get(), k * n);
