@@ -124,7 +124,7 @@ Tensor convolution(std::string_view what, const Tensor& given, const Tensor& ker
   if (weight.ndim() != ndim + 2 || (x.ndim() != ndim + 1 && x.ndim() != ndim + 2))
     refuse(where, what,
            fmt::format(
-               "takes x of {} or {} dims and a weight of {} dims and the same dtype, not {} "
+               "takes x of {} or {} dims and a weight of {} dims, not {} "
                "and {}",
                ndim + 2, ndim + 1, ndim + 2, meta_text(meta_of(x)), meta_text(meta_of(weight))));
   const bool batched = x.ndim() == ndim + 2;
