@@ -281,9 +281,11 @@ Tensor max_pool2d(const Tensor& x, const PoolOptions& options, Line where) {
   return Pool("max_pool2d", x, 2, options, where).most();
 }
 Tensor avg_pool1d(const Tensor& x, const PoolOptions& options, Line where) {
+  if (is_low(x)) return cast(avg_pool1d(widened(x, where), options, where), x.dtype(), where);
   return Pool("avg_pool1d", x, 1, options, where).average();
 }
 Tensor avg_pool2d(const Tensor& x, const PoolOptions& options, Line where) {
+  if (is_low(x)) return cast(avg_pool2d(widened(x, where), options, where), x.dtype(), where);
   return Pool("avg_pool2d", x, 2, options, where).average();
 }
 Pooled max_pool1d_with_indices(const Tensor& x, const PoolOptions& options, Line where) {
