@@ -131,9 +131,12 @@ KeyedJagged exchange(const KeyedJagged& x, std::span<const Rank> owner, const Gr
     return reshape(flat, {layout.features, batch}, where);
   };
   const Tensor sent = by_slot(like_features(all.lengths), layout, where);
-  const Tensor received = all_to_all_single(sent, group, where);
-  const Sizes to = rows_of_ranks(sent, layout, where);
-  const Sizes from = rows_of_ranks(received, layout, where);
+  // A column more, because a collective's rows are not empty where the batch is.
+  const Tensor sending = pad(sent, 1, 0, 1, where);
+  const Tensor coming = all_to_all_single(sending, group, where);
+  const Sizes to = rows_of_ranks(sending, layout, where);
+  const Sizes from = rows_of_ranks(coming, layout, where);
+  const Tensor received = slice(coming, 1, 0, batch, where);
   Tensor values = x.values;
   if (!in_order(layout.feature_at, layout.features))
     values = reordered_rows(values,
@@ -159,16 +162,19 @@ Tensor exchange_back(const Tensor& pooled, std::span<const Rank> owner, const Gr
                        meta_text(meta_of(pooled))));
   check(pooled.size(0, where) == layout.slots, "exchange_back needs a row for each slot", where);
   Sizes sizes = pooled.sizes(where);
-  sizes[1] = sizes[1] / layout.ranks;
-  check(sizes[1] * layout.ranks == pooled.size(1, where),
-        "exchange_back needs as many samples of each rank", where);
-  sizes[0] = layout.ranks;
-  sizes.insert(sizes.begin(), layout.slots);
-  Sizes rows(sizes.begin() + 1, sizes.end());
-  rows[0] = layout.ranks * layout.slots;
+  const SymInt batch = sizes[1] / layout.ranks;
+  check(batch * layout.ranks == sizes[1], "exchange_back needs as many samples of each rank",
+        where);
+  check_same(batch, group, where);
+  sizes[0] = layout.ranks, sizes[1] = batch;
+  Sizes split = sizes, rows = sizes;
+  split.insert(split.begin(), layout.slots);
+  rows.erase(rows.begin());
+  rows[0] = batch * (layout.ranks * layout.slots);
+  sizes[0] = layout.ranks * layout.slots;
   const Tensor by_rank =
-      reshape(transpose(reshape(pooled, sizes, where), 0, 1, where), rows, where);
-  const Tensor back = all_to_all_single(by_rank, group, where);
+      reshape(transpose(reshape(pooled, split, where), 0, 1, where), rows, where);
+  const Tensor back = reshape(all_to_all_single(by_rank, group, where), sizes, where);
   if (in_order(layout.place_of, layout.ranks * layout.slots)) return back;
   return index_select(back, constants(*back.trace(), layout.place_of, where), where);
 }
