@@ -117,14 +117,14 @@ std::int64_t feature_slots(std::span<const Rank> owner) {
   return static_cast<std::int64_t>(most);
 }
 
-KeyedJagged exchange(const KeyedJagged& x, std::span<const Rank> owner, const Group& group,
-                     Line where) {
-  constexpr std::string_view kWhat = "exchange";
+KeyedJagged exchange_features(const KeyedJagged& x, std::span<const Rank> owner, const Group& group,
+                              Line where) {
+  constexpr std::string_view kWhat = "exchange_features";
   (void)trace_of(kWhat, std::vector{x.values, x.lengths}, where);
   const Layout layout = layout_of(kWhat, x.lengths, owner, group, where);
   const Jagged all = all_features(x, where);
-  check(x.lengths.size(0, where) == layout.features, "exchange needs one owner for each feature",
-        where);
+  check(x.lengths.size(0, where) == layout.features,
+        "exchange_features needs one owner for each feature", where);
   const SymInt batch = x.lengths.size(1, where);
   check_same(batch, group, where);
   const auto like_features = [&](const Tensor& flat) {

@@ -40,6 +40,12 @@ Tensor segment_sum(const Jagged& x, Line where) {
   return index_add(x.lengths.size(0, where), segment, x.values, where);
 }
 
+Tensor segment_prod(const Jagged& x, Line where) {
+  const Tensor segment = segment_of_rows(x, where);
+  const Tensor one = filled(*segment.trace(), meta_by_segment(x), 1, where);
+  return put_rows(one, segment, x.values, Put::Multiply, where);
+}
+
 Tensor segment_mean(const Jagged& x, Line where) {
   const Tensor total = segment_sum(x, where);
   need_values_of_floats("segment_mean", x, where);

@@ -1,7 +1,7 @@
 // What is the same for dims of equal length, by the segments of a jagged tensor. Over no rows a sum
-// is 0, a mean not a number, the largest the lowest value of the dtype and the smallest the
-// highest, as torch.segment_reduce has it. Values of the sizes [R, ..], results [S, ..] or as the
-// values.
+// is 0, a product 1, a mean not a number, the largest the lowest value of the dtype and the
+// smallest the highest, as torch.segment_reduce has it. Values of the sizes [R, ..], results [S,
+// ..] or as the values.
 #pragma once
 
 #include <lockstep/worker/jagged/jagged.h>
@@ -10,6 +10,8 @@ namespace lockstep::worker {
 
 /// In the order of the rows, so the same bits on every run.
 [[nodiscard]] Tensor segment_sum(const Jagged& x, Line where = Line::current());
+/// Its gradient is right with zeros among the factors.
+[[nodiscard]] Tensor segment_prod(const Jagged& x, Line where = Line::current());
 /// Of floats.
 [[nodiscard]] Tensor segment_mean(const Jagged& x, Line where = Line::current());
 /// Of f32, f64 and i64. Not-a-number stays; equal ones share the gradient.

@@ -64,7 +64,7 @@ struct Exchanged {
 };
 
 Exchanged exchanged(const Features& in, const Owners& owner, const Group& group = {}) {
-  const KeyedJagged mine = exchange(in.features, owner, group);
+  const KeyedJagged mine = exchange_features(in.features, owner, group);
   const Tensor sums = segment_sum(all_features(mine)) * 2.0;
   const Tensor pooled = reshape(sums, {mine.lengths.size(0), mine.lengths.size(1), 2});
   return {mine, exchange_back(pooled, owner, group),
@@ -124,9 +124,9 @@ class JaggedJob : public JobRanks {
 TEST_F(JaggedJob, Exchange_GivesEveryRankItsFeatures_AsByLoops) {
   int frames = 0;
   for (const Owners& owner : layouts()) {
-    auto step =
-        job->frame<Features, Exchanged>("step" + std::to_string(frames++),
-                                        [&](const Features& in) { return exchanged(in, owner); });
+    auto step = job->frame<Features, Exchanged>(
+        "step" + std::to_string(frames++), {.constraints = kAnySize},
+        [&](const Features& in) { return exchanged(in, owner); });
     int compiles = 0;
     for (int call = 0; call < 8; ++call) {
       const I samples[] = {3, 4, 2, 1, 0, 5, 1, 7};

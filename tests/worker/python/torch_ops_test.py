@@ -15,6 +15,7 @@ import numpy
 import ops_basics
 import ops_elementwise
 import ops_index
+import ops_jagged
 import ops_layers
 import ops_order
 import torch
@@ -23,7 +24,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_map
 
 warnings.filterwarnings("ignore")
-FAMILIES = (ops_basics, ops_elementwise, ops_index, ops_layers, ops_order)
+FAMILIES = (ops_basics, ops_elementwise, ops_index, ops_jagged, ops_layers, ops_order)
 CALLS = {name: call for family in FAMILIES for name, call in family.CALLS.items()}
 MORE = {name: samples for family in FAMILIES for name, samples in getattr(family, "MORE", {}).items()}
 TRIED = (torch.float64, torch.float32, torch.int64, torch.int32, torch.uint8, torch.bool)
