@@ -15,7 +15,6 @@ using Numbers = std::vector<std::int64_t>;
 struct Layout {
   std::int64_t ranks = 1, features = 0, slots = 0;
   Numbers feature_at;  // of each slot of each rank; `features` where there is none
-  Numbers place_of;    // of each feature: rank * slots + slot
 };
 
 Layout layout_of(std::string_view what, const Tensor& like, std::span<const Rank> owner,
@@ -34,7 +33,6 @@ Layout layout_of(std::string_view what, const Tensor& like, std::span<const Rank
              fmt::format("feature {} belongs to rank {}, but the group has {} ranks", f, rank,
                          out.ranks));
     const std::int64_t place = rank * out.slots + used[static_cast<std::size_t>(rank)]++;
-    out.place_of.push_back(place);
     out.feature_at[static_cast<std::size_t>(place)] = static_cast<std::int64_t>(f);
   }
   return out;
@@ -175,8 +173,10 @@ Tensor exchange_back(const Tensor& pooled, std::span<const Rank> owner, const Gr
   const Tensor by_rank =
       reshape(transpose(reshape(pooled, split, where), 0, 1, where), rows, where);
   const Tensor back = reshape(all_to_all_single(by_rank, group, where), sizes, where);
-  if (in_order(layout.place_of, layout.ranks * layout.slots)) return back;
-  return index_select(back, constants(*back.trace(), layout.place_of, where), where);
+  if (in_order(layout.feature_at, layout.features)) return back;
+  // Where each feature is among the slots; those without one sort behind all.
+  const Tensor places = argsort(constants(*back.trace(), layout.feature_at, where), where);
+  return index_select(back, slice(places, 0, 0, layout.features, where), where);
 }
 
 KeyedJagged same_batch(const KeyedJagged& x, const Group& group, Line where) {

@@ -137,7 +137,7 @@ TEST_F(JaggedJob, Exchange_GivesEveryRankItsFeatures_AsByLoops) {
                    call);
       compiles += step.last_compiled();
     }
-    EXPECT_EQ(compiles, 1);
+    EXPECT_LE(compiles, 2);  // the second one for a batch of 0 or 1
   }
   EXPECT_TRUE(finish());
 }
@@ -270,6 +270,7 @@ TEST_F(JaggedJob, LengthsThatChange_CompileInTheFirstTwoCallsAtMost) {
 }
 
 TEST_F(JaggedJob, LengthsWithoutRowsOrSegments_DeclaredSo_CompileOnce) {
+  start({.assume_at_least_two = false});
   const auto [last_compile, compiles] =
       compiles_of(*job, {"0 <= lines.values.size(0)", "0 <= lines.lengths.size(0)"},
                   {{3, 2}, {1, 4, 2}, {1}, {0}, {}, {0, 0}, {1, 0, 0, 1}, {7, 1}, {2, 2}, {12}});
