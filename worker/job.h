@@ -24,6 +24,7 @@
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/autodiff/custom_backward.h>
+#include <lockstep/worker/bounded/dispatch.h>
 #include <lockstep/worker/frame.h>
 #include <lockstep/worker/jagged/feature_exchange.h>
 #include <lockstep/worker/jagged/padding.h>

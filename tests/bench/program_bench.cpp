@@ -3,8 +3,10 @@
 
 #include <benchmark/benchmark.h>
 
+#include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/execution/executable.h>
+#include <lockstep/worker/language/selection_ops.h>
 #include <lockstep/worker/language/tensor_ops.h>
 #include <lockstep/worker/toolchain/host_toolchain.h>
 #include <lockstep/worker/toolchain/shared_build.h>
@@ -35,17 +37,19 @@ class Alone final : public lockstep::collectives::Communicator, public RunHost {
 
 const lockstep::SystemClock kClock;
 
-/// `body` on one input x [rows, width], rows a symbol.
+/// `body` on one input x [rows, width], rows a symbol. `counted`: masks keep their counts.
 void run(benchmark::State& state, std::int64_t rows, std::int64_t width,
-         const std::function<Tensor(Tensor)>& body) {
+         const std::function<Tensor(Tensor)>& body, bool counted = false) {
   Decision decision;
   SourceDecision x;
   x.spec = {"x", Kind::Tensor, DType::F32, 2};
   x.dims = {{true, 0, 0}, {false, 0, width}};
   decision.sources = {x};
   decision.symbols = {{"x.size(0)", false, 0, rows, false}};
-  const auto graph = trace({"bench", decision},
-                           [&](Trace& trace) { trace.output("y", body(trace.tensor_input(0))); });
+  TraceSetup setup{"bench", decision};
+  setup.peers_may_differ = counted;
+  const auto graph =
+      trace(setup, [&](Trace& trace) { trace.output("y", body(trace.tensor_input(0))); });
   if (!graph) return state.SkipWithError(graph.error().message.c_str());
   auto program = generate(*graph).value();
   auto toolchain = HostToolchain::open({}).value();
@@ -76,6 +80,19 @@ void sum_over_rows(benchmark::State& state) {
   run(state, 1000, 257, [](Tensor x) { return sum(x * x, {0}); });
 }
 BENCHMARK(sum_over_rows);
+
+/// A loss over the rows that a mask chooses, one of range(0), and its gradient.
+void masked_loss(benchmark::State& state, bool counted) {
+  const std::int64_t every = state.range(0);
+  const auto body = [&](Tensor x) {
+    const Tensor rows = x[iota({x.size(0)}, 0) % every == 0];
+    const Tensor loss = sum(log1p(rows * rows)) + 0.5 * mean(exp(rows));
+    return grad(loss, {x})[0];
+  };
+  run(state, 20000, 16, body, counted);
+}
+BENCHMARK_CAPTURE(masked_loss, where, false)->Arg(1)->Arg(2)->Arg(10)->Arg(100);
+BENCHMARK_CAPTURE(masked_loss, counted, true)->Arg(1)->Arg(2)->Arg(10)->Arg(100);
 
 void square_product(benchmark::State& state) {
   run(state, 1000, 64, [](Tensor x) { return matmul(matmul(x, transpose(x, 0, 1)), x); });

@@ -38,6 +38,15 @@ Tensor checked_index(std::string_view what, const Tensor& index, const Expr& lim
   return emit(Op::CheckedIndex, {index}, std::move(node), where);
 }
 
+Tensor checked_count(std::string_view what, const Tensor& count, const Expr& most,
+                     const Line& where) {
+  Node node;
+  node.exprs = {most + Expr(1)};
+  node.ints = {2};
+  node.text = what;
+  return emit(Op::CheckedIndex, {count}, std::move(node), where);
+}
+
 Tensor wrapped_index(std::string_view what, const Tensor& index, const Expr& limit,
                      const Line& where) {
   const std::vector<Expr> sizes = meta_of(index).sizes;

@@ -17,7 +17,11 @@ void need_index(std::string_view what, const Tensor& index, const Line& where);
 [[nodiscard]] Tensor checked_index(std::string_view what, const Tensor& index,
                                    const shapes::Expr& limit, bool from_end, const Line& where);
 
-/// The same of indices that count from the end where they are negative.
+/// `count` [], checked in the run to be at most `most`, which was declared of `what`.
+[[nodiscard]] Tensor checked_count(std::string_view what, const Tensor& count,
+                                   const shapes::Expr& most, const Line& where);
+
+/// As checked_index, of indices that count from the end where they are negative.
 [[nodiscard]] Tensor wrapped_index(std::string_view what, const Tensor& index,
                                    const shapes::Expr& limit, const Line& where);
 

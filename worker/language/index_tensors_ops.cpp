@@ -85,6 +85,10 @@ class Indexed {
     }
     if (tensors_.empty()) refuse(where_, what_, "needs at least one tensor of indices");
     need_dims(dim);
+    const auto given = [](const Index& one) { return !one.tensor.empty(); };
+    const auto first = std::find_if(at.begin(), at.end(), given);
+    if (first->tensor.dtype() == DType::Bool && std::count_if(at.begin(), at.end(), given) == 1)
+      mask_ = first->tensor;
     indexed_ = order_.size();
     const bool adjacent =
         order_.back() - order_.front() + 1 == static_cast<std::int64_t>(order_.size());
@@ -114,6 +118,11 @@ class Indexed {
   }
 
   void make_places() {
+    if (!mask_.empty()) {
+      places_ = true_positions(mask_, "nonzero()", where_);
+      batch_ = meta_of(places_).sizes;
+      return;
+    }
     tensors_ = broadcast_together(what_, tensors_, where_);
     batch_ = meta_of(tensors_[0]).sizes;
     for (std::size_t k = 0; k < tensors_.size(); ++k) {
@@ -133,6 +142,7 @@ class Indexed {
   const Tensor& x_;
   Line where_;
   std::vector<Tensor> tensors_;
+  Tensor mask_;               // the only index, if it is one
   Dims order_;                // of x's dims: those that are indexed first
   std::size_t indexed_ = 0;   // how many
   std::int64_t place_ = 0;    // where the dims of the indices stand in the result

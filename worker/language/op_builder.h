@@ -56,6 +56,15 @@ namespace lockstep::worker {
 [[nodiscard]] Tensor expanded(const Tensor& x, const std::vector<shapes::Expr>& sizes,
                               const Line& where);
 
+/// Operands at the user's line.
+struct At {
+  Line where;
+  template <class T>
+  [[nodiscard]] TensorOperand operator()(const T& x) const {
+    return {x, where};
+  }
+};
+
 /// "train.cpp:41: what: words"
 [[noreturn]] void refuse(const Line& where, std::string_view what, std::string_view words);
 

@@ -8,15 +8,6 @@
 
 namespace lockstep::worker {
 
-/// Operands at the user's line.
-struct At {
-  Line where;
-  template <class T>
-  [[nodiscard]] TensorOperand operator()(const T& x) const {
-    return {x, where};
-  }
-};
-
 /// `x` with exactly these sizes, which it is checked to have. `name`: what it is to the user.
 [[nodiscard]] Tensor of_sizes(std::string_view what, std::string_view name, const Tensor& x,
                               const std::vector<shapes::Expr>& sizes, const Line& where);

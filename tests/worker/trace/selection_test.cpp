@@ -264,6 +264,7 @@ TEST(Selection, CountsOfOneMask_AreOneSymbolAndOneHostSync) {
                                EXPECT_EQ(a.size(0).expr(), c.size(0).expr());
                                EXPECT_EQ(item(sum(cast(m, DType::I64))).expr(), c.size(0).expr());
                                t.output("y", c + cast(squeeze(a, 1), DType::F32));
+                               t.output("z", nonzero(logical_not(m)));
                                EXPECT_NE(nonzero(logical_not(m)).size(0).expr(), c.size(0).expr());
                              });
   std::int64_t syncs = 0;
