@@ -1,5 +1,5 @@
-"""Jagged tensors: see ops_call.py. torch has op tests of segment_reduce; the others are compared with torch's functions,
-segment by segment."""
+"""Jagged tensors: see ops_call.py. torch has op tests of segment_reduce; the others are compared with torch's
+functions, segment by segment."""
 
 import itertools
 
