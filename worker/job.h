@@ -39,10 +39,12 @@
 #include <lockstep/worker/language/tensor_ops.h>
 #include <lockstep/worker/layers/attention.h>
 #include <lockstep/worker/layers/clipping.h>
+#include <lockstep/worker/layers/convolution.h>
 #include <lockstep/worker/layers/embeddings.h>
 #include <lockstep/worker/layers/losses.h>
 #include <lockstep/worker/layers/norms.h>
 #include <lockstep/worker/layers/optimisers.h>
+#include <lockstep/worker/layers/pooling.h>
 #include <lockstep/worker/layers/schedules.h>
 #include <lockstep/worker/process/settings.h>
 

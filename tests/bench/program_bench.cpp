@@ -1,4 +1,5 @@
 // What compiled programs cost: kernels of usual shapes, and the overhead of a step.
+#include <algorithm>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -8,6 +9,8 @@
 #include <lockstep/worker/execution/executable.h>
 #include <lockstep/worker/language/selection_ops.h>
 #include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/layers/convolution.h>
+#include <lockstep/worker/layers/pooling.h>
 #include <lockstep/worker/toolchain/host_toolchain.h>
 #include <lockstep/worker/toolchain/shared_build.h>
 #include <lockstep/worker/trace/tracer.h>
@@ -98,6 +101,80 @@ void square_product(benchmark::State& state) {
   run(state, 1000, 64, [](Tensor x) { return matmul(matmul(x, transpose(x, 0, 1)), x); });
 }
 BENCHMARK(square_product);
+
+// Images of 16 channels, 32 x 32, of which there are `rows`; windows of 3 x 3.
+constexpr std::int64_t kImages = 16, kIn = 16, kOut = 32, kSide = 32;
+Tensor images(const Tensor& x) { return reshape(x, {x.size(0), kIn, kSide, kSide}); }
+Tensor weight(const Tensor& x) { return full(*x.trace(), {kOut, kIn, 3, 3}, 0.5, DType::F32); }
+Tensor depthwise(const Tensor& x) { return full(*x.trace(), {kIn, 1, 3, 3}, 0.5, DType::F32); }
+
+void conv2d_images(benchmark::State& state) {
+  run(state, kImages, kIn * kSide * kSide,
+      [](Tensor x) { return conv2d(images(x), weight(x), {}, {.padding = {1}}); });
+}
+BENCHMARK(conv2d_images);
+
+void conv2d_gradients(benchmark::State& state) {
+  run(state, kImages, kIn * kSide * kSide, [](Tensor x) {
+    const Tensor w = weight(x);
+    const Tensor y = conv2d(images(x), w, {}, {.padding = {1}});
+    const auto grads = grad(sum(y * y), {x, w});
+    return sum(grads[0], {0}) + sum(grads[1]);
+  });
+}
+BENCHMARK(conv2d_gradients);
+
+void conv2d_depthwise(benchmark::State& state) {
+  run(state, kImages, kIn * kSide * kSide, [](Tensor x) {
+    return conv2d(images(x), depthwise(x), {}, {.padding = {1}, .groups = kIn});
+  });
+}
+BENCHMARK(conv2d_depthwise);
+
+/// The peer: the definition, its innermost loop over a row.
+void conv2d_plain_loops(benchmark::State& state) {
+  constexpr std::int64_t kPadded = kSide + 2;
+  std::vector<float> x(kImages * kIn * kPadded * kPadded, 1), w(kOut * kIn * 9, 0.5F),
+      y(kImages * kOut * kSide * kSide);
+  for (auto _ : state) {
+    for (std::int64_t n = 0; n < kImages; ++n)
+      for (std::int64_t o = 0; o < kOut; ++o) {
+        float* out = &y[static_cast<std::size_t>((n * kOut + o) * kSide * kSide)];
+        std::fill(out, out + kSide * kSide, 0.0F);
+        for (std::int64_t k = 0; k < kIn * 9; ++k) {
+          const float by = w[static_cast<std::size_t>(o * kIn * 9 + k)];
+          const float* in = &x[static_cast<std::size_t>((n * kIn + k / 9) * kPadded * kPadded +
+                                                        k % 9 / 3 * kPadded + k % 3)];
+          for (std::int64_t i = 0; i < kSide; ++i)
+            for (std::int64_t j = 0; j < kSide; ++j) out[i * kSide + j] += by * in[i * kPadded + j];
+        }
+      }
+    benchmark::DoNotOptimize(y.data());
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(conv2d_plain_loops);
+
+void max_pool2d_images(benchmark::State& state) {
+  run(state, kImages, kIn * kSide * kSide, [](Tensor x) {
+    return max_pool2d(images(x), {.kernel = {3}, .stride = {2}, .padding = {1}});
+  });
+}
+BENCHMARK(max_pool2d_images);
+
+void max_pool2d_gradient(benchmark::State& state) {
+  run(state, kImages, kIn * kSide * kSide, [](Tensor x) {
+    const Tensor y = max_pool2d(images(x), {.kernel = {3}, .stride = {2}, .padding = {1}});
+    return grad(sum(y * y), {x})[0];
+  });
+}
+BENCHMARK(max_pool2d_gradient);
+
+void avg_pool2d_images(benchmark::State& state) {
+  run(state, kImages, kIn * kSide * kSide,
+      [](Tensor x) { return avg_pool2d(images(x), {.kernel = {2}}); });
+}
+BENCHMARK(avg_pool2d_images);
 
 /// Fifty steps on next to nothing: time per step is the runtime's own.
 void step_overhead(benchmark::State& state) {

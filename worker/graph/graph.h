@@ -96,6 +96,12 @@ enum class Op : std::uint8_t {
   SearchSorted,  // (sorted [.., N], values [.., M]): how many of its row are below each value, with
                  // ints[0] 1 not above it -> i64[.., M]; NaN is largest
   Philox,  // (key, counter, stream), all i64: 64 random bits (philox.h)
+  // Windows: views. ints: dim, stride and dilation of each windowed dim, dims ascending; sizes from
+  // meta.
+  Unfold,   // x [.., S, ..]: [.., W, .., K], a last dim K per windowed dim: element (w, k) is x's
+            // at w * stride + k * dilation
+  Overlay,  // the way back, (w, k) still apart: x [.., W, .., K]: zeros [.., S, .., K] with element
+            // (w, k) at (w * stride + k * dilation, k). Its sum over K adds what overlaps.
 };
 // clang-format on
 

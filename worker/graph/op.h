@@ -158,6 +158,8 @@ constexpr OpRow row_of(Op op) {
     case Op::LogCumsumExp:  return {"logcumsumexp", C::Index, T::Float, 1, 0, 0, D};
     case Op::SearchSorted:  return {"searchsorted", C::Index, T::Number, 2, 0, 1, 0};
     case Op::Philox:        return each("philox", T::I64, 0, 40, "philox_({a}, {b}, {c})");
+    case Op::Unfold:        return {"unfold", C::View, T::Any, 1, 0, -1, D | E};
+    case Op::Overlay:       return {"overlay", C::View, T::Any, 1, 0, -1, D | E};
   }
   return {};
 }

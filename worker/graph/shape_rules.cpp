@@ -8,6 +8,7 @@
 #include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/graph/shape_rules.h>
+#include <lockstep/worker/graph/windows.h>
 
 namespace lockstep::worker {
 namespace {
@@ -152,6 +153,11 @@ Outcome part_rule(const Node& node, Metas in) {
   if (surely_negative(length) || surely_negative(x.sizes[d] - node.exprs[0] - length))
     return rule_error(node, "elements {} and {} more do not lie in dim {} of {}",
                       node.exprs[0].text(), length.text(), dim, meta_text(x));
+  return node.meta;
+}
+
+Outcome windows_rule(const Node& node, Metas in) {
+  if (const auto words = windows_error(node, in[0])) return rule_error(node, "{}", *words);
   return node.meta;
 }
 
@@ -370,6 +376,7 @@ constexpr OpMap<Rule> kRules(has_own_rule, {
     {Op::Iota, iota_rule},
     {Op::Reshape, reshape_rule}, {Op::Permute, permute_rule}, {Op::Expand, expand_rule},
     {Op::Slice, part_rule}, {Op::Pad, part_rule}, {Op::Cat, cat_rule}, {Op::Flip, flip_rule},
+    {Op::Unfold, windows_rule}, {Op::Overlay, windows_rule},
     {Op::Matmul, matmul_rule}, {Op::SegmentMatmul, segment_rule},
     {Op::SegmentOuter, segment_rule},
     {Op::IndexSelect, index_select_rule}, {Op::IndexAdd, index_add_rule},

@@ -9,8 +9,8 @@
 
 namespace lockstep::worker {
 
-/// Throws TraceUsageError, naming `what`, for indices that are not i64.
-void need_index(std::string_view what, const Tensor& index, const Line& where);
+/// `index` as i64, of i32 too. Throws TraceUsageError, naming `what`, for any other dtype.
+[[nodiscard]] Tensor wide_index(std::string_view what, const Tensor& index, const Line& where);
 
 /// `index`, each of it checked in the run to be at least 0 and less than `limit`; the failure names
 /// `what`. `from_end`: those that are negative had `limit` added.

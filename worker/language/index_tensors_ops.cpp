@@ -80,8 +80,7 @@ class Indexed {
         for (const Tensor& places : places_of(one.tensor, dim)) add(places, dim++);
         continue;
       }
-      need_index(what_, one.tensor, where_);
-      add(one.tensor, dim++);
+      add(wide_index(what_, one.tensor, where_), dim++);
     }
     if (tensors_.empty()) refuse(where_, what_, "needs at least one tensor of indices");
     need_dims(dim);
@@ -180,9 +179,8 @@ Tensor index_put(const Tensor& x, const std::vector<Index>& at, const TensorOper
 
 Tensor take(const Tensor& x, const Tensor& index, Line where) {
   (void)trace_of("take", std::vector{x, index}, where);
-  need_index("take", index, where);
-  const Tensor flat = flat_view(x, where);
-  const Tensor places = wrapped_index("take", index, meta_of(flat).sizes[0], where);
+  const Tensor flat = flat_view(x, where), numbers = wide_index("take", index, where);
+  const Tensor places = wrapped_index("take", numbers, meta_of(flat).sizes[0], where);
   const Tensor picked = emit(Op::IndexSelect, {flat, flat_view(places, where)}, {}, where);
   return view(picked, meta_of(index).sizes, where);
 }
@@ -190,14 +188,14 @@ Tensor take(const Tensor& x, const Tensor& index, Line where) {
 Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate,
            Line where) {
   const std::shared_ptr<Trace> trace = trace_of("put", std::vector{x, index, source}, where);
-  need_index("put", index, where);
+  const Tensor numbers = wide_index("put", index, where);
   if (source.dtype() != x.dtype())
     refuse(where, "put",
            fmt::format("dtypes differ: {} and {}; cast() one of them", dtype_name(x.dtype()),
                        dtype_name(source.dtype())));
   const Tensor flat = flat_view(x, where);
   const Tensor places =
-      flat_view(wrapped_index("put", index, meta_of(flat).sizes[0], where), where);
+      flat_view(wrapped_index("put", numbers, meta_of(flat).sizes[0], where), where);
   const std::vector<Expr> count = meta_of(places).sizes;
   trace->env().check(shapes::equal(shapes::product(meta_of(source).sizes), count[0]),
                      trace->here(where), "put needs as many elements as indices");

@@ -27,7 +27,7 @@ const samples::Functions& functions() {
     samples::Functions merged;
     for (samples::Functions family :
          {samples::basics(), samples::elementwise(), samples::index_ops(), samples::jagged(),
-          samples::layers(), samples::order()})
+          samples::layers(), samples::order(), samples::windows()})
       merged.merge(family);
     return merged;
   }();

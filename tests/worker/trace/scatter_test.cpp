@@ -169,6 +169,11 @@ TEST(Scatter, Gradients_GoToWinnersPastZerosAndToEqualOnes) {
                    {0.5, 0, 3}, {0.5, 0, 1, 1, 0});
   expect_gradients(reduce(ScatterReduce::Amin, false), {-5, 2, 9}, {0, 0, 1, 1}, {5, 5, 4, 3},
                    {0, 0, 3}, {0.5, 0.5, 0, 2});
+  const double infinity = std::numeric_limits<double>::infinity();
+  expect_gradients(reduce(ScatterReduce::Amax, false), {5, 2, 9}, {0, 1, 1}, {-infinity, 4, 4},
+                   {0, 0, 3}, {1, 1, 1});
+  expect_gradients(reduce(ScatterReduce::Amin, false), {-5, 2, 9}, {0, 0, 2},
+                   {infinity, infinity, 1}, {0, 2, 0}, {0.5, 0.5, 3});
   expect_gradients(reduce(ScatterReduce::Mean, true), {1, 1, 1}, {0, 0, 2}, {1, 1, 1},
                    {1.0 / 3, 2, 1.5}, {1.0 / 3, 1.0 / 3, 1.5});
   expect_gradients(reduce(ScatterReduce::Sum, false), {1, 1, 1}, {0, 0, 2}, {1, 1, 1}, {0, 2, 0},
