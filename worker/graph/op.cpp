@@ -22,6 +22,8 @@ bool computes(Op op) {
     case OpClass::View:
     case OpClass::HostSync:
     case OpClass::Check:
+    case OpClass::Control:
+    case OpClass::Result:
       return false;
   }
   return false;

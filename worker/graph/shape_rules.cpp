@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/graph/shape_rules.h>
@@ -362,7 +363,8 @@ Outcome host_sync_rule(const Node& node, Metas in) {
 }
 
 constexpr bool has_own_rule(const OpRow& row) {
-  return row.kind != OpClass::Elementwise && row.kind != OpClass::Reduction;
+  return row.kind != OpClass::Elementwise && row.kind != OpClass::Reduction &&
+         row.kind != OpClass::Control && row.kind != OpClass::Result;
 }
 // clang-format off
 constexpr OpMap<Rule> kRules(has_own_rule, {
@@ -430,6 +432,7 @@ std::optional<Status> arity_error(const Node& node, Metas in) {
   const bool numbered = node.op == Op::Full || node.op == Op::Reshape;
   if ((!named && !node.text.empty()) || (!numbered && node.number != 0) ||
       (row.kind != OpClass::HostSync && !node.binds.empty()) ||
+      node.bodies.size() != bodies_of(node.op) ||
       node.asserts.size() != (node.op == Op::Assert ? 1 : 0))
     return rule_error(node, "has an attribute that the op does not have");
   return std::nullopt;
@@ -450,6 +453,8 @@ Outcome result_meta(const Node& node, Metas in) {
           "{} is stored, moved and cast, but not computed with; write cast(x, DType::F32) "
           "for each such operand, and cast the result back",
           meta_text(operand));
+  if (row.kind == OpClass::Control) return control_meta(node, in);
+  if (row.kind == OpClass::Result) return node.meta;
   if (auto status = negative_error(node)) return *status;
   if (row.kind == OpClass::Elementwise) return elementwise_rule(node, in);
   return row.kind == OpClass::Reduction ? reduction_rule(node, in[0]) : kRules[node.op](node, in);
