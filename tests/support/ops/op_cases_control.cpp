@@ -46,7 +46,7 @@ void add_loops(std::vector<OpCase>& cases) {
                            const Tensor next = tanh(c[0] * x[2] + row[0]);
                            return Scanned{{next, c[1] + 1}, {next * row[0], c[0]}};
                          },
-                         {x[0], scalar(std::int64_t{0})}, {x[1]});
+                         {x[0], scalar(*x[0].trace(), 0)}, {x[1]});
                      return ys[0] * 3.0 + ys[1] * ys[1] + carry[0] * cast(carry[1], DType::F64);
                    }});
   cases.push_back({"scan_within_scan",
@@ -73,7 +73,7 @@ void add_loops(std::vector<OpCase>& cases) {
                                cond(c[1] % 2 == 0, squared, curved, {row[0], c[0]})[0];
                            return Scanned{{next, c[1] + 1}, {next}};
                          },
-                         {x[0], scalar(std::int64_t{0})}, {x[1]});
+                         {x[0], scalar(*x[0].trace(), 0)}, {x[1]});
                      return ys[0] + carry[0];
                    }});
   cases.push_back({"grad_within_scan",
@@ -90,7 +90,7 @@ void add_loops(std::vector<OpCase>& cases) {
                      const Several twice = while_loop(
                          [](const Several& c) { return c[1] < 3; },
                          [](const Several& c) { return Several{c[0] * 2.0, c[1] + 1}; },
-                         {ones_like(detach(x[0])), scalar(std::int64_t{0})});
+                         {ones_like(detach(x[0])), scalar(*x[0].trace(), 0)});
                      return x[0] * detach(twice[0]);
                    }});
 }
@@ -99,7 +99,7 @@ void add_joint(std::vector<OpCase>& cases) {
   cases.push_back({"cond_with_all_reduce",
                    {{ControlFill::Signed, {kM}}},
                    [](Trace&, const Several& x) {
-                     const Tensor way = all_reduce(scalar(std::int64_t{1})) > 1;
+                     const Tensor way = all_reduce(scalar(*x[0].trace(), 1)) > 1;
                      return cond(
                          way, [](const Several& y) { return Several{all_reduce(y[0] * y[0])}; },
                          [](const Several& y) { return y; }, {x[0]})[0];

@@ -169,7 +169,7 @@ TEST(Cond, WhatMayNotLeaveABranch_IsRefused) {
                             [](const Tensors& x) {
                               return Tensors{sum(nonzero(x[0]))};
                             },
-                            [](const Tensors&) { return Tensors{scalar(std::int64_t{0})}; },
+                            [&](const Tensors&) { return Tensors{scalar(*in[0].trace(), 0)}; },
                             {in[1]});
                       }),
               {"control_flow_test.cpp:", "no size can depend on data"});
@@ -292,7 +292,7 @@ TEST(Scan, CarriesOfManyKinds_AndWithoutYs) {
                                          [](const Tensors& c, const Tensors& x) {
                                            return Scanned{{c[0] + x[0], c[2], c[1]}, {}};
                                          },
-                                         {scalar(std::int64_t{0}), in[1], in[1] * 2.0},
+                                         {scalar(*in[0].trace(), 0), in[1], in[1] * 2.0},
                                          {in[0]})
                                   .carry;
                             })),
@@ -366,7 +366,7 @@ TEST(While, RunsAsLongAsItsConditionHolds) {
                                     return Tensors{
                                         where(c[0] % 2 == 0, half, c[0] * 3 + 1), c[1] + 1};
                                   },
-                                  {in[0], scalar(std::int64_t{0})}, 200);
+                                  {in[0], scalar(*in[0].trace(), 0)}, 200);
                             })),
                 1);
   for (const std::int64_t from : {1, 2, 6, 27}) {
