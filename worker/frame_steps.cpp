@@ -6,8 +6,8 @@
 
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/frame_steps.h>
-#include <lockstep/worker/graph/graph.h>
 #include <lockstep/worker/graph/control.h>
+#include <lockstep/worker/graph/graph.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/process/world.h>
 #include <lockstep/worker/toolchain/shared_build.h>
@@ -147,12 +147,11 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
     return frame_.job.groups.find(group) != frame_.job.groups.end();
   });
   if (unknown != nullptr) {
-    report.failure =
-        Status{Code::TraceError,
-               fmt::format("frame {}: {}: group {} has not been declared in this job",
-                           frame_.cache.name, unknown->where.text(), unknown->text),
-               {},
-               {}};
+    report.failure = Status{Code::TraceError,
+                            fmt::format("frame {}: {}: group {} has not been declared in this job",
+                                        frame_.cache.name, unknown->where.text(), unknown->text),
+                            {},
+                            {}};
     return report;
   }
   made_.graph = std::move(*graph);

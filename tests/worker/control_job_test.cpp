@@ -54,7 +54,8 @@ TEST_F(ControlJob, ACollectiveInABranch_WhoseWayIsProvenToBeCommon) {
     return Y{summed_if(most > 10.0, in.x)[0]};
   });
   for (const std::int64_t rows : {3, 5, 0, 1, 2}) {
-    expect_all(step({filled({rows, 2}, 1 + rank)}), rows * 2 * size > 10 ? sum_of_ranks() : 1 + rank);
+    expect_all(step({filled({rows, 2}, 1 + rank)}),
+               rows * 2 * size > 10 ? sum_of_ranks() : 1 + rank);
   }
   EXPECT_TRUE(finish());
 }
@@ -92,9 +93,9 @@ TEST_F(ControlJob, AWayOfEachRanksOwn_IsOneGraph) {
 
 TEST_F(ControlJob, TripsOfEachRanksOwn) {
   auto& step = frame([](X in) {
-    return Y{all_reduce(while_loop([](const Several& c) { return sum(c[0]) < 100.0; },
-                                   [](const Several& c) { return Several{c[0] * 2.0}; },
-                                   {in.x})[0])};
+    return Y{
+        all_reduce(while_loop([](const Several& c) { return sum(c[0]) < 100.0; },
+                              [](const Several& c) { return Several{c[0] * 2.0}; }, {in.x})[0])};
   });
   double total = 0;
   for (int r = 0; r < size; ++r) {
@@ -163,9 +164,7 @@ TEST_F(ControlJob, AFailureInABody_IsOneErrorForAll) {
           [](const Several& x) { return Several{x[0]}; }, {in.x, in.at});
       return Y{all_reduce(sum(rows[0]))};
     });
-    const auto call = [&](std::int64_t at) {
-      return step({integers({0, at}), filled({2, 2}, 1)});
-    };
+    const auto call = [&](std::int64_t at) { return step({integers({0, at}), filled({2, 2}, 1)}); };
     expect_all(call(1), 4.0 * size * (together ? size : 1));
     const Result<Y> out = call(last ? 7 : 1);
     ASSERT_FALSE(out.has_value());
@@ -201,9 +200,7 @@ TEST_F(ControlJob, GraphsThatMayDiffer_StillGoTogether) {
         // The last rank computes something else in its branch.
         return Y{cond(
             sum(in.x) > 10.0,
-            [&](const Several& x) {
-              return Several{all_reduce(last ? x[0] * 2.0 : x[0])};
-            },
+            [&](const Several& x) { return Several{all_reduce(last ? x[0] * 2.0 : x[0])}; },
             [](const Several& x) { return x; }, {in.x})[0]};
       },
       {.consistency = Consistency::SameCollectives});

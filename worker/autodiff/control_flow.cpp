@@ -98,8 +98,7 @@ bool counts(Trace& trace, const Tensor& gradient) {
 /// Those of a call's gradients that count; empty in the place of others.
 Tensors counting(Trace& trace, const Tensors& grads) {
   Tensors out;
-  for (const Tensor& gradient : grads)
-    out.push_back(counts(trace, gradient) ? gradient : Tensor());
+  for (const Tensor& gradient : grads) out.push_back(counts(trace, gradient) ? gradient : Tensor());
   return out;
 }
 
@@ -129,7 +128,8 @@ Tensors record_one_of(Trace& trace, const Tensor& predicate,
   const std::string_view what = op_row(node.op).name;
   std::vector<SharedBody> bodies;
   for (const auto& f : functions)
-    bodies.push_back(traced_body(trace, what, {}, [&](const Tensors&) { return f(); }, where));
+    bodies.push_back(traced_body(
+        trace, what, {}, [&](const Tensors&) { return f(); }, where));
   std::vector<NodeId> then;
   for (const SharedBody& body : bodies)
     for (const NodeId id : body->captured())
@@ -145,14 +145,12 @@ Tensors record_one_of(Trace& trace, const Tensor& predicate,
     std::vector<std::function<Tensors()>> back;
     for (const SharedBody& body : bodies)
       back.push_back([&] {
-        const Tensors results =
-            body->replay(now, {}, captured_now(*body, then, operands));
+        const Tensors results = body->replay(now, {}, captured_now(*body, then, operands));
         Tensors wrt;
         for (const std::size_t i : wanted) wrt.push_back(call.inputs[i]);
         return pull_back(now, results, grads, wrt);
       });
-    const Tensors found =
-        record_one_of(now, branches ? call.inputs[0] : Tensor(), back, where);
+    const Tensors found = record_one_of(now, branches ? call.inputs[0] : Tensor(), back, where);
     for (std::size_t i = 0; i < wanted.size(); ++i) out[wanted[i]] = found[i];
     return out;
   };
@@ -221,13 +219,13 @@ class ScanGradient {
       if (i >= carries_ + xs_) init.push_back(sum_of(zeros_like(call.inputs[i])));
     }
     const Tensors results = record_scan(
-        trace, [&](const Tensors& carry, const Tensors& rows) { return trip(call, way, carry, rows); },
+        trace,
+        [&](const Tensors& carry, const Tensors& rows) { return trip(call, way, carry, rows); },
         init, xs, t_, !reversed_, where_);
     Tensors out(call.inputs.size());
     std::size_t at = 0;
     for (const std::size_t k : way.carries) out[k] = results[at++];
-    for (const std::size_t k : way.captured)
-      out[k] = cast(results[at++], call.inputs[k].dtype());
+    for (const std::size_t k : way.captured) out[k] = cast(results[at++], call.inputs[k].dtype());
     for (const std::size_t k : way.xs) out[k] = results[at++];
     return out;
   }
@@ -339,8 +337,8 @@ Scanned scan(const ScanFunction& f, const Tensors& init, const Tensors& xs, Line
   const auto trace = trace_of("scan", all, where);
   for (const Tensor& x : xs)
     if (x.ndim() == 0)
-      refuse(where, "scan", fmt::format("walks along dim 0, which {} has not",
-                                        meta_text(meta_of(x))));
+      refuse(where, "scan",
+             fmt::format("walks along dim 0, which {} has not", meta_text(meta_of(x))));
   for (const Tensor& x : xs)
     trace->env().check(shapes::equal(meta_of(x).sizes[0], meta_of(xs[0]).sizes[0]),
                        trace->here(where), "scan needs as many rows in each of xs");
@@ -379,9 +377,8 @@ Tensors cond(const Tensor& predicate, const TracedFunction& then, const TracedFu
   if (predicate.ndim() != 0 || predicate.dtype() != DType::Bool)
     refuse(where, "cond",
            fmt::format("the predicate is a 0-d bool, not {}", meta_text(meta_of(predicate))));
-  return record_one_of(*trace, predicate, {[&] { return then(inputs); },
-                                           [&] { return otherwise(inputs); }},
-                       where);
+  return record_one_of(*trace, predicate,
+                       {[&] { return then(inputs); }, [&] { return otherwise(inputs); }}, where);
 }
 
 TracedFunction allow_in_graph(TracedFunction f, Line where) {

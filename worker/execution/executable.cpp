@@ -8,8 +8,8 @@
 #include <lockstep/worker/execution/deferred_checks.h>
 #include <lockstep/worker/execution/executable.h>
 #include <lockstep/worker/execution/rounded_rows.h>
-#include <lockstep/worker/run/carried_status.h>
 #include <lockstep/worker/graph/control.h>
+#include <lockstep/worker/run/carried_status.h>
 #include <lockstep/worker/run/control_run.h>
 #include <lockstep/worker/run/graph_collective.h>
 #include <lockstep/worker/run/run_failure.h>
@@ -446,7 +446,7 @@ class Executable::Loaded {
   const Clock& clock_;
   RunValues values_;
   std::unique_ptr<Backend> backend_;
-  std::vector<std::unique_ptr<Executable>> bodies_;  // of program_.bodies
+  std::vector<std::unique_ptr<Executable>> bodies_;    // of program_.bodies
   std::vector<std::vector<BufferId>> made_, dropped_;  // per step
   std::vector<std::string> labels_;
   std::size_t untold_ = 0;  // from this step on no failure is told any more

@@ -101,9 +101,9 @@ class HostBackend final : public Backend {
   }
   Result<void> place(BufferId at, std::int64_t block, const Array& value) override {
     if (value.bytes() == 0) return {};
-    std::memcpy(static_cast<std::byte*>(pointers_[at]) +
-                    static_cast<std::size_t>(block) * value.bytes(),
-                value.data(), value.bytes());
+    std::memcpy(
+        static_cast<std::byte*>(pointers_[at]) + static_cast<std::size_t>(block) * value.bytes(),
+        value.data(), value.bytes());
     return {};
   }
 

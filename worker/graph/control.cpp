@@ -94,10 +94,10 @@ std::optional<Status> carries_error(const Node& node, Metas in, const Graph& ste
   for (std::size_t k = 0; k < carries; ++k)
     if (output_meta(step, k) != in[k])
       return control_error(
-          node, fmt::format("carried value {} comes as {} and a trip gives {}{}; it has to keep "
-                            "dtype and sizes",
-                            k, meta_text(in[k]), meta_text(output_meta(step, k)),
-                            line_of(step, k)));
+          node,
+          fmt::format("carried value {} comes as {} and a trip gives {}{}; it has to keep "
+                      "dtype and sizes",
+                      k, meta_text(in[k]), meta_text(output_meta(step, k)), line_of(step, k)));
   return std::nullopt;
 }
 
@@ -107,8 +107,8 @@ std::optional<Status> scan_error(const Node& node, Metas in) {
   for (std::size_t k = 0; k < xs; ++k) {
     const TensorMeta& x = in[carries_of(node) + k];
     if (x.sizes.empty() || x.sizes[0] != node.exprs[0])
-      return control_error(node, fmt::format("{} is walked along dim 0 in {} trips",
-                                             meta_text(x), node.exprs[0].text()));
+      return control_error(node, fmt::format("{} is walked along dim 0 in {} trips", meta_text(x),
+                                             node.exprs[0].text()));
   }
   return carries_error(node, in, *node.bodies[0]);
 }
@@ -116,11 +116,10 @@ std::optional<Status> scan_error(const Node& node, Metas in) {
 std::optional<Status> while_error(const Node& node, Metas in) {
   const Graph& asks = *node.bodies[0];
   if (asks.outputs.size() != 1 || output_meta(asks, 0) != TensorMeta{DType::Bool, {}})
-    return control_error(
-        node, asks.outputs.size() != 1
-                  ? "the condition gives one 0-d bool"
-                  : fmt::format("the condition gives one 0-d bool, not {}",
-                                meta_text(output_meta(asks, 0))));
+    return control_error(node, asks.outputs.size() != 1
+                                   ? "the condition gives one 0-d bool"
+                                   : fmt::format("the condition gives one 0-d bool, not {}",
+                                                 meta_text(output_meta(asks, 0))));
   return carries_error(node, in, *node.bodies[1]);
 }
 

@@ -1,7 +1,7 @@
 // Control flow in a graph: nodes with bodies. A body is a graph of its own. Its inputs are called
-// after the operands that they show (operand_name()), and it speaks of the same symbols as the graph
-// around it: those it uses are its `symbols`, which get their values from the node's exprs. The
-// results of such a node are nodes of their own (Op::Result).
+// after the operands that they show (operand_name()), and it speaks of the same symbols as the
+// graph around it: those it uses are its `symbols`, which get their values from the node's exprs.
+// The results of such a node are nodes of their own (Op::Result).
 #pragma once
 
 #include <functional>

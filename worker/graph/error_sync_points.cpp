@@ -64,8 +64,8 @@ class Walk {
   /// Nothing proves that what ranks bring along here fits together: split lists, or a predicate.
   [[nodiscard]] bool compares(const Node& node) {
     if (node.op == Op::AllToAll) return !lists_.fit(node, uniform_);
-    return node.op == Op::While || (node.op == Op::Cond && (graph_.peers_may_differ ||
-                                                            !uniform_.uniform(node.inputs[0])));
+    return node.op == Op::While ||
+           (node.op == Op::Cond && (graph_.peers_may_differ || !uniform_.uniform(node.inputs[0])));
   }
 
   /// What its group has to compare for this collective, and with its first one all that is to be

@@ -195,7 +195,8 @@ struct Graph {
   /// program).
   [[nodiscard]] shapes::Fingerprint fingerprint() const;
   /// Covers the ordered list of what ranks do together or wait for: collectives (kind, dtype, row
-  /// sizes, attributes), host syncs, and nodes whose bodies hold collectives. Graphs that differ elsewhere have equal ones.
+  /// sizes, attributes), host syncs, and nodes whose bodies hold collectives. Graphs that differ
+  /// elsewhere have equal ones.
   [[nodiscard]] shapes::Fingerprint collectives_fingerprint() const;
   /// What it covers, in order, and prefix fingerprints of that list.
   [[nodiscard]] std::vector<NodeId> joint_nodes() const;

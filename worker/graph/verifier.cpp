@@ -83,7 +83,8 @@ class Verifier {
       return fail_at(id, "is {}, but its rule gives {}", meta_text(node.meta), meta_text(*meta));
     if (node.op == Op::Result) result(id);
     for (const auto& body : node.bodies)
-      if (const Result<void> sound = body->verify(); !sound) return fail_at(id, "has a body: {}", sound.error().message);
+      if (const Result<void> sound = body->verify(); !sound)
+        return fail_at(id, "has a body: {}", sound.error().message);
     for (const shapes::Expr& expr : node.exprs) needs_bound(id, expr);
     for (const shapes::Expr& size : node.meta.sizes) needs_bound(id, size);
     for (const shapes::DeferredAssert& a : node.asserts) needs_bound(id, a.predicate.expr);

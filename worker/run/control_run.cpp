@@ -88,8 +88,7 @@ class ControlRun {
 
   /// The carried values are the first inputs.
   void carry(Arrays& results) {
-    for (std::size_t k = 0; k < carries(); ++k)
-      inputs_[operand_name(k)] = std::move(results[k]);
+    for (std::size_t k = 0; k < carries(); ++k) inputs_[operand_name(k)] = std::move(results[k]);
   }
   Result<void> place_carries(std::size_t from, std::int64_t block) {
     for (std::size_t k = 0; k < carries(); ++k)

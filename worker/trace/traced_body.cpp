@@ -90,8 +90,7 @@ std::shared_ptr<const Graph> TracedBody::graph(const std::vector<NodeId>& operan
   Graph graph = frame_;
   graph.is_body = true;
   std::map<NodeId, std::string> names;
-  for (std::size_t k = 0; k < own_inputs_.size(); ++k)
-    names[own_inputs_[k]] = operand_name(k);
+  for (std::size_t k = 0; k < own_inputs_.size(); ++k) names[own_inputs_[k]] = operand_name(k);
   for (std::size_t k = 0; k < captured_.size(); ++k) {
     const auto at = std::find(operands.begin() + static_cast<std::ptrdiff_t>(own_inputs_.size()),
                               operands.end(), captured_[k]);
@@ -126,8 +125,8 @@ std::vector<Tensor> TracedBody::replay(Trace& trace, std::map<NodeId, Tensor> gi
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     Node node = recorded_[i];
     // What leads to given values alone is not needed again.
-    const bool left_out = std::ranges::any_of(
-        node.inputs, [&](NodeId input) { return !now.contains(input); });
+    const bool left_out =
+        std::ranges::any_of(node.inputs, [&](NodeId input) { return !now.contains(input); });
     if (now.contains(nodes_[i]) || node.op == Op::Input || left_out) continue;
     for (NodeId& input : node.inputs) input = now.at(input);
     trace.stand_at(node.where);

@@ -29,8 +29,8 @@ class TracedBody {
  private:
   friend class Trace;
   std::vector<NodeId> own_inputs_, captured_, captured_inputs_, results_;
-  std::vector<NodeId> nodes_;    // inputs included, in order
-  std::vector<Node> recorded_;   // the same
+  std::vector<NodeId> nodes_;   // inputs included, in order
+  std::vector<Node> recorded_;  // the same
   std::vector<OwnGradient> own_gradients_;
   std::set<NodeId> stopped_;
   Graph frame_;  // what bodies take over from the graph around

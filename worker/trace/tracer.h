@@ -229,11 +229,11 @@ class Trace : public std::enable_shared_from_this<Trace> {
   struct Scope {
     std::uint32_t number = 0;
     std::map<shapes::Fingerprint, NodeId> same_nodes{};
-    std::vector<NodeId> inputs{};        // params, then what shows outer values
-    std::vector<NodeId> captured{};      // those values, in the graph around
-    std::map<NodeId, NodeId> shown{};    // by value
+    std::vector<NodeId> inputs{};      // params, then what shows outer values
+    std::vector<NodeId> captured{};    // those values, in the graph around
+    std::map<NodeId, NodeId> shown{};  // by value
   };
-  std::vector<Scope> scopes_;             // bodies under way, the innermost one last
+  std::vector<Scope> scopes_;  // bodies under way, the innermost one last
   std::uint32_t scope_count_ = 0;
   std::vector<std::uint32_t> scope_of_;   // by node; 0: of no body
   std::map<NodeId, NodeId> captured_as_;  // by an input of a body: the value outside

@@ -18,7 +18,9 @@ void add_branches(std::vector<OpCase>& cases) {
   const std::vector<CaseInput> two{{ControlFill::Signed, {kN, kM}}, {ControlFill::Signed, {kM}}};
   cases.push_back({"cond", two, [](Trace&, const Several& x) {
                      const Tensor scale = sum(exp(x[1]));
-                     const auto scaled = [&](const Several& y) { return Several{sin(y[0] * scale)}; };
+                     const auto scaled = [&](const Several& y) {
+                       return Several{sin(y[0] * scale)};
+                     };
                      const auto plain = [](const Several& y) { return Several{y[0] * 2.0}; };
                      const Tensor taken = cond(sum(x[0]) > -1e3, scaled, plain, {x[0]})[0];
                      return taken + cond(sum(x[0]) > 1e3, scaled, plain, {x[0]})[0];
@@ -36,19 +38,18 @@ void add_branches(std::vector<OpCase>& cases) {
 }
 
 void add_loops(std::vector<OpCase>& cases) {
-  cases.push_back({"scan",
-                   {{ControlFill::Signed, {kM}},
-                    {ControlFill::Signed, {kN, kM}},
-                    {ControlFill::Signed, {kM}}},
-                   [](Trace&, const Several& x) {
-                     const auto [carry, ys] = scan(
-                         [&](const Several& c, const Several& row) {
-                           const Tensor next = tanh(c[0] * x[2] + row[0]);
-                           return Scanned{{next, c[1] + 1}, {next * row[0], c[0]}};
-                         },
-                         {x[0], scalar(*x[0].trace(), 0)}, {x[1]});
-                     return ys[0] * 3.0 + ys[1] * ys[1] + carry[0] * cast(carry[1], DType::F64);
-                   }});
+  cases.push_back(
+      {"scan",
+       {{ControlFill::Signed, {kM}}, {ControlFill::Signed, {kN, kM}}, {ControlFill::Signed, {kM}}},
+       [](Trace&, const Several& x) {
+         const auto [carry, ys] = scan(
+             [&](const Several& c, const Several& row) {
+               const Tensor next = tanh(c[0] * x[2] + row[0]);
+               return Scanned{{next, c[1] + 1}, {next * row[0], c[0]}};
+             },
+             {x[0], scalar(*x[0].trace(), 0)}, {x[1]});
+         return ys[0] * 3.0 + ys[1] * ys[1] + carry[0] * cast(carry[1], DType::F64);
+       }});
   cases.push_back({"scan_within_scan",
                    {{ControlFill::Signed, {kM}}, {ControlFill::Signed, {kN, kM}}},
                    [](Trace&, const Several& x) {
@@ -64,18 +65,18 @@ void add_loops(std::vector<OpCase>& cases) {
                      const auto [carry, ys] = scan(pairs, {x[0]}, {x[1]});
                      return ys[0] + carry[0];
                    }});
-  cases.push_back({"scan_with_cond",
-                   {{ControlFill::Signed, {kM}}, {ControlFill::Signed, {kN, kM}}},
-                   [](Trace&, const Several& x) {
-                     const auto [carry, ys] = scan(
-                         [](const Several& c, const Several& row) {
-                           const Tensor next =
-                               cond(c[1] % 2 == 0, squared, curved, {row[0], c[0]})[0];
-                           return Scanned{{next, c[1] + 1}, {next}};
-                         },
-                         {x[0], scalar(*x[0].trace(), 0)}, {x[1]});
-                     return ys[0] + carry[0];
-                   }});
+  cases.push_back(
+      {"scan_with_cond",
+       {{ControlFill::Signed, {kM}}, {ControlFill::Signed, {kN, kM}}},
+       [](Trace&, const Several& x) {
+         const auto [carry, ys] = scan(
+             [](const Several& c, const Several& row) {
+               const Tensor next = cond(c[1] % 2 == 0, squared, curved, {row[0], c[0]})[0];
+               return Scanned{{next, c[1] + 1}, {next}};
+             },
+             {x[0], scalar(*x[0].trace(), 0)}, {x[1]});
+         return ys[0] + carry[0];
+       }});
   cases.push_back({"grad_within_scan",
                    {{ControlFill::Signed, {kM}}, {ControlFill::Signed, {kN, kM}}},
                    [](Trace&, const Several& x) {
@@ -87,10 +88,12 @@ void add_loops(std::vector<OpCase>& cases) {
                      return scan(step, {x[0]}, {x[1]}).carry[0] + sum(x[1], {0});
                    }});
   cases.push_back({"while_loop", {{ControlFill::Signed, {kN, kM}}}, [](Trace&, const Several& x) {
-                     const Several twice = while_loop(
-                         [](const Several& c) { return c[1] < 3; },
-                         [](const Several& c) { return Several{c[0] * 2.0, c[1] + 1}; },
-                         {ones_like(detach(x[0])), scalar(*x[0].trace(), 0)});
+                     const Several twice =
+                         while_loop([](const Several& c) { return c[1] < 3; },
+                                    [](const Several& c) {
+                                      return Several{c[0] * 2.0, c[1] + 1};
+                                    },
+                                    {ones_like(detach(x[0])), scalar(*x[0].trace(), 0)});
                      return x[0] * detach(twice[0]);
                    }});
 }

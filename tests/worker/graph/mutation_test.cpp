@@ -119,12 +119,16 @@ void mutate_bodies(NodeId id, const Node& node, std::vector<Mutant>& out) {
   };
   for (std::size_t k = 0; k < node.bodies.size(); ++k) {
     for (NodeId inner = 0; inner < node.bodies[k]->nodes.size(); ++inner)
-      add(k, "a number", [inner](Graph& g) { g.nodes[inner].number += 1; },
+      add(
+          k, "a number", [inner](Graph& g) { g.nodes[inner].number += 1; },
           node.bodies[k]->nodes[inner].op != Op::Full);
-    add(k, "an output gone", [](Graph& g) { g.outputs.pop_back(); }, node.op != Op::Call);
-    add(k, "a dtype", [](Graph& g) { g.nodes[g.outputs[0].node].meta.dtype = DType::U8; }, true);
+    add(
+        k, "an output gone", [](Graph& g) { g.outputs.pop_back(); }, node.op != Op::Call);
+    add(
+        k, "a dtype", [](Graph& g) { g.nodes[g.outputs[0].node].meta.dtype = DType::U8; }, true);
     if (!node.bodies[k]->symbols.empty())
-      add(k, "a symbol gone", [](Graph& g) { g.symbols.pop_back(); }, true);
+      add(
+          k, "a symbol gone", [](Graph& g) { g.symbols.pop_back(); }, true);
     out.push_back({"a body gone", [id](Graph& g) { g.nodes[id].bodies.pop_back(); }, true});
   }
 }

@@ -6,9 +6,9 @@
 
 #include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/autodiff/control_flow.h>
-#include <lockstep/worker/language/tensor_ops.h>
 #include <lockstep/worker/language/random_ops.h>
 #include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/language/tensor_ops.h>
 
 namespace lockstep::worker::control_flow_test {
 namespace {
@@ -109,7 +109,10 @@ TEST(Cond, GivesInputsAndOuterValuesAsTheyAre) {
   OnRanks ranks(must(traced({kFlag, kVector, kVector},
                             [](const Tensors& in) {
                               return cond(
-                                  in[0], [&](const Tensors& x) { return Tensors{x[0], in[1]}; },
+                                  in[0],
+                                  [&](const Tensors& x) {
+                                    return Tensors{x[0], in[1]};
+                                  },
                                   [&](const Tensors& x) {
                                     return Tensors{in[1], x[0]};
                                   },
@@ -165,10 +168,7 @@ TEST(Cond, WhatMayNotLeaveABranch_IsRefused) {
   expect_says(message({kFlag, kVector},
                       [](const Tensors& in) {
                         return cond(
-                            in[0],
-                            [](const Tensors& x) {
-                              return Tensors{sum(nonzero(x[0]))};
-                            },
+                            in[0], [](const Tensors& x) { return Tensors{sum(nonzero(x[0]))}; },
                             [&](const Tensors&) { return Tensors{scalar(*in[0].trace(), 0)}; },
                             {in[1]});
                       }),
@@ -183,43 +183,41 @@ TEST(Cond, WhatMayNotLeaveABranch_IsRefused) {
 }
 
 TEST(Cond, GradientsWithinAndThroughABranch) {
-  OnRanks ranks(must(traced({kFlag, kVector},
-                            [](const Tensors& in) {
-                              // d/dx of x^3 is 3x^2, and of that 6x.
-                              const Tensor y = cond(
-                                  in[0],
-                                  [&](const Tensors&) {
-                                    return grad(sum(in[1] * in[1] * in[1]), {in[1]});
-                                  },
-                                  [&](const Tensors& x) { return x; }, {in[1]})[0];
-                              const Tensor g = grad(sum(y), {in[1]})[0];
-                              return Tensors{y, g, grad(sum(g), {in[1]})[0]};
-                            })),
-                1);
+  OnRanks ranks(
+      must(traced({kFlag, kVector},
+                  [](const Tensors& in) {
+                    // d/dx of x^3 is 3x^2, and of that 6x.
+                    const Tensor y = cond(
+                        in[0],
+                        [&](const Tensors&) { return grad(sum(in[1] * in[1] * in[1]), {in[1]}); },
+                        [&](const Tensors& x) { return x; }, {in[1]})[0];
+                    const Tensor g = grad(sum(y), {in[1]})[0];
+                    return Tensors{y, g, grad(sum(g), {in[1]})[0]};
+                  })),
+      1);
   const Array x = waves({3}, 0.4);
   expect_everywhere(ranks, {truth(true), x},
                     {each(x, [](double a) { return 3 * a * a; }),
                      each(x, [](double a) { return 6 * a; }), each(x, [](double) { return 6; })});
-  expect_everywhere(
-      ranks, {truth(false), x},
-      {x, each(x, [](double) { return 1; }), each(x, [](double) { return 0; })});
+  expect_everywhere(ranks, {truth(false), x},
+                    {x, each(x, [](double) { return 1; }), each(x, [](double) { return 0; })});
 }
 
 /// carry = a * carry + x_t; y_t = carry^2, with gradients of sum(y) + 2 carry.
 TEST(Scan, ARecurrence_WithItsGradients) {
-  OnRanks ranks(must(traced({kVector, kVector, kRows},
-                            [](const Tensors& in) {
-                              const auto [carry, ys] = scan(
-                                  [&](const Tensors& c, const Tensors& x) {
-                                    const Tensor next = in[0] * c[0] + x[0];
-                                    return Scanned{{next}, {next * next}};
-                                  },
-                                  {in[1]}, {in[2]});
-                              const Tensors g =
-                                  grad(sum(ys[0]) + sum(carry[0]) * 2.0, {in[0], in[1], in[2]});
-                              return Tensors{carry[0], ys[0], g[0], g[1], g[2]};
-                            })),
-                1);
+  OnRanks ranks(
+      must(traced({kVector, kVector, kRows},
+                  [](const Tensors& in) {
+                    const auto [carry, ys] = scan(
+                        [&](const Tensors& c, const Tensors& x) {
+                          const Tensor next = in[0] * c[0] + x[0];
+                          return Scanned{{next}, {next * next}};
+                        },
+                        {in[1]}, {in[2]});
+                    const Tensors g = grad(sum(ys[0]) + sum(carry[0]) * 2.0, {in[0], in[1], in[2]});
+                    return Tensors{carry[0], ys[0], g[0], g[1], g[2]};
+                  })),
+      1);
   for (const std::int64_t rows : {0, 1, 2, 5})
     for (const std::int64_t n : {0, 1, 2, 5}) {
       const Array a = waves({n}, 0.2), h = waves({n}, 0.9), x = waves({rows, n}, 1.4);
@@ -292,8 +290,7 @@ TEST(Scan, CarriesOfManyKinds_AndWithoutYs) {
                                          [](const Tensors& c, const Tensors& x) {
                                            return Scanned{{c[0] + x[0], c[2], c[1]}, {}};
                                          },
-                                         {scalar(*in[0].trace(), 0), in[1], in[1] * 2.0},
-                                         {in[0]})
+                                         {scalar(*in[0].trace(), 0), in[1], in[1] * 2.0}, {in[0]})
                                   .carry;
                             })),
                 1);
@@ -357,18 +354,18 @@ TEST(Scan, GradientsOfGradients_AgreeWithTheUnrolledLoop) {
 
 TEST(While, RunsAsLongAsItsConditionHolds) {
   // Collatz: steps to 1.
-  OnRanks ranks(must(traced({{DType::I64, {}}},
-                            [](const Tensors& in) {
-                              return while_loop(
-                                  [](const Tensors& c) { return c[0] > 1; },
-                                  [](const Tensors& c) {
-                                    const Tensor half = c[0] / 2;
-                                    return Tensors{
-                                        where(c[0] % 2 == 0, half, c[0] * 3 + 1), c[1] + 1};
-                                  },
-                                  {in[0], scalar(*in[0].trace(), 0)}, 200);
-                            })),
-                1);
+  OnRanks ranks(
+      must(traced({{DType::I64, {}}},
+                  [](const Tensors& in) {
+                    return while_loop(
+                        [](const Tensors& c) { return c[0] > 1; },
+                        [](const Tensors& c) {
+                          const Tensor half = c[0] / 2;
+                          return Tensors{where(c[0] % 2 == 0, half, c[0] * 3 + 1), c[1] + 1};
+                        },
+                        {in[0], scalar(*in[0].trace(), 0)}, 200);
+                  })),
+      1);
   for (const std::int64_t from : {1, 2, 6, 27}) {
     std::int64_t steps = 0;
     for (std::int64_t n = from; n > 1; ++steps) n = n % 2 == 0 ? n / 2 : 3 * n + 1;
@@ -388,11 +385,9 @@ TEST(While, AtItsBound_Fails_AndHasNoGradient) {
   EXPECT_EQ(all.ranks[0]->error().code, Code::RuntimeAssert);
   expect_says(all.ranks[0]->error().text(),
               {"while_loop at control_flow_test.cpp:", "still true after 3 trips"});
-  expect_says(message({kVector},
-                      [&](const Tensors& in) {
-                        return grad(sum(loop(in, {})[0]), {in[0]});
-                      }),
-              {"control_flow_test.cpp:", "while_loop: has no gradient", "write a scan()"});
+  expect_says(
+      message({kVector}, [&](const Tensors& in) { return grad(sum(loop(in, {})[0]), {in[0]}); }),
+      {"control_flow_test.cpp:", "while_loop: has no gradient", "write a scan()"});
   expect_says(message({kVector},
                       [](const Tensors& in) {
                         return while_loop([](const Tensors& c) { return c[0] > 0.0; },
