@@ -165,7 +165,7 @@ Tensor row_of(const Tensor& xs, const shapes::Expr& t, const Line& where) {
   Node slice;
   slice.exprs = {t};
   slice.ints = {0};
-  slice.meta.sizes = sizes;
+  slice.meta = meta_of(xs);
   slice.meta.sizes[0] = 1;
   return view(emit(Op::Slice, {xs}, std::move(slice), where), {sizes.begin() + 1, sizes.end()},
               where);

@@ -1,6 +1,6 @@
-// Whether the split lists of an all_to_all fit together, that is whether every rank sends each peer as
-// many rows as the peer expects: what a graph says before it runs. The lists that it leaves open are
-// compared in the run (split_comparison.h).
+// Whether the split lists of an all_to_all fit together, that is whether every rank sends each peer
+// as many rows as the peer expects: what a graph says before it runs. The lists that it leaves open
+// are compared in the run (split_comparison.h).
 #pragma once
 
 #include <map>

@@ -32,8 +32,7 @@ std::vector<Recorded> recorded(const Graph& graph) {
     return symbol.name();
   };
   std::vector<Recorded> out;
-  for (NodeId id = 0; id < graph.nodes.size(); ++id)
-    add_node(graph, id, out);
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) add_node(graph, id, out);
   for (const shapes::Guard& guard : graph.guards)
     out.push_back({"the branch " + guard.predicate.text(named), guard.where.text()});
   for (const GroupGuard& guard : graph.group_guards)

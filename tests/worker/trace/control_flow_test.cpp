@@ -106,7 +106,7 @@ TEST(Cond, TheOtherBranchDoesNotRun) {
 }
 
 TEST(Cond, GivesInputsAndOuterValuesAsTheyAre) {
-  OnRanks ranks(must(traced({kFlag, kVector, kVector},
+  OnRanks ranks(must(traced({kFlag, {DType::F64, {3}}, {DType::F64, {3}}},
                             [](const Tensors& in) {
                               return cond(
                                   in[0],
@@ -254,7 +254,7 @@ TEST(Scan, EqualsTheUnrolledLoop_ToTheBit) {
     Tensor c = in[1];
     Tensors ys;
     for (std::int64_t t = 0; t < 4; ++t) {
-      c = step(in[0], c, squeeze(slice(in[2], 0, t, t + 1), 0));
+      c = step(in[0], c, squeeze(slice(in[2], 0, t, 1), 0));
       ys.push_back(unsqueeze(c, 0));
     }
     return Tensors{c, cat(ys, 0)};
@@ -333,7 +333,7 @@ TEST(Scan, GradientsOfGradients_AgreeWithTheUnrolledLoop) {
       return sum(carry[0]) + sum(ys[0]);
     }
     for (std::int64_t t = 0; t < 3; ++t) {
-      c = step(c, squeeze(slice(in[2], 0, t, t + 1), 0));
+      c = step(c, squeeze(slice(in[2], 0, t, 1), 0));
       total = total + sum(c * c);
     }
     return sum(c) + total;
