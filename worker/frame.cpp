@@ -250,8 +250,9 @@ void FrameRunner::say_compiled(const Steps& steps) {
                    fmt::format("guard {}   # {}", guard.predicate.text(namer), guard.where.text()));
     const Compiled& made = frame.entries.at(last_.entry);
     const Program* program = made.executable ? &made.executable->program() : nullptr;
-    if (job.log.on("graph"))
-      job.log.line("graph", mark, (program != nullptr ? program->graph : made.graph).text());
+    const Graph& graph = program != nullptr ? program->graph : made.graph;
+    if (job.log.on("graph")) job.log.line("graph", mark, graph.text());
+    for (const std::string& line : graph.masks) job.log.line("graph", mark, line);
     if (program != nullptr && job.log.on("output_code"))
       job.log.line("output_code", mark, program->text());
   }

@@ -24,6 +24,7 @@
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/autodiff/custom_backward.h>
+#include <lockstep/worker/bounded/dispatch.h>
 #include <lockstep/worker/frame.h>
 #include <lockstep/worker/language/collective_ops.h>
 #include <lockstep/worker/language/inputs.h>
@@ -35,10 +36,12 @@
 #include <lockstep/worker/language/tensor_ops.h>
 #include <lockstep/worker/layers/attention.h>
 #include <lockstep/worker/layers/clipping.h>
+#include <lockstep/worker/layers/convolution.h>
 #include <lockstep/worker/layers/embeddings.h>
 #include <lockstep/worker/layers/losses.h>
 #include <lockstep/worker/layers/norms.h>
 #include <lockstep/worker/layers/optimisers.h>
+#include <lockstep/worker/layers/pooling.h>
 #include <lockstep/worker/layers/schedules.h>
 #include <lockstep/worker/process/settings.h>
 

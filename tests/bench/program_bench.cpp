@@ -1,11 +1,16 @@
 // What compiled programs cost: kernels of usual shapes, and the overhead of a step.
+#include <algorithm>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
+#include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/execution/executable.h>
+#include <lockstep/worker/language/selection_ops.h>
 #include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/layers/convolution.h>
+#include <lockstep/worker/layers/pooling.h>
 #include <lockstep/worker/toolchain/host_toolchain.h>
 #include <lockstep/worker/toolchain/shared_build.h>
 #include <lockstep/worker/trace/tracer.h>
@@ -35,17 +40,19 @@ class Alone final : public lockstep::collectives::Communicator, public RunHost {
 
 const lockstep::SystemClock kClock;
 
-/// `body` on one input x [rows, width], rows a symbol.
+/// `body` on one input x [rows, width], rows a symbol. `counted`: masks keep their counts.
 void run(benchmark::State& state, std::int64_t rows, std::int64_t width,
-         const std::function<Tensor(Tensor)>& body) {
+         const std::function<Tensor(Tensor)>& body, bool counted = false) {
   Decision decision;
   SourceDecision x;
   x.spec = {"x", Kind::Tensor, DType::F32, 2};
   x.dims = {{true, 0, 0}, {false, 0, width}};
   decision.sources = {x};
   decision.symbols = {{"x.size(0)", false, 0, rows, false}};
-  const auto graph = trace({"bench", decision},
-                           [&](Trace& trace) { trace.output("y", body(trace.tensor_input(0))); });
+  TraceSetup setup{"bench", decision};
+  setup.peers_may_differ = counted;
+  const auto graph =
+      trace(setup, [&](Trace& trace) { trace.output("y", body(trace.tensor_input(0))); });
   if (!graph) return state.SkipWithError(graph.error().message.c_str());
   auto program = generate(*graph).value();
   auto toolchain = HostToolchain::open({}).value();
@@ -77,10 +84,97 @@ void sum_over_rows(benchmark::State& state) {
 }
 BENCHMARK(sum_over_rows);
 
+/// A loss over the rows that a mask chooses, one of range(0), and its gradient.
+void masked_loss(benchmark::State& state, bool counted) {
+  const std::int64_t every = state.range(0);
+  const auto body = [&](Tensor x) {
+    const Tensor rows = x[iota({x.size(0)}, 0) % every == 0];
+    const Tensor loss = sum(log1p(rows * rows)) + 0.5 * mean(exp(rows));
+    return grad(loss, {x})[0];
+  };
+  run(state, 20000, 16, body, counted);
+}
+BENCHMARK_CAPTURE(masked_loss, where, false)->Arg(1)->Arg(2)->Arg(10)->Arg(100);
+BENCHMARK_CAPTURE(masked_loss, counted, true)->Arg(1)->Arg(2)->Arg(10)->Arg(100);
+
 void square_product(benchmark::State& state) {
   run(state, 1000, 64, [](Tensor x) { return matmul(matmul(x, transpose(x, 0, 1)), x); });
 }
 BENCHMARK(square_product);
+
+// Images of 16 channels, 32 x 32, of which there are `rows`; windows of 3 x 3.
+constexpr std::int64_t kImages = 16, kIn = 16, kOut = 32, kSide = 32;
+Tensor images(const Tensor& x) { return reshape(x, {x.size(0), kIn, kSide, kSide}); }
+Tensor weight(const Tensor& x) { return full(*x.trace(), {kOut, kIn, 3, 3}, 0.5, DType::F32); }
+Tensor depthwise(const Tensor& x) { return full(*x.trace(), {kIn, 1, 3, 3}, 0.5, DType::F32); }
+
+void conv2d_images(benchmark::State& state) {
+  run(state, kImages, kIn * kSide * kSide,
+      [](Tensor x) { return conv2d(images(x), weight(x), {}, {.padding = {1}}); });
+}
+BENCHMARK(conv2d_images);
+
+void conv2d_gradients(benchmark::State& state) {
+  run(state, kImages, kIn * kSide * kSide, [](Tensor x) {
+    const Tensor w = weight(x);
+    const Tensor y = conv2d(images(x), w, {}, {.padding = {1}});
+    const auto grads = grad(sum(y * y), {x, w});
+    return sum(grads[0], {0}) + sum(grads[1]);
+  });
+}
+BENCHMARK(conv2d_gradients);
+
+void conv2d_depthwise(benchmark::State& state) {
+  run(state, kImages, kIn * kSide * kSide, [](Tensor x) {
+    return conv2d(images(x), depthwise(x), {}, {.padding = {1}, .groups = kIn});
+  });
+}
+BENCHMARK(conv2d_depthwise);
+
+/// The peer: the definition, its innermost loop over a row.
+void conv2d_plain_loops(benchmark::State& state) {
+  constexpr std::int64_t kPadded = kSide + 2;
+  std::vector<float> x(kImages * kIn * kPadded * kPadded, 1), w(kOut * kIn * 9, 0.5F),
+      y(kImages * kOut * kSide * kSide);
+  for (auto _ : state) {
+    for (std::int64_t n = 0; n < kImages; ++n)
+      for (std::int64_t o = 0; o < kOut; ++o) {
+        float* out = &y[static_cast<std::size_t>((n * kOut + o) * kSide * kSide)];
+        std::fill(out, out + kSide * kSide, 0.0F);
+        for (std::int64_t k = 0; k < kIn * 9; ++k) {
+          const float by = w[static_cast<std::size_t>(o * kIn * 9 + k)];
+          const float* in = &x[static_cast<std::size_t>((n * kIn + k / 9) * kPadded * kPadded +
+                                                        k % 9 / 3 * kPadded + k % 3)];
+          for (std::int64_t i = 0; i < kSide; ++i)
+            for (std::int64_t j = 0; j < kSide; ++j) out[i * kSide + j] += by * in[i * kPadded + j];
+        }
+      }
+    benchmark::DoNotOptimize(y.data());
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(conv2d_plain_loops);
+
+void max_pool2d_images(benchmark::State& state) {
+  run(state, kImages, kIn * kSide * kSide, [](Tensor x) {
+    return max_pool2d(images(x), {.kernel = {3}, .stride = {2}, .padding = {1}});
+  });
+}
+BENCHMARK(max_pool2d_images);
+
+void max_pool2d_gradient(benchmark::State& state) {
+  run(state, kImages, kIn * kSide * kSide, [](Tensor x) {
+    const Tensor y = max_pool2d(images(x), {.kernel = {3}, .stride = {2}, .padding = {1}});
+    return grad(sum(y * y), {x})[0];
+  });
+}
+BENCHMARK(max_pool2d_gradient);
+
+void avg_pool2d_images(benchmark::State& state) {
+  run(state, kImages, kIn * kSide * kSide,
+      [](Tensor x) { return avg_pool2d(images(x), {.kernel = {2}}); });
+}
+BENCHMARK(avg_pool2d_images);
 
 /// Fifty steps on next to nothing: time per step is the runtime's own.
 void step_overhead(benchmark::State& state) {

@@ -113,6 +113,13 @@ NodeId GraphBuilder::pad(NodeId x, std::int64_t dim, const shapes::Expr& before,
   return add(std::move(node));
 }
 
+NodeId GraphBuilder::windows(Op op, NodeId x, Dims ints, Sizes sizes) {
+  Node node = node_of(op, {x});
+  node.ints = std::move(ints);
+  node.meta = {meta(x).dtype, std::move(sizes)};
+  return add(std::move(node));
+}
+
 NodeId GraphBuilder::cat(std::vector<NodeId> xs, std::int64_t dim) {
   Node node = node_of(Op::Cat, std::move(xs));
   node.ints = {dim};

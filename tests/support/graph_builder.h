@@ -31,6 +31,8 @@ class GraphBuilder {
   NodeId slice(NodeId x, std::int64_t dim, const shapes::Expr& start, const shapes::Expr& length);
   NodeId pad(NodeId x, std::int64_t dim, const shapes::Expr& before, const shapes::Expr& after);
   NodeId cat(std::vector<NodeId> xs, std::int64_t dim);
+  /// Unfold and Overlay: dim, stride and dilation of each windowed dim, and the result's sizes.
+  NodeId windows(Op op, NodeId x, Dims ints, Sizes sizes);
   NodeId flip(NodeId x, Dims dims) { return reduce(Op::Flip, x, std::move(dims)); }
   NodeId reduce(Op op, NodeId x, Dims dims);
   NodeId search_sorted(NodeId sorted, NodeId values, std::int64_t right);

@@ -171,4 +171,17 @@ class OnRanks {
   SystemClock clock_;
 };
 
+/// What rank 0 gets in each way of running.
+struct Way {
+  const char* name;
+  std::vector<Array> outputs;
+};
+/// Of a graph of one rank that runs to its end.
+inline std::vector<Way> every_way(OnRanks& ranks, const Inputs& inputs) {
+  const auto got = [](OnRanks::Run run) { return run.ranks[0].value().value(); };
+  return {{"interpreted", got(ranks.interpreted({inputs}))},
+          {"compiled", got(ranks.compiled({inputs}))},
+          {"on a device", got(ranks.on_devices({inputs}, OnRanks::Way::Staged))}};
+}
+
 }  // namespace lockstep::worker

@@ -204,6 +204,16 @@ TEST_F(RandomJob, WhereGraphsMayDiffer_TheRunCompares) {
     EXPECT_TRUE(contains(out.error().text(), "a Key is folded with the same number"))
         << out.error().text();
   }
+  // A number of the program is in no vote, and here in no comparison of graphs.
+  auto plain = job->frame<Keyed, Y>(
+      "plain", {.consistency = Consistency::SameCollectives}, [&](const Keyed& in) {
+        return Y{drawn(in.key.fold_in(last ? 3 : 4), in.x) + all_reduce(sum(in.x)) * 0.0};
+      });
+  const auto by_plain = plain({filled({5}, 1), Key(6)});
+  ASSERT_EQ(by_plain.has_value(), size == 1);
+  if (size > 1)
+    EXPECT_TRUE(contains(by_plain.error().text(), "a Key is folded with the same number"))
+        << by_plain.error().text();
   const auto own = local({filled({5}, 1), Key(rank)});
   ASSERT_TRUE(own) << own.error().text();
   EXPECT_EQ(own->y.array().at(4), unit(rank, 4));

@@ -74,6 +74,7 @@ class Sweep {
 
   void step(const OwnGradient& own) {
     const auto tensor = [&](NodeId id) { return Tensor(trace_.shared_from_this(), id); };
+    if (std::ranges::none_of(own.inputs, [&](NodeId id) { return wanted_[id]; })) return;
     BackwardCall call;
     bool any = false;
     for (const NodeId id : own.outputs) {

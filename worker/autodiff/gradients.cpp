@@ -6,6 +6,8 @@
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/autodiff/gradients.h>
 #include <lockstep/worker/autodiff/index_gradients.h>
+#include <lockstep/worker/autodiff/scan_gradients.h>
+#include <lockstep/worker/autodiff/window_gradients.h>
 #include <lockstep/worker/graph/op_map.h>
 
 namespace lockstep::worker {
@@ -226,59 +228,6 @@ Gradients amax_rule(const Backward& b) {
   const Tensor count = emit(Op::Sum, {share}, std::move(dims), Line::current());
   return {mul(unreduced(b, op2(Op::Div, b.grad, count)), share)};
 }
-/// A zero is left out of the product of the others, which only one zero lets through.
-Gradients prod_rule(const Backward& b) {
-  const auto over_dims = [&](Op op, const Tensor& x) {
-    return unreduced(b, emit(op, {x}, Node{.ints = b.node.ints}, Line::current()));
-  };
-  const Tensor& x = b.inputs[0];
-  const Tensor none = zero(b, x), one = constant(b, x, 1);
-  const Tensor is_zero = op2(Op::Eq, x, none), safe = choose(is_zero, one, x);
-  const Tensor others = over_dims(Op::Prod, safe),
-               zeros = over_dims(Op::Sum, cast(is_zero, x.dtype(), Line::current()));
-  const Tensor alone = op2(Op::And, is_zero, op2(Op::Eq, zeros, one));
-  const Tensor without =
-      choose(op2(Op::Eq, zeros, none), op2(Op::Div, others, safe), choose(alone, others, none));
-  return {mul(unreduced(b, b.grad), without)};
-}
-
-/// A scan from the last element of each row to the first.
-Tensor scanned_back(Op op, const Tensor& x) {
-  const Dims last{x.ndim() - 1};
-  return flipped(op1(op, flipped(x, last)), last);
-}
-Gradients cumsum_rule(const Backward& b) { return {scanned_back(Op::Cumsum, b.grad)}; }
-/// Up to the first zero of a row what follows has the element as a factor; at the zero it is left
-/// out, which leaves what follows up to the second one; behind it nothing changes anything.
-Gradients cumprod_rule(const Backward& b) {
-  const Tensor& x = b.inputs[0];
-  const Tensor none = zero(b, x), one = constant(b, x, 1);
-  const Tensor is_zero = op2(Op::Eq, x, none);
-  const Tensor zeros = op1(Op::Cumsum, cast(is_zero, DType::I64, Line::current()));
-  const Tensor before = op2(Op::Eq, zeros, zero(b, zeros)),
-               between = op2(Op::Eq, zeros, constant(b, zeros, 1));
-  const Tensor first = op2(Op::And, is_zero, between);
-  const Tensor factors = scanned_back(Op::Cumsum, choose(before, mul(b.grad, b.value), none));
-  const Tensor rest = mul(b.grad, op1(Op::Cumprod, choose(first, one, x)));
-  const Tensor at_zero = scanned_back(Op::Cumsum, choose(between, rest, none));
-  return {
-      choose(before, op2(Op::Div, factors, choose(is_zero, one, x)), choose(first, at_zero, none))};
-}
-/// exp(x - value) by the gradients that follow, in logarithms: those above 0 and those below.
-Gradients logcumsumexp_rule(const Backward& b) {
-  const bool wide = b.grad.dtype() == DType::F64;
-  const Tensor lowest =
-      constant(b, b.grad,
-               wide ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest());
-  const Tensor none = zero(b, b.grad), size = op1(Op::Log, op1(Op::Abs, b.grad));
-  const auto side = [&](Op has_sign) {
-    const Tensor mine = choose(op2(has_sign, b.grad, none), size, lowest);
-    const Tensor all = scanned_back(Op::LogCumsumExp, op2(Op::Sub, mine, b.value));
-    return op1(Op::Exp, op2(Op::Add, all, b.inputs[0]));
-  };
-  return {op2(Op::Sub, side(Op::Gt), side(Op::Lt))};
-}
-
 Gradients matmul_rule(const Backward& b) {
   return {b.wanted[0] ? op2(Op::Matmul, b.grad, last_two_swapped(b.inputs[1])) : Tensor(),
           b.wanted[1] ? op2(Op::Matmul, last_two_swapped(b.inputs[0]), b.grad) : Tensor()};
@@ -387,21 +336,24 @@ constexpr OpMap<GradientRule> kRules(with_trait<OpRow::Differentiable>,
                                          {Op::IndexAdd, index_add_rule},
                                          {Op::Gather, gather_gradient},
                                          {Op::IndexPut, index_put_gradient},
-                                         {Op::Cumsum, cumsum_rule},
+                                         {Op::Cumsum, cumsum_gradient},
                                          {Op::AllToAll, all_to_all_rule},
                                          {Op::AllReduce, all_reduce_rule},
                                          {Op::AllGather, all_gather_rule},
                                          {Op::ReduceScatter, reduce_scatter_rule},
                                          {Op::Flip, flip_rule},
-                                         {Op::Prod, prod_rule},
-                                         {Op::Cumprod, cumprod_rule},
-                                         {Op::LogCumsumExp, logcumsumexp_rule},
+                                         {Op::Unfold, unfold_gradient},
+                                         {Op::Overlay, overlay_gradient},
+                                         {Op::Prod, prod_gradient},
+                                         {Op::Cumprod, cumprod_gradient},
+                                         {Op::LogCumsumExp, logcumsumexp_gradient},
                                      });
 
 }  // namespace
 
 bool sums_gradient(Op op) {
-  return op == Op::Expand || op == Op::IndexSelect || op == Op::Gather || op == Op::AllGather;
+  return op == Op::Expand || op == Op::IndexSelect || op == Op::Gather || op == Op::AllGather ||
+         op == Op::Unfold;
 }
 
 GradientRule gradient_rule(Op op) { return kRules[op]; }

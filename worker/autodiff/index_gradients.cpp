@@ -47,6 +47,10 @@ class Returned {
     const Tensor none = number_like(rows_, 0);
     if (b_.wanted[0]) out[0] = put(b_.grad, none, Put::Set);
     if (!b_.wanted[2]) return out;
+    if (b_.trace.node(index_.node()).op == Op::Nonzero) {  // one row at each place
+      out[2] = taken(b_.grad);
+      return out;
+    }
     // The last row at each place.
     Node order{.ints = {0}, .meta = {DType::I64, meta_of(index_).sizes}};
     order.op = Op::Iota;

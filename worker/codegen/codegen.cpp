@@ -10,6 +10,7 @@
 #include <lockstep/worker/codegen/emitter.h>
 #include <lockstep/worker/codegen/plan.h>
 #include <lockstep/worker/codegen/scalar_text.h>
+#include <lockstep/worker/graph/index_range.h>
 #include <lockstep/worker/graph/op.h>
 
 namespace lockstep::worker {

@@ -6,6 +6,7 @@
 #include <lockstep/worker/codegen/kernel_body.h>
 #include <lockstep/worker/codegen/scalar_text.h>
 #include <lockstep/worker/graph/op_map.h>
+#include <lockstep/worker/graph/windows.h>
 
 namespace lockstep::worker {
 
@@ -123,7 +124,9 @@ KernelBody::Value KernelBody::compute_op(NodeId id, const Access& access, const 
                                           {Op::Slice, &KernelBody::moved},
                                           {Op::Pad, &KernelBody::padded},
                                           {Op::Cat, nullptr},
-                                          {Op::Flip, &KernelBody::moved}});
+                                          {Op::Flip, &KernelBody::moved},
+                                          {Op::Unfold, &KernelBody::unfolded},
+                                          {Op::Overlay, &KernelBody::overlaid}});
   switch (op_row(node.op).kind) {
     case OpClass::Source:
       return (this->*kSources[node.op])(id, access, mask);
@@ -232,6 +235,41 @@ KernelBody::Value KernelBody::padded(NodeId id, const Access& seen, const Mask& 
   const Value value = compute(node.inputs[0], access, inside);
   return define(type, fmt::format("{} ? {} : ({})0", inside.name, value.name, type),
                 std::max(value.level, inside.level));
+}
+
+KernelBody::Value KernelBody::unfolded(NodeId id, const Access& seen, const Mask& mask) {
+  const Node& node = graph_.nodes[id];
+  const Access own = own_access(id, seen);
+  Access operand{graph_.nodes[node.inputs[0]].meta.sizes, {}};
+  operand.index.assign(own.index.begin(),
+                       own.index.begin() + static_cast<std::ptrdiff_t>(operand.sizes.size()));
+  for (const Windowed& at : windowed_dims(node, own.sizes.size()))
+    operand.index[at.dim] = own.index[at.dim] * index_constant(at.stride) +
+                            own.index[at.kernel] * index_constant(at.dilation);
+  return compute(node.inputs[0], operand, mask);
+}
+
+KernelBody::Value KernelBody::overlaid(NodeId id, const Access& seen, const Mask& mask) {
+  const Node& node = graph_.nodes[id];
+  Access access = own_access(id, seen);
+  const auto& sizes = graph_.nodes[node.inputs[0]].meta.sizes;
+  Mask there = mask;
+  for (const Windowed& at : windowed_dims(node, sizes.size())) {
+    const IndexText place =
+        access.index[at.dim] - access.index[at.kernel] * index_constant(at.dilation);
+    const IndexText window = place / index_constant(at.stride);
+    std::string text = there ? there->name + " & " : "";
+    text +=
+        fmt::format("({} >= 0) & ({} < {})", place.text, window.text, number(sizes[at.dim]).text);
+    if (at.stride > 1) text += fmt::format(" & ({} % {} == 0)", place.text, at.stride);
+    there = define("bool", text, std::max(place.level, there ? there->level : -1));
+    access.index[at.dim] = window;
+  }
+  access.sizes = sizes;
+  const Value value = compute(node.inputs[0], access, there);
+  return define(c_type(node.meta.dtype),
+                fmt::format("{} ? {} : ({})0", there->name, value.name, c_type(node.meta.dtype)),
+                std::max(value.level, there->level));
 }
 
 KernelBody::Value KernelBody::selected(NodeId id, const Access& seen, const Mask& mask) {

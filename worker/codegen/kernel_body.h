@@ -80,6 +80,8 @@ class KernelBody {
   Value iota(NodeId id, const Access& access, const Mask& mask);
   Value reshaped(NodeId id, const Access& access, const Mask& mask);
   Value padded(NodeId id, const Access& access, const Mask& mask);
+  Value unfolded(NodeId id, const Access& access, const Mask& mask);
+  Value overlaid(NodeId id, const Access& access, const Mask& mask);
   Value selected(NodeId id, const Access& access, const Mask& mask);
   /// The same element by the sizes of the value itself.
   Access own_access(NodeId id, const Access& access);

@@ -3,6 +3,7 @@
 
 #include <lockstep/worker/codegen/plan.h>
 #include <lockstep/worker/graph/error_sync_points.h>
+#include <lockstep/worker/graph/index_range.h>
 #include <lockstep/worker/graph/op_map.h>
 
 namespace lockstep::worker {
@@ -188,7 +189,10 @@ class Scheduler {
     for (shapes::Symbol symbol : reads.symbols)
       if (const auto bound = bound_.find(symbol); bound != bound_.end() && bound->second > step)
         return false;
-    return std::ranges::all_of(reads.picks, [&](NodeId pick) { return checked_.at(pick) < step; });
+    return std::ranges::all_of(reads.picks, [&](NodeId pick) {
+      const auto checked = checked_.find(pick);  // else its indices are in range for certain
+      return checked == checked_.end() || checked->second < step;
+    });
   }
 
   /// A value that only its own kernel reads needs no memory after all.
@@ -225,19 +229,6 @@ class Scheduler {
 };
 
 }  // namespace
-
-std::optional<CheckedList> checked_list(const Graph& graph, NodeId id) {
-  const Node& node = graph.nodes[id];
-  const auto size = [&](std::int64_t dim) {
-    return graph.nodes[node.inputs[0]].meta.sizes[static_cast<std::size_t>(dim)];
-  };
-  if (node.op == Op::IndexSelect) return CheckedList{node.inputs[1], size(0)};
-  if (node.op == Op::IndexPut) return CheckedList{node.inputs[1], size(0)};
-  if (node.op == Op::Gather) return CheckedList{node.inputs[1], size(node.ints[0])};
-  if (node.op == Op::IndexAdd || node.op == Op::CheckedIndex)
-    return CheckedList{node.inputs[0], node.exprs[0]};
-  return std::nullopt;
-}
 
 Reads reads_of(const Graph& graph, const Plan& plan, NodeId root) {
   Reads reads;

@@ -62,14 +62,6 @@ struct Reads {
 };
 [[nodiscard]] Reads reads_of(const Graph& graph, const Plan& plan, NodeId root);
 
-/// The list of an op that looks up by indices, and what they have to stay below; they are checked
-/// in a step of its own.
-struct CheckedList {
-  NodeId index = 0;
-  shapes::Expr limit;
-};
-[[nodiscard]] std::optional<CheckedList> checked_list(const Graph& graph, NodeId id);
-
 // The first half of planning: which values need memory. In storage.cpp.
 
 /// Fills live, stored, storage and flat. A value gets memory where an op needs it there (products,

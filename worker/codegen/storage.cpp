@@ -2,6 +2,7 @@
 #include <utility>
 
 #include <lockstep/worker/codegen/plan.h>
+#include <lockstep/worker/graph/index_range.h>
 #include <lockstep/worker/graph/op.h>
 
 namespace lockstep::worker {
@@ -51,9 +52,10 @@ bool needs_memory(Op op, std::size_t k) {
       if (op == Op::IndexAdd || op == Op::SearchSorted) return k == 0;
       if (op == Op::IndexPut) return k == 1;
       return op != Op::Nonzero && !is_scan(op_row(op));
+    case OpClass::View:
+      return op == Op::Unfold;  // which reads an element once per window
     case OpClass::Source:
     case OpClass::Elementwise:
-    case OpClass::View:
     case OpClass::Reduction:
     case OpClass::Check:
     case OpClass::Result:
@@ -62,10 +64,10 @@ bool needs_memory(Op op, std::size_t k) {
   return false;
 }
 
-bool has_effect(const Node& node) {
-  const OpClass kind = op_row(node.op).kind;
+bool has_effect(const Graph& graph, NodeId id) {
+  const OpClass kind = op_row(graph.nodes[id].op).kind;
   return kind == OpClass::Collective || kind == OpClass::HostSync || kind == OpClass::Check ||
-         op_row(node.op).is(OpRow::RefusesValues);
+         may_refuse(graph, id);
 }
 
 void mark_live(const Graph& graph, Plan& plan) {
@@ -73,7 +75,7 @@ void mark_live(const Graph& graph, Plan& plan) {
   for (const Graph::Output& output : graph.outputs) plan.live[output.node] = true;
   for (NodeId id = static_cast<NodeId>(graph.nodes.size()); id-- > 0;) {
     const Node& node = graph.nodes[id];
-    if (has_effect(node)) plan.live[id] = true;
+    if (has_effect(graph, id)) plan.live[id] = true;
     if (!plan.live[id]) continue;
     for (NodeId operand : node.inputs) plan.live[operand] = true;
   }

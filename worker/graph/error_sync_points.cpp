@@ -5,6 +5,7 @@
 
 #include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/error_sync_points.h>
+#include <lockstep/worker/graph/index_range.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/graph/settled_facts.h>
 #include <lockstep/worker/graph/split_lists.h>
@@ -49,7 +50,7 @@ class Walk {
             points_.compares[id] || !points_.same[id].empty() ? ErrorSync::Vote : sync_before(node);
         if (points_.before[id] != ErrorSync::None) settle();
       }
-      open_ = open_ || may_fail(node);
+      open_ = open_ || may_fail(id);
       facts_.pass(id);
       lists_.pass(node);
       uniform_.pass();
@@ -90,14 +91,15 @@ class Walk {
   }
 
   /// The node may fail on one rank alone. Collectives are looked at by sync_before().
-  [[nodiscard]] bool may_fail(const Node& node) const {
+  [[nodiscard]] bool may_fail(NodeId id) const {
+    const Node& node = graph_.nodes[id];
     // Bodies with collectives end with everyone told.
     if (!node.bodies.empty()) return !meets_peers(node);
     if (node.op == Op::Assert) return !facts_.holds(node.asserts.at(0).predicate);
     if (graph_.is_body && node.op == Op::Input) return false;
     for (std::size_t dim = 0; node.op == Op::Input && dim < node.meta.sizes.size(); ++dim)
       if (!is_its_own(node, dim)) return true;
-    return op_row(node.op).is(OpRow::RefusesValues);
+    return may_refuse(graph_, id);
   }
 
   /// The size is a number, which every entry is looked up by, or a symbol that is read off this

@@ -85,7 +85,7 @@ enum class Op : std::uint8_t {
                  // at its place, but at the index along dim ints[0]; other dims have x's sizes
   CheckedIndex,  // (index [..]): the same; each is checked to be at least 0 and less than exprs[0];
                  // text: the op that was given it; ints[0]: 1 if its negative ones had exprs[0]
-                 // added, as they count from the end
+                 // added, as they count from the end; 2 if they are counts with a declared bound
   IndexPut,      // (x [R, ..], index [M], rows [M, ..]): x with rows joined in at index, in order;
                  // ints[0]: Put
   Flip,  // a view: the elements of dims ints (ascending) in reverse order
@@ -97,6 +97,12 @@ enum class Op : std::uint8_t {
   SearchSorted,  // (sorted [.., N], values [.., M]): how many of its row are below each value, with
                  // ints[0] 1 not above it -> i64[.., M]; NaN is largest
   Philox,  // (key, counter, stream), all i64: 64 random bits (philox.h)
+  // Windows: views. ints: dim, stride and dilation of each windowed dim, dims ascending; sizes from
+  // meta.
+  Unfold,   // x [.., S, ..]: [.., W, .., K], a last dim K per windowed dim: element (w, k) is x's
+            // at w * stride + k * dilation
+  Overlay,  // the way back, (w, k) still apart: x [.., W, .., K]: zeros [.., S, .., K] with element
+            // (w, k) at (w * stride + k * dilation, k). Its sum over K adds what overlaps.
   // Control flow (control.h): nodes with bodies, which are graphs of their own. The operands that
   // are not named here go to every body; exprs, the last of them: the symbols of the bodies.
   Cond,   // (predicate bool 0-d, ..): the results of bodies[0] where it is true, else bodies[1]'s
@@ -180,6 +186,8 @@ struct Graph {
   /// What the trace's questions to its group came to, in the order asked: with them the same
   /// function gives the same graph again. Of no fingerprint, as hints are.
   std::vector<std::int64_t> answers;
+  /// Of each count of a mask, whether it is read back and why (mask_rewrite.h). Of no fingerprint.
+  std::vector<std::string> masks;
 
   /// Those of the frame's group.
   [[nodiscard]] std::vector<UniformSize> agreed_uniform() const;

@@ -165,6 +165,8 @@ constexpr OpRow row_of(Op op) {
     case Op::Call:          return {"call", C::Control, T::Any, -1, -1, 0, R};
     case Op::Result:        return {"result", C::Result, T::Any, 1, 0, 1, 0};
     case Op::Philox:        return each("philox", T::I64, 0, 40, "philox_({a}, {b}, {c})");
+    case Op::Unfold:        return {"unfold", C::View, T::Any, 1, 0, -1, D | E};
+    case Op::Overlay:       return {"overlay", C::View, T::Any, 1, 0, -1, D | E};
   }
   return {};
 }

@@ -9,6 +9,7 @@
 #include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/graph/shape_rules.h>
+#include <lockstep/worker/graph/windows.h>
 
 namespace lockstep::worker {
 namespace {
@@ -156,6 +157,11 @@ Outcome part_rule(const Node& node, Metas in) {
   return node.meta;
 }
 
+Outcome windows_rule(const Node& node, Metas in) {
+  if (const auto words = windows_error(node, in[0])) return rule_error(node, "{}", *words);
+  return node.meta;
+}
+
 Outcome cat_rule(const Node& node, Metas in) {
   const std::int64_t dim = node.ints[0];
   if (in.empty()) return rule_error(node, "needs at least one tensor");
@@ -238,7 +244,7 @@ Outcome gather_rule(const Node& node, Metas in) {
 }
 
 Outcome checked_index_rule(const Node& node, Metas in) {
-  if (node.ints[0] != 0 && node.ints[0] != 1) return rule_error(node, "counts from one end");
+  if (node.ints[0] < 0 || node.ints[0] > 2) return rule_error(node, "has no such kind of index");
   return in[0];
 }
 
@@ -372,6 +378,7 @@ constexpr OpMap<Rule> kRules(has_own_rule, {
     {Op::Iota, iota_rule},
     {Op::Reshape, reshape_rule}, {Op::Permute, permute_rule}, {Op::Expand, expand_rule},
     {Op::Slice, part_rule}, {Op::Pad, part_rule}, {Op::Cat, cat_rule}, {Op::Flip, flip_rule},
+    {Op::Unfold, windows_rule}, {Op::Overlay, windows_rule},
     {Op::Matmul, matmul_rule}, {Op::SegmentMatmul, segment_rule},
     {Op::SegmentOuter, segment_rule},
     {Op::IndexSelect, index_select_rule}, {Op::IndexAdd, index_add_rule},

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include <lockstep/worker/graph/op_map.h>
+#include <lockstep/worker/graph/windows.h>
 #include <lockstep/worker/interpreter/interpret.h>
 
 namespace lockstep::worker {
@@ -83,6 +84,34 @@ Array flip(const NodeCall& call) {
   });
 }
 
+Array unfold(const NodeCall& call) {
+  const auto& sizes = call.operands[0]->sizes();
+  const auto strides = row_major(sizes);
+  const auto windows = windowed_dims(call.node(), call.sizes.size());
+  return gather(call, [&](const auto& index) {
+    std::vector<std::int64_t> from(index.begin(),
+                                   index.begin() + static_cast<std::ptrdiff_t>(sizes.size()));
+    for (const Windowed& at : windows)
+      from[at.dim] = index[at.dim] * at.stride + index[at.kernel] * at.dilation;
+    return dot(from, strides);
+  });
+}
+
+Array overlay(const NodeCall& call) {
+  const auto& sizes = call.operands[0]->sizes();
+  const auto strides = row_major(sizes);
+  const auto windows = windowed_dims(call.node(), call.sizes.size());
+  return gather(call, [&](const auto& index) -> std::int64_t {
+    std::vector<std::int64_t> from = index;
+    for (const Windowed& at : windows) {
+      const std::int64_t place = index[at.dim] - index[at.kernel] * at.dilation;
+      from[at.dim] = place / at.stride;
+      if (place < 0 || place % at.stride != 0 || from[at.dim] >= sizes[at.dim]) return -1;
+    }
+    return dot(from, strides);
+  });
+}
+
 Array concatenate(const NodeCall& call) {
   Array out(call.dtype(), call.sizes);
   const auto dim = static_cast<std::size_t>(call.node().ints[0]);
@@ -103,13 +132,16 @@ Array concatenate(const NodeCall& call) {
   return out;
 }
 
-constexpr OpMap<Array (*)(const NodeCall&)> kViews(of_class<OpClass::View>, {{Op::Reshape, reshape},
-                                                                             {Op::Permute, permute},
-                                                                             {Op::Expand, expand},
-                                                                             {Op::Slice, slice},
-                                                                             {Op::Pad, pad},
-                                                                             {Op::Cat, concatenate},
-                                                                             {Op::Flip, flip}});
+constexpr OpMap<Array (*)(const NodeCall&)> kViews(of_class<OpClass::View>,
+                                                   {{Op::Reshape, reshape},
+                                                    {Op::Permute, permute},
+                                                    {Op::Expand, expand},
+                                                    {Op::Slice, slice},
+                                                    {Op::Pad, pad},
+                                                    {Op::Cat, concatenate},
+                                                    {Op::Flip, flip},
+                                                    {Op::Unfold, unfold},
+                                                    {Op::Overlay, overlay}});
 
 }  // namespace
 

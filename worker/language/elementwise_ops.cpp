@@ -86,6 +86,15 @@ Tensor ceil(const Tensor& x, Line where) { return rounded(Op::Ceil, x, where); }
 Tensor round(const Tensor& x, Line where) { return rounded(Op::Round, x, where); }
 Tensor trunc(const Tensor& x, Line where) { return rounded(Op::Trunc, x, where); }
 
+Tensor round(const Tensor& x, std::int64_t decimals, Line where) {
+  need_float("round", x, where);
+  if (decimals == 0) return round(x, where);
+  const TensorOperand in(x, where);
+  const TensorOperand power(std::pow(10.0, static_cast<double>(std::abs(decimals))), where);
+  const TensorOperand whole(round(decimals > 0 ? in * power : in / power, where), where);
+  return decimals > 0 ? whole / power : whole * power;
+}
+
 Tensor sign(const Tensor& x, Line where) {
   (void)trace_of("sign", std::vector{x}, where);
   if (x.dtype(where) == DType::Bool) return x;

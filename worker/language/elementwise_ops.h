@@ -21,6 +21,10 @@ namespace lockstep::worker {
 [[nodiscard]] Tensor ceil(const Tensor& x, Line where = Line::current());
 /// Half to even.
 [[nodiscard]] Tensor round(const Tensor& x, Line where = Line::current());
+/// To `decimals` digits behind the point, negative ones before it, as torch: x * 10^decimals is
+/// rounded half to even, so 1.005 with 2 is 1.0 (and in f32 a large x may become infinite). Of
+/// floats.
+[[nodiscard]] Tensor round(const Tensor& x, std::int64_t decimals, Line where = Line::current());
 [[nodiscard]] Tensor trunc(const Tensor& x, Line where = Line::current());
 
 // Of floats. exp to atan2 take ints and bools as well and give f32 of them.

@@ -16,14 +16,13 @@ Tensor with_dim(const Tensor& x, const Line& where) {
   return x.ndim() == 0 ? view(x, {Expr(1)}, where) : x;
 }
 
-/// Refuses an index that is no i64 or has not as many dims as x; a number counts as one dim.
-void need_index_like(std::string_view what, const Tensor& x, const Tensor& index,
-                     const Line& where) {
-  need_index(what, index, where);
+/// The index as i64. Refuses one that has not as many dims as x; a number counts as one dim.
+Tensor index_like(std::string_view what, const Tensor& x, const Tensor& index, const Line& where) {
   if (std::max(x.ndim(), 1) != std::max(index.ndim(), 1))
     refuse(where, what,
            fmt::format("takes an index of as many dims as x, not {} for {}",
                        meta_text(meta_of(index)), meta_text(meta_of(x))));
+  return wide_index(what, index, where);
 }
 
 /// x by an index of as many dims, which is no larger but along dim `d`.
@@ -39,8 +38,8 @@ Tensor gathered(std::string_view what, const Tensor& x, std::int64_t d, const Te
 
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index, Line where) {
   (void)trace_of("gather", std::vector{x, index}, where);
-  need_index_like("gather", x, index, where);
-  const Tensor from = with_dim(x, where), at = with_dim(index, where);
+  const Tensor from = with_dim(x, where),
+               at = with_dim(index_like("gather", x, index, where), where);
   const Tensor picked =
       gathered("gather", from, checked_dim("gather", from, dim, where), at, where);
   return view(picked, meta_of(index).sizes, where);
@@ -48,8 +47,8 @@ Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index, Line where
 
 Tensor take_along_dim(const Tensor& x, const Tensor& index, std::int64_t dim, Line where) {
   const std::shared_ptr<Trace> trace = trace_of("take_along_dim", std::vector{x, index}, where);
-  need_index_like("take_along_dim", x, index, where);
-  const Tensor from = with_dim(x, where), at = with_dim(index, where);
+  const Tensor from = with_dim(x, where),
+               at = with_dim(index_like("take_along_dim", x, index, where), where);
   const std::int64_t d = checked_dim("take_along_dim", from, dim, where);
   // Both without that dim give the sizes of the others; of these two no element is needed.
   std::vector<Expr> mine = meta_of(from).sizes, its = meta_of(at).sizes;

@@ -27,14 +27,14 @@ Tensor as_list(const Tensor& x, const Line& where) {
 Along along(std::string_view what, const Tensor& x, std::int64_t dim, const Tensor& index,
             const Line& where) {
   (void)trace_of(what, std::vector{x, index}, where);
-  need_index(what, index, where);
+  const Tensor numbers = wide_index(what, index, where);
   if (index.ndim() > 1)
     refuse(where, what,
            fmt::format("takes an index of one dim, not {}; see gather() and index()",
                        meta_text(meta_of(index))));
   const Tensor list = as_list(x, where);
   const std::int64_t d = checked_dim(what, list, dim, where);
-  return {to_front(list, d, where), flat_view(index, where), d, x.ndim() == 0};
+  return {to_front(list, d, where), flat_view(numbers, where), d, x.ndim() == 0};
 }
 
 /// The source's rows, one for each of the index; their sizes are checked.

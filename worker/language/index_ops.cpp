@@ -1,14 +1,15 @@
 // Indexing, and what reads values back to the host.
 #include <fmt/format.h>
 
-#include <lockstep/worker/language/op_builder.h>
+#include <lockstep/worker/language/index_places.h>
 
 namespace lockstep::worker {
 
 using shapes::Expr;
 
 Tensor index_select(const Tensor& x, const Tensor& index, Line where) {
-  return emit(Op::IndexSelect, {x, index}, {}, where);
+  (void)trace_of("index_select", std::vector{x, index}, where);
+  return emit(Op::IndexSelect, {x, wide_index("index_select", index, where)}, {}, where);
 }
 
 Tensor index_add(const SymInt& rows, const Tensor& index, const Tensor& values, Line where) {
@@ -23,7 +24,8 @@ Tensor index_add(const SymInt& rows, const Tensor& index, const Tensor& values, 
                      "index_add needs one index per row");
   Node node;
   node.exprs = {rows.expr()};
-  return emit(Op::IndexAdd, {view(index, {meta_of(values).sizes[0]}, where), values},
+  const Tensor numbers = wide_index("index_add", index, where);
+  return emit(Op::IndexAdd, {view(numbers, {meta_of(values).sizes[0]}, where), values},
               std::move(node), where);
 }
 
@@ -33,12 +35,12 @@ Tensor segment_ids(const Tensor& counts, const SymInt& total, Line where) {
                      "segment_ids of a negative total");
   Node node;
   node.exprs = {total.expr()};
-  return emit(Op::SegmentIds, {counts}, std::move(node), where);
+  return emit(Op::SegmentIds, {wide_index("segment_ids", counts, where)}, std::move(node), where);
 }
 
 Tensor one_hot(const Tensor& index, const SymInt& classes, DType dtype, Line where) {
   const std::shared_ptr<Trace> trace = trace_of("one_hot", std::vector{index}, where);
-  const Tensor column = unsqueeze(index, -1, where);
+  const Tensor column = unsqueeze(wide_index("one_hot", index, where), -1, where);
   const Tensor numbers = arange(*trace, classes, where);
   return cast(TensorOperand(column, where) == TensorOperand(numbers, where), dtype, where);
 }
@@ -47,11 +49,12 @@ namespace {
 
 std::vector<SymInt> read(Op op, const Tensor& x, Values values, const Line& where) {
   const std::shared_ptr<Trace> trace = trace_of(op_row(op).name, std::vector{x}, where);
+  const bool narrow = x.dtype() == DType::Bool || x.dtype() == DType::I32;
   std::vector<SymInt> out;
   if (const auto known = op == Op::Item ? trace->host_value(x) : std::nullopt)
     out.push_back(*known);
   else
-    out = trace->read_back(op, x.dtype() == DType::Bool ? cast(x, DType::I64, where) : x, where);
+    out = trace->read_back(op, narrow ? cast(x, DType::I64, where) : x, where);
   if (values == Values::NonNegative)
     for (SymInt& value : out) {
       trace->env().check(shapes::greater_equal(value.expr(), 0), trace->here(where),

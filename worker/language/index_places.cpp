@@ -9,10 +9,11 @@ namespace lockstep::worker {
 
 using shapes::Expr;
 
-void need_index(std::string_view what, const Tensor& index, const Line& where) {
-  if (index.dtype() != DType::I64)
+Tensor wide_index(std::string_view what, const Tensor& index, const Line& where) {
+  if (index.dtype() != DType::I64 && index.dtype() != DType::I32)
     refuse(where, what,
-           fmt::format("takes i64 indices, not {}; cast first", meta_text(meta_of(index))));
+           fmt::format("takes i64 or i32 indices, not {}; cast first", meta_text(meta_of(index))));
+  return cast(index, DType::I64, where);
 }
 
 namespace {
@@ -36,6 +37,15 @@ Tensor checked_index(std::string_view what, const Tensor& index, const Expr& lim
   node.ints = {from_end ? 1 : 0};
   node.text = what;
   return emit(Op::CheckedIndex, {index}, std::move(node), where);
+}
+
+Tensor checked_count(std::string_view what, const Tensor& count, const Expr& most,
+                     const Line& where) {
+  Node node;
+  node.exprs = {most + Expr(1)};
+  node.ints = {2};
+  node.text = what;
+  return emit(Op::CheckedIndex, {count}, std::move(node), where);
 }
 
 Tensor wrapped_index(std::string_view what, const Tensor& index, const Expr& limit,

@@ -9,15 +9,19 @@
 
 namespace lockstep::worker {
 
-/// Throws TraceUsageError, naming `what`, for indices that are not i64.
-void need_index(std::string_view what, const Tensor& index, const Line& where);
+/// `index` as i64, of i32 too. Throws TraceUsageError, naming `what`, for any other dtype.
+[[nodiscard]] Tensor wide_index(std::string_view what, const Tensor& index, const Line& where);
 
 /// `index`, each of it checked in the run to be at least 0 and less than `limit`; the failure names
 /// `what`. `from_end`: those that are negative had `limit` added.
 [[nodiscard]] Tensor checked_index(std::string_view what, const Tensor& index,
                                    const shapes::Expr& limit, bool from_end, const Line& where);
 
-/// The same of indices that count from the end where they are negative.
+/// `count` [], checked in the run to be at most `most`, which was declared of `what`.
+[[nodiscard]] Tensor checked_count(std::string_view what, const Tensor& count,
+                                   const shapes::Expr& most, const Line& where);
+
+/// As checked_index, of indices that count from the end where they are negative.
 [[nodiscard]] Tensor wrapped_index(std::string_view what, const Tensor& index,
                                    const shapes::Expr& limit, const Line& where);
 

@@ -80,11 +80,14 @@ class Indexed {
         for (const Tensor& places : places_of(one.tensor, dim)) add(places, dim++);
         continue;
       }
-      need_index(what_, one.tensor, where_);
-      add(one.tensor, dim++);
+      add(wide_index(what_, one.tensor, where_), dim++);
     }
     if (tensors_.empty()) refuse(where_, what_, "needs at least one tensor of indices");
     need_dims(dim);
+    const auto given = [](const Index& one) { return !one.tensor.empty(); };
+    const auto first = std::find_if(at.begin(), at.end(), given);
+    if (first->tensor.dtype() == DType::Bool && std::count_if(at.begin(), at.end(), given) == 1)
+      mask_ = first->tensor;
     indexed_ = order_.size();
     const bool adjacent =
         order_.back() - order_.front() + 1 == static_cast<std::int64_t>(order_.size());
@@ -114,6 +117,11 @@ class Indexed {
   }
 
   void make_places() {
+    if (!mask_.empty()) {
+      places_ = true_positions(mask_, "nonzero()", where_);
+      batch_ = meta_of(places_).sizes;
+      return;
+    }
     tensors_ = broadcast_together(what_, tensors_, where_);
     batch_ = meta_of(tensors_[0]).sizes;
     for (std::size_t k = 0; k < tensors_.size(); ++k) {
@@ -133,6 +141,7 @@ class Indexed {
   const Tensor& x_;
   Line where_;
   std::vector<Tensor> tensors_;
+  Tensor mask_;               // the only index, if it is one
   Dims order_;                // of x's dims: those that are indexed first
   std::size_t indexed_ = 0;   // how many
   std::int64_t place_ = 0;    // where the dims of the indices stand in the result
@@ -170,9 +179,8 @@ Tensor index_put(const Tensor& x, const std::vector<Index>& at, const TensorOper
 
 Tensor take(const Tensor& x, const Tensor& index, Line where) {
   (void)trace_of("take", std::vector{x, index}, where);
-  need_index("take", index, where);
-  const Tensor flat = flat_view(x, where);
-  const Tensor places = wrapped_index("take", index, meta_of(flat).sizes[0], where);
+  const Tensor flat = flat_view(x, where), numbers = wide_index("take", index, where);
+  const Tensor places = wrapped_index("take", numbers, meta_of(flat).sizes[0], where);
   const Tensor picked = emit(Op::IndexSelect, {flat, flat_view(places, where)}, {}, where);
   return view(picked, meta_of(index).sizes, where);
 }
@@ -180,14 +188,14 @@ Tensor take(const Tensor& x, const Tensor& index, Line where) {
 Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate,
            Line where) {
   const std::shared_ptr<Trace> trace = trace_of("put", std::vector{x, index, source}, where);
-  need_index("put", index, where);
+  const Tensor numbers = wide_index("put", index, where);
   if (source.dtype() != x.dtype())
     refuse(where, "put",
            fmt::format("dtypes differ: {} and {}; cast() one of them", dtype_name(x.dtype()),
                        dtype_name(source.dtype())));
   const Tensor flat = flat_view(x, where);
   const Tensor places =
-      flat_view(wrapped_index("put", index, meta_of(flat).sizes[0], where), where);
+      flat_view(wrapped_index("put", numbers, meta_of(flat).sizes[0], where), where);
   const std::vector<Expr> count = meta_of(places).sizes;
   trace->env().check(shapes::equal(shapes::product(meta_of(source).sizes), count[0]),
                      trace->here(where), "put needs as many elements as indices");

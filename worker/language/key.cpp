@@ -95,12 +95,12 @@ Key Key::fold_in(const IntOperand& n) const {
            "the number is known only when the graph runs, where ranks may have different ones; "
            "fold in the tensor that it comes from, which gives a RankKey");
   const Key out(key.tensor(), n.where);
-  if (!n.value.trace()) return out;  // a number of the program
+  // A number of the program is part of the graph, and so compared where graphs are.
   if (trace->peers_may_differ())
     compare_in_the_run(scalar(*trace, n.value, n.where),
                        "a Key is folded with the same number on all ranks, and one has another",
                        n.where);
-  else if (!known.constant())
+  else if (n.value.trace() && !known.constant())
     trace->need_uniform({known, {}, std::string(kKeyFold), trace->here(n.where)});
   return out;
 }

@@ -71,7 +71,7 @@ class Key {
 
   [[nodiscard]] std::vector<Key> split(std::int64_t n, Line where = Line::current()) const;
   /// In a trace the number must be the same on all ranks, as the key is; the vote of every call
-  /// compares it (of a plain number the comparison of graphs does, so not where graphs may differ).
+  /// compares it, of a plain number the comparison of graphs, and where graphs may differ the run.
   /// One that exists only when the graph runs is refused. A number that changes with
   /// every call is better folded in before the call: in the frame it is an argument of kernels, and
   /// work that is recorded for a device is recorded for each.

@@ -324,4 +324,96 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& xs, Indexing indexing, L
   return out;
 }
 
+namespace {
+
+/// The dims, and for each stride and dilation, as nodes have them; of an x with `ndim` dims before
+/// those of the windows.
+std::vector<Windows> in_dim_order(std::string_view what, std::vector<Windows> windows,
+                                  std::int64_t ndim, const Line& where) {
+  for (Windows& one : windows) {
+    if (one.dim < -ndim || one.dim >= ndim)
+      refuse(where, what, fmt::format("a tensor with {} dims has no dim {}", ndim, one.dim));
+    one.dim += one.dim < 0 ? ndim : 0;
+    if (one.stride < 1 || one.dilation < 1)
+      refuse(where, what, "the stride and the dilation of windows are at least 1");
+  }
+  std::ranges::sort(windows, {}, &Windows::dim);
+  if (std::ranges::adjacent_find(windows, {}, &Windows::dim) != windows.end())
+    refuse(where, what, "a dim is named twice");
+  return windows;
+}
+
+Dims window_attributes(const std::vector<Windows>& windows) {
+  Dims out;
+  for (const Windows& one : windows) out.insert(out.end(), {one.dim, one.stride, one.dilation});
+  return out;
+}
+
+/// Elements from the first one of the first window to the last one of the last.
+Expr reach(const Windows& of, const Expr& count, const Expr& size) {
+  return (count - 1) * of.stride + (size - 1) * of.dilation + 1;
+}
+
+void need_reach(std::string_view what, Trace& trace, const Expr& have, const Expr& need,
+                const Line& where) {
+  if ((have - need).constant().value_or(0) < 0)
+    refuse(where, what,
+           fmt::format("windows over {} elements do not lie within {}", need.text(), have.text()));
+  trace.env().check(shapes::greater_equal(have - need, 0), trace.here(where),
+                    fmt::format("{} needs windows that lie within the tensor", what));
+}
+
+}  // namespace
+
+Tensor unfold(const Tensor& x, const std::vector<Windows>& windows, Line where) {
+  Sizes given;
+  for (const Windows& one : windows) {
+    given.push_back(one.size);
+    if (one.count) given.push_back(*one.count);
+  }
+  const std::shared_ptr<Trace> trace = trace_of("unfold", std::vector{x}, given, where);
+  if (windows.empty()) return x;
+  const std::vector<Windows> ordered = in_dim_order("unfold", windows, x.ndim(), where);
+  Node node{.ints = window_attributes(ordered), .meta = meta_of(x)};
+  for (const Windows& one : ordered) {
+    const Expr size = trace->env().simplify(one.size.expr());
+    Expr& whole = node.meta.sizes[static_cast<std::size_t>(one.dim)];
+    if (size.constant().value_or(1) < 1) refuse(where, "unfold", "windows have elements");
+    trace->env().check(shapes::greater_equal(size, 1), trace->here(where),
+                       "unfold needs windows of at least one element");
+    const Expr count = one.count ? one.count->expr() : Expr(1);
+    need_reach("unfold", *trace, whole, reach(one, count, size), where);
+    whole = trace->env().simplify(
+        one.count ? count : floor_div(whole - reach(one, 1, size), one.stride) + 1);
+    node.meta.sizes.push_back(size);
+  }
+  return emit(Op::Unfold, {x}, std::move(node), where);
+}
+
+Tensor fold(const Tensor& x, const std::vector<Windows>& windows, const Sizes& sizes, Line where) {
+  const std::shared_ptr<Trace> trace = trace_of("fold", std::vector{x}, sizes, where);
+  const auto count = static_cast<std::int64_t>(windows.size());
+  if (windows.empty() || sizes.size() != windows.size() || x.ndim() < 2 * count)
+    refuse(where, "fold", "takes windows along at least one dim, and one size for each such dim");
+  const std::int64_t ndim = x.ndim() - count;
+  const std::vector<Windows> ordered = in_dim_order("fold", windows, ndim, where);
+  Node node{.ints = window_attributes(ordered), .meta = meta_of(x)};
+  Dims within;
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    // Sizes come in the order of the windows as given.
+    const auto same = [&](const Windows& one) {
+      return (one.dim < 0 ? one.dim + ndim : one.dim) == ordered[i].dim;
+    };
+    const auto at = std::ranges::find_if(windows, same) - windows.begin();
+    Expr& whole = node.meta.sizes[static_cast<std::size_t>(ordered[i].dim)];
+    const Expr size = trace->env().simplify(sizes[static_cast<std::size_t>(at)].expr());
+    within.push_back(ndim + static_cast<std::int64_t>(i));
+    need_reach("fold", *trace, size,
+               reach(ordered[i], whole, node.meta.sizes[static_cast<std::size_t>(within.back())]),
+               where);
+    whole = size;
+  }
+  return sum(emit(Op::Overlay, {x}, std::move(node), where), within, Keep::Drop, where);
+}
+
 }  // namespace lockstep::worker

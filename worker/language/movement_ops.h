@@ -3,6 +3,7 @@
 // and 1. If operands do not fit, every function throws TraceUsageError with the user's line.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include <lockstep/worker/language/tensor_ops.h>
@@ -58,6 +59,24 @@ namespace lockstep::worker {
                                 std::int64_t b = -1, Line where = Line::current());
 /// Of 1-D: diag_embed, of 2-D: diagonal.
 [[nodiscard]] Tensor diag(const Tensor& x, std::int64_t offset = 0, Line where = Line::current());
+
+/// Windows along one dim of x: `count` of them, which start `stride` elements apart, each of `size`
+/// elements `dilation` apart.
+struct Windows {
+  std::int64_t dim = 0;
+  SymInt size;
+  std::int64_t stride = 1, dilation = 1;
+  std::optional<SymInt> count{};  // else as many as lie within the dim
+};
+/// Each windowed dim of x becomes the number of its windows, and their sizes come behind all dims,
+/// in the order of the dims: a view, as torch's Tensor.unfold. That windows lie within x is
+/// checked.
+[[nodiscard]] Tensor unfold(const Tensor& x, const std::vector<Windows>& windows,
+                            Line where = Line::current());
+/// The way back: windows as unfold gives them are added up where they overlap, in an order that
+/// does not vary, in a tensor whose windowed dims have `sizes`. `size` and `count` are those of x.
+[[nodiscard]] Tensor fold(const Tensor& x, const std::vector<Windows>& windows, const Sizes& sizes,
+                          Line where = Line::current());
 
 /// Ij: dim i is that of xs[i]. Xy: the first two are swapped.
 enum class Indexing : std::uint8_t { Ij, Xy };

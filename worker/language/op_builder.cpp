@@ -196,4 +196,22 @@ std::vector<Tensor> aligned(std::string_view what, const std::vector<TensorOpera
   return tensors;
 }
 
+std::vector<Tensor> with_own_gradient(std::string_view what, const std::vector<Tensor>& inputs,
+                                      const std::vector<Tensor>& results, BackwardFunction backward,
+                                      const Line& where) {
+  const std::shared_ptr<Trace> trace = trace_of(what, inputs, where);
+  (void)trace_of(what, results, where);
+  OwnGradient own{{}, {}, std::move(backward), trace->here(where)};
+  for (const Tensor& input : inputs) own.inputs.push_back(trace->operand(input, where));
+  std::vector<Tensor> outputs;
+  for (const Tensor& result : results) {
+    // A number of its own keeps it apart from equal values that are made without this gradient.
+    Node same{.number = static_cast<double>(trace->own_number()), .meta = meta_of(result)};
+    outputs.push_back(emit(Op::Reshape, {result}, std::move(same), where));
+    own.outputs.push_back(outputs.back().node());
+  }
+  trace->add_own_gradient(std::move(own));
+  return outputs;
+}
+
 }  // namespace lockstep::worker

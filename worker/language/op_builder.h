@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/trace/own_gradient.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker {
@@ -55,6 +56,22 @@ namespace lockstep::worker {
 /// constant 1.
 [[nodiscard]] Tensor expanded(const Tensor& x, const std::vector<shapes::Expr>& sizes,
                               const Line& where);
+
+/// Operands at the user's line.
+struct At {
+  Line where;
+  template <class T>
+  [[nodiscard]] TensorOperand operator()(const T& x) const {
+    return {x, where};
+  }
+};
+
+/// `results`, which are made of `inputs`, with a gradient of their own in place of the recorded
+/// one: nodes that no equal value elsewhere is.
+[[nodiscard]] std::vector<Tensor> with_own_gradient(std::string_view what,
+                                                    const std::vector<Tensor>& inputs,
+                                                    const std::vector<Tensor>& results,
+                                                    BackwardFunction backward, const Line& where);
 
 /// "train.cpp:41: what: words"
 [[noreturn]] void refuse(const Line& where, std::string_view what, std::string_view words);

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/language/op_builder.h>
+#include <lockstep/worker/language/index_places.h>
 #include <lockstep/worker/language/product_ops.h>
 
 namespace lockstep::worker {
@@ -144,8 +144,9 @@ Tensor segment_matmul(const Tensor& x, const Tensor& w, const Tensor& counts, Li
   need_equal(*trace, "segment_matmul", rows[1], weights[1], where);
   need_equal(*trace, "segment_matmul", segments[0], weights[0], where);
   return emit(Op::SegmentMatmul,
-              {view(x, {rows[0], weights[1]}, where), w, view(counts, {weights[0]}, where)}, {},
-              where);
+              {view(x, {rows[0], weights[1]}, where), w,
+               view(wide_index("segment_matmul", counts, where), {weights[0]}, where)},
+              {}, where);
 }
 
 }  // namespace lockstep::worker

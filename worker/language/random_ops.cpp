@@ -165,8 +165,10 @@ Tensor normal(const RankKey& key, const Sizes& sizes, const Draw& draw, Line whe
 
 Tensor normal(const RankKey& key, const Sizes& sizes, double mean, double deviation,
               const Draw& draw, Line where) {
-  const Tensor wide =
-      TensorOperand(normal(key, sizes, draw, where), where) * TensorOperand(deviation, where);
+  const TensorOperand unit(normal(key, sizes, draw, where), where);
+  if (deviation == 0) return full_like(unit.tensor, mean, where);
+  // A quotient is never joined with the addition.
+  const Tensor wide = deviation == 1 ? unit.tensor : unit / TensorOperand(1 / deviation, where);
   return TensorOperand(wide, where) + TensorOperand(mean, where);
 }
 

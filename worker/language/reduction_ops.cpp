@@ -80,6 +80,30 @@ TensorOperand degrees_of_freedom(const Tensor& x, const Dims& dims, double corre
           where};
 }
 
+/// Of a variance, of x: twice what x is off the mean, by the degrees of freedom. Where there are
+/// none it is infinite, as torch has it, and not a number where x is the mean.
+Tensor variance_gradient(const BackwardCall& call, const Dims& over, double correction,
+                         const Line& where) {
+  const Tensor& x = call.inputs[0];
+  const Tensor off =
+      TensorOperand(x, where) - TensorOperand(mean(x, over, Keep::Keep, where), where);
+  const TensorOperand degrees = degrees_of_freedom(x, over, correction, where);
+  const Tensor twice = TensorOperand(off, where) * TensorOperand(2.0, where);
+  Tensor slope = TensorOperand(twice, where) / degrees;
+  if (!degrees.plain || degrees.number == 0) {
+    const Tensor none = degrees.plain ? filled(*x.trace(), {DType::Bool, {}}, 1, where)
+                                      : degrees <= TensorOperand(0.0, where);
+    const Tensor infinite = lockstep::worker::where(
+        TensorOperand(off, where) == TensorOperand(0.0, where),
+        TensorOperand(std::numeric_limits<double>::quiet_NaN(), where),
+        TensorOperand(full_like(x, std::numeric_limits<double>::infinity(), where), where));
+    slope =
+        lockstep::worker::where(none, TensorOperand(infinite, where), TensorOperand(slope, where));
+  }
+  const Tensor grad = view(call.grads[0], kept_sizes(x, over), where);
+  return TensorOperand(slope, where) * TensorOperand(grad, where);
+}
+
 Spread spread_of(std::string_view what, const Tensor& x, const Dims& dims, double correction,
                  Keep keep, const Line& where) {
   need_floats(what, x, where);
@@ -90,7 +114,11 @@ Spread spread_of(std::string_view what, const Tensor& x, const Dims& dims, doubl
       sum(TensorOperand(off, where) * TensorOperand(off, where), over, keep, where);
   const Tensor value =
       TensorOperand(squares, where) / degrees_of_freedom(x, over, correction, where);
-  return {value, view(middle, meta_of(value).sizes, where)};
+  const auto gradient = [over, correction, where](const BackwardCall& call) {
+    return std::vector{variance_gradient(call, over, correction, where)};
+  };
+  return {with_own_gradient(what, {x}, {value}, gradient, where)[0],
+          view(middle, meta_of(value).sizes, where)};
 }
 
 void need_bools(std::string_view what, const Tensor& x, const Line& where) {

@@ -30,9 +30,9 @@ Tensor at_least_one_dim(const Tensor& x, const Line& where) {
 Scattered scattered(std::string_view what, const Tensor& x, std::int64_t dim, const Tensor& index,
                     const TensorOperand& src, const Line& where) {
   const std::shared_ptr<Trace> trace = trace_of(what, std::vector{x, index}, where);
-  need_index(what, index, where);
+  const Tensor numbers = wide_index(what, index, where);
   need_dims_like(what, "x", index, x, where);
-  const Tensor into = at_least_one_dim(x, where), at = at_least_one_dim(index, where);
+  const Tensor into = at_least_one_dim(x, where), at = at_least_one_dim(numbers, where);
   const std::int64_t d = checked_dim(what, into, dim, where);
   const std::vector<Expr> sizes = meta_of(into).sizes, taken = meta_of(at).sizes;
   for (std::size_t i = 0; i < sizes.size(); ++i)
@@ -65,6 +65,27 @@ Tensor without_self(const Scattered& s, ScatterReduce reduce, const Line& where)
   return put_rows(s.x, s.places, nothing, Put::Set, where);
 }
 
+/// The extreme of what comes and of x where nothing does. A gradient is shared by all that come and
+/// are equal to the result; what `without_self` put in place of x has no part in it.
+Tensor extreme_of_src(const Scattered& s, ScatterReduce reduce, const Line& where) {
+  const Put mode = reduce == ScatterReduce::Amax ? Put::Max : Put::Min;
+  const Tensor result = put_rows(without_self(s, reduce, where), s.places, s.src, mode, where);
+  if (!is_float(s.x.dtype())) return result;
+  const auto gradient = [places = s.places, where](const BackwardCall& call) {
+    const Tensor &x = call.inputs[0], &src = call.inputs[1], &grad = call.grads[0];
+    const auto taken = [&](const Tensor& of) { return index_select(of, places, where); };
+    const Tensor best =
+        cast(TensorOperand(src, where) == TensorOperand(taken(call.outputs[0]), where), x.dtype(),
+             where);
+    const Tensor count = add_rows(filled(*x.trace(), meta_of(x), 0, where), places, best, where);
+    const Tensor share = TensorOperand(grad, where) / TensorOperand(count, where);
+    return std::vector{
+        put_rows(grad, places, filled(*x.trace(), meta_of(src), 0, where), Put::Set, where),
+        TensorOperand(taken(share), where) * TensorOperand(best, where)};
+  };
+  return with_own_gradient("scatter_reduce", {s.x, s.src}, {result}, gradient, where)[0];
+}
+
 /// How many elements are joined in each of x, at least 1.
 Tensor counts(const Scattered& s, bool include_self, const Line& where) {
   Trace& trace = *s.x.trace();
@@ -92,6 +113,9 @@ Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const
 Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src,
                       ScatterReduce reduce, bool include_self, Line where) {
   Scattered s = scattered("scatter_reduce", x, dim, index, src, where);
+  const bool extreme = reduce == ScatterReduce::Amax || reduce == ScatterReduce::Amin;
+  if (!include_self && extreme)
+    return view(extreme_of_src(s, reduce, where), meta_of(x).sizes, where);
   if (!include_self) s.x = without_self(s, reduce, where);
   const auto joined = [&] {
     switch (reduce) {

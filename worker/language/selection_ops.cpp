@@ -49,7 +49,7 @@ Tensor Tensor::operator[](const TensorOperand& at) const {
     refuse(where, "x[mask]",
            "takes a mask of bools, not a number; write slice() or index_select()");
   const std::shared_ptr<Trace> trace = trace_of("x[mask]", std::vector{*this, mask}, where);
-  if (mask.dtype() == DType::I64) return index(*this, {mask}, where);
+  if (mask.dtype() == DType::I64 || mask.dtype() == DType::I32) return index(*this, {mask}, where);
   need_mask("x[mask]", mask, where);
   if (mask.ndim() > ndim())
     refuse(where, "x[mask]",
@@ -95,10 +95,7 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::int64_t di
   const std::shared_ptr<Trace> trace =
       trace_of("repeat_interleave", std::vector{x, repeats}, where);
   const std::int64_t d = checked_dim("repeat_interleave", x, dim, where);
-  if (repeats.dtype() != DType::I64)
-    refuse(where, "repeat_interleave",
-           fmt::format("takes i64 repeats, not {}; cast first", meta_text(meta_of(repeats))));
-  const Tensor each = expand(repeats, {x.size(d)}, where);
+  const Tensor each = expand(wide_index("repeat_interleave", repeats, where), {x.size(d)}, where);
   const Tensor sum_of = sum(each, {}, Keep::Drop, where);
   const SymInt total =
       trace->read_back(Op::Item, sum_of, where, fmt::format("repeat_interleave().size({})", d))

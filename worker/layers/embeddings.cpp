@@ -29,7 +29,6 @@ Tensor padding_of(std::string_view what, const Tensor& index, const Tensor& tabl
 Tensor rows_at(std::string_view what, const Tensor& index, const Tensor& table,
                const Tensor& padding, const Line& where) {
   const At at{where};
-  need_numbers(what, "the index", index, where);
   const std::shared_ptr<Trace> trace = trace_of(what, std::vector{index, table}, where);
   if (table.ndim() != 2)
     refuse(where, what,
@@ -60,14 +59,11 @@ void need_bag_options(const Tensor& index, const BagOptions& options, const Line
 /// i64 [B]
 Tensor lengths_of(const BagOptions& options, const SymInt& total, const Line& where) {
   const At at{where};
-  if (!options.lengths.empty()) {
-    need_numbers("embedding_bag", "the tensor of lengths", options.lengths, where);
-    return options.lengths;
-  }
-  need_numbers("embedding_bag", "the tensor of offsets", options.offsets, where);
+  if (!options.lengths.empty())
+    return whole_numbers("embedding_bag", "the tensor of lengths", options.lengths, where);
   const std::shared_ptr<Trace> trace =
       trace_of("embedding_bag", std::vector{options.offsets}, {total}, where);
-  Tensor edges = options.offsets;
+  Tensor edges = whole_numbers("embedding_bag", "the tensor of offsets", options.offsets, where);
   if (!options.include_last_offset)
     edges = cat({edges, unsqueeze(scalar(*trace, total, where), 0, where)}, 0, where);
   const SymInt bags = edges.size(0, where) - 1;
@@ -90,18 +86,20 @@ Tensor largest_by_bag(const Tensor& rows, const Tensor& bag, const SymInt& bags,
 
 }  // namespace
 
-Tensor embedding(const Tensor& index, const Tensor& table, std::optional<std::int64_t> padding_idx,
+Tensor embedding(const Tensor& given, const Tensor& table, std::optional<std::int64_t> padding_idx,
                  Line where) {
-  (void)trace_of("embedding", std::vector{index, table}, where);
+  (void)trace_of("embedding", std::vector{given, table}, where);
+  const Tensor index = whole_numbers("embedding", "the index", given, where);
   return rows_at("embedding", index, table,
                  padding_of("embedding", index, table, padding_idx, where), where);
 }
 
-Tensor embedding_bag(const Tensor& index, const Tensor& table, const BagOptions& options,
+Tensor embedding_bag(const Tensor& given, const Tensor& table, const BagOptions& options,
                      Line where) {
   const At at{where};
   constexpr std::string_view kWhat = "embedding_bag";
-  const std::shared_ptr<Trace> trace = trace_of(kWhat, std::vector{index, table}, where);
+  const std::shared_ptr<Trace> trace = trace_of(kWhat, std::vector{given, table}, where);
+  const Tensor index = whole_numbers(kWhat, "the index", given, where);
   need_bag_options(index, options, where);
   need_floats(kWhat, table, where);
   const Tensor padding = padding_of(kWhat, index, table, options.padding_idx, where);

@@ -42,13 +42,13 @@ Targets targets_of(std::string_view what, const Tensor& x, const Tensor& labels,
                    const Tensor& weight, std::int64_t ignored, std::int64_t dim,
                    const Line& where) {
   const At at{where};
-  need_numbers(what, "the tensor of labels", labels, where);
+  const Tensor numbers = whole_numbers(what, "the tensor of labels", labels, where);
   const std::shared_ptr<Trace> trace = trace_of(what, std::vector{x, labels}, where);
   std::vector<Expr> sizes = meta_of(x).sizes;
   const Expr classes = sizes[static_cast<std::size_t>(dim)];
   sizes.erase(sizes.begin() + dim);
   Targets out;
-  const TensorOperand given(of_sizes(what, "the tensor of labels", labels, sizes, where), where);
+  const TensorOperand given(of_sizes(what, "the tensor of labels", numbers, sizes, where), where);
   out.counts = given != at(scalar(*trace, ignored, where));
   out.labels = lockstep::worker::where(out.counts, given, at(0));
   const TensorOperand counted(cast(out.counts, x.dtype(), where), where);

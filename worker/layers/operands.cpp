@@ -24,6 +24,18 @@ Tensor of_sizes(std::string_view what, std::string_view name, const Tensor& x,
   return view(x, sizes, where);
 }
 
+Dims per_dim(std::string_view what, std::string_view name, const Dims& given, std::size_t dims,
+             std::int64_t least, const Line& where) {
+  if (given.size() != 1 && given.size() != dims)
+    refuse(where, what,
+           fmt::format("{} has {} numbers; give one, or one for each of {} dims", name,
+                       given.size(), dims));
+  for (const std::int64_t number : given)
+    if (number < least)
+      refuse(where, what, fmt::format("{} is {}, and has to be at least {}", name, number, least));
+  return given.size() == dims ? given : Dims(dims, given[0]);
+}
+
 void need_floats(std::string_view what, const Tensor& x, const Line& where) {
   (void)trace_of(what, std::vector{x}, where);
   if (!is_float(x.dtype()))
@@ -31,12 +43,14 @@ void need_floats(std::string_view what, const Tensor& x, const Line& where) {
            fmt::format("takes floating-point numbers, not {}; cast first", meta_text(meta_of(x))));
 }
 
-void need_numbers(std::string_view what, std::string_view name, const Tensor& x,
-                  const Line& where) {
+Tensor whole_numbers(std::string_view what, std::string_view name, const Tensor& x,
+                     const Line& where) {
   (void)trace_of(what, std::vector{x}, where);
-  if (x.dtype() != DType::I64)
-    refuse(where, what,
-           fmt::format("{} is {}, and has to be i64; cast first", name, meta_text(meta_of(x))));
+  if (x.dtype() != DType::I64 && x.dtype() != DType::I32)
+    refuse(
+        where, what,
+        fmt::format("{} is {}, and has to be i64 or i32; cast first", name, meta_text(meta_of(x))));
+  return cast(x, DType::I64, where);
 }
 
 }  // namespace lockstep::worker

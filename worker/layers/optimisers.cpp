@@ -37,7 +37,7 @@ struct Count {
 };
 Count next_step(std::string_view what, const Tensor& steps, const Line& where) {
   const At at{where};
-  need_numbers(what, "the number of steps", steps, where);
+  (void)whole_numbers(what, "the number of steps", steps, where);
   const Tensor whole = at(steps) + at(1);
   return {whole, cast(whole, DType::F64, where)};
 }

@@ -96,6 +96,9 @@ Status index_failure(const Graph& graph, NodeId id, std::int64_t position, std::
                      std::int64_t limit) {
   const Node& node = graph.nodes.at(id);
   const bool is_named = node.op == Op::CheckedIndex && !node.text.empty();
+  if (node.op == Op::CheckedIndex && node.ints.at(0) == 2)
+    return runtime_assert(fmt::format("{} at {} found {}, but at_most({}) was declared", node.text,
+                                      place(node), index, limit - 1));
   // What was added to those that count from the end is taken off again.
   const bool from_end = node.op == Op::CheckedIndex && node.ints.at(0) == 1;
   return runtime_assert(fmt::format(

@@ -7,6 +7,7 @@
 #include <lockstep/worker/exchange/constraints.h>
 #include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/count_limit.h>
+#include <lockstep/worker/graph/mask_rewrite.h>
 #include <lockstep/worker/graph/node_order.h>
 #include <lockstep/worker/graph/shape_rules.h>
 #include <lockstep/worker/trace/own_gradient.h>
@@ -392,12 +393,15 @@ Graph Trace::finish() {
     nodes.push_back(std::move(node));
   }
   for (Graph::Output& output : outputs_) output.node = place[output.node];
-  NodeOrder order(std::move(nodes), outputs_);
+  Recording recording{std::move(nodes), outputs_};
+  if (!setup_.peers_may_differ)
+    graph.masks = rewrite_masks(recording, env_.deferred_asserts(), uniform_, env_);
+  NodeOrder order(std::move(recording.nodes), recording.outputs);
   for (const shapes::DeferredAssert& deferred : env_.deferred_asserts()) order.add(deferred);
   graph.nodes = order.place(setup_.peers_may_differ ? NodeOrder::Checks::WhereTheyStand
                                                     : NodeOrder::Checks::BeforeCounts);
   graph.peers_may_differ = setup_.peers_may_differ;
-  for (const Graph::Output& output : outputs_)
+  for (const Graph::Output& output : recording.outputs)
     graph.outputs.push_back({output.name, order.placed(output.node)});
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
     const SymbolDecision& decided = setup_.decision.symbols[i];

@@ -1,13 +1,16 @@
 // Products of many operands, and what models are made of.
 #include "op_case_lists.h"
 
+#include <lockstep/worker/language/movement_ops.h>
 #include <lockstep/worker/language/product_ops.h>
 #include <lockstep/worker/layers/attention.h>
 #include <lockstep/worker/layers/clipping.h>
+#include <lockstep/worker/layers/convolution.h>
 #include <lockstep/worker/layers/embeddings.h>
 #include <lockstep/worker/layers/losses.h>
 #include <lockstep/worker/layers/norms.h>
 #include <lockstep/worker/layers/optimisers.h>
+#include <lockstep/worker/layers/pooling.h>
 #include <lockstep/worker/layers/schedules.h>
 
 namespace lockstep::worker::test {
@@ -142,6 +145,72 @@ void add_attention(std::vector<OpCase>& cases) {
                    }});
 }
 
+void add_windows(std::vector<OpCase>& cases) {
+  // Padded so that windows lie within whatever the size is.
+  cases.push_back({"unfold", {signed_of({kN, kM, fixed(2)})}, [](Trace&, LayerIn x) {
+                     const Tensor wide = pad(pad(exp(x[0]), 1, 2, 3), 0, 1, 1);
+                     return unfold(wide, {{1, 3, 2, 2}, {0, 2}}) * 3.0;
+                   }});
+  cases.push_back({"fold", {signed_of({kN, kM, fixed(3)})}, [](Trace&, LayerIn x) {
+                     const SymInt rows = x[0].size(1) * 2 + 5;
+                     return fold(exp(x[0]), {{1, 3, 2, 2}}, {rows});
+                   }});
+  cases.push_back({"conv1d",
+                   {signed_of({kN, fixed(4), kM}), signed_of({fixed(6), fixed(2), fixed(3)}),
+                    signed_of({fixed(6)})},
+                   [](Trace&, LayerIn x) {
+                     return conv1d(x[0], x[1], x[2],
+                                   {.stride = {2}, .padding = {2}, .dilation = {2}, .groups = 2});
+                   }});
+  cases.push_back({"conv2d",
+                   {signed_of({fixed(2), fixed(2), kN, kM}),
+                    signed_of({fixed(3), fixed(2), fixed(2), fixed(3)}), signed_of({fixed(3)})},
+                   [](Trace&, LayerIn x) {
+                     const Tensor y = conv2d(x[0], x[1], x[2], {.same = true});
+                     const Tensor w = slice(slice(x[1], 2, 0, 1), 3, 0, 1);  // [3, 2, 1, 1]
+                     return conv2d(x[0], w) * y;
+                   }});
+  cases.push_back(
+      {"conv2d_batch",
+       {signed_of({kN, kM, fixed(4), fixed(3)}), signed_of({fixed(3), kM, fixed(2), fixed(2)})},
+       [](Trace&, LayerIn x) {
+         return conv2d(x[0], x[1], {}, {.stride = {2, 1}, .padding = {1, 0}});
+       }});
+}
+
+void add_pools(std::vector<OpCase>& cases) {
+  cases.push_back({"max_pool1d", {signed_of({fixed(2), kN, kM})}, [](Trace&, LayerIn x) {
+                     const Tensor wide = pad(x[0], 2, 1, 2);
+                     return max_pool1d(wide, {.kernel = {3}, .stride = {2}, .padding = {1}});
+                   }});
+  cases.push_back({"max_pool2d", {signed_of({fixed(2), kN, kM})}, [](Trace&, LayerIn x) {
+                     const PoolOptions options{.kernel = {2, 3},
+                                               .stride = {2, 3},
+                                               .padding = {1, 1},
+                                               .dilation = {1, 2},
+                                               .ceil_mode = true};
+                     const Pooled pooled =
+                         max_pool2d_with_indices(pad(pad(exp(x[0]), 1, 0, 1), 2, 0, 3), options);
+                     return pooled.value * cast(pooled.indices + 1, DType::F64);
+                   }});
+  cases.push_back({"avg_pool1d", {signed_of({fixed(2), kN, kM})}, [](Trace&, LayerIn x) {
+                     return avg_pool1d(pad(x[0], 2, 0, 2), {.kernel = {2}});
+                   }});
+  cases.push_back({"avg_pool2d", {signed_of({fixed(2), kN, kM})}, [](Trace&, LayerIn x) {
+                     PoolOptions options{
+                         .kernel = {3}, .stride = {2}, .padding = {1}, .ceil_mode = true};
+                     const Tensor wide = pad(pad(x[0], 1, 0, 1), 2, 0, 1);
+                     const Tensor y = avg_pool2d(wide, options);
+                     options.count_include_pad = false;
+                     return y + avg_pool2d(wide, options) * 2.0;
+                   }});
+  cases.push_back({"adaptive_pools", {signed_of({fixed(2), kN, kM})}, [](Trace&, LayerIn x) {
+                     const Tensor wide = pad(pad(x[0], 1, 1, 0), 2, 0, 1);
+                     return adaptive_avg_pool2d(wide, {2, 3}) + adaptive_max_pool2d(wide, {2, 1}) +
+                            adaptive_max_pool1d(wide, 1);
+                   }});
+}
+
 void add_optimisers(std::vector<OpCase>& cases) {
   const std::vector<CaseInput> inputs{signed_of({kN, kM}), signed_of({kN, kM}), signed_of({kN, kM}),
                                       positive_of({kN, kM})};
@@ -188,6 +257,8 @@ void add_layers(std::vector<OpCase>& cases) {
   add_losses(cases);
   add_embeddings(cases);
   add_attention(cases);
+  add_windows(cases);
+  add_pools(cases);
   add_optimisers(cases);
 }
 

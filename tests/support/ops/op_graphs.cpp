@@ -94,6 +94,15 @@ Graph view_graph(DType dtype, const std::optional<Extent>& fixed) {
     both(g.pad(g.flip(g.slice(v, 0, 0, floor_div(e.a, 2)), {0}), 0, 1, 1));
     both(g.flip(g.pad(g.flip(v, {1}), 1, 1, 2), {1}));
     both(g.cat({v, g.permute(g.permute(y, {1, 0}), {1, 0})}, 1));
+    const NodeId wide = g.pad(g.pad(v, 0, 1, 2), 1, 2, 2);
+    const Expr places = floor_div(e.b + 1, 2) + 1;
+    both(g.windows(Op::Unfold, wide, {1, 2, 2}, {e.a + 3, places, Expr(2)}));
+    both(g.windows(Op::Unfold, wide, {0, 1, 1, 1, 2, 1}, {e.a + 2, places, Expr(2), Expr(3)}));
+    const NodeId parts =
+        g.expand(g.reshape(v, {e.a, e.b, Expr(1), Expr(1)}), {e.a, e.b, Expr(3), Expr(2)});
+    both(g.windows(Op::Overlay, parts, {1, 2, 1}, {e.a, e.b * 2 + 2, Expr(3), Expr(2)}));
+    both(g.windows(Op::Overlay, parts, {0, 1, 2, 1, 3, 1},
+                   {e.a + 5, e.b * 3 + 1, Expr(3), Expr(2)}));
   }
   g.output(g.iota({e.a, e.b}, 0));
   g.output(g.iota({e.a, e.b}, 1));

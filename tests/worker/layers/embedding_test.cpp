@@ -168,9 +168,9 @@ std::string refused(const std::vector<Array>& like, const std::function<Tensor(I
 
 TEST(Embeddings, WhatDoesNotFit_IsRefused) {
   const std::vector<Array> x{random_f64(1, {4, 3}), numbers({5}, 4), numbers({2, 3}, 4),
-                             Array::zeros(DType::I32, {2}), random_f64(1, {2, 3})};
+                             Array::zeros(DType::I16, {2}), random_f64(1, {2, 3})};
   EXPECT_EQ(refused(x, [](In t) { return embedding(t[3], t[0]); }),
-            "embedding: the index is i32[2], and has to be i64; cast first");
+            "embedding: the index is i16[2], and has to be i64 or i32; cast first");
   EXPECT_EQ(refused(x, [](In t) { return embedding(t[1], t[1]); }),
             "embedding: takes a table [rows, width], not i64[5]");
   EXPECT_EQ(refused(x, [](In t) { return embedding(t[1], t[0], 4); }),

@@ -338,13 +338,13 @@ TEST(Losses, BetweenNumbers_AsByLoops) {
 
 TEST(Losses, WhatDoesNotFit_IsRefused) {
   const std::vector<Array> x{random_f64(1, {2, 3}), integers({3}, {0, 1, 2}), random_f64(1, {3}),
-                             Array::zeros(DType::I32, {2}), random_f64(1, {})};
+                             Array::zeros(DType::I16, {2}), random_f64(1, {})};
   EXPECT_EQ(refused(x, [](In t) { return cross_entropy(t[0], t[1]); }),
             "cross_entropy: the tensor of labels is i64[3], and needs the sizes i64[2]");
   EXPECT_EQ(refused(x, [](In t) { return cross_entropy(t[0], t[2]); }),
             "cross_entropy: the tensor of probabilities is f64[3], and needs the sizes f64[2, 3]");
   EXPECT_EQ(refused(x, [](In t) { return nll_loss(t[0], t[3]); }),
-            "nll_loss: the tensor of labels is i32[2], and has to be i64; cast first");
+            "nll_loss: the tensor of labels is i16[2], and has to be i64 or i32; cast first");
   EXPECT_EQ(refused(x, [](In t) { return cross_entropy(t[0], t[0], {.label_smoothing = 1.5}); }),
             "cross_entropy: label_smoothing is a part from 0 to 1, not 1.5");
   EXPECT_EQ(refused(x, [](In t) { return nll_loss(t[4], t[1]); }),

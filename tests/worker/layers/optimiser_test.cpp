@@ -389,7 +389,7 @@ TEST(Optimisers, WhatDoesNotFit_IsRefused) {
                     [](In t) {
                       (void)adam({t[0]}, {t[1]}, {t[0], {t[1]}, {t[1]}});
                     }),
-            "adam: the number of steps is f64[3], and has to be i64; cast first");
+            "adam: the number of steps is f64[3], and has to be i64 or i32; cast first");
   EXPECT_EQ(refused(x,
                     [](In t) {
                       (void)sgd({t[0]}, {t[1]}, {t[2], {}}, {.nesterov = true});

@@ -13,6 +13,7 @@ OPS = {name: (name, ()) for name in (
 OPS |= {"nn.functional." + name: (name, more) for name, more in {
     "relu": (), "silu": (), "gelu": (), "softplus": (("beta", 1), ("threshold", 20)),
     "leaky_relu": (("negative_slope", 0.01),), "elu": (("alpha", 1.0),)}.items()}
+OPS |= {f"round.decimals_{variant}": ("round_decimals", (("decimals", 0),)) for variant in ("0", "3", "neg_3")}
 # Gradients where the value is not a number are not compared: torch's of elu is 1, and not-a-number where it computes with
 # vectors; that of clamp with two tensors as bounds goes to x alone, or to none.
 AT_NAN = ("nn.functional.elu", "clamp")

@@ -12,20 +12,13 @@ import tempfile
 import warnings
 
 import numpy
-import ops_basics
-import ops_elementwise
-import ops_index
-import ops_layers
-import ops_order
 import torch
 from ops_call import DTYPES, LeftOut
+from ops_families import CALLS, MORE
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_map
 
 warnings.filterwarnings("ignore")
-FAMILIES = (ops_basics, ops_elementwise, ops_index, ops_layers, ops_order)
-CALLS = {name: call for family in FAMILIES for name, call in family.CALLS.items()}
-MORE = {name: samples for family in FAMILIES for name, samples in getattr(family, "MORE", {}).items()}
 TRIED = (torch.float64, torch.float32, torch.int64, torch.int32, torch.uint8, torch.bool)
 # Of the largest value of a tensor, at least of 1; of each element.
 BOUNDS = {torch.float64: 1e-12, torch.float32: 1e-5}

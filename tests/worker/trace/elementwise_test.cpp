@@ -42,17 +42,6 @@ Graph graph_of(const std::vector<Function>& functions, DType dtype) {
   }));
 }
 
-struct Way {
-  const char* name;
-  std::vector<Array> outputs;
-};
-std::vector<Way> every_way(OnRanks& ranks, const Inputs& inputs) {
-  const auto got = [](OnRanks::Run run) { return run.ranks[0].value().value(); };
-  return {{"interpreted", got(ranks.interpreted({inputs}))},
-          {"compiled", got(ranks.compiled({inputs}))},
-          {"on a device", got(ranks.on_devices({inputs}, OnRanks::Way::Staged))}};
-}
-
 bool close(double got, double expected, double bound) {
   if (std::isnan(expected)) return std::isnan(got);
   if (std::isinf(expected) || std::isinf(got)) return got == expected;
@@ -105,6 +94,8 @@ const std::vector<Function>& smooth_functions() {
       ONE(softplus, a > 20 ? a : std::log1p(std::exp(a))),
       ONE(elu, a > 0 ? a : std::expm1(a)),
       ONE(leaky_relu, a > 0 ? a : a * 0.01),
+      {"round to a decimal", [](const Tensor& a, const Tensor&) { return round(a, 1); }, [](double a, double) { return half_to_even(a * 10) / 10; }},
+      {"round to tens", [](const Tensor& a, const Tensor&) { return round(a * 10.0, -1); }, [](double a, double) { return half_to_even(a * 10 / 10) * 10; }},
   };
   return all;
 }

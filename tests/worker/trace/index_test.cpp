@@ -1,11 +1,15 @@
 // Indexing by tensors of indices, beside plain loops: interpreted, compiled for the host, and on an
 // emulated device.
+#include <cmath>
 #include <optional>
 
 #include "index_runs.h"
 
 #include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/language/movement_ops.h>
+#include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/layers/embeddings.h>
+#include <lockstep/worker/layers/losses.h>
 
 namespace lockstep::worker::index_test {
 namespace {
@@ -103,13 +107,60 @@ TEST(Index, Gather_OutOfRangeWhereOnlyTheGradientIsNeeded_IsAnError) {
   EXPECT_NE(run.ranks[0]->error().message.find("gather at index_test.cpp:"), std::string::npos);
 }
 
+TEST(Index, NarrowIndices_AreAsGoodAsWideOnes) {
+  const auto body = [](const std::vector<Tensor>& in) {
+    const Tensor &x = in[0], &at = in[1], &counts = in[2];
+    const Tensor rows = index_select(x, at);
+    return std::vector{
+        rows,
+        index_select(x, 1, at),
+        gather(x, 0, expand(unsqueeze(at, 1), {-1, 3})),
+        take_along_dim(x, unsqueeze(at, 1), 0),
+        scatter(x, 0, unsqueeze(at, 1), 7.0),
+        scatter_add(x, 0, unsqueeze(at, 1), slice(rows, 1, 0, 1)),
+        scatter_reduce(x, 0, unsqueeze(at, 1), slice(rows, 1, 1, 1), ScatterReduce::Amax),
+        index_add(x, 0, at, rows),
+        index_add(5, at, rows),
+        index_copy(x, 0, at, rows),
+        index_fill(x, 0, at, 4.0),
+        x[{at, 1 - at}],
+        x[at],
+        index_put(x, {at}, 2.0, true),
+        take(x, at),
+        put(x, at, take(x, at) * 3.0),
+        one_hot(at, 4, DType::F64),
+        repeat_interleave(rows, counts, 0),
+        segment_matmul(rows, expand(reshape(x, {1, 3, 3}), {2, 3, 3}), counts),
+        embedding(at, x, 1),
+        embedding_bag(at, x, {.lengths = counts}),
+        embedding_bag(at, x, {.offsets = counts - 1}),
+        cross_entropy(rows, at),
+        nll_loss(rows, at)};
+  };
+  const auto outputs = [&](DType dtype) {
+    const Graph graph =
+        must(traced_together({{DType::F64, {3, 3}}, {dtype, {dynamic(2, 0)}}, {dtype, {2}}}, body));
+    const auto numbers = [&](const std::vector<double>& values) {
+      Array out = Array::zeros(dtype, {2});
+      for (std::int64_t i = 0; i < 2; ++i) out.set(i, values[static_cast<std::size_t>(i)]);
+      return out;
+    };
+    Array x = Array::zeros(DType::F64, {3, 3});
+    for (std::int64_t i = 0; i < 9; ++i) x.set(i, std::sin(static_cast<double>(i)));
+    const Inputs inputs{{"a", x}, {"b", numbers({1, 0})}, {"c", numbers({1, 1})}};
+    EXPECT_TRUE(agree(*compile(graph), inputs, 1e-12));
+    return run_interpreted(graph, inputs).value();
+  };
+  EXPECT_TRUE(same(outputs(DType::I32), outputs(DType::I64), 0));
+}
+
 TEST(Index, Gather_WhatDoesNotFit_IsRefusedInOneSentence) {
   const auto words = [](const In& x, const In& index, std::int64_t dim) {
     return refusal(traced(
         {x, index}, [&](const std::vector<Tensor>& in) { return gather(in[0], dim, in[1]); }));
   };
-  EXPECT_NE(words({DType::F64, {4}}, {DType::I32, {2}}, 0)
-                .find("gather: takes i64 indices, not i32[2]; cast first"),
+  EXPECT_NE(words({DType::F64, {4}}, {DType::I16, {2}}, 0)
+                .find("gather: takes i64 or i32 indices, not i16[2]; cast first"),
             std::string::npos);
   EXPECT_NE(words({DType::F64, {4, 3}}, {DType::I64, {2}}, 0)
                 .find("gather: takes an index of as many dims as x, not i64[2] for f64[4, 3]"),

@@ -25,8 +25,9 @@ using nlohmann::json;
 const samples::Functions& functions() {
   static const samples::Functions all = [] {
     samples::Functions merged;
-    for (samples::Functions family : {samples::basics(), samples::elementwise(),
-                                      samples::index_ops(), samples::layers(), samples::order()})
+    for (samples::Functions family :
+         {samples::basics(), samples::elementwise(), samples::index_ops(), samples::layers(),
+          samples::order(), samples::windows()})
       merged.merge(family);
     return merged;
   }();

@@ -7,6 +7,8 @@
 
 #include "function_runs.h"
 
+#include <lockstep/worker/codegen/codegen.h>
+#include <lockstep/worker/graph/error_sync_points.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/language/order_ops.h>
 #include <lockstep/worker/trace/tracer.h>
@@ -395,6 +397,29 @@ TEST(Order, Bincount_OfAKnownLengthAndOfOneThatTheDataGive) {
               std::string::npos)
         << run.ranks[0]->error().message;
   }
+}
+
+TEST(Order, ValuesByTheirPlaces_NeedNoCheckAndNoVote) {
+  const Graph graph =
+      must(traced({{DType::F64, {dynamic(4, 0), dynamic(5, 0)}}}, [](const Tensors& x) {
+        const Tensor& t = x[0];
+        Tensors out;
+        for (const std::int64_t dim : {0, 1})
+          for (const bool turned : {false, true})
+            for (const Taken& taken :
+                 {sort(t, dim, turned), topk(t, t.size(dim), dim, turned),
+                  cummax(t, dim, turned ? Direction::Reverse : Direction::Forward)})
+              out.insert(out.end(), {taken.values, taken.indices});
+        return out;
+      }));
+  EXPECT_FALSE(error_sync_points(graph).at_end) << graph.text();
+  const auto steps = generate(graph).value().steps;
+  EXPECT_EQ(std::ranges::count(steps, Step::Kind::IndexCheck, &Step::kind), 0);
+  // The same places in another tensor may lie outside.
+  const Graph other =
+      must(traced({{DType::F64, {dynamic(4, 0)}}, {DType::F64, {dynamic(6, 0)}}},
+                  [](const Tensors& x) { return Tensors{index_select(x[1], argsort(x[0]))}; }));
+  EXPECT_TRUE(error_sync_points(other).at_end) << other.text();
 }
 
 TEST(Order, WhatDoesNotFit_IsRefusedInOneSentence) {

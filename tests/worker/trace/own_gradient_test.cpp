@@ -132,6 +132,20 @@ TEST(OwnGradient, AnInputWithoutOne_GetsZeros) {
   EXPECT_EQ(values(out[1]), (Numbers{0, 0, 0}));
 }
 
+TEST(OwnGradient, WhereNoInputWantsOne_IsNotAskedFor) {
+  int calls = 0;
+  const auto doubled = custom_backward([](const In& x) { return In{x[0] * 2.0}; },
+                                       [&](const BackwardCall& call) {
+                                         ++calls;
+                                         return In{call.grads[0] * 2.0};
+                                       });
+  const auto out = run([&](Trace& t, const Tensor& x, const Tensor& y) {
+    t.output("by y", grad(sum(doubled({x})[0] * y), {y})[0]);
+  });
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(values(out[0]), (Numbers{0.8, 3, -4.4}));
+}
+
 TEST(OwnGradient, WhatDoesNotFit_IsRefusedWithTheLineOfTheCall) {
   const auto message = [](const BackwardFunction& backward) {
     const auto f = custom_backward([](const In& x) { return In{exp(x[0])}; }, backward);

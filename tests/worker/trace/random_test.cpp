@@ -36,17 +36,6 @@ std::int64_t joined(std::uint32_t low, std::uint32_t high) {
   return static_cast<std::int64_t>(std::uint64_t{high} << 32 | low);
 }
 
-struct Way {
-  const char* name;
-  std::vector<Array> outputs;
-};
-std::vector<Way> every_way(OnRanks& ranks, const Inputs& inputs) {
-  const auto got = [](OnRanks::Run run) { return run.ranks[0].value().value(); };
-  return {{"interpreted", got(ranks.interpreted({inputs}))},
-          {"compiled", got(ranks.compiled({inputs}))},
-          {"on a device", got(ranks.on_devices({inputs}, OnRanks::Way::Staged))}};
-}
-
 bool same_bits(const Array& a, const Array& b) {
   return a.dtype() == b.dtype() && a.sizes() == b.sizes() &&
          (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
@@ -209,6 +198,31 @@ TEST(Draws, NormalNumbers_AreThoseOfBoxAndMuller_EveryWay) {
       EXPECT_NEAR(way.outputs[0].at(i), narrow, 1e-5) << way.name;
       EXPECT_NEAR(way.outputs[1].at(i), wide, 1e-13) << way.name;
       EXPECT_NEAR(way.outputs[2].at(i), 10 + 0.5 * wide, 1e-13) << way.name;
+    }
+}
+
+TEST(Draws, NormalNumbers_AreMovedWithoutAProductThatACompilerMayJoinWithTheAddition) {
+  const Graph graph = of_key_and_x([](Trace& t, const RankKey& key, const Tensor& x) {
+    t.output("unit", normal(key, {x.size(0)}));
+    t.output("moved", normal(key, {x.size(0)}, 0.7, 3));
+    t.output("still", normal(key, {x.size(0)}, 0.7, 0));
+  });
+  const auto deep = [&](NodeId id) {
+    while (graph.nodes[id].op == Op::Expand || graph.nodes[id].op == Op::Reshape)
+      id = graph.nodes[id].inputs[0];
+    return graph.nodes[id].op;
+  };
+  const Node& moved = graph.nodes[graph.outputs[1].node];
+  ASSERT_EQ(moved.op, Op::Add) << graph.text();
+  for (const NodeId operand : moved.inputs) EXPECT_NE(deep(operand), Op::Mul) << graph.text();
+  OnRanks ranks(graph, 1);
+  for (const Way& way : every_way(ranks, key_and_x(9, 300, 1)))
+    for (std::int64_t i = 0; i < 300; ++i) {
+      const auto unit = static_cast<float>(way.outputs[0].at(i));
+      // Where each step is rounded by itself.
+      const float wide = unit / static_cast<float>(1.0 / 3);
+      EXPECT_EQ(static_cast<float>(way.outputs[1].at(i)), wide + 0.7F) << way.name;
+      EXPECT_EQ(static_cast<float>(way.outputs[2].at(i)), 0.7F) << way.name;
     }
 }
 

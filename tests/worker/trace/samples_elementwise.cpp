@@ -15,6 +15,7 @@ Functions elementwise() {
     TWO(atan2), TWO(pow), TWO(remainder), TWO(fmod), TWO(floor_divide), TWO(maximum), TWO(minimum), TWO(clamp_min),
     TWO(clamp_max), TWO(bitwise_and), TWO(bitwise_or), TWO(bitwise_xor), TWO(bitwise_left_shift),
     TWO(bitwise_right_shift),
+    {"round_decimals", [](In x, Arguments n) { return std::vector{round(x[0], static_cast<std::int64_t>(n.at(0).get<double>()))}; }},
     {"clamp", [](In x, Arguments n) {
        return std::vector{n.empty() ? clamp(x[0], x[1], x[2]) : clamp(x[0], n[0].get<double>(), n[1].get<double>())}; }},
     {"softplus", [](In x, Arguments n) { return std::vector{softplus(x[0], n.at(0), n.at(1))}; }},

@@ -1,0 +1,119 @@
+// A graph network: nodes send messages along edges, and each graph is read out as one number, a sum
+// over its edges. Every rank has other graphs in every step, with other numbers of graphs, nodes
+// and edges, down to none; no step compiles anew.
+//
+//   mpirun -n 4 graph_network    prints losses; exit code 7 if the last is not below the first
+#include <cstdio>
+#include <random>
+#include <vector>
+
+#include <lockstep/worker/job.h>
+
+using namespace lockstep::worker;
+using lockstep::DType, lockstep::Result, lockstep::Status;
+constexpr std::int64_t kWidth = 16, kSteps = 120;
+
+enum { In, Message, Self, News, Out };  // what the model consists of
+
+struct Input {
+  std::vector<Tensor> model;
+  AdamState adam;
+  Tensor nodes, from, to;  // [nodes, 1]; i32 [edges] each: the numbers of an edge's nodes
+  Tensor sizes, targets;   // i32 [graphs]: how many nodes each graph has, in order; [graphs]
+  template <class V>
+  void fields(V& v) {
+    v("model", model), v("adam", adam), v("nodes", nodes), v("from", from), v("to", to);
+    v("sizes", sizes), v("targets", targets);
+  }
+};
+
+struct Output {
+  Tensor loss;
+  std::vector<Tensor> model;
+  AdamState adam;
+  template <class V>
+  void fields(V& v) {
+    v("loss", loss), v("model", model), v("adam", adam);
+  }
+};
+
+/// One number per graph.
+Tensor read_out(const Input& in) {
+  const SymInt nodes = in.nodes.size(0);
+  Tensor state = tanh(matmul(in.nodes, in.model[In]));
+  for (int round = 0; round < 2; ++round) {
+    const Tensor sent = relu(matmul(index_select(state, in.from), in.model[Message]));
+    const Tensor news = index_add(nodes, in.to, sent);  // zeros where nothing comes
+    state = tanh(matmul(state, in.model[Self]) + matmul(news, in.model[News]));
+  }
+  const Tensor graph = segment_ids(in.sizes, nodes);
+  return reshape(index_add(in.sizes.size(0), graph, matmul(state, in.model[Out])), {-1});
+}
+
+Output step(const Input& in) {
+  const Tensor error = read_out(in) - in.targets;
+  const Tensor graphs = cast(all_reduce(scalar(error.size(0))), DType::F64);
+  const Tensor mine = sum(error * error) / graphs;
+  std::vector<Tensor> grads = grad(mine, in.model);
+  for (Tensor& gradient : grads) gradient = all_reduce(gradient);
+  const auto [after, state] = adam(in.model, grads, in.adam, {.rate = 0.01});
+  return {all_reduce(mine), after, state};
+}
+
+Tensor matrix(std::mt19937& random, std::int64_t rows, std::int64_t columns) {
+  Array out(DType::F64, {rows, columns});
+  for (std::int64_t i = 0; i < out.elements(); ++i)
+    out.set(i, (static_cast<double>(random() % 2001) / 1000 - 1) / (rows > 1 ? 4 : 1));
+  return out;
+}
+
+void draw_graphs(Input& in, std::mt19937& random, std::int64_t count) {
+  std::vector<double> values, from, to, sizes, targets;
+  for (std::int64_t g = 0; g < count; ++g) {
+    const std::size_t first = values.size(), n = 1 + random() % 5, edges = random() % (2 * n);
+    for (std::size_t i = 0; i < n; ++i) values.push_back(random() % 2001 / 1000.0 - 1);
+    sizes.push_back(static_cast<double>(n)), targets.push_back(0);
+    for (std::size_t e = 0; e < edges; ++e) {
+      const std::size_t a = first + random() % n, b = first + random() % n;
+      from.push_back(static_cast<double>(a)), to.push_back(static_cast<double>(b));
+      targets.back() += values[a] - 0.5 * values[b];
+    }
+  }
+  const auto array = [](DType dtype, const std::vector<double>& of) {
+    return Array::of(dtype, {static_cast<std::int64_t>(of.size())}, of);
+  };
+  in.nodes = array(DType::F64, values).reshaped({static_cast<std::int64_t>(values.size()), 1});
+  in.from = array(DType::I32, from), in.to = array(DType::I32, to);
+  in.sizes = array(DType::I32, sizes), in.targets = array(DType::F64, targets);
+}
+
+Result<void> train(Job& job) {
+  auto compiled = job.frame<Input, Output>("graph_network", step);
+  std::mt19937 alike(7), own(100 + static_cast<unsigned>(job.rank()));
+  Input in;
+  for (int part = In; part <= Out; ++part)
+    in.model.push_back(matrix(alike, part == In ? 1 : kWidth, part == Out ? 1 : kWidth));
+  in.adam = adam_start(in.model);
+  double first = 0, last = 0;
+  for (std::int64_t s = 0; s < kSteps; ++s) {
+    draw_graphs(in, own, job.rank() == 0 ? 8 + s % 3 : (s + job.rank()) % 9);
+    const auto out = compiled(in);
+    if (!out) return out.error();
+    in.model = out->model, in.adam = out->adam;
+    const double loss = out->loss.array().at(0);
+    (s < kSteps / 2 ? first : last) += 2 * loss / kSteps;
+    if (s > 2 && compiled.last_compiled())
+      return Status{lockstep::Code::Internal, "it compiled", {}, {}};
+    if (job.rank() == 0 && s % 20 == 0) std::printf("step %d: %.4f\n", static_cast<int>(s), loss);
+  }
+  if (job.rank() == 0)
+    std::printf("mean loss of the first half %.4f, of the second %.4f\n", first, last);
+  if (last < first / 2) return {};
+  return Status{lockstep::Code::Internal, "the network does not learn", {}, {}};
+}
+
+int main(int argc, char** argv) {
+  auto job = Job::init(&argc, &argv);
+  if (!job) return Job::report(job.error());
+  return (*job)->run([&] { return train(**job); });
+}

@@ -1,0 +1,221 @@
+// Convolutions and pools against plain loops in double.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "traced_run.h"
+
+#include <lockstep/worker/autodiff/autodiff.h>
+#include <lockstep/worker/layers/convolution.h>
+#include <lockstep/worker/layers/pooling.h>
+
+namespace lockstep::worker::convolution_test {
+namespace {
+
+using test::random_f64;
+using test::refusal;
+using test::TracedRun;
+using In = const std::vector<Tensor>&;
+using I = std::int64_t;
+using Pair = std::pair<I, I>;  // of rows and columns
+
+struct Walk {
+  Pair kernel, stride{1, 1}, before{0, 0}, dilation{1, 1};
+};
+I places(I size, I kernel, I stride, I before, I after, I dilation) {
+  return (size + before + after - dilation * (kernel - 1) - 1) / stride + 1;
+}
+
+/// Of x [N, C, H, W] and w [O, C / groups, KH, KW] with `after` zeros behind.
+Array convolved(const Array& x, const Array& w, const Array& bias, const Walk& walk, Pair after,
+                I groups) {
+  const auto& [dil, str] = std::tie(walk.dilation, walk.stride);
+  const I n = x.sizes()[0], c = x.sizes()[1], h = x.sizes()[2], v = x.sizes()[3], o = w.sizes()[0],
+          cg = w.sizes()[1], kh = w.sizes()[2], kw = w.sizes()[3];
+  const I oh = places(h, kh, str.first, walk.before.first, after.first, dil.first),
+          ow = places(v, kw, str.second, walk.before.second, after.second, dil.second);
+  Array out = Array::zeros(DType::F64, {n, o, oh, ow});
+  for (I i = 0; i < out.elements(); ++i) {
+    const I col = i % ow, row = i / ow % oh, to = i / (ow * oh) % o, sample = i / (ow * oh * o);
+    double sum = bias.elements() > 0 ? bias.at(to) : 0;
+    for (I k = 0; k < cg * kh * kw; ++k) {
+      const I from = to / (o / groups) * cg + k / (kh * kw);
+      const I a = row * str.first - walk.before.first + k / kw % kh * dil.first,
+              b = col * str.second - walk.before.second + k % kw * dil.second;
+      if (a < 0 || b < 0 || a >= h || b >= v) continue;
+      sum += x.at(((sample * c + from) * h + a) * v + b) * w.at(to * cg * kh * kw + k);
+    }
+    out.set(i, sum);
+  }
+  return out;
+}
+
+TEST(Convolution, OfImages_IsTheSumOverEveryWindow) {
+  const Array none = Array::zeros(DType::F64, {0});
+  TracedRun program(
+      {random_f64(1, {5, 4, 7, 8}), random_f64(2, {6, 2, 3, 2}), random_f64(3, {6}),
+       random_f64(4, {9, 4, 1, 1})},
+      [](Trace&, In t) {
+        return std::vector{
+            conv2d(t[0], t[1], t[2],
+                   {.stride = {2, 1}, .padding = {2, 1}, .dilation = {1, 2}, .groups = 2}),
+            conv2d(t[0], t[1], {}, {.same = true, .dilation = {2}, .groups = 2}),
+            conv2d(t[0], t[3]), conv2d(t[0], t[3], {}, {.stride = {3}})};
+      },
+      {4, 6, 2, 3, 9, 1});
+  for (const I n : {0, 1, 2, 5})
+    for (const I h : {1, 2, 5})
+      for (const I v : {1, 2, 5}) {
+        const Array x = random_f64(7, {n, 4, h, v}), w = random_f64(8, {6, 2, 3, 2}),
+                    bias = random_f64(9, {6}), one = random_f64(10, {9, 4, 1, 1});
+        EXPECT_TRUE(same(program.run({x, w, bias, one}),
+                         {convolved(x, w, bias, {{3, 2}, {2, 1}, {2, 1}, {1, 2}}, {2, 1}, 2),
+                          convolved(x, w, none, {{3, 2}, {1, 1}, {2, 1}, {2, 2}}, {2, 1}, 2),
+                          convolved(x, one, none, {{1, 1}}, {0, 0}, 1),
+                          convolved(x, one, none, {{1, 1}, {3, 3}}, {0, 0}, 1)},
+                         1e-12))
+            << n << " " << h << " " << v;
+      }
+}
+
+TEST(Convolution, AKernelThatDoesNotLieWithin_IsAnErrorOfThatCall) {
+  TracedRun program(
+      {random_f64(1, {5, 2, 7}), random_f64(2, {3, 2, 4})},
+      [](Trace&, In t) { return std::vector{conv1d(t[0], t[1], {}, {.padding = {1}})}; },
+      {2, 3, 4});
+  EXPECT_EQ(program.run({random_f64(3, {5, 2, 2}), random_f64(4, {3, 2, 4})})[0].sizes(),
+            (std::vector<I>{5, 3, 1}));
+  EXPECT_FALSE(program.graph().guards.empty()) << "x.size(2) < 2 is another entry, or an error";
+}
+
+/// One window after the other; `of`: from the elements of x in it, and their places in the plane.
+template <class Of>
+std::vector<Array> pooled(const Array& x, const Walk& walk, Pair counts, Of of) {
+  const I planes = x.sizes()[0] * x.sizes()[1], h = x.sizes()[2], v = x.sizes()[3];
+  const std::vector<I> sizes{x.sizes()[0], x.sizes()[1], counts.first, counts.second};
+  std::vector<Array> out{Array::zeros(DType::F64, sizes), Array::zeros(DType::I64, sizes)};
+  for (I i = 0; i < planes * counts.first * counts.second; ++i) {
+    const I col = i % counts.second, row = i / counts.second % counts.first,
+            plane = i / (counts.first * counts.second);
+    std::vector<std::pair<double, I>> seen;
+    for (I k = 0; k < walk.kernel.first * walk.kernel.second; ++k) {
+      const I a = row * walk.stride.first - walk.before.first +
+                  k / walk.kernel.second * walk.dilation.first,
+              b = col * walk.stride.second - walk.before.second +
+                  k % walk.kernel.second * walk.dilation.second;
+      if (a >= 0 && b >= 0 && a < h && b < v)
+        seen.emplace_back(x.at((plane * h + a) * v + b), a * v + b);
+    }
+    const auto [value, place] = of(seen);
+    out[0].set(i, value);
+    out[1].set(i, static_cast<double>(place));
+  }
+  return out;
+}
+std::pair<double, I> first_largest(const std::vector<std::pair<double, I>>& seen) {
+  return *std::ranges::max_element(seen, {}, &std::pair<double, I>::first);
+}
+
+TEST(Pooling, TheLargestAndItsPlace_TheFirstOfEqualOnes) {
+  const PoolOptions options{
+      .kernel = {3, 2}, .stride = {2, 3}, .padding = {1, 1}, .dilation = {1, 2}, .ceil_mode = true};
+  TracedRun program(
+      {random_f64(1, {5, 3, 7, 8})},
+      [&](Trace&, In t) {
+        const Pooled got = max_pool2d_with_indices(t[0], options);
+        return std::vector{got.value, got.indices, grad(sum(got.value * 2.0), {t[0]})[0]};
+      },
+      {3});
+  for (const I n : {0, 1, 2})
+    for (const I h : {1, 2, 5, 6})
+      for (const I v : {1, 2, 5, 6}) {
+        Array x = random_f64(3, {n, 3, h, v});
+        for (I i = 0; i < x.elements(); i += 2) x.set(i, i % 3 == 0 ? 2 : -1);  // many are equal
+        const auto ceil_places = [](I size, I span, I stride) {
+          I count = (size + 2 - span + stride - 1) / stride + 1;
+          return (count - 1) * stride >= size + 1 ? count - 1 : count;
+        };
+        const Pair counts{ceil_places(h, 3, 2), ceil_places(v, 3, 3)};
+        std::vector<Array> expected =
+            pooled(x, {{3, 2}, {2, 3}, {1, 1}, {1, 2}}, counts, first_largest);
+        Array slope = Array::zeros(DType::F64, x.sizes());
+        for (I i = 0; i < expected[1].elements(); ++i) {
+          const I at =
+              i / (counts.first * counts.second) * h * v + static_cast<I>(expected[1].at(i));
+          slope.set(at, slope.at(at) + 2);
+        }
+        expected.push_back(slope);
+        EXPECT_TRUE(same(program.run({x}), expected, 1e-12)) << n << " " << h << " " << v;
+      }
+}
+
+TEST(Pooling, Means_CountWhatTheOptionsSay) {
+  PoolOptions options{.kernel = {3}, .stride = {2}, .padding = {1}};
+  TracedRun program({random_f64(1, {5, 3, 7, 8})},
+                    [&](Trace&, In t) {
+                      std::vector<Tensor> out{avg_pool2d(t[0], options)};
+                      options.count_include_pad = false;
+                      out.push_back(avg_pool2d(t[0], options));
+                      options.divisor = 7;
+                      out.push_back(avg_pool2d(t[0], options));
+                      out.push_back(adaptive_avg_pool2d(t[0], {1}));
+                      return out;
+                    },
+                    {3});
+  for (const I h : {1, 2, 5})
+    for (const I v : {1, 2, 5}) {
+      const Array x = random_f64(4, {2, 3, h, v});
+      const Walk walk{{3, 3}, {2, 2}, {1, 1}};
+      const Pair counts{places(h, 3, 2, 1, 1, 1), places(v, 3, 2, 1, 1, 1)};
+      const auto by = [&](const std::function<double(double, std::size_t)>& f) {
+        return pooled(x, walk, counts, [&](const auto& seen) {
+          double sum = 0;
+          for (const auto& [value, place] : seen) sum += value;
+          return std::pair<double, I>(f(sum, seen.size()), 0);
+        })[0];
+      };
+      Array all = Array::zeros(DType::F64, {2, 3, 1, 1});
+      for (I i = 0; i < x.elements(); ++i)
+        all.set(i / (h * v), all.at(i / (h * v)) + x.at(i) / static_cast<double>(h * v));
+      EXPECT_TRUE(same(program.run({x}),
+                       {by([](double sum, std::size_t) { return sum / 9; }),
+                        by([](double sum, std::size_t n) { return sum / static_cast<double>(n); }),
+                        by([](double sum, std::size_t) { return sum / 7; }), all},
+                       1e-12))
+          << h << " " << v;
+    }
+}
+
+TEST(Convolution, WhatDoesNotFit_IsRefusedInOneSentence) {
+  const std::vector<Array> x{random_f64(1, {2, 4, 5}), random_f64(2, {6, 2, 3}),
+                             random_f64(3, {5, 2, 3}), Array::zeros(DType::F32, {6, 2, 3})};
+  const auto says = [&](const std::function<Tensor(In)>& body, const std::string& words) {
+    EXPECT_EQ(refusal(x, [&](Trace&, In t) { return std::vector{body(t)}; }, {2, 3, 4, 5, 6}),
+              words);
+  };
+  says([](In t) { return conv1d(t[0], t[1]); },
+       "conv1d: f64[2, 4, 5] does not fit the weight f64[6, 2, 3] in 1 groups: each group has as "
+       "many channels as the weight's second dim says");
+  says([](In t) { return conv1d(t[0], t[2], {}, {.groups = 2}); },
+       "conv1d: f64[2, 4, 5] does not fit the weight f64[5, 2, 3] in 2 groups: each group gives as "
+       "many channels");
+  says([](In t) { return conv1d(t[0], t[3], {}, {.groups = 2}); },
+       "conv1d: takes x of 3 or 2 dims and a weight of 3 dims and the same dtype, not f64[2, 4, 5] "
+       "and f32[6, 2, 3]");
+  says([](In t) { return conv1d(t[0], t[1], {}, {.stride = {0}, .groups = 2}); },
+       "conv1d: stride is 0, and has to be at least 1");
+  says([](In t) { return conv1d(t[0], t[1], {}, {.dilation = {3}, .groups = 2}); },
+       "unfold: windows over 7 elements do not lie within 5");
+  says([](In t) { return max_pool1d(t[0], {.kernel = {2}, .padding = {2}}); },
+       "max_pool1d: padding 2 is more than half of kernel 2");
+  says(
+      [](In t) {
+        return avg_pool1d(t[0], {.kernel = {2, 2}});
+      },
+      "avg_pool1d: kernel has 2 numbers; give one, or one for each of 1 dims");
+  says([](In t) { return max_pool1d(t[0], {.kernel = {6}}); },
+       "max_pool1d: a window of 6 elements does not lie within 5 and the padding");
+}
+
+}  // namespace
+}  // namespace lockstep::worker::convolution_test

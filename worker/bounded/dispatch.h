@@ -1,0 +1,44 @@
+// Rows to experts of a fixed capacity and back, as mixtures of experts route tokens (GShard,
+// Lepikhin et al. 2020; Switch Transformer, Fedus et al. 2021). All sizes are known before, so
+// between ranks go buffers of the capacity: no counts are read back, and nothing waits between
+// counts and rows.
+//
+//   const Dispatched sent = dispatch(x, expert_of_row, 8, at_most(capacity));
+//   const Received here = send_to_owners(sent);                      // rows [8/n, n * capacity, D]
+//   const Tensor made = matmul(relu(matmul(here.rows, w1)), w2);     // w1 [8/n, D, H]
+//   const Tensor y = combine(send_back(made), sent.place);           // [R, D]
+//
+// Every function throws TraceUsageError as those of tensor_ops.h do.
+#pragma once
+
+#include <lockstep/worker/bounded/bounded.h>
+#include <lockstep/worker/graph/group.h>
+
+namespace lockstep::worker {
+
+struct Dispatched {
+  Tensor rows;    // [K, C, ..]: of each expert as many as it holds, then zeros
+  Tensor counts;  // i64 [K]
+  Tensor place;   // i64 [R]: expert * C + place in it; K * C for a row that found no room
+};
+/// Rows of x [R, ..] to K experts by `target`, i64 [R], each in the order of the rows. The first C
+/// of an expert are kept, C the capacity; others are dropped. A target that is not at least 0 and
+/// less than K is an error when the graph runs.
+[[nodiscard]] Dispatched dispatch(const Tensor& x, const Tensor& target, const SymInt& experts,
+                                  const AtMost& capacity, Line where = Line::current());
+/// From [K, C, ..] the rows at `place`, [R, ..]; zeros for those that were dropped.
+[[nodiscard]] Tensor combine(const Tensor& rows, const Tensor& place, Line where = Line::current());
+
+struct Received {
+  Tensor rows;    // [K/n, n * C, ..]: of each expert of this rank, C per rank in rank order
+  Tensor counts;  // i64 [K/n, n]: how many of these are present
+};
+/// To the ranks that own the experts: the K/n first to the first rank of the group, and so on; two
+/// all_to_alls of equal shares. K is a multiple of n; C is the same on all ranks.
+[[nodiscard]] Received send_to_owners(const Dispatched& sent, const Group& group = {},
+                                      Line where = Line::current());
+/// [K/n, n * C, ..] back to where the rows came from: [K, C, ..]; one all_to_all.
+[[nodiscard]] Tensor send_back(const Tensor& rows, const Group& group = {},
+                               Line where = Line::current());
+
+}  // namespace lockstep::worker
