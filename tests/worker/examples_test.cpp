@@ -136,6 +136,24 @@ TEST(Examples, MoeText_LearnsMoreThanTheFrequenciesOfBytes) {
   EXPECT_EQ(job.count("interpreted 0"), 1) << job.output;
 }
 
+/// After 60 steps on two ranks.
+double held_out_loss(const std::string& dtype) {
+  const Launched job = launch_ranks(2, std::string(MOE_TEXT) + " --steps 60 --dtype " + dtype);
+  EXPECT_EQ(job.exit_code, 0) << job.output;
+  const std::size_t at = job.output.find("held-out loss ");
+  double loss = 0;
+  if (at == std::string::npos ||
+      std::sscanf(job.output.c_str() + at, "held-out loss %lf", &loss) != 1)
+    ADD_FAILURE() << job.output;
+  return loss;
+}
+
+TEST(Examples, MoeTextInBf16_LearnsAsMuchAsInF32) {
+  const double wide = held_out_loss("f32"), low = held_out_loss("bf16");
+  EXPECT_NEAR(low, wide, 0.02 * wide);
+  EXPECT_NE(low, wide) << "nothing was computed in bf16";
+}
+
 TEST(Examples, MoeTextOnRanksThatCannotShareTheExperts_SaysSo) {
   const Launched job = launch_ranks(3, std::string(MOE_TEXT) + " --steps 1");
   EXPECT_EQ(job.exit_code, 2) << job.output;

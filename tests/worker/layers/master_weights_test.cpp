@@ -67,7 +67,7 @@ void expect_the_way_of_f32(
                        for (const Tensor& tensor : tensors_of(out.state)) all.push_back(tensor);
                        return all;
                      },
-                     {3});
+                     {3, 1});
   };
   TracedRun low = program_of(false), wide = program_of(true);
   for (const I n : {0, 1, 2, 5}) {
@@ -99,11 +99,11 @@ TEST(MasterWeights, SgdGoesTheWayOfF32) {
 
 TEST(MasterWeights, AdamAndAdamwGoTheWayOfF32) {
   for (const auto f : {adam, adamw})
-    expect_the_way_of_f32<AdamState>([](In params) { return adam_start(params); },
-                                     [&](In params, In grads, const AdamState& state) {
-                                       return f(params, grads, state,
-                                                {.rate = 1e-4, .weight_decay = 0.1}, Line());
-                                     });
+    expect_the_way_of_f32<AdamState>(
+        [](In params) { return adam_start(params); },
+        [&](In params, In grads, const AdamState& state) {
+          return f(params, grads, state, {.rate = 1e-4, .weight_decay = 0.1}, Line::current());
+        });
 }
 
 TEST(MasterWeights, AdafactorGoesTheWayOfF32) {

@@ -158,6 +158,8 @@ TEST_P(HalfArithmetic, OfOneOperand_EveryValueIsF32sRoundedOnce) {
     for (std::size_t i = 0; i < kPatterns; ++i) {
       const std::uint16_t plain = rounded(one.plain(wide(half(), static_cast<std::uint16_t>(i))));
       ASSERT_EQ(apart(half(), expected[i], plain), 0) << i;
+      // Kernels give 0 for an exponential that f32 has no normal number for.
+      if (!one.exact && std::abs(half_value(half(), plain)) < 0x1p-126) continue;
       // An infinity or a tiny number may come of it that a last place of f32 decides on.
       for (const Array* way : {&got.host[k], &got.device[k]}) {
         const std::int64_t distance = apart(half(), way->data_as<std::uint16_t>()[i], expected[i]);
@@ -373,7 +375,9 @@ TEST_P(HalfArithmetic, Gradients_AreThoseOfF32Rounded) {
         most = std::max(most, std::abs((*way)[k + 2].at(i)));
       EXPECT_GT(most, 0);
       for (std::int64_t i = 0; i < (*way)[k].elements(); ++i)
-        ASSERT_NEAR((*way)[k].at(i), (*way)[k + 2].at(i), 2e-2 * most) << "gradient " << k;
+        ASSERT_NEAR((*way)[k].at(i), (*way)[k + 2].at(i),
+                    (half() == DType::F16 ? 1e-2 : 5e-2) * most)
+            << "gradient " << k;
     }
 }
 
