@@ -57,7 +57,7 @@ void mixed_step(Trace& t) {
 /// Branches and loops, one with a collective in it.
 void control_step(Trace& t) {
   const Tensor x = t.tensor_input(t.source("x"));
-  const Tensor way = all_reduce(t.tensor_input(t.source("counts")))[0] > 3;
+  const Tensor way = sum(all_reduce(t.tensor_input(t.source("counts")))) > 3;
   const std::vector<Tensor> taken = cond(
       way, [&](const auto&) { return std::vector{all_reduce(x) * 2.0}; },
       [&](const auto&) { return std::vector{x + 1.0}; });
@@ -121,9 +121,11 @@ void mutate_bodies(NodeId id, const Node& node, std::vector<Mutant>& out) {
     for (NodeId inner = 0; inner < node.bodies[k]->nodes.size(); ++inner)
       add(
           k, "a number", [inner](Graph& g) { g.nodes[inner].number += 1; },
-          node.bodies[k]->nodes[inner].op != Op::Full);
+          node.bodies[k]->nodes[inner].op != Op::Full &&
+              node.bodies[k]->nodes[inner].op != Op::Reshape);
     add(
-        k, "an output gone", [](Graph& g) { g.outputs.pop_back(); }, node.op != Op::Call);
+        k, "an output gone", [](Graph& g) { g.outputs.pop_back(); },
+        node.op == Op::Cond || node.op == Op::While);
     add(
         k, "a dtype", [](Graph& g) { g.nodes[g.outputs[0].node].meta.dtype = DType::U8; }, true);
     if (!node.bodies[k]->symbols.empty())
