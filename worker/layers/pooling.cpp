@@ -236,7 +236,7 @@ Tensor adaptive(std::string_view what, const Tensor& x, const Dims& sizes, Joine
     const std::int64_t n = sizes[static_cast<std::size_t>(i)], dim = x.ndim() - dims + i;
     const Expr whole = x.size(dim, where).expr();
     if (n < -1) refuse(where, what, fmt::format("there are no {} windows", n));
-    if (n == -1 || whole == Expr(n)) continue;
+    if (n == -1) continue;
     std::vector<Tensor> parts;
     for (std::int64_t part = 0; part < n; ++part) {
       // They begin and end within x, whatever its size is.
