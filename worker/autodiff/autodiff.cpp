@@ -5,6 +5,7 @@
 #include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/autodiff/gradients.h>
 #include <lockstep/worker/graph/half.h>
+#include <lockstep/worker/graph/own_op.h>
 #include <lockstep/worker/trace/own_gradient.h>
 
 namespace lockstep::worker {
@@ -57,8 +58,11 @@ class Sweep {
     if (!any) return;
     const GradientRule rule = gradient_rule(node.op);
     if (!rule)
-      throw TraceUsageError(fmt::format("{}: {} has no gradient; detach() what goes into it",
-                                        node.where.text(), op_row(node.op).name));
+      throw TraceUsageError(fmt::format(
+          "{}: {} has no gradient; {}detach() what goes into it", node.where.text(), op_name(node),
+          node.op == Op::Own        ? "give it one, or "
+          : node.op == Op::HostCall ? "give it one by custom_backward, or "
+                                    : ""));
     trace_.stand_at(node.where);
     if (sums_gradient(node.op)) back.grad = computable(back.grad);
     const std::vector<Tensor> grads = rule(back);
@@ -87,15 +91,16 @@ class Sweep {
     trace_.stand_at(own.where);
     if (grads.size() != own.inputs.size())
       throw TraceUsageError(
-          fmt::format("{}: custom_backward: {} gradients for {} inputs; give one "
+          fmt::format("{}: {}: {} gradients for {} inputs; give one "
                       "per input, empty where there is none",
-                      own.where.text(), grads.size(), own.inputs.size()));
+                      own.where.text(), own.name, grads.size(), own.inputs.size()));
     for (std::size_t i = 0; i < grads.size(); ++i) {
       if (!grads[i].traced()) continue;
       const TensorMeta got = meta_of(grads[i]), wanted = meta_of(call.inputs[i]);
       if (got != wanted)
-        throw TraceUsageError(fmt::format("{}: custom_backward: gradient {} is {}, its input {}",
-                                          own.where.text(), i, meta_text(got), meta_text(wanted)));
+        throw TraceUsageError(fmt::format("{}: {}: gradient {} is {}, its input {}",
+                                          own.where.text(), own.name, i, meta_text(got),
+                                          meta_text(wanted)));
       if (wanted_[own.inputs[i]]) add(own.inputs[i], grads[i]);
     }
   }

@@ -18,6 +18,7 @@ bool always_stored(Op op) {
     case OpClass::Reduction:
     case OpClass::Product:
     case OpClass::Collective:
+    case OpClass::Own:
       return true;
     case OpClass::Index:
       return !picks(op);
@@ -44,6 +45,7 @@ bool needs_memory(Op op, std::size_t k) {
     case OpClass::Product:
     case OpClass::Collective:
     case OpClass::HostSync:
+    case OpClass::Own:
       return true;
     case OpClass::Index:
       if (op == Op::IndexAdd || op == Op::SearchSorted) return k == 0;

@@ -35,6 +35,15 @@ Array::Array(DType dtype, std::vector<std::int64_t> sizes)
   storage_ = std::make_shared<Storage>(Storage{allocate(bytes()), nullptr});
 }
 
+Array Array::over(DType dtype, std::vector<std::int64_t> sizes, void* memory) {
+  Array array;
+  array.dtype_ = dtype;
+  array.sizes_ = std::move(sizes);
+  array.storage_ = std::make_shared<Storage>(
+      Storage{{static_cast<std::byte*>(memory), [](std::byte*) {}}, nullptr});
+  return array;
+}
+
 Array Array::far(DType dtype, std::vector<std::int64_t> sizes,
                  std::shared_ptr<const FarMemory> memory) {
   Array array;

@@ -36,6 +36,8 @@ class Array {
   /// Converts each value to `dtype`. Requires as many values as elements.
   [[nodiscard]] static Array of(DType dtype, std::vector<std::int64_t> sizes,
                                 std::span<const double> values);
+  /// On memory of the caller's, which outlives it and all copies of it.
+  [[nodiscard]] static Array over(DType dtype, std::vector<std::int64_t> sizes, void* memory);
   /// Elements on a device.
   [[nodiscard]] static Array far(DType dtype, std::vector<std::int64_t> sizes,
                                  std::shared_ptr<const FarMemory> memory);

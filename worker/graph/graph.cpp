@@ -6,6 +6,7 @@
 #include <lockstep/worker/exchange/rank_constant.h>
 #include <lockstep/worker/graph/graph.h>
 #include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/own_op.h>
 
 namespace lockstep::worker {
 namespace {
@@ -73,6 +74,7 @@ Prints::Both prints_of(const Node& node) {
   out.add(static_cast<std::int64_t>(node.meta.dtype)).exprs(node.meta.sizes);
   out.count(node.binds.size());
   for (const shapes::Symbol symbol : node.binds) out.symbol(symbol);
+  if (node.own) out.add(node.own->fingerprint());
   return out.finish();
 }
 
@@ -135,10 +137,8 @@ std::string joint_size_text(const shapes::Expr& size) {
 
 std::vector<NodeId> Graph::joint_nodes() const {
   std::vector<NodeId> joint;
-  for (NodeId id = 0; id < nodes.size(); ++id) {
-    const OpClass kind = op_row(nodes[id].op).kind;
-    if (kind == OpClass::Collective || kind == OpClass::HostSync) joint.push_back(id);
-  }
+  for (NodeId id = 0; id < nodes.size(); ++id)
+    if (is_joint(nodes[id].op)) joint.push_back(id);
   return joint;
 }
 
@@ -153,9 +153,11 @@ std::vector<Fingerprint> Graph::joint_prefixes() const {
     add_count(out, node.ints.size());
     for (const std::int64_t value : node.ints) out.add(value);
     add_count(out, node.exprs.size());
-    // The number of rows that all_to_all gives may differ between ranks; all other sizes may not.
-    for (std::size_t d = node.op == Op::AllToAll ? 1 : 0; d < node.meta.sizes.size(); ++d)
-      out.add(joint_size_text(node.meta.sizes[d]));
+    if (node.own) out.add(node.own->fingerprint());
+    // The number of rows that all_to_all gives may differ between ranks, and all sizes of what a
+    // rank makes alone; no others may.
+    std::size_t d = node.op == Op::AllToAll ? 1 : node.own ? node.meta.sizes.size() : 0;
+    for (; d < node.meta.sizes.size(); ++d) out.add(joint_size_text(node.meta.sizes[d]));
     prefixes.push_back(last = out.finish());
   }
   return prefixes;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,9 @@ enum class Op : std::uint8_t {
             // at w * stride + k * dilation
   Overlay,  // the way back, (w, k) still apart: x [.., W, .., K]: zeros [.., S, .., K] with element
             // (w, k) at (w * stride + k * dilation, k). Its sum over K adds what overlaps.
+  // What users bring (own_op.h); own: its definition, text: its name.
+  Own,       // any operands: an op that is defined outside of this table
+  HostCall,  // any operands: a function that runs on the host with values, in this order on every rank
 };
 // clang-format on
 
@@ -113,6 +117,8 @@ struct TensorMeta {
   std::vector<shapes::Expr> sizes;
   bool operator==(const TensorMeta&) const = default;
 };
+
+struct OwnDefinition;
 
 /// "f32[s0, 64]"
 [[nodiscard]] std::string meta_text(const TensorMeta& meta);
@@ -128,7 +134,8 @@ struct Node {
   std::vector<shapes::DeferredAssert> asserts{};
   TensorMeta meta{};                    // of the result; i64 with no sizes for ToList, Item, Assert
   std::vector<shapes::Symbol> binds{};  // ToList and Item: the symbols that get their values here
-  shapes::Location where{};             // the user's line
+  std::shared_ptr<const OwnDefinition> own{};  // Own and HostCall
+  shapes::Location where{};                    // the user's line
 };
 
 /// Covers everything but the user's line.

@@ -22,6 +22,7 @@ bool computes(Op op) {
     case OpClass::View:
     case OpClass::HostSync:
     case OpClass::Check:
+    case OpClass::Own:
       return false;
   }
   return false;

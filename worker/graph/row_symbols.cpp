@@ -68,6 +68,7 @@ class Rows {
       case OpClass::Collective:
       case OpClass::HostSync:
       case OpClass::Check:
+      case OpClass::Own:
         return false;
     }
     return false;

@@ -8,6 +8,7 @@
 #include <lockstep/worker/interpreter/interpreter.h>
 #include <lockstep/worker/run/carried_status.h>
 #include <lockstep/worker/run/graph_collective.h>
+#include <lockstep/worker/run/own_call.h>
 #include <lockstep/worker/run/run_failure.h>
 #include <lockstep/worker/run/size_comparison.h>
 #include <lockstep/worker/run/split_comparison.h>
@@ -227,8 +228,18 @@ class Interpretation {
         if (node.asserts.at(0).predicate.evaluate(valuation()) != std::optional<bool>(true))
           fail(id, assert_failure(graph_, node, valuation()));
         return {};
+      case OpClass::Own:
+        return keep(id, own_value(call));
     }
     return {};
+  }
+
+  static Result<Array> own_value(const NodeCall& call) {
+    std::vector<Array> inputs;
+    for (const Array* operand : call.operands) inputs.push_back(*operand);
+    Array result(call.dtype(), call.sizes);
+    if (auto done = call_reference(call.node(), inputs, result); !done) return done.error();
+    return result;
   }
 
   Result<void> source(const NodeCall& call) {

@@ -8,6 +8,7 @@
 #include <lockstep/worker/graph/count_limit.h>
 #include <lockstep/worker/graph/mask_rewrite.h>
 #include <lockstep/worker/graph/node_order.h>
+#include <lockstep/worker/graph/own_op.h>
 #include <lockstep/worker/graph/shape_rules.h>
 #include <lockstep/worker/trace/own_gradient.h>
 #include <lockstep/worker/trace/tracer.h>
@@ -193,13 +194,22 @@ Tensor Trace::add_node(Node node, const Line& where) {
   if (!result) throw TraceUsageError(node.where.text() + ": " + result.error().message);
   node.meta = std::move(*result);
   const auto next = static_cast<NodeId>(nodes_.size());
-  const OpClass kind = op_row(node.op).kind;
-  if (kind != OpClass::Collective && kind != OpClass::HostSync) {
+  if (node.op == Op::Own) need_one_definition(*node.own, node.where);
+  if (!has_to_stay(node)) {
     const auto [same, fresh] = same_nodes_.emplace(node_fingerprint(node), next);
     if (!fresh) return {shared_from_this(), same->second};
   }
   nodes_.push_back(std::move(node));
   return {shared_from_this(), next};
+}
+
+/// Whoever reads of an op has to know which one it is.
+void Trace::need_one_definition(const OwnDefinition& own, const shapes::Location& where) {
+  const auto [known, fresh] = own_ops_.emplace(own.name, own.fingerprint());
+  if (fresh || known->second == own.fingerprint()) return;
+  throw TraceUsageError(
+      fmt::format("{}: frame {} uses two ops that are called {}; give one another name",
+                  where.text(), setup_.frame, own.name));
 }
 
 bool Trace::only_settled(const Expr& size) const {

@@ -180,6 +180,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void add_inputs();
   [[nodiscard]] shapes::Expr dim(const DimDecision& decision) const;
   void fix_sizes(const Node& node, const Line& where);
+  void need_one_definition(const OwnDefinition& own, const shapes::Location& where);
   [[nodiscard]] const SourceDecision& source_of(std::size_t source, Kind kind) const;
   [[nodiscard]] std::optional<std::int64_t> local_value(shapes::Symbol symbol) const;
   [[nodiscard]] std::optional<std::int64_t> local_scalar(std::string_view source) const;
@@ -209,6 +210,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<std::int64_t> answers_;
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
   std::map<shapes::Fingerprint, NodeId> same_nodes_;
+  std::map<std::string, shapes::Fingerprint> own_ops_;  // by name
   std::set<NodeId> stopped_;
   std::map<NodeId, std::shared_ptr<const OwnGradient>> own_gradients_;  // by output
   std::int64_t own_count_ = 0;

@@ -14,5 +14,7 @@ void add_movement(std::vector<OpCase>& cases);
 void add_order(std::vector<OpCase>& cases);
 /// op_cases_layers.cpp
 void add_layers(std::vector<OpCase>& cases);
+/// op_cases_own.cpp
+void add_own(std::vector<OpCase>& cases);
 
 }  // namespace lockstep::worker::test

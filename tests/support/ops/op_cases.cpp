@@ -377,6 +377,7 @@ const std::vector<OpCase>& op_cases() {
     add_movement(cases);
     add_order(cases);
     add_layers(cases);
+    add_own(cases);
     add_random(cases);
     return cases;
   }();
