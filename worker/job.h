@@ -48,6 +48,8 @@
 #include <lockstep/worker/layers/schedules.h>
 #include <lockstep/worker/process/settings.h>
 #include <lockstep/worker/trace/autocast.h>
+#include <lockstep/worker/user_ops/host_call.h>
+#include <lockstep/worker/user_ops/own_op.h>
 
 namespace lockstep::worker {
 

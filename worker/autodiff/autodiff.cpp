@@ -4,6 +4,7 @@
 
 #include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/autodiff/gradients.h>
+#include <lockstep/worker/graph/own_op.h>
 #include <lockstep/worker/trace/own_gradient.h>
 
 namespace lockstep::worker {
@@ -65,8 +66,11 @@ class Sweep {
     if (!any) return;
     const GradientRule rule = gradient_rule(node.op);
     if (!rule)
-      throw TraceUsageError(fmt::format("{}: {} has no gradient; detach() what goes into it",
-                                        node.where.text(), op_row(node.op).name));
+      throw TraceUsageError(fmt::format(
+          "{}: {} has no gradient; {}detach() what goes into it", node.where.text(), op_name(node),
+          node.op == Op::Own        ? "give it one, or "
+          : node.op == Op::HostCall ? "give it one by custom_backward, or "
+                                    : ""));
     trace_.stand_at(node.where);
     const std::vector<Tensor> grads = rule(back);
     for (std::size_t i = 0; i < grads.size(); ++i)
@@ -97,15 +101,16 @@ class Sweep {
     trace_.stand_at(own.where);
     if (grads.size() != own.inputs.size())
       throw TraceUsageError(
-          fmt::format("{}: custom_backward: {} gradients for {} inputs; give one "
+          fmt::format("{}: {}: {} gradients for {} inputs; give one "
                       "per input, empty where there is none",
-                      own.where.text(), grads.size(), own.inputs.size()));
+                      own.where.text(), own.name, grads.size(), own.inputs.size()));
     for (std::size_t i = 0; i < grads.size(); ++i) {
       if (!grads[i].traced()) continue;
       const TensorMeta got = meta_of(grads[i]), wanted = meta_of(call.inputs[i]);
       if (got != wanted)
-        throw TraceUsageError(fmt::format("{}: custom_backward: gradient {} is {}, its input {}",
-                                          own.where.text(), i, meta_text(got), meta_text(wanted)));
+        throw TraceUsageError(fmt::format("{}: {}: gradient {} is {}, its input {}",
+                                          own.where.text(), own.name, i, meta_text(got),
+                                          meta_text(wanted)));
       if (wanted_[own.inputs[i]]) add(own.inputs[i], grads[i]);
     }
   }

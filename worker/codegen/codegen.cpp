@@ -12,6 +12,7 @@
 #include <lockstep/worker/codegen/scalar_text.h>
 #include <lockstep/worker/graph/index_range.h>
 #include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/own_op.h>
 
 namespace lockstep::worker {
 namespace {
@@ -106,6 +107,9 @@ class Generator {
   void add_step(const PlannedStep& planned) {
     if (planned.kind == Step::Kind::Kernel)
       return add_kernels(planned.node, emit(program_.graph, plan_, planned, program_.target));
+    if (planned.kind == Step::Kind::HostCall && !own_text(node(planned.node)).empty())
+      return add_kernels(planned.node,
+                         emit_own(program_.graph, plan_, planned.node, program_.target));
     if (program_.target == Target::Cuda && planned.kind == Step::Kind::IndexCheck) {
       const auto [index, limit] = *checked_list(program_.graph, planned.node);
       return add_deferred(planned, emit_index_check(program_.graph, plan_, index, limit), 2);
@@ -134,6 +138,10 @@ class Generator {
         break;
       case Step::Kind::HostSync:
         step.buffers = {buffer(at.inputs[0])};
+        break;
+      case Step::Kind::HostCall:
+        for (const NodeId input : at.inputs) add_operand(input, step);
+        add_operand(planned.node, step);
         break;
       case Step::Kind::IndexCheck: {
         const auto [index, limit] = *checked_list(program_.graph, planned.node);
@@ -192,6 +200,17 @@ class Generator {
       step.buffers.push_back(buffer(result));
       step.results.push_back(static_cast<std::uint32_t>(node(result).ints[0]));
     }
+  }
+
+  /// Of an own op, for this target.
+  [[nodiscard]] std::string_view own_text(const Node& own) const {
+    if (own.op != Op::Own) return {};
+    return program_.target == Target::Host ? own.own->host_text : own.own->cuda_text;
+  }
+
+  void add_operand(NodeId id, Step& step) {
+    step.buffers.push_back(buffer(id));
+    for (const Expr& size : node(id).meta.sizes) step.args.push_back(slot(size));
   }
 
   void add_collective_args(NodeId id, Step& step) {

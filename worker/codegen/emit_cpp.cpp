@@ -4,6 +4,7 @@
 
 #include <lockstep/worker/codegen/emitter.h>
 #include <lockstep/worker/codegen/scalar_text.h>
+#include <lockstep/worker/graph/own_op.h>
 
 namespace lockstep::worker {
 
@@ -140,6 +141,10 @@ void CppEmitter::segment_ids(NodeId id) {
 void CppEmitter::nonzero(NodeId id) {
   nonzero_nest(id);
   add_kernel(nest().text());
+}
+
+void CppEmitter::own(NodeId id) {
+  add_kernel(own_body(id, "thread = 0, threads = 1", node(id).own->host_text));
 }
 
 void CppEmitter::argsort(NodeId id) {

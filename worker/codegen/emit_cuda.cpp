@@ -6,6 +6,7 @@
 #include <lockstep/worker/codegen/cuda_nest.h>
 #include <lockstep/worker/codegen/emit_cuda.h>
 #include <lockstep/worker/codegen/scalar_text.h>
+#include <lockstep/worker/graph/own_op.h>
 
 namespace lockstep::worker {
 
@@ -92,6 +93,12 @@ void CudaEmitter::join_pieces(NodeId id, std::int64_t pieces) {
   Split split = split_reduction(hint(outputs), pieces, true);
   split.pieces = 1;
   add_kernel(cuda_reduction_text(nest(), split), outputs * Expr(split.lanes));
+}
+
+void CudaEmitter::own(NodeId id) {
+  const std::string threads = fmt::format(
+      "thread = (long)blockIdx.x * {0} + threadIdx.x, threads = (long)gridDim.x * {0}", kCudaBlock);
+  add_kernel(own_body(id, threads, node(id).own->cuda_text), total(id).front());
 }
 
 void CudaEmitter::concatenation(NodeId id) {

@@ -37,6 +37,7 @@ class CudaEmitter final : public Emitter {
   void nonzero(NodeId id) override;
   void argsort(NodeId id) override;
   void search_sorted(NodeId id) override;
+  void own(NodeId id) override;
 
   /// Kernel of the loops that were laid out as `text`, on enough blocks for `threads`.
   void add_kernel(const std::string& text, const shapes::Expr& threads);

@@ -40,6 +40,36 @@ Emission Emitter::emit(const PlannedStep& step) {
   return std::move(emission_);
 }
 
+Emission Emitter::emit_own(NodeId id) {
+  own(id);
+  return std::move(emission_);
+}
+
+std::string Emitter::own_body(NodeId id, std::string_view threads, std::string_view text) {
+  std::string out, sizes;
+  const auto add_sizes = [&](NodeId of) {
+    for (const Expr& size : node(of).meta.sizes) sizes += body_.number(size).text + ", ";
+  };
+  for (std::size_t k = 0; k < node(id).inputs.size(); ++k) {
+    const NodeId input = node(id).inputs[k];
+    out += fmt::format("  typedef {1} T{0}; const T{0}* const in{0} = {2};\n", k, type(input),
+                       body_.buffer(input));
+    add_sizes(input);
+  }
+  add_sizes(id);
+  out += fmt::format("  typedef {} T; T* const out = {};\n", type(id), body_.buffer(id, true));
+  out += fmt::format("  const long sizes[] = {{{}0}}, count = {}, {};\n", sizes,
+                     body_.number(total(id).front()).text, threads);
+  // A complaint of the compiler names the op and the line of its text; by "<stdin>:" the toolchain
+  // knows that it is about text.
+  return out + fmt::format("  {{\n#line 1 \"<stdin>:{}\"\n{}\n  }}\n", node(id).text, text);
+}
+
+Emission emit_own(const Graph& graph, const Plan& plan, NodeId id, Target target) {
+  return target == Target::Host ? CppEmitter(graph, plan).emit_own(id)
+                                : CudaEmitter(graph, plan).emit_own(id);
+}
+
 std::string_view Emitter::c_type_of(NodeId id) const { return c_type(node(id).meta.dtype); }
 
 std::vector<Expr> Emitter::total(NodeId id) const { return {shapes::product(node(id).meta.sizes)}; }

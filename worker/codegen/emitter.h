@@ -47,6 +47,9 @@ struct Emission {
 [[nodiscard]] Emission emit(const Graph& graph, const Plan& plan, const PlannedStep& step,
                             Target target);
 
+/// The kernel of an own op, which has text for that target. Requires all of its values in memory.
+[[nodiscard]] Emission emit_own(const Graph& graph, const Plan& plan, NodeId id, Target target);
+
 /// What the targets share: the loops of each op. One kernel is under way at a time.
 class Emitter {
  public:
@@ -57,6 +60,7 @@ class Emitter {
   Emitter& operator=(const Emitter&) = delete;
 
   Emission emit(const PlannedStep& step);
+  Emission emit_own(NodeId id);
 
  protected:
   // Each makes the whole step, with add_kernel.
@@ -70,6 +74,7 @@ class Emitter {
   virtual void nonzero(NodeId id) = 0;
   virtual void argsort(NodeId id) = 0;
   virtual void search_sorted(NodeId id) = 0;
+  virtual void own(NodeId id) = 0;
 
   [[nodiscard]] const Graph& graph() const { return graph_; }
   [[nodiscard]] const Node& node(NodeId id) const { return graph_.nodes[id]; }
@@ -110,6 +115,8 @@ class Emitter {
   void add_to_scan(NodeId id, const ScanText& scan, const Access& access);
   void search_nest(NodeId id);
   void nonzero_nest(NodeId id);
+  /// The user's text between what it sees; `threads` says which thread of how many runs it.
+  [[nodiscard]] std::string own_body(NodeId id, std::string_view threads, std::string_view text);
 
   Emission emission_;
 
@@ -138,6 +145,7 @@ class CppEmitter final : public Emitter {
   void nonzero(NodeId id) override;
   void argsort(NodeId id) override;
   void search_sorted(NodeId id) override;
+  void own(NodeId id) override;
 
   std::string memory_reduction(NodeId id);
   std::string fill(NodeId id, const std::string& value);

@@ -144,6 +144,7 @@ KernelBody::Value KernelBody::compute_op(NodeId id, const Access& access, const 
     case OpClass::Check:
     case OpClass::Control:
     case OpClass::Result:
+    case OpClass::Own:
       break;
   }
   std::abort();

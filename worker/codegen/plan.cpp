@@ -115,6 +115,9 @@ class Scheduler {
                     graph_.nodes[node.inputs[0]].meta.sizes[0]);
         made_[id] = add(kProducts[node.op], id);
         return;
+      case OpClass::Own:
+        made_[id] = add(Step::Kind::HostCall, id);
+        return;
       case OpClass::Source:
       case OpClass::Elementwise:
       case OpClass::View:

@@ -22,6 +22,8 @@ std::string_view step_name(Step::Kind kind) {
       return "collective";
     case Step::Kind::HostSync:
       return "host_sync";
+    case Step::Kind::HostCall:
+      return "host_call";
     case Step::Kind::Assert:
       return "assert";
     case Step::Kind::IndexCheck:

@@ -51,6 +51,7 @@ struct Step {
     SegmentOuter,    // buffers x, y, counts, out; args rows, k, m, segments
     Collective,      // buffers operand, result; args operand sizes, result sizes, exprs of the node
     HostSync,        // buffer x: binds the node's symbols
+    HostCall,        // own op or host call: buffers operands, result; args their sizes
     Assert,          // the node's predicate
     IndexCheck,      // buffer index; args elements, limit
     CountsCheck,     // buffer counts; args segments, rows

@@ -19,6 +19,7 @@ bool always_stored(Op op) {
     case OpClass::Product:
     case OpClass::Collective:
     case OpClass::Result:
+    case OpClass::Own:
       return true;
     case OpClass::Index:
       return !picks(op);
@@ -47,6 +48,7 @@ bool needs_memory(Op op, std::size_t k) {
     case OpClass::Collective:
     case OpClass::HostSync:
     case OpClass::Control:
+    case OpClass::Own:
       return true;
     case OpClass::Index:
       if (op == Op::IndexAdd || op == Op::SearchSorted) return k == 0;

@@ -65,6 +65,11 @@ class Backend {
   /// The same with zeros, of a rank that has failed: nothing else will be asked for but end().
   virtual Result<bool> start_collective_of_zeros(const Step& step, const NodeBuffers& sizes,
                                                  std::string_view label) = 0;
+  /// Has `act` read the values of a HostCall step and write the last one, on the host; `bytes` of
+  /// each. Errors: act's, or what became of its result on this rank.
+  using Call = std::function<Result<void>(std::span<void* const> values)>;
+  virtual Result<void> call(const Step& step, std::span<const std::size_t> bytes,
+                            const Call& act) = 0;
   /// Has `act` read the first value of a Collective step that is ready, and write the second, on
   /// the host. Errors: act's, or what became of its result on this rank.
   using OnHost = std::function<Result<void>(const NodeBuffers& buffers)>;

@@ -164,6 +164,24 @@ class DeviceBackend final : public Backend {
     return std::span<const std::int64_t>(outcomes_);
   }
 
+  Result<void> call(const Step& step, std::span<const std::size_t> bytes,
+                    const Call& act) override {
+    std::vector<std::vector<std::byte>> values;
+    std::vector<void*> addresses;
+    for (const std::size_t size : bytes) values.emplace_back(size);
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      addresses.push_back(values[k].data());
+      if (k + 1 == values.size()) break;
+      auto here = download(values[k].data(), values_[step.buffers[k]].address, bytes[k]);
+      if (!here) return here;
+    }
+    if (auto done = act(addresses); !done || bytes.back() == 0) return done;
+    staged_.push_back(std::move(values.back()));
+    waited_ = false;
+    return device_->upload(values_[step.buffers.back()].address, staged_.back().data(),
+                           bytes.back());
+  }
+
   Result<bool> ready(const Step& step, const NodeBuffers& sizes) override {
     const Node& node = program_.graph.nodes[step.node];
     const DeviceAddress operand = values_[step.buffers[0]].address;

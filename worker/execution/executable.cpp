@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include <lockstep/worker/run/carried_status.h>
 #include <lockstep/worker/run/control_run.h>
 #include <lockstep/worker/run/graph_collective.h>
+#include <lockstep/worker/run/own_call.h>
 #include <lockstep/worker/run/run_failure.h>
 #include <lockstep/worker/run/run_values.h>
 #include <lockstep/worker/run/size_comparison.h>
@@ -303,6 +305,10 @@ class Executable::Loaded {
         time_.kernels += clock_.now() - start;
         return done;
       }
+      case Step::Kind::HostCall:
+        if (!no_local_error()) return {};
+        if (auto done = call_on_host(step); !done) fail(step, done.error());
+        return {};
       case Step::Kind::Assert:
       case Step::Kind::SplitsCheck:
       case Step::Kind::SizesExchange:
@@ -312,6 +318,29 @@ class Executable::Loaded {
     }
     check(step, communicator, host);
     return {};
+  }
+
+  /// For a HostCall step; its numbers are gathered.
+  Result<void> call_on_host(const Step& step) {
+    std::vector<NodeId> ids = node(step).inputs;
+    ids.push_back(step.node);
+    std::vector<std::vector<std::int64_t>> sizes;
+    std::vector<std::size_t> bytes;
+    auto next = numbers_.begin();
+    for (const NodeId id : ids) {
+      const TensorMeta& meta = program_.graph.nodes[id].meta;
+      const auto end = next + static_cast<std::ptrdiff_t>(meta.sizes.size());
+      sizes.emplace_back(std::exchange(next, end), end);
+      bytes.push_back(static_cast<std::size_t>(elements_of(sizes.back())) * dtype_size(meta.dtype));
+    }
+    return backend_->call(step, bytes, [&](std::span<void* const> values) {
+      std::vector<Array> arrays;
+      for (std::size_t k = 0; k < values.size(); ++k)
+        arrays.push_back(Array::over(program_.graph.nodes[ids[k]].meta.dtype, sizes[k], values[k]));
+      Array result = std::move(arrays.back());
+      arrays.pop_back();
+      return call_function(node(step), arrays, result);
+    });
   }
 
   /// For a collective step; its numbers are gathered.

@@ -111,6 +111,12 @@ class HostBackend final : public Backend {
     return std::span<const std::int64_t>();
   }
 
+  Result<void> call(const Step& step, std::span<const std::size_t>, const Call& act) override {
+    addresses_.clear();
+    for (BufferId at : step.buffers) addresses_.push_back(pointers_[at]);
+    return act(addresses_);
+  }
+
   Result<bool> ready(const Step&, const NodeBuffers&) override { return true; }
 
   Result<bool> start_collective(const Step&, const NodeBuffers&, std::string_view) override {

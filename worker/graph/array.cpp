@@ -36,12 +36,15 @@ Array::Array(DType dtype, std::vector<std::int64_t> sizes)
 }
 
 Array Array::borrowed(DType dtype, std::vector<std::int64_t> sizes, const void* elements) {
+  return over(dtype, std::move(sizes), const_cast<void*>(elements));
+}
+
+Array Array::over(DType dtype, std::vector<std::int64_t> sizes, void* memory) {
   Array array;
   array.dtype_ = dtype;
   array.sizes_ = std::move(sizes);
-  auto* at = static_cast<std::byte*>(const_cast<void*>(elements));
-  array.storage_ =
-      std::make_shared<Storage>(Storage{std::shared_ptr<std::byte>(at, [](std::byte*) {}), {}});
+  array.storage_ = std::make_shared<Storage>(
+      Storage{{static_cast<std::byte*>(memory), [](std::byte*) {}}, nullptr});
   return array;
 }
 

@@ -40,6 +40,8 @@ class Array {
   /// written to.
   [[nodiscard]] static Array borrowed(DType dtype, std::vector<std::int64_t> sizes,
                                       const void* elements);
+  /// On memory of the caller's, which outlives it and all copies of it.
+  [[nodiscard]] static Array over(DType dtype, std::vector<std::int64_t> sizes, void* memory);
   /// Elements on a device.
   [[nodiscard]] static Array far(DType dtype, std::vector<std::int64_t> sizes,
                                  std::shared_ptr<const FarMemory> memory);

@@ -155,8 +155,11 @@ std::span<const NodeId> body_operands(const Node& node) {
 
 bool meets_peers(const Node& node) {
   if (op_row(node.op).kind == OpClass::Collective) return true;
+  const auto together = [](const Node& inner) {
+    return inner.op == Op::HostCall || meets_peers(inner);
+  };
   return std::ranges::any_of(
-      node.bodies, [](const auto& body) { return std::ranges::any_of(body->nodes, meets_peers); });
+      node.bodies, [&](const auto& body) { return std::ranges::any_of(body->nodes, together); });
 }
 
 std::vector<TensorMeta> result_metas(const Node& node) {

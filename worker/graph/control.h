@@ -20,7 +20,8 @@ namespace lockstep::worker {
 /// The operands that go to bodies.
 [[nodiscard]] std::span<const NodeId> body_operands(const Node& node);
 
-/// The node is a collective, or a body of it holds one: ranks have to come there together.
+/// The node is a collective, or a body of it holds one, or a host call: ranks have to come there
+/// together.
 [[nodiscard]] bool meets_peers(const Node& node);
 
 /// The results of a node with bodies, in the order of Result::ints[0]. Of a scan: the last carries,

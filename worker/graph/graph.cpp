@@ -7,6 +7,7 @@
 #include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/graph.h>
 #include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/own_op.h>
 
 namespace lockstep::worker {
 namespace {
@@ -80,6 +81,7 @@ Prints::Both prints_of(const Node& node) {
     const GraphPrints prints = prints_of(*body);
     out.add(Prints::Both{prints.graph, prints.skeleton});
   }
+  if (node.own) out.add(node.own->fingerprint());
   return out.finish();
 }
 
@@ -142,10 +144,8 @@ std::string joint_size_text(const shapes::Expr& size) {
 
 std::vector<NodeId> Graph::joint_nodes() const {
   std::vector<NodeId> joint;
-  for (NodeId id = 0; id < nodes.size(); ++id) {
-    if (meets_peers(nodes[id]) || op_row(nodes[id].op).kind == OpClass::HostSync)
-      joint.push_back(id);
-  }
+  for (NodeId id = 0; id < nodes.size(); ++id)
+    if (is_joint(nodes[id].op) || meets_peers(nodes[id])) joint.push_back(id);
   return joint;
 }
 
@@ -160,9 +160,11 @@ std::vector<Fingerprint> Graph::joint_prefixes() const {
     add_count(out, node.ints.size());
     for (const std::int64_t value : node.ints) out.add(value);
     if (node.bodies.empty()) add_count(out, node.exprs.size());
-    // The number of rows that all_to_all gives may differ between ranks; all other sizes may not.
-    for (std::size_t d = node.op == Op::AllToAll ? 1 : 0; d < node.meta.sizes.size(); ++d)
-      out.add(joint_size_text(node.meta.sizes[d]));
+    if (node.own) out.add(node.own->fingerprint());
+    // The number of rows that all_to_all gives may differ between ranks, and all sizes of what a
+    // rank makes alone; no others may.
+    std::size_t d = node.op == Op::AllToAll ? 1 : node.own ? node.meta.sizes.size() : 0;
+    for (; d < node.meta.sizes.size(); ++d) out.add(joint_size_text(node.meta.sizes[d]));
     for (const auto& body : node.bodies) out.add(body->collectives_fingerprint());
     prefixes.push_back(last = out.finish());
   }

@@ -112,6 +112,9 @@ enum class Op : std::uint8_t {
           // trips or -1
   Call,   // (..): bodies[0]
   Result,  // (node with bodies): its result number ints[0]
+  // What users bring (own_op.h); own: its definition, text: its name.
+  Own,       // any operands: an op that is defined outside of this table
+  HostCall,  // any operands: a function that runs on the host with values, in this order on every rank
 };
 // clang-format on
 
@@ -123,6 +126,8 @@ struct TensorMeta {
   std::vector<shapes::Expr> sizes;
   bool operator==(const TensorMeta&) const = default;
 };
+
+struct OwnDefinition;
 
 /// "f32[s0, 64]"
 [[nodiscard]] std::string meta_text(const TensorMeta& meta);
@@ -138,7 +143,8 @@ struct Node {
   std::vector<shapes::DeferredAssert> asserts{};
   TensorMeta meta{};                    // of the result; i64 with no sizes for ToList, Item, Assert
   std::vector<shapes::Symbol> binds{};  // ToList and Item: the symbols that get their values here
-  shapes::Location where{};             // the user's line
+  std::shared_ptr<const OwnDefinition> own{};  // Own and HostCall
+  shapes::Location where{};                    // the user's line
   /// Of control flow. Never written to.
   std::vector<std::shared_ptr<const struct Graph>> bodies{};
 };

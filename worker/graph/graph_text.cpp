@@ -4,6 +4,7 @@
 
 #include <lockstep/worker/graph/graph.h>
 #include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/own_op.h>
 
 namespace lockstep::worker {
 namespace {
@@ -56,7 +57,11 @@ std::string Graph::node_text(NodeId id) const {
   std::vector<std::string> parts;
   for (const NodeId input : node.inputs) parts.push_back(fmt::format("%{}", input));
   add_attributes(node, parts);
-  const std::string call = fmt::format("{}({})", op_row(node.op).name, fmt::join(parts, ", "));
+  // Of equal names the digest tells which definition it is.
+  const std::string which = node.own ? fmt::format("{} \"{}\" {}", op_row(node.op).name, node.text,
+                                                   node.own->fingerprint().text().substr(0, 8))
+                                     : std::string(op_row(node.op).name);
+  const std::string call = fmt::format("{}({})", which, fmt::join(parts, ", "));
   if (node.op == Op::Assert) return call;
   if (op_row(node.op).kind == OpClass::Control) return fmt::format("%{} = {}", id, call);
   if (node.op == Op::ToList || node.op == Op::Item) {

@@ -8,6 +8,7 @@
 #include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/mask_rewrite.h>
 #include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/own_op.h>
 
 namespace lockstep::worker {
 namespace {
@@ -27,9 +28,7 @@ void prune(Recording& recording) {
   std::vector<bool> needed(nodes.size(), false);
   for (const Graph::Output& output : recording.outputs) needed[output.node] = true;
   for (std::size_t id = nodes.size(); id-- > 0;) {
-    const OpClass kind = op_row(nodes[id].op).kind;
-    if (meets_peers(nodes[id]) || kind == OpClass::HostSync || nodes[id].op == Op::Input)
-      needed[id] = true;
+    if (has_to_stay(nodes[id]) || nodes[id].op == Op::Input) needed[id] = true;
     if (needed[id])
       for (const NodeId input : nodes[id].inputs) needed[input] = true;
   }
@@ -214,7 +213,7 @@ std::optional<MaskCount::Need> MaskCount::need(const std::vector<shapes::Deferre
                                                const std::vector<UniformSize>& uniform) {
   for (NodeId id = 0; id < nodes_.size(); ++id) {
     const std::optional<Kind> kind = kind_of(id);
-    if (!kind) return Need{nodes_[id].where, std::string(op_row(nodes_[id].op).name)};
+    if (!kind) return Need{nodes_[id].where, std::string(op_name(nodes_[id]))};
     // Its place is taken by nothing of a size of its own.
     kinds_[id] = *kind == Kind::Total ? Kind::Other : *kind;
   }

@@ -3,6 +3,7 @@
 #include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/node_order.h>
 #include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/own_op.h>
 
 namespace lockstep::worker {
 namespace {
@@ -24,8 +25,7 @@ NodeOrder::NodeOrder(std::vector<Node> nodes, const std::vector<Graph::Output>& 
       done_(nodes_.size(), false) {
   for (const Graph::Output& output : outputs) needed_[output.node] = true;
   for (auto id = static_cast<NodeId>(nodes_.size()); id-- > 0;) {
-    const OpClass kind = op_row(nodes_[id].op).kind;
-    if (meets_peers(nodes_[id]) || kind == OpClass::HostSync) needed_[id] = true;
+    if (has_to_stay(nodes_[id])) needed_[id] = true;
     if (needed_[id])
       for (const NodeId input : nodes_[id].inputs) needed_[input] = true;
   }
@@ -95,7 +95,8 @@ bool NodeOrder::gather_early(NodeId id, std::set<NodeId>& found) const {
   if (done_[id] || found.contains(id)) return true;
   const Node& node = nodes_[id];
   const OpClass kind = op_row(node.op).kind;
-  if (kind == OpClass::Collective || kind == OpClass::Control || !may_come_early(node, id))
+  if (kind == OpClass::Collective || kind == OpClass::Control ||
+      (kind == OpClass::Own && has_to_stay(node)) || !may_come_early(node, id))
     return false;
   found.insert(id);
   for (const auto* exprs : {&node.exprs, &node.meta.sizes})

@@ -19,6 +19,7 @@ enum class OpClass : std::uint8_t {
   Collective,
   HostSync,
   Check,
+  Own,
   Control,  // has bodies, and its results as nodes of their own
   Result
 };
@@ -169,6 +170,8 @@ constexpr OpRow row_of(Op op) {
     case Op::Philox:        return each("philox", T::I64, 0, 40, "philox_({a}, {b}, {c})");
     case Op::Unfold:        return {"unfold", C::View, T::Any, 1, 0, -1, D | E};
     case Op::Overlay:       return {"overlay", C::View, T::Any, 1, 0, -1, D | E};
+    case Op::Own:           return {"own", C::Own, T::Any, -1, 0, 0, R};
+    case Op::HostCall:      return {"host_call", C::Own, T::Any, -1, 0, 0, R};
   }
   return {};
 }
@@ -195,6 +198,13 @@ constexpr const OpRow& op_row(Op op) { return kOps.at(static_cast<std::size_t>(o
 constexpr bool is_scan(const OpRow& row) {
   return row.op == Op::Cumsum || row.op == Op::Cumprod || row.op == Op::CumArgmax ||
          row.op == Op::LogCumsumExp;
+}
+
+/// Ranks compare how many there are and in which order: none is merged with an equal one, moved
+/// past another or left out.
+constexpr bool is_joint(Op op) {
+  const OpClass kind = op_row(op).kind;
+  return kind == OpClass::Collective || kind == OpClass::HostSync || op == Op::HostCall;
 }
 
 /// f16, bf16, f32, f64

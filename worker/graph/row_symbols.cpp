@@ -70,6 +70,7 @@ class Rows {
       case OpClass::Check:
       case OpClass::Control:
       case OpClass::Result:
+      case OpClass::Own:
         return false;
     }
     return false;

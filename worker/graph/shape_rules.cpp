@@ -8,6 +8,7 @@
 #include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/graph/op_map.h>
+#include <lockstep/worker/graph/own_op.h>
 #include <lockstep/worker/graph/shape_rules.h>
 #include <lockstep/worker/graph/windows.h>
 
@@ -391,6 +392,7 @@ constexpr OpMap<Rule> kRules(has_own_rule, {
     {Op::AllGather, all_gather_rule}, {Op::ReduceScatter, reduce_scatter_rule},
     {Op::Broadcast, broadcast_rule},
     {Op::ToList, host_sync_rule}, {Op::Item, host_sync_rule}, {Op::Assert, single_rule},
+    {Op::Own, own_result}, {Op::HostCall, own_result},
 });
 // clang-format on
 
@@ -435,11 +437,12 @@ std::optional<Status> arity_error(const Node& node, Metas in) {
   if (wrong(row.exprs, node.exprs.size()) || wrong(row.ints, node.ints.size()))
     return rule_error(node, "has the wrong number of attributes");
   const bool named = node.op == Op::Input || node.op == Op::Item || node.op == Op::CheckedIndex ||
-                     row.kind == OpClass::Collective;
+                     row.kind == OpClass::Collective || row.kind == OpClass::Own;
   const bool numbered = node.op == Op::Full || node.op == Op::Reshape;
   if ((!named && !node.text.empty()) || (!numbered && node.number != 0) ||
       (row.kind != OpClass::HostSync && !node.binds.empty()) ||
       node.bodies.size() != bodies_of(node.op) ||
+      (row.kind != OpClass::Own && node.own) ||
       node.asserts.size() != (node.op == Op::Assert ? 1 : 0))
     return rule_error(node, "has an attribute that the op does not have");
   return std::nullopt;

@@ -6,6 +6,7 @@
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/own_op.h>
 #include <lockstep/worker/graph/uniform_facts.h>
 
 namespace lockstep::worker {
@@ -24,6 +25,8 @@ bool is_backed(const Expr& size) {
 /// Gives the same bits wherever its operands are the same: arithmetic on floats need not, between
 /// compilers and machines.
 bool is_exact(const Node& node) {
+  if (node.op == Op::HostCall) return false;
+  if (node.own && !node.own->claims.deterministic) return false;
   return !is_float(node.meta.dtype) || op_row(node.op).is(OpRow::Exact);
 }
 

@@ -11,6 +11,7 @@
 #include <lockstep/worker/run/carried_status.h>
 #include <lockstep/worker/run/control_run.h>
 #include <lockstep/worker/run/graph_collective.h>
+#include <lockstep/worker/run/own_call.h>
 #include <lockstep/worker/run/run_failure.h>
 #include <lockstep/worker/run/size_comparison.h>
 #include <lockstep/worker/run/split_comparison.h>
@@ -234,8 +235,18 @@ class Interpretation {
         return control(call);
       case OpClass::Result:
         return {};
+      case OpClass::Own:
+        return keep(id, own_value(call));
     }
     return {};
+  }
+
+  static Result<Array> own_value(const NodeCall& call) {
+    std::vector<Array> inputs;
+    for (const Array* operand : call.operands) inputs.push_back(*operand);
+    Array result(call.dtype(), call.sizes);
+    if (auto done = call_reference(call.node(), inputs, result); !done) return done.error();
+    return result;
   }
 
   Result<void> source(const NodeCall& call) {

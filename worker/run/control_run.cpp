@@ -192,7 +192,7 @@ class ControlRun {
   [[nodiscard]] std::string first_meeting() const {
     for (const auto& body : node_.bodies)
       for (const Node& node : body->nodes)
-        if (meets_peers(node)) return collective_label(node);
+        if (meets_peers(node) || node.op == Op::HostCall) return collective_label(node);
     return "a collective";
   }
 

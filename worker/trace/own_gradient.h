@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include <lockstep/worker/trace/tensor.h>
@@ -22,6 +23,7 @@ struct OwnGradient {
   std::vector<NodeId> inputs, outputs;  // outputs: nodes of their own, next to each other
   BackwardFunction backward;
   shapes::Location where;
+  std::string name = "custom_backward";  // as errors call it
 };
 
 }  // namespace lockstep::worker

@@ -9,6 +9,7 @@
 #include <lockstep/worker/graph/count_limit.h>
 #include <lockstep/worker/graph/mask_rewrite.h>
 #include <lockstep/worker/graph/node_order.h>
+#include <lockstep/worker/graph/own_op.h>
 #include <lockstep/worker/graph/shape_rules.h>
 #include <lockstep/worker/trace/own_gradient.h>
 #include <lockstep/worker/trace/tracer.h>
@@ -196,12 +197,22 @@ Tensor Trace::add_node(Node node, const Line& where) {
   if (!result) throw TraceUsageError(node.where.text() + ": " + result.error().message);
   node.meta = std::move(*result);
   const auto next = static_cast<NodeId>(nodes_.size());
-  if (!meets_peers(node) && op_row(node.op).kind != OpClass::HostSync) {
+  if (node.op == Op::Own) need_one_definition(*node.own, node.where);
+  if (!has_to_stay(node)) {
     auto& known = scopes_.empty() ? same_nodes_ : scopes_.back().same_nodes;
     const auto [same, fresh] = known.emplace(node_fingerprint(node), next);
     if (!fresh) return {shared_from_this(), same->second};
   }
   return {shared_from_this(), append(std::move(node), scope())};
+}
+
+/// Whoever reads of an op has to know which one it is.
+void Trace::need_one_definition(const OwnDefinition& own, const shapes::Location& where) {
+  const auto [known, fresh] = own_ops_.emplace(own.name, own.fingerprint());
+  if (fresh || known->second == own.fingerprint()) return;
+  throw TraceUsageError(
+      fmt::format("{}: frame {} uses two ops that are called {}; give one another name",
+                  where.text(), setup_.frame, own.name));
 }
 
 bool Trace::only_settled(const Expr& size) const {

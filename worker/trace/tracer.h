@@ -204,6 +204,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] NodeId origin(NodeId id) const;
   [[nodiscard]] shapes::Expr dim(const DimDecision& decision) const;
   void fix_sizes(const Node& node, const Line& where);
+  void need_one_definition(const OwnDefinition& own, const shapes::Location& where);
   [[nodiscard]] const SourceDecision& source_of(std::size_t source, Kind kind) const;
   [[nodiscard]] std::optional<std::int64_t> local_value(shapes::Symbol symbol) const;
   [[nodiscard]] std::optional<std::int64_t> local_scalar(std::string_view source) const;
@@ -244,6 +245,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::uint32_t scope_count_ = 0;
   std::vector<std::uint32_t> scope_of_;   // by node; 0: of no body
   std::map<NodeId, NodeId> captured_as_;  // by an input of a body: the value outside
+  std::map<std::string, shapes::Fingerprint> own_ops_;  // by name
   std::set<NodeId> stopped_;
   std::map<NodeId, std::shared_ptr<const OwnGradient>> own_gradients_;  // by output
   std::int64_t own_count_ = 0;

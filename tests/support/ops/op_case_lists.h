@@ -16,5 +16,7 @@ void add_order(std::vector<OpCase>& cases);
 void add_control(std::vector<OpCase>& cases);
 /// op_cases_layers.cpp
 void add_layers(std::vector<OpCase>& cases);
+/// op_cases_own.cpp
+void add_own(std::vector<OpCase>& cases);
 
 }  // namespace lockstep::worker::test

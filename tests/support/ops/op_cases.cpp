@@ -378,6 +378,7 @@ const std::vector<OpCase>& op_cases() {
     add_order(cases);
     add_control(cases);
     add_layers(cases);
+    add_own(cases);
     add_random(cases);
     return cases;
   }();

@@ -90,7 +90,7 @@ TEST(Bounded, MoreThanTheBound_IsAnErrorWithBothNumbers) {
     EXPECT_NE(error.message.find("found 4, but at_most(3) was declared"), std::string::npos)
         << error.text();
   };
-  Array mask(DType::Bool, {9});
+  Array mask = Array::zeros(DType::Bool, {9});
   for (const std::int64_t i : {0, 3, 4, 8}) mask.set(i, 1);
   says(ranks.interpreted({named({mask})}));
   says(ranks.compiled({named({mask})}));

@@ -1,0 +1,29 @@
+// Whether a gradient is right: against finite differences.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <lockstep/worker/autodiff/custom_backward.h>
+#include <lockstep/worker/graph/array.h>
+
+namespace lockstep::worker {
+
+struct GradcheckOptions {
+  double step = 1e-6;       // of an input, relative to the larger of 1 and its size
+  double tolerance = 1e-5;  // relative to the larger of 1 and the two values
+  /// Elements of each input that are tested; of more, so many that the seed picks.
+  std::int64_t elements = 64;
+  std::uint64_t seed = 1;
+};
+
+/// Compares grad() of a random weighted sum of all float outputs of `f` by each f64 input with
+/// central differences of that sum. `f` is traced with these sizes and interpreted, on this rank
+/// alone. For own gradients (custom_backward, OwnOp) as for those that lockstep records. Choose
+/// inputs away from ties, kinks and poles. Errors: BadInput, with input, element and both values,
+/// where they differ most; for inputs or outputs that differences cannot be taken of; those of the
+/// trace and of a run.
+[[nodiscard]] Result<void> gradcheck(const TracedFunction& f, const std::vector<Array>& inputs,
+                                     const GradcheckOptions& options = {});
+
+}  // namespace lockstep::worker

@@ -1,0 +1,28 @@
+// A function that leaves the graph: it runs on the host, with values.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/graph/own_op.h>
+#include <lockstep/worker/trace/tensor.h>
+
+namespace lockstep::worker {
+
+/// `function` runs on the host each time that the graph does, on the real values of `inputs` and,
+/// of devices, where they have been computed. Its result has the dtype and sizes that `shape_rule`
+/// says. All ranks call it, in this place in the order of their collectives, host syncs and other
+/// host calls, which they compare by `name`; it is never left out, merged or moved past another.
+/// What it throws on one rank is the error of all, with rank and line. It knows no rank but its
+/// own: it makes no rounds, collectives or calls of frames. What it captures has to live as long as
+/// the frame. It has no gradient, unless custom_backward() gives it one.
+///
+///   host_call("log.loss", {loss}, [](auto in) { return in[0]; },
+///             [](auto in, Array& out) { std::printf("%g\n", in[0].at(0)); out.set(0, 0); });
+///
+/// Throws TraceUsageError: for inputs as ops do, for a name that is taken by an op, with the words
+/// of a shape rule that refuses.
+Tensor host_call(std::string name, const std::vector<Tensor>& inputs, OwnShapeRule shape_rule,
+                 OwnReference function, Line where = Line::current());
+
+}  // namespace lockstep::worker
