@@ -192,7 +192,8 @@ struct Graph {
   /// What the trace's questions to its group came to, in the order asked: with them the same
   /// function gives the same graph again. Of no fingerprint, as hints are.
   std::vector<std::int64_t> answers;
-  /// Of each count of a mask, whether it is read back and why (mask_rewrite.h). Of no fingerprint.
+  /// Of each count of a mask, whether it is read back and why (trace/mask_rewrite.h). Of no
+  /// fingerprint.
   std::vector<std::string> masks;
 
   /// Those of the frame's group.

@@ -7,10 +7,10 @@
 #include <lockstep/worker/exchange/constraints.h>
 #include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/count_limit.h>
-#include <lockstep/worker/graph/mask_rewrite.h>
 #include <lockstep/worker/graph/node_order.h>
 #include <lockstep/worker/graph/own_op.h>
 #include <lockstep/worker/graph/shape_rules.h>
+#include <lockstep/worker/trace/mask_rewrite.h>
 #include <lockstep/worker/trace/own_gradient.h>
 #include <lockstep/worker/trace/tracer.h>
 

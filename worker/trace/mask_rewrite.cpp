@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/graph/control.h>
-#include <lockstep/worker/graph/mask_rewrite.h>
+#include <lockstep/worker/trace/mask_rewrite.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/graph/own_op.h>
 
