@@ -99,6 +99,7 @@ TraceSetup FrameRunner::Steps::setup(const Decision& decision) {
                               frame_.consistency == Consistency::SharedSizes,
           .constraints = frame_.constraints.texts(),
           .specialize_float = frame_.job.decision.specialize_float,
+          .low_precision = frame_.job.low_precision,
           .shapes = {.complex = frame_.complex_branches}};
 }
 

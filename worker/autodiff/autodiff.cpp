@@ -4,7 +4,6 @@
 
 #include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/autodiff/gradients.h>
-#include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/trace/own_gradient.h>
 
 namespace lockstep::worker {
@@ -14,7 +13,8 @@ namespace {
 class Sweep {
  public:
   Sweep(Trace& trace, NodeId loss, std::span<const NodeId> wrt)
-      : trace_(trace), wanted_(loss + 1, false), grads_(loss + 1) {
+      : trace_(trace), autocast_(trace.autocast()), wanted_(loss + 1, false), grads_(loss + 1) {
+    trace_.set_autocast(std::nullopt);
     for (const NodeId id : wrt)
       if (id <= loss) wanted_[id] = true;
     for (NodeId id = 0; id <= loss; ++id) {
@@ -24,8 +24,11 @@ class Sweep {
           wanted_[id] = true;
     }
   }
-  /// Leaves no line behind, also when a rule throws.
-  ~Sweep() { trace_.stand_at(std::nullopt); }
+  /// Leaves no line behind, and autocast as it was, also when a rule throws.
+  ~Sweep() {
+    trace_.stand_at(std::nullopt);
+    trace_.set_autocast(autocast_);
+  }
   Sweep(const Sweep&) = delete;
   Sweep& operator=(const Sweep&) = delete;
 
@@ -65,7 +68,6 @@ class Sweep {
       throw TraceUsageError(fmt::format("{}: {} has no gradient; detach() what goes into it",
                                         node.where.text(), op_row(node.op).name));
     trace_.stand_at(node.where);
-    if (sums_gradient(node.op)) back.grad = computable(back.grad);
     const std::vector<Tensor> grads = rule(back);
     for (std::size_t i = 0; i < grads.size(); ++i)
       if (back.wanted[i] && grads[i].traced())
@@ -113,15 +115,11 @@ class Sweep {
       grads_[id] = contribution;
       return;
     }
-    const Tensor total =
-        emit(Op::Add, {computable(grads_[id]), computable(contribution)}, {}, Line::current());
-    grads_[id] = cast(total, contribution.dtype());
+    grads_[id] = emit(Op::Add, {grads_[id], contribution}, {}, Line::current());
   }
 
-  /// In a dtype that has sums: f16 and bf16 have none.
-  static Tensor computable(const Tensor& x) { return is_half(x.dtype()) ? cast(x, DType::F32) : x; }
-
   Trace& trace_;
+  std::optional<DType> autocast_;
   std::vector<bool> wanted_;
   std::vector<Tensor> grads_;
 };

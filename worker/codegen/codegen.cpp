@@ -50,8 +50,7 @@ class Generator {
   Result<Program> run() {
     const Graph& graph = program_.graph;
     for (const Node& node : graph.nodes)
-      if (op_row(node.op).kind == OpClass::Product && node.meta.dtype != DType::F32 &&
-          node.meta.dtype != DType::F64)
+      if (op_row(node.op).kind == OpClass::Product && !is_float(node.meta.dtype))
         return unsupported(node, "but products are of floats");
     program_.exprs = ExprTable(all_symbols(graph));
     plan_ = plan(graph);

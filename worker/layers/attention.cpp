@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/jagged/padding.h>
 #include <lockstep/worker/layers/attention.h>
 #include <lockstep/worker/layers/operands.h>
 
@@ -44,10 +45,12 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   if (options.is_causal && !options.mask.empty())
     refuse(where, kWhat, "is_causal is a mask, so give it or a mask");
   const TensorOperand width(scalar(*trace, query.size(-1, where), where), where);
+  const Tensor wide = widened(query, where);
   const TensorOperand scale = options.scale
                                   ? at(*options.scale)
-                                  : at(rsqrt(cast(width.tensor, query.dtype(), where), where));
-  const Tensor scores = matmul(at(query) * scale, transpose(key, -2, -1, where), where);
+                                  : at(rsqrt(cast(width.tensor, wide.dtype(), where), where));
+  const Tensor scaled = cast(at(wide) * scale, query.dtype(), where);
+  const Tensor scores = matmul(scaled, transpose(key, -2, -1, where), where);
   if (options.is_causal) {
     const Sizes sizes{scores.size(-2, where), scores.size(-1, where)};
     const Tensor row = unsqueeze(arange(*trace, sizes[0], where), 1, where);
@@ -60,12 +63,43 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   return matmul(parts, value, where);
 }
 
+Jagged jagged_attention(const Jagged& query, const Tensor& key, const Tensor& value,
+                        const JaggedAttentionOptions& options, Line where) {
+  constexpr std::string_view kWhat = "jagged_attention";
+  (void)trace_of(kWhat, std::vector{query.values, query.lengths, key, value}, where);
+  const int ndim = query.values.ndim();
+  if ((ndim != 2 && ndim != 3) || key.ndim() != ndim || value.ndim() != ndim)
+    refuse(where, kWhat,
+           fmt::format("takes three tensors [rows, width] or [rows, heads, width], not {}, {} and "
+                       "{}",
+                       meta_text(meta_of(query.values)), meta_text(meta_of(key)),
+                       meta_text(meta_of(value))));
+  const SymInt rows = query.values.size(0, where),
+               most = options.at_most ? *options.at_most : longest(query.lengths, where);
+  const auto dense = [&](const Tensor& x) {
+    check(x.size(0, where) == rows, "jagged_attention needs a key and a value for each row", where);
+    const Tensor padded = to_padded(with_values(query, x), most, 0, where);
+    return ndim == 2 ? padded : transpose(padded, 1, 2, where);
+  };
+  AttentionOptions inner{.is_causal = options.is_causal, .scale = options.scale};
+  // What is behind a segment's end is also behind each of its rows.
+  if (!options.is_causal) {
+    const Tensor real = padding_mask(query.lengths, most, where);
+    inner.mask = unsqueeze(ndim == 2 ? real : unsqueeze(real, 1, where), -2, where);
+  }
+  const Tensor out =
+      scaled_dot_product_attention(dense(query.values), dense(key), dense(value), inner, where);
+  return from_padded(ndim == 2 ? out : transpose(out, 1, 2, where), query.lengths, rows, where);
+}
+
 Tensor rotary_embedding(const Tensor& x, const Tensor& positions, const RotaryOptions& options,
                         Line where) {
   const At at{where};
   constexpr std::string_view kWhat = "rotary_embedding";
   const std::shared_ptr<Trace> trace = trace_of(kWhat, std::vector{x, positions}, where);
   need_floats(kWhat, x, where);
+  if (is_low(x))
+    return cast(rotary_embedding(widened(x, where), positions, options, where), x.dtype(), where);
   if (x.ndim() == 0 || positions.ndim() >= x.ndim())
     refuse(where, kWhat,
            fmt::format("takes x [.., L, D] and positions of fewer dims, not {} and {}",

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/language/index_ops.h>
+#include <lockstep/worker/jagged/segments.h>
 #include <lockstep/worker/layers/embeddings.h>
 #include <lockstep/worker/layers/operands.h>
 
@@ -76,14 +76,6 @@ Tensor times_weights(const Tensor& rows, const Tensor& weights, const Line& wher
   return at(rows) * at(unsqueeze(weights, -1, where));
 }
 
-/// The largest of the rows [N, D] that belong to each bag: [bags, D], zeros for an empty one.
-Tensor largest_by_bag(const Tensor& rows, const Tensor& bag, const SymInt& bags,
-                      const Line& where) {
-  const Tensor empty = zeros(*rows.trace(), {bags, rows.size(1, where)}, rows.dtype(where), where);
-  const Tensor each = expanded(unsqueeze(bag, 1, where), meta_of(rows).sizes, where);
-  return scatter_reduce(empty, 0, each, rows, ScatterReduce::Amax, false, where);
-}
-
 }  // namespace
 
 Tensor embedding(const Tensor& given, const Tensor& table, std::optional<std::int64_t> padding_idx,
@@ -103,7 +95,7 @@ Tensor embedding_bag(const Tensor& given, const Tensor& table, const BagOptions&
   need_bag_options(index, options, where);
   need_floats(kWhat, table, where);
   const Tensor padding = padding_of(kWhat, index, table, options.padding_idx, where);
-  Tensor rows = rows_at(kWhat, index, table, {}, where);
+  Tensor rows = widened(rows_at(kWhat, index, table, {}, where), where);
   // What counts, as numbers of i64, and the rows of what does not as `neutral`.
   const Tensor counted = padding.empty() ? ones(*trace, index.sizes(where), DType::I64, where)
                                          : cast(logical_not(padding, where), DType::I64, where);
@@ -113,10 +105,11 @@ Tensor embedding_bag(const Tensor& given, const Tensor& table, const BagOptions&
                                    at(largest ? -std::numeric_limits<double>::infinity() : 0.0),
                                    at(rows));
   if (!options.per_sample_weights.empty())
-    rows = times_weights(rows,
-                         of_sizes(kWhat, "the tensor of per_sample_weights",
-                                  options.per_sample_weights, meta_of(index).sizes, where),
-                         where);
+    rows = times_weights(
+        rows,
+        of_sizes(kWhat, "the tensor of per_sample_weights",
+                 widened(options.per_sample_weights, where), meta_of(index).sizes, where),
+        where);
   Tensor count, total;
   if (index.ndim() == 2) {
     count = sum(counted, {1}, Keep::Drop, where);
@@ -124,16 +117,16 @@ Tensor embedding_bag(const Tensor& given, const Tensor& table, const BagOptions&
   } else {
     const SymInt all = index.size(0, where);
     const Tensor lengths = lengths_of(options, all, where);
-    const SymInt bags = lengths.size(0, where);
-    const Tensor bag = segment_ids(lengths, all, where);
-    total = largest ? largest_by_bag(rows, bag, bags, where) : index_add(bags, bag, rows, where);
-    count = padding.empty() ? lengths : index_add(bags, bag, counted, where);
+    const Jagged bags{rows, lengths};
+    total = largest ? segment_max(bags, where) : segment_sum(bags, where);
+    count = padding.empty() ? lengths : segment_sum(with_values(bags, counted), where);
   }
-  if (options.mode == BagMode::Sum) return total;
+  if (options.mode == BagMode::Sum) return cast(total, table.dtype(), where);
   const TensorOperand column(unsqueeze(count, 1, where), where);
-  if (largest) return lockstep::worker::where(column == at(0), at(0.0), at(total));
+  if (largest)
+    return cast(lockstep::worker::where(column == at(0), at(0.0), at(total)), table.dtype(), where);
   const Tensor least = maximum(column, at(1));
-  return at(total) / at(cast(least, table.dtype(), where));
+  return cast(at(total) / at(cast(least, total.dtype(), where)), table.dtype(), where);
 }
 
 }  // namespace lockstep::worker

@@ -69,6 +69,8 @@ struct TraceSetup {
   std::vector<std::string> constraints{};
   /// Floats are constants (DecisionConfig).
   bool specialize_float = false;
+  /// What an Autocast that names no dtype casts to.
+  DType low_precision = DType::BF16;
   /// What becomes of branches that say more than a bound.
   shapes::ShapeOptions shapes{};
   /// Graph::answers of the trace that this one repeats, in place of asking; null: there is none.
@@ -121,6 +123,11 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void need_open(std::string_view what, const Line& where) const;
   /// Handles that live on are refused from here on. finish() does it too.
   void close() { ended_ = true; }
+  [[nodiscard]] bool is_open() const { return !ended_; }
+  /// What products of f32 are cast to; nullopt: autocast is off (autocast.h).
+  [[nodiscard]] std::optional<DType> autocast() const { return autocast_; }
+  void set_autocast(std::optional<DType> dtype) { autocast_ = dtype; }
+  [[nodiscard]] DType low_precision() const { return setup_.low_precision; }
   void stand_at(std::optional<shapes::Location> line) { standing_ = std::move(line); }
   /// Appends a node, whose meta the shape rule completes; an equal node that is there already is
   /// returned in its place (common subexpression elimination), except for collectives and host
@@ -241,6 +248,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::map<NodeId, std::shared_ptr<const OwnGradient>> own_gradients_;  // by output
   std::int64_t own_count_ = 0;
   std::optional<shapes::Location> standing_;
+  std::optional<DType> autocast_;
   bool ended_ = false;
 };
 

@@ -26,8 +26,8 @@ const samples::Functions& functions() {
   static const samples::Functions all = [] {
     samples::Functions merged;
     for (samples::Functions family :
-         {samples::basics(), samples::elementwise(), samples::index_ops(), samples::layers(),
-          samples::order(), samples::windows()})
+         {samples::basics(), samples::elementwise(), samples::index_ops(), samples::jagged(),
+          samples::layers(), samples::order(), samples::windows()})
       merged.merge(family);
     return merged;
   }();
@@ -36,7 +36,8 @@ const samples::Functions& functions() {
 
 const std::map<std::string, DType> kDTypes{
     {"bool", DType::Bool}, {"u8", DType::U8},   {"i8", DType::I8},   {"i16", DType::I16},
-    {"i32", DType::I32},   {"i64", DType::I64}, {"f32", DType::F32}, {"f64", DType::F64}};
+    {"i32", DType::I32},   {"i64", DType::I64}, {"f32", DType::F32}, {"f64", DType::F64},
+    {"f16", DType::F16},   {"bf16", DType::BF16}};
 
 struct Sample {
   std::string function;
