@@ -26,6 +26,9 @@
 #include <lockstep/worker/autodiff/custom_backward.h>
 #include <lockstep/worker/bounded/dispatch.h>
 #include <lockstep/worker/frame.h>
+#include <lockstep/worker/jagged/feature_exchange.h>
+#include <lockstep/worker/jagged/padding.h>
+#include <lockstep/worker/jagged/segments.h>
 #include <lockstep/worker/language/collective_ops.h>
 #include <lockstep/worker/language/inputs.h>
 #include <lockstep/worker/language/movement_ops.h>

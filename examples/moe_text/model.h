@@ -1,5 +1,6 @@
 // The model as a traced function: embedding, one causal attention block, top-1 routed experts
-// spread over the ranks, output head, cross-entropy, backward pass and Adam, all one graph.
+// spread over the ranks, output head, cross-entropy, backward pass and Adam, all one graph. Lines
+// of text are padded to the longest, or packed one behind the other.
 #pragma once
 
 #include <cmath>
@@ -42,11 +43,22 @@ struct Parameters {
   }
 };
 
+/// Lines padded to the longest.
 struct Batch {
   Tensor tokens, rows, targets;  // [lines, width], [predictions], [predictions]
   template <class V>
   void fields(V& v) {
     v("tokens", tokens), v("rows", rows), v("targets", targets);
+  }
+};
+
+/// The same lines without padding: each token has a prediction.
+struct PackedBatch {
+  Jagged tokens;
+  Tensor targets;  // [predictions]
+  template <class V>
+  void fields(V& v) {
+    v("tokens", tokens), v("targets", targets);
   }
 };
 
@@ -60,9 +72,10 @@ struct Measures {
   }
 };
 
-struct StepInput {
+template <class Lines>
+struct StepInputOf {
   Parameters parameters, first_moment, second_moment;
-  Batch batch;
+  Lines batch;
   SymFloat rate;  // learning rate with Adam's bias correction
   template <class V>
   void fields(V& v) {
@@ -70,6 +83,8 @@ struct StepInput {
     v("batch", batch), v("rate", rate);
   }
 };
+
+using StepInput = StepInputOf<Batch>;
 
 struct StepOutput {
   Parameters parameters, first_moment, second_moment;
@@ -81,14 +96,17 @@ struct StepOutput {
   }
 };
 
-struct EvaluateInput {
+template <class Lines>
+struct EvaluateInputOf {
   Parameters parameters;
-  Batch batch;
+  Lines batch;
   template <class V>
   void fields(V& v) {
     v("parameters", parameters), v("batch", batch);
   }
 };
+
+using EvaluateInput = EvaluateInputOf<Batch>;
 
 inline Tensor normalised(const Tensor& x, const Tensor& scale) {
   return x * rsqrt(mean(x * x, {-1}, Keep::Keep) + 1e-6) * scale;
@@ -134,22 +152,38 @@ inline Tensor experts(const Tensor& x, const Parameters& p, int ranks, Measures&
   return index_select(y, argsort(order)) * gate;
 }
 
-/// This rank's part of the loss: the sum of its predictions' cross-entropies, divided by the number
-/// of predictions of all ranks.
-inline Tensor local_loss(const Parameters& p, const Batch& batch, int ranks, Measures& measures) {
+/// The rows that predict something, [predictions, width], up to the experts.
+inline Tensor attended(const Parameters& p, const Batch& batch) {
   const SymInt lines = batch.tokens.size(0), length = batch.tokens.size(1), width = p.embed.size(1);
   Tensor x = reshape(index_select(p.embed, reshape(batch.tokens, {-1})), {lines, length, width});
   x = x + slice(p.position, 0, 0, length);
   x = x + attention(x, p);
-  Tensor row = index_select(reshape(x, {lines * length, width}), batch.rows);  // padding ends here
+  return index_select(reshape(x, {lines * length, width}), batch.rows);  // padding ends here
+}
+inline Tensor attended(const Parameters& p, const PackedBatch& batch) {
+  const Tensor x = index_select(p.embed, batch.tokens.values) +
+                   index_select(p.position, place_of_rows(batch.tokens));
+  const Tensor y = normalised(x, p.norm_attention);
+  const Jagged query = with_values(batch.tokens, matmul(y, p.query));
+  const Jagged seen =
+      jagged_attention(query, matmul(y, p.key), matmul(y, p.value), {.is_causal = true});
+  return x + matmul(seen.values, p.out);
+}
+
+/// This rank's part of the loss: the sum of its predictions' cross-entropies, divided by the number
+/// of predictions of all ranks.
+template <class Lines>
+Tensor local_loss(const Parameters& p, const Lines& batch, int ranks, Measures& measures) {
+  Tensor row = attended(p, batch);
   row = row + experts(normalised(row, p.norm_experts), p, ranks, measures);
   const Tensor logits = matmul(normalised(row, p.norm_head), p.head);
   const Tensor picked = sum(one_hot(batch.targets, logits.size(1), logits.dtype()) * logits, {1});
-  const Tensor total = cast(all_reduce(scalar(batch.rows.size(0))), p.embed.dtype());
+  const Tensor total = cast(all_reduce(scalar(row.size(0))), p.embed.dtype());
   return sum(logsumexp(logits, 1) - picked) / total;
 }
 
-inline Measures evaluate(Parameters p, Batch batch, int ranks) {
+template <class Lines>
+Measures evaluate(Parameters p, Lines batch, int ranks) {
   Measures measures;
   measures.loss = all_reduce(local_loss(p, batch, ranks, measures));
   return measures;
@@ -170,8 +204,8 @@ inline std::vector<Tensor> all_reduce_together(const std::vector<Tensor>& parts)
 
 /// Gradients of the global loss. Those of shared parameters are summed over the ranks; those of an
 /// expert are complete on its rank.
-inline std::vector<Tensor> gradients(Parameters& p, const Batch& batch, int ranks,
-                                     Measures& measures) {
+template <class Lines>
+std::vector<Tensor> gradients(Parameters& p, const Lines& batch, int ranks, Measures& measures) {
   const Tensor loss = local_loss(p, batch, ranks, measures);
   measures.loss = all_reduce(loss);
   std::vector<Tensor> wrt;
@@ -184,7 +218,8 @@ inline std::vector<Tensor> gradients(Parameters& p, const Batch& batch, int rank
 }
 
 /// One step of Adam (Kingma and Ba 2015; the bias correction is in the rate).
-inline StepOutput step(StepInput in, int ranks) {
+template <class Lines>
+StepOutput step(StepInputOf<Lines> in, int ranks) {
   StepOutput out;
   const std::vector<Tensor> g = gradients(in.parameters, in.batch, ranks, out.measures);
   const auto p = in.parameters.all(), m = in.first_moment.all(), v = in.second_moment.all();

@@ -4,12 +4,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "model.h"
-#include "text.h"
+#include "start.h"
 #include <CLI/CLI.hpp>
 
 namespace {
@@ -23,77 +21,8 @@ struct Options {
   int steps = 400, lines = 64, every = 10;
   double rate = 3e-3;
   std::string dtype = "f32", device = "host", losses;
+  bool packed = false;
 };
-
-/// Values of one tensor, or of one expert of it, each from its own seed: the same for any number of
-/// ranks.
-void fill(Array& array, std::int64_t first, std::int64_t count, const std::string& name,
-          double scale) {
-  std::seed_seq seed(name.begin(), name.end());
-  std::mt19937_64 engine(seed);
-  for (std::int64_t i = 0; i < count; ++i)
-    array.set(first + i, scale * (2.0 * static_cast<double>(engine() >> 11) * 0x1p-53 - 1.0));
-}
-
-Tensor random(DType dtype, std::vector<std::int64_t> sizes, const std::string& name, double scale) {
-  Array array(dtype, std::move(sizes));
-  fill(array, 0, array.elements(), name, scale);
-  return array;
-}
-
-Tensor ones(DType dtype, std::int64_t n) {
-  Array array(dtype, {n});
-  for (std::int64_t i = 0; i < n; ++i) array.set(i, 1.0);
-  return array;
-}
-
-Parameters initial(const Shape& s, DType dtype, int rank, int ranks) {
-  const double w = std::sqrt(3.0 / static_cast<double>(s.width));
-  Parameters p;
-  p.embed = random(dtype, {s.vocabulary, s.width}, "embed", 1.0);
-  p.position = random(dtype, {s.positions, s.width}, "position", 0.3);
-  for (Tensor* norm : {&p.norm_attention, &p.norm_experts, &p.norm_head})
-    *norm = ones(dtype, s.width);
-  p.query = random(dtype, {s.width, s.width}, "query", w);
-  p.key = random(dtype, {s.width, s.width}, "key", w);
-  p.value = random(dtype, {s.width, s.width}, "value", w);
-  p.out = random(dtype, {s.width, s.width}, "out", w);
-  p.router = random(dtype, {s.width, s.experts}, "router", w);
-  p.head = random(dtype, {s.width, 256}, "head", w);
-  const std::int64_t here = s.experts / ranks, matrix = s.width * s.hidden;
-  Array in(dtype, {here, s.width, s.hidden}), out(dtype, {here, s.hidden, s.width});
-  for (std::int64_t e = 0; e < here; ++e) {
-    const std::string expert = std::to_string(rank * here + e);
-    fill(in, e * matrix, matrix, "expert_in " + expert, w);
-    fill(out, e * matrix, matrix, "expert_out " + expert,
-         std::sqrt(3.0 / static_cast<double>(s.hidden)));
-  }
-  p.expert_in = in, p.expert_out = out;
-  return p;
-}
-
-Parameters zeros_of(Parameters& p) {
-  Parameters z;
-  const auto from = p.all(), to = z.all();
-  for (std::size_t i = 0; i < from.size(); ++i)
-    *to[i] = Array::zeros(from[i]->dtype(), from[i]->array().sizes());
-  return z;
-}
-
-Tensor indices(std::vector<std::int64_t> sizes, const std::vector<std::int64_t>& values) {
-  Array array(DType::I64, std::move(sizes));
-  std::copy(values.begin(), values.end(), array.data_as<std::int64_t>());
-  return array;
-}
-
-Batch batch_of(const std::vector<std::string>& lines, std::size_t first, int count,
-               const Job& job) {
-  const LineBatch share =
-      share_of_batch(lines, first, static_cast<std::size_t>(count), job.rank(), job.size());
-  const auto n = static_cast<std::int64_t>(share.rows.size());
-  return {indices({share.lines, share.width}, share.tokens), indices({n}, share.rows),
-          indices({n}, share.targets)};
-}
 
 /// "12% to 21%": the shares of rows of the least and the most loaded expert.
 std::string load_text(const Array& load) {
@@ -106,30 +35,33 @@ std::string load_text(const Array& load) {
   return text;
 }
 
+template <class Lines>
 Result<void> train(Job& job, const Options& options, const Text& text) {
   const bool speaks = job.rank() == 0;
   const Shape shape;
   const DType dtype = options.dtype == "f64" ? DType::F64 : DType::F32;
   // In bf16 parameters and their moments stay f32: a step is often smaller than their last places.
   const DType products = options.dtype == "bf16" ? DType::BF16 : DType::F32;
-  auto train_step = job.frame<StepInput, StepOutput>("train_step", [&](StepInput in) {
-    const Autocast precision(in.parameters.embed, products);
-    return step(in, job.size());
-  });
-  auto test = job.frame<EvaluateInput, Measures>("evaluate", [&](EvaluateInput in) {
-    const Autocast precision(in.parameters.embed, products);
-    return evaluate(in.parameters, in.batch, job.size());
-  });
+  auto train_step =
+      job.frame<StepInputOf<Lines>, StepOutput>("train_step", [&](StepInputOf<Lines> in) {
+        const Autocast precision(in.parameters.embed, products);
+        return step(in, job.size());
+      });
+  auto test = job.frame<EvaluateInputOf<Lines>, Measures>(
+      "evaluate", [&](EvaluateInputOf<Lines> in) {
+        const Autocast precision(in.parameters.embed, products);
+        return evaluate(in.parameters, in.batch, job.size());
+      });
   std::FILE* losses =
       speaks && !options.losses.empty() ? std::fopen(options.losses.c_str(), "w") : nullptr;
 
-  StepInput in;
+  StepInputOf<Lines> in;
   in.parameters = initial(shape, dtype, job.rank(), job.size());
   in.first_moment = zeros_of(in.parameters), in.second_moment = zeros_of(in.parameters);
   double margin = INFINITY;
   for (int s = 1; s <= options.steps; ++s) {
-    in.batch =
-        batch_of(text.train, static_cast<std::size_t>((s - 1) * options.lines), options.lines, job);
+    in.batch = batch_of<Lines>(text.train, static_cast<std::size_t>((s - 1) * options.lines),
+                               options.lines, job);
     in.rate = options.rate * std::sqrt(1 - std::pow(0.999, s)) / (1 - std::pow(0.9, s));
     auto out = train_step(std::move(in));
     if (!out) return out.error();
@@ -150,7 +82,7 @@ Result<void> train(Job& job, const Options& options, const Text& text) {
   for (std::size_t first = 0; first < held_out; first += static_cast<std::size_t>(options.lines)) {
     const int lines =
         static_cast<int>(std::min(held_out - first, static_cast<std::size_t>(options.lines)));
-    const auto out = test({in.parameters, batch_of(text.held_out, first, lines, job)});
+    const auto out = test({in.parameters, batch_of<Lines>(text.held_out, first, lines, job)});
     if (!out) return out.error();
     double rows = 0;
     for (std::int64_t e = 0; e < out->load.array().elements(); ++e) rows += out->load.array().at(e);
@@ -197,6 +129,8 @@ int main(int argc, char** argv) {
                  "Of parameters and activations; bf16: products in bf16, parameters in f32")
       ->check(CLI::IsMember({"bf16", "f32", "f64"}))
       ->capture_default_str();
+  app.add_flag("--packed", options.packed,
+               "Lines one behind the other in place of padded to the longest");
   app.add_option("--device", options.device, "Where the steps run: this processor or NVIDIA GPUs")
       ->check(CLI::IsMember({"host", "cuda"}))
       ->capture_default_str();
@@ -235,5 +169,8 @@ int main(int argc, char** argv) {
         "one byte\n",
         text.train.size(), text.held_out.size(), static_cast<long long>(text.empty_lines),
         static_cast<long long>(text.one_byte_lines));
-  return (*job)->run([&] { return train(**job, options, text); });
+  return (*job)->run([&] {
+    return options.packed ? train<PackedBatch>(**job, options, text)
+                          : train<Batch>(**job, options, text);
+  });
 }

@@ -87,6 +87,41 @@ TEST(Examples, MoeText_LosesTheSameOnEveryNumberOfRanks) {
   }
 }
 
+TEST(Examples, MoeTextPacked_LosesAsPadded) {
+  const Folder folder;
+  const std::string options = "--dtype f64 --steps 20 --lines 24";
+  const std::vector<double> padded = losses_of(folder, "padded", 1, options);
+  ASSERT_EQ(padded.size(), 20U);
+  for (const int ranks : {1, 2, 4}) {
+    const std::vector<double> packed = losses_of(folder, "packed", ranks, options + " --packed");
+    ASSERT_EQ(packed.size(), padded.size());
+    for (std::size_t s = 0; s < padded.size(); ++s)
+      EXPECT_NEAR(packed[s], padded[s], 1e-9 * padded[s]) << "step " << s << ", " << ranks;
+  }
+}
+
+TEST(Examples, Recommender_LosesTheSameOnEveryNumberOfRanks) {
+  std::vector<double> one;
+  for (const int ranks : {1, 2, 3, 4}) {
+    const Launched job = launch_ranks(ranks, std::string(RECOMMENDER) + " --losses");
+    EXPECT_EQ(job.exit_code, 0) << job.output;
+    int calls = 0, compiles = 0;
+    const std::size_t row = job.output.find("\n  step ");
+    ASSERT_NE(row, std::string::npos) << job.output;
+    EXPECT_EQ(std::sscanf(job.output.c_str() + row, " step %d %d", &calls, &compiles), 2);
+    EXPECT_EQ(calls, 60);
+    EXPECT_LE(compiles, 2) << job.output;
+    std::vector<double> losses;
+    std::istringstream lines(job.output);
+    for (std::string line; std::getline(lines, line);)
+      if (double loss = 0; std::sscanf(line.c_str(), "%lf", &loss) == 1) losses.push_back(loss);
+    ASSERT_EQ(losses.size(), 60U) << job.output;
+    if (ranks == 1) one = losses;
+    for (std::size_t s = 0; s < losses.size(); ++s)
+      EXPECT_NEAR(losses[s], one[s], 1e-9 * one[s]) << "step " << s << ", " << ranks;
+  }
+}
+
 TEST(Examples, MoeText_LearnsMoreThanTheFrequenciesOfBytes) {
   const Launched job = launch_ranks(2, std::string(MOE_TEXT) + " --steps 60");
   EXPECT_EQ(job.exit_code, 0) << job.output;

@@ -35,7 +35,12 @@ class Sweep {
   void run(const Tensor& loss) {
     trace_.stand_at(trace_.node(loss.node()).where);
     grads_[loss.node()] = ones_like(loss);
-    for (NodeId id = loss.node() + 1; id-- > 0;) {
+    walk();
+  }
+  /// What comes to `id` besides what the walk finds.
+  void start(NodeId id, const Tensor& gradient) { add(id, gradient); }
+  void walk() {
+    for (auto id = static_cast<NodeId>(grads_.size()); id-- > 0;) {
       if (const OwnGradient* own = trace_.own_gradient(id)) {
         // The last of its outputs that a way back comes to: all others have their gradients.
         if (id == own->outputs.front()) step(*own);
@@ -83,7 +88,10 @@ class Sweep {
     trace_.stand_at(own.where);
     for (std::size_t i = 0; i < call.grads.size(); ++i)
       if (!call.grads[i].traced()) call.grads[i] = zeros_like(call.outputs[i]);
-    for (const NodeId id : own.inputs) call.inputs.push_back(tensor(id));
+    for (const NodeId id : own.inputs) {
+      call.inputs.push_back(tensor(id));
+      call.wanted.push_back(wanted_[id]);
+    }
     trace_.stand_at(std::nullopt);  // the function has lines of its own
     const std::vector<Tensor> grads = own.backward(call);
     trace_.stand_at(own.where);
@@ -124,6 +132,8 @@ std::vector<Tensor> grad(const Tensor& loss, std::span<const Tensor> wrt, Line w
     refuse(where, "grad",
            fmt::format("takes a 0-d floating-point loss, not {}; sum() it first",
                        meta_text(meta_of(loss))));
+  if (trace->operand(loss, where) != loss.node())
+    refuse(where, "grad", "the loss is made outside of this branch or loop's body; call it there");
   std::vector<NodeId> ids;
   for (const Tensor& x : wrt) {
     ids.push_back(trace->operand(x, where));
@@ -141,6 +151,25 @@ std::vector<Tensor> grad(const Tensor& loss, std::span<const Tensor> wrt, Line w
   for (std::size_t i = 0; i < grads.size(); ++i)
     if (!grads[i].traced()) grads[i] = zeros_like(wrt[i], where);
   return grads;
+}
+
+std::vector<Tensor> pull_back(Trace& trace, const std::vector<Tensor>& outputs,
+                              const std::vector<Tensor>& grads, const std::vector<Tensor>& wrt) {
+  std::vector<NodeId> from, to;
+  for (const Tensor& x : wrt) to.push_back(trace.operand(x, {}));
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (grads[i].traced()) from.push_back(trace.operand(outputs[i], {}));
+  std::vector<Tensor> found(wrt.size());
+  if (!from.empty()) {
+    Sweep sweep(trace, *std::ranges::max_element(from), to);
+    for (std::size_t i = 0, k = 0; i < outputs.size(); ++i)
+      if (grads[i].traced()) sweep.start(from[k++], grads[i]);
+    sweep.walk();
+    for (std::size_t i = 0; i < to.size(); ++i) found[i] = sweep.grad(to[i]);
+  }
+  for (std::size_t i = 0; i < to.size(); ++i)
+    if (!found[i].traced()) found[i] = zeros_like(wrt[i]);
+  return found;
 }
 
 std::vector<Tensor> grad(const Tensor& loss, std::initializer_list<Tensor> wrt, Line where) {

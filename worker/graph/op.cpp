@@ -22,6 +22,8 @@ bool takes_half(const Node& node) {
     case OpClass::Collective:
     case OpClass::HostSync:
     case OpClass::Check:
+    case OpClass::Control:
+    case OpClass::Result:
       return true;
   }
   return true;

@@ -18,7 +18,9 @@ enum class OpClass : std::uint8_t {
   Index,
   Collective,
   HostSync,
-  Check
+  Check,
+  Control,  // has bodies, and its results as nodes of their own
+  Result
 };
 
 /// What dtypes the first operand may have.
@@ -159,6 +161,11 @@ constexpr OpRow row_of(Op op) {
     case Op::CumArgmax:     return {"cum_argmax", C::Index, T::Number, 1, 0, 0, 0};
     case Op::LogCumsumExp:  return {"logcumsumexp", C::Index, T::Float, 1, 0, 0, D | W};
     case Op::SearchSorted:  return {"searchsorted", C::Index, T::Number, 2, 0, 1, 0};
+    case Op::Cond:          return {"cond", C::Control, T::Bool, -1, -1, 0, R};
+    case Op::Scan:          return {"scan", C::Control, T::Any, -1, -1, 3, R};
+    case Op::While:         return {"while_loop", C::Control, T::Any, -1, -1, 2, R};
+    case Op::Call:          return {"call", C::Control, T::Any, -1, -1, 0, R};
+    case Op::Result:        return {"result", C::Result, T::Any, 1, 0, 1, 0};
     case Op::Philox:        return each("philox", T::I64, 0, 40, "philox_({a}, {b}, {c})");
     case Op::Unfold:        return {"unfold", C::View, T::Any, 1, 0, -1, D | E};
     case Op::Overlay:       return {"overlay", C::View, T::Any, 1, 0, -1, D | E};

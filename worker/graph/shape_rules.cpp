@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/graph/shape_rules.h>
@@ -368,7 +369,8 @@ Outcome host_sync_rule(const Node& node, Metas in) {
 }
 
 constexpr bool has_own_rule(const OpRow& row) {
-  return row.kind != OpClass::Elementwise && row.kind != OpClass::Reduction;
+  return row.kind != OpClass::Elementwise && row.kind != OpClass::Reduction &&
+         row.kind != OpClass::Control && row.kind != OpClass::Result;
 }
 // clang-format off
 constexpr OpMap<Rule> kRules(has_own_rule, {
@@ -437,6 +439,7 @@ std::optional<Status> arity_error(const Node& node, Metas in) {
   const bool numbered = node.op == Op::Full || node.op == Op::Reshape;
   if ((!named && !node.text.empty()) || (!numbered && node.number != 0) ||
       (row.kind != OpClass::HostSync && !node.binds.empty()) ||
+      node.bodies.size() != bodies_of(node.op) ||
       node.asserts.size() != (node.op == Op::Assert ? 1 : 0))
     return rule_error(node, "has an attribute that the op does not have");
   return std::nullopt;
@@ -453,6 +456,8 @@ Outcome result_meta(const Node& node, Metas in) {
   for (const TensorMeta& operand : in)
     if (is_half(operand.dtype) && !takes_half(node))
       return rule_error(node, "{} goes into it as f32; cast first", meta_text(operand));
+  if (row.kind == OpClass::Control) return control_meta(node, in);
+  if (row.kind == OpClass::Result) return node.meta;
   if (auto status = negative_error(node)) return *status;
   if (row.kind == OpClass::Elementwise) return elementwise_rule(node, in);
   return row.kind == OpClass::Reduction ? reduction_rule(node, in[0]) : kRules[node.op](node, in);

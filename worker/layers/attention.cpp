@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/jagged/padding.h>
 #include <lockstep/worker/layers/attention.h>
 #include <lockstep/worker/layers/operands.h>
 
@@ -60,6 +61,35 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
                            ? softmax(scores, -1, where)
                            : masked_softmax(masked(scores, options.mask, where), where);
   return matmul(parts, value, where);
+}
+
+Jagged jagged_attention(const Jagged& query, const Tensor& key, const Tensor& value,
+                        const JaggedAttentionOptions& options, Line where) {
+  constexpr std::string_view kWhat = "jagged_attention";
+  (void)trace_of(kWhat, std::vector{query.values, query.lengths, key, value}, where);
+  const int ndim = query.values.ndim();
+  if ((ndim != 2 && ndim != 3) || key.ndim() != ndim || value.ndim() != ndim)
+    refuse(where, kWhat,
+           fmt::format("takes three tensors [rows, width] or [rows, heads, width], not {}, {} and "
+                       "{}",
+                       meta_text(meta_of(query.values)), meta_text(meta_of(key)),
+                       meta_text(meta_of(value))));
+  const SymInt rows = query.values.size(0, where),
+               most = options.at_most ? *options.at_most : longest(query.lengths, where);
+  const auto dense = [&](const Tensor& x) {
+    check(x.size(0, where) == rows, "jagged_attention needs a key and a value for each row", where);
+    const Tensor padded = to_padded(with_values(query, x), most, 0, where);
+    return ndim == 2 ? padded : transpose(padded, 1, 2, where);
+  };
+  AttentionOptions inner{.is_causal = options.is_causal, .scale = options.scale};
+  // What is behind a segment's end is also behind each of its rows.
+  if (!options.is_causal) {
+    const Tensor real = padding_mask(query.lengths, most, where);
+    inner.mask = unsqueeze(ndim == 2 ? real : unsqueeze(real, 1, where), -2, where);
+  }
+  const Tensor out =
+      scaled_dot_product_attention(dense(query.values), dense(key), dense(value), inner, where);
+  return from_padded(ndim == 2 ? out : transpose(out, 1, 2, where), query.lengths, rows, where);
 }
 
 Tensor rotary_embedding(const Tensor& x, const Tensor& positions, const RotaryOptions& options,

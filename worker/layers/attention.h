@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/jagged/jagged.h>
 
 namespace lockstep::worker {
 
@@ -19,6 +19,18 @@ struct AttentionOptions {
                                                   const Tensor& value,
                                                   const AttentionOptions& options = {},
                                                   Line where = Line::current());
+
+struct JaggedAttentionOptions {
+  bool is_causal = false;
+  std::optional<double> scale{};
+  std::optional<SymInt> at_most{};  // rows of a segment; by default the longest, read back
+};
+/// The same within each segment: query [R, E] or, of H heads, [R, H, E], with a key and a value for
+/// each of its rows. Only the scores are padded. Rows that are more than at_most are a joint error
+/// when the graph runs.
+[[nodiscard]] Jagged jagged_attention(const Jagged& query, const Tensor& key, const Tensor& value,
+                                      const JaggedAttentionOptions& options = {},
+                                      Line where = Line::current());
 
 /// Which two elements of a row are turned together.
 enum class RotaryForm : std::uint8_t {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/language/index_ops.h>
+#include <lockstep/worker/jagged/segments.h>
 #include <lockstep/worker/layers/embeddings.h>
 #include <lockstep/worker/layers/operands.h>
 
@@ -76,14 +76,6 @@ Tensor times_weights(const Tensor& rows, const Tensor& weights, const Line& wher
   return at(rows) * at(unsqueeze(weights, -1, where));
 }
 
-/// The largest of the rows [N, D] that belong to each bag: [bags, D], zeros for an empty one.
-Tensor largest_by_bag(const Tensor& rows, const Tensor& bag, const SymInt& bags,
-                      const Line& where) {
-  const Tensor empty = zeros(*rows.trace(), {bags, rows.size(1, where)}, rows.dtype(where), where);
-  const Tensor each = expanded(unsqueeze(bag, 1, where), meta_of(rows).sizes, where);
-  return scatter_reduce(empty, 0, each, rows, ScatterReduce::Amax, false, where);
-}
-
 }  // namespace
 
 Tensor embedding(const Tensor& given, const Tensor& table, std::optional<std::int64_t> padding_idx,
@@ -125,10 +117,9 @@ Tensor embedding_bag(const Tensor& given, const Tensor& table, const BagOptions&
   } else {
     const SymInt all = index.size(0, where);
     const Tensor lengths = lengths_of(options, all, where);
-    const SymInt bags = lengths.size(0, where);
-    const Tensor bag = segment_ids(lengths, all, where);
-    total = largest ? largest_by_bag(rows, bag, bags, where) : index_add(bags, bag, rows, where);
-    count = padding.empty() ? lengths : index_add(bags, bag, counted, where);
+    const Jagged bags{rows, lengths};
+    total = largest ? segment_max(bags, where) : segment_sum(bags, where);
+    count = padding.empty() ? lengths : segment_sum(with_values(bags, counted), where);
   }
   if (options.mode == BagMode::Sum) return cast(total, table.dtype(), where);
   const TensorOperand column(unsqueeze(count, 1, where), where);

@@ -1,6 +1,9 @@
-// Products of many operands, and what models are made of.
+// Products of many operands, jagged tensors, and what models are made of.
 #include "op_case_lists.h"
 
+#include <lockstep/worker/jagged/feature_exchange.h>
+#include <lockstep/worker/jagged/padding.h>
+#include <lockstep/worker/jagged/segments.h>
 #include <lockstep/worker/language/movement_ops.h>
 #include <lockstep/worker/language/product_ops.h>
 #include <lockstep/worker/layers/attention.h>
@@ -145,6 +148,46 @@ void add_attention(std::vector<OpCase>& cases) {
                    }});
 }
 
+void add_segments(std::vector<OpCase>& cases) {
+  const CaseInput lengths{LayerFill::Counts, {fixed(3)}};
+  const std::vector<CaseInput> inputs{signed_of({kN, kM}), lengths};
+  cases.push_back({"segment_totals", inputs, [](Trace&, LayerIn x) {
+                     const Jagged rows{x[0], x[1]};
+                     const Tensor real = unsqueeze(x[1] > 0, 1);
+                     return segment_sum(rows) * segment_prod(rows) + segment_norm(rows) +
+                            where(real, segment_mean(rows) * segment_max(rows) - segment_min(rows),
+                                  0.0);
+                   }});
+  cases.push_back({"segment_softmax", inputs, [](Trace&, LayerIn x) {
+                     const Jagged rows{x[0], x[1]};
+                     return segment_softmax(rows).values * segment_cumsum(rows).values;
+                   }});
+  cases.push_back({"padding",
+                   {signed_of({kN, kM}), lengths, positive_of({fixed(3), kN, kM})},
+                   [](Trace&, LayerIn x) {
+                     const Jagged rows{x[0], x[1]};
+                     const Tensor dense = to_padded(rows, x[0].size(0), 0.5) * x[2];
+                     return from_padded(dense * dense, x[1], x[0].size(0)).values;
+                   }});
+  cases.push_back({"jagged_attention",
+                   {signed_of({kN, kM}), signed_of({kN, kM}), signed_of({kN, fixed(2)}), lengths},
+                   [](Trace&, LayerIn x) {
+                     const Jagged query{x[0], x[3]};
+                     return jagged_attention(query, x[1], x[2]).values +
+                            jagged_attention(query, x[1], x[2], {.is_causal = true}).values;
+                   }});
+  cases.push_back({"features",
+                   {signed_of({kN, fixed(2)}), {LayerFill::Counts, {fixed(3), fixed(2)}}},
+                   [](Trace&, LayerIn x) {
+                     const std::vector<Rank> owner{Rank{1}, Rank{0}, Rank{1}};
+                     const KeyedJagged mine = exchange_features({exp(x[0]), x[1]}, owner);
+                     const Tensor sums = segment_sum(all_features(mine));
+                     const Tensor pooled = reshape(sums * sums, {2, 4, 2});
+                     return exchange_back(pooled, owner) * 0.5;
+                   },
+                   2});
+}
+
 void add_windows(std::vector<OpCase>& cases) {
   // Padded so that windows lie within whatever the size is.
   cases.push_back({"unfold", {signed_of({kN, kM, fixed(2)})}, [](Trace&, LayerIn x) {
@@ -160,15 +203,16 @@ void add_windows(std::vector<OpCase>& cases) {
                     signed_of({fixed(6)})},
                    [](Trace&, LayerIn x) {
                      return conv1d(x[0], x[1], x[2],
-                                   {.stride = {2}, .padding = {2}, .dilation = {2}, .groups = 2});
+                                   {.stride = {2}, .padding = {3}, .dilation = {2}, .groups = 2});
                    }});
   cases.push_back({"conv2d",
                    {signed_of({fixed(2), fixed(2), kN, kM}),
                     signed_of({fixed(3), fixed(2), fixed(2), fixed(3)}), signed_of({fixed(3)})},
                    [](Trace&, LayerIn x) {
-                     const Tensor y = conv2d(x[0], x[1], x[2], {.same = true});
+                     const Tensor wide = pad(pad(x[0], 2, 0, 1), 3, 1, 0);
+                     const Tensor y = conv2d(wide, x[1], x[2], {.same = true});
                      const Tensor w = slice(slice(x[1], 2, 0, 1), 3, 0, 1);  // [3, 2, 1, 1]
-                     return conv2d(x[0], w) * y;
+                     return conv2d(wide, w) * y;
                    }});
   cases.push_back(
       {"conv2d_batch",
@@ -207,7 +251,7 @@ void add_pools(std::vector<OpCase>& cases) {
   cases.push_back({"adaptive_pools", {signed_of({fixed(2), kN, kM})}, [](Trace&, LayerIn x) {
                      const Tensor wide = pad(pad(x[0], 1, 1, 0), 2, 0, 1);
                      return adaptive_avg_pool2d(wide, {2, 3}) + adaptive_max_pool2d(wide, {2, 1}) +
-                            adaptive_max_pool1d(wide, 1);
+                            sum(adaptive_max_pool1d(wide, 1));
                    }});
 }
 
@@ -257,6 +301,7 @@ void add_layers(std::vector<OpCase>& cases) {
   add_losses(cases);
   add_embeddings(cases);
   add_attention(cases);
+  add_segments(cases);
   add_windows(cases);
   add_pools(cases);
   add_optimisers(cases);

@@ -85,7 +85,9 @@ TEST(Convolution, AKernelThatDoesNotLieWithin_IsAnErrorOfThatCall) {
       {2, 3, 4});
   EXPECT_EQ(program.run({random_f64(3, {5, 2, 2}), random_f64(4, {3, 2, 4})})[0].sizes(),
             (std::vector<I>{5, 3, 1}));
-  EXPECT_FALSE(program.graph().guards.empty()) << "x.size(2) < 2 is another entry, or an error";
+  const std::string error = program.failure({random_f64(3, {5, 2, 1}), random_f64(4, {3, 2, 4})});
+  EXPECT_NE(error.find("unfold needs windows that lie within the tensor"), std::string::npos)
+      << error;
 }
 
 /// One window after the other; `of`: from the elements of x in it, and their places in the plane.
@@ -128,7 +130,7 @@ TEST(Pooling, TheLargestAndItsPlace_TheFirstOfEqualOnes) {
       {3});
   for (const I n : {0, 1, 2})
     for (const I h : {1, 2, 5, 6})
-      for (const I v : {1, 2, 5, 6}) {
+      for (const I v : {2, 5, 6}) {  // of 1 a window sees nothing but padding
         Array x = random_f64(3, {n, 3, h, v});
         for (I i = 0; i < x.elements(); i += 2) x.set(i, i % 3 == 0 ? 2 : -1);  // many are equal
         const auto ceil_places = [](I size, I span, I stride) {

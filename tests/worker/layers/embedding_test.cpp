@@ -1,6 +1,7 @@
 // Embeddings and attention against plain loops in double.
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "traced_run.h"
 
@@ -246,6 +247,71 @@ TEST(Attention, MaskedCausalAndFree_AsByLoops) {
       got.resize(expected.size());
       EXPECT_TRUE(same(got, expected, 1e-11)) << n << " " << m;
     }
+}
+
+/// Rows first to first + count.
+Array part_of(const Array& x, I first, I count) {
+  std::vector<I> sizes = x.sizes();
+  const I row = x.elements() / std::max<I>(1, sizes[0]);
+  sizes[0] = count;
+  Array out(x.dtype(), sizes);
+  for (I i = 0; i < count * row; ++i) out.set(i, x.at(first * row + i));
+  return out;
+}
+
+TEST(JaggedAttention, EachSegmentByItself_AsByLoops) {
+  TracedRun program(
+      {random_f64(1, {7, 4}), random_f64(1, {7, 4}), random_f64(1, {7, 6}), numbers({3}, 9)},
+      [](Trace&, In x) {
+        const Jagged query{x[0], x[3]};
+        const auto attention = [&](JaggedAttentionOptions options) {
+          return jagged_attention(query, x[1], x[2], options).values;
+        };
+        const Tensor causal = attention({.is_causal = true, .scale = 0.3});
+        std::vector<Tensor> out{attention({}), causal, attention({.at_most = SymInt(9)})};
+        // Two heads of equal width are two runs over columns of their own.
+        const SymInt rows = x[0].size(0);
+        const auto two = [&](const Tensor& t) { return reshape(cat({t, t}, 1), {rows, 2, -1}); };
+        out.push_back(jagged_attention({two(x[0]), x[3]}, two(x[1]), two(x[2])).values);
+        for (const Tensor& gradient : grad(sum(causal * causal), {x[0], x[1], x[2]}))
+          out.push_back(gradient);
+        return out;
+      });
+  for (const std::vector<double>& lengths :
+       std::vector<std::vector<double>>{{}, {0}, {1}, {3, 0, 5}, {0, 0, 1, 1, 4}}) {
+    const double total = std::accumulate(lengths.begin(), lengths.end(), 0.0);
+    const I rows = static_cast<I>(total), segments = static_cast<I>(lengths.size());
+    const Array q = random_f64(2, {rows, 4}), k = random_f64(3, {rows, 4}),
+                v = random_f64(4, {rows, 3});
+    Array free = Array::zeros(DType::F64, {rows, 3}), causal = free.clone(),
+          heads = Array::zeros(DType::F64, {rows, 2, 3});
+    I first = 0;
+    for (const double length : lengths) {
+      const I n = static_cast<I>(length);
+      const auto batched = [&](const Array& x) {
+        const Array some = part_of(x, first, n);
+        return Array::of(
+            DType::F64, {1, n, x.sizes()[1]},
+            std::vector<double>(some.data_as<double>(), some.data_as<double>() + some.elements()));
+      };
+      const Array one =
+          attention_by_loops(batched(q), batched(k), batched(v), 0.5, [](I, I) { return 0.0; });
+      const Array other = attention_by_loops(batched(q), batched(k), batched(v), 0.3, [](I i, I j) {
+        return j <= i ? 0.0 : -std::numeric_limits<double>::infinity();
+      });
+      for (I i = 0; i < n * 3; ++i) {
+        free.set(first * 3 + i, one.at(i)), causal.set(first * 3 + i, other.at(i));
+        for (const I head : {0, 1}) heads.set((first + i / 3) * 6 + head * 3 + i % 3, one.at(i));
+      }
+      first += n;
+    }
+    std::vector<Array> got =
+        program.run({q, k, v, Array::of(DType::I64, {segments}, lengths)}, 1e-11);
+    for (std::size_t o = 4; o < got.size(); ++o)
+      for (I i = 0; i < got[o].elements(); ++i) EXPECT_TRUE(std::isfinite(got[o].at(i)));
+    got.resize(4);
+    EXPECT_TRUE(same(got, {free, causal, free, heads}, 1e-11)) << segments;
+  }
 }
 
 TEST(RotaryEmbedding, PairsAreTurnedByTheirAngles) {

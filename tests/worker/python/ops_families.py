@@ -3,10 +3,11 @@
 import ops_basics
 import ops_elementwise
 import ops_index
+import ops_jagged
 import ops_layers
 import ops_order
 import ops_windows
 
-FAMILIES = (ops_basics, ops_elementwise, ops_index, ops_layers, ops_order, ops_windows)
+FAMILIES = (ops_basics, ops_elementwise, ops_index, ops_jagged, ops_layers, ops_order, ops_windows)
 CALLS = {name: call for family in FAMILIES for name, call in family.CALLS.items()}
 MORE = {name: samples for family in FAMILIES for name, samples in getattr(family, "MORE", {}).items()}

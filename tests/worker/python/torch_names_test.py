@@ -19,7 +19,7 @@ class TorchNames(unittest.TestCase):
         self.assertEqual(sorted(told), sorted([*CALLS, *MORE]))
 
     def test_every_function_named_is_public(self):
-        headers = "".join(path.read_text() for room in ("language", "layers")
+        headers = "".join(path.read_text() for room in ("jagged", "language", "layers")
                           for path in (ROOT / "worker" / room).glob("*.h"))
         for line in (ROOT / "worker" / "language" / "torch_names.md").read_text().splitlines():
             if line.startswith("| `"):

@@ -26,8 +26,8 @@ const samples::Functions& functions() {
   static const samples::Functions all = [] {
     samples::Functions merged;
     for (samples::Functions family :
-         {samples::basics(), samples::elementwise(), samples::index_ops(), samples::layers(),
-          samples::order(), samples::windows()})
+         {samples::basics(), samples::elementwise(), samples::index_ops(), samples::jagged(),
+          samples::layers(), samples::order(), samples::windows()})
       merged.merge(family);
     return merged;
   }();

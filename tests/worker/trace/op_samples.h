@@ -18,6 +18,7 @@ using Functions = std::map<std::string, std::vector<Tensor> (*)(In, Arguments)>;
 
 [[nodiscard]] Functions basics();
 [[nodiscard]] Functions elementwise();
+[[nodiscard]] Functions jagged();
 [[nodiscard]] Functions layers();
 [[nodiscard]] Functions windows();
 [[nodiscard]] Functions index_ops();

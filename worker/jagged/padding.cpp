@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <lockstep/worker/graph/half.h>
+#include <lockstep/worker/jagged/padding.h>
+#include <lockstep/worker/language/index_places.h>
+
+namespace lockstep::worker {
+namespace {
+
+using shapes::Expr;
+
+/// Where each row lies in a dense tensor [S * size, ..].
+Tensor places_in_dense(std::string_view what, const Jagged& x, const SymInt& size,
+                       const Line& where) {
+  const Tensor place = checked_index(what, place_of_rows(x, where), size.expr(), false, where);
+  return emit(Op::Add, {scaled(segment_of_rows(x, where), size.expr(), where), place}, {}, where);
+}
+
+/// Dims [S, size, ..] as [S * size, ..].
+Tensor joined_rows(const Tensor& dense, const Line& where) { return flattened(dense, 2, where); }
+
+}  // namespace
+
+SymInt longest(const Tensor& lengths, Line where) {
+  const Tensor most = amax(lengths, {}, Keep::Drop, where);
+  return item(maximum(TensorOperand(most, where), TensorOperand(0, where)), Values::NonNegative,
+              where);
+}
+
+Tensor to_padded(const Jagged& x, const SymInt& at_most, double fill, Line where) {
+  const std::shared_ptr<Trace> trace =
+      trace_of("to_padded", std::vector{x.values, x.lengths}, {at_most}, where);
+  check(at_most >= 0, "to_padded needs a length of at least 0", where);
+  const Tensor places = places_in_dense("to_padded", x, at_most, where);
+  std::vector<Expr> sizes = meta_of(x.values).sizes;
+  const Expr segments = meta_of(x.lengths).sizes[0];
+  const SymInt all = trace->integer(segments * at_most.expr());
+  // Each place is taken once, so a sum with zeros is the row itself.
+  const bool adds = is_number(x.values.dtype(where)) && !is_half(x.values.dtype(where));
+  sizes[0] = all.expr();
+  Tensor dense;
+  if (adds && fill == 0)
+    dense = index_add(all, places, x.values, where);
+  else
+    dense = put_rows(filled(*trace, {x.values.dtype(where), sizes}, fill, where), places, x.values,
+                     Put::Set, where);
+  sizes[0] = at_most.expr();
+  sizes.insert(sizes.begin(), segments);
+  return view(dense, std::move(sizes), where);
+}
+
+Tensor to_padded(const Jagged& x, Line where) {
+  return to_padded(x, longest(x.lengths, where), 0, where);
+}
+
+Jagged from_padded(const Tensor& dense, const Tensor& lengths, const SymInt& rows, Line where) {
+  constexpr std::string_view kWhat = "from_padded";
+  const std::shared_ptr<Trace> trace = trace_of(kWhat, std::vector{dense, lengths}, {rows}, where);
+  if (dense.ndim(where) < 2)
+    refuse(where, kWhat,
+           fmt::format("takes a tensor [segments, length, ..], not {}", meta_text(meta_of(dense))));
+  check(dense.size(0, where) == lengths.size(0, where), "from_padded needs one length per segment",
+        where);
+  const Jagged shape{arange(*trace, rows, where), lengths};
+  const Tensor places = places_in_dense(kWhat, shape, dense.size(1, where), where);
+  return {index_select(joined_rows(dense, where), places, where), lengths};
+}
+
+Jagged from_padded(const Tensor& dense, const Tensor& lengths, Line where) {
+  const Tensor total = sum(lengths, {}, Keep::Drop, where);
+  return from_padded(dense, lengths, item(total, Values::NonNegative, where), where);
+}
+
+Tensor padding_mask(const Tensor& lengths, const SymInt& size, Line where) {
+  const std::shared_ptr<Trace> trace =
+      trace_of("padding_mask", std::vector{lengths}, {size}, where);
+  const Tensor place = arange(*trace, size, where);
+  return TensorOperand(place, where) < TensorOperand(unsqueeze(lengths, 1, where), where);
+}
+
+}  // namespace lockstep::worker
