@@ -82,11 +82,8 @@ Result<void> check(const Collective& c, int size) {
   if (c.kind == Kind::Broadcast && (c.root.value < 0 || c.root.value >= size))
     return bad(c, fmt::format("root {} is not a rank of a group of {}", c.root.value, size));
   if (c.kind == Kind::AllReduce || c.kind == Kind::ReduceScatter) {
-    const bool half = c.dtype == DType::F16 || c.dtype == DType::BF16;
-    if (half || (c.dtype == DType::Bool && c.reduce == Reduce::Sum))
-      return bad(c, fmt::format("there is no {} over {}; cast to {} first",
-                                c.reduce == Reduce::Sum ? "sum" : "minimum or maximum",
-                                dtype_name(c.dtype), half ? "f32" : "i64"));
+    if (c.dtype == DType::Bool && c.reduce == Reduce::Sum)
+      return bad(c, "there is no sum over bool; cast to i64 first");
   }
   const CollectiveExtent extent = CollectiveExtent::of(c, size);
   if ((extent.send > 0 && c.send == nullptr) || (extent.receive > 0 && c.receive == nullptr))

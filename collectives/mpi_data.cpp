@@ -2,6 +2,7 @@
 #include <limits>
 #include <numeric>
 
+#include <lockstep/collectives/base/half.h>
 #include <lockstep/collectives/mpi_data.h>
 
 namespace lockstep::collectives {
@@ -27,7 +28,7 @@ MPI_Datatype element(DType dtype) {
       return MPI_INT64_T;
     case DType::F16:
     case DType::BF16:
-      return MPI_UINT16_T;  // moved, never reduced: see check()
+      return MPI_UINT16_T;  // moved, never reduced: see reduce_wide()
     case DType::F32:
       return MPI_FLOAT;
     case DType::F64:
@@ -113,7 +114,26 @@ int MpiData::all_reduce(const Collective& c) const {
   return MPI_SUCCESS;
 }
 
+/// MPI has no sums of f16 and bf16: they are made of f32, and rounded once.
+int MpiData::reduce_wide(const Collective& c) {
+  const CollectiveExtent extent = CollectiveExtent::of(c, size_);
+  std::vector<float> send(static_cast<std::size_t>(extent.send)),
+      receive(static_cast<std::size_t>(extent.receive));
+  widen_halves(c.dtype, static_cast<const std::uint16_t*>(c.send), send.data(), extent.send);
+  Collective wide = c;
+  wide.dtype = DType::F32;
+  wide.send = send.data();
+  wide.receive = receive.data();
+  const int rc = run(wide);
+  if (rc == MPI_SUCCESS)
+    narrow_floats(c.dtype, receive.data(), static_cast<std::uint16_t*>(c.receive), extent.receive);
+  return rc;
+}
+
 int MpiData::run(const Collective& c) {
+  const bool reduces =
+      c.kind == Collective::Kind::AllReduce || c.kind == Collective::Kind::ReduceScatter;
+  if (reduces && is_half(c.dtype)) return reduce_wide(c);
   const int rows = static_cast<int>(c.rows);
   switch (c.kind) {
     case Collective::Kind::AllToAll:

@@ -30,6 +30,7 @@ class MpiData {
   [[nodiscard]] MPI_Datatype row(const Collective& collective);
   [[nodiscard]] int all_to_all(const Collective& collective);
   [[nodiscard]] int all_reduce(const Collective& collective) const;
+  [[nodiscard]] int reduce_wide(const Collective& collective);
   MPI_Comm comm_;
   int size_;
   std::map<std::pair<DType, std::int64_t>, MPI_Datatype> rows_;

@@ -1,5 +1,8 @@
+#include <cstring>
 #include <type_traits>
+#include <vector>
 
+#include <lockstep/collectives/base/half.h>
 #include <lockstep/collectives/reduction.h>
 
 namespace lockstep::collectives {
@@ -64,12 +67,31 @@ void with_type(DType dtype, Act act) {
 
 }  // namespace
 
-void reduce_elements(DType dtype, Reduce reduce, void* into, const void* from,
-                     std::int64_t elements) {
-  with_type(dtype, [&](auto zero) { reduce_as<decltype(zero)>(reduce, into, from, elements); });
+void reduce_ranks(DType dtype, Reduce reduce, std::span<const void* const> from, void* into,
+                  std::int64_t elements) {
+  if (is_half(dtype)) {
+    std::vector<float> total(static_cast<std::size_t>(elements)), next(total.size());
+    for (std::size_t r = 0; r < from.size(); ++r) {
+      widen_halves(dtype, static_cast<const std::uint16_t*>(from[r]),
+                   r == 0 ? total.data() : next.data(), elements);
+      if (r > 0) reduce_as<float>(reduce, total.data(), next.data(), elements);
+    }
+    return narrow_floats(dtype, total.data(), static_cast<std::uint16_t*>(into), elements);
+  }
+  if (into != from[0])
+    std::memcpy(into, from[0], static_cast<std::size_t>(elements) * dtype_size(dtype));
+  for (const void* next : from.subspan(1))
+    with_type(dtype, [&](auto zero) { reduce_as<decltype(zero)>(reduce, into, next, elements); });
 }
 
 void multiply_elements(DType dtype, void* into, std::int64_t times, std::int64_t elements) {
+  if (is_half(dtype)) {
+    std::vector<float> wide(static_cast<std::size_t>(elements));
+    auto* halves = static_cast<std::uint16_t*>(into);
+    widen_halves(dtype, halves, wide.data(), elements);
+    multiply_elements(DType::F32, wide.data(), times, elements);
+    return narrow_floats(dtype, wide.data(), halves, elements);
+  }
   with_type(dtype, [&](auto zero) {
     using T = decltype(zero);
     T* a = static_cast<T*>(into);

@@ -1,3 +1,4 @@
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -5,6 +6,7 @@
 
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/frame_steps.h>
+#include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/graph.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/process/world.h>
@@ -22,7 +24,10 @@ double milliseconds(Duration d) { return std::chrono::duration<double, std::mill
 std::string collectives_text(const Graph& graph) {
   std::string out;
   for (const Node& node : graph.nodes) {
-    if (op_row(node.op).kind != OpClass::Collective) continue;
+    if (!meets_peers(node)) continue;
+    if (!node.bodies.empty()) out += fmt::format("{}\n", op_row(node.op).name);
+    for (const auto& body : node.bodies) out += collectives_text(*body);
+    if (!node.bodies.empty()) continue;
     out += fmt::format("{} of {}", op_row(node.op).name, dtype_name(node.meta.dtype));
     for (std::size_t d = node.op == Op::AllToAll ? 1 : 0; d < node.meta.sizes.size(); ++d)
       out += " x " + joint_size_text(node.meta.sizes[d]);
@@ -31,6 +36,17 @@ std::string collectives_text(const Graph& graph) {
     out += "\n";
   }
   return out;
+}
+
+/// The first collective over a group that is not there.
+const Node* of_no_group(const Graph& graph, const std::function<bool(const std::string&)>& known) {
+  for (const Node& node : graph.nodes) {
+    if (op_row(node.op).kind == OpClass::Collective && !node.text.empty() && !known(node.text))
+      return &node;
+    for (const auto& body : node.bodies)
+      if (const Node* inner = of_no_group(*body, known)) return inner;
+  }
+  return nullptr;
 }
 
 /// Where the traced function made a number of a size of `input`: "to_int() at a.cpp:3 fixes
@@ -83,6 +99,7 @@ TraceSetup FrameRunner::Steps::setup(const Decision& decision) {
                               frame_.consistency == Consistency::SharedSizes,
           .constraints = frame_.constraints.texts(),
           .specialize_float = frame_.job.decision.specialize_float,
+          .low_precision = frame_.job.low_precision,
           .shapes = {.complex = frame_.complex_branches}};
 }
 
@@ -127,17 +144,17 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
     report.failure = graph.error();
     return report;
   }
-  for (const Node& node : graph->nodes)
-    if (op_row(node.op).kind == OpClass::Collective && !node.text.empty() &&
-        frame_.job.groups.find(node.text) == frame_.job.groups.end()) {
-      report.failure =
-          Status{Code::TraceError,
-                 fmt::format("frame {}: {}: group {} has not been declared in this job",
-                             frame_.cache.name, node.where.text(), node.text),
-                 {},
-                 {}};
-      return report;
-    }
+  const Node* unknown = of_no_group(*graph, [&](const std::string& group) {
+    return frame_.job.groups.find(group) != frame_.job.groups.end();
+  });
+  if (unknown != nullptr) {
+    report.failure = Status{Code::TraceError,
+                            fmt::format("frame {}: {}: group {} has not been declared in this job",
+                                        frame_.cache.name, unknown->where.text(), unknown->text),
+                            {},
+                            {}};
+    return report;
+  }
   made_.graph = std::move(*graph);
   GraphPrints prints = prints_of(made_.graph);
   report.graph = made_.fingerprint = prints.graph;

@@ -234,6 +234,8 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   context.settings = *settings;
   context.decision = options.decision;
   state->processor = options.processor;
+  // torch's defaults.
+  if (options.processor == Processor::Cuda) state->context.low_precision = DType::F16;
   context.log = Log(settings->log);
   state->summary = options.summary;
   if (auto traced = state->trace(comm != nullptr); !traced) return traced.error();

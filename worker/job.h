@@ -47,6 +47,7 @@
 #include <lockstep/worker/layers/pooling.h>
 #include <lockstep/worker/layers/schedules.h>
 #include <lockstep/worker/process/settings.h>
+#include <lockstep/worker/trace/autocast.h>
 
 namespace lockstep::worker {
 

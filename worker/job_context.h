@@ -69,7 +69,8 @@ struct JobContext {
   std::map<std::string, GroupContext, std::less<>> groups;  // declared, by name
   Nesting nesting;                                          // of all that were declared
   collectives::Watch* watch = nullptr;
-  BuildTools tools;         // what units are built with
+  BuildTools tools;                   // what units are built with
+  DType low_precision = DType::BF16;  // what Autocast casts to unless told
   bool interprets = false;  // no rank has a compiler: no units are built, graphs are interpreted
   std::shared_ptr<Device> device;                 // where programs run; null: on the host
   coordinator::ProfileStore* profiles = nullptr;  // null: this job has none, or this rank

@@ -10,6 +10,10 @@ namespace lockstep {
 
 enum class DType : std::uint8_t { Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64 };
 
+/// f16 or bf16.
+[[nodiscard]] constexpr bool is_half(DType dtype) {
+  return dtype == DType::F16 || dtype == DType::BF16;
+}
 /// "f32"
 [[nodiscard]] std::string_view dtype_name(DType dtype);
 [[nodiscard]] std::optional<DType> dtype_from_name(std::string_view name);

@@ -1,6 +1,7 @@
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -31,9 +32,9 @@ void reduce_all(std::span<const Collective> of_rank, void* to, std::int64_t firs
                 std::int64_t rows) {
   const Collective& c = of_rank[0];
   if (rows == 0) return;
-  copy_rows(c, to, at(c.send, c, first), rows);
-  for (const Collective& other : of_rank.subspan(1))
-    reduce_elements(c.dtype, c.reduce, to, at(other.send, c, first), rows * c.row_elements);
+  std::vector<const void*> blocks;
+  for (const Collective& each : of_rank) blocks.push_back(at(each.send, c, first));
+  reduce_ranks(c.dtype, c.reduce, blocks, to, rows * c.row_elements);
 }
 
 void all_to_all(std::span<const Collective> of_rank) {

@@ -178,8 +178,9 @@ void TcpData::reduce_share() {
   const std::int64_t elements = share(self + 1) - share(self);
   const std::size_t bytes = static_cast<std::size_t>(elements) * dtype_size(c.dtype);
   if (bytes == 0) return;
-  for (std::size_t r = 1; r < blocks_.size(); ++r)
-    reduce_elements(c.dtype, c.reduce, scratch_.data(), scratch_.data() + r * bytes, elements);
+  std::vector<const void*> blocks;
+  for (std::size_t r = 0; r < blocks_.size(); ++r) blocks.push_back(scratch_.data() + r * bytes);
+  reduce_ranks(c.dtype, c.reduce, blocks, scratch_.data(), elements);
   const std::size_t at =
       c.kind == Kind::AllReduce ? static_cast<std::size_t>(share(self)) * dtype_size(c.dtype) : 0;
   std::memcpy(static_cast<std::byte*>(c.receive) + at, scratch_.data(), bytes);

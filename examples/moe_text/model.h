@@ -178,7 +178,7 @@ Tensor local_loss(const Parameters& p, const Lines& batch, int ranks, Measures& 
   row = row + experts(normalised(row, p.norm_experts), p, ranks, measures);
   const Tensor logits = matmul(normalised(row, p.norm_head), p.head);
   const Tensor picked = sum(one_hot(batch.targets, logits.size(1), logits.dtype()) * logits, {1});
-  const Tensor total = cast(all_reduce(scalar(row.size(0))), logits.dtype());
+  const Tensor total = cast(all_reduce(scalar(row.size(0))), p.embed.dtype());
   return sum(logsumexp(logits, 1) - picked) / total;
 }
 

@@ -40,11 +40,18 @@ Result<void> train(Job& job, const Options& options, const Text& text) {
   const bool speaks = job.rank() == 0;
   const Shape shape;
   const DType dtype = options.dtype == "f64" ? DType::F64 : DType::F32;
-  auto train_step = job.frame<StepInputOf<Lines>, StepOutput>(
-      "train_step", [&](StepInputOf<Lines> in) { return step(in, job.size()); });
+  // In bf16 parameters and their moments stay f32: a step is often smaller than their last places.
+  const DType products = options.dtype == "bf16" ? DType::BF16 : DType::F32;
+  auto train_step =
+      job.frame<StepInputOf<Lines>, StepOutput>("train_step", [&](StepInputOf<Lines> in) {
+        const Autocast precision(in.parameters.embed, products);
+        return step(in, job.size());
+      });
   auto test = job.frame<EvaluateInputOf<Lines>, Measures>(
-      "evaluate",
-      [&](EvaluateInputOf<Lines> in) { return evaluate(in.parameters, in.batch, job.size()); });
+      "evaluate", [&](EvaluateInputOf<Lines> in) {
+        const Autocast precision(in.parameters.embed, products);
+        return evaluate(in.parameters, in.batch, job.size());
+      });
   std::FILE* losses =
       speaks && !options.losses.empty() ? std::fopen(options.losses.c_str(), "w") : nullptr;
 
@@ -118,8 +125,9 @@ int main(int argc, char** argv) {
   app.add_option("--rate", options.rate, "Learning rate of Adam")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--dtype", options.dtype, "Of parameters and activations")
-      ->check(CLI::IsMember({"f32", "f64"}))
+  app.add_option("--dtype", options.dtype,
+                 "Of parameters and activations; bf16: products in bf16, parameters in f32")
+      ->check(CLI::IsMember({"bf16", "f32", "f64"}))
       ->capture_default_str();
   app.add_flag("--packed", options.packed,
                "Lines one behind the other in place of padded to the longest");

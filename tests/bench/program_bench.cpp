@@ -102,6 +102,17 @@ void square_product(benchmark::State& state) {
 }
 BENCHMARK(square_product);
 
+/// The same product of 1,000 x 512 in another dtype, cast to it once.
+void large_product(benchmark::State& state, DType dtype) {
+  run(state, 1000, 512, [&](Tensor x) {
+    const Tensor a = cast(x, dtype);
+    return cast(matmul(matmul(a, transpose(a, 0, 1)), a), DType::F32);
+  });
+}
+BENCHMARK_CAPTURE(large_product, f32, DType::F32);
+BENCHMARK_CAPTURE(large_product, bf16, DType::BF16);
+BENCHMARK_CAPTURE(large_product, f16, DType::F16);
+
 // Images of 16 channels, 32 x 32, of which there are `rows`; windows of 3 x 3.
 constexpr std::int64_t kImages = 16, kIn = 16, kOut = 32, kSide = 32;
 Tensor images(const Tensor& x) { return reshape(x, {x.size(0), kIn, kSide, kSide}); }

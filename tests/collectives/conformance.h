@@ -27,6 +27,8 @@ class Adapter {
   [[nodiscard]] virtual int poses_as(int self, int peer) const { return (void)self, peer; }
   /// Whether it reduces a dtype that has reductions elsewhere.
   [[nodiscard]] virtual bool reduces(DType dtype) const { return (void)dtype, true; }
+  /// Whether it adds f16 and bf16 up in f32 and rounds the total alone.
+  [[nodiscard]] virtual bool rounds_once() const { return true; }
 };
 
 class Conformance : public testing::TestWithParam<std::function<std::unique_ptr<Adapter>()>> {

@@ -42,6 +42,7 @@ class NcclAdapter final : public Adapter {
     for (const auto& rank : ranks_) ASSERT_TRUE(rank->wait());
   }
   [[nodiscard]] bool reduces(DType dtype) const override { return dtype != DType::I16; }
+  [[nodiscard]] bool rounds_once() const override { return false; }
 
  private:
   std::vector<Connected> data_;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <vector>
 
 #include "calls.h"
 #include "emulated_cuda.h"
@@ -11,12 +12,14 @@
 #include <cublas_v2.h>
 #include <cuda.h>
 
+#include <lockstep/collectives/base/half.h>
+
 namespace lockstep::emulated_cuda {
 namespace {
 
 /// Of matrices [m, k] and [k, n], by columns.
 struct Gemm {
-  bool f32;
+  cudaDataType type;
   CBLAS_TRANSPOSE op_a, op_b;
   std::int64_t m, n, k, batch;
   const void *a, *b;
@@ -40,9 +43,32 @@ void multiply(const Gemm& g) {
   }
 }
 
+bool is_half(cudaDataType type) { return type == CUDA_R_16F || type == CUDA_R_16BF; }
+
+/// f16 and bf16, added up in f32.
+void multiply_halves(const Gemm& g) {
+  const DType dtype = g.type == CUDA_R_16F ? DType::F16 : DType::BF16;
+  const auto wide = [&](const void* from, std::int64_t stride, std::int64_t columns,
+                        std::int64_t count, std::int64_t rows) {
+    const std::int64_t elements = (g.batch - 1) * stride + (count - 1) * columns + rows;
+    std::vector<float> out(static_cast<std::size_t>(elements));
+    widen_halves(dtype, static_cast<const std::uint16_t*>(from), out.data(), elements);
+    return out;
+  };
+  const bool ta = g.op_a == CblasTrans, tb = g.op_b == CblasTrans;
+  const auto a = wide(g.a, g.stride_a, g.columns_a, ta ? g.m : g.k, ta ? g.k : g.m),
+             b = wide(g.b, g.stride_b, g.columns_b, tb ? g.k : g.n, tb ? g.n : g.k);
+  auto out = wide(g.out, g.stride_out, g.columns_out, g.n, g.m);
+  Gemm of_wide = g;
+  of_wide.a = a.data(), of_wide.b = b.data(), of_wide.out = out.data();
+  multiply<float>(of_wide);
+  narrow_floats(dtype, out.data(), static_cast<std::uint16_t*>(g.out),
+                static_cast<std::int64_t>(out.size()));
+}
+
 /// Whether all that is read and written is memory of a device.
 bool there(const Gemm& g) {
-  const std::size_t size = g.f32 ? sizeof(float) : sizeof(double);
+  const std::size_t size = is_half(g.type) ? 2 : g.type == CUDA_R_32F ? 4 : 8;
   const auto reaches = [&](const void* at, std::int64_t stride, std::int64_t columns,
                            std::int64_t count) {
     const std::int64_t elements = (g.batch - 1) * stride + (count - 1) * columns;
@@ -71,7 +97,7 @@ CBLAS_TRANSPOSE transposition(cublasOperation_t op) {
 }
 
 bool is(double expected, const void* value, cudaDataType type) {
-  return type == CUDA_R_32F ? *static_cast<const float*>(value) == static_cast<float>(expected)
+  return type != CUDA_R_64F ? *static_cast<const float*>(value) == static_cast<float>(expected)
                             : *static_cast<const double*>(value) == expected;
 }
 
@@ -139,7 +165,7 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(
     std::int64_t columns_out, long long stride_out, std::int64_t batch, cublasComputeType_t compute,
     cublasGemmAlgo_t algorithm) {
   if (told_to_fail("cublasGemmStridedBatchedEx")) return CUBLAS_STATUS_INTERNAL_ERROR;
-  const bool f32 = type_out == CUDA_R_32F;
+  const bool f32 = type_out != CUDA_R_64F;
   // No choice but cuBLAS's own, no other precision, and a workspace that does not vary.
   if (!handle->workspace || type_a != type_out || type_b != type_out ||
       compute != (f32 ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_64F) ||
@@ -148,8 +174,8 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(
   if (m <= 0 || n <= 0 || k <= 0 || batch <= 0 || columns_a < (op_a == CUBLAS_OP_T ? k : m) ||
       columns_b < (op_b == CUBLAS_OP_T ? n : k) || columns_out < m)
     return CUBLAS_STATUS_INVALID_VALUE;
-  handle->started.push_back({f32, transposition(op_a), transposition(op_b), m, n, k, batch, a, b,
-                             out, columns_a, columns_b, columns_out, stride_a, stride_b,
+  handle->started.push_back({type_out, transposition(op_a), transposition(op_b), m, n, k, batch, a,
+                             b, out, columns_a, columns_b, columns_out, stride_a, stride_b,
                              stride_out});
   const auto work = [](void* argument) {
     const Gemm& gemm = *static_cast<const Gemm*>(argument);
@@ -157,7 +183,8 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(
       std::fputs("emulated cuBLAS: a product outside of the device's memory\n", stderr);
       std::abort();
     }
-    gemm.f32 ? multiply<float>(gemm) : multiply<double>(gemm);
+    if (is_half(gemm.type)) return multiply_halves(gemm);
+    gemm.type == CUDA_R_32F ? multiply<float>(gemm) : multiply<double>(gemm);
   };
   for (const void* operand : {a, b}) emulated_cuda_touch(handle->stream, operand, 0, false);
   emulated_cuda_touch(handle->stream, out, 0, true);

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <lockstep/collectives/base/half.h>
 
 namespace lockstep::emulated {
 namespace {
@@ -24,6 +27,25 @@ void reduce_as(Block& into, const Block& from, std::int32_t operation) {
   }
 }
 
+/// Rounded after each rank, as NCCL rounds between its steps.
+void reduce_halves(Block& into, const Block& from, const Operation& operation, DType dtype) {
+  const std::size_t count = into.size() / sizeof(std::uint16_t);
+  std::vector<std::uint16_t> halves(count);
+  std::vector<float> wide(count), other(count);
+  const auto widened = [&](const Block& block, std::vector<float>& to) {
+    std::memcpy(halves.data(), block.data(), count * sizeof(std::uint16_t));
+    widen_halves(dtype, halves.data(), to.data(), static_cast<std::int64_t>(count));
+  };
+  widened(into, wide);
+  widened(from, other);
+  for (std::size_t i = 0; i < count; ++i)
+    wide[i] = operation.reduce == ncclSum   ? wide[i] + other[i]
+              : operation.reduce == ncclMin ? std::min(wide[i], other[i])
+                                            : std::max(wide[i], other[i]);
+  narrow_floats(dtype, wide.data(), halves.data(), static_cast<std::int64_t>(count));
+  std::memcpy(into.data(), halves.data(), count * sizeof(std::uint16_t));
+}
+
 void reduce(Block& into, const Block& from, const Operation& operation) {
   switch (operation.type) {
     case ncclInt8:
@@ -34,6 +56,10 @@ void reduce(Block& into, const Block& from, const Operation& operation) {
       return reduce_as<std::int32_t>(into, from, operation.reduce);
     case ncclInt64:
       return reduce_as<std::int64_t>(into, from, operation.reduce);
+    case ncclFloat16:
+      return reduce_halves(into, from, operation, DType::F16);
+    case ncclBfloat16:
+      return reduce_halves(into, from, operation, DType::BF16);
     case ncclFloat32:
       return reduce_as<float>(into, from, operation.reduce);
     case ncclFloat64:

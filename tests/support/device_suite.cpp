@@ -9,6 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include <lockstep/worker/graph/array.h>
+#include <lockstep/worker/graph/half.h>
+
 namespace lockstep::worker {
 namespace {
 
@@ -34,24 +37,17 @@ class Values {
     EXPECT_TRUE(device_.synchronise().has_value());
   }
   [[nodiscard]] std::vector<double> get() const {
-    std::vector<std::byte> bytes(count_ * dtype_size(dtype_));
-    EXPECT_TRUE(device_.download(bytes.data(), at_, bytes.size()).has_value());
+    Array host(dtype_, {static_cast<std::int64_t>(count_)});
+    EXPECT_TRUE(device_.download(host.data(), at_, host.bytes()).has_value());
     std::vector<double> out(count_);
-    for (std::size_t i = 0; i < count_; ++i)
-      out[i] = dtype_ == DType::F32
-                   ? static_cast<double>(reinterpret_cast<const float*>(bytes.data())[i])
-                   : reinterpret_cast<const double*>(bytes.data())[i];
+    for (std::size_t i = 0; i < count_; ++i) out[i] = host.at(static_cast<std::int64_t>(i));
     return out;
   }
 
   [[nodiscard]] std::vector<std::byte> encoded(const std::vector<double>& values) const {
-    std::vector<std::byte> out(values.size() * dtype_size(dtype_));
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (dtype_ == DType::F32)
-        reinterpret_cast<float*>(out.data())[i] = static_cast<float>(values[i]);
-      else
-        reinterpret_cast<double*>(out.data())[i] = values[i];
-    return out;
+    const Array host = Array::of(dtype_, {static_cast<std::int64_t>(values.size())}, values);
+    const auto* data = static_cast<const std::byte*>(host.data());
+    return {data, data + host.bytes()};
   }
 
  private:
@@ -61,11 +57,23 @@ class Values {
   DeviceAddress at_{};
 };
 
-std::vector<double> random_values(std::mt19937_64& random, std::int64_t count) {
+/// Which the dtype, and f32, hold.
+std::vector<double> random_values(std::mt19937_64& random, std::int64_t count,
+                                  DType dtype = DType::F32) {
   std::vector<double> out(static_cast<std::size_t>(count));
-  for (double& value : out)
+  for (double& value : out) {
     value = static_cast<float>(std::uniform_real_distribution<double>(-1, 1)(random));
+    if (is_half(dtype)) value = half_value(dtype, half_bits(dtype, value));
+  }
   return out;
+}
+
+/// How far a product may be off: sums of f32 or f64, and of f16 and bf16 half of a last place more.
+double bound_of(const Product& p) {
+  const auto terms = static_cast<double>(p.k + 1);
+  if (p.dtype == DType::F64) return 1e-14 * terms;
+  const double place = p.dtype == DType::BF16 ? 0x1p-9 : p.dtype == DType::F16 ? 0x1p-12 : 0;
+  return 1e-6 * terms + place * 4 * std::sqrt(terms);
 }
 
 /// Sums of products in f64, one by one.
@@ -98,8 +106,8 @@ void expect_product(Device& device, std::mt19937_64& random, Product p) {
                                   << " k " << p.k << " n " << p.n << (p.transpose_a ? " a^T" : "")
                                   << (p.transpose_b ? " b^T" : ""));
   constexpr std::size_t kBeyond = 16;
-  const auto a = random_values(random, p.batch * p.m * p.k);
-  const auto b = random_values(random, p.batch * p.k * p.n);
+  const auto a = random_values(random, p.batch * p.m * p.k, p.dtype);
+  const auto b = random_values(random, p.batch * p.k * p.n, p.dtype);
   auto expected = naive(p, a, b);
   // Empty operands may have no memory.
   const Values on_a(device, p.dtype, a), on_b(device, p.dtype, b);
@@ -110,15 +118,14 @@ void expect_product(Device& device, std::mt19937_64& random, Product p) {
   const auto done = device.multiply(p);
   ASSERT_TRUE(done.has_value()) << done.error().text();
   expected.resize(expected.size() + kBeyond, 7);
-  expect_near(out.get(), expected,
-              (p.dtype == DType::F32 ? 1e-6 : 1e-14) * static_cast<double>(p.k + 1));
+  expect_near(out.get(), expected, bound_of(p));
 }
 
 }  // namespace
 
 void expect_products(Device& device) {
   std::mt19937_64 random(20265);
-  for (DType dtype : {DType::F32, DType::F64})
+  for (DType dtype : {DType::F32, DType::F64, DType::F16, DType::BF16})
     for (int transposed = 0; transposed < 4; ++transposed)
       for (const auto& [batch, m, k, n] : std::vector<std::array<std::int64_t, 4>>{{0, 2, 5, 2},
                                                                                    {2, 0, 5, 2},

@@ -36,10 +36,17 @@ void* pointer(DeviceAddress at) { return reinterpret_cast<void*>(at); }
 
 }  // namespace
 
+namespace {
+void put_into_one_unit(Program& program) {
+  for (Kernel& kernel : program.kernels) kernel.unit = 0;
+  for (Program& body : program.bodies) put_into_one_unit(body);
+}
+}  // namespace
+
 Result<EmulatedProgram> build_emulated(Program program) {
+  put_into_one_unit(program);
   std::string text = "#include \"" CUDA_ON_HOST "\"\n" + kernel_prelude(Target::Cuda);
-  for (Kernel& kernel : program.kernels) {
-    kernel.unit = 0;
+  for (const Kernel& kernel : program.kernels) {
     const bool barriers = kernel.text.find("__syncthreads") != std::string::npos;
     text += kernel.text + "extern \"C\" int run_" + kernel.name +
             "(void* const* b, const long* n, long blocks, bool down) {\n"

@@ -181,6 +181,22 @@ TEST_F(JobFailure, ProgramsThatDiffer_NameTheFirstNode) {
   expect_goes_on(step, {filled({2}, 1)}, 8 * size);
 }
 
+TEST_F(JobFailure, AutocastThatDiffers_IsFoundAtTheFirstCall) {
+  if (size == 1) return;
+  DType dtype = last ? DType::F16 : DType::BF16;
+  auto step = job->frame<X, Y>("step", [&](X in) {
+    const Tensor x = cast(in.x, DType::F32);
+    const Autocast low(x, dtype);
+    return Y{all_reduce(sum(cast(matmul(unsqueeze(x, 0), unsqueeze(x, 1)), DType::F64)))};
+  });
+  const Status error = refused(step({filled({4}, 3)}), Code::GraphDivergence);
+  EXPECT_TRUE(contains(error.text(), "job_failure_test.cpp:")) << error.text();
+  for (const char* part : {"bf16[1, 4]", "f16[1, 4]"})
+    EXPECT_TRUE(contains(error.text(), part)) << error.text();
+  dtype = DType::BF16;
+  expect_goes_on(step, {filled({4}, 3)}, 36 * size);
+}
+
 TEST_F(JobFailure, RankNumberAsAConstant_IsNamed) {
   if (size == 1) return;
   bool baked = true;

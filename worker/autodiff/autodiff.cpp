@@ -4,7 +4,6 @@
 
 #include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/autodiff/gradients.h>
-#include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/trace/own_gradient.h>
 
 namespace lockstep::worker {
@@ -14,7 +13,8 @@ namespace {
 class Sweep {
  public:
   Sweep(Trace& trace, NodeId loss, std::span<const NodeId> wrt)
-      : trace_(trace), wanted_(loss + 1, false), grads_(loss + 1) {
+      : trace_(trace), autocast_(trace.autocast()), wanted_(loss + 1, false), grads_(loss + 1) {
+    trace_.set_autocast(std::nullopt);
     for (const NodeId id : wrt)
       if (id <= loss) wanted_[id] = true;
     for (NodeId id = 0; id <= loss; ++id) {
@@ -24,15 +24,23 @@ class Sweep {
           wanted_[id] = true;
     }
   }
-  /// Leaves no line behind, also when a rule throws.
-  ~Sweep() { trace_.stand_at(std::nullopt); }
+  /// Leaves no line behind, and autocast as it was, also when a rule throws.
+  ~Sweep() {
+    trace_.stand_at(std::nullopt);
+    trace_.set_autocast(autocast_);
+  }
   Sweep(const Sweep&) = delete;
   Sweep& operator=(const Sweep&) = delete;
 
   void run(const Tensor& loss) {
     trace_.stand_at(trace_.node(loss.node()).where);
     grads_[loss.node()] = ones_like(loss);
-    for (NodeId id = loss.node() + 1; id-- > 0;) {
+    walk();
+  }
+  /// What comes to `id` besides what the walk finds.
+  void start(NodeId id, const Tensor& gradient) { add(id, gradient); }
+  void walk() {
+    for (auto id = static_cast<NodeId>(grads_.size()); id-- > 0;) {
       if (const OwnGradient* own = trace_.own_gradient(id)) {
         // The last of its outputs that a way back comes to: all others have their gradients.
         if (id == own->outputs.front()) step(*own);
@@ -60,7 +68,6 @@ class Sweep {
       throw TraceUsageError(fmt::format("{}: {} has no gradient; detach() what goes into it",
                                         node.where.text(), op_row(node.op).name));
     trace_.stand_at(node.where);
-    if (sums_gradient(node.op)) back.grad = computable(back.grad);
     const std::vector<Tensor> grads = rule(back);
     for (std::size_t i = 0; i < grads.size(); ++i)
       if (back.wanted[i] && grads[i].traced())
@@ -81,7 +88,10 @@ class Sweep {
     trace_.stand_at(own.where);
     for (std::size_t i = 0; i < call.grads.size(); ++i)
       if (!call.grads[i].traced()) call.grads[i] = zeros_like(call.outputs[i]);
-    for (const NodeId id : own.inputs) call.inputs.push_back(tensor(id));
+    for (const NodeId id : own.inputs) {
+      call.inputs.push_back(tensor(id));
+      call.wanted.push_back(wanted_[id]);
+    }
     trace_.stand_at(std::nullopt);  // the function has lines of its own
     const std::vector<Tensor> grads = own.backward(call);
     trace_.stand_at(own.where);
@@ -105,15 +115,11 @@ class Sweep {
       grads_[id] = contribution;
       return;
     }
-    const Tensor total =
-        emit(Op::Add, {computable(grads_[id]), computable(contribution)}, {}, Line::current());
-    grads_[id] = cast(total, contribution.dtype());
+    grads_[id] = emit(Op::Add, {grads_[id], contribution}, {}, Line::current());
   }
 
-  /// In a dtype that has sums: f16 and bf16 have none.
-  static Tensor computable(const Tensor& x) { return is_half(x.dtype()) ? cast(x, DType::F32) : x; }
-
   Trace& trace_;
+  std::optional<DType> autocast_;
   std::vector<bool> wanted_;
   std::vector<Tensor> grads_;
 };
@@ -126,6 +132,8 @@ std::vector<Tensor> grad(const Tensor& loss, std::span<const Tensor> wrt, Line w
     refuse(where, "grad",
            fmt::format("takes a 0-d floating-point loss, not {}; sum() it first",
                        meta_text(meta_of(loss))));
+  if (trace->operand(loss, where) != loss.node())
+    refuse(where, "grad", "the loss is made outside of this branch or loop's body; call it there");
   std::vector<NodeId> ids;
   for (const Tensor& x : wrt) {
     ids.push_back(trace->operand(x, where));
@@ -143,6 +151,25 @@ std::vector<Tensor> grad(const Tensor& loss, std::span<const Tensor> wrt, Line w
   for (std::size_t i = 0; i < grads.size(); ++i)
     if (!grads[i].traced()) grads[i] = zeros_like(wrt[i], where);
   return grads;
+}
+
+std::vector<Tensor> pull_back(Trace& trace, const std::vector<Tensor>& outputs,
+                              const std::vector<Tensor>& grads, const std::vector<Tensor>& wrt) {
+  std::vector<NodeId> from, to;
+  for (const Tensor& x : wrt) to.push_back(trace.operand(x, {}));
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (grads[i].traced()) from.push_back(trace.operand(outputs[i], {}));
+  std::vector<Tensor> found(wrt.size());
+  if (!from.empty()) {
+    Sweep sweep(trace, *std::ranges::max_element(from), to);
+    for (std::size_t i = 0, k = 0; i < outputs.size(); ++i)
+      if (grads[i].traced()) sweep.start(from[k++], grads[i]);
+    sweep.walk();
+    for (std::size_t i = 0; i < to.size(); ++i) found[i] = sweep.grad(to[i]);
+  }
+  for (std::size_t i = 0; i < to.size(); ++i)
+    if (!found[i].traced()) found[i] = zeros_like(wrt[i]);
+  return found;
 }
 
 std::vector<Tensor> grad(const Tensor& loss, std::initializer_list<Tensor> wrt, Line where) {

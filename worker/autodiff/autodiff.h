@@ -21,4 +21,10 @@ namespace lockstep::worker {
 [[nodiscard]] std::vector<Tensor> grad(const Tensor& loss, std::initializer_list<Tensor> wrt,
                                        Line where = Line::current());
 
+/// Of outputs whose gradients are known (`grads`: empty where there is none) by each of `wrt`, as
+/// grad(); for gradients of control flow.
+[[nodiscard]] std::vector<Tensor> pull_back(Trace& trace, const std::vector<Tensor>& outputs,
+                                            const std::vector<Tensor>& grads,
+                                            const std::vector<Tensor>& wrt);
+
 }  // namespace lockstep::worker

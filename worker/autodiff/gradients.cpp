@@ -351,11 +351,6 @@ constexpr OpMap<GradientRule> kRules(with_trait<OpRow::Differentiable>,
 
 }  // namespace
 
-bool sums_gradient(Op op) {
-  return op == Op::Expand || op == Op::IndexSelect || op == Op::Gather || op == Op::AllGather ||
-         op == Op::Unfold;
-}
-
 GradientRule gradient_rule(Op op) { return kRules[op]; }
 
 }  // namespace lockstep::worker

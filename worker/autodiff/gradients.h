@@ -12,7 +12,7 @@ struct Backward {
   Trace& trace;
   const Node& node;
   Tensor value;                // the node's
-  Tensor grad;                 // of the loss by `value`; same meta, but see sums_gradient
+  Tensor grad;                 // of the loss by `value`; same meta
   std::vector<Tensor> inputs;  // the node's operands
   std::vector<bool> wanted;    // per operand
 };
@@ -23,9 +23,5 @@ using GradientRule = std::vector<Tensor> (*)(const Backward&);
 
 /// Null for ops that are not differentiable (op.h).
 [[nodiscard]] GradientRule gradient_rule(Op op);
-
-/// Of the ops that only move elements, those whose rule adds gradients up: f16 and bf16 come to
-/// them as f32.
-[[nodiscard]] bool sums_gradient(Op op);
 
 }  // namespace lockstep::worker

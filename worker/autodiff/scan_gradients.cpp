@@ -32,11 +32,13 @@ Tensor scanned_back(Op op, const Tensor& x) {
 /// Both forms are the same function of x and the gradient that comes in. `fast` has selections by
 /// what is zero, which have no slope; so its own gradient is that of `plain`, which has none.
 Tensor with_gradient_of(const std::function<Tensor(const Pair&)>& fast,
-                        const std::function<Tensor(const Pair&)>& plain, const Pair& operands) {
+                        const std::function<Tensor(const Pair&)>& plain, const Pair& operands,
+                        const shapes::Location& line) {
   const auto own = custom_backward(
       [fast](const Pair& in) { return Pair{fast(in)}; },
-      [plain](const BackwardCall& call) {
-        Pair apart;  // from what the gradient that comes in is made of
+      [plain, line](const BackwardCall& call) {
+        call.inputs[0].trace()->stand_at(line);  // grad() leaves none behind
+        Pair apart;                              // from what the gradient that comes in is made of
         for (const Tensor& x : call.inputs)
           apart.push_back(
               of(Op::Reshape, {x},
@@ -153,7 +155,7 @@ std::vector<Tensor> prod_gradient(const Backward& b) {
   };
   const Tensor x = view(reordered(b.inputs[0], order), rows, here);
   const Tensor gradient = expanded(view(b.grad, columns, here), rows, here);
-  const Tensor out = with_gradient_of(fast_product, plain_product, {x, gradient});
+  const Tensor out = with_gradient_of(fast_product, plain_product, {x, gradient}, b.node.where);
   return {reordered(view(out, moved, here), back)};
 }
 
@@ -162,7 +164,8 @@ std::vector<Tensor> cumsum_gradient(const Backward& b) {
 }
 
 std::vector<Tensor> cumprod_gradient(const Backward& b) {
-  return {with_gradient_of(fast_running_product, plain_running_product, {b.inputs[0], b.grad})};
+  return {with_gradient_of(fast_running_product, plain_running_product, {b.inputs[0], b.grad},
+                           b.node.where)};
 }
 
 // exp(x - value) by the gradients that follow, in logarithms: those above 0 and those below.

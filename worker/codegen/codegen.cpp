@@ -50,21 +50,24 @@ class Generator {
   Result<Program> run() {
     const Graph& graph = program_.graph;
     for (const Node& node : graph.nodes)
-      if (op_row(node.op).kind == OpClass::Product && node.meta.dtype != DType::F32 &&
-          node.meta.dtype != DType::F64)
+      if (op_row(node.op).kind == OpClass::Product && !is_float(node.meta.dtype))
         return unsupported(node, "but products are of floats");
     program_.exprs = ExprTable(all_symbols(graph));
     plan_ = plan(graph);
     for (NodeId id = 0; id < graph.nodes.size(); ++id)
       if (plan_.live[id] && graph.nodes[id].op == Op::Input) add_input(id);
-    for (const PlannedStep& step : plan_.steps)
+    for (const PlannedStep& step : plan_.steps) {
+      if (step.kind == Step::Kind::Control)
+        if (auto added = add_bodies(graph.nodes[step.node]); !added) return added.error();
       if (step.kind != Step::Kind::Kernel || !step.roots.empty()) add_step(step);
+    }
     add_outputs();
     set_lifetimes();
     add_sizes();
-    make_units();
+    if (!graph.is_body) make_units();
     for (NodeId id = 0; id < graph.nodes.size(); ++id)
       program_.nodes_compiled += plan_.live[id] ? 1 : 0;
+    for (const Program& body : program_.bodies) program_.nodes_compiled += body.nodes_compiled;
     return std::move(program_);
   }
 
@@ -155,12 +158,40 @@ class Generator {
       case Step::Kind::SplitsExchange:
         step.args = slots(at.exprs);
         break;
+      case Step::Kind::Control:
+        add_control(planned, step);
+        break;
       case Step::Kind::Kernel:
       case Step::Kind::Assert:
       case Step::Kind::Settle:
         break;
     }
     program_.steps.push_back(std::move(step));
+  }
+
+  /// Programs of the node's bodies; the first of them is where the step looks.
+  Result<void> add_bodies(const Node& control) {
+    first_body_ = static_cast<std::uint32_t>(program_.bodies.size());
+    for (const auto& body : control.bodies) {
+      auto program = generate(*body, program_.target);
+      if (!program) return program.error();
+      program_.bodies.push_back(*std::move(program));
+    }
+    return {};
+  }
+
+  void add_control(const PlannedStep& planned, Step& step) {
+    step.compares = planned.compares;
+    step.bodies = first_body_;
+    step.args = slots(node(planned.node).exprs);
+    for (const NodeId operand : node(planned.node).inputs) {
+      step.buffers.push_back(buffer(operand));
+      for (ExprSlot at : slots(node(operand).meta.sizes)) step.args.push_back(at);
+    }
+    for (const NodeId result : planned.roots) {
+      step.buffers.push_back(buffer(result));
+      step.results.push_back(static_cast<std::uint32_t>(node(result).ints[0]));
+    }
   }
 
   void add_collective_args(NodeId id, Step& step) {
@@ -288,8 +319,22 @@ class Generator {
       }
   }
 
+  /// The kernels of bodies, with those that are here already once.
+  void take_kernels(const Program& body) {
+    for (const Kernel& kernel : body.kernels)
+      if (kernels_.try_emplace(kernel.name, program_.kernels.size()).second)
+        program_.kernels.push_back(kernel);
+    for (const Program& inner : body.bodies) take_kernels(inner);
+  }
+  void place_kernels(Program& body) const {
+    for (Kernel& kernel : body.kernels)
+      kernel.unit = program_.kernels[kernels_.at(kernel.name)].unit;
+    for (Program& inner : body.bodies) place_kernels(inner);
+  }
+
   /// Largest kernel first, each to the unit with the least text: a pure function of the texts.
   void make_units() {
+    for (const Program& body : program_.bodies) take_kernels(body);
     std::size_t total = 0;
     for (const Kernel& kernel : program_.kernels) total += kernel.text.size();
     if (total == 0) return;
@@ -307,11 +352,13 @@ class Generator {
       program_.kernels[i].unit = static_cast<std::uint32_t>(least - program_.units.begin());
       *least += "\n" + program_.kernels[i].text;
     }
+    for (Program& body : program_.bodies) place_kernels(body);
   }
 
   Program program_;
   Plan plan_;
   std::map<NodeId, BufferId> buffers_;
+  std::uint32_t first_body_ = 0;
   std::map<std::string, std::uint32_t> kernels_;
 };
 

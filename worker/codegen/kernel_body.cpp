@@ -142,6 +142,8 @@ KernelBody::Value KernelBody::compute_op(NodeId id, const Access& access, const 
     case OpClass::Collective:
     case OpClass::HostSync:
     case OpClass::Check:
+    case OpClass::Control:
+    case OpClass::Result:
       break;
   }
   std::abort();

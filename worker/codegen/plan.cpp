@@ -88,6 +88,19 @@ class Scheduler {
         made_[id] = add(Step::Kind::Collective, id);
         plan_.steps.back().carries_status = points_.before[id] == ErrorSync::Piggybacked;
         return;
+      case OpClass::Control:
+        if (!points_.same[id].empty()) {
+          add(Step::Kind::SizesExchange, id);
+          plan_.steps.back().sizes = points_.same[id];
+        }
+        if (points_.before[id] == ErrorSync::Vote) add(Step::Kind::Settle, id);
+        made_[id] = add(Step::Kind::Control, id);
+        plan_.steps.back().compares = points_.compares[id];
+        return;
+      case OpClass::Result:
+        made_[id] = made_.at(node.inputs[0]);
+        plan_.steps[made_[id]].roots.push_back(id);
+        return;
       case OpClass::HostSync:
         for (shapes::Symbol symbol : node.binds) bound_[symbol] = plan_.steps.size();
         add(Step::Kind::HostSync, id);

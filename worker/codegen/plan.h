@@ -16,9 +16,10 @@ struct PlannedStep {
   Step::Kind kind = Step::Kind::Kernel;
   NodeId node = 0;
   /// Kernel: the values it stores, in node order; several for elementwise values over the same
-  /// sizes, else one.
+  /// sizes, else one. Control: the results that are wanted.
   std::vector<NodeId> roots;
   bool carries_status = false;  // Collective: ErrorSync::Piggybacked
+  bool compares = false;        // Control: ErrorSyncPoints::compares
   /// Kernel of elementwise values: one flat loop will do.
   bool flat = false;
   std::vector<shapes::Expr> sizes{};  // SizesExchange: what is compared

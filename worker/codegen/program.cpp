@@ -36,6 +36,8 @@ std::string_view step_name(Step::Kind kind) {
       return "splits_exchange";
     case Step::Kind::Settle:
       return "settle";
+    case Step::Kind::Control:
+      return "control";
   }
   return "?";
 }
@@ -76,11 +78,13 @@ std::string Program::text() const {
       out += fmt::format(" merging {}", exprs.expr(*step.launch->merged).text());
     if (step.deferred()) out += fmt::format(" to outcome {}", step.outcome);
     if (step.carries_status) out += " with status";
+    for (std::uint32_t k : step.results) out += fmt::format(" result {}", k);
     out += step.transpose_a || step.transpose_b
                ? fmt::format(" transposed {}{}\n", step.transpose_a ? "a" : "",
                              step.transpose_b ? "b" : "")
                : "\n";
   }
+  for (const Program& body : bodies) out += "body " + body.text();
   for (std::size_t i = 0; i < units.size(); ++i) out += fmt::format("unit {}:\n{}", i, units[i]);
   return out;
 }

@@ -58,12 +58,16 @@ struct Step {
     SizesExchange,   // compares sizes with those of the peers; args the sizes
     SplitsExchange,  // compares split lists with those of the peers; args exprs of the node
     Settle,          // a status round
+    Control,         // buffers operands, wanted results; args exprs of the node, sizes of operands
   };
   Kind kind = Kind::Kernel;
   NodeId node = 0;
   std::uint32_t kernel = 0;
   bool transpose_a = false, transpose_b = false;  // operands lie with their last two dims swapped
   bool carries_status = false;                    // Collective: ErrorSync::Piggybacked
+  bool compares = false;                          // Control: ErrorSyncPoints::compares
+  std::uint32_t bodies = 0;                       // Control: the first one in Program::bodies
+  std::vector<std::uint32_t> results{};           // Control: their numbers, in order of buffers
   std::vector<BufferId> buffers;
   std::vector<ExprSlot> args;
   std::optional<Launch> launch{};  // Kernel or deferred check of a program for CUDA
@@ -93,6 +97,9 @@ struct Program {
   std::vector<Step> steps;
   std::vector<Kernel> kernels;  // distinct texts, in order of first use
   std::vector<std::string> units;
+  /// Of its nodes with bodies, each a program of its own but for its kernels: these are in the
+  /// units of the program around it.
+  std::vector<Program> bodies;
   struct Input {
     BufferId buffer = 0;
     NodeId node = 0;

@@ -18,6 +18,7 @@ bool always_stored(Op op) {
     case OpClass::Reduction:
     case OpClass::Product:
     case OpClass::Collective:
+    case OpClass::Result:
       return true;
     case OpClass::Index:
       return !picks(op);
@@ -28,6 +29,7 @@ bool always_stored(Op op) {
     case OpClass::Elementwise:
     case OpClass::HostSync:
     case OpClass::Check:
+    case OpClass::Control:
       return false;
   }
   return false;
@@ -35,7 +37,7 @@ bool always_stored(Op op) {
 
 bool has_value(Op op) {
   const OpClass kind = op_row(op).kind;
-  return kind != OpClass::HostSync && kind != OpClass::Check;
+  return kind != OpClass::HostSync && kind != OpClass::Check && kind != OpClass::Control;
 }
 
 /// The op reads operand k in an order of its own, so it must lie in memory.
@@ -44,6 +46,7 @@ bool needs_memory(Op op, std::size_t k) {
     case OpClass::Product:
     case OpClass::Collective:
     case OpClass::HostSync:
+    case OpClass::Control:
       return true;
     case OpClass::Index:
       if (op == Op::IndexAdd || op == Op::SearchSorted) return k == 0;
@@ -55,6 +58,7 @@ bool needs_memory(Op op, std::size_t k) {
     case OpClass::Elementwise:
     case OpClass::Reduction:
     case OpClass::Check:
+    case OpClass::Result:
       return false;
   }
   return false;

@@ -48,6 +48,19 @@ Columns columns(DeviceAddress at, bool transposed, std::int64_t rows, std::int64
           transposed ? rows : cols};
 }
 
+cudaDataType type_of(DType dtype) {
+  switch (dtype) {
+    case DType::F16:
+      return CUDA_R_16F;
+    case DType::BF16:
+      return CUDA_R_16BF;
+    case DType::F64:
+      return CUDA_R_64F;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
 class Products final : public CublasMatmul {
  public:
   explicit Products(CublasPlace place) : place_(std::move(place)) {}
@@ -81,8 +94,8 @@ class Products final : public CublasMatmul {
   /// cuBLAS reads by columns and so finds every matrix transposed: out^T = b^T a^T.
   Result<void> multiply(const Product& product) override {
     const auto& [dtype, a_at, b_at, out, transpose_a, transpose_b, batch, m, k, n] = product;
-    const bool f32 = dtype == DType::F32;
-    const auto type = f32 ? CUDA_R_32F : CUDA_R_64F;
+    const bool f32 = dtype != DType::F64;  // what it adds up in
+    const auto type = type_of(dtype);
     const Columns a = columns(a_at, transpose_a, m, k), b = columns(b_at, transpose_b, k, n);
     const float one_f32 = 1, zero_f32 = 0;
     const double one_f64 = 1, zero_f64 = 0;

@@ -19,10 +19,11 @@ struct CublasPlace {
       workspace{};  // of workspace_bytes, at a multiple of 256, as long as there are products
 };
 
-/// Products on one stream. Full precision (no TF32), no atomics, one workspace of a fixed size:
-/// what cuBLAS chooses, and so every bit of a product, is a function of identity(), of the
-/// product's sizes, dtype and transpositions and of the alignment of its operands, unless cuBLAS'
-/// own environment variables say otherwise. One thread at a time, in the context of the stream.
+/// Products on one stream. Full precision (no TF32; sums of f16 and bf16 in f32), no atomics, one
+/// workspace of a fixed size: what cuBLAS chooses, and so every bit of a product, is a function of
+/// identity(), of the product's sizes, dtype and transpositions and of the alignment of its
+/// operands, unless cuBLAS' own environment variables say otherwise. One thread at a time, in the
+/// context of the stream.
 class CublasMatmul {
  public:
   static constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;

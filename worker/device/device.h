@@ -35,8 +35,9 @@ enum class DeviceEvent : std::uint64_t {};
 /// Work that was recorded, to be done as often as one likes.
 enum class DeviceRecording : std::uint64_t {};
 
-/// out [batch, m, n] = a [batch, m, k] b [batch, k, n], all row-major, f32 or f64. Empty operands
-/// are fine: k == 0 gives zeros. `out` overlaps neither operand.
+/// out [batch, m, n] = a [batch, m, k] b [batch, k, n], all row-major, of floats; f16 and bf16
+/// are added up in f32 and rounded once. Empty operands are fine: k == 0 gives zeros. `out`
+/// overlaps neither operand.
 struct Product {
   DType dtype = DType::F32;
   DeviceAddress a{}, b{}, out{};

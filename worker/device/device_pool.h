@@ -17,8 +17,17 @@ class DeviceBlock final : public FarMemory {
  public:
   DeviceBlock(std::shared_ptr<Device> device, DeviceAddress address)
       : device_(std::move(device)), address_(address) {}
+  /// Memory that stays somebody else's.
+  [[nodiscard]] static std::shared_ptr<const DeviceBlock> borrowed(std::shared_ptr<Device> device,
+                                                                   DeviceAddress address) {
+    auto block = std::make_shared<DeviceBlock>(std::move(device), address);
+    block->owned_ = false;
+    return block;
+  }
   /// A device that does not take it back has failed before: whoever waits for it hears of that.
-  ~DeviceBlock() override { (void)device_->free(address_); }
+  ~DeviceBlock() override {
+    if (owned_) (void)device_->free(address_);
+  }
   DeviceBlock(const DeviceBlock&) = delete;
   DeviceBlock& operator=(const DeviceBlock&) = delete;
   [[nodiscard]] DeviceAddress address() const { return address_; }
@@ -30,6 +39,7 @@ class DeviceBlock final : public FarMemory {
  private:
   std::shared_ptr<Device> device_;
   DeviceAddress address_;
+  bool owned_ = true;
 };
 
 /// Blocks are multiples of kGrain bytes. A block is handed out again for as many bytes as it has,

@@ -45,6 +45,11 @@ class Backend {
   /// The first `count` elements of an i64 value, once they are known; valid until the next call.
   virtual Result<std::span<const std::int64_t>> read(BufferId at, std::size_t count) = 0;
 
+  /// A value that is there, while the run stays at this step.
+  [[nodiscard]] virtual Array view(BufferId at, std::vector<std::int64_t> sizes) = 0;
+  /// Copies `value` into the value of `at`, as the block of that number.
+  virtual Result<void> place(BufferId at, std::int64_t block, const Array& value) = 0;
+
   /// What the run's checks on the device have found, Program::outcomes, once it is known; valid
   /// until the next call.
   virtual Result<std::span<const std::int64_t>> outcomes() = 0;

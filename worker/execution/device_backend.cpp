@@ -141,6 +141,22 @@ class DeviceBackend final : public Backend {
     return std::span<const std::int64_t>(found->second);
   }
 
+  Array view(BufferId at, std::vector<std::int64_t> sizes) override {
+    if (elements_of(sizes) == 0) return Array(program_.buffers[at].dtype, std::move(sizes));
+    return Array::far(program_.buffers[at].dtype, std::move(sizes),
+                      DeviceBlock::borrowed(device_, values_[at].address));
+  }
+  Result<void> place(BufferId at, std::int64_t block, const Array& value) override {
+    if (value.bytes() == 0) return {};
+    const DeviceAddress to =
+        moved(values_[at].address, static_cast<std::size_t>(block) * value.bytes());
+    waited_ = false;
+    uploading_.push_back(value);
+    if (const DeviceBlock* here = on_this_device(value))
+      return device_->copy(to, here->address(), value.bytes());
+    return device_->upload(to, std::as_const(value).data(), value.bytes());
+  }
+
   Result<std::span<const std::int64_t>> outcomes() override {
     outcomes_.resize(program_.outcomes);
     if (auto done = download(outcomes_.data(), kernels_.outcomes(), 8 * outcomes_.size()); !done)
@@ -367,7 +383,7 @@ class DeviceBackend final : public Backend {
   std::vector<Value> values_;
   std::map<BufferId, std::vector<std::int64_t>> lists_;  // read back
   std::vector<std::int64_t> outcomes_;                   // the same
-  std::vector<Array> uploading_;                         // memory of the host that uploads read
+  std::vector<Array> uploading_;                         // memory that copies read
   std::vector<std::vector<std::byte>> staged_;           // the same
   std::vector<std::byte> operand_;                       // of the collective that is ready
   bool waited_ = true;                                   // for all that was started

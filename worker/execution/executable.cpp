@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <exception>
 #include <new>
 
@@ -7,7 +8,9 @@
 #include <lockstep/worker/execution/deferred_checks.h>
 #include <lockstep/worker/execution/executable.h>
 #include <lockstep/worker/execution/rounded_rows.h>
+#include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/run/carried_status.h>
+#include <lockstep/worker/run/control_run.h>
 #include <lockstep/worker/run/graph_collective.h>
 #include <lockstep/worker/run/run_failure.h>
 #include <lockstep/worker/run/run_values.h>
@@ -38,6 +41,11 @@ class Executable::Loaded {
   }
 
   Result<void> link(std::span<const Bytes> units, std::shared_ptr<Device> device) {
+    for (const Program& body : program_.bodies) {
+      auto loaded = Executable::load(body, units, clock_, device);
+      if (!loaded) return loaded.error();
+      bodies_.push_back(*std::move(loaded));
+    }
     auto backend =
         device ? device_backend(program_, units, std::move(device)) : host_backend(program_, units);
     if (!backend) return backend.error();
@@ -76,7 +84,11 @@ class Executable::Loaded {
   [[nodiscard]] std::size_t captured_graphs() const { return backend_->captured_graphs(); }
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] const RunTimes& time() const { return time_; }
-  [[nodiscard]] std::size_t bytes() const { return backend_->bytes(); }
+  [[nodiscard]] std::size_t bytes() const {
+    std::size_t bytes = backend_->bytes();
+    for (const auto& body : bodies_) bytes += body->bytes();
+    return bytes;
+  }
 
  private:
   [[nodiscard]] const Node& node(const Step& step) const { return program_.graph.nodes[step.node]; }
@@ -286,6 +298,11 @@ class Executable::Loaded {
           fail(step, list.error());
         return {};
       }
+      case Step::Kind::Control: {
+        auto done = control(step, communicator, host);
+        time_.kernels += clock_.now() - start;
+        return done;
+      }
       case Step::Kind::Assert:
       case Step::Kind::SplitsCheck:
       case Step::Kind::SizesExchange:
@@ -343,6 +360,39 @@ class Executable::Loaded {
     return {};
   }
 
+  /// Its numbers are gathered. Errors: those that all ranks have.
+  Result<void> control(const Step& step, collectives::Communicator& communicator, RunHost& host) {
+    const bool together = meets_peers(node(step));
+    auto done = backend_->finish();
+    if (done && !no_local_error()) done = failure_->status;
+    if (done) {
+      ControlCall call{program_.graph, step.node, {}, {}, step.compares, {}, {}};
+      std::span<const std::int64_t> numbers = numbers_;
+      call.exprs = numbers.first(node(step).exprs.size());
+      numbers = numbers.subspan(call.exprs.size());
+      const std::vector<NodeId>& operands = node(step).inputs;
+      for (std::size_t k = 0; k < operands.size(); ++k) {
+        const std::size_t dims = program_.graph.nodes[operands[k]].meta.sizes.size();
+        call.operands.push_back(
+            backend_->view(step.buffers[k], {numbers.begin(), numbers.begin() + dims}));
+        numbers = numbers.subspan(dims);
+      }
+      call.run = [&](std::size_t body, const Inputs& inputs, RunHost& around) {
+        return bodies_[step.bodies + body]->run(inputs, communicator, around);
+      };
+      call.place = [&](std::size_t result, std::int64_t block, const Array& value) {
+        const auto wanted = std::ranges::find(step.results, result);
+        if (wanted == step.results.end()) return Result<void>{};
+        const auto at = operands.size() + static_cast<std::size_t>(wanted - step.results.begin());
+        return backend_->place(step.buffers[at], block, value);
+      };
+      done = run_control(call, communicator, host);
+    }
+    if (done || together) return done;
+    if (!failure_) fail(step, done.error());
+    return {};
+  }
+
   void check(const Step& step, collectives::Communicator& communicator, RunHost& host) {
     if (step.kind == Step::Kind::Assert) {
       if (node(step).asserts.at(0).predicate.evaluate(values_.valuation()) !=
@@ -396,6 +446,7 @@ class Executable::Loaded {
   const Clock& clock_;
   RunValues values_;
   std::unique_ptr<Backend> backend_;
+  std::vector<std::unique_ptr<Executable>> bodies_;    // of program_.bodies
   std::vector<std::vector<BufferId>> made_, dropped_;  // per step
   std::vector<std::string> labels_;
   std::size_t untold_ = 0;  // from this step on no failure is told any more

@@ -1,3 +1,4 @@
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -93,6 +94,17 @@ class HostBackend final : public Backend {
 
   Result<std::span<const std::int64_t>> read(BufferId at, std::size_t count) override {
     return std::span(static_cast<const std::int64_t*>(pointers_[at]), count);
+  }
+
+  Array view(BufferId at, std::vector<std::int64_t> sizes) override {
+    return Array::borrowed(program_.buffers[at].dtype, std::move(sizes), pointers_[at]);
+  }
+  Result<void> place(BufferId at, std::int64_t block, const Array& value) override {
+    if (value.bytes() == 0) return {};
+    std::memcpy(
+        static_cast<std::byte*>(pointers_[at]) + static_cast<std::size_t>(block) * value.bytes(),
+        value.data(), value.bytes());
+    return {};
   }
 
   Result<std::span<const std::int64_t>> outcomes() override {

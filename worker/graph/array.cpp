@@ -35,6 +35,16 @@ Array::Array(DType dtype, std::vector<std::int64_t> sizes)
   storage_ = std::make_shared<Storage>(Storage{allocate(bytes()), nullptr});
 }
 
+Array Array::borrowed(DType dtype, std::vector<std::int64_t> sizes, const void* elements) {
+  Array array;
+  array.dtype_ = dtype;
+  array.sizes_ = std::move(sizes);
+  auto* at = static_cast<std::byte*>(const_cast<void*>(elements));
+  array.storage_ =
+      std::make_shared<Storage>(Storage{std::shared_ptr<std::byte>(at, [](std::byte*) {}), {}});
+  return array;
+}
+
 Array Array::far(DType dtype, std::vector<std::int64_t> sizes,
                  std::shared_ptr<const FarMemory> memory) {
   Array array;

@@ -36,6 +36,10 @@ class Array {
   /// Converts each value to `dtype`. Requires as many values as elements.
   [[nodiscard]] static Array of(DType dtype, std::vector<std::int64_t> sizes,
                                 std::span<const double> values);
+  /// Elements that belong to somebody else, who keeps them for as long as this is used. Never
+  /// written to.
+  [[nodiscard]] static Array borrowed(DType dtype, std::vector<std::int64_t> sizes,
+                                      const void* elements);
   /// Elements on a device.
   [[nodiscard]] static Array far(DType dtype, std::vector<std::int64_t> sizes,
                                  std::shared_ptr<const FarMemory> memory);

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/error_sync_points.h>
 #include <lockstep/worker/graph/index_range.h>
 #include <lockstep/worker/graph/op.h>
@@ -42,9 +43,9 @@ class Walk {
   ErrorSyncPoints run() {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const Node& node = graph_.nodes[id];
-      if (op_row(node.op).kind == OpClass::Collective) {
+      if (meets_peers(node)) {
         points_.same[id] = unknown_sizes(node);
-        points_.compares[id] = node.op == Op::AllToAll && !lists_.fit(node, uniform_);
+        points_.compares[id] = compares(node);
         points_.before[id] =
             points_.compares[id] || !points_.same[id].empty() ? ErrorSync::Vote : sync_before(node);
         if (points_.before[id] != ErrorSync::None) settle();
@@ -61,6 +62,13 @@ class Walk {
   }
 
  private:
+  /// Nothing proves that what ranks bring along here fits together: split lists, or a predicate.
+  [[nodiscard]] bool compares(const Node& node) {
+    if (node.op == Op::AllToAll) return !lists_.fit(node, uniform_);
+    return node.op == Op::While ||
+           (node.op == Op::Cond && (graph_.peers_may_differ || !uniform_.uniform(node.inputs[0])));
+  }
+
   /// What its group has to compare for this collective, and with its first one all that is to be
   /// alike in the group and known before the run.
   std::vector<Expr> unknown_sizes(const Node& node) {
@@ -85,7 +93,10 @@ class Walk {
   /// The node may fail on one rank alone. Collectives are looked at by sync_before().
   [[nodiscard]] bool may_fail(NodeId id) const {
     const Node& node = graph_.nodes[id];
+    // Bodies with collectives end with everyone told.
+    if (!node.bodies.empty()) return !meets_peers(node);
     if (node.op == Op::Assert) return !facts_.holds(node.asserts.at(0).predicate);
+    if (graph_.is_body && node.op == Op::Input) return false;
     for (std::size_t dim = 0; node.op == Op::Input && dim < node.meta.sizes.size(); ++dim)
       if (!is_its_own(node, dim)) return true;
     return may_refuse(graph_, id);
@@ -103,7 +114,8 @@ class Walk {
   }
 
   [[nodiscard]] ErrorSync sync_before(const Node& node) const {
-    if (graph_.peers_may_differ) return ErrorSync::Vote;
+    // No rank enters bodies that hold collectives unless all are well.
+    if (graph_.peers_may_differ || !node.bodies.empty()) return ErrorSync::Vote;
     const Node& operand = graph_.nodes[node.inputs[0]];
     const bool splits_fit = node.op != Op::AllToAll || this->splits_fit(node, operand);
     if (!open_ && splits_fit) return ErrorSync::None;

@@ -18,9 +18,11 @@ enum class ErrorSync : std::uint8_t {
 };
 
 struct ErrorSyncPoints {
-  std::vector<ErrorSync> before;  // per node; None for all but collectives
+  std::vector<ErrorSync> before;  // per node; None for all but those that meet peers
   /// Per node: an AllToAll whose lists nothing proves to fit (split_lists.h). The ranks of its
-  /// group compare them right before the vote that then stands before it.
+  /// group compare them right before the vote that then stands before it. Or a node whose bodies
+  /// hold collectives, and whose predicate nothing proves to be the same on all ranks: they compare
+  /// it when they have it.
   std::vector<bool> compares;
   /// Per node: sizes that the ranks of its group need alike and do not know to be
   /// (uniform_facts.h). They compare them there too.

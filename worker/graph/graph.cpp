@@ -4,6 +4,7 @@
 #include <limits>
 
 #include <lockstep/worker/exchange/rank_constant.h>
+#include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/graph.h>
 #include <lockstep/worker/graph/op.h>
 
@@ -73,6 +74,12 @@ Prints::Both prints_of(const Node& node) {
   out.add(static_cast<std::int64_t>(node.meta.dtype)).exprs(node.meta.sizes);
   out.count(node.binds.size());
   for (const shapes::Symbol symbol : node.binds) out.symbol(symbol);
+  // Left out where there are none, as uniform sizes below.
+  if (!node.bodies.empty()) out.count(node.bodies.size());
+  for (const auto& body : node.bodies) {
+    const GraphPrints prints = prints_of(*body);
+    out.add(Prints::Both{prints.graph, prints.skeleton});
+  }
   return out.finish();
 }
 
@@ -136,8 +143,8 @@ std::string joint_size_text(const shapes::Expr& size) {
 std::vector<NodeId> Graph::joint_nodes() const {
   std::vector<NodeId> joint;
   for (NodeId id = 0; id < nodes.size(); ++id) {
-    const OpClass kind = op_row(nodes[id].op).kind;
-    if (kind == OpClass::Collective || kind == OpClass::HostSync) joint.push_back(id);
+    if (meets_peers(nodes[id]) || op_row(nodes[id].op).kind == OpClass::HostSync)
+      joint.push_back(id);
   }
   return joint;
 }
@@ -152,10 +159,11 @@ std::vector<Fingerprint> Graph::joint_prefixes() const {
     out.add(node.text);
     add_count(out, node.ints.size());
     for (const std::int64_t value : node.ints) out.add(value);
-    add_count(out, node.exprs.size());
+    if (node.bodies.empty()) add_count(out, node.exprs.size());
     // The number of rows that all_to_all gives may differ between ranks; all other sizes may not.
     for (std::size_t d = node.op == Op::AllToAll ? 1 : 0; d < node.meta.sizes.size(); ++d)
       out.add(joint_size_text(node.meta.sizes[d]));
+    for (const auto& body : node.bodies) out.add(body->collectives_fingerprint());
     prefixes.push_back(last = out.finish());
   }
   return prefixes;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,15 @@ enum class Op : std::uint8_t {
             // at w * stride + k * dilation
   Overlay,  // the way back, (w, k) still apart: x [.., W, .., K]: zeros [.., S, .., K] with element
             // (w, k) at (w * stride + k * dilation, k). Its sum over K adds what overlaps.
+  // Control flow (control.h): nodes with bodies, which are graphs of their own. The operands that
+  // are not named here go to every body; exprs, the last of them: the symbols of the bodies.
+  Cond,   // (predicate bool 0-d, ..): the results of bodies[0] where it is true, else bodies[1]'s
+  Scan,   // (carries, xs, ..): bodies[0] exprs[0] times, with row t of each of xs; ints: number of
+          // carries, number of xs, 1: from the last row to the first
+  While,  // (carries, ..): bodies[1] as long as bodies[0] gives true; ints: number of carries, most
+          // trips or -1
+  Call,   // (..): bodies[0]
+  Result,  // (node with bodies): its result number ints[0]
 };
 // clang-format on
 
@@ -129,6 +139,8 @@ struct Node {
   TensorMeta meta{};                    // of the result; i64 with no sizes for ToList, Item, Assert
   std::vector<shapes::Symbol> binds{};  // ToList and Item: the symbols that get their values here
   shapes::Location where{};             // the user's line
+  /// Of control flow. Never written to.
+  std::vector<std::shared_ptr<const struct Graph>> bodies{};
 };
 
 /// Covers everything but the user's line.
@@ -168,6 +180,9 @@ struct Graph {
   Nesting nesting;
   /// Other ranks may run graphs that agree with this one in their collectives alone.
   bool peers_may_differ = false;
+  /// A body of a node (control.h): symbols and inputs get their values from that node. Its uniform
+  /// sizes of the frame's group are seen to by the graph around it.
+  bool is_body = false;
   /// What the trace's questions to its group came to, in the order asked: with them the same
   /// function gives the same graph again. Of no fingerprint, as hints are.
   std::vector<std::int64_t> answers;
@@ -188,7 +203,8 @@ struct Graph {
   /// program).
   [[nodiscard]] shapes::Fingerprint fingerprint() const;
   /// Covers the ordered list of what ranks do together or wait for: collectives (kind, dtype, row
-  /// sizes, attributes) and host syncs. Graphs that differ elsewhere have equal ones.
+  /// sizes, attributes), host syncs, and nodes whose bodies hold collectives. Graphs that differ
+  /// elsewhere have equal ones.
   [[nodiscard]] shapes::Fingerprint collectives_fingerprint() const;
   /// What it covers, in order, and prefix fingerprints of that list.
   [[nodiscard]] std::vector<NodeId> joint_nodes() const;

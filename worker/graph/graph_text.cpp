@@ -36,6 +36,15 @@ void add_attributes(const Node& node, std::vector<std::string>& parts) {
   }
 }
 
+std::string indented(const std::string& lines) {
+  std::string out = "    ";
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    out += lines[i];
+    if (lines[i] == '\n' && i + 1 < lines.size()) out += "    ";
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string meta_text(const TensorMeta& meta) {
@@ -49,6 +58,7 @@ std::string Graph::node_text(NodeId id) const {
   add_attributes(node, parts);
   const std::string call = fmt::format("{}({})", op_row(node.op).name, fmt::join(parts, ", "));
   if (node.op == Op::Assert) return call;
+  if (op_row(node.op).kind == OpClass::Control) return fmt::format("%{} = {}", id, call);
   if (node.op == Op::ToList || node.op == Op::Item) {
     std::vector<std::string> names;
     for (const shapes::Symbol symbol : node.binds) names.push_back(symbol.name());
@@ -76,6 +86,7 @@ std::string Graph::text() const {
     const shapes::Location& where = nodes[id].where;
     out += "  " + node_text(id);
     out += where.file.empty() ? "\n" : fmt::format("   # {}\n", where.text());
+    for (const auto& body : nodes[id].bodies) out += indented(body->text());
   }
   for (const Output& output : outputs) out += fmt::format("  {} = %{}\n", output.name, output.node);
   return out;

@@ -8,10 +8,6 @@
 
 namespace lockstep::worker {
 
-/// f16 or bf16.
-[[nodiscard]] constexpr bool is_half(DType dtype) {
-  return dtype == DType::F16 || dtype == DType::BF16;
-}
 /// Exact; not-a-numbers are all one. Requires is_half(dtype).
 [[nodiscard]] double half_value(DType dtype, std::uint16_t bits);
 /// The nearest value, of two equally near ones the even one, infinity from where that is nearest;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/mask_rewrite.h>
 #include <lockstep/worker/graph/op.h>
 
@@ -27,7 +28,7 @@ void prune(Recording& recording) {
   for (const Graph::Output& output : recording.outputs) needed[output.node] = true;
   for (std::size_t id = nodes.size(); id-- > 0;) {
     const OpClass kind = op_row(nodes[id].op).kind;
-    if (kind == OpClass::Collective || kind == OpClass::HostSync || nodes[id].op == Op::Input)
+    if (meets_peers(nodes[id]) || kind == OpClass::HostSync || nodes[id].op == Op::Input)
       needed[id] = true;
     if (needed[id])
       for (const NodeId input : nodes[id].inputs) needed[input] = true;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/node_order.h>
 #include <lockstep/worker/graph/op.h>
 
@@ -24,7 +25,7 @@ NodeOrder::NodeOrder(std::vector<Node> nodes, const std::vector<Graph::Output>& 
   for (const Graph::Output& output : outputs) needed_[output.node] = true;
   for (auto id = static_cast<NodeId>(nodes_.size()); id-- > 0;) {
     const OpClass kind = op_row(nodes_[id].op).kind;
-    if (kind == OpClass::Collective || kind == OpClass::HostSync) needed_[id] = true;
+    if (meets_peers(nodes_[id]) || kind == OpClass::HostSync) needed_[id] = true;
     if (needed_[id])
       for (const NodeId input : nodes_[id].inputs) needed_[input] = true;
   }
@@ -93,7 +94,9 @@ void NodeOrder::put_reads_before(NodeId exchange) {
 bool NodeOrder::gather_early(NodeId id, std::set<NodeId>& found) const {
   if (done_[id] || found.contains(id)) return true;
   const Node& node = nodes_[id];
-  if (op_row(node.op).kind == OpClass::Collective || !may_come_early(node, id)) return false;
+  const OpClass kind = op_row(node.op).kind;
+  if (kind == OpClass::Collective || kind == OpClass::Control || !may_come_early(node, id))
+    return false;
   found.insert(id);
   for (const auto* exprs : {&node.exprs, &node.meta.sizes})
     for (const shapes::Expr& expr : *exprs)

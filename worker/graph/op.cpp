@@ -7,24 +7,26 @@ bool is_float(DType dtype) {
 }
 bool is_number(DType dtype) { return dtype != DType::Bool; }
 
-bool computes(Op op) {
-  switch (op_row(op).kind) {
+bool takes_half(const Node& node) {
+  switch (op_row(node.op).kind) {
     case OpClass::Elementwise:
-      return op != Op::Cast && op != Op::Where;
+      return node.op == Op::Cast || node.op == Op::Where;
     case OpClass::Index:
-      return !picks(op) && op != Op::IndexPut;
-    case OpClass::Collective:
-      return op == Op::AllReduce || op == Op::ReduceScatter;
+      return picks(node.op) ||
+             (node.op == Op::IndexPut && node.ints.at(0) == static_cast<std::int64_t>(Put::Set));
     case OpClass::Reduction:
-    case OpClass::Product:
-      return true;
+      return false;
     case OpClass::Source:
     case OpClass::View:
+    case OpClass::Product:
+    case OpClass::Collective:
     case OpClass::HostSync:
     case OpClass::Check:
-      return false;
+    case OpClass::Control:
+    case OpClass::Result:
+      return true;
   }
-  return false;
+  return true;
 }
 
 }  // namespace lockstep::worker

@@ -18,7 +18,9 @@ enum class OpClass : std::uint8_t {
   Index,
   Collective,
   HostSync,
-  Check
+  Check,
+  Control,  // has bodies, and its results as nodes of their own
+  Result
 };
 
 /// What dtypes the first operand may have.
@@ -30,6 +32,8 @@ struct OpRow {
     Exact = 2,           // equal operands give the same bits, also floats, on every machine
     GivesBool = 4,
     RefusesValues = 8,  // such as an index out of range, or counts that do not add up
+    AutocastLow = 16,   // where autocast is on, of f32: in its low precision
+    AutocastF32 = 32,   // where autocast is on, of f16 and bf16: in f32, and the result stays f32
   };
 
   std::string_view name{};  // "add", as printed and as users call it
@@ -62,7 +66,7 @@ constexpr OpRow row_of(Op op) {
   using C = OpClass;
   using T = Takes;
   constexpr int D = OpRow::Differentiable, E = OpRow::Exact, B = OpRow::GivesBool,
-                R = OpRow::RefusesValues;
+                R = OpRow::RefusesValues, L = OpRow::AutocastLow, W = OpRow::AutocastF32;
   switch (op) {
     // name, takes, traits, cost, text; else: name, class, takes, operands, exprs, ints, traits
     case Op::Input:         return {"input", C::Source, T::Any, 0, 0, 0, 0};
@@ -71,10 +75,10 @@ constexpr OpRow row_of(Op op) {
     case Op::Iota:          return {"iota", C::Source, T::Any, 0, 0, 1, 0};
     case Op::Neg:           return each("neg", T::Number, D | E, 1, "-{a}", "({t})(-{a})");
     case Op::Abs:           return each("abs", T::Number, D | E, 1, "abs_({a})");
-    case Op::Exp:           return each("exp", T::Float, D, 10, "exp_({a})");
-    case Op::Log:           return each("log", T::Float, D, 10, "log_({a})");
+    case Op::Exp:           return each("exp", T::Float, D | W, 10, "exp_({a})");
+    case Op::Log:           return each("log", T::Float, D | W, 10, "log_({a})");
     case Op::Sqrt:          return each("sqrt", T::Float, D, 4, "sqrt_({a})");
-    case Op::Rsqrt:         return each("rsqrt", T::Float, D, 4, "({t})1 / sqrt_({a})");
+    case Op::Rsqrt:         return each("rsqrt", T::Float, D | W, 4, "({t})1 / sqrt_({a})");
     case Op::Tanh:          return each("tanh", T::Float, D, 10, "tanh_({a})");
     case Op::Sigmoid:       return each("sigmoid", T::Float, D, 10,
                                     "({t})1 / (({t})1 + exp_(-{a}))");
@@ -105,17 +109,17 @@ constexpr OpRow row_of(Op op) {
     case Op::Slice:         return {"slice", C::View, T::Any, 1, 1, 1, D | E};
     case Op::Pad:           return {"pad", C::View, T::Any, 1, 2, 1, D | E};
     case Op::Cat:           return {"cat", C::View, T::Any, -1, 0, 1, D | E};
-    case Op::Sum:           return {"sum", C::Reduction, T::Number, 1, 0, -1, D};
+    case Op::Sum:           return {"sum", C::Reduction, T::Number, 1, 0, -1, D | W};
     case Op::Amax:          return {"amax", C::Reduction, T::Number, 1, 0, -1, D | E};
     case Op::Amin:          return {"amin", C::Reduction, T::Number, 1, 0, -1, D | E};
     case Op::Argmax:        return {"argmax", C::Reduction, T::Number, 1, 0, 1, 0};
-    case Op::Matmul:        return {"matmul", C::Product, T::Float, 2, 0, 0, D};
-    case Op::SegmentMatmul: return {"segment_matmul", C::Product, T::Float, 3, 0, 0, D | R};
-    case Op::SegmentOuter:  return {"segment_outer", C::Product, T::Float, 3, 0, 0, D | R};
+    case Op::Matmul:        return {"matmul", C::Product, T::Float, 2, 0, 0, D | L};
+    case Op::SegmentMatmul: return {"segment_matmul", C::Product, T::Float, 3, 0, 0, D | R | L};
+    case Op::SegmentOuter:  return {"segment_outer", C::Product, T::Float, 3, 0, 0, D | R | L};
     case Op::IndexSelect:   return {"index_select", C::Index, T::Any, 2, 0, 0, D | E | R};
     case Op::IndexAdd:      return {"index_add", C::Index, T::I64, 2, 1, 0, D | R};
     case Op::Argsort:       return {"argsort", C::Index, T::Number, 1, 0, 0, 0};
-    case Op::Cumsum:        return {"cumsum", C::Index, T::Number, 1, 0, 0, D};
+    case Op::Cumsum:        return {"cumsum", C::Index, T::Number, 1, 0, 0, D | W};
     case Op::SegmentIds:    return {"segment_ids", C::Index, T::I64, 1, 1, 0, R};
     case Op::Nonzero:       return {"nonzero", C::Index, T::Bool, 1, 1, 0, 0};
     case Op::AllToAll:      return {"all_to_all_single", C::Collective, T::Any, 1, -1, 0, D};
@@ -127,18 +131,18 @@ constexpr OpRow row_of(Op op) {
     case Op::Item:          return {"item", C::HostSync, T::I64, 1, 0, 0, 0};
     case Op::Assert:        return {"assert", C::Check, T::Any, 0, 0, 0, 0};
     case Op::Exp2:          return each("exp2", T::Float, D, 10, "exp2_({a})");
-    case Op::Log2:          return each("log2", T::Float, D, 10, "log2_({a})");
-    case Op::Log1p:         return each("log1p", T::Float, D, 10, "log1p_({a})");
-    case Op::Expm1:         return each("expm1", T::Float, D, 10, "expm1_({a})");
+    case Op::Log2:          return each("log2", T::Float, D | W, 10, "log2_({a})");
+    case Op::Log1p:         return each("log1p", T::Float, D | W, 10, "log1p_({a})");
+    case Op::Expm1:         return each("expm1", T::Float, D | W, 10, "expm1_({a})");
     case Op::Sin:           return each("sin", T::Float, D, 10, "sin_({a})");
     case Op::Cos:           return each("cos", T::Float, D, 10, "cos_({a})");
-    case Op::Tan:           return each("tan", T::Float, D, 12, "tan_({a})");
+    case Op::Tan:           return each("tan", T::Float, D | W, 12, "tan_({a})");
     case Op::Erf:           return each("erf", T::Float, D, 12, "erf_({a})");
     case Op::Floor:         return each("floor", T::Float, D | E, 1, "floor_({a})");
     case Op::Ceil:          return each("ceil", T::Float, D | E, 1, "ceil_({a})");
     case Op::Round:         return each("round", T::Float, D | E, 1, "round_({a})");
     case Op::Trunc:         return each("trunc", T::Float, D | E, 1, "trunc_({a})");
-    case Op::Pow:           return each("pow", T::Number, D, 20, "pow_({a}, {b})");
+    case Op::Pow:           return each("pow", T::Number, D | W, 20, "pow_({a}, {b})");
     case Op::Atan2:         return each("atan2", T::Float, D, 15, "atan2_({a}, {b})");
     case Op::Fmod:          return each("fmod", T::Number, D | E, 10, "fmod_({a}, {b})");
     case Op::FloorDivide:   return each("floor_divide", T::Float, D, 15, "floor_div_({a}, {b})");
@@ -152,11 +156,16 @@ constexpr OpRow row_of(Op op) {
     case Op::CheckedIndex:  return {"checked_index", C::Index, T::I64, 1, 1, 1, R};
     case Op::IndexPut:      return {"index_put", C::Index, T::Any, 3, 0, 1, D | E | R};
     case Op::Flip:          return {"flip", C::View, T::Any, 1, 0, -1, D | E};
-    case Op::Prod:          return {"prod", C::Reduction, T::Number, 1, 0, -1, D};
-    case Op::Cumprod:       return {"cumprod", C::Index, T::Number, 1, 0, 0, D};
+    case Op::Prod:          return {"prod", C::Reduction, T::Number, 1, 0, -1, D | W};
+    case Op::Cumprod:       return {"cumprod", C::Index, T::Number, 1, 0, 0, D | W};
     case Op::CumArgmax:     return {"cum_argmax", C::Index, T::Number, 1, 0, 0, 0};
-    case Op::LogCumsumExp:  return {"logcumsumexp", C::Index, T::Float, 1, 0, 0, D};
+    case Op::LogCumsumExp:  return {"logcumsumexp", C::Index, T::Float, 1, 0, 0, D | W};
     case Op::SearchSorted:  return {"searchsorted", C::Index, T::Number, 2, 0, 1, 0};
+    case Op::Cond:          return {"cond", C::Control, T::Bool, -1, -1, 0, R};
+    case Op::Scan:          return {"scan", C::Control, T::Any, -1, -1, 3, R};
+    case Op::While:         return {"while_loop", C::Control, T::Any, -1, -1, 2, R};
+    case Op::Call:          return {"call", C::Control, T::Any, -1, -1, 0, R};
+    case Op::Result:        return {"result", C::Result, T::Any, 1, 0, 1, 0};
     case Op::Philox:        return each("philox", T::I64, 0, 40, "philox_({a}, {b}, {c})");
     case Op::Unfold:        return {"unfold", C::View, T::Any, 1, 0, -1, D | E};
     case Op::Overlay:       return {"overlay", C::View, T::Any, 1, 0, -1, D | E};
@@ -196,8 +205,9 @@ constexpr bool is_scan(const OpRow& row) {
 constexpr bool picks(Op op) {
   return op == Op::IndexSelect || op == Op::Gather || op == Op::CheckedIndex;
 }
-/// Whether the op does more with elements than to move, choose and cast them: f16 and bf16 have no
-/// such ops. IndexPut is not one, as long as it sets.
-[[nodiscard]] bool computes(Op op);
+/// Whether f16 and bf16 are operands of the op itself: of what moves, chooses and casts elements,
+/// of products and of collectives. The language records all else as the op of f32 between casts, so
+/// it is computed in f32 and rounded once (op_builder.h).
+[[nodiscard]] bool takes_half(const Node& node);
 
 }  // namespace lockstep::worker

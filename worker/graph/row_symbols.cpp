@@ -68,6 +68,8 @@ class Rows {
       case OpClass::Collective:
       case OpClass::HostSync:
       case OpClass::Check:
+      case OpClass::Control:
+      case OpClass::Result:
         return false;
     }
     return false;

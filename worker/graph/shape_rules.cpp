@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/graph/shape_rules.h>
@@ -256,7 +257,7 @@ Outcome index_put_rule(const Node& node, Metas in) {
       rows.sizes[0] != index.sizes[0])
     return rule_error(node, "takes x [R, ..], i64[M] and rows [M, ..], not {}, {} and {}",
                       meta_text(x), meta_text(index), meta_text(rows));
-  if (mode != static_cast<std::int64_t>(Put::Set) && (!is_number(x.dtype) || is_half(x.dtype)))
+  if (mode != static_cast<std::int64_t>(Put::Set) && !is_number(x.dtype))
     return rule_error(node, "joins no rows of {} but by setting them; cast first",
                       dtype_name(x.dtype));
   return x;
@@ -368,7 +369,8 @@ Outcome host_sync_rule(const Node& node, Metas in) {
 }
 
 constexpr bool has_own_rule(const OpRow& row) {
-  return row.kind != OpClass::Elementwise && row.kind != OpClass::Reduction;
+  return row.kind != OpClass::Elementwise && row.kind != OpClass::Reduction &&
+         row.kind != OpClass::Control && row.kind != OpClass::Result;
 }
 // clang-format off
 constexpr OpMap<Rule> kRules(has_own_rule, {
@@ -437,6 +439,7 @@ std::optional<Status> arity_error(const Node& node, Metas in) {
   const bool numbered = node.op == Op::Full || node.op == Op::Reshape;
   if ((!named && !node.text.empty()) || (!numbered && node.number != 0) ||
       (row.kind != OpClass::HostSync && !node.binds.empty()) ||
+      node.bodies.size() != bodies_of(node.op) ||
       node.asserts.size() != (node.op == Op::Assert ? 1 : 0))
     return rule_error(node, "has an attribute that the op does not have");
   return std::nullopt;
@@ -451,12 +454,10 @@ Outcome result_meta(const Node& node, Metas in) {
     if (const auto want = missing(row.takes, in[0].dtype); !want.empty())
       return rule_error(node, "takes {}, not {}; cast first", want, meta_text(in[0]));
   for (const TensorMeta& operand : in)
-    if (is_half(operand.dtype) && computes(node.op))
-      return rule_error(
-          node,
-          "{} is stored, moved and cast, but not computed with; write cast(x, DType::F32) "
-          "for each such operand, and cast the result back",
-          meta_text(operand));
+    if (is_half(operand.dtype) && !takes_half(node))
+      return rule_error(node, "{} goes into it as f32; cast first", meta_text(operand));
+  if (row.kind == OpClass::Control) return control_meta(node, in);
+  if (row.kind == OpClass::Result) return node.meta;
   if (auto status = negative_error(node)) return *status;
   if (row.kind == OpClass::Elementwise) return elementwise_rule(node, in);
   return row.kind == OpClass::Reduction ? reduction_rule(node, in[0]) : kRules[node.op](node, in);

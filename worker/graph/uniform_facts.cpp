@@ -4,6 +4,7 @@
 #include <span>
 
 #include <lockstep/collectives/communicator.h>
+#include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/graph/uniform_facts.h>
 
@@ -60,9 +61,19 @@ std::optional<std::int64_t> times_in(const Expr& whole, const Expr& part) {
   return std::nullopt;
 }
 
+/// The trips of a scan, and what the bodies count on.
+std::vector<Expr> needs_of_bodies(const Node& node) {
+  std::vector<Expr> needs;
+  if (node.op == Op::Scan) needs.push_back(node.exprs.at(0));
+  for (const auto& body : node.bodies)
+    for (const UniformSize& size : body->agreed_uniform()) needs.push_back(size.expr);
+  return needs;
+}
+
 }  // namespace
 
 std::vector<Expr> uniform_needs(const std::vector<Node>& nodes, const Node& collective) {
+  if (!collective.bodies.empty()) return needs_of_bodies(collective);
   const std::vector<Expr>& sizes = nodes[collective.inputs.at(0)].meta.sizes;
   if (collective.op != Op::AllToAll) return sizes;
   std::vector<Expr> needs(sizes.begin() + 1, sizes.end());
@@ -146,7 +157,7 @@ void UniformFacts::pass() {
 void add_needs(const std::vector<Node>& nodes, UniformFacts& facts,
                std::vector<UniformSize>& uniform) {
   const Node& node = nodes[facts.next()];
-  if (op_row(node.op).kind != OpClass::Collective) return;
+  if (!meets_peers(node)) return;
   for (const Expr& size : uniform_needs(nodes, node)) {
     if (facts.uniform(size, node.text)) continue;
     facts.learn(size, node.text);
@@ -157,7 +168,9 @@ void add_needs(const std::vector<Node>& nodes, UniformFacts& facts,
 
 UniformFacts::Groups UniformFacts::same_values(const Node& node) {
   const OpClass kind = op_row(node.op).kind;
-  if (node.op == Op::Input || kind == OpClass::Check) return 0;
+  if (node.op == Op::Input || kind == OpClass::Check || kind == OpClass::Control ||
+      kind == OpClass::Result)
+    return 0;
   if (kind == OpClass::Collective) return gives_all_the_same(node) ? named(node.text) : 0;
   if (!is_exact(node)) return 0;
   Groups same = kAll;

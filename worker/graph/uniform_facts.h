@@ -15,7 +15,8 @@
 namespace lockstep::worker {
 
 /// The sizes of a collective that all ranks of its group must have alike: those of the operand, but
-/// for the rows of an all_to_all with splits; its split, where all are one size.
+/// for the rows of an all_to_all with splits; its split, where all are one size. Of a node whose
+/// bodies hold collectives: what they need, and how many trips a scan makes.
 [[nodiscard]] std::vector<shapes::Expr> uniform_needs(const std::vector<Node>& nodes,
                                                       const Node& collective);
 
@@ -33,6 +34,8 @@ class UniformFacts {
   /// True on every rank that comes here with its peers. An empty name: the frame's group, which
   /// contains all others.
   [[nodiscard]] bool uniform(const shapes::Expr& size, const std::string& group) const;
+  /// The value of a node that has been passed is the same on all ranks of the frame's group.
+  [[nodiscard]] bool uniform(NodeId id) const { return (values_.at(id) & kFrame) != 0; }
 
  private:
   /// A bit per group that has been named; bit 0 is the frame's, and what is the same on all its

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/graph.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/graph/shape_rules.h>
@@ -47,6 +48,11 @@ class Verifier {
     std::set<std::string> sources;
     for (const SymbolBinding& binding : graph_.symbols) {
       std::uint32_t& next = binding.symbol.unbacked ? unbacked : backed;
+      if (graph_.is_body) {
+        if (!bound_.insert(binding.symbol).second)
+          fail("symbol {} is there twice", binding.symbol.name());
+        continue;
+      }
       if (binding.symbol.serial != next++) fail("symbol {} is out of order", binding.symbol.name());
       if (binding.source.empty() || !sources.insert(binding.source).second)
         fail("symbol {} has no source of its own", binding.symbol.name());
@@ -66,7 +72,8 @@ class Verifier {
     for (const NodeId input : node.inputs) {
       if (input >= id) return fail_at(id, "uses %{}, which comes later", input);
       const OpClass kind = op_row(graph_.nodes[input].op).kind;
-      if (kind == OpClass::HostSync || kind == OpClass::Check)
+      if (kind == OpClass::HostSync || kind == OpClass::Check ||
+          (kind == OpClass::Control) != (node.op == Op::Result))
         return fail_at(id, "uses %{}, which has no value", input);
       operands.push_back(graph_.nodes[input].meta);
     }
@@ -74,12 +81,25 @@ class Verifier {
     if (!meta) return fail_at(id, "breaks its rule: {}", meta.error().message);
     if (*meta != node.meta)
       return fail_at(id, "is {}, but its rule gives {}", meta_text(node.meta), meta_text(*meta));
+    if (node.op == Op::Result) result(id);
+    for (const auto& body : node.bodies)
+      if (const Result<void> sound = body->verify(); !sound)
+        return fail_at(id, "has a body: {}", sound.error().message);
     for (const shapes::Expr& expr : node.exprs) needs_bound(id, expr);
     for (const shapes::Expr& size : node.meta.sizes) needs_bound(id, size);
     for (const shapes::DeferredAssert& a : node.asserts) needs_bound(id, a.predicate.expr);
     for (const Symbol symbol : node.binds)
       if (!symbol.unbacked || !bound_.insert(symbol).second)
         fail_at(id, "binds {}, which it may not", symbol.name());
+  }
+
+  void result(NodeId id) {
+    const Node& node = graph_.nodes[id];
+    const std::vector<TensorMeta> results = result_metas(graph_.nodes[node.inputs[0]]);
+    const auto which = static_cast<std::size_t>(node.ints[0]);
+    if (which >= results.size()) return fail_at(id, "is a result that there is not");
+    if (results[which] != node.meta)
+      fail_at(id, "is {}, but the body gives {}", meta_text(node.meta), meta_text(results[which]));
   }
 
   void input(NodeId id) {
@@ -91,7 +111,8 @@ class Verifier {
   void guards() {
     for (const shapes::Guard& guard : graph_.guards) predicate(guard.predicate);
     for (const GroupGuard& guard : graph_.group_guards) predicate(guard.predicate);
-    for (const UniformSize& size : graph_.uniform) predicate(shapes::equal(size.expr, 0));
+    for (const UniformSize& size : graph_.uniform)
+      if (!graph_.is_body) predicate(shapes::equal(size.expr, 0));
   }
   void predicate(const shapes::Predicate& guard) {
     for (const Symbol symbol : guard.expr.symbols()) {
@@ -106,7 +127,7 @@ class Verifier {
     for (const Graph::Output& output : graph_.outputs) {
       if (output.node >= graph_.nodes.size()) return fail("output {} is no node", output.name);
       const OpClass kind = op_row(graph_.nodes[output.node].op).kind;
-      if (kind == OpClass::HostSync || kind == OpClass::Check)
+      if (kind == OpClass::HostSync || kind == OpClass::Check || kind == OpClass::Control)
         fail("output {} has no value", output.name);
       if (!names.insert(output.name).second) fail("two outputs are called {}", output.name);
     }

@@ -57,29 +57,46 @@ void segments(const NodeCall& call, std::span<const std::int64_t> counts, Array&
   }
 }
 
-/// Products are of floats.
-template <class F>
-void with_float(DType dtype, F&& f) {
-  if (dtype == DType::F32)
-    f(std::type_identity<float>{});
-  else
-    f(std::type_identity<double>{});
-}
-
-Result<Array> whole(const NodeCall& call) {
-  Array out(call.dtype(), call.sizes);
-  with_float(call.dtype(), [&]<class T>(std::type_identity<T>) { matmul<T>(call, out); });
+Array cast_each(const Array& from, DType dtype) {
+  Array out(dtype, from.sizes());
+  for (std::int64_t i = 0; i < out.elements(); ++i) out.set(i, from.at(i));
   return out;
 }
 
-Result<Array> by_segments(const NodeCall& call) {
+/// Products are of floats; those of f16 and bf16 are of f32, rounded once.
+template <class F>
+Array product_of(const NodeCall& call, F&& f) {
+  if (is_half(call.dtype())) {
+    std::vector<Array> wide;
+    for (std::size_t k = 0; k < 2; ++k) wide.push_back(cast_each(*call.operands[k], DType::F32));
+    NodeCall of_wide = call;
+    for (std::size_t k = 0; k < 2; ++k) of_wide.operands[k] = &wide[k];
+    Array out(DType::F32, call.sizes);
+    f(std::type_identity<float>{}, of_wide, out);
+    return cast_each(out, call.dtype());
+  }
   Array out(call.dtype(), call.sizes);
+  if (call.dtype() == DType::F32)
+    f(std::type_identity<float>{}, call, out);
+  else
+    f(std::type_identity<double>{}, call, out);
+  return out;
+}
+
+Result<Array> whole(const NodeCall& call) {
+  return product_of(call, []<class T>(std::type_identity<T>, const NodeCall& of, Array& out) {
+    matmul<T>(of, out);
+  });
+}
+
+Result<Array> by_segments(const NodeCall& call) {
   const Array& list = *call.operands[2];
   const std::span counts(list.data_as<std::int64_t>(), static_cast<std::size_t>(list.elements()));
   const std::int64_t rows = call.operands[0]->sizes()[0];
   if (!counts_add_up(counts, rows)) return counts_failure(*call.graph, call.id, counts, rows);
-  with_float(call.dtype(), [&]<class T>(std::type_identity<T>) { segments<T>(call, counts, out); });
-  return out;
+  return product_of(call, [&]<class T>(std::type_identity<T>, const NodeCall& of, Array& out) {
+    segments<T>(of, counts, out);
+  });
 }
 
 constexpr OpMap<Result<Array> (*)(const NodeCall&)> kProducts(of_class<OpClass::Product>,

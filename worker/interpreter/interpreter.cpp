@@ -1,12 +1,15 @@
+#include <cstring>
 #include <map>
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/error_sync_points.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/interpreter/interpret.h>
 #include <lockstep/worker/interpreter/interpreter.h>
 #include <lockstep/worker/run/carried_status.h>
+#include <lockstep/worker/run/control_run.h>
 #include <lockstep/worker/run/graph_collective.h>
 #include <lockstep/worker/run/run_failure.h>
 #include <lockstep/worker/run/size_comparison.h>
@@ -32,16 +35,16 @@ class Interpretation {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const OpClass kind = op_row(graph_.nodes[id].op).kind;
       host_.poke();
-      if (kind == OpClass::Collective || kind == OpClass::HostSync) fail_on_input_size(id);
-      if (kind == OpClass::Collective) {
+      if (meets_peers(graph_.nodes[id]) || kind == OpClass::HostSync) fail_on_input_size(id);
+      if (meets_peers(graph_.nodes[id])) {
         if (!failure_) check_splits(id);
         if (!points_.same[id].empty())
           if (auto compared = compare_with_peers(id); !compared) return compared.error();
-        if (points_.compares[id])
+        if (points_.compares[id] && kind == OpClass::Collective)
           if (auto compared = compare(id); !compared) return compared.error();
         if (points_.before[id] == ErrorSync::Vote)
           if (auto settled = settle(); !settled) return settled.error();
-        if (failure_) {
+        if (failure_ && kind == OpClass::Collective) {
           if (auto done = take_part(id); !done) return done.error();
         }
       }
@@ -227,6 +230,10 @@ class Interpretation {
         if (node.asserts.at(0).predicate.evaluate(valuation()) != std::optional<bool>(true))
           fail(id, assert_failure(graph_, node, valuation()));
         return {};
+      case OpClass::Control:
+        return control(call);
+      case OpClass::Result:
+        return {};
     }
     return {};
   }
@@ -270,6 +277,35 @@ class Interpretation {
       return done;
     }
     values_[call.id] = std::move(result);
+    return {};
+  }
+
+  /// Its results are values from here on.
+  Result<void> control(const NodeCall& control) {
+    ControlCall call{graph_, control.id, control.exprs, {}, points_.compares[control.id], {}, {}};
+    for (const Array* operand : control.operands) call.operands.push_back(*operand);
+    std::map<std::size_t, NodeId> wanted;
+    for (NodeId id = control.id + 1; id < graph_.nodes.size(); ++id) {
+      if (graph_.nodes[id].op != Op::Result || graph_.nodes[id].inputs[0] != control.id) continue;
+      NodeCall result;
+      if (!prepare(id, result)) return {};
+      values_[id] = Array(result.dtype(), result.sizes);
+      wanted[static_cast<std::size_t>(graph_.nodes[id].ints[0])] = id;
+    }
+    call.run = [&](std::size_t body, const Inputs& inputs, RunHost& around) {
+      return interpret(*control.node().bodies[body], inputs, communicator_, around);
+    };
+    call.place = [&](std::size_t result, std::int64_t block, const Array& value) -> Result<void> {
+      const auto found = wanted.find(result);
+      if (found != wanted.end() && value.bytes() > 0)
+        std::memcpy(values_[found->second].data_as<std::byte>() +
+                        static_cast<std::size_t>(block) * value.bytes(),
+                    value.data(), value.bytes());
+      return {};
+    };
+    const auto done = run_control(call, communicator_, host_);
+    if (!done && meets_peers(control.node())) return done;
+    if (!done) fail(control.id, done.error());
     return {};
   }
 

@@ -110,10 +110,11 @@ Tensor diagonal_of(const Tensor& x, std::int64_t p, std::int64_t q, const Line& 
 /// as the call.
 class Einsum {
  public:
-  Einsum(std::string_view text, const std::vector<Tensor>& xs, const Line& where)
-      : where_(where), trace_(trace_of("einsum", xs, where)) {
+  Einsum(std::string_view text, const std::vector<Tensor>& given, const Line& where)
+      : where_(where), trace_(trace_of("einsum", given, where)) {
     Equation equation = parsed(text, where);
-    need(equation, xs);
+    need(equation, given);
+    const std::vector<Tensor> xs = of_one_dtype("einsum", given, where);
     std::int64_t unnamed = 0;
     std::vector<Labels> labels;
     for (std::size_t i = 0; i < xs.size(); ++i) {
@@ -151,10 +152,6 @@ class Einsum {
                fmt::format("operand {} of the equation has {} letters for {}; write \"...\" for "
                            "dims without a name",
                            i, xs[i].ndim() - rest, meta_text(meta_of(xs[i]))));
-      if (xs[i].dtype() != xs[0].dtype())
-        refuse(where_, "einsum",
-               fmt::format("dtypes differ: {} and {}; cast() one of them",
-                           dtype_name(xs[0].dtype()), dtype_name(xs[i].dtype())));
     }
   }
   static std::int64_t unnamed_of(const Labels& labels, const Tensor& x) {
@@ -309,11 +306,14 @@ class Einsum {
     Labels labels = joined({batch, rows, columns});
     if (over.empty() || (rows.empty() && columns.empty())) {
       const Labels all = joined({labels, over});
-      Tensor x = TensorOperand(placed(a, all), where_) * TensorOperand(placed(b, all), where_);
       Dims dims;
       for (std::size_t d = labels.size(); d < all.size(); ++d)
         dims.push_back(static_cast<std::int64_t>(d));
-      return {dims.empty() ? x : sum(x, dims, Keep::Drop, where_), std::move(labels)};
+      // f16 and bf16 are rounded once, after the sum, as in a product of matrices.
+      const Tensor x = TensorOperand(widened(placed(a, all), where_), where_) *
+                       TensorOperand(widened(placed(b, all), where_), where_);
+      const Tensor total = dims.empty() ? x : sum(x, dims, Keep::Drop, where_);
+      return {cast(total, a.x.dtype(), where_), std::move(labels)};
     }
     const Tensor left = view(ordered(a, joined({batch, rows, over})),
                              {size(batch), size(rows), size(over)}, where_);

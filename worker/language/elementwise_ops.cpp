@@ -26,6 +26,13 @@ void need_float(std::string_view what, const Tensor& x, const Line& where) {
   if (!is_float(x.dtype(where))) refuse(where, what, "takes floating-point numbers; cast first");
 }
 
+/// The largest finite value.
+double largest_of(DType dtype) {
+  if (dtype == DType::F64) return std::numeric_limits<double>::max();
+  if (dtype == DType::BF16) return 0x1.fep127;
+  return dtype == DType::F16 ? 65504 : static_cast<double>(std::numeric_limits<float>::max());
+}
+
 Tensor filled_like(const Tensor& x, DType dtype, double value, const Line& where) {
   return filled(*x.trace(), {dtype, meta_of(x).sizes}, value, where);
 }
@@ -108,6 +115,7 @@ Tensor sign(const Tensor& x, Line where) {
 Tensor logical_not(const Tensor& x, Line where) { return unary(Op::Not, x, where); }
 
 Tensor gelu(const Tensor& x, Line where) {
+  if (is_low(x)) return cast(gelu(widened(x, where), where), x.dtype(), where);
   constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
   const TensorOperand in(x, where);
   const TensorOperand cube(in * (in * in), where);
@@ -117,10 +125,12 @@ Tensor gelu(const Tensor& x, Line where) {
 }
 
 Tensor silu(const Tensor& x, Line where) {
+  if (is_low(x)) return cast(silu(widened(x, where), where), x.dtype(), where);
   return TensorOperand(x, where) * TensorOperand(sigmoid(x, where), where);
 }
 
 Tensor gelu_exact(const Tensor& x, Line where) {
+  if (is_low(x)) return cast(gelu_exact(widened(x, where), where), x.dtype(), where);
   constexpr double kRootOfHalf = 0.70710678118654752440;
   const TensorOperand in(x, where);
   const TensorOperand curve(erf(in * TensorOperand(kRootOfHalf, where), where), where);
@@ -132,6 +142,9 @@ Tensor gelu_exact(const Tensor& x, Line where) {
 
 Tensor softplus(const Tensor& x, double beta, double threshold, Line where) {
   need_float("softplus", x, where);
+  if (is_low(x))
+    return narrowed(softplus(widened(x, where), beta, threshold, where), x.dtype(),
+                    InAutocast::StayF32, where);
   const TensorOperand in(x, where), by(beta, where);
   const TensorOperand scaled(beta == 1 ? x : in * by, where);
   const Tensor linear = scaled > TensorOperand(threshold, where);
@@ -149,6 +162,7 @@ Tensor leaky_relu(const Tensor& x, double slope, Line where) {
 
 Tensor elu(const Tensor& x, double alpha, Line where) {
   need_float("elu", x, where);
+  if (is_low(x)) return cast(elu(widened(x, where), alpha, where), x.dtype(), where);
   const TensorOperand in(x, where), none(0.0, where);
   const Tensor below = in <= none;
   const TensorOperand curve(expm1(lockstep::worker::where(below, in, none), where), where);
@@ -163,6 +177,9 @@ Tensor atan2(const TensorOperand& a, const TensorOperand& b) {
 }
 
 Tensor pow(const TensorOperand& a, const TensorOperand& b) {
+  if (is_low(a.tensor) && b.plain)
+    return narrowed(pow({widened(a.tensor, b.where), a.where}, b), a.tensor.dtype(),
+                    InAutocast::StayF32, b.where);
   if (a.has_dtype() && b.plain) {
     (void)trace_of("pow", std::vector{a.tensor}, b.where);
     if (b.fraction && !is_float(a.tensor.dtype(b.where)))
@@ -214,9 +231,7 @@ Tensor nan_to_num(const Tensor& x, double nan, std::optional<double> posinf,
   (void)trace_of("nan_to_num", std::vector{x}, where);
   const DType dtype = x.dtype(where);
   if (!is_float(dtype)) return x;
-  const double largest = dtype == DType::F64
-                             ? std::numeric_limits<double>::max()
-                             : static_cast<double>(std::numeric_limits<float>::max());
+  const double largest = largest_of(dtype);
   const TensorOperand in(x, where), above(INFINITY, where), below(-INFINITY, where);
   const auto replaced = [&](const Tensor& these, double by, const TensorOperand& rest) {
     return TensorOperand(lockstep::worker::where(these, TensorOperand(by, where), rest), where);

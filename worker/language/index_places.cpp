@@ -140,6 +140,8 @@ Tensor value_of(std::string_view what, const TensorOperand& value, Trace& trace,
   if (value.count) return cast(scalar(trace, *value.count, where), dtype, where);
   if (value.weak) return cast(value.tensor, dtype, where);
   (void)trace.operand(value.tensor, where);
+  if (trace.autocast() && is_float(dtype) && is_float(value.tensor.dtype()))
+    return cast(value.tensor, dtype, where);
   if (value.tensor.dtype() != dtype)
     refuse(where, what,
            fmt::format("dtypes differ: {} and {}; cast() one of them", dtype_name(dtype),
@@ -155,6 +157,8 @@ Tensor put_rows(const Tensor& x, const Tensor& places, const Tensor& rows, Put m
 }
 
 Tensor add_rows(const Tensor& x, const Tensor& places, const Tensor& rows, const Line& where) {
+  if (is_low(x) && x.dtype() == rows.dtype())
+    return cast(add_rows(widened(x, where), places, widened(rows, where), where), x.dtype(), where);
   Node node;
   node.exprs = {meta_of(x).sizes[0]};
   const Tensor added = emit(Op::IndexAdd, {places, rows}, std::move(node), where);

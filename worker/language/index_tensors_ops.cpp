@@ -185,14 +185,12 @@ Tensor take(const Tensor& x, const Tensor& index, Line where) {
   return view(picked, meta_of(index).sizes, where);
 }
 
-Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate,
+Tensor put(const Tensor& into, const Tensor& index, const Tensor& from, bool accumulate,
            Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("put", std::vector{x, index, source}, where);
+  const std::shared_ptr<Trace> trace = trace_of("put", std::vector{into, index, from}, where);
   const Tensor numbers = wide_index("put", index, where);
-  if (source.dtype() != x.dtype())
-    refuse(where, "put",
-           fmt::format("dtypes differ: {} and {}; cast() one of them", dtype_name(x.dtype()),
-                       dtype_name(source.dtype())));
+  const std::vector<Tensor> both = of_one_dtype("put", {into, from}, where);
+  const Tensor &x = both[0], &source = both[1];
   const Tensor flat = flat_view(x, where);
   const Tensor places =
       flat_view(wrapped_index("put", numbers, meta_of(flat).sizes[0], where), where);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/language/op_builder.h>
 
 namespace lockstep::worker {
@@ -9,9 +10,44 @@ namespace {
 
 using shapes::Expr;
 
+/// That holds the values of both.
+DType wider(DType a, DType b) {
+  if (a == b) return a;
+  return is_half(a) && is_half(b) ? DType::F32 : std::max(a, b);
+}
+
+/// The widest of the floats; nullopt where there is none.
+std::optional<DType> widest(const std::vector<Tensor>& xs) {
+  std::optional<DType> out;
+  for (const Tensor& x : xs)
+    if (!x.empty() && is_float(x.dtype())) out = wider(out.value_or(x.dtype()), x.dtype());
+  return out;
+}
+
+/// Floats cast to `dtype`.
+std::vector<Tensor> floats_as(DType dtype, std::vector<Tensor> xs, const Line& where) {
+  for (Tensor& x : xs)
+    if (!x.empty() && is_float(x.dtype())) x = cast(x, dtype, where);
+  return xs;
+}
+
+/// Operands as autocast wants them.
+std::vector<Tensor> autocast(const OpRow& row, std::vector<Tensor> xs, DType low,
+                             const Line& where) {
+  const std::optional<DType> wide = widest(xs);
+  if (!wide || row.op == Op::Cast || *wide == DType::F64) return xs;
+  if (row.is(OpRow::AutocastLow)) return floats_as(low, std::move(xs), where);
+  return floats_as(row.is(OpRow::AutocastF32) ? DType::F32 : *wide, std::move(xs), where);
+}
+
+[[noreturn]] void refuse_dtypes(std::string_view what, DType a, DType b, const Line& where) {
+  refuse(where, what,
+         fmt::format("dtypes differ: {} and {}; cast() one of them", dtype_name(a), dtype_name(b)));
+}
+
 /// The dtype that numbers, float inputs and integers take: that of the first tensor of a dtype of
 /// its own.
-DType common_dtype(std::string_view what, const std::vector<TensorOperand>& operands,
+DType common_dtype(std::string_view what, const std::vector<TensorOperand>& operands, bool promotes,
                    const Line& where) {
   std::optional<DType> dtype;
   bool fraction = false;
@@ -23,11 +59,9 @@ DType common_dtype(std::string_view what, const std::vector<TensorOperand>& oper
       continue;
     }
     const DType mine = operand.tensor.dtype();
-    if (dtype && *dtype != mine)
-      refuse(where, what,
-             fmt::format("dtypes differ: {} and {}; cast() one of them", dtype_name(*dtype),
-                         dtype_name(mine)));
-    dtype = mine;
+    const bool promoted = promotes && dtype && is_float(*dtype) && is_float(mine);
+    if (dtype && *dtype != mine && !promoted) refuse_dtypes(what, *dtype, mine, where);
+    dtype = promoted ? wider(*dtype, mine) : mine;
   }
   if (fraction && dtype && !is_float(*dtype))
     refuse(where, what,
@@ -100,9 +134,35 @@ std::shared_ptr<Trace> trace_of(std::string_view what, std::span<const Tensor> o
 Tensor emit(Op op, const std::vector<Tensor>& operands, Node attributes, const Line& where) {
   const std::shared_ptr<Trace> trace = trace_of(op_row(op).name, operands, where);
   attributes.op = op;
-  for (const Tensor& operand : operands)
-    attributes.inputs.push_back(trace->operand(operand, where));
-  return trace->add_node(std::move(attributes), where);
+  const std::optional<DType> low = trace->autocast();
+  std::vector<Tensor> taken = low ? autocast(op_row(op), operands, *low, where) : operands;
+  std::optional<DType> rounded;
+  if (!takes_half(attributes))
+    for (Tensor& operand : taken)
+      if (is_low(operand) && (!rounded || rounded == operand.dtype())) {
+        rounded = operand.dtype();
+        operand = widened(operand, where);
+      }
+  for (const Tensor& operand : taken) attributes.inputs.push_back(trace->operand(operand, where));
+  Tensor out = trace->add_node(std::move(attributes), where);
+  return rounded && out.dtype() == DType::F32 ? cast(out, *rounded, where) : out;
+}
+
+bool is_low(const Tensor& x) { return x.traced() && x.trace()->is_open() && is_half(x.dtype()); }
+Tensor widened(const Tensor& x, const Line& where) {
+  return is_low(x) ? cast(x, DType::F32, where) : x;
+}
+Tensor narrowed(const Tensor& x, DType dtype, InAutocast in_autocast, const Line& where) {
+  return in_autocast == InAutocast::StayF32 && x.trace()->autocast() ? x : cast(x, dtype, where);
+}
+
+std::vector<Tensor> of_one_dtype(std::string_view what, std::vector<Tensor> xs, const Line& where) {
+  const bool promotes = trace_of(what, xs, where)->autocast().has_value();
+  const std::optional<DType> wide = promotes ? widest(xs) : std::nullopt;
+  if (wide) xs = floats_as(*wide, std::move(xs), where);
+  for (const Tensor& x : xs)
+    if (x.dtype() != xs[0].dtype()) refuse_dtypes(what, xs[0].dtype(), x.dtype(), where);
+  return xs;
 }
 
 TensorMeta meta_of(const Tensor& x) { return x.trace()->meta(x.node()); }
@@ -182,12 +242,12 @@ std::vector<Tensor> aligned(std::string_view what, const std::vector<TensorOpera
   const std::shared_ptr<Trace> trace = tensors.empty() && !counts.empty()
                                            ? trace_of(what, counts, where)
                                            : trace_of(what, tensors, counts, where);
-  const DType dtype = common_dtype(what, operands, where);
+  const DType dtype = common_dtype(what, operands, trace->autocast().has_value(), where);
   tensors.clear();
   for (const TensorOperand& operand : operands) {
     const bool is_count = operand.count && !operand.plain;
     const Tensor value = is_count ? scalar(*trace, *operand.count, operand.where) : operand.tensor;
-    tensors.push_back(operand.weak || is_count ? cast(value, dtype, where) : value);
+    tensors.push_back(operand.plain ? value : cast(value, dtype, where));
   }
   const std::vector<Expr> sizes = broadcast_sizes(what, *trace, tensors, where);
   for (std::size_t i = 0; i < operands.size(); ++i)

@@ -25,9 +25,26 @@ namespace lockstep::worker {
                                               std::span<const Tensor> operands, const Sizes& sizes,
                                               const Line& where);
 
-/// Appends an op on tensors; `attributes` gives all but op, inputs and line.
+/// Appends an op on tensors; `attributes` gives all but op, inputs and line. Where the op does not
+/// take f16 and bf16 (takes_half()) they go into it as f32, and its result is rounded to them.
+/// Autocast casts operands, too.
 [[nodiscard]] Tensor emit(Op op, const std::vector<Tensor>& operands, Node attributes,
                           const Line& where);
+
+/// For functions that are made of several ops and round once. f16 and bf16 as f32; else `x`, also
+/// an empty one.
+[[nodiscard]] Tensor widened(const Tensor& x, const Line& where);
+/// Whether `x` is a tensor of f16 or bf16 of a trace that has not ended.
+[[nodiscard]] bool is_low(const Tensor& x);
+/// What was computed of f32 in place of `dtype`, rounded to it; as it is where it is to stay f32
+/// and autocast is on.
+enum class InAutocast : std::uint8_t { Narrow, StayF32 };
+[[nodiscard]] Tensor narrowed(const Tensor& x, DType dtype, InAutocast in_autocast,
+                              const Line& where);
+/// The tensors, of one dtype: in autocast floats are cast to the widest one. Throws where dtypes
+/// differ.
+[[nodiscard]] std::vector<Tensor> of_one_dtype(std::string_view what, std::vector<Tensor> xs,
+                                               const Line& where);
 
 /// Dtype and sizes as known now. Requires a traced tensor.
 [[nodiscard]] TensorMeta meta_of(const Tensor& x);

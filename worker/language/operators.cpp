@@ -15,6 +15,15 @@ SymFloat float_result(Op op, const SymFloat& a, const FloatOperand& b, Plain pla
   return SymFloat(emit(op, aligned(op_row(op).name, {x, y}, b.where), {}, b.where));
 }
 
+/// The dtype of f16 or bf16 that stands beside a number in arithmetic: the number is not rounded to
+/// it, the result is. Comparisons round it, as ops that choose do by choosing it.
+std::optional<DType> low_beside_number(Op op, const TensorOperand& a, const TensorOperand& b) {
+  const OpRow& row = op_row(op);
+  if (row.is(OpRow::GivesBool) || a.has_dtype() == b.has_dtype()) return std::nullopt;
+  const Tensor& x = a.has_dtype() ? a.tensor : b.tensor;
+  return is_low(x) ? std::optional(x.dtype()) : std::nullopt;
+}
+
 }  // namespace
 
 TensorOperand::TensorOperand(const SymFloat& f, Line line)
@@ -40,6 +49,14 @@ FloatOperand as_float(const CountOperand& n) {
 }
 
 Tensor elementwise(Op op, const TensorOperand& a, const TensorOperand& b) {
+  if (const std::optional<DType> low = low_beside_number(op, a, b)) {
+    TensorOperand x = a, y = b;
+    TensorOperand& narrow = a.has_dtype() ? x : y;
+    narrow.tensor = widened(narrow.tensor, b.where);
+    const auto in_autocast =
+        op_row(op).is(OpRow::AutocastF32) ? InAutocast::StayF32 : InAutocast::Narrow;
+    return narrowed(elementwise(op, x, y), *low, in_autocast, b.where);
+  }
   return emit(op, aligned(op_row(op).name, {a, b}, b.where), {}, b.where);
 }
 

@@ -186,12 +186,11 @@ Taken median(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
   return single_place(x, d, gather(order, d, place, where), keep, where);
 }
 
-Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("searchsorted", std::vector{sorted, values}, where);
-  if (sorted.dtype() != values.dtype())
-    refuse(where, "searchsorted",
-           fmt::format("dtypes differ: {} and {}; cast() one of them", dtype_name(sorted.dtype()),
-                       dtype_name(values.dtype())));
+Tensor searchsorted(const Tensor& sequence, const Tensor& given, bool right, Line where) {
+  const std::shared_ptr<Trace> trace =
+      trace_of("searchsorted", std::vector{sequence, given}, where);
+  const std::vector<Tensor> both = of_one_dtype("searchsorted", {sequence, given}, where);
+  const Tensor &sorted = both[0], &values = both[1];
   std::vector<Expr> sizes = meta_of(sorted).sizes;
   const std::vector<Expr> result = meta_of(values).sizes;
   if (sizes.empty() || (sizes.size() != 1 && sizes.size() != result.size()))

@@ -20,13 +20,6 @@ void need_equal(Trace& trace, std::string_view what, const Expr& a, const Expr& 
                     fmt::format("{} needs equal sizes", what));
 }
 
-void need_dtype(std::string_view what, const Tensor& x, const Tensor& y, const Line& where) {
-  if (x.dtype() != y.dtype())
-    refuse(where, what,
-           fmt::format("dtypes differ: {} and {}; cast() one of them", dtype_name(x.dtype()),
-                       dtype_name(y.dtype())));
-}
-
 std::vector<Expr> without(std::vector<Expr> sizes, std::ptrdiff_t from_end) {
   sizes.erase(sizes.end() - from_end);
   return sizes;
@@ -82,9 +75,10 @@ void need_dims(std::string_view what, const Tensor& a, int m, const Tensor& b, i
 
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b, Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("matmul", std::vector{a, b}, where);
-  need_dtype("matmul", a, b, where);
+Tensor matmul(const Tensor& left, const Tensor& right, Line where) {
+  const std::shared_ptr<Trace> trace = trace_of("matmul", std::vector{left, right}, where);
+  const std::vector<Tensor> both = of_one_dtype("matmul", {left, right}, where);
+  const Tensor &a = both[0], &b = both[1];
   const std::vector<Expr> x = meta_of(a).sizes, y = meta_of(b).sizes;
   if (x.empty() || y.empty())
     refuse(where, "matmul",
@@ -109,6 +103,8 @@ Tensor dot(const Tensor& a, const Tensor& b, Line where) {
   const std::shared_ptr<Trace> trace = trace_of("dot", std::vector{a, b}, where);
   need_dims("dot", a, 1, b, 1, where);
   need_equal(*trace, "dot", meta_of(a).sizes[0], meta_of(b).sizes[0], where);
+  if (is_low(a) && is_low(b) && a.dtype() == b.dtype())
+    return cast(dot(widened(a, where), widened(b, where), where), a.dtype(), where);
   return sum(TensorOperand(a, where) * TensorOperand(view(b, meta_of(a).sizes, where), where), {0},
              Keep::Drop, where);
 }
@@ -134,9 +130,11 @@ Tensor bmm(const Tensor& a, const Tensor& b, Line where) {
                 where);
 }
 
-Tensor segment_matmul(const Tensor& x, const Tensor& w, const Tensor& counts, Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("segment_matmul", std::vector{x, w, counts}, where);
-  need_dtype("segment_matmul", x, w, where);
+Tensor segment_matmul(const Tensor& left, const Tensor& right, const Tensor& counts, Line where) {
+  const std::shared_ptr<Trace> trace =
+      trace_of("segment_matmul", std::vector{left, right, counts}, where);
+  const std::vector<Tensor> both = of_one_dtype("segment_matmul", {left, right}, where);
+  const Tensor &x = both[0], &w = both[1];
   const std::vector<Expr> rows = meta_of(x).sizes, weights = meta_of(w).sizes,
                           segments = meta_of(counts).sizes;
   if (rows.size() != 2 || weights.size() != 3 || segments.size() != 1)

@@ -181,6 +181,7 @@ Tensor bernoulli(const RankKey& key, const Sizes& sizes, const FloatOperand& p, 
 
 Tensor bernoulli(const RankKey& key, const Tensor& p, const Part& part, Line where) {
   (void)trace_of("bernoulli", std::vector{p}, where);
+  if (is_low(p)) return bernoulli(key, widened(p, where), part, where);
   const DType dtype = p.dtype(where);
   if (dtype != DType::F32 && dtype != DType::F64)
     refuse(
@@ -214,6 +215,7 @@ Tensor permutation(const RankKey& key, const SymInt& n, Line where) {
 Tensor categorical(const RankKey& key, const Tensor& logits, std::int64_t dim, const Part& part,
                    Line where) {
   (void)trace_of("categorical", std::vector{logits}, where);
+  if (is_low(logits)) return categorical(key, widened(logits, where), dim, part, where);
   const DType dtype = logits.dtype(where);
   if (dtype != DType::F32 && dtype != DType::F64)
     refuse(where, "categorical",
@@ -230,6 +232,7 @@ Tensor dropout(const Tensor& x, const FloatOperand& p, const RankKey& key, const
   (void)trace_of("dropout", std::vector{x}, where);
   if (!is_float(x.dtype(where)))
     refuse(where, "dropout", "takes floating-point numbers; cast first");
+  if (is_low(x)) return cast(dropout(widened(x, where), p, key, part, where), x.dtype(), where);
   need_probability("dropout", p.value, where);
   const Bits bits("dropout", key, x.sizes(where), part, where);
   const Tensor kept = TensorOperand(bits.unit(DType::F32), where) >= TensorOperand(p.value, where);

@@ -107,6 +107,10 @@ Tensor variance_gradient(const BackwardCall& call, const Dims& over, double corr
 Spread spread_of(std::string_view what, const Tensor& x, const Dims& dims, double correction,
                  Keep keep, const Line& where) {
   need_floats(what, x, where);
+  if (is_low(x)) {
+    const Spread wide = spread_of(what, widened(x, where), dims, correction, keep, where);
+    return {cast(wide.value, x.dtype(), where), cast(wide.mean, x.dtype(), where)};
+  }
   const Dims over = reduced_dims(what, x, dims, where);
   const Tensor middle = mean(x, over, Keep::Keep, where);
   const Tensor off = TensorOperand(x, where) - TensorOperand(middle, where);
@@ -159,6 +163,7 @@ Tensor amin(const Tensor& x, const Dims& dims, Keep keep, Line where) {
 
 Tensor mean(const Tensor& x, const Dims& dims, Keep keep, Line where) {
   need_floats("mean", x, where);
+  if (is_low(x)) return cast(mean(widened(x, where), dims, keep, where), x.dtype(), where);
   const Expr count = count_of(x, reduced_dims("mean", x, dims, where));
   return TensorOperand(sum(x, dims, keep, where), where) /
          TensorOperand(x.trace()->integer(count), where);
@@ -175,15 +180,24 @@ Spread var_mean(const Tensor& x, const Dims& dims, double correction, Keep keep,
   return spread_of("var_mean", x, dims, correction, keep, where);
 }
 Tensor stddev(const Tensor& x, const Dims& dims, double correction, Keep keep, Line where) {
+  if (is_low(x))
+    return cast(stddev(widened(x, where), dims, correction, keep, where), x.dtype(), where);
   return square_root(spread_of("stddev", x, dims, correction, keep, where).value, where);
 }
 Spread std_mean(const Tensor& x, const Dims& dims, double correction, Keep keep, Line where) {
+  if (is_low(x)) {
+    const Spread wide = std_mean(widened(x, where), dims, correction, keep, where);
+    return {cast(wide.value, x.dtype(), where), cast(wide.mean, x.dtype(), where)};
+  }
   const Spread spread = spread_of("std_mean", x, dims, correction, keep, where);
   return {square_root(spread.value, where), spread.mean};
 }
 
 Tensor norm(const Tensor& x, double p, const Dims& dims, Keep keep, Line where) {
   need_floats("norm", x, where);
+  if (is_low(x))
+    return narrowed(norm(widened(x, where), p, dims, keep, where), x.dtype(), InAutocast::StayF32,
+                    where);
   const Tensor size = abs(x, where);
   if (p == 0) return cast(count_nonzero(x, dims, keep, where), x.dtype(), where);
   if (p == 1) return sum(size, dims, keep, where);
@@ -222,17 +236,25 @@ Tensor argmin(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
 }
 
 Tensor softmax(const Tensor& x, std::int64_t dim, Line where) {
+  if (is_low(x))
+    return narrowed(softmax(widened(x, where), dim, where), x.dtype(), InAutocast::StayF32, where);
   const Tensor raised =
       exp(TensorOperand(x, where) - TensorOperand(pivot(x, {dim}, where), where), where);
   return TensorOperand(raised, where) / TensorOperand(sum(raised, {dim}, Keep::Keep, where), where);
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t dim, Line where) {
+  if (is_low(x))
+    return narrowed(log_softmax(widened(x, where), dim, where), x.dtype(), InAutocast::StayF32,
+                    where);
   return TensorOperand(x, where) - TensorOperand(logsumexp(x, dim, Keep::Keep, where), where);
 }
 
 Tensor logsumexp(const Tensor& x, const Dims& dims, Keep keep, Line where) {
   (void)trace_of("logsumexp", std::vector{x}, where);
+  if (is_low(x))
+    return narrowed(logsumexp(widened(x, where), dims, keep, where), x.dtype(), InAutocast::StayF32,
+                    where);
   if (!is_float(x.dtype())) return logsumexp(cast(x, DType::F32, where), dims, keep, where);
   const Dims over = reduced_dims("logsumexp", x, dims, where);
   const Tensor top = pivot(x, over, where);

@@ -112,6 +112,10 @@ Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const
 
 Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src,
                       ScatterReduce reduce, bool include_self, Line where) {
+  if (is_low(x) && is_low(src) && x.dtype() == src.dtype())
+    return cast(scatter_reduce(widened(x, where), dim, index, widened(src, where), reduce,
+                               include_self, where),
+                x.dtype(), where);
   Scattered s = scattered("scatter_reduce", x, dim, index, src, where);
   const bool extreme = reduce == ScatterReduce::Amax || reduce == ScatterReduce::Amin;
   if (!include_self && extreme)

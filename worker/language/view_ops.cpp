@@ -231,13 +231,14 @@ Tensor pad(const Tensor& x, std::int64_t dim, const SymInt& before, const SymInt
   return emit(Op::Pad, {x}, std::move(node), where);
 }
 
-Tensor cat(const std::vector<Tensor>& xs, std::int64_t dim, Line where) {
-  if (xs.empty()) refuse(where, "cat", "needs at least one tensor");
-  const std::shared_ptr<Trace> trace = trace_of("cat", xs, where);
+Tensor cat(const std::vector<Tensor>& given, std::int64_t dim, Line where) {
+  if (given.empty()) refuse(where, "cat", "needs at least one tensor");
+  const std::shared_ptr<Trace> trace = trace_of("cat", given, where);
+  const std::vector<Tensor> xs = of_one_dtype("cat", given, where);
   const std::int64_t d = checked_dim("cat", xs[0], dim, where);
   const auto along = static_cast<std::size_t>(d);
   for (const Tensor& x : xs) {
-    if (x.ndim() != xs[0].ndim() || x.dtype() != xs[0].dtype())
+    if (x.ndim() != xs[0].ndim())
       refuse(where, "cat",
              fmt::format("{} and {} do not fit", meta_text(meta_of(xs[0])), meta_text(meta_of(x))));
     for (std::size_t i = 0; i < meta_of(x).sizes.size(); ++i)

@@ -45,10 +45,12 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   if (options.is_causal && !options.mask.empty())
     refuse(where, kWhat, "is_causal is a mask, so give it or a mask");
   const TensorOperand width(scalar(*trace, query.size(-1, where), where), where);
+  const Tensor wide = widened(query, where);
   const TensorOperand scale = options.scale
                                   ? at(*options.scale)
-                                  : at(rsqrt(cast(width.tensor, query.dtype(), where), where));
-  const Tensor scores = matmul(at(query) * scale, transpose(key, -2, -1, where), where);
+                                  : at(rsqrt(cast(width.tensor, wide.dtype(), where), where));
+  const Tensor scaled = cast(at(wide) * scale, query.dtype(), where);
+  const Tensor scores = matmul(scaled, transpose(key, -2, -1, where), where);
   if (options.is_causal) {
     const Sizes sizes{scores.size(-2, where), scores.size(-1, where)};
     const Tensor row = unsqueeze(arange(*trace, sizes[0], where), 1, where);
@@ -96,6 +98,8 @@ Tensor rotary_embedding(const Tensor& x, const Tensor& positions, const RotaryOp
   constexpr std::string_view kWhat = "rotary_embedding";
   const std::shared_ptr<Trace> trace = trace_of(kWhat, std::vector{x, positions}, where);
   need_floats(kWhat, x, where);
+  if (is_low(x))
+    return cast(rotary_embedding(widened(x, where), positions, options, where), x.dtype(), where);
   if (x.ndim() == 0 || positions.ndim() >= x.ndim())
     refuse(where, kWhat,
            fmt::format("takes x [.., L, D] and positions of fewer dims, not {} and {}",

@@ -30,8 +30,11 @@ Clipped clipped(const std::vector<Tensor>& grads, const Tensor& square, const Fl
   const Tensor least = at(out.norm) + at(1e-6);
   const Tensor ratio = at(most.value) / at(least);
   const Tensor part = clamp_max(ratio, at(1.0));
-  for (const Tensor& grad : grads)
-    out.grads.push_back(at(grad) * at(cast(part, grad.dtype(), where)));
+  for (const Tensor& grad : grads) {
+    const Tensor wide = widened(grad, where);
+    const Tensor kept = at(wide) * at(cast(part, wide.dtype(), where));
+    out.grads.push_back(cast(kept, grad.dtype(), where));
+  }
   return out;
 }
 

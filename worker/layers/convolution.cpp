@@ -114,16 +114,17 @@ class Convolution {
   Dims stride_, dilation_;
 };
 
-Tensor convolution(std::string_view what, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   std::size_t dims, const ConvOptions& options, const Line& where) {
-  need_floats(what, x, where);
-  (void)trace_of(what, std::vector{x, weight}, where);
+Tensor convolution(std::string_view what, const Tensor& given, const Tensor& kernel,
+                   const Tensor& bias, std::size_t dims, const ConvOptions& options,
+                   const Line& where) {
+  need_floats(what, given, where);
+  const std::vector<Tensor> both = of_one_dtype(what, {given, kernel}, where);
+  const Tensor &x = both[0], &weight = both[1];
   const auto ndim = static_cast<int>(dims);
-  if (weight.dtype() != x.dtype() || weight.ndim() != ndim + 2 ||
-      (x.ndim() != ndim + 1 && x.ndim() != ndim + 2))
+  if (weight.ndim() != ndim + 2 || (x.ndim() != ndim + 1 && x.ndim() != ndim + 2))
     refuse(where, what,
            fmt::format(
-               "takes x of {} or {} dims and a weight of {} dims and the same dtype, not {} "
+               "takes x of {} or {} dims and a weight of {} dims, not {} "
                "and {}",
                ndim + 2, ndim + 1, ndim + 2, meta_text(meta_of(x)), meta_text(meta_of(weight))));
   const bool batched = x.ndim() == ndim + 2;

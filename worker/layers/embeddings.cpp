@@ -95,7 +95,7 @@ Tensor embedding_bag(const Tensor& given, const Tensor& table, const BagOptions&
   need_bag_options(index, options, where);
   need_floats(kWhat, table, where);
   const Tensor padding = padding_of(kWhat, index, table, options.padding_idx, where);
-  Tensor rows = rows_at(kWhat, index, table, {}, where);
+  Tensor rows = widened(rows_at(kWhat, index, table, {}, where), where);
   // What counts, as numbers of i64, and the rows of what does not as `neutral`.
   const Tensor counted = padding.empty() ? ones(*trace, index.sizes(where), DType::I64, where)
                                          : cast(logical_not(padding, where), DType::I64, where);
@@ -105,10 +105,11 @@ Tensor embedding_bag(const Tensor& given, const Tensor& table, const BagOptions&
                                    at(largest ? -std::numeric_limits<double>::infinity() : 0.0),
                                    at(rows));
   if (!options.per_sample_weights.empty())
-    rows = times_weights(rows,
-                         of_sizes(kWhat, "the tensor of per_sample_weights",
-                                  options.per_sample_weights, meta_of(index).sizes, where),
-                         where);
+    rows = times_weights(
+        rows,
+        of_sizes(kWhat, "the tensor of per_sample_weights",
+                 widened(options.per_sample_weights, where), meta_of(index).sizes, where),
+        where);
   Tensor count, total;
   if (index.ndim() == 2) {
     count = sum(counted, {1}, Keep::Drop, where);
@@ -120,11 +121,12 @@ Tensor embedding_bag(const Tensor& given, const Tensor& table, const BagOptions&
     total = largest ? segment_max(bags, where) : segment_sum(bags, where);
     count = padding.empty() ? lengths : segment_sum(with_values(bags, counted), where);
   }
-  if (options.mode == BagMode::Sum) return total;
+  if (options.mode == BagMode::Sum) return cast(total, table.dtype(), where);
   const TensorOperand column(unsqueeze(count, 1, where), where);
-  if (largest) return lockstep::worker::where(column == at(0), at(0.0), at(total));
+  if (largest)
+    return cast(lockstep::worker::where(column == at(0), at(0.0), at(total)), table.dtype(), where);
   const Tensor least = maximum(column, at(1));
-  return at(total) / at(cast(least, table.dtype(), where));
+  return cast(at(total) / at(cast(least, total.dtype(), where)), table.dtype(), where);
 }
 
 }  // namespace lockstep::worker

@@ -120,9 +120,8 @@ Tensor entropy_of_probabilities(const Tensor& x, const Tensor& target,
 }
 
 /// |x - target|, of equal sizes.
-Tensor distance(std::string_view what, const Tensor& x, const Tensor& target, const Line& where) {
+Tensor distance(const Tensor& x, const Tensor& target, const Line& where) {
   const At at{where};
-  need_floats(what, x, where);
   return abs(at(x) - at(target), where);
 }
 
@@ -132,6 +131,12 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels, const Nll
                 Line where) {
   const Tensor& x = log_probabilities;
   const std::int64_t dim = class_dim("nll_loss", x, where);
+  if (is_low(x)) {
+    NllOptions wide = options;
+    wide.weight = widened(options.weight, where);
+    return narrowed(nll_loss(widened(x, where), labels, wide, where), x.dtype(),
+                    InAutocast::StayF32, where);
+  }
   const Targets targets =
       targets_of("nll_loss", x, labels, options.weight, options.ignore_index, dim, where);
   const Tensor each = weighted(neg(picked(x, targets.labels, dim, where), where), targets, where);
@@ -145,6 +150,12 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
     refuse(where, "cross_entropy",
            fmt::format("label_smoothing is a part from 0 to 1, not {}", options.label_smoothing));
   const std::int64_t dim = class_dim("cross_entropy", logits, where);
+  if (is_low(logits)) {
+    CrossEntropyOptions wide = options;
+    wide.weight = widened(options.weight, where);
+    return narrowed(cross_entropy(widened(logits, where), widened(target, where), wide, where),
+                    logits.dtype(), InAutocast::StayF32, where);
+  }
   return is_float(target.dtype()) ? entropy_of_probabilities(logits, target, options, dim, where)
                                   : entropy_of_labels(logits, target, options, dim, where);
 }
@@ -153,6 +164,13 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
                                         const BinaryOptions& options, Line where) {
   const At at{where};
   need_floats("binary_cross_entropy_with_logits", logits, where);
+  if (is_low(logits)) {
+    const BinaryOptions wide{widened(options.weight, where), widened(options.pos_weight, where),
+                             options.reduction};
+    return narrowed(binary_cross_entropy_with_logits(widened(logits, where), widened(target, where),
+                                                     wide, where),
+                    logits.dtype(), InAutocast::StayF32, where);
+  }
   const TensorOperand x(logits, where), y(target, where), one(1.0, where);
   // log(sigmoid(x))
   const Tensor tail = log1p(exp(neg(abs(logits, where), where), where), where);
@@ -170,6 +188,9 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction, Line where) {
   const At at{where};
   need_floats("mse_loss", x, where);
+  if (is_low(x))
+    return narrowed(mse_loss(widened(x, where), widened(target, where), reduction, where),
+                    x.dtype(), InAutocast::StayF32, where);
   const TensorOperand apart(at(x) - at(target), where);
   return reduced_loss(apart * apart, reduction, where);
 }
@@ -177,7 +198,12 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction, Line
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduction reduction, double beta,
                       Line where) {
   const At at{where};
-  const Tensor apart = distance("smooth_l1_loss", x, target, where);
+  need_floats("smooth_l1_loss", x, where);
+  if (is_low(x))
+    return narrowed(
+        smooth_l1_loss(widened(x, where), widened(target, where), reduction, beta, where),
+        x.dtype(), InAutocast::StayF32, where);
+  const Tensor apart = distance(x, target, where);
   if (beta < 0) refuse(where, "smooth_l1_loss", "beta is not negative");
   if (beta == 0) return reduced_loss(apart, reduction, where);
   const Tensor bent = huber_loss(x, target, Reduction::None, beta, where);
@@ -188,7 +214,11 @@ Tensor huber_loss(const Tensor& x, const Tensor& target, Reduction reduction, do
                   Line where) {
   const At at{where};
   if (!(delta > 0)) refuse(where, "huber_loss", "delta is positive");
-  const TensorOperand apart(distance("huber_loss", x, target, where), where);
+  need_floats("huber_loss", x, where);
+  if (is_low(x))
+    return narrowed(huber_loss(widened(x, where), widened(target, where), reduction, delta, where),
+                    x.dtype(), InAutocast::StayF32, where);
+  const TensorOperand apart(distance(x, target, where), where);
   // The distance is cut in two at delta, so that no side has to be chosen.
   const TensorOperand near(minimum(apart, at(delta)), where);
   const Tensor bent = at(near * near) * at(0.5);

@@ -52,6 +52,10 @@ std::vector<Expr> last_sizes(const Tensor& x, std::int64_t dims) {
 Tensor layer_norm(const Tensor& x, std::int64_t dims, const Tensor& weight, const Tensor& bias,
                   double eps, Line where) {
   const Dims over = last_dims("layer_norm", x, dims, where);
+  if (is_low(x))
+    return narrowed(layer_norm(widened(x, where), dims, widened(weight, where),
+                               widened(bias, where), eps, where),
+                    x.dtype(), InAutocast::StayF32, where);
   const std::vector<Expr> sizes = last_sizes(x, dims);
   return scaled("layer_norm", standardised(x, over, eps, where), weight, bias, sizes, sizes, where);
 }
@@ -60,6 +64,9 @@ Tensor rms_norm(const Tensor& x, std::int64_t dims, const Tensor& weight, std::o
                 Line where) {
   const At at{where};
   const Dims over = last_dims("rms_norm", x, dims, where);
+  if (is_low(x))
+    return narrowed(rms_norm(widened(x, where), dims, widened(weight, where), eps, where),
+                    x.dtype(), InAutocast::StayF32, where);
   const double least = x.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon()
                                                : std::numeric_limits<float>::epsilon();
   const Tensor square = mean(at(x) * at(x), over, Keep::Keep, where);
@@ -71,6 +78,10 @@ Tensor rms_norm(const Tensor& x, std::int64_t dims, const Tensor& weight, std::o
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight, const Tensor& bias,
                   double eps, Line where) {
   need_floats("group_norm", x, where);
+  if (is_low(x))
+    return narrowed(group_norm(widened(x, where), groups, widened(weight, where),
+                               widened(bias, where), eps, where),
+                    x.dtype(), InAutocast::StayF32, where);
   const std::shared_ptr<Trace> trace = trace_of("group_norm", std::vector{x}, where);
   const std::vector<Expr> sizes = meta_of(x).sizes;
   if (sizes.size() < 2)

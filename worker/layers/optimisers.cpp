@@ -2,18 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/layers/master_weights.h>
 #include <lockstep/worker/layers/operands.h>
 #include <lockstep/worker/layers/optimisers.h>
 
 namespace lockstep::worker {
 namespace {
 
-/// Zeros of these sizes for a parameter: traced beside a traced one, else concrete.
+/// Zeros of these sizes for a parameter: traced beside a traced one, else concrete. Of f32 where it
+/// has a master.
 Tensor zeros_beside(const Tensor& param, const Sizes& sizes, const Line& where) {
-  if (param.traced()) return zeros(*param.trace(), sizes, param.dtype(where), where);
+  const DType dtype = is_half(param.dtype(where)) ? DType::F32 : param.dtype(where);
+  if (param.traced()) return zeros(*param.trace(), sizes, dtype, where);
   std::vector<std::int64_t> numbers;
   for (const SymInt& size : sizes) numbers.push_back(size.to_int(where));
-  return Array::zeros(param.dtype(where), std::move(numbers));
+  return Array::zeros(dtype, std::move(numbers));
 }
 std::vector<Tensor> zeros_beside(const std::vector<Tensor>& params, const Line& where) {
   std::vector<Tensor> out;
@@ -62,6 +65,18 @@ Tensor decayed(const Tensor& param, const SymFloat& rate, double decay, const Li
   return at(param) * at(rest);
 }
 
+/// A step of parameters of which none is f16 or bf16, made on the masters.
+template <class State, class Step>
+Updated<State> on_masters(std::string_view what, const std::vector<Tensor>& params,
+                          std::vector<Tensor> grads, const State& state, const Line& where,
+                          Step step) {
+  for (Tensor& grad : grads) grad = widened(grad, where);
+  const std::vector<Tensor> wide = with_masters(what, params, state.masters, where);
+  Updated<State> out = step(wide, grads);
+  out.params = without_masters(params, out.params, out.state.masters, where);
+  return out;
+}
+
 /// `direct`: the decay goes to the parameter itself.
 Updated<AdamState> adam_step(std::string_view what, const std::vector<Tensor>& params,
                              const std::vector<Tensor>& grads, const AdamState& state,
@@ -101,16 +116,8 @@ Tensor root_mean_square(const Tensor& x, const Line& where) {
   return sqrt(cast(mean(squared(x, where), {}, Keep::Drop, where), DType::F64, where), where);
 }
 
-}  // namespace
-
-SgdState sgd_start(const std::vector<Tensor>& params, const SgdOptions& options, Line where) {
-  SgdState out{no_steps(params, where), {}};
-  if (options.momentum != 0) out.momentum = zeros_beside(params, where);
-  return out;
-}
-
-Updated<SgdState> sgd(const std::vector<Tensor>& params, const std::vector<Tensor>& grads,
-                      const SgdState& state, const SgdOptions& options, Line where) {
+Updated<SgdState> sgd_step(const std::vector<Tensor>& params, const std::vector<Tensor>& grads,
+                           const SgdState& state, const SgdOptions& options, const Line& where) {
   const At at{where};
   need_parts("sgd", params.size(), "gradients", grads.size(), where);
   const bool moves = options.momentum != 0;
@@ -140,36 +147,10 @@ Updated<SgdState> sgd(const std::vector<Tensor>& params, const std::vector<Tenso
   return out;
 }
 
-AdamState adam_start(const std::vector<Tensor>& params, Line where) {
-  return {no_steps(params, where), zeros_beside(params, where), zeros_beside(params, where)};
-}
-Updated<AdamState> adam(const std::vector<Tensor>& params, const std::vector<Tensor>& grads,
-                        const AdamState& state, const AdamOptions& options, Line where) {
-  return adam_step("adam", params, grads, state, options, false, where);
-}
-Updated<AdamState> adamw(const std::vector<Tensor>& params, const std::vector<Tensor>& grads,
-                         const AdamState& state, const AdamOptions& options, Line where) {
-  return adam_step("adamw", params, grads, state, options, true, where);
-}
-
-AdafactorState adafactor_start(const std::vector<Tensor>& params, Line where) {
-  AdafactorState out{no_steps(params, where), {}};
-  for (const Tensor& param : params) {
-    Sizes sizes = param.sizes(where), columns = sizes;
-    if (sizes.size() < 2) {
-      out.factors.push_back({zeros_beside(param, sizes, where)});
-      continue;
-    }
-    sizes.back() = 1;
-    columns[columns.size() - 2] = 1;
-    out.factors.push_back({zeros_beside(param, sizes, where), zeros_beside(param, columns, where)});
-  }
-  return out;
-}
-
-Updated<AdafactorState> adafactor(const std::vector<Tensor>& params,
-                                  const std::vector<Tensor>& grads, const AdafactorState& state,
-                                  const AdafactorOptions& options, Line where) {
+Updated<AdafactorState> adafactor_step(const std::vector<Tensor>& params,
+                                       const std::vector<Tensor>& grads,
+                                       const AdafactorState& state, const AdafactorOptions& options,
+                                       const Line& where) {
   const At at{where};
   constexpr std::string_view kWhat = "adafactor";
   need_parts(kWhat, params.size(), "gradients", grads.size(), where);
@@ -209,6 +190,62 @@ Updated<AdafactorState> adafactor(const std::vector<Tensor>& params,
     out.params.push_back(at(decayed(param, options.rate, options.weight_decay, where)) - at(way));
   }
   return out;
+}
+
+}  // namespace
+
+SgdState sgd_start(const std::vector<Tensor>& params, const SgdOptions& options, Line where) {
+  SgdState out{no_steps(params, where), {}, masters_of(params, where)};
+  if (options.momentum != 0) out.momentum = zeros_beside(params, where);
+  return out;
+}
+
+Updated<SgdState> sgd(const std::vector<Tensor>& params, const std::vector<Tensor>& grads,
+                      const SgdState& state, const SgdOptions& options, Line where) {
+  return on_masters("sgd", params, grads, state, where, [&](const auto& wide, const auto& given) {
+    return sgd_step(wide, given, state, options, where);
+  });
+}
+
+AdamState adam_start(const std::vector<Tensor>& params, Line where) {
+  return {no_steps(params, where), zeros_beside(params, where), zeros_beside(params, where),
+          masters_of(params, where)};
+}
+Updated<AdamState> adam(const std::vector<Tensor>& params, const std::vector<Tensor>& grads,
+                        const AdamState& state, const AdamOptions& options, Line where) {
+  return on_masters("adam", params, grads, state, where, [&](const auto& wide, const auto& given) {
+    return adam_step("adam", wide, given, state, options, false, where);
+  });
+}
+Updated<AdamState> adamw(const std::vector<Tensor>& params, const std::vector<Tensor>& grads,
+                         const AdamState& state, const AdamOptions& options, Line where) {
+  return on_masters("adamw", params, grads, state, where, [&](const auto& wide, const auto& given) {
+    return adam_step("adamw", wide, given, state, options, true, where);
+  });
+}
+
+AdafactorState adafactor_start(const std::vector<Tensor>& params, Line where) {
+  AdafactorState out{no_steps(params, where), {}, masters_of(params, where)};
+  for (const Tensor& param : params) {
+    Sizes sizes = param.sizes(where), columns = sizes;
+    if (sizes.size() < 2) {
+      out.factors.push_back({zeros_beside(param, sizes, where)});
+      continue;
+    }
+    sizes.back() = 1;
+    columns[columns.size() - 2] = 1;
+    out.factors.push_back({zeros_beside(param, sizes, where), zeros_beside(param, columns, where)});
+  }
+  return out;
+}
+
+Updated<AdafactorState> adafactor(const std::vector<Tensor>& params,
+                                  const std::vector<Tensor>& grads, const AdafactorState& state,
+                                  const AdafactorOptions& options, Line where) {
+  return on_masters("adafactor", params, grads, state, where,
+                    [&](const auto& wide, const auto& given) {
+                      return adafactor_step(wide, given, state, options, where);
+                    });
 }
 
 }  // namespace lockstep::worker

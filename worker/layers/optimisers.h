@@ -1,7 +1,8 @@
 // Optimisers. Each is a pure function: parameters, gradients and state in, new ones out. Names,
 // defaults and results are those of torch.optim. Numbers of steps are part of the state, so no step
 // is a constant of the program, and a rate that is a float input or a schedule's (schedules.h)
-// compiles once.
+// compiles once. Parameters of f16 and bf16 have master weights: copies in f32 in the state, which
+// the steps are made on; state is f32, and gradients may be either.
 //
 //   struct Input { Model model; AdamState adam; Batch batch; SymFloat rate; ... fields() ... };
 //   const std::vector<Tensor> params = tensors_of(in.model);
@@ -65,11 +66,12 @@ struct Updated {
 };
 
 struct SgdState {
-  Tensor step;                   // 0-d i64: how many steps were made
-  std::vector<Tensor> momentum;  // one per parameter; none without momentum
+  Tensor step;                    // 0-d i64: how many steps were made
+  std::vector<Tensor> momentum;   // one per parameter; none without momentum
+  std::vector<Tensor> masters{};  // f32, one per parameter of f16 or bf16
   template <class V>
   void fields(V& v) {
-    v("step", step), v("momentum", momentum);
+    v("step", step), v("momentum", momentum), v("masters", masters);
   }
 };
 struct SgdOptions {
@@ -77,7 +79,7 @@ struct SgdOptions {
   double momentum = 0, dampening = 0, weight_decay = 0;
   bool nesterov = false;
 };
-/// Zeros: of concrete parameters concrete ones.
+/// Zeros, and master weights: of concrete parameters concrete ones.
 [[nodiscard]] SgdState sgd_start(const std::vector<Tensor>& params, const SgdOptions& options = {},
                                  Line where = Line::current());
 [[nodiscard]] Updated<SgdState> sgd(const std::vector<Tensor>& params,
@@ -87,9 +89,10 @@ struct SgdOptions {
 struct AdamState {
   Tensor step;                        // 0-d i64: how many steps were made
   std::vector<Tensor> first, second;  // moments, one per parameter
+  std::vector<Tensor> masters{};      // f32, one per parameter of f16 or bf16
   template <class V>
   void fields(V& v) {
-    v("step", step), v("first", first), v("second", second);
+    v("step", step), v("first", first), v("second", second), v("masters", masters);
   }
 };
 struct AdamOptions {
@@ -114,9 +117,10 @@ struct AdafactorState {
   // Of each parameter [.., N, M] the mean squares of rows [.., N, 1] and columns [.., 1, M]; of one
   // with fewer dims its squares.
   std::vector<std::vector<Tensor>> factors;
+  std::vector<Tensor> masters{};  // f32, one per parameter of f16 or bf16
   template <class V>
   void fields(V& v) {
-    v("step", step), v("factors", factors);
+    v("step", step), v("factors", factors), v("masters", masters);
   }
 };
 struct AdafactorOptions {

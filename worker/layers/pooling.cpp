@@ -120,8 +120,8 @@ class Pool {
       within[d] = at(rest) % at(kernel_[d]);
     for (std::size_t d = 0; d < dims_; ++d) {
       const Tensor start = iota(value.sizes(where_), dim(d), where_);
-      const Tensor place =
-          at(start) * at(stride_[d]) - at(padding_[d]) + at(within[d]) * at(dilation_[d]);
+      const Tensor first = at(at(start) * at(stride_[d])) - at(padding_[d]);
+      const Tensor place = at(first) + at(at(within[d]) * at(dilation_[d]));
       index = d == 0 ? place : at(index) * at(x_.size(dim(d), where_)) + at(place);
     }
     return {value, index};
@@ -204,11 +204,12 @@ class Pool {
     const At at{where_};
     Trace& trace = *x_.trace();
     const Tensor number = arange(trace, trace.integer(windows_along(d)), where_);
-    const Tensor start = at(number) * at(stride_[d]) - at(padding_[d]);
+    const Tensor start = at(at(number) * at(stride_[d])) - at(padding_[d]);
     const Tensor end = at(start) + at(kernel_[d]);
     const SymInt size = x_.size(dim(d), where_);
-    if (options_.count_include_pad) return minimum(at(end), at(size + padding_[d])) - at(start);
-    return minimum(at(end), at(size)) - maximum(at(start), at(0));
+    const Tensor last =
+        minimum(at(end), at(options_.count_include_pad ? size + SymInt(padding_[d]) : size));
+    return at(last) - at(options_.count_include_pad ? start : maximum(at(start), at(0)));
   }
 
   std::string_view what_;
@@ -280,9 +281,11 @@ Tensor max_pool2d(const Tensor& x, const PoolOptions& options, Line where) {
   return Pool("max_pool2d", x, 2, options, where).most();
 }
 Tensor avg_pool1d(const Tensor& x, const PoolOptions& options, Line where) {
+  if (is_low(x)) return cast(avg_pool1d(widened(x, where), options, where), x.dtype(), where);
   return Pool("avg_pool1d", x, 1, options, where).average();
 }
 Tensor avg_pool2d(const Tensor& x, const PoolOptions& options, Line where) {
+  if (is_low(x)) return cast(avg_pool2d(widened(x, where), options, where), x.dtype(), where);
   return Pool("avg_pool2d", x, 2, options, where).average();
 }
 Pooled max_pool1d_with_indices(const Tensor& x, const PoolOptions& options, Line where) {

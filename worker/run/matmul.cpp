@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 
 #include <cblas.h>
 
+#include <lockstep/collectives/base/half.h>
 #include <lockstep/worker/run/matmul.h>
 
 namespace lockstep::worker {
@@ -40,34 +42,78 @@ void gemm(Matrix<T> a, Matrix<T> b, T* out, std::int64_t m, std::int64_t k, std:
   }
 }
 
+/// f16 and bf16, of which BLAS has no products. Rows are multiplied in parts that stay in the cache
+/// as f32; the matrix on the right is widened whole.
+struct Half {
+  DType dtype;
+  const std::uint16_t* data;
+  bool transposed;
+};
+void gemm(Half a, Half b, std::uint16_t* out, std::int64_t m, std::int64_t k, std::int64_t n) {
+  constexpr std::int64_t kElements = std::int64_t{1} << 18;
+  const auto floats = [](std::int64_t count) {
+    return std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(count));
+  };
+  // Rows of a that lies transposed are columns, so it is widened whole, too.
+  const std::int64_t fitting =
+      std::max<std::int64_t>(kElements / std::max<std::int64_t>(k + n, 1), 64);
+  const std::int64_t part = a.transposed ? m : std::min(fitting, m);
+  if (m == 0 || n == 0) return;
+  const auto left = floats(part * k), right = floats(k * n), product = floats(part * n);
+  widen_halves(b.dtype, b.data, right.get(), k * n);
+  for (std::int64_t start = 0; start < m; start += part) {
+    const std::int64_t rows = std::min(part, m - start);
+    widen_halves(a.dtype, a.data + start * k, left.get(), rows * k);
+    gemm<float>({left.get(), a.transposed}, {right.get(), b.transposed}, product.get(), rows, k, n);
+    narrow_floats(a.dtype, product.get(), out + start * n, rows * n);
+  }
+}
+
+/// Calls `f` with a maker of matrices, from their address and how they lie, and with the type of
+/// their elements.
 template <class F>
 void with_float(DType dtype, F&& f) {
   if (dtype == DType::F32)
-    f(std::type_identity<float>{});
+    f(
+        [](const float* data, bool transposed) {
+          return Matrix<float>{data, transposed};
+        },
+        std::type_identity<float>{});
+  else if (dtype == DType::F64)
+    f(
+        [](const double* data, bool transposed) {
+          return Matrix<double>{data, transposed};
+        },
+        std::type_identity<double>{});
   else
-    f(std::type_identity<double>{});
+    f(
+        [dtype](const std::uint16_t* data, bool transposed) {
+          return Half{dtype, data, transposed};
+        },
+        std::type_identity<std::uint16_t>{});
 }
 
 }  // namespace
 
 void multiply(DType dtype, Operand a, Operand b, void* out, std::int64_t batch, std::int64_t m,
               std::int64_t k, std::int64_t n) {
-  with_float(dtype, [&]<class T>(std::type_identity<T>) {
+  with_float(dtype, [&]<class T>(auto matrix, std::type_identity<T>) {
     for (std::int64_t i = 0; i < batch; ++i)
-      gemm<T>({static_cast<const T*>(a.data) + i * m * k, a.transposed},
-              {static_cast<const T*>(b.data) + i * k * n, b.transposed},
-              static_cast<T*>(out) + i * m * n, m, k, n);
+      gemm(matrix(static_cast<const T*>(a.data) + i * m * k, a.transposed),
+           matrix(static_cast<const T*>(b.data) + i * k * n, b.transposed),
+           static_cast<T*>(out) + i * m * n, m, k, n);
   });
 }
 
 void multiply_segments(DType dtype, const void* x, Operand w, std::span<const std::int64_t> counts,
                        void* out, std::int64_t k, std::int64_t m) {
-  with_float(dtype, [&]<class T>(std::type_identity<T>) {
+  with_float(dtype, [&]<class T>(auto matrix, std::type_identity<T>) {
     std::int64_t start = 0;
     for (std::size_t e = 0; e < counts.size(); ++e) {
-      gemm<T>({static_cast<const T*>(x) + start * k, false},
-              {static_cast<const T*>(w.data) + static_cast<std::int64_t>(e) * k * m, w.transposed},
-              static_cast<T*>(out) + start * m, counts[e], k, m);
+      gemm(matrix(static_cast<const T*>(x) + start * k, false),
+           matrix(static_cast<const T*>(w.data) + static_cast<std::int64_t>(e) * k * m,
+                  w.transposed),
+           static_cast<T*>(out) + start * m, counts[e], k, m);
       start += counts[e];
     }
   });
@@ -76,12 +122,12 @@ void multiply_segments(DType dtype, const void* x, Operand w, std::span<const st
 void multiply_segments_outer(DType dtype, const void* x, const void* y,
                              std::span<const std::int64_t> counts, void* out, std::int64_t k,
                              std::int64_t m) {
-  with_float(dtype, [&]<class T>(std::type_identity<T>) {
+  with_float(dtype, [&]<class T>(auto matrix, std::type_identity<T>) {
     std::int64_t start = 0;
     for (std::size_t e = 0; e < counts.size(); ++e) {
-      gemm<T>({static_cast<const T*>(x) + start * k, true},
-              {static_cast<const T*>(y) + start * m, false},
-              static_cast<T*>(out) + static_cast<std::int64_t>(e) * k * m, k, counts[e], m);
+      gemm(matrix(static_cast<const T*>(x) + start * k, true),
+           matrix(static_cast<const T*>(y) + start * m, false),
+           static_cast<T*>(out) + static_cast<std::int64_t>(e) * k * m, k, counts[e], m);
       start += counts[e];
     }
   });

@@ -14,7 +14,8 @@ struct Operand {
   bool transposed = false;  // each matrix lies with rows and columns swapped
 };
 
-/// out [batch, m, n] = a [batch, m, k] b [batch, k, n]. dtype is f32 or f64.
+/// out [batch, m, n] = a [batch, m, k] b [batch, k, n]. Of f16 and bf16 it is
+/// the product of f32, rounded once.
 void multiply(DType dtype, Operand a, Operand b, void* out, std::int64_t batch, std::int64_t m,
               std::int64_t k, std::int64_t n);
 

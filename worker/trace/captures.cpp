@@ -13,6 +13,18 @@ struct Recorded {
   std::string text, where;
 };
 
+std::vector<Recorded> recorded(const Graph& graph);
+
+/// The node, and what its bodies hold.
+void add_node(const Graph& graph, NodeId id, std::vector<Recorded>& out) {
+  out.push_back({graph.node_text(id), graph.nodes[id].where.text()});
+  for (const auto& body : graph.nodes[id].bodies)
+    for (Recorded& inner : recorded(*body)) {
+      inner.text = "in a body " + inner.text;
+      out.push_back(std::move(inner));
+    }
+}
+
 std::vector<Recorded> recorded(const Graph& graph) {
   const auto named = [&](shapes::Symbol symbol) {
     for (const SymbolBinding& known : graph.symbols)
@@ -20,8 +32,7 @@ std::vector<Recorded> recorded(const Graph& graph) {
     return symbol.name();
   };
   std::vector<Recorded> out;
-  for (NodeId id = 0; id < graph.nodes.size(); ++id)
-    out.push_back({graph.node_text(id), graph.nodes[id].where.text()});
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) add_node(graph, id, out);
   for (const shapes::Guard& guard : graph.guards)
     out.push_back({"the branch " + guard.predicate.text(named), guard.where.text()});
   for (const GroupGuard& guard : graph.group_guards)

@@ -13,6 +13,7 @@ struct BackwardCall {
   std::vector<Tensor> grads;    // of the loss by each output; zeros where it does not depend on one
   std::vector<Tensor> inputs;   // as the function was called with
   std::vector<Tensor> outputs;  // what it gave
+  std::vector<bool> wanted{};   // by input: its gradient is asked for
 };
 /// One gradient per input, with its dtype and sizes; an empty tensor where there is none.
 using BackwardFunction = std::function<std::vector<Tensor>(const BackwardCall& call)>;

@@ -5,6 +5,7 @@
 
 #include <lockstep/shapes/guard_set.h>
 #include <lockstep/worker/exchange/constraints.h>
+#include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/count_limit.h>
 #include <lockstep/worker/graph/mask_rewrite.h>
 #include <lockstep/worker/graph/node_order.h>
@@ -66,8 +67,7 @@ void Trace::add_inputs() {
     node.text = source.spec.name;
     node.meta.dtype = source.spec.kind == Kind::Float ? DType::F64 : source.spec.dtype;
     for (const DimDecision& d : source.dims) node.meta.sizes.push_back(dim(d));
-    inputs_.back() = static_cast<NodeId>(nodes_.size());
-    nodes_.push_back(std::move(node));
+    inputs_.back() = append(std::move(node), 0);
   }
 }
 
@@ -119,7 +119,7 @@ Tensor Trace::rank(const std::string& group) {
     node.op = Op::Input;
     node.text = rank_source(group);
     node.meta = {DType::I64, {}};
-    nodes_.push_back(std::move(node));
+    (void)append(std::move(node), 0);
   }
   return {shared_from_this(), at->second};
 }
@@ -132,6 +132,10 @@ void Trace::output(std::string name, const Tensor& value) {
         fmt::format("output {} was not computed in frame {}; return what the frame "
                     "computes from its inputs",
                     name, setup_.frame));
+  if (scope_of_[value.node()] != 0)
+    throw TraceUsageError(fmt::format(
+        "output {} is a value of a branch or a loop's body; give it back as a result of that",
+        name));
   outputs_.push_back({std::move(name), value.node()});
 }
 
@@ -155,10 +159,10 @@ TensorMeta Trace::meta(NodeId id) const {
   return meta;
 }
 
-NodeId Trace::operand(const Tensor& tensor, const Line& where) const {
+NodeId Trace::operand(const Tensor& tensor, const Line& where) {
   if (tensor.trace().get() == this) {
     need_open("a tensor", where);
-    return tensor.node();
+    return shown_here(tensor.node(), where);
   }
   throw TraceUsageError(fmt::format(
       "{}: {} is used in frame {}; {}", here(where).text(),
@@ -187,19 +191,17 @@ Tensor Trace::add_node(Node node, const Line& where) {
   fix_sizes(node, where);
   std::vector<TensorMeta> operands;
   for (const NodeId input : node.inputs) operands.push_back(meta(input));
-  for (Expr& expr : node.exprs) expr = env_.simplify(expr);
-  for (Expr& size : node.meta.sizes) size = env_.simplify(size);
+  rewrite_exprs(node, [&](const Expr& expr) { return env_.simplify(expr); });
   Result<TensorMeta> result = result_meta(node, operands);
   if (!result) throw TraceUsageError(node.where.text() + ": " + result.error().message);
   node.meta = std::move(*result);
   const auto next = static_cast<NodeId>(nodes_.size());
-  const OpClass kind = op_row(node.op).kind;
-  if (kind != OpClass::Collective && kind != OpClass::HostSync) {
-    const auto [same, fresh] = same_nodes_.emplace(node_fingerprint(node), next);
+  if (!meets_peers(node) && op_row(node.op).kind != OpClass::HostSync) {
+    auto& known = scopes_.empty() ? same_nodes_ : scopes_.back().same_nodes;
+    const auto [same, fresh] = known.emplace(node_fingerprint(node), next);
     if (!fresh) return {shared_from_this(), same->second};
   }
-  nodes_.push_back(std::move(node));
-  return {shared_from_this(), next};
+  return {shared_from_this(), append(std::move(node), scope())};
 }
 
 bool Trace::only_settled(const Expr& size) const {
@@ -230,9 +232,14 @@ void Trace::fix_sizes(const Node& node, const Line& where) {
 
 std::vector<SymInt> Trace::read_back(Op op, const Tensor& x, const Line& where, std::string name,
                                      std::int64_t least) {
-  const NodeId id = operand(x, where);
+  const NodeId id = x.trace().get() == this ? origin(x.node()) : operand(x, where);
   auto known = read_back_.find(id);
   if (known == read_back_.end()) {
+    if (!scopes_.empty())
+      throw TraceUsageError(fmt::format(
+          "{}: a value is read back within a branch or a loop's body, where no size can depend on "
+          "data; read it before, and use it inside",
+          here(where).text()));
     Node node;
     node.op = op;
     node.inputs = {id};
@@ -375,11 +382,18 @@ const OwnGradient* Trace::own_gradient(NodeId id) const {
 Graph Trace::finish() {
   Graph graph;
   graph.name = setup_.frame;
-  for (Node& node : nodes_) {
-    for (Expr& expr : node.exprs) expr = env_.simplify(expr);
-    for (Expr& size : node.meta.sizes) size = env_.simplify(size);
+  std::vector<NodeId> place(nodes_.size());
+  std::vector<Node> nodes;
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    if (scope_of_[id] != 0) continue;
+    Node& node = nodes_[id];
+    rewrite_exprs(node, [&](const Expr& expr) { return env_.simplify(expr); });
+    for (NodeId& input : node.inputs) input = place[input];
+    place[id] = static_cast<NodeId>(nodes.size());
+    nodes.push_back(std::move(node));
   }
-  Recording recording{std::move(nodes_), outputs_};
+  for (Graph::Output& output : outputs_) output.node = place[output.node];
+  Recording recording{std::move(nodes), outputs_};
   if (!setup_.peers_may_differ)
     graph.masks = rewrite_masks(recording, env_.deferred_asserts(), uniform_, env_);
   NodeOrder order(std::move(recording.nodes), recording.outputs);

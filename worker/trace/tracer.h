@@ -69,6 +69,8 @@ struct TraceSetup {
   std::vector<std::string> constraints{};
   /// Floats are constants (DecisionConfig).
   bool specialize_float = false;
+  /// What an Autocast that names no dtype casts to.
+  DType low_precision = DType::BF16;
   /// What becomes of branches that say more than a bound.
   shapes::ShapeOptions shapes{};
   /// Graph::answers of the trace that this one repeats, in place of asking; null: there is none.
@@ -79,6 +81,7 @@ struct TraceSetup {
 };
 
 struct OwnGradient;
+class TracedBody;
 
 /// The graph under construction; what functions of the tensor language record into. Held by shared
 /// pointer: a handle that outlives the trace finds it ended and is refused. One thread.
@@ -120,13 +123,19 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void need_open(std::string_view what, const Line& where) const;
   /// Handles that live on are refused from here on. finish() does it too.
   void close() { ended_ = true; }
+  [[nodiscard]] bool is_open() const { return !ended_; }
+  /// What products of f32 are cast to; nullopt: autocast is off (autocast.h).
+  [[nodiscard]] std::optional<DType> autocast() const { return autocast_; }
+  void set_autocast(std::optional<DType> dtype) { autocast_ = dtype; }
+  [[nodiscard]] DType low_precision() const { return setup_.low_precision; }
   void stand_at(std::optional<shapes::Location> line) { standing_ = std::move(line); }
   /// Appends a node, whose meta the shape rule completes; an equal node that is there already is
   /// returned in its place (common subexpression elimination), except for collectives and host
   /// syncs. Throws TraceUsageError with the rule's words.
   Tensor add_node(Node node, const Line& where);
-  /// The value that `tensor` stands for. Throws TraceUsageError if it is not of this trace.
-  [[nodiscard]] NodeId operand(const Tensor& tensor, const Line& where) const;
+  /// The value that `tensor` stands for, in a body an input that shows a value from around it.
+  /// Throws TraceUsageError if it is not of this trace, or of a body that has ended.
+  [[nodiscard]] NodeId operand(const Tensor& tensor, const Line& where);
   /// Throws TraceUsageError, with the line, if `n` is an integer of another trace.
   void need_own(const SymInt& n, const Line& where) const;
   /// The node as it was added.
@@ -165,6 +174,15 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void add_own_gradient(OwnGradient gradient);
   /// Another one each time: for its outputs, so that no two are one node.
   [[nodiscard]] std::int64_t own_number() { return ++own_count_; }
+
+  // Bodies of control flow (traced_body.h). Nodes are numbered across all of them.
+  /// Nodes go to a new body from here on.
+  void begin_body();
+  /// An input of the body under way, whose value is given by the node that has the body.
+  [[nodiscard]] Tensor body_input(const TensorMeta& meta);
+  /// Ends it with these results.
+  [[nodiscard]] TracedBody end_body(const std::vector<Tensor>& results, const Line& where);
+  void abandon_body() { scopes_.pop_back(); }
   /// Of which `id` is an output; null: the gradient follows from the op.
   [[nodiscard]] const OwnGradient* own_gradient(NodeId id) const;
 
@@ -178,6 +196,12 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] const Nesting& known_nesting() const;
   void add_symbols();
   void add_inputs();
+  NodeId append(Node node, std::uint32_t scope);
+  [[nodiscard]] std::uint32_t scope() const { return scopes_.empty() ? 0 : scopes_.back().number; }
+  /// What shows a value of a graph around the body under way; `id` itself where it is of that body.
+  [[nodiscard]] NodeId shown_here(NodeId id, const Line& where);
+  /// The value that an input of a body shows, as far out as it can be told.
+  [[nodiscard]] NodeId origin(NodeId id) const;
   [[nodiscard]] shapes::Expr dim(const DimDecision& decision) const;
   void fix_sizes(const Node& node, const Line& where);
   [[nodiscard]] const SourceDecision& source_of(std::size_t source, Kind kind) const;
@@ -209,10 +233,22 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<std::int64_t> answers_;
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
   std::map<shapes::Fingerprint, NodeId> same_nodes_;
+  struct Scope {
+    std::uint32_t number = 0;
+    std::map<shapes::Fingerprint, NodeId> same_nodes{};
+    std::vector<NodeId> inputs{};      // params, then what shows outer values
+    std::vector<NodeId> captured{};    // those values, in the graph around
+    std::map<NodeId, NodeId> shown{};  // by value
+  };
+  std::vector<Scope> scopes_;  // bodies under way, the innermost one last
+  std::uint32_t scope_count_ = 0;
+  std::vector<std::uint32_t> scope_of_;   // by node; 0: of no body
+  std::map<NodeId, NodeId> captured_as_;  // by an input of a body: the value outside
   std::set<NodeId> stopped_;
   std::map<NodeId, std::shared_ptr<const OwnGradient>> own_gradients_;  // by output
   std::int64_t own_count_ = 0;
   std::optional<shapes::Location> standing_;
+  std::optional<DType> autocast_;
   bool ended_ = false;
 };
 

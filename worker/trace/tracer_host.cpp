@@ -81,7 +81,7 @@ std::int64_t Trace::agreed(std::int64_t mine) {
 }
 
 std::optional<Steps> Trace::host_steps(NodeId id) const {
-  const Node& node = nodes_[id];
+  const Node& node = nodes_[origin(id)];
   if (!node.meta.sizes.empty()) return std::nullopt;
   if (node.op == Op::Full && node.meta.dtype == DType::F64)
     return Steps{{Code::Number, {}, node.number}};
@@ -117,7 +117,7 @@ Expr Trace::host_symbol(HostValue value, Range range) {
 }
 
 std::optional<SymInt> Trace::host_value(const Tensor& x) {
-  const NodeId id = operand(x, {});
+  const NodeId id = origin(operand(x, {}));
   const Node& node = nodes_[id];
   Steps steps;
   if (node.op == Op::Input && node.meta.dtype < DType::F16 && node.meta.sizes.empty()) {

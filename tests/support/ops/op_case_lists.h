@@ -12,6 +12,8 @@ void add_gathers(std::vector<OpCase>& cases);
 void add_movement(std::vector<OpCase>& cases);
 /// op_cases_order.cpp
 void add_order(std::vector<OpCase>& cases);
+/// op_cases_control.cpp
+void add_control(std::vector<OpCase>& cases);
 /// op_cases_layers.cpp
 void add_layers(std::vector<OpCase>& cases);
 

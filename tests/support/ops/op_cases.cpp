@@ -376,6 +376,7 @@ const std::vector<OpCase>& op_cases() {
     add_gathers(cases);
     add_movement(cases);
     add_order(cases);
+    add_control(cases);
     add_layers(cases);
     add_random(cases);
     return cases;

@@ -203,15 +203,16 @@ void add_windows(std::vector<OpCase>& cases) {
                     signed_of({fixed(6)})},
                    [](Trace&, LayerIn x) {
                      return conv1d(x[0], x[1], x[2],
-                                   {.stride = {2}, .padding = {2}, .dilation = {2}, .groups = 2});
+                                   {.stride = {2}, .padding = {3}, .dilation = {2}, .groups = 2});
                    }});
   cases.push_back({"conv2d",
                    {signed_of({fixed(2), fixed(2), kN, kM}),
                     signed_of({fixed(3), fixed(2), fixed(2), fixed(3)}), signed_of({fixed(3)})},
                    [](Trace&, LayerIn x) {
-                     const Tensor y = conv2d(x[0], x[1], x[2], {.same = true});
+                     const Tensor wide = pad(pad(x[0], 2, 0, 1), 3, 1, 0);
+                     const Tensor y = conv2d(wide, x[1], x[2], {.same = true});
                      const Tensor w = slice(slice(x[1], 2, 0, 1), 3, 0, 1);  // [3, 2, 1, 1]
-                     return conv2d(x[0], w) * y;
+                     return conv2d(wide, w) * y;
                    }});
   cases.push_back(
       {"conv2d_batch",
@@ -250,7 +251,7 @@ void add_pools(std::vector<OpCase>& cases) {
   cases.push_back({"adaptive_pools", {signed_of({fixed(2), kN, kM})}, [](Trace&, LayerIn x) {
                      const Tensor wide = pad(pad(x[0], 1, 1, 0), 2, 0, 1);
                      return adaptive_avg_pool2d(wide, {2, 3}) + adaptive_max_pool2d(wide, {2, 1}) +
-                            adaptive_max_pool1d(wide, 1);
+                            sum(adaptive_max_pool1d(wide, 1));
                    }});
 }
 

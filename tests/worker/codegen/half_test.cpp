@@ -1,5 +1,5 @@
 // f16 and bf16: every value and cast, against an oracle that searches all values; what moves them,
-// on several ranks, interpreted, compiled for the host and for devices; what is refused.
+// on several ranks, interpreted, compiled for the host and for devices.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -11,8 +11,6 @@
 
 #include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/graph/half.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/graph/shape_rules.h>
 #include <lockstep/worker/language/collective_ops.h>
 #include <lockstep/worker/language/selection_ops.h>
 
@@ -324,46 +322,6 @@ TEST_P(Half, GradientsThroughMovesAndCasts_AreThoseOfF32) {
     for (std::size_t r = 0; r < inputs.size(); ++r)
       EXPECT_TRUE(same(got.ranks[r]->value(), expected.ranks[r]->value(), 0));
   }
-}
-
-TEST_P(Half, Arithmetic_IsRefusedWithTheLineAndTheCast) {
-  std::uint32_t line = 0;
-  const auto graph = traced(half(), 1, [&](Trace& t, Tensor, Tensor x, Tensor) {
-    line = __LINE__ + 1;
-    t.output("y", x * 2.0);
-  });
-  ASSERT_FALSE(graph.has_value());
-  EXPECT_EQ(graph.error().code, Code::TraceError);
-  EXPECT_EQ(graph.error().message,
-            "frame step: half_test.cpp:" + std::to_string(line) +
-                ": mul: " + std::string(dtype_name(half())) +
-                "[s0, 2] is stored, moved and cast, but not computed with; write cast(x, "
-                "DType::F32) for each such operand, and cast the result back");
-}
-
-TEST_P(Half, EveryOpThatComputes_IsRefused) {
-  const TensorMeta row{half(), {Expr(4)}}, matrix{half(), {Expr(2), Expr(2)}};
-  const TensorMeta counts{DType::I64, {Expr(4)}};
-  int refused = 0;
-  for (const OpRow& op : kOps) {
-    if (op.operands < 1 || op.takes == Takes::I64 || op.takes == Takes::Bool) continue;
-    Node node;
-    node.op = op.op;
-    node.exprs.resize(static_cast<std::size_t>(std::max(op.exprs, 0)), Expr(1));
-    node.ints.resize(static_cast<std::size_t>(std::max(op.ints, 0)), 0);
-    std::vector<TensorMeta> operands(static_cast<std::size_t>(op.operands),
-                                     op.kind == OpClass::Product ? matrix : row);
-    const auto meta = result_meta(node, operands);
-    const bool says =
-        meta.has_error() && meta.error().message.find("DType::F32") != std::string::npos;
-    EXPECT_EQ(says || op.takes == Takes::Integer, computes(op.op)) << op.name;
-    refused += says ? 1 : 0;
-  }
-  EXPECT_GT(refused, 25);
-  Node add;
-  add.op = Op::IndexAdd;
-  add.exprs = {Expr(4)};
-  EXPECT_TRUE(result_meta(add, std::vector{counts, row}).has_error());
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, Half, testing::Values(DType::F16, DType::BF16),

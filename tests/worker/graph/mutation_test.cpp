@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/worker/autodiff/autodiff.h>
+#include <lockstep/worker/autodiff/control_flow.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/language/collective_ops.h>
 #include <lockstep/worker/language/selection_ops.h>
@@ -53,6 +54,25 @@ void mixed_step(Trace& t) {
   t.output("c", segment_ids(t.tensor_input(t.source("counts")), n) + iota({n}, 0));
 }
 
+/// Branches and loops, one with a collective in it.
+void control_step(Trace& t) {
+  const Tensor x = t.tensor_input(t.source("x"));
+  const Tensor way = all_reduce(t.tensor_input(t.source("counts")))[0] > 3;
+  const std::vector<Tensor> taken = cond(
+      way, [&](const auto&) { return std::vector{all_reduce(x) * 2.0}; },
+      [&](const auto&) { return std::vector{x + 1.0}; });
+  const Scanned rows = scan(
+      [](const auto& c, const auto& row) {
+        return Scanned{{c[0] + row[0]}, {c[0] * row[0]}};
+      },
+      {sum(x, {0})}, {taken[0]});
+  const std::vector<Tensor> last =
+      while_loop([](const auto& c) { return sum(c[0]) < 100.0; },
+                 [&](const auto& c) { return std::vector{c[0] * 2.0}; }, rows.carry, 50);
+  t.output("a", last[0]);
+  t.output("b", allow_in_graph([](const auto& y) { return std::vector{tanh(y[0])}; })(rows.ys)[0]);
+}
+
 std::vector<Graph> sample_graphs() {
   const Decision experts = DecisionBuilder()
                                .tensor("counts", DType::I64, {2})
@@ -64,9 +84,14 @@ std::vector<Graph> sample_graphs() {
                              .integer("n", dynamic(4))
                              .tensor("x", DType::F32, {dynamic(5, 0), 3})
                              .get();
+  const Decision control = DecisionBuilder()
+                               .tensor("counts", DType::I64, {2})
+                               .tensor("x", DType::F32, {dynamic(5, 0), 3})
+                               .get();
   std::vector<Graph> graphs;
   for (const auto& [decision, body, size] :
-       {std::tuple{&experts, &experts_step, 2}, std::tuple{&mixed, &mixed_step, 1}}) {
+       {std::tuple{&experts, &experts_step, 2}, std::tuple{&mixed, &mixed_step, 1},
+        std::tuple{&control, &control_step, 2}}) {
     Result<Graph> graph = trace(setup(*decision, size), *body);
     EXPECT_TRUE(graph.has_value()) << graph.error().text();
     if (graph) graphs.push_back(std::move(*graph));
@@ -80,7 +105,36 @@ struct Mutant {
   bool must_be_rejected = false;
 };
 
+/// Whatever changes in a body changes the node.
+void mutate_bodies(NodeId id, const Node& node, std::vector<Mutant>& out) {
+  const auto add = [&](std::size_t k, std::string what, std::function<void(Graph&)> change,
+                       bool rejected) {
+    out.push_back({"body of %" + std::to_string(id) + ": " + what,
+                   [id, k, change](Graph& g) {
+                     Graph body = *g.nodes[id].bodies[k];
+                     change(body);
+                     g.nodes[id].bodies[k] = std::make_shared<const Graph>(std::move(body));
+                   },
+                   rejected});
+  };
+  for (std::size_t k = 0; k < node.bodies.size(); ++k) {
+    for (NodeId inner = 0; inner < node.bodies[k]->nodes.size(); ++inner)
+      add(
+          k, "a number", [inner](Graph& g) { g.nodes[inner].number += 1; },
+          node.bodies[k]->nodes[inner].op != Op::Full);
+    add(
+        k, "an output gone", [](Graph& g) { g.outputs.pop_back(); }, node.op != Op::Call);
+    add(
+        k, "a dtype", [](Graph& g) { g.nodes[g.outputs[0].node].meta.dtype = DType::U8; }, true);
+    if (!node.bodies[k]->symbols.empty())
+      add(
+          k, "a symbol gone", [](Graph& g) { g.symbols.pop_back(); }, true);
+    out.push_back({"a body gone", [id](Graph& g) { g.nodes[id].bodies.pop_back(); }, true});
+  }
+}
+
 void mutate_node(NodeId id, const Node& node, std::vector<Mutant>& out) {
+  mutate_bodies(id, node, out);
   const auto add = [&](std::string what, std::function<void(Node&)> change, bool rejected = false) {
     out.push_back({"%" + std::to_string(id) + " " + std::string(op_row(node.op).name) + ": " + what,
                    [id, change](Graph& g) { change(g.nodes[id]); }, rejected});

@@ -85,7 +85,9 @@ TEST(Convolution, AKernelThatDoesNotLieWithin_IsAnErrorOfThatCall) {
       {2, 3, 4});
   EXPECT_EQ(program.run({random_f64(3, {5, 2, 2}), random_f64(4, {3, 2, 4})})[0].sizes(),
             (std::vector<I>{5, 3, 1}));
-  EXPECT_FALSE(program.graph().guards.empty()) << "x.size(2) < 2 is another entry, or an error";
+  const std::string error = program.failure({random_f64(3, {5, 2, 1}), random_f64(4, {3, 2, 4})});
+  EXPECT_NE(error.find("unfold needs windows that lie within the tensor"), std::string::npos)
+      << error;
 }
 
 /// One window after the other; `of`: from the elements of x in it, and their places in the plane.
@@ -128,7 +130,7 @@ TEST(Pooling, TheLargestAndItsPlace_TheFirstOfEqualOnes) {
       {3});
   for (const I n : {0, 1, 2})
     for (const I h : {1, 2, 5, 6})
-      for (const I v : {1, 2, 5, 6}) {
+      for (const I v : {2, 5, 6}) {  // of 1 a window sees nothing but padding
         Array x = random_f64(3, {n, 3, h, v});
         for (I i = 0; i < x.elements(); i += 2) x.set(i, i % 3 == 0 ? 2 : -1);  // many are equal
         const auto ceil_places = [](I size, I span, I stride) {
@@ -200,8 +202,7 @@ TEST(Convolution, WhatDoesNotFit_IsRefusedInOneSentence) {
        "conv1d: f64[2, 4, 5] does not fit the weight f64[5, 2, 3] in 2 groups: each group gives as "
        "many channels");
   says([](In t) { return conv1d(t[0], t[3], {}, {.groups = 2}); },
-       "conv1d: takes x of 3 or 2 dims and a weight of 3 dims and the same dtype, not f64[2, 4, 5] "
-       "and f32[6, 2, 3]");
+       "conv1d: dtypes differ: f64 and f32; cast() one of them");
   says([](In t) { return conv1d(t[0], t[1], {}, {.stride = {0}, .groups = 2}); },
        "conv1d: stride is 0, and has to be at least 1");
   says([](In t) { return conv1d(t[0], t[1], {}, {.dilation = {3}, .groups = 2}); },

@@ -9,7 +9,8 @@ import typing
 import torch
 
 DTYPES = {torch.bool: "bool", torch.uint8: "u8", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32",
-          torch.int64: "i64", torch.float32: "f32", torch.float64: "f64"}
+          torch.int64: "i64", torch.float32: "f32", torch.float64: "f64",
+          torch.float16: "f16", torch.bfloat16: "bf16"}
 
 
 class LeftOut(Exception):

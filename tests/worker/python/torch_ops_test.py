@@ -19,11 +19,30 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_map
 
 warnings.filterwarnings("ignore")
-TRIED = (torch.float64, torch.float32, torch.int64, torch.int32, torch.uint8, torch.bool)
+TRIED = (torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.uint8, torch.bool)
 # Of the largest value of a tensor, at least of 1; of each element.
-BOUNDS = {torch.float64: 1e-12, torch.float32: 1e-5}
-EACH_BOUNDS = {torch.float64: 1e-11, torch.float32: 2e-5}
+BOUNDS = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3}
+EACH_BOUNDS = {torch.float64: 1e-11, torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3}
 MOST_ELEMENTS = 20_000
+NAMES = {short: numpy.dtype(str(dtype).removeprefix("torch.")) for dtype, short in DTYPES.items() if short != "bf16"}
+
+
+def bytes_of(tensor):
+    """numpy has no bf16."""
+    return (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy().tobytes()
+
+
+def array_of(raw, dtype, count, start):
+    """The numbers, and how many bytes they take."""
+    if dtype != "bf16":
+        array = numpy.frombuffer(raw, NAMES[dtype], count, start)
+        return array, array.nbytes
+    bits = numpy.frombuffer(raw, numpy.uint16, count, start)
+    return (bits.astype(numpy.uint32) << 16).view(numpy.float32), bits.nbytes
+
+
+def numbers(tensor):
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def samples_of(op, dtype):
@@ -71,7 +90,7 @@ def differs(got, expected, each, ignored):
     """What is wrong with the array, but for the places ignored; nothing: None."""
     if DTYPES.get(expected.dtype) != got["dtype"] or list(expected.shape) != got["sizes"]:
         return f"{got['dtype']}{got['sizes']} for {DTYPES.get(expected.dtype)}{list(expected.shape)}"
-    theirs, ours = expected.resolve_neg().contiguous().numpy(), got["array"]
+    theirs, ours = numbers(expected.resolve_neg().contiguous()), got["array"]
     bound = (EACH_BOUNDS if each else BOUNDS).get(expected.dtype, 0)
     with numpy.errstate(all="ignore"):
         if each:
@@ -97,7 +116,7 @@ class Samples:
         tensors = [tensor.detach().resolve_conj().resolve_neg().contiguous() for tensor in call.tensors]
         self.spec.append({"function": call.function, "arguments": call.arguments, "gradients": call.gradients,
                           "tensors": [{"dtype": DTYPES[tensor.dtype], "sizes": list(tensor.shape)} for tensor in tensors]})
-        self.data += [tensor.numpy().tobytes() for tensor in tensors]
+        self.data += [bytes_of(tensor) for tensor in tensors]
         shown = [f"{DTYPES[tensor.dtype]}{list(tensor.shape)} {tensor.flatten()[:4].tolist()}" for tensor in tensors]
         self.places.append((name, call, results, grads, f"{shown} {call.arguments}"))
 
@@ -133,17 +152,16 @@ def main(program, *chosen):
                 call.gradients = False
                 samples.add(name, call, results, [])
     results, raw = samples.run(program)
-    names = {short: numpy.dtype(str(dtype).removeprefix("torch.")) for dtype, short in DTYPES.items()}
     start, wrong, ran = 0, collections.defaultdict(list), collections.defaultdict(set)
     for result in results:
         name, call, values, grads, shown = samples.places[result["sample"]]
         if result["way"] == "refused":
             samples.left_out[name]["refused: " + result["why"].split(": ", 3)[-1].split("[")[0]] += 1
             continue
-        dtype = names[result["dtype"]]
         count = int(numpy.prod(result["sizes"], dtype=int))
-        result["array"] = numpy.frombuffer(raw, dtype, count, start).reshape(result["sizes"])
-        start += count * dtype.itemsize
+        array, size = array_of(raw, result["dtype"], count, start)
+        result["array"] = array.reshape(result["sizes"])
+        start += size
         ran[name].add(result["sample"])
         ignored, theirs = False, None
         if "value" in result:
@@ -153,7 +171,7 @@ def main(program, *chosen):
         else:
             theirs = grads[result["by"]]
             if not call.nan_gradients:
-                ignored = numpy.isnan(values[0].numpy())
+                ignored = numpy.isnan(numbers(values[0]))
         error = theirs is not None and differs(result, theirs, call.each, ignored)
         if error:
             which = f"gradient {result['by']}" if "by" in result else f"value {result['value']}"

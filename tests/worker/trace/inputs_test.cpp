@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/worker/language/inputs.h>
+#include <lockstep/worker/language/operators.h>
 #include <lockstep/worker/language/tensor_ops.h>
 
 namespace lockstep::worker::inputs_test {

@@ -36,7 +36,8 @@ const samples::Functions& functions() {
 
 const std::map<std::string, DType> kDTypes{
     {"bool", DType::Bool}, {"u8", DType::U8},   {"i8", DType::I8},   {"i16", DType::I16},
-    {"i32", DType::I32},   {"i64", DType::I64}, {"f32", DType::F32}, {"f64", DType::F64}};
+    {"i32", DType::I32},   {"i64", DType::I64}, {"f32", DType::F32}, {"f64", DType::F64},
+    {"f16", DType::F16},   {"bf16", DType::BF16}};
 
 struct Sample {
   std::string function;
