@@ -17,7 +17,7 @@ def segment_reduce(sample):
     return Call("segment_reduce", [sample.input, by], [reduce, axis, initial, lengths is None])
 
 
-CALLS = {"segment_reduce.lengths": segment_reduce, "segment_reduce.offsets": segment_reduce}
+CALLS = {"_segment_reduce.lengths": segment_reduce, "_segment_reduce.offsets": segment_reduce}
 
 LENGTHS = [1], [4], [2, 3], [1, 1, 1], [3, 1, 6, 2], [0, 3, 0, 2], [0]
 
