@@ -6,6 +6,7 @@
 #include <lockstep/worker/jagged/padding.h>
 #include <lockstep/worker/layers/attention.h>
 #include <lockstep/worker/layers/operands.h>
+#include <lockstep/worker/trace/autocast.h>
 
 namespace lockstep::worker {
 namespace {
@@ -44,6 +45,15 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   }
   if (options.is_causal && !options.mask.empty())
     refuse(where, kWhat, "is_causal is a mask, so give it or a mask");
+  // As in torch's kernels: scores and their softmax are f32, and only the result is rounded.
+  if (is_low(query) && is_low(key) && is_low(value)) {
+    const Autocast off(query, DType::F32, where);
+    AttentionOptions wide = options;
+    wide.mask = widened(options.mask, where);
+    return cast(scaled_dot_product_attention(widened(query, where), widened(key, where),
+                                             widened(value, where), wide, where),
+                query.dtype(), where);
+  }
   const TensorOperand width(scalar(*trace, query.size(-1, where), where), where);
   const Tensor wide = widened(query, where);
   const TensorOperand scale = options.scale
