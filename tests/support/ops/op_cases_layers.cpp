@@ -172,9 +172,12 @@ void add_segments(std::vector<OpCase>& cases) {
   cases.push_back({"jagged_attention",
                    {signed_of({kN, kM}), signed_of({kN, kM}), signed_of({kN, fixed(2)}), lengths},
                    [](Trace&, LayerIn x) {
-                     const Jagged query{x[0], x[3]};
-                     return jagged_attention(query, x[1], x[2]).values +
-                            jagged_attention(query, x[1], x[2], {.is_causal = true}).values;
+                     return jagged_attention({x[0], x[3]}, x[1], x[2]).values;
+                   }});
+  cases.push_back({"jagged_attention_causal",
+                   {signed_of({kN, kM}), signed_of({kN, kM}), signed_of({kN, fixed(2)}), lengths},
+                   [](Trace&, LayerIn x) {
+                     return jagged_attention({x[0], x[3]}, x[1], x[2], {.is_causal = true}).values;
                    }});
   cases.push_back({"features",
                    {signed_of({kN, fixed(2)}), {LayerFill::Counts, {fixed(3), fixed(2)}}},
