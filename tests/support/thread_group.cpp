@@ -6,6 +6,8 @@
 #include <map>
 #include <thread>
 
+#include <lockstep/collectives/base/half.h>
+
 namespace lockstep::worker {
 
 using collectives::Collective;
@@ -143,9 +145,49 @@ class ThreadGroup::Member final : public collectives::Communicator, public RunHo
   }
 
   void reduce(std::int64_t first_row) {
-    if (pending_->dtype == DType::F64) return reduce_as<double>(first_row);
-    if (pending_->dtype == DType::F32) return reduce_as<float>(first_row);
-    reduce_as<std::int64_t>(first_row);
+    switch (pending_->dtype) {
+      case DType::F64:
+        return reduce_as<double>(first_row);
+      case DType::F32:
+        return reduce_as<float>(first_row);
+      case DType::F16:
+      case DType::BF16:
+        return reduce_halves(first_row);
+      case DType::I64:
+        return reduce_as<std::int64_t>(first_row);
+      case DType::I32:
+        return reduce_as<std::int32_t>(first_row);
+      case DType::I16:
+        return reduce_as<std::int16_t>(first_row);
+      case DType::I8:
+        return reduce_as<std::int8_t>(first_row);
+      case DType::U8:
+      case DType::Bool:
+        return reduce_as<std::uint8_t>(first_row);
+    }
+  }
+
+  template <class T>
+  [[nodiscard]] T joined(T a, T b) const {
+    if (pending_->reduce == collectives::Reduce::Sum) return static_cast<T>(a + b);
+    return pending_->reduce == collectives::Reduce::Min ? std::min(a, b) : std::max(a, b);
+  }
+
+  /// In f32, rounded once.
+  void reduce_halves(std::int64_t first_row) {
+    const Collective& mine = *pending_;
+    for (std::int64_t i = 0; i < mine.rows * mine.row_elements; ++i) {
+      float total = 0;
+      for (int r = 0; r < size(); ++r) {
+        float x = 0;
+        widen_halves(
+            mine.dtype,
+            static_cast<const std::uint16_t*>(of(r).send) + first_row * mine.row_elements + i, &x,
+            1);
+        total = r == 0 ? x : joined(total, x);
+      }
+      narrow_floats(mine.dtype, &total, static_cast<std::uint16_t*>(mine.receive) + i, 1);
+    }
   }
 
   template <class T>
@@ -156,10 +198,7 @@ class ThreadGroup::Member final : public collectives::Communicator, public RunHo
       T total{};
       for (int r = 0; r < size(); ++r) {
         const T x = static_cast<const T*>(of(r).send)[first_row * mine.row_elements + i];
-        total = r == 0                                    ? x
-                : mine.reduce == collectives::Reduce::Sum ? total + x
-                : mine.reduce == collectives::Reduce::Min ? std::min(total, x)
-                                                          : std::max(total, x);
+        total = r == 0 ? x : joined(total, x);
       }
       static_cast<T*>(mine.receive)[i] = total;
     }
