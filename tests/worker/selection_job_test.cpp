@@ -54,6 +54,32 @@ TEST_F(SelectionJob, RanksKeepOtherCounts_OneGraphServesAll) {
   EXPECT_TRUE(finish()) << "the ranks' graphs are the same";
 }
 
+/// LOCKSTEP_LOG=graph: which counts a graph reads back, and the line that needs each.
+TEST_F(SelectionJob, Log_SaysWhichCountsAreReadBack_AndTheLineThatNeedsThem) {
+  Settings loud = quiet();
+  loud.log = {"graph"};
+  start({}, loud);
+  unsigned line = 0;
+  auto step = job->frame<X, Totals>("step", [&](X in) {
+    line = __LINE__ + 1;
+    const Tensor total = sum(in.x[in.x > 0.0]), small = in.x[in.x < 2.0];
+    const Tensor count = sum(arange(small.size(0)));
+    return Totals{all_reduce(total), all_reduce(sum(small)), all_reduce(count)};
+  });
+  testing::internal::CaptureStderr();
+  const auto out = step({doubles({-1, 1, 3})});
+  const std::string told = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(out) << out.error().text();
+  EXPECT_EQ(only(out->sum), 4.0 * size);
+  EXPECT_EQ(only(out->distinct), 1.0 * size);
+  const auto place = [](unsigned at) { return "selection_job_test.cpp:" + std::to_string(at); };
+  for (const std::string& want :
+       {place(line) + " is not read back: where() stands in its place",
+        place(line) + " is read back: ", " in " + place(line + 1) + " needs it"})
+    EXPECT_EQ(contains(told, want), rank == 0) << want << "\n" << told;
+  EXPECT_TRUE(finish());
+}
+
 TEST_F(SelectionJob, RowsGoToTheRankThatTheyName) {
   auto step = job->frame<X, Y>("step", [n = size](X in) {
     std::vector<Tensor> parts, counts;
