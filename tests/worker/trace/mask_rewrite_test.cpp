@@ -262,7 +262,9 @@ TEST(MaskRewrite, RandomGraphs_AsWithTheCount) {
       ASSERT_TRUE(expected) << expected.error().text();
       ASSERT_TRUE(got) << got.error().text();
       EXPECT_TRUE(same(*got, *expected, 1e-11)) << "n " << n;
-      if (executable) EXPECT_TRUE(agree(*executable, given, 1e-11));
+      if (executable) {
+        EXPECT_TRUE(agree(*executable, given, 1e-11));
+      }
     }
   }
 }
