@@ -27,7 +27,7 @@ class Call:
     constants: list = dataclasses.field(default_factory=list)  # tensors for which torch has no gradient
     gradients: bool = True  # compare those of the sum of all results that are floats
     nan_gradients: bool = True  # also where the result is not a number
-    each: bool = False  # every element to its own size, not to the largest; to looser bounds
+    each: bool = False  # also every element to its own size, to looser bounds
 
 
 def arguments_of(sample, *names, **defaults):
