@@ -5,8 +5,11 @@
 #include <benchmark/benchmark.h>
 
 #include <lockstep/worker/autodiff/autodiff.h>
+#include <lockstep/worker/bounded/bounded.h>
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/execution/executable.h>
+#include <lockstep/worker/language/index_ops.h>
+#include <lockstep/worker/language/movement_ops.h>
 #include <lockstep/worker/language/selection_ops.h>
 #include <lockstep/worker/language/tensor_ops.h>
 #include <lockstep/worker/layers/convolution.h>
@@ -63,6 +66,8 @@ void run(benchmark::State& state, std::int64_t rows, std::int64_t width,
   auto executable = Executable::load(std::move(program), units, kClock).value();
   Inputs inputs{{"x", Array::zeros(DType::F32, {rows, width})}};
   Alone alone;
+  if (const auto first = executable->run(inputs, alone, alone); !first)
+    return state.SkipWithError(first.error().message.c_str());
   for (auto _ : state) benchmark::DoNotOptimize(executable->run(inputs, alone, alone).has_value());
   state.counters["elements/s"] = benchmark::Counter(static_cast<double>(rows * width),
                                                     benchmark::Counter::kIsIterationInvariantRate);
@@ -96,6 +101,27 @@ void masked_loss(benchmark::State& state, bool counted) {
 }
 BENCHMARK_CAPTURE(masked_loss, where, false)->Arg(1)->Arg(2)->Arg(10)->Arg(100);
 BENCHMARK_CAPTURE(masked_loss, counted, true)->Arg(1)->Arg(2)->Arg(10)->Arg(100);
+
+/// Reads the rows whose indices nonzero tells, one of range(0), and a loss over them with its
+/// gradient: as many rows as there are, or a bound of range(1) times as many.
+void indexed_loss(benchmark::State& state, bool bounded) {
+  constexpr std::int64_t kRows = 20000;
+  const std::int64_t every = state.range(0);
+  const auto body = [&](Tensor x) {
+    const Tensor mask = iota({x.size(0)}, 0) % every == 0;
+    if (!bounded) {
+      const Tensor rows = index_select(x, 0, select(nonzero(mask), 1, 0));
+      return grad(sum(log1p(rows * rows)), {x})[0];
+    }
+    const Bounded at = nonzero(mask, at_most(kRows / every * state.range(1)));
+    const Tensor rows = index_select(x, 0, select(at.values, 1, 0));
+    const Tensor there = cast(unsqueeze(present(at), 1), DType::F32);
+    return grad(sum(log1p(rows * rows) * there), {x})[0];
+  };
+  run(state, kRows, 16, body, !bounded);
+}
+BENCHMARK_CAPTURE(indexed_loss, counted, false)->ArgsProduct({{2, 10, 100}, {1}});
+BENCHMARK_CAPTURE(indexed_loss, bounded, true)->ArgsProduct({{2, 10, 100}, {1, 2}});
 
 void square_product(benchmark::State& state) {
   run(state, 1000, 64, [](Tensor x) { return matmul(matmul(x, transpose(x, 0, 1)), x); });
