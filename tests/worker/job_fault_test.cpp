@@ -87,6 +87,14 @@ TEST(JobFault, Kill_LosesTheRankAndSaysWhatItDidLast) {
   EXPECT_LT(job.seconds, 20);
 }
 
+TEST(JobFault, ALoopInAGraphThatNeverEnds_IsNamedAtTheDeadline) {
+  const Launched job = faulty("endless", "LOCKSTEP_DEADLINE_SECONDS=3");
+  expect_one(job, "STUCK", 4);
+  EXPECT_EQ(job.count("Rank 1 did not come to operation"), 1) << job.output;
+  EXPECT_EQ(job.count("rank 1: began operation"), 1) << job.output;
+  EXPECT_EQ(job.count("of train_step runs"), 1) << job.output;
+}
+
 TEST(JobFault, SettingThatOneRankLacks_IsAMismatch) {
   const Launched job = faulty("none LOCKSTEP_COORDINATION=off");
   expect_one(job, "CONFIG_MISMATCH", 3);

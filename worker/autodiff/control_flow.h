@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <lockstep/worker/autodiff/custom_backward.h>
@@ -55,5 +56,14 @@ using LoopCondition = std::function<Tensor(const std::vector<Tensor>& carry)>;
 /// `f` as one node of the graph for each call: traced by itself, to infer what it gives, and run as
 /// a program of its own. Its gradient is such a node, which computes `f` once more.
 [[nodiscard]] TracedFunction allow_in_graph(TracedFunction f, Line where = Line::current());
+
+/// Dtype and sizes of each result, from those of the inputs; a pure function. What it throws
+/// refuses the inputs, with its words.
+using ShapeRule = std::function<std::vector<TensorMeta>(std::span<const TensorMeta> inputs)>;
+/// The same with sizes that the caller gives in place of the inferred ones. They have to be the
+/// same: what tracing can refute is refused there, what it cannot prove is tested in the run, on
+/// all ranks jointly.
+[[nodiscard]] TracedFunction allow_in_graph(TracedFunction f, ShapeRule rule,
+                                            Line where = Line::current());
 
 }  // namespace lockstep::worker

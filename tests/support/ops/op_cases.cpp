@@ -229,11 +229,11 @@ void add_products(std::vector<OpCase>& cases) {
   cases.push_back({"segment_matmul",
                    {{Fill::Signed, {kN, fixed(2)}},
                     {Fill::Signed, {fixed(3), fixed(2), kM}},
-                    {Fill::Counts, {fixed(3)}}},
+                    {Fill::Splits, {fixed(3)}}},
                    [](Trace&, In x) { return segment_matmul(x[0], x[1], x[2]); }});
   cases.push_back(
       {"segment_outer",
-       {{Fill::Signed, {kN, fixed(2)}}, {Fill::Signed, {kN, kM}}, {Fill::Counts, {fixed(3)}}},
+       {{Fill::Signed, {kN, fixed(2)}}, {Fill::Signed, {kN, kM}}, {Fill::Splits, {fixed(3)}}},
        [](Trace& t, In x) {
          t.env().check(shapes::equal(meta_of(x[0]).sizes[0], meta_of(x[1]).sizes[0]), {});
          const Tensor y =
@@ -255,15 +255,15 @@ void add_indexing(std::vector<OpCase>& cases) {
                             cast(iota(x[0].sizes(), 0), DType::F64);
                    }});
   cases.push_back(
-      {"segment_ids", {{Fill::Signed, {kN}}, {Fill::Counts, {fixed(3)}}}, [](Trace&, In x) {
+      {"segment_ids", {{Fill::Signed, {kN}}, {Fill::Splits, {fixed(3)}}}, [](Trace&, In x) {
          return x[0] * cast(segment_ids(x[1], x[0].size(0)), DType::F64);
        }});
   cases.push_back(
-      {"one_hot", {{Fill::Signed, {kN, fixed(3)}}, {Fill::Counts, {fixed(3)}}}, [](Trace&, In x) {
+      {"one_hot", {{Fill::Signed, {kN, fixed(3)}}, {Fill::Splits, {fixed(3)}}}, [](Trace&, In x) {
          return x[0] * one_hot(segment_ids(x[1], x[0].size(0)), 3, DType::F64);
        }});
   cases.push_back(
-      {"read_back", {{Fill::Signed, {kN, kM}}, {Fill::Counts, {fixed(2)}}}, [](Trace&, In x) {
+      {"read_back", {{Fill::Signed, {kN, kM}}, {Fill::Splits, {fixed(2)}}}, [](Trace&, In x) {
          const std::vector<SymInt> counts = tolist(x[1], Values::NonNegative);
          const SymInt total = item(sum(x[1]));
          check(total == x[0].size(0));
@@ -327,7 +327,7 @@ void add_collectives(std::vector<OpCase>& cases) {
     return back * x[0] + sum(there, {0}, Keep::Keep);
   };
   cases.push_back(
-      {"all_to_all_single", {{Fill::Signed, {kN, kM}}, {Fill::Counts, {fixed(2)}}}, exchanged, 2});
+      {"all_to_all_single", {{Fill::Signed, {kN, kM}}, {Fill::Splits, {fixed(2)}}}, exchanged, 2});
   cases.push_back({"all_to_all_even",
                    {{Fill::Signed, {fixed(4), fixed(2)}}},
                    [](Trace&, In x) { return all_to_all_single(exp(x[0])) * x[0]; },
@@ -398,7 +398,7 @@ std::vector<std::int64_t> sizes_of(const CaseInput& input, std::int64_t n, std::
   return sizes;
 }
 bool is_integer(const CaseInput& input) {
-  return input.fill == Fill::Counts || input.fill == Fill::Order;
+  return input.fill == Fill::Splits || input.fill == Fill::Order;
 }
 
 }  // namespace
@@ -422,7 +422,7 @@ std::vector<Array> case_values(const OpCase& op_case, std::int64_t n, std::int64
       if (input.fill == Fill::Order)
         array.set(i, static_cast<double>(order[static_cast<std::size_t>(i)]));
     }
-    for (std::int64_t left = n; input.fill == Fill::Counts && left > 0; --left) {
+    for (std::int64_t left = n; input.fill == Fill::Splits && left > 0; --left) {
       const auto at = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(count));
       array.set(at, array.at(at) + 1);
     }

@@ -23,7 +23,7 @@ struct CaseInput {
   enum class Fill : std::uint8_t {
     Signed,    // f64, away from 0
     Positive,  // f64, at least 0.5
-    Counts,    // i64, adds up to the case's N
+    Splits,    // i64, adds up to the case's N
     Order,     // i64, 0, 1, ... shuffled
   };
   Fill fill = Fill::Signed;

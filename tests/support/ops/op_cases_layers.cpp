@@ -113,7 +113,7 @@ void add_embeddings(std::vector<OpCase>& cases) {
   cases.push_back({"embedding_bag_lengths",
                    {order_of({kN}),
                     signed_of({fixed(3), kM}),
-                    {LayerFill::Counts, {fixed(3)}},
+                    {LayerFill::Splits, {fixed(3)}},
                     signed_of({kN})},
                    [](Trace&, LayerIn x) {
                      const Tensor weighted = embedding_bag(
@@ -149,7 +149,7 @@ void add_attention(std::vector<OpCase>& cases) {
 }
 
 void add_segments(std::vector<OpCase>& cases) {
-  const CaseInput lengths{LayerFill::Counts, {fixed(3)}};
+  const CaseInput lengths{LayerFill::Splits, {fixed(3)}};
   const std::vector<CaseInput> inputs{signed_of({kN, kM}), lengths};
   cases.push_back({"segment_totals", inputs, [](Trace&, LayerIn x) {
                      const Jagged rows{x[0], x[1]};
@@ -180,7 +180,7 @@ void add_segments(std::vector<OpCase>& cases) {
                      return jagged_attention({x[0], x[3]}, x[1], x[2], {.is_causal = true}).values;
                    }});
   cases.push_back({"features",
-                   {signed_of({kN, fixed(2)}), {LayerFill::Counts, {fixed(3), fixed(2)}}},
+                   {signed_of({kN, fixed(2)}), {LayerFill::Splits, {fixed(3), fixed(2)}}},
                    [](Trace&, LayerIn x) {
                      const std::vector<Rank> owner{Rank{1}, Rank{0}, Rank{1}};
                      const KeyedJagged mine = exchange_features({exp(x[0]), x[1]}, owner);

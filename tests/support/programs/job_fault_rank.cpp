@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include <lockstep/worker/autodiff/control_flow.h>
 #include <lockstep/worker/job.h>
 
 using namespace lockstep::worker;
@@ -45,6 +46,24 @@ Input batch(const Job& job, int call) {
   return {Tensor(x)};
 }
 
+/// The sum over all ranks of x doubled while it sums to less than 0: for ever, where it does.
+Output doubled(const Input& in) {
+  const auto negative = [](const std::vector<Tensor>& x) { return sum(x[0]) < 0.0; };
+  const auto twice = [](const std::vector<Tensor>& x) { return std::vector{x[0] * 2.0}; };
+  return {all_reduce(sum(while_loop(negative, twice, {in.x})[0]))};
+}
+
+Result<void> loop(Job& job) {
+  auto step = job.frame<Input, Output>("train_step", doubled);
+  for (int call = 0; call < 8; ++call) {
+    const double value = call == 5 && job.rank() == 1 ? -1 : 1;
+    const auto out =
+        step({Tensor(lockstep::worker::Array::of(lockstep::DType::F64, {1}, {&value, 1}))});
+    if (!out) return out.error();
+  }
+  return {};
+}
+
 Result<void> train(Job& job, std::string fault) {
   const bool prefetches = fault.ends_with(kPrefetch);
   if (prefetches) fault.resize(fault.size() - kPrefetch.size());
@@ -75,6 +94,7 @@ int main(int argc, char** argv) {
   if (fault == "none" || fault == "throw" || fault == "kill" || fault == "exit" ||
       fault.ends_with(kPrefetch))
     return (*job)->run([&] { return train(**job, fault); });
+  if (fault == "endless") return (*job)->run([&] { return loop(**job); });
   // Programs that do not use run().
   if (fault == "caught") {
     try {

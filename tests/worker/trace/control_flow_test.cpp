@@ -20,32 +20,6 @@ Array truth(bool value) {
   *out.data_as<bool>() = value;
   return out;
 }
-Numbers values(const Array& array) {
-  Numbers out;
-  for (std::int64_t i = 0; i < array.elements(); ++i) out.push_back(array.at(i));
-  return out;
-}
-/// Distinct values in (-1, 1).
-Array waves(const Counts& sizes, double phase) {
-  Array out(DType::F64, sizes);
-  for (std::int64_t i = 0; i < out.elements(); ++i)
-    out.set(i, std::sin(static_cast<double>(i) * 1.7 + phase));
-  return out;
-}
-Array each(const Array& x, const std::function<double(double)>& f) {
-  Array out(x.dtype(), x.sizes());
-  for (std::int64_t i = 0; i < x.elements(); ++i) out.set(i, f(x.at(i)));
-  return out;
-}
-std::string message(const std::vector<In>& inputs, const Body& body) {
-  const Result<Graph> graph = traced(inputs, body);
-  return graph ? "" : graph.error().text();
-}
-void expect_says(const std::string& message, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts)
-    EXPECT_NE(message.find(part), std::string::npos) << part << "\nis not in\n" << message;
-}
-
 const In kFlag{DType::Bool, {}}, kVector{DType::F64, {dynamic(3, 0)}};
 const In kRows{DType::F64, {dynamic(4, 0), dynamic(3, 0)}};
 
@@ -394,25 +368,6 @@ TEST(While, AtItsBound_Fails_AndHasNoGradient) {
                                           [](const Tensors& c) { return c; }, in);
                       }),
               {"the condition gives one 0-d bool, not bool[s0]"});
-}
-
-TEST(AllowInGraph, IsOneNode_ThatGivesTheSame) {
-  const auto gate = [](const Tensors& x) { return Tensors{tanh(x[0]) * sigmoid(x[1]), x[0]}; };
-  const auto body = [&](bool node) {
-    return [&, node](const Tensors& in) {
-      const TracedFunction f = node ? allow_in_graph(gate) : TracedFunction(gate);
-      const Tensors y = f({in[0], f({in[1], in[0]})[0]});
-      return Tensors{y[0], y[1], grad(sum(y[0] * y[0]), {in[0]})[0]};
-    };
-  };
-  const Graph graph = must(traced({kVector, kVector}, body(true)));
-  EXPECT_EQ(std::ranges::count(graph.nodes, Op::Call, &Node::op), 4) << graph.text();
-  EXPECT_EQ(std::ranges::count(graph.nodes, Op::Tanh, &Node::op), 0) << graph.text();
-  OnRanks ranks(graph, 1), plain(must(traced({kVector, kVector}, body(false))), 1);
-  for (const std::int64_t n : {0, 1, 2, 5}) {
-    const std::vector<Array> arrays{waves({n}, 0.3), waves({n}, 2)};
-    expect_everywhere(ranks, arrays, plain.interpreted({named(arrays)}).ranks[0]->value());
-  }
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ void compare(const std::vector<Function>& functions, DType dtype, const std::vec
     Array a(dtype, {static_cast<std::int64_t>(count)}), b = a;
     for (std::size_t i = 0; i < count; ++i) {
       a.set(static_cast<std::int64_t>(i), from[i % from.size()]);
-      b.set(static_cast<std::int64_t>(i), from[i / from.size()]);
+      b.set(static_cast<std::int64_t>(i), from[i / from.size() % from.size()]);
     }
     for (const Way& way : every_way(ranks, {{"a", a}, {"b", b}}))
       for (std::size_t f = 0; f < functions.size(); ++f)

@@ -2,6 +2,7 @@
 // for the host, and on an emulated device.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -54,6 +55,32 @@ inline Inputs named(const std::vector<Array>& arrays) {
 
 inline Array f64(const Counts& sizes, const Numbers& values) {
   return Array::of(DType::F64, sizes, values);
+}
+
+inline Numbers values(const Array& array) {
+  Numbers out;
+  for (std::int64_t i = 0; i < array.elements(); ++i) out.push_back(array.at(i));
+  return out;
+}
+/// Distinct values in (-1, 1).
+inline Array waves(const Counts& sizes, double phase) {
+  Array out(DType::F64, sizes);
+  for (std::int64_t i = 0; i < out.elements(); ++i)
+    out.set(i, std::sin(static_cast<double>(i) * 1.7 + phase));
+  return out;
+}
+inline Array each(const Array& x, const std::function<double(double)>& f) {
+  Array out(x.dtype(), x.sizes());
+  for (std::int64_t i = 0; i < x.elements(); ++i) out.set(i, f(x.at(i)));
+  return out;
+}
+inline std::string message(const std::vector<In>& inputs, const Body& body) {
+  const Result<Graph> graph = traced(inputs, body);
+  return graph ? "" : graph.error().text();
+}
+inline void expect_says(const std::string& message, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    EXPECT_NE(message.find(part), std::string::npos) << part << "\nis not in\n" << message;
 }
 
 /// In every way of running it gives `expected`, floats to `bound`.
