@@ -23,9 +23,9 @@ LENGTHS = [1], [4], [2, 3], [1, 1, 1], [3, 1, 6, 2], [0, 3, 0, 2], [0]
 
 
 def drawn(sizes, seed, count=1):
-    """For lists of lengths, in both dtypes: the lengths, and tensors [rows, *sizes] of as many rows."""
+    """For lists of lengths, in every dtype: the lengths, and tensors [rows, *sizes] of as many rows."""
     generator = torch.Generator().manual_seed(seed)
-    for dtype, lengths in itertools.product((torch.float64, torch.float32), LENGTHS):
+    for dtype, lengths in itertools.product((torch.float64, torch.float32, torch.bfloat16, torch.float16), LENGTHS):
         yield torch.tensor(lengths), [torch.randn(sum(lengths), *sizes, dtype=dtype, generator=generator)
                                       for _ in range(count)]
 

@@ -200,13 +200,13 @@ class Findings:
         """Prints the table; returns the ops of which too few ran."""
         few = []
         dtypes = "".join(f"{DTYPES[dtype]:>9}" for dtype in TRIED)
-        print(f"{'op, samples run of those there are':34}{dtypes}  wrong")
+        print(f"{'op, samples run of those there are':40}{dtypes}  wrong")
         for name in names:
             counts = [self.of(name, dtype) for dtype in TRIED]
             few += [f"{name} in {DTYPES[dtype]}" for dtype, (ran, there) in zip(TRIED, counts) if 2 * ran < there]
             if not any(ran for ran, _ in counts):
                 few.append(f"{name} in any dtype")
-            print(f"{name:34}" + "".join(f"{f'{ran}/{there}' if there else '-':>9}" for ran, there in counts) +
+            print(f"{name:40}" + "".join(f"{f'{ran}/{there}' if there else '-':>9}" for ran, there in counts) +
                   f"{len(self.wrong[name]):7}")
             for line in self.reasons(name) + self.wrong[name][:4]:
                 print("    " + line[:300])
