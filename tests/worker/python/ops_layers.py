@@ -201,8 +201,8 @@ def smoothed():
     """What the samples of cross_entropy leave out: smoothing beside weights and ignored labels."""
     generator = torch.Generator().manual_seed(3)
     for dtype, sizes, weighted, reduction, kind in itertools.product(
-            (torch.float64, torch.float32), ((4, 3), (5, 3, 2)), (False, True), ("none", "sum", "mean"),
-            ("labels", "ignored", "probabilities")):
+            (torch.float64, torch.float32, torch.bfloat16, torch.float16), ((4, 3), (5, 3, 2)), (False, True),
+            ("none", "sum", "mean"), ("labels", "ignored", "probabilities")):
         x = torch.randn(sizes, dtype=dtype, generator=generator)
         labels = torch.randint(0, 3, (sizes[0], *sizes[2:]), generator=generator)
         target = torch.randn(sizes, dtype=dtype, generator=generator).softmax(1) if kind == "probabilities" else labels
