@@ -1,6 +1,6 @@
 """The ops of the tensor language on the samples of PyTorch's own op tests: values and gradients, interpreted and
-compiled, beside torch's. Prints per op and dtype how many samples ran of how many, why the others were left out, and per
-dtype the largest error. Fails for a wrong value, and for an op that in some dtype of torch's runs under half of its
+compiled, beside torch's. Prints per op and dtype how many samples ran of how many, and why the others were left out;
+per dtype the largest error. Fails for a wrong value, and for an op that in some dtype of torch's runs under half of its
 samples. Needs expecttest (torch.txt).
 torch_ops_test.py PROGRAM [NAME...]; PROGRAM is the built op_samples, the names are torch's; without any all ops."""
 
