@@ -49,7 +49,7 @@ struct Collective {
 
 /// Whether `collective` makes sense for one rank of a group of `size`; the same on every backend.
 /// Errors: BadInput (counts missing, negative or too large, no buffer, no such root, a reduction
-/// that the dtype does not have: any on f16 and bf16, a sum of bool).
+/// that the dtype does not have: a sum of bool).
 [[nodiscard]] Result<void> check(const Collective& collective, int size);
 
 /// Elements that this rank sends and receives in all. Requires check() to have passed.

@@ -23,6 +23,16 @@ struct NodeCall {
   [[nodiscard]] DType dtype() const { return node().meta.dtype; }
 };
 
+/// Ints wrap: computed without sign, in 64 bits, and cut.
+template <class T, class F>
+T wrapping(T a, T b, F f) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return f(a, b);
+  } else {
+    return static_cast<T>(f(static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b)));
+  }
+}
+
 /// The element type that stands for `dtype` in the interpreter's loops. f16 and bf16 have none:
 /// what moves them copies bytes, casts go by half.h, and no other op takes them.
 template <class F>

@@ -12,16 +12,6 @@
 namespace lockstep::worker {
 namespace {
 
-/// Ints wrap: computed without sign, in 64 bits, and cut.
-template <class T, class F>
-T wrapping(T a, T b, F f) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return f(a, b);
-  } else {
-    return static_cast<T>(f(static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b)));
-  }
-}
-
 template <class T>
 T divide(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/interpreter/interpret_order.h>
@@ -71,7 +72,7 @@ Result<Array> index_add(const NodeCall& call) {
     for (std::int64_t i = 0; i < index.elements(); ++i) {
       T* to = out.data_as<T>() + index.data_as<std::int64_t>()[i] * width;
       for (std::int64_t j = 0; j < width; ++j)
-        to[j] = static_cast<T>(to[j] + rows.data_as<T>()[i * width + j]);
+        to[j] = wrapping(to[j], rows.data_as<T>()[i * width + j], std::plus());
     }
   });
   return out;
@@ -83,7 +84,7 @@ T joined(Put mode, T mine, T other) {
     case Put::Set:
       return other;
     case Put::Multiply:
-      return static_cast<T>(mine * other);
+      return wrapping(mine, other, std::multiplies());
     case Put::Max:
       return mine != mine || mine > other ? mine : other;
     case Put::Min:

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -85,19 +86,14 @@ Result<Array> interpret_argsort(const NodeCall& call) {
 
 Result<Array> interpret_cumsum(const NodeCall& call) {
   return with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {
-    return accumulated(call, T(0), [](T total, T x) {
-      if constexpr (std::is_floating_point_v<T>) return total + x;
-      return static_cast<T>(static_cast<std::uint64_t>(total) + static_cast<std::uint64_t>(x));
-    });
+    return accumulated(call, T(0), [](T total, T x) { return wrapping(total, x, std::plus()); });
   });
 }
 
 Result<Array> interpret_cumprod(const NodeCall& call) {
   return with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {
-    return accumulated(call, T(1), [](T total, T x) {
-      if constexpr (std::is_floating_point_v<T>) return total * x;
-      return static_cast<T>(static_cast<std::uint64_t>(total) * static_cast<std::uint64_t>(x));
-    });
+    return accumulated(call, T(1),
+                       [](T total, T x) { return wrapping(total, x, std::multiplies()); });
   });
 }
 

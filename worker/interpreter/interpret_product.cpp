@@ -1,3 +1,5 @@
+#include <functional>
+
 #include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/interpreter/interpret.h>
 #include <lockstep/worker/run/run_failure.h>
@@ -17,8 +19,10 @@ void multiply(Block<T> a, Block<T> b, T* out, std::int64_t m, std::int64_t k, st
     for (std::int64_t j = 0; j < n; ++j) {
       T total = 0;
       for (std::int64_t p = 0; p < k; ++p)
-        total = static_cast<T>(total +
-                               a.data[i * a.row + p * a.column] * b.data[p * b.row + j * b.column]);
+        total = wrapping(total,
+                         wrapping(a.data[i * a.row + p * a.column],
+                                  b.data[p * b.row + j * b.column], std::multiplies()),
+                         std::plus());
       out[i * n + j] = total;
     }
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include <lockstep/worker/graph/op_map.h>
@@ -23,10 +24,7 @@ struct Sum {
   static constexpr T first = T(0);
   template <class T>
   static void add(T& total, T x) {
-    if constexpr (std::is_floating_point_v<T>)
-      total += x;
-    else
-      total = static_cast<T>(static_cast<std::uint64_t>(total) + static_cast<std::uint64_t>(x));
+    total = wrapping(total, x, std::plus());
   }
 };
 struct Prod {
@@ -34,10 +32,7 @@ struct Prod {
   static constexpr T first = T(1);
   template <class T>
   static void add(T& total, T x) {
-    if constexpr (std::is_floating_point_v<T>)
-      total *= x;
-    else
-      total = static_cast<T>(static_cast<std::uint64_t>(total) * static_cast<std::uint64_t>(x));
+    total = wrapping(total, x, std::multiplies());
   }
 };
 struct Amax {

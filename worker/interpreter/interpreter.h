@@ -12,8 +12,8 @@ namespace lockstep::worker {
 
 /// Arithmetic is in the type of the result: f64 in double, f32 in float (sums too, in row-major
 /// order), ints wrap; a division by integer zero is 0 and its remainder is the dividend. NaN goes
-/// through maximum, minimum, amax, amin and argmax. f16 and bf16 are moved as they lie, and casts to
-/// them round once, to nearest, ties to even.
+/// through maximum, minimum, amax, amin and argmax. f16 and bf16 are moved as they lie, and casts
+/// to them round once, to nearest, ties to even.
 ///
 /// Returns the outputs in order; one that is an input shares its storage. A rank on which something
 /// fails computes nothing more, and takes part in collectives with zeros until all ranks are told

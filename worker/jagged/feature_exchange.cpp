@@ -4,6 +4,7 @@
 
 #include <lockstep/worker/jagged/feature_exchange.h>
 #include <lockstep/worker/language/collective_ops.h>
+#include <lockstep/worker/language/index_places.h>
 #include <lockstep/worker/language/op_builder.h>
 
 namespace lockstep::worker {
@@ -120,7 +121,10 @@ KeyedJagged exchange_features(const KeyedJagged& x, std::span<const Rank> owner,
   constexpr std::string_view kWhat = "exchange_features";
   (void)trace_of(kWhat, std::vector{x.values, x.lengths}, where);
   const Layout layout = layout_of(kWhat, x.lengths, owner, group, where);
-  const Jagged all = all_features(x, where);
+  Jagged all = all_features(x, where);
+  // None is negative where they are all checked to be at most as many as the rows.
+  all.lengths =
+      checked_index(kWhat, all.lengths, (x.values.size(0, where) + 1).expr(), false, where);
   check(x.lengths.size(0, where) == layout.features,
         "exchange_features needs one owner for each feature", where);
   const SymInt batch = x.lengths.size(1, where);

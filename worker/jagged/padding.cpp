@@ -9,6 +9,14 @@ namespace {
 
 using shapes::Expr;
 
+constexpr std::string_view kFromPadded = "from_padded";
+
+void need_padded(const Tensor& dense, const Line& where) {
+  if (dense.ndim(where) < 2)
+    refuse(where, kFromPadded,
+           fmt::format("takes a tensor [segments, length, ..], not {}", meta_text(meta_of(dense))));
+}
+
 /// Where each row lies in a dense tensor [S * size, ..].
 Tensor places_in_dense(std::string_view what, const Jagged& x, const SymInt& size,
                        const Line& where) {
@@ -54,20 +62,23 @@ Tensor to_padded(const Jagged& x, Line where) {
 }
 
 Jagged from_padded(const Tensor& dense, const Tensor& lengths, const SymInt& rows, Line where) {
-  constexpr std::string_view kWhat = "from_padded";
-  const std::shared_ptr<Trace> trace = trace_of(kWhat, std::vector{dense, lengths}, {rows}, where);
-  if (dense.ndim(where) < 2)
-    refuse(where, kWhat,
-           fmt::format("takes a tensor [segments, length, ..], not {}", meta_text(meta_of(dense))));
+  const std::shared_ptr<Trace> trace =
+      trace_of(kFromPadded, std::vector{dense, lengths}, {rows}, where);
+  need_padded(dense, where);
   check(dense.size(0, where) == lengths.size(0, where), "from_padded needs one length per segment",
         where);
   const Jagged shape{arange(*trace, rows, where), lengths};
-  const Tensor places = places_in_dense(kWhat, shape, dense.size(1, where), where);
+  const Tensor places = places_in_dense(kFromPadded, shape, dense.size(1, where), where);
   return {index_select(joined_rows(dense, where), places, where), lengths};
 }
 
 Jagged from_padded(const Tensor& dense, const Tensor& lengths, Line where) {
-  const Tensor total = sum(lengths, {}, Keep::Drop, where);
+  (void)trace_of(kFromPadded, std::vector{dense, lengths}, where);
+  need_padded(dense, where);
+  // No more than there are: lengths that say so fail where they are added up.
+  const SymInt most = dense.size(0, where) * dense.size(1, where);
+  const Tensor total = minimum(TensorOperand(sum(lengths, {}, Keep::Drop, where), where),
+                               TensorOperand(most, where));
   return from_padded(dense, lengths, item(total, Values::NonNegative, where), where);
 }
 

@@ -47,6 +47,10 @@ Tensor segment_prod(const Jagged& x, Line where) {
 }
 
 Tensor segment_mean(const Jagged& x, Line where) {
+  const Tensor& values = x.values;
+  if (is_low(values))
+    return cast(segment_mean(with_values(x, widened(values, where)), where), values.dtype(where),
+                where);
   const Tensor total = segment_sum(x, where);
   need_values_of_floats("segment_mean", x, where);
   return TensorOperand(total, where) / TensorOperand(column_of_lengths(x, where), where);
@@ -74,6 +78,9 @@ Tensor segment_min(const Jagged& x, Line where) {
 
 Tensor segment_norm(const Jagged& x, Line where) {
   need_values_of_floats("segment_norm", x, where);
+  if (is_low(x.values))
+    return narrowed(segment_norm(with_values(x, widened(x.values, where)), where),
+                    x.values.dtype(where), InAutocast::StayF32, where);
   const Tensor squares = emit(Op::Mul, {x.values, x.values}, {}, where);
   const TensorOperand total(segment_sum(with_values(x, squares), where), where);
   const Tensor none = total == TensorOperand(0, where);
@@ -83,6 +90,10 @@ Tensor segment_norm(const Jagged& x, Line where) {
 
 Jagged segment_softmax(const Jagged& x, Line where) {
   need_values_of_floats("segment_softmax", x, where);
+  if (is_low(x.values)) {
+    const Jagged wide = segment_softmax(with_values(x, widened(x.values, where)), where);
+    return with_values(x, narrowed(wide.values, x.values.dtype(where), InAutocast::StayF32, where));
+  }
   const Tensor largest = repeat_by_segment(detach(segment_max(x, where), where), x, where);
   const Tensor powers = exp(emit(Op::Sub, {x.values, largest}, {}, where), where);
   const Tensor total = segment_sum(with_values(x, powers), where);

@@ -96,6 +96,7 @@ Tensor trunc(const Tensor& x, Line where) { return rounded(Op::Trunc, x, where);
 Tensor round(const Tensor& x, std::int64_t decimals, Line where) {
   need_float("round", x, where);
   if (decimals == 0) return round(x, where);
+  if (is_low(x)) return cast(round(widened(x, where), decimals, where), x.dtype(where), where);
   const TensorOperand in(x, where);
   const TensorOperand power(std::pow(10.0, static_cast<double>(std::abs(decimals))), where);
   const TensorOperand whole(round(decimals > 0 ? in * power : in / power, where), where);

@@ -27,15 +27,23 @@ Tensor window_places(const Tensor& u, const Dims& window, const Line& where) {
   return place;
 }
 
-/// u without its window dims, which come last: where in its window the largest element stands.
-Tensor first_largest(const Tensor& u, const Tensor& largest, const Dims& window,
+/// Elements by window, whose dims come last, and which of them lie within x; empty: all.
+struct Windows {
+  Tensor elements, within;
+};
+
+/// Without the window dims: where in its window the largest element of x stands.
+Tensor first_largest(const Windows& windows, const Tensor& largest, const Dims& window,
                      const Line& where) {
+  const Tensor& u = windows.elements;
   const At at{where};
   std::vector<Expr> wide = meta_of(largest).sizes;
   wide.resize(meta_of(u).sizes.size(), Expr(1));
   const Tensor top = expanded(view(largest, wide, where), meta_of(u).sizes, where);
   Tensor is_top = at(u) == at(top);
   if (is_float(u.dtype())) is_top = at(is_top) | at(isnan(u, where));
+  // Padding may hold the same value.
+  if (!windows.within.empty()) is_top = at(is_top) & at(windows.within);
   SymInt none = 1;
   for (const std::int64_t dim : window) none = none * u.size(dim, where);
   const Tensor place =
@@ -44,13 +52,14 @@ Tensor first_largest(const Tensor& u, const Tensor& largest, const Dims& window,
 }
 
 /// The largest element of each window; of equal ones the first has the gradient.
-Tensor largest(const Tensor& u, const Dims& window, const Line& where) {
+Tensor largest(const Windows& windows, const Dims& window, const Line& where) {
+  const Tensor& u = windows.elements;
   if (!is_float(u.dtype())) return amax(u, window, Keep::Drop, where);
   const auto with_backward = custom_backward(
       [&](const std::vector<Tensor>& in) {
         return std::vector{amax(in[0], window, Keep::Drop, where)};
       },
-      [window, where](const BackwardCall& call) {
+      [window, where, within = windows.within](const BackwardCall& call) {
         const At at{where};
         const Tensor& in = call.inputs[0];
         const auto spread = [&](const Tensor& t) {
@@ -58,7 +67,7 @@ Tensor largest(const Tensor& u, const Dims& window, const Line& where) {
           wide.resize(meta_of(in).sizes.size(), Expr(1));
           return expanded(view(t, wide, where), meta_of(in).sizes, where);
         };
-        const Tensor first = spread(first_largest(in, call.outputs[0], window, where));
+        const Tensor first = spread(first_largest({in, within}, call.outputs[0], window, where));
         return std::vector{lockstep::worker::where(
             at(window_places(in, window, where)) == at(first), at(spread(call.grads[0])), at(0.0))};
       });
@@ -93,6 +102,7 @@ class Pool {
 
   [[nodiscard]] Tensor average() const {
     need_floats(what_, x_, where_);
+    if (dilation_ != Dims(dims_, 1)) refuse(where_, what_, "has no dilation");
     const At at{where_};
     const Tensor total = sum(windows(padded()), window_, Keep::Drop, where_);
     if (options_.divisor) {
@@ -109,11 +119,12 @@ class Pool {
     return at(total) / at(cast(count, x_.dtype(), where_));
   }
 
-  [[nodiscard]] Tensor most() const { return largest(windows(lowered()), window_, where_); }
+  [[nodiscard]] Tensor most() const { return largest(lowered(), window_, where_); }
 
   [[nodiscard]] Pooled most_with_indices() const {
     const At at{where_};
-    const Tensor u = windows(lowered()), value = largest(u, window_, where_);
+    const Windows u = lowered();
+    const Tensor value = largest(u, window_, where_);
     Tensor rest = first_largest(u, detach(value, where_), window_, where_), index;
     std::vector<Tensor> within(dims_);
     for (std::size_t d = dims_; d-- > 0; rest = at(rest) / at(kernel_[d]))
@@ -171,10 +182,10 @@ class Pool {
       if (padding_[d] > 0 || behind(d) > 0) out = pad(out, dim(d), padding_[d], behind(d), where_);
     return out;
   }
-  /// Padded with what is never the largest.
-  [[nodiscard]] Tensor lowered() const {
+  /// Padded with what is never larger.
+  [[nodiscard]] Windows lowered() const {
     const Tensor zeros_around = padded();
-    if (zeros_around.node() == x_.node()) return x_;
+    if (zeros_around.node() == x_.node()) return {windows(x_), {}};
     Trace& trace = *x_.trace();
     Tensor is_x = filled(trace, {DType::Bool, meta_of(x_).sizes}, 1, where_);
     for (std::size_t d = 0; d < dims_; ++d)
@@ -186,7 +197,7 @@ class Pool {
             ? filled(trace, {x_.dtype(), {}}, -std::numeric_limits<double>::infinity(), where_)
             : amax(filled(trace, {x_.dtype(), {Expr(0)}}, 0, where_), {}, Keep::Drop, where_);
     const At at{where_};
-    return lockstep::worker::where(is_x, at(zeros_around), at(lowest));
+    return {windows(lockstep::worker::where(is_x, at(zeros_around), at(lowest))), windows(is_x)};
   }
 
   [[nodiscard]] Tensor windows(const Tensor& x) const {
@@ -266,7 +277,7 @@ Tensor adaptive_most(std::string_view what, const Tensor& x, const Dims& sizes, 
       what, x, sizes,
       [&](const Tensor& part, std::int64_t dim) {
         const Tensor last = transpose(part, dim, -1, where);
-        const Tensor most = largest(last, {x.ndim() - 1}, where);
+        const Tensor most = largest({last, {}}, {x.ndim() - 1}, where);
         return transpose(unsqueeze(most, -1, where), dim, -1, where);
       },
       where);

@@ -213,6 +213,41 @@ TEST_F(JaggedJob, LengthsThatDoNotFitOnOneRank_AreOneErrorOfAllRanks_AndTheNextC
   EXPECT_TRUE(finish());
 }
 
+struct Received {
+  KeyedJagged mine;
+  template <class V>
+  void fields(V& v) {
+    v("mine", mine);
+  }
+};
+
+/// Two lengths whose sum is right, of features that lie in the order of their owners.
+TEST_F(JaggedJob, ANegativeLengthThatAnotherMakesUpFor_IsAnErrorToo) {
+  Owners owner;
+  for (int f = 0; f < 2 * size; ++f) owner.push_back({f / 2});
+  auto step = job->frame<Features, Received>(
+      "step", [&](const Features& in) { return Received{exchange_features(in.features, owner)}; });
+  for (const bool wrong : {false, true, false}) {
+    Features in = batch_of(rank, 2 * size, 3, 2);
+    if (wrong && last) {
+      Array lengths = in.features.lengths.array().clone();
+      lengths.data_as<I>()[0] += 7;
+      lengths.data_as<I>()[1] -= 7;
+      in.features.lengths = lengths;
+    }
+    const auto out = step(in);
+    ASSERT_EQ(out.has_value(), !wrong);
+    if (out) continue;
+    EXPECT_EQ(out.error().code, Code::RuntimeAssert) << out.error().text();
+    EXPECT_TRUE(contains(out.error().text(), "exchange_features at jagged_job_test.cpp:"))
+        << out.error().text();
+    EXPECT_TRUE(contains(out.error().text(), "rank " + std::to_string(size - 1)))
+        << out.error().text();
+    expect_joint(out.error());
+  }
+  EXPECT_TRUE(finish());
+}
+
 TEST_F(JaggedJob, RanksThatNameOtherOwners_AreToldSo) {
   if (size == 1) return;
   Owners owner = layouts()[1];

@@ -156,6 +156,24 @@ TEST(Segments, SoftmaxAndScans_AsByLoops_NothingPassesFromOneSegmentToTheNext) {
     }
 }
 
+TEST(Segments, TotalsOfHalves_RoundOnce) {
+  TracedRun program({random_f64(1, {7}), ints({2, 0, 5})}, [](Trace&, In x) {
+    const Jagged halves{cast(x[0], DType::F16), x[1]};
+    const Jagged ones{cast(x[0] * 0.0, DType::BF16), x[1]};
+    return std::vector{cast(segment_mean(halves), DType::F64),
+                       cast(segment_norm(halves), DType::F64),
+                       cast(segment_softmax(ones).values, DType::F64)};
+  });
+  // The squares and the total of the second segment are beyond f16.
+  Array x(DType::F64, {1002});
+  for (I i = 0; i < x.elements(); ++i) x.set(i, i < 2 ? 1 : 625);
+  const std::vector<Array> got = program.run({x, ints({2, 1000})});
+  EXPECT_TRUE(same({got[0]}, {floats({2}, {1, 625})}, 0));
+  EXPECT_TRUE(same({got[1]}, {floats({2}, {1.4140625, 19760})}, 0));
+  EXPECT_EQ(got[2].at(0), 0.5);
+  EXPECT_EQ(got[2].at(2), 0.00099945068359375) << "1/1000 in bf16";
+}
+
 TEST(Segments, LengthsAndOffsets_OneFromTheOther) {
   TracedRun program({ints({2, 0, 5})}, [](Trace&, In x) {
     return std::vector{offsets_of(x[0]), lengths_of(offsets_of(x[0]))};
@@ -281,6 +299,16 @@ TEST(Padding, SegmentLongerThanTheBound_IsOneSentence) {
   EXPECT_NE(text.find("to_padded at "), std::string::npos) << text;
   EXPECT_NE(text.find("was given index 3"), std::string::npos) << text;
   EXPECT_NE(text.find("less than 3"), std::string::npos) << text;
+}
+
+TEST(Padding, LengthsOfMoreThanThereIs_AreOneSentence) {
+  TracedRun program({random_f64(1, {3, 4}), ints({2, 0, 4})},
+                    [](Trace&, In x) { return std::vector{from_padded(x[0], x[1]).values}; });
+  EXPECT_EQ(program.run({random_f64(1, {2, 2}), ints({2, 1})})[0].elements(), 3);
+  for (const Lengths& lengths : std::vector<Lengths>{{1'000'000'000'000'000, 1}, {3, 0}, {-1, 2}}) {
+    const std::string text = program.failure({random_f64(1, {2, 2}), ints(lengths)});
+    EXPECT_NE(text.find("segment_test.cpp:"), std::string::npos) << text;
+  }
 }
 
 TEST(Features, ApartAndTogether_AlsoAbsentOnes) {

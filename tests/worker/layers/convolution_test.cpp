@@ -151,6 +151,28 @@ TEST(Pooling, TheLargestAndItsPlace_TheFirstOfEqualOnes) {
       }
 }
 
+TEST(Pooling, PaddingIsNeverTheLargest_WhateverXHolds) {
+  const double least = -std::numeric_limits<double>::infinity();
+  const auto row = [](const std::vector<double>& values) {
+    return Array::of(DType::F64, {1, 4}, values);
+  };
+  const PoolOptions options{.kernel = {2}, .padding = {1}};
+  TracedRun program({row({1, 2, 3, 4})}, [&](Trace&, In t) {
+    const Pooled got = max_pool1d_with_indices(t[0], options),
+                 bytes = max_pool1d_with_indices(cast(abs(t[0]) < 0.0, DType::U8), options);
+    return std::vector{got.indices, bytes.indices, grad(sum(got.value), {t[0]})[0]};
+  });
+  const auto places = [](const std::vector<I>& values) {
+    Array out(DType::I64, {1, 3});
+    std::copy(values.begin(), values.end(), out.data_as<I>());
+    return out;
+  };
+  EXPECT_TRUE(same(program.run({row({least, 1, 2, least})}),
+                   {places({0, 2, 3}), places({0, 1, 3}), row({1, 0, 1, 1})}, 0));
+  EXPECT_TRUE(same(program.run({row({least, least, least, least})}),
+                   {places({0, 1, 3}), places({0, 1, 3}), row({1, 1, 0, 1})}, 0));
+}
+
 TEST(Pooling, Means_CountWhatTheOptionsSay) {
   PoolOptions options{.kernel = {3}, .stride = {2}, .padding = {1}};
   TracedRun program({random_f64(1, {5, 3, 7, 8})},
@@ -214,6 +236,8 @@ TEST(Convolution, WhatDoesNotFit_IsRefusedInOneSentence) {
         return avg_pool1d(t[0], {.kernel = {2, 2}});
       },
       "avg_pool1d: kernel has 2 numbers; give one, or one for each of 1 dims");
+  says([](In t) { return avg_pool1d(t[0], {.kernel = {2}, .dilation = {2}}); },
+       "avg_pool1d: has no dilation");
   says([](In t) { return max_pool1d(t[0], {.kernel = {6}}); },
        "max_pool1d: a window of 6 elements does not lie within 5 and the padding");
 }

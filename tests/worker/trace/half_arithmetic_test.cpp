@@ -82,6 +82,8 @@ const OfOne kOfOne[] = {
     {"floor", floor, [](float x) { return std::floor(x); }, true},
     {"ceil", ceil, [](float x) { return std::ceil(x); }, true},
     {"round", round, [](float x) { return std::nearbyint(x); }, true},
+    {"round to 2 decimals", [](const Tensor& x, Line at) { return round(x, 2, at); },
+     [](float x) { return std::nearbyint(x * 100) / 100; }, true},
     {"trunc", trunc, [](float x) { return std::trunc(x); }, true},
     {"sqrt", sqrt, [](float x) { return std::sqrt(x); }, true},
     {"rsqrt", rsqrt, [](float x) { return 1 / std::sqrt(x); }, true},
@@ -244,8 +246,11 @@ TEST_P(HalfArithmetic, TotalsAndScans_AddUpInF32) {
         EXPECT_NEAR((*way)[3].at(c), std::sqrt(square[at]), bound(std::sqrt(square[at])));
         EXPECT_NEAR((*way)[4].at(c), total[at], bound(total[at]));
         const double average = total[at] / static_cast<double>(n);
-        if (n > 0) EXPECT_NEAR((*way)[1].at(c), average, bound(average));
-        if (n == 0) EXPECT_TRUE(std::isnan((*way)[1].at(c)));
+        if (n > 0) {
+          EXPECT_NEAR((*way)[1].at(c), average, bound(average));
+        } else {
+          EXPECT_TRUE(std::isnan((*way)[1].at(c)));
+        }
       }
       for (std::int64_t i = 0; i < x.elements(); ++i)
         EXPECT_NEAR((*way)[2].at(i), running[static_cast<std::size_t>(i)],
@@ -406,7 +411,9 @@ TEST_P(HalfArithmetic, EveryOpOfFloats_TakesThem) {
       SCOPED_TRACE(row.name);
       const Tensor out = emit(row.op, operands, node, Line::current());
       ++widened_ops;
-      if (is_float(out.dtype())) EXPECT_EQ(out.dtype(), half());
+      if (is_float(out.dtype())) {
+        EXPECT_EQ(out.dtype(), half());
+      }
       std::vector<TensorMeta> metas;
       for (const Tensor& operand : operands) metas.push_back(t.meta(operand.node()));
       Result<TensorMeta> refused = result_meta(node, metas);
