@@ -15,6 +15,8 @@
 
 namespace lockstep::collectives {
 
+/// Of floats, not-a-number on one rank makes Min and Max not-a-number on all, and 0 is above -0
+/// (GPUs: as NCCL has it).
 enum class Reduce : std::uint8_t { Sum, Min, Max };
 
 /// One collective on tensors. Buffers are contiguous rows of `row_elements` elements; counts are

@@ -4,6 +4,7 @@
 
 #include <lockstep/collectives/base/half.h>
 #include <lockstep/collectives/mpi_data.h>
+#include <lockstep/collectives/reduction.h>
 
 namespace lockstep::collectives {
 namespace {
@@ -37,17 +38,21 @@ MPI_Datatype element(DType dtype) {
   return MPI_BYTE;
 }
 
-MPI_Op operation(const Collective& c) {
-  const bool logical = c.dtype == DType::Bool;
-  switch (c.reduce) {
-    case Reduce::Sum:
-      return MPI_SUM;
-    case Reduce::Min:
-      return logical ? MPI_LAND : MPI_MIN;
-    case Reduce::Max:
-      return logical ? MPI_LOR : MPI_MAX;
-  }
-  return MPI_SUM;
+/// What MPI calls for Max and Min of floats: with its own, NaN and zeros of two signs come out by
+/// the order of the operands, which need not be the same on all ranks.
+template <class T>
+void join(Reduce reduce, const void* from, void* into, int elements) {
+  const T* a = static_cast<const T*>(from);
+  T* b = static_cast<T*>(into);
+  for (int i = 0; i < elements; ++i)
+    b[i] = reduce == Reduce::Max ? larger(a[i], b[i]) : smaller(a[i], b[i]);
+}
+template <Reduce reduce>
+void join_floats(void* from, void* into, int* elements, MPI_Datatype* type) {
+  if (*type == MPI_FLOAT)
+    join<float>(reduce, from, into, *elements);
+  else
+    join<double>(reduce, from, into, *elements);
 }
 
 Status too_large(const Collective& c, std::string_view what) {
@@ -59,6 +64,17 @@ Status too_large(const Collective& c, std::string_view what) {
 }
 
 }  // namespace
+
+MPI_Op MpiData::operation(const Collective& c) {
+  if (c.reduce == Reduce::Sum) return MPI_SUM;
+  const bool most = c.reduce == Reduce::Max;
+  if (c.dtype == DType::Bool) return most ? MPI_LOR : MPI_LAND;
+  if (c.dtype != DType::F32 && c.dtype != DType::F64) return most ? MPI_MAX : MPI_MIN;
+  MPI_Op& op = most ? most_ : least_;
+  if (op == MPI_OP_NULL)
+    MPI_Op_create(most ? join_floats<Reduce::Max> : join_floats<Reduce::Min>, 1, &op);
+  return op;
+}
 
 Result<void> MpiData::fits(const Collective& c) const {
   const auto total = [](std::span<const std::int64_t> rows) {
@@ -101,7 +117,7 @@ int MpiData::all_to_all(const Collective& c) {
                        type, comm_);
 }
 
-int MpiData::all_reduce(const Collective& c) const {
+int MpiData::all_reduce(const Collective& c) {
   const std::int64_t elements = c.rows * c.row_elements;
   const auto bytes = static_cast<std::int64_t>(dtype_size(c.dtype));
   for (std::int64_t done = 0; done < elements || done == 0; done += kPiece) {
@@ -154,6 +170,8 @@ int MpiData::run(const Collective& c) {
 void MpiData::release() {
   for (auto& [key, type] : rows_) MPI_Type_free(&type);
   rows_.clear();
+  for (MPI_Op* op : {&most_, &least_})
+    if (*op != MPI_OP_NULL) MPI_Op_free(op);
 }
 
 }  // namespace lockstep::collectives

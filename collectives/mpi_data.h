@@ -23,17 +23,19 @@ class MpiData {
   [[nodiscard]] Result<void> fits(const Collective& collective) const;
   /// Runs it to its end; blocks. Returns MPI's code. Requires fits().
   [[nodiscard]] int run(const Collective& collective);
-  /// Frees the datatypes; before MPI ends.
+  /// Frees datatypes and operations; before MPI ends.
   void release();
 
  private:
   [[nodiscard]] MPI_Datatype row(const Collective& collective);
   [[nodiscard]] int all_to_all(const Collective& collective);
-  [[nodiscard]] int all_reduce(const Collective& collective) const;
+  [[nodiscard]] MPI_Op operation(const Collective& collective);
+  [[nodiscard]] int all_reduce(const Collective& collective);
   [[nodiscard]] int reduce_wide(const Collective& collective);
   MPI_Comm comm_;
   int size_;
   std::map<std::pair<DType, std::int64_t>, MPI_Datatype> rows_;
+  MPI_Op most_ = MPI_OP_NULL, least_ = MPI_OP_NULL;  // of floats
   std::vector<int> counts_;  // send counts, displacements, receive counts, displacements
 };
 

@@ -33,10 +33,10 @@ void reduce_as(Reduce reduce, void* into, const void* from, std::int64_t element
       for (std::int64_t i = 0; i < elements; ++i) a[i] = add(a[i], b[i]);
       return;
     case Reduce::Min:
-      for (std::int64_t i = 0; i < elements; ++i) a[i] = b[i] < a[i] ? b[i] : a[i];
+      for (std::int64_t i = 0; i < elements; ++i) a[i] = smaller(a[i], b[i]);
       return;
     case Reduce::Max:
-      for (std::int64_t i = 0; i < elements; ++i) a[i] = a[i] < b[i] ? b[i] : a[i];
+      for (std::int64_t i = 0; i < elements; ++i) a[i] = larger(a[i], b[i]);
   }
 }
 

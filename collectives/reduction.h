@@ -2,8 +2,11 @@
 // Refuses nothing: check() has said which dtypes reduce.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
+#include <type_traits>
 
 #include <lockstep/collectives/communicator.h>
 
@@ -11,10 +14,28 @@ namespace lockstep::collectives {
 
 /// into[i] := what the ranks' elements from[0][i], from[1][i], .. come to, taken in this order.
 /// Integers wrap; bool is one byte, 0 or 1. f16 and bf16 are joined as f32 and rounded once.
-/// Minimum and maximum keep what they have where the comparison is false (so where an operand is
-/// NaN). `into` may be from[0].
+/// `into` may be from[0].
 void reduce_ranks(DType dtype, Reduce reduce, std::span<const void* const> from, void* into,
                   std::int64_t elements);
+
+/// The larger and the smaller of two numbers. Of floats the same bits in any order of operands: NaN
+/// where one is, and 0 above -0.
+template <class T>
+T larger(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (a != a || b != b) return std::numeric_limits<T>::quiet_NaN();
+    if (a == b) return std::signbit(a) ? b : a;
+  }
+  return a < b ? b : a;
+}
+template <class T>
+T smaller(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (a != a || b != b) return std::numeric_limits<T>::quiet_NaN();
+    if (a == b) return std::signbit(a) ? a : b;
+  }
+  return b < a ? b : a;
+}
 
 /// into[i] := the sum of `times` values into[i], integers wrapping, floats rounded once.
 void multiply_elements(DType dtype, void* into, std::int64_t times, std::int64_t elements);

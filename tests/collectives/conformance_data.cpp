@@ -309,6 +309,58 @@ TEST_P(Conformance, HalvesAreReducedAsF32AndRoundedOnce) {
         reduce_halves(*adapter_, dtype, reduce, kind);
 }
 
+/// Element i < size: not-a-number on rank i alone. Behind them: 0 on rank i - size alone, else -0.
+template <class T>
+T awkward(int rank, int size, std::int64_t i) {
+  if (i < size) return i == rank ? std::numeric_limits<T>::quiet_NaN() : static_cast<T>(rank + 1);
+  return i - size == rank ? T(0) : -T(0);
+}
+
+template <class T>
+void reduce_awkward(Adapter& adapter, DType dtype, Reduce reduce, Kind kind) {
+  std::vector<std::unique_ptr<Posted<T>>> posted;
+  for (Communicator* c : adapter.ranks()) {
+    auto& p = *posted.emplace_back(std::make_unique<Posted<T>>());
+    const int size = c->size(), times = kind == Kind::ReduceScatter ? size : 1;
+    for (std::int64_t i = 0; i < 2 * size * times; ++i)
+      p.send.push_back(awkward<T>(c->rank().value, size, i % (2 * size)));
+    p.receive.assign(static_cast<std::size_t>(2 * size), T(99));
+    p.collective.rows = 2;
+    p.collective.reduce = reduce;
+    ASSERT_TRUE(c->start(p.ready(dtype, kind, size)));
+  }
+  adapter.finish();
+  const auto ranks = adapter.ranks();
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const int self = ranks[r]->rank().value, size = ranks[r]->size();
+    for (std::int64_t i = 0; i < 2 * size; ++i) {
+      bool nan = false, positive = false, negative = false;
+      for (int peer = 0; peer < size; ++peer) {
+        const T theirs = awkward<T>(adapter.poses_as(self, peer), size, i);
+        nan = nan || std::isnan(theirs);
+        (std::signbit(theirs) ? negative : positive) = true;
+      }
+      const T got = posted[r]->receive[static_cast<std::size_t>(i)];
+      if (i < size) {
+        EXPECT_EQ(std::isnan(got), nan) << dtype_name(dtype) << " element " << i;
+      } else {
+        EXPECT_EQ(got, T(0));
+        EXPECT_EQ(std::signbit(got), reduce == Reduce::Max ? !positive : negative)
+            << dtype_name(dtype) << " element " << i;
+      }
+    }
+  }
+}
+
+TEST_P(Conformance, NotANumberAndZerosOfTwoSigns_ComeOutAlikeOnAllRanks) {
+  if (!adapter_->rounds_once()) GTEST_SKIP() << "as the library has it";
+  for (const Reduce reduce : {Reduce::Min, Reduce::Max})
+    for (const Kind kind : {Kind::AllReduce, Kind::ReduceScatter}) {
+      reduce_awkward<float>(*adapter_, DType::F32, reduce, kind);
+      reduce_awkward<double>(*adapter_, DType::F64, reduce, kind);
+    }
+}
+
 TEST_P(Conformance, AllGather_EveryDtype) {
   Data data(*adapter_);
   for (const DType dtype : kAll)

@@ -35,6 +35,15 @@ SymInt longest(const Tensor& lengths, Line where) {
               where);
 }
 
+SymInt longest(const Jagged& x, Line where) {
+  (void)trace_of("longest", std::vector{x.values, x.lengths}, where);
+  // Lengths of more than there are fail where they are added up.
+  const Tensor most = amax(x.lengths, {}, Keep::Drop, where);
+  const Tensor bounded = minimum(TensorOperand(most, where), {x.values.size(0, where), where});
+  return item(maximum(TensorOperand(bounded, where), TensorOperand(0, where)), Values::NonNegative,
+              where);
+}
+
 Tensor to_padded(const Jagged& x, const SymInt& at_most, double fill, Line where) {
   const std::shared_ptr<Trace> trace =
       trace_of("to_padded", std::vector{x.values, x.lengths}, {at_most}, where);
@@ -57,9 +66,7 @@ Tensor to_padded(const Jagged& x, const SymInt& at_most, double fill, Line where
   return view(dense, std::move(sizes), where);
 }
 
-Tensor to_padded(const Jagged& x, Line where) {
-  return to_padded(x, longest(x.lengths, where), 0, where);
-}
+Tensor to_padded(const Jagged& x, Line where) { return to_padded(x, longest(x, where), 0, where); }
 
 Jagged from_padded(const Tensor& dense, const Tensor& lengths, const SymInt& rows, Line where) {
   const std::shared_ptr<Trace> trace =

@@ -7,6 +7,8 @@ namespace lockstep::worker {
 
 /// The largest of the lengths, 0 of none, read back to the host.
 [[nodiscard]] SymInt longest(const Tensor& lengths, Line where = Line::current());
+/// The same of the lengths of x, at most as many as x has rows.
+[[nodiscard]] SymInt longest(const Jagged& x, Line where = Line::current());
 /// [S, at_most, ..] with `fill` behind each segment. A segment with more rows than that is a joint
 /// error when the graph runs. With a size that is known before, nothing is read back.
 [[nodiscard]] Tensor to_padded(const Jagged& x, const SymInt& at_most, double fill = 0,

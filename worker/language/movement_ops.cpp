@@ -382,6 +382,10 @@ Tensor unfold(const Tensor& x, const std::vector<Windows>& windows, Line where) 
     trace->env().check(shapes::greater_equal(size, 1), trace->here(where),
                        "unfold needs windows of at least one element");
     const Expr count = one.count ? one.count->expr() : Expr(1);
+    if (count.constant().value_or(0) < 0)
+      refuse(where, "unfold", fmt::format("there are no {} windows", count.text()));
+    trace->env().check(shapes::greater_equal(count, 0), trace->here(where),
+                       "unfold needs a number of windows that is at least 0");
     need_reach("unfold", *trace, whole, reach(one, count, size), where);
     whole = trace->env().simplify(
         one.count ? count : floor_div(whole - reach(one, 1, size), one.stride) + 1);

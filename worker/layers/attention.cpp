@@ -85,7 +85,7 @@ Jagged jagged_attention(const Jagged& query, const Tensor& key, const Tensor& va
                        meta_text(meta_of(query.values)), meta_text(meta_of(key)),
                        meta_text(meta_of(value))));
   const SymInt rows = query.values.size(0, where),
-               most = options.at_most ? *options.at_most : longest(query.lengths, where);
+               most = options.at_most ? *options.at_most : longest(query, where);
   const auto dense = [&](const Tensor& x) {
     check(x.size(0, where) == rows, "jagged_attention needs a key and a value for each row", where);
     const Tensor padded = to_padded(with_values(query, x), most, 0, where);

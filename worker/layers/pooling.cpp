@@ -132,7 +132,11 @@ class Pool {
     for (std::size_t d = 0; d < dims_; ++d) {
       const Tensor start = iota(value.sizes(where_), dim(d), where_);
       const Tensor first = at(at(start) * at(stride_[d])) - at(padding_[d]);
-      const Tensor place = at(first) + at(at(within[d]) * at(dilation_[d]));
+      Tensor place = at(first) + at(at(within[d]) * at(dilation_[d]));
+      if (!u.within.empty()) {  // a window that is dilated may see nothing of x
+        const SymInt last = x_.size(dim(d), where_) - 1;
+        place = minimum(at(maximum(at(place), at(0))), at(last));
+      }
       index = d == 0 ? place : at(index) * at(x_.size(dim(d), where_)) + at(place);
     }
     return {value, index};
@@ -266,6 +270,8 @@ Tensor adaptive(std::string_view what, const Tensor& x, const Dims& sizes, Joine
 Tensor adaptive_average(std::string_view what, const Tensor& x, const Dims& sizes,
                         const Line& where) {
   need_floats(what, x, where);
+  if (is_low(x))
+    return cast(adaptive_average(what, widened(x, where), sizes, where), x.dtype(), where);
   return adaptive(
       what, x, sizes,
       [&](const Tensor& part, std::int64_t dim) { return mean(part, {dim}, Keep::Keep, where); },

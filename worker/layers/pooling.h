@@ -21,7 +21,8 @@ struct PoolOptions {
   std::optional<std::int64_t> divisor{};  // in place of the number of elements
 };
 
-/// The gradient goes to the first of equal elements.
+/// The gradient goes to the first of equal elements. A window that, dilated, sees nothing of x
+/// gives the lowest value.
 [[nodiscard]] Tensor max_pool1d(const Tensor& x, const PoolOptions& options,
                                 Line where = Line::current());
 [[nodiscard]] Tensor max_pool2d(const Tensor& x, const PoolOptions& options,

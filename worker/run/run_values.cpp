@@ -53,7 +53,9 @@ void RunValues::change(const std::map<std::size_t, std::int64_t>& by) {
 }
 
 void RunValues::bind(NodeId host_sync, const std::int64_t* values) {
-  const Sync& sync = *std::ranges::find(syncs_, host_sync, &Sync::node);
+  const auto found = std::ranges::find(syncs_, host_sync, &Sync::node);
+  if (found == syncs_.end()) return;  // a list without elements
+  const Sync& sync = *found;
   for (std::size_t k = 0; k < sync.symbols.size(); ++k) {
     symbols_[sync.symbols[k]] = values[k];
     bound_[sync.symbols[k]] = true;
