@@ -311,6 +311,26 @@ TEST(Padding, LengthsOfMoreThanThereIs_AreOneSentence) {
   }
 }
 
+TEST(Padding, ALengthBeyondTheRows_IsOneSentence) {
+  TracedRun program({random_f64(1, {7}), ints({2, 0, 5})}, [](Trace&, In x) {
+    return std::vector{to_padded({x[0], x[1]})};
+  });
+  for (const I length : {I{1} << 40, I{1} << 62}) {
+    const std::string text = program.failure({random_f64(1, {5}), ints({length, 0, 0, 0, 5})});
+    EXPECT_NE(text.find("they must be at least 0 and add up to 5"), std::string::npos) << text;
+  }
+}
+
+TEST(Features, None_AreNoParts) {
+  TracedRun program({floats({0}, {}), ints({0, 4}, {}), random_f64(1, {3})},
+                    [](Trace&, In x) {
+                      EXPECT_TRUE(split_features({x[0], x[1]}).empty());
+                      return std::vector{x[2] * 2.0};
+                    },
+                    {0});
+  EXPECT_EQ(program.run({floats({0}, {}), ints({0, 2}, {}), floats({1}, {3})})[0].at(0), 6);
+}
+
 TEST(Features, ApartAndTogether_AlsoAbsentOnes) {
   TracedRun program({random_f64(1, {9, 2}), ints({3, 4}, {1, 1, 1, 1, 0, 0, 0, 0, 2, 1, 1, 1})},
                     [](Trace&, In x) {

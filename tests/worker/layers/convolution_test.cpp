@@ -6,6 +6,7 @@
 #include "traced_run.h"
 
 #include <lockstep/worker/autodiff/autodiff.h>
+#include <lockstep/worker/language/movement_ops.h>
 #include <lockstep/worker/layers/convolution.h>
 #include <lockstep/worker/layers/pooling.h>
 
@@ -171,6 +172,46 @@ TEST(Pooling, PaddingIsNeverTheLargest_WhateverXHolds) {
                    {places({0, 2, 3}), places({0, 1, 3}), row({1, 0, 1, 1})}, 0));
   EXPECT_TRUE(same(program.run({row({least, least, least, least})}),
                    {places({0, 1, 3}), places({0, 1, 3}), row({1, 1, 0, 1})}, 0));
+}
+
+TEST(Pooling, AWindowThatSeesNothing_NamesAnElementOfX) {
+  const PoolOptions options{.kernel = {2}, .padding = {1}, .dilation = {4}};
+  TracedRun program({random_f64(1, {2, 3})}, [&](Trace&, In t) {
+    const Pooled got = max_pool1d_with_indices(t[0], options);
+    return std::vector{got.value, got.indices};
+  });
+  const std::vector<Array> got = program.run({random_f64(2, {1, 3})});
+  ASSERT_EQ(got[0].elements(), 1);
+  EXPECT_EQ(got[0].at(0), -std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(got[1].at(0) >= 0 && got[1].at(0) < 3) << got[1].at(0);
+}
+
+TEST(Pooling, AdaptiveMeansOfHalves_RoundOnce) {
+  TracedRun program({random_f64(1, {2, 5, 7})}, [](Trace&, In t) {
+    const Tensor halves = cast(t[0], DType::BF16);
+    return std::vector{cast(adaptive_avg_pool2d(halves, {1}), DType::F64),
+                       cast(mean(halves, {1, 2}, Keep::Keep), DType::F64)};
+  });
+  const std::vector<Array> got = program.run({random_f64(2, {200, 5, 7})});
+  EXPECT_TRUE(same({got[0]}, {got[1]}, 0));
+}
+
+TEST(Windows, ANegativeNumberOfThem_IsAnErrorOfThatCall) {
+  const auto windows = [](const Tensor& x, const SymInt& count) {
+    return std::vector{unfold(x, {{.dim = 0, .size = 1, .count = count}})};
+  };
+  const auto number = [](I value) {
+    Array out(DType::I64, {});
+    *out.data_as<I>() = value;
+    return out;
+  };
+  const std::vector<Array> like{random_f64(1, {6}), number(2)};
+  EXPECT_EQ(refusal(like, [&](Trace&, In t) { return windows(t[0], -3); }),
+            "unfold: there are no -3 windows");
+  TracedRun program(like, [&](Trace&, In t) { return windows(t[0], item(t[1] + 0)); });
+  const std::string text = program.failure({random_f64(1, {6}), number(-3)});
+  EXPECT_NE(text.find("convolution_test.cpp:"), std::string::npos) << text;
+  EXPECT_NE(text.find("at least 0"), std::string::npos) << text;
 }
 
 TEST(Pooling, Means_CountWhatTheOptionsSay) {
