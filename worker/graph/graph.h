@@ -85,7 +85,8 @@ enum class Op : std::uint8_t {
                  // at its place, but at the index along dim ints[0]; other dims have x's sizes
   CheckedIndex,  // (index [..]): the same; each is checked to be at least 0 and less than exprs[0];
                  // text: the op that was given it; ints[0]: 1 if its negative ones had exprs[0]
-                 // added, as they count from the end; 2 if they are counts with a declared bound
+                 // added, as they count from the end; 2 if they are counts with a declared bound,
+                 // 3 if they are lengths of segments
   IndexPut,      // (x [R, ..], index [M], rows [M, ..]): x with rows joined in at index, in order;
                  // ints[0]: Put
   Flip,  // a view: the elements of dims ints (ascending) in reverse order

@@ -245,7 +245,7 @@ Outcome gather_rule(const Node& node, Metas in) {
 }
 
 Outcome checked_index_rule(const Node& node, Metas in) {
-  if (node.ints[0] < 0 || node.ints[0] > 2) return rule_error(node, "has no such kind of index");
+  if (node.ints[0] < 0 || node.ints[0] > 3) return rule_error(node, "has no such kind of index");
   return in[0];
 }
 

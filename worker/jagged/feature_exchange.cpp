@@ -123,8 +123,7 @@ KeyedJagged exchange_features(const KeyedJagged& x, std::span<const Rank> owner,
   const Layout layout = layout_of(kWhat, x.lengths, owner, group, where);
   Jagged all = all_features(x, where);
   // None is negative where they are all checked to be at most as many as the rows.
-  all.lengths =
-      checked_index(kWhat, all.lengths, (x.values.size(0, where) + 1).expr(), false, where);
+  all.lengths = checked_lengths(kWhat, all.lengths, x.values.size(0, where).expr(), where);
   check(x.lengths.size(0, where) == layout.features,
         "exchange_features needs one owner for each feature", where);
   const SymInt batch = x.lengths.size(1, where);

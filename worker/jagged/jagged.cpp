@@ -1,20 +1,13 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/jagged/jagged.h>
+#include <lockstep/worker/jagged/lengths.h>
 #include <lockstep/worker/language/movement_ops.h>
 #include <lockstep/worker/language/op_builder.h>
 #include <lockstep/worker/language/order_ops.h>
 
 namespace lockstep::worker {
 namespace {
-
-void need_lengths(std::string_view what, const Tensor& lengths, int ndim, const Line& where) {
-  (void)trace_of(what, std::vector{lengths}, where);
-  if (lengths.dtype(where) != DType::I64 || lengths.ndim(where) != ndim)
-    refuse(where, what,
-           fmt::format("takes i64 lengths of {} dim{}, not {}", ndim, ndim == 1 ? "" : "s",
-                       meta_text(meta_of(lengths))));
-}
 
 void need_rows(std::string_view what, const Tensor& values, const Line& where) {
   if (values.ndim(where) == 0) refuse(where, what, "values of 0 dims have no rows");

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/graph/half.h>
+#include <lockstep/worker/jagged/lengths.h>
 #include <lockstep/worker/jagged/padding.h>
 #include <lockstep/worker/language/index_places.h>
 
@@ -30,6 +31,7 @@ Tensor joined_rows(const Tensor& dense, const Line& where) { return flattened(de
 }  // namespace
 
 SymInt longest(const Tensor& lengths, Line where) {
+  need_lengths("longest", lengths, lengths.ndim(where), where);
   const Tensor most = amax(lengths, {}, Keep::Drop, where);
   return item(maximum(TensorOperand(most, where), TensorOperand(0, where)), Values::NonNegative,
               where);
@@ -37,6 +39,7 @@ SymInt longest(const Tensor& lengths, Line where) {
 
 SymInt longest(const Jagged& x, Line where) {
   (void)trace_of("longest", std::vector{x.values, x.lengths}, where);
+  need_lengths("longest", x.lengths, x.lengths.ndim(where), where);
   // Lengths of more than there are fail where they are added up.
   const Tensor most = amax(x.lengths, {}, Keep::Drop, where);
   const Tensor bounded = minimum(TensorOperand(most, where), {x.values.size(0, where), where});
@@ -72,6 +75,7 @@ Jagged from_padded(const Tensor& dense, const Tensor& lengths, const SymInt& row
   const std::shared_ptr<Trace> trace =
       trace_of(kFromPadded, std::vector{dense, lengths}, {rows}, where);
   need_padded(dense, where);
+  need_lengths(kFromPadded, lengths, 1, where);
   check(dense.size(0, where) == lengths.size(0, where), "from_padded needs one length per segment",
         where);
   const Jagged shape{arange(*trace, rows, where), lengths};
@@ -82,6 +86,7 @@ Jagged from_padded(const Tensor& dense, const Tensor& lengths, const SymInt& row
 Jagged from_padded(const Tensor& dense, const Tensor& lengths, Line where) {
   (void)trace_of(kFromPadded, std::vector{dense, lengths}, where);
   need_padded(dense, where);
+  need_lengths(kFromPadded, lengths, 1, where);
   // No more than there are: lengths that say so fail where they are added up.
   const SymInt most = dense.size(0, where) * dense.size(1, where);
   const Tensor total = minimum(TensorOperand(sum(lengths, {}, Keep::Drop, where), where),
@@ -92,6 +97,7 @@ Jagged from_padded(const Tensor& dense, const Tensor& lengths, Line where) {
 Tensor padding_mask(const Tensor& lengths, const SymInt& size, Line where) {
   const std::shared_ptr<Trace> trace =
       trace_of("padding_mask", std::vector{lengths}, {size}, where);
+  need_lengths("padding_mask", lengths, 1, where);
   const Tensor place = arange(*trace, size, where);
   return TensorOperand(place, where) < TensorOperand(unsqueeze(lengths, 1, where), where);
 }

@@ -48,6 +48,15 @@ Tensor checked_count(std::string_view what, const Tensor& count, const Expr& mos
   return emit(Op::CheckedIndex, {count}, std::move(node), where);
 }
 
+Tensor checked_lengths(std::string_view what, const Tensor& lengths, const Expr& rows,
+                       const Line& where) {
+  Node node;
+  node.exprs = {rows + Expr(1)};
+  node.ints = {3};
+  node.text = what;
+  return emit(Op::CheckedIndex, {lengths}, std::move(node), where);
+}
+
 Tensor wrapped_index(std::string_view what, const Tensor& index, const Expr& limit,
                      const Line& where) {
   const std::vector<Expr> sizes = meta_of(index).sizes;

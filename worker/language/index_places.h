@@ -21,6 +21,10 @@ namespace lockstep::worker {
 [[nodiscard]] Tensor checked_count(std::string_view what, const Tensor& count,
                                    const shapes::Expr& most, const Line& where);
 
+/// `lengths`, each of it checked in the run to be at least 0 and at most `rows`.
+[[nodiscard]] Tensor checked_lengths(std::string_view what, const Tensor& lengths,
+                                     const shapes::Expr& rows, const Line& where);
+
 /// As checked_index, of indices that count from the end where they are negative.
 [[nodiscard]] Tensor wrapped_index(std::string_view what, const Tensor& index,
                                    const shapes::Expr& limit, const Line& where);

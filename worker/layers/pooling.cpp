@@ -237,7 +237,8 @@ class Pool {
   Dims window_;              // the windows' own dims
 };
 
-/// Along one dim after the other: parts of x of about equal size, each made one by `joined`.
+/// Along one dim after the other, the last one first: parts of x of about equal size, each made one
+/// by `joined`. So the first of equal elements is the first one row-major.
 template <class Joined>
 Tensor adaptive(std::string_view what, const Tensor& x, const Dims& sizes, Joined joined,
                 const Line& where) {
@@ -247,7 +248,7 @@ Tensor adaptive(std::string_view what, const Tensor& x, const Dims& sizes, Joine
     refuse(where, what,
            fmt::format("takes {} or {} dims, not {}", dims + 2, dims + 1, meta_text(meta_of(x))));
   Tensor out = x;
-  for (std::int64_t i = 0; i < dims; ++i) {
+  for (std::int64_t i = dims; i-- > 0;) {
     const std::int64_t n = sizes[static_cast<std::size_t>(i)], dim = x.ndim() - dims + i;
     const Expr whole = x.size(dim, where).expr();
     if (n < -1) refuse(where, what, fmt::format("there are no {} windows", n));

@@ -99,6 +99,11 @@ Status index_failure(const Graph& graph, NodeId id, std::int64_t position, std::
   if (node.op == Op::CheckedIndex && node.ints.at(0) == 2)
     return runtime_assert(fmt::format("{} at {} found {}, but at_most({}) was declared", node.text,
                                       place(node), index, limit - 1));
+  if (node.op == Op::CheckedIndex && node.ints.at(0) == 3)
+    return runtime_assert(fmt::format(
+        "{} at {} was given length {} for segment {}, but lengths must be at least 0 and at most "
+        "{}",
+        node.text, place(node), index, position, limit - 1));
   // What was added to those that count from the end is taken off again.
   const bool from_end = node.op == Op::CheckedIndex && node.ints.at(0) == 1;
   return runtime_assert(fmt::format(

@@ -241,6 +241,7 @@ TEST_F(JaggedJob, ANegativeLengthThatAnotherMakesUpFor_IsAnErrorToo) {
     EXPECT_EQ(out.error().code, Code::RuntimeAssert) << out.error().text();
     EXPECT_TRUE(contains(out.error().text(), "exchange_features at jagged_job_test.cpp:"))
         << out.error().text();
+    EXPECT_TRUE(contains(out.error().text(), " was given length ")) << out.error().text();
     EXPECT_TRUE(contains(out.error().text(), "rank " + std::to_string(size - 1)))
         << out.error().text();
     expect_joint(out.error());

@@ -321,6 +321,21 @@ TEST(Padding, ALengthBeyondTheRows_IsOneSentence) {
   }
 }
 
+TEST(Padding, LengthsThatAreNone_AreOneSentence) {
+  const std::vector<Array> like{random_f64(1, {3, 4}), ints({2, 0, 4}), ints({}, {2})};
+  const auto with = [&](auto use) {
+    return refusal(like, [&](Trace&, In x) { return std::vector{use(x)}; });
+  };
+  EXPECT_EQ(with([](In x) { return padding_mask(cast(x[1], DType::I32), 4); }),
+            "padding_mask: takes i64 lengths of 1 dim, not i32[s2]");
+  EXPECT_EQ(with([](In x) { return padding_mask(x[2], 4); }),
+            "padding_mask: takes i64 lengths of 1 dim, not i64[]");
+  EXPECT_EQ(with([](In x) { return from_padded(x[0], x[2]).values; }),
+            "from_padded: takes i64 lengths of 1 dim, not i64[]");
+  EXPECT_EQ(with([](In x) { return x[0] * longest(cast(x[1], DType::I32)); }),
+            "longest: takes i64 lengths of 1 dim, not i32[s2]");
+}
+
 TEST(Features, None_AreNoParts) {
   TracedRun program({floats({0}, {}), ints({0, 4}, {}), random_f64(1, {3})},
                     [](Trace&, In x) {

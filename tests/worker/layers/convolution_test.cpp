@@ -196,6 +196,18 @@ TEST(Pooling, AdaptiveMeansOfHalves_RoundOnce) {
   EXPECT_TRUE(same({got[0]}, {got[1]}, 0));
 }
 
+TEST(Pooling, AdaptiveLargest_SendsTheGradientToTheFirstOfEqualOnes) {
+  TracedRun program({random_f64(1, {2, 5, 7})}, [](Trace&, In t) {
+    const Tensor most = adaptive_max_pool2d(t[0], {1});
+    return std::vector{most, grad(sum(most), {t[0]})[0]};
+  });
+  Array x = Array::zeros(DType::F64, {1, 3, 4}), slope = Array::zeros(DType::F64, {1, 3, 4});
+  for (const I at : {3, 4, 9}) x.set(at, 5);  // row-major (0, 3) is first, in columns (1, 0)
+  slope.set(3, 1);
+  EXPECT_TRUE(
+      same(program.run({x}), {Array::of(DType::F64, {1, 1, 1}, std::vector{5.0}), slope}, 0));
+}
+
 TEST(Windows, ANegativeNumberOfThem_IsAnErrorOfThatCall) {
   const auto windows = [](const Tensor& x, const SymInt& count) {
     return std::vector{unfold(x, {{.dim = 0, .size = 1, .count = count}})};

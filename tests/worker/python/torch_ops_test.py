@@ -26,6 +26,7 @@ TRIED = (torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int6
 BOUNDS = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3}
 EACH_BOUNDS = {torch.float64: 1e-11, torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3}
 MOST_ELEMENTS = 20_000
+HALVES = (torch.bfloat16, torch.float16)
 NAMES = {short: numpy.dtype(str(dtype).removeprefix("torch.")) for dtype, short in DTYPES.items() if short != "bf16"}
 
 
@@ -63,15 +64,16 @@ def checked(call):
     return call
 
 
-def expected_of(op, sample, call):
-    """torch's results, and the gradients of their sum by the call's tensors of floats."""
+def through_torch(op, sample, call, wide):
+    """The results, and the gradients of their sum by the call's tensors of floats. wide: bf16 and f16 as f32."""
     leaves, constants = {}, {id(tensor) for tensor in call.constants}
 
     def leaf(value):
         if not isinstance(value, torch.Tensor):
             return value
         if id(value) not in leaves:
-            leaves[id(value)] = value.detach().clone().requires_grad_(
+            own = value.detach().float() if wide and value.dtype in HALVES else value.detach().clone()
+            leaves[id(value)] = own.requires_grad_(
                 value.is_floating_point() and call.gradients and op.supports_autograd and id(value) not in constants)
         return leaves[id(value)]
 
@@ -82,10 +84,20 @@ def expected_of(op, sample, call):
         torch.autograd.backward([result.sum() for result in floats])
     grads = []
     if call.gradients:
-        mine = [None if id(tensor) in constants else leaves.get(id(tensor)) for tensor in call.tensors
+        mine = [(tensor, None if id(tensor) in constants else leaves.get(id(tensor))) for tensor in call.tensors
                 if tensor.is_floating_point()]
-        grads = [None if of is None else torch.zeros_like(of) if of.grad is None else of.grad for of in mine]
+        grads = [None if of is None else (torch.zeros_like(of) if of.grad is None else of.grad).to(tensor.dtype)
+                 for tensor, of in mine]
     return [result.detach() for result in results], grads
+
+
+def expected_of(op, sample, call):
+    """torch's results and gradients. Those of bf16 and f16 are what f32 gives for the same inputs, rounded once: torch
+    rounds between the steps of many a gradient, and overflows there."""
+    results, grads = through_torch(op, sample, call, wide=False)
+    if call.gradients and any(tensor.dtype in HALVES for tensor in call.tensors):
+        grads = through_torch(op, sample, call, wide=True)[1]
+    return results, grads
 
 
 def errors_of(ours, theirs, each):

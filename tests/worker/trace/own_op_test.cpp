@@ -12,6 +12,7 @@
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/language/collective_ops.h>
 #include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/trace/autocast.h>
 #include <lockstep/worker/user_ops/host_call.h>
 
 namespace lockstep::worker::own_op_test {
@@ -184,6 +185,24 @@ TEST(OwnOp, OfUniformValues_IsUniformIfItIsDeterministic) {
     const auto compared = std::ranges::any_of(points.same, [](auto& s) { return !s.empty(); });
     EXPECT_EQ(compared, !deterministic) << graph.text();
   }
+}
+
+TEST(OwnOp, UnderAutocast_TakesItsOperandsAsTheyAre) {
+  std::vector<DType> seen;
+  OwnDefinition rows = test::weighted_rows_definition();
+  rows.shape_rule = [&seen, whole = rows.shape_rule](std::span<const TensorMeta> inputs) {
+    for (const TensorMeta& input : inputs) seen.push_back(input.dtype);
+    return whole(inputs);
+  };
+  good([&](Trace& t, const Tensor& x, const Tensor& w) {
+    const Tensor half = cast(x, DType::BF16);
+    const Autocast low(x, DType::F16);
+    t.output("y", OwnOp(rows)({half, w}));
+    t.output("z", host_call("test.host_rows", {half, w}, rows.shape_rule, rows.reference));
+  });
+  ASSERT_GE(seen.size(), 4U);
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    EXPECT_EQ(seen[i], i % 2 == 0 ? DType::BF16 : DType::F64) << i;
 }
 
 TEST(OwnOp, ADefinitionThatIsNone_IsRefusedInASentence) {
