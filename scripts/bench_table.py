@@ -121,6 +121,9 @@ def main():
     pairs(folder, "exchange_*.json")
     pairs(folder, "traced_*.json")
     pairs(folder, "counts_*.json")
+    pairs(folder, "packed_*.json")
+    pairs(folder, "experts_*.json")
+    pairs(folder, "coordinator_*.json")
     for path in sorted(folder.glob("prefetch_*.json")):
         result = load(path)
         for b in result["benchmarks"]:
