@@ -59,6 +59,15 @@ TEST(CudaJob, OfOneRank_LearnsAsTheHost) {
   expect_the_hosts_losses(1, 1, "their collectives go by NCCL");
 }
 
+TEST(CudaJob, PlainAutocast_IsF16OnAGpuAndBf16OnTheHost) {
+  for (const auto& [processor, dtype] : {std::pair{"cuda", "f16"}, {"host", "bf16"}}) {
+    const Launched job = on_gpus(2, 2, std::string(AUTOCAST_RANK " ") + processor);
+    EXPECT_EQ(job.exit_code, 0) << job.output;
+    EXPECT_EQ(job.count(std::string("a product is ") + dtype + "\n"), 2) << job.output;
+    EXPECT_EQ(job.count("emulated CUDA"), dtype == std::string("f16") ? 2 : 0) << job.output;
+  }
+}
+
 TEST(CudaJob, OfFourRanksOnOneGpu_IsStagedAndLearnsAsTheHost) {
   expect_the_hosts_losses(4, 1, "ranks 0-3 share one GPU, which NCCL refuses");
 }

@@ -40,14 +40,16 @@ Tensor by_owner(const Tensor& x, std::int64_t ranks, const Group& group, const L
 
 }  // namespace
 
-Dispatched dispatch(const Tensor& x, const Tensor& target, const SymInt& experts,
+Dispatched dispatch(const Tensor& x, const Tensor& expert_of_row, const SymInt& experts,
                     const AtMost& capacity, Line where) {
   const std::shared_ptr<Trace> trace =
-      trace_of("dispatch", std::vector{x, target}, {experts, capacity.bound}, where);
-  if (x.ndim() == 0 || target.ndim() != 1 || target.dtype() != DType::I64)
+      trace_of("dispatch", std::vector{x, expert_of_row}, {experts, capacity.bound}, where);
+  const DType dtype = expert_of_row.dtype();
+  if (x.ndim() == 0 || expert_of_row.ndim() != 1 || (dtype != DType::I64 && dtype != DType::I32))
     refuse(where, "dispatch",
-           fmt::format("takes rows [R, ..] and an i64 target for each, [R], not {} and {}",
-                       meta_text(meta_of(x)), meta_text(meta_of(target))));
+           fmt::format("takes rows [R, ..] and an i64 or i32 target for each, [R], not {} and {}",
+                       meta_text(meta_of(x)), meta_text(meta_of(expert_of_row))));
+  const Tensor target = wide_index("dispatch", expert_of_row, where);
   trace->env().check(shapes::equal(x.size(0).expr(), target.size(0).expr()), trace->here(where),
                      "dispatch needs a target for each row");
   const At at{where};

@@ -21,9 +21,9 @@ struct Dispatched {
   Tensor counts;  // i64 [K]
   Tensor place;   // i64 [R]: expert * C + place in it; K * C for a row that found no room
 };
-/// Rows of x [R, ..] to K experts by `target`, i64 [R], each in the order of the rows. The first C
-/// of an expert are kept, C the capacity; others are dropped. A target that is not at least 0 and
-/// less than K is an error when the graph runs.
+/// Rows of x [R, ..] to K experts by `target`, i64 or i32 [R], each in the order of the rows. The
+/// first C of an expert are kept, C the capacity; others are dropped. A target that is not at least
+/// 0 and less than K is an error when the graph runs.
 [[nodiscard]] Dispatched dispatch(const Tensor& x, const Tensor& target, const SymInt& experts,
                                   const AtMost& capacity, Line where = Line::current());
 /// From [K, C, ..] the rows at `place`, [R, ..]; zeros for those that were dropped.

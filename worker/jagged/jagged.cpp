@@ -16,14 +16,13 @@ void need_rows(std::string_view what, const Tensor& values, const Line& where) {
 }  // namespace
 
 Tensor offsets_of(const Tensor& lengths, Line where) {
-  need_lengths("offsets_of", lengths, 1, where);
-  return pad(cumsum(lengths, where), 0, 1, 0, where);
+  return pad(cumsum(wide_lengths("offsets_of", lengths, 1, where), where), 0, 1, 0, where);
 }
 
 Tensor lengths_of(const Tensor& offsets, Line where) {
-  need_lengths("lengths_of", offsets, 1, where);
-  check(offsets.size(0, where) >= 1, "lengths_of needs at least one offset", where);
-  return diff(offsets, 0, where);
+  const Tensor edges = wide_lengths("lengths_of", offsets, 1, where);
+  check(edges.size(0, where) >= 1, "lengths_of needs at least one offset", where);
+  return diff(edges, 0, where);
 }
 
 Jagged with_values(const Jagged& x, const Tensor& values) { return {values, x.lengths}; }
@@ -31,14 +30,15 @@ Jagged with_values(const Jagged& x, const Tensor& values) { return {values, x.le
 Tensor segment_of_rows(const Jagged& x, Line where) {
   constexpr std::string_view kWhat = "a jagged tensor";
   (void)trace_of(kWhat, std::vector{x.values, x.lengths}, where);
-  need_lengths(kWhat, x.lengths, 1, where);
+  const Tensor lengths = wide_lengths(kWhat, x.lengths, 1, where);
   need_rows(kWhat, x.values, where);
-  return segment_ids(x.lengths, x.values.size(0, where), where);
+  return segment_ids(lengths, x.values.size(0, where), where);
 }
 
 Tensor place_of_rows(const Jagged& x, Line where) {
   const Tensor segment = segment_of_rows(x, where);
-  const Tensor starts = emit(Op::Sub, {cumsum(x.lengths, where), x.lengths}, {}, where);
+  const Tensor lengths = wide_lengths("a jagged tensor", x.lengths, 1, where);
+  const Tensor starts = emit(Op::Sub, {cumsum(lengths, where), lengths}, {}, where);
   return emit(Op::Sub,
               {arange(*segment.trace(), x.values.size(0, where), where),
                index_select(starts, segment, where)},
@@ -50,37 +50,37 @@ Tensor repeat_by_segment(const Tensor& table, const Jagged& x, Line where) {
 }
 
 Jagged all_features(const KeyedJagged& x, Line where) {
-  need_lengths("a keyed jagged tensor", x.lengths, 2, where);
-  return {x.values, flatten(x.lengths, 0, -1, where)};
+  const Tensor lengths = wide_lengths("a keyed jagged tensor", x.lengths, 2, where);
+  return {x.values, flatten(lengths, 0, -1, where)};
 }
 
 Tensor feature_of_rows(const KeyedJagged& x, Line where) {
-  need_lengths("a keyed jagged tensor", x.lengths, 2, where);
-  return segment_of_rows({x.values, sum(x.lengths, {1}, Keep::Drop, where)}, where);
+  const Tensor lengths = wide_lengths("a keyed jagged tensor", x.lengths, 2, where);
+  return segment_of_rows({x.values, sum(lengths, {1}, Keep::Drop, where)}, where);
 }
 
 std::vector<Jagged> split_features(const KeyedJagged& x, Line where) {
   constexpr std::string_view kWhat = "split_features";
-  need_lengths(kWhat, x.lengths, 2, where);
+  const Tensor lengths = wide_lengths(kWhat, x.lengths, 2, where);
   need_rows(kWhat, x.values, where);
-  const auto count = x.lengths.size(0, where).expr().constant();
+  const auto count = lengths.size(0, where).expr().constant();
   if (!count)
     refuse(where, kWhat,
            fmt::format("needs a number of features that is a number of the program, not {}",
                        meta_text(meta_of(x.lengths))));
-  const Sizes rows = tolist(sum(x.lengths, {1}, Keep::Drop, where), Values::NonNegative, where);
+  const Sizes rows = tolist(sum(lengths, {1}, Keep::Drop, where), Values::NonNegative, where);
   const std::vector<Tensor> values = split(x.values, rows, 0, where);
   std::vector<Jagged> out;
   for (std::int64_t f = 0; f < *count; ++f)
-    out.push_back({values[static_cast<std::size_t>(f)], select(x.lengths, 0, f, where)});
+    out.push_back({values[static_cast<std::size_t>(f)], select(lengths, 0, f, where)});
   return out;
 }
 
 KeyedJagged join_features(const std::vector<Jagged>& features, Line where) {
   std::vector<Tensor> values, lengths;
   for (const Jagged& feature : features) {
-    need_lengths("join_features", feature.lengths, 1, where);
-    values.push_back(feature.values), lengths.push_back(feature.lengths);
+    values.push_back(feature.values);
+    lengths.push_back(wide_lengths("join_features", feature.lengths, 1, where));
   }
   return {cat(values, 0, where), stack(lengths, 0, where)};
 }

@@ -2,7 +2,8 @@
 // inputs they are structs of two tensors: lengths are values of the run, so only the number of rows
 // is a size. Wherever lengths meet rows, lengths that are negative or do not add up to the rows are
 // a joint error when the graph runs. If operands do not fit, every function throws TraceUsageError
-// with the user's line. Every rule is valid without rows, without segments and for empty segments.
+// with the user's line. What functions make of lengths is i64. Every rule is valid without rows,
+// without segments and for empty segments.
 #pragma once
 
 #include <vector>
@@ -13,7 +14,7 @@ namespace lockstep::worker {
 
 struct Jagged {
   Tensor values;   // [R, ..]: the rows of segment 0, then those of segment 1, ..
-  Tensor lengths;  // i64 [S]
+  Tensor lengths;  // i64 or i32 [S]
   template <class V>
   void fields(V& v) {
     v("values", values), v("lengths", lengths);
@@ -23,7 +24,7 @@ struct Jagged {
 /// Many features of a batch of samples. A feature that is absent has lengths 0.
 struct KeyedJagged {
   Tensor values;   // [R, ..]: by feature, then by sample
-  Tensor lengths;  // i64 [F, B]
+  Tensor lengths;  // i64 or i32 [F, B]
   template <class V>
   void fields(V& v) {
     v("values", values), v("lengths", lengths);

@@ -5,12 +5,14 @@
 
 namespace lockstep::worker {
 
-void need_lengths(std::string_view what, const Tensor& lengths, int ndim, const Line& where) {
+Tensor wide_lengths(std::string_view what, const Tensor& lengths, int ndim, const Line& where) {
   (void)trace_of(what, std::vector{lengths}, where);
-  if (lengths.dtype(where) != DType::I64 || lengths.ndim(where) != ndim)
+  const DType dtype = lengths.dtype(where);
+  if ((dtype != DType::I64 && dtype != DType::I32) || lengths.ndim(where) != ndim)
     refuse(where, what,
-           fmt::format("takes i64 lengths of {} dim{}, not {}", ndim, ndim == 1 ? "" : "s",
+           fmt::format("takes i64 or i32 lengths of {} dim{}, not {}", ndim, ndim == 1 ? "" : "s",
                        meta_text(meta_of(lengths))));
+  return cast(lengths, DType::I64, where);
 }
 
 }  // namespace lockstep::worker

@@ -7,7 +7,9 @@
 
 namespace lockstep::worker {
 
-/// Refuses lengths that are not i64 of so many dims, in the name of the function `what`.
-void need_lengths(std::string_view what, const Tensor& lengths, int ndim, const Line& where);
+/// `lengths` as i64, of i32 too. Throws TraceUsageError, naming `what`, for any other dtype and for
+/// another number of dims.
+[[nodiscard]] Tensor wide_lengths(std::string_view what, const Tensor& lengths, int ndim,
+                                  const Line& where);
 
 }  // namespace lockstep::worker

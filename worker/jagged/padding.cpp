@@ -31,17 +31,17 @@ Tensor joined_rows(const Tensor& dense, const Line& where) { return flattened(de
 }  // namespace
 
 SymInt longest(const Tensor& lengths, Line where) {
-  need_lengths("longest", lengths, lengths.ndim(where), where);
-  const Tensor most = amax(lengths, {}, Keep::Drop, where);
+  const Tensor most =
+      amax(wide_lengths("longest", lengths, lengths.ndim(where), where), {}, Keep::Drop, where);
   return item(maximum(TensorOperand(most, where), TensorOperand(0, where)), Values::NonNegative,
               where);
 }
 
 SymInt longest(const Jagged& x, Line where) {
   (void)trace_of("longest", std::vector{x.values, x.lengths}, where);
-  need_lengths("longest", x.lengths, x.lengths.ndim(where), where);
+  const Tensor lengths = wide_lengths("longest", x.lengths, x.lengths.ndim(where), where);
   // Lengths of more than there are fail where they are added up.
-  const Tensor most = amax(x.lengths, {}, Keep::Drop, where);
+  const Tensor most = amax(lengths, {}, Keep::Drop, where);
   const Tensor bounded = minimum(TensorOperand(most, where), {x.values.size(0, where), where});
   return item(maximum(TensorOperand(bounded, where), TensorOperand(0, where)), Values::NonNegative,
               where);
@@ -71,11 +71,11 @@ Tensor to_padded(const Jagged& x, const SymInt& at_most, double fill, Line where
 
 Tensor to_padded(const Jagged& x, Line where) { return to_padded(x, longest(x, where), 0, where); }
 
-Jagged from_padded(const Tensor& dense, const Tensor& lengths, const SymInt& rows, Line where) {
+Jagged from_padded(const Tensor& dense, const Tensor& given, const SymInt& rows, Line where) {
   const std::shared_ptr<Trace> trace =
-      trace_of(kFromPadded, std::vector{dense, lengths}, {rows}, where);
+      trace_of(kFromPadded, std::vector{dense, given}, {rows}, where);
   need_padded(dense, where);
-  need_lengths(kFromPadded, lengths, 1, where);
+  const Tensor lengths = wide_lengths(kFromPadded, given, 1, where);
   check(dense.size(0, where) == lengths.size(0, where), "from_padded needs one length per segment",
         where);
   const Jagged shape{arange(*trace, rows, where), lengths};
@@ -83,10 +83,10 @@ Jagged from_padded(const Tensor& dense, const Tensor& lengths, const SymInt& row
   return {index_select(joined_rows(dense, where), places, where), lengths};
 }
 
-Jagged from_padded(const Tensor& dense, const Tensor& lengths, Line where) {
-  (void)trace_of(kFromPadded, std::vector{dense, lengths}, where);
+Jagged from_padded(const Tensor& dense, const Tensor& given, Line where) {
+  (void)trace_of(kFromPadded, std::vector{dense, given}, where);
   need_padded(dense, where);
-  need_lengths(kFromPadded, lengths, 1, where);
+  const Tensor lengths = wide_lengths(kFromPadded, given, 1, where);
   // No more than there are: lengths that say so fail where they are added up.
   const SymInt most = dense.size(0, where) * dense.size(1, where);
   const Tensor total = minimum(TensorOperand(sum(lengths, {}, Keep::Drop, where), where),
@@ -94,10 +94,9 @@ Jagged from_padded(const Tensor& dense, const Tensor& lengths, Line where) {
   return from_padded(dense, lengths, item(total, Values::NonNegative, where), where);
 }
 
-Tensor padding_mask(const Tensor& lengths, const SymInt& size, Line where) {
-  const std::shared_ptr<Trace> trace =
-      trace_of("padding_mask", std::vector{lengths}, {size}, where);
-  need_lengths("padding_mask", lengths, 1, where);
+Tensor padding_mask(const Tensor& given, const SymInt& size, Line where) {
+  const std::shared_ptr<Trace> trace = trace_of("padding_mask", std::vector{given}, {size}, where);
+  const Tensor lengths = wide_lengths("padding_mask", given, 1, where);
   const Tensor place = arange(*trace, size, where);
   return TensorOperand(place, where) < TensorOperand(unsqueeze(lengths, 1, where), where);
 }

@@ -123,10 +123,10 @@ Tensor convolution(std::string_view what, const Tensor& given, const Tensor& ker
   const auto ndim = static_cast<int>(dims);
   if (weight.ndim() != ndim + 2 || (x.ndim() != ndim + 1 && x.ndim() != ndim + 2))
     refuse(where, what,
-           fmt::format(
-               "takes x of {} or {} dims and a weight of {} dims, not {} "
-               "and {}",
-               ndim + 2, ndim + 1, ndim + 2, meta_text(meta_of(x)), meta_text(meta_of(weight))));
+           fmt::format("takes x of {} or {} dims and a weight of {} dims, not {} "
+                       "and {}",
+                       ndim + 2, ndim + 1, ndim + 2, meta_text(meta_of(x)),
+                       meta_text(meta_of(weight))));
   const bool batched = x.ndim() == ndim + 2;
   const Tensor samples = batched ? x : unsqueeze(x, 0, where);
   Tensor out = Convolution(what, samples, weight, dims, options, where).run();
@@ -135,7 +135,11 @@ Tensor convolution(std::string_view what, const Tensor& given, const Tensor& ker
     std::vector<Expr> seen(dims + 1, Expr(1));
     seen[0] = channels;
     const At at{where};
-    out = at(out) + at(view(of_sizes(what, "bias", bias, {channels}, where), seen, where));
+    Tensor added = view(of_sizes(what, "bias", bias, {channels}, where), seen, where);
+    // Autocast takes the bias along to the dtype of the product.
+    if (is_half(out.dtype()) && x.trace()->autocast() && added.dtype() == DType::F32)
+      added = cast(added, out.dtype(), where);
+    out = at(out) + at(added);
   }
   if (batched) return out;
   std::vector<Expr> sizes = meta_of(out).sizes;

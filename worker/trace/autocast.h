@@ -14,8 +14,8 @@
 namespace lockstep::worker {
 
 /// From its construction to its destruction, in the trace of `x`:
-/// - matmul and what is made of it (mv, bmm, einsum, attention) and segment_matmul cast operands of
-///   f32 to the dtype;
+/// - matmul and what is made of it (mv, bmm, einsum, attention, convolutions with their bias) and
+///   segment_matmul cast operands of f32 to the dtype;
 /// - exp, expm1, log, log2, log1p, logcumsumexp, pow, rsqrt, tan, sum, prod, cumsum, cumprod,
 ///   softmax, log_softmax, logsumexp, norm, softplus, norms and losses of f16 and bf16 are f32;
 /// - all other ops of several floats take the widest dtype among them; f64 stays f64.

@@ -121,7 +121,7 @@ TEST(Bounded, WhatDoesNotFit_IsRefused) {
   says("leading dims", [](const Tensors& in) {
     return Tensors{select_rows(in[1], in[0] > 0.0, at_most(2)).values};
   });
-  says("an i64 target for each",
+  says("an i64 or i32 target for each",
        [](const Tensors& in) { return Tensors{dispatch(in[0], in[1], 2, at_most(2)).rows}; });
 }
 

@@ -203,11 +203,11 @@ TEST(Segments, WrongOperands_AreRefusedWithTheReason) {
   };
   EXPECT_NE(text([](In x) {
               return segment_sum({x[0], x[0]});
-            }).find("takes i64 lengths of 1 dim"),
+            }).find("takes i64 or i32 lengths of 1 dim"),
             std::string::npos);
   EXPECT_NE(text([](In x) {
               return segment_sum({x[0], x[2]});
-            }).find("takes i64 lengths of 1 dim"),
+            }).find("takes i64 or i32 lengths of 1 dim"),
             std::string::npos);
   EXPECT_NE(text([](In x) {
               return segment_sum({sum(x[0]), x[1]});
@@ -326,14 +326,14 @@ TEST(Padding, LengthsThatAreNone_AreOneSentence) {
   const auto with = [&](auto use) {
     return refusal(like, [&](Trace&, In x) { return std::vector{use(x)}; });
   };
-  EXPECT_EQ(with([](In x) { return padding_mask(cast(x[1], DType::I32), 4); }),
-            "padding_mask: takes i64 lengths of 1 dim, not i32[s2]");
+  EXPECT_EQ(with([](In x) { return padding_mask(cast(x[1], DType::I16), 4); }),
+            "padding_mask: takes i64 or i32 lengths of 1 dim, not i16[s2]");
   EXPECT_EQ(with([](In x) { return padding_mask(x[2], 4); }),
-            "padding_mask: takes i64 lengths of 1 dim, not i64[]");
+            "padding_mask: takes i64 or i32 lengths of 1 dim, not i64[]");
   EXPECT_EQ(with([](In x) { return from_padded(x[0], x[2]).values; }),
-            "from_padded: takes i64 lengths of 1 dim, not i64[]");
-  EXPECT_EQ(with([](In x) { return x[0] * longest(cast(x[1], DType::I32)); }),
-            "longest: takes i64 lengths of 1 dim, not i32[s2]");
+            "from_padded: takes i64 or i32 lengths of 1 dim, not i64[]");
+  EXPECT_EQ(with([](In x) { return x[0] * longest(cast(x[1], DType::I16)); }),
+            "longest: takes i64 or i32 lengths of 1 dim, not i16[s2]");
 }
 
 TEST(Features, None_AreNoParts) {

@@ -4,9 +4,11 @@
 
 #include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/language/movement_ops.h>
 #include <lockstep/worker/language/order_ops.h>
 #include <lockstep/worker/language/product_ops.h>
 #include <lockstep/worker/layers/attention.h>
+#include <lockstep/worker/layers/convolution.h>
 #include <lockstep/worker/layers/losses.h>
 #include <lockstep/worker/layers/norms.h>
 #include <lockstep/worker/trace/autocast.h>
@@ -49,6 +51,11 @@ TEST(Autocast, Products_AreLow_TheListIsF32_TheRestTakesTheWidest) {
         {"bmm", bmm(unsqueeze(x, 0), unsqueeze(w, 0))},
         {"mv", mv(x, amax(w, {1}))},
         {"attention", scaled_dot_product_attention(x, h, x)},
+        {"segment_matmul", segment_matmul(x, stack({w, w}, 0), arange(*x.trace(), 2))},
+        {"conv1d", conv1d(unsqueeze(x, 1), reshape(w, {4, 1, 3}))},
+        {"conv1d with a bias", conv1d(unsqueeze(x, 1), reshape(w, {4, 1, 3}), amax(w, {1}))},
+        {"conv1d by channel", conv1d(stack({x, x}, 1), reshape(w, {4, 1, 3}), {}, {.groups = 2})},
+        {"conv2d", conv2d(reshape(h, {-1, 1, 2, 2}), reshape(w, {12, 1, 1, 1}))},
         {"relu of a product", relu(matmul(x, w))},
         {"gelu", gelu(h)},
         {"mean", mean(h)},
@@ -70,6 +77,7 @@ TEST(Autocast, Products_AreLow_TheListIsF32_TheRestTakesTheWidest) {
         {"prod", prod(h, {0})},
         {"cumsum", cumsum(h, 0)},
         {"cumprod", cumprod(h, 0)},
+        {"logcumsumexp", logcumsumexp(h, 0)},
         {"softmax", softmax(h, 1)},
         {"log_softmax", log_softmax(h, 1)},
         {"logsumexp", logsumexp(h, 1)},
@@ -77,7 +85,12 @@ TEST(Autocast, Products_AreLow_TheListIsF32_TheRestTakesTheWidest) {
         {"softplus", softplus(h)},
         {"layer_norm", layer_norm(h, 1)},
         {"rms_norm", rms_norm(h, 1)},
+        {"group_norm", group_norm(h, 2)},
         {"mse_loss", mse_loss(h, x)},
+        {"smooth_l1_loss", smooth_l1_loss(h, h)},
+        {"huber_loss", huber_loss(h, h)},
+        {"nll_loss", nll_loss(h, argmax(x, 1))},
+        {"binary_cross_entropy_with_logits", binary_cross_entropy_with_logits(h, h)},
         {"cross_entropy", cross_entropy(h, argmax(x, 1))},
         {"promoted", x + h},
         {"promoted, too", h * x},

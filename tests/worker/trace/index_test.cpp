@@ -6,6 +6,10 @@
 #include "index_runs.h"
 
 #include <lockstep/worker/autodiff/autodiff.h>
+#include <lockstep/worker/bounded/dispatch.h>
+#include <lockstep/worker/jagged/feature_exchange.h>
+#include <lockstep/worker/jagged/padding.h>
+#include <lockstep/worker/jagged/segments.h>
 #include <lockstep/worker/language/movement_ops.h>
 #include <lockstep/worker/language/selection_ops.h>
 #include <lockstep/worker/layers/embeddings.h>
@@ -107,6 +111,29 @@ TEST(Index, Gather_OutOfRangeWhereOnlyTheGradientIsNeeded_IsAnError) {
   EXPECT_NE(run.ranks[0]->error().message.find("gather at index_test.cpp:"), std::string::npos);
 }
 
+/// Of x [3, 3], indices [s0] and lengths [2] of i32 and of i64, in every way of running.
+void expect_alike_of_both(const Bodies& body) {
+  const auto outputs = [&](DType dtype) {
+    OnRanks ranks(
+        must(traced_together({{DType::F64, {3, 3}}, {dtype, {dynamic(2, 0)}}, {dtype, {2}}}, body)),
+        1);
+    const auto numbers = [&](const std::vector<double>& values) {
+      Array out = Array::zeros(dtype, {2});
+      for (std::int64_t i = 0; i < 2; ++i) out.set(i, values[static_cast<std::size_t>(i)]);
+      return out;
+    };
+    Array x = Array::zeros(DType::F64, {3, 3});
+    for (std::int64_t i = 0; i < 9; ++i) x.set(i, std::sin(static_cast<double>(i)));
+    const OnRanks::Run run =
+        ranks.everywhere({{{"a", x}, {"b", numbers({1, 0})}, {"c", numbers({1, 1})}}});
+    EXPECT_TRUE(run.ranks[0]->has_value()) << run.ranks[0]->error().text();
+    return run.ranks[0]->has_value() ? run.ranks[0]->value() : std::vector<Array>();
+  };
+  const std::vector<Array> narrow = outputs(DType::I32);
+  EXPECT_FALSE(narrow.empty());
+  EXPECT_TRUE(same(narrow, outputs(DType::I64), 0));
+}
+
 TEST(Index, NarrowIndices_AreAsGoodAsWideOnes) {
   const auto body = [](const std::vector<Tensor>& in) {
     const Tensor &x = in[0], &at = in[1], &counts = in[2];
@@ -137,21 +164,45 @@ TEST(Index, NarrowIndices_AreAsGoodAsWideOnes) {
         cross_entropy(rows, at),
         nll_loss(rows, at)};
   };
-  const auto outputs = [&](DType dtype) {
-    const Graph graph =
-        must(traced_together({{DType::F64, {3, 3}}, {dtype, {dynamic(2, 0)}}, {dtype, {2}}}, body));
-    const auto numbers = [&](const std::vector<double>& values) {
-      Array out = Array::zeros(dtype, {2});
-      for (std::int64_t i = 0; i < 2; ++i) out.set(i, values[static_cast<std::size_t>(i)]);
-      return out;
-    };
-    Array x = Array::zeros(DType::F64, {3, 3});
-    for (std::int64_t i = 0; i < 9; ++i) x.set(i, std::sin(static_cast<double>(i)));
-    const Inputs inputs{{"a", x}, {"b", numbers({1, 0})}, {"c", numbers({1, 1})}};
-    EXPECT_TRUE(agree(*compile(graph), inputs, 1e-12));
-    return run_interpreted(graph, inputs).value();
-  };
-  EXPECT_TRUE(same(outputs(DType::I32), outputs(DType::I64), 0));
+  expect_alike_of_both(body);
+}
+
+TEST(Index, NarrowLengthsAndTargets_AreAsGoodAsWideOnes) {
+  expect_alike_of_both([](const std::vector<Tensor>& in) {
+    const Tensor &x = in[0], &at = in[1], &counts = in[2];
+    const Jagged rows{index_select(x, at), counts};
+    const Tensor padded = to_padded(rows, 2);
+    const Tensor two = cast(stack({at, counts}, 0), counts.dtype());
+    const KeyedJagged keyed{index_select(x, arange(*x.trace(), 3)), two};
+    const Dispatched sent = dispatch(index_select(x, at), at, 3, at_most(2));
+    std::vector<Tensor> out{offsets_of(counts),
+                            lengths_of(counts - 1),
+                            segment_of_rows(rows),
+                            place_of_rows(rows),
+                            segment_sum(rows),
+                            segment_prod(rows),
+                            segment_mean(rows),
+                            segment_max(rows),
+                            segment_softmax(rows).values,
+                            segment_cumsum(rows).values,
+                            padded,
+                            to_padded(rows),
+                            from_padded(padded, counts).values,
+                            from_padded(padded, counts, rows.values.size(0)).lengths,
+                            padding_mask(counts, 3),
+                            x * longest(counts),
+                            all_features(keyed).lengths,
+                            feature_of_rows(keyed),
+                            split_features(keyed)[1].values,
+                            join_features({rows, rows}).lengths,
+                            exchange_features(keyed, std::vector{Rank{0}, Rank{0}}).lengths,
+                            sent.rows,
+                            sent.counts,
+                            combine(sent.rows, sent.place)};
+    for (const Tensor& y : out)
+      if (!is_float(y.dtype()) && y.dtype() != DType::Bool) EXPECT_EQ(y.dtype(), DType::I64);
+    return out;
+  });
 }
 
 TEST(Index, Gather_WhatDoesNotFit_IsRefusedInOneSentence) {
