@@ -2,6 +2,8 @@
 
 #include <lockstep/worker/jagged/jagged.h>
 #include <lockstep/worker/jagged/lengths.h>
+#include <lockstep/worker/language/elementwise_ops.h>
+#include <lockstep/worker/language/index_places.h>
 #include <lockstep/worker/language/movement_ops.h>
 #include <lockstep/worker/language/op_builder.h>
 #include <lockstep/worker/language/order_ops.h>
@@ -22,8 +24,17 @@ Tensor offsets_of(const Tensor& lengths, Line where) {
 
 Tensor lengths_of(const Tensor& offsets, Line where) {
   need_lengths("lengths_of", offsets, 1, where);
-  check(offsets.size(0, where) >= 1, "lengths_of needs at least one offset", where);
-  return diff(offsets, 0, where);
+  const SymInt segments = offsets.size(0, where) - 1;
+  check(segments >= 0, "lengths_of needs at least one offset", where);
+  const Tensor first = slice(offsets, 0, 0, 1, where);
+  const Tensor begins =
+      emit(Op::Ne, {first, zeros(*first.trace(), {1}, DType::I64, where)}, {}, where);
+  const Tensor each =
+      emit(Op::Sub, {slice(offsets, 0, 1, segments, where), slice(offsets, 0, 0, segments, where)},
+           {}, where);
+  const Tensor steps = checked_steps(
+      "lengths_of", cat({neg(cast(begins, DType::I64, where), where), each}, 0, where), where);
+  return slice(steps, 0, 1, segments, where);
 }
 
 Jagged with_values(const Jagged& x, const Tensor& values) { return {values, x.lengths}; }
