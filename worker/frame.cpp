@@ -252,7 +252,7 @@ void FrameRunner::say_compiled(const Steps& steps) {
     const Program* program = made.executable ? &made.executable->program() : nullptr;
     const Graph& graph = program != nullptr ? program->graph : made.graph;
     if (job.log.on("graph")) job.log.line("graph", mark, graph.text());
-    for (const std::string& line : graph.masks) job.log.line("graph", mark, line);
+    for (const std::string& line : graph.read_backs) job.log.line("graph", mark, line);
     if (program != nullptr && job.log.on("output_code"))
       job.log.line("output_code", mark, program->text());
   }

@@ -194,6 +194,92 @@ TEST_F(ControlJob, RanksWithDifferentBodies_AreToldBeforeAnythingRuns) {
   expect_joint(out.error());
 }
 
+TEST_F(ControlJob, ACallWithACollective_AndItsGradient) {
+  auto& step = frame([](X in) {
+    const TracedFunction f =
+        allow_in_graph([](const Several& x) { return Several{all_reduce(x[0] * x[0]) * 0.5}; });
+    const Tensor y = f({in.x})[0];
+    // Each rank's x is in the sum of every rank.
+    return Y{y + grad(sum(y), {in.x})[0]};
+  });
+  double squares = 0;
+  for (int r = 0; r < size; ++r) squares += (1 + r) * (1 + r);
+  for (int k = 0; k < 2; ++k)
+    expect_all(step({filled({3, 2}, 1 + rank)}), squares / 2 + size * (1.0 + rank));
+  if (size > 1) {
+    const Result<Y> out = step({filled({last ? 4 : 3, 2}, 1)});
+    ASSERT_FALSE(out.has_value());
+    EXPECT_EQ(out.error().code, Code::ConstraintViolation) << out.error().text();
+    EXPECT_TRUE(contains(out.error().text(), "control_job_test.cpp:")) << out.error().text();
+    expect_joint(out.error());
+  }
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(ControlJob, AnIndexOutOfRangeInACall_IsOneErrorForAll) {
+  for (const bool together : {false, true}) {
+    auto step = job->frame<Picked, Y>(together ? "together" : "apart", {}, [=](Picked in) {
+      const TracedFunction row = allow_in_graph([=](const Several& x) {
+        const Tensor found = index_select(x[0], 0, x[1]);
+        return Several{together ? all_reduce(found) : found};
+      });
+      return Y{all_reduce(sum(row({in.x, in.at})[0]))};
+    });
+    const auto call = [&](std::int64_t at) { return step({integers({0, at}), filled({2, 2}, 1)}); };
+    expect_all(call(1), 4.0 * size * (together ? size : 1));
+    const Result<Y> out = call(last ? 7 : 1);
+    ASSERT_FALSE(out.has_value());
+    EXPECT_EQ(out.error().code, Code::RuntimeAssert) << out.error().text();
+    for (const std::string& part :
+         {std::string("index_select"), std::string("control_job_test.cpp:"), std::string("7"),
+          last_text()})
+      EXPECT_TRUE(contains(out.error().text(), part)) << part << ": " << out.error().text();
+    expect_joint(out.error());
+    expect_all(call(1), 4.0 * size * (together ? size : 1));
+  }
+  EXPECT_TRUE(finish());
+}
+
+/// Of so many rows that two halves are all of them: what the shape rule says, and no prover knows.
+TEST_F(ControlJob, AShapeRuleThatFailsOnOneRank_IsOneErrorForAll) {
+  auto& step = frame([](X in) {
+    const TracedFunction halves = allow_in_graph(
+        [](const Several& x) {
+          const SymInt half = x[0].size(0) / 2;
+          return Several{cat({slice(x[0], 0, 0, half), slice(x[0], 0, half, half)}, 0)};
+        },
+        [](auto inputs) { return std::vector{inputs[0]}; });
+    return Y{all_reduce(sum(halves({in.x})[0]))};
+  });
+  expect_all(step({filled({4}, 1)}), 4.0 * size);
+  expect_all(step({filled({6 + 2 * rank}, 1)}), 6.0 * size + size * (size - 1));
+  const Result<Y> out = step({filled({last ? 7 : 6}, 1)});
+  ASSERT_FALSE(out.has_value());
+  EXPECT_EQ(out.error().code, Code::RuntimeAssert) << out.error().text();
+  for (const std::string& part :
+       {std::string("allow_in_graph: result 0 is f64["), std::string("the shape rule says f64["),
+        std::string("control_job_test.cpp:"), last_text()})
+    EXPECT_TRUE(contains(out.error().text(), part)) << part << ": " << out.error().text();
+  expect_joint(out.error());
+  expect_all(step({filled({8}, 1)}), 8.0 * size);
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(ControlJob, CallsOfDifferentBodies_AreToldBeforeAnythingRuns) {
+  if (size < 2) return;
+  auto& step = frame([this](X in) {
+    const double factor = last ? 3 : 2;
+    return Y{all_reduce(
+        allow_in_graph([=](const Several& x) { return Several{x[0] * factor}; })({in.x})[0])};
+  });
+  const Result<Y> out = step({filled({2}, 1)});
+  ASSERT_FALSE(out.has_value());
+  EXPECT_EQ(out.error().code, Code::GraphDivergence) << out.error().text();
+  EXPECT_TRUE(contains(out.error().text(), "control_job_test.cpp:")) << out.error().text();
+  EXPECT_TRUE(contains(out.error().text(), "call")) << out.error().text();
+  expect_joint(out.error());
+}
+
 TEST_F(ControlJob, GraphsThatMayDiffer_StillGoTogether) {
   auto& step = frame(
       [this](X in) {

@@ -107,6 +107,87 @@ TEST_F(DispatchJob, BeyondTheCapacity_RowsAreDroppedAndCountedSo) {
   EXPECT_TRUE(finish());
 }
 
+/// Two experts on each rank of a half of the ranks.
+TEST_F(DispatchJob, WithinAGroup_RowsStayThere) {
+  const int half_size = std::max(1, size / 2), first = rank / half_size * half_size;
+  const bool in_one = first < 2 * half_size;  // with an odd number the last rank is in neither
+  const auto half =
+      job->group("half", in_one ? RankSet::range({first}, {first + half_size - 1}) : RankSet{});
+  ASSERT_TRUE(half) << half.error().text();
+  auto step = job->frame<Routed, Answer>("step", {.group = *half}, [&](Routed in) {
+    const Dispatched sent = dispatch(in.x, in.expert, 2 * half_size, at_most(4));
+    const Received here = send_to_owners(sent, *half);
+    const Tensor made = here.rows * unsqueeze(in.w, 1);
+    const Tensor y = combine(send_back(made, *half), sent.place);
+    const std::vector<Tensor> back = grad(sum(y), {in.w, in.x});
+    return Answer{here.counts, back[0], back[1], y};
+  });
+  for (int call = 0; in_one && call < 3; ++call) {
+    // Row r of a rank goes to expert (rank + r + call) of its half; expert e multiplies by 10 + e.
+    const auto to = [&](int from, int row) { return (from + row + call) % (2 * half_size); };
+    std::vector<std::int64_t> experts;
+    for (int row = 0; row < 3; ++row) experts.push_back(to(rank - first, row));
+    Array w(DType::F64, {2, 2});
+    for (std::int64_t i = 0; i < 4; ++i)
+      w.set(i, 10.0 + static_cast<double>(2 * (rank - first) + i / 2));
+    const auto out = step({w, filled({3, 2}, 1 + rank), integers(experts)});
+    ASSERT_TRUE(out) << out.error().text();
+    for (int row = 0; row < 3; ++row)
+      for (int c = 0; c < 2; ++c) {
+        EXPECT_EQ(out->y.array().at(2 * row + c), (1.0 + rank) * (10 + to(rank - first, row)));
+        EXPECT_EQ(out->gx.array().at(2 * row + c), 10 + to(rank - first, row));
+      }
+    for (int e = 0; e < 2; ++e) {
+      double sum = 0;
+      for (int from = 0; from < half_size; ++from) {
+        int count = 0;
+        for (int row = 0; row < 3; ++row) count += to(from, row) == 2 * (rank - first) + e;
+        EXPECT_EQ(out->counts.array().at(e * half_size + from), count);
+        sum += count * (1.0 + first + from);
+      }
+      EXPECT_EQ(out->gw.array().at(2 * e), sum);
+    }
+  }
+  EXPECT_TRUE(finish());
+}
+
+TEST_F(DispatchJob, ExpertsThatRanksCannotShareEqually_AreRefused) {
+  if (size == 1) return;
+  auto step = job->frame<Routed, Y>("step", [&](Routed in) {
+    return Y{send_to_owners(dispatch(in.x, in.expert, 2 * size + 1, at_most(4))).rows};
+  });
+  const auto out = step(routed(1));
+  ASSERT_FALSE(out);
+  EXPECT_EQ(out.error().code, Code::TraceError) << out.error().text();
+  EXPECT_TRUE(contains(out.error().text(), "dispatch_job_test.cpp:")) << out.error().text();
+  expect_joint(out.error());
+}
+
+/// The capacity as an input, and as a number of the program.
+TEST_F(DispatchJob, CapacitiesThatDiffer_AreOneErrorOfAllRanks) {
+  if (size == 1) return;
+  const auto sent = [&](const Routed& in, const SymInt& room) {
+    return Y{send_to_owners(dispatch(in.x, in.expert, 2 * size, at_most(room))).rows};
+  };
+  auto step = job->frame<Routed, Y>("sized", [&](Routed in) { return sent(in, in.w.size(0)); });
+  const auto call = [&](std::int64_t room) {
+    return step({filled({room, 2}, 1), filled({3, 2}, 1), integers({0, 1, 0})});
+  };
+  for (const std::int64_t room : {4, 5, 6}) ASSERT_TRUE(call(room));
+  const auto sized = call(last ? 7 : 6);
+  ASSERT_FALSE(sized);
+  EXPECT_EQ(sized.error().code, Code::ConstraintViolation) << sized.error().text();
+  EXPECT_TRUE(contains(sized.error().text(), "dispatch_job_test.cpp:")) << sized.error().text();
+  expect_joint(sized.error());
+  EXPECT_TRUE(call(6));
+  auto numbered =
+      job->frame<Routed, Y>("numbered", [&](Routed in) { return sent(in, last ? 5 : 4); });
+  const auto number = numbered(routed(1));
+  ASSERT_FALSE(number);
+  EXPECT_EQ(number.error().code, Code::GraphDivergence) << number.error().text();
+  expect_joint(number.error());
+}
+
 TEST_F(DispatchJob, ACountBeyondItsBoundOnOneRank_EndsTheCallForAll) {
   auto step = job->frame<X, Y>("step", [](X in) {
     return Y{all_reduce(sum(masked_select(in.x, in.x > 0.0, at_most(2)).values))};

@@ -106,12 +106,22 @@ class Returned {
 
 }  // namespace
 
-// Added up at the places that were read. The gather itself may not be part of the graph, so the
-// indices are checked here as well.
+// Added up at the places that were read; of one index each it is a choice, element by element. The
+// gather itself may not be part of the graph, so the indices are checked here as well.
 std::vector<Tensor> gather_gradient(const Backward& b) {
   const Line here = Line::current();
   const std::vector<Expr> sizes = meta_of(b.inputs[0]).sizes;
-  const Expr limit = sizes[static_cast<std::size_t>(b.node.ints[0])];
+  const auto dim = static_cast<std::size_t>(b.node.ints[0]);
+  const Expr limit = sizes[dim];
+  if (sizes.size() > 1 && meta_of(b.inputs[1]).sizes[dim] == Expr(1)) {
+    Node along{.ints = b.node.ints, .meta = {DType::I64, sizes}};
+    along.op = Op::Iota;
+    const Tensor number = b.trace.add_node(std::move(along), here);
+    const Tensor index = checked_index("gather", b.inputs[1], limit, false, here);
+    const Tensor read = on(Op::Eq, {number, expanded(index, sizes, here)});
+    return {on(Op::Where, {read, expanded(b.grad, sizes, here), number_like(b.inputs[0], 0)}),
+            Tensor()};
+  }
   const Tensor index =
       sizes.size() == 1 ? b.inputs[1] : checked_index("gather", b.inputs[1], limit, false, here);
   const Tensor places = places_along(sizes, b.node.ints[0], index, here);

@@ -86,7 +86,7 @@ enum class Op : std::uint8_t {
   CheckedIndex,  // (index [..]): the same; each is checked to be at least 0 and less than exprs[0];
                  // text: the op that was given it; ints[0]: 1 if its negative ones had exprs[0]
                  // added, as they count from the end; 2 if they are counts with a declared bound,
-                 // 3 if they are lengths of segments
+                 // 3 if they are lengths of segments, 4 if they are steps from offset to offset
   IndexPut,      // (x [R, ..], index [M], rows [M, ..]): x with rows joined in at index, in order;
                  // ints[0]: Put
   Flip,  // a view: the elements of dims ints (ascending) in reverse order
@@ -193,9 +193,9 @@ struct Graph {
   /// What the trace's questions to its group came to, in the order asked: with them the same
   /// function gives the same graph again. Of no fingerprint, as hints are.
   std::vector<std::int64_t> answers;
-  /// Of each count of a mask, whether it is read back and why (trace/mask_rewrite.h). Of no
-  /// fingerprint.
-  std::vector<std::string> masks;
+  /// What the host reads back and the line that needs it; which counts of masks it does not
+  /// (trace/read_backs.h). Of no fingerprint.
+  std::vector<std::string> read_backs;
 
   /// Those of the frame's group.
   [[nodiscard]] std::vector<UniformSize> agreed_uniform() const;

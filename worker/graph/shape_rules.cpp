@@ -245,7 +245,7 @@ Outcome gather_rule(const Node& node, Metas in) {
 }
 
 Outcome checked_index_rule(const Node& node, Metas in) {
-  if (node.ints[0] < 0 || node.ints[0] > 3) return rule_error(node, "has no such kind of index");
+  if (node.ints[0] < 0 || node.ints[0] > 4) return rule_error(node, "has no such kind of index");
   return in[0];
 }
 
@@ -441,8 +441,7 @@ std::optional<Status> arity_error(const Node& node, Metas in) {
   const bool numbered = node.op == Op::Full || node.op == Op::Reshape;
   if ((!named && !node.text.empty()) || (!numbered && node.number != 0) ||
       (row.kind != OpClass::HostSync && !node.binds.empty()) ||
-      node.bodies.size() != bodies_of(node.op) ||
-      (row.kind != OpClass::Own && node.own) ||
+      node.bodies.size() != bodies_of(node.op) || (row.kind != OpClass::Own && node.own) ||
       node.asserts.size() != (node.op == Op::Assert ? 1 : 0))
     return rule_error(node, "has an attribute that the op does not have");
   return std::nullopt;

@@ -2,6 +2,8 @@
 
 #include <lockstep/worker/jagged/jagged.h>
 #include <lockstep/worker/jagged/lengths.h>
+#include <lockstep/worker/language/elementwise_ops.h>
+#include <lockstep/worker/language/index_places.h>
 #include <lockstep/worker/language/movement_ops.h>
 #include <lockstep/worker/language/op_builder.h>
 #include <lockstep/worker/language/order_ops.h>
@@ -21,8 +23,17 @@ Tensor offsets_of(const Tensor& lengths, Line where) {
 
 Tensor lengths_of(const Tensor& offsets, Line where) {
   const Tensor edges = wide_lengths("lengths_of", offsets, 1, where);
-  check(edges.size(0, where) >= 1, "lengths_of needs at least one offset", where);
-  return diff(edges, 0, where);
+  const SymInt segments = edges.size(0, where) - 1;
+  check(segments >= 0, "lengths_of needs at least one offset", where);
+  const Tensor first = slice(edges, 0, 0, 1, where);
+  const Tensor begins =
+      emit(Op::Ne, {first, zeros(*first.trace(), {1}, DType::I64, where)}, {}, where);
+  const Tensor each =
+      emit(Op::Sub, {slice(edges, 0, 1, segments, where), slice(edges, 0, 0, segments, where)}, {},
+           where);
+  const Tensor steps = checked_steps(
+      "lengths_of", cat({neg(cast(begins, DType::I64, where), where), each}, 0, where), where);
+  return slice(steps, 0, 1, segments, where);
 }
 
 Jagged with_values(const Jagged& x, const Tensor& values) { return {values, x.lengths}; }

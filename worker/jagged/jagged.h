@@ -33,7 +33,8 @@ struct KeyedJagged {
 
 /// Where each segment starts, and the number of rows behind that: i64 [S + 1] of lengths [S].
 [[nodiscard]] Tensor offsets_of(const Tensor& lengths, Line where = Line::current());
-/// The other way round. Offsets have at least one element, which is checked, and the first is 0.
+/// The other way round. That there is a first offset, which is 0, and that no offset is less than
+/// the one before is checked when the graph runs.
 [[nodiscard]] Tensor lengths_of(const Tensor& offsets, Line where = Line::current());
 /// x with other rows, as many.
 [[nodiscard]] Jagged with_values(const Jagged& x, const Tensor& values);

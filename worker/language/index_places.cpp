@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -55,6 +56,14 @@ Tensor checked_lengths(std::string_view what, const Tensor& lengths, const Expr&
   node.ints = {3};
   node.text = what;
   return emit(Op::CheckedIndex, {lengths}, std::move(node), where);
+}
+
+Tensor checked_steps(std::string_view what, const Tensor& steps, const Line& where) {
+  Node node;
+  node.exprs = {Expr(std::numeric_limits<std::int64_t>::max())};
+  node.ints = {4};
+  node.text = what;
+  return emit(Op::CheckedIndex, {steps}, std::move(node), where);
 }
 
 Tensor wrapped_index(std::string_view what, const Tensor& index, const Expr& limit,

@@ -25,6 +25,10 @@ namespace lockstep::worker {
 [[nodiscard]] Tensor checked_lengths(std::string_view what, const Tensor& lengths,
                                      const shapes::Expr& rows, const Line& where);
 
+/// `steps` from each offset to the next, checked in the run to be at least 0; element 0 is negative
+/// where the first offset is not 0.
+[[nodiscard]] Tensor checked_steps(std::string_view what, const Tensor& steps, const Line& where);
+
 /// As checked_index, of indices that count from the end where they are negative.
 [[nodiscard]] Tensor wrapped_index(std::string_view what, const Tensor& index,
                                    const shapes::Expr& limit, const Line& where);

@@ -10,6 +10,8 @@
 namespace lockstep::worker {
 
 struct GradcheckOptions {
+  // Where an input or output is f32 the step is 1e4 times as long and the tolerance 1e3 times as
+  // wide.
   double step = 1e-6;       // of an input, relative to the larger of 1 and its size
   double tolerance = 1e-5;  // relative to the larger of 1 and the two values
   /// Elements of each input that are tested; of more, so many that the seed picks.
@@ -17,7 +19,7 @@ struct GradcheckOptions {
   std::uint64_t seed = 1;
 };
 
-/// Compares grad() of a random weighted sum of all float outputs of `f` by each f64 input with
+/// Compares grad() of a weighted sum of all float outputs of `f` by each input of f64 or f32 with
 /// central differences of that sum. `f` is traced with these sizes and interpreted, on this rank
 /// alone. For own gradients (custom_backward, OwnOp) as for those that lockstep records. Choose
 /// inputs away from ties, kinks and poles. Errors: BadInput, with input, element and both values,

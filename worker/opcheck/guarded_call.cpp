@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <lockstep/worker/opcheck/first_difference.h>
 #include <lockstep/worker/opcheck/guarded_call.h>
 
 namespace lockstep::worker {
@@ -42,15 +43,6 @@ class GuardedValue {
   std::byte around_;
   Array memory_;
 };
-
-std::optional<std::int64_t> first_difference(const Array& a, const Array& b) {
-  const std::size_t size = dtype_size(a.dtype());
-  const auto *left = a.data_as<std::byte>(), *right = b.data_as<std::byte>();
-  for (std::size_t i = 0; i < static_cast<std::size_t>(a.elements()); ++i)
-    if (std::memcmp(left + i * size, right + i * size, size) != 0)
-      return static_cast<std::int64_t>(i);
-  return std::nullopt;
-}
 
 bool holds_only(const Array& array, std::int64_t element, std::byte what) {
   const std::size_t size = dtype_size(array.dtype());

@@ -10,10 +10,12 @@
 #include <lockstep/worker/execution/loaded_object.h>
 #include <lockstep/worker/graph/half.h>
 #include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/opcheck/device_call.h>
 #include <lockstep/worker/opcheck/gradcheck.h>
 #include <lockstep/worker/opcheck/guarded_call.h>
 #include <lockstep/worker/opcheck/opcheck.h>
 #include <lockstep/worker/opcheck/single_rank.h>
+#include <lockstep/worker/opcheck/traced_gradient.h>
 #include <lockstep/worker/run/own_call.h>
 #include <lockstep/worker/toolchain/host_toolchain.h>
 #include <lockstep/worker/toolchain/shared_build.h>
@@ -24,7 +26,9 @@ namespace {
 using HostKernel = void (*)(void* const*, const std::int64_t*);
 using Tuple = std::map<std::string, std::int64_t>;  // sizes by name
 
-constexpr std::int64_t kOtherSize = 3;           // of names that stay as they are
+constexpr std::int64_t kOtherSize = 3;  // of names that stay as they are
+constexpr const char* kOnDevice = "a program for the device";
+constexpr std::int64_t kManyElements = 4096;     // of which few are moved for the gradient
 constexpr std::int64_t kMostElements = 1 << 20;  // of an input; larger sizes are halved
 
 double difference_allowed(DType dtype, double tolerance) {
@@ -97,12 +101,12 @@ class OpCheck {
   }
 
   Result<void> make_graph() {
-    const Decision decision = symbolic();
+    decision_ = symbolic();
     auto graph = trace_on_one_rank(
-        "opcheck", decision, [&](const std::vector<Tensor>& x) { return std::vector{op_(x)}; });
+        "opcheck", decision_, [&](const std::vector<Tensor>& x) { return std::vector{op_(x)}; });
     if (!graph) return failed(graph.error());
     graph_ = *std::move(graph);
-    symbols_ = decision.trace_symbols();
+    symbols_ = decision_.trace_symbols();
     return {};
   }
 
@@ -146,7 +150,7 @@ class OpCheck {
     if (!program) return failed(program.error());
     const auto units = built(*program, *options_.device_toolchain);
     if (!units) return failed(units.error());
-    return load("a program for the device", *std::move(program), *units, options_.device);
+    return load(kOnDevice, *std::move(program), *units, options_.device);
   }
 
   static Result<std::vector<Bytes>> built(const Program& program, Toolchain& toolchain) {
@@ -235,12 +239,14 @@ class OpCheck {
     return out;
   }
   [[nodiscard]] std::int64_t value_of_size(const shapes::Expr& size) const {
-    const auto value = size.evaluate([&](shapes::Symbol symbol) -> std::optional<std::int64_t> {
-      for (std::size_t i = 0; i < symbols_.size(); ++i)
-        if (symbols_[i] == symbol) return tuple_.at(names_[i]);
-      return std::nullopt;
-    });
+    const auto value =
+        size.evaluate([&](shapes::Symbol symbol) { return value_of_symbol(symbol); });
     return value.value_or(-1);
+  }
+  [[nodiscard]] std::optional<std::int64_t> value_of_symbol(shapes::Symbol symbol) const {
+    for (std::size_t i = 0; i < symbols_.size(); ++i)
+      if (symbols_[i] == symbol) return tuple_.at(names_[i]);
+    return std::nullopt;
   }
   [[nodiscard]] std::vector<std::int64_t> result_sizes() const {
     std::vector<std::int64_t> out;
@@ -278,11 +284,19 @@ class OpCheck {
       if (!expected) expected = *std::move(result);
     }
     for (auto& [what, program] : programs_) {
-      const auto outputs = run_on_one_rank(*program, inputs);
-      if (!outputs) return failed(outputs.error());
-      if (auto equal = compare(what, (*outputs)[0], *expected); !equal) return equal;
+      const auto output = what == kOnDevice
+                              ? device_call(*program, options_.device, claims, inputs, others)
+                              : run_on_host(*program, inputs);
+      if (!output) return failed(output.error());
+      if (auto equal = compare(what, *output, *expected); !equal) return equal;
     }
     return {};
+  }
+
+  static Result<Array> run_on_host(Executable& program, const std::vector<Array>& inputs) {
+    const auto outputs = run_on_one_rank(program, inputs);
+    if (!outputs) return outputs.error();
+    return (*outputs)[0];
   }
 
   Result<void> check_rule() const {
@@ -315,24 +329,37 @@ class OpCheck {
     return {};
   }
 
+  /// At all tuples, by a trace with their sizes as numbers and by one with symbols.
   Result<void> check_gradient() {
-    report_.gradient = op_.has_gradient() ? "checked" : "none";
-    const bool any_float = std::ranges::any_of(
-        inputs_, [](const OpcheckInput& input) { return is_float(input.dtype); });
-    const bool all_f64 = std::ranges::all_of(inputs_, [](const OpcheckInput& input) {
-      return !is_float(input.dtype) || input.dtype == DType::F64;
-    });
+    report_.gradient = "none";
     if (!op_.has_gradient()) return {};
-    if (!any_float || !all_f64) {
-      report_.gradient = "takes no f64";
+    std::vector<DType> dtypes;
+    for (const OpcheckInput& input : inputs_) dtypes.push_back(input.dtype);
+    if (const std::string why = no_differences(dtypes); !why.empty()) {
+      report_.gradient = "not checked: " + why;
       return {};
     }
-    for (const std::int64_t size : {1, 2, 3}) {
-      for (const std::string& name : names_) tuple_[name] = size;
-      const auto checked =
-          gradcheck([&](const std::vector<Tensor>& x) { return std::vector{op_(x)}; }, all_drawn(),
-                    {.seed = options_.seed});
-      if (!checked) return failed(checked.error());
+    const bool coarse = std::ranges::find(dtypes, DType::F32) != dtypes.end();
+    report_.gradient = coarse ? "checked in f32" : "checked";
+    tuple_.clear();
+    const auto f = [&](const std::vector<Tensor>& x) { return std::vector{op_(x)}; };
+    const auto symbolic = TracedGradient::trace(decision_, f, options_.seed);
+    if (!symbolic) return failed(symbolic.error());
+    for (const Tuple& tuple : tuples()) {
+      tuple_ = tuple;
+      const std::vector<Array> inputs = all_drawn();
+      std::int64_t elements = 0;
+      for (const Array& input : inputs) elements += input.elements();
+      const GradcheckOptions options{.elements = elements > kManyElements ? 4 : 64,
+                                     .seed = options_.seed};
+      if (auto checked = gradcheck(f, inputs, options); !checked) return failed(checked.error());
+      const auto size = [&](shapes::Symbol symbol) { return value_of_symbol(symbol); };
+      if (!symbolic->takes(size)) continue;
+      if (auto checked = symbolic->compare(inputs, options); !checked) {
+        Status status = checked.error();
+        status.message += ", traced with symbols as sizes";
+        return failed(status);
+      }
     }
     return {};
   }
@@ -343,6 +370,7 @@ class OpCheck {
   std::mt19937_64 random_;
   SystemClock clock_;
   OpcheckReport report_;
+  Decision decision_;  // named sizes as symbols
   Graph graph_;
   std::vector<std::string> names_;  // of free sizes, in the order of the symbols
   std::vector<shapes::Symbol> symbols_;

@@ -45,7 +45,7 @@ struct OpcheckOptions {
 struct OpcheckReport {
   int sizes = 0;                  // tuples of sizes
   std::vector<std::string> ways;  // besides the reference
-  /// "checked", or why not: "none", "takes no f64".
+  /// "checked", "checked in f32", "none", or "not checked: it takes no floats".
   std::string gradient;
   /// "example.swish: 5 tuples of sizes; the reference, the host text, a program; gradient checked"
   std::string text;
@@ -58,8 +58,11 @@ struct OpcheckReport {
 /// - the shape rule says of numbers what it says of symbols;
 /// - each writes all of its result and nothing else, reads nothing but its inputs and keeps its
 ///   claims (guarded_call.h);
-/// - the gradient agrees with finite differences (gradcheck.h), at sizes 1, 2 and 3, where the op
-///   takes f64.
+/// - a program for the device does not write to its inputs, and gives equal bits for equal ones
+///   where that is claimed (device_call.h);
+/// - the gradient agrees with finite differences (gradcheck.h), traced with these sizes and once
+///   with symbols, where the op takes floats of f64 or f32 alone; of large inputs few elements are
+///   moved.
 /// On this rank alone. Errors: BadInput with op, sizes and what is wrong, the first that was found;
 /// CompileError with the compiler's words; Environment.
 [[nodiscard]] Result<OpcheckReport> opcheck(const OwnOp& op,

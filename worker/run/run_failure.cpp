@@ -104,6 +104,12 @@ Status index_failure(const Graph& graph, NodeId id, std::int64_t position, std::
         "{} at {} was given length {} for segment {}, but lengths must be at least 0 and at most "
         "{}",
         node.text, place(node), index, position, limit - 1));
+  if (node.op == Op::CheckedIndex && node.ints.at(0) == 4)
+    return runtime_assert(fmt::format(
+        "{} at {} was given offsets {}", node.text, place(node),
+        position == 0 ? std::string("of which the first is not 0")
+                      : fmt::format("that change by {} at element {}, but they must not decrease",
+                                    index, position)));
   // What was added to those that count from the end is taken off again.
   const bool from_end = node.op == Op::CheckedIndex && node.ints.at(0) == 1;
   return runtime_assert(fmt::format(

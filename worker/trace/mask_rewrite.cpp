@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/graph/control.h>
-#include <lockstep/worker/trace/mask_rewrite.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/graph/own_op.h>
+#include <lockstep/worker/trace/mask_rewrite.h>
 
 namespace lockstep::worker {
 namespace {
@@ -105,6 +105,8 @@ class MaskCount {
   /// What becomes of the node; nullopt: it needs the count.
   [[nodiscard]] std::optional<Kind> kind_of(NodeId id) const;
   [[nodiscard]] bool by_rows(const Node& node) const;
+  /// It looks up by rows that are indices: result rows, or a total where rows are added up by them.
+  [[nodiscard]] std::optional<Kind> looked_up(const Node& node) const;
   /// n, if the expression is n times the count.
   [[nodiscard]] std::optional<Expr> times(const Expr& expr) const;
 
@@ -121,6 +123,10 @@ class MaskCount {
   [[nodiscard]] NodeId total(const Node& node);
   [[nodiscard]] NodeId count_times(const Node& node);
   [[nodiscard]] NodeId rows(Node node);
+  /// Indices that are 0 where the mask is false.
+  [[nodiscard]] NodeId safe_index(NodeId index, const Location& where) {
+    return where_true_or(0, place_[index], where);
+  }
 
   const std::vector<Node>& nodes_;
   const std::vector<Graph::Output>& outputs_;
@@ -182,6 +188,42 @@ bool MaskCount::by_rows(const Node& node) const {
   return row.kind == OpClass::Elementwise && !row.is(OpRow::RefusesValues);
 }
 
+// What was not chosen looks up element 0, so there has to be one, whatever the run brings.
+std::optional<MaskCount::Kind> MaskCount::looked_up(const Node& node) const {
+  const auto some = [&](const Expr& limit) {
+    return !in(limit) && env_.statically_true(shapes::greater(limit, 0));
+  };
+  const auto size = [&](std::int64_t dim) {
+    return nodes_[node.inputs[0]].meta.sizes[static_cast<std::size_t>(dim)];
+  };
+  switch (node.op) {
+    case Op::CheckedIndex: {
+      const bool of_indices = node.ints[0] == 0 || node.ints[0] == 1;
+      if (of_indices && is(0, node, Kind::Rows) && has_rows(node) && some(node.exprs[0]))
+        return Kind::Rows;
+      return std::nullopt;
+    }
+    case Op::IndexSelect:
+      if (is(0, node, Kind::Other) && is(1, node, Kind::Rows) && has_rows(node) && some(size(0)))
+        return Kind::Rows;
+      return std::nullopt;
+    case Op::Gather: {
+      const Kind source = node.ints[0] == 0 ? Kind::Other : Kind::Rows;
+      if (is(0, node, source) && is(1, node, Kind::Rows) && has_rows(node) &&
+          some(size(node.ints[0])))
+        return Kind::Rows;
+      return std::nullopt;
+    }
+    case Op::IndexAdd:
+      if (is(0, node, Kind::Rows) && is(1, node, Kind::Rows) && !mentioned(node) &&
+          some(node.exprs[0]))
+        return Kind::Total;
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
 std::optional<MaskCount::Kind> MaskCount::kind_of(NodeId id) const {
   const Node& node = nodes_[id];
   const bool of_rows =
@@ -202,6 +244,7 @@ std::optional<MaskCount::Kind> MaskCount::kind_of(NodeId id) const {
     if (has_all_rows(node.inputs[0]) && is(1, node, Kind::Positions) && is(2, node, Kind::Rows))
       return Kind::Total;
   if (of_places) return std::nullopt;
+  if (const auto kind = looked_up(node)) return kind;
   if (has_rows(node) && by_rows(node)) return Kind::Rows;
   if (op_row(node.op).kind == OpClass::Reduction && is(0, node, Kind::Rows) && !mentioned(node) &&
       neutral(node))
@@ -257,7 +300,13 @@ NodeId MaskCount::where_true_or(double other, NodeId chosen, const Location& whe
 
 /// A node of kind Total, but for the count itself.
 NodeId MaskCount::total(const Node& node) {
-  if (node.op == Op::IndexAdd) return where_true_or(0, place_[node.inputs[1]], node.where);
+  if (node.op == Op::IndexAdd) {
+    const NodeId added = where_true_or(0, place_[node.inputs[1]], node.where);
+    if (is(0, node, Kind::Positions)) return added;
+    Node by_index = node;
+    by_index.inputs = {safe_index(node.inputs[0], node.where), added};
+    return add(std::move(by_index));
+  }
   if (node.op == Op::IndexPut)
     return where_true(place_[node.inputs[2]], place_[node.inputs[0]], node.where);
   Node over = node;
@@ -275,14 +324,17 @@ NodeId MaskCount::count_times(const Node& node) {
 }
 
 NodeId MaskCount::rows(Node node) {
-  if (node.op == Op::IndexSelect) {
+  if (node.op == Op::IndexSelect && is(1, node, Kind::Positions)) {
     const NodeId x = place_[node.inputs[0]];
     const NodeId safe = where_true_or(1, x, node.where);
     chosen_[safe] = x;
     return safe;
   }
+  const std::optional<NodeId> index =
+      looked_up(node) ? std::optional(safe_index(node.inputs.back(), node.where)) : std::nullopt;
   node.meta.sizes[0] = all_;
   for (NodeId& input : node.inputs) input = place_[input];
+  if (index) node.inputs.back() = *index;
   return add(std::move(node));
 }
 
@@ -313,14 +365,14 @@ Recording MaskCount::without() {
 
 }  // namespace
 
-std::vector<std::string> rewrite_masks(Recording& recording,
-                                       const std::vector<shapes::DeferredAssert>& asserts,
-                                       const std::vector<UniformSize>& uniform,
-                                       shapes::ShapeEnv& env) {
+std::map<Symbol, std::string> rewrite_masks(Recording& recording,
+                                            const std::vector<shapes::DeferredAssert>& asserts,
+                                            const std::vector<UniformSize>& uniform,
+                                            shapes::ShapeEnv& env, bool allowed) {
   const auto counted = [](const Node& node) {
     return node.op == Op::Item && node.binds.size() == 1;
   };
-  std::vector<std::string> lines;
+  std::map<Symbol, std::string> lines;
   if (std::ranges::none_of(recording.nodes, counted)) return lines;
   prune(recording);
   std::vector<Symbol> items;
@@ -334,16 +386,19 @@ std::vector<std::string> rewrite_masks(Recording& recording,
     MaskCount count(recording, static_cast<NodeId>(item - recording.nodes.begin()), env);
     if (text.empty() || !count.counts()) continue;
     if (const auto need = count.need(asserts, uniform)) {
-      lines.push_back(fmt::format("{} of {} is read back: {} in {} needs it", text, line,
-                                  need->what, need->where.text()));
-      continue;
+      lines[items[i]] = fmt::format("{} of {} is read back: {} in {} needs it", text, line,
+                                    need->what, need->where.text());
+    } else if (!allowed) {
+      lines[items[i]] = fmt::format(
+          "{} of {} is read back: nothing needs it, but other ranks may run other graphs", text,
+          line);
+    } else {
+      recording = count.without();
+      prune(recording);
+      lines[items[i]] =
+          fmt::format("{} of {} is not read back: where() stands in its place", text, line);
     }
-    recording = count.without();
-    prune(recording);
-    lines.push_back(
-        fmt::format("{} of {} is not read back: where() stands in its place", text, line));
   }
-  std::ranges::reverse(lines);
   return lines;
 }
 

@@ -3,6 +3,7 @@
 // Called by the tracer at the end of a trace.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,14 +19,16 @@ struct Recording {
 };
 
 /// Each count of a mask is taken by itself, the last one first. It goes if all that is made of the
-/// chosen rows is made row by row and ends in totals (sum, prod; amax and amin of floats), in rows
-/// put or added back where they were chosen, or in the count as a value (a mean). Rows that were
-/// not chosen are 1 before any op sees them, and are left out of every total, so that no value or
-/// gradient of theirs is seen. Additions of floats come in another order; all else has the same
-/// bits. Sizes must be simplified. Requires that no rank runs another graph. Gives one line per
-/// count, for a reader: which went, which stayed and the line that needs it.
-[[nodiscard]] std::vector<std::string> rewrite_masks(
+/// chosen rows is made row by row (looked up by them as indices, too, where there is an element 0)
+/// and ends in totals (sum, prod; amax and amin of floats), in rows put or added back where they
+/// were chosen, or added up by index, or in the count as a value (a mean). Rows that were not
+/// chosen are 1 before any op sees them, as indices 0, and are left out of every total, so that no
+/// value or gradient of theirs is seen. Additions of floats come in another order; all else has the
+/// same bits. Sizes must be simplified. `allowed`: no rank runs another graph; else all counts
+/// stay. Gives one line per count, for a reader: which went, which stayed and the line that needs
+/// it.
+[[nodiscard]] std::map<shapes::Symbol, std::string> rewrite_masks(
     Recording& recording, const std::vector<shapes::DeferredAssert>& asserts,
-    const std::vector<UniformSize>& uniform, shapes::ShapeEnv& env);
+    const std::vector<UniformSize>& uniform, shapes::ShapeEnv& env, bool allowed);
 
 }  // namespace lockstep::worker

@@ -12,6 +12,7 @@
 #include <lockstep/worker/graph/shape_rules.h>
 #include <lockstep/worker/trace/mask_rewrite.h>
 #include <lockstep/worker/trace/own_gradient.h>
+#include <lockstep/worker/trace/read_backs.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace lockstep::worker {
@@ -405,8 +406,10 @@ Graph Trace::finish() {
   }
   for (Graph::Output& output : outputs_) output.node = place[output.node];
   Recording recording{std::move(nodes), outputs_};
-  if (!setup_.peers_may_differ)
-    graph.masks = rewrite_masks(recording, env_.deferred_asserts(), uniform_, env_);
+  auto of_masks =
+      rewrite_masks(recording, env_.deferred_asserts(), uniform_, env_, !setup_.peers_may_differ);
+  graph.read_backs =
+      read_back_lines(recording, env_.deferred_asserts(), uniform_, std::move(of_masks));
   NodeOrder order(std::move(recording.nodes), recording.outputs);
   for (const shapes::DeferredAssert& deferred : env_.deferred_asserts()) order.add(deferred);
   graph.nodes = order.place(setup_.peers_may_differ ? NodeOrder::Checks::WhereTheyStand

@@ -7,9 +7,13 @@
 #include "emulated_device.h"
 #include "graph_builder.h"
 #include "on_ranks.h"
+#include "worker/trace/function_runs.h"
 #include <gtest/gtest.h>
 
+#include <lockstep/worker/bounded/bounded.h>
 #include <lockstep/worker/codegen/codegen.h>
+#include <lockstep/worker/language/index_ops.h>
+#include <lockstep/worker/language/selection_ops.h>
 
 namespace lockstep::worker::deferred_checks_test {
 namespace {
@@ -155,6 +159,51 @@ TEST(DeferredChecks, HoweverManyLookUps_TheHostWaitsOnce) {
     const Asked one = asked(1, recorded);
     EXPECT_EQ(one.downloads, 1);
     EXPECT_EQ(asked(6, recorded), one);
+  }
+}
+
+TEST(DeferredChecks, CountsWithABound_CostNoWait) {
+  struct Asked {
+    int waits, downloads;
+    bool operator==(const Asked&) const = default;
+  };
+  const auto asked = [](const test::Body& body, bool recorded) {
+    const Graph graph = test::must(test::traced(
+        {{DType::F64, {test::dynamic(9, 1), 3}}, {DType::Bool, {test::dynamic(9, 1)}}}, body));
+    Loaded loaded(emulated(graph), recorded);
+    std::mt19937_64 random(3);
+    const Inputs inputs = test::named(
+        {random_array(random, DType::F64, {9, 3}), random_array(random, DType::Bool, {9})});
+    loaded.expect_agreement(inputs);
+    const Asked before{loaded.device->waits(), loaded.device->downloads()};
+    EXPECT_TRUE(run_compiled(*loaded.program, inputs));
+    return Asked{loaded.device->waits() - before.waits,
+                 loaded.device->downloads() - before.downloads};
+  };
+  using In = const test::Tensors&;
+  for (const bool recorded : {false, true}) {
+    // All rows, of which an index is looked up: one outcome of a check comes back.
+    const Asked all = asked(
+        [](In in) {
+          const Tensor last = sum(cast(in[1], DType::I64));
+          return test::Tensors{sum(index_select(in[0], 0, minimum(reshape(last, {1}), 0)))};
+        },
+        recorded);
+    const Asked bounded = asked(
+        [](In in) { return test::Tensors{sum(select_rows(in[0], in[1], at_most(9)).values)}; },
+        recorded);
+    const Asked often = asked(
+        [](In in) {
+          const Bounded rows = select_rows(in[0], in[1], at_most(9)),
+                        each = masked_select(in[0], in[0] > 0.0, at_most(27));
+          return test::Tensors{rows.values, each.values, present(rows),
+                               nonzero(in[1], at_most(12)).values};
+        },
+        recorded);
+    const Asked counted = asked([](In in) { return test::Tensors{in[0][in[1]]}; }, recorded);
+    EXPECT_EQ(bounded, all);
+    EXPECT_EQ(often, all);
+    EXPECT_GT(counted.waits, all.waits);
   }
 }
 

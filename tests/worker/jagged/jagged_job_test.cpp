@@ -173,6 +173,56 @@ TEST_F(JaggedJob, ExchangeOfBatchesThatDiffer_IsOfTheLargest) {
   EXPECT_TRUE(finish());
 }
 
+/// Half of the ranks exchange among themselves, the lower ones other batches than the upper ones.
+TEST_F(JaggedJob, ExchangeInAGroup_StaysThere) {
+  const int half_size = std::max(1, size / 2), first = rank / half_size * half_size;
+  const bool in_one = first < 2 * half_size;  // with an odd number the last rank is in neither
+  const auto half =
+      job->group("half", in_one ? RankSet::range({first}, {first + half_size - 1}) : RankSet{});
+  ASSERT_TRUE(half) << half.error().text();
+  Owners owner;
+  for (int f = 0; f < 7; ++f) owner.push_back(Rank{(f * 3 + 1) % half_size});
+  auto step = job->frame<Features, Exchanged>("step", {.group = *half}, [&](const Features& in) {
+    return exchanged({same_batch(in.features, *half)}, owner, *half);
+  });
+  for (int call = 0; in_one && call < 3; ++call) {
+    const auto samples = [&](int r) {
+      return static_cast<I>((r + call) % 3 + (r < half_size ? 0 : 2));
+    };
+    const Features in = batch_of(rank, 7, samples(rank), call);
+    const auto out = step(in);
+    ASSERT_TRUE(out) << out.error().text();
+    I batch = 0;
+    for (int r = first; r < first + half_size; ++r) batch = std::max(batch, samples(r));
+    const Array &lengths = out->mine.lengths.array(), &values = out->mine.values.array();
+    ASSERT_EQ(lengths.sizes(), (std::vector<I>{feature_slots(owner), half_size * batch}));
+    std::size_t slot = 0;
+    I row = 0;
+    for (const I f : features_of(owner, Rank{rank - first})) {
+      for (int from = 0; from < half_size; ++from)
+        for (I b = 0; b < batch; ++b) {
+          const int r = first + from;
+          const I rows = b < samples(r) ? rows_of(r, f, b, call) : 0;
+          EXPECT_EQ(lengths.at((static_cast<I>(slot) * half_size + from) * batch + b),
+                    static_cast<double>(rows));
+          for (I k = 0; k < rows; ++k) EXPECT_EQ(values.at(2 * row++), value_of(r, f, b, k));
+        }
+      ++slot;
+    }
+    const Array& back = out->back.array();
+    ASSERT_EQ(back.sizes(), (std::vector<I>{7, batch, 2}));
+    for (I f = 0; f < 7; ++f)
+      for (I b = 0; b < samples(rank); ++b) {
+        double expected = 0;
+        for (I k = 0; k < rows_of(rank, f, b, call); ++k) expected += 2 * value_of(rank, f, b, k);
+        EXPECT_EQ(back.at((f * batch + b) * 2), expected);
+      }
+    const Array &x = in.features.values.array(), &gradient = out->gradient.array();
+    for (I i = 0; i < x.elements(); ++i) EXPECT_EQ(gradient.at(i), 2 * x.at(i));
+  }
+  EXPECT_TRUE(finish());
+}
+
 TEST_F(JaggedJob, BatchesThatDifferWithoutThat_AreOneErrorOfAllRanks) {
   if (size == 1) return;  // nobody to differ from
   const Owners owner = layouts()[0];

@@ -185,6 +185,23 @@ TEST(Segments, LengthsAndOffsets_OneFromTheOther) {
   }
 }
 
+TEST(Segments, OffsetsThatAreNone_AreOneSentence) {
+  TracedRun program({ints({0, 2, 7})}, [](Trace&, In x) { return std::vector{lengths_of(x[0])}; });
+  EXPECT_TRUE(same(program.run({ints({0})}), {ints(Lengths{})}, 0));
+  EXPECT_TRUE(same(program.run({ints({0, 0, 3, 3})}), {ints({0, 3, 0})}, 0));
+  const auto says = [&](const Lengths& offsets, const std::string& words) {
+    const std::string text = program.failure({ints(offsets)});
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+    EXPECT_NE(text.find("segment_test.cpp:"), std::string::npos) << text;
+  };
+  says({}, "lengths_of needs at least one offset");
+  says({1, 2, 7}, "was given offsets of which the first is not 0");
+  says({-3}, "was given offsets of which the first is not 0");
+  says({0, 4, 2, 7},
+       "was given offsets that change by -2 at element 2, but they must not decrease");
+  says({0, 4, 4, 3}, "was given offsets that change by -1 at element 3");
+}
+
 TEST(Segments, LengthsThatDoNotFit_AreOneSentence) {
   TracedRun program({random_f64(1, {7}), ints({2, 0, 5})}, [](Trace&, In x) {
     return std::vector{segment_sum({x[0], x[1]})};

@@ -93,7 +93,8 @@ TEST(Opcheck, OtherDtypesAndFixedSizes_AreTriedToo) {
     const auto report =
         opcheck(OwnOp(twice, gradient), {{dtype, {"n", 3}, 0, 100}}, {.sizes = {0, 1, 7}});
     ASSERT_TRUE(report.has_value()) << report.error().text();
-    EXPECT_EQ(report->gradient, "takes no f64");
+    EXPECT_EQ(report->gradient,
+              dtype == DType::F32 ? "checked in f32" : "not checked: it takes no floats");
   }
   const auto fixed = opcheck(OwnOp(twice, gradient), {{DType::F64, {4, 3}}});
   ASSERT_TRUE(fixed.has_value()) << fixed.error().text();
@@ -122,6 +123,31 @@ TEST(Opcheck, WaysThatDisagree_AreNamedWithSizesElementAndValues) {
   options.device_toolchain = &toolchain;
   EXPECT_TRUE(holds_part(found_in(OwnOp(other), kMatrix, options),
                          "a program for the device gives 1 for element 0"));
+}
+
+TEST(Opcheck, ATextForADevice_IsRunTwiceAndItsInputsAreLookedAt) {
+  const auto found = [](const std::string& text, bool deterministic = true) {
+    EmulatedToolchain toolchain;
+    OwnDefinition definition = test::swish_definition();
+    definition.cuda_text = text;
+    definition.claims.deterministic = deterministic;
+    OpcheckOptions options{.sizes = {0, 2}};
+    options.device = std::make_shared<EmulatedDevice>();
+    options.device_toolchain = &toolchain;
+    return found_in(OwnOp(definition), kMatrix, options);
+  };
+  const std::string right = test::swish_definition().cuda_text;
+  EXPECT_TRUE(holds_part(found(right), "nothing: "));
+  EXPECT_TRUE(holds_part(found(right + "\nif (thread == 0 && count > 1) ((T0*)in0)[1] = 9;"),
+                         "a program for the device writes to its input 0: element 1 was "));
+  // What an earlier run has left behind: less than the reference may differ by.
+  const std::string counting =
+      "static int calls = 0; if (thread == 0) ++calls;\n"
+      "for (long i = thread; i < count; i += threads)\n"
+      "  out[i] = in0[i] / (T(1) + exp_(-in0[i])) * (T(1) + calls * 1e-15);";
+  EXPECT_TRUE(
+      holds_part(found(counting), "a program for the device gives other bits for equal inputs: "));
+  EXPECT_TRUE(holds_part(found(counting, false), "nothing: "));
 }
 
 TEST(Opcheck, AFunctionThatWritesElsewhere_IsFound) {
@@ -247,6 +273,52 @@ TEST(Opcheck, AWrongGradient_IsFoundWithElementAndValues) {
   EXPECT_TRUE(holds_part(text, ", but finite differences give "));
 }
 
+TEST(Opcheck, AGradientThatIsWrongAtSomeSizesOnly_IsFound) {
+  const auto wrong_if = [](const std::function<bool(const Tensor&)>& wrong) {
+    return found_in(OwnOp(test::swish_definition(), [wrong](const BackwardCall& call) {
+      const Tensor& x = call.inputs[0];
+      const Tensor s = sigmoid(x), right = call.grads[0] * (s + call.outputs[0] * (1.0 - s));
+      return std::vector{wrong(x) ? right * 2.0 : right};
+    }));
+  };
+  EXPECT_TRUE(holds_part(wrong_if([](const Tensor& x) -> bool { return bool(x.size(0) > 100); }),
+                         "at m = 300, n = 300: gradcheck: the gradient by input 0 at ["));
+  EXPECT_TRUE(
+      holds_part(wrong_if([](const Tensor& x) -> bool { return bool(x.size(0) != x.size(1)); }),
+                 "at m = 3, n = 1: gradcheck: the gradient by input 0 at ["));
+  EXPECT_TRUE(
+      holds_part(wrong_if([](const Tensor& x) { return !x.size(0).expr().constant().has_value(); }),
+                 "at m = 1, n = 1: gradcheck: "));
+  EXPECT_TRUE(
+      holds_part(wrong_if([](const Tensor& x) { return !x.size(0).expr().constant().has_value(); }),
+                 ", traced with symbols as sizes"));
+  const OwnOp never_empty(test::swish_definition(), [](const BackwardCall& call) {
+    check(call.inputs[0].size(0) > 0, "it has rows");
+    return std::vector{call.grads[0]};
+  });
+  EXPECT_TRUE(holds_part(found_in(never_empty), "at m = 0, n = 0: "));
+}
+
+TEST(Opcheck, AGradientInF32_IsCheckedWithWiderBounds) {
+  OwnDefinition square;
+  square.name = "test.square";
+  square.shape_rule = [](auto in) { return in[0]; };
+  square.reference = [](Ins in, Array& out) {
+    for (std::int64_t i = 0; i < out.elements(); ++i) out.set(i, in[0].at(i) * in[0].at(i));
+  };
+  const auto found = [&](DType dtype, double factor) {
+    return found_in(OwnOp(square,
+                          [factor](const BackwardCall& call) {
+                            return std::vector{call.grads[0] * call.inputs[0] * factor};
+                          }),
+                    {{dtype, {"n"}}}, {.sizes = {0, 1, 5}});
+  };
+  EXPECT_TRUE(holds_part(found(DType::F32, 2), "gradient checked in f32"));
+  EXPECT_TRUE(holds_part(found(DType::F32, 2.1), "but finite differences give "));
+  EXPECT_TRUE(holds_part(found(DType::BF16, 2),
+                         "gradient not checked: input 0 is bf16, and differences need f64 or f32"));
+}
+
 const Array kPoint = Array::of(DType::F64, {2, 2}, std::vector{0.5, -1.25, 2.0, 3.0});
 
 TEST(Gradcheck, WhatLockstepRecords_Passes) {
@@ -296,10 +368,10 @@ TEST(Gradcheck, WhatHasNoDifferences_IsRefusedInASentence) {
     return checked ? std::string() : checked.error().text();
   };
   const TracedFunction same = [](In x) { return x; };
-  EXPECT_TRUE(holds_part(words(same, {Array::zeros(DType::F32, {2})}),
-                         "gradcheck: input 0 is f32, and differences need f64"));
-  EXPECT_TRUE(holds_part(words(same, {Array::zeros(DType::I64, {2})}),
-                         "gradcheck: the function takes no floats"));
+  EXPECT_TRUE(holds_part(words(same, {Array::zeros(DType::F16, {2})}),
+                         "gradcheck: input 0 is f16, and differences need f64 or f32"));
+  EXPECT_TRUE(
+      holds_part(words(same, {Array::zeros(DType::I64, {2})}), "gradcheck: it takes no floats"));
   EXPECT_TRUE(holds_part(words([](In x) { return std::vector{x[0] > 0.0}; }, {kPoint}),
                          "gradcheck: the function gives no floats"));
   EXPECT_TRUE(holds_part(words(

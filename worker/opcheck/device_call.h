@@ -1,0 +1,20 @@
+// Runs of an op's program on a device, on memory of its own, which is looked at afterwards.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <lockstep/worker/device/device.h>
+#include <lockstep/worker/execution/executable.h>
+#include <lockstep/worker/graph/own_op.h>
+
+namespace lockstep::worker {
+
+/// The result of `program` on copies of the inputs on the device. No run changes its copies; with
+/// the claim of being deterministic a second run, after one on `others`, inputs of the same sizes,
+/// gives equal bits. Errors: BadInput, with what is wrong, where; the run's own.
+[[nodiscard]] Result<Array> device_call(Executable& program, const std::shared_ptr<Device>& device,
+                                        const OwnClaims& claims, const std::vector<Array>& inputs,
+                                        const std::vector<Array>& others);
+
+}  // namespace lockstep::worker

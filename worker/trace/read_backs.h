@@ -1,0 +1,19 @@
+// What the host reads back while a graph runs, for a reader of the log. Called by the tracer at the
+// end of a trace.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/trace/mask_rewrite.h>
+
+namespace lockstep::worker {
+
+/// One line per count of a mask, as `of_masks` has it, and per other host sync: what is read back,
+/// where, and the first line that needs it; in the order in which they were recorded.
+[[nodiscard]] std::vector<std::string> read_back_lines(
+    const Recording& recording, const std::vector<shapes::DeferredAssert>& asserts,
+    const std::vector<UniformSize>& uniform, std::map<shapes::Symbol, std::string> of_masks);
+
+}  // namespace lockstep::worker
