@@ -18,8 +18,14 @@ Several branch(In x, Arguments n) {
 /// Both ways use a tensor of the code around them.
 Several branch_with_weight(In x, Arguments) {
   return cond(
-      x[2], [&](const Several& y) { return Several{tanh(y[0] * x[1]), y[0] + 1.0}; },
-      [&](const Several& y) { return Several{exp(y[0]) * x[1], y[0] * x[1]}; }, {x[0]});
+      x[2],
+      [&](const Several& y) {
+        return Several{tanh(y[0] * x[1]), y[0] + 1.0};
+      },
+      [&](const Several& y) {
+        return Several{exp(y[0]) * x[1], y[0] * x[1]};
+      },
+      {x[0]});
 }
 
 /// Sizes that the samples have equal, and that a scan has to know to be.
@@ -68,8 +74,8 @@ Several roots(In x, Arguments) {
 }  // namespace
 
 Functions control() {
-  return {{"cond", branch},         {"cond_with_weight", branch_with_weight},
-          {"scan", products},       {"recurrence", recurrence},
+  return {{"cond", branch},          {"cond_with_weight", branch_with_weight},
+          {"scan", products},        {"recurrence", recurrence},
           {"while_loop", countdown}, {"roots", roots}};
 }
 

@@ -19,8 +19,7 @@ Sides sides(In x, Arguments n) {
 /// torch divides ints as f32.
 Sides fractions(In x, Arguments n) {
   std::vector<Tensor> floats;
-  for (const Tensor& one : x)
-    floats.push_back(is_float(one.dtype()) ? one : cast(one, DType::F32));
+  for (const Tensor& one : x) floats.push_back(is_float(one.dtype()) ? one : cast(one, DType::F32));
   return sides(floats, n);
 }
 /// torch takes what is not 0 as true.

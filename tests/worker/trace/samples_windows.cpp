@@ -70,8 +70,7 @@ Tensor folded(const Tensor& x, Arguments n) {
   Sizes counts, kernel{-1}, padded;
   for (std::size_t d = 0; d < 2; ++d) {
     const auto size = n.at(0).at(d).get<std::int64_t>(), by = n.at(3).at(d).get<std::int64_t>(),
-               reach = n.at(2).at(d).get<std::int64_t>() *
-                       (n.at(1).at(d).get<std::int64_t>() - 1);
+               reach = n.at(2).at(d).get<std::int64_t>() * (n.at(1).at(d).get<std::int64_t>() - 1);
     padded.push_back(size + 2 * by);
     counts.push_back((size + 2 * by - reach - 1) / windows[d].stride + 1);
     kernel.push_back(windows[d].size);
