@@ -1,4 +1,4 @@
-// What this room asks of lengths before it builds on them.
+// What this room asks of lengths before it builds on them. For its files only.
 #pragma once
 
 #include <string_view>

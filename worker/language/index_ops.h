@@ -1,5 +1,5 @@
 // The tensor language: indexing by tensors of indices and by masks. Names and meanings follow
-// torch. Indices are i64; one out of range is an error when the graph runs, on all ranks jointly.
+// torch. Indices are i64 or i32; one out of range is an error when the graph runs, on all ranks.
 // Those that are negative count from the end where that is said, else they are out of range. If
 // operands do not fit, every function throws TraceUsageError with the user's line. Results are the
 // same bits on every run: what meets in one element meets in the order of the indices, so of

@@ -15,6 +15,30 @@ Tensor repeated(const Tensor& x, const Tensor& repeats, const SymInt& total, std
   return from_front(index_select(to_front(x, dim, where), rows, where), dim, where);
 }
 
+/// Of `keys` in order, [n] or [n, m], one row of `sorted` for each run of equal ones. `order`:
+/// where each row stood before.
+Unique runs_of(const Tensor& keys, const Tensor& sorted, const Tensor& order, const Line& where) {
+  const std::shared_ptr<Trace> trace = keys.trace();
+  const SymInt n = keys.size(0);
+  const Tensor place = arange(*trace, n, where);
+  const Tensor none = filled(*trace, meta_of(place), 0, where),
+               one = filled(*trace, meta_of(place), 1, where);
+  // The element before; the first one stands beside itself.
+  const Tensor before = index_select(
+      keys, emit(Op::Maximum, {emit(Op::Sub, {place, one}, {}, where), none}, {}, where), where);
+  const Tensor at_first = emit(Op::Eq, {place, none}, {}, where);
+  Tensor differs = emit(Op::Ne, {keys, before}, {}, where);
+  if (keys.ndim() > 1) differs = any(differs, {1}, Keep::Drop, where);
+  const Tensor first = emit(Op::Or, {at_first, differs}, {}, where);
+  const bool some = trace->env().statically_true(shapes::greater(n.expr(), 0));
+  const Tensor starts = true_positions(first, "unique()", where, some ? 1 : 0);
+  const Tensor segment =
+      emit(Op::Sub, {cumsum(cast(first, DType::I64, where), where), one}, {}, where);
+  const Tensor inverse = index_add(n, order, segment, where);
+  return {index_select(sorted, starts, where), inverse,
+          index_add(starts.size(0), segment, one, where)};
+}
+
 }  // namespace
 
 Tensor nonzero(const Tensor& x, Line where) {
@@ -64,31 +88,43 @@ Tensor Tensor::operator[](const TensorOperand& at) const {
 }
 
 Unique unique(const Tensor& x, Line where) {
-  const std::shared_ptr<Trace> trace = trace_of("unique", std::vector{x}, where);
+  (void)trace_of("unique", std::vector{x}, where);
   if (x.dtype() == DType::Bool) {
     Unique numbers = unique(cast(x, DType::U8, where), where);
     numbers.values = cast(numbers.values, DType::Bool, where);
     return numbers;
   }
   const Tensor flat = flat_view(x, where);
-  const SymInt n = flat.size(0);
   const Tensor order = argsort(flat, where), sorted = index_select(flat, order, where);
-  const Tensor place = arange(*trace, n, where);
-  const Tensor none = filled(*trace, meta_of(place), 0, where),
-               one = filled(*trace, meta_of(place), 1, where);
-  // The element before; the first one stands beside itself.
-  const Tensor before = index_select(
-      sorted, emit(Op::Maximum, {emit(Op::Sub, {place, one}, {}, where), none}, {}, where), where);
-  const Tensor first = emit(
-      Op::Or, {emit(Op::Eq, {place, none}, {}, where), emit(Op::Ne, {sorted, before}, {}, where)},
-      {}, where);
-  const bool some = trace->env().statically_true(shapes::greater(n.expr(), 0));
-  const Tensor starts = true_positions(first, "unique()", where, some ? 1 : 0);
-  const Tensor segment =
-      emit(Op::Sub, {cumsum(cast(first, DType::I64, where), where), one}, {}, where);
-  const Tensor inverse = index_add(n, order, segment, where);
-  return {index_select(sorted, starts, where), view(inverse, meta_of(x).sizes, where),
-          index_add(starts.size(0), segment, one, where)};
+  Unique all = runs_of(sorted, sorted, order, where);
+  all.inverse = view(all.inverse, meta_of(x).sizes, where);
+  return all;
+}
+
+Unique unique(const Tensor& x, std::int64_t dim, Line where) {
+  const std::shared_ptr<Trace> trace = trace_of("unique", std::vector{x}, where);
+  if (x.dtype() == DType::Bool) {
+    Unique numbers = unique(cast(x, DType::U8, where), dim, where);
+    numbers.values = cast(numbers.values, DType::Bool, where);
+    return numbers;
+  }
+  const std::int64_t along = checked_dim("unique", x, dim, where);
+  const Tensor slices = to_front(x, along, where);
+  const std::vector<Expr> sizes = meta_of(slices).sizes;
+  Expr width(1);
+  for (std::size_t d = 1; d < sizes.size(); ++d) width = width * sizes[d];
+  const std::optional<std::int64_t> columns = trace->env().simplify(width).constant();
+  if (!columns) refuse(where, "unique", "the sizes of all dims but that one have to be numbers");
+  const Tensor rows = view(slices, {sizes[0], Expr(*columns)}, where);
+  Tensor order = arange(*trace, rows.size(0), where);
+  for (std::int64_t c = *columns - 1; c >= 0; --c) {  // stable, so the first column decides
+    const Tensor column = squeeze(slice(rows, 1, c, 1, where), 1, where);
+    order = index_select(order, argsort(index_select(column, order, where), where), where);
+  }
+  Unique all =
+      runs_of(index_select(rows, order, where), index_select(slices, order, where), order, where);
+  all.values = from_front(all.values, along, where);
+  return all;
 }
 
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::int64_t dim, Line where) {

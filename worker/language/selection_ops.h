@@ -32,6 +32,10 @@ struct Unique {
 };
 /// What of it is not used is left out of the graph.
 [[nodiscard]] Unique unique(const Tensor& x, Line where = Line::current());
+/// The same of whole slices along `dim`, in the order of their elements from the first on: values
+/// have u of them, inverse is i64 of the size of `dim`. All other sizes are numbers: it sorts once
+/// for each element of a slice, so it is for slices of few.
+[[nodiscard]] Unique unique(const Tensor& x, std::int64_t dim, Line where = Line::current());
 
 /// Element i of `dim`, repeats[i] times in a row. `repeats` is i64, one per element or one for all;
 /// a negative one is an error when the graph runs.

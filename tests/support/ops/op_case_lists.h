@@ -7,6 +7,10 @@
 
 namespace lockstep::worker::test {
 
+/// op_cases_elementwise.cpp
+void add_elementwise(std::vector<OpCase>& cases);
+/// op_cases_collectives.cpp
+void add_collectives(std::vector<OpCase>& cases);
 /// op_cases_index.cpp
 void add_gathers(std::vector<OpCase>& cases);
 void add_movement(std::vector<OpCase>& cases);

@@ -6,7 +6,6 @@
 #include "op_case_lists.h"
 #include "tracing.h"
 
-#include <lockstep/worker/language/collective_ops.h>
 #include <lockstep/worker/language/op_builder.h>
 #include <lockstep/worker/language/random_ops.h>
 #include <lockstep/worker/language/selection_ops.h>
@@ -16,112 +15,6 @@ namespace {
 
 using Fill = CaseInput::Fill;
 using In = const std::vector<Tensor>&;
-
-Tensor nan_to_zero(const Tensor& x, Line where) { return nan_to_num(x, 0, {}, {}, where); }
-OpCase unary(const std::string& name, Tensor (*op)(const Tensor&, Line), Fill fill = Fill::Signed) {
-  return {name, {{fill, {kN, kM}}}, [op](Trace&, In x) { return op(x[0], Line::current()); }};
-}
-OpCase binary(const std::string& name, Tensor (*op)(const TensorOperand&, const TensorOperand&),
-              Fill fill = Fill::Signed) {
-  return {
-      name, {{fill, {kN, kM}}, {fill, {kN, kM}}}, [op](Trace&, In x) { return op(x[0], x[1]); }};
-}
-
-void add_elementwise(std::vector<OpCase>& cases) {
-  cases.push_back(unary("neg", neg));
-  cases.push_back(unary("abs", abs));
-  cases.push_back(unary("exp", exp));
-  cases.push_back(unary("log", log, Fill::Positive));
-  cases.push_back(unary("sqrt", sqrt, Fill::Positive));
-  cases.push_back(unary("rsqrt", rsqrt, Fill::Positive));
-  cases.push_back(unary("tanh", tanh));
-  cases.push_back(unary("sigmoid", sigmoid));
-  cases.push_back(unary("relu", relu));
-  cases.push_back(unary("gelu", gelu));
-  cases.push_back(unary("silu", silu));
-  cases.push_back(unary("detach", [](const Tensor& x, Line l) { return x * detach(x, l); }));
-  cases.push_back(binary("add", operator+));
-  cases.push_back(binary("sub", operator-));
-  cases.push_back(binary("mul", operator*));
-  cases.push_back(binary("div", operator/, Fill::Positive));
-  cases.push_back(binary("maximum", maximum));
-  cases.push_back(binary("minimum", minimum));
-  cases.push_back(binary("where", [](const TensorOperand& a, const TensorOperand& b) {
-    return where(a < b, a * 2.0, b);
-  }));
-  cases.push_back({"flags", {{Fill::Signed, {kN, kM}}, {Fill::Signed, {kN, kM}}}, [](Trace&, In x) {
-                     const Tensor a = (x[0] > x[1]) | (x[0] <= -1.0),
-                                  b = (x[0] >= 0.5) & logical_not(x[1] < 0.0);
-                     const Tensor same = (x[0] == x[1]) | (a != b);
-                     return where(same, x[0], x[1] * 3.0);
-                   }});
-  cases.push_back({"ints", {{Fill::Order, {kN}}, {Fill::Signed, {kN}}}, [](Trace& t, In x) {
-                     const Tensor i = (x[0] * 3 + iota({x[0].size(0)}, 0)) % 4 - x[0] / 2;
-                     return x[1] * cast(i, DType::F64) + cast(t.rank(), DType::F64);
-                   }});
-  cases.push_back({"cast", {{Fill::Signed, {kN, kM}}}, [](Trace&, In x) {
-                     return x[0] * cast(cast(x[0] * 2.0, DType::I64), DType::F64) +
-                            cast(cast(x[0], DType::F32), DType::F64) * 0.0;
-                   }});
-  cases.push_back({"numbers", {{Fill::Signed, {kN, kM}}}, [](Trace&, In x) {
-                     return (2.0 - x[0]) / 4.0 + x[0] * x[0].size(0) + 1 - -x[0];
-                   }});
-}
-
-void add_functions(std::vector<OpCase>& cases) {
-  for (const auto& [name, op] :
-       std::vector<std::pair<std::string, Tensor (*)(const Tensor&, Line)>>{
-           {"exp2", exp2},
-           {"expm1", expm1},
-           {"sin", sin},
-           {"cos", cos},
-           {"tan", tan},
-           {"erf", erf},
-           {"gelu_exact", gelu_exact},
-           {"nan", nan_to_zero}})
-    cases.push_back(unary(name, op));
-  cases.push_back(unary("log2", log2, Fill::Positive));
-  cases.push_back(unary("log1p", log1p, Fill::Positive));
-  cases.push_back(
-      unary("softplus", [](const Tensor& x, Line l) { return softplus(x * 3.0, 1.5, 2, l); }));
-  cases.push_back(
-      unary("leaky_relu", [](const Tensor& x, Line l) { return leaky_relu(x, 0.2, l); }));
-  cases.push_back(unary("elu", [](const Tensor& x, Line l) { return elu(x, 1.3, l); }));
-  cases.push_back(unary("rounded", [](const Tensor& x, Line) {
-    const Tensor y = x * 3.0;
-    return x * (floor(y) + ceil(y) * 2.0 + round(y) * 3.0 + trunc(y) * 5.0 + sign(y) * 7.0);
-  }));
-  cases.push_back(unary("powers", [](const Tensor& x, Line) {
-    return pow(x, 3) + pow(x, -1) + pow(x, 4) + pow(2, x);
-  }));
-  cases.push_back(unary(
-      "roots", [](const Tensor& x, Line) { return pow(x, 0.5) + pow(x, -0.5) * pow(x, 1.7); },
-      Fill::Positive));
-  cases.push_back(binary("pow", pow, Fill::Positive));
-  cases.push_back(binary("atan2", atan2));
-  cases.push_back(binary("fmod", fmod));
-  cases.push_back(binary("remainder", remainder));
-  cases.push_back(binary("floor_divide", [](const TensorOperand& a, const TensorOperand& b) {
-    return a * floor_divide(a, b);
-  }));
-  cases.push_back({"clamp",
-                   {{Fill::Signed, {kN, kM}}, {Fill::Signed, {kN, kM}}, {Fill::Signed, {kM}}},
-                   [](Trace&, In x) {
-                     return clamp(x[0], x[1], x[2]) + clamp(x[0], -0.5, 0.75) * 3.0 +
-                            clamp(x[0], 0, x[0].size(0)) * 7.0;
-                   }});
-  cases.push_back({"bits", {{Fill::Order, {kN}}, {Fill::Signed, {kN}}}, [](Trace&, In x) {
-                     const Tensor shifted = (x[0] << 2) >> 1;
-                     const Tensor i = ((x[0] & 5) | 2) ^ ~(shifted + fmod(x[0], 3));
-                     const Tensor kept = isfinite(x[1]) ^ isinf(x[1]) ^ isnan(x[1]);
-                     return where(kept, x[1], 0.0) * cast(i, DType::F64);
-                   }});
-  cases.push_back({"sizes", {{Fill::Signed, {kN, kM}}}, [](Trace&, In x) {
-                     const SymInt n = x[0].size(0);
-                     const Tensor y = (n + x[0]) / (x[0] * x[0] + n * 0.5 + 1.0) - n % (x[0] + 9.0);
-                     return where((n > x[0]) & (x[0] < n + 1), y, n) * (n * 0.25 + 1) - n;
-                   }});
-}
 
 void add_random(std::vector<OpCase>& cases) {
   cases.push_back(
@@ -137,6 +30,16 @@ void add_random(std::vector<OpCase>& cases) {
          const Tensor picked = unsqueeze(categorical(keys[5], cast(x[1], DType::F64), 1), 1);
          return where(bernoulli(keys[5], {n, m}, 0.5), y, x[1]) * noise +
                 x[1] * cast(numbers + picked, DType::F64);
+       }});
+  cases.push_back(
+      {"random_by_element", {{Fill::Order, {kN}}, {Fill::Signed, {kN, kM}}}, [](Trace&, In x) {
+         const RankKey key(sum(x[0]));
+         const Sizes sizes = x[1].sizes();
+         const Tensor kept = bernoulli(key.fold_in(1), x[1] * x[1]);
+         const Tensor bits = random_bits(key, iota(sizes, 1), RandomStream::SecondDraw);
+         return where(kept, x[1], x[1] * 2.0) *
+                    normal(key.fold_in(2), sizes, 3, 0.5, {.dtype = DType::F64}) +
+                cast(bits & 7, DType::F64);
        }});
 }
 
@@ -319,53 +222,12 @@ void add_selection(std::vector<OpCase>& cases) {
                    }});
 }
 
-void add_collectives(std::vector<OpCase>& cases) {
-  const auto exchanged = [](Trace&, In x) {
-    const std::vector<SymInt> in = tolist(x[1]), out = tolist(all_to_all_single(x[1]));
-    const Tensor there = all_to_all_single(exp(x[0]), out, in);
-    const Tensor back = all_to_all_single(there * there, in, out);
-    return back * x[0] + sum(there, {0}, Keep::Keep);
-  };
-  cases.push_back(
-      {"all_to_all_single", {{Fill::Signed, {kN, kM}}, {Fill::Splits, {fixed(2)}}}, exchanged, 2});
-  cases.push_back({"all_to_all_even",
-                   {{Fill::Signed, {fixed(4), fixed(2)}}},
-                   [](Trace&, In x) { return all_to_all_single(exp(x[0])) * x[0]; },
-                   2});
-  cases.push_back({"all_reduce",
-                   {{Fill::Signed, {kN, fixed(3)}}},
-                   [](Trace& t, In x) {
-                     return exp(all_reduce(sum(x[0], {0}))) +
-                            all_reduce(cast(t.rank(), DType::F64), collectives::Reduce::Max);
-                   },
-                   3});
-  cases.push_back({"all_gather",
-                   {{Fill::Signed, {fixed(2), fixed(3)}}},
-                   [](Trace&, In x) {
-                     const Tensor all = all_gather(x[0]);
-                     return all * all;
-                   },
-                   3});
-  cases.push_back({"reduce_scatter",
-                   {{Fill::Signed, {fixed(6), fixed(2)}}},
-                   [](Trace&, In x) {
-                     const Tensor mine = reduce_scatter(x[0]);
-                     return mine * mine;
-                   },
-                   3});
-  cases.push_back({"broadcast",
-                   {{Fill::Signed, {fixed(2)}}},
-                   [](Trace&, In x) { return broadcast(detach(x[0]), Rank{1}) * x[0]; },
-                   2});
-}
-
 }  // namespace
 
 const std::vector<OpCase>& op_cases() {
   static const std::vector<OpCase> all = [] {
     std::vector<OpCase> cases;
     add_elementwise(cases);
-    add_functions(cases);
     add_views(cases);
     add_flips(cases);
     add_reductions(cases);

@@ -179,6 +179,33 @@ void add_segments(std::vector<OpCase>& cases) {
                    [](Trace&, LayerIn x) {
                      return jagged_attention({x[0], x[3]}, x[1], x[2], {.is_causal = true}).values;
                    }});
+  cases.push_back({"places_in_segments", inputs, [](Trace&, LayerIn x) {
+                     const Jagged rows{x[0], lengths_of(offsets_of(x[1]))};
+                     const Jagged turned = with_values(rows, exp(x[0]));
+                     const Tensor table = segment_sum(turned);
+                     const Tensor number = segment_of_rows(rows) * 10 + place_of_rows(rows);
+                     const Tensor mask = padding_mask(x[1], longest(rows));
+                     return repeat_by_segment(table, rows) * x[0] *
+                                unsqueeze(cast(number, DType::F64), 1) +
+                            cast(sum(cast(mask, DType::I64)), DType::F64);
+                   }});
+  cases.push_back({"features_one_by_one",
+                   {signed_of({kN, kM}), {LayerFill::Splits, {fixed(3), fixed(2)}}},
+                   [](Trace&, LayerIn x) {
+                     const KeyedJagged all{x[0], x[1]};
+                     std::vector<Jagged> each = split_features(all);
+                     each[1].values = exp(each[1].values);
+                     const KeyedJagged joined = join_features({each[0], each[1], each[2]});
+                     return joined.values *
+                            unsqueeze(cast(feature_of_rows(all) + 1, DType::F64), 1);
+                   }});
+  cases.push_back({"same_batch",
+                   {signed_of({kN, fixed(2)}), {LayerFill::Splits, {fixed(2), fixed(2)}}},
+                   [](Trace&, LayerIn x) {
+                     const KeyedJagged all = same_batch({exp(x[0]), x[1]});
+                     return segment_sum(all_features(all));
+                   },
+                   2});
   cases.push_back({"features",
                    {signed_of({kN, fixed(2)}), {LayerFill::Splits, {fixed(3), fixed(2)}}},
                    [](Trace&, LayerIn x) {
@@ -240,6 +267,16 @@ void add_pools(std::vector<OpCase>& cases) {
                          max_pool2d_with_indices(pad(pad(exp(x[0]), 1, 0, 1), 2, 0, 3), options);
                      return pooled.value * cast(pooled.indices + 1, DType::F64);
                    }});
+  cases.push_back(
+      {"max_pool1d_with_indices", {signed_of({fixed(2), kN, kM})}, [](Trace&, LayerIn x) {
+         const Pooled pooled = max_pool1d_with_indices(
+             pad(exp(x[0]), 2, 0, 2), {.kernel = {2}, .stride = {1}, .padding = {1}});
+         return pooled.value * cast(pooled.indices + 1, DType::F64);
+       }});
+  cases.push_back({"adaptive_avg_pool1d", {signed_of({fixed(2), kN, kM})}, [](Trace&, LayerIn x) {
+                     const Tensor wide = pad(exp(x[0]), 2, 1, 0);
+                     return adaptive_avg_pool1d(wide, 3) * adaptive_avg_pool1d(wide, 1);
+                   }});
   cases.push_back({"avg_pool1d", {signed_of({fixed(2), kN, kM})}, [](Trace&, LayerIn x) {
                      return avg_pool1d(pad(x[0], 2, 0, 2), {.kernel = {2}});
                    }});
@@ -289,6 +326,24 @@ void add_optimisers(std::vector<OpCase>& cases) {
                                                            cosine_rate(0.1, step - 3, 9, 0.01));
                      return clip_grad_value({clipped.grads[0]}, 0.6)[0] * clipped.grads[1] +
                             clipped.norm * rate;
+                   }});
+  cases.push_back({"rates", {signed_of({kN, kM})}, [](Trace& t, LayerIn x) {
+                     const Tensor step = scalar(t, 7);
+                     const SymFloat rate =
+                         constant_rate(0.3, step, 9, 0.5) +
+                         step_rate(0.2, step, 3) * exponential_rate(0.1, step, 0.9);
+                     return x[0] * x[0] * rate;
+                   }});
+  const std::vector<CaseInput> step{signed_of({kN, kM}), signed_of({kN, kM})};
+  cases.push_back({"sgd_first_step", step, [](Trace&, LayerIn x) {
+                     const SgdOptions options{.rate = 0.3, .momentum = 0.9};
+                     return sgd({x[0]}, {x[1]}, sgd_start({x[0]}, options), options).params[0];
+                   }});
+  cases.push_back({"adam_first_step", step, [](Trace&, LayerIn x) {
+                     return adam({x[0]}, {x[1]}, adam_start({x[0]})).params[0];
+                   }});
+  cases.push_back({"adafactor_first_step", step, [](Trace&, LayerIn x) {
+                     return adafactor({x[0]}, {x[1]}, adafactor_start({x[0]})).params[0];
                    }});
   cases.push_back({"clipping_shares",
                    {signed_of({kN, kM})},

@@ -99,6 +99,19 @@ def nonzero(sample):
     return Call("nonzero", [sample.input], gradients=False, results=joined)
 
 
+def argwhere(sample):
+    arguments_of(sample)
+    return Call("nonzero", [sample.input], gradients=False)
+
+
+def unique(sample):
+    """The whole of it; along the dim of a vector it is the same."""
+    _, inverse, counts, dim = arguments_of(sample, sorted=True, return_inverse=False, return_counts=False, dim=None)
+    rows = dim is not None and sample.input.dim() > 1
+    need(not rows or sample.input.numel() <= 10 * sample.input.size(dim), "rows of over 10 elements, each of which is sorted by")
+    return Call("unique", [sample.input], [inverse, counts, dim if rows else None], gradients=False, symbolic=not rows)
+
+
 def repeat_interleave(sample):
     repeats, dim, size = arguments_of(sample, "repeats", dim=None, output_size=None)
     if isinstance(repeats, torch.Tensor):
@@ -112,4 +125,4 @@ CALLS |= {name: functools.partial(sized, name) for name in ("reshape", "permute"
 CALLS |= {"argmax": argmax, "logsumexp": logsumexp, "transpose": numbered("transpose", "dim0", "dim1"),
           "unsqueeze": numbered("unsqueeze", "dim"), "squeeze": squeeze, "cat": cat, "split": split,
           "split.list_args": split, "nn.functional.pad.constant": pad, "where": where, "masked_select": masked_select,
-          "nonzero": nonzero, "repeat_interleave": repeat_interleave}
+          "nonzero": nonzero, "argwhere": argwhere, "unique": unique, "repeat_interleave": repeat_interleave}

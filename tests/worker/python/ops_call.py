@@ -1,9 +1,11 @@
 """What the families of op samples (ops_*.py) share. A family says for each op of torch's that it names how a sample of
 torch's op tests is written in the tensor language: CALLS = {torch's name: function of a sample, giving a Call}. The name
-of a variant is "name.variant". It may have MORE = {name: function giving pairs of a Call and torch's results}, for what
-has no op test; these have no gradients. The C++ side of a family is tests/worker/trace/samples_*.cpp."""
+of a variant is "name.variant". It may have MORE = {name: function giving pairs of a Call and of torch's results}, for what
+has no op test, or not enough; or, in place of the results, a function of the call's tensors that gives them: then their
+gradients are compared as well. The C++ side of a family is tests/worker/trace/samples_*.cpp."""
 
 import dataclasses
+import math
 import typing
 
 import torch
@@ -28,6 +30,8 @@ class Call:
     gradients: bool = True  # compare those of the sum of all results that are floats
     nan_gradients: bool = True  # also where the result is not a number
     each: bool = False  # also every element to its own size, to looser bounds
+    values: bool = True  # else sizes and dtypes alone
+    symbolic: bool = True  # else sizes are numbers in the graph
 
 
 def arguments_of(sample, *names, **defaults):
@@ -44,3 +48,14 @@ def arguments_of(sample, *names, **defaults):
     if missing:
         raise LeftOut("no " + ", ".join(missing))
     return [values.get(name, defaults.get(name)) for name in list(names) + list(defaults)]
+
+
+def numbers_beside(tensor, values):
+    """Numbers as JSON, as the tensor takes them; not-a-number and infinities as text, which JSON has not."""
+    if not all(type(value) in (int, float) for value in values):
+        raise LeftOut("an argument that is no real number")
+    if tensor.is_floating_point():
+        return [float(value) if math.isfinite(value) else str(float(value)) for value in values]
+    if not all(isinstance(value, int) for value in values):
+        raise LeftOut("a fraction beside ints, which torch makes floats")
+    return list(values)

@@ -3,7 +3,7 @@
 import functools
 
 import torch
-from ops_call import Call, LeftOut
+from ops_call import Call, LeftOut, numbers_beside
 
 # torch's name: ours, and what its samples may name besides, with its default
 OPS = {name: (name, ()) for name in (
@@ -40,14 +40,9 @@ def call_of(name, sample):
         raise LeftOut("a number in place of the first tensor")
     if plain and len(tensors) > 1:
         raise LeftOut("a number and a tensor as bounds")
-    if not all(type(number) in (int, float) for number in plain):
-        raise LeftOut("an argument that is no real number")
     if len({tensor.dtype for tensor in tensors}) > 1:
         raise LeftOut("dtypes that differ")
-    if plain and not tensors[0].is_floating_point():
-        raise LeftOut("a number beside ints")
-    return Call(function, tensors, numbers + [float(number) for number in plain], nan_gradients=name not in AT_NAN,
-                each=True)
+    return Call(function, tensors, numbers + numbers_beside(tensors[0], plain), nan_gradients=name not in AT_NAN, each=True)
 
 
 CALLS = {name: functools.partial(call_of, name) for name in OPS}

@@ -17,15 +17,15 @@ def integers(value):
 
 
 def given(*tensors):
-    """Tensors of the sample; the indices among them are i64."""
+    """Tensors of the sample."""
     if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
         raise LeftOut("a number in place of a tensor")
     return list(tensors)
 
 
 def index_of(tensor):
-    if not isinstance(tensor, torch.Tensor) or tensor.dtype != torch.int64:
-        raise LeftOut("indices that are not i64")
+    if not isinstance(tensor, torch.Tensor) or tensor.dtype not in (torch.int64, torch.int32):
+        raise LeftOut("indices that are neither i64 nor i32")
     return tensor
 
 
@@ -110,9 +110,9 @@ def getitem(sample):
             dim += part.dim() if part.dtype == torch.bool else 1
         elif isinstance(part, slice):
             start, stop, step = part.indices(sample.input.size(dim))
-            if step != 1:
-                raise LeftOut("a slice with a step")
-            steps.append(["slice", start, max(0, stop - start)])
+            if step < 1:
+                raise LeftOut("a slice that goes backwards")
+            steps.append(["slice", start, max(0, stop - start), step])
             dim += 1
         else:
             steps.append(["number", int(part)])
@@ -232,6 +232,27 @@ def select(sample):
     return Call("select", given(sample.input), arguments_of(sample, "dim", "index"))
 
 
+def narrow(sample):
+    """From a start that is a number, or read from data."""
+    dim, start, length = arguments_of(sample, "dim", "start", "length")
+    if not isinstance(start, torch.Tensor):
+        return Call("narrow", given(sample.input), [dim, start if start >= 0 else start + sample.input.size(dim), length])
+    if start < 0:
+        raise LeftOut("a start below 0 that is read from data")
+    return Call("narrow", given(sample.input, start), [dim, None, length])
+
+
+def cut(sample):
+    dim, start, end, step = arguments_of(sample, dim=0, start=None, end=None, step=1)
+    first, last, _ = slice(start, end).indices(sample.input.size(dim))
+    return Call("stepped", given(sample.input), [dim, first, max(0, last - first), step])
+
+
+def unbind(sample):
+    """Into as many tensors as a size says, which is a number therefore."""
+    return Call("unbind", given(sample.input), arguments_of(sample, dim=0), symbolic=False)
+
+
 CALLS = {
     "gather": gather, "take_along_dim": take_along_dim, "scatter": scatter, "scatter_add": scatter_add,
     "index_put": index_put, "__getitem__": getitem, "index_copy": along("index_copy"), "index_add": index_add,
@@ -240,5 +261,5 @@ CALLS = {
     "diag": triangle("diag"), "diagonal": diagonal("diagonal", 0, 1), "diag_embed": diagonal("diag_embed", -2, -1),
     "roll": roll, "stack": stack, "chunk": chunk, "meshgrid.variadic_tensors": meshgrid,
     "meshgrid.list_of_tensors": meshgrid, "repeat": repeat("repeat"), "tile": repeat("tile"), "flatten": flatten,
-    "unflatten": unflatten, "movedim": movedim, "select": select,
+    "unflatten": unflatten, "movedim": movedim, "select": select, "narrow": narrow, "slice": cut, "unbind": unbind,
 } | {"scatter_reduce." + how: scatter_reduce for how in ("sum", "prod", "mean", "amax", "amin")}

@@ -34,23 +34,30 @@ def each(function, by_torch):
     """A function of each segment."""
     for sizes in ((), (3,), (2, 3)):
         for lengths, (x,) in drawn(sizes, 3):
-            parts = [by_torch(part) for part in x.split(lengths.tolist())]
-            yield Call(function, [x, lengths]), [torch.cat(parts)]
+            def segments(x, lengths):
+                return [torch.cat([by_torch(part) for part in x.split(lengths.tolist())])]
+            yield Call(function, [x, lengths]), segments
 
 
 def padded():
+    """To dense and back."""
     for fill in (0.0, -2.5):
-        for lengths, (x,) in drawn((3,), 4):
+        def there_and_back(x, lengths):
             dense = torch.nn.utils.rnn.pad_sequence(x.split(lengths.tolist()), batch_first=True, padding_value=fill)
-            yield Call("to_padded", [x, lengths], [fill]), [dense, x]
+            return [dense, torch.cat([row[:length] for row, length in zip(dense, lengths)])]
+        for lengths, (x,) in drawn((3,), 4):
+            yield Call("to_padded", [x, lengths], [fill]), there_and_back
 
 
 def attention():
     for causal in (False, True):
-        for lengths, tensors in drawn((4,), 5, 3):
+        def segments(*tensors):
+            *tensors, lengths = tensors
             parts = zip(*(x.split(lengths.tolist()) for x in tensors))
-            of = [torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal) for q, k, v in parts]
-            yield Call("jagged_attention", [*tensors, lengths], [causal]), [torch.cat(of)]
+            return [torch.cat([torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+                               for q, k, v in parts])]
+        for lengths, tensors in drawn((4,), 5, 3):
+            yield Call("jagged_attention", [*tensors, lengths], [causal]), segments
 
 
 MORE = {"softmax, by segment": lambda: each("segment_softmax", lambda part: part.softmax(0)),

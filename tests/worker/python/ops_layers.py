@@ -23,6 +23,11 @@ def product(function):
     return call
 
 
+def turned_product(sample):
+    (other,) = arguments_of(sample, "other")
+    return Call("matmul", [other, sample.input])
+
+
 def einsum(sample):
     (equation,) = arguments_of(sample, "equation")
     if sample.input[0].dtype in (torch.int32, torch.uint8):
@@ -118,7 +123,7 @@ def attention(sample):
 
 
 CALLS = {"matmul": product("matmul"), "bmm": product("bmm"), "mv": product("mv"), "dot": product("dot"),
-         "outer": product("outer"), "einsum": einsum}
+         "outer": product("outer"), "einsum": einsum, "__rmatmul__": turned_product}
 CALLS |= {"nn.functional." + name: call for name, call in {
     "layer_norm": layer_norm, "rms_norm": rms_norm, "group_norm": group_norm, "cross_entropy": cross_entropy,
     "nll_loss": nll_loss, "mse_loss": mse_loss, "smooth_l1_loss": smooth_l1_loss, "huber_loss": huber_loss,
@@ -208,9 +213,11 @@ def smoothed():
         target = torch.randn(sizes, dtype=dtype, generator=generator).softmax(1) if kind == "probabilities" else labels
         weight = torch.rand(3, dtype=dtype, generator=generator) if weighted else None
         ignored = 1 if kind == "ignored" else -100
-        value = torch.nn.functional.cross_entropy(x, target, weight, ignore_index=ignored, reduction=reduction,
-                                                  label_smoothing=0.3)
-        yield with_tensors("cross_entropy", [x, target], {0: weight}, [ignored, reduction, 0.3]), [value]
+        options = {"ignore_index": ignored, "reduction": reduction, "label_smoothing": 0.3}
+
+        def loss(x, target, weight=None, options=options):
+            return [torch.nn.functional.cross_entropy(x, target, weight, **options)]
+        yield with_tensors("cross_entropy", [x, target], {0: weight}, [ignored, reduction, 0.3], constants=[weight]), loss
 
 
 MORE = {"cross_entropy, smoothed": smoothed, "optim.SGD": sgd, "optim.Adam": lambda: adams("adam", torch.optim.Adam),

@@ -2,11 +2,13 @@
 compiled, beside torch's. Prints per op and dtype how many samples ran of how many, and why the others were left out;
 per dtype the largest error. Fails for a wrong value, and for an op that runs under half of its samples, in a
 dtype of floats or in all together. Needs expecttest (torch.txt).
-torch_ops_test.py PROGRAM [NAME...]; PROGRAM is the built op_samples, the names are torch's; without any all ops."""
+torch_ops_test.py [--write FILE] PROGRAM [NAME...]; PROGRAM is the built op_samples, the names are torch's; without any
+all ops. FILE gets the table, as the one beside this file, op_samples.md."""
 
 import collections
 import json
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,7 @@ import torch
 from ops_call import DTYPES, LeftOut
 from ops_families import CALLS, MORE
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.hop_db import hop_db
 from torch.utils._pytree import tree_flatten, tree_map
 
 warnings.filterwarnings("ignore")
@@ -25,8 +28,9 @@ TRIED = (torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int6
 # Of the largest value of a tensor, at least of 1; where large and small values are in one tensor, also of each element.
 BOUNDS = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3}
 EACH_BOUNDS = {torch.float64: 1e-11, torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3}
-MOST_ELEMENTS = 20_000
+MOST_ELEMENTS = 25_000
 HALVES = (torch.bfloat16, torch.float16)
+HIGHER_ORDER = {id(op) for op in hop_db}
 NAMES = {short: numpy.dtype(str(dtype).removeprefix("torch.")) for dtype, short in DTYPES.items() if short != "bf16"}
 
 
@@ -48,9 +52,16 @@ def numbers(tensor):
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
+def seed():
+    """The samples are the same ones in every run."""
+    random.seed(1)
+    numpy.random.seed(1)
+    torch.manual_seed(1)
+
+
 def samples_of(op, dtype):
-    """Those of both kinds."""
-    if not op.supports_dtype(dtype, "cpu"):
+    """Those of both kinds; of higher-order ops those of floats, since half of torch's own refuse ints."""
+    if not op.supports_dtype(dtype, "cpu") or id(op) in HIGHER_ORDER and not dtype.is_floating_point:
         return
     for samples in (op.sample_inputs, op.reference_inputs):
         yield from samples("cpu", dtype, requires_grad=False)
@@ -64,8 +75,9 @@ def checked(call):
     return call
 
 
-def through_torch(op, sample, call, wide):
-    """The results, and the gradients of their sum by the call's tensors of floats. wide: bf16 and f16 as f32."""
+def through_torch(compute, call, differentiable, wide):
+    """What compute gives of copies of the tensors that it asks for, and the gradients of its sum by the call's tensors of
+    floats. wide: bf16 and f16 as f32."""
     leaves, constants = {}, {id(tensor) for tensor in call.constants}
 
     def leaf(value):
@@ -74,11 +86,12 @@ def through_torch(op, sample, call, wide):
         if id(value) not in leaves:
             own = value.detach().float() if wide and value.dtype in HALVES else value.detach().clone()
             leaves[id(value)] = own.requires_grad_(
-                value.is_floating_point() and call.gradients and op.supports_autograd and id(value) not in constants)
+                value.is_floating_point() and call.gradients and differentiable and id(value) not in constants)
         return leaves[id(value)]
 
-    first, arguments, named = tree_map(leaf, (sample.input, sample.args, sample.kwargs))
-    results = call.results(op(first, *arguments, **named))
+    results = call.results(compute(leaf))
+    if not all(isinstance(result, torch.Tensor) for result in results):
+        raise LeftOut("torch gives no tensor")
     floats = [result for result in results if result.requires_grad]
     if floats:
         torch.autograd.backward([result.sum() for result in floats])
@@ -91,13 +104,31 @@ def through_torch(op, sample, call, wide):
     return [result.detach() for result in results], grads
 
 
-def expected_of(op, sample, call):
+def expected_of(compute, call, differentiable=True):
     """torch's results and gradients. Those of bf16 and f16 are what f32 gives for the same inputs, rounded once: torch
     rounds between the steps of many a gradient, and overflows there."""
-    results, grads = through_torch(op, sample, call, wide=False)
+    try:
+        results, grads = through_torch(compute, call, differentiable, wide=False)
+    except RuntimeError as error:  # found by the backward pass alone
+        if "derivative for" not in str(error):
+            raise
+        call.gradients = False
+        results, grads = through_torch(compute, call, differentiable, wide=False)
     if call.gradients and any(tensor.dtype in HALVES for tensor in call.tensors):
-        grads = through_torch(op, sample, call, wide=True)[1]
+        grads = through_torch(compute, call, differentiable, wide=True)[1]
     return results, grads
+
+
+def by_op(op, sample):
+    def compute(leaf):
+        first, arguments, named = tree_map(leaf, (sample.input, sample.args, sample.kwargs))
+        return op(first, *arguments, **named)
+    return compute
+
+
+def by_function(function, call):
+    """Of the call's own tensors."""
+    return lambda leaf: function(*map(leaf, call.tensors))
 
 
 def errors_of(ours, theirs, each):
@@ -113,6 +144,19 @@ def errors_of(ours, theirs, each):
     return numpy.where(same, 0, numpy.where(numpy.isnan(distance), numpy.inf, distance))
 
 
+TITLE = """# Samples of PyTorch's op tests that run here
+
+Written by `build/torch/bin/python tests/worker/python/torch_ops_test.py --write tests/worker/python/op_samples.md
+build/release/bin/op_samples` with torch {torch}; not by hand. For each op and dtype: how many of the samples
+that PyTorch has for the processor ran, interpreted and compiled, of how many; why the others were left out,
+and in which dtypes. "torch:" are samples that PyTorch itself refuses, "refused:" those that the language does.
+None of those that ran gave another value or gradient, relative to max(1, the largest value): {bounds}.
+An op fails the test if it runs under half of its samples in a dtype of floats, or in all together. Complex
+numbers and `out=` are no samples of these dtypes. What there is by name, and where it differs:
+[torch_names.md](../../../worker/language/torch_names.md).
+"""
+
+
 class Samples:
     """What is sent to the program, and what torch says of it."""
 
@@ -124,21 +168,30 @@ class Samples:
         tensors = [tensor.detach().resolve_conj().resolve_neg().contiguous() for tensor in call.tensors]
         specs = [{"dtype": DTYPES[tensor.dtype], "sizes": list(tensor.shape)} for tensor in tensors]
         self.spec.append({"function": call.function, "arguments": call.arguments, "gradients": call.gradients,
-                          "tensors": specs})
+                          "symbolic": call.symbolic, "tensors": specs})
         self.data += [bytes_of(tensor) for tensor in tensors]
         shown = [f"{DTYPES[tensor.dtype]}{list(tensor.shape)} {tensor.flatten()[:4].tolist()}" for tensor in tensors]
         self.places.append(((name, dtype), call, results, grads, f"{shown} {call.arguments}"))
 
     def collect(self, op, name):
         for dtype in TRIED:
+            seed()
             for sample in samples_of(op, dtype):
                 try:
                     call = checked(CALLS[name](sample))
-                    self.add(name, dtype, call, *expected_of(op, sample, call))
+                    self.add(name, dtype, call, *expected_of(by_op(op, sample), call, op.supports_autograd))
                 except LeftOut as why:
                     self.left_out[name, dtype][str(why)] += 1
                 except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError) as error:
                     self.left_out[name, dtype]["torch: " + str(error).split("\n")[0][:60]] += 1
+
+    def collect_more(self, name):
+        seed()
+        for call, of in MORE[name]():
+            if not callable(of):
+                call.gradients = False
+            results, grads = expected_of(by_function(of, call), call) if callable(of) else (of, [])
+            self.add(name, results[0].dtype, call, results, grads)
 
     def run(self, program):
         with tempfile.TemporaryDirectory() as folder:
@@ -183,7 +236,7 @@ class Findings:
             if not call.nan_gradients:
                 ignored = numpy.isnan(numbers(values[0]))
         if theirs is not None:
-            error = self.differs(name, result, array, theirs, call.each, ignored)
+            error = self.differs(name, result, array, theirs, call.each, ignored if call.values else True)
         if error:
             self.wrong[name].append(f"{result['way']} {which} of {shown}: {error}")
 
@@ -234,6 +287,22 @@ class Findings:
                 dtypes[reason].append(DTYPES[dtype])
         return [f"left out: {count} {reason} ({', '.join(dtypes[reason])})" for reason, count in counts.most_common()]
 
+    def written(self, names):
+        """The table for readers. It has counts and reasons, which are the same in every run, but no times and errors."""
+        dtypes = [DTYPES[dtype] for dtype in TRIED]
+        yield TITLE.format(torch=torch.__version__.split("+")[0], bounds=", ".join(
+            f"{DTYPES[dtype]} {bound:.0e}" for dtype, bound in BOUNDS.items()))
+        yield f"| op | {' | '.join(dtypes)} | left out |"
+        yield "|---" * (len(dtypes) + 2) + "|"
+        total = collections.Counter()
+        for name in names:
+            counts = [self.of(name, dtype) for dtype in TRIED]
+            total.update(ran=sum(ran for ran, _ in counts), there=sum(there for _, there in counts))
+            cells = [f"{ran}/{there}" if there else "" for ran, there in counts]
+            reasons = [reason.removeprefix("left out: ").replace("|", "\\|") for reason in self.reasons(name)]
+            yield f"| `{name}` | {' | '.join(cells)} | {'; '.join(reasons)} |"
+        yield f"\n{total['ran']} of {total['there']} samples ran."
+
     def show_dtypes(self, names):
         for dtype in TRIED:
             counts = [self.of(name, dtype) for name in names]
@@ -247,19 +316,17 @@ class Findings:
 
 def collected(chosen):
     samples = Samples()
-    for op in op_db:
+    for op in [*op_db, *hop_db]:
         name = op.name + ("." + op.variant_test_name if op.variant_test_name else "")
         if name in CALLS and (not chosen or name in chosen):
             samples.collect(op, name)
-    for name, more in MORE.items():
+    for name in MORE:
         if not chosen or name in chosen:
-            for call, results in more():
-                call.gradients = False
-                samples.add(name, call.tensors[0].dtype, call, results, [])
+            samples.collect_more(name)
     return samples
 
 
-def main(program, *chosen):
+def main(program, *chosen, file=None):
     start = time.monotonic()
     samples = collected(chosen)
     middle = time.monotonic()
@@ -269,6 +336,8 @@ def main(program, *chosen):
     few = findings.show(names)
     findings.show_dtypes(names)
     total = sum(map(len, findings.wrong.values()))
+    if file and not total:
+        pathlib.Path(file).write_text("\n".join(findings.written(names)) + "\n")
     print(f"{sum(map(len, findings.ran.values()))} samples, {total} wrong values; torch's side took "
           f"{middle - start:.0f} s, ours and the comparison {time.monotonic() - middle:.0f} s")
     if few:
@@ -277,4 +346,6 @@ def main(program, *chosen):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    arguments = sys.argv[1:]
+    to = arguments[1] if arguments[0] == "--write" else None
+    sys.exit(main(*arguments[2 if to else 0:], file=to))

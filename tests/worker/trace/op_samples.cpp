@@ -26,23 +26,19 @@ const samples::Functions& functions() {
   static const samples::Functions all = [] {
     samples::Functions merged;
     for (samples::Functions family :
-         {samples::basics(), samples::elementwise(), samples::index_ops(), samples::jagged(),
-          samples::layers(), samples::order(), samples::windows()})
+         {samples::basics(), samples::control(), samples::creation(), samples::elementwise(),
+          samples::index_ops(), samples::jagged(), samples::layers(), samples::operators(),
+          samples::order(), samples::random(), samples::windows()})
       merged.merge(family);
     return merged;
   }();
   return all;
 }
 
-const std::map<std::string, DType> kDTypes{
-    {"bool", DType::Bool}, {"u8", DType::U8},   {"i8", DType::I8},   {"i16", DType::I16},
-    {"i32", DType::I32},   {"i64", DType::I64}, {"f32", DType::F32}, {"f64", DType::F64},
-    {"f16", DType::F16},   {"bf16", DType::BF16}};
-
 struct Sample {
   std::string function;
   json arguments;
-  bool gradients = true;
+  bool gradients = true, symbolic = true;
   std::vector<Array> tensors;
 };
 
@@ -50,7 +46,8 @@ std::string input_name(std::size_t sample, std::size_t tensor) {
   return "s" + std::to_string(sample) + "." + std::to_string(tensor);
 }
 
-/// All sizes are symbols, but for those of 1, which broadcast.
+/// All sizes are symbols, but for those of 1, which broadcast, and those of samples that need
+/// numbers.
 Decision decision_of(const std::vector<Sample>& samples, const std::vector<std::size_t>& chosen) {
   test::DecisionBuilder builder;
   for (const std::size_t s : chosen)
@@ -58,7 +55,8 @@ Decision decision_of(const std::vector<Sample>& samples, const std::vector<std::
       const Array& array = samples[s].tensors[k];
       std::vector<test::Dim> dims;
       for (const std::int64_t size : array.sizes())
-        dims.push_back(size == 1 ? test::Dim(1) : test::dynamic(size, 0));
+        dims.push_back(size == 1 || !samples[s].symbolic ? test::Dim(size)
+                                                         : test::dynamic(size, 0));
       builder.tensor(input_name(s, k), array.dtype(), dims);
     }
   return builder.get();
@@ -94,9 +92,10 @@ std::vector<Sample> read(const std::string& folder) {
   std::ifstream spec(folder + "/samples.json"), bytes(folder + "/samples.bin", std::ios::binary);
   std::vector<Sample> samples;
   for (const json& one : json::parse(spec)) {
-    Sample sample{one.at("function"), one.at("arguments"), one.at("gradients"), {}};
+    Sample sample{
+        one.at("function"), one.at("arguments"), one.at("gradients"), one.at("symbolic"), {}};
     for (const json& tensor : one.at("tensors")) {
-      Array array(kDTypes.at(tensor.at("dtype")),
+      Array array(samples::dtype_of(tensor.at("dtype")),
                   tensor.at("sizes").get<std::vector<std::int64_t>>());
       bytes.read(static_cast<char*>(array.data()), static_cast<std::streamsize>(array.bytes()));
       sample.tensors.push_back(std::move(array));
@@ -178,6 +177,18 @@ int run(const std::string& folder) {
 }
 
 }  // namespace
+
+namespace samples {
+
+DType dtype_of(Arguments name) { return dtype_from_name(name.get<std::string>()).value(); }
+
+TensorOperand operand_of(Arguments number) {
+  if (number.is_string()) return std::stod(number.get<std::string>());
+  if (number.is_number_float()) return number.get<double>();
+  return number.get<std::int64_t>();
+}
+
+}  // namespace samples
 }  // namespace lockstep::worker
 
 int main(int argc, char** argv) { return argc == 2 ? lockstep::worker::run(argv[1]) : 2; }

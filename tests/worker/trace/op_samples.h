@@ -17,11 +17,20 @@ using Arguments = const nlohmann::json&;  // a list
 using Functions = std::map<std::string, std::vector<Tensor> (*)(In, Arguments)>;
 
 [[nodiscard]] Functions basics();
+[[nodiscard]] Functions control();
+[[nodiscard]] Functions creation();
 [[nodiscard]] Functions elementwise();
+[[nodiscard]] Functions index_ops();
 [[nodiscard]] Functions jagged();
 [[nodiscard]] Functions layers();
-[[nodiscard]] Functions windows();
-[[nodiscard]] Functions index_ops();
+[[nodiscard]] Functions operators();
 [[nodiscard]] Functions order();
+[[nodiscard]] Functions random();
+[[nodiscard]] Functions windows();
+
+/// Of its name, "f32".
+[[nodiscard]] DType dtype_of(Arguments name);
+/// A number as it was written: with a point or without; as text where JSON has none.
+[[nodiscard]] TensorOperand operand_of(Arguments number);
 
 }  // namespace lockstep::worker::samples

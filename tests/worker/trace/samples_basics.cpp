@@ -68,6 +68,12 @@ Functions basics() {
        return std::vector{n.empty() ? where(x[0], x[1], x[2]) : where(x[0], x[1], n[0].get<double>())}; }},
     {"masked_select", [](In x, Arguments) { return std::vector{masked_select(x[0], x[1])}; }},
     {"nonzero", [](In x, Arguments) { return std::vector{nonzero(x[0])}; }},
+    {"unique", [](In x, Arguments n) {
+       const Unique all = n[2].is_null() ? unique(x[0]) : unique(x[0], n[2].get<std::int64_t>());
+       std::vector<Tensor> results{all.values};
+       if (n[0].get<bool>()) results.push_back(all.inverse);
+       if (n[1].get<bool>()) results.push_back(all.counts);
+       return results; }},
     {"repeat_interleave", [](In x, Arguments n) {
        const Tensor from = n[0].is_null() ? flat(x[0]) : x[0];
        const std::int64_t dim = n[0].is_null() ? 0 : n[0].get<std::int64_t>();

@@ -36,6 +36,14 @@ TensorOperand value_at(In x, std::size_t k, Arguments n, std::size_t number) {
                                 : n[number].get<std::int64_t>();
 }
 
+/// Of `length` elements from `start` on every `step`-th: windows of one element.
+Tensor stepped(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length,
+               std::int64_t step) {
+  const Tensor part = slice(x, dim, start, length);
+  if (step == 1 || length == 0) return part;
+  return squeeze(unfold(part, {{.dim = dim, .size = 1, .stride = step}}), -1);
+}
+
 /// x[..] by steps, one per dim or new dim: views first, then tensors.
 Tensor got(In x, Arguments steps) {
   Tensor y = x[0];
@@ -50,8 +58,7 @@ Tensor got(In x, Arguments steps) {
       continue;
     }
     if (kind == "new") y = unsqueeze(y, dim);
-    if (kind == "slice")
-      y = slice(y, dim, step.at(1).get<std::int64_t>(), step.at(2).get<std::int64_t>());
+    if (kind == "slice") y = stepped(y, dim, step.at(1), step.at(2), step.at(3));
     const bool is_tensor = kind == "tensor";
     tensors = tensors || is_tensor;
     dim += is_tensor && x[next].dtype() == DType::Bool ? x[next].ndim() : 1;
@@ -93,6 +100,10 @@ Functions index_ops() {
     TAKES(unflatten, unflatten(x[0], n.at(0), sizes_of(n.at(1)))),
     TAKES(movedim, movedim(x[0], dims_of(n.at(0)), dims_of(n.at(1)))),
     TAKES(select, select(x[0], n.at(0), n.at(1).get<std::int64_t>())),
+    TAKES(narrow, slice(x[0], n.at(0), n.at(1).is_null() ? item(x[1]) : SymInt(n.at(1).get<std::int64_t>()),
+                        n.at(2).get<std::int64_t>())),
+    TAKES(stepped, stepped(x[0], n.at(0), n.at(1), n.at(2), n.at(3))),
+    {"unbind", [](In x, Arguments n) { return unbind(x[0], n.at(0)); }},
   };
 }
 // clang-format on

@@ -348,8 +348,21 @@ TEST(Masks, PutOfWhatTheMaskChose_WaitsForNothing) {
   }
   EXPECT_EQ(waits, 0) << graph.text();
   EXPECT_EQ(asserts, 0) << graph.text();
-  static_assert(!std::is_assignable_v<Tensor, Tensor>, "x[mask] = y does not compile");
 }
+
+/// `x[mask] = value` would change nothing: x is not a place that is written.
+template <class Value>
+concept WrittenByMask = requires(Tensor x, Tensor mask, Value value) {
+  x[mask] = value;
+};
+template <class Value>
+concept WrittenByName = requires(Tensor x, Value value) {
+  x = value;
+};
+static_assert(WrittenByName<Tensor>);
+static_assert(!WrittenByMask<Tensor> && !WrittenByMask<Array>,
+              "write x = masked_put(x, mask, value)");
+static_assert(!WrittenByMask<double> && !WrittenByMask<SymInt> && !WrittenByMask<SymFloat>);
 
 TEST(Scatter, WhatDoesNotFit_IsRefusedInOneSentence) {
   const auto says = [](const std::vector<In>& inputs, const std::string& words, const Body& body) {

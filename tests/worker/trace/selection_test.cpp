@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "compiled_graph.h"
 #include "tracing.h"
@@ -186,6 +187,69 @@ TEST(Selection, Unique_OfEveryDtype_AsPlainLoops) {
         expect_run(graph, *executable, {{"x", x}}, unique_by_loops(x));
       }
   }
+}
+
+/// Of rows of x [n, m], in the order of their elements; a row with a not-a-number is one of its
+/// own.
+std::vector<Array> unique_rows_by_loops(const Array& x) {
+  const std::int64_t n = x.sizes()[0], m = x.sizes()[1];
+  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](std::int64_t a, std::int64_t b) {
+    for (std::int64_t c = 0; c < m; ++c) {
+      if (before(x.at(a * m + c), x.at(b * m + c))) return true;
+      if (before(x.at(b * m + c), x.at(a * m + c))) return false;
+    }
+    return false;
+  });
+  std::vector<double> values;
+  std::vector<std::int64_t> counts;
+  Array inverse(DType::I64, {n});
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    bool same = i > 0;
+    for (std::int64_t c = 0; c < m; ++c)
+      same = same && x.at(order[i] * m + c) == x.at(order[i - 1] * m + c);
+    if (!same) {
+      counts.push_back(0);
+      for (std::int64_t c = 0; c < m; ++c) values.push_back(x.at(order[i] * m + c));
+    }
+    ++counts.back();
+    inverse.data_as<std::int64_t>()[order[i]] = static_cast<std::int64_t>(counts.size()) - 1;
+  }
+  const auto u = static_cast<std::int64_t>(counts.size());
+  return {Array::of(x.dtype(), {u, m}, values), inverse, integers({u}, counts)};
+}
+
+TEST(Selection, UniqueSlices_AlongEitherDim_AsPlainLoops) {
+  std::mt19937_64 random(47);
+  for (const DType dtype : {DType::F64, DType::I64, DType::Bool})
+    for (const std::int64_t m : {0, 1, 3}) {
+      const Graph graph =
+          traced(DecisionBuilder().tensor("x", dtype, {dynamic(5, 0), m}), [](Trace& t) {
+            const Tensor x = t.tensor_input(0);
+            const Unique rows = unique(x, 0), columns = unique(transpose(x, 0, 1), -1);
+            t.output("values", rows.values);
+            t.output("inverse", rows.inverse);
+            t.output("counts", rows.counts);
+            t.output("values of columns", transpose(columns.values, 0, 1));
+            t.output("inverse of columns", columns.inverse);
+            t.output("counts of columns", columns.counts);
+          });
+      const auto executable = compile(graph);
+      ASSERT_NE(executable, nullptr);
+      for (const std::int64_t n : kSizes) {
+        const Array x = random_array(random, dtype, {n, m}, true);
+        std::vector<Array> expected = unique_rows_by_loops(x);
+        expected.insert(expected.end(), {expected[0], expected[1], expected[2]});
+        expect_run(graph, *executable, {{"x", x}}, expected);
+      }
+    }
+  const std::string why = refusal(
+      trace(setup(DecisionBuilder().tensor("x", DType::F64, {dynamic(5, 0), dynamic(4, 0)}).get()),
+            [](Trace& t) { (void)unique(t.tensor_input(0), 0); }));
+  EXPECT_NE(why.find("unique: the sizes of all dims but that one have to be numbers"),
+            std::string::npos)
+      << why;
 }
 
 TEST(Selection, RepeatInterleave_ByTensorListAndNumber_AsPlainLoops) {

@@ -1,0 +1,20 @@
+// An input with a number of the type that FIELD names: compiled by two tests, of a double and of a
+// complex number, which is to be refused in one sentence.
+#include <complex>
+
+#include <lockstep/worker/language/inputs.h>
+
+struct Batch {
+  FIELD phase;
+  template <class V>
+  void fields(V& v) {
+    v("phase", phase);
+  }
+};
+
+int main() {
+  Batch batch{};
+  lockstep::worker::InputTree tree;
+  lockstep::worker::Observation seen;
+  return lockstep::worker::flatten(batch, tree, seen).has_value() ? 0 : 1;
+}
