@@ -192,7 +192,7 @@ class CompiledFrame {
     };
     const auto inputs_bound = [&] {
       values_.clear();
-      if constexpr (std::is_default_constructible_v<In> && std::is_move_assignable_v<In>) in = In();
+      release(in);
     };
     const auto outputs = runner_->call(std::move(observation), values_, record, inputs_bound);
     const CallOutcome& outcome = runner_->last();
@@ -223,7 +223,7 @@ class CompiledFrame {
   /// takes part, so any rank may use it at any time. Errors: BadInput.
   [[nodiscard]] Result<InferredFrame> infer(In like, const InferOptions& options = {}) {
     Observation observation;
-    InputTree tree;
+    InputTree tree = tree_.anew();
     std::vector<InputValue> values;
     if (auto read = flatten(like, tree, observation); !read) return read.error();
     input_values(like, tree, values);

@@ -46,7 +46,8 @@ ordered_json fields_json(const std::vector<Field>& fields) {
                      {"join", field_join_name(spec.join)}};
     if (spec.type == FieldType::Bool) one["value"] = value.number != 0;
     if (spec.type == FieldType::Int) one["value"] = value.number;
-    if (spec.type == FieldType::Text) one["value"] = text_json(value.bytes);
+    if (spec.type == FieldType::Text || spec.type == FieldType::Object)
+      one["value"] = text_json(value.bytes);
     if (spec.type == FieldType::Bytes) one["value"] = bytes_json(value.bytes);
     out.push_back(std::move(one));
   }

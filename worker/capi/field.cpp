@@ -31,6 +31,13 @@ Result<void> set(lockstep_observation* observation, size_t field, FieldType type
   return {};
 }
 
+/// What a field of text was declared as.
+FieldType text_type(const lockstep_observation* observation, size_t field) {
+  const bool object = observation != nullptr && field < observation->fields.size() &&
+                      observation->fields[field].spec.type == FieldType::Object;
+  return object ? FieldType::Object : FieldType::Text;
+}
+
 const JoinedField* field_of(const lockstep_decision* decision, size_t field) {
   if (decision == nullptr || field >= decision->decision.fields.size()) return nullptr;
   return &decision->decision.fields[field];
@@ -46,10 +53,12 @@ int lockstep_observe_field(lockstep_observation* observation, const char* name, 
                            size_t* field) {
   return guarded([&]() -> Result<void> {
     if (auto good = check_name(observation, name, "field"); !good) return good;
-    if (type < LOCKSTEP_FIELD_BOOL || type > LOCKSTEP_FIELD_BYTES)
+    if (type < LOCKSTEP_FIELD_BOOL || type > LOCKSTEP_FIELD_OBJECT)
       return bad_input(fmt::format("{} is no type of a field; use one of LOCKSTEP_FIELD_…", type));
     if (join < LOCKSTEP_JOIN_EQUAL || join > LOCKSTEP_JOIN_UNION)
       return bad_input(fmt::format("{} is no join; use one of LOCKSTEP_JOIN_…", join));
+    if (type == LOCKSTEP_FIELD_OBJECT && join != LOCKSTEP_JOIN_EQUAL)
+      return bad_input("objects are compared; their join is LOCKSTEP_JOIN_EQUAL");
     observation->fields.push_back(
         {{name, static_cast<FieldType>(type), static_cast<FieldJoin>(join)}, {}});
     observation->changed = true;
@@ -73,7 +82,7 @@ int lockstep_set_field_int(lockstep_observation* observation, size_t field, int6
 int lockstep_set_field_text(lockstep_observation* observation, size_t field, const char* text) {
   return guarded([&]() -> Result<void> {
     if (text == nullptr) return bad_input("text is NULL; an empty one will do");
-    return set(observation, field, FieldType::Text, {0, text});
+    return set(observation, field, text_type(observation, field), {0, text});
   });
 }
 
@@ -84,9 +93,10 @@ int lockstep_set_field_bytes(lockstep_observation* observation, size_t field, co
     constexpr std::size_t kAbsurd = std::size_t{1} << 30;
     if (length > kAbsurd) return bad_input(fmt::format("length is {}; a field takes 1024", length));
     std::string given(static_cast<const char*>(bytes == nullptr ? "" : bytes), length);
-    const bool text = observation != nullptr && field < observation->fields.size() &&
-                      observation->fields[field].spec.type == FieldType::Text;
-    return set(observation, field, text ? FieldType::Text : FieldType::Bytes,
+    const bool bytes_there = observation != nullptr && field < observation->fields.size() &&
+                             observation->fields[field].spec.type == FieldType::Bytes;
+    return set(observation, field,
+               bytes_there ? FieldType::Bytes : text_type(observation, field),
                {0, std::move(given)});
   });
 }

@@ -232,7 +232,8 @@ typedef enum lockstep_field_type {
   LOCKSTEP_FIELD_BOOL,
   LOCKSTEP_FIELD_INT,
   LOCKSTEP_FIELD_TEXT,
-  LOCKSTEP_FIELD_BYTES
+  LOCKSTEP_FIELD_BYTES,
+  LOCKSTEP_FIELD_OBJECT
 } lockstep_field_type;
 
 typedef enum lockstep_join {

@@ -17,7 +17,7 @@ static_assert(LOCKSTEP_F64 == static_cast<int>(DType::F64));
 static_assert(LOCKSTEP_BF16 == static_cast<int>(DType::BF16));
 static_assert(LOCKSTEP_BOOLEAN == static_cast<int>(Kind::Bool));
 static_assert(LOCKSTEP_MARK_UNIFORM == static_cast<int>(Mark::Uniform));
-static_assert(LOCKSTEP_FIELD_BYTES == static_cast<int>(worker::FieldType::Bytes));
+static_assert(LOCKSTEP_FIELD_OBJECT == static_cast<int>(worker::FieldType::Object));
 static_assert(LOCKSTEP_JOIN_UNION == static_cast<int>(worker::FieldJoin::Union));
 
 namespace {

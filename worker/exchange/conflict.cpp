@@ -44,7 +44,11 @@ bool differs(const FieldCell& cell, Code code) {
 std::optional<Conflict> find_field(const JointObservation& joint, Code code) {
   for (const FieldCell& cell : joint.fields)
     if (differs(cell, code))
-      return Conflict{.code = code, .source = cell.spec.name, .dim = {}, .field = true};
+      return Conflict{.code = code,
+                      .source = cell.spec.name,
+                      .dim = {},
+                      .field = true,
+                      .object = cell.spec.type == FieldType::Object};
   return std::nullopt;
 }
 
@@ -91,6 +95,18 @@ std::string sentence(Code code, std::string_view what, Mark mark) {
           "size or remove the mark",
           what, mark_name(mark));
   }
+}
+
+std::string object_sentence(Code code, std::string_view what) {
+  if (code == Code::SourceMismatch)
+    return fmt::format(
+        "object {} is present on some ranks and absent on others; pass it on every rank or on none",
+        what);
+  return fmt::format(
+      "object {} is another one on some ranks, and what is read of an object is a constant of the "
+      "program; pass the same one on every rank, in the same order of first use where it has no "
+      "hash, or declare which objects are equal (Opaque<T, Same>)",
+      what);
 }
 
 std::string field_sentence(Code code, std::string_view what) {
@@ -195,8 +211,10 @@ std::optional<std::string> conflict_value(const Conflict& conflict, const Observ
 Status conflict_status(const Conflict& conflict, std::string_view frame,
                        std::vector<RankValue> groups) {
   const std::string what = name_of(conflict);
-  const std::string said = conflict.field ? field_sentence(conflict.code, what)
-                                          : sentence(conflict.code, what, conflict.mark);
+  const bool object = conflict.object && conflict.code != Code::KindMismatch;
+  const std::string said = object           ? object_sentence(conflict.code, what)
+                           : conflict.field ? field_sentence(conflict.code, what)
+                                            : sentence(conflict.code, what, conflict.mark);
   return {conflict.code, fmt::format("{}: {}", frame, said), what, std::move(groups)};
 }
 

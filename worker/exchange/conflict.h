@@ -13,6 +13,7 @@ struct Conflict {
   std::optional<std::size_t> dim;  // MarkConflict and ConstraintViolation
   Mark mark = Mark::Static;        // ConstraintViolation: static or uniform
   bool field = false;              // the source is a field
+  bool object = false;             // a field that stands for an object
   bool operator==(const Conflict&) const = default;
 };
 

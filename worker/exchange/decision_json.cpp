@@ -25,7 +25,7 @@ Json source_json(const SourceDecision& source) {
 Json value_json(FieldType type, const FieldValue& value) {
   if (type == FieldType::Bool) return value.number != 0;
   if (type == FieldType::Int) return value.number;
-  if (type == FieldType::Text) return value.bytes;
+  if (type == FieldType::Text || type == FieldType::Object) return value.bytes;
   std::string hex;
   for (const char c : value.bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
   return {{"hex", hex}};

@@ -55,7 +55,7 @@ bool absorbs_value(const JoinedField& joined, const FieldValue& value) {
 
 std::string_view field_type_name(FieldType type) {
   static constexpr std::array<std::string_view, kFieldTypes> kNames{"bool", "int", "string",
-                                                                    "bytes"};
+                                                                    "bytes", "object"};
   return kNames[static_cast<std::size_t>(type)];
 }
 
@@ -84,11 +84,12 @@ std::string value_text(FieldType type, const FieldValue& value) {
   if (type == FieldType::Int) return std::to_string(value.number);
   std::size_t end = std::min(kShown, value.bytes.size());
   // Not within a character.
-  while (type == FieldType::Text && end > 0 && end < value.bytes.size() &&
+  while (type != FieldType::Bytes && end > 0 && end < value.bytes.size() &&
          (static_cast<unsigned char>(value.bytes[end]) & 0xc0U) == 0x80)
     --end;
   const std::string_view shown = std::string_view(value.bytes).substr(0, end);
-  std::string out = type == FieldType::Text ? quoted(shown) : hex_of(shown);
+  std::string out = type == FieldType::Bytes ? hex_of(shown) : quoted(shown);
+  if (type == FieldType::Object) out = out.substr(1, out.size() - 2);
   if (shown.size() < value.bytes.size())
     out += fmt::format("… ({} bytes, {})", value.bytes.size(),
                        shapes::fingerprint(value.bytes).text().substr(0, 8));

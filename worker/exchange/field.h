@@ -17,9 +17,10 @@
 
 namespace lockstep::worker {
 
-enum class FieldType : std::uint8_t { Bool, Int, Text, Bytes };
-inline constexpr int kFieldTypes = 4;
-/// "bool", "int", "string", "bytes"
+/// Object: what an object is known by, as text; always joined by Equal.
+enum class FieldType : std::uint8_t { Bool, Int, Text, Bytes, Object };
+inline constexpr int kFieldTypes = 5;
+/// "bool", "int", "string", "bytes", "object"
 [[nodiscard]] std::string_view field_type_name(FieldType type);
 
 /// How the values of the ranks become one: the same on all, the least, the greatest, or the
@@ -29,7 +30,7 @@ inline constexpr int kFieldJoins = 4;
 /// "equal", "min", "max", "union"
 [[nodiscard]] std::string_view field_join_name(FieldJoin join);
 
-/// The most bytes of a text or of bytes; the most of all values of a joined field together, where
+/// The most bytes of a text, of bytes or of an object; the most of all values of a joined field together, where
 /// an int counts 8 and a bool 1.
 inline constexpr std::size_t kMostFieldBytes = 1024, kMostUnionBytes = 65536;
 

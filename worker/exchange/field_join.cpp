@@ -114,7 +114,9 @@ bool sound(const FieldCell& cell, std::uint8_t flags) {
   const int faults = (cell.clash ? 1 : 0) + (cell.differs ? 1 : 0) + (cell.too_large ? 1 : 0);
   return flags < 16 && faults <= 1 && !cell.spec.name.empty() &&
          (!cell.differs || cell.spec.join == FieldJoin::Equal) &&
-         (!cell.too_large || cell.spec.join == FieldJoin::Union) && sound_values(cell);
+         (!cell.too_large || cell.spec.join == FieldJoin::Union) &&
+         (cell.spec.type != FieldType::Object || cell.spec.join == FieldJoin::Equal) &&
+         sound_values(cell);
 }
 
 }  // namespace

@@ -73,6 +73,18 @@ void InputReader::leaf(const FieldInput& field) {
   ++field_;
 }
 
+void InputReader::leaf(const OpaqueInput& object) {
+  fits_ = fits_ && field_ < tree_.fields_.size() && !object.empty();
+  if (fits_) out_.fields.push_back(tree_.objects_->field(tree_.fields_[field_], object));
+  ++field_;
+}
+
+void InputReader::keys(const std::vector<std::string_view>& order) {
+  fits_ = fits_ && field_ < tree_.fields_.size();
+  if (fits_) out_.fields.push_back(key_order_field(tree_.fields_[field_], order));
+  ++field_;
+}
+
 void InputReader::mark(const InputTree::Leaf& leaf, const std::vector<Mark>& marks) {
   if (out_.marks.empty()) out_.marks.resize(out_.values.size(), Mark::None);
   std::copy(marks.begin(), marks.end(), out_.marks.begin() + leaf.offset);
@@ -124,6 +136,15 @@ void InputScanner::leaf(const FieldInput&) {
   tree_.fields_.push_back(path_.text().empty() ? "input" : path_.text());
 }
 
+void InputScanner::leaf(const OpaqueInput& object) {
+  if (object.empty()) fail("has no object; give it one");
+  tree_.fields_.push_back(path_.text().empty() ? "input" : path_.text());
+}
+
+void InputScanner::keys(const std::vector<std::string_view>&) {
+  tree_.fields_.push_back(path_.text().empty() ? "input" : path_.text());
+}
+
 Result<InputTree> InputScanner::take() {
   if (failure_) return *failure_;
   std::vector<std::uint32_t> order(specs_.size());
@@ -148,6 +169,11 @@ Result<InputTree> InputScanner::take() {
   }
   tree_.list_ = list;
   return std::move(tree_);
+}
+
+void detail::OutputCollector::leaf(const OpaqueInput&) {
+  throw TraceUsageError("output " + name() +
+                        " is an object; a frame returns what it computes, so return tensors");
 }
 
 void detail::OutputCollector::leaf(const SymInt& n) {

@@ -9,8 +9,10 @@
 //
 // Leaves: Tensor; SymInt (an int that may become symbolic); SymFloat (a runtime value); Key and
 // RankKey (key.h; runtime values, too); ints, doubles and enums (never symbolic: in a trace each is
-// pinned by a guard); bool (a constant of the graph); FieldInput (a value that the ranks join). An
-// optional is a bool, has_value, and what it holds, if anything.
+// pinned by a guard); bool (a constant of the graph); FieldInput (a value that the ranks join);
+// Opaque (an object; the graph has what was read of it). An optional is a bool, has_value, and what
+// it holds, if anything. A vector of pairs of names and values has the names of a map and its own
+// order, which ranks compare.
 // Leaves get readable names: batch.tokens, params.layers[3].w1, params.extra["k"].
 #pragma once
 
@@ -29,6 +31,7 @@
 
 #include <lockstep/worker/language/key.h>
 #include <lockstep/worker/trace/field_input.h>
+#include <lockstep/worker/trace/opaque.h>
 #include <lockstep/worker/trace/tensor.h>
 #include <lockstep/worker/trace/tracer.h>
 
@@ -94,6 +97,12 @@ class Path {
 /// structure, kinds, dtypes and numbers of dims stay the same. One thread.
 class InputTree {
  public:
+  /// Another tree of the same frame, without what it knows of inputs.
+  [[nodiscard]] InputTree anew() const {
+    InputTree out;
+    out.objects_ = objects_;
+    return out;
+  }
   /// A leaf, in order of the walk.
   struct Leaf {
     Kind kind = Kind::Tensor;
@@ -116,6 +125,8 @@ class InputTree {
   std::vector<std::string> keys_;     // of maps, in order of the walk
   std::vector<std::string> fields_;
   std::shared_ptr<const SourceList> list_;
+  /// Of the frame: shared by copies and by trees that are built anew.
+  std::shared_ptr<ObjectTable> objects_ = std::make_shared<ObjectTable>();
 };
 
 /// Reads values into an observation along a known tree; stops fitting at the first difference.
@@ -141,6 +152,8 @@ class InputReader {
   void leaf(const SymFloat& f);
   void leaf(const double& f);
   void leaf(const FieldInput& field);
+  void leaf(const OpaqueInput& object);
+  void keys(const std::vector<std::string_view>& order);
   void leaf(const RankKey& key);
   void leaf(const Key& key) { leaf(RankKey(key)); }
   /// Every leaf was there, with nothing left over.
@@ -167,6 +180,8 @@ class InputReader {
 /// Builds the tree anew.
 class InputScanner {
  public:
+  /// `empty`: a tree of the frame without leaves.
+  explicit InputScanner(InputTree empty) : tree_(std::move(empty)) {}
   void enter_field(std::string_view name) { path_.enter_field(name); }
   void enter_index(std::size_t i) { path_.enter_index(i); }
   void enter_key(std::string_view key);
@@ -179,6 +194,8 @@ class InputScanner {
   void leaf(const SymFloat& f);
   void leaf(const double&) { add(Kind::Float); }
   void leaf(const FieldInput&);
+  void leaf(const OpaqueInput& object);
+  void keys(const std::vector<std::string_view>& order);
   void leaf(const RankKey& key);
   void leaf(const Key& key) { leaf(RankKey(key)); }
   /// Errors: BadInput, naming the leaf: an empty or traced value, a name that is empty or taken.
@@ -206,6 +223,10 @@ struct InputValue {
 };
 template <class T>
 void input_values(T& inputs, const InputTree& tree, std::vector<InputValue>& out);
+
+/// Lets go of the tensors of `inputs`, which are the caller's to lose.
+template <class T>
+void release(T& inputs);
 
 /// `example` with every leaf replaced by what stands for it in the trace. Requires the tree of the
 /// example, and a decision over the same sources.

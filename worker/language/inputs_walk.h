@@ -18,6 +18,10 @@ inline constexpr bool is_map = false;
 template <class T>
 inline constexpr bool is_map<std::map<std::string, T>> = true;
 template <class T>
+inline constexpr bool is_ordered_map = false;
+template <class T>
+inline constexpr bool is_ordered_map<std::vector<std::pair<std::string, T>>> = true;
+template <class T>
 inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
@@ -40,6 +44,7 @@ class NamelessWalk {
   void enter_key(std::string_view) {}
   void leave() {}
   void length(std::size_t) {}
+  void keys(const std::vector<std::string_view>&) {}
 };
 
 class ValueReader final : public NamelessWalk {
@@ -52,6 +57,7 @@ class ValueReader final : public NamelessWalk {
   void leaf(const std::int64_t&) { ++next_; }
   void leaf(const bool&) { ++next_; }
   void leaf(const FieldInput&) {}
+  void leaf(const OpaqueInput&) {}
   void leaf(const RankKey& key) { here().array = key.array(); }
   void leaf(const Key& key) { leaf(RankKey(key)); }
 
@@ -74,6 +80,8 @@ class TraceFiller final : public NamelessWalk {
   void leaf(FieldInput& field) {
     field = FieldInput::of(trace_.joined_field(tree_.fields()[field_++]));
   }
+  void leaf(OpaqueInput&) { ++field_; }
+  void keys(const std::vector<std::string_view>&) { ++field_; }
   void leaf(RankKey& key) { key = RankKey(trace_.tensor_input(next())); }
   void leaf(Key& key) { key = key_input(trace_, next()); }
 
@@ -92,6 +100,7 @@ class OutputCollector final {
   void enter_key(std::string_view key) { path_.enter_key(key); }
   void leave() { path_.leave(); }
   void length(std::size_t) {}
+  void keys(const std::vector<std::string_view>&) {}
   void leaf(const Tensor& tensor) { trace_.output(name(), tensor); }
   void leaf(const SymInt& n);
   void leaf(const SymFloat& f) {
@@ -101,6 +110,7 @@ class OutputCollector final {
   void leaf(const std::int64_t&) {}
   void leaf(const bool&) {}
   void leaf(const FieldInput&) {}
+  void leaf(const OpaqueInput&);
   void leaf(const RankKey& key) {
     if (key.traced()) trace_.output(name(), key.tensor());
   }
@@ -110,6 +120,14 @@ class OutputCollector final {
   [[nodiscard]] std::string name() const { return path_.text().empty() ? "result" : path_.text(); }
   Trace& trace_;
   Path path_;
+};
+
+/// Lets go of tensors.
+class InputReleaser final : public NamelessWalk {
+ public:
+  void leaf(Tensor& tensor) { tensor = Tensor(); }
+  template <class T>
+  void leaf(T&) {}
 };
 
 class OutputFiller final : public NamelessWalk {
@@ -124,6 +142,7 @@ class OutputFiller final : public NamelessWalk {
   void leaf(std::int64_t&) {}
   void leaf(bool&) {}
   void leaf(FieldInput&) {}
+  void leaf(OpaqueInput&) {}
   template <class K>
   requires std::same_as<K, Key> || std::same_as<K, RankKey>
   void leaf(K& key) {
@@ -142,6 +161,18 @@ template <class T>
 void FieldWalk<On>::walk(T& value) {
   if constexpr (InputLeaf<T>) {
     on_.leaf(value);
+  } else if constexpr (std::derived_from<T, OpaqueInput>) {
+    on_.leaf(static_cast<OpaqueInput&>(value));
+  } else if constexpr (detail::is_ordered_map<T>) {
+    std::vector<std::string_view> order;
+    for (const auto& entry : value) order.push_back(entry.first);
+    on_.length(value.size());
+    on_.keys(order);
+    for (auto& [key, element] : value) {
+      on_.enter_key(key);
+      walk(element);
+      on_.leave();
+    }
   } else if constexpr (detail::is_vector<T>) {
     on_.length(value.size());
     for (std::size_t i = 0; i < value.size(); ++i) {
@@ -179,8 +210,8 @@ void FieldWalk<On>::walk(T& value) {
                   "complex numbers are not supported; pass the real and the imaginary part");
     static_assert(
         detail::is_complex<T> || InputLeaf<T>,
-        "an input is a Tensor, SymInt, SymFloat, FieldInput, Key, RankKey, a number, bool or "
-        "enum, a vector, array, pair, optional or string map of inputs, or a struct with "
+        "an input is a Tensor, SymInt, SymFloat, FieldInput, Opaque, Key, RankKey, a number, bool "
+        "or enum, a vector, array, pair, optional or string map of inputs, or a struct with "
         "fields()");
   }
 }
@@ -199,7 +230,7 @@ Result<void> flatten(T& inputs, InputTree& tree, Observation& out) {
     return reader.fits();
   };
   if (tree.list() && read()) return {};
-  InputScanner scanner;
+  InputScanner scanner(tree.anew());
   FieldWalk<InputScanner>(scanner).walk(inputs);
   Result<InputTree> fresh = scanner.take();
   if (!fresh) return fresh.error();
@@ -213,6 +244,16 @@ void input_values(T& inputs, const InputTree& tree, std::vector<InputValue>& out
   out.resize(tree.list()->sources().size());
   detail::ValueReader reader(tree, out);
   FieldWalk<detail::ValueReader>(reader).walk(inputs);
+}
+
+template <class T>
+void release(T& inputs) {
+  if constexpr (std::is_default_constructible_v<T> && std::is_move_assignable_v<T>) {
+    inputs = T();
+  } else {
+    detail::InputReleaser releaser;
+    FieldWalk<detail::InputReleaser>(releaser).walk(inputs);
+  }
 }
 
 template <class T>

@@ -169,11 +169,15 @@ ordered_json field_word(FieldType type, const FieldValue& v, bool in_table) {
     case FieldType::Bytes:
       if (in_table) return "0x" + hex_word(v.bytes);
       return {{"hex", hex_word(v.bytes)}};
+    case FieldType::Object: {
+      const std::string word = quoted_word(v.bytes);
+      return in_table ? word.substr(1, word.size() - 2) : v.bytes;
+    }
   }
   return nullptr;
 }
 std::string field_kind_word(const OwnField& f) {
-  const char* types[] = {"bool", "int", "string", "bytes"};
+  const char* types[] = {"bool", "int", "string", "bytes", "object"};
   const char* joins[] = {"equal", "min", "max", "union"};
   return std::string(types[static_cast<int>(f.type)]) + ", " + joins[static_cast<int>(f.join)];
 }

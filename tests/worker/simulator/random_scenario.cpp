@@ -103,6 +103,7 @@ class Writer {
     Field out;
     out.spec = {name, static_cast<FieldType>(below(kFieldTypes)),
                 static_cast<FieldJoin>(below(kFieldJoins))};
+    if (out.spec.type == FieldType::Object) out.spec.join = FieldJoin::Equal;
     return out;
   }
 
@@ -118,7 +119,8 @@ class Writer {
       if (habit.spec.type == FieldType::Bool) habit.value.number = value % 2;
       if (habit.spec.type == FieldType::Int)
         habit.value.number = value == 3 ? INT64_MIN : value - 1;
-      if (habit.spec.type == FieldType::Text) habit.value.bytes = kTexts[at];
+      if (habit.spec.type == FieldType::Text || habit.spec.type == FieldType::Object)
+        habit.value.bytes = kTexts[at];
       if (habit.spec.type == FieldType::Bytes) habit.value.bytes = kBytes[at];
       out.push_back(std::move(habit));
     }
@@ -188,6 +190,7 @@ nlohmann::ordered_json field_json(const Field& field) {
   if (field.spec.type == FieldType::Bool) out["bool"] = field.value.number != 0;
   if (field.spec.type == FieldType::Int) out["int"] = field.value.number;
   if (field.spec.type == FieldType::Text) out["string"] = field.value.bytes;
+  if (field.spec.type == FieldType::Object) out["object"] = field.value.bytes;
   if (field.spec.type == FieldType::Bytes) {
     std::string hex;
     for (const char c : field.value.bytes)

@@ -13,7 +13,7 @@ namespace {
 /// In the order of FieldJoin.
 constexpr std::array<std::string_view, kFieldJoins> kJoins{"equal", "min", "max", "union"};
 /// The keys of values, in the order of FieldType.
-constexpr std::array<std::string_view, kFieldTypes> kTypes{"bool", "int", "string", "hex"};
+constexpr std::array<std::string_view, kFieldTypes> kTypes{"bool", "int", "string", "hex", "object"};
 
 }  // namespace
 
@@ -36,7 +36,7 @@ bool ScenarioReader::read_user_field(const Json& json, const JsonPath& path, Fie
   std::vector<std::string_view> types;
   for (const std::string_view type : kTypes)
     if (json.find(type) != nullptr) types.push_back(type);
-  if (types.empty() && !known_keys(json, path, {"join", "bool", "int", "string", "hex"}))
+  if (types.empty() && !known_keys(json, path, {"join", "bool", "int", "string", "hex", "object"}))
     return false;
   if (types.size() != 1)
     return fail(path,
@@ -62,6 +62,8 @@ bool ScenarioReader::read_user_field(const Json& json, const JsonPath& path, Fie
   const bool hex = out.spec.type == FieldType::Bytes;
   if (!(hex ? read_hex(content, at, out.value.bytes) : text(content, at, out.value.bytes)))
     return false;
+  if (out.spec.type == FieldType::Object && out.spec.join != FieldJoin::Equal)
+    return fail(path.at("join"), "objects are compared; their join is equal");
   const std::size_t count = out.value.bytes.size();
   return count <= kMostFieldBytes ||
          fail(at, fmt::format("{} bytes, where at most {} are possible", count, kMostFieldBytes));
