@@ -1,4 +1,6 @@
-// f16 and bf16 to f32 and back, many at a time: sums of them, and products, are made of f32.
+// f16 and bf16 to f32 and back, many at a time: sums of them, and products, are made of f32. By
+// vector instructions where the processor has them (F16C, AVX2), else by arithmetic on bits: the
+// same bits.
 #pragma once
 
 #include <cstdint>

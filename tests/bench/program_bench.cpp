@@ -4,6 +4,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include <lockstep/collectives/base/half.h>
+#include <lockstep/collectives/base/half_bits.h>
 #include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/bounded/bounded.h>
 #include <lockstep/worker/codegen/codegen.h>
@@ -43,12 +45,14 @@ class Alone final : public lockstep::collectives::Communicator, public RunHost {
 
 const lockstep::SystemClock kClock;
 
-/// `body` on one input x [rows, width], rows a symbol. `counted`: masks keep their counts.
+/// `body` on one input x [rows, width] of `dtype`, rows a symbol. `counted`: masks keep their
+/// counts.
 void run(benchmark::State& state, std::int64_t rows, std::int64_t width,
-         const std::function<Tensor(Tensor)>& body, bool counted = false) {
+         const std::function<Tensor(Tensor)>& body, bool counted = false,
+         DType dtype = DType::F32) {
   Decision decision;
   SourceDecision x;
-  x.spec = {"x", Kind::Tensor, DType::F32, 2};
+  x.spec = {"x", Kind::Tensor, dtype, 2};
   x.dims = {{true, 0, 0}, {false, 0, width}};
   decision.sources = {x};
   decision.symbols = {{"x.size(0)", false, 0, rows, false}};
@@ -64,7 +68,7 @@ void run(benchmark::State& state, std::int64_t rows, std::int64_t width,
     units.push_back(build_unit(program, i, *toolchain, nullptr).value().object);
   const std::size_t steps = program.steps.size();
   auto executable = Executable::load(std::move(program), units, kClock).value();
-  Inputs inputs{{"x", Array::zeros(DType::F32, {rows, width})}};
+  Inputs inputs{{"x", Array::zeros(dtype, {rows, width})}};
   Alone alone;
   if (const auto first = executable->run(inputs, alone, alone); !first)
     return state.SkipWithError(first.error().message.c_str());
@@ -138,6 +142,53 @@ void large_product(benchmark::State& state, DType dtype) {
 BENCHMARK_CAPTURE(large_product, f32, DType::F32);
 BENCHMARK_CAPTURE(large_product, bf16, DType::BF16);
 BENCHMARK_CAPTURE(large_product, f16, DType::F16);
+
+/// An elementwise kernel of the dtype: three ops, each rounded to it.
+void elementwise_of(benchmark::State& state, DType dtype) {
+  run(
+      state, 1000, 257, [](Tensor x) { return (x * 0.5 + x) * x; }, false, dtype);
+}
+BENCHMARK_CAPTURE(elementwise_of, f32, DType::F32);
+BENCHMARK_CAPTURE(elementwise_of, bf16, DType::BF16);
+BENCHMARK_CAPTURE(elementwise_of, f16, DType::F16);
+
+/// Halves as floats and back, range(0) of them: by this processor's instructions, or by arithmetic
+/// on bits. Bytes are those read and written.
+void halves(benchmark::State& state, DType dtype, bool widen, bool portable) {
+  const std::int64_t count = state.range(0);
+  std::vector<std::uint16_t> low(static_cast<std::size_t>(count), 0x3c00);
+  std::vector<float> wide(static_cast<std::size_t>(count), 1.5F);
+  const auto plainly = [&](auto convert, const auto& from, auto& to) {
+    for (std::size_t i = 0; i < from.size(); ++i) to[i] = convert(from[i]);
+  };
+  for (auto _ : state) {
+    if (!portable && widen) lockstep::widen_halves(dtype, low.data(), wide.data(), count);
+    if (!portable && !widen) lockstep::narrow_floats(dtype, wide.data(), low.data(), count);
+    if (portable && widen && dtype == DType::F16) plainly(lockstep::f32_of_f16, low, wide);
+    if (portable && widen && dtype == DType::BF16) plainly(lockstep::f32_of_bf16, low, wide);
+    if (portable && !widen && dtype == DType::F16) plainly(lockstep::f16_of_f32, wide, low);
+    if (portable && !widen && dtype == DType::BF16) plainly(lockstep::bf16_of_f32, wide, low);
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * count * 6);
+}
+constexpr std::int64_t kInCache = 1 << 14, kInMemory = 1 << 24;
+BENCHMARK_CAPTURE(halves, widen_f16, DType::F16, true, false)->Arg(kInCache)->Arg(kInMemory);
+BENCHMARK_CAPTURE(halves, widen_f16_portable, DType::F16, true, true)
+    ->Arg(kInCache)
+    ->Arg(kInMemory);
+BENCHMARK_CAPTURE(halves, narrow_f16, DType::F16, false, false)->Arg(kInCache)->Arg(kInMemory);
+BENCHMARK_CAPTURE(halves, narrow_f16_portable, DType::F16, false, true)
+    ->Arg(kInCache)
+    ->Arg(kInMemory);
+BENCHMARK_CAPTURE(halves, widen_bf16, DType::BF16, true, false)->Arg(kInCache)->Arg(kInMemory);
+BENCHMARK_CAPTURE(halves, widen_bf16_portable, DType::BF16, true, true)
+    ->Arg(kInCache)
+    ->Arg(kInMemory);
+BENCHMARK_CAPTURE(halves, narrow_bf16, DType::BF16, false, false)->Arg(kInCache)->Arg(kInMemory);
+BENCHMARK_CAPTURE(halves, narrow_bf16_portable, DType::BF16, false, true)
+    ->Arg(kInCache)
+    ->Arg(kInMemory);
 
 // Images of 16 channels, 32 x 32, of which there are `rows`; windows of 3 x 3.
 constexpr std::int64_t kImages = 16, kIn = 16, kOut = 32, kSide = 32;
