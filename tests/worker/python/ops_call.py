@@ -2,7 +2,7 @@
 torch's op tests is written in the tensor language: CALLS = {torch's name: function of a sample, giving a Call}. The name
 of a variant is "name.variant". It may have MORE = {name: function giving pairs of a Call and of torch's results}, for what
 has no op test, or not enough; or, in place of the results, a function of the call's tensors that gives them: then their
-gradients are compared as well. The C++ side of a family is tests/worker/trace/samples_*.cpp."""
+gradients are compared as well. The C++ side of a family is tests/worker/samples/samples_*.cpp."""
 
 import dataclasses
 import math
