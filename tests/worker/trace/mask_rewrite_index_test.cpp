@@ -1,6 +1,7 @@
 // Rows that a mask chooses as indices: losses of labels and look-ups in tables without the count.
 // What was not chosen looks up element 0, so no index of it is out of range.
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "function_runs.h"

@@ -3,6 +3,7 @@
 
 #include "function_runs.h"
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/jagged/padding.h>
