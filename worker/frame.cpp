@@ -112,6 +112,7 @@ Status FrameRunner::refuse_promised(const Status& status) {
 
 void FrameRunner::restore_profile(const Observation& observation) {
   State& frame = *state_;
+  if (!frame.loaded_from.empty()) return;  // it decides nothing, so sizes seen before are no help
   const auto given = frame.profile.restore(frame.cache, observation);
   if (given && frame.job.recorder != nullptr)
     frame.job.recorder->restored(frame.cache.name, *given);
@@ -168,7 +169,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   JobContext& job = frame.job;
   if (const auto broken = frame.constraints.apply(frame.cache.name, observation))
     return refuse(*broken);
-  if (job.infer != nullptr)
+  if (job.infer != nullptr && frame.loaded_from.empty())
     if (auto told = tell_classes(observation, values, body); !told) return told.error();
   restore_profile(observation);
   if (const auto broken = frame.agreed.rounds->broken(frame.cache, observation))
@@ -210,7 +211,8 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     chosen = &frame.entries.at(last_.entry);
   }
   std::optional<Status> stopped;
-  if (job.settings.check_captures != 0 && last_.kind == CallOutcome::Kind::Reused)
+  if (job.settings.check_captures != 0 && last_.kind == CallOutcome::Kind::Reused &&
+      frame.loaded_from.empty())
     stopped = check_captures(steps, *chosen);
   if (frame.audited) {
     last_.error = stopped;

@@ -21,6 +21,7 @@ namespace lockstep::worker {
 
 struct JobContext;
 struct FrameCounts;
+struct SavedProgram;
 struct CompileMark;
 
 /// The ranks that run a frame, and the subject of their agreement. The same on all ranks of the
@@ -45,6 +46,15 @@ struct FrameOptions {
   /// Options for capturing runs on a device as CUDA graphs; unless given, runs are not captured.
   /// Unused on the host.
   std::optional<CaptureOptions> recordings{};
+  /// Of a frame that Job::load makes: SavedProgram::joint_fingerprint().
+  std::optional<shapes::Fingerprint> program{};
+};
+
+/// What CompiledFrame::save writes besides the programs.
+struct SaveOptions {
+  /// The compiled objects, too, so that no compiler is needed where the file is loaded, on a
+  /// processor of this kind. Whoever loads them runs machine code of the file.
+  bool objects = false;
 };
 
 /// One thread. Borrows the job's context.
@@ -78,6 +88,14 @@ class FrameRunner {
                                             std::span<const InputValue> values,
                                             const std::function<void(Trace&)>& body,
                                             const InferOptions& options);
+  /// What this rank has compiled, without what newer entries have superseded (saved_program.h).
+  /// Errors: BadInput before the first call and on a rank outside the group; Environment where an
+  /// object is to be packed that is not here and cannot be built.
+  [[nodiscard]] Result<SavedProgram> saved(const SaveOptions& options) const;
+  /// Takes the entries of a program that was read from `path` in place of a function's: before the
+  /// first call, on all ranks that agree on its calls, whose programs have one joint fingerprint.
+  /// Builds them together. Errors: joint.
+  [[nodiscard]] Result<void> start_from(SavedProgram program, const std::string& path);
   /// The time in which the last call agreed: look-up, votes and exchanges, without trace and
   /// compile.
   [[nodiscard]] Duration last_agreement() const { return agreement_; }
@@ -115,6 +133,7 @@ class FrameRunner {
                                           std::span<const InputValue> values,
                                           const std::function<void(Trace&)>& body);
   void say_compiled(const Steps& steps);
+  void say_loaded(int entry, const Steps& steps);
   void say_advice(const CompileMark& mark, const Steps& steps);
   std::unique_ptr<State> state_;
   CallOutcome last_;
