@@ -8,7 +8,7 @@ CEREAL_CLASS_VERSION(lockstep::worker::StoredProgram, lockstep::worker::kProgram
 namespace lockstep::worker {
 namespace {
 
-constexpr std::string_view kKind = "program";
+constexpr std::string_view kProgramKind = "program";
 
 Status refused(std::string sentence) { return {Code::BadInput, std::move(sentence), {}, {}}; }
 
@@ -89,7 +89,7 @@ SavedProgram program_of(StoredProgram from, const OwnOps& own) {
 
 Result<Bytes> encode(const SavedProgram& program) {
   if (const auto flaw = flaw_of(program)) return refused("cannot be saved: " + *flaw);
-  Bytes bytes = coordinator::pack(kKind, stored_form(program));
+  Bytes bytes = coordinator::pack(kProgramKind, stored_form(program));
   // What nobody could read again is not to be found out by those who need it.
   if (auto again = decode_program(bytes, {.known = {}, .stand_ins = true}); !again)
     return refused("cannot be saved: it " + again.error().message);
@@ -97,7 +97,7 @@ Result<Bytes> encode(const SavedProgram& program) {
 }
 
 Result<SavedProgram> decode_program(std::span<const std::byte> bytes, const OwnOps& own) {
-  auto read = coordinator::unpack<StoredProgram>(kKind, bytes);
+  auto read = coordinator::unpack<StoredProgram>(kProgramKind, bytes);
   if (!read && read.error().code == Code::Version)
     return refused("cannot be read: " + read.error().message +
                    "; use the version of lockstep that wrote it, or save it again");

@@ -8,7 +8,7 @@ CEREAL_CLASS_VERSION(lockstep::worker::StoredStarts, 1)
 namespace lockstep::worker {
 namespace {
 
-constexpr std::string_view kKind = "entries";
+constexpr std::string_view kEntriesKind = "entries";
 
 std::shared_ptr<const SourceList> list_of(const Decision& decision) {
   std::vector<SourceSpec> specs;
@@ -85,12 +85,12 @@ Bytes encode_starts(const std::vector<Entry>& entries) {
       made.host_values.push_back(stored(texts, value));
   }
   out.texts = std::move(texts).take();
-  return coordinator::pack(kKind, out);
+  return coordinator::pack(kEntriesKind, out);
 }
 
 Result<std::vector<Entry>> decode_starts(std::span<const std::byte> bytes) {
   const auto refused = [](std::string what) { return Status{Code::BadInput, std::move(what), {}, {}}; };
-  auto read = coordinator::unpack<StoredStarts>(kKind, bytes);
+  auto read = coordinator::unpack<StoredStarts>(kEntriesKind, bytes);
   if (!read) return refused(read.error().message);
   try {
     if (read->entries.size() > static_cast<std::size_t>(kMaxEntries))
