@@ -32,6 +32,8 @@ class LoadedFrame {
   /// reader. Errors, joint: those of a frame's call; BadInput where an input is missing, unknown or
   /// of another kind, and where no saved entry serves the sizes, with what does not fit.
   [[nodiscard]] Result<NamedValues> operator()(NamedValues inputs);
+  /// In place of a call that this rank cannot make: all ranks get the error.
+  [[nodiscard]] Status refuse(const Status& why) { return runner_->refuse(why); }
   /// As CompiledFrame::prefetch.
   void prefetch(const NamedValues& next);
   /// As CompiledFrame::save.

@@ -41,6 +41,9 @@ struct Subcommand {
 [[nodiscard]] std::function<int()> declare_status(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_dump(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_trace(CLI::App& app);
+// Of the folder programs.
+[[nodiscard]] std::function<int()> declare_run(CLI::App& app);
+[[nodiscard]] std::function<int()> declare_show(CLI::App& app);
 
 /// What --help says besides the options.
 struct HelpNotes {

@@ -9,7 +9,7 @@ namespace lockstep::worker {
 namespace {
 
 /// Between double quotes.
-std::string quoted(std::string_view text) {
+std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -46,7 +46,7 @@ class Picture {
     out_ = fmt::format(
         "digraph \"{}\" {{\n  node [shape=box, style=\"filled,rounded\", fontname=\"sans-serif\", "
         "fontsize=10];\n  edge [color=\"#666666\"];\n",
-        quoted(program.frame));
+        escaped(program.frame));
     for (std::size_t i = 0; i < program.entries.size(); ++i) {
       const SavedEntry& entry = program.entries[i];
       cluster(entry.graph, fmt::format("e{}", i),
@@ -65,12 +65,12 @@ class Picture {
   /// Nodes are called after the path to them.
   void cluster(const Graph& graph, const std::string& path, const std::string& title, int depth) {
     line(depth, fmt::format("subgraph \"cluster_{}\" {{", path));
-    line(depth + 1, fmt::format("label=\"{}\"; labeljust=l; fontname=\"sans-serif\";", quoted(title)));
+    line(depth + 1, fmt::format("label=\"{}\"; labeljust=l; fontname=\"sans-serif\";", escaped(title)));
     for (NodeId id = 0; id < graph.nodes.size(); ++id) node(graph, id, path, depth + 1);
     for (const Graph::Output& output : graph.outputs) {
       const std::string name = fmt::format("{}_out_{}", path, &output - graph.outputs.data());
       line(depth + 1, fmt::format("\"{}\" [label=\"{}\", shape=ellipse, fillcolor=\"#d9ead3\"];",
-                                  name, quoted(output.name)));
+                                  name, escaped(output.name)));
       line(depth + 1, fmt::format("\"{}_{}\" -> \"{}\";", path, output.node, name));
     }
     line(depth, "}");
@@ -85,7 +85,7 @@ class Picture {
     if (kind != OpClass::Check && kind != OpClass::HostSync && kind != OpClass::Control)
       label += "\n" + meta_text(node.meta);
     line(depth, fmt::format("\"{}\" [label=\"{}\", tooltip=\"{}   {}\", fillcolor=\"{}\"];", name,
-                            quoted(label), quoted(graph.node_text(id)), quoted(node.where.text()),
+                            escaped(label), escaped(graph.node_text(id)), escaped(node.where.text()),
                             colour_of(node)));
     for (const NodeId input : node.inputs)
       line(depth, fmt::format("\"{}_{}\" -> \"{}\";", path, input, name));

@@ -163,7 +163,7 @@ TEST(SavedProgram, AnyDamagedByteBehindARightSeal_IsRefusedOrIsAProgram) {
   const auto payload = std::span(good).subspan(coordinator::kSealBytes);
   std::size_t refused = 0, read = 0;
   for (std::size_t at = 0; at < payload.size(); ++at)
-    for (const auto change : {std::byte{1}, std::byte{2}, std::byte{0x40}, std::byte{0xff}}) {
+    for (const auto change : {std::byte{1}, std::byte{0x40}}) {
       Bytes bad(payload.begin(), payload.end());
       bad[at] ^= change;
       const Bytes sealed = coordinator::seal({"program", kProgramVersion}, bad);
