@@ -71,7 +71,8 @@ Result<SavedProgram> FrameRunner::saved(const SaveOptions& options) const {
     const Entry& entry = frame.cache.entries[static_cast<std::size_t>(number)];
     if (entry.superseded) continue;
     SavedEntry saved{.decision = entry.decision, .graph = made.traced()};
-    if (entry.reported != entry.decision) saved.reported = entry.reported;
+    // Where only hints differ, as under same_collectives, the ranks agree on the rest.
+    if (entry.reported.digest() != entry.decision.digest()) saved.reported = entry.reported;
     if (options.objects) {
       if (!made.executable)
         return Status{Code::Environment,
