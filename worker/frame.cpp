@@ -62,6 +62,7 @@ void FrameRunner::tell_trace(const Compiled* traced, const std::optional<Status>
   if (sheet == nullptr) return;
   CallOutcome outcome = last_;
   if (stopped) outcome = {CallOutcome::Kind::Error, last_.entry, stopped};
+  if (frame.job.settings.trace->saves) save_traced(*sheet);
   const bool has_graph = traced != nullptr && !traced->graph.nodes.empty();
   sheet->call({.frame = frame.cache.name,
                .group = frame.over.group.name,

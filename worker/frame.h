@@ -23,6 +23,7 @@ struct JobContext;
 struct FrameCounts;
 struct SavedProgram;
 struct CompileMark;
+class TraceSheet;
 
 /// The ranks that run a frame, and the subject of their agreement. The same on all ranks of the
 /// group.
@@ -122,6 +123,8 @@ class FrameRunner {
   /// For jobs that only trace (`lockstep trace`): writes the call that has just been agreed, and
   /// its error, if any.
   void tell_trace(const Compiled* traced, const std::optional<Status>& stopped = std::nullopt);
+  /// And for those that save what they trace: the program so far.
+  void save_traced(TraceSheet& sheet) const;
   [[nodiscard]] std::optional<std::vector<SymbolDecision>> known_symbols(
       const Observation& observation) const;
   [[nodiscard]] Result<InferredFrame> infer_over(

@@ -127,6 +127,16 @@ Result<void> FrameRunner::start_from(SavedProgram program, const std::string& pa
   return {};
 }
 
+void FrameRunner::save_traced(TraceSheet& sheet) const {
+  const State& frame = *state_;
+  if (last_.kind != CallOutcome::Kind::Compiled && frame.loaded_from.empty()) return;
+  const auto program = saved({});
+  const Result<void> done =
+      program ? write_program(frame.job.settings.trace->program(frame.job.rank(), frame.index), *program)
+              : Result<void>(program.error());
+  if (!done) sheet.note(fmt::format("{} is not saved: {}", frame.cache.name, done.error().message));
+}
+
 void FrameRunner::say_loaded(int entry, const Steps& steps) {
   const State& frame = *state_;
   if (frame.over.data->rank().value != 0) return;

@@ -105,6 +105,18 @@ SavedProgram small_program() {
   return out;
 }
 
+SavedProgram tiny_program() {
+  Graph graph;
+  graph.name = "negate";
+  const TensorMeta meta{DType::F32, {shapes::Expr::symbol({false, 0})}};
+  graph.nodes = {Node{.op = Op::Input, .text = "x", .meta = meta},
+                 Node{.op = Op::Neg, .inputs = {0}, .meta = meta}};
+  graph.outputs = {{"y", 1}};
+  graph.symbols = {{{false, 0}, "x.size(0)", 5}};
+  return program_of(std::move(graph),
+                    DecisionBuilder().tensor("x", DType::F32, {Dim(5, 2)}).get());
+}
+
 OwnOps own_ops_in(const SavedProgram& program) {
   OwnOps out;
   for (const auto& [name, node] : own_ops_of(program)) out.known.push_back(*node->own);

@@ -16,6 +16,8 @@ namespace lockstep::worker::test {
 /// Guards, a group guard, uniform sizes, asserts, an own op, branches, a scan, all_to_alls with
 /// sizes from data, and an entry of fixed sizes; of 2 ranks.
 [[nodiscard]] SavedProgram small_program();
+/// y = -x, with one size a symbol; without lines.
+[[nodiscard]] SavedProgram tiny_program();
 /// The definitions that it uses.
 [[nodiscard]] OwnOps own_ops_in(const SavedProgram& program);
 
