@@ -55,11 +55,17 @@ SavedEntry entry_of(TextReader& texts, GraphReader& graphs, const StoredEntry& f
   if (from.reported.size() > 1) throw StoredFlaw("an entry reports two decisions");
   if (!from.reported.empty()) out.reported = decision_of(texts, from.reported[0]);
   out.graph = graphs.take(from.graph);
-  if (out.graph.fingerprint() != from.fingerprint)
-    throw StoredFlaw("a graph does not have the fingerprint that stands beside it");
   for (const StoredObject& object : from.objects)
     out.objects.push_back({object.key, texts.text(object.digest), object.object});
   return out;
+}
+
+/// Keeps all rules, and is what was written.
+void need_sound(const SavedProgram& program, const std::vector<StoredEntry>& from) {
+  if (const auto flaw = flaw_of(program)) throw StoredFlaw(*flaw);
+  for (std::size_t i = 0; i < from.size(); ++i)
+    if (program.entries[i].graph.fingerprint() != from[i].fingerprint)
+      throw StoredFlaw("a graph does not have the fingerprint that stands beside it");
 }
 
 SavedProgram program_of(StoredProgram from, const OwnOps& own) {
@@ -82,6 +88,7 @@ SavedProgram program_of(StoredProgram from, const OwnOps& own) {
   if (from.packed.size() > 1) throw StoredFlaw("objects are packed for two machines");
   if (!from.packed.empty())
     out.packed = PackedFor{from.packed[0].toolchain, texts.text(from.packed[0].processor)};
+  need_sound(out, from.entries);
   return out;
 }
 
@@ -103,9 +110,7 @@ Result<SavedProgram> decode_program(std::span<const std::byte> bytes, const OwnO
                    "; use the version of lockstep that wrote it, or save it again");
   if (!read) return refused("is damaged: " + read.error().message);
   try {
-    SavedProgram out = program_of(*std::move(read), own);
-    if (const auto flaw = flaw_of(out)) throw StoredFlaw(*flaw);
-    return out;
+    return program_of(*std::move(read), own);
   } catch (const GraphReader::UnknownOwn& unknown) {
     return refused(unknown.sentence);
   } catch (const std::exception& flaw) {

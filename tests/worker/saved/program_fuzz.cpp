@@ -26,8 +26,6 @@ void require_sentence(const Status& error) {
   require(!error.message.empty() && error.message.size() < 4096, "no sentence");
 }
 
-/// The fingerprints that a program says of its graphs are taken to be right: whoever writes a file
-/// can have them so.
 void read(std::span<const std::byte> bytes) {
   const auto program = decode_program(bytes, {.known = {}, .stand_ins = true});
   if (!program) return require_sentence(program.error());

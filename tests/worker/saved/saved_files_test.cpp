@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "saved_programs.h"
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <lockstep/worker/saved/program_text.h>

@@ -219,6 +219,51 @@ TEST(SavedProgram, AGraphThatBreaksItsRules_IsNotWritten) {
   EXPECT_EQ(bytes.error().code, Code::BadInput);
 }
 
+TEST(SavedProgram, WithAFlaw_IsRefusedByWhatItIs) {
+  const shapes::Expr unknown = shapes::Expr::symbol({false, 9});
+  const auto first = [](SavedProgram& program, Op op) -> Node& {
+    for (Node& node : program.entries[1].graph.nodes)
+      if (node.op == op) return node;
+    throw std::runtime_error("there is no such node");
+  };
+  const std::vector<std::pair<std::string, std::function<void(SavedProgram&)>>> flaws = {
+      {"the frame has no name", [](auto& p) { p.frame.clear(); }},
+      {"there is no entry", [](auto& p) { p.entries.clear(); }},
+      {"a graph is that of step", [](auto& p) { p.frame = "other"; }},
+      {"at most 64", [](auto& p) { p.entries.resize(65, p.entries[0]); }},
+      {"not one of 3 ranks", [](auto& p) { p.ranks = 3; }},
+      {"do not say the same of other ranks", [](auto& p) { p.consistency = Consistency::SameCollectives; }},
+      {"its ranks decide alone", [](auto& p) { p.consistency = Consistency::Local; }},
+      {"is needed alike", [&](auto& p) {
+         p.entries[1].graph.uniform.push_back({2 * unknown + 1, "", "all_reduce", {}});
+       }},
+      {"which no input gives", [&](auto& p) {
+         p.entries[1].graph.guards.push_back({shapes::less(unknown, 7), {}});
+       }},
+      {"has no value yet", [&](auto& p) { first(p, Op::Expand).meta.sizes[0] = unknown; }},
+      {"comes later", [&](auto& p) { first(p, Op::Expand).inputs[0] = 1 << 20; }},
+      {"the wrong number of attributes", [&](auto& p) { first(p, Op::AllReduce).ints.clear(); }},
+      {"there is no reduction", [&](auto& p) { first(p, Op::AllReduce).ints[0] = 17; }},
+      {"how many ranks group tensor has", [&](auto& p) { first(p, Op::AllReduce).text = "tensor"; }},
+      {"is not that of its decision", [](auto& p) { p.entries[1].graph.symbols[0].source = "y"; }},
+      {"the decision has no input", [](auto& p) { p.entries[1].decision.sources[3].spec.name = "z"; }},
+      {"is not what the decision says",
+       [](auto& p) { p.entries[1].decision.sources[3].spec.dtype = DType::F32; }},
+      {"is made of what is no number of an input",
+       [](auto& p) { p.entries[1].graph.symbols.back().value.steps[0].source = "x"; }},
+      {"what objects are packed for", [](auto& p) { p.entries[1].objects.emplace_back(); }},
+  };
+  for (const auto& [said, make] : flaws) {
+    SavedProgram program = test::small_program();
+    make(program);
+    const auto flaw = flaw_of(program);
+    EXPECT_NE(flaw.value_or("").find(said),
+              std::string::npos)
+        << said << ": " << flaw.value_or("nothing");
+    EXPECT_FALSE(encode(program)) << said;
+  }
+}
+
 TEST(SavedProgram, WhatRanksCompare_SeesWhatTheConsistencyCompares) {
   const SavedProgram program = test::small_program();
   SavedProgram other = program;
