@@ -23,7 +23,8 @@ Result<std::vector<PackedObject>> packed_objects(const JobContext& job, const Pr
   for (int unit = 0; unit < program.unit_count(); ++unit) {
     PackedObject made{program.unit_key(unit, job.tools.toolchain_key), {}, {}};
     if (job.tools.store != nullptr)
-      if (auto kept = job.tools.store->load(made.key); kept && *kept) made.object = **std::move(kept);
+      if (auto kept = job.tools.store->load(made.key); kept && *kept)
+        made.object = **std::move(kept);
     if (made.object.empty() && job.tools.toolchain == nullptr) return *job.tools.no_toolchain;
     if (made.object.empty()) {
       auto built = job.tools.toolchain->build(program.units[static_cast<std::size_t>(unit)]);
@@ -59,14 +60,14 @@ Result<SavedProgram> FrameRunner::saved(const SaveOptions& options) const {
   const State& frame = *state_;
   const JobContext& job = frame.job;
   if (frame.unusable) return *frame.unusable;
-  SavedProgram out{.frame = frame.cache.name,
-                   .consistency = frame.consistency,
-                   .audit = frame.audited,
-                   .complex_as_asserts =
-                       frame.complex_branches == shapes::ShapeOptions::Complex::Assert,
-                   .constraints = frame.constraints.texts(),
-                   .group = frame.over.group.name,
-                   .ranks = frame.over.data->size()};
+  SavedProgram out{
+      .frame = frame.cache.name,
+      .consistency = frame.consistency,
+      .audit = frame.audited,
+      .complex_as_asserts = frame.complex_branches == shapes::ShapeOptions::Complex::Assert,
+      .constraints = frame.constraints.texts(),
+      .group = frame.over.group.name,
+      .ranks = frame.over.data->size()};
   for (const auto& [number, made] : frame.entries) {
     const Entry& entry = frame.cache.entries[static_cast<std::size_t>(number)];
     if (entry.superseded) continue;
@@ -75,12 +76,13 @@ Result<SavedProgram> FrameRunner::saved(const SaveOptions& options) const {
     if (entry.reported.digest() != entry.decision.digest()) saved.reported = entry.reported;
     if (options.objects) {
       if (!made.executable)
-        return Status{Code::Environment,
-                      fmt::format("frame {} is interpreted, so there are no compiled objects to pack; "
-                                  "save it where there is a compiler",
-                                  frame.cache.name),
-                      {},
-                      {}};
+        return Status{
+            Code::Environment,
+            fmt::format("frame {} is interpreted, so there are no compiled objects to pack; "
+                        "save it where there is a compiler",
+                        frame.cache.name),
+            {},
+            {}};
       auto objects = packed_objects(job, made.executable->program());
       if (!objects) return objects.error();
       saved.objects = *std::move(objects);
@@ -92,12 +94,13 @@ Result<SavedProgram> FrameRunner::saved(const SaveOptions& options) const {
     out.entries.push_back(std::move(saved));
   }
   if (out.entries.empty())
-    return Status{Code::BadInput,
-                  fmt::format("frame {} has compiled nothing yet, so there is nothing to save; call "
-                              "it once before",
-                              frame.cache.name),
-                  {},
-                  {}};
+    return Status{
+        Code::BadInput,
+        fmt::format("frame {} has compiled nothing yet, so there is nothing to save; call "
+                    "it once before",
+                    frame.cache.name),
+        {},
+        {}};
   return out;
 }
 
@@ -132,7 +135,8 @@ void FrameRunner::save_traced(TraceSheet& sheet) const {
   if (last_.kind != CallOutcome::Kind::Compiled && frame.loaded_from.empty()) return;
   const auto program = saved({});
   const Result<void> done =
-      program ? write_program(frame.job.settings.trace->program(frame.job.rank(), frame.index), *program)
+      program ? write_program(frame.job.settings.trace->program(frame.job.rank(), frame.index),
+                              *program)
               : Result<void>(program.error());
   if (!done) sheet.note(fmt::format("{} is not saved: {}", frame.cache.name, done.error().message));
 }
@@ -140,9 +144,9 @@ void FrameRunner::save_traced(TraceSheet& sheet) const {
 void FrameRunner::say_loaded(int entry, const Steps& steps) {
   const State& frame = *state_;
   if (frame.over.data->rank().value != 0) return;
-  frame.job.log.line("info", {frame.job.rank(), frame.index, entry, 0},
-                     fmt::format("{}: loaded from {}; {}", frame.cache.name, frame.loaded_from,
-                                 steps.story()));
+  frame.job.log.line(
+      "info", {frame.job.rank(), frame.index, entry, 0},
+      fmt::format("{}: loaded from {}; {}", frame.cache.name, frame.loaded_from, steps.story()));
 }
 
 std::optional<Status> FrameRunner::Steps::load(SavedEntry& entry, const PackedFor* packed,
@@ -177,8 +181,7 @@ std::optional<Status> FrameRunner::Steps::take_packed(Result<Program>& program,
   std::vector<Bytes> units;
   for (const PackedObject& packed : objects) units.push_back(packed.object);
   const std::size_t kernels = program->kernels.size();
-  auto loaded =
-      Executable::load(std::move(*program), units, frame_.job.clock, frame_.job.device);
+  auto loaded = Executable::load(std::move(*program), units, frame_.job.clock, frame_.job.device);
   if (!loaded) return loaded.error();
   if (frame_.recordings) (*loaded)->capture(*frame_.recordings);
   made_.executable = std::move(*loaded);
@@ -189,7 +192,8 @@ std::optional<Status> FrameRunner::Steps::take_packed(Result<Program>& program,
 
 Status FrameRunner::Steps::nothing_fits() const {
   std::string text = fmt::format(
-      "no entry of the saved program {} fits, and the function that it was traced from is not there",
+      "no entry of the saved program {} fits, and the function that it was traced from is not "
+      "there",
       frame_.loaded_from);
   const std::vector<Misfit> misfits = frame_.cache.explain(seen_);
   for (const Misfit& misfit : misfits)
@@ -197,7 +201,8 @@ Status FrameRunner::Steps::nothing_fits() const {
   if (misfits.size() < frame_.cache.entries.size())
     text += misfits.empty() ? "; those that fit here do not fit on all ranks"
                             : "; the others do not fit on all ranks";
-  text += "; call it with sizes that an entry serves, or save it again where it was called with these";
+  text +=
+      "; call it with sizes that an entry serves, or save it again where it was called with these";
   return {Code::BadInput, std::move(text), {}, {}};
 }
 

@@ -134,12 +134,12 @@ class Job {
   }
 
   /// A frame from a file that CompiledFrame::save or `lockstep trace --save` has written, in place
-  /// of a function: the same graphs, agreed on and compiled like any frame's, before its first call.
-  /// Collective over the ranks of the frame's group, which are as many as saved it; each reads its
-  /// own file, and programs that differ are FrameMismatch. A call that no saved entry serves is
-  /// BadInput on all ranks. Errors, joint: BadInput (a file that is not there, damaged or of another
-  /// version; an own op that is not in `options`, or has another definition; a group that this job
-  /// has otherwise; a name that is taken), FrameMismatch; those of a compile.
+  /// of a function: the same graphs, agreed on and compiled like any frame's, before its first
+  /// call. Collective over the ranks of the frame's group, which are as many as saved it; each
+  /// reads its own file, and programs that differ are FrameMismatch. A call that no saved entry
+  /// serves is BadInput on all ranks. Errors, joint: BadInput (a file that is not there, damaged or
+  /// of another version; an own op that is not in `options`, or has another definition; a group
+  /// that this job has otherwise; a name that is taken), FrameMismatch; those of a compile.
   [[nodiscard]] Result<LoadedFrame> load(const std::string& path, const LoadOptions& options = {});
 
   /// Declares a group. Collective over all ranks of the job, which declare the same groups in the

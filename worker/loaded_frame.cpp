@@ -59,9 +59,9 @@ std::optional<Status> misfit(const SourceList& list, const std::vector<FieldSpec
     if (!list.find(name) && std::ranges::find(fields, name, &FieldSpec::name) == fields.end()) {
       std::vector<std::string> known;
       for (const SourceSpec& spec : list.sources()) known.push_back(spec_of(spec));
-      return bad(fmt::format("the program has no input {}; it takes {}", name,
-                             fmt::join(known, ", ")),
-                 name);
+      return bad(
+          fmt::format("the program has no input {}; it takes {}", name, fmt::join(known, ", ")),
+          name);
     }
   return std::nullopt;
 }
@@ -70,9 +70,9 @@ std::optional<Status> misfit(const SourceList& list, const std::vector<FieldSpec
 std::optional<FieldValue> field_value(const FieldSpec& spec, const Array& value) {
   const bool number = spec.type == FieldType::Bool || spec.type == FieldType::Int;
   if (number) {
-    const bool fits = value.sizes().empty() && (spec.type == FieldType::Bool
-                                                    ? value.dtype() == DType::Bool
-                                                    : is_integer(value.dtype()));
+    const bool fits =
+        value.sizes().empty() &&
+        (spec.type == FieldType::Bool ? value.dtype() == DType::Bool : is_integer(value.dtype()));
     return fits ? std::optional(FieldValue{*scalar_in(value), {}}) : std::nullopt;
   }
   if (value.dtype() != DType::U8 || value.sizes().size() != 1) return std::nullopt;
@@ -89,27 +89,30 @@ std::optional<Status> wrong_ranks(const JobContext& job, const GroupContext& ove
     return bad(fmt::format("{} is the program of a frame of {}; load it with that group", path,
                            program.group.empty() ? "all ranks" : "group " + program.group));
   if (program.ranks != over.data->size())
-    return bad(fmt::format("{} was traced on {} ranks, and {} has {}; run it on as many, or save it "
-                           "again on these",
-                           path, program.ranks, ranks(program.group), over.data->size()));
+    return bad(
+        fmt::format("{} was traced on {} ranks, and {} has {}; run it on as many, or save it "
+                    "again on these",
+                    path, program.ranks, ranks(program.group), over.data->size()));
   for (const auto& [name, size] : program.groups) {
     const auto known = job.groups.find(name);
     if (known == job.groups.end())
-      return bad(fmt::format("{} has collectives of group {}, which has not been declared in this "
-                             "job",
-                             path, name));
+      return bad(
+          fmt::format("{} has collectives of group {}, which has not been declared in this "
+                      "job",
+                      path, name));
     if (known->second.group.size() != size)
-      return bad(fmt::format("{} has collectives of group {} with {} ranks, which has {} here", path,
-                             name, size, known->second.group.size()));
+      return bad(fmt::format("{} has collectives of group {} with {} ranks, which has {} here",
+                             path, name, size, known->second.group.size()));
   }
   for (const SavedEntry& entry : program.entries)
     for (const auto& [group, within] : entry.graph.nesting)
       for (const std::string& other : within) {
         const auto known = job.nesting.find(group);
         if (known == job.nesting.end() || !known->second.contains(other))
-          return bad(fmt::format("{} relies on it that every set of group {} lies in one of group "
-                                 "{}, and here that is not so",
-                                 path, other, group));
+          return bad(
+              fmt::format("{} relies on it that every set of group {} lies in one of group "
+                          "{}, and here that is not so",
+                          path, other, group));
       }
   return std::nullopt;
 }
@@ -118,9 +121,10 @@ std::optional<Status> wrong_here(const JobContext& job, const GroupContext& over
                                  const SavedProgram& program, const std::string& path) {
   if (auto wrong = wrong_ranks(job, over, program, path)) return wrong;
   if (over.frames.contains(program.frame))
-    return bad(fmt::format("{} is the program of a frame {}, and this job has a frame of that name; "
-                           "load it before, or in place of, making one",
-                           path, program.frame));
+    return bad(
+        fmt::format("{} is the program of a frame {}, and this job has a frame of that name; "
+                    "load it before, or in place of, making one",
+                    path, program.frame));
   return std::nullopt;
 }
 
@@ -162,7 +166,8 @@ Result<LoadedFrame> load_frame(
     std::vector<SourceSpec> specs;
     for (const SourceDecision& source : entry.decision.sources) specs.push_back(source.spec);
     auto list = std::make_shared<const SourceList>(std::move(specs));
-    if (std::ranges::none_of(out.lists_, [&](const auto& l) { return l->digest() == list->digest(); }))
+    if (std::ranges::none_of(out.lists_,
+                             [&](const auto& l) { return l->digest() == list->digest(); }))
       out.lists_.push_back(std::move(list));
     for (const JoinedField& field : entry.decision.fields)
       if (std::ranges::find(out.fields_, field.spec.name, &FieldSpec::name) == out.fields_.end())

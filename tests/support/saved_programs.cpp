@@ -98,8 +98,10 @@ SavedProgram small_program() {
     TraceSetup made = setup(decision, 2);
     made.observation = &seen;
     SavedProgram one = program_of(traced(made, small_body), decision, 2);
-    if (out.entries.empty()) out = std::move(one);
-    else out.entries.push_back(std::move(one.entries[0]));
+    if (out.entries.empty())
+      out = std::move(one);
+    else
+      out.entries.push_back(std::move(one.entries[0]));
   }
   out.constraints = {"1 <= n"};
   return out;
@@ -113,8 +115,7 @@ SavedProgram tiny_program() {
                  Node{.op = Op::Neg, .inputs = {0}, .meta = meta}};
   graph.outputs = {{"y", 1}};
   graph.symbols = {{{false, 0}, "x.size(0)", 5}};
-  return program_of(std::move(graph),
-                    DecisionBuilder().tensor("x", DType::F32, {Dim(5, 2)}).get());
+  return program_of(std::move(graph), DecisionBuilder().tensor("x", DType::F32, {Dim(5, 2)}).get());
 }
 
 OwnOps own_ops_in(const SavedProgram& program) {

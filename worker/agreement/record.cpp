@@ -254,7 +254,8 @@ void Recorder::started(std::string_view frame, std::string_view group,
   Line line("entries");
   line.json["frame"] = text_json(frame);
   line.json["group"] = text_json(group);
-  line.json["entries"] = bytes_json({reinterpret_cast<const char*>(entries.data()), entries.size()});
+  line.json["entries"] =
+      bytes_json({reinterpret_cast<const char*>(entries.data()), entries.size()});
   write(line);
 }
 

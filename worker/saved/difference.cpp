@@ -75,14 +75,15 @@ class Comparison {
           {"frame", program.frame},
           {"ranks", fmt::format("{}{}", program.ranks,
                                 program.group.empty() ? "" : " of group " + program.group)},
-          {"consistency", std::string(program.audit ? "audited"
-                                                    : consistency_name(program.consistency))},
+          {"consistency",
+           std::string(program.audit ? "audited" : consistency_name(program.consistency))},
           {"complex branches", program.complex_as_asserts ? "asserts" : "guards"},
           {"declared sizes", fmt::format("{}", fmt::join(program.constraints, "; "))},
           {"groups", fmt::format("{}", fmt::join(groups, "; "))}};
     };
     const auto of_a = header(a), of_b = header(b);
-    for (std::size_t i = 0; i < of_a.size(); ++i) add(of_a[i].first, of_a[i].second, of_b[i].second);
+    for (std::size_t i = 0; i < of_a.size(); ++i)
+      add(of_a[i].first, of_a[i].second, of_b[i].second);
     entries(a, b);
   }
   [[nodiscard]] std::vector<ProgramDifference> take() && { return std::move(found_); }
@@ -142,9 +143,8 @@ class Comparison {
         out.emplace_back(text, text + "   # " + guard.where.text());
       }
       for (const UniformSize& size : entry.graph.uniform) {
-        const std::string text =
-            fmt::format("{} is the same on all ranks{}", size.expr.text(namer),
-                        size.group.empty() ? "" : " of group " + size.group);
+        const std::string text = fmt::format("{} is the same on all ranks{}", size.expr.text(namer),
+                                             size.group.empty() ? "" : " of group " + size.group);
         out.emplace_back(text, text + "   # " + size.where.text());
       }
       return out;

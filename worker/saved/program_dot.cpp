@@ -65,7 +65,8 @@ class Picture {
   /// Nodes are called after the path to them.
   void cluster(const Graph& graph, const std::string& path, const std::string& title, int depth) {
     line(depth, fmt::format("subgraph \"cluster_{}\" {{", path));
-    line(depth + 1, fmt::format("label=\"{}\"; labeljust=l; fontname=\"sans-serif\";", escaped(title)));
+    line(depth + 1,
+         fmt::format("label=\"{}\"; labeljust=l; fontname=\"sans-serif\";", escaped(title)));
     for (NodeId id = 0; id < graph.nodes.size(); ++id) node(graph, id, path, depth + 1);
     for (const Graph::Output& output : graph.outputs) {
       const std::string name = fmt::format("{}_out_{}", path, &output - graph.outputs.data());
@@ -85,8 +86,8 @@ class Picture {
     if (kind != OpClass::Check && kind != OpClass::HostSync && kind != OpClass::Control)
       label += "\n" + meta_text(node.meta);
     line(depth, fmt::format("\"{}\" [label=\"{}\", tooltip=\"{}   {}\", fillcolor=\"{}\"];", name,
-                            escaped(label), escaped(graph.node_text(id)), escaped(node.where.text()),
-                            colour_of(node)));
+                            escaped(label), escaped(graph.node_text(id)),
+                            escaped(node.where.text()), colour_of(node)));
     for (const NodeId input : node.inputs)
       line(depth, fmt::format("\"{}_{}\" -> \"{}\";", path, input, name));
     for (std::size_t b = 0; b < node.bodies.size(); ++b)

@@ -38,7 +38,8 @@ std::string input_text(const SourceDecision& source, const std::vector<shapes::S
     dims.push_back(dim.is_symbol ? symbols[dim.symbol].name() : std::to_string(dim.value));
   const SourceSpec& spec = source.spec;
   if (spec.kind == Kind::Tensor)
-    return fmt::format("    {}: {}[{}]\n", spec.name, dtype_name(spec.dtype), fmt::join(dims, ", "));
+    return fmt::format("    {}: {}[{}]\n", spec.name, dtype_name(spec.dtype),
+                       fmt::join(dims, ", "));
   if (spec.kind == Kind::Bool) dims = {source.dims[0].value != 0 ? "true" : "false"};
   return fmt::format("    {}: {}{}{}\n", spec.name, kind_name(spec.kind), dims.empty() ? "" : " ",
                      fmt::join(dims, ""));
@@ -71,9 +72,8 @@ std::string entry_text(const SavedEntry& entry, std::size_t number) {
     out += fmt::format("    {}: field, {}\n", field.spec.name, joined_text(field));
   if (!graph.symbols.empty()) out += "  symbols\n";
   for (std::size_t i = 0; i < graph.symbols.size(); ++i)
-    out += symbol_text(graph.symbols[i], i < entry.decision.symbols.size()
-                                             ? &entry.decision.symbols[i]
-                                             : nullptr);
+    out += symbol_text(graph.symbols[i],
+                       i < entry.decision.symbols.size() ? &entry.decision.symbols[i] : nullptr);
   if (const std::string guards = guards_text(entry); !guards.empty()) out += "  guards\n" + guards;
   if (!entry.objects.empty()) {
     std::size_t bytes = 0;
@@ -98,8 +98,7 @@ std::string entry_text(const SavedEntry& entry, std::size_t number) {
 
 std::string program_text(const SavedProgram& program) {
   std::string out = header_text(program);
-  for (std::size_t i = 0; i < program.entries.size(); ++i)
-    out += entry_text(program.entries[i], i);
+  for (std::size_t i = 0; i < program.entries.size(); ++i) out += entry_text(program.entries[i], i);
   return out;
 }
 

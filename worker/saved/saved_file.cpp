@@ -68,8 +68,9 @@ Result<Bytes> bytes_of(const std::string& path) {
   if (!S_ISREG(there.st_mode)) return about(path, Code::BadInput, "is no file of a saved program");
   const auto size = static_cast<std::uint64_t>(there.st_size);
   if (size > kMostProgramBytes)
-    return about(path, Code::BadInput,
-                 fmt::format("has {} bytes, and a saved program at most {}", size, kMostProgramBytes));
+    return about(
+        path, Code::BadInput,
+        fmt::format("has {} bytes, and a saved program at most {}", size, kMostProgramBytes));
   Bytes bytes(size);
   std::size_t got = 0;
   while (got < bytes.size()) {

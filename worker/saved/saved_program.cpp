@@ -176,8 +176,7 @@ shapes::Fingerprint SavedProgram::joint_fingerprint() const {
   for (const SavedEntry& entry : entries) {
     out.add(entry.told().digest());
     if (consistency == Consistency::SameGraph) out.add(entry.graph.fingerprint());
-    if (consistency == Consistency::SameCollectives)
-      out.add(entry.graph.collectives_fingerprint());
+    if (consistency == Consistency::SameCollectives) out.add(entry.graph.collectives_fingerprint());
     out.add(static_cast<std::int64_t>(entry.graph.group_guards.size()));
     for (const GroupGuard& guard : entry.graph.group_guards)
       out.add(guard.predicate.text())

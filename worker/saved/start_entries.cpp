@@ -25,8 +25,7 @@ void need_known(const shapes::Expr& expr, const std::vector<shapes::Symbol>& kno
 Entry entry_of(TextReader& texts, const StoredStart& from) {
   Decision decision = decision_of(texts, from.decision);
   if (from.reported.size() > 1) throw StoredFlaw("an entry reports two decisions");
-  Decision reported =
-      from.reported.empty() ? decision : decision_of(texts, from.reported.front());
+  Decision reported = from.reported.empty() ? decision : decision_of(texts, from.reported.front());
   const auto list = list_of(decision);
   const auto is_scalar = [&](std::string_view source) {
     const auto at = list->find(source);
@@ -89,7 +88,9 @@ Bytes encode_starts(const std::vector<Entry>& entries) {
 }
 
 Result<std::vector<Entry>> decode_starts(std::span<const std::byte> bytes) {
-  const auto refused = [](std::string what) { return Status{Code::BadInput, std::move(what), {}, {}}; };
+  const auto refused = [](std::string what) {
+    return Status{Code::BadInput, std::move(what), {}, {}};
+  };
   auto read = coordinator::unpack<StoredStarts>(kEntriesKind, bytes);
   if (!read) return refused(read.error().message);
   try {

@@ -10,7 +10,8 @@
 namespace lockstep::worker {
 namespace {
 
-/// Of a graph, and of all bodies in it: what collectives do not name may be another in the next job.
+/// Of a graph, and of all bodies in it: what collectives do not name may be another in the next
+/// job.
 Nesting named_nesting(const Graph& graph) {
   const std::vector<std::string> named = groups_of(graph);
   const auto is_named = [&](const std::string& group) {
@@ -159,7 +160,8 @@ Node GraphReader::node_of(const StoredNode& from, std::uint32_t graph, int depth
   for (const TextId size : from.sizes) out.meta.sizes.push_back(texts_.expr(size));
   for (const StoredSymbol& symbol : from.binds) out.binds.push_back(symbol_of(symbol));
   out.where = location_of(texts_, from.where);
-  for (const std::uint32_t body : from.bodies) out.bodies.push_back(body_of(body, graph, depth + 1));
+  for (const std::uint32_t body : from.bodies)
+    out.bodies.push_back(body_of(body, graph, depth + 1));
   if (from.own != 0) out.own = own_of(from, out);
   return out;
 }
@@ -170,8 +172,7 @@ std::shared_ptr<const OwnDefinition> GraphReader::own_of(const StoredNode& from,
   const StoredOwn& stored_own = from_.own[from.own - 1];
   const std::string& name = texts_.text(stored_own.name);
   const auto known = std::ranges::find(own_.known, name, &OwnDefinition::name);
-  const bool same =
-      known != own_.known.end() && known->fingerprint() == stored_own.definition;
+  const bool same = known != own_.known.end() && known->fingerprint() == stored_own.definition;
   if (same) return std::make_shared<const OwnDefinition>(*known);
   if (own_.stand_ins) return stand_in(name, stored_own.definition, node.meta);
   const char* kind = node.op == Op::HostCall ? "host call" : "op";
@@ -180,11 +181,12 @@ std::shared_ptr<const OwnDefinition> GraphReader::own_of(const StoredNode& from,
         "uses the {} {}, which this process has not registered; load it in a program that gives "
         "its definition (LoadOptions::own_ops)",
         kind, name)};
-  throw UnknownOwn{fmt::format(
-      "uses the {} {} of another definition than the one registered here ({} in the file, {} here); "
-      "register the one that it was traced with, or trace it again",
-      kind, name, stored_own.definition.text().substr(0, 8),
-      known->fingerprint().text().substr(0, 8))};
+  throw UnknownOwn{
+      fmt::format("uses the {} {} of another definition than the one registered here ({} in the "
+                  "file, {} here); "
+                  "register the one that it was traced with, or trace it again",
+                  kind, name, stored_own.definition.text().substr(0, 8),
+                  known->fingerprint().text().substr(0, 8))};
 }
 
 }  // namespace lockstep::worker

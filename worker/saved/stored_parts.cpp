@@ -64,13 +64,15 @@ SourceDecision source_of(TextReader& texts, const StoredSource& from, std::size_
   out.spec.kind = enum_of<Kind>(from.kind, 4, "such kind of input");
   out.spec.dtype = dtype_of(from.dtype);
   const bool tensor = out.spec.kind == Kind::Tensor;
-  if (from.dims.size() > kMostDims || places_of(out.spec.kind, from.dims.size()) != from.dims.size())
+  if (from.dims.size() > kMostDims ||
+      places_of(out.spec.kind, from.dims.size()) != from.dims.size())
     throw StoredFlaw(fmt::format("input {} has {} sizes", out.spec.name, from.dims.size()));
   out.spec.ndim = tensor ? static_cast<std::uint32_t>(from.dims.size()) : 0;
   for (const StoredDim& dim : from.dims) {
     DimDecision& made = out.dims.emplace_back();
     made.is_symbol = flag_of(dim.is_symbol);
-    if (made.is_symbol && (out.spec.kind == Kind::Bool || dim.value != static_cast<std::int64_t>(next)))
+    if (made.is_symbol &&
+        (out.spec.kind == Kind::Bool || dim.value != static_cast<std::int64_t>(next)))
       throw StoredFlaw(fmt::format("a size of input {} is no symbol of its own", out.spec.name));
     if (made.is_symbol) made.symbol = static_cast<std::uint32_t>(next++);
     if (!made.is_symbol) made.value = dim.value;

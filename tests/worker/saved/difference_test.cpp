@@ -16,10 +16,10 @@ bool has(const std::string& text, const std::string& part) {
 TEST(ProgramText, OfASmallProgram_HasAllThatAReaderAsksFor) {
   const std::string text = program_text(test::small_program());
   for (const char* part :
-       {"program step\n", "of 2 ranks, same_graph", "declared 1 <= n", "own test.swish, definition ",
-        "entry 1, graph ", "x: f64[s1, 3]", "s1 = x.size(0), at least 2, example 5",
-        "lr > 0.5", "on some rank of the group: true", "saved_programs.cpp:", "all_to_all_single(",
-        "total = %"})
+       {"program step\n", "of 2 ranks, same_graph", "declared 1 <= n",
+        "own test.swish, definition ", "entry 1, graph ", "x: f64[s1, 3]",
+        "s1 = x.size(0), at least 2, example 5", "lr > 0.5", "on some rank of the group: true",
+        "saved_programs.cpp:", "all_to_all_single(", "total = %"})
     EXPECT_TRUE(has(text, part)) << part << "\n" << text;
 }
 
@@ -50,7 +50,8 @@ TEST(ProgramDot, OfASmallProgram_HasEachNodeAndEachOperandOnce) {
       const std::string name = "\"e" + std::to_string(e) + "_" + std::to_string(id) + "\"";
       EXPECT_TRUE(has(dot, name + " [label=")) << name;
       for (const NodeId input : graph.nodes[id].inputs)
-        EXPECT_TRUE(has(dot, "\"e" + std::to_string(e) + "_" + std::to_string(input) + "\" -> " + name));
+        EXPECT_TRUE(
+            has(dot, "\"e" + std::to_string(e) + "_" + std::to_string(input) + "\" -> " + name));
     }
   }
   EXPECT_EQ(std::count(dot.begin(), dot.end(), '{'), std::count(dot.begin(), dot.end(), '}'));

@@ -49,9 +49,10 @@ class SavedCli : public testing::Test {
   };
   Ran run(const std::string& arguments, const std::string& environment = {}) const {
     const std::string out = folder / "out", err = folder / "err";
-    const int status = std::system((environment + " LOCKSTEP_CACHE_DIR=" TEST_CACHE " " LOCKSTEP " " +
-                                    arguments + " >" + out + " 2>" + err + " </dev/null")
-                                       .c_str());
+    const int status =
+        std::system((environment + " LOCKSTEP_CACHE_DIR=" TEST_CACHE " " LOCKSTEP " " + arguments +
+                     " >" + out + " 2>" + err + " </dev/null")
+                        .c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(out), contents(err)};
   }
   /// Code 2 and one sentence that says this.
@@ -85,24 +86,28 @@ class SavedCli : public testing::Test {
     return path;
   }
   /// What the program gives rank `rank`, of ranks with that many rows.
-  static void expect_outputs(const std::string& path, int rank, const std::vector<std::int64_t>& rows) {
+  static void expect_outputs(const std::string& path, int rank,
+                             const std::vector<std::int64_t>& rows) {
     auto file = SafetensorsFile::open(path);
     ASSERT_TRUE(file) << file.error().text();
     const auto y = file->read("y"), total = file->read("total");
     ASSERT_TRUE(y && total);
     const std::int64_t mine = rows[static_cast<std::size_t>(rank)];
     ASSERT_EQ(y->sizes(), (std::vector<std::int64_t>{mine, 2}));
-    for (std::int64_t i = 0; i < 2 * mine; ++i) EXPECT_EQ(y->at(i), 2 * (3 * element(rank, i) + 0.25));
+    for (std::int64_t i = 0; i < 2 * mine; ++i)
+      EXPECT_EQ(y->at(i), 2 * (3 * element(rank, i) + 0.25));
     double all = 0;
     for (std::size_t r = 0; r < rows.size(); ++r)
-      for (std::int64_t i = 0; i < 2 * rows[r]; ++i) all += 3 * element(static_cast<int>(r), i) + 0.25;
+      for (std::int64_t i = 0; i < 2 * rows[r]; ++i)
+        all += 3 * element(static_cast<int>(r), i) + 0.25;
     EXPECT_EQ(total->at(0), all);
   }
   Folder folder;
 };
 
 TEST_F(SavedCli, Run_OnOneRank_WritesTheOutputsAndSaysThem) {
-  const std::string program = write("step.lsp", affine(1)), inputs = write_inputs("x.safetensors", 0, 4);
+  const std::string program = write("step.lsp", affine(1)),
+                    inputs = write_inputs("x.safetensors", 0, 4);
   const std::string outputs = folder / "y.safetensors";
   const Ran ran = run("run " + program + " --inputs " + inputs + " --outputs " + outputs);
   ASSERT_EQ(ran.code, 0) << ran.err;
@@ -117,12 +122,15 @@ TEST_F(SavedCli, Run_OnOneRank_WritesTheOutputsAndSaysThem) {
 }
 
 TEST_F(SavedCli, Run_PacksObjectsThatNeedNoCompiler) {
-  const std::string program = write("step.lsp", affine(1)), inputs = write_inputs("x.safetensors", 0, 4);
+  const std::string program = write("step.lsp", affine(1)),
+                    inputs = write_inputs("x.safetensors", 0, 4);
   const std::string packed = folder / "packed.lsp", outputs = folder / "y.safetensors";
   const Ran ran = run("run " + program + " --inputs " + inputs + " --pack " + packed);
   ASSERT_EQ(ran.code, 0) << ran.err;
   const Ran alone = run("run " + packed + " --inputs " + inputs + " --outputs " + outputs,
-                        "PATH=/nowhere LOCKSTEP_LOG=info");
+                        "PATH=/nowhere LOCKSTEP_LOG=info LOCKSTEP_WORLD_SIZE=1 LOCKSTEP_RANK=0 "
+                        "LOCKSTEP_RENDEZVOUS=" +
+                            (folder / "meet"));
   ASSERT_EQ(alone.code, 0) << alone.err;
   EXPECT_NE(alone.err.find("all of them packed"), std::string::npos) << alone.err;
   expect_outputs(outputs, 0, {4});
@@ -134,7 +142,7 @@ TEST_F(SavedCli, Run_WithWrongFilesOrInputs_IsOneSentenceAndCode2) {
   std::string bytes = contents(program);
   bytes[bytes.size() / 2] ^= 1;
   std::ofstream(damaged, std::ios::binary) << bytes;
-  expect_usage("run", "FILE.lsp");
+  expect_usage("run", "FILE");
   expect_usage("run " + program + " --nonsense", "--nonsense");
   expect_usage("run " + (folder / "none.lsp"), "none.lsp cannot be read");
   expect_usage("run " + damaged, "damaged.lsp is damaged");
@@ -182,7 +190,7 @@ TEST_F(SavedCli, ShowAgainst_SaysWhatDiffersWithCode3) {
   const Ran json = run("show " + one + " --json --against " + two);
   EXPECT_EQ(json.code, 3);
   EXPECT_FALSE(nlohmann::json::parse(json.out).at("differences").empty());
-  expect_usage("show", "FILE.lsp");
+  expect_usage("show", "FILE");
   expect_usage("show " + (folder / "none"), "none cannot be read");
   expect_usage("show " + one + " --against " + (folder / "none"), "none cannot be read");
   expect_usage("show " + one + " --against " + two + " --dot x", "--against");
@@ -193,20 +201,21 @@ TEST_F(SavedCli, Run_OnTwoRanks_HasTheFilesOfEachRank) {
   const std::string program = write("step.lsp", affine(2));
   write_inputs("x.0", 0, 4);
   write_inputs("x.1", 1, 3);
-  const Launched ran = launch_ranks(
-      2, std::string(LOCKSTEP) + " run " + program + " --inputs '" + (folder / "x.{rank}") +
-             "' --outputs '" + (folder / "y.{rank}") + "'");
+  const Launched ran =
+      launch_ranks(2, std::string(LOCKSTEP) + " run " + program + " --inputs '" +
+                          (folder / "x.{rank}") + "' --outputs '" + (folder / "y.{rank}") + "'");
   ASSERT_EQ(ran.exit_code, 0) << ran.output;
   EXPECT_EQ(ran.count("y: f64[4, 2]"), 1) << ran.output;
-  for (const int rank : {0, 1}) expect_outputs(folder / ("y." + std::to_string(rank)), rank, {4, 3});
+  for (const int rank : {0, 1})
+    expect_outputs(folder / ("y." + std::to_string(rank)), rank, {4, 3});
   // All ranks have the same inputs, and rank 0's outputs are written.
   const Launched same = launch_ranks(2, std::string(LOCKSTEP) + " run " + program + " --inputs " +
                                             (folder / "x.0") + " --outputs " + (folder / "y"));
   ASSERT_EQ(same.exit_code, 0) << same.output;
   EXPECT_TRUE(fs::exists(folder / "y"));
   // Inputs that one rank lacks are the error of all, said once.
-  const Launched lacks = launch_ranks(2, std::string(LOCKSTEP) + " run " + program + " --inputs '" +
-                                             (folder / "x.{rank}x") + "'");
+  const Launched lacks = launch_ranks(
+      2, std::string(LOCKSTEP) + " run " + program + " --inputs '" + (folder / "x.{rank}x") + "'");
   EXPECT_EQ(lacks.exit_code, 2) << lacks.output;
   EXPECT_EQ(lacks.count("lockstep: BAD_INPUT"), 1) << lacks.output;
 }
@@ -214,7 +223,8 @@ TEST_F(SavedCli, Run_OnTwoRanks_HasTheFilesOfEachRank) {
 
 #ifdef TRACE_RANK
 TEST_F(SavedCli, TraceSave_WritesAFileForEachFrame) {
-  const Ran ran = run("trace --of 2 --all --save " + (folder / "programs") + " " TRACE_RANK " calls");
+  const Ran ran =
+      run("trace --of 2 --all --save " + (folder / "programs") + " " TRACE_RANK " calls");
   ASSERT_EQ(ran.code, 0) << ran.err;
   int files = 0;
   for (const auto& entry : fs::directory_iterator(folder / "programs")) {

@@ -50,8 +50,8 @@ TEST(SavedFiles, OfToday_AreWrittenAsTheOneThatIsKept) {
 TEST(SavedFiles, WhereTheyAreAskedFor_AreWritten) {
   const char* folder = std::getenv("WRITE_SAVED_FILES");
   if (folder == nullptr) return;
-  for (const auto& [name, program] : {std::pair{"tiny", test::tiny_program()},
-                                      {"small", test::small_program()}}) {
+  for (const auto& [name, program] :
+       {std::pair{"tiny", test::tiny_program()}, {"small", test::small_program()}}) {
     const std::string path =
         (fs::path(folder) / fmt::format("{}.{}", name, kProgramVersion)).string();
     ASSERT_TRUE(write_program(path + ".lsp", program));

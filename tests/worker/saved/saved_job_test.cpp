@@ -36,8 +36,8 @@ struct Out {
   }
 };
 
-/// All-to-alls with sizes from data, branches on sizes and on floats, of this rank and of the group,
-/// branches in the graph, an assert, an own op, a gradient.
+/// All-to-alls with sizes from data, branches on sizes and on floats, of this rank and of the
+/// group, branches in the graph, an assert, an own op, a gradient.
 Out exchange(const In& in) {
   const Tensor counts = all_to_all_single(in.counts);
   Tensor y = all_to_all_single(in.x, tolist(counts, Values::NonNegative),
@@ -97,7 +97,9 @@ class SavedJob : public JobRanks {
       x.set(i, 0.25 * static_cast<double>((7 * i + rank + call) % 13) - 1);
     return {x, integers(counts), SymFloat(0.75 + 0.01 * call), SymInt(3 + call % 2), call % 3 == 0};
   }
-  static Array number(double value, DType dtype) { return Array::of(dtype, {}, std::span(&value, 1)); }
+  static Array number(double value, DType dtype) {
+    return Array::of(dtype, {}, std::span(&value, 1));
+  }
   [[nodiscard]] NamedValues named(int call) const {
     const In in = input(call);
     return {{"x", in.x.array()},
@@ -359,8 +361,8 @@ TEST_F(SavedJob, OfAGroup_IsLoadedWithThatGroup) {
   };
   const auto tensor = job->group("tensor", pair());
   ASSERT_TRUE(tensor);
-  auto step = job->frame<X, Y>("step", {.group = *tensor},
-                               [](X in) { return Y{all_reduce(sum(in.x))}; });
+  auto step =
+      job->frame<X, Y>("step", {.group = *tensor}, [](X in) { return Y{all_reduce(sum(in.x))}; });
   const auto want = step({filled({2 + rank}, 1 + rank)});
   ASSERT_TRUE(want);
   if (rank == 0) {

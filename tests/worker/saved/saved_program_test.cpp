@@ -94,8 +94,8 @@ TEST(SavedProgram, EveryOpCase_ReadsBackAsTheSameGraphAndGivesTheSameBits) {
     if (own_ops_of(program).empty()) expect_same_graph(got.graph, want.graph);
     if (op_case.ranks != 1) continue;
     for (const std::int64_t n : {0, 3})
-      EXPECT_TRUE(same(interpreted(got.graph, op_case, n, 4), interpreted(want.graph, op_case, n, 4),
-                       0));
+      EXPECT_TRUE(
+          same(interpreted(got.graph, op_case, n, 4), interpreted(want.graph, op_case, n, 4), 0));
   }
 }
 
@@ -232,21 +232,26 @@ TEST(SavedProgram, WithAFlaw_IsRefusedByWhatItIs) {
       {"a graph is that of step", [](auto& p) { p.frame = "other"; }},
       {"at most 64", [](auto& p) { p.entries.resize(65, p.entries[0]); }},
       {"not one of 3 ranks", [](auto& p) { p.ranks = 3; }},
-      {"do not say the same of other ranks", [](auto& p) { p.consistency = Consistency::SameCollectives; }},
+      {"do not say the same of other ranks",
+       [](auto& p) { p.consistency = Consistency::SameCollectives; }},
       {"its ranks decide alone", [](auto& p) { p.consistency = Consistency::Local; }},
-      {"is needed alike", [&](auto& p) {
+      {"is needed alike",
+       [&](auto& p) {
          p.entries[1].graph.uniform.push_back({2 * unknown + 1, "", "all_reduce", {}});
        }},
-      {"which no input gives", [&](auto& p) {
+      {"which no input gives",
+       [&](auto& p) {
          p.entries[1].graph.guards.push_back({shapes::less(unknown, 7), {}});
        }},
       {"has no value yet", [&](auto& p) { first(p, Op::Expand).meta.sizes[0] = unknown; }},
       {"comes later", [&](auto& p) { first(p, Op::Expand).inputs[0] = 1 << 20; }},
       {"the wrong number of attributes", [&](auto& p) { first(p, Op::AllReduce).ints.clear(); }},
       {"there is no reduction", [&](auto& p) { first(p, Op::AllReduce).ints[0] = 17; }},
-      {"how many ranks group tensor has", [&](auto& p) { first(p, Op::AllReduce).text = "tensor"; }},
+      {"how many ranks group tensor has",
+       [&](auto& p) { first(p, Op::AllReduce).text = "tensor"; }},
       {"is not that of its decision", [](auto& p) { p.entries[1].graph.symbols[0].source = "y"; }},
-      {"the decision has no input", [](auto& p) { p.entries[1].decision.sources[3].spec.name = "z"; }},
+      {"the decision has no input",
+       [](auto& p) { p.entries[1].decision.sources[3].spec.name = "z"; }},
       {"is not what the decision says",
        [](auto& p) { p.entries[1].decision.sources[3].spec.dtype = DType::F32; }},
       {"is made of what is no number of an input",
@@ -257,8 +262,7 @@ TEST(SavedProgram, WithAFlaw_IsRefusedByWhatItIs) {
     SavedProgram program = test::small_program();
     make(program);
     const auto flaw = flaw_of(program);
-    EXPECT_NE(flaw.value_or("").find(said),
-              std::string::npos)
+    EXPECT_NE(flaw.value_or("").find(said), std::string::npos)
         << said << ": " << flaw.value_or("nothing");
     EXPECT_FALSE(encode(program)) << said;
   }

@@ -1,5 +1,5 @@
 // lockstep run FILE.lsp --inputs X.safetensors --outputs Y.safetensors
-#include <filesystem>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,9 +45,10 @@ Status bad(std::string message) { return {Code::BadInput, std::move(message), {}
 Result<std::pair<std::string, RankSet>> group_of(const std::string& text, const Job& job) {
   const std::size_t equals = text.find('=');
   const auto wrong = [&](const std::string& why) {
-    return bad(fmt::format("--group {} is not understood{}; it takes a name and the sets of ranks, "
-                           "such as tensor=0-1/2-3",
-                           text, why.empty() ? "" : ": " + why));
+    return bad(
+        fmt::format("--group {} is not understood{}; it takes a name and the sets of ranks, "
+                    "such as tensor=0-1/2-3",
+                    text, why.empty() ? "" : ": " + why));
   };
   if (equals == 0 || equals == text.npos) return wrong("");
   RankSet mine;
@@ -150,8 +151,8 @@ class ProgramRun {
 
   /// All that the command line declares; the frame's own is the one that its file names.
   Result<void> declare_groups(Group& of_frame) {
-    const auto program = read_program(of_rank(options_.file, job_.rank()),
-                                      {.known = {}, .stand_ins = true});
+    const auto program =
+        read_program(of_rank(options_.file, job_.rank()), {.known = {}, .stand_ins = true});
     for (const std::string& text : options_.groups) {
       const auto mine = group_of(text, job_);
       if (!mine) return mine.error();  // the same on all ranks
@@ -175,7 +176,10 @@ int run(const RunOptions& options) {
     if (auto read = read_program(of_rank(options.file, 0), {.known = {}, .stand_ins = true}); !read)
       return complain(read.error().message + ".", exit_code(read.error().code));
   }
-  auto job = Job::init(nullptr, nullptr, {.summary = false});
+  auto settings = Settings::from_environment();
+  if (!settings) return Job::report(settings.error());
+  if (std::getenv("LOCKSTEP_LOG") == nullptr) settings->log = {"off"};
+  auto job = Job::init(nullptr, nullptr, {.settings = *settings, .summary = false});
   if (!job) return Job::report(job.error());
   ProgramRun program(options, **job);
   const int code = (*job)->run([&] { return program.run(); });
@@ -186,7 +190,7 @@ int run(const RunOptions& options) {
 
 std::function<int()> declare_run(CLI::App& app) {
   auto options = std::make_shared<RunOptions>();
-  app.add_option("file", options->file, "a saved program; {rank} in a path is the rank's number")
+  app.add_option("FILE", options->file, "a saved program; {rank} in a path is the rank's number")
       ->type_name("FILE.lsp")
       ->required();
   app.add_option("--inputs", options->inputs,
@@ -208,7 +212,8 @@ std::function<int()> declare_run(CLI::App& app) {
        .text = "Runs one call of a saved program, on as many ranks as saved it. Rank 0 prints the "
                "outputs that it has: names, dtypes, sizes, and values without sizes. Each rank "
                "reads all files itself, and all have the same inputs unless {rank} stands in the "
-               "path. Programs with own ops or host calls take a program that brings them "
+               "path. Nothing is logged unless LOCKSTEP_LOG says so. Programs with own ops or host "
+               "calls take a program that brings them "
                "(Job::load).",
        .codes = {{kUsage, "wrong usage, files or inputs; sizes that no entry serves"},
                  {kDiverged, "the ranks differ, or a check of the program fails"},

@@ -42,7 +42,8 @@ Result<std::string> drawn(const std::string& dot) {
         "there is no `dot` on this machine to draw the picture; install graphviz, or take --dot "
         "FILE and draw it elsewhere.");
   if (end->timed_out)
-    return wrong("`dot` has not drawn the picture in 5 minutes; take --dot FILE and another layout.");
+    return wrong(
+        "`dot` has not drawn the picture in 5 minutes; take --dot FILE and another layout.");
   const Bytes svg = (*output)->content();
   if (end->signal != 0 || end->status != 0 || svg.empty())
     return wrong(fmt::format("`dot` could not draw the picture ({} {}).",
@@ -75,10 +76,9 @@ int compare(const ShowOptions& options, const SavedProgram& program) {
   const std::vector<ProgramDifference> found = differences(program, *other);
   const int code = found.empty() ? kOk : kDiverged;
   if (options.json) return print_result(difference_document(options, found), code);
-  const std::string title = found.empty()
-                                ? fmt::format("{} and {} are the same program\n", options.file,
-                                              options.against)
-                                : fmt::format("--- {}\n+++ {}\n", options.file, options.against);
+  const std::string title =
+      found.empty() ? fmt::format("{} and {} are the same program\n", options.file, options.against)
+                    : fmt::format("--- {}\n+++ {}\n", options.file, options.against);
   return print_result(title + differences_text(found), code);
 }
 
@@ -106,7 +106,7 @@ int run(const ShowOptions& options) {
 
 std::function<int()> declare_show(CLI::App& app) {
   auto options = std::make_shared<ShowOptions>();
-  app.add_option("file", options->file, "a saved program")->type_name("FILE.lsp")->required();
+  app.add_option("FILE", options->file, "a saved program")->type_name("FILE.lsp")->required();
   app.add_option("--against", options->against, "print what it does not have like this one")
       ->type_name("FILE.lsp");
   app.add_option("--svg", options->svg, "draw the graphs, by graphviz")->type_name("FILE.svg");

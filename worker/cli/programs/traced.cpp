@@ -32,7 +32,8 @@ std::optional<Rank> rank_of(const fs::path& file) {
   constexpr std::string_view kStart = "rank-";
   if (!name.starts_with(kStart) || !name.ends_with(".lsp")) return std::nullopt;
   Rank rank{};
-  const auto read = std::from_chars(name.data() + kStart.size(), name.data() + name.size(), rank.value);
+  const auto read =
+      std::from_chars(name.data() + kStart.size(), name.data() + name.size(), rank.value);
   return read.ec == std::errc{} ? std::optional(rank) : std::nullopt;
 }
 
@@ -71,11 +72,13 @@ Result<std::vector<std::string>> save_traced_programs(const std::string& folder,
       std::string name = file_name_of(frame.second);
       if (!frame.first.empty()) name += "." + file_name_of(frame.first);
       if (versions.size() > 1) name += ".ranks-" + version.ranks.text();
-      for (int again = 2; !taken.insert(name).second; ++again)  // names that files cannot tell apart
+      for (int again = 2; !taken.insert(name).second;
+           ++again)  // names that files cannot tell apart
         name = fmt::format("{}.{}", name, again);
       const std::string path = (fs::path(directory) / (name + ".lsp")).string();
       if (auto written = write_program(path, version.program); !written) return written.error();
-      lines.push_back(fmt::format("saved {} of {} in {}", frame.second, version.ranks.phrase(), path));
+      lines.push_back(
+          fmt::format("saved {} of {} in {}", frame.second, version.ranks.phrase(), path));
     }
   if (lines.empty()) lines.emplace_back("saved nothing: no frame was traced to its end");
   return lines;

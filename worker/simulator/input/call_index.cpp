@@ -187,7 +187,8 @@ Result<RecordedCall> CallIndex::read(std::size_t index) const {
     text.remove_prefix(length + 1);
   }
   if (const auto state = stored_.find(index); state != stored_.end()) out->stored = state->second;
-  if (const auto start = entries_.find(index); start != entries_.end()) out->entries = start->second;
+  if (const auto start = entries_.find(index); start != entries_.end())
+    out->entries = start->second;
   return *std::move(out);
 }
 

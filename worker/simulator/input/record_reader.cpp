@@ -183,7 +183,7 @@ class RankReader {
   std::map<std::string, FrameState> stored_;  // of frames that have not been called
   /// Likewise, by group and name.
   std::map<std::pair<std::string, std::string>, std::shared_ptr<const std::vector<Entry>>> started_;
-  std::string stretch_;                       // the lines of the last call
+  std::string stretch_;  // the lines of the last call
 };
 
 Result<std::vector<std::string>> record_files(const std::string& directory) {
