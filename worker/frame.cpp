@@ -62,6 +62,7 @@ void FrameRunner::tell_trace(const Compiled* traced, const std::optional<Status>
   if (sheet == nullptr) return;
   CallOutcome outcome = last_;
   if (stopped) outcome = {CallOutcome::Kind::Error, last_.entry, stopped};
+  if (frame.job.settings.trace->saves) save_traced(*sheet);
   const bool has_graph = traced != nullptr && !traced->graph.nodes.empty();
   sheet->call({.frame = frame.cache.name,
                .group = frame.over.group.name,
@@ -112,6 +113,7 @@ Status FrameRunner::refuse_promised(const Status& status) {
 
 void FrameRunner::restore_profile(const Observation& observation) {
   State& frame = *state_;
+  if (!frame.loaded_from.empty()) return;  // it decides nothing, so sizes seen before are no help
   const auto given = frame.profile.restore(frame.cache, observation);
   if (given && frame.job.recorder != nullptr)
     frame.job.recorder->restored(frame.cache.name, *given);
@@ -168,7 +170,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   JobContext& job = frame.job;
   if (const auto broken = frame.constraints.apply(frame.cache.name, observation))
     return refuse(*broken);
-  if (job.infer != nullptr)
+  if (job.infer != nullptr && frame.loaded_from.empty())
     if (auto told = tell_classes(observation, values, body); !told) return told.error();
   restore_profile(observation);
   if (const auto broken = frame.agreed.rounds->broken(frame.cache, observation))
@@ -210,7 +212,8 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     chosen = &frame.entries.at(last_.entry);
   }
   std::optional<Status> stopped;
-  if (job.settings.check_captures != 0 && last_.kind == CallOutcome::Kind::Reused)
+  if (job.settings.check_captures != 0 && last_.kind == CallOutcome::Kind::Reused &&
+      frame.loaded_from.empty())
     stopped = check_captures(steps, *chosen);
   if (frame.audited) {
     last_.error = stopped;

@@ -21,7 +21,9 @@ namespace lockstep::worker {
 
 struct JobContext;
 struct FrameCounts;
+struct SavedProgram;
 struct CompileMark;
+class TraceSheet;
 
 /// The ranks that run a frame, and the subject of their agreement. The same on all ranks of the
 /// group.
@@ -45,6 +47,15 @@ struct FrameOptions {
   /// Options for capturing runs on a device as CUDA graphs; unless given, runs are not captured.
   /// Unused on the host.
   std::optional<CaptureOptions> recordings{};
+  /// Of a frame that Job::load makes: SavedProgram::joint_fingerprint().
+  std::optional<shapes::Fingerprint> program{};
+};
+
+/// What CompiledFrame::save writes besides the programs.
+struct SaveOptions {
+  /// The compiled objects, too, so that no compiler is needed where the file is loaded, on a
+  /// processor of this kind. Whoever loads them runs machine code of the file.
+  bool objects = false;
 };
 
 /// One thread. Borrows the job's context.
@@ -78,6 +89,14 @@ class FrameRunner {
                                             std::span<const InputValue> values,
                                             const std::function<void(Trace&)>& body,
                                             const InferOptions& options);
+  /// What this rank has compiled, without what newer entries have superseded (saved_program.h).
+  /// Errors: BadInput before the first call and on a rank outside the group; Environment where an
+  /// object is to be packed that is not here and cannot be built.
+  [[nodiscard]] Result<SavedProgram> saved(const SaveOptions& options) const;
+  /// Takes the entries of a program that was read from `path` in place of a function's: before the
+  /// first call, on all ranks that agree on its calls, whose programs have one joint fingerprint.
+  /// Builds them together. Errors: joint.
+  [[nodiscard]] Result<void> start_from(SavedProgram program, const std::string& path);
   /// The time in which the last call agreed: look-up, votes and exchanges, without trace and
   /// compile.
   [[nodiscard]] Duration last_agreement() const { return agreement_; }
@@ -104,6 +123,8 @@ class FrameRunner {
   /// For jobs that only trace (`lockstep trace`): writes the call that has just been agreed, and
   /// its error, if any.
   void tell_trace(const Compiled* traced, const std::optional<Status>& stopped = std::nullopt);
+  /// And for those that save what they trace: the program so far.
+  void save_traced(TraceSheet& sheet) const;
   [[nodiscard]] std::optional<std::vector<SymbolDecision>> known_symbols(
       const Observation& observation) const;
   [[nodiscard]] Result<InferredFrame> infer_over(
@@ -115,6 +136,7 @@ class FrameRunner {
                                           std::span<const InputValue> values,
                                           const std::function<void(Trace&)>& body);
   void say_compiled(const Steps& steps);
+  void say_loaded(int entry, const Steps& steps);
   void say_advice(const CompileMark& mark, const Steps& steps);
   std::unique_ptr<State> state_;
   CallOutcome last_;

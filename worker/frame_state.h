@@ -79,6 +79,9 @@ struct FrameRunner::State {
       out = "complex branches as asserts";
     for (const std::string& constraint : options.constraints)
       out += fmt::format("{}`{}`", out.empty() ? "" : ", ", constraint);
+    if (options.program && options.consistency != Consistency::Local && !options.audit)
+      out += fmt::format("{}saved program {}", out.empty() ? "" : ", ",
+                         options.program->text().substr(0, 16));
     if (options.recordings) {
       out += fmt::format("{}at most {} recordings", out.empty() ? "" : ", ",
                          options.recordings->limit);
@@ -125,6 +128,7 @@ struct FrameRunner::State {
   std::optional<CaptureOptions> recordings;
   RoundKey call;  // of its calls; in `options` those two, in `after` the frame made before it
   int index;
+  std::string loaded_from;  // a saved program's file; empty: there is a function to trace
   std::map<int, Compiled> entries;
   Observation spare;
   bool told_fallback = false;

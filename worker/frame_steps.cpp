@@ -105,6 +105,11 @@ TraceSetup FrameRunner::Steps::setup(const Decision& decision) {
 
 Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   JobContext& job = frame_.job;
+  if (!frame_.loaded_from.empty()) {
+    TraceReport none;
+    none.failure = nothing_fits();
+    return none;
+  }
   if (job.log.on("info") && frame_.cache.lookup(seen_) == 0) misfits_ = frame_.cache.explain(seen_);
   // Who waits for it waits a deadline more.
   const Lease lease(job, Phase::Tracing, (kEdgeDeadlines - 1) * job.settings.deadline);
@@ -210,15 +215,18 @@ std::string FrameRunner::Steps::explain(std::size_t node) {
 
 std::optional<Status> FrameRunner::Steps::compile() {
   JobContext& job = frame_.job;
-  const GroupContext& agreed = frame_.agreed;
   if (job.interprets || job.sheet != nullptr) {
     story_ = job.sheet != nullptr ? "not compiled" : "interpreted";
     return std::nullopt;
   }
+  return build(generate(std::move(made_.graph), job.device ? Target::Cuda : Target::Host));
+}
+
+std::optional<Status> FrameRunner::Steps::build(Result<Program> program) {
+  JobContext& job = frame_.job;
+  const GroupContext& agreed = frame_.agreed;
   const Instant start = job.clock.now();
   const Lease lease(job, Phase::Compiling, job.settings.deadline);
-  Result<Program> program =
-      generate(std::move(made_.graph), job.device ? Target::Cuda : Target::Host);
   BuildTools tools = job.tools;
   tools.members = agreed.group.members;
   tools.building = [&](const std::string& unit) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <lockstep/worker/frame_state.h>
+#include <lockstep/worker/saved/saved_program.h>
 
 namespace lockstep::worker {
 
@@ -20,6 +21,10 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
   std::string explain(std::size_t node) override;
   std::optional<Status> compile() override;
 
+  /// What an entry of a saved program runs, in place of a trace and a compile: by its objects, if
+  /// all ranks can load theirs, else as compile(). Collective; an error is this rank's own.
+  [[nodiscard]] std::optional<Status> load(SavedEntry& entry, const PackedFor* packed,
+                                           RoundKey round);
   /// Traces once more what `entry` was made of, without asking anybody, and compares: an error
   /// where the function does something else now.
   [[nodiscard]] std::optional<Status> trace_again(const Compiled& entry, int number);
@@ -38,6 +43,10 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
   [[nodiscard]] RoundKey next_question();
   [[nodiscard]] TraceSetup setup(const Decision& decision);
   [[nodiscard]] TraceReport report_of(Result<Graph> graph);
+  [[nodiscard]] Status nothing_fits() const;
+  [[nodiscard]] std::optional<Status> build(Result<Program> program);
+  [[nodiscard]] std::optional<Status> take_packed(Result<Program>& program,
+                                                  const std::vector<PackedObject>& objects);
   State& frame_;
   const Observation& seen_;
   const std::function<void(Trace&)>& body_;

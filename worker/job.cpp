@@ -303,6 +303,13 @@ FrameRunner& Job::add_frame(std::string name, const FrameOptions& options) {
   return state_->frames.emplace_back(state_->context, std::move(name), index, options);
 }
 
+Result<LoadedFrame> Job::load(const std::string& path, const LoadOptions& options) {
+  return load_frame(state_->context, path, options,
+                    [this](std::string name, const FrameOptions& made) -> FrameRunner& {
+                      return add_frame(std::move(name), made);
+                    });
+}
+
 Result<Group> Job::group(std::string name, const RankSet& members) {
   auto group = state_->groups->declare(name, members);
   if (!group) state_->tell_failed("group " + name, group.error());

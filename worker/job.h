@@ -46,7 +46,9 @@
 #include <lockstep/worker/layers/optimisers.h>
 #include <lockstep/worker/layers/pooling.h>
 #include <lockstep/worker/layers/schedules.h>
+#include <lockstep/worker/loaded_frame.h>
 #include <lockstep/worker/process/settings.h>
+#include <lockstep/worker/saved/saved_file.h>
 #include <lockstep/worker/trace/autocast.h>
 #include <lockstep/worker/user_ops/host_call.h>
 #include <lockstep/worker/user_ops/own_op.h>
@@ -130,6 +132,15 @@ class Job {
                                              std::function<Out(In)> body) {
     return CompiledFrame<In, Out>(add_frame(std::move(name), options), std::move(body));
   }
+
+  /// A frame from a file that CompiledFrame::save or `lockstep trace --save` has written, in place
+  /// of a function: the same graphs, agreed on and compiled like any frame's, before its first
+  /// call. Collective over the ranks of the frame's group, which are as many as saved it; each
+  /// reads its own file, and programs that differ are FrameMismatch. A call that no saved entry
+  /// serves is BadInput on all ranks. Errors, joint: BadInput (a file that is not there, damaged or
+  /// of another version; an own op that is not in `options`, or has another definition; a group
+  /// that this job has otherwise; a name that is taken), FrameMismatch; those of a compile.
+  [[nodiscard]] Result<LoadedFrame> load(const std::string& path, const LoadOptions& options = {});
 
   /// Declares a group. Collective over all ranks of the job, which declare the same groups in the
   /// same order. Each rank gives the set to which it belongs, as ranks of the job (the ranks of one
@@ -232,6 +243,15 @@ class CompiledFrame {
       add_outputs(traced, trace);
     };
     return runner_->infer(std::move(observation), values, record, options);
+  }
+  /// Writes what this rank has compiled of the frame to a file that Job::load, `lockstep run` and
+  /// `lockstep show` read: graphs, guards, decisions and lines, no weights (worker/saved). Asks no
+  /// other rank anything; ranks that run the same graphs write the same bytes. The file is there as
+  /// a whole or not at all. Errors: BadInput before the first call; Environment.
+  [[nodiscard]] Result<void> save(const std::string& path, const SaveOptions& options = {}) const {
+    const auto program = runner_->saved(options);
+    if (!program) return program.error();
+    return write_program(path, *program);
   }
   /// The time in which the last call agreed, without trace and compile; for a prefetched call, the
   /// rest of its vote.

@@ -250,6 +250,16 @@ void Recorder::restored(std::string_view frame, const FrameState& state, int agr
   write(line);
 }
 
+void Recorder::started(std::string_view frame, std::string_view group,
+                       std::span<const std::byte> entries) {
+  Line line("entries");
+  line.json["frame"] = text_json(frame);
+  line.json["group"] = text_json(group);
+  line.json["entries"] =
+      bytes_json({reinterpret_cast<const char*>(entries.data()), entries.size()});
+  write(line);
+}
+
 void Recorder::began(const CallMachine& machine) {
   const Observation& observation = machine.observation();
   const RankStatus& rank_status = machine.rank_status();

@@ -79,6 +79,9 @@ class Recorder final : public CallObserver {
   /// Before the first call of a frame that starts from a stored state (a profile).
   /// `agreement`: CodeCache::agreement.
   void restored(std::string_view frame, const FrameState& state, int agreement = 0);
+  /// Before the first call of a frame that starts from entries of a saved program: the bytes of
+  /// saved/start_entries.h. `group`: of its calls' keys.
+  void started(std::string_view frame, std::string_view group, std::span<const std::byte> entries);
   void began(const CallMachine& machine) override;
   void acts(const Action& action) override;
   void traced(const TraceReport& report) override;

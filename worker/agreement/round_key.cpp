@@ -28,7 +28,7 @@ std::uint64_t mixed(std::uint64_t seed, std::string_view text) {
   return seed;
 }
 
-constexpr std::array<std::string_view, 15> kKindNames{"call",
+constexpr std::array<std::string_view, 16> kKindNames{"call",
                                                       "verification",
                                                       "commit",
                                                       "close",
@@ -42,7 +42,8 @@ constexpr std::array<std::string_view, 15> kKindNames{"call",
                                                       "resync",
                                                       "comparison of uniform sizes",
                                                       "check of what was captured, call",
-                                                      "sharing of what was built, call"};
+                                                      "sharing of what was built, call",
+                                                      "loading, call"};
 
 }  // namespace
 

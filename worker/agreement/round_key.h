@@ -30,7 +30,8 @@ struct RoundKey {
     Resync,
     Uniform,
     Captures,
-    Share
+    Share,
+    Load
   };
   Kind kind = Kind::Call;
   /// Of the frame, where it is not that of the job.

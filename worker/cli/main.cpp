@@ -16,6 +16,8 @@ namespace {
 constexpr Subcommand kSubcommands[] = {
     {"dryrun", "run a scenario, or replay a recorded job, without a cluster", declare_dryrun},
     {"trace", "trace the first calls of a program as if N ranks ran it", declare_trace},
+    {"run", "run a saved program once, on its number of ranks", declare_run},
+    {"show", "show a saved program, or what two have different", declare_show},
     {"explain", "say what went wrong in a recorded job", declare_explain},
     {"infer", "say which sizes each entry of a recorded job serves", declare_infer},
     {"doctor", "check that this machine has what lockstep needs", declare_doctor},

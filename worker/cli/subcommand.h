@@ -41,6 +41,14 @@ struct Subcommand {
 [[nodiscard]] std::function<int()> declare_status(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_dump(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_trace(CLI::App& app);
+// Of the folder programs.
+[[nodiscard]] std::function<int()> declare_run(CLI::App& app);
+[[nodiscard]] std::function<int()> declare_show(CLI::App& app);
+/// Brings what traced ranks have left in `folder` to `directory`: FRAME.lsp where all ranks that
+/// made the frame have the same program, else a file per rank set, FRAME.ranks-0-2.lsp. A line for
+/// each. Errors: Environment.
+[[nodiscard]] Result<std::vector<std::string>> save_traced_programs(const std::string& folder,
+                                                                    const std::string& directory);
 
 /// What --help says besides the options.
 struct HelpNotes {

@@ -1,4 +1,5 @@
 // lockstep trace --of N (--all | --rank R) PROGRAM [ARGUMENT…]
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -28,6 +29,7 @@ struct TraceOptions {
   int size = 0, rank = -1;
   std::uint64_t calls = 8;
   bool all = false, json = false, graphs = false;
+  std::string save;
 };
 
 bool can_be_run(const std::string& path) {
@@ -81,6 +83,7 @@ int run(const TraceOptions& options) {
   words[0] = program;
   TraceRun traced{.size = options.size,
                   .calls = options.calls,
+                  .saves = !options.save.empty(),
                   .command = words,
                   .folder = scratch.path(),
                   .deadline = settings->deadline};
@@ -90,7 +93,14 @@ int run(const TraceOptions& options) {
   const auto report = trace_report(traced, *ended, options.graphs);
   if (!report) return complain(report.error());
   if (!report->made_job) return complain(report->complaint, report->exit_code);
-  const int printed = print_result(options.json ? report->json : report->text, kOk);
+  std::string saved;
+  if (!options.save.empty()) {
+    auto files = save_traced_programs(traced.folder, options.save);
+    if (!files) return complain(files.error());
+    for (const std::string& line : *files) saved += line + "\n";
+    if (options.json) std::fputs(saved.c_str(), stderr);
+  }
+  const int printed = print_result(options.json ? report->json : report->text + saved, kOk);
   if (printed != kOk) return printed;
   return report->complaint.empty() ? kOk : complain(report->complaint, report->exit_code);
 }
@@ -113,6 +123,9 @@ std::function<int()> declare_trace(CLI::App& app) {
       ->type_name("K")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}, "1 to 1000000000"))
       ->capture_default_str();
+  app.add_option("--save", options->save,
+                 "write the program of each frame there, for lockstep run and show")
+      ->type_name("DIR");
   app.add_flag("--graph", options->graphs, "print the graphs, too");
   app.add_flag("--json", options->json, "print one JSON document, with the graphs");
   describe(
@@ -128,7 +141,8 @@ std::function<int()> declare_trace(CLI::App& app) {
                  {6, "ranks of different builds"}},
        .variables = {"LOCKSTEP_LOG", "LOCKSTEP_DEADLINE_SECONDS", "TMPDIR"},
        .examples = {"lockstep trace --of 4 --all ./train --steps 10",
-                    "lockstep trace --of 1024 --rank 7 --graph ./train"}});
+                    "lockstep trace --of 1024 --rank 7 --graph ./train",
+                    "lockstep trace --of 4 --all --save programs ./train"}});
   return [options] { return run(*options); };
 }
 

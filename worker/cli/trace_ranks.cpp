@@ -46,6 +46,7 @@ std::vector<std::string> environment_of(const TraceRun& run, int rank) {
       // A program that starts MPI is alone to it, and what it leaves lies in the folder.
       {"OMPI_MCA_ess_singleton_isolated", "1"},
       {"OMPI_MCA_orte_tmpdir_base", run.folder}};
+  if (run.saves) own["LOCKSTEP_TRACE_SAVE"] = "on";
   own.insert(run.variables.begin(), run.variables.end());
   if (std::getenv("LOCKSTEP_LOG") == nullptr) own["LOCKSTEP_LOG"] = "off";
   std::vector<std::string> out;

@@ -17,6 +17,7 @@ struct TraceRun {
   int size = 1;                      // ranks of the job
   std::optional<int> alone;          // one process as this rank, which the others mirror; else all
   std::uint64_t calls = 8;           // of each rank, at most
+  bool saves = false;                // each rank leaves its frames' programs in the folder
   std::vector<std::string> command;  // the program as a path, and its arguments
   std::string folder;                // private and empty: for the sheets, and where the ranks meet
   Duration deadline{0};

@@ -19,6 +19,7 @@ Status refused(std::string words) { return {Code::TraceError, std::move(words), 
 }  // namespace
 
 shapes::Fingerprint OwnDefinition::fingerprint() const {
+  if (stands_for) return *stands_for;
   return shapes::FingerprintBuilder()
       .add("lockstep.own_op/1")
       .add(name)

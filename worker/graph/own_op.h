@@ -47,6 +47,8 @@ struct OwnDefinition {
   /// host.
   std::string host_text{}, cuda_text{};
   OwnClaims claims{};
+  /// Of a definition that is not here: this one shows a program that uses it, and cannot run.
+  std::optional<shapes::Fingerprint> stands_for{};
 
   /// Covers all that is text: name, version, texts, claims, and whether there is a function.
   [[nodiscard]] shapes::Fingerprint fingerprint() const;

@@ -100,7 +100,8 @@ Result<void> read_trace(Settings& settings) {
   if (folder.empty()) return {};
   const auto calls = whole_number("LOCKSTEP_TRACE_CALLS", 0, 0);
   if (!calls) return calls.error();
-  settings.trace = TraceMode{folder, static_cast<std::uint64_t>(*calls)};
+  settings.trace = TraceMode{folder, static_cast<std::uint64_t>(*calls),
+                             !variable("LOCKSTEP_TRACE_SAVE").empty()};
   settings.infer = variable("LOCKSTEP_INFER");
   settings.coordinator = kNoCoordinator;
   settings.job_id.clear();
@@ -175,6 +176,9 @@ Result<Settings> Settings::traced(Settings own) {
 
 std::string TraceMode::sheet(int rank) const {
   return fmt::format("{}/rank-{:05d}.jsonl", folder, rank);
+}
+std::string TraceMode::program(int rank, int frame) const {
+  return fmt::format("{}/rank-{:05d}.frame-{}.lsp", folder, rank, frame);
 }
 std::string TraceMode::stopped(int rank) const {
   return fmt::format("{}/rank-{:05d}.stopped", folder, rank);

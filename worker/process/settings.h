@@ -20,9 +20,12 @@ inline constexpr std::string_view kNoCoordinator = "off";
 struct TraceMode {
   std::string folder;       // LOCKSTEP_TRACE: where each rank writes what it traced
   std::uint64_t calls = 0;  // LOCKSTEP_TRACE_CALLS: a rank ends after so many; 0: it goes on
+  bool saves = false;       // LOCKSTEP_TRACE_SAVE: the programs of its frames, there, too
 
   /// "FOLDER/rank-00003.jsonl"
   [[nodiscard]] std::string sheet(int rank) const;
+  /// "FOLDER/rank-00003.frame-0.lsp"
+  [[nodiscard]] std::string program(int rank, int frame) const;
   /// Beside it once the rank has stopped before the end of its program.
   [[nodiscard]] std::string stopped(int rank) const;
 };

@@ -25,4 +25,8 @@ namespace lockstep::worker {
 Tensor host_call(std::string name, const std::vector<Tensor>& inputs, OwnShapeRule shape_rule,
                  OwnReference function, Line where = Line::current());
 
+/// What such a call carries: with it a saved program that makes the call can be loaded.
+[[nodiscard]] OwnDefinition host_definition(std::string name, OwnShapeRule shape_rule,
+                                            OwnReference function);
+
 }  // namespace lockstep::worker

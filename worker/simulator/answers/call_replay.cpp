@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/saved/start_entries.h>
 #include <lockstep/worker/simulator/answers/call_replay.h>
 
 namespace lockstep::worker::simulator {
@@ -41,6 +42,7 @@ CallReplay::CallReplay(std::vector<Member> members, const DecisionConfig& config
       CodeCache& frame = (*member.frames)[{call.key.group, call.frame}];
       frame.name = call.key.frame;
       if (call.stored) frame.adopt(*call.stored);
+      if (call.entries) start_from(frame, *call.entries);
       RankStatus rank_status = call.rank_status;
       rank_status.speaks_for = RankSet::of(member.rank);  // tables are in ranks of the job
       machine =

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <lockstep/worker/simulator/answers/comparison.h>
 #include <lockstep/worker/simulator/answers/drawn_run.h>
 #include <lockstep/worker/simulator/answers/mark_advice.h>
@@ -31,6 +33,10 @@ Result<DrawnRun> run_drawn(const RecordedInputs& inputs, const std::vector<RankR
   from.left_out = drawn->left_out;
   count_conditions(out.scenario, out.result, from);
   out.result.advice = mark_advice(out.scenario, out.result, ranks);
+  if (std::ranges::any_of(ranks, &RankRecord::loaded))
+    out.notes.emplace_back(
+        "frames of the job started from saved programs; the drawn ranks start without, and "
+        "compile.");
   if (ranks.size() == 1)
     out.notes.emplace_back(
         "the record is of one rank, which says nothing of how ranks differ; every size is taken to "

@@ -27,6 +27,8 @@ std::optional<std::string> unexplained(const std::vector<RankRecord>& ranks,
                                        const DryRunResult& recorded, const DryRunResult& inputs) {
   if (std::any_of(ranks.begin(), ranks.end(), [](const RankRecord& r) { return r.profiled; }))
     return "the job started from what an earlier run had learnt, which is not among its inputs";
+  if (std::any_of(ranks.begin(), ranks.end(), [](const RankRecord& r) { return r.loaded; }))
+    return "frames of the job started from saved programs, which are not among its inputs";
   for (std::size_t c = 0; c < recorded.calls.size(); ++c) {
     const CallOutcome &was = recorded.calls[c].outcome, &would = inputs.calls[c].outcome;
     if (!same_outcome(was, would))

@@ -124,7 +124,7 @@ void read_event_line(RecordFields& in, const std::string& event, int line, Recor
 
 bool stands_outside_of_calls(std::string_view event) {
   return event == "sources" || event == "group" || event == "state" || event == "round" ||
-         event == "agreement";
+         event == "agreement" || event == "entries";
 }
 
 std::uint64_t alike_of(const RecordedCall& call) {
@@ -147,6 +147,7 @@ void CallIndex::start(std::uint64_t offset, const RecordedCall& call) {
       static_cast<std::uint32_t>(places_.size()));
   if (call.agreement > 0) slots_.push_back(slot_of(call.key));
   if (call.stored) stored_[places_.size()] = *call.stored;
+  if (call.entries) entries_[places_.size()] = call.entries;
   places_.push_back({offset, alike_of(call), 0, static_cast<std::uint32_t>(call.line)});
 }
 
@@ -186,6 +187,8 @@ Result<RecordedCall> CallIndex::read(std::size_t index) const {
     text.remove_prefix(length + 1);
   }
   if (const auto state = stored_.find(index); state != stored_.end()) out->stored = state->second;
+  if (const auto start = entries_.find(index); start != entries_.end())
+    out->entries = start->second;
   return *std::move(out);
 }
 

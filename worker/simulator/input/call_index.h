@@ -37,6 +37,8 @@ struct RecordedCall {
   std::optional<shapes::Fingerprint> seen;   // observation_digest() as the rank wrote it down
   RankStatus rank_status;
   std::optional<FrameState> stored;  // what the frame started from, on its first call
+  /// The entries of a saved program that it started from, likewise.
+  std::shared_ptr<const std::vector<Entry>> entries;
   std::vector<RecordedEvent> events;
   std::optional<CallOutcome> outcome;  // nullopt: the record ends within the call
   Duration pause{0}, closing{0};       // from the line before the call, and before its end
@@ -104,6 +106,7 @@ class CallIndex {
   std::map<std::string, std::vector<std::uint32_t>> calls_of_;
   std::vector<std::uint64_t> slots_;
   std::map<std::size_t, FrameState> stored_;  // RecordedCall::stored, by call
+  std::map<std::size_t, std::shared_ptr<const std::vector<Entry>>> entries_;  // likewise
   SourceLists lists_;
   RecordedAgreements agreements_;
 };

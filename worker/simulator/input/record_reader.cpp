@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/coordinator/store/profile.h>
+#include <lockstep/worker/saved/start_entries.h>
 #include <lockstep/worker/simulator/input/record_fields.h>
 #include <lockstep/worker/simulator/input/record_reader.h>
 #include <lockstep/worker/simulator/input/scenario.h>
@@ -64,6 +65,7 @@ class RankReader {
     }
     if (event == "agreement") return take_agreement(in);
     if (event == "state") return take_state(in);
+    if (event == "entries") return take_entries(in);
     if (event == "call") return take_call(in, offset);
     if (event == "round") {
       if (in.has("error")) out_.failed_round = {in.round_key("key"), in.status("error")};
@@ -130,6 +132,15 @@ class RankReader {
     for (const auto& [name, source] : *profile) state[name] = source.seen;
   }
 
+  void take_entries(RecordFields& in) {
+    const std::string frame = in.text("frame"), group = in.text("group"), text = in.text("entries");
+    auto entries = decode_starts(std::as_bytes(std::span(text)));
+    if (!entries)
+      return in.fail("entries", "no frame starts from such entries: " + entries.error().message);
+    started_[{group, frame}] = std::make_shared<const std::vector<Entry>>(*std::move(entries));
+    out_.loaded = true;
+  }
+
   void take_call(RecordFields& in, std::uint64_t offset) {
     if (out_.ends_within_a_call())
       return in.fail("event", "a call starts before the one before it has ended");
@@ -142,6 +153,8 @@ class RankReader {
     if (in.error()) return;
     if (auto state = stored_.extract(call.frame); !state.empty())
       call.stored = std::move(state.mapped());
+    if (auto start = started_.extract({call.key.group, call.frame}); !start.empty())
+      call.entries = std::move(start.mapped());
     close_call();
     if (call.own_config) out_.own_configs[call.frame] = *call.own_config;
     out_.calls.start(offset, call);
@@ -168,7 +181,9 @@ class RankReader {
   RankRecord out_;
   SourceLists lists_;                         // of this rank
   std::map<std::string, FrameState> stored_;  // of frames that have not been called
-  std::string stretch_;                       // the lines of the last call
+  /// Likewise, by group and name.
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<const std::vector<Entry>>> started_;
+  std::string stretch_;  // the lines of the last call
 };
 
 Result<std::vector<std::string>> record_files(const std::string& directory) {

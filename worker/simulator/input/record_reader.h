@@ -34,6 +34,7 @@ struct RankRecord {
   std::optional<RecordedFailure> failed_round;  // outside of calls (settle, finish); the last one
   bool truncated = false;                       // the last line was cut
   bool profiled = false;                        // frames started from what earlier runs had learnt
+  bool loaded = false;                          // frames started from saved programs
   int lines = 0;                                // whole ones
 
   [[nodiscard]] bool ends_within_a_call() const { return last_call && !last_call->outcome; }

@@ -1,0 +1,87 @@
+// What `lockstep trace --save DIR` leaves in DIR.
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <lockstep/collectives/base/rank.h>
+#include <lockstep/worker/cli/subcommand.h>
+#include <lockstep/worker/process/settings.h>
+#include <lockstep/worker/saved/saved_file.h>
+
+namespace lockstep::worker::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One program, and the ranks that have it.
+struct Version {
+  SavedProgram program;
+  RankSet ranks;
+};
+using Frames = std::map<std::pair<std::string, std::string>, std::map<Bytes, Version>>;
+
+/// Of "rank-00003.frame-0.lsp"; nullopt: another file.
+std::optional<Rank> rank_of(const fs::path& file) {
+  const std::string name = file.filename().string();
+  constexpr std::string_view kStart = "rank-";
+  if (!name.starts_with(kStart) || !name.ends_with(".lsp")) return std::nullopt;
+  Rank rank{};
+  const auto read =
+      std::from_chars(name.data() + kStart.size(), name.data() + name.size(), rank.value);
+  return read.ec == std::errc{} ? std::optional(rank) : std::nullopt;
+}
+
+/// By group and frame.
+Result<Frames> frames_in(const std::string& folder) {
+  Frames out;
+  std::error_code failed;
+  std::set<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder, failed)) files.insert(entry.path());
+  for (const fs::path& file : files) {
+    const auto rank = rank_of(file);
+    if (!rank) continue;
+    auto program = read_program(file.string(), {.known = {}, .stand_ins = true});
+    if (!program) return program.error();
+    const auto bytes = encode(*program);
+    if (!bytes) return bytes.error();
+    Version& version = out[{program->group, program->frame}][*bytes];
+    version.ranks.insert(RankSet::of(*rank));
+    version.program = *std::move(program);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> save_traced_programs(const std::string& folder,
+                                                      const std::string& directory) {
+  const auto frames = frames_in(folder);
+  if (!frames) return frames.error();
+  std::error_code failed;
+  fs::create_directories(directory, failed);
+  std::vector<std::string> lines;
+  std::set<std::string> taken;
+  for (const auto& [frame, versions] : *frames)
+    for (const auto& [bytes, version] : versions) {
+      std::string name = file_name_of(frame.second);
+      if (!frame.first.empty()) name += "." + file_name_of(frame.first);
+      if (versions.size() > 1) name += ".ranks-" + version.ranks.text();
+      for (int again = 2; !taken.insert(name).second;
+           ++again)  // names that files cannot tell apart
+        name = fmt::format("{}.{}", name, again);
+      const std::string path = (fs::path(directory) / (name + ".lsp")).string();
+      if (auto written = write_program(path, version.program); !written) return written.error();
+      lines.push_back(
+          fmt::format("saved {} of {} in {}", frame.second, version.ranks.phrase(), path));
+    }
+  if (lines.empty()) lines.emplace_back("saved nothing: no frame was traced to its end");
+  return lines;
+}
+
+}  // namespace lockstep::worker::cli

@@ -1,0 +1,65 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <lockstep/worker/safetensors/descriptor.h>
+
+namespace lockstep::worker {
+
+OpenFile::~OpenFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status file_error(const char* what, const std::string& file) {
+  return {Code::Environment,
+          fmt::format("cannot {} {}: {}.", what, file, std::strerror(errno)),
+          {},
+          {}};
+}
+
+Result<void> read_at(const OpenFile& from, std::uint64_t offset, std::span<std::byte> into,
+                     const std::string& file) {
+  while (!into.empty()) {
+    const ssize_t got = ::pread(from.fd(), into.data(), into.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return file_error("read", file);
+    if (got == 0)
+      return Status{
+          Code::BadInput, fmt::format("{}: it became shorter while it was read.", file), {}, {}};
+    into = into.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+  return {};
+}
+
+Result<void> write_whole(const OpenFile& to, std::span<const std::byte> bytes,
+                         const std::string& file) {
+  // Not too much at once: a disk that fills up then says so early.
+  constexpr std::size_t kMostAtOnce = std::size_t{8} << 20;
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(to.fd(), bytes.data(), std::min(bytes.size(), kMostAtOnce));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return file_error("write", file);
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  }
+  return {};
+}
+
+Result<void> sync_folder(const std::string& folder) {
+  const OpenFile opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened.is_open()) return file_error("open the folder", folder);
+  if (::fsync(opened.fd()) != 0) return file_error("flush the folder", folder);
+  return {};
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,22 @@
+// The entries that a frame starts from, without their programs: what look-ups and votes go by, as
+// a record keeps them for its replay.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include <lockstep/worker/agreement/code_cache.h>
+#include <lockstep/worker/saved/saved_program.h>
+
+namespace lockstep::worker {
+
+/// In the order of the program.
+[[nodiscard]] std::vector<Entry> start_entries(const SavedProgram& program);
+/// Those of a frame that has been called with nothing yet, on every rank alike.
+void start_from(CodeCache& cache, std::vector<Entry> entries);
+
+[[nodiscard]] Bytes encode_starts(const std::vector<Entry>& entries);
+/// Errors: BadInput.
+[[nodiscard]] Result<std::vector<Entry>> decode_starts(std::span<const std::byte> bytes);
+
+}  // namespace lockstep::worker
