@@ -47,10 +47,19 @@ class Checkpoints {
   [[nodiscard]] Result<std::optional<Restored>> restore(State& state,
                                                         const RestoreOptions& options = {}) {
     if (!runs()) return std::optional<Restored>();
-    return restore_checkpoint(*ranks_, folder_, leaves_of(state), options);
+    auto found = restore_checkpoint(*ranks_, folder_, leaves_of(state), options);
+    if (found && *found) saver_->loaded((*found)->step);
+    return found;
   }
   /// Waits until the save under way has ended. Errors: as save().
   [[nodiscard]] Result<void> finish();
+  /// At the end of the program: saves `step` also where `every` does not divide it, unless it was
+  /// the last that was saved, and finishes. Errors: as save().
+  template <class State>
+  [[nodiscard]] Result<void> save_last(std::int64_t step, State& state) {
+    if (!runs()) return {};
+    return told(saver_->save_last(step, leaves_of(state)));
+  }
 
   [[nodiscard]] std::optional<std::int64_t> last_committed() const {
     return saver_->last_committed();

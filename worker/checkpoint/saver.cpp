@@ -54,6 +54,16 @@ Result<bool> CheckpointSaver::save(std::int64_t step, const StateLeaves& leaves)
   if (auto gone_on = advance(false); !gone_on) return gone_on.error();
   if (step < 0 || step % std::max<std::int64_t>(1, options_.every) != 0 || step == last_)
     return false;
+  return save_now(step, leaves);
+}
+
+Result<void> CheckpointSaver::save_last(std::int64_t step, const StateLeaves& leaves) {
+  if (step != last_ && step >= 0)
+    if (auto begun = save_now(step, leaves); !begun) return begun.error();
+  return finish();
+}
+
+Result<bool> CheckpointSaver::save_now(std::int64_t step, const StateLeaves& leaves) {
   if (auto ended = advance(true); !ended) return ended.error();
   step_ = step;
   if (auto begun = begin(step, leaves); !begun) {

@@ -63,8 +63,14 @@ class CheckpointSaver {
   /// Errors, joint: BadInput, ConstraintViolation (a state that cannot be saved), Environment;
   /// that of a failed save with `stop_on_failure`.
   [[nodiscard]] Result<bool> save(std::int64_t step, const StateLeaves& leaves);
+  /// Saves at any step, unless a save of it was the last to begin, and waits for its end. Errors:
+  /// as save().
+  [[nodiscard]] Result<void> save_last(std::int64_t step, const StateLeaves& leaves);
   /// Waits for the end of the save under way. Errors: as save().
   [[nodiscard]] Result<void> finish();
+
+  /// The state is that of a checkpoint of `step`, which is not saved again.
+  void loaded(std::int64_t step) { last_ = step; }
 
   /// Of the last checkpoint that was committed by this job; nullopt: none was.
   [[nodiscard]] std::optional<std::int64_t> last_committed() const { return committed_; }
@@ -73,6 +79,7 @@ class CheckpointSaver {
 
  private:
   enum class Phase : std::uint8_t { Idle, Writing, Committing };
+  [[nodiscard]] Result<bool> save_now(std::int64_t step, const StateLeaves& leaves);
   [[nodiscard]] Result<void> begin(std::int64_t step, const StateLeaves& leaves);
   [[nodiscard]] Result<void> agree(const std::vector<Piece>& pieces,
                                    const std::optional<Status>& failed);
