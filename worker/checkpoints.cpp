@@ -1,3 +1,7 @@
+#include <charconv>
+
+#include <fmt/format.h>
+
 #include <lockstep/worker/checkpoints.h>
 #include <lockstep/worker/job_context.h>
 
@@ -8,6 +12,46 @@ namespace {
 Bytes one_behind_the_other(std::span<const std::byte> lower, std::span<const std::byte> higher) {
   Bytes out(lower.begin(), lower.end());
   out.insert(out.end(), higher.begin(), higher.end());
+  return out;
+}
+
+std::string hex_of(const Bytes& bytes) {
+  std::string out;
+  for (const std::byte byte : bytes) out += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return out;
+}
+std::optional<Bytes> bytes_of_hex(std::string_view hex) {
+  Bytes out;
+  if (hex.size() % 2 != 0) return std::nullopt;
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    unsigned value = 0;
+    const auto [end, failed] = std::from_chars(hex.data() + i, hex.data() + i + 2, value, 16);
+    if (failed != std::errc{} || end != hex.data() + i + 2) return std::nullopt;
+    out.push_back(static_cast<std::byte>(value));
+  }
+  return out;
+}
+
+using Learnt = std::map<std::string, coordinator::Profile>;
+
+/// A word per frame.
+std::string learnt_text(const Learnt& learnt) {
+  std::string out;
+  for (const auto& [frame, profile] : learnt)
+    out += hex_of(encode(coordinator::KeptProfile{{}, {frame, {}}, profile})) + " ";
+  return out;
+}
+std::optional<Learnt> learnt_in(std::string_view text) {
+  Learnt out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const auto bytes = bytes_of_hex(text.substr(0, end));
+    if (!bytes) return std::nullopt;
+    auto kept = coordinator::decode_profile(*bytes);
+    // Of another version: what was learnt is learnt again.
+    if (kept) out.insert_or_assign(kept->frame.name, std::move(kept->profile));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
   return out;
 }
 
@@ -72,6 +116,17 @@ Checkpoints::Checkpoints(Job& job, std::string folder, CheckpointOptions options
       saver_(std::make_unique<CheckpointSaver>(*ranks_, folder_, std::move(options))) {}
 
 Checkpoints::~Checkpoints() = default;
+
+void Checkpoints::add_learnt(StateLeaves& leaves) {
+  Learnt& learnt = job_.context().learnt;
+  leaves.enter_field("lockstep.frames");
+  leaves.add(ValueKind::Text, learnt_text(learnt), false, [&learnt](const std::string& text) {
+    auto read = learnt_in(text);
+    if (read) learnt = *std::move(read);
+    return read.has_value();
+  });
+  leaves.leave();
+}
 
 bool Checkpoints::runs() const { return job_.context().sheet == nullptr; }
 

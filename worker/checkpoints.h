@@ -22,7 +22,8 @@
 
 namespace lockstep::worker {
 
-/// All ranks make the same calls in the same order, between calls of frames. One job at a time uses
+/// All ranks make the same calls in the same order, between calls of frames. Names that begin with
+/// "lockstep." are taken. One job at a time uses
 /// the folder, which all ranks see. One thread. Where the job is traced in place of being run,
 /// nothing is saved or loaded.
 class Checkpoints {
@@ -39,7 +40,7 @@ class Checkpoints {
   template <class State>
   [[nodiscard]] Result<bool> save(std::int64_t step, State& state) {
     if (!runs()) return false;
-    return told(saver_->save(step, leaves_of(state)));
+    return told(saver_->save(step, all_of(state)));
   }
   /// Loads the last complete checkpoint, or the one of `options.step`, into `state`. nullopt: there
   /// is none. Errors, joint, with `state` as it was: restore_checkpoint().
@@ -47,7 +48,7 @@ class Checkpoints {
   [[nodiscard]] Result<std::optional<Restored>> restore(State& state,
                                                         const RestoreOptions& options = {}) {
     if (!runs()) return std::optional<Restored>();
-    auto found = restore_checkpoint(*ranks_, folder_, leaves_of(state), options);
+    auto found = restore_checkpoint(*ranks_, folder_, all_of(state), options);
     if (found && *found) saver_->loaded((*found)->step);
     return found;
   }
@@ -58,7 +59,7 @@ class Checkpoints {
   template <class State>
   [[nodiscard]] Result<void> save_last(std::int64_t step, State& state) {
     if (!runs()) return {};
-    return told(saver_->save_last(step, leaves_of(state)));
+    return told(saver_->save_last(step, all_of(state)));
   }
 
   [[nodiscard]] std::optional<std::int64_t> last_committed() const {
@@ -67,6 +68,15 @@ class Checkpoints {
   [[nodiscard]] const std::optional<Status>& last_failure() const { return saver_->last_failure(); }
 
  private:
+  /// Of the state, and what frames have learnt of their sizes: frames that are first called after
+  /// restore() make the decisions at once for which the saved job needed several compiles.
+  template <class State>
+  [[nodiscard]] StateLeaves all_of(State& state) {
+    StateLeaves leaves = leaves_of(state);
+    add_learnt(leaves);
+    return leaves;
+  }
+  void add_learnt(StateLeaves& leaves);
   [[nodiscard]] bool runs() const;
   /// Has rank 0 say what is new.
   template <class T>

@@ -65,7 +65,8 @@ ordered_json shown_value(const IndexedValue& value) {
 
 ordered_json document_of(const FoundCheckpoint& found, const CheckpointIndex& index) {
   ordered_json values = ordered_json::object();
-  for (const IndexedValue& value : index.values) values[value.name] = shown_value(value);
+  for (const IndexedValue& value : index.values)
+    if (!value.name.starts_with("lockstep.")) values[value.name] = shown_value(value);
   std::uint64_t bytes = 0;
   for (const std::uint64_t of_file : index.file_bytes) bytes += of_file;
   return {{"step", found.step},
