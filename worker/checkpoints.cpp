@@ -37,8 +37,11 @@ using Learnt = std::map<std::string, coordinator::Profile>;
 /// A word per frame.
 std::string learnt_text(const Learnt& learnt) {
   std::string out;
-  for (const auto& [frame, profile] : learnt)
-    out += hex_of(encode(coordinator::KeptProfile{{}, {frame, {}}, profile})) + " ";
+  for (const auto& [frame, profile] : learnt) {
+    coordinator::KeptProfile kept;
+    kept.frame.name = frame, kept.profile = profile;
+    out += hex_of(encode(kept)) + " ";
+  }
   return out;
 }
 std::optional<Learnt> learnt_in(std::string_view text) {

@@ -133,6 +133,33 @@ TEST_F(CheckpointJob, DamageThatOneRankReads_IsOneErrorAndTheStateIsAsItWas) {
   EXPECT_TRUE(finish());
 }
 
+TEST_F(CheckpointJob, WhatFramesHaveLearnt_IsThereForTheJobThatGoesOn) {
+  const auto frame = [&] { return job->frame<X, Y>("step", [](X in) { return Y{in.x * 2.0}; }); };
+  const auto compiled = [](CompiledFrame<X, Y>& step, std::int64_t rows) {
+    EXPECT_TRUE(step({filled({rows, 2}, 1)}));
+    return step.last_compiled();
+  };
+  State now = state(1);
+  {
+    auto step = frame();
+    EXPECT_TRUE(compiled(step, 3));
+    EXPECT_TRUE(compiled(step, 4));  // another size: a symbol from here on
+    EXPECT_FALSE(compiled(step, 5));
+    Checkpoints checkpoints(*job, folder_);
+    ASSERT_TRUE(checkpoints.save(1, now));
+    ASSERT_TRUE(checkpoints.finish());
+    EXPECT_TRUE(finish());
+  }
+  start({});
+  auto step = frame();
+  Checkpoints checkpoints(*job, folder_);
+  const auto found = checkpoints.restore(now);
+  ASSERT_TRUE(found && *found);
+  EXPECT_TRUE(compiled(step, 6));
+  EXPECT_FALSE(compiled(step, 7));
+  EXPECT_TRUE(finish());
+}
+
 TEST_F(CheckpointJob, RestoreWithoutACheckpoint_IsNone) {
   Checkpoints checkpoints(*job, folder_ + "/none");
   State back = state(5);
