@@ -114,6 +114,9 @@ Status FrameRunner::refuse_promised(const Status& status) {
 void FrameRunner::restore_profile(const Observation& observation) {
   State& frame = *state_;
   if (!frame.loaded_from.empty()) return;  // it decides nothing, so sizes seen before are no help
+  if (frame.counts.calls == 0 && frame.counts.shared)
+    if (const auto found = frame.job.learnt.find(frame.cache.name); found != frame.job.learnt.end())
+      frame.profile.begin_with(found->second);
   const auto given = frame.profile.restore(frame.cache, observation);
   if (given && frame.job.recorder != nullptr)
     frame.job.recorder->restored(frame.cache.name, *given);
@@ -200,6 +203,8 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     if (last_.kind == CallOutcome::Kind::Compiled) {
       ++frame.counts.compiled;
       frame.profile.keep(frame.cache);
+      if (frame.counts.shared)
+        job.learnt.insert_or_assign(frame.cache.name, profile_of(frame.cache));
       frame.entries.insert_or_assign(last_.entry, steps.take());
       // No call comes to those again; their memory goes, with what was recorded of them.
       std::erase_if(frame.entries, [&](const auto& made) {

@@ -296,6 +296,7 @@ Job::~Job() {
 
 int Job::rank() const { return state_->world.all->rank().value; }
 int Job::size() const { return state_->world.all->size(); }
+JobContext& Job::context() { return state_->context; }
 
 FrameRunner& Job::add_frame(std::string name, const FrameOptions& options) {
   const int index = static_cast<int>(state_->frames.size());

@@ -77,6 +77,7 @@ struct JobOptions {
   std::optional<std::uint32_t> check_captures{};
 };
 
+struct JobContext;
 template <class In, class Out>
 class CompiledFrame;
 
@@ -166,6 +167,8 @@ class Job {
   /// Runs the program and ends the job: by finish() if the program succeeds. An error is printed;
   /// an exception is sent to all ranks. Returns the exit code of the process.
   [[nodiscard]] int run(const std::function<Result<void>()>& program);
+  /// What the parts of a job share, for what stands on one (checkpoints.h).
+  [[nodiscard]] JobContext& context();
   /// Prints a joint error once for all ranks; returns the exit code of the process.
   int fail(const Status& status);
   /// The same without a job.

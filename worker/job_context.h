@@ -75,6 +75,9 @@ struct JobContext {
   std::shared_ptr<Device> device;                 // where programs run; null: on the host
   coordinator::ProfileStore* profiles = nullptr;  // null: this job has none, or this rank
   RankSet profile_sharers;                        // ranks that see the same profiles as this one
+  /// What frames that all ranks share have learnt of their sizes, by name; a frame that has not
+  /// been called yet starts from what stands here, which a checkpoint has brought (checkpoints.h).
+  std::map<std::string, coordinator::Profile> learnt;
   std::set<std::string> told;
   Recorder* recorder = nullptr;             // null: no record
   InferMode* infer = nullptr;               // null: nobody asks for classes of sizes

@@ -20,7 +20,7 @@ struct Options {
   std::vector<std::string> text = {usual_text()};
   int steps = 400, lines = 64, every = 10;
   double rate = 3e-3;
-  std::string dtype = "f32", device = "host", losses;
+  std::string dtype = "f32", device = "host", losses, checkpoint;
   bool packed = false;
 };
 
@@ -47,8 +47,8 @@ Result<void> train(Job& job, const Options& options, const Text& text) {
         const Autocast precision(in.parameters.embed, products);
         return step(in, job.size());
       });
-  auto test = job.frame<EvaluateInputOf<Lines>, Measures>(
-      "evaluate", [&](EvaluateInputOf<Lines> in) {
+  auto test =
+      job.frame<EvaluateInputOf<Lines>, Measures>("evaluate", [&](EvaluateInputOf<Lines> in) {
         const Autocast precision(in.parameters.embed, products);
         return evaluate(in.parameters, in.batch, job.size());
       });
@@ -58,15 +58,27 @@ Result<void> train(Job& job, const Options& options, const Text& text) {
   StepInputOf<Lines> in;
   in.parameters = initial(shape, dtype, job.rank(), job.size());
   in.first_moment = zeros_of(in.parameters), in.second_moment = zeros_of(in.parameters);
-  double margin = INFINITY;
-  for (int s = 1; s <= options.steps; ++s) {
-    in.batch = batch_of<Lines>(text.train, static_cast<std::size_t>((s - 1) * options.lines),
-                               options.lines, job);
+  TrainingState state{in.parameters, in.first_moment, in.second_moment,
+                      Experts{shape.experts / job.size() * job.rank(), shape.experts}};
+  double& margin = state.margin;
+  Checkpoints checkpoints(job, options.checkpoint, {.every = options.every, .keep = 2});
+  const bool saves = !options.checkpoint.empty();
+  if (saves) {
+    const auto found = checkpoints.restore(state);
+    if (!found) return found.error();
+    if (*found && speaks)
+      std::printf("goes on from step %lld, saved by %d ranks\n",
+                  static_cast<long long>((*found)->step), (*found)->world_size);
+  }
+  for (int s = static_cast<int>(state.step) + 1; s <= options.steps; ++s) {
+    in.batch =
+        batch_of<Lines>(text.train, static_cast<std::size_t>(state.line), options.lines, job);
     in.rate = options.rate * std::sqrt(1 - std::pow(0.999, s)) / (1 - std::pow(0.9, s));
     auto out = train_step(std::move(in));
     if (!out) return out.error();
     in.parameters = out->parameters, in.first_moment = out->first_moment,
     in.second_moment = out->second_moment;
+    state.step = s, state.line += options.lines;
     const double loss = out->measures.loss.array().at(0);
     margin = std::min(margin, out->measures.margin.array().at(0));
     if (losses) std::fprintf(losses, "%.17g\n", loss);
@@ -74,8 +86,13 @@ Result<void> train(Job& job, const Options& options, const Text& text) {
       std::printf("step %4d  loss %.4f nats per byte  experts hold %s of the rows  %s\n", s, loss,
                   load_text(out->measures.load.array()).c_str(), train_step.last_call().c_str());
     std::fflush(stdout);
+    if (losses) std::fflush(losses);
+    if (saves)
+      if (auto saved = checkpoints.save(s, state); !saved) return saved.error();
   }
   if (losses) std::fclose(losses);
+  if (saves)
+    if (auto saved = checkpoints.save_last(state.step, state); !saved) return saved;
 
   double sum = 0, count = 0;
   const auto held_out = static_cast<std::size_t>(text.held_out.size());
@@ -119,7 +136,7 @@ int main(int argc, char** argv) {
   app.add_option("--lines", options.lines, "Lines per batch, over all ranks")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  app.add_option("--every", options.every, "Print every so many steps")
+  app.add_option("--every", options.every, "Print, and save, every so many steps")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   app.add_option("--rate", options.rate, "Learning rate of Adam")
@@ -134,6 +151,10 @@ int main(int argc, char** argv) {
   app.add_option("--device", options.device, "Where the steps run: this processor or NVIDIA GPUs")
       ->check(CLI::IsMember({"host", "cuda"}))
       ->capture_default_str();
+  app.add_option(
+      "--checkpoint", options.checkpoint,
+      "Save parameters, moments and the place in the text to this folder, and go on from "
+      "what is saved there");
   app.add_option("--losses", options.losses,
                  "Write the loss of each step to this file, all digits");
   // All ranks read the same options and files; one rank prints what is wrong with them.

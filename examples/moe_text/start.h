@@ -10,6 +10,8 @@
 #include "model.h"
 #include "text.h"
 
+#include <lockstep/worker/checkpoints.h>
+
 namespace moe_text {
 
 /// Values of one tensor, or of one expert of it, each from its own seed: the same for any number of
@@ -67,6 +69,41 @@ inline Parameters zeros_of(Parameters& p) {
     *to[i] = Array::zeros(from[i]->dtype(), from[i]->array().sizes());
   return z;
 }
+
+/// The experts of this rank, of all.
+struct Experts {
+  std::int64_t first = 0, total = 0;
+};
+
+/// What a checkpoint holds. Each rank has its own experts; all else is the same on all ranks.
+struct TrainingState {
+  Parameters &parameters, &first_moment, &second_moment;
+  Experts experts;
+  std::int64_t step = 0, line = 0;  // taken; the next of the text
+  double margin = INFINITY;
+
+  struct Spread {
+    Parameters& parameters;
+    Experts experts;
+    template <class V>
+    void fields(V& v) {
+      auto each = [&](std::string_view name, Tensor& tensor) {
+        if (name.starts_with("expert_"))
+          v(name, sharded(tensor, 0, experts.first, experts.total));
+        else
+          v(name, tensor);
+      };
+      parameters.fields(each);
+    }
+  };
+  template <class V>
+  void fields(V& v) {
+    v("parameters", Spread{parameters, experts});
+    v("first_moment", Spread{first_moment, experts});
+    v("second_moment", Spread{second_moment, experts});
+    v("step", step), v("line", line), v("margin", margin);
+  }
+};
 
 inline Tensor indices(std::vector<std::int64_t> sizes, const std::vector<std::int64_t>& values) {
   Array array(DType::I64, std::move(sizes));

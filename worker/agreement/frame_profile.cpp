@@ -37,13 +37,16 @@ coordinator::Profile profile_of(const CodeCache& cache) {
 }
 
 std::optional<FrameState> FrameProfile::restore(CodeCache& cache, const Observation& observation) {
-  if (store_ == nullptr || std::exchange(asked_, true)) return std::nullopt;
-  const auto profile = store_->load(key_);
-  if (!profile) {
-    report_(profile.error());
-    return std::nullopt;
+  if (std::exchange(asked_, true) || (store_ == nullptr && !given_)) return std::nullopt;
+  if (!given_) {
+    auto profile = store_->load(key_);
+    if (!profile) {
+      report_(profile.error());
+      return std::nullopt;
+    }
+    given_ = *std::move(profile);
   }
-  FrameState state = state_from(*profile, *observation.list);
+  FrameState state = state_from(*std::exchange(given_, std::nullopt), *observation.list);
   if (state.empty()) return std::nullopt;
   cache.adopt(state);
   return state;

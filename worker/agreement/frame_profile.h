@@ -41,6 +41,8 @@ class FrameProfile {
                Report report)
       : store_(store), key_(std::move(key)), keeps_(keeps), report_(std::move(report)) {}
 
+  /// What the frame starts from in place of what is stored. Acts before the first call.
+  void begin_with(coordinator::Profile profile) { given_ = std::move(profile); }
   /// Before every call; acts at the first. The state that the frame was given, if any.
   std::optional<FrameState> restore(CodeCache& cache, const Observation& observation);
   /// After a commit.
@@ -51,6 +53,7 @@ class FrameProfile {
   coordinator::FrameKey key_;
   bool keeps_;
   bool asked_ = false;
+  std::optional<coordinator::Profile> given_;
   Report report_;
 };
 

@@ -20,6 +20,7 @@ constexpr Subcommand kSubcommands[] = {
     {"show", "show a saved program, or what two have different", declare_show},
     {"explain", "say what went wrong in a recorded job", declare_explain},
     {"infer", "say which sizes each entry of a recorded job serves", declare_infer},
+    {"checkpoint", "list, verify or merge the checkpoints of a job", declare_checkpoint},
     {"doctor", "check that this machine has what lockstep needs", declare_doctor},
     {"coordinator", "watch jobs: run the coordinator on its own", declare_coordinator},
     {"status", "look at running jobs", declare_status},

@@ -32,6 +32,7 @@ struct Subcommand {
   std::function<int()> (*declare)(CLI::App& app);
 };
 
+[[nodiscard]] std::function<int()> declare_checkpoint(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_dryrun(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_doctor(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_explain(CLI::App& app);

@@ -108,12 +108,27 @@ std::optional<Launcher> of_slurm(const Variables& variable) {
   return out;
 }
 
+/// torchrun, also with --no-python. Its store holds MASTER_PORT, where nobody else can meet.
+std::optional<Launcher> of_torchrun(const Variables& variable) {
+  if (variable("TORCHELASTIC_RUN_ID").empty()) return std::nullopt;
+  auto out = numbered(Launcher::Kind::Torchrun, variable("RANK"), variable("WORLD_SIZE"));
+  if (!out) return out;
+  out->one_host = says(variable, "LOCAL_WORLD_SIZE", out->size);
+  for (const char* name :
+       {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"})
+    out->id += variable(name) + " ";
+  out->id += starter("TORCHELASTIC_RUN_ID");
+  return out;
+}
+
 }  // namespace
 
 std::optional<Launcher> launcher_of(const Variables& variable) {
   // A daemon of theirs that srun has started passes srun's variables on, so those come last.
   if (auto told = of_open_mpi(variable)) return told;
   if (auto told = of_pmi(variable)) return told;
+  // torchrun within a step of srun's starts ranks of its own.
+  if (auto told = of_torchrun(variable)) return told;
   return of_slurm(variable);
 }
 
@@ -123,6 +138,8 @@ std::string with_variable(Launcher::Kind kind, const std::string& name, const st
       return fmt::format("mpirun -x {}={}", name, value);
     case Launcher::Kind::Pmi:
       return fmt::format("mpiexec -genv {} {}", name, value);
+    case Launcher::Kind::Torchrun:
+      return fmt::format("{}={} torchrun", name, value);
     case Launcher::Kind::Slurm:
       break;
   }

@@ -1,5 +1,5 @@
-// What mpirun, mpiexec or srun tell a process that they have started: by the variables that they
-// set, which are the same whichever MPI a program is built with.
+// What mpirun, mpiexec, srun or torchrun tell a process that they have started: by the variables
+// that they set, which are the same whichever MPI a program is built with.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 namespace lockstep::worker {
 
 struct Launcher {
-  enum class Kind { OpenMpi, Pmi, Slurm };  // whose variables told
+  enum class Kind { OpenMpi, Pmi, Slurm, Torchrun };  // whose variables told
   Kind kind = Kind::OpenMpi;
   int rank = 0, size = 1;
   std::optional<bool> one_host;  // all ranks are on it; nullopt: it does not say

@@ -32,17 +32,16 @@ Result<Secret> secret_of(const Settings& settings, const Endpoint& at) {
 }
 
 Status on_several_hosts(const Launcher& launcher) {
-  return {
-      Code::Environment,
-      fmt::format(
-          "{} ranks were started together, {}, and this build of lockstep has no MPI: say where "
-          "they meet over TCP, at an address of the host of rank 0 and with a secret in a file "
-          "of mode 0600 that all hosts have: {}, and LOCKSTEP_TOKEN_FILE=FILE likewise.",
-          launcher.size,
-          launcher.one_host ? "on several hosts" : "it is not known whether on one host",
-          with_variable(launcher.kind, "LOCKSTEP_RENDEZVOUS", "ADDRESS:PORT")),
-      "LOCKSTEP_RENDEZVOUS",
-      {}};
+  return {Code::Environment,
+          fmt::format(
+              "{} ranks were started together, {}, and no MPI joins them: say where "
+              "they meet over TCP, at an address of the host of rank 0 and with a secret in a file "
+              "of mode 0600 that all hosts have: {}, and LOCKSTEP_TOKEN_FILE=FILE likewise.",
+              launcher.size,
+              launcher.one_host ? "on several hosts" : "it is not known whether on one host",
+              with_variable(launcher.kind, "LOCKSTEP_RENDEZVOUS", "ADDRESS:PORT")),
+          "LOCKSTEP_RENDEZVOUS",
+          {}};
 }
 
 /// What the ranks of a job are, wherever they meet.

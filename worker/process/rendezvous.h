@@ -1,5 +1,6 @@
 // Where and with which secret the processes of a job meet over TCP: where LOCKSTEP_RENDEZVOUS says,
-// or, in a build without MPI, where those that a launcher has started on one host find each other.
+// or where those that torchrun, or in a build without MPI any launcher, has started on one host
+// find each other.
 #pragma once
 
 #include <optional>

@@ -81,7 +81,8 @@ Result<void> find_ranks(WorldOptions& options, const Settings& settings, const s
   }
   const auto launcher = launcher_from_environment();
   if (launcher && launcher->offers_mpi) options.launched = launcher->size;
-  auto rendezvous = settings.rendezvous.empty() && !joins_by_mpi()
+  const bool by_torchrun = launcher && launcher->kind == Launcher::Kind::Torchrun;
+  auto rendezvous = settings.rendezvous.empty() && (by_torchrun || !joins_by_mpi())
                         ? launched_rendezvous(settings, launcher, build)
                         : rendezvous_of(settings, build);
   if (!rendezvous) return rendezvous.error();

@@ -13,6 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
+#include <lockstep/worker/checkpoint/saver.h>
+
 namespace lockstep::worker::cli::cli_test {
 namespace {
 
@@ -71,6 +73,68 @@ TEST(Cli, UsageErrors_AreOneSentenceAndCode2) {
     EXPECT_TRUE(ran.err.starts_with("lockstep: ")) << arguments << ran.err;
     EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << arguments << ran.err;
   }
+}
+
+/// A checkpoint of one rank, at step 5, by the program's own writer.
+std::string checkpoint_in(const std::filesystem::path& scratch) {
+  struct Alone final : CheckpointRanks {
+    [[nodiscard]] Rank rank() const override { return Rank{0}; }
+    [[nodiscard]] int size() const override { return 1; }
+    [[nodiscard]] Result<bool> any(bool mine, const std::optional<Status>& failed) override {
+      if (failed) return *failed;
+      return mine;
+    }
+    [[nodiscard]] Result<void> settle(const std::optional<Status>& failed) override {
+      if (failed) return *failed;
+      return {};
+    }
+    [[nodiscard]] Result<std::vector<Bytes>> tell_all(Bytes mine) override {
+      return std::vector<Bytes>{std::move(mine)};
+    }
+    void at_work() override {}
+  } alone;
+  Tensor x = Array::zeros(DType::F32, {2, 3});
+  double rate = 0.5;
+  StateLeaves leaves;
+  StateWalk walk(leaves);
+  walk("model.x", x), walk("rate", rate);
+  CheckpointSaver saver(alone, scratch / "c", {});
+  EXPECT_TRUE(saver.save(5, leaves) && saver.finish());
+  return scratch / "c";
+}
+
+TEST(Cli, Checkpoint_ListsVerifiesAndMerges) {
+  std::string name = testing::TempDir() + "lockstep-checkpoint-XXXXXX";
+  const std::filesystem::path scratch = mkdtemp(name.data());
+  const std::string folder = checkpoint_in(scratch);
+  const Ran list = run("checkpoint list " + folder + " --json");
+  EXPECT_EQ(list.code, 0) << list.err;
+  const auto listed = nlohmann::json::parse(list.out);
+  EXPECT_EQ(listed["format"], "lockstep.checkpoints/1");
+  EXPECT_EQ(listed["checkpoints"][0]["step"], 5);
+  EXPECT_EQ(listed["checkpoints"][0]["values"]["rate"], 0.5);
+  EXPECT_EQ(run("checkpoint verify " + folder).code, 0);
+  EXPECT_EQ(run("checkpoint verify " + folder + "/step-000005/").code, 0);
+  const Ran merge = run("checkpoint merge " + folder + " --prefix model. --json");
+  EXPECT_EQ(merge.code, 0) << merge.err;
+  EXPECT_EQ(nlohmann::json::parse(merge.out)["tensors"], 1);
+  EXPECT_TRUE(std::filesystem::exists(folder + "/merged-000005/model.safetensors"));
+  for (const std::string& wrong :
+       {"list " + folder + "/none", "verify " + folder + " --step 4",
+        "merge " + folder + " --prefix y", "merge " + folder, "mend " + folder, std::string("list"),
+        "merge " + folder + " --max-file 0", "list " + folder + " --output x"}) {
+    const Ran ran = run("checkpoint " + wrong);
+    EXPECT_EQ(ran.code, 2) << wrong;
+    EXPECT_EQ(ran.out, "") << wrong;
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << wrong << ran.err;
+  }
+  std::ofstream(folder + "/step-000005/rank-00000.safetensors", std::ios::in | std::ios::out)
+      .seekp(-1, std::ios::end)
+      .put('x');
+  const Ran damaged = run("checkpoint verify " + folder);
+  EXPECT_EQ(damaged.code, 2);
+  EXPECT_NE(damaged.err.find("tensor \"model.x\" is damaged"), std::string::npos) << damaged.err;
+  std::filesystem::remove_all(scratch);
 }
 
 TEST(Cli, OptionThatIsNotKnown_IsNamedRatherThanWhatIsMissing) {

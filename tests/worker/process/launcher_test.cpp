@@ -37,6 +37,32 @@ Table with(Table table, const std::string& name, const std::string& value) {
   return table;
 }
 
+TEST(Launcher, Torchrun_TellsRankSizeAndEveryStartApart) {
+  const Table table{{"RANK", "1"},
+                    {"WORLD_SIZE", "2"},
+                    {"LOCAL_WORLD_SIZE", "2"},
+                    {"MASTER_ADDR", "127.0.0.1"},
+                    {"MASTER_PORT", "29500"},
+                    {"TORCHELASTIC_RUN_ID", "none"},
+                    {"TORCHELASTIC_RESTART_COUNT", "0"}};
+  const auto first = told(table);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->kind, Launcher::Kind::Torchrun);
+  EXPECT_EQ(std::pair(first->rank, first->size), std::pair(1, 2));
+  EXPECT_EQ(first->one_host, true);
+  EXPECT_FALSE(first->offers_mpi);
+  EXPECT_EQ(told(with(table, "LOCAL_WORLD_SIZE", "1"))->one_host, false);
+  // The ranks of one start meet, and nobody who is left of the start before.
+  EXPECT_EQ(told(with(table, "RANK", "0"))->id, first->id);
+  EXPECT_NE(told(with(table, "TORCHELASTIC_RESTART_COUNT", "1"))->id, first->id);
+  EXPECT_NE(told(with(table, "MASTER_PORT", "29501"))->id, first->id);
+  // RANK and WORLD_SIZE alone are anybody's.
+  EXPECT_FALSE(told(with(table, "TORCHELASTIC_RUN_ID", "")));
+  Table in_step = table;
+  in_step.insert(kStep.begin(), kStep.end());
+  EXPECT_EQ(told(in_step)->kind, Launcher::Kind::Torchrun);
+}
+
 TEST(Launcher, EachKind_TellsRankSizeAndHosts) {
   const auto open_mpi = told(kOpenMpi), hydra = told(kHydra), step = told(kStep);
   ASSERT_TRUE(open_mpi && hydra && step);

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <lockstep/worker/checkpoint/folder.h>
+
+namespace lockstep::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStep = "step-", kSaving = ".saving-", kOlder = ".older-";
+
+Status folder_error(const std::string& what, const std::error_code& error) {
+  return {Code::Environment, fmt::format("cannot {}: {}.", what, error.message()), {}, {}};
+}
+
+Result<void> remove_folder(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) return folder_error("remove " + path, error);
+  return {};
+}
+
+Result<void> write_index(const std::string& saving, int world_size, const StageObserver& at) {
+  std::vector<RankFile> files;
+  for (int rank = 0; rank < world_size; ++rank) {
+    auto file = read_rank_file(fmt::format("{}/{}", saving, rank_file_name(rank)));
+    if (!file) return file.error();
+    files.push_back(std::move(*file));
+  }
+  const auto index = make_index(files);
+  if (!index) return index.error();
+  const std::string text = index_text(*index);
+  const std::string path = fmt::format("{}/{}", saving, kIndexName), temporary = path + ".tmp";
+  const OpenFile file(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!file.is_open()) return file_error("create", temporary);
+  if (auto put = write_whole(file, std::as_bytes(std::span(text)), path); !put) return put;
+  at(CheckpointStage::IndexWritten);
+  if (::fsync(file.fd()) != 0) return file_error("flush", path);
+  at(CheckpointStage::IndexSynced);
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return file_error("name", path);
+  if (auto synced = sync_folder(saving); !synced) return synced;
+  at(CheckpointStage::IndexNamed);
+  return {};
+}
+
+/// One rename, after which `to` is what `from` was. What was there before stands at `from`.
+Result<void> name_checkpoint(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
+  const bool there = errno == EEXIST || ::access(to.c_str(), F_OK) == 0;
+  if (there && ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0)
+    return {};
+  // Some file systems know plain renames only.
+  if (!there && ::rename(from.c_str(), to.c_str()) == 0) return {};
+  if (there)
+    return Status{Code::Environment,
+                  fmt::format("there is a checkpoint {} already, and this file system cannot swap "
+                              "two folders; move it away, or save to another folder.",
+                              to),
+                  {},
+                  {}};
+  return file_error("name the checkpoint", to);
+}
+
+Result<void> remove_older(const std::string& folder, int keep, const StageObserver& at) {
+  if (keep == 0) return {};
+  const auto all = list_checkpoints(folder);
+  if (!all) return all.error();
+  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < all->size(); ++i) {
+    // Without its name first: what is half removed has no name.
+    const std::string away = fmt::format("{}/{}{:06}", folder, kOlder, (*all)[i].step);
+    if (auto gone = remove_folder(away); !gone) return gone;
+    if (::rename((*all)[i].folder.c_str(), away.c_str()) != 0)
+      return file_error("remove", (*all)[i].folder);
+    at(CheckpointStage::OlderUnnamed);
+    if (auto gone = remove_folder(away); !gone) return gone;
+    at(CheckpointStage::OlderRemoved);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string step_folder_name(std::int64_t step) { return fmt::format("{}{:06}", kStep, step); }
+
+std::optional<std::int64_t> step_of_folder(const std::string& name) {
+  if (!name.starts_with(kStep)) return std::nullopt;
+  std::int64_t step = 0;
+  const char *from = name.data() + kStep.size(), *end = name.data() + name.size();
+  const auto [stop, failed] = std::from_chars(from, end, step);
+  if (failed != std::errc{} || stop != end || step < 0 || step_folder_name(step) != name)
+    return std::nullopt;
+  return step;
+}
+
+Result<std::vector<FoundCheckpoint>> list_checkpoints(const std::string& folder) {
+  std::error_code error;
+  const auto kind = fs::status(folder, error).type();
+  if (kind != fs::file_type::directory)
+    return Status{
+        Code::BadInput, fmt::format("{}: there is no such folder of checkpoints.", folder), {}, {}};
+  std::vector<FoundCheckpoint> out;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (const auto step = step_of_folder(at->path().filename().string()))
+      out.push_back({*step, at->path().string()});
+  if (error) return folder_error("list the folder " + folder, error);
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  return out;
+}
+
+std::string saving_folder(const std::string& folder, std::int64_t step, const std::string& name) {
+  return fmt::format("{}/{}{:06}-{}", folder, kSaving, step, name);
+}
+
+Result<void> make_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return folder_error("make the folder " + folder, error);
+  return {};
+}
+
+Result<void> remove_leftovers(const std::string& folder) {
+  std::vector<std::string> left;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with(kSaving) || name.starts_with(kOlder)) left.push_back(at->path().string());
+  }
+  if (error) return folder_error("list the folder " + folder, error);
+  for (const std::string& path : left)
+    if (auto gone = remove_folder(path); !gone) return gone;
+  return {};
+}
+
+Result<void> commit_checkpoint(const std::string& folder, const std::string& saving,
+                               std::int64_t step, int world_size, int keep,
+                               const StageObserver& at) {
+  if (auto written = write_index(saving, world_size, at); !written) return written;
+  const std::string named = fmt::format("{}/{}", folder, step_folder_name(step));
+  if (auto done = name_checkpoint(saving, named); !done) return done;
+  at(CheckpointStage::Committed);
+  if (auto synced = sync_folder(folder); !synced) return synced;
+  at(CheckpointStage::CommittedSynced);
+  auto gone = remove_folder(saving);  // the one that it took the place of
+  if (gone) gone = remove_older(folder, keep, at);
+  if (gone) return {};
+  Status why = gone.error();
+  why.message = "it is saved, but older ones stay: " + why.message;
+  return why;
+}
+
+}  // namespace lockstep::worker

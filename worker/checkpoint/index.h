@@ -1,0 +1,63 @@
+// The index of a checkpoint: which tensors it has, and in which files and places their pieces
+// stand. It is made of what the ranks' files say, and written last.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/worker/checkpoint/rank_file.h>
+
+namespace lockstep::worker {
+
+inline constexpr std::string_view kIndexName = "index.json";
+/// A longer index is refused before it is read.
+inline constexpr std::uint64_t kMostIndexBytes = 256'000'000;
+
+struct IndexedPiece {
+  int file = 0;  // the rank that wrote it
+  Box box;
+  std::string digest;
+};
+
+struct IndexedTensor {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<std::int64_t> global;
+  std::vector<IndexedPiece> pieces;
+};
+
+/// A value of all ranks has one text, else one for each rank.
+struct IndexedValue {
+  std::string name;
+  ValueKind kind = ValueKind::Int;
+  bool per_rank = false;
+  std::vector<std::string> texts;
+};
+
+/// Invariant: the pieces of every tensor fill it, without overlap.
+struct CheckpointIndex {
+  std::int64_t step = 0;
+  int world_size = 1;
+  std::vector<std::uint64_t> file_bytes;  // of the file of each rank
+  std::vector<IndexedTensor> tensors;     // by name
+  std::vector<IndexedValue> values;       // by name
+
+  [[nodiscard]] const IndexedTensor* find(std::string_view name) const;
+  [[nodiscard]] const IndexedValue* find_value(std::string_view name) const;
+};
+
+/// Of the files of all ranks, in rank order. Errors: ConstraintViolation, naming tensor or value: a
+/// replica that differs, a value of all ranks that differs, pieces that do not fill their tensor;
+/// Environment: a file that is not of this save.
+[[nodiscard]] Result<CheckpointIndex> make_index(const std::vector<RankFile>& files);
+
+/// With a digest of its own.
+[[nodiscard]] std::string index_text(const CheckpointIndex& index);
+/// Of the text of `file`. Errors: BadInput (damaged), Version.
+[[nodiscard]] Result<CheckpointIndex> index_in(std::string_view text, const std::string& file);
+/// Of the checkpoint in `folder`. Errors: as index_in; Environment.
+[[nodiscard]] Result<CheckpointIndex> read_index(const std::string& folder);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,205 @@
+#include <chrono>
+#include <exception>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <lockstep/worker/checkpoint/folder.h>
+#include <lockstep/worker/checkpoint/saver.h>
+
+namespace lockstep::worker {
+namespace {
+
+/// Tells the saves of one process apart from those of any other that has used the folder.
+std::string process_name() {
+  return fmt::format("{:x}{:x}", ::getpid(),
+                     std::chrono::system_clock::now().time_since_epoch().count());
+}
+
+std::string text_in(const Bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+BackgroundWork::~BackgroundWork() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void BackgroundWork::start(std::function<Result<void>()> work) {
+  done_.store(false);
+  thread_ = std::thread([this, work = std::move(work)] {
+    try {
+      if (auto done = work(); !done) failure_ = done.error();
+    } catch (const std::exception& error) {  // no memory
+      failure_ = Status{Code::Environment,
+                        fmt::format("the writer of a checkpoint failed: {}.", error.what()),
+                        {},
+                        {}};
+    }
+    done_.store(true);
+  });
+}
+
+std::optional<Status> BackgroundWork::take() {
+  if (thread_.joinable()) thread_.join();
+  return std::exchange(failure_, std::nullopt);
+}
+
+CheckpointSaver::CheckpointSaver(CheckpointRanks& ranks, std::string folder,
+                                 CheckpointOptions options)
+    : ranks_(ranks), folder_(std::move(folder)), options_(std::move(options)) {}
+
+Result<bool> CheckpointSaver::save(std::int64_t step, const StateLeaves& leaves) {
+  if (auto gone_on = advance(false); !gone_on) return gone_on.error();
+  if (step < 0 || step % std::max<std::int64_t>(1, options_.every) != 0 || step == last_)
+    return false;
+  return save_now(step, leaves);
+}
+
+Result<void> CheckpointSaver::save_last(std::int64_t step, const StateLeaves& leaves) {
+  if (step != last_ && step >= 0)
+    if (auto begun = save_now(step, leaves); !begun) return begun.error();
+  return finish();
+}
+
+Result<bool> CheckpointSaver::save_now(std::int64_t step, const StateLeaves& leaves) {
+  if (auto ended = advance(true); !ended) return ended.error();
+  step_ = step;
+  if (auto begun = begin(step, leaves); !begun) {
+    if (begun.error().code != Code::Environment) return begun.error();
+    if (auto goes_on = failed(begun.error()); !goes_on) return goes_on.error();
+    return false;
+  }
+  if (options_.wait)
+    if (auto ended = advance(true); !ended) return ended.error();
+  return true;
+}
+
+Result<void> CheckpointSaver::finish() { return advance(true); }
+
+Result<void> CheckpointSaver::begin(std::int64_t step, const StateLeaves& leaves) {
+  auto pieces = pieces_of(leaves);
+  std::optional<Status> failed;
+  if (!pieces) failed = pieces.error(), pieces = std::vector<Piece>();
+  if (!failed) failed = make_place(step);
+  if (auto agreed = agree(*pieces, failed); !agreed) return agreed;
+  last_ = step;
+  saving_ = saving_folder(folder_, step, name_);
+  std::vector<const Array*> arrays;
+  for (std::size_t i = 0; i < pieces->size(); ++i)
+    if (plan_.writes[i] || options_.compare_replicas)
+      arrays.push_back(&leaves.tensors()[i].tensor->array());
+  phase_ = Phase::Writing;
+  if (auto taken = snapshot_.take(arrays); !taken)
+    work_.start([why = taken.error()]() -> Result<void> { return why; });
+  else
+    write(leaves, *pieces);
+  return {};
+}
+
+/// By rank 0, before the others begin to write there.
+std::optional<Status> CheckpointSaver::make_place(std::int64_t step) {
+  if (ranks_.rank().value != 0) return std::nullopt;
+  if (name_.empty()) name_ = process_name();
+  auto made = make_folder(folder_);
+  if (made) made = remove_leftovers(folder_);
+  if (made) made = make_folder(saving_folder(folder_, step, name_));
+  if (!made) return made.error();
+  at(CheckpointStage::FolderMade);
+  return std::nullopt;
+}
+
+Result<void> CheckpointSaver::agree(const std::vector<Piece>& pieces,
+                                    const std::optional<Status>& failed) {
+  const auto changed = ranks_.any(!agreed_ || pieces != planned_, failed);
+  if (!changed) return changed.error();
+  if (!*changed) return {};
+  ByteWriter mine;
+  mine.text(ranks_.rank().value == 0 ? name_ : "");
+  mine.text(text_in(pieces_bytes(pieces)));
+  const auto told = ranks_.tell_all(std::move(mine).take());
+  if (!told) return told.error();
+  std::vector<std::vector<Piece>> all;
+  for (std::size_t r = 0; r < told->size(); ++r) {
+    ByteReader in((*told)[r]);
+    const std::string name = in.text(), list = in.text();
+    if (r == 0) name_ = name;
+    auto of_rank = pieces_in(std::as_bytes(std::span(list)));
+    if (!of_rank) return of_rank.error();
+    all.push_back(std::move(*of_rank));
+  }
+  // The same on all ranks, so its error needs no vote.
+  auto plans = plan_pieces(all);
+  agreed_ = false;
+  if (!plans) return plans.error();
+  agreed_ = true;
+  planned_ = pieces;
+  plan_ = std::move((*plans)[static_cast<std::size_t>(ranks_.rank().value)]);
+  return {};
+}
+
+void CheckpointSaver::write(const StateLeaves& leaves, const std::vector<Piece>& pieces) {
+  auto content = std::make_shared<RankFileContent>();
+  content->name = {name_, step_, ranks_.rank().value, ranks_.size()};
+  std::size_t copied = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (!plan_.writes[i] && !options_.compare_replicas) continue;
+    auto& to = plan_.writes[i] ? content->written : content->replicas;
+    to.push_back({pieces[i], snapshot_.bytes(copied++)});
+  }
+  for (const StateValue& value : leaves.values()) content->values.push_back(value.value);
+  const std::string path = fmt::format("{}/{}", saving_, rank_file_name(ranks_.rank().value));
+  work_.start([this, content, path] {
+    return write_rank_file(path, *content, [this](CheckpointStage stage) { at(stage); });
+  });
+}
+
+Result<void> CheckpointSaver::advance(bool to_the_end) {
+  while (phase_ != Phase::Idle) {
+    if (to_the_end) {
+      while (work_.busy()) {
+        ranks_.at_work();
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }
+    } else {
+      const auto busy = ranks_.any(work_.busy());
+      if (!busy) return busy.error();
+      if (*busy) return {};
+    }
+    if (auto next = next_phase(); !next) return next;
+    if (!to_the_end) return {};
+  }
+  return {};
+}
+
+Result<void> CheckpointSaver::next_phase() {
+  // Here all ranks learn whether all have written, or whether the checkpoint has its name.
+  if (auto all = ranks_.settle(work_.take()); !all) return failed(all.error());
+  if (phase_ == Phase::Committing) {
+    phase_ = Phase::Idle;
+    committed_ = step_;
+    return {};
+  }
+  at(CheckpointStage::AllWritten);
+  phase_ = Phase::Committing;
+  if (ranks_.rank().value != 0) return {};
+  work_.start([this] {
+    return commit_checkpoint(folder_, saving_, step_, ranks_.size(), options_.keep,
+                             [this](CheckpointStage stage) { at(stage); });
+  });
+  return {};
+}
+
+Result<void> CheckpointSaver::failed(const Status& why) {
+  phase_ = Phase::Idle;
+  failure_ = why;
+  failure_->message = fmt::format("the checkpoint of step {}: {}", step_, why.message);
+  if (why.code == Code::RankLost || why.code == Code::Stuck || why.code == Code::Gone ||
+      why.code == Code::FrameMismatch)
+    return why;  // not of the checkpoint, but of the job
+  if (options_.stop_on_failure) return *failure_;
+  return {};
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,14 @@
+// Small values as JSON. For .cpp files of this room only.
+#pragma once
+
+#include <lockstep/worker/checkpoint/checked_json.h>
+#include <lockstep/worker/checkpoint/piece.h>
+
+namespace lockstep::worker {
+
+[[nodiscard]] CheckedJson json_of(const SmallValue& value);
+/// Throws CheckedJson::exception for what is no value.
+[[nodiscard]] SmallValue value_in(const CheckedJson& json);
+[[nodiscard]] ValueKind value_kind_in(const CheckedJson& json);
+
+}  // namespace lockstep::worker

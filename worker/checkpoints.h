@@ -1,0 +1,97 @@
+// Checkpoints of a job: its state saved beside the running program, and loaded again by any number
+// of ranks.
+//
+//   Checkpoints checkpoints(job, "DIR", {.every = 50});
+//   State state = …;                               // a struct with `fields` (checkpoint/state.h)
+//   if (auto found = checkpoints.restore(state); !found) return found.error();
+//   for (; state.step < steps; …) {
+//     …
+//     if (auto saved = checkpoints.save(state.step, state); !saved) return saved.error();
+//   }
+//   return checkpoints.finish();
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <lockstep/worker/checkpoint/restore.h>
+#include <lockstep/worker/checkpoint/saver.h>
+#include <lockstep/worker/job.h>
+
+namespace lockstep::worker {
+
+/// All ranks make the same calls in the same order, between calls of frames. Names that begin with
+/// "lockstep." are taken. One job at a time uses
+/// the folder, which all ranks see. One thread. Where the job is traced in place of being run,
+/// nothing is saved or loaded.
+class Checkpoints {
+ public:
+  /// `job` outlives it.
+  Checkpoints(Job& job, std::string folder, CheckpointOptions options = {});
+  ~Checkpoints();
+
+  /// To be called after every step: moves the save under way, at the cost of one vote while there
+  /// is one, and begins another at steps that `every` divides. True: it did. `state` may change
+  /// once save() returns. A save that fails later is a line of the log and last_failure(); the
+  /// program goes on. Errors, joint: BadInput, ConstraintViolation (this state cannot be saved);
+  /// those of a failed save with `stop_on_failure`; those of votes.
+  template <class State>
+  [[nodiscard]] Result<bool> save(std::int64_t step, State& state) {
+    if (!runs()) return false;
+    return told(saver_->save(step, all_of(state)));
+  }
+  /// Loads the last complete checkpoint, or the one of `options.step`, into `state`. nullopt: there
+  /// is none. Errors, joint, with `state` as it was: restore_checkpoint().
+  template <class State>
+  [[nodiscard]] Result<std::optional<Restored>> restore(State& state,
+                                                        const RestoreOptions& options = {}) {
+    if (!runs()) return std::optional<Restored>();
+    auto found = restore_checkpoint(*ranks_, folder_, all_of(state), options);
+    if (found && *found) saver_->loaded((*found)->step);
+    return found;
+  }
+  /// Waits until the save under way has ended. Errors: as save().
+  [[nodiscard]] Result<void> finish();
+  /// At the end of the program: saves `step` also where `every` does not divide it, unless it was
+  /// the last that was saved, and finishes. Errors: as save().
+  template <class State>
+  [[nodiscard]] Result<void> save_last(std::int64_t step, State& state) {
+    if (!runs()) return {};
+    return told(saver_->save_last(step, all_of(state)));
+  }
+
+  [[nodiscard]] std::optional<std::int64_t> last_committed() const {
+    return saver_->last_committed();
+  }
+  [[nodiscard]] const std::optional<Status>& last_failure() const { return saver_->last_failure(); }
+
+ private:
+  /// Of the state, and what frames have learnt of their sizes: frames that are first called after
+  /// restore() make the decisions at once for which the saved job needed several compiles.
+  template <class State>
+  [[nodiscard]] StateLeaves all_of(State& state) {
+    StateLeaves leaves = leaves_of(state);
+    add_learnt(leaves);
+    return leaves;
+  }
+  void add_learnt(StateLeaves& leaves);
+  [[nodiscard]] bool runs() const;
+  /// Has rank 0 say what is new.
+  template <class T>
+  [[nodiscard]] Result<T> told(Result<T> result) {
+    tell_news();
+    return result;
+  }
+  void tell_news();
+  class JobRanks;
+  Job& job_;
+  std::string folder_;
+  std::unique_ptr<CheckpointRanks> ranks_;
+  std::unique_ptr<CheckpointSaver> saver_;
+  std::optional<std::int64_t> told_committed_;
+  std::optional<Status> told_failure_;
+};
+
+}  // namespace lockstep::worker
