@@ -1,211 +1,48 @@
 // lockstep run FILE.lsp --inputs X.safetensors --outputs Y.safetensors
-#include <cstdlib>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
+#include <unistd.h>
 
+#include <lockstep/worker/cli/files/run_options.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/job.h>
-#include <lockstep/worker/safetensors/file.h>
-#include <lockstep/worker/safetensors/writer.h>
-#include <lockstep/worker/simulator/input/scenario.h>
-#include <lockstep/worker/simulator/input/scenario_reader.h>
 
 namespace lockstep::worker::cli {
 namespace {
 
-struct RunOptions {
-  std::string file, inputs, outputs, pack;
-  std::vector<std::string> groups;  // "tensor=0-1/2-3"
-  bool json = false;
-};
-
-constexpr std::string_view kRank = "{rank}";
-
-/// With this rank's number in the place of each "{rank}".
-std::string of_rank(std::string path, int rank) {
-  for (std::size_t at = path.find(kRank); at != path.npos; at = path.find(kRank, at))
-    path.replace(at, kRank.size(), std::to_string(rank));
-  return path;
-}
-/// A file that all ranks name alike is rank 0's.
-bool is_written(const std::string& path, int rank) {
-  return !path.empty() && (rank == 0 || path.find(kRank) != path.npos);
-}
-
-Status bad(std::string message) { return {Code::BadInput, std::move(message), {}, {}}; }
-
-/// This rank's set of a group that the command line declares.
-Result<std::pair<std::string, RankSet>> group_of(const std::string& text, const Job& job) {
-  const std::size_t equals = text.find('=');
-  const auto wrong = [&](const std::string& why) {
-    return bad(
-        fmt::format("--group {} is not understood{}; it takes a name and the sets of ranks, "
-                    "such as tensor=0-1/2-3",
-                    text, why.empty() ? "" : ": " + why));
+/// Becomes the program that stands beside this one.
+int become_a_job(const RunOptions& options) {
+  std::error_code failed;
+  const std::filesystem::path program =
+      std::filesystem::read_symlink("/proc/self/exe", failed).parent_path() / "lockstep_run";
+  std::vector<std::string> words{program.string()};
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {name, value});
   };
-  if (equals == 0 || equals == text.npos) return wrong("");
-  RankSet mine;
-  for (std::string rest = text.substr(equals + 1) + "/"; !rest.empty();) {
-    const std::size_t end = rest.find('/');
-    std::string why;
-    const auto set = simulator::parse_ranks(rest.substr(0, end), job.size(), why);
-    if (!set) return wrong(why);
-    if (set->contains(Rank{job.rank()})) mine = *set;
-    rest.erase(0, end + 1);
-  }
-  return std::pair{text.substr(0, equals), mine};
-}
-
-Result<NamedValues> inputs_of(const std::string& path) {
-  NamedValues out;
-  if (path.empty()) return out;
-  auto file = SafetensorsFile::open(path);
-  if (!file) return file.error();
-  for (const StoredTensor& tensor : file->tensors()) {
-    auto array = file->read(tensor.name);
-    if (!array) return array.error();
-    out.emplace(tensor.name, *std::move(array));
-  }
-  return out;
-}
-
-Result<void> write_outputs(const std::string& path, const NamedValues& outputs) {
-  std::vector<NamedArray> tensors;
-  for (const auto& [name, array] : outputs) tensors.push_back({name, array});
-  return write_safetensors(path, tensors);
-}
-
-/// "loss: f64[] = 2.5"
-std::string line_of(const std::string& name, const Array& array) {
-  std::string out =
-      fmt::format("{}: {}[{}]", name, dtype_name(array.dtype()), fmt::join(array.sizes(), ", "));
-  return array.sizes().empty() ? fmt::format("{} = {}", out, array.at(0)) : out;
-}
-
-std::string report(const RunOptions& options, const Job& job, const std::string& frame,
-                   const NamedValues& outputs) {
-  if (!options.json) {
-    std::string out;
-    for (const auto& [name, array] : outputs) out += line_of(name, array) + "\n";
-    return out;
-  }
-  nlohmann::ordered_json document{{"format", "lockstep.run/1"},
-                                  {"frame", frame},
-                                  {"ranks", job.size()},
-                                  {"outputs", nlohmann::ordered_json::object()}};
-  for (const auto& [name, array] : outputs) {
-    document["outputs"][name] = {{"dtype", dtype_name(array.dtype())}, {"sizes", array.sizes()}};
-    if (array.sizes().empty()) document["outputs"][name]["value"] = array.at(0);
-  }
-  return document_text(document);
-}
-
-/// One run; what this rank has in hand at its end.
-class ProgramRun {
- public:
-  ProgramRun(const RunOptions& options, Job& job) : options_(options), job_(job) {}
-
-  Result<void> run() {
-    LoadOptions how;
-    if (auto declared = declare_groups(how.group); !declared) return declared;
-    auto frame = job_.load(of_rank(options_.file, job_.rank()), how);
-    if (!frame) return frame.error();
-    name_ = frame->name();
-    auto inputs = inputs_of(of_rank(options_.inputs, job_.rank()));
-    std::optional<Status> trouble;
-    if (!inputs) trouble = inputs.error();
-    for (const std::string* path : {&options_.outputs, &options_.pack})
-      if (!trouble && is_written(*path, job_.rank()))
-        if (auto possible = writable("The output", of_rank(*path, job_.rank())); !possible)
-          trouble = possible.error();
-    auto outputs = trouble ? Result<NamedValues>(frame->refuse(*trouble)) : (*frame)(*inputs);
-    if (!outputs) return outputs.error();
-    outputs_ = *std::move(outputs);
-    for (const auto& [name, array] : outputs_) (void)array.data();  // while the device is there
-    if (is_written(options_.pack, job_.rank()))
-      packed_ = frame->save(of_rank(options_.pack, job_.rank()), {.objects = true});
-    return {};
-  }
-
-  /// After the job: what goes wrong here is this rank's own.
-  int finish() {
-    if (!packed_) return complain_once(packed_.error());
-    if (is_written(options_.outputs, job_.rank()))
-      if (auto done = write_outputs(of_rank(options_.outputs, job_.rank()), outputs_); !done)
-        return complain_once(done.error());
-    return job_.rank() == 0 ? print_result(report(options_, job_, name_, outputs_), kOk) : kOk;
-  }
-
- private:
-  static int complain_once(const Status& error) {
-    return complain(error.message + (error.message.ends_with('.') ? "" : "."),
-                    exit_code(error.code));
-  }
-
-  /// All that the command line declares; the frame's own is the one that its file names.
-  Result<void> declare_groups(Group& of_frame) {
-    const auto program =
-        read_program(of_rank(options_.file, job_.rank()), {.known = {}, .stand_ins = true});
-    for (const std::string& text : options_.groups) {
-      const auto mine = group_of(text, job_);
-      if (!mine) return mine.error();  // the same on all ranks
-      auto made = job_.group(mine->first, mine->second);
-      if (!made) return made.error();
-      if (program && program->group == mine->first) of_frame = *std::move(made);
-    }
-    return {};
-  }
-
-  const RunOptions& options_;
-  Job& job_;
-  std::string name_;
-  NamedValues outputs_;
-  Result<void> packed_;
-};
-
-int run(const RunOptions& options) {
-  // What no rank needs the others for is said before they meet.
-  if (const int rank = rank_told(); rank == 0) {
-    if (auto read = read_program(of_rank(options.file, 0), {.known = {}, .stand_ins = true}); !read)
-      return complain(read.error().message + ".", exit_code(read.error().code));
-  }
-  auto settings = Settings::from_environment();
-  if (!settings) return Job::report(settings.error());
-  if (std::getenv("LOCKSTEP_LOG") == nullptr) settings->log = {"off"};
-  auto job = Job::init(nullptr, nullptr, {.settings = *settings, .summary = false});
-  if (!job) return Job::report(job.error());
-  ProgramRun program(options, **job);
-  const int code = (*job)->run([&] { return program.run(); });
-  return code == kOk ? program.finish() : code;
+  add("--inputs", options.inputs), add("--outputs", options.outputs), add("--pack", options.pack);
+  for (const std::string& group : options.groups) add("--group", group);
+  if (options.json) words.emplace_back("--json");
+  words.insert(words.end(), {"--", options.file});
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::execv(argv[0], argv.data());
+  return complain(fmt::format("{} cannot be started: {}; it belongs beside this program.",
+                              program.string(), std::strerror(errno)),
+                  kEnvironment);
 }
 
 }  // namespace
 
 std::function<int()> declare_run(CLI::App& app) {
   auto options = std::make_shared<RunOptions>();
-  app.add_option("FILE", options->file, "a saved program; {rank} in a path is the rank's number")
-      ->type_name("FILE.lsp")
-      ->required();
-  app.add_option("--inputs", options->inputs,
-                 "the inputs by name; ints, floats and bools are 0-d tensors")
-      ->type_name("FILE.safetensors");
-  app.add_option("--outputs", options->outputs,
-                 "where the outputs go; without {rank} in it, rank 0's")
-      ->type_name("FILE.safetensors");
-  app.add_option("--pack", options->pack,
-                 "write the program with its compiled objects, which needs no compiler then")
-      ->type_name("FILE.lsp");
-  app.add_option("--group", options->groups,
-                 "a group that the program names, as sets of ranks; may be given several times")
-      ->type_name("NAME=0-1/2-3");
-  app.add_flag("--json", options->json, "print one JSON document of the outputs");
+  declare_options(app, *options);
   describe(
       app,
       {.usage = {"lockstep run [OPTIONS] FILE.lsp", "mpirun -n N lockstep run [OPTIONS] FILE.lsp"},
@@ -223,7 +60,7 @@ std::function<int()> declare_run(CLI::App& app) {
        .examples = {"lockstep run step.lsp --inputs x.safetensors --outputs y.safetensors",
                     "mpirun -n 4 lockstep run step.lsp --inputs x.{rank}.safetensors --outputs "
                     "y.{rank}.safetensors"}});
-  return [options] { return run(*options); };
+  return [options] { return become_a_job(*options); };
 }
 
 }  // namespace lockstep::worker::cli

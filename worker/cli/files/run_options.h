@@ -1,0 +1,22 @@
+// What `lockstep run` is told: read by the command, which then becomes the program lockstep_run, and
+// read by that again.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace lockstep::worker::cli {
+
+struct RunOptions {
+  std::string file, inputs, outputs, pack;
+  std::vector<std::string> groups;  // "tensor=0-1/2-3"
+  bool json = false;
+};
+
+void declare_options(CLI::App& app, RunOptions& options);
+
+}  // namespace lockstep::worker::cli
