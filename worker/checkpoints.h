@@ -23,9 +23,8 @@
 namespace lockstep::worker {
 
 /// All ranks make the same calls in the same order, between calls of frames. Names that begin with
-/// "lockstep." are taken. One job at a time uses
-/// the folder, which all ranks see. One thread. Where the job is traced in place of being run,
-/// nothing is saved or loaded.
+/// "lockstep." are taken. One job at a time uses the folder, which all ranks see. One thread. Where
+/// the job is traced in place of being run, nothing is saved or loaded.
 class Checkpoints {
  public:
   /// `job` outlives it.
@@ -43,7 +42,7 @@ class Checkpoints {
     return told(saver_->save(step, all_of(state)));
   }
   /// Loads the last complete checkpoint, or the one of `options.step`, into `state`. nullopt: there
-  /// is none. Errors, joint, with `state` as it was: restore_checkpoint().
+  /// is none. Errors, joint: restore_checkpoint(); tensors are then as they were.
   template <class State>
   [[nodiscard]] Result<std::optional<Restored>> restore(State& state,
                                                         const RestoreOptions& options = {}) {

@@ -28,7 +28,8 @@ struct Restored {
   std::uint64_t bytes_read = 0;  // by this rank; the others of them were compared with a digest
 };
 
-/// Sets tensors and values of `leaves` on all ranks, or on none. A tensor of the state says by its
+/// Sets tensors and values of `leaves` on all ranks. After an error no tensor is set; values are set
+/// in order, so those before one that its own type is too narrow for are. A tensor of the state says by its
 /// sizes what is loaded; an empty one that is not sharded takes the whole. nullopt: there is no
 /// checkpoint. Errors, joint: BadInput (damaged; a tensor or value is missing, of another dtype,
 /// shape or kind, or in the checkpoint alone), Version, Environment.

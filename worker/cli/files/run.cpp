@@ -20,7 +20,7 @@ namespace {
 int become_a_job(const RunOptions& options) {
   std::error_code failed;
   const std::filesystem::path program =
-      std::filesystem::read_symlink("/proc/self/exe", failed).parent_path() / "lockstep_run";
+      std::filesystem::read_symlink("/proc/self/exe", failed).parent_path() / "lockstep_program";
   std::vector<std::string> words{program.string()};
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {name, value});

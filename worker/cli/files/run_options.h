@@ -1,4 +1,4 @@
-// What `lockstep run` is told: read by the command, which then becomes the program lockstep_run, and
+// What `lockstep run` is told: read by the command, which then becomes the program lockstep_program, and
 // read by that again.
 #pragma once
 

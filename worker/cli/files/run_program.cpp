@@ -1,7 +1,7 @@
 // What `lockstep run` becomes: a program of its own, because it is a job, and the command starts faster
 // without what jobs need.
 //
-// usage: lockstep_run, as lockstep run
+// usage: lockstep_program, as lockstep run
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -189,7 +189,7 @@ int run_job(const RunOptions& options) {
 
 int main(int argc, char** argv) {
   using namespace lockstep::worker::cli;
-  CLI::App app("Runs one call of a saved program.", "lockstep_run");
+  CLI::App app("Runs one call of a saved program.", "lockstep_program");
   RunOptions options;
   declare_options(app, options);
   try {
