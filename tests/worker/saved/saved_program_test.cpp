@@ -25,7 +25,7 @@ void expect_same_graph(const Graph& got, const Graph& want) {
   EXPECT_EQ(got.joint_prefixes(), want.joint_prefixes());
   EXPECT_EQ(got.peers_may_differ, want.peers_may_differ);
   EXPECT_EQ(got.answers, want.answers);
-  EXPECT_EQ(got.masks, want.masks);
+  EXPECT_EQ(got.read_backs, want.read_backs);
   ASSERT_EQ(got.symbols.size(), want.symbols.size());
   for (std::size_t i = 0; i < want.symbols.size(); ++i) {
     EXPECT_EQ(got.symbols[i].symbol, want.symbols[i].symbol);
