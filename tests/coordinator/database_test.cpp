@@ -327,7 +327,8 @@ TEST_P(DatabaseTest, KilledWriters_LoseNothingCommitted) {
   SCOPED_TRACE(fmt::format("seed {}", seed_));
   const fs::path log = root_ / "committed";
   std::int64_t total = 0;
-  for (int round = 0; round < 120; ++round) {
+  // A busy machine may kill most of them before they have written.
+  for (int round = 0; round < 120 || (total <= 10 && round < 1200); ++round) {
     const pid_t pid = ::fork();
     ASSERT_GE(pid, 0);
     if (pid == 0) {
