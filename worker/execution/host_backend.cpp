@@ -61,7 +61,9 @@ class HostBackend final : public Backend {
   }
 
   void drop(BufferId at) override {
-    if (program_.buffers[at].kind == Buffer::Kind::Arena) arena_.give_back(pointers_[at]);
+    const Buffer::Kind kind = program_.buffers[at].kind;
+    if (kind == Buffer::Kind::Arena) arena_.give_back(pointers_[at]);
+    if (kind == Buffer::Kind::Input) arrays_[at] = Array();  // the caller may have moved it
   }
 
   void capture(std::size_t) override {}
