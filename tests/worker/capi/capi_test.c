@@ -268,8 +268,8 @@ static void fields_are_joined(void) {
               "key has been declared already");
   CHECK_FAILS(lockstep_observe_field(seen, "", LOCKSTEP_FIELD_INT, LOCKSTEP_JOIN_MAX, NULL),
               LOCKSTEP_BAD_INPUT, "name is NULL or empty");
-  CHECK_FAILS(lockstep_observe_field(seen, "x", 4, LOCKSTEP_JOIN_MAX, NULL), LOCKSTEP_BAD_INPUT,
-              "4 is no type");
+  CHECK_FAILS(lockstep_observe_field(seen, "x", 5, LOCKSTEP_JOIN_MAX, NULL), LOCKSTEP_BAD_INPUT,
+              "5 is no type");
   CHECK_FAILS(lockstep_observe_field(seen, "x", LOCKSTEP_FIELD_INT, -1, NULL), LOCKSTEP_BAD_INPUT,
               "-1 is no join");
   lockstep_observation_free(seen);
