@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include <lockstep/worker/codegen/cuda_nest.h>
-#include <lockstep/worker/codegen/scalar_text.h>
+#include <lockstep/worker/codegen/prelude.h>
 #include <lockstep/worker/run/matmul.h>
 
 namespace lockstep::worker {

@@ -9,7 +9,7 @@
 #include <lockstep/worker/codegen/emit_cuda.h>
 #include <lockstep/worker/codegen/emitter.h>
 #include <lockstep/worker/codegen/plan.h>
-#include <lockstep/worker/codegen/scalar_text.h>
+#include <lockstep/worker/codegen/prelude.h>
 #include <lockstep/worker/graph/index_range.h>
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/graph/own_op.h>
@@ -365,12 +365,13 @@ class Generator {
       const Kernel &x = program_.kernels[a], &y = program_.kernels[b];
       return x.text.size() != y.text.size() ? x.text.size() > y.text.size() : x.name < y.name;
     });
-    program_.units.assign(count, kernel_prelude(program_.target));
+    program_.units.assign(count, {});
     for (std::uint32_t i : order) {
       const auto least = std::ranges::min_element(program_.units, {}, &std::string::size);
       program_.kernels[i].unit = static_cast<std::uint32_t>(least - program_.units.begin());
       *least += "\n" + program_.kernels[i].text;
     }
+    for (std::string& unit : program_.units) unit = unit_text(program_.target, unit);
     for (Program& body : program_.bodies) place_kernels(body);
   }
 

@@ -1,13 +1,11 @@
-// C++ text of the arithmetic of one element, and the prelude that every compile unit starts with.
-// It says the same as the interpreter's loops, on every target: a prelude gives meaning to the
-// names that the text of an element uses.
+// C++ text of the arithmetic of one element. It says the same as the interpreter's loops, on every
+// target: the prelude of a unit gives meaning to the names that the text of an element uses.
 #pragma once
 
 #include <span>
 #include <string>
 #include <string_view>
 
-#include <lockstep/worker/codegen/toolchain.h>
 #include <lockstep/worker/graph/graph.h>
 
 namespace lockstep::worker {
@@ -24,8 +22,5 @@ namespace lockstep::worker {
 [[nodiscard]] std::string literal_text(DType dtype, double number);
 /// What amax (lowest) or amin (highest) of nothing is.
 [[nodiscard]] std::string extreme_text(DType dtype, bool lowest);
-
-/// Declarations that kernels use; header-free, so that a unit compiles fast. Constant.
-[[nodiscard]] const std::string& kernel_prelude(Target target);
 
 }  // namespace lockstep::worker

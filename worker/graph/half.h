@@ -1,5 +1,5 @@
 // The numbers that f16 and bf16 hold, plainly computed: what the interpreter and Arrays say.
-// Kernels say the same by arithmetic on bits (scalar_text.cpp), and tests compare the two.
+// Kernels say the same by arithmetic on bits (codegen/prelude.cpp), and tests compare the two.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Philox4x32-10: random bits as a function of a key and a counter (Salmon, Moraes, Dror, Shaw:
 // Parallel random numbers: as easy as 1, 2, 3; SC 2011). Without state, so the number of an element
 // depends on nothing but its place. Used by keys (trace/key.h) and by the interpreter; kernels have
-// their own text for it (codegen/scalar_text).
+// their own text for it (codegen/prelude).
 #pragma once
 
 #include <array>

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/worker/codegen/codegen.h>
+#include <lockstep/worker/codegen/prelude.h>
 
 namespace lockstep::worker::codegen_plan_test {
 namespace {
@@ -177,6 +178,24 @@ TEST(CodegenPlan, KernelText_IsAPureFunctionOfTheGraph) {
   }
 }
 )");
+}
+
+TEST(Prelude, AUnit_HasWhatItsKernelsUseAndWhatThatUses) {
+  for (const Target target : {Target::Host, Target::Cuda}) {
+    const std::string& all = kernel_prelude(target);
+    // Every word is used, so nothing is left out.
+    EXPECT_EQ(unit_text(target, all), all + all);
+
+    const std::string kernels = "float f(float x) { return floor_div_(x, exp_(x)); }\n";
+    const std::string unit = unit_text(target, kernels);
+    EXPECT_TRUE(unit.ends_with(kernels));
+    for (const char* used :
+         {" floor_div_(", " fmod_(float", " fmod_(T", " floor_(double", " exp_(float"})
+      EXPECT_NE(unit.find(used), std::string::npos) << used;
+    for (const char* unused : {"philox_", "argsort", "merge_rows", "erf", "of_f16"})
+      EXPECT_EQ(unit.find(unused), std::string::npos) << unused;
+    EXPECT_LT(unit.find(" fmod_(T"), unit.find(" floor_div_("));
+  }
 }
 
 }  // namespace
