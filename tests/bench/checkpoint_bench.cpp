@@ -58,7 +58,7 @@ class Training {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  int batches = 20, every = 50, lines = 64;
+  int batches = 20, every = 50, lines = 32;
   std::string out, folder = "/tmp/lockstep-checkpoint-bench";
   CLI::App app("Training steps with checkpoints and without");
   app.add_option("--batches", batches, "Batches of each side");
