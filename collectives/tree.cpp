@@ -19,58 +19,81 @@ TreePlace TreePlace::of(Rank self, int size) {
   return place;
 }
 
+Round::Want TreeWalk::want() const {
+  using Need = Round::Need;
+  const auto with = [](Need need, const std::optional<Rank>& peer) {
+    return peer ? Round::Want{need, *peer} : Round::Want{};
+  };
+  switch (stage_) {
+    case Stage::Left:
+      return with(Need::Receive, place_.left);
+    case Stage::Right:
+      return with(Need::Receive, place_.right);
+    case Stage::Up:
+      return with(Need::Send, place_.parent);
+    case Stage::Down:
+      return with(Need::Receive, place_.parent);
+    case Stage::ToLeft:
+      return with(Need::Send, place_.left);
+    case Stage::ToRight:
+      return with(Need::Send, place_.right);
+    case Stage::Done:
+      break;
+  }
+  return {};
+}
+
 TreeRound::TreeRound(Rank self, int size, Bytes mine, Join join)
-    : place_(TreePlace::of(self, size)), payload_(std::move(mine)), join_(std::move(join)) {
+    : walk_(self, size), payload_(std::move(mine)), join_(std::move(join)) {
   plan();
 }
 
-// Stages without a peer are passed over.
 void TreeRound::plan() {
-  for (;; stage_ = static_cast<Stage>(static_cast<std::uint8_t>(stage_) + 1)) {
-    std::optional<Rank> peer;
-    Need need = Need::Send;
-    switch (stage_) {
-      case Stage::Left:
-        peer = place_.left, need = Need::Receive;
-        break;
-      case Stage::Right:
-        peer = place_.right, need = Need::Receive;
-        break;
-      case Stage::Up:
-        peer = place_.parent;
-        break;
-      case Stage::Down:
-        peer = place_.parent, need = Need::Receive;
-        break;
-      case Stage::ToLeft:
-        peer = place_.left;
-        break;
-      case Stage::ToRight:
-        peer = place_.right;
-        break;
-      case Stage::Done:
-        want_ = {};
-        return;
-    }
-    if (!peer) continue;
-    want_ = {need, *peer};
-    return;
-  }
+  while (walk_.stage() != Stage::Done && !walk_.has_peer()) walk_.next();
 }
 
 void TreeRound::sent() {
-  stage_ = static_cast<Stage>(static_cast<std::uint8_t>(stage_) + 1);
+  walk_.next();
   plan();
 }
 
 void TreeRound::received(std::span<const std::byte> message) {
-  if (stage_ == Stage::Left)
+  if (walk_.stage() == Stage::Left)
     payload_ = join_(message, payload_);
-  else if (stage_ == Stage::Right)
+  else if (walk_.stage() == Stage::Right)
     payload_ = join_(payload_, message);
   else
     payload_.assign(message.begin(), message.end());
-  stage_ = static_cast<Stage>(static_cast<std::uint8_t>(stage_) + 1);
+  walk_.next();
+  plan();
+}
+
+TalkRound::TalkRound(Rank self, int size, TreeTalk& talk) : walk_(self, size), talk_(talk) {
+  plan();
+}
+
+// A stage's message is made when its turn comes; the head of the tree makes its word, too.
+void TalkRound::plan() {
+  for (; walk_.stage() != Stage::Done; walk_.next()) {
+    if (walk_.stage() == Stage::Up) out_ = talk_.word();
+    if (!walk_.has_peer()) continue;
+    if (walk_.stage() == Stage::ToLeft || walk_.stage() == Stage::ToRight)
+      out_ = talk_.answer(walk_.stage() == Stage::ToLeft);
+    return;
+  }
+}
+
+void TalkRound::sent() {
+  walk_.next();
+  plan();
+}
+
+void TalkRound::received(std::span<const std::byte> message) {
+  if (walk_.stage() == Stage::Down)
+    talk_.answered(message);
+  else
+    talk_.heard(walk_.stage() == Stage::Left, message);
+  walk_.next();
   plan();
 }
 

@@ -22,12 +22,29 @@ struct TreePlace {
 using Join =
     std::function<Bytes(std::span<const std::byte> lower, std::span<const std::byte> higher)>;
 
+/// The order of a rank's messages with its neighbours in the tree: up, then down.
+class TreeWalk {
+ public:
+  enum class Stage : std::uint8_t { Left, Right, Up, Down, ToLeft, ToRight, Done };
+  TreeWalk(Rank self, int size) : place_(TreePlace::of(self, size)) {}
+
+  [[nodiscard]] Stage stage() const { return stage_; }
+  [[nodiscard]] Round::Want want() const;
+  /// Whether the stage has a message; else it is to be passed over.
+  [[nodiscard]] bool has_peer() const { return want().need != Round::Need::Done; }
+  void next() { stage_ = static_cast<Stage>(static_cast<std::uint8_t>(stage_) + 1); }
+
+ private:
+  TreePlace place_;
+  Stage stage_ = Stage::Left;
+};
+
 /// One join of all ranks' payloads.
 class TreeRound final : public Round {
  public:
   TreeRound(Rank self, int size, Bytes mine, Join join);
 
-  [[nodiscard]] Want want() const override { return want_; }
+  [[nodiscard]] Want want() const override { return walk_.want(); }
   [[nodiscard]] std::span<const std::byte> outgoing() const override { return payload_; }
   void sent() override;
   void received(std::span<const std::byte> message) override;
@@ -36,13 +53,46 @@ class TreeRound final : public Round {
   [[nodiscard]] const Bytes& result() const { return payload_; }
 
  private:
-  enum class Stage : std::uint8_t { Left, Right, Up, Down, ToLeft, ToRight, Done };
+  using Stage = TreeWalk::Stage;
   void plan();
-  TreePlace place_;
+  TreeWalk walk_;
   Bytes payload_;
   Join join_;
-  Stage stage_ = Stage::Left;
-  Want want_;
+};
+
+/// What one rank says up the tree and hears back, where ranks get answers of their own: nothing
+/// that a rank holds is longer than what its own subtree says.
+class TreeTalk {
+ public:
+  virtual ~TreeTalk() = default;
+  /// A child's word; the left one's first.
+  virtual void heard(bool left, std::span<const std::byte> word) = 0;
+  /// What this rank's subtree says: the children have been heard. On the rank that heads the tree
+  /// it is the word of all.
+  [[nodiscard]] virtual Bytes word() = 0;
+  /// The parent's answer to word(); on the rank that heads the tree none comes.
+  virtual void answered(std::span<const std::byte> answer) = 0;
+  /// For a child, by what it has said and what this rank was answered.
+  [[nodiscard]] virtual Bytes answer(bool left) = 0;
+};
+
+/// One talk of all ranks.
+class TalkRound final : public Round {
+ public:
+  /// `talk` outlives it.
+  TalkRound(Rank self, int size, TreeTalk& talk);
+
+  [[nodiscard]] Want want() const override { return walk_.want(); }
+  [[nodiscard]] std::span<const std::byte> outgoing() const override { return out_; }
+  void sent() override;
+  void received(std::span<const std::byte> message) override;
+
+ private:
+  using Stage = TreeWalk::Stage;
+  void plan();
+  TreeWalk walk_;
+  TreeTalk& talk_;
+  Bytes out_;
 };
 
 /// One payload from `root` to all, by a binomial tree: a rank receives it once.

@@ -74,6 +74,9 @@ class Checkpoints::JobRanks final : public CheckpointRanks {
     return rounds().status_round(context_.everyone.round(RoundKey::Kind::Settle), status(failed));
   }
   [[nodiscard]] Result<std::vector<Bytes>> tell_all(Bytes mine) override;
+  [[nodiscard]] Result<void> talk(collectives::TreeTalk& mine) override {
+    return rounds().driver().talk(mine);
+  }
   void at_work() override {
     constexpr std::chrono::milliseconds kOften{100};
     constexpr std::chrono::seconds kLong{10};
@@ -123,11 +126,12 @@ Checkpoints::~Checkpoints() = default;
 void Checkpoints::add_learnt(StateLeaves& leaves) {
   Learnt& learnt = job_.context().learnt;
   leaves.enter_field("lockstep.frames");
-  leaves.add(ValueKind::Text, learnt_text(learnt), false, [&learnt](const std::string& text) {
-    auto read = learnt_in(text);
-    if (read) learnt = *std::move(read);
-    return read.has_value();
-  });
+  leaves.add(ValueKind::Text, learnt_text(learnt), false,
+             [&learnt](const std::string& text) -> ValueSetter {
+               auto read = learnt_in(text);
+               if (!read) return {};
+               return [&learnt, read] { learnt = *read; };
+             });
   leaves.leave();
 }
 

@@ -42,7 +42,7 @@ class Checkpoints {
     return told(saver_->save(step, all_of(state)));
   }
   /// Loads the last complete checkpoint, or the one of `options.step`, into `state`. nullopt: there
-  /// is none. Errors, joint: restore_checkpoint(); tensors are then as they were.
+  /// is none. Errors, joint: restore_checkpoint(); the state is then as it was.
   template <class State>
   [[nodiscard]] Result<std::optional<Restored>> restore(State& state,
                                                         const RestoreOptions& options = {}) {

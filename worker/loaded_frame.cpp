@@ -79,20 +79,34 @@ std::optional<FieldValue> field_value(const FieldSpec& spec, const Array& value)
   return FieldValue{0, std::string(value.data_as<char>(), value.bytes())};
 }
 
+std::string count_text(int ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }
+
+/// The program was saved on another number of ranks than `here`.
+std::optional<Status> other_number(const SavedProgram& program, int here, bool allowed,
+                                   const std::string& path) {
+  const auto bound = bound_to_ranks(program);
+  if (allowed && !bound) return std::nullopt;
+  const std::string first =
+      fmt::format("{} was traced on {}, and {} has {}; ", path, count_text(program.ranks),
+                  program.group.empty() ? "the job" : "group " + program.group, here);
+  if (bound)
+    return bad(fmt::format("{}{} needs as many: run it on {}, or save it again on {}", first,
+                           *bound, program.ranks, here));
+  return bad(
+      fmt::format("{}run it on as many, or save it again on {}, or, if the function does not "
+                  "use the number of ranks, load it with other_ranks (lockstep run --other-ranks)",
+                  first, here));
+}
+
 /// What the ranks of this job have to be and are not.
 std::optional<Status> wrong_ranks(const JobContext& job, const GroupContext& over,
-                                  const SavedProgram& program, const std::string& path) {
-  const auto ranks = [](const std::string& group) {
-    return group.empty() ? std::string("the job") : "group " + group;
-  };
+                                  const SavedProgram& program, const LoadOptions& options,
+                                  const std::string& path) {
   if (program.group != over.group.name)
     return bad(fmt::format("{} is the program of a frame of {}; load it with that group", path,
                            program.group.empty() ? "all ranks" : "group " + program.group));
-  if (program.ranks != over.data->size())
-    return bad(
-        fmt::format("{} was traced on {} ranks, and {} has {}; run it on as many, or save it "
-                    "again on these",
-                    path, program.ranks, ranks(program.group), over.data->size()));
+  if (const int here = over.data->size(); program.ranks != here)
+    if (auto wrong = other_number(program, here, options.other_ranks, path)) return wrong;
   for (const auto& [name, size] : program.groups) {
     const auto known = job.groups.find(name);
     if (known == job.groups.end())
@@ -118,8 +132,9 @@ std::optional<Status> wrong_ranks(const JobContext& job, const GroupContext& ove
 }
 
 std::optional<Status> wrong_here(const JobContext& job, const GroupContext& over,
-                                 const SavedProgram& program, const std::string& path) {
-  if (auto wrong = wrong_ranks(job, over, program, path)) return wrong;
+                                 const SavedProgram& program, const LoadOptions& options,
+                                 const std::string& path) {
+  if (auto wrong = wrong_ranks(job, over, program, options, path)) return wrong;
   if (over.frames.contains(program.frame))
     return bad(
         fmt::format("{} is the program of a frame {}, and this job has a frame of that name; "
@@ -151,7 +166,7 @@ Result<LoadedFrame> load_frame(
                            options.group.name));
   auto program = read_program(path, {.known = options.own_ops});
   std::optional<Status> wrong =
-      program ? wrong_here(job, *over, *program, path) : std::optional(program.error());
+      program ? wrong_here(job, *over, *program, options, path) : std::optional(program.error());
   // Where ranks decide alone each has its own program.
   const bool alone = program && program->consistency == Consistency::Local;
   GroupContext& meeting = job.agreeing(*over, Consistency::SameGraph);

@@ -19,6 +19,9 @@ struct LoadOptions {
   /// What the program uses of own ops and host calls (host_definition() makes the latter).
   std::vector<OwnDefinition> own_ops{};
   std::optional<CaptureOptions> recordings{};  // as FrameOptions
+  /// The function did not use the number of ranks (Job::size()), which its graphs do not tell: a
+  /// program without collectives of the frame's group and numbers of ranks runs on any number.
+  bool other_ranks = false;
 };
 
 /// By source ("batch.tokens"). An int, float or bool input is a 0-d array; so is a field of ints or

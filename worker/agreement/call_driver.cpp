@@ -93,6 +93,15 @@ Result<Bytes> CallDriver::broadcast(Rank root, Bytes mine) {
   return round.result();
 }
 
+Result<void> CallDriver::talk(collectives::TreeTalk& talk) {
+  if (auto in = finish_pending_vote({}); !in) return in.error();
+  const Instant start = now();
+  collectives::TalkRound round(group_.rank(), group_.size(), talk);
+  auto done = group_.run(round);
+  count_exchange(start, done.has_value());
+  return done;
+}
+
 CallOutcome CallDriver::call(const RoundKey& key, CodeCache& cache, Observation observation,
                              RankStatus rank_status, CallSteps& steps) {
   release(cache);

@@ -184,6 +184,7 @@ class CallDriver {
                                                      const collectives::Vote& mine);
   [[nodiscard]] Result<Bytes> tree_join(Bytes mine, collectives::Join join);
   [[nodiscard]] Result<Bytes> broadcast(Rank root, Bytes mine);
+  [[nodiscard]] Result<void> talk(collectives::TreeTalk& talk);
 
   [[nodiscard]] collectives::Communicator& group() { return group_; }
   [[nodiscard]] const DecisionConfig& config() const { return config_; }

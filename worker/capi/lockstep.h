@@ -233,7 +233,7 @@ typedef enum lockstep_field_type {
   LOCKSTEP_FIELD_INT,
   LOCKSTEP_FIELD_TEXT,
   LOCKSTEP_FIELD_BYTES,
-  LOCKSTEP_FIELD_OBJECT
+  LOCKSTEP_FIELD_OBJECT /* a text that an object is known by, the same in every process; EQUAL */
 } lockstep_field_type;
 
 typedef enum lockstep_join {

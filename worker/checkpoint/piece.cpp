@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 
 #include <fmt/format.h>
 
@@ -7,28 +6,6 @@
 
 namespace lockstep::worker {
 namespace {
-
-/// One tensor as all ranks have it.
-struct Spread {
-  const Piece* first = nullptr;
-  Rank first_rank{};
-  std::vector<Box> boxes;  // distinct
-};
-
-Status differs(const std::string& name, const Spread& spread, const Piece& other, Rank rank) {
-  const auto text = [](const Piece& piece) {
-    return fmt::format("{} of {} [{}]", quoted_name(piece.name), dtype_name(piece.dtype),
-                       fmt::join(piece.global, ", "));
-  };
-  return {
-      Code::ConstraintViolation,
-      fmt::format("a checkpoint needs one dtype and one global shape of tensor {}: rank {} has "
-                  "{}, rank {} has {}.",
-                  quoted_name(name), spread.first_rank.value, text(*spread.first), rank.value,
-                  text(other)),
-      name,
-      {{RankSet::of(spread.first_rank), text(*spread.first)}, {RankSet::of(rank), text(other)}}};
-}
 
 void put(ByteWriter& to, const std::vector<std::int64_t>& sizes) {
   to.u32(static_cast<std::uint32_t>(sizes.size()));
@@ -103,30 +80,6 @@ Result<void> check_filled(const std::vector<std::int64_t>& global, std::vector<B
                     fmt::join(global, ", "), static_cast<std::uint64_t>(held),
                     static_cast<std::uint64_t>(all)));
   return {};
-}
-
-Result<std::vector<RankPieces>> plan_pieces(const std::vector<std::vector<Piece>>& all) {
-  std::map<std::string_view, Spread> tensors;
-  std::vector<RankPieces> out(all.size());
-  for (std::size_t r = 0; r < all.size(); ++r)
-    for (const Piece& piece : all[r]) {
-      const Rank rank{static_cast<std::int32_t>(r)};
-      Spread& spread = tensors[piece.name];
-      if (spread.first == nullptr) spread.first = &piece, spread.first_rank = rank;
-      if (spread.first->dtype != piece.dtype || spread.first->global != piece.global)
-        return differs(piece.name, spread, piece, rank);
-      const bool fresh =
-          std::find(spread.boxes.begin(), spread.boxes.end(), piece.box) == spread.boxes.end();
-      if (fresh) spread.boxes.push_back(piece.box);
-      out[r].writes.push_back(fresh);
-    }
-  for (const auto& [name, spread] : tensors)
-    if (auto filled = check_filled(spread.first->global, spread.boxes); !filled)
-      return Status{Code::ConstraintViolation,
-                    fmt::format("tensor {} {}.", quoted_name(name), filled.error().message),
-                    std::string(name),
-                    {}};
-  return out;
 }
 
 Bytes pieces_bytes(const std::vector<Piece>& pieces) {

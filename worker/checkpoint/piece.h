@@ -43,15 +43,6 @@ struct SmallValue {
 [[nodiscard]] Box common_part(const Box& a, const Box& b);
 [[nodiscard]] bool is_empty(const Box& box);
 
-/// Which pieces a rank writes, by what all ranks have: of equal pieces the lowest rank's.
-struct RankPieces {
-  std::vector<bool> writes;  // by number of its piece; else a lower rank writes an equal one
-};
-/// `all`: the pieces of every rank, in rank order. The same result on all ranks. Errors:
-/// ConstraintViolation, naming the tensor: ranks differ in its dtype or global sizes, or its pieces
-/// overlap or do not fill it.
-[[nodiscard]] Result<std::vector<RankPieces>> plan_pieces(
-    const std::vector<std::vector<Piece>>& all);
 /// Whether `boxes` fill a tensor of `global` sizes, and none overlaps another. The error's message
 /// continues "tensor x ".
 [[nodiscard]] Result<void> check_filled(const std::vector<std::int64_t>& global,

@@ -1,5 +1,5 @@
-// The ranks that save and load together, as a checkpoint needs them: votes, and a word of each to
-// all. A job of the worker, or threads in a test.
+// The ranks that save and load together, as a checkpoint needs them: votes, a word of each to all,
+// and talks along a tree. A job of the worker, or threads in a test.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 #include <lockstep/collectives/base/bytes.h>
 #include <lockstep/collectives/base/rank.h>
 #include <lockstep/collectives/base/status.h>
+#include <lockstep/collectives/tree.h>
 
 namespace lockstep::worker {
 
@@ -23,6 +24,8 @@ class CheckpointRanks {
   [[nodiscard]] virtual Result<void> settle(const std::optional<Status>& failed = {}) = 0;
   /// What every rank says, in rank order.
   [[nodiscard]] virtual Result<std::vector<Bytes>> tell_all(Bytes mine) = 0;
+  /// A word of each up the tree, an answer to each down again.
+  [[nodiscard]] virtual Result<void> talk(collectives::TreeTalk& mine) = 0;
   /// This rank is at work: those who wait for it are to wait on.
   virtual void at_work() = 0;
 };

@@ -244,18 +244,22 @@ Result<std::vector<Array>> Loader::load() {
   return out;
 }
 
-/// All texts have been checked to be of their kind, or the state's own type is too narrow.
-std::optional<Status> set_values(const StateLeaves& leaves, const CheckpointIndex& index, int rank,
-                                 const std::string& folder) {
+/// Of each value what sets it. Errors: a text that is none of its kind, or that the state's own
+/// type is too narrow for.
+Result<std::vector<ValueSetter>> read_values(const StateLeaves& leaves,
+                                             const CheckpointIndex& index, int rank,
+                                             const std::string& folder) {
+  std::vector<ValueSetter> out;
   for (const StateValue& leaf : leaves.values()) {
     const IndexedValue& saved = *index.find_value(leaf.value.name);
     const std::string& text = saved.texts[saved.per_rank ? static_cast<std::size_t>(rank) : 0];
-    if (!leaf.set(text))
+    out.push_back(leaf.read(text));
+    if (!out.back())
       return refusal(folder,
                      fmt::format("value {} does not fit the state", quoted_name(saved.name)),
                      saved.name);
   }
-  return std::nullopt;
+  return out;
 }
 
 }  // namespace
@@ -273,6 +277,9 @@ Result<std::optional<Restored>> restore_checkpoint(CheckpointRanks& ranks,
   if (index) mine = own_wants(leaves, *index, ranks.size(), *found);
   if (!index) failed = index.error();
   if (!mine) failed = mine.error();
+  Result<std::vector<ValueSetter>> values = std::vector<ValueSetter>();
+  if (!failed) values = read_values(leaves, *index, ranks.rank().value, *found);
+  if (!values) failed = values.error();
   if (auto all = ranks.settle(failed); !all) return all.error();
   const auto wants = tell_wants(ranks, *mine, leaves);
   if (!wants) return wants.error();
@@ -282,8 +289,7 @@ Result<std::optional<Restored>> restore_checkpoint(CheckpointRanks& ranks,
   auto arrays = loader.load();
   if (!arrays) failed = arrays.error();
   if (auto all = ranks.settle(failed); !all) return all.error();
-  failed = set_values(leaves, *index, ranks.rank().value, *found);
-  if (auto all = ranks.settle(failed); !all) return all.error();
+  for (const ValueSetter& set : *values) set();
   Restored out{index->step, index->world_size, 0, loader.bytes_read()};
   for (std::size_t i = 0; i < arrays->size(); ++i) {
     out.bytes_used += (*arrays)[i].bytes();

@@ -28,11 +28,11 @@ struct Restored {
   std::uint64_t bytes_read = 0;  // by this rank; the others of them were compared with a digest
 };
 
-/// Sets tensors and values of `leaves` on all ranks. After an error no tensor is set; values are set
-/// in order, so those before one that its own type is too narrow for are. A tensor of the state says by its
-/// sizes what is loaded; an empty one that is not sharded takes the whole. nullopt: there is no
-/// checkpoint. Errors, joint: BadInput (damaged; a tensor or value is missing, of another dtype,
-/// shape or kind, or in the checkpoint alone), Version, Environment.
+/// Sets tensors and values of `leaves`: all of them on all ranks, or, after an error, none on any.
+/// A tensor of the state says by its sizes what is loaded; an empty one that is not sharded takes
+/// the whole. nullopt: there is no checkpoint. Errors, joint: BadInput (damaged; a tensor or value
+/// is missing, of another dtype, shape or kind, in the checkpoint alone, or too large for the
+/// state's type), Version, Environment.
 [[nodiscard]] Result<std::optional<Restored>> restore_checkpoint(CheckpointRanks& ranks,
                                                                  const std::string& folder,
                                                                  const StateLeaves& leaves,

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <lockstep/worker/checkpoint/folder.h>
+#include <lockstep/worker/checkpoint/piece_plan.h>
 #include <lockstep/worker/checkpoint/saver.h>
 
 namespace lockstep::worker {
@@ -14,10 +15,6 @@ namespace {
 std::string process_name() {
   return fmt::format("{:x}{:x}", ::getpid(),
                      std::chrono::system_clock::now().time_since_epoch().count());
-}
-
-std::string text_in(const Bytes& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace
@@ -88,7 +85,7 @@ Result<void> CheckpointSaver::begin(std::int64_t step, const StateLeaves& leaves
   saving_ = saving_folder(folder_, step, name_);
   std::vector<const Array*> arrays;
   for (std::size_t i = 0; i < pieces->size(); ++i)
-    if (plan_.writes[i] || options_.compare_replicas)
+    if (writes_[i] || options_.compare_replicas)
       arrays.push_back(&leaves.tensors()[i].tensor->array());
   phase_ = Phase::Writing;
   if (auto taken = snapshot_.take(arrays); !taken)
@@ -115,27 +112,16 @@ Result<void> CheckpointSaver::agree(const std::vector<Piece>& pieces,
   const auto changed = ranks_.any(!agreed_ || pieces != planned_, failed);
   if (!changed) return changed.error();
   if (!*changed) return {};
-  ByteWriter mine;
-  mine.text(ranks_.rank().value == 0 ? name_ : "");
-  mine.text(text_in(pieces_bytes(pieces)));
-  const auto told = ranks_.tell_all(std::move(mine).take());
-  if (!told) return told.error();
-  std::vector<std::vector<Piece>> all;
-  for (std::size_t r = 0; r < told->size(); ++r) {
-    ByteReader in((*told)[r]);
-    const std::string name = in.text(), list = in.text();
-    if (r == 0) name_ = name;
-    auto of_rank = pieces_in(std::as_bytes(std::span(list)));
-    if (!of_rank) return of_rank.error();
-    all.push_back(std::move(*of_rank));
-  }
+  PiecePlan plan(ranks_.rank(), ranks_.rank().value == 0 ? name_ : "", pieces);
+  if (auto told = ranks_.talk(plan); !told) return told.error();
   // The same on all ranks, so its error needs no vote.
-  auto plans = plan_pieces(all);
+  auto writes = plan.writes();
   agreed_ = false;
-  if (!plans) return plans.error();
+  if (!writes) return writes.error();
+  name_ = plan.save();
   agreed_ = true;
   planned_ = pieces;
-  plan_ = std::move((*plans)[static_cast<std::size_t>(ranks_.rank().value)]);
+  writes_ = *std::move(writes);
   return {};
 }
 
@@ -144,8 +130,8 @@ void CheckpointSaver::write(const StateLeaves& leaves, const std::vector<Piece>&
   content->name = {name_, step_, ranks_.rank().value, ranks_.size()};
   std::size_t copied = 0;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    if (!plan_.writes[i] && !options_.compare_replicas) continue;
-    auto& to = plan_.writes[i] ? content->written : content->replicas;
+    if (!writes_[i] && !options_.compare_replicas) continue;
+    auto& to = writes_[i] ? content->written : content->replicas;
     to.push_back({pieces[i], snapshot_.bytes(copied++)});
   }
   for (const StateValue& value : leaves.values()) content->values.push_back(value.value);

@@ -99,7 +99,7 @@ class CheckpointSaver {
   std::string name_;     // of this process's saves, given by rank 0
   bool agreed_ = false;  // on who writes what, on all ranks alike
   std::vector<Piece> planned_;
-  RankPieces plan_;
+  std::vector<bool> writes_;  // by number of the piece; else a lower rank writes an equal one
   Phase phase_ = Phase::Idle;
   std::int64_t step_ = 0;  // of the save under way
   std::string saving_;     // its folder

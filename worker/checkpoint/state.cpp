@@ -37,8 +37,8 @@ Sharded sharded(Tensor& tensor, std::int64_t dim, std::int64_t first, std::int64
 }
 
 void StateLeaves::add(ValueKind kind, std::string text, bool per_rank,
-                      std::function<bool(const std::string&)> set) {
-  values_.push_back({{path_.text(), kind, std::move(text), per_rank}, std::move(set)});
+                      std::function<ValueSetter(const std::string&)> read) {
+  values_.push_back({{path_.text(), kind, std::move(text), per_rank}, std::move(read)});
 }
 
 Result<void> StateLeaves::check() const {

@@ -62,11 +62,13 @@ struct StateTensor {
   std::optional<std::vector<std::int64_t>> start, global;  // nullopt: it is the whole
 };
 
-/// A small value of the state, and how it is set.
+/// Sets a value to what was read; empty: the text is none of its type.
+using ValueSetter = std::function<void()>;
+
+/// A small value of the state, and how it is read; reading alone changes nothing.
 struct StateValue {
   SmallValue value;
-  /// False: the text is none of this type.
-  std::function<bool(const std::string& text)> set;
+  std::function<ValueSetter(const std::string& text)> read;
 };
 
 /// The leaves of a state, in order of its fields. Borrows them.
@@ -82,7 +84,7 @@ class StateLeaves {
     tensors_.push_back({path_.text(), &part.tensor, part.start, part.global});
   }
   void add(ValueKind kind, std::string text, bool per_rank,
-           std::function<bool(const std::string&)> set);
+           std::function<ValueSetter(const std::string&)> read);
 
   [[nodiscard]] const std::vector<StateTensor>& tensors() const { return tensors_; }
   [[nodiscard]] const std::vector<StateValue>& values() const { return values_; }
@@ -137,29 +139,36 @@ template <class T>
 inline constexpr bool is_per_rank = false;
 template <class T>
 inline constexpr bool is_per_rank<PerRank<T>> = true;
+
+/// As StateValue::read, by a function from text to what the value gets; nullopt: it is none.
+template <class T, class Read>
+[[nodiscard]] auto reading(T& value, Read read) {
+  return [&value, read](const std::string& text) -> ValueSetter {
+    const auto found = read(text);
+    if (!found) return {};
+    return [&value, found] { value = T(*found); };
+  };
+}
 }  // namespace detail
 
 template <class T>
 void StateWalk::number(T& value, bool per_rank) {
   if constexpr (std::same_as<T, bool>) {
-    leaves_.add(ValueKind::Bool, value ? "true" : "false", per_rank, [&value](const auto& text) {
-      value = text == "true";
-      return text == "true" || text == "false";
-    });
+    const auto read = [](const std::string& text) {
+      return text == "true" || text == "false" ? std::optional(text == "true") : std::nullopt;
+    };
+    leaves_.add(ValueKind::Bool, value ? "true" : "false", per_rank, detail::reading(value, read));
   } else if constexpr (std::floating_point<T>) {
     leaves_.add(ValueKind::Float, float_text(static_cast<double>(value)), per_rank,
-                [&value](const auto& text) {
-                  const auto read = float_in(text);
-                  if (read) value = static_cast<T>(*read);
-                  return read.has_value();
-                });
+                detail::reading(value, float_in));
   } else {
+    const auto read = [](const std::string& text) {
+      const auto wide = int_in(text);
+      const bool fits = wide && static_cast<std::int64_t>(static_cast<T>(*wide)) == *wide;
+      return fits ? wide : std::nullopt;
+    };
     leaves_.add(ValueKind::Int, std::to_string(static_cast<std::int64_t>(value)), per_rank,
-                [&value](const auto& text) {
-                  const auto read = int_in(text);
-                  if (read) value = static_cast<T>(*read);
-                  return read && static_cast<std::int64_t>(value) == *read;
-                });
+                detail::reading(value, read));
   }
 }
 
@@ -172,29 +181,16 @@ void StateWalk::walk(T& value, bool per_rank) {
     walk(value.value, true);
   } else if constexpr (std::same_as<U, Key> || std::same_as<U, RankKey>) {
     leaves_.add(ValueKind::Key, std::to_string(value.value()), std::same_as<U, RankKey>,
-                [&value](const auto& text) {
-                  const auto read = int_in(text);
-                  if (read) value = U(*read);
-                  return read.has_value();
-                });
+                detail::reading(value, int_in));
   } else if constexpr (std::same_as<U, std::string>) {
-    leaves_.add(ValueKind::Text, value, per_rank, [&value](const auto& text) {
-      value = text;
-      return true;
-    });
+    const auto read = [](const std::string& text) { return std::optional(text); };
+    leaves_.add(ValueKind::Text, value, per_rank, detail::reading(value, read));
   } else if constexpr (std::same_as<U, SymInt>) {
     leaves_.add(ValueKind::Int, std::to_string(value.to_int()), per_rank,
-                [&value](const auto& text) {
-                  const auto read = int_in(text);
-                  if (read) value = *read;
-                  return read.has_value();
-                });
+                detail::reading(value, int_in));
   } else if constexpr (std::same_as<U, SymFloat>) {
-    leaves_.add(ValueKind::Float, float_text(value.value()), per_rank, [&value](const auto& text) {
-      const auto read = float_in(text);
-      if (read) value = *read;
-      return read.has_value();
-    });
+    leaves_.add(ValueKind::Float, float_text(value.value()), per_rank,
+                detail::reading(value, float_in));
   } else if constexpr (std::is_arithmetic_v<U> || std::is_enum_v<U>) {
     number(value, per_rank);
   } else if constexpr (detail::is_vector<U>) {

@@ -204,6 +204,19 @@ std::vector<std::string> groups_of(const Graph& graph) {
   return {out.begin(), out.end()};
 }
 
+std::optional<std::string> bound_to_ranks(const SavedProgram& program) {
+  std::optional<std::string> out;
+  const auto visit = [&](const Graph&, const Node& node) {
+    const bool collective = op_row(node.op).kind == OpClass::Collective && node.text.empty();
+    const bool number = node.op == Op::Input && is_rank_source(node.text, program);
+    if (!out && (collective || number))
+      out = fmt::format("{} at {}", collective ? op_name(node) : "the number of a rank",
+                        node.where.text());
+  };
+  for (const SavedEntry& entry : program.entries) each_node(entry.graph, visit);
+  return out;
+}
+
 std::map<std::string, const Node*> own_ops_of(const SavedProgram& program) {
   std::map<std::string, const Node*> out;
   for (const SavedEntry& entry : program.entries)

@@ -80,6 +80,11 @@ struct OwnOps {
 /// The groups that the graph's collectives and uniform sizes name, bodies included.
 [[nodiscard]] std::vector<std::string> groups_of(const Graph& graph);
 
+/// What in the graphs is for so many ranks as traced them, with its line: a collective of the
+/// frame's group, a rank's number. nullopt: nothing; a number that the function made of Job::size()
+/// looks like any other.
+[[nodiscard]] std::optional<std::string> bound_to_ranks(const SavedProgram& program);
+
 /// The own ops and host calls of the program, by name; of each its node.
 [[nodiscard]] std::map<std::string, const Node*> own_ops_of(const SavedProgram& program);
 

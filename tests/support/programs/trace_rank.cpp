@@ -1,5 +1,5 @@
 // A program to trace: for trace_test.cpp, which also runs it as a job and compares.
-// usage: trace_rank MODE
+// usage: trace_rank MODE [FILE.lsp]
 #include <csignal>
 #include <cstdio>
 #include <functional>
@@ -202,6 +202,37 @@ Result<void> numbers(Job& job) {
   return after ? Result<void>{} : after.error();
 }
 
+/// One rank's graph has one node more.
+Result<void> apart(Job& job) {
+  auto frame =
+      job.frame<Rows, Rows>("apart", {.consistency = Consistency::SameCollectives}, [&](Rows in) {
+        const Tensor part = sum(in.rows);
+        return Rows{all_reduce(job.rank() == 1 ? part * 2.0 : part)};
+      });
+  const auto out = frame({batch(3)});
+  return out ? Result<void>{} : out.error();
+}
+
+/// Does not have the function: y = x * n + lr, twice that, and its total.
+Result<void> loads(Job& job, const std::string& path) {
+  auto step = job.load(path);
+  if (!step) return step.error();
+  const auto number = [](DType dtype, double value) {
+    return Array::of(dtype, {}, std::vector<double>{value});
+  };
+  const auto call = [&](std::int64_t rows, std::int64_t columns) {
+    return (*step)({{"x", Array::zeros(DType::F64, {rows, columns})},
+                    {"n", number(DType::I64, 3)},
+                    {"lr", number(DType::F64, 0.5)},
+                    {"double", number(DType::Bool, 1)}});
+  };
+  for (const std::int64_t rows : {3, 4})
+    if (const auto out = call(rows + job.rank(), 2); !out) return out.error();
+  if (call(3, 5)) return lockstep::Status{Code::Internal, "no error", {}, {}};
+  const auto out = call(5, 2);
+  return out ? Result<void>{} : out.error();
+}
+
 Result<void> between(Job& job, const std::function<Result<void>()>& act) {
   auto frame = job.frame<Input, Output>("step", step);
   if (auto ran = steps(frame, job.rank(), 2); !ran) return ran;
@@ -230,6 +261,8 @@ int main(int argc, char** argv) {
       {"kinds", kinds},
       {"wrong", wrong},
       {"lone", lone},
+      {"apart", apart},
+      {"loads", [&](Job& job) { return loads(job, argc > 2 ? argv[2] : ""); }},
       {"numbers", numbers},
       {"unbacked", [](Job& job) { return unbacked(job, false); }},
       {"passed", [](Job& job) { return unbacked(job, true); }},

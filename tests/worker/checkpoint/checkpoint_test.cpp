@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "launch.h"
+#include "saved_states.h"
 #include "spread_state.h"
 #include "thread_ranks.h"
 #include <fmt/format.h>
@@ -23,75 +24,6 @@
 namespace lockstep::worker::checkpoint_test {
 
 namespace fs = std::filesystem;
-
-std::string path(const Folder& folder) { return folder / "ckpt"; }
-
-/// Saves what `state(rank)` gives at `step`, on so many ranks; the error of rank 0, which all have.
-template <class State>
-std::optional<Status> save(const std::string& folder, int size, std::int64_t step, State state,
-                           CheckpointOptions options = {}) {
-  std::vector<std::optional<Status>> failed(static_cast<std::size_t>(size));
-  options.stop_on_failure = true;
-  on_threads(size, [&](CheckpointRanks& ranks) {
-    const int rank = ranks.rank().value;
-    auto mine = state(rank);
-    CheckpointSaver saver(ranks, folder, options);
-    auto done = saver.save(step, leaves_of(mine));
-    if (done) {
-      const auto ended = saver.finish();
-      if (!ended) done = ended.error();
-    }
-    if (!done) failed[static_cast<std::size_t>(rank)] = done.error();
-    if (done) {
-      EXPECT_EQ(saver.last_committed(), step);
-    }
-  });
-  for (const auto& one : failed) EXPECT_EQ(one, failed[0]);
-  return failed[0];
-}
-
-/// Loads into what `state(rank)` gives, and hands each rank's to `look`; the error, which all have.
-template <class State, class Look>
-std::optional<Status> load(const std::string& folder, int size, State state, Look look,
-                           const RestoreOptions& options = {}) {
-  std::vector<std::optional<Status>> failed(static_cast<std::size_t>(size));
-  std::mutex one_at_a_time;
-  on_threads(size, [&](CheckpointRanks& ranks) {
-    const int rank = ranks.rank().value;
-    auto mine = state(rank);
-    const auto found = restore_checkpoint(ranks, folder, leaves_of(mine), options);
-    const std::lock_guard lock(one_at_a_time);
-    if (!found)
-      failed[static_cast<std::size_t>(rank)] = found.error();
-    else
-      look(rank, mine, *found);
-  });
-  for (const auto& one : failed) EXPECT_EQ(one, failed[0]);
-  return failed[0];
-}
-
-Tensor numbers(std::vector<std::int64_t> sizes, double first, DType dtype = DType::F32) {
-  Array out(dtype, std::move(sizes));
-  for (std::int64_t i = 0; i < out.elements(); ++i) out.set(i, first + static_cast<double>(i));
-  return out;
-}
-
-/// Two rows per rank of x [2n, 3], a shared y, and values.
-struct Small {
-  Tensor x = numbers({2, 3}, 0), y = numbers({4}, 100);
-  int rank = 0, size = 1;
-  std::int64_t step = 7;
-  double rate = 0.1;
-  std::string name = "a \"b\"\n";
-  Key key{42};
-  std::int64_t cursor = 0;
-  Small(int r, int n) : x(numbers({2, 3}, 6.0 * r)), rank(r), size(n), cursor(10 + r) {}
-  template <class V>
-  void fields(V& v) {
-    v("x", sharded(x, 0, 2 * rank, 2 * size)), v("y", y), v("step", step), v("rate", rate);
-    v("name", name), v("key", key), v("cursor", PerRank(cursor));
-  }
-};
 
 TEST(Checkpoint, StateOfTwoRanks_ComesBackWithItsValues) {
   const Folder folder;
@@ -237,125 +169,6 @@ TEST(Checkpoint, NoCheckpoint_IsNone) {
   const auto failed = load(path(folder), 2, [](int r) { return Small(r, 2); }, look, {.step = 3});
   ASSERT_TRUE(failed);
   EXPECT_NE(failed->message.find("there is no checkpoint of step 3"), std::string::npos);
-}
-
-// What does not fit.
-
-struct Named {
-  std::map<std::string, Tensor> tensors;
-  std::map<std::string, std::int64_t> values;
-  template <class V>
-  void fields(V& v) {
-    for (auto& [name, tensor] : tensors) v(name, tensor);
-    for (auto& [name, value] : values) v(name, value);
-  }
-};
-
-TEST(Checkpoint, WhatIsMissingExtraOrMisshapen_IsNamedOnAllRanks) {
-  const Folder folder;
-  const auto saved = [](int) { return Named{{{"a", numbers({2, 3}, 0)}}, {{"n", 1}}}; };
-  ASSERT_EQ(save(path(folder), 2, 1, saved), std::nullopt);
-  const auto said = [&](const Named& state) {
-    // Rank 1 alone has another state.
-    const auto failed = load(
-        path(folder), 2, [&](int r) { return r == 1 ? state : saved(0); },
-        [](int, Named&, const auto&) { ADD_FAILURE() << "loaded"; });
-    return failed ? failed->message : std::string();
-  };
-  EXPECT_NE(said({{{"a", numbers({2, 3}, 0)}, {"b", numbers({1}, 0)}}, {{"n", 1}}})
-                .find("the state has a tensor \"b\", which the checkpoint has not"),
-            std::string::npos);
-  EXPECT_NE(said({{{"a", numbers({3, 2}, 0)}}, {{"n", 1}}})
-                .find("tensor \"a\" is f32 [2, 3] in the checkpoint and f32 [3, 2] in the state"),
-            std::string::npos);
-  EXPECT_NE(said({{{"a", numbers({2, 3}, 0, DType::F64)}}, {{"n", 1}}})
-                .find("tensor \"a\" is f32 [2, 3] in the checkpoint and f64 [2, 3] in the state"),
-            std::string::npos);
-  EXPECT_NE(said({{{"a", numbers({2, 3}, 0)}}, {{"n", 1}, {"m", 2}}})
-                .find("the state has a value \"m\", which the checkpoint has not"),
-            std::string::npos);
-  const auto extra = load(
-      path(folder), 2,
-      [](int) {
-        return Named{{}, {{"n", 1}}};
-      },
-      [](int, Named&, const auto&) { ADD_FAILURE() << "loaded"; });
-  ASSERT_TRUE(extra);
-  EXPECT_NE(extra->message.find("the checkpoint has a tensor \"a\", which no rank's state has"),
-            std::string::npos);
-  EXPECT_EQ(load(
-                path(folder), 2,
-                [](int) {
-                  return Named{{}, {{"n", 0}}};
-                },
-                [](int, Named& got, const auto&) { EXPECT_EQ(got.values.at("n"), 1); },
-                {.allow_extra = true}),
-            std::nullopt);
-}
-
-struct One : Small {
-  One() : Small(0, 1) { x = Array::zeros(DType::F32, {4, 3}); }
-  template <class V>
-  void fields(V& v) {
-    v("x", x), v("y", y), v("step", step), v("rate", rate), v("name", name), v("key", key);
-    v("cursor", PerRank(cursor));
-  }
-};
-
-TEST(Checkpoint, AValueOfEachRank_NeedsAsManyRanks) {
-  const Folder folder;
-  ASSERT_EQ(save(path(folder), 2, 1, [](int r) { return Small(r, 2); }), std::nullopt);
-  const auto failed = load(
-      path(folder), 1, [](int) { return One(); }, [](int, One&, const auto&) {});
-  ASSERT_TRUE(failed);
-  EXPECT_NE(failed->message.find("each of 2 ranks has a value \"cursor\" of its own"),
-            std::string::npos);
-}
-
-struct Part {
-  Tensor x = numbers({2}, 0);
-  std::int64_t first, total;
-  template <class V>
-  void fields(V& v) {
-    v("x", sharded(x, 0, first, total));
-  }
-};
-
-TEST(Checkpoint, StatesThatCannotBeSaved_AreOneError) {
-  const Folder folder;
-  const auto said = [&](auto state) {
-    const auto failed = save(path(folder), 2, 1, state);
-    EXPECT_TRUE(!fs::exists(path(folder) + "/step-000001"));
-    return failed ? failed->text() : std::string();
-  };
-  EXPECT_NE(said([](int r) {
-              return Part{.first = r, .total = 3};
-            }).find("tensor \"x\" has pieces [0:2] and [1:3], which overlap"),
-            std::string::npos);
-  EXPECT_NE(said([](int r) {
-              return Part{.first = 2 * r, .total = 5};
-            }).find("tensor \"x\" of sizes [5] has 4 of its 5 elements in pieces"),
-            std::string::npos);
-  EXPECT_NE(said([](int r) {
-              return Part{.first = 2 * r, .total = 3};
-            }).find("\"x\" of the state is to be the part [2:4] of a tensor of sizes [3]"),
-            std::string::npos);
-  EXPECT_NE(said([](int r) {
-              return Named{{{"a", numbers({2 + r}, 0)}}, {}};
-            }).find("a checkpoint needs one dtype and one global shape of tensor \"a\""),
-            std::string::npos);
-  EXPECT_NE(said([](int r) {
-              return Named{{{"a", numbers({2}, r)}}, {}};
-            }).find("tensor \"a\" is to be the same on all ranks that have it, and is not"),
-            std::string::npos);
-  EXPECT_NE(said([](int r) {
-              return Named{{}, {{"n", r}}};
-            }).find("the value \"n\" is to be the same on all ranks, and is not"),
-            std::string::npos);
-  EXPECT_NE(said([](int r) {
-              return r == 0 ? Named{{}, {{"n", 1}}} : Named{};
-            }).find("the value \"n\" is there on 1 of 2 ranks"),
-            std::string::npos);
 }
 
 // Damage.

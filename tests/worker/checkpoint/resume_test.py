@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The example of a language model is killed at step 37 and goes on: the same losses, bit for bit; also with
-other numbers of ranks, by a loop around mpirun.
+"""The example of a language model is killed at step 37 and goes on by the README's loop around mpirun: the same
+losses, bit for bit; also with other numbers of ranks.
 
 usage: resume_test.py MPIRUN MOE_TEXT LOCKSTEP CACHE
 """
@@ -18,8 +18,9 @@ STEPS, EVERY, KILLED = 45, 5, 37
 
 
 def command(ranks, folder, losses, steps=STEPS):
+    told = ['--losses', str(losses)] if losses else []
     return [sys.argv[1], '-t', '200', '-n', str(ranks), sys.argv[2], '--steps', str(steps), '--every', str(EVERY),
-            '--checkpoint', str(folder), '--losses', str(losses)]
+            '--checkpoint', str(folder)] + told
 
 
 def environment():
@@ -59,15 +60,23 @@ def a_rank_of(parent):
     raise AssertionError('no rank is there to kill')
 
 
-def killed_at(step, ranks, folder, losses):
-    started = subprocess.Popen(command(ranks, folder, losses), env=environment(), stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)
-    while len(lines(losses)) < step and started.poll() is None:
+# The README's loop; each start tells its losses to a file of its own.
+LOOP = """n=1
+until "$@" --losses "$LOSSES.$n"
+do case $? in 4 | 5 | 137) sleep 1 ;; *) echo "ended with $?"; break ;; esac
+n=$((n + 1))
+done"""
+
+
+def loop(ranks, folder, losses):
+    return subprocess.Popen(['bash', '-c', LOOP, 'loop'] + command(ranks, folder, None),
+                            env=dict(environment(), LOSSES=str(losses)), text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT)
+
+
+def wait_for(count, path, process):
+    while len(lines(path)) < count and process.poll() is None:
         time.sleep(0.001)
-    killed = time.monotonic()
-    os.kill(a_rank_of(started.pid), signal.SIGKILL)
-    assert started.wait(timeout=100) != 0
-    return killed
 
 
 def main():
@@ -76,21 +85,26 @@ def main():
         run(2, scratch / 'whole', scratch / 'reference')
         reference = lines(scratch / 'reference')
         assert len(reference) == STEPS
-        killed = killed_at(KILLED, 2, scratch / 'c', scratch / 'first')
-        before = lines(scratch / 'first')
-        assert before == reference[:len(before)], 'the job that was killed had other losses'
-        # What a three-line loop around mpirun does.
-        started = subprocess.Popen(command(2, scratch / 'c', scratch / 'second'), env=environment(), text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        while not lines(scratch / 'second') and started.poll() is None:
-            time.sleep(0.001)
+        started = loop(2, scratch / 'c', scratch / 'losses')
+        first, second = scratch / 'losses.1', scratch / 'losses.2'
+        wait_for(KILLED, first, started)
+        killed = time.monotonic()
+        os.kill(a_rank_of(started.pid), signal.SIGKILL)
+        wait_for(1, second, started)
         seconds = time.monotonic() - killed
-        out = started.communicate(timeout=200)[0]
-        assert started.returncode == 0, out
+        before = lines(first)
+        assert before == reference[:len(before)], 'the job that was killed had other losses'
+        out = started.communicate(timeout=300)[0]
+        assert started.returncode == 0 and not (scratch / 'losses.3').exists(), out
         step = int(re.search(r'goes on from step (\d+), saved by 2 ranks', out)[1])
         assert step % EVERY == 0 and KILLED - 2 * EVERY <= step <= len(before), step
-        after = lines(scratch / 'second')
+        after = lines(second)
         assert after == reference[step:], 'the losses differ:\n' + '\n'.join(map(str, zip(after, reference[step:])))
+        # What would fail again ends the loop.
+        wrong = subprocess.run(['bash', '-c', LOOP, 'loop'] + command(2, scratch / 'c', None) + ['--text', 'nowhere'],
+                               env=dict(environment(), LOSSES=str(scratch / 'none')), text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100)
+        assert 'ended with 2' in wrong.stdout, wrong.stdout
         for ranks, steps in ((1, STEPS + 2), (4, STEPS + 4)):
             out = run(ranks, scratch / 'c', scratch / f'at{ranks}', steps)
             assert re.search(r'goes on from step \d+, saved by \d ranks', out), out

@@ -100,9 +100,12 @@ TEST(CheckpointState, NestedLeaves_HaveTheNamesOfInputs) {
             (std::vector<std::string>{"layers[0].w", "layers[1].w", "extra[\"k\"]", "some.w"}));
   ASSERT_EQ(leaves.values().size(), 2u);
   EXPECT_EQ(leaves.values()[1].value.text, "1");
-  EXPECT_TRUE(leaves.values()[0].set("-7"));
+  const ValueSetter set = leaves.values()[0].read("-7");
+  ASSERT_TRUE(set);
+  EXPECT_NE(state.n, -7) << "reading alone changes nothing";
+  set();
   EXPECT_EQ(state.n, -7);
-  EXPECT_FALSE(leaves.values()[0].set("99999999999"));  // more than its type holds
+  EXPECT_FALSE(leaves.values()[0].read("99999999999"));  // more than its type holds
   EXPECT_TRUE(leaves.check());
 }
 

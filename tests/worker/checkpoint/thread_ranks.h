@@ -2,7 +2,9 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -20,6 +22,19 @@ class Meeting {
     Bytes bytes;
     std::optional<Status> failed;
   };
+  void send(int from, int to, std::span<const std::byte> message) {
+    const std::lock_guard lock(mutex_);
+    letters_[{from, to}].emplace_back(message.begin(), message.end());
+    turned_.notify_all();
+  }
+  Bytes receive(int from, int to) {
+    std::unique_lock lock(mutex_);
+    std::deque<Bytes>& letters = letters_[{from, to}];
+    turned_.wait(lock, [&] { return !letters.empty(); });
+    Bytes out = std::move(letters.front());
+    letters.pop_front();
+    return out;
+  }
   std::vector<Word> exchange(int rank, Word word) {
     std::unique_lock lock(mutex_);
     const std::uint64_t round = round_;
@@ -36,6 +51,7 @@ class Meeting {
  private:
   std::mutex mutex_;
   std::condition_variable turned_;
+  std::map<std::pair<int, int>, std::deque<Bytes>> letters_;  // from one rank to another
   std::vector<Word> given_, all_;
   std::size_t here_ = 0;
   std::uint64_t round_ = 0;
@@ -65,15 +81,34 @@ class ThreadRanks final : public CheckpointRanks {
     for (auto& word : meeting_.exchange(rank_, {std::move(mine), {}})) out.push_back(word.bytes);
     return out;
   }
+  [[nodiscard]] Result<void> talk(collectives::TreeTalk& mine) override {
+    using Need = collectives::Round::Need;
+    collectives::TalkRound round(Rank{rank_}, size_, mine);
+    while (round.want().need != Need::Done) {
+      const int peer = round.want().peer.value;
+      if (round.want().need == Need::Send) {
+        meeting_.send(rank_, peer, round.outgoing());
+        round.sent();
+      } else {
+        const Bytes message = meeting_.receive(peer, rank_);
+        heard_ += message.size();
+        round.received(message);
+      }
+    }
+    return {};
+  }
   void at_work() override {}
+  /// Bytes that talks have brought to this rank.
+  [[nodiscard]] std::size_t heard() const { return heard_; }
 
  private:
   Meeting& meeting_;
   int rank_, size_;
+  std::size_t heard_ = 0;
 };
 
 /// Runs `program` on so many threads.
-inline void on_threads(int size, const std::function<void(CheckpointRanks&)>& program) {
+inline void on_threads(int size, const std::function<void(ThreadRanks&)>& program) {
   Meeting meeting(size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)

@@ -95,6 +95,26 @@ TEST(Launcher, Launches_AreToldApart) {
   EXPECT_NE(told(kStep)->id, told(with(kStep, "SLURM_RESTART_COUNT", "1"))->id);
 }
 
+// What a requeued job finds: the same job and step, and one start more. Its ranks meet where nobody
+// of the start before waits, and nothing else of it reaches them: the checkpoint says where to go
+// on.
+TEST(Launcher, RequeuedJob_MeetsElsewhereThanTheStartBefore) {
+  Settings settings;
+  settings.cache_dir = testing::TempDir() + "lockstep-requeued";
+  const auto place = [&](const Table& table) {
+    const auto rendezvous = launched_rendezvous(settings, told(table), "b");
+    return rendezvous && *rendezvous ? (*rendezvous)->file : std::string();
+  };
+  const std::string first = place(kStep), again = place(with(kStep, "SLURM_RESTART_COUNT", "1"));
+  EXPECT_FALSE(first.empty());
+  EXPECT_NE(again, first);
+  EXPECT_EQ(again, place(with(with(kStep, "SLURM_RESTART_COUNT", "1"), "SLURM_PROCID", "0")));
+  EXPECT_NE(again, place(with(kStep, "SLURM_RESTART_COUNT", "2")));
+  // With fewer nodes than before it may have fewer ranks.
+  EXPECT_EQ(told(with(with(kStep, "SLURM_RESTART_COUNT", "1"), "SLURM_STEP_NUM_TASKS", "6"))->size,
+            6);
+}
+
 // In a batch script one process runs, whatever the job has asked for.
 TEST(Launcher, BatchScriptAndInteractiveShell_AreNoRanks) {
   Table script = kStep;

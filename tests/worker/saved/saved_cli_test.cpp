@@ -3,6 +3,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "compiled_graph.h"
 #include "launch.h"
@@ -151,6 +152,20 @@ TEST_F(SavedCli, Run_WithWrongFilesOrInputs_IsOneSentenceAndCode2) {
   expect_usage("run " + program + " --inputs " + (folder / "none"), "none");
   expect_usage("run " + program + " --inputs " + write_inputs("five", 0, 4, 5), "x.size(1) is 5");
   expect_usage("run " + write("own.lsp", test::small_program()), "test.swish");
+  expect_usage("run --other-ranks " + write("two.lsp", affine(2)), "needs as many: run it on 2");
+}
+
+TEST_F(SavedCli, Run_WithOtherRanks_RunsWhatHasNoCollective) {
+  SavedProgram program = test::tiny_program();
+  program.ranks = 5;
+  const std::string path = write("tiny.lsp", program), inputs = folder / "x";
+  ASSERT_TRUE(write_safetensors(inputs, {{"x", Array::zeros(DType::F32, {4})}}));
+  expect_usage(
+      "run " + path + " --inputs " + inputs,
+      "was traced on 5 ranks, and the job has 1; run it on as many, or save it again on 1, or");
+  const Ran ran = run("run --other-ranks " + path + " --inputs " + inputs);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_NE(ran.out.find("y: f32[4]"), std::string::npos) << ran.out;
 }
 
 TEST_F(SavedCli, Show_HasTextJsonAndPictures) {
@@ -238,6 +253,85 @@ TEST_F(SavedCli, TraceSave_WritesAFileForEachFrame) {
   }
   EXPECT_GE(files, 1);
 }
+
+TEST_F(SavedCli, TraceSave_OfRanksWithOtherGraphs_WritesAFileForEach) {
+  const std::string programs = folder / "programs";
+  const Ran ran = run("trace --of 4 --all --save " + programs + " " TRACE_RANK " apart");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const std::string most = programs + "/apart.ranks-0,2-3.lsp",
+                    one = programs + "/apart.ranks-1.lsp";
+  EXPECT_NE(ran.out.find("saved apart of ranks 0,2-3 in " + most + "\n"), std::string::npos)
+      << ran.out;
+  EXPECT_NE(ran.out.find("saved apart of rank 1 in " + one + "\n"), std::string::npos) << ran.out;
+  EXPECT_LT(ran.out.find("saved apart of ranks 0,2-3"), ran.out.find("saved apart of rank 1"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(programs), {}), 2);
+  const Ran differ = run("show " + most + " --against " + one);
+  EXPECT_EQ(differ.code, 3) << differ.err;
+  EXPECT_NE(differ.out.find("mul"), std::string::npos) << differ.out;
+}
+
+TEST_F(SavedCli, TraceSave_OfEveryConsistency_HasTheExamplesOfEachRank) {
+  const std::string programs = folder / "programs";
+  const Ran ran = run("trace --of 2 --all --calls 14 --save " + programs + " " TRACE_RANK " kinds");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(programs)) names.insert(entry.path().filename());
+  // Under none of these is a rank's graph traced with the sizes of another.
+  std::set<std::string> expected;
+  for (const char* frame : {"audited", "collectives", "local", "sizes"})
+    for (const char* rank : {"0", "1"})
+      expected.insert(std::string(frame) + ".ranks-" + rank + ".lsp");
+  EXPECT_EQ(names, expected) << ran.out;
+}
+
+TEST_F(SavedCli, Trace_OfAProgramThatLoads_TracesItsCallsAndSavesWhatItLoaded) {
+  const std::string program = write("step.lsp", affine(2)), programs = folder / "programs";
+  for (const char* ranks : {"--all", "--rank 1"}) {
+    SCOPED_TRACE(ranks);
+    const Ran ran = run(std::string("trace --of 2 ") + ranks + " --json --save " + programs +
+                        " " TRACE_RANK " loads " + program);
+    ASSERT_EQ(ran.code, 2) << ran.err;  // of the call that no entry serves
+    const auto report = nlohmann::json::parse(ran.out);
+    std::vector<std::string> outcomes;
+    for (const auto& call : report.at("calls")) outcomes.push_back(call.at("outcome"));
+    EXPECT_EQ(outcomes, (std::vector<std::string>{"reused", "reused", "error", "reused"}))
+        << ran.out;
+    const std::string said = report.at("calls").at(2).at("error").at("message");
+    EXPECT_NE(said.find("no entry of the saved program"), std::string::npos) << said;
+    fs::remove_all(programs);
+  }
+  const Ran saved =
+      run("trace --of 2 --all --save " + programs + " " TRACE_RANK " loads " + program);
+  ASSERT_EQ(saved.code, 2) << saved.err;
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(programs)) files.push_back(entry.path());
+  ASSERT_EQ(files.size(), 1U) << saved.out;
+  EXPECT_EQ(contents(files[0]), contents(program));
+  // A file for another number of ranks is what the job would say.
+  const Ran three = run("trace --of 3 --all " TRACE_RANK " loads " + program);
+  EXPECT_EQ(three.code, 2) << three.out;
+  EXPECT_NE((three.out + three.err).find("was traced on 2 ranks, and the job has 3"),
+            std::string::npos)
+      << three.out << three.err;
+}
+
+#ifdef HAVE_MPI
+TEST_F(SavedCli, Run_OfTracedRanksWithOtherGraphs_RunsTheFileOfEachRank) {
+  const std::string programs = folder / "programs";
+  const Ran ran = run("trace --of 2 --all --save " + programs + " " TRACE_RANK " apart");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  for (const int rank : {0, 1}) {
+    Array rows(DType::F64, {3, 3});
+    for (std::int64_t i = 0; i < rows.elements(); ++i) rows.set(i, 1);
+    ASSERT_TRUE(write_safetensors(folder / ("x." + std::to_string(rank)), {{"rows", rows}}));
+  }
+  const Launched both =
+      launch_ranks(2, std::string(LOCKSTEP) + " run '" + programs +
+                          "/apart.ranks-{rank}.lsp' --inputs '" + (folder / "x.{rank}") + "'");
+  ASSERT_EQ(both.exit_code, 0) << both.output;
+  EXPECT_EQ(both.count("rows: f64[] = 27"), 1) << both.output;  // 9 + 2 * 9
+}
+#endif
 #endif
 
 }  // namespace

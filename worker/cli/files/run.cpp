@@ -27,6 +27,7 @@ int become_a_job(const RunOptions& options) {
   };
   add("--inputs", options.inputs), add("--outputs", options.outputs), add("--pack", options.pack);
   for (const std::string& group : options.groups) add("--group", group);
+  if (options.other_ranks) words.emplace_back("--other-ranks");
   if (options.json) words.emplace_back("--json");
   words.insert(words.end(), {"--", options.file});
   std::vector<char*> argv;

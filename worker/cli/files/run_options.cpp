@@ -20,6 +20,9 @@ void declare_options(CLI::App& app, RunOptions& options) {
   app.add_option("--group", options.groups,
                  "a group that the program names, as sets of ranks; may be given several times")
       ->type_name("NAME=0-1/2-3");
+  app.add_flag("--other-ranks", options.other_ranks,
+               "run it on another number of ranks than saved it: its function did not use that "
+               "number, and its graphs have no collectives");
   app.add_flag("--json", options.json, "print one JSON document of the outputs");
 }
 

@@ -1,5 +1,5 @@
-// What `lockstep run` is told: read by the command, which then becomes the program lockstep_program, and
-// read by that again.
+// What `lockstep run` is told: read by the command, which then becomes the program
+// lockstep_program, and read by that again.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace lockstep::worker::cli {
 struct RunOptions {
   std::string file, inputs, outputs, pack;
   std::vector<std::string> groups;  // "tensor=0-1/2-3"
-  bool json = false;
+  bool other_ranks = false, json = false;
 };
 
 void declare_options(CLI::App& app, RunOptions& options);

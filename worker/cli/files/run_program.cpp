@@ -1,5 +1,5 @@
-// What `lockstep run` becomes: a program of its own, because it is a job, and the command starts faster
-// without what jobs need.
+// What `lockstep run` becomes: a program of its own, because it is a job, and the command starts
+// faster without what jobs need.
 //
 // usage: lockstep_program, as lockstep run
 #include <cstdlib>
@@ -111,7 +111,7 @@ class ProgramRun {
   ProgramRun(const RunOptions& options, Job& job) : options_(options), job_(job) {}
 
   Result<void> run() {
-    LoadOptions how;
+    LoadOptions how{.other_ranks = options_.other_ranks};
     if (auto declared = declare_groups(how.group); !declared) return declared;
     auto frame = job_.load(of_rank(options_.file, job_.rank()), how);
     if (!frame) return frame.error();

@@ -1,4 +1,5 @@
 // What `lockstep trace --save DIR` leaves in DIR.
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <map>
@@ -57,6 +58,13 @@ Result<Frames> frames_in(const std::string& folder) {
   return out;
 }
 
+std::vector<Version> by_lowest_rank(const std::map<Bytes, Version>& versions) {
+  std::vector<Version> out;
+  for (const auto& [bytes, version] : versions) out.push_back(version);
+  std::ranges::sort(out, {}, [](const Version& v) { return v.ranks.lowest(); });
+  return out;
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> save_traced_programs(const std::string& folder,
@@ -67,11 +75,11 @@ Result<std::vector<std::string>> save_traced_programs(const std::string& folder,
   fs::create_directories(directory, failed);
   std::vector<std::string> lines;
   std::set<std::string> taken;
-  for (const auto& [frame, versions] : *frames)
-    for (const auto& [bytes, version] : versions) {
+  for (const auto& [frame, of_ranks] : *frames)
+    for (const Version& version : by_lowest_rank(of_ranks)) {
       std::string name = file_name_of(frame.second);
       if (!frame.first.empty()) name += "." + file_name_of(frame.first);
-      if (versions.size() > 1) name += ".ranks-" + version.ranks.text();
+      if (of_ranks.size() > 1) name += ".ranks-" + version.ranks.text();
       for (int again = 2; !taken.insert(name).second;
            ++again)  // names that files cannot tell apart
         name = fmt::format("{}.{}", name, again);

@@ -29,6 +29,7 @@ from .errors import (
     RuntimeAssert, SourceMismatch, Stuck, TraceError, Version,
 )
 from .group import Group
+from .objects import Opaque
 from .observation import Observation
 from .wrappers import agreed, audited
 
@@ -37,6 +38,6 @@ __all__ = [
     "CODES", "CompileError", "ConfigMismatch", "ConstantMismatch", "ConstraintViolation",
     "Decision", "DtypeMismatch", "ERRORS", "Environment", "Error", "Finding", "FrameMismatch",
     "Gone", "GraphDivergence", "Group", "Internal", "KindMismatch", "MarkConflict",
-    "NdimMismatch", "Observation", "RankLost", "RuntimeAssert", "SourceMismatch", "Stuck",
+    "NdimMismatch", "Observation", "Opaque", "RankLost", "RuntimeAssert", "SourceMismatch", "Stuck",
     "Symbol", "TraceError", "Version", "agreed", "audited",
 ]

@@ -8,7 +8,7 @@ from typing import Any, Dict, Tuple, Union
 from ._library import lib
 from .errors import check
 
-_BOOL, _INT, _TEXT, _BYTES = range(4)
+_BOOL, _INT, _TEXT, _BYTES, _OBJECT = range(5)
 _JOINS = {"equal": 0, "min": 1, "max": 2, "union": 3}
 _MOST_BYTES = 1024
 
@@ -38,11 +38,21 @@ def field_of(name: str, value: Any, join: str) -> Tuple[Spec, Value]:
     if not isinstance(plain, (str, bytes)):
         raise TypeError(f"field {name} is of type {type(value).__name__}; a field is an int, a bool, a "
                         "str or bytes")
-    count = len(_encoded(plain))
+    _check_length(name, plain)
+    return (name, _TEXT if isinstance(plain, str) else _BYTES, _JOINS[join]), plain
+
+
+def object_field(name: str, text: str) -> Tuple[Spec, Value]:
+    """What an object is known by; all ranks have the same."""
+    _check_length(name, text)
+    return (name, _OBJECT, _JOINS["equal"]), text
+
+
+def _check_length(name: str, value: Union[str, bytes]) -> None:
+    count = len(_encoded(value))
     if count > _MOST_BYTES:
         raise ValueError(f"field {name} has {count} bytes and a field takes at most {_MOST_BYTES}; give "
                          "a digest or a number in its place")
-    return (name, _TEXT if isinstance(plain, str) else _BYTES, _JOINS[join]), plain
 
 
 def _encoded(value: Union[str, bytes]) -> bytes:
@@ -86,4 +96,4 @@ def _value(decision: int, field: int, place: int, kind: int) -> Value:
     length = ctypes.c_size_t()
     start = lib.decision_field_bytes(decision, field, place, ctypes.byref(length))
     raw = ctypes.string_at(start, length.value)
-    return raw.decode(errors="replace") if kind == _TEXT else raw
+    return raw if kind == _BYTES else raw.decode(errors="replace")

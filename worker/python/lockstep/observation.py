@@ -9,7 +9,8 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ._library import lib
 from .errors import Error, check
-from .field import Spec, Value, declare_field, field_of, set_field
+from .field import Spec, Value, declare_field, field_of, object_field, set_field
+from .objects import ObjectTable, Opaque, key_order_text, object_text
 
 _DTYPES = {"bool": "bool", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32",
            "int64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
@@ -69,46 +70,66 @@ def gradient_of(value: Any) -> Optional[bool]:
     return needed if isinstance(needed, bool) else None
 
 
-def _walk(name: str, value: Any, sources: List[_Source], values: List[int],
-          strides: Dict[int, List[int]], whole: bool) -> None:
-    members = _members(value)
-    if members is not None:
-        for end, member in members:
-            _walk(name + end if name else end.lstrip("."), member, sources, values, strides, whole)
-        return
-    if isinstance(value, str) or value is None:
-        # Not a size; that it is there, and what it is, is part of the name.
-        sources.append((f"{name}={value!r}"[:200], _FLOAT, 0, 0))
-    elif is_scalar(value):
-        plain = value.item() if hasattr(value, "item") else value
+class _Walk:
+    """Through nested inputs, which become sources with values, and fields."""
+
+    def __init__(self, whole: bool, key_order: bool, objects: Optional[ObjectTable]) -> None:
+        self.sources: List[_Source] = []
+        self.values: List[int] = []
+        self.strides: Dict[int, List[int]] = {}
+        self.fields: Dict[Spec, Value] = {}
+        self._whole, self._key_order, self._objects = whole, key_order, objects
+
+    def walk(self, name: str, value: Any) -> None:
+        members = _members(value)
+        if members is not None:
+            if self._key_order and isinstance(value, Mapping):
+                self._field(field_of(f"{name}.keys()", key_order_text([str(key) for key in value]), "equal"))
+            for end, member in members:
+                self.walk(name + end if name else end.lstrip("."), member)
+        elif isinstance(value, Opaque):
+            self._field(object_field(name, object_text(name, value, self._objects)))
+        elif isinstance(value, str) or value is None:
+            # Not a size; that it is there, and what it is, is part of the name.
+            self.sources.append((f"{name}={value!r}"[:200], _FLOAT, 0, 0))
+        elif is_scalar(value):
+            self._scalar(name, value.item() if hasattr(value, "item") else value)
+        elif hasattr(value, "shape") and hasattr(value, "dtype"):
+            self._tensor(name, value)
+        elif self._whole:
+            self.sources.append((f"{name}: {type(value).__qualname__}"[:200], _FLOAT, 0, 0))
+        else:
+            raise TypeError(f"{name} is of type {type(value).__name__}, which lockstep cannot observe; pass "
+                            "arrays, numbers, or lists, dicts and dataclasses of them, or leave it out")
+
+    def _field(self, field: Tuple[Spec, Value]) -> None:
+        self.fields[field[0]] = field[1]
+
+    def _scalar(self, name: str, plain: Any) -> None:
         kind = _BOOL if isinstance(plain, bool) else _INT if isinstance(plain, int) else _FLOAT
         if kind == _INT and not -2**63 <= plain < 2**63:
             raise TypeError(f"{name} is {plain}, which does not fit into 64 bits")
-        sources.append((name, kind, 0, 0))
+        self.sources.append((name, kind, 0, 0))
         if kind != _FLOAT:
-            values.append(int(plain))
-    elif hasattr(value, "shape") and hasattr(value, "dtype"):
+            self.values.append(int(plain))
+
+    def _tensor(self, name: str, value: Any) -> None:
         sizes = [int(size) for size in value.shape]
-        number = _dtype_number(name, value.dtype, whole)
+        number = _dtype_number(name, value.dtype, self._whole)
         own = strides_of(value)
         if own is not None and own != contiguous_strides(sizes):
-            strides[len(sources)] = own
-        sources.append((name, _TENSOR, number, len(sizes)))
-        values.extend(sizes)
-        if whole and not is_known(value.dtype):
-            sources.append((f"{name}.dtype={dtype_word(value.dtype)}", _FLOAT, 0, 0))
-        needed = gradient_of(value) if whole else None
+            self.strides[len(self.sources)] = own
+        self.sources.append((name, _TENSOR, number, len(sizes)))
+        self.values.extend(sizes)
+        if self._whole and not is_known(value.dtype):
+            self.sources.append((f"{name}.dtype={dtype_word(value.dtype)}", _FLOAT, 0, 0))
+        needed = gradient_of(value) if self._whole else None
         if needed is not None:
-            sources.append((f"{name}.requires_grad", _BOOL, 0, 0))
-            values.append(int(needed))
+            self.sources.append((f"{name}.requires_grad", _BOOL, 0, 0))
+            self.values.append(int(needed))
             if own:
-                sources.append((f"{name}.layout", _INT, 0, 0))
-                values.append(layout_of(sizes, own))
-    elif whole:
-        sources.append((f"{name}: {type(value).__qualname__}"[:200], _FLOAT, 0, 0))
-    else:
-        raise TypeError(f"{name} is of type {type(value).__name__}, which lockstep cannot observe; pass "
-                        "arrays, numbers, or lists, dicts and dataclasses of them, or leave it out")
+                self.sources.append((f"{name}.layout", _INT, 0, 0))
+                self.values.append(layout_of(sizes, own))
 
 
 def strides_of(value: Any) -> Optional[List[int]]:
@@ -160,32 +181,34 @@ class Observation:
     values become sources with names like `batch.tokens[0]`: arrays with their sizes, ints and bools
     with their values, floats without. None and strings count as part of the name. `marks` maps a
     name to {dim: "dynamic" | "maybe_dynamic" | "unbacked" | "static" | "uniform"}; a
-    size marked uniform must be the same on all ranks."""
+    size marked uniform must be the same on all ranks. An Opaque with a key becomes a field."""
 
     def __init__(self, marks: Optional[Mapping[str, Mapping[int, str]]] = None,
                  **inputs: Any) -> None:
-        self._observe(inputs, marks, False)
+        self._observe(inputs, marks, _Walk(False, False, None))
 
     @classmethod
     def of(cls, inputs: Mapping[str, Any], marks: Optional[Mapping[str, Mapping[int, str]]] = None,
-           whole: bool = False) -> "Observation":
+           whole: bool = False, key_order: bool = False,
+           objects: Optional[ObjectTable] = None) -> "Observation":
         """The same of a mapping. `whole`: whether a tensor x needs a gradient is the bool x.requires_grad,
         the order of its dims in memory the int x.layout (layout_of()), a dtype without a name here is
-        part of one, as that of None is, and of values that cannot be observed the type counts."""
+        part of one, as that of None is, and of values that cannot be observed the type counts.
+        `key_order`: the order of the keys of each dict x among the inputs is the field x.keys(), for
+        functions that go through dicts in their order. `objects` numbers those Opaque that have no key."""
         out = cls.__new__(cls)
-        out._observe(inputs, marks, whole)
+        out._observe(inputs, marks, _Walk(whole, key_order, objects))
         return out
 
     def _observe(self, inputs: Mapping[str, Any], marks: Optional[Mapping[str, Mapping[int, str]]],
-                 whole: bool) -> None:
-        sources: List[_Source] = []
-        self.values: List[int] = []
-        self._strides: Dict[int, List[int]] = {}
+                 walk: _Walk) -> None:
         for name in inputs:
-            _walk(name, inputs[name], sources, self.values, self._strides, whole)
-        self.sources = tuple(sources)
+            walk.walk(name, inputs[name])
+        self.values = walk.values
+        self._strides = walk.strides
+        self._fields = walk.fields
+        self.sources = tuple(walk.sources)
         self._marks = self._numbered(marks or {})
-        self._fields: Dict[Spec, Value] = {}
 
     def observe(self, name: str, value: Value, join: str = "equal") -> "Observation":
         """Adds a field: an int, a bool, a str or bytes (of at most 1,024 bytes) which the ranks join

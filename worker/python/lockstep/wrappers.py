@@ -13,6 +13,7 @@ from .decision import Decision
 from .errors import Error, Finding, said
 from .field import Value
 from .group import Group
+from .objects import ObjectTable
 from .observation import Observation
 
 Result = TypeVar("Result")
@@ -42,8 +43,8 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
            build: Optional[Build] = None, agreement: Optional[Agreement] = None,
            observe: Optional[Callable[..., Mapping[str, Any]]] = None,
            marks: Optional[Mapping[str, Mapping[int, str]]] = None,
-           fields: Optional[Callable[..., Mapping[str, Tuple[Value, str]]]] = None
-           ) -> Callable[..., Result]:
+           fields: Optional[Callable[..., Mapping[str, Tuple[Value, str]]]] = None,
+           key_order: bool = False) -> Callable[..., Result]:
     """Wraps any callable of a training loop, so that all ranks agree before each call: on its name,
     on what its inputs are, and on the version of it that runs. Making the wrapper is collective.
 
@@ -51,7 +52,9 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
     makes version `entry` for a decision and returns the callable that runs in place of `function`;
     it may carry `program_text`, which is compared between ranks. Without it `function` itself runs.
     `fields` maps the arguments to values that the ranks join, such as {"capacity": (512, "max")}
-    (Observation.observe).
+    (Observation.observe). `key_order`: the order of the keys of each dict among the inputs counts: with
+    another order another version runs, and ranks whose orders differ get ConstantMismatch. Objects
+    that are no arrays and no numbers are inputs as Opaque.
     `wrapper.last` is the last Agreed; `wrapper.prefetch(*args)` commits to a call with these arguments
     (Agreement.prefetch). An exception of the function is told to the other ranks at their next call."""
     frame = name or _name_of(function)
@@ -64,9 +67,14 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
         versions[entry] = build(entry, decision)
         return getattr(versions[entry], "program_text", None)
 
+    objects = ObjectTable()
+
+    def observation_of(inputs: Mapping[str, Any]) -> Observation:
+        return Observation.of(inputs, marks, key_order=key_order, objects=objects)
+
     def observed(*args: Any, **kwargs: Any) -> Observation:
         with _told(group, "BAD_INPUT"):
-            seen = Observation(marks, **_inputs_of(function, args, kwargs, observe))
+            seen = observation_of(_inputs_of(function, args, kwargs, observe))
             for field, (value, join) in (fields(*args, **kwargs) if fields else {}).items():
                 seen.observe(field, value, join)
             return seen
@@ -84,7 +92,7 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
     def agree(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Agreed:
         read = None
         try:
-            if fields is not None:  # no plan reads them
+            if fields is not None or key_order:  # no plan reads them
                 observation = observed(*args, **kwargs)
             else:
                 with _told(group, "BAD_INPUT"):
@@ -94,7 +102,7 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
                     if read is None:
                         if inputs is None:
                             inputs = _named(function, args, kwargs)
-                        observation = Observation(marks, **inputs)
+                        observation = observation_of(inputs)
                         site.learn(seen, observation)
         except Exception:
             # The other ranks are on their way into the call: this one takes part, with its trouble.
@@ -129,6 +137,7 @@ def audited(function: Callable[..., Result], group: Group, program: Callable[...
     frame = name or _name_of(function)
     own = agreement or Agreement(group, f"audited {frame}")
     seen: Set[bytes] = set()
+    objects = ObjectTable()
 
     def to_stderr(finding: Finding) -> None:
         if group.rank == 0:
@@ -137,7 +146,7 @@ def audited(function: Callable[..., Result], group: Group, program: Callable[...
     @functools.wraps(function, updated=())
     def wrapper(*args: Any, **kwargs: Any) -> Result:
         try:
-            observation = Observation(None, **_inputs_of(function, args, kwargs, observe))
+            observation = Observation.of(_inputs_of(function, args, kwargs, observe), objects=objects)
             mine = program_bytes(program(*args, **kwargs))
             calls = None if collectives is None else collectives(*args, **kwargs)
         except Exception as error:
