@@ -74,6 +74,16 @@ class SavedRanks : public JobRanks {
       EXPECT_TRUE(contains(step.last_call(), "reused")) << step.last_call();
     }
   }
+  /// No rank loads its file, as the last rank's is another program.
+  void expect_mismatch_of_last() {
+    start_again();
+    const auto step = job->load(own_file());
+    ASSERT_FALSE(step);
+    EXPECT_EQ(step.error().code, Code::FrameMismatch);
+    EXPECT_TRUE(contains(step.error().text(), last_text())) << step.error().text();
+    expect_joint(step.error());
+    EXPECT_TRUE(finish());
+  }
   /// In a job of this rank alone.
   template <class Act>
   void alone(const Act& act) {
@@ -113,13 +123,7 @@ TEST_F(SavedRanks, SharedSizesOfAnotherJob_AreOneErrorThatNamesTheRank) {
     other.entries.pop_back();
     ASSERT_TRUE(write_program(own_file(), other));
   }
-  start_again();
-  const auto step = job->load(own_file());
-  ASSERT_FALSE(step);
-  EXPECT_EQ(step.error().code, Code::FrameMismatch);
-  EXPECT_TRUE(contains(step.error().text(), last_text())) << step.error().text();
-  expect_joint(step.error());
-  EXPECT_TRUE(finish());
+  expect_mismatch_of_last();
 }
 
 TEST_F(SavedRanks, Local_EachRankHasItsOwnEntriesAndCallsAsOftenAsItLikes) {
@@ -179,13 +183,7 @@ TEST_F(SavedRanks, SameCollectivesThatDiffer_AreOneErrorThatNamesTheRank) {
       if (node.op == Op::AllReduce) node.ints[0] = static_cast<int>(collectives::Reduce::Max);
     ASSERT_TRUE(write_program(own_file(), other));
   }
-  start_again();
-  const auto step = job->load(own_file());
-  ASSERT_FALSE(step);
-  EXPECT_EQ(step.error().code, Code::FrameMismatch);
-  EXPECT_TRUE(contains(step.error().text(), last_text())) << step.error().text();
-  expect_joint(step.error());
-  EXPECT_TRUE(finish());
+  expect_mismatch_of_last();
 }
 
 TEST_F(SavedRanks, AnotherConsistencyOnOneRank_IsOneError) {
