@@ -63,8 +63,7 @@ void ControllerLink::Socket::connect() {
   if (failure) return end(Code::Environment, failure.message());
   ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
   socket.async_connect(where, [this](const Failure& failed) {
-    if (failed)
-      return end(Code::Environment, "nobody listens there (" + failed.message() + ")");
+    if (failed) return end(Code::Environment, "nobody listens there (" + failed.message() + ")");
     Failure ignored;
     socket.set_option(tcp::no_delay(true), ignored);
     read();
@@ -79,7 +78,8 @@ void ControllerLink::Socket::read() {
       return end(Code::RankLost,
                  failure == asio::error::eof
                      ? std::string("worker 0 has closed the connection; its output says why")
-                     : "the connection broke off (" + failure.message() + ")");
+                     : "the connection to worker 0 broke off (" + failure.message() +
+                           "); it has ended, or its machine is gone");
     took(std::span(incoming).first(n));
     if (!ended) read();
   });
