@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include <lockstep/worker/controller/remote_frame.h>
+#include <lockstep/worker/controller/remote_calls.h>
 #include <lockstep/worker/trace/tensor.h>
 
 namespace lockstep::worker {
