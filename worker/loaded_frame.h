@@ -68,7 +68,8 @@ class LoadedFrame {
   std::vector<InputValue> values_;
 };
 
-/// Job::load of the program, or of why there is none; messages call it `path`. `add` makes a frame of the job.
+/// Job::load of the program, or of why there is none; messages call it `path`. `add` makes a frame
+/// of the job.
 [[nodiscard]] Result<LoadedFrame> load_frame(
     JobContext& job, Result<SavedProgram> program, const std::string& path,
     const LoadOptions& options,

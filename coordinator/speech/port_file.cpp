@@ -47,10 +47,10 @@ Result<PortFile> PortFile::read(const std::string& file, std::string_view format
   if (!text) return text.error();
   std::string_view rest = *text;
   const bool coordinator = format == kCoordinatorFile;
-  const Status other{Code::BadInput,
-                     fmt::format("{} is no {} of this version ({}).", file,
-                                 coordinator ? "port file of a coordinator" : "address file",
-                                 format)};
+  const Status other{
+      Code::BadInput,
+      fmt::format("{} is no {} of this version ({}).", file,
+                  coordinator ? "port file of a coordinator" : "address file", format)};
   if (line(rest) != format) return other;
   std::string_view address = line(rest), secret = line(rest);
   if (!address.starts_with("address ")) return other;

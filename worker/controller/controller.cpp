@@ -49,9 +49,10 @@ Result<PortFile> find(const std::string& where, const Settings& settings) {
 Result<TensorBytes> bytes_of(const Array& array) {
   if (!array) return bad("an empty array is put on the workers; give it a value");
   if (array.bytes() > kMostMessageBytes / 2)
-    return bad(fmt::format("a tensor of {} bytes is put on the workers, and at most {} are sent; "
-                           "have them read it from files",
-                           array.bytes(), kMostMessageBytes / 2));
+    return bad(
+        fmt::format("a tensor of {} bytes is put on the workers, and at most {} are sent; "
+                    "have them read it from files",
+                    array.bytes(), kMostMessageBytes / 2));
   return TensorBytes{array.dtype(), array.sizes(),
                      std::string(static_cast<const char*>(array.data()), array.bytes())};
 }
@@ -90,19 +91,20 @@ Result<Tensor> Controller::put(const Array& tensor, const std::string& label) {
 
 Result<Tensor> Controller::put(const std::vector<Array>& each, const std::string& label) {
   if (each.size() != static_cast<std::size_t>(workers()))
-    return bad(fmt::format("{} tensors are put on {} workers; give one for each", each.size(),
-                           workers()));
+    return bad(
+        fmt::format("{} tensors are put on {} workers; give one for each", each.size(), workers()));
   const Handle handle = session_->new_handles(1);
   for (std::size_t worker = 0; worker < each.size(); ++worker) {
     auto bytes = bytes_of(each[worker]);
     if (!bytes) return bytes.error();
     if (bytes->dtype != each[0].dtype() || bytes->sizes.size() != each[0].sizes().size())
-      return bad(fmt::format("the tensor for worker {} has another dtype or another number of dims "
-                             "than that for worker 0",
-                             worker));
-    auto given = session_->give(PutTensor{handle, label, Rank{static_cast<std::int32_t>(worker)},
-                                          *std::move(bytes)},
-                                label);
+      return bad(
+          fmt::format("the tensor for worker {} has another dtype or another number of dims "
+                      "than that for worker 0",
+                      worker));
+    auto given = session_->give(
+        PutTensor{handle, label, Rank{static_cast<std::int32_t>(worker)}, *std::move(bytes)},
+        label);
     if (!given) return given.error();
   }
   return remote_tensor(handle, each[0].dtype());
@@ -161,8 +163,8 @@ Result<FrameNumber> Controller::frame_number(const std::string& name) {
   const auto found = std::ranges::find(frames_, name, &HeldFrame::name);
   const auto place = static_cast<std::size_t>(found - frames_.begin());
   if (found != frames_.end() && (taken_[place] || !found->digest.empty()))
-    return bad(fmt::format("the workers have a frame {} already; give another frame another name",
-                           name));
+    return bad(
+        fmt::format("the workers have a frame {} already; give another frame another name", name));
   const FrameNumber number{static_cast<std::uint32_t>(place)};
   if (found == frames_.end()) {
     if (auto given = session_->give(MakeFrame{number, name}, "frame " + name); !given)
@@ -188,7 +190,8 @@ Result<RemoteProgram> Controller::load(const std::string& path) {
     for (std::size_t i = 0; i < shape.names.size(); ++i)
       sorted.emplace(shape.names[i], shape.dtypes[i]);
     OutputShape& last = shapes.emplace_back();
-    for (const auto& [name, dtype] : sorted) last.names.push_back(name), last.dtypes.push_back(dtype);
+    for (const auto& [name, dtype] : sorted)
+      last.names.push_back(name), last.dtypes.push_back(dtype);
   }
   const auto found = std::ranges::find(frames_, digest, &HeldFrame::digest);
   if (found != frames_.end())  // the workers have it

@@ -17,8 +17,9 @@ class ControllerLink {
  public:
   /// Connects and proves the secret. Errors: Environment (nobody listens there), Version (another
   /// secret or protocol), Stuck (no answer within `patience`).
-  [[nodiscard]] static Result<std::unique_ptr<ControllerLink>> open(
-      const collectives::Endpoint& to, collectives::Secret secret, Duration patience);
+  [[nodiscard]] static Result<std::unique_ptr<ControllerLink>> open(const collectives::Endpoint& to,
+                                                                    collectives::Secret secret,
+                                                                    Duration patience);
   ~ControllerLink();
   ControllerLink(const ControllerLink&) = delete;
   ControllerLink& operator=(const ControllerLink&) = delete;

@@ -8,8 +8,7 @@
 namespace lockstep::worker {
 
 Result<std::unique_ptr<ControllerSession>> ControllerSession::open(
-    const collectives::Endpoint& to, collectives::Secret secret,
-    const ControllerOptions& options) {
+    const collectives::Endpoint& to, collectives::Secret secret, const ControllerOptions& options) {
   auto link = ControllerLink::open(to, std::move(secret), options.deadline);
   if (!link) return link.error();
   std::unique_ptr<ControllerSession> out(new ControllerSession(*std::move(link), options));
@@ -78,14 +77,13 @@ Result<void> ControllerSession::wait(const std::string& what) {
   if (clock_.now() - link_->heard() < options_.deadline) return {};
   over_ = Status{
       Code::Stuck,
-      fmt::format("worker 0 at {} has not been heard of for {:g} s, while the controller waits for "
-                  "{}{}; it may be suspended, or its machine gone",
-                  link_->endpoint().text(),
-                  std::chrono::duration<double>(options_.deadline).count(),
-                  on_their_way_.empty() ? what : on_their_way_.front().what,
-                  on_their_way_.size() < 2
-                      ? ""
-                      : fmt::format(" and {} behind it", on_their_way_.size() - 1))};
+      fmt::format(
+          "worker 0 at {} has not been heard of for {:g} s, while the controller waits for "
+          "{}{}; it may be suspended, or its machine gone",
+          link_->endpoint().text(), std::chrono::duration<double>(options_.deadline).count(),
+          on_their_way_.empty() ? what : on_their_way_.front().what,
+          on_their_way_.size() < 2 ? ""
+                                   : fmt::format(" and {} behind it", on_their_way_.size() - 1))};
   return *over_;
 }
 

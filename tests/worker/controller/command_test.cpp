@@ -52,17 +52,18 @@ TraceAsked asked() {
   return out;
 }
 std::vector<Reply> replies() {
-  return {Held{4, 17, Handle{99}, {{"step", ""}, {"loaded", "digest"}}, {{Handle{3}, "x", DType::F64}}},
-          Refused{kWhy},
-          Alive{},
-          Progress{12},
-          Failed{kWhy},
-          asked(),
-          Called{3, 1, {"loss", "y"}, asked(), {5, 6}},
-          TensorAnswer{9, kWhy, {}},
-          SizesAnswer{10, {}, DType::F32, {{1, 2}, {}, {3}}},
-          Done{11},
-          Verdict{kWhy}};
+  return {
+      Held{4, 17, Handle{99}, {{"step", ""}, {"loaded", "digest"}}, {{Handle{3}, "x", DType::F64}}},
+      Refused{kWhy},
+      Alive{},
+      Progress{12},
+      Failed{kWhy},
+      asked(),
+      Called{3, 1, {"loss", "y"}, asked(), {5, 6}},
+      TensorAnswer{9, kWhy, {}},
+      SizesAnswer{10, {}, DType::F32, {{1, 2}, {}, {3}}},
+      Done{11},
+      Verdict{kWhy}};
 }
 
 TEST(ControllerMessages, Commands_OfEachTypeGoThereAndBack) {
@@ -124,9 +125,8 @@ TEST(ControllerMessages, DamagedBytes_AreRefusedOrAreAnotherMessage) {
 
 TEST(ControllerMessages, TensorWithOtherSizesThanElements_IsRefused) {
   const auto with = [](std::vector<std::int64_t> sizes, std::string elements) {
-    return decode_command(
-        encode(Command(PutTensor{Handle{1}, "x", {}, {DType::I32, std::move(sizes),
-                                                      std::move(elements)}})));
+    return decode_command(encode(Command(
+        PutTensor{Handle{1}, "x", {}, {DType::I32, std::move(sizes), std::move(elements)}})));
   };
   EXPECT_TRUE(with({2}, "12345678"));
   EXPECT_TRUE(with({0, 5}, ""));

@@ -38,7 +38,8 @@ class Door {
           if (const auto* settle = std::get_if<Settle>(&given.command))
             lead.send(Done{settle->question});
         lead.done();
-        if (next.came) lead.greet({.workers = 2, .calls = 0, .next = {}, .frames = {}, .tensors = {}});
+        if (next.came)
+          lead.greet({.workers = 2, .calls = 0, .next = {}, .frames = {}, .tensors = {}});
       }
       gave_up = lead.given_up();
     });

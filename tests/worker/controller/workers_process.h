@@ -4,9 +4,8 @@
 #include <memory>
 #include <string>
 
-#include <sys/types.h>
-
 #include "launch.h"
+#include <sys/types.h>
 
 #include <lockstep/worker/controller/controller.h>
 

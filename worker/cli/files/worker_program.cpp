@@ -28,7 +28,6 @@ int main(int argc, char** argv) {
       .listen = words.listen,
       .address_file = words.address_file,
       .patience = std::chrono::nanoseconds(static_cast<std::int64_t>(words.wait * 1e9))};
-  return worker::run_worker(options, *settings, [](const std::string& line) {
-    (void)print_result(line + "\n", kOk);
-  });
+  return worker::run_worker(options, *settings,
+                            [](const std::string& line) { (void)print_result(line + "\n", kOk); });
 }

@@ -148,10 +148,20 @@ std::optional<Command> command_of(std::size_t type, FieldReader& in) {
 }  // namespace
 
 std::string_view command_name(const Command& command) {
-  constexpr std::string_view kNames[] = {
-      "a greeting", "a tensor",           "tensors of a file",  "a program",       "a loaded frame",
-      "a frame",    "the call of a frame", "handles to be dropped", "a question for a tensor",
-      "a question for sizes", "a question for progress", "the end", "the end by an error", "a trace"};
+  constexpr std::string_view kNames[] = {"a greeting",
+                                         "a tensor",
+                                         "tensors of a file",
+                                         "a program",
+                                         "a loaded frame",
+                                         "a frame",
+                                         "the call of a frame",
+                                         "handles to be dropped",
+                                         "a question for a tensor",
+                                         "a question for sizes",
+                                         "a question for progress",
+                                         "the end",
+                                         "the end by an error",
+                                         "a trace"};
   static_assert(std::size(kNames) == std::variant_size_v<Command>);
   return kNames[command.index()];
 }

@@ -80,9 +80,9 @@ struct CallInput {
 };
 struct CallFrame {
   FrameNumber frame{};
-  std::uint64_t call = 0;  // counted by the controller over all frames
-  Handle first{};          // of the outputs, in the order of the program
-  std::uint32_t room = 0;  // how many handles they may take
+  std::uint64_t call = 0;   // counted by the controller over all frames
+  Handle first{};           // of the outputs, in the order of the program
+  std::uint32_t room = 0;   // how many handles they may take
   std::uint64_t names = 0;  // names_digest() of the outputs that the controller expects; 0: any
   bool tell = false;        // the controller waits for Called
   std::vector<CallInput> inputs;

@@ -54,7 +54,8 @@ struct Failed {
   Status why;
   bool operator==(const Failed&) const = default;
 };
-/// No entry of the frame serves a call: the controller is to trace the function under this decision.
+/// No entry of the frame serves a call: the controller is to trace the function under this
+/// decision.
 struct TraceAsked {
   std::uint64_t number = 0;  // of the question
   FrameNumber frame{};

@@ -46,7 +46,7 @@ class Lead {
   std::uint64_t controller_ = 0, coming_ = 0;  // numbers of controllers; 0: none
   std::uint64_t taken_ = 0, done_ = 0;         // commands of the controller
   bool left_ = false;                          // the latest one has left; it was there
-  bool gone_ = false;  // the one whose commands are being done
+  bool gone_ = false;                          // the one whose commands are being done
   std::string why_left_;
   std::optional<Instant> alone_since_;  // nullopt: there is a controller
 };

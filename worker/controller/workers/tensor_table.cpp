@@ -10,9 +10,8 @@ Result<void> TensorTable::add(Handle handle, Slot slot) {
   reserve(after(handle, 1));
   const std::string label = slot.label;
   if (slots_.try_emplace(handle, std::move(slot)).second) return {};
-  return Status{Code::BadInput,
-                fmt::format("{} is given the handle {}, which another tensor has", label,
-                            static_cast<std::uint64_t>(handle))};
+  return Status{Code::BadInput, fmt::format("{} is given the handle {}, which another tensor has",
+                                            label, static_cast<std::uint64_t>(handle))};
 }
 
 TensorTable::Slot& TensorTable::shared(Handle handle, const std::string& label) {

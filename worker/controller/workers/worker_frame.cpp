@@ -129,7 +129,8 @@ Result<WorkerFrame::Outputs> WorkerFrame::call(std::vector<GivenInput> inputs) {
   // A new entry stays even if its first run failed.
   if (last.kind == CallOutcome::Kind::Compiled) entries_.insert_or_assign(last.entry, traced_);
   if (!out) return out.error();
-  if (last.kind == CallOutcome::Kind::Fallback) return Outputs{*std::move(out), traced_.outputs, {}};
+  if (last.kind == CallOutcome::Kind::Fallback)
+    return Outputs{*std::move(out), traced_.outputs, {}};
   return Outputs{*std::move(out), entries_.at(last.entry).outputs, last.entry};
 }
 

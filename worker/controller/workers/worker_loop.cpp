@@ -51,8 +51,7 @@ Result<std::vector<Command>> WorkerLoop::next() {
   bool came = false;
   if (lead_) {
     const Duration deadline = job_.context().settings.deadline;
-    Lead::Next given =
-        lead_->next(std::min<Duration>(kHeard, deadline / kHeardPerDeadline));
+    Lead::Next given = lead_->next(std::min<Duration>(kHeard, deadline / kHeardPerDeadline));
     came = given.came;
     for (auto& [command, as_it_came] : given.commands)
       add(std::move(command), std::move(as_it_came));
@@ -138,10 +137,11 @@ Result<WorkerFrame::Outputs> WorkerLoop::outputs_of(const CallFrame& call) {
   }
   if (outputs->arrays.size() > call.room ||
       (call.names != 0 && call.names != names_digest(outputs->names)))
-    return Status{Code::BadInput,
-                  fmt::format("call {} of {} has other outputs than the controller took it to have; "
-                              "wait for calls whose outputs depend on their sizes (settle())",
-                              call.call, (*frame)->name())};
+    return Status{
+        Code::BadInput,
+        fmt::format("call {} of {} has other outputs than the controller took it to have; "
+                    "wait for calls whose outputs depend on their sizes (settle())",
+                    call.call, (*frame)->name())};
   return outputs;
 }
 
@@ -149,9 +149,9 @@ void WorkerLoop::keep(const CallFrame& call, WorkerFrame::Outputs outputs) {
   const auto& frame = std::get<WorkerFrame>(frames_[static_cast<std::size_t>(call.frame)]);
   for (std::size_t i = 0; i < outputs.arrays.size(); ++i) {
     const auto added = tensors_.add(
-        after(call.first, i), {std::move(outputs.arrays[i]), std::nullopt,
-                               fmt::format("{} of call {} of {}", outputs.names[i], call.call,
-                                           frame.name())});
+        after(call.first, i),
+        {std::move(outputs.arrays[i]), std::nullopt,
+         fmt::format("{} of call {} of {}", outputs.names[i], call.call, frame.name())});
     if (!added) fail(added.error());
   }
   if (!call.tell || !lead_) return;

@@ -40,9 +40,10 @@ Result<Graph> graph_in(const TraceAnswer& answer, const TraceSetup& setup) {
     return Status{Code::TraceError, fmt::format("frame {}: the controller's trace {}", setup.frame,
                                                 program.error().message)};
   if (program->entries.size() != 1 || program->entries[0].decision != setup.decision)
-    return Status{Code::TraceError, fmt::format("frame {}: the controller's trace is one of another "
-                                                "call; start it with the workers' build",
-                                                setup.frame)};
+    return Status{Code::TraceError,
+                  fmt::format("frame {}: the controller's trace is one of another "
+                              "call; start it with the workers' build",
+                              setup.frame)};
   return std::move(program->entries[0].graph);
 }
 
@@ -60,9 +61,9 @@ Result<void> WorkerLoop::on(const LoadFrame& load) {
   const auto found = programs_.find(load.digest);
   std::optional<Status> wrong;
   if (static_cast<std::size_t>(load.frame) != frames_.size())
-    wrong = Status{Code::BadInput, fmt::format("{} is to be frame {}, and the next one is {}",
-                                               load.from, static_cast<std::uint32_t>(load.frame),
-                                               frames_.size())};
+    wrong = Status{Code::BadInput,
+                   fmt::format("{} is to be frame {}, and the next one is {}", load.from,
+                               static_cast<std::uint32_t>(load.frame), frames_.size())};
   else if (found == programs_.end())
     wrong = Status{Code::BadInput, fmt::format("{} was not sent to the workers", load.from)};
   if (wrong) {
@@ -71,8 +72,8 @@ Result<void> WorkerLoop::on(const LoadFrame& load) {
   }
   auto program = decode_program(bytes_in(found->second), {});
   if (!program)
-    program = Status{program.error().code,
-                     fmt::format("{} {}", load.from, program.error().message)};
+    program =
+        Status{program.error().code, fmt::format("{} {}", load.from, program.error().message)};
   auto loaded = job_.load(std::move(program), load.from);
   if (loaded) {
     frames_.emplace_back(std::in_place_type<WorkerFrame>, *std::move(loaded), load.digest);

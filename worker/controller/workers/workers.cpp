@@ -41,8 +41,7 @@ class Door {
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
 
-  Result<std::unique_ptr<LeadServer>> open(const WorkerOptions& options,
-                                           const Settings& settings) {
+  Result<std::unique_ptr<LeadServer>> open(const WorkerOptions& options, const Settings& settings) {
     const auto endpoint = collectives::Endpoint::parse(options.listen);
     if (!endpoint) return endpoint.error();
     const auto told = told_secret(settings);
