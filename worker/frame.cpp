@@ -31,6 +31,8 @@ FrameRunner::~FrameRunner() = default;
 
 const FrameCounts& FrameRunner::counts() const { return state_->counts; }
 
+void FrameRunner::trace_by(DistantTracer tracer) { state_->tracer = std::move(tracer); }
+
 Observation FrameRunner::take_observation() { return std::exchange(state_->spare, {}); }
 
 std::string FrameRunner::last_text() const {
@@ -173,7 +175,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   JobContext& job = frame.job;
   if (const auto broken = frame.constraints.apply(frame.cache.name, observation))
     return refuse(*broken);
-  if (job.infer != nullptr && frame.loaded_from.empty())
+  if (job.infer != nullptr && frame.loaded_from.empty() && !frame.tracer)
     if (auto told = tell_classes(observation, values, body); !told) return told.error();
   restore_profile(observation);
   if (const auto broken = frame.agreed.rounds->broken(frame.cache, observation))
@@ -218,7 +220,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   }
   std::optional<Status> stopped;
   if (job.settings.check_captures != 0 && last_.kind == CallOutcome::Kind::Reused &&
-      frame.loaded_from.empty())
+      frame.loaded_from.empty() && !frame.tracer)
     stopped = check_captures(steps, *chosen);
   if (frame.audited) {
     last_.error = stopped;

@@ -58,6 +58,16 @@ struct SaveOptions {
   bool objects = false;
 };
 
+/// A trace that was made in another process; the same on all ranks that agree on the call.
+struct DistantTrace {
+  Result<Graph> graph;
+  /// The round by which it came here failed, so the call is over.
+  std::optional<Status> round_failed{};
+};
+/// Makes the trace of a frame whose function is in another process (worker/controller). Called on
+/// all ranks of the frame's group at the same point of a call.
+using DistantTracer = std::function<DistantTrace(const TraceSetup&)>;
+
 /// One thread. Borrows the job's context.
 class FrameRunner {
  public:
@@ -97,6 +107,9 @@ class FrameRunner {
   /// first call, on all ranks that agree on its calls, whose programs have one joint fingerprint.
   /// Builds them together. Errors: joint.
   [[nodiscard]] Result<void> start_from(SavedProgram program, const std::string& path);
+  /// Before the first call: the function is traced by `tracer`, and the bodies of calls are not
+  /// used. It is not traced again for a look at its captures.
+  void trace_by(DistantTracer tracer);
   /// The time in which the last call agreed: look-up, votes and exchanges, without trace and
   /// compile.
   [[nodiscard]] Duration last_agreement() const { return agreement_; }

@@ -128,6 +128,7 @@ struct FrameRunner::State {
   std::optional<CaptureOptions> recordings;
   RoundKey call;  // of its calls; in `options` those two, in `after` the frame made before it
   int index;
+  DistantTracer tracer;     // null: the function is here
   std::string loaded_from;  // a saved program's file; empty: there is a function to trace
   std::map<int, Compiled> entries;
   Observation spare;

@@ -113,7 +113,13 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   if (job.log.on("info") && frame_.cache.lookup(seen_) == 0) misfits_ = frame_.cache.explain(seen_);
   // Who waits for it waits a deadline more.
   const Lease lease(job, Phase::Tracing, (kEdgeDeadlines - 1) * job.settings.deadline);
-  Result<Graph> graph = worker::trace(setup(decision), body_);
+  const auto traced = [&]() -> Result<Graph> {
+    if (!frame_.tracer) return worker::trace(setup(decision), body_);
+    DistantTrace distant = frame_.tracer(setup(decision));
+    round_failed_ = std::move(distant.round_failed);
+    return std::move(distant.graph);
+  };
+  Result<Graph> graph = traced();
   if (round_failed_) return *round_failed_;
   made_.decision = decision;
   TraceReport report = report_of(std::move(graph));

@@ -241,11 +241,12 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   if (auto traced = state->trace(comm != nullptr); !traced) return traced.error();
   WorldOptions joining{
       .comm = comm, .deadline = settings->deadline, .report_dir = report_folder(*settings)};
-  if (TraceSheet* sheet = context.sheet)
-    joining.before_end = [sheet](const Status& verdict) {
-      sheet->excuse(verdict);
-      sheet->failed("a wait", verdict);
-    };
+  joining.before_end = [sheet = context.sheet,
+                        told = std::move(options.before_end)](const Status& verdict) {
+    if (sheet != nullptr) sheet->excuse(verdict);
+    if (sheet != nullptr) sheet->failed("a wait", verdict);
+    if (told) told(verdict);
+  };
   auto world = state->join(joining);
   if (!world) return world.error();
   state->world = std::move(*world);
@@ -305,10 +306,21 @@ FrameRunner& Job::add_frame(std::string name, const FrameOptions& options) {
 }
 
 Result<LoadedFrame> Job::load(const std::string& path, const LoadOptions& options) {
-  return load_frame(state_->context, path, options,
+  return load(read_program(path, {.known = options.own_ops}), path, options);
+}
+
+Result<LoadedFrame> Job::load(Result<SavedProgram> program, const std::string& from,
+                              const LoadOptions& options) {
+  return load_frame(state_->context, std::move(program), from, options,
                     [this](std::string name, const FrameOptions& made) -> FrameRunner& {
                       return add_frame(std::move(name), made);
                     });
+}
+
+FrameRunner& Job::frame_traced_by(std::string name, DistantTracer tracer) {
+  FrameRunner& made = add_frame(std::move(name), {});
+  made.trace_by(std::move(tracer));
+  return made;
 }
 
 Result<Group> Job::group(std::string name, const RankSet& members) {

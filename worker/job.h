@@ -75,6 +75,9 @@ struct JobOptions {
   /// captured variables that have changed (frame()); 0: never. Unless given,
   /// LOCKSTEP_CHECK_CAPTURES. The same on all ranks.
   std::optional<std::uint32_t> check_captures{};
+  /// Called with the verdict of the watchdog before it ends this process, on its thread; may take a
+  /// tenth of a second. Null: nothing.
+  std::function<void(const Status& verdict)> before_end{};
 };
 
 struct JobContext;
@@ -142,6 +145,12 @@ class Job {
   /// of another version; an own op that is not in `options`, or has another definition; a group
   /// that this job has otherwise; a name that is taken), FrameMismatch; those of a compile.
   [[nodiscard]] Result<LoadedFrame> load(const std::string& path, const LoadOptions& options = {});
+
+  /// The same for a program that did not come from a file; `from` is what messages call it.
+  [[nodiscard]] Result<LoadedFrame> load(Result<SavedProgram> program, const std::string& from,
+                                         const LoadOptions& options = {});
+  /// A frame whose function is in another process, where `tracer` has it traced.
+  [[nodiscard]] FrameRunner& frame_traced_by(std::string name, DistantTracer tracer);
 
   /// Declares a group. Collective over all ranks of the job, which declare the same groups in the
   /// same order. Each rank gives the set to which it belongs, as ranks of the job (the ranks of one

@@ -158,13 +158,13 @@ FrameOptions frame_options(const SavedProgram& program, const LoadOptions& optio
 }  // namespace
 
 Result<LoadedFrame> load_frame(
-    JobContext& job, const std::string& path, const LoadOptions& options,
+    JobContext& job, Result<SavedProgram> program, const std::string& path,
+    const LoadOptions& options,
     const std::function<FrameRunner&(std::string, const FrameOptions&)>& add) {
   GroupContext* over = job.group(options.group);
   if (over == nullptr)
     return bad(fmt::format("{} is not loaded: this rank is in no set of group {}", path,
                            options.group.name));
-  auto program = read_program(path, {.known = options.own_ops});
   std::optional<Status> wrong =
       program ? wrong_here(job, *over, *program, options, path) : std::optional(program.error());
   // Where ranks decide alone each has its own program.

@@ -11,6 +11,7 @@
 #include <lockstep/worker/exchange/observation.h>
 #include <lockstep/worker/frame.h>
 #include <lockstep/worker/graph/own_op.h>
+#include <lockstep/worker/saved/saved_program.h>
 
 namespace lockstep::worker {
 
@@ -52,7 +53,8 @@ class LoadedFrame {
 
  private:
   friend Result<LoadedFrame> load_frame(
-      JobContext& job, const std::string& path, const LoadOptions& options,
+      JobContext& job, Result<SavedProgram> program, const std::string& path,
+      const LoadOptions& options,
       const std::function<FrameRunner&(std::string, const FrameOptions&)>& add);
   LoadedFrame() = default;
   [[nodiscard]] Result<void> read(const NamedValues& inputs, Observation& observation,
@@ -66,9 +68,11 @@ class LoadedFrame {
   std::vector<InputValue> values_;
 };
 
-/// Job::load; `add` makes a frame of the job.
+/// Job::load of the program, or of why there is none; messages call it `path`. `add` makes a frame
+/// of the job.
 [[nodiscard]] Result<LoadedFrame> load_frame(
-    JobContext& job, const std::string& path, const LoadOptions& options,
+    JobContext& job, Result<SavedProgram> program, const std::string& path,
+    const LoadOptions& options,
     const std::function<FrameRunner&(std::string, const FrameOptions&)>& add);
 
 }  // namespace lockstep::worker

@@ -12,8 +12,6 @@
 namespace lockstep::coordinator {
 namespace {
 
-constexpr std::string_view kFormat = "lockstep.coordinator/1";
-
 std::string_view line(std::string_view& rest) {
   const std::size_t end = std::min(rest.find('\n'), rest.size());
   const std::string_view out = rest.substr(0, end);
@@ -23,8 +21,8 @@ std::string_view line(std::string_view& rest) {
 
 }  // namespace
 
-Result<void> PortFile::write(const std::string& file) const {
-  std::string text = fmt::format("{}\naddress {}\n", kFormat, endpoint.text());
+Result<void> PortFile::write(const std::string& file, std::string_view format) const {
+  std::string text = fmt::format("{}\naddress {}\n", format, endpoint.text());
   if (secret)
     text += fmt::format(
         "secret {}\n",
@@ -44,14 +42,16 @@ Result<void> PortFile::write(const std::string& file) const {
                 fmt::format("The port file {} cannot be written: {}.", file, std::strerror(why))};
 }
 
-Result<PortFile> PortFile::read(const std::string& file) {
+Result<PortFile> PortFile::read(const std::string& file, std::string_view format) {
   const auto text = collectives::read_private(file);
   if (!text) return text.error();
   std::string_view rest = *text;
-  const Status other{Code::BadInput, fmt::format("{} is no port file of a coordinator of this "
-                                                 "version ({}).",
-                                                 file, kFormat)};
-  if (line(rest) != kFormat) return other;
+  const bool coordinator = format == kCoordinatorFile;
+  const Status other{
+      Code::BadInput,
+      fmt::format("{} is no {} of this version ({}).", file,
+                  coordinator ? "port file of a coordinator" : "address file", format)};
+  if (line(rest) != format) return other;
   std::string_view address = line(rest), secret = line(rest);
   if (!address.starts_with("address ")) return other;
   const auto endpoint = Endpoint::parse(address.substr(8));

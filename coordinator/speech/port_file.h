@@ -1,8 +1,10 @@
-// The file from which other processes learn a coordinator's address and secret.
+// The file from which other processes learn a coordinator's address and secret; that of the workers
+// of a controller is alike.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <lockstep/collectives/wire/endpoint.h>
 #include <lockstep/collectives/wire/secret.h>
@@ -12,17 +14,22 @@ namespace lockstep::coordinator {
 using collectives::Endpoint;
 using collectives::Secret;
 
+inline constexpr std::string_view kCoordinatorFile = "lockstep.coordinator/1";
+
 /// The content of the file. Three lines: format, address, secret; the last one only if no other
 /// file holds the secret.
 struct PortFile {
   Endpoint endpoint;
   std::optional<Secret> secret;
 
-  /// Writes the file atomically, with mode 0600. Errors: Environment.
-  [[nodiscard]] Result<void> write(const std::string& file) const;
+  /// Writes the file atomically, with mode 0600. `format`: its first line, which says whose
+  /// address it is. Errors: Environment.
+  [[nodiscard]] Result<void> write(const std::string& file,
+                                   std::string_view format = kCoordinatorFile) const;
   /// Errors: Environment (no such file), Version (other users may read or own it), BadInput
   /// (another format).
-  [[nodiscard]] static Result<PortFile> read(const std::string& file);
+  [[nodiscard]] static Result<PortFile> read(const std::string& file,
+                                             std::string_view format = kCoordinatorFile);
 };
 
 }  // namespace lockstep::coordinator

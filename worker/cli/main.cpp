@@ -18,6 +18,7 @@ constexpr Subcommand kSubcommands[] = {
     {"trace", "trace the first calls of a program as if N ranks ran it", declare_trace},
     {"run", "run a saved program once, on its number of ranks", declare_run},
     {"show", "show a saved program, or what two have different", declare_show},
+    {"worker", "be a worker of a controller", declare_worker},
     {"explain", "say what went wrong in a recorded job", declare_explain},
     {"infer", "say which sizes each entry of a recorded job serves", declare_infer},
     {"checkpoint", "list, verify or merge the checkpoints of a job", declare_checkpoint},

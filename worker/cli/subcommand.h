@@ -45,6 +45,7 @@ struct Subcommand {
 // Of the folder programs.
 [[nodiscard]] std::function<int()> declare_run(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_show(CLI::App& app);
+[[nodiscard]] std::function<int()> declare_worker(CLI::App& app);
 /// Brings what traced ranks have left in `folder` to `directory`: FRAME.lsp where all ranks that
 /// made the frame have the same program, else a file per rank set, FRAME.ranks-0-2.lsp. A line for
 /// each. Errors: Environment.

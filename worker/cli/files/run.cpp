@@ -1,27 +1,19 @@
 // lockstep run FILE.lsp --inputs X.safetensors --outputs Y.safetensors
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <unistd.h>
 
+#include <lockstep/worker/cli/files/job_program.h>
 #include <lockstep/worker/cli/files/run_options.h>
 #include <lockstep/worker/cli/subcommand.h>
 
 namespace lockstep::worker::cli {
 namespace {
 
-/// Becomes the program that stands beside this one.
 int become_a_job(const RunOptions& options) {
-  std::error_code failed;
-  const std::filesystem::path program =
-      std::filesystem::read_symlink("/proc/self/exe", failed).parent_path() / "lockstep_program";
-  std::vector<std::string> words{program.string()};
+  std::vector<std::string> words;
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {name, value});
   };
@@ -30,13 +22,7 @@ int become_a_job(const RunOptions& options) {
   if (options.other_ranks) words.emplace_back("--other-ranks");
   if (options.json) words.emplace_back("--json");
   words.insert(words.end(), {"--", options.file});
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  ::execv(argv[0], argv.data());
-  return complain(fmt::format("{} cannot be started: {}; it belongs beside this program.",
-                              program.string(), std::strerror(errno)),
-                  kEnvironment);
+  return become_program("lockstep_program", words);
 }
 
 }  // namespace

@@ -1,0 +1,210 @@
+// Faults between a controller and its workers: who is killed or suspended is named, in bounded
+// time, and a new controller goes on where one was killed.
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include "workers_process.h"
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace lockstep::worker::controller_fault_test {
+namespace {
+
+using test::WorkersProcess;
+
+struct X {
+  Tensor x;
+  template <class V>
+  void fields(V& v) {
+    v("x", x);
+  }
+};
+X doubled(const X& in) { return {all_reduce(in.x) * 2.0}; }
+X tripled(const X& in) { return {all_reduce(in.x) * 3.0}; }
+
+Array ones(std::int64_t rows) {
+  Array out(DType::F64, {rows});
+  for (std::int64_t i = 0; i < rows; ++i) out.set(i, 1);
+  return out;
+}
+
+/// Calls until it hears of an error, for a minute and a half at most.
+std::optional<Status> first_error(Controller& controller, RemoteFrame<X, X>& step,
+                                  const Tensor& x) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(90);
+  while (std::chrono::steady_clock::now() < until) {
+    auto out = step({x});
+    if (!out) return out.error();
+    if (const auto seen = controller.fetch(out->x); !seen) return seen.error();
+  }
+  return std::nullopt;
+}
+
+class ControllerFault : public testing::TestWithParam<int> {
+ protected:
+  void start(const WorkersProcess::Options& options, const ControllerOptions& own = {}) {
+    workers = std::make_unique<WorkersProcess>(2, options);
+    controller = workers->connect(own);
+    ASSERT_TRUE(controller);
+    auto made = controller->frame<X, X>("step", doubled);
+    ASSERT_TRUE(made) << made.error().text();
+    step = std::make_unique<RemoteFrame<X, X>>(*made);
+    auto put = controller->put(ones(3));
+    ASSERT_TRUE(put) << put.error().text();
+    x = *put;
+    auto out = (*step)({x});
+    ASSERT_TRUE(out) << out.error().text();
+    ASSERT_TRUE(controller->fetch(out->x));
+  }
+  std::unique_ptr<WorkersProcess> workers;
+  std::unique_ptr<Controller> controller;
+  std::unique_ptr<RemoteFrame<X, X>> step;
+  Tensor x;
+};
+
+TEST_P(ControllerFault, KilledWorker_IsNamedAndAllEnd) {
+  start({});
+  if (GetParam() == 1) {
+    ASSERT_EQ(::kill(workers->pid(1), SIGKILL), 0);
+    const auto error = first_error(*controller, *step, x);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code, Code::RankLost) << error->text() << workers->output();
+    EXPECT_NE(error->text().find("ank 1"), std::string::npos) << error->text();
+  } else {
+    ASSERT_EQ(::kill(workers->pid(0), SIGKILL), 0);
+    const auto error = first_error(*controller, *step, x);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code, Code::RankLost) << error->text();
+    EXPECT_NE(error->message.find("worker 0"), std::string::npos) << error->text();
+  }
+  const auto again = controller->settle();
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, Code::RankLost);
+  EXPECT_NE(workers->wait(), 0);
+}
+
+TEST_P(ControllerFault, SuspendedWorker_IsNamedAfterTheDeadline) {
+  // Of worker 0 the controller's own deadline counts, of the others the workers'.
+  const bool first = GetParam() == 0;
+  start({.environment = first ? "LOCKSTEP_DEADLINE_SECONDS=50" : "LOCKSTEP_DEADLINE_SECONDS=3"},
+        {.deadline = std::chrono::seconds(first ? 3 : 60)});
+  const pid_t stopped = workers->pid(GetParam());
+  ASSERT_EQ(::kill(stopped, SIGSTOP), 0);
+  const auto error = first_error(*controller, *step, x);
+  ::kill(stopped, SIGCONT);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Code::Stuck) << error->text() << workers->output();
+  if (first) {
+    EXPECT_NE(error->message.find("worker 0 at"), std::string::npos) << error->text();
+    EXPECT_NE(error->message.find("has not been heard of for 3 s"), std::string::npos)
+        << error->text();
+    return;
+  }
+  EXPECT_NE(error->text().find("ank 1"), std::string::npos) << error->text();
+  EXPECT_EQ(workers->wait(), 4) << workers->output();
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, ControllerFault, testing::Values(0, 1),
+                         [](const auto& param) { return fmt::format("Worker{}", param.param); });
+
+TEST(ControllerFault, WorkersThatWait_AreNotTakenToBeStuck) {
+  WorkersProcess workers(2, {.environment = "LOCKSTEP_DEADLINE_SECONDS=1"});
+  const auto controller = workers.connect();
+  ASSERT_TRUE(controller);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  EXPECT_TRUE(controller->settle()) << workers.output();
+  EXPECT_TRUE(controller->finish());
+  EXPECT_EQ(workers.wait(), 0) << workers.output();
+}
+
+TEST(ControllerFault, NoController_EndsTheWorkersInOneSentence) {
+  WorkersProcess workers(2, {.arguments = "--wait 0.5"});
+  EXPECT_EQ(workers.wait(), 3) << workers.output();
+  const std::string said = workers.output();
+  EXPECT_NE(said.find("lockstep: GONE: no controller came within 0.5 s; the workers end\n"),
+            std::string::npos)
+      << said;
+}
+
+/// In a process of its own: calls, then is killed in the middle of it.
+void be_killed(const std::string& address) {
+  auto controller = Controller::connect(address);
+  if (!controller) ::_exit(1);
+  auto x = (*controller)->put(ones(3), "the input");
+  auto step = (*controller)->frame<X, X>("step", doubled);
+  if (!x || !step) ::_exit(2);
+  const auto first = (*step)({*x});
+  if (!first || !(*controller)->settle()) ::_exit(3);
+  auto out = first;
+  for (int call = 0; call < 50; ++call) out = (*step)({out->x});
+  ::kill(::getpid(), SIGKILL);
+}
+
+TEST(ControllerFault, KilledController_LeavesAllToTheNextOne) {
+  WorkersProcess workers(2);
+  const std::string address = workers.address_file();
+  const pid_t child = ::fork();
+  if (child == 0) be_killed(address);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status)) << "the first controller left with " << WEXITSTATUS(status);
+  Result<std::unique_ptr<Controller>> next = Status{};
+  for (int tries = 0; tries < 1000 && !next; ++tries) next = Controller::connect(address);
+  ASSERT_TRUE(next) << next.error().text() << workers.output();
+  Controller& controller = **next;
+  const auto kept = controller.take_over();
+  const auto input = std::ranges::find(kept, "the input", &KeptTensor::label);
+  ASSERT_NE(input, kept.end());
+  EXPECT_EQ(controller.fetch(input->tensor, 1)->sizes(), std::vector<std::int64_t>{3});
+  EXPECT_TRUE(std::ranges::any_of(
+      kept, [](const KeptTensor& tensor) { return tensor.label == "x of call 0 of step"; }));
+  // The frame goes on with what was compiled.
+  auto step = controller.frame<X, X>("step", doubled);
+  ASSERT_TRUE(step) << step.error().text();
+  auto out = (*step)({input->tensor});
+  ASSERT_TRUE(out) << out.error().text();
+  EXPECT_EQ(controller.fetch(out->x)->at(2), 4);
+  EXPECT_TRUE(controller.finish());
+  EXPECT_EQ(workers.wait(), 0) << workers.output();
+}
+
+TEST(ControllerFault, NextController_WithAnotherFunctionIsRefused) {
+  WorkersProcess workers(1);
+  {
+    const auto controller = workers.connect();
+    ASSERT_TRUE(controller);
+    auto step = controller->frame<X, X>("step", doubled);
+    ASSERT_TRUE(step && (*step)({ones(3)}) && controller->settle());
+  }
+  Result<std::unique_ptr<Controller>> next = Status{};
+  for (int tries = 0; tries < 1000 && !next; ++tries)
+    next = Controller::connect(workers.address_file());
+  ASSERT_TRUE(next) << next.error().text();
+  auto step = (*next)->frame<X, X>("step", tripled);
+  ASSERT_TRUE(step);
+  const auto refused = (*step)({ones(3)});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("is another than"), std::string::npos)
+      << refused.error().text();
+  EXPECT_TRUE((*next)->finish());
+  EXPECT_EQ(workers.wait(), 0) << workers.output();
+}
+
+TEST(ControllerFault, WorkersThatMeetOverTcp_DoTheSame) {
+  WorkersProcess workers(2, {.met = true});
+  const auto controller = workers.connect();
+  ASSERT_TRUE(controller);
+  auto step = controller->frame<X, X>("step", doubled);
+  ASSERT_TRUE(step);
+  auto out = (*step)({ones(3)});
+  ASSERT_TRUE(out) << out.error().text();
+  EXPECT_EQ(controller->fetch(out->x, 1)->at(0), 4);
+  EXPECT_TRUE(controller->finish());
+  EXPECT_EQ(workers.wait(), 0) << workers.output();
+}
+
+}  // namespace
+}  // namespace lockstep::worker::controller_fault_test

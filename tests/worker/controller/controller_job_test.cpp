@@ -1,0 +1,260 @@
+// A controller and real workers: what it puts, calls and fetches, and that workers run what ranks
+// of a job of the same program run, to the bit and to the byte.
+#include <cmath>
+#include <fstream>
+#include <regex>
+
+#include "saved_programs.h"
+#include "tracing.h"
+#include "training_step.h"
+#include "workers_process.h"
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <lockstep/worker/safetensors/writer.h>
+#include <lockstep/worker/saved/saved_file.h>
+
+namespace lockstep::worker::controller_job_test {
+namespace {
+
+using test::WorkersProcess;
+
+struct X {
+  Tensor x;
+  template <class V>
+  void fields(V& v) {
+    v("x", x);
+  }
+};
+struct Y {
+  Tensor y, total;
+  template <class V>
+  void fields(V& v) {
+    v("y", y), v("total", total);
+  }
+};
+Y twice(X in) { return {in.x * 2.0, all_reduce(sum(in.x))}; }
+
+template <class T>
+T good(Result<T> result) {
+  if (!result) ADD_FAILURE() << result.error().text();
+  return *std::move(result);
+}
+void good(const Result<void>& result) {
+  if (!result) ADD_FAILURE() << result.error().text();
+}
+Array ones(std::int64_t rows, double value = 1) {
+  Array out(DType::F64, {rows});
+  for (std::int64_t i = 0; i < rows; ++i) out.set(i, value);
+  return out;
+}
+std::vector<Array> rows_by_worker(int workers, double value = 1) {
+  std::vector<Array> out;
+  for (int w = 0; w < workers; ++w) out.push_back(ones(w + 2, value));
+  return out;
+}
+double total_of(int workers) { return workers * (workers + 3) / 2.0; }
+
+class ControllerJob : public testing::TestWithParam<int> {};
+
+TEST_P(ControllerJob, Tensors_StayOnWorkersUntilTheyAreFetched) {
+  const int n = GetParam();
+  WorkersProcess workers(n);
+  const auto controller = workers.connect();
+  ASSERT_TRUE(controller);
+  EXPECT_EQ(controller->workers(), n);
+  const Tensor x = good(controller->put(rows_by_worker(n)));
+  EXPECT_THROW((void)x.array().sizes(), std::runtime_error);
+  const auto sizes = good(controller->sizes(x));
+  for (int w = 0; w < n; ++w) {
+    EXPECT_EQ(sizes.at(static_cast<std::size_t>(w)), std::vector<std::int64_t>{w + 2});
+    EXPECT_EQ(good(controller->fetch(x, w)).sizes(), std::vector<std::int64_t>{w + 2});
+  }
+  auto step = good(controller->frame<X, Y>("twice", twice));
+  Y out = good(step({x}));
+  for (int call = 0; call < 20; ++call) out = good(step({x}));
+  for (int w = 0; w < n; ++w) {
+    const Array y = good(controller->fetch(out.y, w));
+    EXPECT_EQ(y.sizes(), std::vector<std::int64_t>{w + 2});
+    EXPECT_EQ(y.at(w + 1), 2);
+    EXPECT_EQ(good(controller->fetch(out.total, w)).at(0), total_of(n));
+  }
+  const auto none = controller->fetch(x, n);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Code::BadInput);
+  good(controller->finish());
+  EXPECT_EQ(workers.wait(), 0) << workers.output();
+}
+
+/// Lines of records, without times and the program that wrote them.
+std::vector<std::string> record_of(const std::string& folder, int rank) {
+  std::ifstream in(fmt::format("{}/rank-{:05}.jsonl", folder, rank));
+  std::vector<std::string> out;
+  static const std::regex gone(R"re(,?"(ns|build)":("[^"]*"|[0-9]+)|,?"program":\{[^}]*\})re");
+  for (std::string line; std::getline(in, line);) out.push_back(std::regex_replace(line, gone, ""));
+  return out;
+}
+
+std::vector<std::string> losses_of(const std::string& output) {
+  std::vector<std::string> out;
+  std::size_t at = output.find("loss ");
+  for (; at != output.npos; at = output.find("loss ", at + 1))
+    out.push_back(output.substr(at + 5, output.find('\n', at) - at - 5));
+  return out;
+}
+
+/// As printf's %a has it.
+std::string digits(double number) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%a", number);
+  return text.data();
+}
+
+TEST_P(ControllerJob, Training_HasTheLossesAndTheRecordOfRanksWithoutAController) {
+  const int n = GetParam();
+  const Folder records;
+  const Launched alone =
+      launch_ranks(n, CONTROLLER_SPMD_RANK, "LOCKSTEP_RECORD=" + (records / "ranks"));
+  ASSERT_EQ(alone.exit_code, 0) << alone.output;
+  const std::vector<std::string> wanted = losses_of(alone.output);
+  ASSERT_EQ(wanted.size(), static_cast<std::size_t>(test::kSteps)) << alone.output;
+
+  WorkersProcess workers(n, {.environment = "LOCKSTEP_RECORD=" + (records / "workers")});
+  const auto controller = workers.connect();
+  ASSERT_TRUE(controller);
+  auto step = good(controller->frame<test::StepIn, test::StepOut>("step", test::training_step));
+  std::vector<test::Layer> layers = test::first_layers();
+  std::vector<Tensor> losses;
+  for (int s = 0; s < test::kSteps; ++s) {
+    std::vector<Array> x, y;
+    for (int rank = 0; rank < n; ++rank)
+      x.push_back(test::x_of(rank, s)), y.push_back(test::y_of(rank, s));
+    test::StepOut out = good(step({good(controller->put(x)), good(controller->put(y)),
+                                   std::move(layers), test::rate_of(s), s, s % 4 != 3}));
+    layers = std::move(out.layers);
+    losses.push_back(out.loss);
+  }
+  for (int s = 0; s < test::kSteps; ++s)
+    EXPECT_EQ(digits(good(controller->fetch(losses[static_cast<std::size_t>(s)])).at(0)),
+              wanted[static_cast<std::size_t>(s)])
+        << "step " << s;
+  good(controller->finish());
+  ASSERT_EQ(workers.wait(), 0) << workers.output();
+  for (int rank = 0; rank < n; ++rank) {
+    const auto ranks = record_of(records / "ranks", rank);
+    EXPECT_GT(ranks.size(), 50U);
+    EXPECT_EQ(record_of(records / "workers", rank), ranks) << "rank " << rank;
+  }
+}
+
+TEST_P(ControllerJob, CallThatFails_IsTheErrorOfTheNextLookAndOfAllThatDependsOnIt) {
+  const int n = GetParam();
+  WorkersProcess workers(n);
+  const auto controller = workers.connect();
+  ASSERT_TRUE(controller);
+  auto checked = good(controller->frame<X, X>("checked", [](const X& in) {
+    check(in.x.size(0) > 0, "rows");
+    const Tensor bad = sum(in.x * 0.0) + amax(in.x);
+    return X{in.x + all_reduce(bad)};
+  }));
+  auto step = good(controller->frame<X, Y>("twice", twice));
+  const Tensor x = good(controller->put(rows_by_worker(n)));
+  X fine = good(checked({x}));
+  auto thrower = good(controller->frame<X, X>("thrower", [](const X& in) -> X {
+    if (in.x.ndim() == 1) throw std::runtime_error("not today");
+    return in;
+  }));
+  const auto thrown = thrower({x});
+  ASSERT_FALSE(thrown);
+  EXPECT_EQ(thrown.error().code, Code::TraceError);
+  EXPECT_NE(thrown.error().message.find("not today"), std::string::npos) << thrown.error().text();
+  EXPECT_NE(thrown.error().message.find("of thrower: "), std::string::npos);
+  // Rows that the workers add do not fit, and the call after it takes what it was to give.
+  auto add = good(controller->frame<test::StepIn, X>(
+      "add", [](const test::StepIn& in) { return X{in.x + in.y}; }));
+  test::StepIn sums{x, x, {}, 0.0, 0, true};
+  X added = good(add(sums));
+  sums.y = good(controller->put(ones(1 + n + 2)));
+  X wrong = good(add(sums));
+  X later = good(checked({wrong.x}));
+  const auto first = controller->fetch(later.x);
+  ASSERT_FALSE(first);
+  EXPECT_NE(first.error().message.find("of add: "), std::string::npos) << first.error().text();
+  const auto again = controller->fetch(wrong.x);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().message, first.error().message);
+  const auto after = controller->fetch(later.x);
+  ASSERT_FALSE(after);
+  EXPECT_EQ(after.error().message, first.error().message) << "the first failure, without a run";
+  good(controller->settle());
+  EXPECT_EQ(good(controller->fetch(good(step({added.x})).total)).at(0), 2 * total_of(n));
+  EXPECT_EQ(good(controller->fetch(fine.x)).at(0), 1.0 + n);
+  good(controller->finish());
+  EXPECT_EQ(workers.wait(), 0) << workers.output();
+}
+
+TEST_P(ControllerJob, SavedProgram_IsSentAndCalled) {
+  const int n = GetParam();
+  test::DecisionBuilder decision;
+  decision.integer("n", test::Dim(3, 0)).tensor("x", DType::F64, {test::Dim(5, 2)});
+  Graph graph = trace(test::setup(decision.get(), n), [](Trace& t) {
+                  const Tensor x = t.tensor_input(t.source("x"));
+                  t.output("y", x * t.int_input(t.source("n")));
+                  t.output("a", all_reduce(sum(x)));
+                }).value();
+  WorkersProcess workers(n);
+  const std::string path = workers.folder() / "step.lsp";
+  good(write_program(path, test::program_of(std::move(graph), decision.get(), n)));
+  const auto controller = workers.connect();
+  ASSERT_TRUE(controller);
+  auto step = good(controller->load(path));
+  const Tensor x = good(controller->put(rows_by_worker(n)));
+  auto out = good(step({{"x", x}, {"n", std::int64_t{7}}}));
+  EXPECT_EQ(good(controller->fetch(out.at("a"))).at(0), total_of(n));
+  EXPECT_EQ(good(controller->fetch(out.at("y"), n - 1)).at(n), 7);
+  (void)step({{"x", x}});  // an input is missing
+  const auto missing = controller->settle();
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().message.find("the input n int is missing"), std::string::npos)
+      << missing.error().text();
+  good(controller->finish());
+  EXPECT_EQ(workers.wait(), 0) << workers.output();
+}
+
+TEST_P(ControllerJob, TensorsOfFiles_AreReadByEachWorkerAndAFileThatIsNotThereIsNamed) {
+  const int n = GetParam();
+  WorkersProcess workers(n);
+  for (int w = 0; w < n; ++w)
+    good(write_safetensors(workers.folder() / fmt::format("x.{}.safetensors", w),
+                           {{"x", ones(w + 1, w)}}));
+  const auto controller = workers.connect();
+  ASSERT_TRUE(controller);
+  auto read = good(controller->read(workers.folder() / "x.{rank}.safetensors", {"x"}));
+  EXPECT_EQ(good(controller->fetch(read.at("x"), n - 1)).at(0), n - 1);
+  const auto none = controller->read(workers.folder() / "z.{rank}.safetensors", {"x"});
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message.find("worker 0 cannot read"), std::string::npos)
+      << none.error().text();
+  good(controller->finish());
+  EXPECT_EQ(workers.wait(), 0) << workers.output();
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, ControllerJob, testing::Values(1, 2, 4),
+                         [](const auto& param) { return fmt::format("n{}", param.param); });
+
+TEST(ControllerJob, GroupAny_OnSeveralWorkersIsRefusedInOneSentence) {
+  WorkersProcess workers(2);
+  const auto controller = workers.connect();
+  ASSERT_TRUE(controller);
+  auto asks = good(controller->frame<X, X>(
+      "asks", [](const X& in) { return group_any(in.x.size(0) > 2) ? X{in.x + 1.0} : in; }));
+  const auto refused = asks({good(controller->put(rows_by_worker(2)))});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("ask every worker"), std::string::npos)
+      << refused.error().text();
+  good(controller->finish());
+  EXPECT_EQ(workers.wait(), 0) << workers.output();
+}
+
+}  // namespace
+}  // namespace lockstep::worker::controller_job_test

@@ -1,0 +1,20 @@
+// What `lockstep worker` is told: read by the command, which then becomes the program
+// lockstep_worker_program, and read by that again.
+#pragma once
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace lockstep::worker::cli {
+
+struct WorkerWords {
+  std::string listen = "127.0.0.1:0", address_file;
+  double wait = 60;
+};
+
+void declare_options(CLI::App& app, WorkerWords& words);
+
+}  // namespace lockstep::worker::cli

@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <lockstep/coordinator/speech/port_file.h>
+#include <lockstep/coordinator/store/seal.h>
+#include <lockstep/worker/controller/controller.h>
+#include <lockstep/worker/saved/saved_file.h>
+
+namespace lockstep::worker {
+namespace {
+
+using collectives::Secret;
+using coordinator::PortFile;
+
+Status bad(std::string message) { return {Code::BadInput, std::move(message)}; }
+
+/// Where the workers are, and with which secret.
+Result<PortFile> find(const std::string& where, const Settings& settings) {
+  const bool address = where.find('/') == std::string::npos && where.find(':') != std::string::npos;
+  PortFile out;
+  if (address) {
+    const auto endpoint = collectives::Endpoint::parse(where);
+    if (!endpoint) return endpoint.error();
+    out.endpoint = *endpoint;
+  } else {
+    const std::string file = where.empty() ? settings.cache_dir + "/workers.address" : where;
+    auto found = PortFile::read(file, kWorkersFile);
+    if (!found) return found.error();
+    out = *std::move(found);
+  }
+  if (settings.token.empty() && settings.token_file.empty()) {
+    if (out.secret) return out;
+    return Status{Code::Version,
+                  fmt::format("the workers at {} ask for a secret, and none is known; give their "
+                              "address file in place of their address, or LOCKSTEP_TOKEN_FILE, or "
+                              "LOCKSTEP_TOKEN",
+                              out.endpoint.text())};
+  }
+  auto secret = settings.token.empty() ? collectives::read_secret(settings.token_file)
+                                       : collectives::secret_of(settings.token, "LOCKSTEP_TOKEN");
+  if (!secret) return secret.error();
+  out.secret = *std::move(secret);
+  return out;
+}
+
+Result<TensorBytes> bytes_of(const Array& array) {
+  if (!array) return bad("an empty array is put on the workers; give it a value");
+  if (array.bytes() > kMostMessageBytes / 2)
+    return bad(
+        fmt::format("a tensor of {} bytes is put on the workers, and at most {} are sent; "
+                    "have them read it from files",
+                    array.bytes(), kMostMessageBytes / 2));
+  return TensorBytes{array.dtype(), array.sizes(),
+                     std::string(static_cast<const char*>(array.data()), array.bytes())};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Controller>> Controller::connect(const std::string& where,
+                                                        const ControllerOptions& options) {
+  const auto settings = Settings::from_environment();
+  if (!settings) return settings.error();
+  const auto found = find(where, *settings);
+  if (!found) return found.error();
+  auto session = ControllerSession::open(found->endpoint, *found->secret, options);
+  if (!session) return session.error();
+  return std::unique_ptr<Controller>(new Controller(*std::move(session)));
+}
+
+Controller::Controller(std::unique_ptr<ControllerSession> session)
+    : session_(std::move(session)),
+      frames_(session_->held().frames),
+      taken_(frames_.size(), false) {
+  for (const HeldTensor& held : session_->held().tensors)
+    kept_.push_back({held.label, remote_tensor(held.handle, held.dtype)});
+}
+
+std::vector<KeptTensor> Controller::take_over() { return std::exchange(kept_, {}); }
+
+Result<Tensor> Controller::put(const Array& tensor, const std::string& label) {
+  auto bytes = bytes_of(tensor);
+  if (!bytes) return bytes.error();
+  const Handle handle = session_->new_handles(1);
+  if (auto given = session_->give(PutTensor{handle, label, {}, *std::move(bytes)}, label); !given)
+    return given.error();
+  return remote_tensor(handle, tensor.dtype());
+}
+
+Result<Tensor> Controller::put(const std::vector<Array>& each, const std::string& label) {
+  if (each.size() != static_cast<std::size_t>(workers()))
+    return bad(
+        fmt::format("{} tensors are put on {} workers; give one for each", each.size(), workers()));
+  const Handle handle = session_->new_handles(1);
+  for (std::size_t worker = 0; worker < each.size(); ++worker) {
+    auto bytes = bytes_of(each[worker]);
+    if (!bytes) return bytes.error();
+    if (bytes->dtype != each[0].dtype() || bytes->sizes.size() != each[0].sizes().size())
+      return bad(
+          fmt::format("the tensor for worker {} has another dtype or another number of dims "
+                      "than that for worker 0",
+                      worker));
+    auto given = session_->give(
+        PutTensor{handle, label, Rank{static_cast<std::int32_t>(worker)}, *std::move(bytes)},
+        label);
+    if (!given) return given.error();
+  }
+  return remote_tensor(handle, each[0].dtype());
+}
+
+Result<std::map<std::string, Tensor>> Controller::read(const std::string& path,
+                                                       const std::vector<std::string>& names) {
+  ReadTensors read{path, {}};
+  for (const std::string& name : names) read.tensors.emplace_back(name, session_->new_handles(1));
+  const auto tensors = read.tensors;
+  if (auto given = session_->give(std::move(read), "tensors of " + path); !given)
+    return given.error();
+  std::map<std::string, Tensor> out;
+  for (const auto& [name, handle] : tensors) {
+    const auto told = session_->ask<SizesAnswer>(AskSizes{session_->new_question(), handle}, name);
+    if (!told) return told.error();
+    if (told->failure) return *told->failure;
+    out.emplace(name, remote_tensor(handle, told->dtype));
+  }
+  return out;
+}
+
+Result<Handle> Controller::remote(const Tensor& tensor) const {
+  if (tensor.traced() || tensor.empty()) return bad("the tensor is none of the workers'");
+  const auto handle = handle_of(tensor.array(), session_->dropped());
+  if (!handle) return handle.error();
+  if (*handle) return **handle;
+  return bad("the tensor is this process's own; look at it with array()");
+}
+
+Result<Array> Controller::fetch(const Tensor& tensor, int worker) {
+  const auto handle = remote(tensor);
+  if (!handle) return handle.error();
+  if (worker < 0 || worker >= workers())
+    return bad(fmt::format("there is no worker {}; there are {}", worker, workers()));
+  const auto told = session_->ask<TensorAnswer>(
+      FetchTensor{session_->new_question(), *handle, Rank{worker}}, "a tensor");
+  if (!told) return told.error();
+  if (told->failure) return *told->failure;
+  Array out(told->tensor.dtype, told->tensor.sizes);
+  if (!told->tensor.elements.empty())
+    std::memcpy(out.data(), told->tensor.elements.data(), told->tensor.elements.size());
+  return out;
+}
+
+Result<std::vector<std::vector<std::int64_t>>> Controller::sizes(const Tensor& tensor) {
+  const auto handle = remote(tensor);
+  if (!handle) return handle.error();
+  auto told = session_->ask<SizesAnswer>(AskSizes{session_->new_question(), *handle}, "sizes");
+  if (!told) return told.error();
+  if (told->failure) return *told->failure;
+  return std::move(told->sizes);
+}
+
+Result<FrameNumber> Controller::frame_number(const std::string& name) {
+  const auto found = std::ranges::find(frames_, name, &HeldFrame::name);
+  const auto place = static_cast<std::size_t>(found - frames_.begin());
+  if (found != frames_.end() && (taken_[place] || !found->digest.empty()))
+    return bad(
+        fmt::format("the workers have a frame {} already; give another frame another name", name));
+  const FrameNumber number{static_cast<std::uint32_t>(place)};
+  if (found == frames_.end()) {
+    if (auto given = session_->give(MakeFrame{number, name}, "frame " + name); !given)
+      return given.error();
+    frames_.push_back({name, {}});
+    taken_.push_back(false);
+  }
+  taken_[place] = true;
+  return number;
+}
+
+Result<RemoteProgram> Controller::load(const std::string& path) {
+  // What it uses of the user's own the workers look for.
+  const auto program = read_program(path, {.known = {}, .stand_ins = true});
+  if (!program) return program.error();
+  auto bytes = encode(*program);
+  if (!bytes) return bytes.error();
+  const std::string digest = coordinator::content_digest(*bytes);
+  std::vector<OutputShape> shapes;
+  for (const SavedEntry& entry : program->entries) {
+    OutputShape shape = output_shape(entry.graph);
+    std::map<std::string, DType> sorted;  // as the workers tell them
+    for (std::size_t i = 0; i < shape.names.size(); ++i)
+      sorted.emplace(shape.names[i], shape.dtypes[i]);
+    OutputShape& last = shapes.emplace_back();
+    for (const auto& [name, dtype] : sorted)
+      last.names.push_back(name), last.dtypes.push_back(dtype);
+  }
+  const auto found = std::ranges::find(frames_, digest, &HeldFrame::digest);
+  if (found != frames_.end())  // the workers have it
+    return RemoteProgram(*session_, program->frame,
+                         FrameNumber{static_cast<std::uint32_t>(found - frames_.begin())}, shapes);
+  const FrameNumber number{static_cast<std::uint32_t>(frames_.size())};
+  ShipProgram ship{digest, {reinterpret_cast<const char*>(bytes->data()), bytes->size()}};
+  if (auto given = session_->give(std::move(ship), path); !given) return given.error();
+  if (auto given = session_->give(LoadFrame{number, digest, path}, path); !given)
+    return given.error();
+  frames_.push_back({program->frame, digest});
+  taken_.push_back(true);
+  if (auto loaded = settle(); !loaded) return loaded.error();
+  return RemoteProgram(*session_, program->frame, number, shapes);
+}
+
+Result<void> Controller::settle() {
+  const auto done = session_->ask<Done>(Settle{session_->new_question()}, "all before it");
+  return done ? Result<void>() : Result<void>(done.error());
+}
+
+Result<void> Controller::finish() {
+  const auto done = session_->ask<Done>(Finish{session_->new_question()}, "the end");
+  return done ? Result<void>() : Result<void>(done.error());
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/controller/controller_session.h>
+
+namespace lockstep::worker {
+
+Result<std::unique_ptr<ControllerSession>> ControllerSession::open(
+    const collectives::Endpoint& to, collectives::Secret secret, const ControllerOptions& options) {
+  auto link = ControllerLink::open(to, std::move(secret), options.deadline);
+  if (!link) return link.error();
+  std::unique_ptr<ControllerSession> out(new ControllerSession(*std::move(link), options));
+  if (auto greeted = out->greet(); !greeted) return greeted.error();
+  return out;
+}
+
+Result<void> ControllerSession::greet() {
+  link_->send(encode(Command(Hello{})));
+  const std::string what = "the greeting";
+  while (!answer_) {
+    if (auto waited = wait(what); !waited) return waited.error();
+  }
+  const Reply told = *std::exchange(answer_, std::nullopt);
+  if (const auto* refused = std::get_if<Refused>(&told)) return refused->why;
+  const auto* held = std::get_if<Held>(&told);
+  if (held == nullptr) return Status{Code::Internal, "worker 0 does not greet back"};
+  held_ = *held;
+  next_ = held_.next;
+  calls_ = held_.calls;
+  return {};
+}
+
+void ControllerSession::hear(Reply reply) {
+  if (std::holds_alternative<Alive>(reply)) return;
+  if (const auto* progress = std::get_if<Progress>(&reply)) {
+    for (; done_ < progress->done && !on_their_way_.empty(); ++done_) {
+      bytes_ -= on_their_way_.front().bytes;
+      on_their_way_.pop_front();
+    }
+  } else if (auto* failed = std::get_if<Failed>(&reply)) {
+    if (!failed_) failed_ = std::move(failed->why);
+  } else if (auto* verdict = std::get_if<Verdict>(&reply)) {
+    if (!over_) over_ = std::move(verdict->why);
+  } else if (const auto* asked = std::get_if<TraceAsked>(&reply)) {
+    const auto found = tracers_.find(asked->frame);
+    TraceAnswer answer{asked->number, {}, {}};
+    tracing_ = true;
+    if (found != tracers_.end())
+      answer = found->second(*asked);
+    else
+      answer.failure = Status{Code::TraceError,
+                              "the controller does not have the function of the frame; it makes "
+                              "the frame before others call it"};
+    tracing_ = false;
+    link_->send(encode(Command(std::move(answer))));
+  } else {
+    answer_ = std::move(reply);
+  }
+}
+
+void ControllerSession::listen() {
+  for (Reply& reply : link_->take()) hear(std::move(reply));
+  if (link_->ended() && !over_) over_ = *link_->ended();
+}
+
+Result<void> ControllerSession::wait(const std::string& what) {
+  if (!over_) {
+    const Instant since = std::max(link_->heard(), Instant{0});
+    const Duration left = since + options_.deadline - clock_.now();
+    if (left > Duration{0}) link_->wait(left);
+    listen();
+  }
+  if (answer_) return {};
+  if (over_) return *over_;
+  if (clock_.now() - link_->heard() < options_.deadline) return {};
+  over_ = Status{
+      Code::Stuck,
+      fmt::format(
+          "worker 0 at {} has not been heard of for {:g} s, while the controller waits for "
+          "{}{}; it may be suspended, or its machine gone",
+          link_->endpoint().text(), std::chrono::duration<double>(options_.deadline).count(),
+          on_their_way_.empty() ? what : on_their_way_.front().what,
+          on_their_way_.size() < 2 ? ""
+                                   : fmt::format(" and {} behind it", on_their_way_.size() - 1))};
+  return *over_;
+}
+
+std::optional<Status> ControllerSession::failure() { return std::exchange(failed_, std::nullopt); }
+
+void ControllerSession::send(const Command& command, std::string what) {
+  const Bytes bytes = encode(command);
+  on_their_way_.push_back({std::move(what), bytes.size()});
+  bytes_ += bytes.size();
+  link_->send(bytes);
+}
+
+Result<void> ControllerSession::give(Command command, const std::string& what) {
+  if (tracing_)
+    return Status{Code::BadInput,
+                  fmt::format("a traced function asks the controller for {}; a function computes "
+                              "with its inputs only",
+                              what)};
+  link_->poll();
+  listen();
+  while (full() && !over_) {
+    if (auto waited = wait(what); !waited) return waited.error();
+  }
+  if (over_) return *over_;
+  if (auto failed = failure()) return *failed;
+  if (!dropped_->handles.empty())
+    send(DropHandles{std::exchange(dropped_->handles, {})}, "handles to be dropped");
+  send(command, what);
+  link_->poll();
+  return {};
+}
+
+}  // namespace lockstep::worker

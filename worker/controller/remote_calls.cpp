@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include <lockstep/worker/controller/remote_calls.h>
+
+namespace lockstep::worker {
+
+OutputShape output_shape(const Graph& graph) {
+  OutputShape out;
+  for (const Graph::Output& output : graph.outputs) {
+    out.names.push_back(output.name);
+    out.dtypes.push_back(graph.nodes[output.node].meta.dtype);
+  }
+  return out;
+}
+
+Result<void> RemoteCalls::prepare(RemoteInputs& inputs) {
+  if (inputs.failure) {
+    Status why = *inputs.failure;
+    why.message = fmt::format("{}: {}", name_, why.message);
+    return why;
+  }
+  take_moved(inputs);
+  for (auto& [input, array] : inputs.own)
+    if (auto put = put_own(inputs.inputs[input], array); !put) {
+      let_go(inputs.inputs);
+      return put;
+    }
+  inputs.own.clear();
+  return {};
+}
+
+/// Handles that the walk has let go of are the call's own: it is what tells the workers.
+void RemoteCalls::take_moved(RemoteInputs& inputs) {
+  std::vector<Handle>& dropped = session_.dropped()->handles;
+  std::set<Handle> moved;
+  for (CallInput& input : inputs.inputs) {
+    const auto found = std::ranges::find(dropped, input.tensor);
+    if (input.kind != Kind::Tensor || input.tensor == Handle{}) continue;
+    if (found != dropped.end()) dropped.erase(found), moved.insert(input.tensor);
+    input.moved = moved.contains(input.tensor);
+  }
+}
+
+Result<void> RemoteCalls::put_own(CallInput& input, const Array& array) {
+  if (array.bytes() > kMostMessageBytes / 2)
+    return Status{Code::BadInput,
+                  fmt::format("{}: the tensor {} has {} bytes, and at most {} are sent; have the "
+                              "workers read it from files",
+                              name_, input.name, array.bytes(), kMostMessageBytes / 2),
+                  input.name,
+                  {}};
+  const Handle handle = session_.new_handles(1);
+  PutTensor put{handle, input.name, {}, {}};
+  put.tensor = {array.dtype(), array.sizes(),
+                std::string(static_cast<const char*>(array.data()), array.bytes())};
+  if (auto given = session_.give(std::move(put), input.name); !given) return given;
+  input.tensor = handle;
+  input.moved = true;
+  return {};
+}
+
+/// Of a call that was not sent.
+void RemoteCalls::let_go(const std::vector<CallInput>& inputs) {
+  std::set<Handle> moved;
+  for (const CallInput& input : inputs)
+    if (input.moved) moved.insert(input.tensor);
+  std::ranges::copy(moved, std::back_inserter(session_.dropped()->handles));
+}
+
+CallFrame RemoteCalls::call_of(RemoteInputs inputs) {
+  CallFrame out;
+  out.frame = frame_;
+  out.call = session_.new_call();
+  out.inputs = std::move(inputs.inputs);
+  return out;
+}
+
+std::vector<Array> RemoteCalls::arrays(Handle first, const OutputShape& shape) const {
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < shape.dtypes.size(); ++i)
+    out.push_back(remote_array(after(first, i), shape.dtypes[i], session_.dropped()));
+  return out;
+}
+
+Result<std::vector<Array>> RemoteCalls::issue(RemoteInputs inputs, const OutputShape& shape) {
+  CallFrame call = call_of(std::move(inputs));
+  call.room = static_cast<std::uint32_t>(shape.names.size());
+  call.first = session_.new_handles(call.room);
+  call.names = names_digest(shape.names);
+  std::vector<Array> out = arrays(call.first, shape);
+  if (auto given = session_.give(call, what(call.call)); !given) {
+    let_go(call.inputs);
+    return given.error();
+  }
+  return out;
+}
+
+Result<RemoteCalls::Ended> RemoteCalls::run(RemoteInputs inputs) {
+  CallFrame call = call_of(std::move(inputs));
+  call.room = kMostOutputs;
+  call.first = session_.new_handles(call.room);
+  call.tell = true;
+  const std::string text = what(call.call);
+  if (auto given = session_.give(call, text); !given) {
+    let_go(call.inputs);
+    return given.error();
+  }
+  auto called = session_.answer<Called>(text);
+  if (!called) return called.error();
+  return Ended{*std::move(called), call.first};
+}
+
+Result<std::vector<Array>> RemoteCalls::outputs(const Ended& ended, const OutputShape& shape) {
+  if (ended.called.outputs == shape.names) return arrays(ended.first, shape);
+  return Status{Code::Internal,
+                fmt::format("{} has other outputs than its trace", what(ended.called.call))};
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,60 @@
+// How the calls of one frame are made, whatever the types of its inputs and outputs: with handles
+// of what goes in and what comes out.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <lockstep/worker/controller/controller_session.h>
+#include <lockstep/worker/controller/remote_inputs.h>
+
+namespace lockstep::worker {
+
+/// What the outputs of an entry are to the controller.
+struct OutputShape {
+  std::vector<std::string> names;  // in the order of the program
+  std::vector<DType> dtypes;
+};
+[[nodiscard]] OutputShape output_shape(const Graph& graph);
+
+/// One thread. Borrows the session.
+class RemoteCalls {
+ public:
+  RemoteCalls(ControllerSession& session, std::string name, FrameNumber frame)
+      : session_(session), name_(std::move(name)), frame_(frame) {}
+
+  /// Puts the process's own tensors on the workers; finds out which handles nobody has any more
+  /// now that the walk has let go of them: those of the call.
+  [[nodiscard]] Result<void> prepare(RemoteInputs& inputs);
+  /// A call whose outputs are known: their tensors, at once.
+  [[nodiscard]] Result<std::vector<Array>> issue(RemoteInputs inputs, const OutputShape& shape);
+  /// A call that waits for its end. What it has is told by `shape`, which may look at it.
+  struct Ended {
+    Called called;
+    Handle first{};
+  };
+  [[nodiscard]] Result<Ended> run(RemoteInputs inputs);
+  /// The outputs of a call that has ended.
+  [[nodiscard]] Result<std::vector<Array>> outputs(const Ended& ended, const OutputShape& shape);
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] FrameNumber number() const { return frame_; }
+  [[nodiscard]] ControllerSession& session() const { return session_; }
+
+ private:
+  void take_moved(RemoteInputs& inputs);
+  [[nodiscard]] Result<void> put_own(CallInput& input, const Array& array);
+  void let_go(const std::vector<CallInput>& inputs);
+  [[nodiscard]] CallFrame call_of(RemoteInputs inputs);
+  [[nodiscard]] std::string what(std::uint64_t call) const {
+    return fmt::format("call {} of {}", call, name_);
+  }
+  [[nodiscard]] std::vector<Array> arrays(Handle first, const OutputShape& shape) const;
+  ControllerSession& session_;
+  std::string name_;
+  FrameNumber frame_;
+};
+
+}  // namespace lockstep::worker

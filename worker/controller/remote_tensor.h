@@ -1,0 +1,47 @@
+// A tensor of the workers as the controller sees it: a handle without sizes or elements, which are
+// the workers' own.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <lockstep/worker/controller/speech/numbers.h>
+#include <lockstep/worker/graph/array.h>
+
+namespace lockstep::worker {
+
+/// Handles that nobody refers to any more, until the workers are told. One thread.
+struct DroppedHandles {
+  std::vector<Handle> handles;
+};
+
+/// The memory of such a tensor. The workers keep theirs until the last copy of it is gone.
+class RemoteTensor final : public FarMemory {
+ public:
+  RemoteTensor(Handle handle, std::shared_ptr<DroppedHandles> dropped)
+      : handle_(handle), dropped_(std::move(dropped)) {}
+  ~RemoteTensor() override { dropped_->handles.push_back(handle_); }
+  RemoteTensor(const RemoteTensor&) = delete;
+  RemoteTensor& operator=(const RemoteTensor&) = delete;
+
+  [[nodiscard]] Handle handle() const { return handle_; }
+  /// Of one controller, which has this list.
+  [[nodiscard]] bool belongs_to(const std::shared_ptr<DroppedHandles>& list) const {
+    return dropped_ == list;
+  }
+  /// Always an error, which says how to look at it.
+  [[nodiscard]] Result<void> fetch(void* to, std::size_t bytes) const override;
+
+ private:
+  Handle handle_;
+  std::shared_ptr<DroppedHandles> dropped_;
+};
+
+/// An array that is a handle.
+[[nodiscard]] Array remote_array(Handle handle, DType dtype,
+                                 std::shared_ptr<DroppedHandles> dropped);
+/// nullopt: the array is the process's own. Errors: BadInput (of another controller).
+[[nodiscard]] Result<std::optional<Handle>> handle_of(
+    const Array& array, const std::shared_ptr<DroppedHandles>& dropped);
+
+}  // namespace lockstep::worker

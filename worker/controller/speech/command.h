@@ -1,0 +1,148 @@
+// What a controller has its workers do. Each worker does all commands in the order in which the
+// controller gave them; worker 0 passes them on. Decoding trusts nothing: it checks lengths,
+// enumerators and sizes, and that no byte is left over.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/base/rank.h>
+#include <lockstep/collectives/base/status.h>
+#include <lockstep/worker/controller/speech/numbers.h>
+#include <lockstep/worker/controller/speech/tensor_bytes.h>
+#include <lockstep/worker/exchange/observation.h>
+
+namespace lockstep::worker {
+
+/// Of the messages between a controller and its workers. Another version is refused.
+inline constexpr std::uint32_t kControllerVersion = 1;
+/// The first line of the file in which worker 0 leaves its address, and its secret unless all are
+/// told it otherwise.
+inline constexpr std::string_view kWorkersFile = "lockstep.workers/1";
+/// The longest message, in either direction.
+inline constexpr std::size_t kMostMessageBytes = std::size_t{1} << 29;
+/// The most outputs of one call.
+inline constexpr std::uint32_t kMostOutputs = 1U << 20;
+
+/// The first message of a connection.
+struct Hello {
+  std::uint32_t version = kControllerVersion;
+  bool operator==(const Hello&) const = default;
+};
+/// A tensor for all workers, or for one; the others then have theirs from commands of their own.
+struct PutTensor {
+  Handle handle{};
+  std::string label;  // what a later controller sees of it
+  std::optional<Rank> only;
+  TensorBytes tensor;
+  bool operator==(const PutTensor&) const = default;
+};
+/// Tensors of a safetensors file; "{rank}" in the path is the worker's number.
+struct ReadTensors {
+  std::string path;
+  std::vector<std::pair<std::string, Handle>> tensors;  // by name
+  bool operator==(const ReadTensors&) const = default;
+};
+/// A saved program, kept under its digest for LoadFrame.
+struct ShipProgram {
+  std::string digest;
+  std::string program;  // SavedProgram, encoded
+  bool operator==(const ShipProgram&) const = default;
+};
+/// A frame of a program that was shipped. `from`: the controller's name of it, for messages.
+struct LoadFrame {
+  FrameNumber frame{};
+  std::string digest, from;
+  bool operator==(const LoadFrame&) const = default;
+};
+/// A frame whose function the controller has.
+struct MakeFrame {
+  FrameNumber frame{};
+  std::string name;
+  bool operator==(const MakeFrame&) const = default;
+};
+/// One input of a call: a tensor of the workers, or the bits of a number.
+struct CallInput {
+  std::string name;  // of the source
+  Kind kind = Kind::Tensor;
+  Handle tensor{};
+  bool moved = false;       // the workers let go of it during the run
+  std::int64_t number = 0;  // an int, a bool, the bits of a float
+  std::vector<Mark> marks;  // of a tensor's dims; empty: none
+  bool operator==(const CallInput&) const = default;
+};
+struct CallFrame {
+  FrameNumber frame{};
+  std::uint64_t call = 0;   // counted by the controller over all frames
+  Handle first{};           // of the outputs, in the order of the program
+  std::uint32_t room = 0;   // how many handles they may take
+  std::uint64_t names = 0;  // names_digest() of the outputs that the controller expects; 0: any
+  bool tell = false;        // the controller waits for Called
+  std::vector<CallInput> inputs;
+  bool operator==(const CallFrame&) const = default;
+};
+struct DropHandles {
+  std::vector<Handle> handles;
+  bool operator==(const DropHandles&) const = default;
+};
+/// Asks for the tensor of one worker.
+struct FetchTensor {
+  std::uint64_t question = 0;
+  Handle handle{};
+  Rank worker{};
+  bool operator==(const FetchTensor&) const = default;
+};
+/// Asks for dtype and sizes of a tensor on every worker.
+struct AskSizes {
+  std::uint64_t question = 0;
+  Handle handle{};
+  bool operator==(const AskSizes&) const = default;
+};
+/// Asks whether all before it has been done.
+struct Settle {
+  std::uint64_t question = 0;
+  bool operator==(const Settle&) const = default;
+};
+/// The end of the job, as planned.
+struct Finish {
+  std::uint64_t question = 0;
+  bool operator==(const Finish&) const = default;
+};
+/// Worker 0 says it to the others, and no controller may: the job ends with this error.
+struct EndJob {
+  Status why;
+  bool operator==(const EndJob&) const = default;
+};
+/// The answer to TraceAsked: one entry as a saved program, or why there is none. Not in order with
+/// the commands: the workers wait for it within a call.
+struct TraceAnswer {
+  std::uint64_t number = 0;  // TraceAsked's
+  std::optional<Status> failure;
+  std::string program;
+  bool operator==(const TraceAnswer&) const = default;
+};
+
+using Command =
+    std::variant<Hello, PutTensor, ReadTensors, ShipProgram, LoadFrame, MakeFrame, CallFrame,
+                 DropHandles, FetchTensor, AskSizes, Settle, Finish, EndJob, TraceAnswer>;
+
+/// What a user calls the command: "the call of a frame".
+[[nodiscard]] std::string_view command_name(const Command& command);
+[[nodiscard]] Bytes encode(const Command& command);
+/// nullopt: no command of this version.
+[[nodiscard]] std::optional<Command> decode_command(std::span<const std::byte> bytes);
+
+/// The version in what may be a Hello, also one of another version; nullopt: it is none.
+[[nodiscard]] std::optional<std::uint32_t> greeted_version(std::span<const std::byte> bytes);
+
+/// Of the names of outputs in order; never 0.
+[[nodiscard]] std::uint64_t names_digest(std::span<const std::string> names);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,67 @@
+// A frame of the workers' job as the controller calls it: with inputs by name, its function being
+// with the controller or in a saved program.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <lockstep/worker/controller/speech/reply.h>
+#include <lockstep/worker/job.h>
+
+namespace lockstep::worker {
+
+/// An input as a call takes it.
+struct GivenInput {
+  const CallInput* what = nullptr;
+  Array array;  // of a tensor
+};
+
+/// One thread. Borrows the job. Calls are collective.
+class WorkerFrame {
+ public:
+  explicit WorkerFrame(LoadedFrame loaded, std::string digest)
+      : program_(std::move(loaded)), digest_(std::move(digest)) {}
+  /// A frame that `made` runs; what its traces give is told by traced().
+  WorkerFrame(FrameRunner& made, std::string name) : runner_(&made), name_(std::move(name)) {}
+
+  /// How an entry was traced, by the controller of that time.
+  struct Traced {
+    TraceAsked asked;
+    shapes::Fingerprint graph;
+    std::vector<std::string> outputs;  // names, in order
+  };
+  struct Outputs {
+    std::vector<Array> arrays;
+    std::vector<std::string> names;
+    std::optional<int> entry;  // nullopt: interpreted
+  };
+  /// Errors: joint, as of a frame's call.
+  [[nodiscard]] Result<Outputs> call(std::vector<GivenInput> inputs);
+  /// In place of a call that this worker cannot make: all workers get the error.
+  [[nodiscard]] Status refuse(const Status& why);
+
+  [[nodiscard]] const std::string& name() const { return program_ ? program_->name() : name_; }
+  /// Of the program; empty: the controller traces.
+  [[nodiscard]] const std::string& digest() const { return digest_; }
+  /// What a trace within the call under way has given.
+  void traced(Traced made) { traced_ = std::move(made); }
+  /// Null: the entry came with a program.
+  [[nodiscard]] const Traced* trace_of(int entry) const;
+
+ private:
+  [[nodiscard]] Result<Outputs> call_program(std::vector<GivenInput> inputs);
+  [[nodiscard]] Result<void> observe(std::vector<GivenInput>& inputs, Observation& out);
+
+  std::optional<LoadedFrame> program_;  // nullopt: of the runner alone
+  std::string digest_;
+  FrameRunner* runner_ = nullptr;
+  std::string name_;
+  std::shared_ptr<const SourceList> list_;  // of the last call
+  std::vector<InputValue> values_;
+  Traced traced_;                  // the latest
+  std::map<int, Traced> entries_;  // by number
+};
+
+}  // namespace lockstep::worker

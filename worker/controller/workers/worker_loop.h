@@ -1,0 +1,71 @@
+// What a worker does from its start to its end: the controller's commands, in their order, which
+// worker 0 broadcasts to the others. All workers do the same, so that what fails fails on all.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include <lockstep/worker/controller/workers/lead.h>
+#include <lockstep/worker/controller/workers/tensor_table.h>
+#include <lockstep/worker/controller/workers/worker_frame.h>
+
+namespace lockstep::worker {
+
+/// One per worker. One thread: the job's.
+class WorkerLoop {
+ public:
+  /// `lead`: on worker 0 only.
+  WorkerLoop(Job& job, std::unique_ptr<Lead> lead);
+  ~WorkerLoop();
+  /// Until the controller says that all is done. Collective. Errors: joint: Gone where no
+  /// controller is left; the error of a call after which no other is possible.
+  [[nodiscard]] Result<void> run();
+
+ private:
+  using FrameSlot = std::variant<WorkerFrame, Status>;
+
+  /// The next commands, on all workers; none: those who wait have heard that worker 0 is there.
+  [[nodiscard]] Result<std::vector<Command>> next();
+  [[nodiscard]] Held held() const;
+
+  // Each command; an error ends the job. What fails and is no such error is told by fail().
+  [[nodiscard]] Result<void> on(const Hello&) { return {}; }
+  [[nodiscard]] Result<void> on(const TraceAnswer&) { return {}; }
+  [[nodiscard]] Result<void> on(const PutTensor& put);
+  [[nodiscard]] Result<void> on(const ReadTensors& read);
+  [[nodiscard]] Result<void> on(const ShipProgram& ship);
+  [[nodiscard]] Result<void> on(const LoadFrame& load);
+  [[nodiscard]] Result<void> on(const MakeFrame& make);
+  [[nodiscard]] Result<void> on(const CallFrame& call);
+  [[nodiscard]] Result<void> on(const DropHandles& drop);
+  [[nodiscard]] Result<void> on(const FetchTensor& fetch);
+  [[nodiscard]] Result<void> on(const AskSizes& ask);
+  [[nodiscard]] Result<void> on(const Settle& settle);
+  [[nodiscard]] Result<void> on(const Finish& finish);
+  [[nodiscard]] Result<void> on(const EndJob& end) { return end.why; }
+
+  [[nodiscard]] Result<WorkerFrame*> frame_of(const CallFrame& call);
+  [[nodiscard]] Result<WorkerFrame::Outputs> outputs_of(const CallFrame& call);
+  void keep(const CallFrame& call, WorkerFrame::Outputs outputs);
+  [[nodiscard]] DistantTrace trace(FrameNumber frame, const TraceSetup& setup);
+  [[nodiscard]] TensorAnswer own_answer(const FetchTensor& fetch, const Array& array) const;
+  void fail(const Status& why) { reply(Failed{why}); }
+  void reply(const Reply& reply) {
+    if (lead_) lead_->send(reply);
+  }
+  [[nodiscard]] collectives::Communicator& workers() const;
+
+  Job& job_;
+  std::unique_ptr<Lead> lead_;
+  TensorTable tensors_;
+  std::map<std::string, std::string> programs_;  // encoded, by digest
+  std::deque<FrameSlot> frames_;                 // by number; an error is why there is none
+  std::uint64_t calls_ = 0, questions_ = 0;
+  bool greets_ = false;  // a controller has come, and waits for what there is
+  bool over_ = false;
+};
+
+}  // namespace lockstep::worker
