@@ -3,8 +3,8 @@
 // rest is: the type and the payload of one frame; who comes to a rendezvous; or what peers say to a
 // rank once all have met. Strangers are wire_fuzz's. scripts/fuzz-coordinator runs it.
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
+
+#include "../support/fuzz_target.h"
 
 #include <lockstep/collectives/tcp/rendezvous_members.h>
 #include <lockstep/collectives/tcp/tcp.h>
@@ -12,14 +12,9 @@
 
 using namespace lockstep;
 using namespace lockstep::collectives;
+using lockstep::fuzz::require;
 
 namespace {
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "tcp_fuzz: %s\n", what);
-  std::abort();
-}
 
 void round_trip(std::uint8_t type, std::span<const std::byte> payload) {
   const auto message = decode_tcp({type, Bytes(payload.begin(), payload.end())});

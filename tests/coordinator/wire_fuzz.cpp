@@ -5,10 +5,10 @@
 // LOCKSTEP_FUZZ_TYPE=N all bytes are the payload of a frame of that type. Built where the compiler
 // is clang; scripts/fuzz-coordinator runs it.
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <memory>
+
+#include "../support/fuzz_target.h"
 
 #include <lockstep/coordinator/server/connection.h>
 #include <lockstep/coordinator/server/http_connection.h>
@@ -16,14 +16,9 @@
 
 using namespace lockstep;
 using namespace lockstep::coordinator;
+using lockstep::fuzz::require;
 
 namespace {
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "wire_fuzz: %s\n", what);
-  std::abort();
-}
 
 Nonce nonce(std::uint8_t value) {
   Nonce out;

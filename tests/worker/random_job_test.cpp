@@ -211,9 +211,10 @@ TEST_F(RandomJob, WhereGraphsMayDiffer_TheRunCompares) {
       });
   const auto by_plain = plain({filled({5}, 1), Key(6)});
   ASSERT_EQ(by_plain.has_value(), size == 1);
-  if (size > 1)
+  if (size > 1) {
     EXPECT_TRUE(contains(by_plain.error().text(), "a Key is folded with the same number"))
         << by_plain.error().text();
+  }
   const auto own = local({filled({5}, 1), Key(rank)});
   ASSERT_TRUE(own) << own.error().text();
   EXPECT_EQ(own->y.array().at(4), unit(rank, 4));

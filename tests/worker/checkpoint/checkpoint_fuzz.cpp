@@ -1,47 +1,24 @@
 // libFuzzer target: whatever stands in a checkpoint's index, also behind a right digest, or in the
 // file of a rank, it is refused in one sentence, or it keeps the rules and reads back as itself.
 // Built where the compiler is clang; scripts/fuzz-checkpoints runs it.
-#include <cstdio>
-#include <cstdlib>
 
+#include "../../support/fuzz_target.h"
 #include <nlohmann/json.hpp>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <lockstep/worker/checkpoint/digest.h>
 #include <lockstep/worker/checkpoint/index.h>
 
 using namespace lockstep;
 using namespace lockstep::worker;
+using lockstep::fuzz::MemoryFile;
+using lockstep::fuzz::require;
 
 namespace {
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "checkpoint_fuzz: %s\n", what);
-  std::abort();
-}
 
 void require_sentence(const Status& error) {
   require(error.code == Code::BadInput || error.code == Code::Version, "another code");
   require(!error.message.empty() && error.message.find('\n') == std::string::npos, "no sentence");
 }
-
-/// A file without a name.
-class MemoryFile {
- public:
-  MemoryFile() : fd_(::memfd_create("fuzz", MFD_CLOEXEC)) { require(fd_ >= 0, "no memfd"); }
-  ~MemoryFile() { ::close(fd_); }
-  void fill(std::span<const std::byte> bytes) const {
-    require(::ftruncate(fd_, 0) == 0, "no truncation");
-    require(::pwrite(fd_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
-            "no write");
-  }
-  [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
-
- private:
-  int fd_;
-};
 
 void check_tensor(const CheckpointIndex& index, const IndexedTensor& tensor) {
   require(index.find(tensor.name) == &tensor, "a tensor is not found by its name");

@@ -1,16 +1,13 @@
 // Checkpoints of a job on real ranks: saved between calls of frames, with the votes of the job.
-#include <filesystem>
 #include <fstream>
 
-#include "job_ranks.h"
+#include "job_folder.h"
 
 #include <lockstep/worker/checkpoint/folder.h>
 #include <lockstep/worker/checkpoint/merge.h>
 #include <lockstep/worker/checkpoints.h>
 
 namespace lockstep::worker::checkpoint_job_test {
-
-namespace fs = std::filesystem;
 
 struct State {
   Tensor x, w;
@@ -24,22 +21,8 @@ struct State {
   }
 };
 
-class CheckpointJob : public JobRanks {
+class CheckpointJob : public JobFolder {
  protected:
-  void SetUp() override {
-    JobRanks::SetUp();
-    std::string name = (fs::temp_directory_path() / "checkpoint-job-XXXXXX").string();
-    if (rank == 0) {
-      ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    }
-    MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
-    folder_ = name;
-  }
-  void TearDown() override {
-    job.reset();
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0) fs::remove_all(folder_);
-  }
   [[nodiscard]] State state(double value) const {
     State out;
     out.first = 12 * rank / size;
@@ -48,12 +31,11 @@ class CheckpointJob : public JobRanks {
     out.cursor = 100 * rank;
     return out;
   }
-  std::string folder_;
 };
 
 TEST_F(CheckpointJob, SavedBetweenCalls_IsLoadedAndTheNextStepsAreTheSame) {
   auto step = job->frame<X, Y>("step", [](X in) { return Y{in.x * 0.5 + all_reduce(sum(in.x))}; });
-  Checkpoints checkpoints(*job, folder_, {.every = 2});
+  Checkpoints checkpoints(*job, folder, {.every = 2});
   State now = state(1);
   std::vector<double> seen;
   for (now.step = 1; now.step <= 5; ++now.step) {
@@ -83,8 +65,8 @@ TEST_F(CheckpointJob, SavedBetweenCalls_IsLoadedAndTheNextStepsAreTheSame) {
 }
 
 TEST_F(CheckpointJob, AFolderThatCannotBeMade_IsAJointFailureAndTheProgramGoesOn) {
-  std::ofstream(folder_ + "/file") << "x";
-  Checkpoints checkpoints(*job, folder_ + "/file/below");
+  std::ofstream(folder + "/file") << "x";
+  Checkpoints checkpoints(*job, folder + "/file/below");
   State now = state(1);
   const auto saved = checkpoints.save(1, now);
   ASSERT_TRUE(saved) << saved.error().text();
@@ -95,7 +77,7 @@ TEST_F(CheckpointJob, AFolderThatCannotBeMade_IsAJointFailureAndTheProgramGoesOn
 }
 
 TEST_F(CheckpointJob, AStateThatDiffersOnOneRank_IsOneErrorAndTheNextSaveWorks) {
-  Checkpoints checkpoints(*job, folder_);
+  Checkpoints checkpoints(*job, folder);
   State now = state(1);
   if (size > 1) {
     State other = state(1);
@@ -112,12 +94,12 @@ TEST_F(CheckpointJob, AStateThatDiffersOnOneRank_IsOneErrorAndTheNextSaveWorks) 
 }
 
 TEST_F(CheckpointJob, DamageThatOneRankReads_IsOneErrorAndTheStateIsAsItWas) {
-  Checkpoints checkpoints(*job, folder_);
+  Checkpoints checkpoints(*job, folder);
   State now = state(1);
   ASSERT_TRUE(checkpoints.save(1, now));
   ASSERT_TRUE(checkpoints.finish());
   if (last) {
-    const std::string file = folder_ + "/step-000001/" + rank_file_name(rank);
+    const std::string file = folder + "/step-000001/" + rank_file_name(rank);
     std::fstream io(file, std::ios::in | std::ios::out | std::ios::binary);
     io.seekp(-1, std::ios::end);
     io.put('x');
@@ -145,14 +127,14 @@ TEST_F(CheckpointJob, WhatFramesHaveLearnt_IsThereForTheJobThatGoesOn) {
     EXPECT_TRUE(compiled(step, 3));
     EXPECT_TRUE(compiled(step, 4));  // another size: a symbol from here on
     EXPECT_FALSE(compiled(step, 5));
-    Checkpoints checkpoints(*job, folder_);
+    Checkpoints checkpoints(*job, folder);
     ASSERT_TRUE(checkpoints.save(1, now));
     ASSERT_TRUE(checkpoints.finish());
     EXPECT_TRUE(finish());
   }
   start({});
   auto step = frame();
-  Checkpoints checkpoints(*job, folder_);
+  Checkpoints checkpoints(*job, folder);
   const auto found = checkpoints.restore(now);
   ASSERT_TRUE(found && *found);
   EXPECT_TRUE(compiled(step, 6));
@@ -161,7 +143,7 @@ TEST_F(CheckpointJob, WhatFramesHaveLearnt_IsThereForTheJobThatGoesOn) {
 }
 
 TEST_F(CheckpointJob, RestoreWithoutACheckpoint_IsNone) {
-  Checkpoints checkpoints(*job, folder_ + "/none");
+  Checkpoints checkpoints(*job, folder + "/none");
   State back = state(5);
   const auto found = checkpoints.restore(back);
   ASSERT_TRUE(found) << found.error().text();

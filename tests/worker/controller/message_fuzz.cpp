@@ -1,24 +1,18 @@
 // libFuzzer target: any bytes are refused, or are a command or a reply that reads back as itself;
 // any stream of sealed pieces is put together within its bound. Built where the compiler is clang;
 // scripts/fuzz-controller runs it.
-#include <cstdio>
-#include <cstdlib>
+#include "../../support/fuzz_target.h"
 
 #include <lockstep/worker/controller/speech/message_pieces.h>
 #include <lockstep/worker/controller/speech/reply.h>
 
 using namespace lockstep;
 using namespace lockstep::worker;
+using lockstep::fuzz::require;
 
 namespace {
 
 constexpr std::size_t kMost = 4096;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "message_fuzz: %s\n", what);
-  std::abort();
-}
 
 }  // namespace
 

@@ -2,41 +2,18 @@
 // that are not there; what it takes is written again and read back as the same. The bytes are a
 // whole file; with the first byte odd, the JSON of a header, before 64 bytes of data. Built where
 // the compiler is clang; scripts/fuzz-safetensors runs it.
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
-#include <sys/mman.h>
-#include <unistd.h>
+#include "../../support/fuzz_target.h"
 
 #include <lockstep/worker/safetensors/file.h>
 
 using namespace lockstep;
 using namespace lockstep::worker;
+using lockstep::fuzz::MemoryFile;
+using lockstep::fuzz::require;
 
 namespace {
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "safetensors_fuzz: %s\n", what);
-  std::abort();
-}
-
-/// A file without a name.
-class MemoryFile {
- public:
-  MemoryFile() : fd_(::memfd_create("fuzz", MFD_CLOEXEC)) { require(fd_ >= 0, "no memfd"); }
-  ~MemoryFile() { ::close(fd_); }
-  void fill(std::span<const std::byte> bytes) const {
-    require(::ftruncate(fd_, 0) == 0, "no truncation");
-    require(::pwrite(fd_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
-            "no write");
-  }
-  [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
-
- private:
-  int fd_;
-};
 
 void check_reads(SafetensorsFile& file) {
   std::uint64_t bytes = 0;

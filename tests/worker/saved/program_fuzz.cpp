@@ -1,8 +1,8 @@
 // libFuzzer target: whatever stands behind a right seal, it is refused in one sentence, or it is a
 // program that keeps all rules and reads back as itself. Built where the compiler is clang;
 // scripts/fuzz-programs runs it, from the files that are kept.
-#include <cstdio>
-#include <cstdlib>
+
+#include "../../support/fuzz_target.h"
 
 #include <lockstep/coordinator/store/seal.h>
 #include <lockstep/worker/saved/difference.h>
@@ -12,14 +12,9 @@
 
 using namespace lockstep;
 using namespace lockstep::worker;
+using lockstep::fuzz::require;
 
 namespace {
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "program_fuzz: %s\n", what);
-  std::abort();
-}
 
 void require_sentence(const Status& error) {
   require(error.code == Code::BadInput, "another code");

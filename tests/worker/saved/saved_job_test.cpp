@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "job_ranks.h"
+#include "job_folder.h"
 #include "ops/own_ops.h"
 
 #include <lockstep/worker/autodiff/control_flow.h>
@@ -55,25 +55,8 @@ Out exchange(const In& in) {
   return {way[0], grad(total, {in.x})[0], group_rank(in.x), {y, counts}};
 }
 
-class SavedJob : public JobRanks {
+class SavedJob : public JobFolder {
  protected:
-  void SetUp() override {
-    JobRanks::SetUp();
-    folder = std::string(TEST_CACHE) + "/../saved_job_test." + std::to_string(size);
-    meet();
-    if (rank == 0) {
-      fs::remove_all(folder);
-      fs::create_directories(folder);
-    }
-    meet();
-  }
-  void TearDown() override {
-    job.reset();
-    meet();
-    if (rank == 0) fs::remove_all(folder);
-    meet();
-  }
-  static void meet() { MPI_Barrier(MPI_COMM_WORLD); }
   [[nodiscard]] std::string file(const std::string& name) const {
     return folder + "/" + name + ".lsp";
   }
@@ -162,8 +145,6 @@ class SavedJob : public JobRanks {
       EXPECT_TRUE(contains(error.text(), part)) << part << " is not in " << error.text();
     expect_joint(error);
   }
-
-  std::string folder;
 };
 
 TEST_F(SavedJob, LoadedWithoutTheFunction_GivesTheSameBits) {

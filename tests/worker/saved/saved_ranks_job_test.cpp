@@ -1,36 +1,16 @@
 // Saved programs and what ranks have in common: frames of every consistency, each rank with its own
 // file, and other numbers of ranks than saved it.
-#include <filesystem>
 #include <functional>
 
-#include "job_ranks.h"
+#include "job_folder.h"
 
 #include <lockstep/worker/saved/saved_file.h>
 
 namespace lockstep::worker::saved_ranks_job_test {
 namespace {
 
-namespace fs = std::filesystem;
-
-class SavedRanks : public JobRanks {
+class SavedRanks : public JobFolder {
  protected:
-  void SetUp() override {
-    JobRanks::SetUp();
-    folder = std::string(TEST_CACHE) + "/../saved_ranks_job_test." + std::to_string(size);
-    meet();
-    if (rank == 0) {
-      fs::remove_all(folder);
-      fs::create_directories(folder);
-    }
-    meet();
-  }
-  void TearDown() override {
-    job.reset();
-    meet();
-    if (rank == 0) fs::remove_all(folder);
-    meet();
-  }
-  static void meet() { MPI_Barrier(MPI_COMM_WORLD); }
   [[nodiscard]] std::string file(const std::string& name) const {
     return folder + "/" + name + ".lsp";
   }
@@ -92,8 +72,6 @@ class SavedRanks : public JobRanks {
     act(**made);
     EXPECT_TRUE((*made)->finish());
   }
-
-  std::string folder;
 };
 
 TEST_F(SavedRanks, SharedSizes_EachRankRunsItsOwnProgram) {

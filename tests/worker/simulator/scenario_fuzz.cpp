@@ -2,8 +2,8 @@
 // in one sentence, and what is read keeps to the format. Built where the compiler is clang;
 // scripts/fuzz-scenarios runs it.
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
+
+#include "../../support/fuzz_target.h"
 
 #include <lockstep/worker/simulator/draw/json_document.h>
 #include <lockstep/worker/simulator/draw/lengths_file.h>
@@ -11,14 +11,9 @@
 
 using namespace lockstep;
 using namespace lockstep::worker::simulator;
+using lockstep::fuzz::require;
 
 namespace {
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "scenario_fuzz: %s\n", what);
-  std::abort();
-}
 
 void require_sentence(const Status& error, std::string_view start) {
   require(error.code == Code::BadInput, "another code");
