@@ -116,7 +116,7 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   const auto traced = [&]() -> Result<Graph> {
     if (!frame_.tracer) return worker::trace(setup(decision), body_);
     DistantTrace distant = frame_.tracer(setup(decision));
-    round_failed_ = std::move(distant.round_failed);
+    if (distant.round_failed) round_failed_ = std::move(distant.round_failed);
     return std::move(distant.graph);
   };
   Result<Graph> graph = traced();
@@ -192,7 +192,7 @@ RoundKey FrameRunner::Steps::next_question() {
   return key;
 }
 
-Result<bool> FrameRunner::Steps::group_any(bool mine) {
+Result<bool> FrameRunner::Steps::group_any(bool mine, const shapes::Predicate& /*asked*/) {
   auto answer = frame_.agreed.driver().any_rank(next_question(), mine);
   if (!answer) round_failed_ = answer.error();
   return answer;

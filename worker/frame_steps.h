@@ -38,7 +38,7 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
   [[nodiscard]] const std::optional<Status>& refused() const { return refused_; }
 
  private:
-  Result<bool> group_any(bool mine) override;
+  Result<bool> group_any(bool mine, const shapes::Predicate& asked) override;
   Result<std::int64_t> broadcast_from_lowest(std::int64_t mine) override;
   [[nodiscard]] RoundKey next_question();
   [[nodiscard]] TraceSetup setup(const Decision& decision);

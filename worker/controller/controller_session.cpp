@@ -45,7 +45,7 @@ void ControllerSession::hear(Reply reply) {
     if (!over_) over_ = std::move(verdict->why);
   } else if (const auto* asked = std::get_if<TraceAsked>(&reply)) {
     const auto found = tracers_.find(asked->frame);
-    TraceAnswer answer{asked->number, {}, {}};
+    TraceAnswer answer{asked->number, {}, {}, {}};
     tracing_ = true;
     if (found != tracers_.end())
       answer = found->second(*asked);

@@ -3,31 +3,36 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/controller/frame_tracing.h>
+#include <lockstep/worker/controller/speech/group_question.h>
 #include <lockstep/worker/saved/saved_bytes.h>
 #include <lockstep/worker/saved/start_entries.h>
 
 namespace lockstep::worker {
 namespace {
 
-/// What worker 0 would answer as the lowest rank is known here, since its scalars came with the
-/// question. What all workers are to be asked is not.
+/// What the workers would answer: as the lowest rank worker 0, whose scalars came with the
+/// question; all of them as far as they have been asked. The first thing that they have not ends
+/// the trace.
 class WorkersAnswer final : public TraceHost {
  public:
-  WorkersAnswer(const std::string& frame, std::uint32_t workers)
-      : frame_(frame), workers_(workers) {}
-  Result<bool> group_any(bool mine) override {
-    if (workers_ == 1) return mine;
-    return Status{Code::TraceError,
-                  fmt::format("frame {}: group_any() and group_all() ask every worker for its "
-                              "sizes, which a controller's trace cannot do; compute both sides and "
-                              "select, or run the frame on ranks of a job",
-                              frame_)};
+  WorkersAnswer(const TraceAsked& asked, const Decision& decision)
+      : asked_(asked), decision_(decision) {}
+  Result<bool> group_any(bool mine, const shapes::Predicate& predicate) override {
+    if (asked_.workers == 1) return mine;
+    if (next_ < asked_.answers.size()) return asked_.answers[next_++];
+    auto question = encode_question(decision_, predicate);
+    if (!question) return question.error();
+    question_ = *std::move(question);
+    return Status{Code::TraceError, "the function asks the group what it has not asked before"};
   }
   Result<std::int64_t> broadcast_from_lowest(std::int64_t mine) override { return mine; }
+  [[nodiscard]] std::string take_question() { return std::move(question_); }
 
  private:
-  const std::string& frame_;
-  std::uint32_t workers_;
+  const TraceAsked& asked_;
+  const Decision& decision_;
+  std::size_t next_ = 0;
+  std::string question_;
 };
 
 }  // namespace
@@ -53,30 +58,32 @@ Result<WantedTrace> wanted_trace(const TraceAsked& asked) {
   return out;
 }
 
-Result<Graph> trace_for(const std::string& frame, const TraceAsked& asked,
-                        const WantedTrace& wanted, const RecordFrame& record) {
-  WorkersAnswer host(frame, asked.workers);
+MadeTrace trace_for(const std::string& frame, const TraceAsked& asked, const WantedTrace& wanted,
+                    const RecordFrame& record) {
+  WorkersAnswer host(asked, wanted.decision);
   const auto workers = static_cast<int>(asked.workers);
-  return trace({.frame = frame,
-                .decision = wanted.decision,
-                .observation = &asked.seen,
-                .group_size = workers,
-                .group = {"", RankSet::all(workers), Rank{0}},
-                .host = &host,
-                .specialize_float = asked.specialize_float,
-                .low_precision = asked.low_precision},
-               record);
+  auto graph = trace({.frame = frame,
+                      .decision = wanted.decision,
+                      .observation = &asked.seen,
+                      .group_size = workers,
+                      .group = {"", RankSet::all(workers), Rank{0}},
+                      .host = &host,
+                      .specialize_float = asked.specialize_float,
+                      .low_precision = asked.low_precision},
+                     record);
+  return {std::move(graph), host.take_question()};
 }
 
 TraceAnswer answer_with(const std::string& frame, const TraceAsked& asked,
-                        const WantedTrace& wanted, Result<Graph> graph) {
-  TraceAnswer out{asked.number, {}, {}};
-  if (!graph) {
-    out.failure = graph.error();
+                        const WantedTrace& wanted, MadeTrace made) {
+  TraceAnswer out{asked.number, {}, {}, std::move(made.question)};
+  if (!out.question.empty()) return out;
+  if (!made.graph) {
+    out.failure = made.graph.error();
     return out;
   }
   SavedProgram program{.frame = frame, .ranks = static_cast<int>(asked.workers)};
-  program.entries.push_back({.decision = wanted.decision, .graph = *std::move(graph)});
+  program.entries.push_back({.decision = wanted.decision, .graph = *std::move(made.graph)});
   auto bytes = encode(program);
   if (bytes)
     out.program.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());

@@ -25,11 +25,15 @@ struct WantedTrace {
 /// Errors: BadInput (no such question).
 [[nodiscard]] Result<WantedTrace> wanted_trace(const TraceAsked& asked);
 
-/// Errors: TraceError, also where the function asks what only the workers can answer.
-[[nodiscard]] Result<Graph> trace_for(const std::string& frame, const TraceAsked& asked,
-                                      const WantedTrace& wanted, const RecordFrame& record);
-/// The answer with this graph, or with why there is none.
+struct MadeTrace {
+  Result<Graph> graph;
+  std::string question;  // what all workers are to be asked before there is one; empty: nothing
+};
+/// Errors of the graph: TraceError.
+[[nodiscard]] MadeTrace trace_for(const std::string& frame, const TraceAsked& asked,
+                                  const WantedTrace& wanted, const RecordFrame& record);
+/// The answer with this graph, with why there is none, or with the question.
 [[nodiscard]] TraceAnswer answer_with(const std::string& frame, const TraceAsked& asked,
-                                      const WantedTrace& wanted, Result<Graph> graph);
+                                      const WantedTrace& wanted, MadeTrace made);
 
 }  // namespace lockstep::worker

@@ -78,33 +78,34 @@ class RemoteFrame {
       examples.emplace(key, std::move(example));
       return {};
     }
-    Result<Graph> trace(const TraceAsked& asked, const WantedTrace& wanted) {
+    MadeTrace trace(const TraceAsked& asked, const WantedTrace& wanted) {
       const auto example = examples.find(wanted.key);
       if (example == examples.end())
-        return Status{Code::TraceError,
-                      fmt::format("frame {}: the workers ask for the trace of inputs that this "
-                                  "controller has not given",
-                                  calls.name())};
+        return {Status{Code::TraceError,
+                       fmt::format("frame {}: the workers ask for the trace of inputs that this "
+                                   "controller has not given",
+                                   calls.name())},
+                {}};
       std::optional<Out> out;
-      Result<Graph> graph = trace_for(calls.name(), asked, wanted, [&](Trace& trace) {
+      MadeTrace made_trace = trace_for(calls.name(), asked, wanted, [&](Trace& trace) {
         out = body(traced_like(example->second.in, example->second.tree, trace));
         RemoteOutputs checked;
         FieldWalk<RemoteOutputs>(checked).walk(*out);
         add_outputs(*out, trace);
       });
-      if (graph) latest = Made{*std::move(out), output_shape(*graph)};
-      return graph;
+      if (made_trace.graph) latest = Made{*std::move(out), output_shape(*made_trace.graph)};
+      return made_trace;
     }
     TraceAnswer answer(const TraceAsked& asked) {
       const auto wanted = wanted_trace(asked);
-      if (!wanted) return {asked.number, wanted.error(), {}};
-      auto graph = trace(asked, *wanted);
+      if (!wanted) return {asked.number, wanted.error(), {}, {}};
+      MadeTrace now = trace(asked, *wanted);
       // Calls that are still to be issued wait again where the outputs are others now.
-      if (graph)
+      if (now.graph)
         std::erase_if(made, [&](const auto& known) {
           return known.second.shape.names != latest->shape.names;
         });
-      return answer_with(calls.name(), asked, *wanted, std::move(graph));
+      return answer_with(calls.name(), asked, *wanted, std::move(now));
     }
     /// What the call that has ended made: as this controller traced it, or, where an earlier one
     /// did, as it does now, provided that this is the same.
@@ -117,7 +118,7 @@ class RemoteFrame {
       if (!latest && called.traced) {
         const auto wanted = wanted_trace(*called.traced);
         if (!wanted) return wanted.error();
-        const auto graph = trace(*called.traced, *wanted);
+        const Result<Graph> graph = trace(*called.traced, *wanted).graph;
         if (!graph) return graph.error();
         if (graph->fingerprint() != called.graph)
           return Status{Code::TraceError,

@@ -334,7 +334,8 @@ bool Trace::ask_group(const SymBool& condition, bool all, const Line& where) {
   if (const auto earlier = earlier_answer()) {
     answer = *earlier != 0;
   } else if (setup_.host && setup_.answers == nullptr) {
-    const Result<bool> any = setup_.host->group_any(all ? !*mine : *mine);
+    const Result<bool> any = all ? setup_.host->group_any(!*mine, predicate.negated())
+                                 : setup_.host->group_any(*mine, predicate);
     if (!any) throw GroupFailure{any.error()};
     answer = all ? !*any : *any;
   }

@@ -27,8 +27,9 @@ namespace lockstep::worker {
 class TraceHost {
  public:
   virtual ~TraceHost() = default;
-  /// True on every rank if `mine` is true on any. Collective. An error ends the trace with it.
-  [[nodiscard]] virtual Result<bool> group_any(bool mine) = 0;
+  /// True on every rank if `mine`, that `asked` holds here, is true on any. Collective. An error
+  /// ends the trace with it.
+  [[nodiscard]] virtual Result<bool> group_any(bool mine, const shapes::Predicate& asked) = 0;
   /// The value of the group's lowest rank on every rank. Collective. An error ends the trace with
   /// it.
   [[nodiscard]] virtual Result<std::int64_t> broadcast_from_lowest(std::int64_t mine) = 0;
@@ -243,8 +244,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   };
   std::vector<Scope> scopes_;  // bodies under way, the innermost one last
   std::uint32_t scope_count_ = 0;
-  std::vector<std::uint32_t> scope_of_;   // by node; 0: of no body
-  std::map<NodeId, NodeId> captured_as_;  // by an input of a body: the value outside
+  std::vector<std::uint32_t> scope_of_;                 // by node; 0: of no body
+  std::map<NodeId, NodeId> captured_as_;                // by an input of a body: the value outside
   std::map<std::string, shapes::Fingerprint> own_ops_;  // by name
   std::set<NodeId> stopped_;
   std::map<NodeId, std::shared_ptr<const OwnGradient>> own_gradients_;  // by output

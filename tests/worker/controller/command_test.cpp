@@ -1,8 +1,10 @@
 // Commands and replies as bytes: there and back, and what no peer of this version writes.
 #include <random>
 
+#include "tracing.h"
 #include <gtest/gtest.h>
 
+#include <lockstep/worker/controller/speech/group_question.h>
 #include <lockstep/worker/controller/speech/message_pieces.h>
 #include <lockstep/worker/controller/speech/reply.h>
 
@@ -10,6 +12,8 @@ namespace lockstep::worker::command_test {
 namespace {
 
 using collectives::SealedSession;
+using test::DecisionBuilder;
+using test::dynamic;
 
 const Status kWhy{Code::GraphDivergence,
                   "graphs differ",
@@ -41,7 +45,7 @@ std::vector<Command> commands() {
           Settle{23},
           Finish{24},
           EndJob{kWhy},
-          TraceAnswer{25, kWhy, "program"}};
+          TraceAnswer{25, kWhy, "program", "question"}};
 }
 
 TraceAsked asked() {
@@ -49,6 +53,7 @@ TraceAsked asked() {
   ObservationBuilder seen;
   seen.tensor("x", {3, 2}, DType::F64).integer("n", 5).real("rate").boolean("on", true);
   out.seen = seen.build();
+  out.answers = {true, false};
   return out;
 }
 std::vector<Reply> replies() {
@@ -117,8 +122,9 @@ TEST(ControllerMessages, DamagedBytes_AreRefusedOrAreAnotherMessage) {
     Bytes bytes = encode(all[draw() % all.size()]);
     for (std::uint64_t hits = 1 + draw() % 3; hits > 0; --hits)
       bytes[draw() % bytes.size()] = static_cast<std::byte>(draw());
-    if (const auto read = decode_command(bytes))
+    if (const auto read = decode_command(bytes)) {
       EXPECT_TRUE(decode_command(encode(*read)) == read) << "round " << round;
+    }
     if (const auto read = decode_reply(bytes)) (void)encode(*read);
   }
 }
@@ -178,6 +184,34 @@ TEST(MessagePieces, LongMessages_ComeWholeAndBeyondTheLimitAreRefused) {
     EXPECT_EQ(got, message) << length;
     EXPECT_EQ(refused, length > 299'999) << length;
   }
+}
+
+TEST(GroupQuestion, IsAnsweredByWhatAWorkerHasSeen) {
+  const Decision decision =
+      DecisionBuilder().tensor("x", DType::F32, {dynamic(6), dynamic(3)}).get();
+  const std::vector<shapes::Symbol> symbols = decision.trace_symbols();
+  const shapes::Expr rows = shapes::Expr::symbol(symbols.at(0)),
+                     columns = shapes::Expr::symbol(symbols.at(1));
+  const auto seen = [](std::int64_t one, std::int64_t two) {
+    return ObservationBuilder().tensor("x", {one, two}).build();
+  };
+  const auto asked = encode_question(decision, shapes::less(columns * 2, rows));
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(answer_question(*asked, decision, seen(7, 3)).value(), true);
+  EXPECT_EQ(answer_question(*asked, decision, seen(6, 3)).value(), false);
+  const auto product = encode_question(decision, shapes::less(rows, columns * columns * rows));
+  ASSERT_TRUE(product);
+  EXPECT_EQ(answer_question(*product, decision, seen(7, std::int64_t{1} << 62)).value(), true);
+  const auto large = answer_question(*product, decision, seen(9, std::int64_t{1} << 62));
+  ASSERT_FALSE(large);
+  EXPECT_NE(large.error().message.find("has no value here"), std::string::npos);
+  // Bytes that are none, and the question of another call.
+  const Decision other = DecisionBuilder().tensor("x", DType::F32, {dynamic(6)}).get();
+  EXPECT_EQ(answer_question("none", decision, seen(7, 3)).error().code, Code::TraceError);
+  EXPECT_EQ(answer_question(*asked, other, seen(7, 3)).error().code, Code::TraceError);
+  // A value that no input has.
+  EXPECT_FALSE(encode_question(
+      decision, shapes::less(shapes::Expr::symbol(decision.host_symbols(1)[0]), rows)));
 }
 
 }  // namespace

@@ -239,22 +239,66 @@ TEST_P(ControllerJob, TensorsOfFiles_AreReadByEachWorkerAndAFileThatIsNotThereIs
   EXPECT_EQ(workers.wait(), 0) << workers.output();
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, ControllerJob, testing::Values(1, 2, 4),
-                         [](const auto& param) { return fmt::format("n{}", param.param); });
-
-TEST(ControllerJob, GroupAny_OnSeveralWorkersIsRefusedInOneSentence) {
-  WorkersProcess workers(2);
+TEST_P(ControllerJob, QuestionsOfTheGroup_AreAnsweredByAllWorkers) {
+  const int n = GetParam();
+  WorkersProcess workers(n);
   const auto controller = workers.connect();
   ASSERT_TRUE(controller);
-  auto asks = good(controller->frame<X, X>(
-      "asks", [](const X& in) { return group_any(in.x.size(0) > 2) ? X{in.x + 1.0} : in; }));
-  const auto refused = asks({good(controller->put(rows_by_worker(2)))});
-  ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("ask every worker"), std::string::npos)
-      << refused.error().text();
+  auto asks = good(controller->frame<X, X>("asks", [n](const X& in) {
+    Tensor out = in.x;
+    if (group_any(in.x.size(0) > n)) out = out + 1.0;        // worker n - 1 has n + 1 rows
+    if (group_all(in.x.size(0) > 2)) out = out + 10.0;       // worker 0 has 2
+    if (group_any(in.x.size(0) > n + 1)) out = out + 100.0;  // nobody has
+    return X{out};
+  }));
+  const auto called_with = [&](std::int64_t more) {
+    std::vector<Array> rows;
+    for (int w = 0; w < n; ++w) rows.push_back(ones(w + 2 + more));
+    const X out = good(asks({good(controller->put(rows))}));
+    for (int w = 0; w < n; ++w)
+      EXPECT_EQ(good(controller->fetch(out.x, w)).at(0), good(controller->fetch(out.x)).at(0));
+    return good(controller->fetch(out.x)).at(0);
+  };
+  EXPECT_EQ(called_with(0), 2);
+  EXPECT_EQ(called_with(1), 112);
+  EXPECT_EQ(called_with(0), 2);
   good(controller->finish());
   EXPECT_EQ(workers.wait(), 0) << workers.output();
 }
+
+TEST_P(ControllerJob, QuestionWithoutAValueOnOneWorker_IsTheErrorOfTheCall) {
+  const int n = GetParam();
+  WorkersProcess workers(n);
+  const auto controller = workers.connect();
+  ASSERT_TRUE(controller);
+  auto asks = good(controller->frame<test::StepIn, X>("asks", [](const test::StepIn& in) {
+    return group_any(in.seen * in.seen * in.x.size(0) > 5) ? X{in.x + 1.0} : X{in.x};
+  }));
+  const auto called_with = [&](std::int64_t rows_of_last, std::int64_t seen,
+                               bool squared = true) -> Result<void> {
+    std::vector<Array> rows(static_cast<std::size_t>(n), ones(3));
+    rows.back() = ones(rows_of_last);
+    const Tensor x = good(controller->put(rows));
+    if (auto out = asks({x, x, {}, 0.0, seen, squared}); !out) return out.error();
+    return controller->settle();
+  };
+  good(called_with(4, 1));
+  good(called_with(5, 2));
+  good(called_with(6, std::int64_t{1} << 61));
+  const auto refused = called_with(40, std::int64_t{1} << 62, false);  // 40 * 2^124, in a new trace
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::TraceError) << refused.error().text();
+  if (n > 1) {
+    EXPECT_TRUE(refused.error().text().find(fmt::format("rank {}", n - 1)) != std::string::npos)
+        << refused.error().text();
+  }
+  good(called_with(4, 1));
+  good(controller->finish());
+  EXPECT_EQ(workers.wait(), 0) << workers.output();
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, ControllerJob, testing::Values(1, 2, 4),
+                         [](const auto& param) { return fmt::format("n{}", param.param); });
 
 }  // namespace
 }  // namespace lockstep::worker::controller_job_test

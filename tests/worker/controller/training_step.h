@@ -36,8 +36,8 @@ struct StepOut {
   }
 };
 
-/// Two layers, a loss over the rows of all ranks, and a step down its gradient. Branches on a float
-/// and on a bool.
+/// Two layers, a loss over the rows of all ranks, and a step down its gradient. Branches on a
+/// float, on a bool and on sizes of any and of all ranks.
 inline StepOut training_step(StepIn in) {
   const Tensor h = tanh(matmul(in.x, in.layers[0].weight) + in.layers[0].bias);
   const Tensor off = matmul(h, in.layers[1].weight) + in.layers[1].bias - in.y;
@@ -48,6 +48,8 @@ inline StepOut training_step(StepIn in) {
   const std::vector<Tensor> gradients = grad(loss, of);
   Tensor rate = in.rate.tensor();
   if (in.rate > 0.05) rate = rate * 0.5;
+  if (group_any(in.x.size(0) > 6)) rate = rate * 0.75;
+  if (!group_all(in.x.size(0) > 2)) rate = rate * 1.5;
   std::vector<Tensor> next;
   for (std::size_t i = 0; i < of.size(); ++i)
     next.push_back(of[i] - all_reduce(gradients[i]) / rows * rate);

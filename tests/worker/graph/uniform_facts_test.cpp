@@ -223,7 +223,7 @@ TEST(UniformFacts, WhereGraphsMayDiffer_SymbolsAreComparedEachTime_AndTheVoteHas
 /// Counts how often the group is asked.
 class AskedHost final : public TraceHost {
  public:
-  Result<bool> group_any(bool mine) override {
+  Result<bool> group_any(bool mine, const shapes::Predicate&) override {
     ++asked;
     return mine;
   }

@@ -27,7 +27,7 @@ class Host final : public TraceHost {
     own = ObservationBuilder().real("lr").tensor("n", {}, DType::I64).tensor("x", {6}).build();
     own.scalars = {std::bit_cast<std::int64_t>(lr), n};
   }
-  Result<bool> group_any(bool mine) override { return mine; }
+  Result<bool> group_any(bool mine, const shapes::Predicate&) override { return mine; }
   Result<std::int64_t> broadcast_from_lowest(std::int64_t mine) override {
     asked.push_back(mine);
     return answers.size() < asked.size() ? mine : answers[asked.size() - 1];

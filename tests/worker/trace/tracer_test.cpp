@@ -273,12 +273,14 @@ TEST(Tracer, UnbackedInputDim_IsBoundByTheInput) {
 class FixedAnswer final : public TraceHost {
  public:
   explicit FixedAnswer(bool answer) : answer_(answer) {}
-  Result<bool> group_any(bool mine) override {
+  Result<bool> group_any(bool mine, const shapes::Predicate& predicate) override {
+    predicates.push_back(predicate.text());
     asked.push_back(mine);
     return answer_;
   }
   Result<std::int64_t> broadcast_from_lowest(std::int64_t mine) override { return mine; }
   std::vector<bool> asked;
+  std::vector<std::string> predicates;
 
  private:
   bool answer_;
@@ -298,6 +300,7 @@ TEST(Tracer, GroupQuestion_TakesTheGroupsAnswerAndRecordsIt) {
   EXPECT_TRUE(any) << "another rank said so";
   EXPECT_FALSE(all) << "on some rank it does not hold";
   EXPECT_EQ(yes.asked, (std::vector<bool>{false, false})) << "hint 6: not above 8; not(6 > 4)";
+  EXPECT_EQ(yes.predicates, (std::vector<std::string>{"9 <= s0", "s0 <= 4"})) << "what any has";
   const Graph with_no = must(trace(setup(decision, 2, &no), body));
   EXPECT_FALSE(any);
   EXPECT_TRUE(all);
@@ -323,7 +326,7 @@ TEST(Tracer, GroupQuestion_LooksAtThisRanksSizes) {
 
 TEST(Tracer, GroupThatFails_EndsTheTraceWithItsStatus) {
   class Broken final : public TraceHost {
-    Result<bool> group_any(bool) override {
+    Result<bool> group_any(bool, const shapes::Predicate&) override {
       return Status{Code::RankLost, "rank 1 is gone", {}, {}};
     }
     Result<std::int64_t> broadcast_from_lowest(std::int64_t) override {

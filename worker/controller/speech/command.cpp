@@ -55,6 +55,7 @@ class CommandWriter {
     out_.u64(x.number);
     put(out_, x.failure);
     out_.text(x.program);
+    out_.text(x.question);
   }
   void type(std::size_t number) { out_.u8(static_cast<std::uint8_t>(number)); }
   [[nodiscard]] Bytes take() { return std::move(out_).take(); }
@@ -129,7 +130,8 @@ void read(FieldReader& in, Settle& x) { x.question = in.u64(); }
 void read(FieldReader& in, Finish& x) { x.question = in.u64(); }
 void read(FieldReader& in, EndJob& x) { x.why = in.status(); }
 void read(FieldReader& in, TraceAnswer& x) {
-  x.number = in.u64(), x.failure = in.status_if_any(), x.program = in.text();
+  x.number = in.u64(), x.failure = in.status_if_any();
+  x.program = in.text(), x.question = in.text();
 }
 
 /// The command with this number of a type.

@@ -120,12 +120,14 @@ struct EndJob {
   Status why;
   bool operator==(const EndJob&) const = default;
 };
-/// The answer to TraceAsked: one entry as a saved program, or why there is none. Not in order with
-/// the commands: the workers wait for it within a call.
+/// The answer to TraceAsked: one entry as a saved program, or why there is none, or what the trace
+/// asks all workers, who then ask for the trace once more. Not in order with the commands: the
+/// workers wait for it within a call.
 struct TraceAnswer {
   std::uint64_t number = 0;  // TraceAsked's
   std::optional<Status> failure;
   std::string program;
+  std::string question;  // encode_question
   bool operator==(const TraceAnswer&) const = default;
 };
 

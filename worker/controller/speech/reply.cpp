@@ -29,6 +29,8 @@ void write(ByteWriter& out, const TraceAsked& x) {
   put(out, x.frame);
   out.text(x.decision);
   put(out, x.seen);
+  out.u32(static_cast<std::uint32_t>(x.answers.size()));
+  for (const bool answer : x.answers) out.u8(answer ? 1 : 0);
   out.u32(x.workers);
   out.u8(x.specialize_float ? 1 : 0);
   out.u8(static_cast<std::uint8_t>(x.low_precision));
@@ -80,6 +82,8 @@ void read(FieldReader& in, TraceAsked& x) {
   x.frame = in.frame();
   x.decision = in.text();
   x.seen = in.seen();
+  for (std::uint32_t left = in.count(1); left > 0 && in.sound(); --left)
+    x.answers.push_back(in.flag());
   x.workers = static_cast<std::uint32_t>(in.rank().value);
   x.specialize_float = in.flag();
   x.low_precision = in.dtype();

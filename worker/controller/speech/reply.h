@@ -59,8 +59,9 @@ struct Failed {
 struct TraceAsked {
   std::uint64_t number = 0;  // of the question
   FrameNumber frame{};
-  std::string decision;  // an entry without guards, as records keep it (encode_starts)
-  Observation seen;      // of worker 0: what branches on floats go by
+  std::string decision;       // an entry without guards, as records keep it (encode_starts)
+  Observation seen;           // of worker 0: what branches on floats go by
+  std::vector<bool> answers;  // of all workers, to what the trace has asked them so far
   std::uint32_t workers = 1;
   bool specialize_float = false;
   DType low_precision = DType::BF16;

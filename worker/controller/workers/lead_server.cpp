@@ -35,24 +35,6 @@ constexpr std::size_t kMostGreeting = 256;
 /// Where the other machine is gone, the system finds out after so many seconds, asked so often.
 constexpr int kKeepIdle = 10, kKeepInterval = 5, kKeepCount = 3;
 
-struct Link {
-  Link(tcp::socket its_socket, collectives::SealedSession its_session, std::string from, Instant at)
-      : socket(std::move(its_socket)),
-        session(std::move(its_session)),
-        peer(std::move(from)),
-        since(at) {}
-  tcp::socket socket;
-  collectives::SealedSession session;
-  PieceJoiner pieces{kMostGreeting};
-  std::string peer;
-  Instant since;                 // when it came, or was refused
-  std::uint64_t controller = 0;  // its number; 0: it is none
-  bool refused = false;          // its last word is being sent
-  std::deque<Bytes> queue;       // the first one is being sent
-  std::size_t queued = 0;
-};
-using LinkPtr = std::shared_ptr<Link>;
-
 void keep_alive(tcp::socket& socket) {
   Failure ignored;
   const int file = socket.native_handle();
@@ -69,6 +51,25 @@ void keep_alive(tcp::socket& socket) {
 /// Everything below runs on the server's thread, except where a mutex is locked, and what the
 /// public functions call.
 struct LeadServer::Loop {
+  struct Link {
+    Link(tcp::socket its_socket, collectives::SealedSession its_session, std::string from,
+         Instant at)
+        : socket(std::move(its_socket)),
+          session(std::move(its_session)),
+          peer(std::move(from)),
+          since(at) {}
+    tcp::socket socket;
+    collectives::SealedSession session;
+    PieceJoiner pieces{kMostGreeting};
+    std::string peer;
+    Instant since;                 // when it came, or was refused
+    std::uint64_t controller = 0;  // its number; 0: it is none
+    bool refused = false;          // its last word is being sent
+    std::deque<Bytes> queue;       // the first one is being sent
+    std::size_t queued = 0;
+  };
+  using LinkPtr = std::shared_ptr<Link>;
+
   explicit Loop(LeadServerOptions the_options)
       : options(std::move(the_options)), acceptor(io), sweeper(io) {}
 

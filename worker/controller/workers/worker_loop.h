@@ -51,6 +51,8 @@ class WorkerLoop {
   [[nodiscard]] Result<WorkerFrame::Outputs> outputs_of(const CallFrame& call);
   void keep(const CallFrame& call, WorkerFrame::Outputs outputs);
   [[nodiscard]] DistantTrace trace(FrameNumber frame, const TraceSetup& setup);
+  /// What the controller answers, on all workers. `asked`: on worker 0, for it.
+  [[nodiscard]] Result<TraceAnswer> ask_for_trace(TraceAsked& asked, const TraceSetup& setup);
   [[nodiscard]] TensorAnswer own_answer(const FetchTensor& fetch, const Array& array) const;
   void fail(const Status& why) { reply(Failed{why}); }
   void reply(const Reply& reply) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/coordinator/store/seal.h>
+#include <lockstep/worker/controller/speech/group_question.h>
 #include <lockstep/worker/controller/workers/command_batch.h>
 #include <lockstep/worker/controller/workers/worker_loop.h>
 #include <lockstep/worker/job_context.h>
@@ -110,24 +111,13 @@ Result<void> WorkerLoop::on(const MakeFrame& make) {
   return {};
 }
 
-/// All workers come here at the same point of the call; worker 0 asks, and all go on with the
-/// answer.
-DistantTrace WorkerLoop::trace(FrameNumber frame, const TraceSetup& setup) {
-  ++questions_;
+Result<TraceAnswer> WorkerLoop::ask_for_trace(TraceAsked& asked, const TraceSetup& setup) {
+  asked.number = ++questions_;
   Bytes answer;
-  TraceAsked asked;
   if (lead_) {
-    const JobContext& job = job_.context();
-    asked = {.number = questions_,
-             .frame = frame,
-             .decision = decision_bytes(setup.decision),
-             .seen = *setup.observation,
-             .workers = static_cast<std::uint32_t>(job_.size()),
-             .specialize_float = setup.specialize_float,
-             .low_precision = setup.low_precision};
-    asked.seen.marks.clear(), asked.seen.orders.clear(), asked.seen.fields.clear();
     lead_->send(asked);
-    auto heard = lead_->trace_answer(questions_, (kEdgeDeadlines - 2) * job.settings.deadline);
+    auto heard =
+        lead_->trace_answer(questions_, (kEdgeDeadlines - 2) * job_.context().settings.deadline);
     if (!heard)
       heard = encode(Command(TraceAnswer{
           questions_,
@@ -135,26 +125,49 @@ DistantTrace WorkerLoop::trace(FrameNumber frame, const TraceSetup& setup) {
                  fmt::format("frame {}: the controller has left, or is busy elsewhere, and did not "
                              "trace it; it traces when it makes a call or looks at a result",
                              setup.frame)},
+          {},
           {}}));
     answer = *std::move(heard);
   }
   auto shared = job_.size() == 1 ? Result<Bytes>(std::move(answer))
                                  : share(workers(), std::move(answer), Rank{0});
-  if (!shared) return {shared.error(), shared.error()};
-  const auto told = decode_command(*shared);
-  const auto* made = told ? std::get_if<TraceAnswer>(&*told) : nullptr;
-  if (made == nullptr) {
-    const Status why{Code::Internal, "worker 0 passes on what is no trace"};
-    return {why, why};
+  if (!shared) return shared.error();
+  auto told = decode_command(*shared);
+  if (auto* made = told ? std::get_if<TraceAnswer>(&*told) : nullptr; made != nullptr)
+    return std::move(*made);
+  return Status{Code::Internal, "worker 0 passes on what is no trace"};
+}
+
+/// All workers come here at the same point of the call; worker 0 asks, and all go on with the
+/// answer. Where the trace asks all of them, they vote, and it is made once more.
+DistantTrace WorkerLoop::trace(FrameNumber frame, const TraceSetup& setup) {
+  TraceAsked asked{.frame = frame,
+                   .decision = decision_bytes(setup.decision),
+                   .seen = *setup.observation,
+                   .workers = static_cast<std::uint32_t>(job_.size()),
+                   .specialize_float = setup.specialize_float,
+                   .low_precision = setup.low_precision};
+  asked.seen.marks.clear(), asked.seen.orders.clear(), asked.seen.fields.clear();
+  for (;;) {
+    auto answer = ask_for_trace(asked, setup);
+    if (!answer) return {answer.error(), answer.error()};
+    if (answer->question.empty()) {
+      Result<Graph> graph = graph_in(*answer, setup);
+      if (graph) {
+        std::vector<std::string> names;
+        for (const Graph::Output& output : graph->outputs) names.push_back(output.name);
+        std::get<WorkerFrame>(frames_[static_cast<std::size_t>(frame)])
+            .traced({std::move(asked), graph->fingerprint(), std::move(names)});
+      }
+      return {std::move(graph), {}};
+    }
+    // An error of this worker alone ends its trace; the others hear of it by the vote.
+    const auto mine = answer_question(answer->question, setup.decision, *setup.observation);
+    if (!mine) return {mine.error(), {}};
+    const auto any = setup.host->group_any(*mine, {});
+    if (!any) return {any.error(), {}};
+    asked.answers.push_back(*any);
   }
-  Result<Graph> graph = graph_in(*made, setup);
-  if (graph) {
-    std::vector<std::string> names;
-    for (const Graph::Output& output : graph->outputs) names.push_back(output.name);
-    std::get<WorkerFrame>(frames_[static_cast<std::size_t>(frame)])
-        .traced({std::move(asked), graph->fingerprint(), std::move(names)});
-  }
-  return {std::move(graph), {}};
 }
 
 }  // namespace lockstep::worker
