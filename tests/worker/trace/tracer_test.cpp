@@ -300,7 +300,7 @@ TEST(Tracer, GroupQuestion_TakesTheGroupsAnswerAndRecordsIt) {
   EXPECT_TRUE(any) << "another rank said so";
   EXPECT_FALSE(all) << "on some rank it does not hold";
   EXPECT_EQ(yes.asked, (std::vector<bool>{false, false})) << "hint 6: not above 8; not(6 > 4)";
-  EXPECT_EQ(yes.predicates, (std::vector<std::string>{"9 <= s0", "s0 <= 4"})) << "what any has";
+  EXPECT_EQ(yes.predicates, (std::vector<std::string>{"s0 >= 9", "s0 <= 4"})) << "what any has";
   const Graph with_no = must(trace(setup(decision, 2, &no), body));
   EXPECT_FALSE(any);
   EXPECT_TRUE(all);
