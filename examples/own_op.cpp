@@ -36,7 +36,7 @@ OwnDefinition by_element(const char* name, double (*element)(double), const std:
 
 Tensor slope(const Tensor& x) {
   static const OwnOp op(by_element(
-      "example.squareplus_slope", [](double x) { return (1 + x / std::sqrt(x * x + 4)) / 2; },
+      "example.squareplus_slope", [](double at) { return (1 + at / std::sqrt(at * at + 4)) / 2; },
       "(T(1) + x / sqrt_(x * x + T(4))) / T(2)"));
   return op({x});
 }

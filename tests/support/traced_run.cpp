@@ -43,8 +43,9 @@ TracedRun::TracedRun(const std::vector<Array>& like, const Body& body,
   if (!graph) return;
   graph_ = std::move(*graph);
   for (const Node& node : graph_.nodes)  // where the user's line was lost on the way
-    if (node.op != Op::Input)
+    if (node.op != Op::Input) {
       EXPECT_NE(node.where.text().find("_test.cpp:"), std::string::npos) << graph_.text();
+    }
   executable_ = compile(graph_);
 }
 

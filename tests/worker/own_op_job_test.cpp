@@ -129,10 +129,10 @@ TEST_F(OwnOpJob, HostCallThatThrowsOnOneRank_IsOneErrorWithRankAndLineAndTheJobG
   auto step = job->frame<X, Y>("step", [&](X in) {
     line = __LINE__ + 1;
     const Tensor x = host_call(
-        "test.check", {in.x}, [](auto in) { return in[0]; },
-        [&](auto in, Array& out) {
+        "test.check", {in.x}, [](auto metas) { return metas[0]; },
+        [&](auto arrays, Array& out) {
           if (bad) throw std::runtime_error("the disk is full");
-          out = in[0].clone();
+          out = arrays[0].clone();
         });
     return Y{all_reduce(sum(x))};
   });

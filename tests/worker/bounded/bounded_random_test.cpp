@@ -145,11 +145,12 @@ TEST(BoundedRandom, SelectionsInRandomGraphs_AreThePlainWay) {
       ASSERT_EQ(values.size(), plain_values.size());
       for (std::size_t k = 0; k < values.size(); ++k) {
         SCOPED_TRACE("output " + std::to_string(k) + ", n " + std::to_string(n));
-        if (k > exact)
+        if (k > exact) {
           expect_close(values[k], plain_values[k]);
-        else if (trues > 0 || k < rows || k + 2 >= exact)  // amin of nothing is another number
+        } else if (trues > 0 || k < rows || k + 2 >= exact) {  // amin of nothing is another number
           EXPECT_TRUE(same({values[k]},
                            {k < rows ? resized(plain_values[k], kBound) : plain_values[k]}, 0));
+        }
       }
     }
   }
