@@ -3,7 +3,7 @@ compiled, beside torch's. Prints per op and dtype how many samples ran of how ma
 per dtype the largest error. Fails for a wrong value, and for an op that runs under half of its samples, in a
 dtype of floats or in all together. Needs expecttest (torch.txt).
 torch_ops_test.py [--write FILE] PROGRAM [NAME...]; PROGRAM is the built op_samples, the names are torch's; without any
-all ops. FILE gets the table for readers."""
+all ops. FILE gets the table, as the one beside this file, op_samples.md."""
 
 import collections
 import json
