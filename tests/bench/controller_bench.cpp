@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include <lockstep/worker/controller/controller.h>
+#include <lockstep/worker/job.h>
 
 using namespace lockstep;
 using namespace lockstep::worker;

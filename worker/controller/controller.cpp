@@ -7,6 +7,7 @@
 #include <lockstep/coordinator/speech/port_file.h>
 #include <lockstep/coordinator/store/seal.h>
 #include <lockstep/worker/controller/controller.h>
+#include <lockstep/worker/process/settings.h>
 #include <lockstep/worker/saved/saved_file.h>
 
 namespace lockstep::worker {
@@ -94,6 +95,7 @@ Result<Tensor> Controller::put(const std::vector<Array>& each, const std::string
     return bad(
         fmt::format("{} tensors are put on {} workers; give one for each", each.size(), workers()));
   const Handle handle = session_->new_handles(1);
+  Tensor out = remote_tensor(handle, each[0].dtype());  // dropped where it does not come to all
   for (std::size_t worker = 0; worker < each.size(); ++worker) {
     auto bytes = bytes_of(each[worker]);
     if (!bytes) return bytes.error();
@@ -107,7 +109,7 @@ Result<Tensor> Controller::put(const std::vector<Array>& each, const std::string
         label);
     if (!given) return given.error();
   }
-  return remote_tensor(handle, each[0].dtype());
+  return out;
 }
 
 Result<std::map<std::string, Tensor>> Controller::read(const std::string& path,
@@ -118,11 +120,14 @@ Result<std::map<std::string, Tensor>> Controller::read(const std::string& path,
   if (auto given = session_->give(std::move(read), "tensors of " + path); !given)
     return given.error();
   std::map<std::string, Tensor> out;
+  for (const auto& [name, handle] : tensors)  // dropped unless all can be read
+    out.emplace(name, remote_tensor(handle, DType::F32));
   for (const auto& [name, handle] : tensors) {
     const auto told = session_->ask<SizesAnswer>(AskSizes{session_->new_question(), handle}, name);
     if (!told) return told.error();
     if (told->failure) return *told->failure;
-    out.emplace(name, remote_tensor(handle, told->dtype));
+    Tensor& tensor = out.at(name);
+    tensor = Tensor(Array::unsized(told->dtype, tensor.array().far_memory()));
   }
   return out;
 }
@@ -183,20 +188,11 @@ Result<RemoteProgram> Controller::load(const std::string& path) {
   auto bytes = encode(*program);
   if (!bytes) return bytes.error();
   const std::string digest = coordinator::content_digest(*bytes);
-  std::vector<OutputShape> shapes;
-  for (const SavedEntry& entry : program->entries) {
-    OutputShape shape = output_shape(entry.graph);
-    std::map<std::string, DType> sorted;  // as the workers tell them
-    for (std::size_t i = 0; i < shape.names.size(); ++i)
-      sorted.emplace(shape.names[i], shape.dtypes[i]);
-    OutputShape& last = shapes.emplace_back();
-    for (const auto& [name, dtype] : sorted)
-      last.names.push_back(name), last.dtypes.push_back(dtype);
-  }
+  const ProgramShape shape = program_shape(*program);
   const auto found = std::ranges::find(frames_, digest, &HeldFrame::digest);
   if (found != frames_.end())  // the workers have it
     return RemoteProgram(*session_, program->frame,
-                         FrameNumber{static_cast<std::uint32_t>(found - frames_.begin())}, shapes);
+                         FrameNumber{static_cast<std::uint32_t>(found - frames_.begin())}, shape);
   const FrameNumber number{static_cast<std::uint32_t>(frames_.size())};
   ShipProgram ship{digest, {reinterpret_cast<const char*>(bytes->data()), bytes->size()}};
   if (auto given = session_->give(std::move(ship), path); !given) return given.error();
@@ -205,7 +201,7 @@ Result<RemoteProgram> Controller::load(const std::string& path) {
   frames_.push_back({program->frame, digest});
   taken_.push_back(true);
   if (auto loaded = settle(); !loaded) return loaded.error();
-  return RemoteProgram(*session_, program->frame, number, shapes);
+  return RemoteProgram(*session_, program->frame, number, shape);
 }
 
 Result<void> Controller::settle() {

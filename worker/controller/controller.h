@@ -2,6 +2,8 @@
 // their own (`lockstep worker`, under mpirun or over TCP), with tensors that stay there; the
 // controller has handles.
 //
+// Functions compute with what lockstep/worker/job.h has.
+//
 //   auto controller = Controller::connect("workers.address");
 //   if (!controller) return Job::report(controller.error());
 //   auto step = *(*controller)->frame<Input, Output>("step", [](Input in) { return Output{...}; });
@@ -22,7 +24,6 @@
 #include <lockstep/worker/controller/controller_session.h>
 #include <lockstep/worker/controller/remote_frame.h>
 #include <lockstep/worker/controller/remote_program.h>
-#include <lockstep/worker/job.h>
 
 namespace lockstep::worker {
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <utility>
@@ -116,14 +117,19 @@ void ControllerLink::Socket::write() {
   });
 }
 
-Result<std::unique_ptr<ControllerLink>> ControllerLink::open(const Endpoint& to,
-                                                             collectives::Secret secret,
-                                                             Duration patience) {
+Result<std::unique_ptr<ControllerLink>> ControllerLink::open(
+    const Endpoint& to, collectives::Secret secret, Duration patience,
+    const std::function<bool()>& interrupted) {
   auto socket = std::make_unique<Socket>(to, std::move(secret));
   socket->connect();
   const Instant until = socket->clock.now() + patience;
-  while (!socket->ended && !socket->session.established() && socket->clock.now() < until)
-    socket->run_for(until - socket->clock.now());
+  while (!socket->ended && !socket->session.established() && socket->clock.now() < until) {
+    const Duration left = until - socket->clock.now();
+    socket->run_for(interrupted ? std::min(left, kBetweenQuestions) : left);
+    if (interrupted && interrupted())
+      return Status{Code::Gone,
+                    fmt::format("the workers at {}: the wait for them was interrupted", to.text())};
+  }
   if (socket->ended) return *socket->ended;
   if (!socket->session.established())
     return Status{Code::Stuck,

@@ -2,6 +2,7 @@
 // wait(), which its user calls.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -12,14 +13,18 @@
 
 namespace lockstep::worker {
 
+/// How often whoever waits is asked whether to go on.
+inline constexpr Duration kBetweenQuestions = std::chrono::milliseconds(50);
+
 /// One connection, from its start to its end. One thread.
 class ControllerLink {
  public:
-  /// Connects and proves the secret. Errors: Environment (nobody listens there), Version (another
-  /// secret or protocol), Stuck (no answer within `patience`).
-  [[nodiscard]] static Result<std::unique_ptr<ControllerLink>> open(const collectives::Endpoint& to,
-                                                                    collectives::Secret secret,
-                                                                    Duration patience);
+  /// Connects and proves the secret. `interrupted`, where it is given, may end the wait. Errors:
+  /// Environment (nobody listens there), Version (another secret or protocol), Stuck (no answer
+  /// within `patience`), Gone (interrupted).
+  [[nodiscard]] static Result<std::unique_ptr<ControllerLink>> open(
+      const collectives::Endpoint& to, collectives::Secret secret, Duration patience,
+      const std::function<bool()>& interrupted = {});
   ~ControllerLink();
   ControllerLink(const ControllerLink&) = delete;
   ControllerLink& operator=(const ControllerLink&) = delete;

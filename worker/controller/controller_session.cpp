@@ -9,7 +9,7 @@ namespace lockstep::worker {
 
 Result<std::unique_ptr<ControllerSession>> ControllerSession::open(
     const collectives::Endpoint& to, collectives::Secret secret, const ControllerOptions& options) {
-  auto link = ControllerLink::open(to, std::move(secret), options.deadline);
+  auto link = ControllerLink::open(to, std::move(secret), options.deadline, options.interrupted);
   if (!link) return link.error();
   std::unique_ptr<ControllerSession> out(new ControllerSession(*std::move(link), options));
   if (auto greeted = out->greet(); !greeted) return greeted.error();
@@ -56,8 +56,21 @@ void ControllerSession::hear(Reply reply) {
     tracing_ = false;
     link_->send(encode(Command(std::move(answer))));
   } else {
-    answer_ = std::move(reply);
+    take_answer(std::move(reply));
   }
+}
+
+/// Questions are answered in their order.
+void ControllerSession::take_answer(Reply reply) {
+  if (unheard_.empty()) {
+    answer_ = std::move(reply);
+    return;
+  }
+  const Handle first = unheard_.front();
+  unheard_.pop_front();
+  if (const auto* called = std::get_if<Called>(&reply))
+    for (std::size_t i = 0; i < called->outputs.size(); ++i)
+      dropped_->handles.push_back(after(first, i));
 }
 
 void ControllerSession::listen() {
@@ -69,11 +82,16 @@ Result<void> ControllerSession::wait(const std::string& what) {
   if (!over_) {
     const Instant since = std::max(link_->heard(), Instant{0});
     const Duration left = since + options_.deadline - clock_.now();
-    if (left > Duration{0}) link_->wait(left);
+    if (left > Duration{0})
+      link_->wait(options_.interrupted ? std::min(left, kBetweenQuestions) : left);
     listen();
   }
   if (answer_) return {};
   if (over_) return *over_;
+  if (interrupted())
+    return Status{Code::Gone, fmt::format("the wait for {} was interrupted; what the workers were "
+                                          "told goes on",
+                                          what)};
   if (clock_.now() - link_->heard() < options_.deadline) return {};
   over_ = Status{
       Code::Stuck,
@@ -85,6 +103,13 @@ Result<void> ControllerSession::wait(const std::string& what) {
           on_their_way_.size() < 2 ? ""
                                    : fmt::format(" and {} behind it", on_their_way_.size() - 1))};
   return *over_;
+}
+
+bool ControllerSession::interrupted() {
+  const Instant now = clock_.now();
+  if (!options_.interrupted || now - asked_ < kBetweenQuestions) return false;
+  asked_ = now;
+  return options_.interrupted();
 }
 
 std::optional<Status> ControllerSession::failure() { return std::exchange(failed_, std::nullopt); }

@@ -20,6 +20,9 @@ struct ControllerOptions {
   /// How much may be on its way: commands that are not done, and their bytes. One more waits.
   std::size_t most_commands = 1024;
   std::size_t most_bytes = std::size_t{256} << 20;
+  /// Asked now and then while something is waited for: true ends the wait with Gone. What the
+  /// workers were told goes on, and so may the controller. Empty: nothing ends a wait.
+  std::function<bool()> interrupted{};
 };
 
 /// Answers a question of the workers; sent back as it is.
@@ -55,15 +58,18 @@ class ControllerSession {
     if (auto given = give(std::move(question), what); !given) return given.error();
     return answer<Answer>(what);
   }
-  /// Waits for the answer to a question that was given.
+  /// Waits for the answer to a question that was given. `first`: of a call's outputs, which nobody
+  /// has where the wait is interrupted.
   template <class Answer>
-  [[nodiscard]] Result<Answer> answer(const std::string& what);
+  [[nodiscard]] Result<Answer> answer(const std::string& what, Handle first = {});
 
  private:
   ControllerSession(std::unique_ptr<ControllerLink> link, const ControllerOptions& options)
       : link_(std::move(link)), options_(options) {}
   [[nodiscard]] Result<void> greet();
   [[nodiscard]] Result<void> wait(const std::string& what);
+  [[nodiscard]] bool interrupted();
+  void take_answer(Reply reply);
   void listen();
   void hear(Reply reply);
   void send(const Command& command, std::string what);
@@ -87,15 +93,20 @@ class ControllerSession {
   std::size_t bytes_ = 0;
   std::map<FrameNumber, AnswerTrace> tracers_;
   std::optional<Reply> answer_;   // to the question that is waited for
+  std::deque<Handle> unheard_;    // questions whose answers nobody waits for any more: `first`
+  Instant asked_{0};              // when the user was last asked whether to go on
   std::optional<Status> failed_;  // the first failure that nobody has heard of
   std::optional<Status> over_;    // the workers have ended, or are not heard of any more
   bool tracing_ = false;
 };
 
 template <class Answer>
-Result<Answer> ControllerSession::answer(const std::string& what) {
+Result<Answer> ControllerSession::answer(const std::string& what, Handle first) {
   while (!answer_) {
-    if (auto waited = wait(what); !waited) return waited.error();
+    auto waited = wait(what);
+    if (waited) continue;
+    unheard_.push_back(first);
+    return waited.error();
   }
   Reply told = *std::exchange(answer_, std::nullopt);
   if (auto failed = failure()) return *failed;

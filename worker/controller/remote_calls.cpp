@@ -107,7 +107,7 @@ Result<RemoteCalls::Ended> RemoteCalls::run(RemoteInputs inputs) {
     let_go(call.inputs);
     return given.error();
   }
-  auto called = session_.answer<Called>(text);
+  auto called = session_.answer<Called>(text, call.first);
   if (!called) return called.error();
   return Ended{*std::move(called), call.first};
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <lockstep/worker/controller/remote_calls.h>
+#include <lockstep/worker/saved/saved_program.h>
 #include <lockstep/worker/trace/tensor.h>
 
 namespace lockstep::worker {
@@ -14,22 +15,36 @@ namespace lockstep::worker {
 /// A tensor of the workers or of this process, or a number.
 using RemoteValue = std::variant<Tensor, std::int64_t, double, bool>;
 
+/// What calls of a saved program take and give.
+struct ProgramShape {
+  std::vector<std::vector<SourceSpec>> inputs;  // distinct lists of its entries, by name
+  std::vector<OutputShape> outputs;             // by entry, names in order
+};
+[[nodiscard]] ProgramShape program_shape(const SavedProgram& program);
+
 /// Borrows the controller.
 class RemoteProgram {
  public:
-  /// `shapes`: of the outputs, by entry, names in order.
   RemoteProgram(ControllerSession& session, const std::string& name, FrameNumber frame,
-                std::vector<OutputShape> shapes)
-      : calls_(session, name, frame), shapes_(std::move(shapes)) {}
+                ProgramShape shape)
+      : calls_(session, name, frame), shape_(std::move(shape)) {}
 
   /// Gives back handles at once, where all entries have the same outputs; else at the end of the
-  /// call. Errors: those of Controller.
+  /// call. Tensors that the caller moves are freed on the workers during the run. An integer where
+  /// the program takes a float is that float. Errors: BadInput, before anything is sent, where an
+  /// input is missing, unknown, or of another kind or dtype; those of Controller.
   [[nodiscard]] Result<std::map<std::string, Tensor>> operator()(
-      const std::map<std::string, RemoteValue>& inputs);
+      std::map<std::string, RemoteValue> inputs);
+  [[nodiscard]] const std::string& name() const { return calls_.name(); }
+  [[nodiscard]] const ProgramShape& shape() const { return shape_; }
+  /// "step: n int, x f64 of 1 dim -> a f64, y f64"
+  [[nodiscard]] std::string text() const;
 
  private:
+  [[nodiscard]] Result<void> fit(std::map<std::string, RemoteValue>& inputs) const;
+
   RemoteCalls calls_;
-  std::vector<OutputShape> shapes_;
+  ProgramShape shape_;
 };
 
 }  // namespace lockstep::worker

@@ -1,12 +1,12 @@
 // A rank that trains as tests/worker/controller/training_step.h says, without a controller; rank 0
 // prints the losses, all digits.
 //
-// usage: controller_spmd_rank
+// usage: controller_spmd_rank [FILE]     FILE: where rank 0 saves the program
 #include <cstdio>
 
 #include "worker/controller/training_step.h"
 
-int main() {
+int main(int argc, char** argv) {
   using namespace lockstep;
   using namespace lockstep::worker;
   auto job = Job::init(nullptr, nullptr, {.summary = false});
@@ -22,6 +22,7 @@ int main() {
       layers = std::move(out->layers);
       if (rank == 0) std::printf("loss %a\n", out->loss.array().at(0));
     }
+    if (argc > 1 && (*job)->rank() == 0) return step.save(argv[1]);
     return {};
   });
 }

@@ -49,7 +49,7 @@ inline StepOut training_step(StepIn in) {
   Tensor rate = in.rate.tensor();
   if (in.rate > 0.05) rate = rate * 0.5;
   if (group_any(in.x.size(0) > 6)) rate = rate * 0.75;
-  if (!group_all(in.x.size(0) > 2)) rate = rate * 1.5;
+  if (group_all(in.x.size(0) > 100)) rate = rate * 1.5;
   std::vector<Tensor> next;
   for (std::size_t i = 0; i < of.size(); ++i)
     next.push_back(of[i] - all_reduce(gradients[i]) / rows * rate);

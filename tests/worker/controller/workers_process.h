@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <lockstep/worker/controller/controller.h>
+#include <lockstep/worker/job.h>
 
 namespace lockstep::worker::test {
 

@@ -21,6 +21,7 @@ by the watchdog, which ends the process after the group's deadline with exit cod
 
 from ._library import ABI, CODES
 from .agreement import Agreed, Agreement, Build
+from .controller import Controller, Program, RemoteTensor
 from .decision import Decision, Symbol
 from .errors import (
     AbsentRanks, BadInput, BranchDivergence, CompileError, ConfigMismatch, ConstantMismatch,
@@ -36,8 +37,9 @@ from .wrappers import agreed, audited
 __all__ = [
     "ABI", "AbsentRanks", "Agreed", "Agreement", "BadInput", "BranchDivergence", "Build",
     "CODES", "CompileError", "ConfigMismatch", "ConstantMismatch", "ConstraintViolation",
-    "Decision", "DtypeMismatch", "ERRORS", "Environment", "Error", "Finding", "FrameMismatch",
-    "Gone", "GraphDivergence", "Group", "Internal", "KindMismatch", "MarkConflict",
-    "NdimMismatch", "Observation", "Opaque", "RankLost", "RuntimeAssert", "SourceMismatch", "Stuck",
-    "Symbol", "TraceError", "Version", "agreed", "audited",
+    "Controller", "Decision", "DtypeMismatch", "ERRORS", "Environment", "Error", "Finding",
+    "FrameMismatch", "Gone", "GraphDivergence", "Group", "Internal", "KindMismatch",
+    "MarkConflict", "NdimMismatch", "Observation", "Opaque", "Program", "RankLost",
+    "RemoteTensor", "RuntimeAssert", "SourceMismatch", "Stuck", "Symbol", "TraceError",
+    "Version", "agreed", "audited",
 ]

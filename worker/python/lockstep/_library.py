@@ -34,6 +34,20 @@ class Run(ctypes.Structure):
                 ("collectives_text", ctypes.c_char_p), ("trouble", ctypes.c_char_p)]
 
 
+#: Asks whether a wait of a controller is to end.
+INTERRUPTED = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+
+
+class Array(ctypes.Structure):
+    _fields_ = [("dtype", ctypes.c_int), ("ndim", ctypes.c_uint32), ("sizes", ctypes.POINTER(ctypes.c_int64)),
+                ("elements", ctypes.c_void_p)]
+
+
+class Value(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("kind", ctypes.c_int), ("tensor", ctypes.c_void_p),
+                ("moved", ctypes.c_int), ("integer", ctypes.c_int64), ("real", ctypes.c_double)]
+
+
 def _candidates() -> Iterator[str]:
     given = os.environ.get("LOCKSTEP_LIBRARY")
     if given:
@@ -83,6 +97,15 @@ _SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "build_share": (_I, (_P, Fingerprint, _S, _N, _P, _P)), "prefetch": (_I, (_P, _S, _P)),
     "agree_tested": (_I, (_P, _S, _P, _P, BUILD, _P, _P, _P, _P)), "audit": (_I, (_P, _S, _P, _P, _P)),
     "finding": (_P, (_P,)), "audit_summary": (_S, (_P,)),
+    "controller_connect": (_I, (_S, ctypes.c_double, INTERRUPTED, _P, _P)), "controller_workers": (_I, (_P,)),
+    "controller_finish": (_I, (_P,)), "controller_settle": (_I, (_P,)), "controller_free": (None, (_P,)),
+    "controller_put": (_I, (_P, ctypes.POINTER(Array), _N, _S, _P)), "controller_take_over": (_I, (_P, _P)),
+    "controller_read": (_I, (_P, _S, _P, _N, _P)), "controller_fetch": (_I, (_P, _P, _I, _P)),
+    "controller_sizes": (_I, (_P, _P, _P)), "controller_load": (_I, (_P, _S, _P)),
+    "tensors_count": (_N, (_P,)), "tensors_name": (_S, (_P, _N)), "tensors_dtype": (_I, (_P, _N)),
+    "tensors_one": (_I, (_P, _N, _P)), "tensors_free": (None, (_P,)), "fetched_array": (Array, (_P,)),
+    "fetched_free": (None, (_P,)), "program_text": (_S, (_P,)), "program_free": (None, (_P,)),
+    "program_call": (_I, (_P, ctypes.POINTER(Value), _N, _P)),
 }
 
 

@@ -1,0 +1,245 @@
+"""lockstep.Controller with real workers: a program that ranks have saved gives what it gave them, to the bit.
+usage: controller_test.py FOLDER_OF_PACKAGE MPIRUN WORKER_PROGRAM SPMD_RANK NUMBER_OF_WORKERS"""
+
+import array
+import gc
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+PACKAGE, MPIRUN, WORKER, SPMD_RANK = sys.argv[1:5]
+N = int(sys.argv[5])
+del sys.argv[1:]
+sys.path.insert(0, PACKAGE)
+import lockstep  # noqa: E402
+
+import numpy  # noqa: E402
+
+FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="controller-test-"))
+os.environ["LOCKSTEP_COORDINATOR"] = "off"
+STEPS = 12
+
+
+def drawn(shape, seed):
+    """As tests/worker/controller/training_step.h draws."""
+    out = []
+    for _ in range(int(numpy.prod(shape, dtype=int))):
+        seed = (seed * 6364136223846793005 + 1442695040888963407) % 2**64
+        out.append((seed >> 40) / 16777216.0 - 0.5)
+    return numpy.array(out).reshape(shape)
+
+
+def rows(rank, step):
+    return 1 if step == 6 and rank == 0 else 2 + (3 * rank + 5 * step) % 7
+
+
+def batch(step):
+    x = [drawn((rows(rank, step), 3), 1000 + 17 * (rank * 100 + step)) for rank in range(N)]
+    y = [drawn((rows(rank, step), 1), 2000 + 13 * (rank * 100 + step)) for rank in range(N)]
+    return x, y
+
+
+def first_layers(put):
+    return [{"weight": put(drawn((3, 4), 1)), "bias": put(drawn((4,), 2))},
+            {"weight": put(drawn((4, 1), 3)), "bias": put(drawn((1,), 4))}]
+
+
+class Workers:
+    def __init__(self):
+        self.file = FOLDER / f"address-{time.monotonic_ns()}"
+        self.process = subprocess.Popen([MPIRUN, "-t", "100", "-n", str(N), WORKER, "--address-file", str(self.file)],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        end = time.monotonic() + 60
+        while not self.file.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+
+    def connect(self, **options):
+        return lockstep.Controller(self.file, **options)
+
+    def pids(self):
+        """Of the workers, which the launcher has started one after the other."""
+        found, parents = [], {self.process.pid}
+        pids = sorted(int(p.name) for p in pathlib.Path("/proc").iterdir() if p.name.isdigit())
+        for pid in pids * 3:
+            try:
+                stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+            except OSError:
+                continue
+            if int(stat.rsplit(")", 1)[1].split()[1]) in parents:
+                parents.add(pid)
+                if stat.split("(", 1)[1].startswith("lockstep_worker") and pid not in found:
+                    found.append(pid)
+        return found
+
+    def end(self):
+        self.process.terminate()
+        self.process.communicate(timeout=60)
+
+
+class ControllerTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.program = FOLDER / "step.lsp"
+        told = subprocess.run([MPIRUN, "-t", "100", "-n", str(N), SPMD_RANK, str(cls.program)], check=True,
+                              capture_output=True, text=True).stdout
+        cls.losses = [float.fromhex(line.split()[1]) for line in told.splitlines() if line.startswith("loss ")]
+        assert len(cls.losses) == STEPS, told
+
+    def setUp(self):
+        self.workers = Workers()
+        self.addCleanup(self.workers.end)
+
+    def test_training_gives_the_losses_of_ranks_without_a_controller(self):
+        with self.workers.connect() as c:
+            self.assertEqual(c.workers, N)
+            step = c.load(self.program)
+            self.assertIn("x f64 of 2 dims", repr(step))
+            layers, losses = first_layers(c.put), []
+            for s in range(STEPS):
+                x, y = batch(s)
+                box = {"x": c.put(x), "y": c.put(y), "layers": layers, "rate": 0.1 if s < 8 else 0.04, "seen": s,
+                       "squared": s % 4 != 3}
+                out = step.call_boxed(box)
+                self.assertEqual((box, layers), ({}, []))
+                layers = out["layers"]
+                losses.append(out["loss"])
+            self.assertEqual([float(loss.fetch()) for loss in losses], self.losses)
+            self.assertEqual([float(losses[-1].fetch(worker)) for worker in range(N)], self.losses[-1:] * N)
+        self.assertEqual(self.workers.process.wait(60), 0)
+
+    def test_tensors_of_every_kind_come_back_as_they_went(self):
+        c = self.workers.connect()
+        for dtype in ("bool", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8"):
+            there = (numpy.arange(24).reshape(2, 3, 4) % 5).astype(dtype)
+            back = c.put(there).fetch(N - 1)
+            self.assertEqual(back.dtype, there.dtype)
+            self.assertTrue((back == there).all())
+        turned = numpy.arange(6.0).reshape(2, 3).T
+        self.assertTrue((c.put(turned).fetch() == turned).all())
+        self.assertEqual(c.put(array.array("d", [1, 2.5])).fetch().tolist(), [1, 2.5])
+        for number in (True, 7, 2.5):
+            self.assertEqual(c.put(number).fetch().item(), number)
+        own = c.put([numpy.full((w + 1, 2), w, "f4") for w in range(N)], "own rows")
+        self.assertEqual((own.dtype, own.label), ("f32", "own rows"))
+        self.assertEqual(own.sizes(), [(w + 1, 2) for w in range(N)])
+        self.assertEqual(own.fetch(N - 1).tolist(), [[N - 1.0] * 2] * N)
+        self.assertEqual(repr(own), f"<own rows: f32 on {N} workers>")
+        self.assertEqual(c.put(numpy.zeros((0, 3))).sizes(), [(0, 3)] * N)
+
+        class Torch:  # as lockstep sees a tensor of bf16
+            shape, dtype, device, bits = (2,), "torch.bfloat16", "cpu", array.array("H", [0x3FC0, 0xC000])
+            detach = contiguous = lambda self: self
+
+            def data_ptr(self):
+                return self.bits.buffer_info()[0]
+
+        back = c.put(Torch())
+        self.assertEqual((back.dtype, back.fetch().tolist()), ("bf16", [1.5, -2.0]))
+        c.finish()
+
+    def test_what_is_wrong_is_said_and_the_next_call_works(self):
+        c = self.workers.connect()
+        step = c.load(self.program)
+        x, y = batch(0)
+        good = {"x": c.put(x), "y": c.put(y), "layers": first_layers(c.put), "rate": 0.1, "seen": 0, "squared": True}
+        for change, text in (({"x": None}, "x is of type NoneType, which is no tensor"),
+                             ({"x": c.put(numpy.zeros((2, 3), "f4"))}, "takes x f64 of 2 dims, and is given a tensor of f32"),
+                             ({"seen": 0.5}, "takes seen int, and is given a float"),
+                             ({"z": 1}, "the program has no input z; it takes ")):
+            with self.assertRaisesRegex((TypeError, lockstep.BadInput), text):
+                step(**{**good, **change})
+        with self.assertRaisesRegex(lockstep.BadInput, "the input rate float is missing"):
+            step(**{name: value for name, value in good.items() if name != "rate"})
+        with self.assertRaisesRegex(TypeError, "dtype complex128"):
+            c.put(numpy.zeros(3, complex))
+        with self.assertRaisesRegex(ValueError, f"{N + 1} tensors are put on {N} workers"):
+            c.put([1.0] * (N + 1))
+        with self.assertRaisesRegex(lockstep.BadInput, f"there is no worker {N}"):
+            good["x"].fetch(N)
+        with self.assertRaises(lockstep.BadInput):
+            c.load(FOLDER / "none.lsp")
+        with self.assertRaisesRegex(lockstep.BadInput, "the workers have a controller"):
+            self.workers.connect()
+        self.assertEqual(float(step(**good)["loss"].fetch()), self.losses[0])
+        self.assertEqual(len(good["layers"]), 2)
+        c.finish()
+        with self.assertRaises(lockstep.Error):
+            c.settle()
+        with self.assertRaisesRegex(lockstep.Environment, "cannot be read|no such|No such"):
+            lockstep.Controller(FOLDER / "none")
+
+    def test_a_boxed_tensor_is_freed_and_the_next_controller_has_the_rest(self):
+        c = self.workers.connect()
+        step = c.load(self.program)
+        x, y = batch(0)
+        rest = {"layers": first_layers(c.put), "rate": 0.1, "seen": 0, "squared": True}
+        kept = c.put(x, "kept")
+        step(x=kept, y=c.put(y, "gone with its call"), **rest)
+        step.call_boxed({"x": c.put(x, "boxed"), "y": c.put(y, "boxed, too"), **rest})
+        self.assertEqual(rest["layers"], [])
+        held = c.put(x, "held by another name")
+        step.call_boxed({"x": held, "y": c.put(y), "layers": first_layers(c.put), "rate": 0.1, "seen": 0,
+                         "squared": True})
+        dropped = c.put(x, "dropped")
+        del dropped
+        c.settle()
+        c.close()
+        told = subprocess.run([sys.executable, "-c", f"""
+import sys; sys.path.insert(0, {PACKAGE!r})
+import lockstep
+c = lockstep.Controller({str(self.workers.file)!r})
+tensors = {{t.label: t for t in c.take_over()}}
+print(sorted(label for label in tensors if "of call" not in label))
+print(tensors["kept"].fetch().tolist())
+"""], check=True, capture_output=True, text=True).stdout.splitlines()
+        self.assertEqual(told[0], "['held by another name', 'kept']")
+        self.assertEqual(told[1], str(x[0].tolist()))
+        with self.assertRaises(lockstep.BadInput):
+            c.settle()
+        gc.collect()
+        self.workers.connect().finish()
+
+    def test_ctrl_c_ends_a_wait_and_no_more(self):
+        c = self.workers.connect()
+        tensor = c.put(numpy.arange(3))
+        first = self.workers.pids()[0]
+        os.kill(first, signal.SIGSTOP)
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        began = time.monotonic()
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                tensor.fetch()
+        finally:
+            os.kill(first, signal.SIGCONT)
+        self.assertLess(time.monotonic() - began, 20)
+        self.assertEqual(tensor.fetch().tolist(), [0, 1, 2])
+        self.assertEqual(c.put(numpy.arange(2)).fetch().tolist(), [0, 1])
+        c.finish()
+
+    def test_a_killed_worker_is_named(self):
+        c = self.workers.connect(deadline=30)
+        tensor = c.put(numpy.arange(3))
+        tensor.fetch()
+        os.kill(self.workers.pids()[-1], signal.SIGKILL)
+        with self.assertRaisesRegex(lockstep.Error, f"[Rr]ank {N - 1}|worker 0") as caught:
+            for _ in range(300):
+                tensor.fetch()
+                time.sleep(0.1)
+        self.assertIn(caught.exception.code, ("RANK_LOST", "GONE"))
+        with self.assertRaises(type(caught.exception)):
+            c.settle()
+
+
+if __name__ == "__main__":
+    try:
+        unittest.main()
+    finally:
+        shutil.rmtree(FOLDER, ignore_errors=True)

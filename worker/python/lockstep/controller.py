@@ -1,0 +1,372 @@
+"""A controller: one process that has the workers of a job run saved programs, on tensors that stay there.
+
+    mpirun -n 4 lockstep worker --address-file workers.address
+
+    c = lockstep.Controller("workers.address")
+    step = c.load("step.lsp")                  # of frame.save() or `lockstep trace --save`
+    x = c.put([rows_of_worker_0, rows_of_worker_1, ...])     # one per worker, sizes may differ
+    for i in range(1000):
+        out = step(x=x, rate=0.1)              # does not wait
+    out["loss"].fetch()                        # waits
+    c.finish()
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import numbers
+import os
+import re
+import signal
+import struct
+import threading
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from ._library import INTERRUPTED, Array, Value, lib
+from .errors import check
+from .observation import dtype_word
+
+_TENSOR, _INT, _FLOAT, _BOOL = range(4)
+#: By number: the name, and what numpy and memoryview call it.
+_DTYPES = (("bool", "|b1", "?"), ("u8", "|u1", "B"), ("i8", "|i1", "b"), ("i16", "<i2", "h"), ("i32", "<i4", "i"),
+           ("i64", "<i8", "q"), ("f16", "<f2", "e"), ("bf16", "", ""), ("f32", "<f4", "f"), ("f64", "<f8", "d"))
+_BY_TYPESTR = {typestr: number for number, (_, typestr, _) in enumerate(_DTYPES) if typestr}
+_BY_FORMAT = {code: number for number, (_, _, code) in enumerate(_DTYPES) if code}
+_BY_FORMAT["l"] = _BY_FORMAT["q"]  # of this platform
+_BY_TORCH = {"bool": 0, "uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "float16": 6, "bfloat16": 7,
+             "float32": 8, "float64": 9}
+
+
+class _Local(NamedTuple):
+    """A tensor of this process as C takes it, and what keeps its elements."""
+
+    array: Array
+    owner: Any
+
+
+def _local(value: Any, what: str) -> _Local:
+    if isinstance(value, (bool, int, float)):
+        number, code = (0, "?") if isinstance(value, bool) else (5, "q") if isinstance(value, int) else (9, "d")
+        shape, address, owner = (), 0, struct.pack(code, value)
+    elif hasattr(value, "data_ptr"):  # a torch tensor
+        if str(value.device) != "cpu":
+            raise TypeError(f"{what} is on {value.device}; put tensors of the host: {what}.cpu()")
+        owner = value.detach().contiguous()
+        number, shape, address = _BY_TORCH.get(dtype_word(value.dtype), -1), tuple(owner.shape), owner.data_ptr()
+    elif getattr(value, "__array_interface__", {"strides": 0}).get("strides") is None:  # row-major
+        told, owner = value.__array_interface__, value
+        number, shape, address = _BY_TYPESTR.get(told["typestr"], -1), told["shape"], told["data"][0]
+    else:
+        try:
+            view = memoryview(value)
+        except TypeError:
+            raise TypeError(f"{what} is of type {type(value).__name__}, which is no tensor; put numpy arrays, torch "
+                            "tensors, numbers, or what has Python's buffer") from None
+        number, shape, address = _BY_FORMAT.get(view.format.lstrip("<=@"), -1), view.shape, 0
+        owner = view.tobytes()
+    if number < 0:
+        raise TypeError(f"{what} has dtype {getattr(value, 'dtype', None) or getattr(value, 'format', '?')}, which "
+                        "lockstep does not have")
+    sizes = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+    pointer = ctypes.cast(owner, ctypes.c_void_p) if isinstance(owner, bytes) else ctypes.c_void_p(address)
+    return _Local(Array(number, len(shape), sizes, pointer), (owner, sizes))
+
+
+class _Noted:
+    """Ctrl-C while C waits: noted, asked for by C, and raised when C is back."""
+
+    def __init__(self) -> None:
+        self.signal: Optional[Tuple[int, Any]] = None
+        self.before: Any = None
+
+    def __enter__(self) -> _Noted:
+        if threading.current_thread() is threading.main_thread():
+            handler = signal.getsignal(signal.SIGINT)
+            if callable(handler):
+                self.before = handler
+                signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def _note(self, number: int, frame: Any) -> None:
+        self.signal = (number, frame)
+
+    def __exit__(self, *error: Any) -> None:
+        if self.before is None:
+            return
+        signal.signal(signal.SIGINT, self.before)
+        if self.signal is not None:
+            self.before(*self.signal)
+
+
+class RemoteTensor:
+    """A tensor of the workers: a handle. Sizes and elements are theirs. They free it once no such object is left."""
+
+    def __init__(self, controller: Controller, handle: ctypes.c_void_p) -> None:
+        self._controller = controller
+        self._handle = handle
+
+    def __del__(self) -> None:
+        if lib is not None and getattr(self, "_handle", None):
+            lib.tensors_free(self._handle)
+
+    @property
+    def dtype(self) -> str:
+        """"f32" and so on."""
+        return _DTYPES[lib.tensors_dtype(self._handle, 0)][0]
+
+    @property
+    def label(self) -> str:
+        """As it was put, or which output of which program it is."""
+        return lib.tensors_name(self._handle, 0).decode()
+
+    def sizes(self) -> List[Tuple[int, ...]]:
+        """On every worker. Waits for all that makes it."""
+        with self._controller._fetched(lib.controller_sizes, self._handle) as array:
+            workers, ndim = array.sizes[0], array.sizes[1]
+            flat = ctypes.cast(array.elements, ctypes.POINTER(ctypes.c_int64))[:workers * ndim]
+        return [tuple(flat[w * ndim:(w + 1) * ndim]) for w in range(workers)]
+
+    def fetch(self, worker: int = 0) -> Any:
+        """The tensor of one worker: a numpy array (of bf16 one of float32, which has the same values), or, where
+        there is no numpy, a memoryview (of bf16 of its bits). Waits for all that makes it."""
+        with self._controller._fetched(lib.controller_fetch, self._handle, worker) as array:
+            shape = tuple(array.sizes[:array.ndim])
+            name, typestr, code = _DTYPES[array.dtype]
+            width = {"bf16": 2}.get(name) or int(typestr[-1])
+            data = bytearray(ctypes.string_at(array.elements, math.prod(shape) * width) if array.elements else b"")
+        try:
+            import numpy
+        except ImportError:
+            flat = memoryview(data).cast(code or "H")
+            return flat.cast("B").cast(code or "H", shape) if shape and 0 not in shape else flat
+        if name == "bf16":
+            wide = numpy.frombuffer(data, "<u2").astype("<u4") << 16
+            return wide.view("<f4").reshape(shape)
+        return numpy.frombuffer(data, typestr).reshape(shape)
+
+    def __repr__(self) -> str:
+        return f"<{self.label}: {self.dtype} on {self._controller.workers} workers>"
+
+
+_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+
+
+def _nested(named: Mapping[str, Any]) -> Dict[str, Any]:
+    """{"layers[0].bias": b} as {"layers": [{"bias": b}]}."""
+    out: Dict[Any, Any] = {}
+    for name, value in named.items():
+        parts: List[Any] = [int(index) if index else key for key, index in _PART.findall(name)]
+        at = out
+        for part in parts[:-1]:
+            at = at.setdefault(part, {})
+        at[parts[-1]] = value
+
+    def lists(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        if value and all(isinstance(key, int) for key in value):
+            return [lists(value[key]) for key in sorted(value)]
+        return {key: lists(inner) for key, inner in value.items()}
+
+    return lists(out) if out else {}
+
+
+def _leaves(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(f"{name}.{key}" if name else str(key), inner)
+    elif isinstance(value, (list, tuple)):
+        for index, inner in enumerate(value):
+            yield from _leaves(f"{name}[{index}]", inner)
+    else:
+        yield name, value
+
+
+def _empty(box: Any) -> None:
+    """Takes everything out of the containers of a box."""
+    inner = box.values() if isinstance(box, dict) else box if isinstance(box, (list, tuple)) else ()
+    for value in inner:
+        _empty(value)
+    if isinstance(box, (dict, list)):
+        box.clear()
+
+
+class Program:
+    """A saved program on the workers."""
+
+    def __init__(self, controller: Controller, handle: ctypes.c_void_p) -> None:
+        self._controller = controller
+        self._handle = handle
+
+    def __del__(self) -> None:
+        if lib is not None and getattr(self, "_handle", None):
+            lib.program_free(self._handle)
+
+    def __call__(self, **inputs: Any) -> Dict[str, Any]:
+        """The outputs by name, before the program has run: RemoteTensors in dicts and lists, as their names say.
+        Inputs: RemoteTensors, numbers, tensors of this process (which are put on all workers), and dicts and lists
+        of them."""
+        return self._call(inputs, list(_leaves("", inputs)), boxed=False)
+
+    def call_boxed(self, box: Dict[str, Any]) -> Dict[str, Any]:
+        """The same of inputs in a box, which is empty afterwards, with all containers in it: the workers free each
+        tensor during the run, if nobody else has it."""
+        return self._call(box, list(_leaves("", box)), boxed=True)
+
+    def _call(self, box: Dict[str, Any], leaves: List[Tuple[str, Any]], boxed: bool) -> Dict[str, Any]:
+        owners: List[ctypes.c_void_p] = []  # handles of this call alone
+        values = (Value * max(1, len(leaves)))()
+        count = len(leaves)
+        out = ctypes.c_void_p()
+        try:
+            for place in range(count):
+                self._fill(values[place], *leaves[place], owners)
+            leaves.clear()
+            if boxed:
+                _empty(box)
+            with self._controller._waiting():
+                check(lib.program_call(self._handle, values, count, ctypes.byref(out)))
+        finally:
+            for handle in owners:
+                lib.tensors_free(handle)
+        return _nested(self._controller._named(out))
+
+    def _fill(self, value: Value, name: str, given: Any, owners: List[Any]) -> None:
+        value.name = name.encode()
+        if isinstance(given, bool) or type(given).__name__ in ("bool_", "bool"):
+            value.kind, value.integer = _BOOL, int(given)
+        elif isinstance(given, numbers.Integral):
+            value.kind, value.integer = _INT, int(given)
+        elif isinstance(given, numbers.Real):
+            value.kind, value.real = _FLOAT, float(given)
+        else:
+            handle = ctypes.c_void_p()
+            if isinstance(given, RemoteTensor):
+                check(lib.tensors_one(given._handle, 0, ctypes.byref(handle)))
+            else:
+                handle = self._controller._put([given], name)
+            owners.append(handle)
+            value.kind, value.tensor, value.moved = _TENSOR, handle, 1
+
+    def __repr__(self) -> str:
+        return f"<{lib.program_text(self._handle).decode()}>"
+
+
+class _Fetched:
+    def __init__(self, handle: ctypes.c_void_p) -> None:
+        self._handle = handle
+
+    def __enter__(self) -> Array:
+        return lib.fetched_array(self._handle)
+
+    def __exit__(self, *error: Any) -> None:
+        lib.fetched_free(self._handle)
+
+
+class Controller:
+    """A controller of the workers that `lockstep worker` has started. `where`: their address file, or an address such
+    as "10.0.0.1:4700", for which the secret is that of LOCKSTEP_TOKEN or LOCKSTEP_TOKEN_FILE; None: the address file
+    in the cache directory. `deadline`: how many seconds worker 0 may not be heard of while something is waited for.
+    What fails on one worker fails on all, and is raised by the next thing that is done here. As a context manager it
+    ends the workers at the end; an exception that leaves the block leaves them to the next controller."""
+
+    def __init__(self, where: Optional[os.PathLike[str] | str] = None, deadline: float = 60.0) -> None:
+        self._handle = ctypes.c_void_p()
+        self._noted: Optional[_Noted] = None
+        self._asked = INTERRUPTED(lambda _: int(self._noted is not None and self._noted.signal is not None))
+        with self._waiting():
+            check(lib.controller_connect(None if where is None else os.fsencode(where), deadline, self._asked, None,
+                                         ctypes.byref(self._handle)))
+        self.workers: int = lib.controller_workers(self._handle)
+
+    def put(self, tensor: Any, label: str = "a tensor") -> RemoteTensor:
+        """A numpy array, a torch tensor of the host, a number, or what has Python's buffer: on every worker. A list of
+        them: one for each worker, whose sizes may differ."""
+        each = list(tensor) if isinstance(tensor, (list, tuple)) else [tensor]
+        if isinstance(tensor, (list, tuple)) and len(each) != self.workers:
+            raise ValueError(f"{len(each)} tensors are put on {self.workers} workers; give one for each")
+        return RemoteTensor(self, self._put(each, label))
+
+    def read(self, path: os.PathLike[str] | str, names: Sequence[str]) -> Dict[str, RemoteTensor]:
+        """Tensors of a safetensors file that each worker reads: "{rank}" in `path` is its number."""
+        texts = (ctypes.c_char_p * max(1, len(names)))(*(name.encode() for name in names))
+        out = ctypes.c_void_p()
+        with self._waiting():
+            check(lib.controller_read(self._handle, os.fsencode(path), texts, len(names), ctypes.byref(out)))
+        return self._named(out)
+
+    def load(self, path: os.PathLike[str] | str) -> Program:
+        """A saved program: frame.save() or `lockstep trace --save` has made the file. It is sent to the workers once."""
+        out = ctypes.c_void_p()
+        with self._waiting():
+            check(lib.controller_load(self._handle, os.fsencode(path), ctypes.byref(out)))
+        return Program(self, out)
+
+    def take_over(self) -> List[RemoteTensor]:
+        """What the workers held when this controller came, with labels: once. What is not kept of it is dropped."""
+        out = ctypes.c_void_p()
+        check(lib.controller_take_over(self._handle, ctypes.byref(out)))
+        return list(self._tensors(out))
+
+    def settle(self) -> None:
+        """Waits until the workers have done all that they were told."""
+        with self._waiting():
+            check(lib.controller_settle(self._handle))
+
+    def finish(self) -> None:
+        """Ends the workers, once they have done all that they were told."""
+        with self._waiting():
+            check(lib.controller_finish(self._handle))
+
+    def close(self) -> None:
+        """Leaves the workers, with all that they have, to the next controller. Tensors and programs of this one are
+        of no use any more."""
+        handle, self._handle = self._handle, ctypes.c_void_p()
+        if lib is not None:
+            lib.controller_free(handle)
+
+    def __enter__(self) -> Controller:
+        return self
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        if kind is None:
+            self.finish()
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"<controller of {self.workers} workers>"
+
+    def _put(self, each: Sequence[Any], label: str) -> ctypes.c_void_p:
+        locals_ = [_local(value, label) for value in each]
+        arrays = (Array * len(locals_))(*(local.array for local in locals_))
+        out = ctypes.c_void_p()
+        with self._waiting():
+            check(lib.controller_put(self._handle, arrays, len(locals_), label.encode(), ctypes.byref(out)))
+        return out
+
+    def _fetched(self, ask: Callable[..., int], *what: Any) -> _Fetched:
+        out = ctypes.c_void_p()
+        with self._waiting():
+            check(ask(self._handle, *what, ctypes.byref(out)))
+        return _Fetched(out)
+
+    def _tensors(self, handle: ctypes.c_void_p) -> Iterator[RemoteTensor]:
+        try:
+            for index in range(lib.tensors_count(handle)):
+                one = ctypes.c_void_p()
+                check(lib.tensors_one(handle, index, ctypes.byref(one)))
+                yield RemoteTensor(self, one)
+        finally:
+            lib.tensors_free(handle)
+
+    def _named(self, handle: ctypes.c_void_p) -> Dict[str, RemoteTensor]:
+        return {tensor.label: tensor for tensor in self._tensors(handle)}
+
+    def _waiting(self) -> _Noted:
+        self._noted = _Noted()
+        return self._noted
