@@ -1,7 +1,9 @@
 // Faults between a controller and its workers: who is killed or suspended is named, in bounded
 // time, and a new controller goes on where one was killed.
+#include <cmath>
 #include <csignal>
 #include <fstream>
+#include <random>
 #include <thread>
 
 #include "workers_process.h"
@@ -43,6 +45,25 @@ std::optional<Status> first_error(Controller& controller, RemoteFrame<X, X>& ste
   return std::nullopt;
 }
 
+/// Something that happens while calls are on their way, at a time that is another one in every run:
+/// scripts/test-long repeats these tests.
+class Meanwhile {
+ public:
+  explicit Meanwhile(std::function<void()> what)
+      : after_(std::random_device()() % 40'000), thread_([this, what = std::move(what)] {
+          std::this_thread::sleep_for(after_);
+          what();
+        }) {}
+  ~Meanwhile() { thread_.join(); }
+  Meanwhile(const Meanwhile&) = delete;
+  Meanwhile& operator=(const Meanwhile&) = delete;
+  [[nodiscard]] std::string text() const { return fmt::format("after {} us", after_.count()); }
+
+ private:
+  std::chrono::microseconds after_;
+  std::thread thread_;
+};
+
 class ControllerFault : public testing::TestWithParam<int> {
  protected:
   void start(const WorkersProcess::Options& options, const ControllerOptions& own = {}) {
@@ -67,14 +88,15 @@ class ControllerFault : public testing::TestWithParam<int> {
 
 TEST_P(ControllerFault, KilledWorker_IsNamedAndAllEnd) {
   start({});
+  const pid_t victim = workers->pid(GetParam());
+  const Meanwhile killed([&] { ::kill(victim, SIGKILL); });
+  SCOPED_TRACE(killed.text());
   if (GetParam() == 1) {
-    ASSERT_EQ(::kill(workers->pid(1), SIGKILL), 0);
     const auto error = first_error(*controller, *step, x);
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code, Code::RankLost) << error->text() << workers->output();
     EXPECT_NE(error->text().find("ank 1"), std::string::npos) << error->text();
   } else {
-    ASSERT_EQ(::kill(workers->pid(0), SIGKILL), 0);
     const auto error = first_error(*controller, *step, x);
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code, Code::RankLost) << error->text();
@@ -92,7 +114,8 @@ TEST_P(ControllerFault, SuspendedWorker_IsNamedAfterTheDeadline) {
   start({.environment = first ? "LOCKSTEP_DEADLINE_SECONDS=50" : "LOCKSTEP_DEADLINE_SECONDS=3"},
         {.deadline = std::chrono::seconds(first ? 3 : 60)});
   const pid_t stopped = workers->pid(GetParam());
-  ASSERT_EQ(::kill(stopped, SIGSTOP), 0);
+  const Meanwhile suspended([&] { ::kill(stopped, SIGSTOP); });
+  SCOPED_TRACE(suspended.text());
   const auto error = first_error(*controller, *step, x);
   ::kill(stopped, SIGCONT);
   ASSERT_TRUE(error);
@@ -138,9 +161,15 @@ void be_killed(const std::string& address) {
   if (!x || !step) ::_exit(2);
   const auto first = (*step)({*x});
   if (!first || !(*controller)->settle()) ::_exit(3);
+  const Meanwhile killed([] { ::kill(::getpid(), SIGKILL); });
+  std::printf("killed %s\n", killed.text().c_str());
+  std::fflush(stdout);
   auto out = first;
-  for (int call = 0; call < 50; ++call) out = (*step)({out->x});
-  ::kill(::getpid(), SIGKILL);
+  for (int call = 1; call < 400; ++call) {
+    out = (*step)({out->x});
+    if (call % 7 == 0) (void)(*controller)->fetch(out->x);
+  }
+  for (;;) (void)(*controller)->settle();
 }
 
 TEST(ControllerFault, KilledController_LeavesAllToTheNextOne) {
@@ -159,8 +188,16 @@ TEST(ControllerFault, KilledController_LeavesAllToTheNextOne) {
   const auto input = std::ranges::find(kept, "the input", &KeptTensor::label);
   ASSERT_NE(input, kept.end());
   EXPECT_EQ(controller.fetch(input->tensor, 1)->sizes(), std::vector<std::int64_t>{3});
-  EXPECT_TRUE(std::ranges::any_of(
-      kept, [](const KeptTensor& tensor) { return tensor.label == "x of call 0 of step"; }));
+  // Of each call that was made, what it gives: 4 times its input.
+  int made = 0;
+  for (const KeptTensor& tensor : kept) {
+    int call = 0;
+    if (std::sscanf(tensor.label.c_str(), "x of call %d of step", &call) != 1) continue;
+    ++made;
+    for (const int worker : {0, 1})
+      EXPECT_EQ(controller.fetch(tensor.tensor, worker)->at(2), std::pow(4.0, call + 1)) << call;
+  }
+  EXPECT_GT(made, 0);
   // The frame goes on with what was compiled.
   auto step = controller.frame<X, X>("step", doubled);
   ASSERT_TRUE(step) << step.error().text();
