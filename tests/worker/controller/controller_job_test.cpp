@@ -296,6 +296,15 @@ TEST_P(ControllerJob, QuestionWithoutAValueOnOneWorker_IsTheErrorOfTheCall) {
   EXPECT_EQ(workers.wait(), 0) << workers.output();
 }
 
+TEST_P(ControllerJob, Example_Learns) {
+  WorkersProcess workers(GetParam());
+  const Launched example = launch(std::string(CONTROLLER_EXAMPLE) + " " + workers.address_file());
+  EXPECT_EQ(example.exit_code, 0) << example.output;
+  EXPECT_NE(example.output.find(fmt::format("{} workers: loss ", GetParam())), std::string::npos)
+      << example.output;
+  EXPECT_EQ(workers.wait(), 0) << workers.output();
+}
+
 INSTANTIATE_TEST_SUITE_P(Workers, ControllerJob, testing::Values(1, 2, 4),
                          [](const auto& param) { return fmt::format("n{}", param.param); });
 
