@@ -9,6 +9,7 @@
 #include "workers_process.h"
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -132,6 +133,79 @@ TEST_P(ControllerFault, SuspendedWorker_IsNamedAfterTheDeadline) {
 
 INSTANTIATE_TEST_SUITE_P(Of, ControllerFault, testing::Values(0, 1),
                          [](const auto& param) { return fmt::format("Worker{}", param.param); });
+
+/// What a controller says that waits for a worker 0 which does not go on.
+std::string said_of_the_queue(const ControllerOptions& options, const Array& tensor) {
+  WorkersProcess workers(1);
+  const auto controller = workers.connect(options);
+  if (!controller) return "";
+  const pid_t stopped = workers.pid(0);
+  ::kill(stopped, SIGSTOP);
+  Result<Tensor> put = Status{};
+  std::vector<Tensor> kept;
+  do {
+    put = controller->put(tensor);
+    if (put) kept.push_back(*put);
+  } while (put && kept.size() < 100);
+  ::kill(stopped, SIGCONT);
+  return put ? "all were sent" : put.error().message;
+}
+
+TEST(ControllerFault, CommandsBeyondTheBound_Wait) {
+  const std::string number =
+      said_of_the_queue({.deadline = std::chrono::seconds(2), .most_commands = 4}, ones(3));
+  EXPECT_NE(number.find("while the controller waits for a tensor and 3 behind it"), number.npos)
+      << number;
+  // 80 kB each: the third waits, since the first two are more than 100 kB.
+  const std::string bytes =
+      said_of_the_queue({.deadline = std::chrono::seconds(2), .most_bytes = 100'000}, ones(10'000));
+  EXPECT_NE(bytes.find("waits for a tensor and 1 behind it"), bytes.npos) << bytes;
+}
+
+TEST(ControllerFault, BoundsOfTheQueue_LoseNothingAndKeepTheOrder) {
+  WorkersProcess workers(2);
+  const auto controller = workers.connect({.most_commands = 2, .most_bytes = 200});
+  ASSERT_TRUE(controller);
+  auto step = controller->frame<X, X>("step", doubled);
+  ASSERT_TRUE(step);
+  auto x = controller->put(ones(3));
+  ASSERT_TRUE(x);
+  for (int call = 0; call < 300; ++call) {
+    auto out = (*step)({*std::move(x)});
+    ASSERT_TRUE(out) << out.error().text();
+    x = out->x;
+  }
+  EXPECT_EQ(controller->fetch(*x, 1)->at(0), std::pow(4.0, 300));
+  EXPECT_TRUE(controller->finish());
+  EXPECT_EQ(workers.wait(), 0) << workers.output();
+}
+
+TEST(ControllerFault, TensorThatIsTooLargeForAMessage_IsNotSentAndTheNextCallWorks) {
+  constexpr std::size_t kBytes = std::size_t{600} << 20;
+  void* memory =
+      ::mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const Array large = Array::borrowed(DType::F64, {static_cast<std::int64_t>(kBytes / 8)}, memory);
+  WorkersProcess workers(2);
+  const auto controller = workers.connect();
+  ASSERT_TRUE(controller);
+  const auto all = controller->put(large);
+  const auto one = controller->put({ones(3), large});
+  auto step = controller->frame<X, X>("step", doubled);
+  ASSERT_TRUE(step);
+  const auto input = (*step)({large});
+  for (const Status& refused : {all.error(), one.error(), input.error()}) {
+    EXPECT_EQ(refused.code, Code::BadInput);
+    EXPECT_NE(refused.message.find("629145600 bytes"), std::string::npos) << refused.text();
+    EXPECT_NE(refused.message.find("read"), std::string::npos) << refused.text();
+  }
+  auto out = (*step)({ones(3)});
+  ASSERT_TRUE(out) << out.error().text();
+  EXPECT_EQ(controller->fetch(out->x)->at(0), 4);
+  EXPECT_TRUE(controller->finish());
+  EXPECT_EQ(workers.wait(), 0) << workers.output();
+  ::munmap(memory, kBytes);
+}
 
 TEST(ControllerFault, WorkersThatWait_AreNotTakenToBeStuck) {
   WorkersProcess workers(2, {.environment = "LOCKSTEP_DEADLINE_SECONDS=1"});
