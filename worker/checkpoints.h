@@ -39,7 +39,10 @@ class Checkpoints {
   template <class State>
   [[nodiscard]] Result<bool> save(std::int64_t step, State& state) {
     if (!runs()) return false;
-    return told(saver_->save(step, all_of(state)));
+    // Most steps are not saved: they do not pay for a walk through the state.
+    if (saver_->due(step)) return told(saver_->save(step, all_of(state)));
+    if (auto gone_on = told(saver_->go_on()); !gone_on) return gone_on.error();
+    return false;
   }
   /// Loads the last complete checkpoint, or the one of `options.step`, into `state`. nullopt: there
   /// is none. Errors, joint: restore_checkpoint(); the state is then as it was.

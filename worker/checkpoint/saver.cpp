@@ -49,9 +49,11 @@ CheckpointSaver::CheckpointSaver(CheckpointRanks& ranks, std::string folder,
 
 Result<bool> CheckpointSaver::save(std::int64_t step, const StateLeaves& leaves) {
   if (auto gone_on = advance(false); !gone_on) return gone_on.error();
-  if (step < 0 || step % std::max<std::int64_t>(1, options_.every) != 0 || step == last_)
-    return false;
-  return save_now(step, leaves);
+  return due(step) ? save_now(step, leaves) : Result<bool>(false);
+}
+
+bool CheckpointSaver::due(std::int64_t step) const {
+  return step >= 0 && step % std::max<std::int64_t>(1, options_.every) == 0 && step != last_;
 }
 
 Result<void> CheckpointSaver::save_last(std::int64_t step, const StateLeaves& leaves) {

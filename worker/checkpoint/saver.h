@@ -63,6 +63,10 @@ class CheckpointSaver {
   /// Errors, joint: BadInput, ConstraintViolation (a state that cannot be saved), Environment;
   /// that of a failed save with `stop_on_failure`.
   [[nodiscard]] Result<bool> save(std::int64_t step, const StateLeaves& leaves);
+  /// save() of this step saves it, and looks at leaves; else it only does as go_on() does.
+  [[nodiscard]] bool due(std::int64_t step) const;
+  /// Goes on with the save under way, if there is one. Errors: as save().
+  [[nodiscard]] Result<void> go_on() { return advance(false); }
   /// Saves at any step, unless a save of it was the last to begin, and waits for its end. Errors:
   /// as save().
   [[nodiscard]] Result<void> save_last(std::int64_t step, const StateLeaves& leaves);

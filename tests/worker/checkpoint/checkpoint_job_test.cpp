@@ -33,6 +33,28 @@ class CheckpointJob : public JobFolder {
   }
 };
 
+struct Counted {
+  Tensor x;
+  int walks = 0;
+  template <class V>
+  void fields(V& v) {
+    ++walks;
+    v("x", x);
+  }
+};
+
+TEST_F(CheckpointJob, StepsThatAreNotSaved_DoNotWalkThroughTheState) {
+  Checkpoints checkpoints(*job, folder, {.every = 10});
+  Counted now{filled({3}, 1)};
+  for (int step = 1; step < 10; ++step) ASSERT_TRUE(checkpoints.save(step, now));
+  EXPECT_EQ(now.walks, 0);
+  ASSERT_TRUE(checkpoints.save(10, now));
+  EXPECT_GT(now.walks, 0);
+  ASSERT_TRUE(checkpoints.finish());
+  EXPECT_EQ(checkpoints.last_committed(), 10);
+  EXPECT_TRUE(finish());
+}
+
 TEST_F(CheckpointJob, SavedBetweenCalls_IsLoadedAndTheNextStepsAreTheSame) {
   auto step = job->frame<X, Y>("step", [](X in) { return Y{in.x * 0.5 + all_reduce(sum(in.x))}; });
   Checkpoints checkpoints(*job, folder, {.every = 2});

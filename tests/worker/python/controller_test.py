@@ -150,7 +150,7 @@ class ControllerTest(unittest.TestCase):
         x, y = batch(0)
         good = {"x": c.put(x), "y": c.put(y), "layers": first_layers(c.put), "rate": 0.1, "seen": 0, "squared": True}
         for change, text in (({"x": None}, "x is of type NoneType, which is no tensor"),
-                             ({"x": c.put(numpy.zeros((2, 3), "f4"))}, "takes x f64 of 2 dims, and is given a tensor of f32"),
+                             ({"x": c.put(numpy.zeros((2, 3), "f4"))}, "takes x f64 of 2 dims, and is given a tensor"),
                              ({"seen": 0.5}, "takes seen int, and is given a float"),
                              ({"z": 1}, "the program has no input z; it takes ")):
             with self.assertRaisesRegex((TypeError, lockstep.BadInput), text):

@@ -218,15 +218,13 @@ class Program:
         owners: List[ctypes.c_void_p] = []  # handles of this call alone
         values = (Value * max(1, len(leaves)))()
         count = len(leaves)
-        out = ctypes.c_void_p()
         try:
             for place in range(count):
                 self._fill(values[place], *leaves[place], owners)
             leaves.clear()
             if boxed:
                 _empty(box)
-            with self._controller._waiting():
-                check(lib.program_call(self._handle, values, count, ctypes.byref(out)))
+            out = self._controller._made(lib.tensors_free, lib.program_call, self._handle, values, count)
         finally:
             for handle in owners:
                 lib.tensors_free(handle)
@@ -291,23 +289,16 @@ class Controller:
     def read(self, path: os.PathLike[str] | str, names: Sequence[str]) -> Dict[str, RemoteTensor]:
         """Tensors of a safetensors file that each worker reads: "{rank}" in `path` is its number."""
         texts = (ctypes.c_char_p * max(1, len(names)))(*(name.encode() for name in names))
-        out = ctypes.c_void_p()
-        with self._waiting():
-            check(lib.controller_read(self._handle, os.fsencode(path), texts, len(names), ctypes.byref(out)))
-        return self._named(out)
+        return self._named(self._made(lib.tensors_free, lib.controller_read, self._handle, os.fsencode(path), texts,
+                                      len(names)))
 
     def load(self, path: os.PathLike[str] | str) -> Program:
-        """A saved program: frame.save() or `lockstep trace --save` has made the file. It is sent to the workers once."""
-        out = ctypes.c_void_p()
-        with self._waiting():
-            check(lib.controller_load(self._handle, os.fsencode(path), ctypes.byref(out)))
-        return Program(self, out)
+        """A saved program: frame.save() or `lockstep trace --save` has made the file. The workers get it once."""
+        return Program(self, self._made(lib.program_free, lib.controller_load, self._handle, os.fsencode(path)))
 
     def take_over(self) -> List[RemoteTensor]:
         """What the workers held when this controller came, with labels: once. What is not kept of it is dropped."""
-        out = ctypes.c_void_p()
-        check(lib.controller_take_over(self._handle, ctypes.byref(out)))
-        return list(self._tensors(out))
+        return list(self._tensors(self._made(lib.tensors_free, lib.controller_take_over, self._handle)))
 
     def settle(self) -> None:
         """Waits until the workers have done all that they were told."""
@@ -344,16 +335,21 @@ class Controller:
     def _put(self, each: Sequence[Any], label: str) -> ctypes.c_void_p:
         locals_ = [_local(value, label) for value in each]
         arrays = (Array * len(locals_))(*(local.array for local in locals_))
-        out = ctypes.c_void_p()
-        with self._waiting():
-            check(lib.controller_put(self._handle, arrays, len(locals_), label.encode(), ctypes.byref(out)))
-        return out
+        return self._made(lib.tensors_free, lib.controller_put, self._handle, arrays, len(locals_), label.encode())
 
     def _fetched(self, ask: Callable[..., int], *what: Any) -> _Fetched:
+        return _Fetched(self._made(lib.fetched_free, ask, self._handle, *what))
+
+    def _made(self, free: Callable[[ctypes.c_void_p], None], ask: Callable[..., int], *what: Any) -> ctypes.c_void_p:
+        """The handle that `ask` gives; freed where Ctrl-C comes before anybody has it."""
         out = ctypes.c_void_p()
-        with self._waiting():
-            check(ask(self._handle, *what, ctypes.byref(out)))
-        return _Fetched(out)
+        try:
+            with self._waiting():
+                check(ask(*what, ctypes.byref(out)))
+        except BaseException:
+            free(out)
+            raise
+        return out
 
     def _tensors(self, handle: ctypes.c_void_p) -> Iterator[RemoteTensor]:
         try:
