@@ -3,10 +3,9 @@
 #include <map>
 #include <utility>
 
+#include "handle.h"
 #include <fmt/format.h>
 #include <lockstep_controller.h>
-
-#include "handle.h"
 
 #include <lockstep/worker/controller/controller.h>
 
@@ -18,13 +17,15 @@ using lockstep::capi::guarded;
 using worker::Array;
 using worker::Tensor;
 
+/// Shared with its programs, which may outlive it: then null.
 struct lockstep_controller {
-  std::unique_ptr<worker::Controller> controller;
+  std::shared_ptr<std::unique_ptr<worker::Controller>> shared;
 };
 struct lockstep_tensors {
   std::vector<std::pair<std::string, Tensor>> named;
 };
 struct lockstep_program {
+  std::shared_ptr<std::unique_ptr<worker::Controller>> controller;
   worker::RemoteProgram program;
   std::string text;
 };
@@ -52,7 +53,7 @@ Result<Array> array_of(const lockstep_array& given) {
 }
 
 Result<worker::Controller*> controller_of(lockstep_controller* controller) {
-  if (controller != nullptr) return controller->controller.get();
+  if (controller != nullptr) return controller->shared->get();
   return bad_input("controller is NULL; connect with lockstep_controller_connect()");
 }
 
@@ -100,17 +101,17 @@ int lockstep_controller_connect(const char* where, double deadline_seconds,
     if (deadline_seconds > 0)
       options.deadline = std::chrono::duration_cast<lockstep::Duration>(
           std::chrono::duration<double>(deadline_seconds));
-    if (interrupted != nullptr)
-      options.interrupted = [=] { return interrupted(context) != 0; };
+    if (interrupted != nullptr) options.interrupted = [=] { return interrupted(context) != 0; };
     auto made = worker::Controller::connect(where == nullptr ? "" : where, options);
     if (!made) return made.error();
-    *controller = new lockstep_controller{*std::move(made)};
+    *controller = new lockstep_controller{
+        std::make_shared<std::unique_ptr<worker::Controller>>(*std::move(made))};
     return {};
   });
 }
 
 int lockstep_controller_workers(const lockstep_controller* controller) {
-  return controller == nullptr ? -1 : controller->controller->workers();
+  return controller == nullptr ? -1 : (*controller->shared)->workers();
 }
 
 int lockstep_controller_finish(lockstep_controller* controller) {
@@ -127,7 +128,10 @@ int lockstep_controller_settle(lockstep_controller* controller) {
   });
 }
 
-void lockstep_controller_free(lockstep_controller* controller) { delete controller; }
+void lockstep_controller_free(lockstep_controller* controller) {
+  if (controller != nullptr) controller->shared->reset();
+  delete controller;
+}
 
 int lockstep_controller_put(lockstep_controller* controller, const lockstep_array* each,
                             size_t count, const char* label, lockstep_tensors** tensor) {
@@ -191,8 +195,7 @@ int lockstep_tensors_dtype(const lockstep_tensors* tensors, size_t index) {
              : -1;
 }
 
-int lockstep_tensors_one(const lockstep_tensors* tensors, size_t index,
-                         lockstep_tensors** tensor) {
+int lockstep_tensors_one(const lockstep_tensors* tensors, size_t index, lockstep_tensors** tensor) {
   return guarded([&]() -> Result<void> {
     if (index >= lockstep_tensors_count(tensors) || tensor == nullptr)
       return bad_input("there is no such tensor, or no place for its handle");
@@ -258,7 +261,7 @@ int lockstep_controller_load(lockstep_controller* controller, const char* path,
     auto loaded = (*made)->load(path);
     if (!loaded) return loaded.error();
     std::string text = loaded->text();
-    *program = new lockstep_program{*std::move(loaded), std::move(text)};
+    *program = new lockstep_program{controller->shared, *std::move(loaded), std::move(text)};
     return {};
   });
 }
@@ -274,12 +277,13 @@ int lockstep_program_call(lockstep_program* program, const lockstep_value* value
   return guarded([&]() -> Result<void> {
     if (program == nullptr || (values == nullptr && count > 0) || outputs == nullptr)
       return bad_input("program, values or the place for the outputs is NULL");
+    if (*program->controller == nullptr)
+      return bad_input("the controller of the program has been freed; load it with another one");
     std::map<std::string, worker::RemoteValue> inputs;
     for (std::size_t i = 0; i < count; ++i) {
       auto value = value_of(values[i]);
       if (!value) return value.error();
-      if (values[i].name == nullptr ||
-          !inputs.emplace(values[i].name, *std::move(value)).second)
+      if (values[i].name == nullptr || !inputs.emplace(values[i].name, *std::move(value)).second)
         return bad_input("an input has no name, or the name of another one");
     }
     for (std::size_t i = 0; i < count; ++i)

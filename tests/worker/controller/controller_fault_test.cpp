@@ -90,6 +90,7 @@ class ControllerFault : public testing::TestWithParam<int> {
 TEST_P(ControllerFault, KilledWorker_IsNamedAndAllEnd) {
   start({});
   const pid_t victim = workers->pid(GetParam());
+  ASSERT_GT(victim, 0);
   const Meanwhile killed([&] { ::kill(victim, SIGKILL); });
   SCOPED_TRACE(killed.text());
   if (GetParam() == 1) {
@@ -115,6 +116,7 @@ TEST_P(ControllerFault, SuspendedWorker_IsNamedAfterTheDeadline) {
   start({.environment = first ? "LOCKSTEP_DEADLINE_SECONDS=50" : "LOCKSTEP_DEADLINE_SECONDS=3"},
         {.deadline = std::chrono::seconds(first ? 3 : 60)});
   const pid_t stopped = workers->pid(GetParam());
+  ASSERT_GT(stopped, 0);
   const Meanwhile suspended([&] { ::kill(stopped, SIGSTOP); });
   SCOPED_TRACE(suspended.text());
   const auto error = first_error(*controller, *step, x);
@@ -140,6 +142,7 @@ std::string said_of_the_queue(const ControllerOptions& options, const Array& ten
   const auto controller = workers.connect(options);
   if (!controller) return "";
   const pid_t stopped = workers.pid(0);
+  if (stopped <= 0) return "there is no worker 0";
   ::kill(stopped, SIGSTOP);
   Result<Tensor> put = Status{};
   std::vector<Tensor> kept;

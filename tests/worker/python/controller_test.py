@@ -201,8 +201,12 @@ print(tensors["kept"].fetch().tolist())
 """], check=True, capture_output=True, text=True).stdout.splitlines()
         self.assertEqual(told[0], "['held by another name', 'kept']")
         self.assertEqual(told[1], str(x[0].tolist()))
-        with self.assertRaises(lockstep.BadInput):
+        with self.assertRaisesRegex(lockstep.BadInput, "controller is NULL"):
             c.settle()
+        with self.assertRaisesRegex(lockstep.BadInput, "the controller of the program has been freed"):
+            step(x=kept, y=kept)
+        with self.assertRaises(lockstep.BadInput):
+            kept.fetch()
         gc.collect()
         self.workers.connect().finish()
 

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import math
 import numbers
@@ -21,7 +22,7 @@ import re
 import signal
 import struct
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ._library import INTERRUPTED, Array, Value, lib
 from .errors import check
@@ -107,8 +108,9 @@ class RemoteTensor:
         self._handle = handle
 
     def __del__(self) -> None:
-        if lib is not None and getattr(self, "_handle", None):
-            lib.tensors_free(self._handle)
+        # On any thread: the controller's frees it.
+        if getattr(self, "_handle", None):
+            self._controller._dead.append(self._handle)
 
     @property
     def dtype(self) -> str:
@@ -272,6 +274,7 @@ class Controller:
     def __init__(self, where: Optional[os.PathLike[str] | str] = None, deadline: float = 60.0) -> None:
         self._handle = ctypes.c_void_p()
         self._noted: Optional[_Noted] = None
+        self._dead: Deque[ctypes.c_void_p] = collections.deque()  # handles that nobody has any more
         self._asked = INTERRUPTED(lambda _: int(self._noted is not None and self._noted.signal is not None))
         with self._waiting():
             check(lib.controller_connect(None if where is None else os.fsencode(where), deadline, self._asked, None,
@@ -315,6 +318,7 @@ class Controller:
         of no use any more."""
         handle, self._handle = self._handle, ctypes.c_void_p()
         if lib is not None:
+            self._free_dead()
             lib.controller_free(handle)
 
     def __enter__(self) -> Controller:
@@ -326,7 +330,7 @@ class Controller:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None):
+        if lib is not None and hasattr(self, "_dead"):
             self.close()
 
     def __repr__(self) -> str:
@@ -363,6 +367,11 @@ class Controller:
     def _named(self, handle: ctypes.c_void_p) -> Dict[str, RemoteTensor]:
         return {tensor.label: tensor for tensor in self._tensors(handle)}
 
+    def _free_dead(self) -> None:
+        while self._dead:
+            lib.tensors_free(self._dead.popleft())
+
     def _waiting(self) -> _Noted:
+        self._free_dead()
         self._noted = _Noted()
         return self._noted
