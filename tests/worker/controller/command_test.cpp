@@ -129,6 +129,15 @@ TEST(ControllerMessages, DamagedBytes_AreRefusedOrAreAnotherMessage) {
   }
 }
 
+TEST(ControllerMessages, RankThatNoJobHas_IsRefused) {
+  const auto about = [](std::int32_t rank) {
+    const Status why{Code::RankLost, "lost", "", {{RankSet::of(Rank{rank}), "here"}}};
+    return decode_command(encode(Command(EndJob{why})));
+  };
+  EXPECT_TRUE(about(std::numeric_limits<std::int32_t>::max() - 1));
+  EXPECT_FALSE(about(std::numeric_limits<std::int32_t>::max()));
+}
+
 TEST(ControllerMessages, TensorWithOtherSizesThanElements_IsRefused) {
   const auto with = [](std::vector<std::int64_t> sizes, std::string elements) {
     return decode_command(encode(Command(

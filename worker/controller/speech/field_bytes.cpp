@@ -85,7 +85,8 @@ std::uint8_t FieldReader::number_below(int limit) {
 
 Rank FieldReader::rank() {
   const std::uint32_t number = u32();
-  sound_ = sound_ && number <= static_cast<std::uint32_t>(std::numeric_limits<std::int32_t>::max());
+  // Below the number of ranks, which is an int.
+  sound_ = sound_ && number < static_cast<std::uint32_t>(std::numeric_limits<std::int32_t>::max());
   return sound_ ? Rank{static_cast<std::int32_t>(number)} : Rank{};
 }
 
