@@ -316,6 +316,16 @@ T awkward(int rank, int size, std::int64_t i) {
   return i - size == rank ? T(0) : -T(0);
 }
 
+/// Where the library decides which zero or not-a-number it is: every rank has the bits of the
+/// first.
+template <class T>
+void expect_alike(const std::vector<std::unique_ptr<Posted<T>>>& posted) {
+  for (const auto& p : posted)
+    EXPECT_EQ(
+        std::memcmp(p->receive.data(), posted[0]->receive.data(), p->receive.size() * sizeof(T)),
+        0);
+}
+
 template <class T>
 void reduce_awkward(Adapter& adapter, DType dtype, Reduce reduce, Kind kind) {
   std::vector<std::unique_ptr<Posted<T>>> posted;
@@ -330,6 +340,10 @@ void reduce_awkward(Adapter& adapter, DType dtype, Reduce reduce, Kind kind) {
     ASSERT_TRUE(c->start(p.ready(dtype, kind, size)));
   }
   adapter.finish();
+  if (!adapter.rounds_once()) {
+    if (kind == Kind::AllReduce) expect_alike(posted);
+    return;
+  }
   const auto ranks = adapter.ranks();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const int self = ranks[r]->rank().value, size = ranks[r]->size();
@@ -353,7 +367,6 @@ void reduce_awkward(Adapter& adapter, DType dtype, Reduce reduce, Kind kind) {
 }
 
 TEST_P(Conformance, NotANumberAndZerosOfTwoSigns_ComeOutAlikeOnAllRanks) {
-  if (!adapter_->rounds_once()) GTEST_SKIP() << "as the library has it";
   for (const Reduce reduce : {Reduce::Min, Reduce::Max})
     for (const Kind kind : {Kind::AllReduce, Kind::ReduceScatter}) {
       reduce_awkward<float>(*adapter_, DType::F32, reduce, kind);

@@ -47,15 +47,19 @@ Result<PortFile> find(const std::string& where, const Settings& settings) {
   return out;
 }
 
-Result<TensorBytes> bytes_of(const Array& array) {
+/// Why it cannot be sent; nullopt: it can.
+std::optional<Status> misfit(const Array& array) {
   if (!array) return bad("an empty array is put on the workers; give it a value");
-  if (array.bytes() > kMostMessageBytes / 2)
-    return bad(
-        fmt::format("a tensor of {} bytes is put on the workers, and at most {} are sent; "
-                    "have them read it from files",
-                    array.bytes(), kMostMessageBytes / 2));
-  return TensorBytes{array.dtype(), array.sizes(),
-                     std::string(static_cast<const char*>(array.data()), array.bytes())};
+  if (array.bytes() <= kMostMessageBytes / 2) return std::nullopt;
+  return bad(
+      fmt::format("a tensor of {} bytes is put on the workers, and at most {} are sent; "
+                  "have them read it from files",
+                  array.bytes(), kMostMessageBytes / 2));
+}
+
+TensorBytes bytes_of(const Array& array) {
+  return {array.dtype(), array.sizes(),
+          std::string(static_cast<const char*>(array.data()), array.bytes())};
 }
 
 }  // namespace
@@ -82,10 +86,9 @@ Controller::Controller(std::unique_ptr<ControllerSession> session)
 std::vector<KeptTensor> Controller::take_over() { return std::exchange(kept_, {}); }
 
 Result<Tensor> Controller::put(const Array& tensor, const std::string& label) {
-  auto bytes = bytes_of(tensor);
-  if (!bytes) return bytes.error();
+  if (auto wrong = misfit(tensor)) return *wrong;
   const Handle handle = session_->new_handles(1);
-  if (auto given = session_->give(PutTensor{handle, label, {}, *std::move(bytes)}, label); !given)
+  if (auto given = session_->give(PutTensor{handle, label, {}, bytes_of(tensor)}, label); !given)
     return given.error();
   return remote_tensor(handle, tensor.dtype());
 }
@@ -94,18 +97,20 @@ Result<Tensor> Controller::put(const std::vector<Array>& each, const std::string
   if (each.size() != static_cast<std::size_t>(workers()))
     return bad(
         fmt::format("{} tensors are put on {} workers; give one for each", each.size(), workers()));
-  const Handle handle = session_->new_handles(1);
-  Tensor out = remote_tensor(handle, each[0].dtype());  // dropped where it does not come to all
   for (std::size_t worker = 0; worker < each.size(); ++worker) {
-    auto bytes = bytes_of(each[worker]);
-    if (!bytes) return bytes.error();
-    if (bytes->dtype != each[0].dtype() || bytes->sizes.size() != each[0].sizes().size())
+    if (auto wrong = misfit(each[worker])) return *wrong;
+    if (each[worker].dtype() != each[0].dtype() ||
+        each[worker].sizes().size() != each[0].sizes().size())
       return bad(
           fmt::format("the tensor for worker {} has another dtype or another number of dims "
                       "than that for worker 0",
                       worker));
+  }
+  const Handle handle = session_->new_handles(1);
+  Tensor out = remote_tensor(handle, each[0].dtype());  // dropped where it does not come to all
+  for (std::size_t worker = 0; worker < each.size(); ++worker) {
     auto given = session_->give(
-        PutTensor{handle, label, Rank{static_cast<std::int32_t>(worker)}, *std::move(bytes)},
+        PutTensor{handle, label, Rank{static_cast<std::int32_t>(worker)}, bytes_of(each[worker])},
         label);
     if (!given) return given.error();
   }

@@ -21,9 +21,10 @@ using collectives::SealedSession;
 using Failure = boost::system::error_code;
 
 struct ControllerLink::Socket {
-  Socket(const Endpoint& at, collectives::Secret secret)
+  Socket(const Endpoint& at, const collectives::Secret& secret)
       : endpoint(at),
-        session(SealedSession::Side::Client, std::move(secret), collectives::random_nonce()) {}
+        session(SealedSession::Side::Client, secret_of_controllers(secret),
+                collectives::random_nonce()) {}
 
   void connect();
   void read();
@@ -120,7 +121,7 @@ void ControllerLink::Socket::write() {
 Result<std::unique_ptr<ControllerLink>> ControllerLink::open(
     const Endpoint& to, collectives::Secret secret, Duration patience,
     const std::function<bool()>& interrupted) {
-  auto socket = std::make_unique<Socket>(to, std::move(secret));
+  auto socket = std::make_unique<Socket>(to, secret);
   socket->connect();
   const Instant until = socket->clock.now() + patience;
   while (!socket->ended && !socket->session.established() && socket->clock.now() < until) {

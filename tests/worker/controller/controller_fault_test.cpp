@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "one_tensor.h"
 #include "workers_process.h"
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -16,23 +17,12 @@
 namespace lockstep::worker::controller_fault_test {
 namespace {
 
+using test::ones;
 using test::WorkersProcess;
+using test::X;
 
-struct X {
-  Tensor x;
-  template <class V>
-  void fields(V& v) {
-    v("x", x);
-  }
-};
 X doubled(const X& in) { return {all_reduce(in.x) * 2.0}; }
 X tripled(const X& in) { return {all_reduce(in.x) * 3.0}; }
-
-Array ones(std::int64_t rows) {
-  Array out(DType::F64, {rows});
-  for (std::int64_t i = 0; i < rows; ++i) out.set(i, 1);
-  return out;
-}
 
 /// Calls until it hears of an error, for a minute and a half at most.
 std::optional<Status> first_error(Controller& controller, RemoteFrame<X, X>& step,

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <regex>
 
+#include "one_tensor.h"
 #include "saved_programs.h"
 #include "tracing.h"
 #include "training_step.h"
@@ -17,15 +18,10 @@
 namespace lockstep::worker::controller_job_test {
 namespace {
 
+using test::ones;
 using test::WorkersProcess;
+using test::X;
 
-struct X {
-  Tensor x;
-  template <class V>
-  void fields(V& v) {
-    v("x", x);
-  }
-};
 struct Y {
   Tensor y, total;
   template <class V>
@@ -42,11 +38,6 @@ T good(Result<T> result) {
 }
 void good(const Result<void>& result) {
   if (!result) ADD_FAILURE() << result.error().text();
-}
-Array ones(std::int64_t rows, double value = 1) {
-  Array out(DType::F64, {rows});
-  for (std::int64_t i = 0; i < rows; ++i) out.set(i, value);
-  return out;
 }
 std::vector<Array> rows_by_worker(int workers, double value = 1) {
   std::vector<Array> out;

@@ -69,6 +69,17 @@ Result<Done> settle(ControllerSession& session) {
   return session.ask<Done>(Settle{session.new_question()}, "a test");
 }
 
+/// A socket.
+int connected(const collectives::Endpoint& at) {
+  const int file = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_port = htons(at.port);
+  ::inet_pton(AF_INET, at.address.c_str(), &where.sin_addr);
+  EXPECT_EQ(::connect(file, reinterpret_cast<const sockaddr*>(&where), sizeof where), 0);
+  return file;
+}
+
 TEST(LeadServer, ControllerWithTheSecret_IsGreetedAndHeard) {
   Door door;
   auto session = door.come();
@@ -83,6 +94,26 @@ TEST(LeadServer, ControllerWithAnotherSecret_IsRefused) {
   ASSERT_FALSE(session);
   EXPECT_EQ(session.error().code, Code::Version);
   EXPECT_TRUE(door.come()) << "the door stays open";
+}
+
+TEST(LeadServer, ClientOfACoordinatorWithTheSecret_IsRefused) {
+  using collectives::SealedSession;
+  Door door;
+  const int file = connected(door.at);
+  SealedSession client(SealedSession::Side::Client, door.secret, collectives::random_nonce());
+  std::optional<collectives::Refusal> refusal;
+  Bytes say = client.open();
+  std::array<std::byte, 4096> answer{};
+  while (!refusal) {
+    if (!say.empty()) (void)::send(file, say.data(), say.size(), MSG_NOSIGNAL);
+    const ssize_t n = ::recv(file, answer.data(), answer.size(), 0);
+    if (n <= 0) break;
+    auto taken = client.take(std::span(answer).first(static_cast<std::size_t>(n)));
+    refusal = taken.refusal, say = std::move(taken.reply);
+    ASSERT_FALSE(client.established());
+  }
+  ::close(file);
+  EXPECT_TRUE(refusal);
 }
 
 TEST(LeadServer, SecondController_IsRefusedUntilTheFirstHasLeft) {
@@ -106,12 +137,7 @@ TEST(LeadServer, SecondController_IsRefusedUntilTheFirstHasLeft) {
 
 /// Sends bytes and reads until the other side closes.
 std::size_t answered(const collectives::Endpoint& at, std::span<const std::byte> bytes) {
-  const int file = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in where{};
-  where.sin_family = AF_INET;
-  where.sin_port = htons(at.port);
-  ::inet_pton(AF_INET, at.address.c_str(), &where.sin_addr);
-  EXPECT_EQ(::connect(file, reinterpret_cast<const sockaddr*>(&where), sizeof where), 0);
+  const int file = connected(at);
   EXPECT_EQ(::send(file, bytes.data(), bytes.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(bytes.size()));
   std::array<char, 4096> answer{};

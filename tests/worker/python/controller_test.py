@@ -1,5 +1,5 @@
 """lockstep.Controller with real workers: a program that ranks have saved gives what it gave them, to the bit.
-usage: controller_test.py FOLDER_OF_PACKAGE MPIRUN WORKER_PROGRAM SPMD_RANK NUMBER_OF_WORKERS"""
+usage: controller_test.py FOLDER_OF_PACKAGE MPIRUN WORKER_PROGRAM SPMD_RANK LARGE_PROGRAM NUMBER_OF_WORKERS"""
 
 import array
 import gc
@@ -14,8 +14,8 @@ import threading
 import time
 import unittest
 
-PACKAGE, MPIRUN, WORKER, SPMD_RANK = sys.argv[1:5]
-N = int(sys.argv[5])
+PACKAGE, MPIRUN, WORKER, SPMD_RANK, LARGE = sys.argv[1:6]
+N = int(sys.argv[6])
 del sys.argv[1:]
 sys.path.insert(0, PACKAGE)
 import lockstep  # noqa: E402
@@ -81,6 +81,12 @@ class Workers:
     def end(self):
         self.process.terminate()
         self.process.communicate(timeout=60)
+
+
+def memory(pid, name):
+    """MiB of a process."""
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name + ":"))
 
 
 class ControllerTest(unittest.TestCase):
@@ -209,6 +215,30 @@ print(tensors["kept"].fetch().tolist())
             kept.fetch()
         gc.collect()
         self.workers.connect().finish()
+
+    def test_a_boxed_tensor_is_freed_during_the_run(self):
+        rows = 2**21  # 16 MiB
+        subprocess.run([LARGE, str(N), str(FOLDER / "large.lsp")], check=True)
+        c = self.workers.connect()
+        large, seed = c.load(FOLDER / "large.lsp"), c.put(numpy.ones(rows))
+        pid = self.workers.pids()[-1]
+
+        def peak(call):
+            box = {"x": large(x=seed)["y"]}  # of the workers' own making
+            c.settle()
+            pathlib.Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak is what there is now
+            before = memory(pid, "VmHWM")
+            y = call(box)["y"]
+            c.settle()
+            after = memory(pid, "VmHWM")
+            self.assertEqual(y.fetch(N - 1)[1], rows * rows * (rows + 1.0))
+            return after - before
+
+        peak(large.call_boxed)
+        boxed, plain = peak(large.call_boxed), peak(lambda box: large(**box))
+        self.assertLess(boxed, 8)
+        self.assertGreater(plain, boxed + 8)
+        c.finish()
 
     def test_ctrl_c_ends_a_wait_and_no_more(self):
         c = self.workers.connect()

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
+#include <lockstep/collectives/wire/hmac.h>
 #include <lockstep/worker/controller/speech/message_pieces.h>
 
 namespace lockstep::worker {
@@ -11,6 +13,12 @@ namespace {
 constexpr std::uint8_t kPiece = 96, kLastPiece = 97;
 
 }  // namespace
+
+collectives::Secret secret_of_controllers(const collectives::Secret& shared) {
+  constexpr std::string_view kLabel = "lockstep controller";
+  const collectives::Mac mac = collectives::hmac_sha256(shared, std::as_bytes(std::span(kLabel)));
+  return {mac.begin(), mac.end()};
+}
 
 Bytes seal_message(collectives::SealedSession& session, std::span<const std::byte> message) {
   Bytes out;

@@ -10,6 +10,10 @@
 
 namespace lockstep::worker {
 
+/// What both sides use in place of the secret that they were told: who speaks to a coordinator or
+/// to ranks with that one is not taken for a controller.
+[[nodiscard]] collectives::Secret secret_of_controllers(const collectives::Secret& shared);
+
 /// The pieces of the message, sealed, one behind the other. Requires an established session, and
 /// at most kMostMessageBytes.
 [[nodiscard]] Bytes seal_message(collectives::SealedSession& session,

@@ -307,6 +307,7 @@ void LeadServer::Loop::end_if_all_sent() {
 }
 
 Result<std::unique_ptr<LeadServer>> LeadServer::listen(LeadServerOptions options) {
+  options.secret = secret_of_controllers(options.secret);
   auto loop = std::make_unique<Loop>(std::move(options));
   const Endpoint wanted = loop->options.listen;
   Failure failure;

@@ -72,7 +72,9 @@ Result<void> WorkerLoop::run() {
   while (!over_) {
     auto commands = next();
     if (!commands) return commands.error();
-    for (const Command& command : *commands) {
+    for (Command& given : *commands) {
+      // Its bytes go with it, not with the batch.
+      const Command command = std::exchange(given, Hello{});
       job_.context().note(command_name(command));
       auto done = std::visit([this](const auto& what) { return on(what); }, command);
       if (!done) {
