@@ -191,12 +191,12 @@ bool Watch::Thread::anyone_lost() const {
 void Watch::Thread::end(const Status& verdict, int code) const {
   if (options.before_end) options.before_end(verdict);
   if (options.on_verdict) return options.on_verdict(verdict, code);
+  if (options.tell) options.tell(verdict);
   if (const auto earlier = board.claim_report(code)) {
     // mpirun ends all ranks once one has left: the one that reports is given time to write.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     ::_exit(*earlier);
   }
-  if (options.tell) options.tell(verdict);
   const std::string text = report_text(verdict, self, code);
   write_all(2, text);
   if (!options.report_file.empty()) write_file(options.report_file, text);

@@ -23,12 +23,12 @@ struct WatchOptions {
   bool signals = true;
   /// Called at each look of the watchdog, on its thread: every 2 to 50 ms. Null: nothing.
   std::function<void(Instant now)> look;
-  /// Called with the verdict before the process leaves, by the one process of the host that
-  /// reports: tells the ranks of other hosts. On the watchdog's thread, or the one that calls
-  /// end_job(). Null: nobody is told.
+  /// Called with the verdict by every process before it leaves with one: tells the ranks with which
+  /// it is connected, so that none of them takes its end for a loss. On the watchdog's thread, or
+  /// the one that calls end_job(). Null: nobody is told.
   std::function<void(const Status& verdict)> tell;
-  /// Called with the verdict by the same process once the report is written; may take a tenth of a
-  /// second. Null: nobody is told.
+  /// Called with the verdict by the one process of the host that reports, once that is written; may
+  /// take a tenth of a second. Null: nobody is told.
   std::function<void(const Status& verdict)> final_report;
   /// Called first with the verdict, by every process that is about to leave with one; may end the
   /// process in its own way. On the watchdog's thread, or the one that calls end_job(). Null:

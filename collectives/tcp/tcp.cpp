@@ -135,6 +135,7 @@ Result<bool> Tcp::advance_round() {
       said_ = true;
     }
     if (want.need == Round::Need::Send) {
+      if (!mesh_->up(named(want.peer))) return false;
       round_->sent();
       said_ = false;
       continue;
@@ -162,12 +163,13 @@ std::optional<Status> Tcp::peer_that_left() const {
     awaited.push_back(round_->want().peer);
   for (const Rank peer : awaited)
     if (mesh_->finished(named(peer)))
-      return Status{Code::Stuck,
-                    fmt::format("Rank {} has finished the job and will not come to the {}, in which "
-                                "rank {} waits.",
-                                named(peer).value, operation_name(last_), named(group_.self).value),
-                    "",
-                    {}};
+      return Status{
+          Code::Stuck,
+          fmt::format("Rank {} has finished the job and will not come to the {}, in which "
+                      "rank {} waits.",
+                      named(peer).value, operation_name(last_), named(group_.self).value),
+          "",
+          {}};
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 // The TCP backend, for jobs that no launcher started: the processes of a job meet at an address,
-// prove to each other that they know its secret, and are then connected each with each. Only
-// factories: Asio and OpenSSL stay in the .cpp files.
+// prove to each other that they know its secret, and learn where each listens; connections are
+// opened between those that have something to say to each other, and opened again where they break.
+// Only factories: Asio and OpenSSL stay in the .cpp files.
 //
 // Nothing moves by itself: the thread that uses a communicator reads and writes the connections
 // while it polls or waits.
@@ -35,11 +36,14 @@ struct TcpOptions {
   std::string job, build;
   /// How long the ranks may take to come.
   Duration patience = std::chrono::seconds(300);
+  /// How long a peer may be out of reach before it counts as lost. One whose process has ended is
+  /// lost at once.
+  Duration out_of_reach = std::chrono::seconds(60);
   /// The longest message of a peer that is believed.
   std::size_t longest_message = std::size_t{1} << 36;
 };
 
-/// The connections of a process with all others of its job. Shared by its communicators. Its end
+/// What a process has with all others of its job. Shared by its communicators. Its end
 /// announces a clean exit to the peers: the end of this process after that is no loss to them. Any
 /// thread may call tell(); all else belongs to one.
 class TcpMesh;
@@ -47,7 +51,7 @@ class TcpMesh;
 /// Collective: meets the others. Ranks may come in any order. Errors: Stuck (who has not come, or
 /// cannot be reached, in time), Version (another secret, protocol or build, naming both sides),
 /// BadInput (another world size or job, a rank that is there already), Environment (no address to
-/// listen at, no descriptors), RankLost.
+/// listen at, no descriptors).
 [[nodiscard]] Result<std::shared_ptr<TcpMesh>> tcp_rendezvous(const TcpOptions& options);
 
 /// Collective. The progress board: shared memory among the ranks of each host, its name taken away

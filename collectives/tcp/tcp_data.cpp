@@ -140,7 +140,7 @@ void TcpData::feed(std::size_t peer) {
     group_.mesh->send_piece(to, group_.id, Part::Kind::Data, total, piece);
     block.sent += piece.size();
   }
-  block.sends = block.sent < total;
+  block.sends = block.sent < total || !group_.mesh->up(to);
 }
 
 Result<bool> TcpData::hear(std::size_t peer) {
@@ -212,7 +212,7 @@ Result<bool> TcpData::advance() {
 std::vector<Rank> TcpData::awaited() const {
   std::vector<Rank> out;
   for (std::size_t p = 0; collective_ && p < blocks_.size(); ++p)
-    if (blocks_[p].receives) out.push_back(Rank{static_cast<std::int32_t>(p)});
+    if (blocks_[p].receives || blocks_[p].sends) out.push_back(Rank{static_cast<std::int32_t>(p)});
   return out;
 }
 

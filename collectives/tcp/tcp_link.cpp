@@ -37,16 +37,19 @@ std::shared_ptr<TcpLink> TcpLink::accept(TcpLoop& loop, Socket socket, Events ev
   return link;
 }
 
-std::shared_ptr<TcpLink> TcpLink::connect(TcpLoop& loop, const Endpoint& to, Events events) {
+std::shared_ptr<TcpLink> TcpLink::connect(TcpLoop& loop, const Endpoint& to, Events events,
+                                          bool patient) {
   auto link = std::make_shared<TcpLink>(loop, Socket(loop.io), SealedSession::Side::Client,
                                         std::move(events));
   Failure failure;
   const tcp::endpoint where(asio::ip::make_address(to.address, failure), to.port);
   link->socket_.open(where.protocol(), failure);
-  link->limit(kHandshake, "it does not answer");
-  link->socket_.async_connect(where, [link](const Failure& failed) {
+  link->limit(kHandshake, "it does not answer", patient ? Code::Environment : Code::Version);
+  link->socket_.async_connect(where, [link, patient](const Failure& failed) {
     if (link->over_) return;
+    link->refused_ = failed == asio::error::connection_refused;
     if (failed) return link->end(Code::Environment, failed.message());
+    if (patient) link->limit_.cancel();
     link->prepare();
     link->read();
     link->push(link->session_.open());
@@ -67,10 +70,10 @@ void TcpLink::prepare() {
   ::setsockopt(file, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
-void TcpLink::limit(Duration time, const char* why) {
+void TcpLink::limit(Duration time, const char* why, Code code) {
   limit_.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(time));
-  limit_.async_wait([link = shared_from_this(), why](const Failure& stopped) {
-    if (!stopped) link->end(Code::Version, why);
+  limit_.async_wait([link = shared_from_this(), why, code](const Failure& stopped) {
+    if (!stopped) link->end(code, why);
   });
 }
 
@@ -115,8 +118,10 @@ void TcpLink::took(std::span<const std::byte> bytes) {
   events->ended({Code::Version, std::string(refusal_text(*taken.refusal)), "", {}});
 }
 
-void TcpLink::send(const TcpMessage& message) {
-  if (!over_ && !deaf_) push(session_.seal(type_of(message), encode(message)));
+void TcpLink::send(const TcpMessage& message) { send(type_of(message), encode(message)); }
+
+void TcpLink::send(std::uint8_t type, std::span<const std::byte> encoded) {
+  if (!over_ && !deaf_) push(session_.seal(type, encoded));
 }
 
 void TcpLink::push(Bytes bytes) {

@@ -40,16 +40,22 @@ class TcpLink : public std::enable_shared_from_this<TcpLink> {
   };
 
   static std::shared_ptr<TcpLink> accept(TcpLoop& loop, Socket socket, Events events);
-  static std::shared_ptr<TcpLink> connect(TcpLoop& loop, const Endpoint& to, Events events);
+  /// Patient: once the system of the other side has answered, its process may take its time.
+  static std::shared_ptr<TcpLink> connect(TcpLoop& loop, const Endpoint& to, Events events,
+                                          bool patient = false);
   TcpLink(TcpLoop& loop, Socket socket, SealedSession::Side side, Events events);
 
   /// From the next event on; may be called within one.
   void on(Events events) { events_ = std::make_shared<const Events>(std::move(events)); }
   /// Requires established().
   void send(const TcpMessage& message);
+  /// One that encode() has made; `type` as type_of() says.
+  void send(std::uint8_t type, std::span<const std::byte> encoded);
   [[nodiscard]] bool established() const { return session_.established(); }
   /// Bytes that the system has not taken yet.
   [[nodiscard]] std::size_t queued() const { return queued_; }
+  /// It has ended since nobody listens there.
+  [[nodiscard]] bool refused() const { return refused_; }
   /// Closes it once all is sent and the other side has read it, or after a second; no events.
   void finish();
   void close();
@@ -59,7 +65,7 @@ class TcpLink : public std::enable_shared_from_this<TcpLink> {
 
  private:
   void prepare();
-  void limit(Duration time, const char* why);
+  void limit(Duration time, const char* why, Code code = Code::Version);
   void read();
   void took(std::span<const std::byte> bytes);
   void push(Bytes bytes);
@@ -74,7 +80,7 @@ class TcpLink : public std::enable_shared_from_this<TcpLink> {
   std::deque<Bytes> queue_;
   std::size_t sent_ = 0;  // of the first in the queue
   std::size_t queued_ = 0;
-  bool writing_ = false, deaf_ = false, over_ = false;
+  bool writing_ = false, deaf_ = false, over_ = false, refused_ = false;
 };
 
 }  // namespace lockstep::collectives

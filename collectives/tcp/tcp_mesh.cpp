@@ -5,12 +5,15 @@
 
 #include <lockstep/collectives/tcp/tcp.h>
 #include <lockstep/collectives/tcp/tcp_mesh.h>
+#include <lockstep/collectives/tree.h>
 
 namespace lockstep::collectives {
 namespace {
 
-/// How long last words may take to go out.
-constexpr std::chrono::milliseconds kFarewell{200};
+/// How long last words may take to go out, and the pause before a peer is tried again.
+constexpr std::chrono::milliseconds kLastWords{200}, kBeforeRetry{50};
+/// The type of a Part, the one message that is numbered.
+const std::uint8_t kPartType = type_of(Part{});
 
 void run_for(TcpLoop& loop, Duration time) {
   loop.io.restart();
@@ -19,104 +22,210 @@ void run_for(TcpLoop& loop, Duration time) {
   loop.io.poll();
 }
 
-/// Until all is sent, or kFarewell have gone by.
-void flush(TcpLoop& loop, const std::vector<std::shared_ptr<TcpLink>>& links) {
-  const SystemClock clock;
-  const Instant until = clock.now() + kFarewell;
-  const auto waits = [](const auto& link) { return link && link->queued() > 0; };
-  while (std::any_of(links.begin(), links.end(), waits) && clock.now() < until)
-    run_for(loop, std::chrono::milliseconds(5));
-}
-
 }  // namespace
 
-TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message)
-    : loop_(std::move(parts.loop)),
-      self_(parts.self),
-      roster_(std::move(parts.roster)),
-      longest_(longest_message),
-      links_(std::move(parts.links)),
-      finished_(roster_.size(), false) {
-  for (auto& [from, message] : parts.early) took(from, std::move(message));
-  for (std::size_t r = 0; r < links_.size(); ++r) {
-    if (!links_[r]) continue;
-    const Rank peer{static_cast<std::int32_t>(r)};
-    links_[r]->on({.message = [this, peer](TcpMessage message) { took(peer, std::move(message)); },
-                   .ended = [this, peer](const Status& why) { ended(peer, why); }});
+/// What this process has with one peer.
+struct TcpMesh::Pair final : AssociationPort {
+  Pair(TcpMesh& of, Rank with)
+      : mesh(of), peer(with), pause(of.loop_->io), association(of.self_ < with, *this) {}
+  ~Pair() override { close_all(); }
+  void close_all() {
+    for (const auto& [number, link] : std::exchange(links, {})) link->close();
   }
+
+  Link take(const TcpLinkPtr& link) {
+    links[++last] = link;
+    return last;
+  }
+  [[nodiscard]] TcpLink::Events events(Link link) {
+    return {.established = [this, link] { association.established(link); },
+            .message = [this, link](TcpMessage m) { mesh.heard(*this, link, std::move(m)); },
+            .ended =
+                [this, link](const Status& why) {
+                  const bool refused = links.at(link)->refused();
+                  mesh.ended(*this, link, refused, why);
+                }};
+  }
+  Link open() override {
+    const Link link = ++last;
+    links[link] = TcpLink::connect(*mesh.loop_, mesh.peer(peer).listens, events(link), true);
+    return link;
+  }
+  void introduce(Link link, std::uint64_t attempt, std::uint64_t received) override {
+    links.at(link)->send(Introduction{mesh.id_, mesh.self_, attempt, received});
+  }
+  void write(Link link, std::span<const std::byte> message) override {
+    links.at(link)->send(kPartType, message);
+  }
+  void acknowledge(Link link, std::uint64_t received) override {
+    links.at(link)->send(Acknowledgement{received});
+  }
+  void close(Link link) override {
+    const TcpLinkPtr closed = std::move(links.at(link));
+    links.erase(link);
+    closed->close();
+  }
+  /// The connection that stands, or null.
+  [[nodiscard]] TcpLink* up() const {
+    return association.up() ? links.at(association.link()).get() : nullptr;
+  }
+
+  TcpMesh& mesh;
+  Rank peer;
+  Link last = 0;
+  std::map<Link, TcpLinkPtr> links;
+  boost::asio::steady_timer pause;
+  std::optional<Instant> out_of_reach;  // since then
+  bool finished = false;                // it has said farewell
+  bool gone = false;                    // and its process is no more
+  Association association;
+};
+
+TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_of_reach)
+    : loop_(std::move(parts.loop)),
+      door_(std::move(parts.door)),
+      self_(parts.self),
+      id_(parts.id),
+      roster_(std::move(parts.roster)),
+      out_of_reach_(out_of_reach),
+      inbox_(longest_message) {
+  if (!door_) return;
+  door_->on({.word = [this](const TcpLinkPtr& link, const TcpMessage& m) { came(link, m); },
+             .failed =
+                 [this](const std::string& why) {
+                   fail({Code::Environment,
+                         fmt::format("Rank {} cannot take connections: {}; raise the limit of open "
+                                     "files (ulimit -n).",
+                                     self_.value, why),
+                         "",
+                         {}});
+                 }});
+  // By the tree all ranks are connected, so that the end of one, or a verdict, comes to all.
+  if (const auto parent = TreePlace::of(self_, size()).parent) pair(*parent).association.open();
 }
 
 TcpMesh::~TcpMesh() {
   const std::lock_guard lock(mutex_);
-  for (const auto& link : links_)
-    if (link) link->send(CleanExit{});
-  flush(*loop_, links_);
-  for (const auto& link : links_)
-    if (link) link->close();
+  if (!leaving_)
+    for (const auto& [rank, one] : pairs_)
+      if (one->up() != nullptr) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
+  flush();
+  door_.reset();
+  for (const auto& [rank, one] : pairs_) one->close_all();
 }
 
-TcpMesh::Line TcpMesh::line(Rank from, std::uint64_t group, Part::Kind kind) {
-  const int number =
-      kind == Part::Kind::Bare || kind == Part::Kind::Payload ? 0 : static_cast<int>(kind);
-  return {from.value, group, number};
+TcpMesh::Pair& TcpMesh::pair(Rank peer) {
+  auto& found = pairs_[peer.value];
+  if (found) return *found;
+  found = std::make_unique<Pair>(*this, peer);
+  if (leaving_) put(*found, kWorldGroup, Part::Kind::Farewell, 0, {});
+  return *found;
 }
 
+const TcpMesh::Pair* TcpMesh::known(Rank peer) const {
+  const auto found = pairs_.find(peer.value);
+  return found == pairs_.end() ? nullptr : found->second.get();
+}
+
+/// Whoever waits for this rank, and whoever waits for them, is told.
 void TcpMesh::fail(Status status) {
-  if (!failure_) failure_ = std::move(status);
+  if (failure_) return;
+  failure_ = std::move(status);
+  if (!told_) told_ = failure_;
+  for (const auto& [rank, one] : pairs_)
+    if (TcpLink* link = one->up()) link->send(Verdict{*failure_});
 }
 
-void TcpMesh::took(Rank from, TcpMessage message) {
-  if (auto* part = std::get_if<Part>(&message)) return took(from, std::move(*part));
-  if (std::holds_alternative<CleanExit>(message)) {
-    finished_[static_cast<std::size_t>(from.value)] = true;
+void TcpMesh::came(const TcpLinkPtr& link, const TcpMessage& message) {
+  const auto* word = std::get_if<Introduction>(&message);
+  if (word == nullptr || word->id != id_ || word->rank == self_ || word->rank.value >= size())
+    return link->close();
+  Pair& one = pair(word->rank);
+  const Association::Link number = one.take(link);
+  link->on(one.events(number));
+  one.association.introduced(number, word->attempt, word->received);
+  stands(one);
+}
+
+/// After the peer's first word.
+void TcpMesh::stands(Pair& one) {
+  if (one.association.state() == Association::State::Closed)
+    return fail({Code::Internal,
+                 fmt::format("Rank {} has messages that it was never sent.", one.peer.value),
+                 "",
+                 {}});
+  if (one.up() == nullptr) return;
+  one.out_of_reach.reset();
+  if (told_) one.up()->send(Verdict{*told_});
+}
+
+void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
+  const auto wrong = [&](std::string_view what) {
+    fail({Code::Internal, fmt::format("Rank {} {}.", one.peer.value, what), "", {}});
+  };
+  if (auto* part = std::get_if<Part>(&message)) {
+    switch (one.association.arrived(link, {part->number, part->received}, part->bytes.size())) {
+      case Association::Arrival::Next:
+        break;
+      case Association::Arrival::Wrong:
+        return wrong("has sent a message with a number that none of its messages has");
+      default:
+        return;
+    }
+    if (part->kind == Part::Kind::Farewell) {
+      one.finished = true;
+    } else if (auto ok = inbox_.put(one.peer, std::move(*part)); !ok) {
+      fail(ok.error());
+    }
+  } else if (const auto* word = std::get_if<Introduction>(&message)) {
+    if (word->id != id_ || word->rank != one.peer)
+      return wrong("is not where the rendezvous says that it is");
+    one.association.answered(link, word->received);
+    stands(one);
+  } else if (const auto* told = std::get_if<Acknowledgement>(&message)) {
+    if (!one.association.acknowledged(told->received))
+      wrong("acknowledges a message that it was never sent");
   } else if (auto* progress = std::get_if<Progress>(&message)) {
-    progress_[from.value] = std::move(*progress);
+    progress_[one.peer.value] = std::move(*progress);
   } else if (const auto* verdict = std::get_if<Verdict>(&message)) {
     fail(verdict->status);
   } else {
-    fail({Code::Internal,
-          fmt::format("Rank {} said something that has no place once all have met.", from.value),
-          "",
-          {}});
+    wrong("said something that has no place once all have met");
   }
 }
 
-void TcpMesh::took(Rank from, Part part) {
-  Inbox& inbox = inboxes_[line(from, part.group, part.kind)];
-  if (!inbox.begun) {
-    if (part.total > longest_)
-      return fail({Code::Internal,
-                   fmt::format("Rank {} announces a payload of {} bytes; at most {} are believed.",
-                               from.value, part.total, longest_),
-                   "",
-                   {}});
-    inbox.begun = Message{part.kind, {}};
-    inbox.total = part.total;
-  }
-  Bytes& bytes = inbox.begun->bytes;
-  if (part.total != inbox.total || part.kind != inbox.begun->kind ||
-      part.bytes.size() > inbox.total - bytes.size())
-    return fail({Code::Internal,
-                 fmt::format("The pieces of a message of rank {} do not fit together.", from.value),
-                 "",
-                 {}});
-  bytes.insert(bytes.end(), part.bytes.begin(), part.bytes.end());
-  if (bytes.size() < inbox.total) return;
-  inbox.whole.push_back(std::move(*inbox.begun));
-  inbox.begun.reset();
-}
-
-void TcpMesh::ended(Rank rank, const Status& why) {
-  if (finished_[static_cast<std::size_t>(rank.value)] || failure_) return;
-  const Peer& gone = peer(rank);
-  lost_ = rank;
+void TcpMesh::lose(const Pair& one, const std::string& why) {
+  const Peer& gone = peer(one.peer);
+  lost_ = one.peer;
   fail({Code::RankLost,
         fmt::format("Rank {} ended without finishing the job (process {} on {}; {}); the output of "
                     "that process or the system's log (a signal, no memory, an early exit) says "
                     "why.",
-                    rank.value, gone.pid, gone.host, why.message),
+                    one.peer.value, gone.pid, gone.host, why),
         "",
         {}});
+}
+
+/// Only where nobody listens any more is the process known to be gone. A connection that broke is
+/// opened again, at once and then after pauses.
+void TcpMesh::ended(Pair& one, Association::Link link, bool refused, const Status& why) {
+  const bool stood = one.association.up() && one.association.link() == link;
+  one.links.erase(link);
+  if (!one.association.broken(link) || failure_) return;
+  if (refused && one.finished) one.gone = true;
+  if (one.finished && (!leaving_ || one.gone)) return;
+  if (refused || why.code == Code::Version) return lose(one, why.message);
+  const Instant now = clock_.now();
+  if (!one.out_of_reach) one.out_of_reach = now;
+  if (now - *one.out_of_reach > out_of_reach_)
+    return lose(one,
+                fmt::format("out of reach for {:g} s: {}",
+                            std::chrono::duration<double>(out_of_reach_).count(), why.message));
+  if (stood) return one.association.open();
+  one.pause.expires_after(kBeforeRetry);
+  one.pause.async_wait([this, &one](const boost::system::error_code& stopped) {
+    if (!stopped && !failure_) one.association.open();
+  });
 }
 
 void TcpMesh::send(Rank to, std::uint64_t group, Part::Kind kind,
@@ -132,27 +241,53 @@ void TcpMesh::send(Rank to, std::uint64_t group, Part::Kind kind,
 void TcpMesh::send_piece(Rank to, std::uint64_t group, Part::Kind kind, std::uint64_t total,
                          std::span<const std::byte> piece) {
   const std::lock_guard lock(mutex_);
-  const auto& link = links_[static_cast<std::size_t>(to.value)];
-  link->send(Part{group, kind, total, Bytes(piece.begin(), piece.end())});
+  put(pair(to), group, kind, total, piece);
+}
+
+void TcpMesh::put(Pair& one, std::uint64_t group, Part::Kind kind, std::uint64_t total,
+                  std::span<const std::byte> piece) {
+  const Association::Stamp stamp = one.association.next();
+  one.association.send(encode(
+      Part{group, kind, total, stamp.number, stamp.received, Bytes(piece.begin(), piece.end())}));
+}
+
+bool TcpMesh::up(Rank to) const {
+  const std::lock_guard lock(mutex_);
+  const Pair* one = known(to);
+  return one != nullptr && one->up() != nullptr;
 }
 
 std::size_t TcpMesh::queued(Rank to) const {
   const std::lock_guard lock(mutex_);
-  return links_[static_cast<std::size_t>(to.value)]->queued();
+  const Pair* one = known(to);
+  return one == nullptr ? 0 : one->association.kept_bytes();
 }
 
 std::optional<TcpMesh::Message> TcpMesh::take(Rank from, std::uint64_t group, Part::Kind kind) {
   const std::lock_guard lock(mutex_);
-  const auto found = inboxes_.find(line(from, group, kind));
-  if (found == inboxes_.end() || found->second.whole.empty()) return std::nullopt;
-  Message message = std::move(found->second.whole.front());
-  found->second.whole.pop_front();
-  return message;
+  auto message = inbox_.take(from, group, kind);
+  if (message || failure_) return message;
+  Pair& one = pair(from);
+  if (!one.finished && !one.out_of_reach) one.association.open();
+  return std::nullopt;
+}
+
+bool TcpMesh::gone(Rank rank) const {
+  const std::lock_guard lock(mutex_);
+  const Pair* one = known(rank);
+  return one != nullptr && one->gone;
 }
 
 bool TcpMesh::finished(Rank rank) const {
   const std::lock_guard lock(mutex_);
-  return finished_[static_cast<std::size_t>(rank.value)];
+  const Pair* one = known(rank);
+  return one != nullptr && one->finished;
+}
+
+int TcpMesh::connections() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(std::count_if(
+      pairs_.begin(), pairs_.end(), [](const auto& one) { return one.second->up() != nullptr; }));
 }
 
 std::optional<Rank> TcpMesh::lost() const {
@@ -180,42 +315,86 @@ void TcpMesh::say_progress(const std::vector<Rank>& to, const Progress& progress
   const std::lock_guard lock(mutex_);
   --telling_;
   for (const Rank rank : to) {
-    const auto& link = links_[static_cast<std::size_t>(rank.value)];
+    Pair& one = pair(rank);
+    TcpLink* link = one.up();
     // A rank that does not read hears the next one.
-    if (link->queued() == 0) link->send(progress);
+    if (link != nullptr && link->queued() == 0) link->send(progress);
+    if (link == nullptr && !one.finished && !one.out_of_reach && !failure_) one.association.open();
   }
   if (!failure_) run_for(*loop_, Duration{0});
 }
 
-void TcpMesh::tell(const Status& verdict) {
-  ++telling_;
-  {
-    const std::lock_guard lock(mutex_);
-    --telling_;
-    for (const auto& link : links_)
-      if (link) link->send(Verdict{verdict});
-    flush(*loop_, links_);
-  }
+/// Until all is sent, or kLastWords have gone by; a connection on its way is waited for where it is
+/// to carry a verdict.
+void TcpMesh::flush() {
+  const Instant until = clock_.now() + kLastWords;
+  const auto waits = [this](const auto& one) {
+    const TcpLink* link = one.second->up();
+    if (link != nullptr) return link->queued() > 0;
+    return told_ && one.second->association.state() != Association::State::Closed;
+  };
+  while (std::any_of(pairs_.begin(), pairs_.end(), waits) && clock_.now() < until)
+    run_for(*loop_, std::chrono::milliseconds(5));
 }
 
+void TcpMesh::tell(const Status& verdict) {
+  ++telling_;
+  const std::lock_guard lock(mutex_);
+  --telling_;
+  told_ = verdict;
+  for (const auto& [rank, one] : pairs_)
+    if (TcpLink* link = one->up()) link->send(Verdict{verdict});
+  flush();
+}
+
+// A farewell to all with whom there has been something, and then a round of all ranks: while a rank
+// has not come to it, the others stay, so that it is told that they will not come.
 void TcpMesh::leave(Duration patience) {
   {
     ++telling_;
     const std::lock_guard lock(mutex_);
     --telling_;
-    for (const auto& link : links_)
-      if (link) link->send(CleanExit{});
-    flush(*loop_, links_);
+    if (std::exchange(leaving_, true)) return;
+    for (const auto& [rank, one] : pairs_)
+      if (!one->gone) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
+    flush();
   }
+  std::vector<Rank> all;
+  for (std::int32_t r = 0; r < size(); ++r) all.push_back(Rank{r});
+  TreeRound round(self_, size(), {}, [](auto, auto) { return Bytes{}; });
+  (void)run_round(*this, all, Part::Kind::Leave, round, clock_.now() + patience);
+  const std::lock_guard lock(mutex_);
+  flush();
+}
+
+Result<void> run_round(TcpMesh& mesh, const std::vector<Rank>& members, Part::Kind line,
+                       Round& round, Instant until) {
   const SystemClock clock;
-  const Instant until = clock.now() + patience;
-  const auto all_have_left = [&] {
-    for (std::size_t r = 0; r < links_.size(); ++r)
-      if (links_[r] && !finished(Rank{static_cast<std::int32_t>(r)})) return false;
-    return true;
-  };
-  while (!all_have_left() && clock.now() < until)
-    if (!move(std::chrono::milliseconds(5))) return;
+  bool said = false;  // what the round wants to be sent now
+  while (true) {
+    const Round::Want want = round.want();
+    if (want.need == Round::Need::Done) return {};
+    const Rank peer = members[static_cast<std::size_t>(want.peer.value)];
+    if (want.need == Round::Need::Send) {
+      if (!std::exchange(said, true)) mesh.send(peer, kWorldGroup, line, round.outgoing());
+      if (mesh.up(peer)) {
+        round.sent();
+        said = false;
+        continue;
+      }
+    } else if (const auto message = mesh.take(peer, kWorldGroup, line)) {
+      round.received(message->bytes);
+      continue;
+    }
+    if (clock.now() > until || (line == Part::Kind::Leave ? mesh.gone(peer) : mesh.finished(peer)))
+      return Status{Code::Stuck,
+                    fmt::format("Rank {} (process {} on {}) has come to the start of the job, and "
+                                "does not go on.",
+                                peer.value, mesh.peer(peer).pid, mesh.peer(peer).host),
+                    "",
+                    {}};
+    if (auto moved = mesh.move(std::chrono::milliseconds(5)); !moved) return moved;
+  }
 }
 
 void tcp_leave(TcpMesh& mesh, Duration patience) { mesh.leave(patience); }

@@ -1,34 +1,36 @@
-// The connections of one process with all others of its job, and the messages that came over them.
-// Used by the TCP backend only.
+// What one process of a job has with all others: connections that are opened where something is to
+// be said or heard, opened again where they break, and the messages that came over them. Used by
+// the TCP backend only.
 #pragma once
 
 #include <atomic>
-#include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <tuple>
-#include <utility>
 #include <vector>
 
-#include <lockstep/collectives/tcp/tcp_link.h>
+#include <lockstep/collectives/round.h>
+#include <lockstep/collectives/tcp/tcp_association.h>
+#include <lockstep/collectives/tcp/tcp_door.h>
+#include <lockstep/collectives/tcp/tcp_inbox.h>
 
 namespace lockstep::collectives {
 
 /// The result of a rendezvous: the parts of a mesh.
 struct TcpMeshParts {
   std::unique_ptr<TcpLoop> loop = std::make_unique<TcpLoop>();
+  std::unique_ptr<TcpDoor> door;  // at which this process listens for its peers
   Rank self;
-  std::vector<Peer> roster;                        // by rank
-  std::vector<std::shared_ptr<TcpLink>> links;     // by rank; this rank's own is null
-  std::vector<std::pair<Rank, TcpMessage>> early;  // what peers that were quicker have said
+  RendezvousId id{};
+  std::vector<Peer> roster;  // by rank
 };
 
-/// See tcp.h. What peers say ahead of its use is kept, whatever its length: who sends it has come
-/// to the operation that this rank has not, and an operation ahead of that waits for this rank.
+/// See tcp.h.
 class TcpMesh {
  public:
-  TcpMesh(TcpMeshParts parts, std::size_t longest_message);
+  /// `out_of_reach`: how long a peer may be so; see TcpOptions.
+  TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_of_reach);
   ~TcpMesh();
   TcpMesh(const TcpMesh&) = delete;
   TcpMesh& operator=(const TcpMesh&) = delete;
@@ -39,30 +41,35 @@ class TcpMesh {
     return roster_[static_cast<std::size_t>(rank.value)];
   }
 
-  struct Message {
-    Part::Kind kind{};
-    Bytes bytes;
-  };
-  /// Takes the message as a whole; it goes out as the system takes it.
+  using Message = TcpInbox::Message;
+  /// Takes the message as a whole; it goes out as the system takes it, once up().
   void send(Rank to, std::uint64_t group, Part::Kind kind, std::span<const std::byte> message);
   /// The next piece of a message of `total` bytes; at most Part::kMostBytes.
   void send_piece(Rank to, std::uint64_t group, Part::Kind kind, std::uint64_t total,
                   std::span<const std::byte> piece);
-  /// Bytes for `to` that the system has not taken yet.
+  /// A connection to it stands: what was sent is on its way, whatever this process does next.
+  [[nodiscard]] bool up(Rank to) const;
+  /// Bytes for `to` that it has not acknowledged yet.
   [[nodiscard]] std::size_t queued(Rank to) const;
-  /// The next message of that line; control messages of both kinds are one line.
+  /// The next message of that line; control messages of both kinds are one line. Where there is
+  /// none, a connection is opened, so that the end of the peer is noticed.
   [[nodiscard]] std::optional<Message> take(Rank from, std::uint64_t group, Part::Kind line);
   /// It has announced a clean exit, and nothing more comes from it.
   [[nodiscard]] bool finished(Rank rank) const;
+  /// And its process is no more.
+  [[nodiscard]] bool gone(Rank rank) const;
+  /// Connections that stand.
+  [[nodiscard]] int connections() const;
 
   /// Moves what can be moved; waits up to `most` for the first thing. Errors, of all later calls
   /// too: RankLost, the verdict of a peer, Internal (a peer that does not keep to the protocol).
   [[nodiscard]] Result<void> move(Duration most = Duration{0});
-  /// The rank whose connection ended without a clean exit; that is then the error of move().
+  /// The rank whose process has ended without a clean exit; that is then the error of move().
   [[nodiscard]] std::optional<Rank> lost() const;
   /// What ranks have told of themselves since the last call, the latest of each. Any thread.
   [[nodiscard]] std::map<std::int32_t, Progress> take_progress();
-  /// As send(), and move() by another thread than the one that polls. Any thread.
+  /// Tells those to whom a connection stands, and moves; by another thread than the one that polls.
+  /// Any thread.
   void say_progress(const std::vector<Rank>& to, const Progress& progress);
   /// See tcp_tell. Any thread.
   void tell(const Status& verdict);
@@ -70,30 +77,40 @@ class TcpMesh {
   void leave(Duration patience);
 
  private:
-  using Line = std::tuple<std::int32_t, std::uint64_t, int>;
-  struct Inbox {
-    std::deque<Message> whole;
-    std::optional<Message> begun;
-    std::uint64_t total = 0;  // of the one begun
-  };
-  [[nodiscard]] static Line line(Rank from, std::uint64_t group, Part::Kind kind);
-  void took(Rank from, TcpMessage message);
-  void took(Rank from, Part part);
-  void ended(Rank rank, const Status& why);
+  struct Pair;
+  [[nodiscard]] Pair& pair(Rank peer);
+  [[nodiscard]] const Pair* known(Rank peer) const;
+  void came(const TcpLinkPtr& link, const TcpMessage& message);
+  void stands(Pair& pair);
+  void heard(Pair& pair, Association::Link link, TcpMessage message);
+  void ended(Pair& pair, Association::Link link, bool refused, const Status& why);
+  void put(Pair& pair, std::uint64_t group, Part::Kind kind, std::uint64_t total,
+           std::span<const std::byte> piece);
+  void lose(const Pair& pair, const std::string& why);
   void fail(Status status);
+  void flush();
 
   std::unique_ptr<TcpLoop> loop_;
+  std::unique_ptr<TcpDoor> door_;
   Rank self_;
+  RendezvousId id_;
   std::vector<Peer> roster_;
-  std::size_t longest_;
+  Duration out_of_reach_;
+  SystemClock clock_;
   std::atomic<int> telling_{0};  // threads that want the mutex before the one that polls
   mutable std::mutex mutex_;     // of all below, and of the loop
-  std::vector<std::shared_ptr<TcpLink>> links_;
-  std::map<Line, Inbox> inboxes_;
+  std::map<std::int32_t, std::unique_ptr<Pair>> pairs_;  // with whom there has been something
+  TcpInbox inbox_;
   std::map<std::int32_t, Progress> progress_;
-  std::vector<bool> finished_;
   std::optional<Rank> lost_;
   std::optional<Status> failure_;
+  std::optional<Status> told_;  // the verdict that whoever connects is told
+  bool leaving_ = false;
 };
+
+/// One round of `members`, who are numbered by their place; this rank is one. Errors: as
+/// TcpMesh::move(), and Stuck (naming who does not come until then).
+[[nodiscard]] Result<void> run_round(TcpMesh& mesh, const std::vector<Rank>& members,
+                                     Part::Kind line, Round& round, Instant until);
 
 }  // namespace lockstep::collectives

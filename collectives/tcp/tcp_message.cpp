@@ -59,14 +59,18 @@ void write(ByteWriter& out, const RosterPart& part) {
 void write(ByteWriter& out, const Introduction& introduction) {
   write(out, introduction.id);
   out.u32(static_cast<std::uint32_t>(introduction.rank.value));
+  out.u64(introduction.attempt);
+  out.u64(introduction.received);
 }
 void write(ByteWriter& out, const Part& part) {
   out.u64(part.group);
   out.u8(static_cast<std::uint8_t>(part.kind));
   out.u64(part.total);
+  out.u64(part.number);
+  out.u64(part.received);
   out.text({reinterpret_cast<const char*>(part.bytes.data()), part.bytes.size()});
 }
-void write(ByteWriter&, const CleanExit&) {}
+void write(ByteWriter& out, const Acknowledgement& told) { out.u64(told.received); }
 void write(ByteWriter& out, const Verdict& verdict) {
   const Status& status = verdict.status;
   out.u8(static_cast<std::uint8_t>(status.code));
@@ -197,8 +201,10 @@ RosterPart read_roster(Checked& from) {
 Part read_part(Checked& from) {
   Part part;
   part.group = from.in.u64();
-  part.kind = Part::Kind(from.byte_below(static_cast<std::uint8_t>(Part::Kind::Board) + 1));
+  part.kind = Part::Kind(from.byte_below(static_cast<std::uint8_t>(Part::Kind::Farewell) + 1));
   part.total = from.in.u64();
+  part.number = from.in.u64();
+  part.received = from.in.u64();
   const std::string text = from.bytes(Part::kMostBytes);
   const auto bytes = std::as_bytes(std::span(text));
   part.bytes.assign(bytes.begin(), bytes.end());
@@ -259,13 +265,15 @@ std::optional<TcpMessage> read(std::uint8_t type, Checked& from) {
     case 3:
       return read_roster(from);
     case 4: {
-      const RendezvousId id = from.id();
-      return Introduction{id, from.rank()};
+      Introduction word{from.id(), from.rank(), 0, 0};
+      word.attempt = from.in.u64();
+      word.received = from.in.u64();
+      return word;
     }
     case 5:
       return read_part(from);
     case 6:
-      return CleanExit{};
+      return Acknowledgement{from.in.u64()};
     case 7:
       return read_verdict(from);
     case 8:

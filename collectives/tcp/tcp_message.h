@@ -17,7 +17,7 @@
 namespace lockstep::collectives {
 
 /// Version of these messages. A JoinRequest with another version is refused.
-inline constexpr std::uint32_t kTcpVersion = 1;
+inline constexpr std::uint32_t kTcpVersion = 2;
 inline constexpr std::size_t kMostRanks = 65'536;
 /// Tells one start of a job from every other.
 using RendezvousId = std::array<std::byte, 16>;
@@ -65,27 +65,34 @@ struct RosterPart {
   std::vector<Peer> peers;
   bool operator==(const RosterPart&) const = default;
 };
-/// First word between two peers.
+/// First word of both sides of a connection between two peers.
 struct Introduction {
   RendezvousId id{};
   Rank rank;
+  std::uint64_t attempt = 0;   // connections that this side has begun to open to the other
+  std::uint64_t received = 0;  // messages that this side has of the other
   bool operator==(const Introduction&) const = default;
 };
-/// A piece of a message of a group.
+/// A piece of a message of a group: what is numbered, and goes again where a connection breaks.
 struct Part {
   static constexpr std::size_t kMostBytes = 60 * 1024;
-  /// Control messages of one fixed length, others, data, and what the ranks of a host say when they
-  /// open their board. Control and data are two lines; neither holds up the other.
-  enum class Kind : std::uint8_t { Bare, Payload, Data, Board };
+  /// Control messages of one fixed length, others, data, what the ranks of a host say when they
+  /// open their board, and what all say when they leave. Each is a line of its own, but for the
+  /// first two: none holds up another. Farewell: the rank is done, the end of its process is no
+  /// loss.
+  enum class Kind : std::uint8_t { Bare, Payload, Data, Board, Leave, Farewell };
   std::uint64_t group = 0;
   Kind kind = Kind::Bare;
-  std::uint64_t total = 0;  // bytes of the whole message
+  std::uint64_t total = 0;   // bytes of the whole message
+  std::uint64_t number = 0;  // see Association::Stamp
+  std::uint64_t received = 0;
   Bytes bytes;
   bool operator==(const Part&) const = default;
 };
-/// The rank is done: the end of its connection is no loss.
-struct CleanExit {
-  bool operator==(const CleanExit&) const = default;
+/// What has come, where nothing is to be said that would tell it.
+struct Acknowledgement {
+  std::uint64_t received = 0;
+  bool operator==(const Acknowledgement&) const = default;
 };
 /// The job is over, and this is why; who hears it ends with it.
 struct Verdict {
@@ -102,7 +109,7 @@ struct Progress {
 
 /// In the order of their wire types, from kFirstSealedType on.
 using TcpMessage = std::variant<JoinRequest, Waiting, TurnedAway, RosterPart, Introduction, Part,
-                                CleanExit, Verdict, Progress>;
+                                Acknowledgement, Verdict, Progress>;
 
 [[nodiscard]] std::uint8_t type_of(const TcpMessage& message);
 /// Texts that are too long are cut, and so is the table of a verdict.

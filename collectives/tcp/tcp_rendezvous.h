@@ -1,9 +1,8 @@
 // The rendezvous on one process: rank 0, the root, listens until all have joined
-// (tcp_rendezvous_root.cpp); the others join and then connect with each other
-// (tcp_rendezvous_peer.cpp). Used by these files and tcp_rendezvous.cpp only.
+// (tcp_rendezvous_root.cpp); the others join (tcp_rendezvous_peer.cpp). All learn where each
+// listens. Used by these files and tcp_rendezvous.cpp only.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <optional>
 
@@ -13,12 +12,10 @@
 
 namespace lockstep::collectives {
 
-using TcpLinkPtr = std::shared_ptr<TcpLink>;
-
 /// What the ranks prove to each other that they know, of the secret that their job was given.
 [[nodiscard]] Secret secret_of_ranks(const Secret& shared);
 
-/// One process at the rendezvous, up to when it is connected with all others.
+/// One process at the rendezvous, up to when it knows where all others listen.
 class TcpRendezvous {
  public:
   explicit TcpRendezvous(const TcpOptions& options);
@@ -29,10 +26,8 @@ class TcpRendezvous {
   [[nodiscard]] JoinRequest own_request() const;
   [[nodiscard]] bool is_root() const { return options_.rank.value == 0; }
   [[nodiscard]] bool complete() const;
-  [[nodiscard]] Result<void> listen(const Endpoint& at);
+  [[nodiscard]] Result<void> listen(TcpDoor& door, const Endpoint& at);
   [[nodiscard]] std::string place() const;
-  void accept();
-  void welcome(TcpLink::Socket socket);
   // As rank 0:
   [[nodiscard]] Result<void> open();
   void came(const TcpLinkPtr& link, const JoinRequest& request);
@@ -47,24 +42,18 @@ class TcpRendezvous {
   void root_said(TcpMessage message);
   void root_ended(const Status& why);
   void took(const RosterPart& part);
-  void reach(Rank peer);
-  void introduced(const TcpLinkPtr& link, const Introduction& word);
-  void keep(Rank peer, const TcpLinkPtr& link);
   void fail(Status status);
   [[nodiscard]] Status too_late() const;
 
   TcpOptions options_;
   SystemClock clock_;
   TcpMeshParts made_;
-  boost::asio::ip::tcp::acceptor acceptor_;
+  std::unique_ptr<TcpDoor> here_;  // on rank 0: the rendezvous
   boost::asio::steady_timer pause_;
   Instant until_;
   RendezvousMembers members_;
-  std::deque<TcpLinkPtr> strangers_;            // by age
   std::map<std::int32_t, TcpLinkPtr> waiting_;  // on rank 0: the ranks that have joined
   TcpLinkPtr to_root_;                          // on the others
-  std::map<std::int32_t, TcpLinkPtr> reaching_;
-  RendezvousId id_{};
   RankSet missing_;
   RankSet told_;  // by rank 0: that the job cannot start
   std::string last_trouble_;

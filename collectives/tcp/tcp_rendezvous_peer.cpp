@@ -62,11 +62,11 @@ void TcpRendezvous::seek_later() {
 
 void TcpRendezvous::found() {
   until_ = std::max(until_, clock_.now() + options_.patience + kGrace);
-  if (!acceptor_.is_open())
-    if (auto open = listen({to_root_->own_address(), 0}); !open) return fail(open.error());
-  Failure ignored;
+  if (!made_.door->listens())
+    if (auto open = listen(*made_.door, {to_root_->own_address(), 0}); !open)
+      return fail(open.error());
   JoinRequest request = own_request();
-  request.port = acceptor_.local_endpoint(ignored).port();
+  request.port = made_.door->port();
   to_root_->send(request);
 }
 
@@ -81,45 +81,16 @@ void TcpRendezvous::root_said(TcpMessage message) {
 }
 
 void TcpRendezvous::took(const RosterPart& part) {
-  if (part.first != made_.roster.size() ||
-      made_.roster.size() + part.peers.size() > made_.links.size())
+  const auto size = static_cast<std::size_t>(options_.size);
+  if (part.first != made_.roster.size() || made_.roster.size() + part.peers.size() > size)
     return fail(
         {Code::Internal, "The list of ranks that rank 0 sent is none of this job.", "", {}});
   made_.roster.insert(made_.roster.end(), part.peers.begin(), part.peers.end());
-  if (made_.roster.size() < made_.links.size()) return;
-  id_ = part.id;
+  if (made_.roster.size() < size) return;
+  made_.id = part.id;
+  made_.roster.front().listens.address = options_.rendezvous.address;
   met_ = true;
-  keep(Rank{0}, std::exchange(to_root_, nullptr));
-  for (std::int32_t r = 1; r < options_.rank.value; ++r) reach(Rank{r});
-}
-
-void TcpRendezvous::reach(Rank peer) {
-  const auto at = static_cast<std::size_t>(peer.value);
-  auto established = [this, peer] {
-    const TcpLinkPtr link = reaching_.at(peer.value);
-    link->send(Introduction{id_, options_.rank});
-    keep(peer, link);
-  };
-  // Tried again until time is up: rank 0 says if the peer is gone.
-  auto ended = [this, peer](const Status& why) {
-    last_trouble_ = fmt::format("rank {}: {}", peer.value, why.message);
-    reaching_.erase(peer.value);
-    auto pause = std::make_shared<asio::steady_timer>(made_.loop->io, kPause);
-    pause->async_wait([this, peer, pause](const Failure& stopped) {
-      if (!stopped) reach(peer);
-    });
-  };
-  reaching_[peer.value] =
-      TcpLink::connect(*made_.loop, made_.roster[at].listens,
-                       {.established = std::move(established), .ended = std::move(ended)});
-}
-
-void TcpRendezvous::introduced(const TcpLinkPtr& link, const Introduction& word) {
-  const auto at = static_cast<std::size_t>(word.rank.value);
-  if (!met_ || word.id != id_ || word.rank <= options_.rank || at >= made_.links.size() ||
-      made_.links[at])
-    return link->close();
-  keep(word.rank, link);
+  to_root_->finish();
 }
 
 }  // namespace lockstep::collectives

@@ -50,18 +50,21 @@ void TcpRendezvous::turn_away_all() {
   waiting_.clear();
 }
 
+/// Rank 0 listens at the address of the rendezvous, which the others know.
 void TcpRendezvous::hand_out_roster() {
   made_.roster = members_.roster();
+  made_.roster.front().listens.port = made_.door->port();
   const Nonce random = random_nonce();
-  std::copy_n(random.begin(), id_.size(), id_.begin());
+  std::copy_n(random.begin(), made_.id.size(), made_.id.begin());
   for (std::size_t first = 0; first < made_.roster.size(); first += RosterPart::kMostPeers) {
     const std::size_t end = std::min(first + RosterPart::kMostPeers, made_.roster.size());
-    RosterPart part{id_, static_cast<std::uint32_t>(first), {}};
+    RosterPart part{made_.id, static_cast<std::uint32_t>(first), {}};
     for (std::size_t r = first; r < end; ++r) part.peers.push_back(made_.roster[r]);
     for (const auto& [rank, link] : waiting_) link->send(part);
   }
   met_ = true;
-  for (const auto& [rank, link] : std::exchange(waiting_, {})) keep(Rank{rank}, link);
+  for (const auto& [number, link] : waiting_)
+    link->on({.ended = [this, rank = number](const Status&) { waiting_.erase(rank); }});
 }
 
 }  // namespace lockstep::collectives

@@ -5,6 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/tcp/tcp_mesh.h>
+#include <lockstep/collectives/tree.h>
+
 namespace lockstep::collectives {
 
 Endpoint free_endpoint() {
@@ -53,6 +56,23 @@ std::vector<std::shared_ptr<TcpMesh>> meet(int size) {
     out.push_back(one ? *one : nullptr);
   }
   return out;
+}
+
+void connect_tree(const std::vector<std::shared_ptr<TcpMesh>>& ranks) {
+  const auto size = static_cast<int>(ranks.size());
+  const auto all = [&] {
+    for (int r = 0; r < size; ++r) {
+      const TreePlace at = TreePlace::of(Rank{r}, size);
+      const int neighbours = (at.parent ? 1 : 0) + (at.left ? 1 : 0) + (at.right ? 1 : 0);
+      if (ranks[static_cast<std::size_t>(r)]->connections() < neighbours) return false;
+    }
+    return true;
+  };
+  for (int tries = 0; !all() && tries < 10'000; ++tries)
+    for (const auto& one : ranks)
+      if (auto moved = one->move(std::chrono::milliseconds(1)); !moved)
+        FAIL() << moved.error().text();
+  EXPECT_TRUE(all());
 }
 
 }  // namespace lockstep::collectives

@@ -21,7 +21,9 @@ namespace lockstep::collectives {
 using Rendezvous = Result<std::shared_ptr<TcpMesh>>;
 /// What tcp_rendezvous comes to on each of `ranks`, all at the same time; by their order.
 [[nodiscard]] std::vector<Rendezvous> meet(const std::vector<TcpOptions>& ranks);
-/// All ranks of a job of `size`.
+/// All ranks of a job of `size`, none connected with another.
 [[nodiscard]] std::vector<std::shared_ptr<TcpMesh>> meet(int size);
+/// Until each is connected with its neighbours in the ordered tree.
+void connect_tree(const std::vector<std::shared_ptr<TcpMesh>>& ranks);
 
 }  // namespace lockstep::collectives

@@ -13,6 +13,7 @@ namespace {
 Result<World> join_rendezvous(const WorldOptions& options) {
   collectives::TcpOptions rendezvous = *options.rendezvous;
   rendezvous.patience = kEdgeDeadlines * options.deadline;
+  rendezvous.out_of_reach = options.deadline;
   auto mesh = collectives::tcp_rendezvous(rendezvous);
   if (!mesh) return mesh.error();
   World world;
