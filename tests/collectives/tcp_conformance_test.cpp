@@ -1,9 +1,13 @@
 // The TCP backend on real sockets: all ranks in this process, driven in turns by one thread.
 #include <atomic>
+#include <bit>
+#include <random>
 
 #include "census_tree.h"
 #include "conformance.h"
 #include "tcp_ranks.h"
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <lockstep/collectives/tcp/tcp_mesh.h>
 
@@ -123,6 +127,102 @@ TEST(TcpCommunicator, VerdictOfOneRank_IsTheErrorOfAll) {
   const auto voted = first->run(vote);
   ASSERT_FALSE(voted);
   EXPECT_EQ(voted.error(), verdict);
+}
+
+/// Connections of this process to itself, each end one descriptor.
+std::vector<int> connected_sockets() {
+  std::vector<int> out;
+  for (int file = 0; file < 4'096; ++file) {
+    sockaddr_in peer{};
+    socklen_t length = sizeof peer;
+    if (::getpeername(file, reinterpret_cast<sockaddr*>(&peer), &length) == 0 &&
+        peer.sin_family == AF_INET)
+      out.push_back(file);
+  }
+  return out;
+}
+
+/// Breaks off with a reset, as a network may: what is on its way is lost, in both directions.
+void reset(int file) {
+  sockaddr nobody{};
+  nobody.sa_family = AF_UNSPEC;
+  (void)::connect(file, &nobody, sizeof nobody);
+}
+
+TEST(TcpMesh, ConnectionsThatBreak_AreOpenedAgain_NothingIsLostOrComesTwice) {
+  constexpr int kRanks = 5, kRounds = 400;
+  constexpr std::size_t kRows = 3'000;
+  const auto meshes = meet(kRanks);
+  std::atomic<int> ended{0};
+  std::vector<std::thread> threads;
+  for (int r = 0; r < kRanks; ++r)
+    threads.emplace_back([&, r] {
+      const auto all = tcp_communicator(meshes[static_cast<std::size_t>(r)], nullptr).value();
+      std::vector<std::int64_t> mine(kRows), sums(kRows);
+      for (int i = 0; i < kRounds; ++i) {
+        VoteRound vote(Rank{r}, kRanks, Vote::of(1, static_cast<std::uint64_t>(i), 3, 4));
+        const auto voted = all->run(vote);
+        ASSERT_TRUE(voted) << "rank " << r << ", round " << i << ": " << voted.error().text();
+        ASSERT_TRUE(vote.result().same_key()) << "rank " << r << ", round " << i;
+        for (std::size_t k = 0; k < kRows; ++k)
+          mine[k] = static_cast<std::int64_t>(k) * (r + 1) + i;
+        const auto added = all->run({.dtype = DType::I64,
+                                     .send = mine.data(),
+                                     .receive = sums.data(),
+                                     .rows = static_cast<std::int64_t>(kRows)});
+        ASSERT_TRUE(added) << "rank " << r << ", round " << i << ": " << added.error().text();
+        for (std::size_t k = 0; k < kRows; ++k)
+          ASSERT_EQ(sums[k], static_cast<std::int64_t>(k) * 15 + 5 * i) << "round " << i;
+      }
+      ++ended;
+      (void)meshes[static_cast<std::size_t>(r)]->leave(std::chrono::seconds(20));
+    });
+  std::mt19937 random(1);
+  int broken = 0;
+  while (ended.load() < kRanks) {
+    const auto sockets = connected_sockets();
+    if (!sockets.empty() && ended.load() == 0) {
+      reset(sockets[random() % sockets.size()]);
+      ++broken;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(broken, 20);
+}
+
+TEST(TcpMesh, RoundsOfManyRanks_TakeFewConnectionsEach) {
+  for (const int size : {1, 2, 13, 64}) {
+    const auto meshes = meet(size);
+    std::vector<std::unique_ptr<Communicator>> ranks;
+    for (const auto& mesh : meshes) ranks.push_back(tcp_communicator(mesh, nullptr).value());
+    const auto run = [&](auto round_of) {
+      std::vector<std::unique_ptr<Round>> rounds;
+      for (int r = 0; r < size; ++r) {
+        rounds.push_back(round_of(Rank{r}));
+        ranks[static_cast<std::size_t>(r)]->start(*rounds.back());
+      }
+      for (bool all = false; !all;) {
+        all = true;
+        for (const auto& one : ranks) {
+          const auto done = one->poll();
+          ASSERT_TRUE(done) << done.error().text();
+          all = all && *done;
+        }
+      }
+    };
+    run([&](Rank r) { return std::make_unique<VoteRound>(r, size, Vote::of(1, 2, 3, 4)); });
+    run([&](Rank r) { return std::make_unique<TreeRound>(r, size, text_bytes("x"), join_census); });
+    for (const int root : {0, size / 3, size - 1})
+      run([&](Rank r) {
+        return std::make_unique<BroadcastRound>(r, size, Rank{root}, text_bytes("y"));
+      });
+    const int log = std::bit_width(static_cast<unsigned>(size) - 1U);
+    for (const auto& mesh : meshes) EXPECT_LE(mesh->connections(), 3 * log + 8) << size;
+    if (size == 64) {
+      EXPECT_LT(meshes[0]->connections(), size / 2) << "it would be all with all";
+    }
+  }
 }
 
 TEST(TcpMesh, ProgressToldByOtherThreads_HoldsUpNoVoteAndArrives) {
