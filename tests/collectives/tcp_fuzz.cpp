@@ -1,14 +1,15 @@
 // libFuzzer target: whatever a process that knows the secret says to another one over TCP, nothing
 // crashes, and what is read is written and read back as the same. The first byte picks what the
-// rest is: the type and the payload of one frame; who comes to a rendezvous; or what peers say to a
-// rank once all have met. Strangers are wire_fuzz's. scripts/fuzz-coordinator runs it.
-#include <algorithm>
+// rest is: the type and the payload of one frame; who comes to a rendezvous; or what a peer says to
+// a rank once all have met, over connections that break. Strangers are wire_fuzz's.
+// scripts/fuzz-coordinator runs it.
+#include <set>
 
 #include "../support/fuzz_target.h"
 
 #include <lockstep/collectives/tcp/rendezvous_members.h>
-#include <lockstep/collectives/tcp/tcp.h>
-#include <lockstep/collectives/tcp/tcp_mesh.h>
+#include <lockstep/collectives/tcp/tcp_association.h>
+#include <lockstep/collectives/tcp/tcp_inbox.h>
 
 using namespace lockstep;
 using namespace lockstep::collectives;
@@ -51,22 +52,60 @@ void who_comes(ByteReader in) {
   });
 }
 
-/// Between four ranks, this one rank 1.
+/// Connections that go nowhere; what is asked of one that is not there any more is a fault.
+struct Connections final : AssociationPort {
+  Link open() override {
+    there.insert(++last);
+    return last;
+  }
+  void introduce(Link link, std::uint64_t, std::uint64_t) override { there_is(link); }
+  void write(Link link, std::span<const std::byte>) override { there_is(link); }
+  void acknowledge(Link link, std::uint64_t) override { there_is(link); }
+  void close(Link link) override {
+    there_is(link);
+    there.erase(link);
+  }
+  void there_is(Link link) const { require(there.contains(link), "a connection that is gone"); }
+  std::set<Link> there;
+  Link last = 0;
+};
+
+/// One peer; the byte before each message says what happens to the connection first.
 void once_met(ByteReader in) {
   constexpr std::size_t kLongest = 1 << 16;
-  TcpMeshParts parts;
-  parts.self = Rank{1};
-  parts.roster.resize(4);
-  parts.links.resize(4);
-  each_message(in, [&](std::uint8_t from, TcpMessage message) {
-    parts.early.emplace_back(Rank{from % 4}, std::move(message));
+  Connections connections;
+  Association association(true, connections);
+  TcpInbox inbox(kLongest);
+  std::uint64_t taken = 0;
+  each_message(in, [&](std::uint8_t happens, TcpMessage message) {
+    if (happens % 8 == 1) association.open();
+    if (happens % 8 == 2) association.established(association.link());
+    if (happens % 8 == 3 && association.link() != 0) {
+      connections.there.erase(association.link());
+      (void)association.broken(association.link());
+    }
+    if (happens % 8 == 4) {
+      (void)association.next();
+      association.send(Bytes(happens));
+    }
+    if (const auto* word = std::get_if<Introduction>(&message)) {
+      if (happens < 128) return association.answered(association.link(), word->received);
+      association.introduced(connections.open(), word->attempt, word->received);
+    } else if (const auto* told = std::get_if<Acknowledgement>(&message)) {
+      (void)association.acknowledged(told->received);
+    } else if (auto* part = std::get_if<Part>(&message)) {
+      const auto arrival = association.arrived(association.link(), {part->number, part->received},
+                                               part->bytes.size());
+      if (arrival != Association::Arrival::Next) return;
+      require(part->number == taken++, "a message came twice, or out of order");
+      (void)inbox.put(Rank{happens % 4}, std::move(*part));
+    }
   });
-  TcpMesh mesh(std::move(parts), kLongest);
-  (void)mesh.move();
   for (std::int32_t peer = 0; peer < 4; ++peer)
     for (const std::uint64_t group : {0U, 1U})
-      for (const auto line : {Part::Kind::Bare, Part::Kind::Data, Part::Kind::Board})
-        while (const auto message = mesh.take(Rank{peer}, group, line))
+      for (const auto line :
+           {Part::Kind::Bare, Part::Kind::Data, Part::Kind::Board, Part::Kind::Leave})
+        while (const auto message = inbox.take(Rank{peer}, group, line))
           require(message->bytes.size() <= kLongest, "a message that is too long");
 }
 
