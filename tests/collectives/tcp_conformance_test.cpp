@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include <lockstep/collectives/tcp/tcp_mesh.h>
+#include <lockstep/collectives/tcp/tcp_rendezvous.h>
 
 namespace lockstep::collectives::tcp_conformance_test {
 namespace {
@@ -188,6 +189,62 @@ TEST(TcpMesh, ConnectionsThatBreak_AreOpenedAgain_NothingIsLostOrComesTwice) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(broken, 20);
+}
+
+/// A connection to `port` of loopback on which `said` was written; -1 where there is none.
+int stranger(std::uint16_t port, std::string_view said) {
+  const int file = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_port = htons(port);
+  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  (void)::connect(file, reinterpret_cast<const sockaddr*>(&where), sizeof where);
+  (void)::send(file, said.data(), said.size(), MSG_NOSIGNAL);
+  return file;
+}
+
+TEST(TcpMesh, StrangersAtTheDoor_DisturbNoVote) {
+  constexpr int kRanks = 3;
+  const auto meshes = meet(kRanks);
+  std::vector<std::thread> threads;
+  std::atomic<bool> over{false};
+  std::atomic<int> votes{0};
+  for (int r = 0; r < kRanks; ++r)
+    threads.emplace_back([&, r] {
+      const auto all = tcp_communicator(meshes[static_cast<std::size_t>(r)], nullptr).value();
+      for (std::uint64_t i = 0;; ++i) {
+        VoteRound vote(Rank{r}, kRanks, Vote::of(over.load() ? 0 : 1, i, 3, 4));
+        const auto voted = all->run(vote);
+        ASSERT_TRUE(voted) << voted.error().text();
+        ASSERT_TRUE(vote.result().same_key());
+        ++votes;
+        if (vote.result().entries() == 0) return;
+      }
+    });
+  std::vector<int> files;
+  for (int i = 0; i < 300; ++i)
+    for (int r = 0; r < kRanks; ++r) {
+      const std::uint16_t port = meshes[0]->peer(Rank{r}).listens.port;
+      const std::string_view said = i % 3 == 0   ? ""
+                                    : i % 3 == 1 ? "GET / HTTP/1.1\r\n\r\n"
+                                                 : "LKSC";
+      files.push_back(stranger(port, said));
+    }
+  const int before = votes.load();
+  while (votes.load() < before + 300) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  // Somebody of another start of the job, who knows the secret.
+  TcpMeshParts parts;
+  parts.self = Rank{1};
+  parts.loop->secret = secret_of_ranks(tcp_secret());
+  parts.door = std::make_unique<TcpDoor>(*parts.loop, 1);
+  for (std::int32_t r = 0; r < kRanks; ++r) parts.roster.push_back(meshes[1]->peer(Rank{r}));
+  TcpMesh other(std::move(parts), 1 << 16, std::chrono::seconds(60));
+  (void)other.take(Rank{0}, 0, Part::Kind::Bare);
+  for (int i = 0; i < 20; ++i) (void)other.move(std::chrono::milliseconds(5));
+  EXPECT_EQ(other.connections(), 0);
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+  for (const int file : files) ::close(file);
 }
 
 TEST(TcpMesh, RoundsOfManyRanks_TakeFewConnectionsEach) {
