@@ -102,10 +102,11 @@ TEST(TcpProcesses, ManyRanks_MeetAndVote_AndAllNameOneThatIsLost) {
     named = std::max(named, one.named);
   }
   const auto seconds = [](Duration time) { return std::chrono::duration<double>(time).count(); };
-  std::printf("%d ranks met in %.2f s, voted %d times in %.2f s (%.2f ms each), and all named the "
-              "lost one %.2f s after its end; at most %d connections each\n",
-              size, seconds(met - began), votes, seconds(gone.voted - met),
-              1e3 * seconds(gone.voted - met) / votes, seconds(named - gone.voted), most);
+  std::printf(
+      "%d ranks met in %.2f s, voted %d times in %.2f s (%.2f ms each), and all named the "
+      "lost one %.2f s after its end; at most %d connections each\n",
+      size, seconds(met - began), votes, seconds(gone.voted - met),
+      1e3 * seconds(gone.voted - met) / votes, seconds(named - gone.voted), most);
   EXPECT_LT(seconds(named - gone.voted), 5);
   ::munmap(shared, sizeof(Told) * static_cast<std::size_t>(size));
 }

@@ -5,7 +5,7 @@
 // scripts/fuzz-coordinator runs it.
 #include <set>
 
-#include "../support/fuzz_target.h"
+#include "../../support/fuzz_target.h"
 
 #include <lockstep/collectives/tcp/rendezvous_members.h>
 #include <lockstep/collectives/tcp/tcp_association.h>

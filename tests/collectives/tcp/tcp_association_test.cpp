@@ -47,7 +47,8 @@ class Network;
 
 class Side final : public AssociationPort {
  public:
-  Side(Network& network, int self) : network_(network), self_(self), association(self == 0, *this) {}
+  Side(Network& network, int self)
+      : network_(network), self_(self), association(self == 0, *this) {}
   Link open() override;
   void introduce(Link link, std::uint64_t attempt, std::uint64_t received) override;
   void write(Link link, std::span<const std::byte> message) override;
@@ -103,8 +104,7 @@ void Side::introduce(Link link, std::uint64_t attempt, std::uint64_t received) {
 void Side::write(Link link, std::span<const std::byte> message) {
   const std::uint64_t value = ByteReader(message).u64();
   const Association::Stamp stamp = stamps.at(value);
-  network_.wires[link].carry(
-      1 - self_, {Word::Kind::Message, stamp.number, stamp.received, value});
+  network_.wires[link].carry(1 - self_, {Word::Kind::Message, stamp.number, stamp.received, value});
 }
 void Side::acknowledge(Link link, std::uint64_t received) {
   network_.wires[link].carry(1 - self_, {Word::Kind::Acknowledgement, received, 0, 0});
