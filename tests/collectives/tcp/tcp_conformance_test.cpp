@@ -27,16 +27,7 @@ class TcpAdapter final : public Adapter {
     for (const auto& one : ranks_) out.push_back(one.get());
     return out;
   }
-  void finish() override {
-    for (bool all = false; !all;) {
-      all = true;
-      for (const auto& one : ranks_) {
-        const auto done = one->poll();
-        ASSERT_TRUE(done) << done.error().text();
-        all = all && *done;
-      }
-    }
-  }
+  void finish() override { collectives::finish(this->ranks()); }
 
  private:
   std::vector<std::unique_ptr<Communicator>> ranks_;
@@ -255,20 +246,15 @@ TEST(TcpMesh, RoundsOfManyRanks_TakeFewConnectionsEach) {
     const auto meshes = meet(size);
     std::vector<std::unique_ptr<Communicator>> ranks;
     for (const auto& mesh : meshes) ranks.push_back(tcp_communicator(mesh, nullptr).value());
+    std::vector<Communicator*> pointers;
+    for (const auto& one : ranks) pointers.push_back(one.get());
     const auto run = [&](auto round_of) {
       std::vector<std::unique_ptr<Round>> rounds;
       for (int r = 0; r < size; ++r) {
         rounds.push_back(round_of(Rank{r}));
         ranks[static_cast<std::size_t>(r)]->start(*rounds.back());
       }
-      for (bool all = false; !all;) {
-        all = true;
-        for (const auto& one : ranks) {
-          const auto done = one->poll();
-          ASSERT_TRUE(done) << done.error().text();
-          all = all && *done;
-        }
-      }
+      finish(pointers);
     };
     run([&](Rank r) { return std::make_unique<VoteRound>(r, size, Vote::of(1, 2, 3, 4)); });
     run([&](Rank r) { return std::make_unique<TreeRound>(r, size, text_bytes("x"), join_census); });

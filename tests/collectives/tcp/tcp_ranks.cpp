@@ -58,6 +58,17 @@ std::vector<std::shared_ptr<TcpMesh>> meet(int size) {
   return out;
 }
 
+void finish(const std::vector<Communicator*>& ranks) {
+  for (bool all = false; !all;) {
+    all = true;
+    for (Communicator* one : ranks) {
+      const auto done = one->poll();
+      ASSERT_TRUE(done) << done.error().text();
+      all = all && *done;
+    }
+  }
+}
+
 void connect_tree(const std::vector<std::shared_ptr<TcpMesh>>& ranks) {
   const auto size = static_cast<int>(ranks.size());
   const auto all = [&] {

@@ -23,6 +23,8 @@ using Rendezvous = Result<std::shared_ptr<TcpMesh>>;
 [[nodiscard]] std::vector<Rendezvous> meet(const std::vector<TcpOptions>& ranks);
 /// All ranks of a job of `size`, none connected with another.
 [[nodiscard]] std::vector<std::shared_ptr<TcpMesh>> meet(int size);
+/// Polls all ranks in turns until what they have begun has ended.
+void finish(const std::vector<Communicator*>& ranks);
 /// Until each is connected with its neighbours in the ordered tree.
 void connect_tree(const std::vector<std::shared_ptr<TcpMesh>>& ranks);
 

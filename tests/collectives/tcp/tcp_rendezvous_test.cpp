@@ -32,6 +32,7 @@ std::vector<TcpOptions> alike(int size) {
 /// All came, and a vote of all of them works.
 void expect_a_job(const std::vector<Rendezvous>& came) {
   std::vector<std::unique_ptr<Communicator>> ranks;
+  std::vector<Communicator*> pointers;
   std::vector<std::unique_ptr<VoteRound>> votes;
   for (const Rendezvous& one : came) {
     ASSERT_TRUE(one) << one.error().text();
@@ -40,15 +41,9 @@ void expect_a_job(const std::vector<Rendezvous>& came) {
     votes.push_back(std::make_unique<VoteRound>(
         c.rank(), c.size(), Vote::of(~(std::uint64_t{1} << c.rank().value), 1, 2, 3)));
     ranks.back()->start(*votes.back());
+    pointers.push_back(&*ranks.back());
   }
-  for (bool all = false; !all;) {
-    all = true;
-    for (const auto& one : ranks) {
-      const auto done = one->poll();
-      ASSERT_TRUE(done) << done.error().text();
-      all = all && *done;
-    }
-  }
+  finish(pointers);
   for (const auto& vote : votes)
     EXPECT_EQ(vote->result().entries(), ~((std::uint64_t{1} << ranks.size()) - 1));
 }
